@@ -1,0 +1,1 @@
+"""From the tensor IR to jax.lax."""

@@ -1,0 +1,1 @@
+"""Stencil programs, meshes, data sets and the command line."""
