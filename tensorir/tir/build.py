@@ -1,0 +1,64 @@
+"""Makers of TIR: sequences that are flat, constants, regions, and operators that match their operands' types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tensorir.source import NOWHERE, Span
+from tensorir.tir.dtypes import BOOL, INT32, DataType
+from tensorir.tir.nodes import Allocate, Evaluate, Expr, FloatImm, IntImm, SeqStmt, Stmt
+
+__all__ = ["const", "false", "nothing", "seq", "true"]
+
+
+def seq(statements: Iterable[Stmt], span: Span = NOWHERE) -> Stmt:
+    """The statements one after the other, flat: one statement stands for itself, none is an empty sequence.
+
+    Only a sequence that starts with a conditional allocation stays a sequence of its own, for the condition governs it.
+    """
+    flat: list[Stmt] = []
+    for statement in statements:
+        if isinstance(statement, SeqStmt) and not is_scope(statement):
+            flat.extend(statement.seq)
+        else:
+            flat.append(statement)
+    return flat[0] if len(flat) == 1 else SeqStmt(tuple(flat), span)
+
+
+def is_scope(statement: SeqStmt) -> bool:
+    """Whether a sequence is governed by a conditional allocation at its start."""
+    match statement.seq:
+        case (Allocate(condition=IntImm(1)), *_):
+            return False
+        case (Allocate(), *_):
+            return True
+        case _:
+            return False
+
+
+def const(value: int | float | bool, dtype: DataType | None = None, span: Span = NOWHERE) -> Expr:
+    """A number as a constant of `dtype`, or of TVM's default for Python numbers (bool, int32, float32).
+
+    >>> const(3), const(2, DataType.parse("float16")), const(True)
+    (3, T.float16(2.0), T.bool(True))
+    """
+    if dtype is None:
+        dtype = BOOL if isinstance(value, bool) else INT32 if isinstance(value, int) else DataType("float", 32)
+    if dtype.is_float:
+        return FloatImm(float(value), dtype, span)
+    return IntImm(int(value), dtype, span)
+
+
+def true(span: Span = NOWHERE) -> IntImm:
+    """The constant that always holds."""
+    return IntImm(1, BOOL, span)
+
+
+def false(span: Span = NOWHERE) -> IntImm:
+    """The constant that never holds."""
+    return IntImm(0, BOOL, span)
+
+
+def nothing(span: Span = NOWHERE) -> Stmt:
+    """The statement that does nothing."""
+    return Evaluate(IntImm(0, INT32, span), span)

@@ -1,0 +1,253 @@
+"""The table of builtins: what `Call(op="exp")` is called in text, what type it has, which effects, and what it means.
+
+Parser, printer, checker and interpreter read these rows. A name that is in no row and begins like an intrinsic of a
+device (`ptx_...`, `cuda. ...`) is kept as an opaque call with the meaning "GPU only".
+
+>>> BUILTINS["rsqrt"].effect.name, BUILTINS["rsqrt"].result.name, BUILTINS["rsqrt"].arity
+('PURE', 'FIRST', 1)
+>>> find("tvm_call_packed").name, find("cuda.mma_fill").meaning, find("exq")
+('call_packed', 'GPU only', None)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+
+__all__ = ["BUILTINS", "Builtin", "Effect", "Operands", "Result", "find"]
+
+GPU_ONLY = "GPU only"
+EXTERNAL = "external"
+INTERPRETER = "interpreter"
+
+
+class Effect(Enum):
+    """The specification's categories of effects."""
+
+    EXPR_ANNOTATION = "kExprAnnotation"
+    PURE = "kPure"
+    READ_STATE = "kReadState"
+    UPDATE_STATE = "kUpdateState"
+    OPAQUE = "kOpaque"
+    SPECIAL_CALL_ARG = "kSpecialCallArg"
+    EMBED_INFO = "kEmbedInfo"
+    CONTROL_JUMP = "kControlJump"
+
+
+class Result(Enum):
+    """How the data type of a call follows from its arguments."""
+
+    FIRST = "the type of the first argument"
+    SECOND = "the type of the second argument"
+    BOOL = "bool, with the lanes of the first argument"
+    EXPLICIT = "the type that the text gives"
+    INT32 = "int32"
+    HANDLE = "handle"
+    VOID = "void"
+    DOUBLED = "the first argument's element, lanes doubled"
+
+
+class Operands(Enum):
+    """What the checker asks of the arguments."""
+
+    ANY = "anything"
+    FLOAT = "floating-point numbers, all of one type"
+    NUMBER = "numbers, all of one type"
+    INTEGER = "integers, all of one type"
+    SHIFT = "integers of one type, the second at least 0 and below the width"
+    BOOL_FIRST = "a bool, then two values of one type"
+
+
+@dataclass(frozen=True, slots=True)
+class Builtin:
+    """One row. `dtype` says where TVMScript writes the type: "first", "last", as a keyword, or nowhere.
+
+    `meaning` names a NumPy function (or one of `interpret`'s own), or is "interpreter", "GPU only" or "external".
+    """
+
+    name: str
+    spellings: tuple[str, ...] = ()
+    arity: int | None = None
+    operands: Operands = Operands.ANY
+    result: Result = Result.FIRST
+    dtype: str = ""
+    effect: Effect = Effect.PURE
+    meaning: str = INTERPRETER
+
+
+def _floats(arity: int, names: str) -> list[Builtin]:
+    """Rows for functions of floats: `name` or `name=numpy_name`."""
+    pairs = [item.partition("=") for item in names.split()]
+    return [
+        Builtin(name, arity=arity, operands=Operands.FLOAT, meaning=f"numpy.{numpy or name}")
+        for name, _, numpy in pairs
+    ]
+
+
+def _rows(
+    names: str,
+    *,
+    effect: Effect,
+    result: Result = Result.EXPLICIT,
+    meaning: str = INTERPRETER,
+    arity: int | None = None,
+    dtype: str = "",
+    operands: Operands = Operands.ANY,
+) -> list[Builtin]:
+    """Rows that share all but the name; `name=a,b` gives further spellings."""
+    pairs = [item.partition("=") for item in names.split()]
+    return [
+        Builtin(name, tuple(filter(None, other.split(","))), arity, operands, result, dtype, effect, meaning)
+        for name, _, other in pairs
+    ]
+
+
+_TABLE: list[Builtin] = [
+    # mathematics
+    *_floats(1, "exp exp2 log log2 log10 log1p sqrt sin cos tan sinh cosh tanh"),
+    *_floats(1, "asin=arcsin acos=arccos atan=arctan asinh=arcsinh acosh=arccosh atanh=arctanh"),
+    *_floats(2, "atan2=arctan2 hypot copysign nextafter fmod"),
+    *_rows("exp10 erf sigmoid rsqrt", arity=1, operands=Operands.FLOAT, result=Result.FIRST, effect=Effect.PURE),
+    *_rows("ldexp", arity=2, result=Result.FIRST, effect=Effect.PURE, meaning="numpy.ldexp"),
+    *_rows("fma", arity=3, operands=Operands.FLOAT, result=Result.FIRST, effect=Effect.PURE),
+    *_rows("round nearbyint", arity=1, operands=Operands.NUMBER, result=Result.FIRST, effect=Effect.PURE),
+    *[Builtin(n, arity=1, operands=Operands.NUMBER, meaning=f"numpy.{n}") for n in ("floor", "ceil", "trunc")],
+    Builtin("fabs", ("abs",), arity=1, operands=Operands.NUMBER, meaning="numpy.abs"),
+    Builtin("pow", ("power",), arity=2, operands=Operands.NUMBER, meaning="numpy.power"),
+    *[
+        Builtin(n, arity=1, operands=Operands.NUMBER, result=Result.BOOL, meaning=f"numpy.{n}")
+        for n in ("isnan", "isinf", "isfinite")
+    ],
+    # bits
+    Builtin("bitwise_and", ("BitwiseAnd",), 2, Operands.INTEGER, meaning="numpy.bitwise_and"),
+    Builtin("bitwise_or", ("BitwiseOr",), 2, Operands.INTEGER, meaning="numpy.bitwise_or"),
+    Builtin("bitwise_xor", ("BitwiseXor",), 2, Operands.INTEGER, meaning="numpy.bitwise_xor"),
+    Builtin("bitwise_not", ("BitwiseNot",), 1, Operands.INTEGER, meaning="numpy.invert"),
+    Builtin("shift_left", ("LShift",), 2, Operands.SHIFT, meaning="numpy.left_shift"),
+    Builtin("shift_right", ("RShift",), 2, Operands.SHIFT, meaning="numpy.right_shift"),
+    *_rows("popcount=ctpop clz", arity=1, operands=Operands.INTEGER, result=Result.FIRST, effect=Effect.PURE),
+    *_rows("q_multiply_shift", arity=4, operands=Operands.INTEGER, result=Result.FIRST, effect=Effect.PURE),
+    *_rows("q_multiply_shift_per_axis", arity=7, result=Result.FIRST, effect=Effect.PURE),
+    *_rows("dp4a", result=Result.EXPLICIT, dtype="first", effect=Effect.PURE),
+    # selection, hints, reinterpretation, vectors
+    *_rows("if_then_else", arity=3, operands=Operands.BOOL_FIRST, result=Result.SECOND, effect=Effect.PURE),
+    *_rows("likely", arity=1, result=Result.FIRST, effect=Effect.EXPR_ANNOTATION),
+    *_rows("tvm_thread_invariant", arity=1, result=Result.FIRST, effect=Effect.PURE),
+    *_rows("ignore_loop_partition", arity=1, result=Result.FIRST, effect=Effect.PURE),
+    *_rows("assume", arity=1, operands=Operands.ANY, result=Result.BOOL, effect=Effect.EMBED_INFO),
+    *_rows("undef", arity=0, result=Result.EXPLICIT, effect=Effect.READ_STATE),
+    *_rows("reinterpret", arity=1, dtype="first", effect=Effect.PURE),
+    *_rows("vectorlow vectorhigh vectorcombine", dtype="first", effect=Effect.PURE),
+    *_rows("vscale", arity=0, result=Result.INT32, effect=Effect.PURE),
+    *_rows("get_active_lane_mask", arity=2, dtype="first", effect=Effect.PURE),
+    *_rows("masked_load", dtype="first", effect=Effect.READ_STATE),
+    *_rows("masked_store", result=Result.VOID, effect=Effect.OPAQUE),
+    *_rows("type_annotation", arity=0, dtype="first", effect=Effect.PURE),
+    *_rows("large_uint_imm", arity=2, dtype="first", effect=Effect.PURE),
+    *_rows("isnullptr", arity=1, result=Result.BOOL, effect=Effect.PURE),
+    # control
+    *_rows("ret thread_return", result=Result.FIRST, effect=Effect.CONTROL_JUMP),
+    *_rows("continue_loop break_loop", arity=0, result=Result.VOID, effect=Effect.CONTROL_JUMP),
+    # memory
+    *_rows("address_of", arity=1, result=Result.HANDLE, effect=Effect.PURE),
+    *_rows("tvm_access_ptr", arity=5, result=Result.HANDLE, effect=Effect.SPECIAL_CALL_ARG),
+    *_rows("access_ptr buffer_data", result=Result.HANDLE, effect=Effect.PURE),
+    *_rows("buffer_offset", arity=2, result=Result.INT32, effect=Effect.PURE),
+    *_rows("ptr_byte_offset", arity=3, result=Result.HANDLE, effect=Effect.PURE),
+    *_rows("handle_add_byte_offset", arity=2, result=Result.HANDLE, effect=Effect.PURE),
+    *_rows("tvm_storage_sync", result=Result.INT32, effect=Effect.OPAQUE),
+    *_rows("tvm_thread_allreduce", result=Result.HANDLE, effect=Effect.OPAQUE),
+    *_rows(
+        "tvm_warp_shuffle tvm_warp_shuffle_up tvm_warp_shuffle_down",
+        arity=5,
+        effect=Effect.OPAQUE,
+        result=Result.SECOND,
+    ),
+    *_rows("tvm_warp_shuffle_xor", effect=Effect.OPAQUE, result=Result.SECOND),
+    *_rows("tvm_warp_activemask", result=Result.EXPLICIT, effect=Effect.OPAQUE),
+    *_rows("atomic_add", result=Result.SECOND, effect=Effect.OPAQUE),
+    *_rows("atomic_max atomic_min atomic_addx2 atomic_load atomic_store", result=Result.SECOND, effect=Effect.OPAQUE),
+    # calls and TVM's objects
+    Builtin("call_packed", ("tvm_call_packed",), result=Result.INT32, effect=Effect.OPAQUE, meaning=EXTERNAL),
+    Builtin("call_cpacked", ("tvm_call_cpacked",), result=Result.INT32, effect=Effect.OPAQUE, meaning=EXTERNAL),
+    *_rows("call_packed_lowered=tvm_call_packed_lowered", result=Result.INT32, effect=Effect.OPAQUE, meaning=EXTERNAL),
+    *_rows(
+        "call_cpacked_lowered=tvm_call_cpacked_lowered", result=Result.INT32, effect=Effect.OPAQUE, meaning=EXTERNAL
+    ),
+    *_rows("tvm_call_trace_packed tvm_call_trace_packed_lowered", effect=Effect.OPAQUE, meaning=EXTERNAL),
+    *_rows("call_extern call_llvm_intrin call_ffi_kernel", dtype="first", effect=Effect.OPAQUE, meaning=EXTERNAL),
+    *_rows("call_pure_extern call_llvm_pure_intrin", dtype="first", effect=Effect.PURE, meaning=EXTERNAL),
+    *_rows("call_spirv_pure_glsl450", effect=Effect.PURE, meaning=GPU_ONLY),
+    *_rows("lookup_param", result=Result.HANDLE, effect=Effect.OPAQUE, meaning=EXTERNAL),
+    *_rows("tvm_stack_alloca tvm_stack_make_shape tvm_stack_make_array", result=Result.HANDLE, effect=Effect.OPAQUE),
+    *_rows("tvm_tuple", result=Result.HANDLE, effect=Effect.EMBED_INFO),
+    *_rows("tvm_struct_get", arity=3, dtype="last", effect=Effect.READ_STATE),
+    *_rows("tvm_struct_set", arity=4, result=Result.INT32, effect=Effect.UPDATE_STATE),
+    *_rows("tvm_static_handle", arity=0, result=Result.HANDLE, effect=Effect.SPECIAL_CALL_ARG, meaning=EXTERNAL),
+    *_rows("tvm_context_id", arity=0, result=Result.HANDLE, effect=Effect.READ_STATE, meaning=EXTERNAL),
+    *_rows(
+        "tvm_throw_last_error tvm_kernel_replace_point",
+        arity=0,
+        result=Result.HANDLE,
+        effect=Effect.OPAQUE,
+        meaning=EXTERNAL,
+    ),
+    *_rows("TVMBackendAllocWorkspace", result=Result.HANDLE, effect=Effect.OPAQUE, meaning=EXTERNAL),
+    *_rows("TVMBackendFreeWorkspace", result=Result.INT32, effect=Effect.OPAQUE, meaning=EXTERNAL),
+    *_rows("anylist_getitem", result=Result.HANDLE, effect=Effect.READ_STATE, meaning=EXTERNAL),
+    *_rows(
+        "anylist_resetitem anylist_setitem_call_packed anylist_setitem_call_cpacked",
+        result=Result.INT32,
+        effect=Effect.OPAQUE,
+        meaning=EXTERNAL,
+    ),
+    *_rows("start_profile_intrinsic end_profile_intrinsic", result=Result.VOID, effect=Effect.PURE),
+    *_rows("prefetch print_buffer", result=Result.VOID, effect=Effect.OPAQUE, meaning=EXTERNAL),
+    *_rows("filter selector", arity=2, result=Result.SECOND, effect=Effect.OPAQUE, meaning=GPU_ONLY),
+    # devices
+    *_rows(
+        "tvm_load_matrix_sync tvm_mma_sync tvm_bmma_sync tvm_fill_fragment tvm_store_matrix_sync tvm_global_barrier_kinit "
+        "cooperative_tensor_fill cooperative_tensor_load cooperative_tensor_store cooperative_tensor_multiply_accumulate "
+        "mma_store mma_fill mma_store_legacy mma_fill_legacy simdgroup_load simdgroup_store simdgroup_multiply_accumulate "
+        "make_filled_simdgroup_matrix dma_copy dma_wait dma_start_group dma_end_group texture2d_load texture2d_store "
+        "tensormap_encode_tiled create_barriers nd_mem_alloc_with_scope "
+        # TileLang's tile operations
+        "copy fill gemm gemm_sp region reduce cumsum im2col c2d_im2col finalize_reducer atomicadd tma_copy tileop",
+        result=Result.HANDLE,
+        effect=Effect.OPAQUE,
+        meaning=GPU_ONLY,
+    ),
+]
+
+BUILTINS: dict[str, Builtin] = {row.name: row for row in _TABLE}
+"""The rows by name."""
+
+_SPELLED = {spelling: row for row in _TABLE for spelling in (row.name, *row.spellings)}
+_DEVICES = (
+    "ptx",
+    "cuda",
+    "nki",
+    "metal",
+    "nvshmem",
+    "webgpu",
+    "hexagon",
+    "simdgroup",
+    "tl",
+    "tile",
+    "mma",
+    "wgmma",
+    "tma",
+    "amdgpu",
+    "rocm",
+)
+
+
+@lru_cache(maxsize=4096)
+def find(spelling: str) -> Builtin | None:
+    """The row that TVMScript spells so (without `T.`), an opaque one for intrinsics of devices, or None."""
+    if (row := _SPELLED.get(spelling)) is not None:
+        return row
+    if spelling.startswith(tuple(f"{device}{mark}" for device in _DEVICES for mark in "._")):
+        return Builtin(spelling, result=Result.HANDLE, effect=Effect.OPAQUE, meaning=GPU_ONLY)
+    return None
