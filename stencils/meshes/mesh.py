@@ -1,0 +1,136 @@
+"""One mesh: points on a surface, and the tables that say who is next to whom."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from stencils.meshes.connectivity import connect, dims
+from stencils.meshes.geometry import QUANTITIES, Geometry
+from stencils.meshes.surfaces import Plane, Sphere
+from tensorir.errors import did_you_mean
+
+if TYPE_CHECKING:
+    import xarray
+
+__all__ = ["Mesh"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Mesh:
+    """A triangulation of a sphere or of a part of a plane; all arrays are read-only.
+
+    `points` are float64 (Vertex, 3) in metres. `tables` are int32 by name, V2E as (Vertex, neighbours), with -1 for a
+    neighbour that is missing. `signs` has float64 arrays beside V2E and C2E: for V2E +1 where the edge leaves the
+    vertex, -1 where it arrives; for C2E +1 where the edge's normal leaves the cell, -1 where it enters; 0 where nothing
+    is. So a sum over neighbours of sign times flux is a divergence.
+
+    >>> square = Mesh.of_triangles([[0, 0], [1, 0], [0, 1], [1, 1]], [[0, 1, 2], [1, 3, 2]], Plane())
+    >>> square
+    Mesh(Vertex=4, Edge=5, Cell=2)
+    >>> square.geometry.cell_area
+    array([0.5, 0.5])
+    >>> square.tables["C2C"].tolist()
+    [[-1, 1, -1], [-1, -1, 0]]
+    """
+
+    points: NDArray[np.float64]
+    surface: Sphere | Plane
+    tables: Mapping[str, NDArray[np.int32]]
+
+    @classmethod
+    def of_triangles(cls, points: ArrayLike, triangles: ArrayLike, surface: Sphere | Plane) -> Mesh:
+        """The mesh of these points (Vertex, 2 or 3, metres) and triangles (Cell, 3, counterclockwise)."""
+        tables = connect(triangles)
+        points = np.array(points, dtype=np.float64)
+        if points.ndim != 2 or points.shape[1] not in (2, 3):
+            raise ValueError(f"points must have the shape (vertices, 2 or 3), but have {points.shape}.")
+        if len(points) != len(tables["V2E"]):
+            raise ValueError(f"there are {len(points)} points, but the triangles use {len(tables['V2E'])}.")
+        if not np.isfinite(points).all():
+            raise ValueError("a point has a coordinate that is not finite.")
+        points = np.pad(points, ((0, 0), (0, 3 - points.shape[1])))
+        for array in (points, *tables.values()):
+            array.flags.writeable = False
+        return cls(points, surface, MappingProxyType(tables))
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """How many vertices, edges and cells there are, by the names of their dims."""
+        return {"Vertex": len(self.points), "Edge": len(self.tables["E2V"]), "Cell": len(self.tables["C2V"])}
+
+    @cached_property
+    def geometry(self) -> Geometry:
+        """Everything that can be measured, as NumPy arrays, each computed at its first use."""
+        return Geometry(self.points, self.surface, self.tables)
+
+    @cached_property
+    def signs(self) -> Mapping[str, NDArray[np.float64]]:
+        """Orientation of the edges seen from the vertex (V2E) and from the cell (C2E)."""
+        seen = {
+            name: _orientation(self.tables[name], self.tables[f"E2{name[0]}"][:, 0].astype(np.int64))
+            for name in ("V2E", "C2E")
+        }
+        return MappingProxyType(seen)
+
+    def table(self, name: str) -> xarray.DataArray:
+        """A neighbour table with named dims: V2E has (Vertex, _NB_Edge)."""
+        import xarray
+
+        if name not in self.tables:
+            raise ValueError(f"a mesh has no table {name!r}: {did_you_mean(name, self.tables)}")
+        return xarray.DataArray(self.tables[name], dims=dims(name), name=name)
+
+    def sign(self, name: str) -> xarray.DataArray:
+        """The signs beside a table as a field on its neighbours: for V2E (Vertex, _NB_0)."""
+        import xarray
+
+        if name not in self.signs:
+            raise ValueError(f"a mesh has no signs for {name!r}: {did_you_mean(name, self.signs)}")
+        return xarray.DataArray(self.signs[name], dims=(dims(name)[0], "_NB_0"), name=f"{name}_sign")
+
+    def dataset(self, *names: str) -> xarray.Dataset:
+        """Measures, and tables where they are named, with dims, units and long names.
+
+        Without names: every measure that this surface has. Two tables with one neighbour dim of different lengths, such
+        as V2E and C2E, cannot be in one Dataset: take them with `table`.
+
+        >>> from stencils.meshes import icosahedral
+        >>> data = icosahedral(1).dataset("vertex_lon", "cell_area", "V2E")
+        >>> dict(data.sizes)
+        {'Vertex': 42, 'Cell': 80, '_NB_Edge': 6}
+        >>> data.cell_area.units
+        'm2'
+        """
+        import xarray
+
+        spherical = isinstance(self.surface, Sphere)
+        names = names or tuple(name for name, q in QUANTITIES.items() if spherical or not q.spherical)
+        variables = {}
+        for name in names:
+            if name in self.tables:
+                variables[name] = self.table(name)
+            elif quantity := QUANTITIES.get(name):
+                attrs = {"units": quantity.units, "long_name": quantity.long_name}
+                variables[name] = xarray.Variable(quantity.dims, getattr(self.geometry, name), attrs)
+            else:
+                raise ValueError(f"a mesh has no {name!r}: {did_you_mean(name, [*QUANTITIES, *self.tables])}")
+        coords = {"xyz": ["x", "y", "z"]} if any("xyz" in v.dims for v in variables.values()) else {}
+        return xarray.Dataset(variables, coords)
+
+    def __repr__(self) -> str:
+        return f"Mesh({', '.join(f'{name}={size}' for name, size in self.sizes.items())})"
+
+
+def _orientation(edges: NDArray[np.int32], owner: NDArray[np.int64]) -> NDArray[np.float64]:
+    """+1 where the row's own number is the first that the edge names, -1 where it is the second, 0 for no edge."""
+    own = np.arange(len(edges))[:, None]
+    sign = np.where(edges < 0, 0.0, np.where(owner[edges] == own, 1.0, -1.0))
+    sign.flags.writeable = False
+    return sign
