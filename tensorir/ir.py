@@ -1,0 +1,329 @@
+"""The nodes of the IR: six kinds of expression, closures and fencils.
+
+An expression is a literal, a variable, a function (a `Lambda`, or a builtin as `Operator`), an application of a
+function, or a `Call` of a builtin. Expressions form a DAG: what the notation binds with `let` is one node that is
+used several times, and its name is the node's `label`. Every node computes its type when it is made, by the rule in
+the table of builtins, so an ill-typed tree cannot exist. Equality is structural and ignores spans and labels; it and
+hashing take time linear in the distinct nodes, at any depth.
+
+>>> from tensorir.types import tensor
+>>> x = Var("x", tensor("float", I=(0, 5)))
+>>> Call("plus", (x, Call("cartesian_shift", (x,), ("I", 1)))).type
+tensor<float, I[0:4]>
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tensorir import typing_rules as rules
+from tensorir.builtins import TABLE
+from tensorir.source import NOWHERE, Span
+from tensorir.types import Complaint, Dims, FunctionType, Scalar, TensorType, Type
+
+__all__ = ["Apply", "Call", "Closure", "Expr", "Fencil", "Function", "Lambda", "Literal", "Operator", "Var"]
+
+_NONE: frozenset[Var] = frozenset()
+
+
+class Node:
+    """What all expressions share: a type, free variables, a span, a label, and structural equality."""
+
+    __slots__ = ()
+
+    type: Any
+    free: frozenset[Var]
+    span: Span
+    label: str
+    key: int
+    """A hash of the structure."""
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return ()
+
+    def own(self) -> tuple[Any, ...]:
+        """What distinguishes the node besides its children."""
+        raise NotImplementedError
+
+    def _settle(self, type: Type, free: frozenset[Var]) -> None:
+        object.__setattr__(self, "type", type)
+        object.__setattr__(self, "free", free)
+        object.__setattr__(self, "key", hash((self.own(), tuple([c.key for c in self.children]))))
+
+    def __hash__(self) -> int:
+        return self.key
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Node) and _same(self, other)
+
+    def __str__(self) -> str:
+        from tensorir.text.printer import print_expr
+
+        return print_expr(self)  # type: ignore[arg-type]
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.type}>"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("expressions are not pickled; write the text of their fencil, str(f), and parse it again.")
+
+
+def _same(a: Node, b: Node) -> bool:
+    stack: list[tuple[Node, Node]] = [(a, b)]
+    seen: set[tuple[int, int]] = set()
+    while stack:
+        x, y = stack.pop()
+        if x is y or (id(x), id(y)) in seen:
+            continue
+        seen.add((id(x), id(y)))
+        if x.key != y.key or type(x) is not type(y) or x.own() != y.own() or len(x.children) != len(y.children):
+            return False
+        stack.extend(zip(x.children, y.children, strict=True))
+    return True
+
+
+def _union(nodes: tuple[Expr, ...]) -> frozenset[Var]:
+    """The free variables of several nodes; one set is shared by all nodes that have the same ones."""
+    largest = _NONE
+    for node in nodes:
+        if node.free is not largest and len(node.free) > len(largest):
+            largest = node.free
+    if all(n.free is largest or n.free <= largest for n in nodes):
+        return largest
+    return largest.union(*(n.free for n in nodes))
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Literal(Node):
+    """One scalar value, the same everywhere."""
+
+    value: bool | int | float
+    element: Scalar
+    span: Span = NOWHERE
+    label: str = ""
+    type: TensorType = field(init=False)
+    free: frozenset[Var] = field(init=False)
+    key: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._settle(TensorType(self.element), _NONE)
+
+    def own(self) -> tuple[Any, ...]:
+        # -0.0 is not 0.0, and NaN is NaN
+        return "literal", self.element, self.value.hex() if isinstance(self.value, float) else self.value
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Var(Node):
+    """A parameter of a fencil or of a function, where it is declared and where it is used."""
+
+    name: str
+    type: TensorType
+    span: Span = NOWHERE
+    label: str = field(init=False, default="")
+    free: frozenset[Var] = field(init=False)
+    key: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", hash((self.name, self.type)))
+        object.__setattr__(self, "free", frozenset((self,)))
+
+    def own(self) -> tuple[Any, ...]:
+        return "var", self.name, self.type
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Lambda(Node):
+    """A function of typed parameters; its body may use variables from outside."""
+
+    params: tuple[Var, ...]
+    body: Expr
+    span: Span = NOWHERE
+    label: str = ""
+    type: FunctionType = field(init=False)
+    free: frozenset[Var] = field(init=False)
+    key: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.body.type, TensorType):
+            raise Complaint("T14", "a function cannot return a function.", help="apply it in the body: f(x).")
+        if len({p.name for p in self.params}) != len(self.params):
+            raise Complaint("N02", "two parameters of a function have one name.", help="rename one.")
+        self._settle(
+            FunctionType(tuple(p.type for p in self.params), self.body.type), self.body.free.difference(self.params)
+        )
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return (self.body,)
+
+    def own(self) -> tuple[Any, ...]:
+        return "lambda", self.params
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Operator(Node):
+    """An elementwise builtin as a function of given types, such as the `+` of `reduce(+, 0.0)`."""
+
+    op: str
+    params: tuple[TensorType, ...]
+    span: Span = NOWHERE
+    label: str = ""
+    type: FunctionType = field(init=False)
+    free: frozenset[Var] = field(init=False)
+    key: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        operands = tuple(Var(f"_{i}", t) for i, t in enumerate(self.params))
+        self._settle(FunctionType(self.params, TABLE[self.op].rule((), operands)), _NONE)
+
+    def own(self) -> tuple[Any, ...]:
+        return "operator", self.op, self.params
+
+
+Function = Lambda | Operator
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Apply(Node):
+    """A function applied to arguments that cover its parameters' types."""
+
+    function: Function
+    args: tuple[Expr, ...]
+    span: Span = NOWHERE
+    label: str = ""
+    type: TensorType = field(init=False)
+    free: frozenset[Var] = field(init=False)
+    key: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._settle(rules.apply(self.function.type, self.args), _union((self.function, *self.args)))
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return (self.function, *self.args)
+
+    def own(self) -> tuple[Any, ...]:
+        return ("apply",)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Call(Node):
+    """A builtin applied to operands (functions among them), with its static parameters in the order of its form."""
+
+    op: str
+    args: tuple[Expr, ...]
+    static: tuple[Any, ...] = ()
+    span: Span = NOWHERE
+    label: str = ""
+    type: TensorType = field(init=False)
+    free: frozenset[Var] = field(init=False)
+    key: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._settle(TABLE[self.op].rule(self.static, self.args), _union(self.args))
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return self.args
+
+    def own(self) -> tuple[Any, ...]:
+        return self.op, self.static
+
+
+Expr = Literal | Var | Lambda | Operator | Apply | Call
+
+
+@dataclass(frozen=True, slots=True)
+class Closure:
+    """One assignment of a fencil: an expression stored in a parameter, or in the part `region` of it."""
+
+    output: Var
+    value: Expr
+    region: Dims | None = None
+    span: Span = field(default=NOWHERE, compare=False)
+
+    @property
+    def target(self) -> TensorType:
+        """The type that the expression must cover."""
+        target = self.output.type
+        if self.region is not None:
+            for name, interval in self.region.items:
+                target = target.on(target.dims.with_interval(name, interval))
+        return target
+
+
+@dataclass(frozen=True, slots=True)
+class Fencil:
+    """A stencil program: parameters, and closures that run in order; a later one sees what an earlier one wrote.
+
+    Made by `tensorir.build.fencil`, which checks that every output is covered by its expression.
+    """
+
+    name: str
+    params: tuple[Var, ...]
+    closures: tuple[Closure, ...]
+    span: Span = field(default=NOWHERE, compare=False)
+
+    def __post_init__(self) -> None:
+        from tensorir.wellformed import check_fencil
+
+        check_fencil(self)
+
+    def __eq__(self, other: object) -> bool:
+        # axes count: the order of a parameter's dims is the order of an array's axes
+        if not isinstance(other, Fencil):
+            return NotImplemented
+        return (self.name, self.params, self.closures) == (other.name, other.params, other.closures) and all(
+            a.type.dims.names == b.type.dims.names for a, b in zip(self.params, other.params, strict=True)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.params, self.closures))
+
+    def __getitem__(self, name: str) -> Var:
+        return next(p for p in self.params if p.name == name)
+
+    def __iter__(self) -> Iterator[Closure]:
+        return iter(self.closures)
+
+    @property
+    def outputs(self) -> tuple[Var, ...]:
+        """The parameters that are written, in the order of the parameters."""
+        written = {c.output.name for c in self.closures}
+        return tuple(p for p in self.params if p.name in written)
+
+    @property
+    def inputs(self) -> tuple[Var, ...]:
+        """The parameters that must be passed: read before they are covered, or left partly unwritten."""
+        from tensorir.wellformed import needed_parameters
+
+        return needed_parameters(self)
+
+    def __str__(self) -> str:
+        from tensorir.text.printer import print_fencil
+
+        return print_fencil(self)
+
+    def __repr__(self) -> str:
+        return f"<Fencil {self.name}({', '.join(p.name for p in self.params)})>"
+
+    def __reduce__(self) -> Any:
+        from tensorir.text import parse
+
+        return parse, (str(self),)
+
+    def __call__(self, /, **arguments: Any) -> dict[str, Any]:
+        """Run on the default backend: parameters by name in, written parameters by name out (design 2 and 3)."""
+        from tensorir.calls import call
+
+        return call(self, arguments)
+
+    def bind(self, /, **constants: Any) -> Any:
+        """The program with some parameters and sizes fixed: copied, validated and prepared (design 2, "Binding")."""
+        from tensorir.binding import bind
+
+        return bind(self, constants)

@@ -1,0 +1,155 @@
+"""Traversal, rewriting and substitution of expressions: iterative, and linear in the distinct nodes.
+
+>>> from tensorir.ir import Call, Literal
+>>> from tensorir.types import FLOAT64
+>>> e = Literal(1.0, FLOAT64)
+>>> for _ in range(60):
+...     e = Call("plus", (e, e))                 # 2**60 paths, 61 nodes
+>>> sum(1 for _ in postorder(e))
+61
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from tensorir.ir import Apply, Call, Closure, Expr, Fencil, Lambda, Var
+
+__all__ = [
+    "binders",
+    "postorder",
+    "rebuild",
+    "rename_bound",
+    "rewrite",
+    "rewrite_all",
+    "rewrite_fencil",
+    "substitute",
+    "use_counts",
+    "values",
+    "with_label",
+    "with_values",
+]
+
+
+def postorder(*roots: Expr) -> Iterator[Expr]:
+    """Every distinct node (by identity) below the roots, children before parents, bodies of functions included."""
+    done: set[int] = set()
+    stack: list[tuple[Expr, bool]] = [(root, False) for root in reversed(roots)]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            yield node
+        elif id(node) not in done:
+            done.add(id(node))
+            stack.append((node, True))
+            stack.extend((child, False) for child in reversed(node.children) if id(child) not in done)
+
+
+def use_counts(*roots: Expr) -> dict[int, int]:
+    """How many edges lead to each node, by identity; a root counts one more."""
+    counts = {id(root): 1 for root in roots}
+    for node in postorder(*roots):
+        for child in node.children:
+            counts[id(child)] = counts.get(id(child), 0) + 1
+    return counts
+
+
+def rebuild(node: Expr, children: tuple[Expr, ...]) -> Expr:
+    """The node with other children; itself if they are the same."""
+    if all(a is b for a, b in zip(node.children, children, strict=True)):
+        return node
+    match node:
+        case Lambda():
+            return dataclasses.replace(node, body=children[0])
+        case Apply():
+            function, *args = children
+            assert not isinstance(function, (Apply, Call, Var)) and not hasattr(function, "value")
+            return dataclasses.replace(node, function=function, args=tuple(args))  # type: ignore[arg-type]
+        case Call():
+            return dataclasses.replace(node, args=children)
+        case _:
+            return node
+
+
+def rewrite(root: Expr, rule: Callable[[Expr], Expr | None]) -> Expr:
+    """Bottom up, each distinct node once: `rule` gets a node whose children are done and returns its replacement.
+
+    None means unchanged. What a rule returns is not visited again; sharing is kept.
+    """
+    return rewrite_all((root,), rule)[0]
+
+
+def rewrite_all(roots: Iterable[Expr], rule: Callable[[Expr], Expr | None]) -> tuple[Expr, ...]:
+    """`rewrite` of several expressions that may share nodes."""
+    roots = tuple(roots)
+    done: dict[int, Expr] = {}
+    for node in postorder(*roots):
+        new = rebuild(node, tuple(done[id(child)] for child in node.children))
+        replaced = rule(new)
+        if replaced is None:
+            done[id(node)] = new
+        else:
+            done[id(node)] = with_label(replaced, node.label) if node.label and not replaced.label else replaced
+    return tuple(done[id(root)] for root in roots)
+
+
+def rewrite_fencil(fencil: Fencil, rule: Callable[[Expr], Expr | None]) -> Fencil:
+    """`rewrite` of the value of every closure."""
+    return dataclasses.replace(
+        fencil, closures=with_values(fencil.closures, rewrite_all(values(fencil.closures), rule))
+    )
+
+
+def values(closures: Iterable[Closure]) -> tuple[Expr, ...]:
+    """The expressions of closures."""
+    return tuple(c.value for c in closures)
+
+
+def with_values(closures: Iterable[Closure], new: Iterable[Expr]) -> tuple[Closure, ...]:
+    """The closures with other expressions."""
+    return tuple(
+        c if value is c.value else dataclasses.replace(c, value=value) for c, value in zip(closures, new, strict=True)
+    )
+
+
+def substitute(root: Expr, values: Mapping[Var, Expr]) -> Expr:
+    """The expression with free variables replaced; names must be unique, so that nothing is captured."""
+    if root.free.isdisjoint(values):
+        return root
+    done: dict[int, Expr] = {}
+    stack: list[tuple[Expr, bool]] = [(root, False)]
+    while stack:
+        node, ready = stack.pop()
+        if id(node) in done:
+            continue
+        if node.free.isdisjoint(values):
+            done[id(node)] = node
+        elif isinstance(node, Var):
+            done[id(node)] = values[node]
+        elif ready:
+            done[id(node)] = rebuild(node, tuple(done[id(child)] for child in node.children))
+        else:
+            stack.append((node, True))
+            stack.extend((child, False) for child in node.children if id(child) not in done)
+    return done[id(root)]
+
+
+def rename_bound(function: Lambda, names: Mapping[str, str]) -> Lambda:
+    """The function with some of its parameters under other names."""
+    params = tuple(dataclasses.replace(p, name=names.get(p.name, p.name)) for p in function.params)
+    body = substitute(function.body, dict(zip(function.params, params, strict=True)))
+    return dataclasses.replace(function, params=params, body=body)
+
+
+def with_label(node: Expr, label: str) -> Expr:
+    """The node under a name, as `let` gives it; variables have their own and stay."""
+    return node if isinstance(node, Var) or node.label == label else dataclasses.replace(node, label=label)
+
+
+def binders(fencil: Fencil) -> Iterable[Var]:
+    """Every variable that the fencil or a function in it declares."""
+    yield from fencil.params
+    for node in postorder(*(c.value for c in fencil.closures)):
+        if isinstance(node, Lambda):
+            yield from node.params
