@@ -1,0 +1,107 @@
+"""What a lowering rule may ask: how to apply a function, what is proven, and where to put a run-time check."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+from jax import lax
+
+from lowering.neighbours import Prepared
+from lowering.values import Leaf, Value, aligned, dense, elementwise, presence
+from tensorir.errors import Diagnostic
+from tensorir.evaluate import Bound
+from tensorir.facts import Access, Facts
+from tensorir.ir import Call, Expr
+from tensorir.types import Dims, Interval
+
+__all__ = ["Check", "Context"]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A run-time check: where it stands, what it says, and the dims along which it looks."""
+
+    diagnostic: Diagnostic
+    dims: Dims
+
+
+@dataclass(slots=True)
+class Context:
+    """One trace of one fencil."""
+
+    facts: Facts
+    exact: bool = False
+    """Keep the order of every fold: op-by-op execution, and programs compiled with `numerics="exact"`."""
+    checks: list[Check] = field(default_factory=list[Check])
+    failures: list[jax.Array] = field(default_factory=list[jax.Array])
+    """Per check, an int64 or int32 pair: the first failing position (-1 for none), and the value there."""
+    gathered: dict[tuple[int, int], Any] = field(default_factory=dict[tuple[int, int], Any])
+    """Neighbours that were read already, by table and operand."""
+    prepared: dict[int, Prepared] = field(default_factory=dict[int, Prepared])
+    """Tables that were bound, by identity of their leaf."""
+    applying: Callable[[Context], Callable[..., Value]] = field(init=False)
+
+    def apply(self, function: Bound[Value], *values: Value) -> Value:
+        """The value of a function operand applied to values."""
+        return self.applying(self)(function, *values)
+
+    def access(self, node: Expr) -> Access:
+        return self.facts.accesses[id(node)]
+
+    def check(self, node: Call, bad: Leaf, culprit: Leaf, diagnostic: Diagnostic) -> None:
+        """Record a check that fails where `bad` is true; `culprit` is the value to show."""
+        bad, culprit = dense(bad), dense(culprit)
+        dims = bad.dims
+        flat = lax.reshape(bad.data, (dims.size,))
+        index = lax.argmax(flat, 0, "int32") if dims.size else lax.full((), 0, "int32")
+        failed = lax.reduce(flat, False, lax.bitwise_or, (0,))
+        position = lax.select(failed, index, lax.full((), -1, "int32"))
+        shown = lax.full((), 0, "int32")
+        if dims.size and culprit.data.dtype.kind in "iub":
+            values = lax.reshape(aligned(culprit, dims), (dims.size,))
+            shown = lax.convert_element_type(lax.dynamic_index_in_dim(values, index, keepdims=False), "int32")
+        self.checks.append(Check(diagnostic, dims))
+        self.failures.append(lax.concatenate([lax.reshape(position, (1,)), lax.reshape(shown, (1,))], 0))
+
+    def inner(self) -> Context:
+        """A context for the body of a loop, whose checks are collected apart."""
+        context = Context(self.facts, self.exact, prepared=self.prepared)
+        context.applying = self.applying
+        return context
+
+
+def in_range(index: Leaf, interval: Interval, dims: Dims) -> Leaf:
+    """Where an index lies in an interval."""
+
+    def inside(i: jax.Array) -> jax.Array:
+        return lax.bitwise_and(
+            lax.ge(i, lax.full_like(i, max(interval.start, _least(i)))),
+            lax.lt(i, lax.full_like(i, min(interval.stop, _greatest(i)))) if interval.stop <= _greatest(i)
+            else lax.full_like(i, True, dtype=bool),
+        )  # fmt: skip
+
+    return elementwise(inside, [index], dims)
+
+
+def _least(i: jax.Array) -> int:
+    return 0 if i.dtype.kind == "u" else -(1 << (8 * i.dtype.itemsize - 1))
+
+
+def _greatest(i: jax.Array) -> int:
+    return (1 << (8 * i.dtype.itemsize - (i.dtype.kind == "i"))) - 1
+
+
+def masks_of(value: Value) -> list[Leaf]:
+    """The masks of the leaves that may be absent."""
+    return [m for leaf in value if (m := presence(leaf)) is not None]
+
+
+def conjunction(masks: list[Leaf], dims: Dims) -> Leaf | None:
+    """True where all masks are."""
+    result: Leaf | None = None
+    for mask in masks:
+        result = mask if result is None else elementwise(lax.bitwise_and, [result, mask], dims)
+    return result

@@ -1,0 +1,156 @@
+"""What XLA computes for each elementwise builtin: one `lax` operation, or the shortest composition of them.
+
+`SCALAR[name](*arrays)` takes arrays of one shape. Arithmetic is XLA's (design 2, "Arithmetic"); where XLA has no such
+operation, the row says how it is made.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from jax import lax
+
+from tensorir.types import DTYPES, Scalar
+
+__all__ = ["LINEAR", "SCALAR", "bitcast", "convert"]
+
+Array = jax.Array
+
+
+def _is_integer(x: Array) -> bool:
+    return x.dtype.kind in "iu"
+
+
+def _is_signed(x: Array) -> bool:
+    return x.dtype.kind == "i"
+
+
+def _where(condition: Array, a: Array, b: Array) -> Array:
+    return lax.select(condition, a, b)
+
+
+def _constant(x: Array, value: Any) -> Array:
+    return lax.full_like(x, value)
+
+
+def _signs_differ(r: Array, y: Array) -> Array:
+    """Whether a remainder must be moved to the side of the divisor."""
+    zero = _constant(r, 0)
+    return lax.bitwise_and(lax.ne(r, zero), lax.ne(lax.lt(r, zero), lax.lt(y, zero)))
+
+
+def _mod(x: Array, y: Array) -> Array:
+    r = lax.rem(x, y)
+    moved = _where(_signs_differ(r, y), lax.add(r, y), r)
+    return _where(lax.eq(y, _constant(y, 0)), x, moved) if _is_integer(x) else moved
+
+
+def _floordiv(x: Array, y: Array) -> Array:
+    if not _is_integer(x):
+        return lax.floor(lax.div(x, y))
+    q = lax.div(x, y)
+    lower = _where(_signs_differ(lax.rem(x, y), y), lax.sub(q, _constant(q, 1)), q)
+    return _where(lax.eq(y, _constant(y, 0)), q, lower)
+
+
+def _trunc(x: Array) -> Array:
+    return _where(lax.lt(x, _constant(x, 0)), lax.ceil(x), lax.floor(x))
+
+
+def _shift_right(x: Array, y: Array) -> Array:
+    return lax.shift_right_arithmetic(x, y) if _is_signed(x) else lax.shift_right_logical(x, y)
+
+
+def _abs(x: Array) -> Array:
+    return lax.abs(x) if x.dtype.kind != "u" else x
+
+
+def _sign(x: Array) -> Array:
+    return lax.sign(x)
+
+
+def _log_to(base: float) -> Callable[[Array], Array]:
+    return lambda x: lax.div(lax.log(x), _constant(x, math.log(base)))
+
+
+SCALAR: dict[str, Callable[..., Array]] = {
+    "plus": lax.add,
+    "minus": lax.sub,
+    "multiplies": lax.mul,
+    "divides": lax.div,
+    "floordiv": _floordiv,
+    "mod": _mod,
+    "rem": lax.rem,
+    "power": lax.pow,
+    "neg": lax.neg,
+    "abs": _abs,
+    "sign": _sign,
+    "min": lax.min,
+    "max": lax.max,
+    "and": lax.bitwise_and,
+    "or": lax.bitwise_or,
+    "xor": lax.bitwise_xor,
+    "not": lax.bitwise_not,
+    "eq": lax.eq,
+    "not_eq": lax.ne,
+    "less": lax.lt,
+    "less_equal": lax.le,
+    "greater": lax.gt,
+    "greater_equal": lax.ge,
+    "bit_and": lax.bitwise_and,
+    "bit_or": lax.bitwise_or,
+    "bit_xor": lax.bitwise_xor,
+    "bit_not": lax.bitwise_not,
+    "shift_left": lax.shift_left,
+    "shift_right": _shift_right,
+    "popcount": lax.population_count,
+    "clz": lax.clz,
+    "sqrt": lax.sqrt,
+    "rsqrt": lax.rsqrt,
+    "cbrt": lax.cbrt,
+    "exp": lax.exp,
+    "exp2": lax.exp2,
+    "expm1": lax.expm1,
+    "log": lax.log,
+    "log2": _log_to(2.0),
+    "log10": _log_to(10.0),
+    "log1p": lax.log1p,
+    "sin": lax.sin,
+    "cos": lax.cos,
+    "tan": lax.tan,
+    "arcsin": lax.asin,
+    "arccos": lax.acos,
+    "arctan": lax.atan,
+    "arctan2": lax.atan2,
+    "sinh": lax.sinh,
+    "cosh": lax.cosh,
+    "tanh": lax.tanh,
+    "arcsinh": lax.asinh,
+    "arccosh": lax.acosh,
+    "arctanh": lax.atanh,
+    "erf": lax.erf,
+    "erfc": lax.erfc,
+    "lgamma": lax.lgamma,
+    "floor": lax.floor,
+    "ceil": lax.ceil,
+    "trunc": _trunc,
+    "round": lambda x: lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN),
+    "isfinite": lax.is_finite,
+    "isinf": lambda x: lax.eq(lax.abs(x), _constant(x, math.inf)),
+    "isnan": lambda x: lax.ne(x, x),
+}
+
+LINEAR = frozenset(["plus", "minus", "neg"])
+"""Operations whose derivative is finite whatever the operands: absent operands need no guard in gradients."""
+
+
+def convert(element: Scalar) -> Callable[[Array], Array]:
+    """cast: `lax.convert_element_type`, which saturates floats to integers and gives 0 for NaN."""
+    return lambda x: lax.convert_element_type(x, DTYPES[element])
+
+
+def bitcast(element: Scalar) -> Callable[[Array], Array]:
+    return lambda x: lax.bitcast_convert_type(x, DTYPES[element])

@@ -1,0 +1,422 @@
+"""Lowering of indirect access: neighbour tables, gather and scatter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax import lax
+
+from lowering.context import Context, conjunction, in_range, masks_of
+from lowering.neighbours import Prepared, read
+from lowering.values import (
+    Dense,
+    Leaf,
+    Slots,
+    Value,
+    aligned,
+    cut,
+    dense,
+    elementwise,
+    guarded,
+    joined_dims,
+    presence,
+    select_slot,
+    with_present,
+)
+from tensorir.errors import Diagnostic
+from tensorir.evaluate import Bound
+from tensorir.ir import Call, Lambda, Literal, Operator
+from tensorir.types import Dims, Interval
+from tensorir.typing_rules import neighbour_source
+
+__all__ = ["INDIRECT"]
+
+PROMISE, CLIP = lax.GatherScatterMode.PROMISE_IN_BOUNDS, lax.GatherScatterMode.CLIP
+DROP = lax.GatherScatterMode.FILL_OR_DROP
+
+MOST_SLOTS = 32
+"""Tables with more neighbours than this are read by one gather: unrolling would cost compile time."""
+
+
+def shift_init(context: Context, node: Call, values: Sequence[Value]) -> Value:
+    table, x = values
+    _, interval = node.args[0].type.dims.items[_tag_axis(node)]
+    new = next(d for d in reversed(node.type.dims.names) if d.startswith("_NB_"))
+    result: list[Leaf] = []
+    for leaf in x:
+        if len(interval) > MOST_SLOTS:
+            result.append(_all_at_once(context, node, table[0], leaf, new))
+        else:
+            slots = _neighbours(context, node, table[0], leaf, list(interval))
+            result.append(Slots(new, interval.start, tuple(slots)) if slots else _empty(leaf, node, new, interval))
+    return tuple(result)
+
+
+def unstructured_shift(context: Context, node: Call, values: Sequence[Value]) -> Value:
+    table, x = values
+    return tuple(_neighbours(context, node, table[0], leaf, [node.static[0]])[0] for leaf in x)
+
+
+def _tag_axis(node: Call) -> int:
+    table = node.args[0].type
+    return table.dims.names.index(neighbour_source(table)[0])
+
+
+def _empty(leaf: Leaf, node: Call, new: str, interval: Interval) -> Leaf:
+    """A shift through a table without neighbours."""
+    return Dense(lax.full(node.type.dims.shape, 0, dense(leaf).data.dtype), node.type.dims)
+
+
+def _neighbours(context: Context, node: Call, table: Leaf, x: Leaf, slots: Sequence[int]) -> list[Leaf]:
+    """x at the given neighbours of every destination."""
+    if isinstance(x, Slots):
+        # a second partial shift: the neighbours of each slot of the first
+        per = [_neighbours(context, node, table, inner, slots) for inner in x.leaves]
+        return [Slots(x.dim, x.start, tuple(p[k] for p in per)) for k in range(len(slots))]
+    tag, source = neighbour_source(node.args[0].type)
+    prepared = context.prepared.get(id(table))
+    destinations = node.args[0].type.dims.without(tag)
+    if prepared is not None and not any(d in destinations for d in x.dims.without(source)) and source in x.dims:
+        return _through_prepared(context, node, table, prepared, x, slots)
+    found: list[Leaf] = []
+    for slot in slots:
+        column = select_slot(table, tag, slot)
+        found.append(_through_column(context, node, column, x, source))
+    return found
+
+
+def _through_prepared(
+    context: Context, node: Call, table: Leaf, prepared: Prepared, x: Dense, slots: Sequence[int]
+) -> list[Leaf]:
+    tag, source = neighbour_source(node.args[0].type)
+    interval = node.args[0].type.dims[tag]
+    key = id(table), id(x.data)
+    if key not in context.gathered:
+        rows = Dims(((source, node.args[1].type.dims[source]), *x.dims.without(source).items))
+        context.gathered[key] = x.data, rows, read(aligned(x, rows), prepared)
+    _, rows, read_rows = context.gathered[key]
+    destinations = Dims(tuple((n, i) for n, i in node.args[0].type.dims.items if n != tag))
+    result: list[Leaf] = []
+    for slot in slots:
+        k = slot - interval.start
+        dims = Dims((*destinations.items, *rows.without(source).items))
+        data = lax.reshape(read_rows[k], dims.shape)
+        present = None
+        mask = prepared.masks[k]
+        if mask is not None:
+            present = Dense(lax.reshape(mask, destinations.shape), destinations)
+            data = guarded(aligned(present, dims), data)
+        leaf: Leaf = Dense(data, dims, present)
+        if x.present is not None:
+            absent = _neighbours(context, node, table, x.present, [slot])[0]
+            leaf = with_present(leaf, _without_own_mask(absent), node.type.dims)
+        result.append(cut(leaf, node.type.dims))
+    return result
+
+
+def _without_own_mask(leaf: Leaf) -> Leaf:
+    d = dense(leaf)
+    return Dense(d.data, d.dims)
+
+
+def _through_column(context: Context, node: Call, column: Leaf, x: Dense, source: str) -> Leaf:
+    """x at the coordinates in a column, absent where they are -1."""
+    access = context.access(node)
+    interval = node.args[1].type.dims[source]
+    dims = node.type.dims
+    bare = Dense(dense(column).data, dense(column).dims)
+    present: Leaf | None = None
+    index: Leaf = elementwise(_wide, [bare], bare.dims)
+    if access.absent:
+        present = elementwise(lambda i: lax.ne(i, lax.full_like(i, -1)), [index], bare.dims)
+        index = _where_present(index, present, interval.start)
+    table_mask = presence(column)
+    if table_mask is not None:
+        index = _where_present(index, table_mask, interval.start)
+        present = table_mask if present is None else elementwise(lax.bitwise_and, [present, table_mask], dims)
+    if not access.proven:
+        _check_index(context, node, index, interval, f"an entry of the table leaves {source}{interval}")
+    value = _indexed(x, [source], [index], Dims(((source, interval),)), dims, PROMISE if access.proven else CLIP)
+    if present is not None:
+        masked = dense(value)
+        inner = joined_dims([masked.dims, dense(present).dims], dims)
+        mask = aligned(dense(present), inner)
+        value = Dense(guarded(mask, aligned(Dense(masked.data, masked.dims), inner)), inner, masked.present)
+    return with_present(value, present, dims)
+
+
+def _all_at_once(context: Context, node: Call, table: Leaf, x: Leaf, new: str) -> Leaf:
+    tag, source = neighbour_source(node.args[0].type)
+    whole = dense(table)
+    axis = Dims(tuple((new if n == tag else n, i) for n, i in whole.dims.items))
+    mask = whole.present
+    column = Dense(
+        whole.data,
+        axis,
+        mask and Dense(mask.data, Dims(tuple((new if n == tag else n, i) for n, i in mask.dims.items))),
+    )
+    return _through_column(context, node, column, dense(x), source)
+
+
+def _wide(index: jax.Array) -> jax.Array:
+    """An index as int32, or as int64 if it may not fit; larger values are capped, and so stay out of range."""
+    if index.dtype.kind == "u" and index.dtype.itemsize == 8:
+        index = lax.min(index, lax.full_like(index, np.iinfo(np.int64).max))
+    wide = index.dtype.itemsize == 8 or index.dtype == np.uint32
+    return lax.convert_element_type(index, np.int64 if wide else np.int32)
+
+
+def _where_present(index: Leaf, mask: Leaf, start: int) -> Leaf:
+    dims = joined_dims(
+        [index.dims, mask.dims], Dims(tuple({**dict(mask.dims.items), **dict(index.dims.items)}.items()))
+    )
+    return elementwise(lambda p, i: lax.select(p, i, lax.full_like(i, start)), [mask, index], dims)
+
+
+def _check_index(context: Context, node: Call, index: Leaf, interval: Interval, what: str) -> None:
+    bad = elementwise(lax.bitwise_not, [in_range(index, interval, index.dims)], index.dims)
+    context.check(
+        node, bad, index, Diagnostic("R01", f"{what}.", node.span, help="correct the indices, or clamp them.")
+    )
+
+
+def _indexed(x: Dense, names: Sequence[str], indices: Sequence[Leaf], inside: Dims, need: Dims, mode: Any) -> Leaf:
+    """x at [names: indices], on the joined dims of the indices and the other dims of x."""
+    kept = [n for n in names if n in x.dims]
+    if not kept:
+        return cut(x, need)
+    flat = [dense(i) for i, n in zip(indices, names, strict=True) if n in x.dims]
+    batch = joined_dims([f.dims for f in flat], need)
+    shared = [n for n in batch.names if n in x.dims and n not in kept]
+    x = dense(cut(x, Dims((*((n, inside[n]) for n in kept), *((n, need[n]) for n in x.dims if n not in kept)))))
+    names_of = x.dims.names
+    columns = [
+        lax.expand_dims(_zero_based(aligned(f, batch), inside[n].start), (len(batch),))
+        for f, n in zip(flat, kept, strict=True)
+    ]
+    rest = [n for n in names_of if n not in kept and n not in shared]
+    numbers = lax.GatherDimensionNumbers(
+        offset_dims=tuple(range(len(batch), len(batch) + len(rest))),
+        collapsed_slice_dims=tuple(sorted(names_of.index(n) for n in kept)),
+        start_index_map=tuple(names_of.index(n) for n in kept),
+        operand_batching_dims=tuple(names_of.index(n) for n in sorted(shared, key=names_of.index)),
+        start_indices_batching_dims=tuple(batch.names.index(n) for n in sorted(shared, key=names_of.index)),
+    )
+    sizes = [len(x.dims[n]) if n in rest else 1 for n in names_of]
+    data = lax.gather(x.data, lax.concatenate(columns, len(batch)), numbers, sizes, mode=mode)
+    dims = Dims((*batch.items, *((n, x.dims[n]) for n in rest)))
+    present = None
+    if x.present is not None:
+        present = dense(_indexed(x.present, names, indices, inside, need, mode))
+    return Dense(data, dims, present)
+
+
+def _zero_based(index: jax.Array, start: int) -> jax.Array:
+    return lax.sub(index, lax.full_like(index, start)) if start else index
+
+
+def gather(context: Context, node: Call, values: Sequence[Value]) -> Value:
+    names, mode = node.static
+    x, *given = values
+    operand = node.args[0].type.dims
+    inside = Dims(tuple((n, operand[n]) for n in names))
+    if all(isinstance(a, Literal) and a.value in operand[n] for a, n in zip(node.args[1:], names, strict=True)):
+        for a, n in zip(node.args[1:], names, strict=True):
+            assert isinstance(a, Literal)
+            x = tuple(select_slot(leaf, n, int(a.value)) for leaf in x)
+        return x
+    proven = context.access(node).proven
+    masks = [m for (i,) in given if (m := presence(i)) is not None]
+    indices: list[Leaf] = []
+    outside: Leaf | None = None
+    for name, (leaf,) in zip(names, given, strict=True):
+        bare = Dense(dense(leaf).data, dense(leaf).dims)
+        index: Leaf = elementwise(_wide, [bare], bare.dims)
+        mask = presence(leaf)
+        if mask is not None:
+            index = _where_present(index, mask, operand[name].start)
+        if not proven and mode == "checked":
+            _check_index(context, node, index, operand[name], f"an index leaves {name}{operand[name]}")
+        if not proven and mode == "zero":
+            inner = in_range(index, operand[name], index.dims)
+            outside = inner if outside is None else elementwise(lax.bitwise_and, [outside, inner], node.type.dims)
+        indices.append(index)
+    found: list[Leaf] = []
+    for leaf in x:
+        value = _indexed(dense(leaf), names, indices, inside, node.type.dims, PROMISE if proven else CLIP)
+        if outside is not None:
+            value = elementwise(lambda ok, v: lax.select(ok, v, lax.full_like(v, 0)), [outside, value], node.type.dims)
+        for mask in masks:
+            value = with_present(value, mask, node.type.dims)
+        found.append(value)
+    return tuple(found)
+
+
+COMBINERS: dict[str, Callable[..., jax.Array]] = {
+    "plus": lax.scatter_add,
+    "multiplies": lax.scatter_mul,
+    "min": lax.scatter_min,
+    "max": lax.scatter_max,
+}
+
+
+def combiner(function: Any) -> str | None:
+    """The builtin that a function of two elements is, "last" for λ(old, new) → new, None for any other."""
+    match function:
+        case Operator(op):
+            return op
+        case Lambda((a, b), Call(op, (x, y))) if (x, y) == (a, b):
+            return op
+        case Lambda((_, b), body) if body == b:
+            return "last"
+        case _:
+            return None
+
+
+def scatter(context: Context, node: Call, args: Sequence[Any]) -> Value:
+    names, over, mode = node.static
+    function: Bound[Value] = args[0]
+    base, *rest = args[1:]
+    *given, updates = rest
+    whole = node.type.dims
+    types = [a.type.dims for a in node.args[2:]]
+    points: dict[str, Interval] = {}
+    for t in types:
+        for n, i in t.items:
+            points[n] = points.get(n, i) & i
+    points = {**{n: i for n, i in whole.items if n not in names}, **points}
+    aligned_names = [n for n in points if n not in over]
+    order = Dims((*((n, points[n]) for n in over), *((n, points[n]) for n in aligned_names)))
+    proven = context.access(node).proven
+    ok: Leaf | None = None
+    indices: list[Leaf] = []
+    for name, (leaf,) in zip(names, given, strict=True):
+        bare = Dense(dense(leaf).data, dense(leaf).dims)
+        index: Leaf = elementwise(_wide, [bare], bare.dims)
+        if (mask := presence(leaf)) is not None:
+            index = _where_present(index, mask, whole[name].start)
+        if not proven and mode == "checked":
+            _check_index(context, node, index, whole[name], f"an index leaves {name}{whole[name]}")
+        if not proven and mode == "zero":
+            inner = in_range(index, whole[name], index.dims)
+            ok = inner if ok is None else elementwise(lax.bitwise_and, [ok, inner], order)
+        indices.append(index)
+    absent = conjunction([m for v in rest for m in masks_of(v)], order)
+    target = Dims((*((n, whole[n]) for n in names), *((n, i) for n, i in whole.items if n not in names)))
+    part = Dims(
+        (*((n, whole[n]) for n in names), *((n, points.get(n) or i) for n, i in target.items if n not in names))
+    )
+    scattered = _scattered(context, node, function, base, indices, updates, ok, order, part)
+    result: list[Leaf] = []
+    from lowering.structure import updated
+
+    for old, new in zip(base, scattered, strict=True):
+        value = updated(dense(old), new, whole, part)
+        if absent is not None:
+            # an absent index or update leaves the whole result absent: which element it was for is not known
+            gone = lax.reduce(dense(absent).data, True, lax.bitwise_and, tuple(range(dense(absent).data.ndim)))
+            value = dense(with_present(value, Dense(gone, Dims()), whole))
+        result.append(value)
+    return tuple(result)
+
+
+def _scattered(
+    context: Context, node: Call, function: Bound[Value], base: Value, indices: Sequence[Leaf], updates: Value,
+    ok: Leaf | None, order: Dims, part: Dims,
+) -> list[Dense]:  # fmt: skip
+    """The part of the base on which updates are put, with all of them put on it."""
+    names, over, _ = node.static
+    batch = [n for n in order.names if n not in over]
+    columns = [_zero_based(aligned(dense(i), order), part[n].start) for i, n in zip(indices, names, strict=True)]
+    extents = [len(part[n]) for n in names]
+    columns = [
+        lax.clamp(lax.full_like(c, 0), c, lax.full_like(c, e - 1)) for c, e in zip(columns, extents, strict=True)
+    ]
+    if ok is not None:
+        dropped = lax.full_like(columns[0], extents[0])
+        columns[0] = lax.select(aligned(dense(ok), order), columns[0], dropped)
+    operands = [aligned(dense(leaf), part) for leaf in base]
+    values = [aligned(dense(leaf), order) for leaf in updates]
+    kind = combiner(function.function)
+    if len(base) == 1 and (kind == "last" or kind in COMBINERS) and not context.exact:
+        start = lax.concatenate([lax.expand_dims(c, (len(order),)) for c in columns], len(order))
+        shared = tuple(part.names.index(n) for n in batch)
+        numbers = lax.ScatterDimensionNumbers(
+            update_window_dims=(), inserted_window_dims=tuple(range(len(names))),
+            scatter_dims_to_operand_dims=tuple(range(len(names))), operand_batching_dims=shared,
+            scatter_indices_batching_dims=tuple(order.names.index(n) for n in batch),
+        )  # fmt: skip
+        if kind == "last":
+            return [Dense(_last_wins(operands[0], start, values[0], numbers, order, over), part)]
+        return [Dense(COMBINERS[str(kind)](operands[0], start, values[0], numbers, mode=DROP), part)]
+    return _one_by_one(context, function, operands, columns, values, extents, order, over, part)
+
+
+def _last_wins(
+    operand: jax.Array, start: jax.Array, values: jax.Array, numbers: Any, order: Dims, over: Any
+) -> jax.Array:
+    """Where several updates meet, the last: XLA leaves their order open, so the losers are dropped before."""
+    shape = values.shape
+    count = int(np.prod([len(order[n]) for n in over], dtype=np.int64))
+    rank = lax.broadcast_in_dim(
+        lax.reshape(lax.iota("int32", count), [len(order[n]) for n in over]), shape, tuple(range(len(over)))
+    )
+    latest = lax.scatter_max(lax.full(operand.shape, -1, "int32"), start, rank, numbers, mode=DROP)
+    back = lax.GatherDimensionNumbers(
+        offset_dims=(), collapsed_slice_dims=numbers.inserted_window_dims,
+        start_index_map=numbers.scatter_dims_to_operand_dims, operand_batching_dims=numbers.operand_batching_dims,
+        start_indices_batching_dims=numbers.scatter_indices_batching_dims,
+    )  # fmt: skip
+    winner = lax.eq(lax.gather(latest, start, back, (1,) * operand.ndim, mode=CLIP), rank)
+    outside = lax.full_like(start, np.iinfo(start.dtype).max)
+    mask = lax.broadcast_in_dim(winner, start.shape, tuple(range(len(shape))))
+    return lax.scatter(operand, lax.select(mask, start, outside), values, numbers, mode=DROP)
+
+
+def _one_by_one(
+    context: Context, function: Bound[Value], operands: list[jax.Array], columns: list[jax.Array],
+    values: list[jax.Array], extents: list[int], order: Dims, over: Sequence[str], part: Dims,
+) -> list[Dense]:  # fmt: skip
+    """Updates in order, one at a time over the iterated dims and all aligned points together."""
+    count = int(np.prod([len(order[n]) for n in over], dtype=np.int64))
+    aligned_shape = tuple(len(i) for n, i in order.items if n not in over)
+    size = int(np.prod(aligned_shape, dtype=np.int64))
+    flat_columns = [lax.reshape(c, (count, size)) for c in columns]
+    flat_values = [lax.reshape(v, (count, size)) for v in values]
+    boxes = [lax.reshape(o, (int(np.prod(extents, dtype=np.int64)), size)) for o in operands]
+    lane = lax.iota("int32", size)
+
+    def step(i: Any, state: list[jax.Array]) -> list[jax.Array]:
+        at = [lax.dynamic_index_in_dim(c, i, keepdims=False) for c in flat_columns]
+        row = at[0]
+        for c, e in zip(at[1:], extents[1:], strict=True):
+            row = lax.add(lax.mul(row, lax.full_like(row, e)), c)
+        keep = lax.lt(at[0], lax.full_like(at[0], extents[0]))
+        position = lax.min(row, lax.full_like(row, max(0, boxes[0].shape[0] - 1)))
+        where = lax.concatenate(
+            [lax.expand_dims(lax.convert_element_type(a, "int32"), (1,)) for a in (position, lane)], 1
+        )
+        pick = lax.GatherDimensionNumbers((), (0, 1), (0, 1))
+        put = lax.ScatterDimensionNumbers((), (0, 1), (0, 1))
+        lanes = Dims((("", Interval(0, size)),))
+        old = [lax.gather(s, where, pick, (1, 1), mode=PROMISE) for s in state]
+        new = [lax.dynamic_index_in_dim(v, i, keepdims=False) for v in flat_values]
+        made = context.apply(
+            function, tuple(Dense(o, lanes) for o in old), tuple(Dense(n, lanes) for n in new)
+        )  # fmt: skip
+        rows = [lax.select(keep, aligned(dense(m), lanes), o) for m, o in zip(made, old, strict=True)]
+        return [lax.scatter(s, where, r, put, mode=PROMISE) for s, r in zip(state, rows, strict=True)]
+
+    final = lax.fori_loop(0, count, step, boxes) if count and size and boxes[0].size else boxes
+    return [Dense(lax.reshape(f, part.shape), part) for f in final]
+
+
+INDIRECT: dict[str, Callable[[Context, Call, Sequence[Any]], Value]] = {
+    "shift_init": shift_init,
+    "unstructured_shift": unstructured_shift,
+    "gather": gather,
+    "scatter": scatter,
+}

@@ -1,0 +1,150 @@
+"""From a fencil to a function of arrays: one `lax` program, traced by whoever calls it.
+
+Every builtin has a rule, in `elementwise`, `structure`, `indirect` or `folds`. `lower` walks the closures in order and
+puts what they give into the parameters; what is computed, where and in which memory, is XLA's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+from jax import lax
+
+from lowering.context import Check, Context, masks_of
+from lowering.elementwise import LINEAR, SCALAR, bitcast, convert
+from lowering.folds import FOLDS
+from lowering.indirect import INDIRECT
+from lowering.neighbours import Prepared
+from lowering.structure import STRUCTURE, updated
+from lowering.values import Dense, Leaf, Slots, Value, aligned, dense, elementwise
+from tensorir.errors import Diagnostic
+from tensorir.evaluate import evaluate, evaluate_function
+from tensorir.facts import Facts
+from tensorir.ir import Call, Expr, Fencil, Literal, Operator, Var
+from tensorir.types import DTYPES, Dims, TensorType
+from tensorir.typing_rules import neighbour_source
+
+__all__ = ["RULES", "Lowered", "lower"]
+
+
+def _assert(context: Context, node: Call, values: Sequence[Value]) -> Value:
+    x, (condition,) = values
+    bad: Leaf = elementwise(lax.bitwise_not, [condition], node.args[1].type.dims)
+    if masks := masks_of(values[1]):
+        for mask in masks:
+            bad = elementwise(lax.bitwise_and, [bad, mask], node.args[1].type.dims)
+    bad = Dense(dense(bad).data, dense(bad).dims)
+    message = node.static[0]
+    context.check(node, bad, bad, Diagnostic("R02", message or "an assertion fails.", node.span))
+    return x
+
+
+def _print(context: Context, node: Call, values: Sequence[Value]) -> Value:
+    label = node.static[0].replace("{", "{{").replace("}", "}}")
+    for leaf in values[0]:
+        jax.debug.print(label + ": {x}", x=aligned(dense(leaf), node.type.dims))
+    return values[0]
+
+
+RULES: dict[str, Callable[[Context, Call, Sequence[Any]], Value]] = {
+    **STRUCTURE,
+    **INDIRECT,
+    **FOLDS,
+    "assert_": _assert,
+    "print": _print,
+}
+"""The rule of every builtin that is not elementwise; `elementwise.SCALAR` has the others."""
+
+
+def _rule(context: Context) -> Callable[..., Value]:
+    def rule(node: Expr, args: Sequence[Any], apply: Callable[..., Value]) -> Value:
+        match node:
+            case Literal(value, element):
+                return (Dense(lax.full((), value, DTYPES[element]), Dims()),)
+            case Operator(op):
+                return (_pointwise(op, SCALAR[op], args, node.type.result),)
+            case Call("cast" | "bitcast" as op, static=(element,)):
+                function = convert(element) if op == "cast" else bitcast(element)
+                return (_pointwise(op, function, args, node.type),)
+            case Call(op) if op in SCALAR:
+                return (_pointwise(op, SCALAR[op], args, node.type),)
+            case Call(op):
+                return RULES[op](context, node, args)
+            case _:
+                raise AssertionError(node)
+
+    return rule
+
+
+def _pointwise(op: str, function: Callable[..., jax.Array], args: Sequence[Value], kind: TensorType) -> Leaf:
+    return elementwise(function, [leaf for (leaf,) in args], kind.dims, guard=op not in LINEAR)
+
+
+@dataclass(slots=True)
+class Lowered:
+    """The outcome of one trace: outputs by name, one array per leaf, and the run-time checks with their results."""
+
+    outputs: dict[str, tuple[jax.Array, ...]]
+    checks: list[Check]
+    failures: list[jax.Array]
+
+
+def lower(
+    fencil: Fencil,
+    arrays: Mapping[str, Sequence[jax.Array]],
+    prepared: Mapping[str, Prepared],
+    facts: Facts,
+    exact: bool = False,
+) -> Lowered:
+    """The outputs of a fencil for arrays by parameter, one per leaf, axes in the order of the parameter's type.
+
+    Parameters that need not be passed may be missing. Prepared tables need no array unless they are read as numbers.
+    """
+    context = Context(facts, exact or bool(jax.config.jax_disable_jit))
+    context.applying = lambda inner: lambda f, *values: evaluate_function(f, values, _rule(inner))
+    env: dict[Var, Value] = {}
+    for p in fencil.params:
+        if p.name in prepared:
+            table = _table(p, prepared[p.name], arrays.get(p.name))
+            context.prepared[id(table)] = prepared[p.name]
+            env[p] = (table,)
+        elif p.name in arrays:
+            env[p] = tuple(Dense(a, p.type.dims) for a in arrays[p.name])
+    for closure in fencil.closures:
+        value = evaluate(closure.value, env, _rule(context))
+        env[closure.output] = _stored(env.get(closure.output), value, closure.output.type, closure.target)
+    outputs = {p.name: tuple(aligned(dense(leaf), p.type.dims) for leaf in env[p]) for p in fencil.outputs}
+    return Lowered(outputs, context.checks, context.failures)
+
+
+def _table(param: Var, prepared: Prepared, arrays: Sequence[jax.Array] | None) -> Leaf:
+    """A bound table as one leaf per slot, so that no column is cut out of it at run time."""
+    tag, _ = neighbour_source(param.type)
+    interval = param.type.dims[tag]
+    destinations = param.type.dims.without(tag)
+    assert arrays is not None
+    (whole,) = arrays
+    axis = param.type.dims.names.index(tag)
+    columns = tuple(Dense(lax.index_in_dim(whole, k, axis, keepdims=False), destinations) for k in range(len(interval)))
+    return Slots(tag, interval.start, columns)
+
+
+def _stored(old: Value | None, new: Value, whole: TensorType, part: TensorType) -> Value:
+    """What a parameter holds after a closure: dense, since it is one buffer."""
+    stored: list[Leaf] = []
+    for k, leaf in enumerate(new):
+        piece = Dense(aligned(dense(leaf), part.dims), part.dims)
+        if part.dims.items == whole.dims.items:
+            stored.append(piece)
+        else:
+            before = dense(old[k]) if old is not None else _blank(whole, k)
+            stored.append(updated(before, piece, whole.dims, part.dims))
+    return tuple(stored)
+
+
+def _blank(whole: TensorType, leaf: int) -> Dense:
+    """A buffer whose every element a later closure writes before it is read."""
+    return Dense(lax.full(whole.dims.shape, 0, DTYPES[whole.leaves[leaf]]), whole.dims)

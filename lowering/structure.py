@@ -1,0 +1,197 @@
+"""Lowering of what moves elements without computing: tuples, shifts, subsets, renames, joins, selection by presence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from jax import lax
+
+from lowering.context import Context, conjunction, masks_of
+from lowering.values import (
+    Dense,
+    Leaf,
+    Value,
+    aligned,
+    cut,
+    dense,
+    elementwise,
+    everywhere,
+    joined_dims,
+    mapped,
+    presence,
+    select_slot,
+    with_present,
+)
+from tensorir.ir import Call
+from tensorir.types import Dims, Interval, leaves
+from tensorir.typing_rules import highest_neighbour
+
+__all__ = ["STRUCTURE"]
+
+
+def make_tuple(context: Context, node: Call, values: Sequence[Value]) -> Value:
+    return tuple(leaf for value in values for leaf in value)
+
+
+def tuple_get(context: Context, node: Call, values: Sequence[Value]) -> Value:
+    (value,), (index,) = values, node.static
+    members = node.args[0].type.element.members
+    first = sum(len(leaves(m)) for m in members[:index])
+    return value[first : first + len(leaves(members[index]))]
+
+
+def cartesian_shift(context: Context, node: Call, values: Sequence[Value]) -> Value:
+    dim, offset = node.static
+
+    def move(x: Dense) -> Dense:
+        return replace(x, dims=x.dims.with_interval(dim, x.dims[dim].shifted(offset))) if dim in x.dims else x
+
+    return tuple(mapped(move, leaf) for leaf in values[0])
+
+
+def shift_apply(context: Context, node: Call, values: Sequence[Value]) -> Value:
+    dim = highest_neighbour(node.args[0].type.dims)
+    assert dim is not None
+    return tuple(select_slot(leaf, dim, node.static[0]) for leaf in values[0])
+
+
+def can_deref(context: Context, node: Call, values: Sequence[Value]) -> Value:
+    return (conjunction(masks_of(values[0]), node.type.dims) or everywhere(),)
+
+
+def subset(context: Context, node: Call, values: Sequence[Value]) -> Value:
+    return tuple(cut(leaf, node.static[0]) for leaf in values[0])
+
+
+def pos(context: Context, node: Call, values: Sequence[Value]) -> Value:
+    dims = node.type.dims
+    ((_, interval),) = dims.items
+    counted = lax.iota("int32", len(interval))
+    return (Dense(lax.add(counted, lax.full_like(counted, interval.start)), dims),)
+
+
+def add_dim(context: Context, node: Call, values: Sequence[Value]) -> Value:
+    # leaves may lack dims of their type: broadcasting happens where an operation needs it
+    return values[-1]
+
+
+def rename(context: Context, node: Call, values: Sequence[Value]) -> Value:
+    new = dict(node.static[0])
+
+    def renamed(x: Dense) -> Dense:
+        return replace(x, dims=Dims(tuple((new.get(n, n), i) for n, i in x.dims.items)))
+
+    return tuple(mapped(renamed, dense(leaf)) for leaf in values[0])
+
+
+def split_dim(context: Context, node: Call, values: Sequence[Value]) -> Value:
+    dim, outer, inner, n = node.static
+    whole = node.args[0].type.dims
+
+    def split(x: Dense) -> Dense:
+        if dim not in x.dims:
+            return x
+        x = dense(cut(x, Dims(((dim, whole[dim]),))))
+        parts = ((outer, node.type.dims[outer]), (inner, Interval(0, n)))
+        dims = Dims(tuple(new for d, i in x.dims.items for new in (parts if d == dim else ((d, i),))))
+        return Dense(lax.reshape(x.data, dims.shape), dims)
+
+    return tuple(mapped(split, dense(leaf)) for leaf in values[0])
+
+
+def merge_dims(context: Context, node: Call, values: Sequence[Value]) -> Value:
+    outer, inner, dim = node.static
+    whole = node.args[0].type.dims
+
+    def merge(x: Dense) -> Dense:
+        if outer not in x.dims and inner not in x.dims:
+            return x
+        rest = [d for d in x.dims.names if d not in (outer, inner)]
+        pair = Dims(((outer, whole[outer]), (inner, whole[inner]), *((d, x.dims[d]) for d in rest)))
+        dims = Dims(((dim, node.type.dims[dim]), *((d, x.dims[d]) for d in rest)))
+        return Dense(lax.reshape(aligned(x, pair), dims.shape), dims)
+
+    return tuple(mapped(merge, dense(leaf)) for leaf in values[0])
+
+
+def concat(context: Context, node: Call, values: Sequence[Value]) -> Value:
+    types = [a.type.dims for a in node.args]
+    (dim,) = (d for d in types[0] if any(t[d] != types[0][d] for t in types))
+    order = sorted(range(len(types)), key=lambda k: (types[k][dim].start, types[k][dim].stop))
+    return tuple(
+        _joined([dense(values[k][leaf]) for k in order], [types[k][dim] for k in order], dim, node.type.dims)
+        for leaf in range(len(values[0]))
+    )
+
+
+def _joined(parts: Sequence[Dense], intervals: Sequence[Interval], dim: str, need: Dims) -> Dense:
+    common = joined_dims([*(p.dims for p in parts), Dims(((dim, need[dim]),))], need)
+    axis = common.names.index(dim)
+    arrays = [aligned(p, common.with_interval(dim, i)) for p, i in zip(parts, intervals, strict=True)]
+    present = None
+    if any(p.present is not None for p in parts):
+        present = _joined([p.present or everywhere() for p in parts], intervals, dim, need)
+    return Dense(lax.concatenate(arrays, axis), common, present)
+
+
+def update(context: Context, node: Call, values: Sequence[Value]) -> Value:
+    need, part = node.type.dims, node.args[1].type.dims
+    return tuple(updated(dense(x), dense(y), need, part) for x, y in zip(*values, strict=True))
+
+
+def updated(x: Dense, y: Dense, need: Dims, part: Dims) -> Dense:
+    """x on `need` with y put onto the intervals `part`."""
+    placed = Dims(tuple((n, part.get(n) or i) for n, i in need.items))
+    if placed.items == need.items:
+        return y
+    whole = joined_dims([x.dims, y.dims, part], need)
+    region = Dims(tuple((n, placed[n]) for n in whole.names))
+    starts = [placed[n].start - need[n].start for n in whole.names]
+    data = lax.dynamic_update_slice(aligned(x, whole), aligned(y, region), starts)
+    present = None
+    if x.present is not None or y.present is not None:
+        present = updated(x.present or everywhere(), y.present or everywhere(), need, part)
+    return Dense(data, whole, present)
+
+
+def select(context: Context, node: Call, values: Sequence[Value]) -> Value:
+    (condition,), first, second = values
+    need = node.type.dims
+    return tuple(_selected(condition, a, b, need) for a, b in zip(first, second, strict=True))
+
+
+def _selected(condition: Leaf, a: Leaf, b: Leaf, need: Dims) -> Leaf:
+    def choose(x: Leaf, y: Leaf) -> Leaf:
+        return elementwise(lax.select, [_bare(condition), _bare(x), _bare(y)], need)
+
+    chosen = choose(a, b)
+    masks = presence(a), presence(b)
+    if masks != (None, None):
+        chosen = with_present(chosen, choose(masks[0] or everywhere(), masks[1] or everywhere()), need)
+    return with_present(chosen, presence(condition), need)
+
+
+def _bare(leaf: Leaf) -> Leaf:
+    """The leaf without its mask."""
+    if isinstance(leaf, Dense):
+        return replace(leaf, present=None)
+    return replace(leaf, leaves=tuple(_bare(x) for x in leaf.leaves))
+
+
+STRUCTURE: dict[str, Callable[[Context, Call, Sequence[Value]], Value]] = {
+    "if": select,
+    "make_tuple": make_tuple,
+    "tuple_get": tuple_get,
+    "cartesian_shift": cartesian_shift,
+    "shift_apply": shift_apply,
+    "can_deref": can_deref,
+    "subset": subset,
+    "concat": concat,
+    "pos": pos,
+    "add_dim": add_dim,
+    "update": update,
+    "rename": rename,
+    "split_dim": split_dim,
+    "merge_dims": merge_dims,
+}

@@ -1,0 +1,102 @@
+"""Evaluation of expressions in any domain: arrays, absence, ranges, costs. It knows scopes and order, not meaning.
+
+`evaluate` visits each distinct node of a scope once, operands first, and hands it to a rule with its operands' values.
+Applications of functions open a new scope on an explicit stack, so programs may be as deep as memory allows.
+
+>>> from tensorir.build import call, literal
+>>> depth = lambda node, operands, apply: 1 + max(operands, default=0)
+>>> evaluate(call("neg", call("plus", literal(1.0), literal(2.0))), {}, depth)
+3
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from tensorir.ir import Apply, Expr, Function, Lambda, Operator, Var
+
+__all__ = ["Bound", "evaluate"]
+
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class Bound(Generic[V]):
+    """A function and the values of the variables around it: what a function operand is to a rule."""
+
+    function: Function
+    env: Mapping[Var, V]
+
+
+Rule = Callable[[Expr, Sequence[Any], Callable[..., V]], V]
+
+
+@dataclass(slots=True)
+class _Scope(Generic[V]):
+    """One expression under evaluation: its stack of nodes, and the values that are known."""
+
+    root: Expr
+    env: Mapping[Var, V]
+    waiting: Expr | None
+    """The application in the scope outside that this scope is the body of."""
+    stack: list[tuple[Expr, bool]]
+    known: dict[int, Any]
+
+
+def evaluate(root: Expr, env: Mapping[Var, V], rule: Rule[V]) -> V:
+    """The value of an expression.
+
+    `rule(node, operands, apply)` gives the value of a literal, of a call, or of an `Operator` applied to operands; a
+    function operand arrives as `Bound`, and `apply(bound, *values)` gives the value of its application.
+    """
+
+    def apply(bound: Bound[V], *values: V) -> V:
+        return evaluate_function(bound, values, rule)
+
+    scopes = [_Scope(root, env, None, [(root, False)], {})]
+    while True:
+        scope = scopes[-1]
+        known = scope.known
+        if not scope.stack:
+            scopes.pop()
+            value = known[id(scope.root)]
+            if not scopes:
+                return value
+            scopes[-1].known[id(scope.waiting)] = value
+            continue
+        node, ready = scope.stack.pop()
+        if id(node) in known:
+            continue
+        match node:
+            case Var():
+                known[id(node)] = scope.env[node]
+            case Lambda() | Operator():
+                known[id(node)] = Bound(node, scope.env)
+            case _ if not ready:
+                scope.stack.append((node, True))
+                scope.stack.extend((c, False) for c in reversed(node.children) if id(c) not in known)
+            case Apply(Lambda(params, body) as function, args):
+                inner = {v: scope.env[v] for v in function.free}
+                inner.update(zip(params, (known[id(a)] for a in args), strict=True))
+                scopes.append(_Scope(body, inner, node, [(body, False)], {}))
+            case Apply(operator, args):
+                known[id(node)] = rule(operator, [known[id(a)] for a in args], apply)
+            case _:
+                known[id(node)] = rule(node, [known[id(c)] for c in node.children], apply)
+
+
+def evaluate_function(bound: Bound[V], values: Sequence[V], rule: Rule[V]) -> V:
+    """The value of a function applied to values."""
+
+    def apply(inner: Bound[V], *inner_values: V) -> V:
+        return evaluate_function(inner, inner_values, rule)
+
+    match bound.function:
+        case Lambda(params, body) as function:
+            env = {v: bound.env[v] for v in function.free}
+            env.update(zip(params, values, strict=True))
+            return evaluate(body, env, rule)
+        case operator:
+            return rule(operator, list(values), apply)

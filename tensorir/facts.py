@@ -1,0 +1,333 @@
+"""What is known of a program before it runs: which elements may be absent, and which indirect reads are proven.
+
+Absence comes from tables that may hold -1; it is followed through every operation to the outputs, where it is refused
+(design 2, "Absence"). Integer ranges follow `pos`, literals and arithmetic, so that a computed table that stays inside
+of its dimension is proven; every other indirect access is checked when the program runs.
+
+>>> from tensorir.build import call, literal, var
+>>> from tensorir.types import tensor
+>>> k = call("pos", var("x", tensor("float", K=(0, 9))), static=("K",))
+>>> integer_range(call("min", call("plus", k, literal(1)), literal(8)), [(1, 9), (8, 8)])
+(1, 8)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tensorir.errors import Diagnostic
+from tensorir.evaluate import Bound, evaluate
+from tensorir.ir import Call, Expr, Fencil, Literal, Operator
+from tensorir.types import Interval, TensorType, leaves
+from tensorir.typing_rules import neighbour_source
+
+__all__ = ["Access", "Facts", "analyse", "integer_range"]
+
+Range = tuple[int, int] | None
+"""The least and the greatest value of an integer, None where nothing is known."""
+
+NEVER: frozenset[Expr] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What is known of one indirect access: whether it may find -1, and whether its indices are proven inside."""
+
+    absent: bool
+    proven: bool
+
+    def joined(self, other: Access | None) -> Access:
+        return self if other is None else Access(self.absent or other.absent, self.proven and other.proven)
+
+
+@dataclass(slots=True)
+class Facts:
+    """The findings of `analyse`."""
+
+    accesses: dict[int, Access] = field(default_factory=dict[int, Access])
+    """Per shift, gather or scatter, by identity of its node."""
+    tables: dict[str, Interval] = field(default_factory=dict[str, Interval])
+    """The interval in which the entries of a table parameter must lie (or be -1)."""
+    refused: list[Diagnostic] = field(default_factory=list[Diagnostic])
+    """Outputs that may be absent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of one value: per leaf, the shifts that may make it absent, and the range of its integers."""
+
+    absent: tuple[frozenset[Expr], ...]
+    ranges: tuple[Range, ...]
+    origin: str | None = None
+    """The parameter that the value is, as a whole."""
+    guards: frozenset[Expr] = NEVER
+    """Of a bool: the shifts that are present where it is true."""
+
+    def joined(self, other: Known) -> Known:
+        return Known(
+            tuple(a | b for a, b in zip(self.absent, other.absent, strict=True)),
+            tuple(_hull(a, b) for a, b in zip(self.ranges, other.ranges, strict=True)),
+        )
+
+    @property
+    def anywhere(self) -> frozenset[Expr]:
+        return NEVER.union(*self.absent)
+
+
+def _hull(a: Range, b: Range) -> Range:
+    return None if a is None or b is None else (min(a[0], b[0]), max(a[1], b[1]))
+
+
+def _unknown(kind: TensorType, absent: frozenset[Expr] = NEVER, origin: str | None = None) -> Known:
+    count = len(kind.leaves)
+    return Known((absent,) * count, (None,) * count, origin)
+
+
+def analyse(fencil: Fencil, tables: Mapping[str, bool], full: frozenset[str] = frozenset()) -> Facts:
+    """Follow absence and integer ranges through a fencil.
+
+    `tables` says of each table that was looked at whether it holds -1; other tables are traced, count as holding -1
+    unless they are declared `full`, and are checked when the program runs.
+    """
+    facts = Facts()
+    env = {p: _unknown(p.type, origin=p.name) for p in fencil.params}
+    rules = _Rules(facts, tables, full)
+    written: set[str] = set()
+    for closure in fencil.closures:
+        value = evaluate(closure.value, env, rules)
+        if culprits := value.anywhere:
+            facts.refused.append(_refusal(closure.output.name, closure.value, culprits))
+        value = Known((NEVER,) * len(value.absent), value.ranges)
+        whole = closure.region is None
+        env[closure.output] = value if whole else _unknown(closure.output.type)
+        written.add(closure.output.name)
+    return facts
+
+
+def _refusal(name: str, value: Expr, culprits: frozenset[Expr]) -> Diagnostic:
+    shift = min(culprits, key=lambda e: (e.span.start, str(e.type)))
+    assert isinstance(shift, Call)
+    table = getattr(shift.args[0], "name", "its table")
+    return Diagnostic(
+        "T40",
+        f"'{name}' may be absent: this shift finds no neighbour where {table} holds -1.",
+        shift.span if shift.span.start or shift.span.stop else value.span,
+        help="guard it, if can_deref(e) then e else other, or reduce over the neighbours, which skips absent ones; "
+        f"a table without -1 that is traced is declared by full=('{table}',).",
+    )
+
+
+@dataclass(slots=True)
+class _Rules:
+    """The rule of `evaluate` for absence and ranges."""
+
+    facts: Facts
+    tables: Mapping[str, bool]
+    full: frozenset[str]
+
+    def __call__(self, node: Expr, args: Sequence[Known | Bound[Known]], apply: Callable[..., Known]) -> Known:
+        kind = node.type.result if isinstance(node, Operator) else node.type
+        match node:
+            case Literal(value=value):
+                exact = (value, value) if isinstance(value, int) and not isinstance(value, bool) else None
+                return Known((NEVER,), (exact,))
+            case Operator():
+                return self._elementwise(node, kind, [a for a in args if isinstance(a, Known)])
+            case Call(op):
+                values = [a for a in args if isinstance(a, Known)]
+                if rule := _RULES.get(op):
+                    return rule(self, node, values)
+                if rule := _FOLDS.get(op):
+                    return rule(self, node, list(args), apply)
+                return self._elementwise(node, kind, values)
+            case _:
+                raise AssertionError(node)
+
+    def _elementwise(self, node: Expr, kind: TensorType, values: list[Known]) -> Known:
+        absent = NEVER.union(*(v.anywhere for v in values))
+        ranges = (integer_range(node, [v.ranges[0] for v in values]),)
+        guards = NEVER.union(*(v.guards for v in values)) if getattr(node, "op", "") == "and" else NEVER
+        return Known((absent,), ranges, guards=guards)
+
+    def presence(self, node: Call, values: list[Known]) -> Known:
+        return Known((NEVER,), (None,), guards=values[0].anywhere)
+
+    def select(self, node: Call, values: list[Known]) -> Known:
+        condition, first, second = values
+        first = Known(tuple(a - condition.guards for a in first.absent), first.ranges)
+        joined = first.joined(second)
+        return Known(tuple(a | condition.anywhere for a in joined.absent), joined.ranges)
+
+    def join(self, node: Call, values: list[Known]) -> Known:
+        """Operations whose result holds elements of all operands and nothing else."""
+        result = Known(values[0].absent, values[0].ranges)
+        for value in values[1:]:
+            result = result.joined(value)
+        return result
+
+    def make_tuple(self, node: Call, values: list[Known]) -> Known:
+        return Known(tuple(a for v in values for a in v.absent), tuple(r for v in values for r in v.ranges))
+
+    def tuple_get(self, node: Call, values: list[Known]) -> Known:
+        (value,), (index,) = values, node.static
+        members = node.args[0].type.element.members
+        first = sum(len(leaves(m)) for m in members[:index])
+        part = slice(first, first + len(leaves(members[index])))
+        return Known(value.absent[part], value.ranges[part])
+
+    def position(self, node: Call, values: list[Known]) -> Known:
+        interval = node.type.dims[node.static[0]]
+        return Known((NEVER,), ((interval.start, max(interval.start, interval.stop - 1)),))
+
+    def neighbours(self, node: Call, values: list[Known]) -> Known:
+        table, x = values
+        _, source = neighbour_source(node.args[0].type)
+        inside = node.args[1].type.dims[source]
+        access = self._table(table, inside)
+        self.facts.accesses[id(node)] = access.joined(self.facts.accesses.get(id(node)))
+        culprits = frozenset((node,)) if access.absent else NEVER
+        return Known(tuple(a | table.absent[0] | culprits for a in x.absent), x.ranges)
+
+    def _table(self, table: Known, inside: Interval) -> Access:
+        name = table.origin
+        if name is not None:
+            self.facts.tables[name] = inside & self.facts.tables.get(name, inside)
+            return Access(self.tables.get(name, name not in self.full), name in self.tables)
+        low_high = table.ranges[0]
+        if low_high is None:
+            return Access(True, False)
+        low, high = low_high
+        holds = low <= -1 <= high
+        return Access(holds, inside.covers(Interval(0 if holds and low == -1 else low, high + 1)))
+
+    def indexed(self, node: Call, values: list[Known]) -> Known:
+        """gather, and scatter less its function: indices are proven inside, or checked."""
+        dims = node.static[0]
+        x, indices, rest = values[0], values[1 : 1 + len(dims)], values[1 + len(dims) :]
+        base = node.args[0] if node.op == "gather" else node.args[1]
+        proven = all(
+            i.ranges[0] is not None and base.type.dims[d].covers(Interval(i.ranges[0][0], i.ranges[0][1] + 1))
+            for d, i in zip(dims, indices, strict=True)
+        )
+        self.facts.accesses[id(node)] = Access(False, proven).joined(self.facts.accesses.get(id(node)))
+        absent = NEVER.union(*(i.anywhere for i in indices), *(r.anywhere for r in rest))
+        if node.op == "scatter":
+            return Known(tuple(a | absent for a in x.absent), (None,) * len(x.ranges))
+        within = tuple(_hull(r, (0, 0)) if node.static[-1] == "zero" else r for r in x.ranges)
+        return Known(tuple(a | absent for a in x.absent), within)
+
+    def scatter(self, node: Call, args: list[Known | Bound[Known]], apply: Callable[..., Known]) -> Known:
+        return self.indexed(node, [a for a in args if isinstance(a, Known)])
+
+    def fold(self, node: Call, args: list[Known | Bound[Known]], apply: Callable[..., Known]) -> Known:
+        """reduce skips absent slots of arguments that have the dim; scan hands absence on in its state."""
+        f, init, *values = args
+        assert isinstance(f, Bound) and isinstance(init, Known)
+        dim = node.static[-1]
+        outside = NEVER
+        operands: list[Known] = []
+        for value, arg in zip(values, node.args[2:], strict=True):
+            assert isinstance(value, Known)
+            if node.op == "reduce" and dim in arg.type.dims:
+                value = Known((NEVER,) * len(value.absent), value.ranges)
+            elif node.op == "reduce":
+                outside |= value.anywhere
+            operands.append(value)
+        state = Known(init.absent, (None,) * len(init.ranges))
+        while True:
+            new = state.joined(apply(f, state, *operands))
+            if new.absent == state.absent:
+                return Known(tuple(a | outside for a in new.absent), new.ranges)
+            state = Known(new.absent, state.ranges)
+
+    def loop(self, node: Call, args: list[Known | Bound[Known]], apply: Callable[..., Known]) -> Known:
+        count = (len(args) - 1) // 2
+        condition, *functions = args[: 1 + count]
+        counter = Known((NEVER,), ((0, (1 << 31) - 1),))
+        carried = [Known(a.absent, (None,) * len(a.ranges)) for a in args[1 + count :] if isinstance(a, Known)]
+        while True:
+            going = apply(condition, counter, *carried).anywhere
+            new = [old.joined(apply(f, counter, *carried)) for old, f in zip(carried, functions, strict=True)]
+            new = [Known(tuple(a | going for a in v.absent), v.ranges) for v in new]
+            if [v.absent for v in new] == [v.absent for v in carried]:
+                return new[node.static[0]]
+            carried = [Known(v.absent, (None,) * len(v.ranges)) for v in new]
+
+    def same(self, node: Call, values: list[Known]) -> Known:
+        return Known(values[0].absent, values[0].ranges)
+
+    def assertion(self, node: Call, values: list[Known]) -> Known:
+        x, condition = values
+        return Known(tuple(a | condition.anywhere for a in x.absent), x.ranges)
+
+    def sort(self, node: Call, values: list[Known]) -> Known:
+        absent = NEVER.union(*(v.anywhere for v in values))
+        made = self.make_tuple(node, values)
+        return Known((absent,) * len(made.absent), made.ranges)
+
+
+_RULES: dict[str, Callable[[_Rules, Call, list[Known]], Known]] = {
+    "if": _Rules.select,
+    "make_tuple": _Rules.make_tuple,
+    "tuple_get": _Rules.tuple_get,
+    "can_deref": _Rules.presence,
+    "pos": _Rules.position,
+    "shift_init": _Rules.neighbours,
+    "unstructured_shift": _Rules.neighbours,
+    "gather": _Rules.indexed,
+    "sort": _Rules.sort,
+    "assert_": _Rules.assertion,
+    **dict.fromkeys(("concat", "update"), _Rules.join),
+    **dict.fromkeys(
+        ["cartesian_shift", "shift_apply", "subset", "add_dim", "rename", "split_dim", "merge_dims", "print"],
+        _Rules.same,
+    ),
+}
+_FOLDS: dict[str, Callable[[_Rules, Call, list[Known | Bound[Known]], Callable[..., Known]], Known]] = {
+    "reduce": _Rules.fold,
+    "scan": _Rules.fold,
+    "loop": _Rules.loop,
+    "scatter": _Rules.scatter,
+}
+
+
+def integer_range(node: Expr, ranges: Sequence[Range]) -> Range:
+    """The range of an elementwise operation on integers, None where it is not known or may wrap."""
+    kind = node.type.result if isinstance(node, Operator) else node.type
+    if not isinstance(node, (Call, Operator)) or not (element := kind.leaves[0]).is_integer:
+        return None
+    rule = _INTEGER.get(node.op)
+    if rule is None or any(r is None for r in ranges):
+        return None
+    found = rule(*(r for r in ranges if r is not None))
+    return found if found is not None and element.range.covers(Interval(found[0], found[1] + 1)) else None
+
+
+def _corners(combine: Callable[[int, int], int]) -> Callable[..., Range]:
+    def rule(a: tuple[int, int], b: tuple[int, int]) -> Range:
+        found = [combine(x, y) for x in a for y in b]
+        return min(found), max(found)
+
+    return rule
+
+
+def _by_positive(combine: Callable[[int, int], int]) -> Callable[..., Range]:
+    """Division by something that is known to be positive."""
+    return lambda a, b: _corners(combine)(a, b) if b[0] > 0 else None
+
+
+_INTEGER: dict[str, Callable[..., Range]] = {
+    "plus": _corners(lambda x, y: x + y),
+    "minus": _corners(lambda x, y: x - y),
+    "multiplies": _corners(lambda x, y: x * y),
+    "min": lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
+    "max": lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
+    "neg": lambda a: (-a[1], -a[0]),
+    "abs": lambda a: (0 if a[0] <= 0 <= a[1] else min(map(abs, a)), max(map(abs, a))),
+    "floordiv": _by_positive(lambda x, y: x // y),
+    "divides": _by_positive(lambda x, y: abs(x) // y * (1 if x >= 0 else -1)),
+    "mod": lambda a, b: None if b[0] <= 0 else a if a[0] >= 0 and a[1] < b[0] else (0, b[1] - 1),
+    "bit_and": lambda a, b: (0, min(a[1], b[1])) if a[0] >= 0 and b[0] >= 0 else None,
+    "cast": lambda a: a,
+}
