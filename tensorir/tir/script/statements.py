@@ -1,0 +1,1008 @@
+"""Statements of TVMScript, and the body of one function.
+
+A `Body` collects the statements of one suite. Forms whose scope is the rest of the suite but which are nodes with a
+body (`T.attr(...)`, `T.launch_thread(...)` without `with`) wait in it until the suite ends.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.source import NOWHERE, Span
+from tensorir.tir import nodes as n
+from tensorir.tir.build import const, seq, true
+from tensorir.tir.dtypes import BOOL, HANDLE, INT32, VOID, DataType
+from tensorir.tir.nodes import ForKind, IterKind
+from tensorir.tir.script.arithmetic import IllTyped, as_expr, binary, convert
+from tensorir.tir.script.evaluate import Evaluator, describe, point
+from tensorir.tir.script.regions import accessed
+from tensorir.tir.script.syntax import Failure, Located
+from tensorir.tir.script.values import (
+    Axis,
+    BlockForm,
+    Broken,
+    BufferSpec,
+    Closure,
+    DataTypeName,
+    Form,
+    InitForm,
+    LetType,
+    LocalVector,
+    LoopForm,
+    Metadata,
+    ModuleRef,
+    Name,
+    Scalar,
+    ThreadVar,
+    TypeVariable,
+    Value,
+)
+
+__all__ = ["FunctionBody", "renamed_keys"]
+
+_MAX_WRAPS = 100
+_ATTRIBUTE_KEYS = {"tir.": "tirx."}
+
+
+def renamed_keys(attrs: Mapping[str, n.Attribute]) -> dict[str, n.Attribute]:
+    """Attributes under the names that TVM 0.27 gives them: `tir.noalias` is `tirx.noalias`."""
+    renamed: dict[str, n.Attribute] = {}
+    for key, value in attrs.items():
+        old = next((prefix for prefix in _ATTRIBUTE_KEYS if key.startswith(prefix)), "")
+        renamed[_ATTRIBUTE_KEYS[old] + key.removeprefix(old) if old else key] = value
+    return renamed
+
+
+@dataclass
+class Body:
+    """The statements of a suite, and the wrappers that enclose all statements from a position on."""
+
+    statements: list[n.Stmt] = field(default_factory=list[n.Stmt])
+    wrappers: list[tuple[int, Callable[[n.Stmt], n.Stmt]]] = field(
+        default_factory=list[tuple[int, Callable[[n.Stmt], n.Stmt]]]
+    )
+
+    def close(self, span: Span) -> n.Stmt:
+        for position, wrap in reversed(self.wrappers):
+            self.statements[position:] = [wrap(seq(self.statements[position:], span))]
+        return seq(self.statements, span)
+
+
+@dataclass
+class BlockParts:
+    """What the statements of a block declare about it."""
+
+    iter_vars: list[n.IterVar] = field(default_factory=list[n.IterVar])
+    values: list[n.Expr] = field(default_factory=list[n.Expr])
+    reads: tuple[n.BufferRegion, ...] | None = None
+    writes: tuple[n.BufferRegion, ...] | None = None
+    predicate: n.Expr | None = None
+    annotations: dict[str, n.Attribute] = field(default_factory=dict[str, n.Attribute])
+    allocs: list[n.Buffer] = field(default_factory=list[n.Buffer])
+    matches: list[n.MatchBufferRegion] = field(default_factory=list[n.MatchBufferRegion])
+    init: n.Stmt | None = None
+    has_blocks: bool = False
+
+
+class FunctionBody:
+    """Reads the statements of one function; `buffers`, `attrs` and `ret_type` hold what they say about it."""
+
+    def __init__(self, reader: Evaluator) -> None:
+        self.reader = reader
+        self.text = reader.text
+        self.buffers: dict[n.Var, n.Buffer] = {}
+        self.params: dict[n.Var, None] = {}
+        self.attrs: dict[str, n.Attribute] = {}
+        self.ret_type: n.Type | None = None
+        self.problems: list[Diagnostic] = []
+        self.symbols: dict[str, n.Var] = {}
+        self._blocks: list[BlockParts] = [BlockParts()]
+        self._bodies: list[Body] = []
+
+    # -------------------------------------------------------------------------------------------- suites
+
+    def function(self, statements: list[ast.stmt], span: Span) -> n.Stmt:
+        """The body of the function, in a root block where it has blocks or allocates as a block does."""
+        body = self.suite(statements, span, scoped=False)
+        root = self._blocks[0]
+        if not (root.has_blocks or root.allocs or root.annotations or root.matches or root.iter_vars):
+            return body
+        bare = not (root.allocs or root.annotations or root.matches or root.iter_vars)
+        if bare and isinstance(body, n.BlockRealize) and not body.block.iter_vars:
+            return body
+        return self._realize("root", root, body, span, complete=False)
+
+    def suite(self, statements: list[ast.stmt], span: Span, scoped: bool = True) -> n.Stmt:
+        """The statements one after the other; a wrong one is reported, and the next one is read."""
+        body = Body()
+        self._bodies.append(body)
+        if scoped:
+            self.reader.scope.push()
+        try:
+            for statement in statements:
+                self.statement(statement)
+        finally:
+            self._bodies.pop()
+            if scoped:
+                self.reader.scope.pop()
+        return body.close(span)
+
+    def statement(self, node: ast.stmt) -> None:
+        rule = _RULES.get(type(node))
+        depth = len(self.reader.scope.frames)
+        try:
+            if rule is None:
+                self.text.fail(node, "TS07", f"{_describe_statement(node)} is no part of a function of TVMScript.")
+            rule(self, node)
+        except DiagnosticError as error:
+            self.reader.reset()
+            del self.reader.scope.frames[depth:]
+            self.problems.extend(error.diagnostics)
+            if len(self.problems) > 50:
+                raise DiagnosticError(self.problems) from None
+            for name in _targets(node):
+                self.reader.scope.define(name, Broken())
+
+    def emit(self, statement: n.Stmt) -> None:
+        self._bodies[-1].statements.append(statement)
+
+    def wrap(self, make: Callable[[n.Stmt], n.Stmt], node: Located) -> None:
+        """Everything that follows in this suite is the body of what `make` makes."""
+        body = self._bodies[-1]
+        if len(body.wrappers) >= _MAX_WRAPS:
+            self.text.fail(node, "TS03", f"more than {_MAX_WRAPS} attributes are nested here.")
+        body.wrappers.append((len(body.statements), make))
+
+    # ---------------------------------------------------------------------------------------- statements
+
+    def for_(self, node: ast.For) -> None:
+        form = self.reader.value(node.iter)
+        if node.orelse:
+            self.text.fail(node.orelse[0], "TS07", "loops of TVMScript have no 'else'.")
+        if not isinstance(form, LoopForm):
+            self.text.fail(node.iter, "TS21", f"a loop runs over T.grid, T.serial, ..., and this is {describe(form)}.")
+        loops: list[tuple[n.Var, n.Expr, n.Expr]] = []
+        for low, length in form.ranges:
+            dtype = length.dtype if length.dtype.bits >= low.dtype.bits else low.dtype
+            loops.append((n.Var("", n.PrimType(dtype)), low, length))
+        names = self._unpack(node.target, len(loops))
+        self.reader.scope.push()
+        try:
+            made = [
+                n.Var(name, var.type, self.text.span(place))
+                for (name, place), (var, _, _) in zip(names, loops, strict=True)
+            ]
+            self._define_unpacked(node.target, made)
+            for var, (_, low, length) in zip(made, loops, strict=True):
+                self.reader.loops[var] = n.Range(low, length, length.span)
+            statement = self.suite(node.body, self.text.span(node))
+        finally:
+            self.reader.scope.pop()
+        span = self.text.span(node)
+        for var, (_, low, length) in zip(reversed(made), reversed(loops), strict=True):
+            thread = None
+            if form.kind is ForKind.THREAD_BINDING:
+                thread = n.IterVar(None, var, IterKind.THREAD_INDEX, form.thread, span)
+            statement = n.For(var, low, length, form.kind, statement, thread, form.annotations, form.step, span)
+        self.emit(statement)
+
+    def _unpack(self, target: ast.expr, count: int) -> list[tuple[str, Located]]:
+        """The names of `count` variables that `target` binds."""
+        parts = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
+        if len(parts) == 1 and isinstance(parts[0], ast.Name) and not isinstance(target, ast.Tuple | ast.List):
+            if count == 1:
+                return [(parts[0].id, parts[0])]
+            return [(f"{parts[0].id}_{k}", parts[0]) for k in range(count)]
+        names: list[tuple[str, Located]] = []
+        starred = sum(isinstance(part, ast.Starred) for part in parts)
+        plain = len(parts) - starred
+        if starred > 1 or (plain != count if not starred else plain > count):
+            self.text.fail(target, "TS24", f"there are {count} values for {len(parts)} names.")
+        for part in parts:
+            inner = part.value if isinstance(part, ast.Starred) else part
+            if not isinstance(inner, ast.Name):
+                self.text.fail(part, "TS07", "a name stands here.")
+            if isinstance(part, ast.Starred):
+                names += [(f"{inner.id}_{k}", part) for k in range(count - plain)]
+            else:
+                names.append((inner.id, part))
+        return names
+
+    def _define_unpacked(self, target: ast.expr, values: list[n.Var]) -> None:
+        parts = target.elts if isinstance(target, ast.Tuple | ast.List) else None
+        if parts is None:
+            assert isinstance(target, ast.Name)
+            self.reader.scope.define(target.id, values[0] if len(values) == 1 else tuple(values))
+            return
+        rest = list(values)
+        for position, part in enumerate(parts):
+            if isinstance(part, ast.Starred):
+                assert isinstance(part.value, ast.Name)
+                count = len(values) - (len(parts) - 1)
+                self.reader.scope.define(part.value.id, tuple(values[position : position + count]))
+                rest = rest[count:]
+            else:
+                assert isinstance(part, ast.Name)
+                self.reader.scope.define(part.id, rest.pop(0))
+
+    def while_(self, node: ast.While) -> None:
+        if node.orelse:
+            self.text.fail(node.orelse[0], "TS07", "loops of TVMScript have no 'else'.")
+        condition = self.reader.expr(node.test, BOOL)
+        self.emit(n.While(condition, self.suite(node.body, self.text.span(node)), self.text.span(node)))
+
+    def if_(self, node: ast.If) -> None:
+        """A condition of TIR makes a branch; one that Python can decide selects."""
+        chain: list[tuple[n.Expr, n.Stmt, Span]] = []
+        last: n.Stmt | None = None
+        current: ast.If | None = node
+        while current is not None:
+            test = self.reader.value(current.test)
+            if isinstance(test, bool | int | str | None):
+                chosen = current.body if test else current.orelse
+                if not chain:
+                    for statement in chosen:
+                        self.statement(statement)
+                    return
+                last = self.suite(chosen, self.text.span(current)) if chosen else None
+                break
+            condition = self.reader.as_expr(test, current.test, BOOL)
+            chain.append((condition, self.suite(current.body, self.text.span(current)), self.text.span(current)))
+            match current.orelse:
+                case [ast.If() as other]:
+                    current = other
+                case []:
+                    current = None
+                case statements:
+                    last = self.suite(statements, self.text.span(statements[0]).to(self.text.span(statements[-1])))
+                    current = None
+            if len(chain) > _MAX_WRAPS:
+                self.text.fail(node, "TS03", f"more than {_MAX_WRAPS} 'elif' follow each other here.")
+        for condition, then, span in reversed(chain):
+            last = n.IfThenElse(condition, then, last, span)
+        assert last is not None
+        self.emit(last)
+
+    def assert_(self, node: ast.Assert) -> None:
+        condition = self.reader.expr(node.test, BOOL)
+        message = () if node.msg is None else self.reader.value(node.msg)
+        self.emit(self._assertion(condition, message, node))
+
+    def _assertion(self, condition: n.Expr, message: Value, node: Located) -> n.Stmt:
+        kind, parts = "RuntimeError", message
+        if isinstance(message, tuple) and len(message) == 2:  # type: ignore[arg-type]
+            kind = self.reader.string(message[0], node, "the kind of an error")
+            parts = message[1]
+        elif isinstance(message, n.IntImm | int):
+            parts = str(message.value if isinstance(message, n.IntImm) else message)
+        items = parts if isinstance(parts, list | tuple) else [parts]
+        texts = tuple(self.reader.string(item, node, "a message") for item in items)
+        return n.AssertStmt(condition, texts, kind, self.text.span(node))
+
+    def return_(self, node: ast.Return) -> None:
+        if node.value is None:
+            self.text.fail(node, "TS24", "'return' of TVMScript needs a value.")
+        value = self.reader.expr(node.value)
+        if isinstance(self.ret_type, n.PrimType) and isinstance(value, n.IntImm):
+            value = convert(value, self.ret_type.dtype, value.span)
+        span = self.text.span(node)
+        self.emit(n.Evaluate(n.Call(value.dtype, "ret", (value,), span=span), span))
+
+    def pass_(self, node: ast.Pass) -> None:
+        pass
+
+    def break_(self, node: ast.Break) -> None:
+        self.emit(n.Break(self.text.span(node)))
+
+    def continue_(self, node: ast.Continue) -> None:
+        self.emit(n.Continue(self.text.span(node)))
+
+    def expression(self, node: ast.Expr) -> None:
+        value = self.reader.value(node.value)
+        span = self.text.span(node)
+        match value:
+            case None | str():
+                pass
+            case n.Stmt():
+                self.emit(value)
+            case Form():
+                self.form(value, node)
+            case BufferSpec() | Axis():
+                self.bind("", value, node)
+            case ThreadVar():
+                self._launch(value, "", node)
+            case n.Call(op="break_loop"):
+                self.emit(n.Break(span))
+            case n.Call(op="continue_loop"):
+                self.emit(n.Continue(span))
+            case n.GlobalVar() | Name() | ModuleRef():
+                self.text.fail(node, "TS21", f"{describe(value)} is no statement.")
+            case _:
+                self.emit(n.Evaluate(self.reader.as_expr(value, node), span))
+
+    # --------------------------------------------------------------------------------------- assignments
+
+    def assign(self, node: ast.Assign) -> None:
+        if len(node.targets) != 1:
+            self.text.fail(node, "TS07", "an assignment of TVMScript has one target.")
+        target = node.targets[0]
+        value = self.reader.value(node.value)
+        if isinstance(target, ast.Subscript):
+            self._store(target, value, node)
+        else:
+            self._assign(target, value, node)
+
+    def _assign(self, target: ast.expr, value: Value, node: Located) -> None:
+        match target:
+            case ast.Name(name):
+                if not self._store_scalar(name, value, node):
+                    self.bind(name, value, target)
+            case ast.Tuple(parts) | ast.List(parts):
+                if not isinstance(value, tuple | list):
+                    self.text.fail(target, "TS24", f"{describe(value)} cannot be unpacked.")
+                names = self._unpack_values(parts, list(value), target)  # type: ignore[arg-type]
+                for part, item in names:
+                    self._assign(part, item, node)
+            case ast.Subscript():
+                self._store(target, value, node)
+            case _:
+                self.text.fail(target, "TS07", "this cannot be assigned to.")
+
+    def _unpack_values(
+        self, parts: list[ast.expr], values: list[Value], target: ast.expr
+    ) -> list[tuple[ast.expr, Value]]:
+        star = next((k for k, part in enumerate(parts) if isinstance(part, ast.Starred)), None)
+        if star is None:
+            if len(parts) != len(values):
+                self.text.fail(target, "TS24", f"there are {len(values)} values for {len(parts)} names.")
+            return list(zip(parts, values, strict=True))
+        after = len(parts) - star - 1
+        if len(values) < star + after:
+            self.text.fail(target, "TS24", f"there are {len(values)} values for {len(parts)} names.")
+        starred = parts[star]
+        assert isinstance(starred, ast.Starred)
+        middle = values[star : len(values) - after]
+        tail = values[len(values) - after :]
+        return [
+            *zip(parts[:star], values[:star], strict=True),
+            (starred.value, middle),
+            *zip(parts[star + 1 :], tail, strict=True),
+        ]
+
+    def _store_scalar(self, name: str, value: Value, node: Located) -> bool:
+        """`x = e`, where x is a buffer of one element already (0.27's mutable scalars)."""
+        current = self.reader.scope.find(name)
+        buffer = current.buffer if isinstance(current, Scalar) else current
+        if not isinstance(buffer, n.Buffer) or self.reader.old:
+            return False
+        if not isinstance(value, n.Expr | bool | int | float) or not isinstance(buffer.shape[-1:], tuple):
+            return False
+        match buffer.shape:
+            case (n.IntImm(1),):
+                self._emit_store(buffer, value, (const(0, INT32),), node)
+                return True
+            case _:
+                return False
+
+    def _store(self, target: ast.Subscript, value: Value, node: Located) -> None:
+        place = self.reader.value(target)
+        match place:
+            case n.BufferLoad(buffer, indices):
+                self._emit_store(buffer, value, indices, node)
+            case n.BufferRegion(buffer):
+                self._emit_store(buffer, value, self.reader.vector_indices(place, target), node)
+            case _:
+                self.text.fail(target, "TS21", f"{describe(place)} cannot be stored to.")
+
+    def _emit_store(self, buffer: n.Buffer, value: Value, indices: tuple[n.Expr, ...], node: Located) -> None:
+        """The value takes the type of the buffer: constants, casts, and scalars stored to several lanes."""
+        stored = self.reader.as_expr(value, node, buffer.dtype)
+        lanes = (indices[-1].dtype.lanes if indices else 1) * buffer.dtype.lanes
+        span = self.text.span(node)
+        if stored.dtype.lanes == 1 and lanes != 1 and not isinstance(stored, n.StringImm):
+            stored = n.Broadcast(stored, lanes, stored.span)
+        wanted = buffer.dtype.with_lanes(lanes)
+        plain = "handle" not in (stored.dtype.code, wanted.code)
+        if stored.dtype != wanted and stored.dtype.lanes == lanes and plain:
+            stored = convert(stored, wanted, stored.span)
+        self.emit(n.BufferStore(buffer, stored, indices, None, span))
+
+    def augmented(self, node: ast.AugAssign) -> None:
+        symbols: dict[type[ast.operator], str] = {
+            ast.Add: "+",
+            ast.Sub: "-",
+            ast.Mult: "*",
+            ast.Div: "/",
+            ast.FloorDiv: "//",
+            ast.Mod: "%",
+            ast.BitAnd: "&",
+            ast.BitOr: "|",
+            ast.BitXor: "^",
+            ast.LShift: "<<",
+            ast.RShift: ">>",
+        }
+        symbol = symbols.get(type(node.op))
+        if symbol is None or not isinstance(node.target, ast.Name | ast.Subscript):
+            self.text.fail(node, "TS07", "this assignment is no part of TVMScript.")
+        current = self.reader.as_expr(self.reader.value(node.target), node.target)
+        try:
+            value = binary(symbol, current, self.reader.operand(node.value), self.text.span(node))
+        except IllTyped as error:
+            self.text.fail(node, "TS20", str(error))
+        if isinstance(node.target, ast.Subscript):
+            self._store(node.target, value, node)
+        elif not self._store_scalar(node.target.id, value, node):
+            self.bind(node.target.id, value, node.target)
+
+    def annotated(self, node: ast.AnnAssign) -> None:
+        if not isinstance(node.target, ast.Name):
+            self.text.fail(node.target, "TS07", "a name stands before an annotation.")
+        value = None if node.value is None else self.reader.value(node.value)
+        kind = self.reader.value(node.annotation)
+        name = node.target.id
+        match kind:
+            case LetType(type_):
+                self._let(name, type_, value, node)
+            case LocalVector(dtype, shape):
+                spec = BufferSpec(shape, dtype, (), None, "local", 0, 0, (), "", None, purpose="alloc")
+                self.bind(name, spec, node.target)
+            case DataTypeName(dtype) if not self.reader.old and "handle" != dtype.code:
+                buffer = self._scalar(name, dtype, node.target)
+                if value is not None:
+                    self._emit_store(buffer, value, (const(0, INT32),), node)
+            case DataTypeName() | n.Var():
+                type_ = self.reader.type(kind, node.annotation)
+                if value is None:
+                    self.reader.scope.define(name, n.Var(name, type_, self.text.span(node.target)))
+                elif isinstance(value, n.Var) and not value.name:
+                    self.bind(name, value, node.target)
+                else:
+                    self._let(name, type_, value, node)
+            case BufferSpec():
+                self.bind(name, value if isinstance(value, BufferSpec) else kind, node.target)
+            case Name("T", "handle"):
+                self._let(name, n.PrimType(HANDLE), value, node)
+            case _:
+                self.text.fail(node.annotation, "TS22", f"a type stands here, and this is {describe(kind)}.")
+
+    def _let(self, name: str, type_: n.Type | None, value: Value, node: ast.AnnAssign | Located) -> n.Var:
+        if value is None:
+            self.text.fail(node, "TS24", f"T.let needs a value for {name!r}.")
+        expected = type_.dtype if isinstance(type_, n.PrimType) else None
+        bound = self.reader.as_expr(value, node, expected)
+        if type_ is None:
+            type_ = bound.type if isinstance(bound, n.Var) else n.PrimType(bound.dtype)
+        place = node.target if isinstance(node, ast.AnnAssign) else node
+        var = n.Var(name, type_, self.text.span(place))
+        self.emit(n.LetStmt(var, bound, self.text.span(node)))
+        self.reader.scope.define(name, var)
+        return var
+
+    def _scalar(self, name: str, dtype: DataType, node: Located) -> n.Buffer:
+        span = self.text.span(node)
+        data = n.Var(name, n.PointerType(n.PrimType(dtype), "local"), span)
+        buffer = n.Buffer(data, dtype, (const(1, INT32),), name=name, span=span)
+        self.emit(n.AllocBuffer(buffer, {}, span))
+        self.reader.scope.define(name, Scalar(buffer))
+        return buffer
+
+    def bind(self, name: str, value: Value, node: Located) -> None:
+        """`name = value`: what the value is decides which statement that makes, if any."""
+        span = self.text.span(node)
+        define = self.reader.scope.define
+        match value:
+            case BufferSpec(purpose="scalar"):
+                buffer = self.make_buffer(value, name, span)
+                self.emit(n.AllocBuffer(buffer, {}, value.span))
+                define(name, Scalar(buffer))
+            case BufferSpec():
+                define(name, self._declare(value, name, node))
+            case Axis():
+                define(name, self._axis(value, name, node))
+            case ThreadVar(extent=None):
+                var = n.Var(name, n.PrimType(INT32), span)
+                define(name, n.IterVar(None, var, IterKind.THREAD_INDEX, value.tag, span))
+            case ThreadVar():
+                self._launch(value, name, node)
+            case Form("allocate" | "allocate_const"):
+                statement = self._allocate(value, name, span)
+                self.emit(statement)
+                define(name, statement.buffer_var)
+            case Form("LetStmt" | "Bind" | "bind" | "let"):
+                self._let_form(value, name, node)
+            case Form():
+                self.text.fail(node, "TS21", f"T.{value.name} has no value.")
+            case n.Var(name="") if name:
+                define(name, self._symbol(name, value, span))
+            case TypeVariable():
+                define(name, n.Var(name, n.PrimType(DataType("int", 64)), span))
+            case tuple() | list():
+                items = [self._bind_item(f"{name}_{k}", item, node) for k, item in enumerate(value)]  # type: ignore[arg-type]
+                define(name, tuple(items))
+            case n.Buffer() | n.BufferRegion() | n.IterVar() | n.IndexMap() | n.CommReducer() | n.Opaque() | n.Target():
+                define(name, value)
+            case (
+                ModuleRef() | DataTypeName() | DataType() | Closure() | Metadata() | Name() | n.GlobalVar() | n.Range()
+            ):
+                define(name, value)
+            case n.Expr() | bool() | int() | float() | str():
+                expr = self.reader.as_expr(value, node)
+                lasting = isinstance(expr, n.StringImm) or expr.dtype.code == "handle"
+                if self.reader.old or lasting:
+                    self._let(name, None, expr, node)
+                else:
+                    buffer = self._scalar(name, expr.dtype, node)
+                    self._emit_store(buffer, expr, (const(0, INT32),), node)
+            case Broken():
+                raise Failure(())
+            case _:
+                self.text.fail(node, "TS21", f"{describe(value)} cannot be given a name.")
+
+    def _bind_item(self, name: str, value: Value, node: Located) -> Value:
+        """A member of a sequence: what must be made is made, numbers stay numbers."""
+        if isinstance(value, BufferSpec | Axis | ThreadVar):
+            self.bind(name, value, node)
+            return self.reader.scope.find(name)
+        return value
+
+    def _symbol(self, name: str, fresh: n.Var, span: Span) -> n.Var:
+        """`n = T.int32()`: the size that the signature named already, or a new variable."""
+        known = self.symbols.get(name) or self.reader.scope.find(name)
+        if isinstance(known, n.Var) and known.dtype == fresh.dtype and known.name == name:
+            return known
+        return n.Var(name, fresh.type, span)
+
+    # ------------------------------------------------------------------------------------------- buffers
+
+    def make_buffer(self, spec: BufferSpec, name: str, span: Span, data: n.Var | None = None) -> n.Buffer:
+        """The buffer of a specification; where none is given, its memory gets a variable."""
+        if data is None:
+            data = n.Var(name, n.PointerType(n.PrimType(spec.dtype), spec.scope), span)
+        offset = spec.elem_offset
+        if isinstance(offset, n.Var) and not offset.name:
+            offset = n.Var(f"{name}_elem_offset", offset.type, span)
+        if offset is None and spec.offset_factor > 0 and spec.purpose != "view":
+            dtype = spec.shape[0].dtype if spec.shape else INT32
+            offset = n.Var(f"{name}_elem_offset", n.PrimType(dtype), span)
+        strides = tuple(
+            n.Var(f"{name}_s{k}", s.type, span) if isinstance(s, n.Var) and not s.name else s
+            for k, s in enumerate(spec.strides)
+        )
+        return n.Buffer(
+            data,
+            spec.dtype,
+            spec.shape,
+            strides,
+            offset,
+            spec.axis_separators,
+            name,
+            spec.align if spec.align > 0 else 64,
+            max(1, spec.offset_factor),
+            n.BufferType.AUTO_BROADCAST if spec.buffer_type.startswith("auto") else n.BufferType.DEFAULT,
+            spec.layout,
+            span,
+        )
+
+    def _declare(self, spec: BufferSpec, name: str, node: Located) -> n.Buffer:
+        span = self.text.span(node)
+        match spec:
+            case BufferSpec(purpose="match", source=n.Var() as param):
+                if param not in self.params:
+                    self.text.fail(spec.span, "TS26", f"{param.name!r} is no parameter of this function.")
+                if param in self.buffers:
+                    self.text.fail(spec.span, "TS26", f"{param.name!r} is matched to a buffer already.")
+                buffer = self.make_buffer(spec, name, span)
+                self.buffers[param] = buffer
+                return buffer
+            case BufferSpec(purpose="match", source=source):
+                if isinstance(source, n.Buffer):
+                    zero = const(0, INT32)
+                    source = n.BufferRegion(source, tuple(n.Range(zero, size) for size in source.shape), spec.span)
+                assert isinstance(source, n.BufferRegion)
+                buffer = self.make_buffer(spec, name, span)
+                if len(self._blocks) == 1:
+                    self.text.fail(spec.span, "TS26", "a region can be matched inside of a block only.")
+                self._blocks[-1].matches.append(n.MatchBufferRegion(buffer, source, spec.span))
+                return buffer
+            case BufferSpec(purpose="block"):
+                buffer = self.make_buffer(spec, name, span)
+                self._blocks[-1].allocs.append(buffer)
+                return buffer
+            case BufferSpec(data=None):
+                buffer = self.make_buffer(spec, name, span)
+                self.emit(n.AllocBuffer(buffer, spec.annotations, spec.span))
+                return buffer
+            case BufferSpec(data=n.Var() as data):
+                buffer = self.make_buffer(spec, name, span, data)
+                self.emit(n.DeclBuffer(buffer, data, spec.span))
+                return buffer
+            case _:
+                buffer = self.make_buffer(spec, name, span)
+                self.emit(n.DeclBuffer(buffer, spec.data, spec.span))
+                return buffer
+
+    def _allocate(self, form: Form, name: str, span: Span) -> n.Allocate | n.AllocateConst:
+        reader = self.reader
+        keys = ("extents", "dtype", "scope", "condition", "annotations")
+        if form.name == "allocate_const":
+            keys = ("data", "dtype", "extents", "annotations")
+        given = self._named(form, keys)
+        place = span if span is not NOWHERE else form.span
+        located = place
+        dtype = reader.dtype(given.get("dtype", "float32"), located)
+        extents = reader.exprs(given.get("extents", ()), located)
+        annotations = reader.attribute(given.get("annotations") or {}, located)
+        assert isinstance(annotations, Mapping)
+        if form.name == "allocate_const":
+            var = n.Var(name, n.PointerType(n.PrimType(dtype), "global"), span)
+            data = reader.attribute(given.get("data"), located)
+            return n.AllocateConst(var, dtype, extents, data, annotations, form.span)
+        scope = reader.string(given.get("scope") or "global", located, "the scope")
+        var = n.Var(name, n.PointerType(n.PrimType(dtype), scope), span)
+        given_condition = given.get("condition")
+        condition = true() if given_condition is None else reader.as_expr(given_condition, located, BOOL)
+        return n.Allocate(var, dtype, extents, condition, annotations, form.span)
+
+    def _named(self, form: Form, names: tuple[str, ...]) -> dict[str, Value]:
+        if len(form.args) > len(names):
+            self.text.fail(form.span, "TS24", f"T.{form.name} takes {len(names)} arguments.")
+        found: dict[str, Value] = dict(zip(names, form.args, strict=False))
+        for key, value in form.kwargs.items():
+            if key not in names or key in found:
+                self.text.fail(form.span, "TS24", f"T.{form.name} has no use for {key!r} here.")
+            found[key] = value
+        return found
+
+    # ------------------------------------------------------------------------------------ blocks, threads
+
+    def _axis(self, axis: Axis, name: str, node: Located) -> n.Var:
+        if len(self._blocks) == 1:
+            self.text.fail(node, "TS26", "an axis stands inside of a block.")
+        span = self.text.span(node)
+        dom, value = axis.dom, axis.value
+        var = n.Var(name, n.PrimType(axis.dtype), span)
+        if isinstance(value, n.IntImm) and value.dtype != axis.dtype:
+            value = n.IntImm(value.value, axis.dtype, value.span)
+        parts = self._blocks[-1]
+        parts.iter_vars.append(n.IterVar(dom, var, axis.kind, "", span))
+        parts.values.append(value)
+        return var
+
+    def _launch(self, thread: ThreadVar, name: str, node: Located) -> None:
+        self.wrap(self._launcher(thread, name, node), node)
+
+    def _launcher(self, thread: ThreadVar, name: str, node: Located) -> Callable[[n.Stmt], n.Stmt]:
+        """`thread_extent` over what follows; the thread's variable is in scope there."""
+        assert thread.extent is not None
+        span, size = self.text.span(node), thread.extent
+        known = thread.iter_var
+        var = n.Var(name, n.PrimType(size.dtype), span) if known is None else known.var
+        dom = n.Range(const(0, size.dtype), size, size.span)
+        iter_var = n.IterVar(dom, var, IterKind.THREAD_INDEX, thread.tag, span)
+        key = "virtual_thread" if thread.tag.startswith("vthread") else "thread_extent"
+        if name:
+            self.reader.scope.define(name, var)
+        return lambda body: n.AttrStmt(iter_var, key, size, body, span)
+
+    def with_(self, node: ast.With) -> None:
+        self.reader.scope.push()
+        try:
+            self._with_items(node, node.items)
+        finally:
+            self.reader.scope.pop()
+
+    def _with_items(self, node: ast.With, items: list[ast.withitem]) -> None:
+        if not items:
+            self.emit(self.suite(node.body, self.text.span(node)))
+            return
+        item, rest = items[0], items[1:]
+        form = self.reader.value(item.context_expr)
+        span = self.text.span(node)
+        name = item.optional_vars.id if isinstance(item.optional_vars, ast.Name) else ""
+        place = item.optional_vars or item.context_expr
+        if item.optional_vars is not None and not name:
+            self.text.fail(item.optional_vars, "TS07", "a name stands after 'as'.")
+        match form:
+            case BlockForm():
+                self._block(form, node, rest)
+            case InitForm():
+                if len(self._blocks) == 1:
+                    self.text.fail(item.context_expr, "TS26", "T.init stands inside of a block.")
+                if self._blocks[-1].init is not None:
+                    self.text.fail(item.context_expr, "TS26", "this block has a T.init already.")
+                self._blocks[-1].init = self._inner(node, rest)
+            case ThreadVar():
+                if form.extent is None:
+                    self.text.fail(item.context_expr, "TS24", "T.env_thread has no extent; use T.launch_thread.")
+                launch = self._launcher(form, name, place)
+                self.emit(launch(self._inner(node, rest)))
+            case Form("attr"):
+                make = self._attribute(form)
+                self.emit(make(self._inner(node, rest)))
+            case Form("Assert"):
+                given = self._named(form, ("condition", "message", "error_kind"))
+                condition = self.reader.as_expr(given.get("condition"), item.context_expr, BOOL)
+                self.emit(self._assertion(condition, given.get("message"), item.context_expr))
+                self.emit(self._inner(node, rest))
+            case Form("realize"):
+                self.emit(self._realization(form, node, rest))
+            case Form("allocate" | "allocate_const" | "LetStmt" | "let" | "Bind" | "bind") | BufferSpec() | tuple():
+                self._bodies.append(body := Body())
+                try:
+                    self.bind(name, form, place)
+                    self._with_items(node, rest)
+                finally:
+                    self._bodies.pop()
+                self.emit(body.close(span))
+            case _:
+                self.text.fail(item.context_expr, "TS21", f"'with' takes a block, T.attr, ..., not {describe(form)}.")
+
+    def _inner(self, node: ast.With, rest: list[ast.withitem]) -> n.Stmt:
+        self._bodies.append(body := Body())
+        try:
+            self._with_items(node, rest)
+        finally:
+            self._bodies.pop()
+        return body.close(self.text.span(node))
+
+    def _block(self, form: BlockForm, node: ast.With, rest: list[ast.withitem]) -> None:
+        span = self.text.span(node)
+        for outer in self._blocks:
+            outer.has_blocks = True
+        parts = BlockParts()
+        self._blocks.append(parts)
+        try:
+            body = self._inner(node, rest)
+        finally:
+            self._blocks.pop()
+        realized = self._realize(form.name, parts, body, span, complete=True)
+        self.emit(realized if form.realize else realized.block)
+
+    def _realize(self, name: str, parts: BlockParts, body: n.Stmt, span: Span, complete: bool) -> n.BlockRealize:
+        block = n.Block(
+            tuple(parts.iter_vars),
+            parts.reads or (),
+            parts.writes or (),
+            name,
+            body,
+            parts.init,
+            tuple(parts.allocs),
+            tuple(parts.matches),
+            parts.annotations,
+            span,
+        )
+        if complete and (parts.reads is None or parts.writes is None):
+            reads, writes = accessed(block)
+            block = replace(
+                block,
+                reads=reads if parts.reads is None else parts.reads,
+                writes=writes if parts.writes is None else parts.writes,
+            )
+        return n.BlockRealize(tuple(parts.values), parts.predicate or true(), block, span)
+
+    # --------------------------------------------------------------------------------------------- forms
+
+    def form(self, form: Form, node: Located) -> None:
+        """A call that stands alone."""
+        reader = self.reader
+        parts = self._blocks[-1]
+        match form.name:
+            case "reads" | "writes":
+                regions = tuple(self._region(arg, node) for arg in _flat(form.args))
+                if form.name == "reads":
+                    parts.reads = (*(parts.reads or ()), *regions)
+                else:
+                    parts.writes = (*(parts.writes or ()), *regions)
+            case "where":
+                (given,) = self._named(form, ("predicate",)).values()
+                predicate = reader.as_expr(given, node, BOOL)
+                parts.predicate = predicate if parts.predicate is None else n.And(parts.predicate, predicate)
+            case "sblock_attr" | "block_attr" | "func_attr":
+                attrs = [reader.attribute(value, node) for value in self._named(form, ("attrs",)).values()]
+                for found in attrs:
+                    if not isinstance(found, Mapping):
+                        self.text.fail(node, "TS21", "attributes are a mapping.")
+                    into = self.attrs if form.name == "func_attr" else parts.annotations
+                    into.update(renamed_keys(found) if form.name == "func_attr" else found)
+            case "func_ret":
+                self.ret_type = reader.type(next(iter(form.args), None), node)
+            case "attr":
+                self.wrap(self._attribute(form), node)
+            case "evaluate":
+                (value,) = self._named(form, ("value",)).values()
+                self._evaluate(value, node)
+            case "Assert":
+                given = self._named(form, ("condition", "message", "error_kind"))
+                condition = reader.as_expr(given.get("condition"), node, BOOL)
+                self.emit(self._assertion(condition, given.get("message"), node))
+            case "buffer_store":
+                self._store_form(form, node)
+            case "store":
+                given = self._named(form, ("var", "index", "value", "predicate"))
+                var = given.get("var")
+                if not isinstance(var, n.Var):
+                    self.text.fail(node, "TS21", f"T.store writes behind a pointer, and this is {describe(var)}.")
+                mask = given.get("predicate")
+                predicate = true() if mask is None else reader.as_expr(mask, node, BOOL)
+                value = reader.as_expr(given.get("value"), node)
+                index = reader.as_expr(given.get("index"), node)
+                self.emit(n.Store(var, value, index, predicate, form.span))
+            case "prefetch":
+                self._prefetch(form, node)
+            case "LetStmt" | "Bind" | "bind" | "let":
+                self._let_form(form, "", node)
+            case "Return":
+                value = reader.as_expr(next(iter(form.args), None), node)
+                self.emit(n.Evaluate(n.Call(value.dtype, "ret", (value,), span=form.span), form.span))
+            case "Break" | "Continue":
+                self.emit(n.Break(form.span) if form.name == "Break" else n.Continue(form.span))
+            case "func_name":
+                pass
+            case "device_entry":
+                self.emit(n.Evaluate(n.Call(VOID, "device_entry", (), span=form.span), form.span))
+            case "preflattened_buffer":
+                pass
+            case _:
+                self.text.fail(node, "TS21", f"T.{form.name} cannot stand here.")
+
+    def _evaluate(self, value: Value, node: Located) -> None:
+        span = self.text.span(node)
+        match value:
+            case n.Call(op="break_loop"):
+                self.emit(n.Break(span))
+            case n.Call(op="continue_loop"):
+                self.emit(n.Continue(span))
+            case n.Stmt():
+                self.emit(value)
+            case _:
+                self.emit(n.Evaluate(self.reader.as_expr(value, node), span))
+
+    def _region(self, value: Value, node: Located) -> n.BufferRegion:
+        match value:
+            case n.BufferRegion():
+                return value
+            case n.BufferLoad(buffer, indices):
+                return n.BufferRegion(buffer, tuple(map(point, indices)), value.span)
+            case n.Buffer():
+                ranges = tuple(n.Range(const(0, size.dtype), size) for size in value.shape)
+                return n.BufferRegion(value, ranges, self.text.span(node))
+            case Broken():
+                raise Failure(())
+            case _:
+                self.text.fail(node, "TS21", f"a region of a buffer stands here, and this is {describe(value)}.")
+
+    def _attribute(self, form: Form) -> Callable[[n.Stmt], n.Stmt]:
+        """`T.attr(node, key, value)`, or `T.attr({key: value})` for several on the node 0."""
+        reader, span = self.reader, form.span
+        located = span
+        if len(form.args) == 1 and isinstance(form.args[0], dict) and not form.kwargs:
+            entries = [(0, reader.string(k, located, "a key"), v) for k, v in form.args[0].items()]
+        else:
+            given = self._named(form, ("node", "attr_key", "value"))
+            if len(given) != 3:
+                self.text.fail(span, "TS24", "T.attr needs a node, a key and a value.")
+            entries = [(given["node"], reader.string(given["attr_key"], located, "a key"), given["value"])]
+        made: list[tuple[n.Attribute, str, n.Attribute]] = []
+        for target, key, value in entries:
+            kept = value if not isinstance(value, bool | int | float | str) else as_expr(value, None, span)
+            about = target.value if isinstance(target, n.IntImm) else target
+            made.append((reader.attribute(about, located), key, reader.attribute(kept, located)))
+
+        def wrap(body: n.Stmt) -> n.Stmt:
+            for target, key, value in reversed(made):
+                body = n.AttrStmt(target, key, value, body, span)
+            return body
+
+        return wrap
+
+    def _let_form(self, form: Form, name: str, node: Located) -> None:
+        given = self._named(form, ("value", "type_annotation", "var"))
+        var, value = given.get("var"), given.get("value")
+        located = node
+        if isinstance(var, n.Var) and var.name:
+            self.emit(n.LetStmt(var, self.reader.as_expr(value, node, var.dtype), form.span))
+            return
+        if isinstance(value, n.Var) and form.name == "let" and isinstance(given.get("type_annotation"), n.Expr):
+            # The oldest form, T.let(var, value).
+            bound = self.reader.as_expr(given["type_annotation"], node, value.dtype)
+            self.emit(n.LetStmt(value, bound, form.span))
+            return
+        annotation = given.get("type_annotation")
+        type_ = None if annotation is None else self.reader.type(annotation, located)
+        self._let(name, type_, value, node)
+
+    def _store_form(self, form: Form, node: Located) -> None:
+        given = self._named(form, ("buffer", "value", "indices", "predicate"))
+        buffer = given.get("buffer")
+        if not isinstance(buffer, n.Buffer):
+            self.text.fail(node, "TS21", f"T.buffer_store writes a buffer, and this is {describe(buffer)}.")
+        items = given.get("indices", ())
+        indices: list[n.Expr] = []
+        for item in items if isinstance(items, tuple | list) else (items,):
+            indices.append(self.reader.as_expr(item, node))
+        self._emit_store(buffer, given.get("value"), tuple(indices), node)
+        mask = given.get("predicate")
+        if mask is not None:
+            store = self._bodies[-1].statements.pop()
+            assert isinstance(store, n.BufferStore)
+            self.emit(replace(store, predicate=self.reader.as_expr(mask, node)))
+
+    def _realization(self, form: Form, node: ast.With, rest: list[ast.withitem]) -> n.Stmt:
+        """`with T.realize(A[0:4], scope, condition):`"""
+        given = self._named(form, ("buffer_slice", "storage_scope", "condition"))
+        region = self._region(given.get("buffer_slice"), node)
+        mask = given.get("condition")
+        condition = true() if mask is None else self.reader.as_expr(mask, node, BOOL)
+        return n.BufferRealize(region.buffer, region.region, condition, self._inner(node, rest), form.span)
+
+    def _prefetch(self, form: Form, node: Located) -> None:
+        given = self._named(form, ("buffer", "bounds"))
+        buffer, bounds = given.get("buffer"), given.get("bounds")
+        if isinstance(buffer, n.BufferRegion | n.BufferLoad):
+            region = self._region(buffer, node)
+            self.emit(n.Prefetch(region.buffer, region.region, form.span))
+            return
+        ranges = bounds if isinstance(bounds, tuple | list) else ()
+        if not isinstance(buffer, n.Buffer) or not all(isinstance(r, n.Range) for r in ranges):
+            self.text.fail(node, "TS21", "T.prefetch takes a buffer and ranges.")
+        self.emit(n.Prefetch(buffer, tuple(r for r in ranges if isinstance(r, n.Range)), form.span))
+
+
+def _flat(args: tuple[Value, ...]) -> list[Value]:
+    found: list[Value] = []
+    for arg in args:
+        found.extend(arg if isinstance(arg, list | tuple) else [arg])  # type: ignore[arg-type]
+    return found
+
+
+def _targets(node: ast.stmt) -> list[str]:
+    """The names that a statement would have bound."""
+    targets: list[ast.expr] = []
+    match node:
+        case ast.Assign():
+            targets = node.targets
+        case ast.AnnAssign():
+            targets = [node.target]
+        case _:
+            return []
+    return [part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)]
+
+
+def _describe_statement(node: ast.stmt) -> str:
+    words = {
+        "FunctionDef": "a function",
+        "AsyncFunctionDef": "an async function",
+        "ClassDef": "a class",
+        "Import": "an import",
+        "ImportFrom": "an import",
+        "Try": "'try'",
+        "TryStar": "'try'",
+        "Raise": "'raise'",
+        "Delete": "'del'",
+        "Global": "'global'",
+        "Nonlocal": "'nonlocal'",
+        "Match": "'match'",
+        "AsyncFor": "'async for'",
+        "AsyncWith": "'async with'",
+    }
+    return words.get(type(node).__name__, "this")
+
+
+_RULES: dict[type[ast.stmt], Callable[[FunctionBody, ast.stmt], None]] = {
+    ast.For: FunctionBody.for_,
+    ast.While: FunctionBody.while_,
+    ast.If: FunctionBody.if_,
+    ast.With: FunctionBody.with_,
+    ast.Assert: FunctionBody.assert_,
+    ast.Return: FunctionBody.return_,
+    ast.Pass: FunctionBody.pass_,
+    ast.Break: FunctionBody.break_,
+    ast.Continue: FunctionBody.continue_,
+    ast.Expr: FunctionBody.expression,
+    ast.Assign: FunctionBody.assign,
+    ast.AugAssign: FunctionBody.augmented,
+    ast.AnnAssign: FunctionBody.annotated,
+}  # type: ignore[dict-item]

@@ -1,0 +1,225 @@
+"""What an expression of TVMScript can stand for, besides nodes of TIR and plain Python numbers, strings and tuples."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tensorir.source import NOWHERE, Span
+from tensorir.tir.dtypes import DataType
+from tensorir.tir.nodes import (
+    Attribute,
+    Buffer,
+    BufferRegion,
+    Expr,
+    ForKind,
+    IterKind,
+    IterVar,
+    Range,
+    Type,
+    Var,
+)
+
+__all__ = [
+    "Axis",
+    "BlockForm",
+    "BoundMethod",
+    "Broken",
+    "BufferSpec",
+    "Closure",
+    "DataTypeName",
+    "Form",
+    "InitForm",
+    "LetType",
+    "LocalVector",
+    "LoopForm",
+    "Metadata",
+    "ModuleRef",
+    "Name",
+    "Scalar",
+    "Scope",
+    "ThreadVar",
+    "TypeVariable",
+    "Value",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A dotted name of a dialect: `T.grid` is Name("T", "grid")."""
+
+    dialect: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class DataTypeName:
+    """`T.float32`, where it is not called."""
+
+    dtype: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """`metadata`, or `metadata["key"]`: what a text refers to and does not hold."""
+
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleRef:
+    """The module itself: `cls`, or its class name."""
+
+
+@dataclass(frozen=True, slots=True)
+class TypeVariable:
+    """`n = TypeVar("n")`: a size that every function binds anew."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class BoundMethod:
+    """A method of a buffer or an expression, before it is called."""
+
+    target: Buffer | Expr
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Closure:
+    """A lambda, not yet applied."""
+
+    node: ast.Lambda
+
+
+@dataclass(frozen=True, slots=True)
+class BufferSpec:
+    """`T.Buffer(...)`, before it has a name; `data` where it is a view."""
+
+    shape: tuple[Expr, ...]
+    dtype: DataType
+    strides: tuple[Expr, ...]
+    elem_offset: Expr | None
+    scope: str
+    align: int
+    offset_factor: int
+    axis_separators: tuple[int, ...]
+    buffer_type: str
+    layout: Attribute
+    data: Expr | None = None
+    annotations: Mapping[str, Attribute] = field(default_factory=dict[str, "Attribute"])
+    source: BufferRegion | Var | Buffer | None = None
+    purpose: str = "type"
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A variable of 0.27's text that may be assigned again: a buffer of one element."""
+
+    buffer: Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class LetType:
+    """`T.let` or `T.let[type]`."""
+
+    type: Type | None
+
+
+@dataclass(frozen=True, slots=True)
+class LocalVector:
+    """`x: T.float32[4]`: a small local buffer."""
+
+    dtype: DataType
+    shape: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LoopForm:
+    """What stands behind `for ... in`: ranges, one per variable."""
+
+    ranges: tuple[tuple[Expr, Expr], ...]
+    kind: ForKind
+    thread: str = ""
+    annotations: Mapping[str, Attribute] = field(default_factory=dict[str, "Attribute"])
+    step: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BlockForm:
+    """`T.sblock(name)`"""
+
+    name: str
+    realize: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class InitForm:
+    """`T.init()`"""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """An iterator of a block with its value: `T.axis.spatial(dom, value)`."""
+
+    dom: Range
+    value: Expr
+    kind: IterKind
+    dtype: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadVar:
+    """`T.env_thread(tag)`, or `T.launch_thread(tag, extent)`: a thread index that still needs a name."""
+
+    tag: str
+    extent: Expr | None = None
+    iter_var: IterVar | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A call that only a statement can use (`T.attr(...)`, `T.allocate(...)`, ...), with its evaluated arguments."""
+
+    name: str
+    args: tuple[Value, ...]
+    kwargs: Mapping[str, Value]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """What a name stands for whose definition is wrong: uses are not reported again."""
+
+
+Value = object
+"""Anything that an expression can stand for; the evaluator narrows it where it is used."""
+
+
+class Scope:
+    """Names of the enclosing blocks, innermost last."""
+
+    def __init__(self, outermost: Mapping[str, Value]) -> None:
+        self.frames: list[dict[str, Value]] = [dict(outermost)]
+
+    def push(self) -> None:
+        self.frames.append({})
+
+    def pop(self) -> None:
+        self.frames.pop()
+
+    def define(self, name: str, value: Value) -> None:
+        self.frames[-1][name] = value
+
+    def find(self, name: str) -> Value | None:
+        """What the name stands for, or None; the name may be bound to None itself nowhere in TVMScript."""
+        for frame in reversed(self.frames):
+            if name in frame:
+                return frame[name]
+        return None
+
+    def names(self) -> list[str]:
+        return [name for frame in reversed(self.frames) for name in frame]
