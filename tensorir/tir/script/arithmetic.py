@@ -30,6 +30,7 @@ __all__ = [
     "logical",
     "match",
     "negate",
+    "would_fold",
 ]
 
 
@@ -191,6 +192,13 @@ def negate(value: object, span: Span = NOWHERE) -> object:
     if isinstance(value, bool | int | float):
         return -value
     return binary("*", value, -1, span)
+
+
+def would_fold(symbol: str, a: n.Expr, b: n.Expr) -> bool:
+    """Whether `a symbol b` is read as something other than that operator on those operands."""
+    if symbol in _BITS:
+        return _folded_bits(symbol, a, b) is not None
+    return _folded(symbol, a, b) is not None
 
 
 def _wrapped(value: int, dtype: DataType) -> int:

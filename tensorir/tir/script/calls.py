@@ -292,13 +292,8 @@ _FOLDING = {
     "bitwise_and": "&",
     "bitwise_or": "|",
     "bitwise_xor": "^",
-    "BitwiseAnd": "&",
-    "BitwiseOr": "|",
-    "BitwiseXor": "^",
     "shift_left": "<<",
     "shift_right": ">>",
-    "LShift": "<<",
-    "RShift": ">>",
 }
 
 
@@ -318,6 +313,21 @@ def _raw(it: Call) -> Value:
 @_makes("Not")
 def _not(it: Call) -> Value:
     return n.Not(it.expr(it.take("a", required=1)[0], BOOL), it.span)
+
+
+_RAW_BITS = {
+    "BitwiseAnd": "bitwise_and",
+    "BitwiseOr": "bitwise_or",
+    "BitwiseXor": "bitwise_xor",
+    "LShift": "shift_left",
+    "RShift": "shift_right",
+}
+
+
+@_makes(*_RAW_BITS)
+def _raw_bits(it: Call) -> Value:
+    a, b = _two(it)
+    return n.Call(a.dtype, _RAW_BITS[it.name], (a, b), span=it.span)
 
 
 @_makes(*_FOLDING)

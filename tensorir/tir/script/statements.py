@@ -484,7 +484,7 @@ class FunctionBody:
     def _scalar(self, name: str, dtype: DataType, node: Located) -> n.Buffer:
         span = self.text.span(node)
         data = n.Var(name, n.PointerType(n.PrimType(dtype), "local"), span)
-        buffer = n.Buffer(data, dtype, (const(1, INT32),), name=name, span=span)
+        buffer = n.Buffer(data, dtype, (const(1, INT32),), name=name, layout="scalar", span=span)
         self.emit(n.AllocBuffer(buffer, {}, span))
         self.reader.scope.define(name, Scalar(buffer))
         return buffer
@@ -495,7 +495,7 @@ class FunctionBody:
         define = self.reader.scope.define
         match value:
             case BufferSpec(purpose="scalar"):
-                buffer = self.make_buffer(value, name, span)
+                buffer = replace(self.make_buffer(value, name, span), layout="scalar")
                 self.emit(n.AllocBuffer(buffer, {}, value.span))
                 define(name, Scalar(buffer))
             case BufferSpec():
@@ -611,6 +611,8 @@ class FunctionBody:
                 buffer = self.make_buffer(spec, name, span)
                 self._blocks[-1].allocs.append(buffer)
                 return buffer
+            case BufferSpec(purpose="type", data=None):
+                return self.make_buffer(spec, name, span)
             case BufferSpec(data=None):
                 buffer = self.make_buffer(spec, name, span)
                 self.emit(n.AllocBuffer(buffer, spec.annotations, spec.span))
@@ -923,12 +925,10 @@ class FunctionBody:
         indices: list[n.Expr] = []
         for item in items if isinstance(items, tuple | list) else (items,):
             indices.append(self.reader.as_expr(item, node))
-        self._emit_store(buffer, given.get("value"), tuple(indices), node)
+        value = self.reader.as_expr(given.get("value"), node, buffer.dtype)
         mask = given.get("predicate")
-        if mask is not None:
-            store = self._bodies[-1].statements.pop()
-            assert isinstance(store, n.BufferStore)
-            self.emit(replace(store, predicate=self.reader.as_expr(mask, node)))
+        predicate = None if mask is None else self.reader.as_expr(mask, node)
+        self.emit(n.BufferStore(buffer, value, tuple(indices), predicate, form.span))
 
     def _realization(self, form: Form, node: ast.With, rest: list[ast.withitem]) -> n.Stmt:
         """`with T.realize(A[0:4], scope, condition):`"""

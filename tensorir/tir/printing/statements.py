@@ -1,0 +1,411 @@
+"""Statements of TIR as TVMScript."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+from tensorir.tir import nodes as n
+from tensorir.tir.build import is_scope
+from tensorir.tir.dtypes import BOOL, FLOAT32, INT32
+from tensorir.tir.nodes import ForKind, IterKind
+from tensorir.tir.printing.expressions import ExpressionPrinter, quote
+from tensorir.tir.walk import walk
+
+__all__ = ["StatementPrinter"]
+
+_INDENT = "    "
+
+
+class StatementPrinter:
+    """Writes the body of one function; `lines` grows."""
+
+    def __init__(self, expressions: ExpressionPrinter, defined: set[n.Var]) -> None:
+        self.lines: list[str] = []
+        self.names = expressions.names
+        self.old = expressions.old
+        self._e = expressions
+        self._show = expressions.show
+        self._depth = 0
+        self._loops: dict[n.Var, n.Range] = {}
+        self._defined = defined
+        self._launched: set[n.Var] = set()
+
+    def line(self, text: str) -> None:
+        self.lines.append(_INDENT * self._depth + text)
+
+    def indented(self, statement: n.Stmt) -> None:
+        """A suite of its own, with the names of its own."""
+        self._depth += 1
+        self.names.push()
+        self.suite(statement)
+        self.names.pop()
+        self._depth -= 1
+
+    def suite(self, statement: n.Stmt) -> None:
+        before = len(self.lines)
+        items = statement.seq if isinstance(statement, n.SeqStmt) and not is_scope(statement) else (statement,)
+        for position, item in enumerate(items):
+            self.statement(item, last=position == len(items) - 1)
+        if len(self.lines) == before:
+            self.line("pass")
+
+    def statement(self, node: n.Stmt, last: bool = False) -> None:
+        match node:
+            case n.SeqStmt():
+                self._scope(node)
+            case n.LetStmt(var, value):
+                text = self._show(value, context=var.dtype)
+                name = self.names.define(var)
+                type_ = self._e.type(var.type)
+                self.line(f"{name}: {type_} = {text}" if self.old else f"{name}: T.let[{type_}] = {text}")
+                self._defined.add(var)
+            case n.AttrStmt():
+                self._attribute(node, last)
+            case n.AssertStmt(condition, message, kind):
+                parts = f"[{', '.join(map(quote, message))}]"
+                text = f"({quote(kind)}, {parts})"
+                if kind == "RuntimeError" and len(message) == 1 and self.old:
+                    text = quote(message[0])
+                self.line(f"assert {self._show(condition)}, {text}")
+            case n.BufferStore():
+                self._store(node)
+            case n.BufferRealize(buffer, bounds, condition, body):
+                region = self._e.region(n.BufferRegion(buffer, bounds))
+                self.line(f"with T.realize({region}, {quote(buffer.scope)}, {self._show(condition)}):")
+                self.indented(body)
+            case n.Allocate():
+                self.line(f"{self._defined_name(node.buffer_var)} = {self._allocation(node)}")
+            case n.AllocateConst(var, dtype, extents, data, annotations):
+                parts = [self._e.attribute(data), quote(str(dtype)), f"[{self._e.args(extents)}]"]
+                if annotations:
+                    parts.append(f"annotations={self._e.attribute(annotations)}")
+                self.line(f"{self._defined_name(var)} = T.allocate_const({', '.join(parts)})")
+            case n.AllocBuffer(buffer, annotations):
+                self._alloc(buffer, annotations)
+            case n.DeclBuffer(buffer, data):
+                where = "" if data is None else self._show(data)
+                fields = self.fields(buffer, "decl", data=where)
+                self.line(f"{self.names.define(buffer)} = T.decl_buffer({fields})")
+                self._defined.add(buffer.data)
+            case n.IfThenElse():
+                self._branches(node)
+            case n.Evaluate(value):
+                self._evaluate(value)
+            case n.For():
+                self._for(node)
+            case n.While(condition, body):
+                self.line(f"while {self._show(condition)}:")
+                self.indented(body)
+            case n.Break():
+                self.line("T.evaluate(T.break_loop())" if self.old else "T.break_loop()")
+            case n.Continue():
+                self.line("T.evaluate(T.continue_loop())" if self.old else "T.continue_loop()")
+            case n.Prefetch(buffer, bounds):
+                self.line(f"T.prefetch({self.names.of(buffer)}, [{', '.join(map(self._e.attribute, bounds))}])")
+            case n.Store(var, value, index, predicate):
+                mask = "" if predicate == n.IntImm(1, BOOL) else f", {self._show(predicate)}"
+                self.line(f"T.store({self.names.of(var)}, {self._show(index)}, {self._show(value)}{mask})")
+            case n.BlockRealize():
+                self._block(node.block, node)
+            case n.Block():
+                self._block(node, None)
+            case _:
+                raise AssertionError(type(node))
+
+    def _scope(self, node: n.SeqStmt) -> None:
+        """A sequence that a conditional allocation governs."""
+        first = node.seq[0]
+        if not isinstance(first, n.Allocate):
+            for position, item in enumerate(node.seq):
+                self.statement(item, last=position == len(node.seq) - 1)
+            return
+        self.names.push()
+        text = self._allocation(first)
+        self.line(f"with {text} as {self._defined_name(first.buffer_var)}:")
+        self.indented(n.SeqStmt(node.seq[1:]))
+        self.names.pop()
+
+    def _defined_name(self, var: n.Var) -> str:
+        self._defined.add(var)
+        return self.names.define(var)
+
+    # ------------------------------------------------------------------------------------ small statements
+
+    def _evaluate(self, value: n.Expr) -> None:
+        match value:
+            case n.Call(_, "ret", (n.Expr() as result,)):
+                self.line(f"return {self._show(result)}")
+            case n.Call(_, "break_loop" | "continue_loop"):
+                self.line(f"T.evaluate(T.call_intrin({quote(str(value.dtype))}, {quote(f'tirx.{value.op}')}))")
+            case n.Call(_, op) if op not in ("bitwise_and", "bitwise_or", "bitwise_xor", "shift_left", "shift_right"):
+                self.line(self._show(value))
+            case _:
+                self.line(f"T.evaluate({self._show(value)})")
+
+    def _store(self, node: n.BufferStore) -> None:
+        buffer, value = node.buffer, node.value
+        lanes = (node.indices[-1].dtype.lanes if node.indices else 1) * buffer.dtype.lanes
+        handles = "handle" in (value.dtype.code, buffer.dtype.code)
+        if node.predicate is not None or (not handles and value.dtype != buffer.dtype.with_lanes(lanes)):
+            mask = "" if node.predicate is None else f", {self._show(node.predicate)}"
+            stored = self._show(value, context=buffer.dtype)
+            text = f"{self.names.of(buffer)}, {stored}, [{self._e.args(node.indices)}]"
+            self.line(f"T.buffer_store({text}{mask})")
+            return
+        text = self._show(value, context=buffer.dtype)
+        if buffer.layout == "scalar" and not self.old:
+            self.line(f"{self.names.of(buffer)} = {text}")
+            return
+        parts = [self._show(index) for index in node.indices]
+        match node.indices:
+            case (*_, n.Ramp(base, n.IntImm(step, dtype), int(count))) if step > 0 and dtype == base.dtype:
+                length = n.IntImm(step * count, dtype)
+                by = "" if step == 1 else f":{self._show(node.indices[-1].stride)}"  # type: ignore[attr-defined]
+                if count > 1:
+                    parts[-1] = f"{self._show(base)}:{self._e.stop(base, length)}{by}"
+            case _:
+                pass
+        self.line(f"{self.names.of(buffer)}[{', '.join(parts) if parts else '()'}] = {text}")
+
+    def _allocation(self, node: n.Allocate) -> str:
+        scope = node.buffer_var.type.storage_scope if isinstance(node.buffer_var.type, n.PointerType) else "global"
+        parts = [f"[{self._e.args(node.extents)}]", quote(str(node.dtype)), quote(scope)]
+        if node.condition != n.IntImm(1, BOOL):
+            parts.append(f"condition={self._show(node.condition)}")
+        if node.annotations:
+            parts.append(f"annotations={self._e.attribute(node.annotations)}")
+        return f"T.allocate({', '.join(parts)})"
+
+    def _alloc(self, buffer: n.Buffer, annotations: Mapping[str, n.Attribute]) -> None:
+        self._defined.add(buffer.data)
+        if buffer.layout == "scalar" and not annotations and not self.old:
+            kind = f"T.{buffer.dtype}"
+            if buffer.scope == "local":
+                self.line(f"{self.names.define(buffer)}: {kind}")
+            else:
+                text = f"T.alloc_scalar({quote(str(buffer.dtype))}, {quote(buffer.scope)})"
+                self.line(f"{self.names.define(buffer)} = {text}")
+            return
+        text = self.fields(buffer, "alloc")
+        if annotations:
+            text += f", annotations={self._e.attribute(annotations)}"
+        maker = "T.decl_buffer" if self.old else "T.alloc_buffer"
+        self.line(f"{self.names.define(buffer)} = {maker}({text})")
+
+    def _attribute(self, node: n.AttrStmt, last: bool) -> None:
+        match node:
+            case n.AttrStmt(n.IterVar(_, var, IterKind.THREAD_INDEX, tag), key, n.Expr() as value) if _launches(node):
+                again = self.names.knows(var)
+                text = f"T.launch_thread({self.names.of(var) if again else quote(tag)}, {self._show(value)})"
+                if last and not again:
+                    self.line(f"{self._defined_name(var)} = {text}")
+                    self.suite(node.body)
+                    return
+                if last:
+                    self.line(text)
+                    self.suite(node.body)
+                    return
+                self.names.push()
+                self.line(f"with {text}:" if again else f"with {text} as {self._defined_name(var)}:")
+                self.indented(node.body)
+                self.names.pop()
+            case n.AttrStmt(about, key, value, body):
+                shown = self._e.attribute(value)
+                if about == 0 and isinstance(about, int) and not self.old:
+                    text = f"T.attr({{{quote(key)}: {shown}}})"
+                else:
+                    text = f"T.attr({self._e.attribute(about)}, {quote(key)}, {shown})"
+                if last:
+                    self.line(text)
+                    self.suite(body)
+                else:
+                    self.line(f"with {text}:")
+                    self.indented(body)
+
+    def _branches(self, node: n.IfThenElse) -> None:
+        word = "if"
+        while True:
+            self.line(f"{word} {self._show(node.condition)}:")
+            self.indented(node.then_case)
+            match node.else_case:
+                case None:
+                    return
+                case n.IfThenElse() as other:
+                    word, node = "elif", other
+                case other:
+                    self.line("else:")
+                    self.indented(other)
+                    return
+
+    # --------------------------------------------------------------------------------------------- loops
+
+    def _for(self, node: n.For) -> None:
+        nest = [node]
+        while _plain(nest[-1]) and isinstance(inner := nest[-1].body, n.For) and _plain(inner):
+            # An extent that depends on a loop around cannot stand in the same T.grid.
+            around = {loop.loop_var for loop in nest}
+            if any(isinstance(part, n.Var) and part in around for part in walk(inner.extent)):
+                break
+            nest.append(inner)
+        self.names.push()
+        if len(nest) > 1:
+            extents = ", ".join(self._show(loop.extent) for loop in nest)
+            header = f"T.grid({extents})"
+        else:
+            header = self._loop(node)
+        names = ", ".join(self.names.define(loop.loop_var) for loop in nest)
+        self.line(f"for {names} in {header}:")
+        for loop in nest:
+            self._loops[loop.loop_var] = n.Range(loop.min, loop.extent)
+            self._defined.add(loop.loop_var)
+        self.indented(nest[-1].body)
+        self.names.pop()
+
+    def _loop(self, node: n.For) -> str:
+        zero = isinstance(node.min, n.IntImm) and node.min.value == 0 and node.min.dtype == node.extent.dtype
+        parts = [] if zero and node.step is None else [self._show(node.min)]
+        parts.append(self._e.stop(node.min, node.extent) if parts else self._show(node.extent))
+        plain = node.kind is ForKind.SERIAL and not node.annotations
+        if node.step is not None:
+            parts.append(self._show(node.step) if plain else f"step={self._show(node.step)}")
+        if node.thread_binding is not None:
+            parts.append(f"thread={quote(node.thread_binding.thread_tag)}")
+        if node.annotations:
+            parts.append(f"annotations={self._e.attribute(node.annotations)}")
+        return f"{'range' if plain else f'T.{node.kind.value}'}({', '.join(parts)})"
+
+    # -------------------------------------------------------------------------------------------- blocks
+
+    def _block(self, block: n.Block, realize: n.BlockRealize | None) -> None:
+        word = "block" if self.old else "sblock"
+        unrealized = "" if realize is not None else ", no_realize=True"
+        self.line(f"with T.{word}({quote(block.name)}{unrealized}):")
+        self._depth += 1
+        self.names.push()
+        values = () if realize is None else realize.values
+        self._axes(block.iter_vars, values)
+        if realize is not None and realize.predicate != n.IntImm(1, BOOL):
+            self.line(f"T.where({self._show(realize.predicate)})")
+        self.line(f"T.reads({', '.join(map(self._e.region, block.reads))})")
+        self.line(f"T.writes({', '.join(map(self._e.region, block.writes))})")
+        if block.annotations:
+            self.line(f"T.{word}_attr({self._e.attribute(block.annotations)})")
+        self.allocs(block.alloc_buffers)
+        for match in block.match_buffers:
+            fields = self.fields(match.buffer, "match", source=self._e.region(match.source))
+            self.line(f"{self.names.define(match.buffer)} = T.match_buffer({fields})")
+            self._defined.add(match.buffer.data)
+        if block.init is not None:
+            self.line("with T.init():")
+            self.indented(block.init)
+        self.suite(block.body)
+        self.names.pop()
+        self._depth -= 1
+
+    def allocs(self, buffers: tuple[n.Buffer, ...]) -> None:
+        maker = "alloc_buffer" if self.old else "sblock_alloc_buffer"
+        for buffer in buffers:
+            fields = self.fields(buffer, "alloc")
+            self.line(f"{self.names.define(buffer)} = T.{maker}({fields})")
+            self._defined.add(buffer.data)
+
+    def _axes(self, iter_vars: tuple[n.IterVar, ...], values: tuple[n.Expr, ...]) -> None:
+        """One line per axis; neighbours that take a loop's variable and whole domain share a `remap`."""
+        position = 0
+        while position < len(iter_vars):
+            run = position
+            while run < len(values) and self._remaps(iter_vars[run], values[run]):
+                run += 1
+            if run - position > 1:
+                group = range(position, run)
+                kinds = "".join("S" if iter_vars[k].kind is IterKind.DATA_PARALLEL else "R" for k in group)
+                shown = ", ".join(self._show(values[k]) for k in group)
+                names = ", ".join(self._defined_name(iter_vars[k].var) for k in group)
+                self.line(f"{names} = T.axis.remap({quote(kinds)}, [{shown}])")
+                position = run
+                continue
+            value = values[position] if position < len(values) else n.IntImm(0, iter_vars[position].var.dtype)
+            self._axis(iter_vars[position], value)
+            position += 1
+
+    def _remaps(self, axis: n.IterVar, value: n.Expr) -> bool:
+        if not isinstance(value, n.Var) or axis.kind not in (IterKind.DATA_PARALLEL, IterKind.COMM_REDUCE):
+            return False
+        return axis.dom is not None and self._loops.get(value) == axis.dom and axis.var.dtype == value.dtype
+
+    def _axis(self, axis: n.IterVar, value: n.Expr) -> None:
+        assert axis.dom is not None
+        low, length = axis.dom.min, axis.dom.extent
+        if isinstance(low, n.IntImm) and low.value == 0 and low.dtype == length.dtype:
+            domain = self._show(length, context=value.dtype)
+        else:
+            domain = f"({self._show(low)}, {self._e.stop(low, length)})"
+        natural = length.dtype
+        explicit = "" if axis.var.dtype == natural else f", dtype={quote(str(axis.var.dtype))}"
+        bound = self._show(value, context=natural)
+        self.line(f"{self._defined_name(axis.var)} = T.axis.{axis.kind.value}({domain}, {bound}{explicit})")
+
+    # ------------------------------------------------------------------------------------------- buffers
+
+    def fields(self, buffer: n.Buffer, purpose: str, data: str = "", source: str = "") -> str:
+        """The arguments that describe a buffer; what is the default is left out."""
+        parts = [source] if source else []
+        shape = [self.size(size) for size in buffer.shape]
+        parts.append(f"({', '.join(shape)}{',' if len(shape) == 1 else ''})")
+        if buffer.dtype != FLOAT32 or purpose == "type" or self.old:
+            parts.append(quote(str(buffer.dtype)))
+        if data:
+            parts.append(f"data={data}")
+        if buffer.strides:
+            strides = [self.size(stride) for stride in buffer.strides]
+            parts.append(f"strides=({', '.join(strides)}{',' if len(strides) == 1 else ''})")
+        fresh = isinstance(buffer.elem_offset, n.Var) and not self._is_defined(buffer.elem_offset)
+        if buffer.elem_offset is not None and not fresh:
+            parts.append(f"elem_offset={self.size(buffer.elem_offset)}")
+        if buffer.scope != "global":
+            parts.append(f"scope={quote(buffer.scope)}")
+        if buffer.data_alignment != 64:
+            parts.append(f"align={buffer.data_alignment}")
+        if buffer.offset_factor != 1 or fresh:
+            parts.append(f"offset_factor={buffer.offset_factor}")
+        if fresh:
+            assert isinstance(buffer.elem_offset, n.Var)
+            default = buffer.shape[0].dtype if buffer.shape else INT32
+            if buffer.elem_offset.dtype != default:
+                parts.append(f"elem_offset=T.{buffer.elem_offset.dtype}()")
+        if buffer.axis_separators:
+            parts.append(f"axis_separators={list(buffer.axis_separators)}")
+        if buffer.buffer_type is n.BufferType.AUTO_BROADCAST:
+            parts.append('buffer_type="auto"')
+        if buffer.layout is not None and buffer.layout != "scalar":
+            parts.append(f"layout={self._e.attribute(buffer.layout)}")
+        return ", ".join(parts)
+
+    def size(self, size: n.Expr) -> str:
+        """A size; where it names a variable that nothing has bound yet, it stands in quotes."""
+        new = [part for part in walk(size) if isinstance(part, n.Var) and not self._is_defined(part)]
+        text = self._show(size)
+        if not new:
+            return text
+        self._defined.update(new)
+        return quote(text)
+
+    def _is_defined(self, var: n.Var) -> bool:
+        return var in self._defined
+
+
+def _plain(node: n.For) -> bool:
+    """A loop that `range(extent)` says whole."""
+    zero = isinstance(node.min, n.IntImm) and node.min.value == 0 and node.min.dtype == node.extent.dtype
+    return zero and node.kind is ForKind.SERIAL and node.step is None and not node.annotations
+
+
+def _launches(node: n.AttrStmt) -> bool:
+    """Whether `T.launch_thread` says the same."""
+    if not isinstance(node.node, n.IterVar) or not isinstance(node.value, n.Expr):
+        return False
+    tag, dom = node.node.thread_tag, node.node.dom
+    key = "virtual_thread" if tag.startswith("vthread") else "thread_extent"
+    whole = dom is not None and isinstance(dom.min, n.IntImm) and dom.min.value == 0 and dom.extent == node.value
+    return node.attr_key == key and whole

@@ -1,0 +1,38 @@
+"""The way in: text, or a live object of TVM, to a module of TIR."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.source import NOWHERE, Source
+from tensorir.tir.nodes import IRModule
+from tensorir.tir.script.modules import read_module
+
+__all__ = ["parse"]
+
+
+def parse(text: object, name: str = "<tir>", metadata: Mapping[str, object] | None = None) -> IRModule:
+    """The module that TVMScript text writes; the text is read, and never executed.
+
+    `text` may also be a live module or function of TVM: what its `script()` prints is read. `metadata` supplies the
+    values that printed text only refers to (`metadata["key"][index]`): a sequence of arrays per key.
+
+    >>> parse("import os")
+    Traceback (most recent call last):
+    tensorir.errors.DiagnosticError: <tir>:1:1: error[TS30]: the text holds no function and no module.
+    ...
+    """
+    if not isinstance(text, str):
+        script = getattr(text, "script", None)
+        if not callable(script):
+            message = f"TVMScript is text, or an object of TVM, and this is of type {type(text).__name__}."
+            raise DiagnosticError(Diagnostic("TS33", message, NOWHERE))
+        text = script()
+        assert isinstance(text, str)
+    try:
+        return read_module(Source(name, text), metadata)
+    except RecursionError:
+        # The limits of the pre-scan leave room; a caller deep in a recursion of its own may use that up.
+        message = "the text is nested too deeply to be read from here."
+        raise DiagnosticError(Diagnostic("TS03", message, NOWHERE)) from None
