@@ -1,1 +1,32 @@
-"""From the tensor IR to jax.lax."""
+"""From the tensor IR to `jax.lax` and StableHLO: the only package that imports JAX.
+
+`backend` is what the entry point `jax` of the group `tensorir.backends` gives.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lowering import compiled, field
+from lowering.compiled import Compiled
+
+__all__ = ["Compiled", "backend"]
+
+
+class Backend:
+    """XLA, on whatever device JAX has."""
+
+    name = "jax"
+
+    def compile(self, program: Any, **options: Any) -> Compiled:
+        return compiled.compile(program, **options)
+
+    def field_type(self) -> type[field.Field]:
+        return field.Field
+
+    def fields(self) -> Any:
+        """The module that makes fields."""
+        return field
+
+
+backend = Backend()

@@ -1,18 +1,50 @@
-"""A typed, functional tensor IR with named dimensions and integer intervals."""
+"""A typed, functional tensor IR with named dimensions and integer intervals, run by XLA.
+
+`import tensorir as ti` is all that a user needs. It imports no JAX: what executes is found when it is first used.
+"""
 
 from __future__ import annotations
 
 import importlib
 from typing import Any
 
+from tensorir.backends import compile
+from tensorir.build import fencil
 from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.ir import Fencil
+from tensorir.text import parse
+from tensorir.types import SCALARS, Dimension, Interval, TensorType, dims, tensor
 
-__all__ = ["Diagnostic", "DiagnosticError", "tir"]
+__all__ = [
+    "Diagnostic",
+    "DiagnosticError",
+    "Dimension",
+    "Fencil",
+    "Interval",
+    "TensorType",
+    "compile",
+    "dims",
+    "fencil",
+    "parse",
+    "tensor",
+]
 
-_ON_FIRST_USE = {"tir": "tensorir.tir"}
+_MODULES = {"build", "reference", "tir"}
+_FIELDS = {"Field", "as_field", "from_xarray", "full", "ones", "zeros"}
+"""What needs the array library of the backend, and loads on first use."""
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ON_FIRST_USE:
-        return importlib.import_module(_ON_FIRST_USE[name])
+    if name in SCALARS:
+        return SCALARS[name]
+    if name in _MODULES:
+        return importlib.import_module(f"tensorir.{name}")
+    if name in _FIELDS:
+        from tensorir.backends import backend
+
+        return getattr(backend("jax").fields(), name)
     raise AttributeError(f"module 'tensorir' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *_MODULES, *_FIELDS, *SCALARS})

@@ -256,7 +256,7 @@ class Closure:
         return target
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Fencil:
     """A stencil program: parameters, and closures that run in order; a later one sees what an earlier one wrote.
 
@@ -316,11 +316,11 @@ class Fencil:
 
         return parse, (str(self),)
 
-    def __call__(self, /, **arguments: Any) -> dict[str, Any]:
+    def __call__(self, /, *datasets: Any, **arguments: Any) -> Any:
         """Run on the default backend: parameters by name in, written parameters by name out (design 2 and 3)."""
         from tensorir.calls import call
 
-        return call(self, arguments)
+        return call(self, datasets, arguments)
 
     def bind(self, /, **constants: Any) -> Any:
         """The program with some parameters and sizes fixed: copied, validated and prepared (design 2, "Binding")."""

@@ -107,6 +107,9 @@ class Interval:
     def __str__(self) -> str:
         return f"[{self.start}:{self.stop}]"
 
+    def __repr__(self) -> str:
+        return f"Interval({self.start}, {self.stop})"
+
 
 @dataclass(frozen=True, slots=True)
 class Dimension:

@@ -1,0 +1,118 @@
+"""`ti.Field`: an array with named intervals, as a pytree whose leaf is the array."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+
+from tensorir.arrays import interval_of, refuse
+from tensorir.types import DTYPES, FLOAT64, Dims, Interval, Scalar, scalar_of
+
+__all__ = ["Field", "as_field", "from_xarray", "full", "ones", "zeros"]
+
+
+class Field(eqx.Module):
+    """An array (NumPy or JAX) whose axes are dims with integer intervals.
+
+    >>> f = as_field({"I": (-1, 2)}, np.array([1.0, 2.0, 3.0]))
+    >>> f
+    Field(float64, I[-1:2])
+    >>> f.to_xarray().coords["I"].values
+    array([-1,  0,  1])
+    """
+
+    data: Any
+    dims: Dims = eqx.field(static=True)
+
+    @property
+    def dtype(self) -> Any:
+        return self.data.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.data.shape)
+
+    def to_xarray(self, name: str | None = None, **attrs: Any) -> Any:
+        """The field as a DataArray whose integer coordinates are its intervals."""
+        import xarray as xr
+
+        coords = {n: np.arange(i.start, i.stop) for n, i in self.dims.items}
+        return xr.DataArray(np.asarray(self.data), dims=self.dims.names, coords=coords, name=name, attrs=attrs)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.data, dtype) if copy else np.asarray(self.data, dtype)
+
+    def __repr__(self) -> str:
+        return f"Field({getattr(self.data, 'dtype', self.data)}, {self.dims})"
+
+    def __class_getitem__(cls, parameters: Any) -> Any:
+        from tensorir.annotations import FieldType
+
+        return FieldType.of(parameters)
+
+
+def _dims(domain: Any, shape: tuple[int, ...] | None = None) -> Dims:
+    if isinstance(domain, Dims):
+        return domain
+    if isinstance(domain, dict):
+        found: list[tuple[str, Interval]] = []
+        for name, interval in domain.items():
+            start, stop = (0, interval) if isinstance(interval, int) else tuple(interval)
+            found.append((str(name), Interval(int(start), int(stop))))
+        return Dims(tuple(found))
+    assert shape is not None
+    names = list(domain)
+    if len(names) != len(shape):
+        raise refuse("A03", f"{len(names)} dims are named, and the array has {len(shape)} axes.")
+    return Dims(tuple((str(n), Interval(0, s)) for n, s in zip(names, shape, strict=True)))
+
+
+def as_field(domain: Any, data: Any) -> Field:
+    """An array as a field.
+
+    `domain`: dims in the order of the axes with their intervals, `{I: (0, 10), J: (-1, 5)}`, or dims alone, which
+    then start at 0. Raises A02 for an element type that the IR does not have, A03 for a wrong shape.
+    """
+    if not hasattr(data, "dtype"):
+        data = np.asarray(data)
+    if scalar_of(data.dtype) is None:
+        raise refuse("A02", f"there is no element type {data.dtype}.", "convert it, for example to float64.")
+    dims = _dims(domain, tuple(data.shape))
+    if dims.shape != tuple(data.shape):
+        raise refuse("A03", f"the domain {dims} has the shape {dims.shape}, and the array {tuple(data.shape)}.")
+    return Field(data, dims)
+
+
+def full(domain: Any, value: Any, dtype: Scalar = FLOAT64) -> Field:
+    """A field that holds one value, in NumPy memory.
+
+    >>> full({"I": 3}, 7.0).data
+    array([7., 7., 7.])
+    """
+    dims = _dims(domain)
+    return Field(np.full(dims.shape, value, DTYPES[dtype]), dims)
+
+
+def zeros(domain: Any, dtype: Scalar = FLOAT64) -> Field:
+    """A field of zeros, in NumPy memory."""
+    return full(domain, 0, dtype)
+
+
+def ones(domain: Any, dtype: Scalar = FLOAT64) -> Field:
+    """A field of ones, in NumPy memory."""
+    return full(domain, 1, dtype)
+
+
+def from_xarray(array: Any, origin: Any = None) -> Field:
+    """A DataArray as a field: integer coordinates give intervals, other dims start at 0 or at `origin[dim]`."""
+    found: list[tuple[str, Interval]] = []
+    starts = {str(k): int(v) for k, v in (origin or {}).items()}
+    for name, extent in zip(array.dims, array.shape, strict=True):
+        known = interval_of(array.coords[name].values) if name in array.coords else None
+        start = starts.get(str(name), 0)
+        found.append((str(name), known or Interval(start, start + extent)))
+    return as_field(Dims(tuple(found)), array.data)
+
+

@@ -1,0 +1,205 @@
+"""One array at the edge: what a caller may pass for a parameter, and what they get back (design 3, "Arrays at the edge").
+
+Bare arrays (NumPy, JAX) carry no names: their axes are the dims of the parameter, in the order written there.
+DataArrays and Fields match by name, in any order, and are cut to the parameter's interval.
+
+>>> from tensorir.types import FLOAT64, Dims
+>>> accept([1.0, 2.0], "x", FLOAT64, Dims.of(I=(0, 2))).data
+array([1., 2.])
+"""
+
+from __future__ import annotations
+
+import numbers
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.types import DTYPES, Dims, Element, Interval, Scalar, TupleElement, scalar_of
+
+__all__ = ["Accepted", "accept", "interval_of", "kind_of", "leaves_of", "refuse"]
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """An array for one leaf of a parameter: axes and extents are those of the parameter."""
+
+    data: Any
+    kind: str
+    """"numpy", "jax", "xarray" or "field": what the caller passed."""
+
+
+def refuse(code: str, message: str, help: str = "", *notes: str) -> DiagnosticError:
+    return DiagnosticError(Diagnostic(code, message, notes=notes, help=help))
+
+
+def kind_of(value: Any) -> str:
+    """How a value says its dims: "xarray" and "field" by name, "jax" and "numpy" by position.
+
+    >>> kind_of(np.zeros(3)), kind_of(1.5), kind_of("no")
+    ('numpy', 'numpy', '')
+    """
+    if isinstance(value, (np.ndarray, np.generic, numbers.Number, list)):
+        return "numpy"
+    xarray = sys.modules.get("xarray")
+    if xarray is not None and isinstance(value, (xarray.DataArray, xarray.Variable)):
+        return "xarray"
+    if isinstance(getattr(value, "dims", None), Dims):
+        return "field"
+    if hasattr(value, "aval") and hasattr(value, "dtype"):
+        return "jax"
+    return "numpy" if hasattr(value, "__array__") else ""
+
+
+def leaves_of(value: Any, element: Element, name: str) -> list[tuple[str, Scalar, Any]]:
+    """A nested tuple of arrays, leaf by leaf, as (name for messages, element type, array)."""
+    match element:
+        case Scalar():
+            return [(name, element, value)]
+        case TupleElement(members):
+            if not isinstance(value, (tuple, list)) or len(value) != len(members):
+                got = f"a tuple of {len(value)}" if isinstance(value, (tuple, list)) else type(value).__name__
+                raise refuse(
+                    "A04", f"'{name}' holds {element}, so it takes a tuple of {len(members)} arrays, and this is {got}."
+                )
+            pairs = zip(value, members, strict=True)
+            return [leaf for k, (v, m) in enumerate(pairs) for leaf in leaves_of(v, m, f"{name}[{k}]")]
+
+
+def interval_of(coordinate: Any) -> Interval | None:
+    """The interval that a dimension coordinate of ascending integers with unit step gives, None for any other.
+
+    >>> interval_of(np.array([3, 4, 5])), interval_of(np.array([3, 5])), interval_of(np.array([0.5, 1.5]))
+    (Interval(3, 6), None, None)
+    """
+    values = np.asarray(coordinate)
+    if values.ndim != 1 or values.dtype.kind not in "iu" or not len(values):
+        return None
+    first = int(values[0])
+    if not np.array_equal(values, np.arange(first, first + len(values))):
+        return None
+    return Interval(first, first + len(values))
+
+
+def accept(value: Any, name: str, element: Scalar, dims: Dims, any_integer: bool = False) -> Accepted:
+    """An array for a parameter's leaf, checked and with the parameter's axes; nothing is converted silently.
+
+    Raises A01 (kind), A02 (element type), A03 (shape), A05 (dims), A06 (interval). With `any_integer`, integers of
+    every width pass (tables, whose entries are checked one by one).
+    """
+    kind = kind_of(value)
+    if not kind:
+        raise refuse(
+            "A01", f"'{name}' is {_article(type(value).__name__)}, not an array.",
+            "pass a NumPy or JAX array, a DataArray, a Field or a number.",
+        )  # fmt: skip
+    if kind == "xarray":
+        data = _by_name(value.data, tuple(map(str, value.dims)), name, dims, _intervals(value, dims))
+    elif kind == "field":
+        data = _by_name(value.data, value.dims.names, name, dims, value.dims)
+    else:
+        data = value if kind == "jax" else _numpy(value, name, element)
+    data = _element(data, name, element, any_integer)
+    if tuple(data.shape) != dims.shape:
+        raise refuse(
+            "A03", f"'{name}' needs the shape {dims.shape}, for {dims}, and has {tuple(data.shape)}.",
+            _transpose_hint(tuple(data.shape), dims),
+        )  # fmt: skip
+    return Accepted(data, kind)
+
+
+def _article(noun: str) -> str:
+    return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
+
+
+def _numpy(value: Any, name: str, element: Scalar) -> np.ndarray:
+    """A number takes the element type of its parameter; a float never becomes an integer."""
+    if isinstance(value, (np.ndarray, np.generic)) and not isinstance(value, (float, complex)):
+        return np.asarray(value)
+    if isinstance(value, bool):
+        return np.asarray(value)
+    if isinstance(value, numbers.Integral) and element.is_number:
+        if element.is_integer and int(value) not in element.range:
+            raise refuse("A07", f"'{name}' is {element}, which cannot hold {int(value)}.", "declare a wider type.")
+        return np.asarray(int(value), DTYPES[element])
+    if isinstance(value, numbers.Real) and element.is_float:
+        return np.asarray(float(value), DTYPES[element])
+    if isinstance(value, list):
+        try:
+            found = np.asarray(value)
+        except ValueError:
+            raise refuse("A01", f"'{name}' is a list that is not an array.", "its rows have different lengths.") from None
+        if found.dtype.kind in "if" and (element.is_float or found.dtype.kind == "i"):
+            return found.astype(DTYPES[element])
+        return found
+    return np.asarray(value)
+
+
+def _element(data: Any, name: str, element: Scalar, any_integer: bool) -> Any:
+    have = scalar_of(data.dtype)
+    if have == element:
+        if isinstance(data, np.ndarray) and not data.dtype.isnative:
+            # NetCDF 3 stores big-endian numbers, which XLA does not take
+            return data.astype(data.dtype.newbyteorder("="))
+        return data
+    if any_integer and have is not None and have.is_integer:
+        return data
+    shown = have if have is not None else data.dtype
+    if any_integer:
+        hint = "convert it with .astype('int32'), after a missing neighbour is written as -1"
+        if have is not None and have.is_float and isinstance(data, np.ndarray) and np.isnan(data).any():
+            raise refuse("A02", f"the table '{name}' holds NaN; its entries are integers.", f"{hint}.")
+        raise refuse("A02", f"the table '{name}' holds {shown}; its entries are integers.", f"{hint}.")
+    raise refuse(
+        "A02", f"'{name}' needs {element}, and this is {shown}.",
+        f"nothing is converted silently; pass {name}.astype('{element}').",
+    )  # fmt: skip
+
+
+def _transpose_hint(shape: tuple[int, ...], dims: Dims) -> str:
+    if len(shape) != len(dims):
+        return f"its axes are {', '.join(dims.names) or 'none: it is a number'}."
+    if sorted(shape) == sorted(dims.shape):
+        return f"its axes are in another order; they are {', '.join(dims.names)} here."
+    wrong = [f"{n} has {i} and needs {len(dims[n])}" for (n, i) in zip(dims.names, shape, strict=True) if i != len(dims[n])]
+    return f"{', '.join(wrong)}."
+
+
+def _intervals(array: Any, dims: Dims) -> Dims:
+    """The interval of every dim of a DataArray: that of its coordinate, or the one that starts where the parameter does."""
+    found: list[tuple[str, Interval]] = []
+    coords = getattr(array, "coords", {})
+    for name, extent in zip(array.dims, array.shape, strict=True):
+        known = interval_of(coords[name].values) if name in coords else None
+        declared = dims.get(str(name))
+        start = declared.start if declared is not None else 0
+        found.append((str(name), known or Interval(start, start + extent)))
+    return Dims(tuple(found))
+
+
+def _by_name(data: Any, names: tuple[str, ...], name: str, dims: Dims, have: Dims) -> Any:
+    """The axes of a named array in the parameter's order, cut to its intervals."""
+    unknown = [n for n in names if n not in dims]
+    missing = [n for n in dims if n not in names]
+    if unknown or missing:
+        what = [f"has {', '.join(unknown)}, which it does not know"] if unknown else []
+        what += [f"lacks {', '.join(missing)}"] if missing else []
+        raise refuse(
+            "A05", f"'{name}' is a tensor on {dims}, and this {' and '.join(what)}.",
+            f"select one point of {', '.join(unknown)}, or map over it." if unknown else "rename or add the dim.",
+        )  # fmt: skip
+    index: list[slice] = []
+    for n in names:
+        interval, need = have[n], dims[n]
+        if not interval.covers(need):
+            raise refuse(
+                "A06", f"'{name}' needs {n}{need}, and this has {n}{interval}.",
+                "give it the missing points: ti.extend adds a halo." if interval & need else "shift its coordinate.",
+            )  # fmt: skip
+        index.append(slice(need.start - interval.start, need.stop - interval.start))
+    cut = data[tuple(index)]
+    order = [names.index(n) for n in dims.names]
+    return cut if order == sorted(order) else cut.transpose(order)

@@ -1,0 +1,214 @@
+"""One call of a program: arguments checked and turned into arrays, results turned into what the caller came with.
+
+Backends see none of this: they get arrays by parameter, one per leaf, axes in the order of the parameter's type, and
+give the same. The kind that comes in goes out (design 3, "Arrays at the edge").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tensorir.arrays import Accepted, accept, kind_of, leaves_of, refuse
+from tensorir.binding import BoundProgram, shape_of, tables_of
+from tensorir.errors import DiagnosticError, did_you_mean
+from tensorir.facts import analyse
+from tensorir.ir import Fencil, Var
+from tensorir.tables import check_table
+from tensorir.types import DTYPES, Element, Scalar
+
+__all__ = ["Call", "arrange", "call", "nested"]
+
+Arrays = Mapping[str, tuple[Any, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call that is ready to run: the program at its sizes, arrays for it, and what is known of its tables."""
+
+    fencil: Fencil
+    arrays: dict[str, tuple[Any, ...]]
+    holes: dict[str, bool]
+    """Of each table that could be looked at, whether it holds -1."""
+    finish: Callable[[Mapping[str, tuple[Any, ...]]], dict[str, Any]]
+    """From output arrays by name to what the caller gets."""
+
+
+def call(program: Any, datasets: Sequence[Any], arguments: Mapping[str, Any]) -> Any:
+    """Run a program on the default backend."""
+    from tensorir.backends import compiled
+
+    return compiled(program)(*datasets, **arguments)
+
+
+def arrange(program: Any, arguments: Mapping[str, Any], concrete: Callable[[Any], bool]) -> Call:
+    """Check the arguments of a call and bind its sizes; `concrete` says whether an array's numbers can be looked at.
+
+    Raises every diagnostic of the arguments at once, before anything is computed or written.
+    """
+    bound = program if isinstance(program, BoundProgram) else BoundProgram(program, {}, {}, {})
+    arguments = _known_names(bound, arguments)
+    fencil = _at_its_sizes(bound, arguments)
+    tables = tables_of(fencil)
+    written = {p.name for p in fencil.outputs}
+    needed = {p.name for p in fencil.inputs}
+    arrays: dict[str, tuple[Any, ...]] = dict(bound.constants)
+    holes = dict(bound.holes)
+    kinds: dict[str, str] = {}
+    problems: list[Any] = []
+    for p in fencil.params:
+        if p.name in arguments:
+            try:
+                taken = [
+                    accept(leaf, name, element, p.type.dims, any_integer=p.name in tables)
+                    for name, element, leaf in leaves_of(arguments[p.name], p.type.element, p.name)
+                ]
+                kinds[p.name] = taken[0].kind if taken else "numpy"
+                if p.name in tables and concrete(taken[0].data):
+                    holes[p.name] = check_table(taken[0].data, p.name, *tables[p.name])
+                    taken = [Accepted(taken[0].data.astype(DTYPES[p.type.leaves[0]]), taken[0].kind)]
+                if p.name in written:
+                    _check_buffer(p, arguments[p.name], p.name in needed)
+                arrays[p.name] = tuple(a.data for a in taken)
+            except DiagnosticError as found:
+                problems += found.diagnostics
+        elif p.name in needed and p.name not in bound.constants:
+            problems += _missing(p, p.name in written, arguments).diagnostics
+    if problems:
+        raise DiagnosticError(problems)
+    for name in written - needed:
+        arrays.pop(name, None)
+    finish = _finisher(fencil, arguments, kinds)
+    return Call(fencil, arrays, holes, finish)
+
+
+def _known_names(bound: BoundProgram, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    names = [p.name for p in bound.program.params]
+    sizes = () if isinstance(bound.program, Fencil) else bound.program.sizes
+    for name in arguments:
+        if name not in names and name not in sizes:
+            raise refuse(
+                "A08", f"'{bound.name}' has no parameter '{name}'.", did_you_mean(name, [*names, *sizes])
+            )
+        if name in bound.constants:
+            raise refuse("A09", f"'{name}' is bound already.", "leave it out, or call the program that it was bound from.")
+    return arguments
+
+
+def _at_its_sizes(bound: BoundProgram, arguments: Mapping[str, Any]) -> Fencil:
+    program = bound.program
+    if isinstance(program, Fencil):
+        return program
+    given = {n: int(v) for n, v in arguments.items() if n in program.sizes}
+    shapes = {n: shape_of(v) for n, v in arguments.items() if n not in program.sizes}
+    return program.specialise(**program.solve(shapes, {**bound.sizes, **given}))
+
+
+def _missing(param: Var, written: bool, arguments: Mapping[str, Any]) -> DiagnosticError:
+    why = "it is read before it is written, or written only in part" if written else "it is read"
+    return refuse("A11", f"'{param.name}' is not given: {why}.", f"pass {param.name}=, {param.type}.")
+
+
+def _check_buffer(param: Var, value: Any, needed: bool) -> None:
+    """A buffer that is passed for an output must be one that can be written."""
+    for name, _, leaf in leaves_of(value, param.type.element, param.name):
+        kind = kind_of(leaf)
+        data = getattr(leaf, "data", leaf) if kind in ("xarray", "field") else leaf
+        if isinstance(data, np.ndarray):
+            if not data.flags.writeable:
+                raise refuse("A12", f"'{name}' is an output, and its buffer is read-only.", "pass a writable copy.")
+        elif kind == "numpy" and not needed:
+            raise refuse("A12", f"'{name}' is an output, and {type(leaf).__name__} cannot be written.", "pass an array.")
+        elif not needed and kind_of(data) == "jax":
+            raise refuse(
+                "A13", f"'{name}' is an output, and JAX arrays never change.",
+                f"leave it out and take the result: f(...)[{param.name!r}].",
+            )  # fmt: skip
+
+
+def nested(element: Element, arrays: Sequence[Any]) -> Any:
+    """Leaves as nested tuples, in the structure of an element.
+
+    >>> from tensorir.types import BOOL, TupleElement
+    >>> nested(TupleElement((BOOL, TupleElement((BOOL, BOOL)))), [1, 2, 3])
+    (1, (2, 3))
+    """
+    remaining = iter(arrays)
+
+    def build(part: Element) -> Any:
+        return next(remaining) if isinstance(part, Scalar) else tuple(build(m) for m in part.members)
+
+    return build(element)
+
+
+def _finisher(fencil: Fencil, arguments: Mapping[str, Any], kinds: Mapping[str, str]) -> Callable[[Arrays], dict[str, Any]]:
+    kind = next((k for k in ("xarray", "field", "jax") if k in kinds.values()), "numpy")
+    buffers = {
+        p.name: arguments[p.name]
+        for p in fencil.outputs
+        if p.name in arguments and kinds[p.name] != "jax"
+    }  # fmt: skip
+    template = None
+    if kind == "xarray":
+        from tensorir.labels import Labels
+
+        template = Labels.of(fencil, arguments)
+
+    def finish(outputs: Arrays) -> dict[str, Any]:
+        results: dict[str, Any] = {}
+        for p in fencil.outputs:
+            arrays = outputs[p.name]
+            if p.name in buffers and _holds_numpy(p, buffers[p.name]):
+                results[p.name] = _write(p, buffers[p.name], arrays)
+                continue
+            made = [_as_kind(kind, p, a, template) for a in arrays]
+            results[p.name] = nested(p.type.element, made)
+        return results
+
+    return finish
+
+
+def _holds_numpy(param: Var, buffer: Any) -> bool:
+    for _, _, leaf in leaves_of(buffer, param.type.element, param.name):
+        if not isinstance(leaf, np.ndarray) and not isinstance(getattr(leaf, "data", None), np.ndarray):
+            return False
+    return True
+
+
+def _write(param: Var, buffer: Any, arrays: Sequence[Any]) -> Any:
+    """Put results into the caller's buffers, which may overlap the inputs: everything is computed by now."""
+    for (name, element, leaf), array in zip(leaves_of(buffer, param.type.element, param.name), arrays, strict=True):
+        # accept gives a view of the part that the parameter is
+        view = leaf if isinstance(leaf, np.ndarray) else accept(leaf, name, element, param.type.dims).data
+        np.copyto(view, np.asarray(array))
+    return buffer
+
+
+def _as_kind(kind: str, param: Var, array: Any, template: Any) -> Any:
+    match kind:
+        case "jax":
+            return array
+        case "field":
+            from tensorir.backends import field_type
+
+            return field_type()(array, param.type.dims)
+        case "xarray":
+            return template.attach(param, _writable(array))
+        case _:
+            return _writable(array)
+
+
+def _writable(array: Any) -> np.ndarray:
+    found = np.asarray(array)
+    return found if found.flags.writeable else found.copy()
+
+
+def refuse_absent_outputs(fencil: Fencil, holes: Mapping[str, bool], full: frozenset[str]) -> Any:
+    """The facts of a fencil with its tables; raises T40 where an output may be absent."""
+    facts = analyse(fencil, holes, full)
+    if facts.refused:
+        raise DiagnosticError(facts.refused)
+    return facts

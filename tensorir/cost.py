@@ -1,0 +1,98 @@
+"""What a program costs, counted exactly from its types: operations, and bytes of its arguments and results.
+
+An operation is one scalar result of an elementwise builtin; shifts, subsets and other moves cost none. A node that is
+used several times counts once, a function once per application, a fold once per point of its dim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tensorir.builtins import TABLE
+from tensorir.evaluate import Bound, evaluate
+from tensorir.ir import Call, Expr, Fencil, Operator
+from tensorir.types import TensorType
+
+__all__ = ["Cost", "bytes_of", "count"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Operations and bytes of one run; `xla` is what XLA's own analysis says, where it was asked."""
+
+    operations: int
+    transcendental: int
+    """How many of the operations are exp, sin and the like."""
+    bytes_read: int
+    bytes_written: int
+    xla: Mapping[str, float] = field(default_factory=dict[str, float])
+
+    def beside(self, xla: Mapping[str, float]) -> Cost:
+        return replace(self, xla=xla)
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.operations:,} operations, {self.transcendental:,} of them transcendental",
+            f"{self.bytes_read:,} bytes read, {self.bytes_written:,} written",
+        ]
+        return "\n".join(lines + [f"XLA: {name} {value:,.0f}" for name, value in self.xla.items()])
+
+
+def bytes_of(kind: TensorType) -> int:
+    """The size of a buffer of a type.
+
+    >>> from tensorir.types import tensor
+    >>> bytes_of(tensor("float", I=(0, 10)))
+    80
+    """
+    return sum(max(1, s.bits // 8) for s in kind.leaves) * kind.dims.size
+
+
+def count(fencil: Fencil) -> Cost:
+    """The cost of a fencil, from the types of its nodes."""
+    counter = _Counter()
+    for closure in fencil.closures:
+        evaluate(closure.value, dict.fromkeys(fencil.params, 0), counter)
+    read = sum(bytes_of(p.type) for p in fencil.inputs)
+    written = sum(bytes_of(p.type) for p in fencil.outputs)
+    return Cost(counter.operations, counter.transcendental, read, written)
+
+
+@dataclass(slots=True)
+class _Counter:
+    """A rule of `evaluate` that counts; `times` is how often the body under evaluation runs."""
+
+    operations: int = 0
+    transcendental: int = 0
+    times: int = 1
+
+    def __call__(self, node: Expr, args: Sequence[Any], apply: Callable[..., int]) -> int:
+        match node:
+            case Operator(op) | Call(op) if TABLE[op].elementwise:
+                kind = node.type.result if isinstance(node, Operator) else node.type
+                here = self.times * kind.dims.size
+                self.operations += here
+                self.transcendental += here if TABLE[op].transcendental else 0
+            case Call("reduce" | "scan" as op):
+                dim = node.static[-1]
+                levels = next(len(a.type.dims[dim]) for a in node.args[2:] if dim in a.type.dims)
+                self._body(levels, args[0], len(args) - 1, apply)
+            case Call("loop"):
+                _, limit = node.static
+                rounds = 1 if limit is None else limit
+                carried = (len(args) - 1) // 2
+                for f in args[: 1 + carried]:
+                    self._body(rounds, f, 1 + carried, apply)
+            case Call("scatter"):
+                updates = node.args[-1].type.dims.size
+                self._body(updates, args[0], 2, apply)
+            case _:
+                pass
+        return 0
+
+    def _body(self, times: int, f: Bound[int], arity: int, apply: Callable[..., int]) -> None:
+        before, self.times = self.times, self.times * times
+        apply(f, *([0] * arity))
+        self.times = before
