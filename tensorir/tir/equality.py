@@ -139,7 +139,7 @@ def _is_name(value: object) -> TypeGuard[n.Node]:
 def _unwrapped(func: n.PrimFunc) -> n.PrimFunc:
     """Without a root block that says nothing: text may leave it out."""
     match func.body:
-        case n.BlockRealize((), n.IntImm(1), n.Block((), (), (), _, body, None, (), (), annotations)) if (
+        case n.BlockRealize((), n.IntImm(1), n.Block((), (), (), "root", body, None, (), (), annotations)) if (
             not annotations
         ):
             from dataclasses import replace

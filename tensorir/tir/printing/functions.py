@@ -187,9 +187,10 @@ def _variable(var: n.Var) -> str:
 
 
 def _trivial_root(body: n.Stmt) -> n.Block | None:
-    """The root block, where it declares nothing but its buffers."""
+    """The root block, where it declares nothing but its buffers, and where the reader adds it again."""
     match body:
-        case n.BlockRealize((), n.IntImm(1), n.Block((), (), (), "root", _, None, _, (), annotations)):
-            return None if annotations else body.block
+        case n.BlockRealize((), n.IntImm(1), n.Block((), (), (), "root", inner, None, allocs, (), annotations)):
+            shadowed = not allocs and isinstance(inner, n.BlockRealize) and not inner.block.iter_vars
+            return None if annotations or shadowed else body.block
         case _:
             return None
