@@ -1,0 +1,163 @@
+"""The notation of the tensor IR: text to typed programs and back. Its grammar is in `grammar.md`.
+
+>>> f = parse('''
+... average(out: tensor<float, I[1:9]>, x: tensor<float, I[0:10]>) {
+...   out ← 0.5 × (⟪i, -1⟫(x) + ⟪i, 1⟫(x));
+... }''', offset_provider={"i": "I"})
+>>> print(f)
+average(out: tensor<float, I[1:9]>, x: tensor<float, I[0:10]>) {
+  out ← 0.5 × (⟪I, -1⟫(x) + ⟪I, 1⟫(x));
+}
+>>> parse(str(f)) == f
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
+from tensorir.ir import Expr, Fencil, Var
+from tensorir.source import Source, Span
+from tensorir.text.elaborate import elaborate, elaborate_expression
+from tensorir.text.inventory import inventory, inventory_of
+from tensorir.text.limits import MAX_TEXT
+from tensorir.text.offsets import provide
+from tensorir.text.parser import parse_expression, parse_programs
+from tensorir.text.sizes import solve
+from tensorir.text.spelling import ELEMENTS
+from tensorir.text.syntax import Program
+from tensorir.text.template import Template
+from tensorir.types import TensorType
+
+__all__ = ["ELEMENTS", "Template", "parse", "parse_all", "parse_expr", "read", "solve"]
+
+
+def parse(
+    text: str, *, fencil: str | None = None, offset_provider: Mapping[str, Any] | None = None, name: str = "<text>"
+) -> Any:
+    """The fencil of a text: a `Fencil`, or a `Template` if its intervals depend on sizes.
+
+    `offset_provider` says what abstract offsets stand for: names of dims or tables, `Dimension`s, or tables, to which
+    the result is then bound. `name` is what diagnostics call the text. With several fencils, `fencil` names one.
+    """
+    source = Source(name, text)
+    programs = parse_programs(source)
+    return _typed(_chosen(programs, fencil, source), offset_provider or {})
+
+
+def parse_all(text: str, *, offset_provider: Mapping[str, Any] | None = None, name: str = "<text>") -> dict[str, Any]:
+    """Every fencil of a text, by its name."""
+    source = Source(name, text)
+    programs = parse_programs(source)
+    _chosen(programs, programs[0].name if programs else None, source)
+    found: list[Diagnostic] = []
+    result: dict[str, Any] = {}
+    for program in programs:
+        try:
+            result[program.name] = _typed(program, offset_provider or {})
+        except DiagnosticError as error:
+            found += error.diagnostics
+    if found:
+        raise DiagnosticError(found)
+    return result
+
+
+def parse_expr(
+    text: str,
+    variables: Mapping[str, TensorType] | Iterable[Var] = (),
+    *,
+    sizes: Mapping[str, int] | None = None,
+    name: str = "<text>",
+) -> Expr:
+    """One expression over variables of given types.
+
+    >>> from tensorir.types import tensor
+    >>> parse_expr("⟪I, 1⟫(x) - x", {"x": tensor("float", I=(0, 5))}).type
+    tensor<float, I[0:4]>
+    """
+    if isinstance(variables, Mapping):
+        variables = [Var(key, kind) for key, kind in variables.items()]
+    tree = parse_expression(Source(name, text))
+    return elaborate_expression(tree, variables, inventory_of([], [], [tree]).dims, sizes)
+
+
+def read(
+    path: str | PathLike[str], *, fencil: str | None = None, offset_provider: Mapping[str, Any] | None = None
+) -> Any:
+    """`parse` of a file in UTF-8. A file that is too large is refused before it is read."""
+    return parse(read_text(path), fencil=fencil, offset_provider=offset_provider, name=str(path))
+
+
+def read_text(path: str | PathLike[str]) -> str:
+    """The text of a program file."""
+    source = Source(str(path), "")
+    size = Path(path).stat().st_size
+    if size > MAX_TEXT:
+        raise DiagnosticError(
+            Diagnostic(
+                "S08",
+                f"the file has {size} bytes, and {MAX_TEXT} is the limit.",
+                Span(source, 0, 0),
+                help="split it into several files.",
+            )
+        )
+    data = Path(path).read_bytes()
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        before = data[: error.start].decode("utf-8")
+        bad = Span(Source(str(path), f"{before}\ufffd"), len(before), len(before) + 1)
+        raise DiagnosticError(
+            Diagnostic("S02", f"the byte {data[error.start]:#04x} is not UTF-8.", bad, help="save the file as UTF-8.")
+        ) from None
+
+
+def _chosen(programs: tuple[Program, ...], wanted: str | None, source: Source) -> Program:
+    """The program of a name; without a name the only one."""
+    seen: set[str] = set()
+    for program in programs:
+        if program.name in seen:
+            message = f"there are two fencils named '{program.name}'."
+            raise DiagnosticError(Diagnostic("N12", message, program.span, help="rename one."))
+        seen.add(program.name)
+    if not programs:
+        raise DiagnosticError(
+            Diagnostic(
+                "N08",
+                "there is no fencil in this text.",
+                Span(source, 0, 0),
+                help="write name(out: tensor<float, I[0:5]>, ...) { out ← e; }.",
+            )
+        )
+    names = [p.name for p in programs]
+    if wanted is None and len(programs) > 1:
+        listed = ", ".join(f"'{n}'" for n in names)
+        raise DiagnosticError(
+            Diagnostic(
+                "N08",
+                f"there are {len(programs)} fencils here: {listed}.",
+                programs[1].span,
+                help=f'name the one that you want: fencil="{names[0]}".',
+            )
+        )
+    for program in programs:
+        if wanted in (None, program.name):
+            return program
+    raise DiagnosticError(
+        Diagnostic(
+            "N08",
+            f"there is no fencil '{wanted}' in this text.",
+            Span(source, 0, 0),
+            help=did_you_mean(str(wanted), names),
+        )
+    )
+
+
+def _typed(program: Program, offset_provider: Mapping[str, Any]) -> Any:
+    program, tables = provide(program, offset_provider)
+    result: Fencil | Template = Template(program) if inventory(program).sizes else elaborate(program)
+    return result.bind(**tables) if tables else result

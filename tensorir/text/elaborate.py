@@ -1,0 +1,551 @@
+"""Syntax trees to typed fencils: names are looked up, sizes put in, types checked as nodes are built.
+
+An expression that is wrong is reported once and gives None; what contains it is still looked at, and says nothing
+further about it. So several findings come at once and none is a consequence of another.
+
+>>> from tensorir.source import Source
+>>> from tensorir.text.parser import parse_programs
+>>> (program,) = parse_programs(Source("p", "f(out: tensor<float, I[1:n]>, x: tensor<float, I[0:n]>) { out ← ⟪I, -1⟫(x) }"))
+>>> elaborate(program, {"n": 5}).closures[0].value.type
+tensor<float, I[1:6]>
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from tensorir import build, ir
+from tensorir.builtins import TABLE
+from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
+from tensorir.source import Span
+from tensorir.text import syntax
+from tensorir.text.affine import Affine
+from tensorir.text.functions import function_count, parameter_types
+from tensorir.text.inventory import inventory
+from tensorir.text.limits import MAX_BOUND, MAX_FINDINGS, MAX_POINTS, MAX_TUPLE_NESTING
+from tensorir.text.slots import fix
+from tensorir.text.spelling import OFFSET
+from tensorir.text.trampoline import Rule, run
+from tensorir.types import NEIGHBOUR, Complaint, Dims, Interval, TensorType, TupleElement, neighbour_counter
+from tensorir.walk import with_label
+from tensorir.wellformed import check_closure
+
+__all__ = ["Elaboration", "elaborate", "elaborate_expression"]
+
+T = TypeVar("T")
+Uses = Iterable[tuple[ir.Expr, Span]]
+
+
+def elaborate(program: syntax.Program, sizes: Mapping[str, int] | None = None) -> ir.Fencil:
+    """The typed fencil of a program for given sizes. Raises all diagnostics at once."""
+    known = inventory(program)
+    e = Elaboration(frozenset(known.dims), dict(program.offsets), dict(sizes or {}))
+    params = [e.declare(p) for p in program.params]
+    for p in program.params:
+        if p.name in known.sizes:
+            e.report(
+                "N10",
+                f"'{p.name}' is a parameter, and an interval cannot depend on its value.",
+                p.span,
+                f"intervals depend on sizes, which are no parameters; rename '{p.name}' or the size.",
+            )
+    if not program.closures:
+        e.report("N05", f"'{program.name}' computes nothing.", program.span, "add a closure: out ← e;")
+    closures = [run(_closure(e, c, params)) for c in program.closures]
+    intact_params = [p for p in params if p is not None]
+    intact_closures = [c for c in closures if c is not None]
+    for written, closure in zip(program.closures, closures, strict=True):
+        if closure is not None and closure.output in intact_params:
+            uses = [(closure.value, written.value.span)]
+            e.found += [_moved(d, uses) for d in check_closure(tuple(intact_params), closure)]
+    if e.found:
+        raise DiagnosticError(sorted(e.found, key=lambda d: d.span.start)[:MAX_FINDINGS])
+    return build.fencil(program.name, intact_params, intact_closures, program.span)
+
+
+def elaborate_expression(
+    node: syntax.Expression, variables: Iterable[ir.Var], dims: Iterable[str], sizes: Mapping[str, int] | None = None
+) -> ir.Expr:
+    """The typed expression of a tree whose free names are the given variables."""
+    variables = list(variables)
+    known = {*dims, *(d for v in variables for d in v.type.dims)}
+    e = Elaboration(frozenset(known), {}, dict(sizes or {}))
+    for v in variables:
+        e.scope[v.name] = v
+        e.taken.add(v.name)
+    result = run(_expression(e, node))
+    if e.found:
+        raise DiagnosticError(sorted(e.found, key=lambda d: d.span.start)[:MAX_FINDINGS])
+    assert result is not None
+    return result
+
+
+@dataclass(slots=True)
+class Elaboration:
+    """What is known while a program is elaborated, and what was found wrong with it."""
+
+    dims: frozenset[str]
+    offsets: Mapping[str, str]
+    sizes: Mapping[str, int]
+    scope: dict[str, ir.Expr | None] = field(default_factory=dict[str, "ir.Expr | None"])
+    """Every name that is bound here; None for one whose definition is wrong."""
+    taken: set[str] = field(default_factory=set[str])
+    """Names of parameters, of the fencil and of all functions so far."""
+    counters: dict[str, int] = field(default_factory=dict[str, int])
+    defining: list[str] = field(default_factory=list[str])
+    """Names whose `let` is being read."""
+    found: list[Diagnostic] = field(default_factory=list[Diagnostic])
+    tuple_depths: dict[int, tuple[TupleElement, int]] = field(default_factory=dict[int, tuple[TupleElement, int]])
+
+    def report(self, code: str, message: str, span: Span, help: str = "") -> None:
+        self.found.append(Diagnostic(code, message, span, help=help))
+
+    def attempt(self, make: Callable[[], T], span: Span, uses: Uses = ()) -> T | None:
+        """What a maker makes; its diagnostics point to where operands are used, not to where they are defined."""
+        try:
+            return make()
+        except DiagnosticError as error:
+            self.found += [_moved(d, uses) for d in error.diagnostics]
+        except Complaint as complaint:
+            self.found.append(Diagnostic(complaint.code, complaint.message, span, complaint.notes, complaint.help))
+        return None
+
+    def declare(self, p: syntax.Param) -> ir.Var | None:
+        """A parameter of the fencil."""
+        assert p.type is not None
+        if p.name in self.scope:
+            self.report("N02", f"there are two parameters named '{p.name}'.", p.span, "rename one.")
+        kind = self.tensor_type(p.type)
+        declared = None if kind is None else ir.Var(p.name, kind, p.span)
+        self.scope[p.name] = declared
+        self.taken.add(p.name)
+        return declared
+
+    def unique(self, name: str) -> str:
+        """The name, with a number where it is taken; it is taken from now on."""
+        result = name
+        while result in self.taken:
+            self.counters[name] = self.counters.get(name, 0) + 1
+            result = f"{name}_{self.counters[name]}"
+        self.taken.add(result)
+        return result
+
+    def tensor_type(self, written: syntax.TensorType) -> TensorType | None:
+        dims = self.intervals(written.ranges)
+        if dims is None:
+            return None
+        if dims.size > MAX_POINTS:
+            self.report(
+                "T40",
+                f"this tensor has {dims.size} points, and {MAX_POINTS} is the limit.",
+                written.span,
+                "make its intervals smaller.",
+            )
+            return None
+        return TensorType(written.element, dims)
+
+    def intervals(self, ranges: Sequence[syntax.Range]) -> Dims | None:
+        found: list[tuple[str, Interval]] = []
+        for r in ranges:
+            start, stop = self.bound(r.start, r.span), self.bound(r.stop, r.span)
+            if start is None or stop is None:
+                continue
+            if stop < start:
+                self.report(
+                    "T31", f"{r.dim}[{start}:{stop}] stops before it starts.", r.span, "the smaller bound comes first."
+                )
+                continue
+            found.append((r.dim, Interval(start, stop)))
+        return Dims(tuple(found)) if len(found) == len(ranges) else None
+
+    def bound(self, value: Affine, span: Span) -> int | None:
+        result = value.at(self.sizes)
+        if abs(result) <= MAX_BOUND:
+            return result
+        self.report("S10", f"the bound {value} is too large.", span, "bounds lie between -2^62 and 2^62.")
+        return None
+
+
+def _moved(d: Diagnostic, uses: Uses) -> Diagnostic:
+    """The diagnostic at the place where a guilty operand is used."""
+    for value, span in uses:
+        if d.span is value.span:
+            return dataclasses.replace(d, span=span)
+    return d
+
+
+def _closure(e: Elaboration, written: syntax.Closure, params: Sequence[ir.Var | None]) -> Rule[ir.Closure | None]:
+    output = e.scope.get(written.output)
+    if written.output not in e.scope:
+        names = [p.name for p in params if p is not None]
+        help_ = did_you_mean(written.output, names)
+        e.report("N01", f"'{written.output}' is not a parameter of this fencil.", written.span, help_)
+    region = None if written.region is None else e.intervals(written.region)
+    value: ir.Expr | None = yield _expression(e, written.value)
+    if value is None or output is None or (region is None and written.region is not None):
+        return None
+    assert isinstance(output, ir.Var)
+    return build.closure(output, value, region, written.span)
+
+
+def _expression(e: Elaboration, node: syntax.Expression) -> Rule[ir.Expr | None]:
+    """A tensor or a function; None where something is wrong, which has been reported."""
+    match node:
+        case syntax.Name():
+            return _value_of(e, node)
+        case syntax.Number():
+            return e.attempt(lambda: _literal(node), node.span)
+        case syntax.Call():
+            return (yield _call(e, node))
+        case syntax.Shift():
+            return (yield _shift(e, node))
+        case syntax.Apply():
+            return (yield _apply(e, node))
+        case syntax.Lambda():
+            return (yield _lambda(e, node, _UNKNOWN))
+        case syntax.Let():
+            return (yield _let(e, node))
+        case syntax.Operator():
+            return _operator(e, node, _UNKNOWN)
+
+
+def _literal(node: syntax.Number) -> ir.Literal:
+    result = build.literal(node.value, node.element, node.span)
+    if isinstance(node.value, float) and math.isfinite(node.value) and not math.isfinite(result.value):
+        raise Complaint(
+            "S12", f"{node.value} is larger than every {node.element}.", help="use a wider type, such as float64."
+        )
+    return result
+
+
+def _value_of(e: Elaboration, node: syntax.Name) -> ir.Expr | None:
+    name = node.name
+    if name in e.scope:
+        return e.scope[name]
+    if name in e.sizes:
+        return e.attempt(lambda: build.literal(e.sizes[name], None, node.span), node.span)
+    if name in e.defining:
+        e.report(
+            "N06", f"'{name}' is used in its own definition.", node.span, "a let cannot refer to itself; use loop."
+        )
+    elif name in e.dims:
+        e.report("N01", f"'{name}' is a dim, not a value.", node.span, f"its coordinates are pos({name}, x).")
+    elif name.removeprefix("__") in TABLE:
+        e.report("T14", f"'{name}' is a function, and a tensor is needed here.", node.span, f"apply it: {name}(x).")
+    else:
+        e.report("N01", f"'{name}' is not known here.", node.span, did_you_mean(name, e.scope))
+    return None
+
+
+def _tensor(e: Elaboration, node: syntax.Expression) -> Rule[ir.Expr | None]:
+    """An expression that is not a function."""
+    value: ir.Expr | None = yield _expression(e, node)
+    if value is not None and not isinstance(value.type, TensorType):
+        e.report("T14", "a function stands where a tensor is needed.", node.span, "apply it: f(x).")
+        return None
+    return value
+
+
+def _let(e: Elaboration, node: syntax.Let) -> Rule[ir.Expr | None]:
+    shadowed: list[tuple[str, Any]] = []
+    inner: syntax.Expression = node
+    while isinstance(inner, syntax.Let):
+        e.defining.append(inner.name)
+        value: ir.Expr | None = yield _expression(e, inner.value)
+        e.defining.pop()
+        if value is not None and not value.label:  # a second name of one node leaves it the first
+            value = with_label(value, inner.name)
+        shadowed.append((inner.name, e.scope.get(inner.name, _MISSING)))
+        e.scope[inner.name] = value
+        inner = inner.body
+    result: ir.Expr | None = yield _expression(e, inner)
+    _leave(e, shadowed)
+    return result
+
+
+_MISSING = object()
+
+
+def _leave(e: Elaboration, shadowed: list[tuple[str, Any]]) -> None:
+    for name, value in reversed(shadowed):
+        if value is _MISSING:
+            del e.scope[name]
+        else:
+            e.scope[name] = value
+
+
+# Functions
+
+
+@dataclass(frozen=True, slots=True)
+class _Hint:
+    """The types that a function will be applied to, if they are known; `broken` where something went wrong there."""
+
+    types: tuple[TensorType, ...] | None
+    broken: bool = False
+
+
+_UNKNOWN = _Hint(None)
+_BROKEN = _Hint(None, broken=True)
+
+
+def _function(e: Elaboration, node: syntax.Expression, hint: _Hint) -> Rule[ir.Expr | None]:
+    """A function that is applied to what the hint says."""
+    match node:
+        case syntax.Lambda():
+            return (yield _lambda(e, node, hint))
+        case syntax.Operator():
+            return _operator(e, node, hint)
+        case syntax.Name(name):
+            value = e.scope.get(name)
+            is_tensor = value is not None and isinstance(value.type, TensorType)
+            op = name.removeprefix("__")
+            row = TABLE.get(op)
+            if row is not None and row.elementwise and not row.static_slots and (name not in e.scope or is_tensor):
+                return _operator(e, syntax.Operator(op, None, node.span), hint)
+            if name not in e.scope and name not in e.defining:
+                known = [n for n, v in e.scope.items() if v is not None and not isinstance(v.type, TensorType)]
+                e.report("N03", f"there is no function '{name}'.", node.span, did_you_mean(name, [*known, *TABLE]))
+                return None
+            value = _value_of(e, node)
+            if is_tensor:
+                e.report("T14", f"'{name}' is a tensor, and a function is needed here.", node.span, "write λ(x) → e.")
+                return None
+            return value
+        case _:
+            value = yield _expression(e, node)
+            if value is not None and isinstance(value.type, TensorType):
+                e.report(
+                    "T14", "a tensor stands where a function is needed.", node.span, "functions are written λ(x) → e."
+                )
+                return None
+            return value
+
+
+def _operator(e: Elaboration, node: syntax.Operator, hint: _Hint) -> ir.Expr | None:
+    if hint.broken:
+        return None
+    types = hint.types
+    if node.types is not None:
+        given = [e.tensor_type(t) for t in node.types]
+        types = tuple(t for t in given if t is not None)
+        if len(types) != len(given):
+            return None
+    if types is None:
+        e.report(
+            "T39",
+            f"it is not clear what '{node.op}' is applied to.",
+            node.span,
+            f"give its types: operator({node.op}, tensor<float>, tensor<float>).",
+        )
+        return None
+    return e.attempt(lambda: _typed_operator(node.op, types, node.span), node.span)
+
+
+def _typed_operator(op: str, types: tuple[TensorType, ...], span: Span) -> ir.Operator:
+    (slots,) = TABLE[op].form
+    if len(slots) != len(types):
+        raise Complaint("T15", f"'{op}' takes {len(slots)} operands, and here it gets {len(types)}.")
+    return build.operator(op, *types, span=span)
+
+
+def _lambda(e: Elaboration, node: syntax.Lambda, hint: _Hint) -> Rule[ir.Expr | None]:
+    if hint.types is not None and len(hint.types) != len(node.params):
+        e.report(
+            "T15",
+            f"this function takes {_count(len(node.params), 'argument')}, and here it gets {len(hint.types)}.",
+            node.span,
+            "give it as many arguments as parameters.",
+        )
+        hint = _BROKEN
+    params: list[ir.Var | None] = []
+    shadowed: list[tuple[str, Any]] = []
+    names: set[str] = set()
+    for index, p in enumerate(node.params):
+        if p.name in names:
+            e.report("N02", f"two parameters of this function are named '{p.name}'.", p.span, "rename one.")
+        names.add(p.name)
+        kind = e.tensor_type(p.type) if p.type is not None else None if hint.types is None else hint.types[index]
+        if p.type is None and hint.types is None and not hint.broken:
+            e.report(
+                "T38",
+                f"the type of '{p.name}' does not follow from anything here.",
+                p.span,
+                f"write it: {p.name}: tensor<float, I[0:5]>.",
+            )
+        params.append(None if kind is None else ir.Var(e.unique(p.name), kind, p.span))
+        shadowed.append((p.name, e.scope.get(p.name, _MISSING)))
+        e.scope[p.name] = params[-1]
+    body: ir.Expr | None = yield _expression(e, node.body)
+    _leave(e, shadowed)
+    intact = [p for p in params if p is not None]
+    if body is None or hint.broken or len(intact) != len(params) or len(names) != len(params):
+        return None
+    return e.attempt(lambda: build.function(intact, body, node.span), node.span)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
+def _apply(e: Elaboration, node: syntax.Apply) -> Rule[ir.Expr | None]:
+    args: list[ir.Expr | None] = []
+    for a in node.args:
+        args.append((yield _tensor(e, a)))
+    intact = [a for a in args if a is not None]
+    types = tuple(a.type for a in intact if isinstance(a.type, TensorType))
+    hint = _Hint(types) if len(types) == len(args) else _BROKEN
+    function: ir.Expr | None = yield _function(e, node.function, hint)
+    if function is None or len(intact) != len(args):
+        return None
+    assert isinstance(function, (ir.Lambda, ir.Operator))
+    uses = zip(intact, (a.span for a in node.args), strict=True)
+    return e.attempt(lambda: build.apply(function, *intact, span=node.span), node.span, uses)
+
+
+# Builtins
+
+
+def _call(e: Elaboration, node: syntax.Call) -> Rule[ir.Expr | None]:
+    row = TABLE[node.op]
+    count = function_count(node.op, len(node.args))
+    values: list[ir.Expr | None] = []
+    for a in node.args[count:]:
+        values.append((yield _tensor(e, a)))
+    static = e.attempt(lambda: _static(e, node), node.span)
+    functions: list[ir.Expr | None] = []
+    for f in node.args[:count]:
+        hint = _BROKEN
+        if static is not None and None not in values:
+            hint = e.attempt(lambda f=f: _hint(e, node, static, values, f), node.span) or _BROKEN
+        functions.append((yield _function(e, f, hint)))
+    args = [a for a in (*functions, *values) if a is not None]
+    if static is None or len(args) != len(node.args):
+        return None
+    uses = zip(args, (a.span for a in node.args), strict=True)
+    make = _MAKERS.get(node.op)
+    if make is not None:
+        return e.attempt(lambda: make(e, static, args, node.span), node.span, uses)
+    return e.attempt(lambda: build.call(row.name, *args, static=static, span=node.span), node.span, uses)
+
+
+def _static(e: Elaboration, node: syntax.Call) -> tuple[Any, ...]:
+    static = fix(TABLE[node.op], node.static, e.sizes)
+    for value in static:
+        points = [p for _, i in value.items for p in (i.start, i.stop)] if isinstance(value, Dims) else [value]
+        for point in points:
+            if isinstance(point, int) and abs(point) > MAX_BOUND:
+                raise Complaint("S10", f"{point} is too large.", help="numbers here lie between -2^62 and 2^62.")
+        for dim, i in value.items if isinstance(value, Dims) else ():
+            if i.stop < i.start:
+                raise Complaint("T31", f"{dim}{i} stops before it starts.", help="the smaller bound comes first.")
+    return static
+
+
+def _hint(
+    e: Elaboration, node: syntax.Call, static: tuple[Any, ...], values: Sequence[ir.Expr | None], f: syntax.Expression
+) -> _Hint:
+    """What a function gets in a call of a builtin; worked out only if it leaves types out."""
+    declared = [p.type for p in f.params] if isinstance(f, syntax.Lambda) else [None]
+    if declared and None not in declared:
+        return _UNKNOWN
+    types = [v.type for v in values if v is not None and isinstance(v.type, TensorType)]
+    known = [None if t is None else e.tensor_type(t) for t in declared]
+    return _Hint(parameter_types(node.op, static, types, known if isinstance(f, syntax.Lambda) else ()))
+
+
+def _make_reduce(e: Elaboration, static: tuple[Any, ...], args: Sequence[Any], span: Span) -> ir.Expr:
+    f, init, *rest = args
+    return build.reduce(f, init, *rest, dim=static[0], span=span)
+
+
+def _make_scan(e: Elaboration, static: tuple[Any, ...], args: Sequence[Any], span: Span) -> ir.Expr:
+    f, init, *rest = args
+    return build.scan(f, static[0], init, *rest, dim=static[1], span=span)
+
+
+def _make_cartesian_shift(e: Elaboration, static: tuple[Any, ...], args: Sequence[Any], span: Span) -> ir.Expr:
+    dim, offset = static
+    (x,) = args
+    if dim not in e.dims and neighbour_counter(dim) is None:
+        raise Complaint("N04", f"no dim of this program is named '{dim}'.", help=did_you_mean(dim, sorted(e.dims)))
+    return build.cartesian_shift(x, dim, offset, span)
+
+
+def _make_tuple(e: Elaboration, static: tuple[Any, ...], args: Sequence[Any], span: Span) -> ir.Expr:
+    depth = 1 + max((e.tuple_depths.get(id(a.type.element), (None, 0))[1] for a in args), default=0)
+    if depth > MAX_TUPLE_NESTING:
+        raise Complaint(
+            "S05",
+            f"tuples are nested more than {MAX_TUPLE_NESTING} deep, which is the limit.",
+            help="use fewer levels.",
+        )
+    made = build.call("make_tuple", *args, span=span)
+    element = made.type.element
+    e.tuple_depths[id(element)] = element, depth
+    return made
+
+
+_MAKERS: dict[str, Callable[[Elaboration, tuple[Any, ...], Sequence[Any], Span], ir.Expr]] = {
+    "reduce": _make_reduce,
+    "scan": _make_scan,
+    "cartesian_shift": _make_cartesian_shift,
+    "make_tuple": _make_tuple,
+}
+
+
+# Shifts
+
+
+def _shift(e: Elaboration, node: syntax.Shift) -> Rule[ir.Expr | None]:
+    operand: ir.Expr | None = yield _tensor(e, node.operand)
+    parts: list[Any] = []
+    uses: list[tuple[ir.Expr, Span]] = []
+    for offset in node.offsets:
+        if (target := _target(e, offset)) is None:
+            continue
+        distance = None if offset.distance is None else e.bound(offset.distance, offset.span)
+        if isinstance(target, str):
+            if offset.distance is None:
+                e.report(
+                    "S14", f"how far along {target}?", offset.span, f"write ⟪{target}, 1⟫; only tables stand alone."
+                )
+                continue
+            parts.append((target, distance))
+        else:
+            uses.append((target, offset.span))
+            parts.append((target,) if offset.distance is None else (target, distance))
+    if operand is None or len(parts) != len(node.offsets):
+        return None
+    uses.append((operand, node.operand.span))
+    return e.attempt(lambda: build.shift(operand, *parts, span=node.span), node.span, uses)
+
+
+def _target(e: Elaboration, offset: syntax.Offset) -> str | ir.Expr | None:
+    """The dim or table that a name in ⟪⟫ stands for: a table in scope, a dim, or what an offset provider says."""
+    plain = offset.name.removesuffix(OFFSET)
+    candidates = (offset.name, e.offsets.get(plain, plain), plain)
+    for name in candidates:
+        value = e.scope.get(name)
+        if value is not None and _is_table(value):
+            return value
+        if name in e.dims or neighbour_counter(name) is not None:
+            return name
+    for name in candidates:
+        if name in e.scope:
+            return e.scope[name]
+    known = [*e.offsets, *sorted(e.dims), *(n for n, v in e.scope.items() if v is not None and _is_table(v))]
+    what = "offset" if offset.name.endswith(OFFSET) else "dim or table"
+    e.report("N04", f"there is no {what} '{offset.name}' here.", offset.span, did_you_mean(plain, known))
+    return None
+
+
+def _is_table(value: ir.Expr) -> bool:
+    kind = value.type
+    return isinstance(kind, TensorType) and any(
+        d.startswith(NEIGHBOUR) and neighbour_counter(d) is None for d in kind.dims
+    )

@@ -1,0 +1,209 @@
+"""Text to tokens, each with its span; what is no token is a diagnostic, and the rest is read all the same.
+
+>>> [token.text for token in tokenize(Source("p", "out ← ⟪I, -1⟫(x) // left")).tokens]
+['out', '←', '⟪', 'I', ',', '-', '1', '⟫', '(', 'x', ')', '']
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.source import Source, Span
+from tensorir.text.limits import MAX_DIGITS, MAX_NESTING, MAX_TEXT, MAX_TOKENS
+from tensorir.text.spelling import GLYPHS, OFFSET
+
+__all__ = ["NUMBER_SUFFIXES", "Token", "Tokens", "tokenize"]
+
+
+class Token(NamedTuple):
+    """A piece of text of one kind: name, quoted, number, string, glyph, or end."""
+
+    kind: str
+    text: str
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """The tokens of a text, the last one of kind `end`, and how its brackets match."""
+
+    source: Source
+    tokens: list[Token]
+    closing: dict[int, int] = field(default_factory=dict[int, int])
+    """The index of the bracket that closes the one at an index."""
+    commas: dict[int, int] = field(default_factory=dict[int, int])
+    """How many commas stand directly inside of the bracket at an index."""
+
+    def span(self, token: Token) -> Span:
+        return Span(self.source, token.start, token.stop)
+
+
+_SIGNS = "|".join(re.escape(g) for g in sorted(GLYPHS, key=len, reverse=True))
+_TOKEN = re.compile(
+    rf"""
+    (?P<blank>   (?: [ \t\r\n\f\ufeff\xa0]+ | //[^\n]* )+ )
+  | (?P<comment> /\* )
+  | (?P<name>    [^\W\d]\w* )
+  | (?P<number>  (?: [0-9]+ (?:\.[0-9]*)? | \.[0-9]+ ) (?:[eE][+-]?[0-9]+)? \w* )
+  | (?P<string>  "(?:[^"\\\n\0]|\\[^\n\0])*"? )
+  | (?P<quoted>  `[^`\n\0]*`? )
+  | (?P<glyph>   {_SIGNS} )
+    """,
+    re.VERBOSE,
+)
+_NUMBER = re.compile(rf"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?:f|{OFFSET})?")
+NUMBER_SUFFIXES = ("f", OFFSET)
+
+
+def tokenize(source: Source) -> Tokens:
+    """The tokens of a text. Raises every diagnostic of characters, quotes, numbers and brackets at once."""
+    text = source.text
+    found: list[Diagnostic] = []
+    if len(text) > MAX_TEXT:
+        raise DiagnosticError(
+            Diagnostic(
+                "S08",
+                f"the text has {len(text)} characters, and {MAX_TEXT} is the limit.",
+                Span(source, 0, 0),
+                help="split it into several files.",
+            )
+        )
+    tokens: list[Token] = []
+    match, place, end = _TOKEN.match, 0, len(text)
+    while place < end:
+        piece = match(text, place)
+        if piece is None:
+            found.append(_strange_character(source, place))
+            place += 1
+            while place < end and match(text, place) is None:  # a run of them is one finding
+                place += 1
+            continue
+        kind, start, place = piece.lastgroup, place, piece.end()
+        assert kind is not None
+        if kind == "blank":
+            continue
+        if kind == "comment":
+            stop = text.find("*/", place)
+            if stop < 0:
+                found.append(
+                    Diagnostic("S03", "this comment never ends.", Span(source, start, place), help="end it with */.")
+                )
+            place = end if stop < 0 else stop + 2
+            continue
+        token = Token(kind, piece.group(), start, place)
+        if problem := _malformed(token, Span(source, start, place)):
+            found.append(problem)
+        elif len(tokens) == MAX_TOKENS:
+            found.append(
+                Diagnostic(
+                    "S08",
+                    f"the text has more than {MAX_TOKENS} words and signs, which is the limit.",
+                    Span(source, start, place),
+                    help="split it into several files.",
+                )
+            )
+            break
+        tokens.append(token)
+    tokens.append(Token("end", "", end, end))
+    result = Tokens(source, tokens)
+    found += _match_brackets(result)
+    if found:
+        raise DiagnosticError(sorted(found, key=lambda d: d.span.start))
+    return result
+
+
+def _strange_character(source: Source, place: int) -> Diagnostic:
+    character = source.text[place]
+    shown = f"'{character}'" if character.isprintable() else f"U+{ord(character):04X}"
+    hint = {
+        "⟨": "shifts are written ⟪I, 1⟫ or shift(I, 1).",
+        "«": "shifts are written ⟪I, 1⟫ or shift(I, 1).",
+        "'": 'texts stand between double quotes: "text".',
+        "#": "comments are written // to the end of the line, or /* ... */.",
+        "?": "a choice is written: if c then a else b.",
+        "·": "a product is written × or *.",
+        "−": "a minus is written with the sign of the keyboard: -.",
+        "\0": "this is no text file, or it is damaged.",
+    }.get(character, "remove it; a name with such characters stands between backticks.")
+    return Diagnostic("S02", f"the character {shown} means nothing here.", Span(source, place, place + 1), help=hint)
+
+
+def _malformed(token: Token, span: Span) -> Diagnostic | None:
+    text = token.text
+    match token.kind:
+        case "number" if len(text) > MAX_DIGITS:
+            return Diagnostic(
+                "S07",
+                f"this number has {len(text)} characters, and {MAX_DIGITS} is the limit.",
+                Span(span.source, span.start, span.start + 20),
+                help="no element type holds so many digits.",
+            )
+        case "number" if not _NUMBER.fullmatch(text):
+            return Diagnostic(
+                "S06",
+                f"'{text}' is not a number.",
+                span,
+                help="numbers are written 1, 1.0, 1.0e-3, 1.0f; names begin with a letter.",
+            )
+        case "string" if len(text) < 2 or not text.endswith('"'):
+            return Diagnostic("S03", "this text never ends.", span, help='end it with " on the same line.')
+        case "quoted" if len(text) < 2 or not text.endswith("`"):
+            return Diagnostic("S03", "this name never ends.", span, help="end it with ` on the same line.")
+        case _:
+            return None
+
+
+_CLOSER = {"(": ")", "[": "]", "{": "}", "⟪": "⟫"}
+
+
+def _match_brackets(result: Tokens) -> list[Diagnostic]:
+    """Fill in how brackets match; those that do not are the findings."""
+    found: list[Diagnostic] = []
+    open_: list[int] = []
+    waiting = dict.fromkeys(_CLOSER.values(), 0)
+    tokens = result.tokens
+
+    def never_closed(index: int) -> None:
+        mark = tokens[index]
+        found.append(
+            Diagnostic(
+                "S04", f"this '{mark.text}' is never closed.", result.span(mark), help=f"add '{_CLOSER[mark.text]}'."
+            )
+        )
+
+    for index, token in enumerate(tokens):
+        if token.kind != "glyph":
+            continue
+        text = token.text
+        if text == ",":
+            if open_:
+                result.commas[open_[-1]] = result.commas.get(open_[-1], 0) + 1
+        elif text in _CLOSER:
+            open_.append(index)
+            waiting[_CLOSER[text]] += 1
+            if len(open_) > MAX_NESTING:
+                found.append(
+                    Diagnostic(
+                        "S05",
+                        f"brackets are nested more than {MAX_NESTING} deep, which is the limit.",
+                        result.span(token),
+                        help="name parts of the expression with let.",
+                    )
+                )
+                return found
+        elif text in waiting:
+            if not waiting[text]:
+                found.append(Diagnostic("S04", f"this '{text}' closes nothing.", result.span(token), help="remove it."))
+                continue
+            while _CLOSER[tokens[open_[-1]].text] != text:
+                waiting[_CLOSER[tokens[open_[-1]].text]] -= 1
+                never_closed(open_.pop())
+            waiting[text] -= 1
+            result.closing[open_.pop()] = index
+    for index in open_:
+        never_closed(index)
+    return found

@@ -1,0 +1,180 @@
+"""Size parameters from the shapes of arguments: every extent is an equation, affine in the sizes.
+
+>>> from tensorir.text import parse
+>>> f = parse("f(out: tensor<float, I[0:n]>, x: tensor<float, I[-1:n+1], K[0:2*k]>) { out ← ⟪I, 1⟫(x)[K[0:1]]; }")
+>>> solve(f, {"x": (12, 6)})
+{'n': 10, 'k': 3}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
+from tensorir.source import Span
+from tensorir.text.affine import Affine
+from tensorir.text.template import Template
+
+__all__ = ["Shape", "solve"]
+
+Shape = Sequence[int] | Mapping[str, tuple[int, int]]
+"""The extents of an array, in the order of its axes; or the interval along each dim, by its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Equation:
+    """What an argument says of the sizes: left = right, along a dim of a parameter."""
+
+    left: Affine
+    right: int
+    what: str
+    span: Span
+
+    def rest(self, known: Mapping[str, int | Fraction]) -> tuple[dict[str, Fraction], Fraction]:
+        """The terms of sizes that are not known, and what they add up to."""
+        unknown = {name: Fraction(f) for name, f in self.left.terms if name not in known}
+        value = self.right - self.left.constant - sum(f * known[n] for n, f in self.left.terms if n in known)
+        return unknown, Fraction(value)
+
+
+def solve(template: Template, shapes: Mapping[str, Shape], sizes: Mapping[str, int] | None = None) -> dict[str, int]:
+    """Every size of a template, from the shapes of arguments by parameter and from sizes given by name.
+
+    Raises B01 for a size that nothing binds, B02 for shapes that contradict each other, B03 for one that no whole
+    size gives, B04 for one that makes an interval stop before it starts, B05 for names that are no sizes and B06 for a
+    wrong number of axes.
+    """
+    known: dict[str, int] = dict(sizes or {})
+    origin = {name: f"'{name}' was given" for name in known}
+    for name in known:
+        if name not in template.sizes:
+            raise _error(
+                "B05",
+                f"'{template.name}' has no size '{name}'.",
+                template.program.span,
+                did_you_mean(name, template.sizes),
+            )
+    equations = list(_equations(template, shapes))
+    pending = equations
+    while pending:
+        ready = [q for q in pending if len(q.rest(known)[0]) <= 1]
+        if not ready:
+            _eliminate(pending, known, origin)
+            break
+        for q in ready:
+            _use(q, known, origin)
+        pending = [q for q in pending if q not in ready]
+    for q in equations:
+        if not q.rest(known)[0]:
+            _use(q, known, origin)
+    unbound = [name for name in template.sizes if name not in known]
+    if unbound:
+        raise _error(
+            "B01",
+            f"the size '{unbound[0]}' is not bound: no argument that was passed has an interval that tells it.",
+            template.program.span,
+            f"give it by name: {unbound[0]}=10.",
+        )
+    _check_extents(template, known)
+    return {name: known[name] for name in template.sizes}
+
+
+def _error(code: str, message: str, span: Span, help: str = "") -> DiagnosticError:
+    return DiagnosticError(Diagnostic(code, message, span, help=help))
+
+
+def _equations(template: Template, shapes: Mapping[str, Shape]) -> Iterator[_Equation]:
+    for p in template.params:
+        assert p.type is not None
+        shape = shapes.get(p.name)
+        if isinstance(shape, Mapping):
+            for r in p.type.ranges:
+                if r.dim in shape:
+                    start, stop = shape[r.dim]
+                    what = f"'{p.name}' has {r.dim}[{start}:{stop}]"
+                    yield _Equation(r.start, int(start), what, r.span)
+                    yield _Equation(r.stop, int(stop), what, r.span)
+        elif shape is not None:
+            if len(shape) != len(p.type.ranges):
+                wanted = ", ".join(r.dim for r in p.type.ranges) or "none"
+                raise _error(
+                    "B06",
+                    f"'{p.name}' has {len(shape)} axes, and its type has {len(p.type.ranges)}: {wanted}.",
+                    p.span,
+                    "axes stand in the order in which the type names its dims.",
+                )
+            for r, extent in zip(p.type.ranges, shape, strict=True):
+                points = f"{extent} point{'s' * (extent != 1)}"
+                yield _Equation(r.stop.plus(r.start, -1), int(extent), f"'{p.name}' has {points} along {r.dim}", r.span)
+
+
+def _use(q: _Equation, known: dict[str, int], origin: dict[str, str]) -> None:
+    """Bind the one unknown of an equation, or check one that has none."""
+    unknown, value = q.rest(known)
+    if not unknown:
+        if value:
+            because = [f"{n} is {known[n]}, since {origin[n]}" for n, _ in q.left.terms]
+            wanted = q.left.at(known)
+            raise _error(
+                "B02",
+                f"{q.what}, and {q.left} is {wanted}{'; ' if because else ''}{', and '.join(because)}.",
+                q.span,
+                "pass arrays whose sizes agree.",
+            )
+        return
+    ((name, factor),) = unknown.items()
+    _settle(name, value / factor, q, known, origin)
+
+
+def _settle(name: str, value: Fraction, q: _Equation, known: dict[str, int], origin: dict[str, str]) -> None:
+    if value.denominator != 1:
+        raise _error(
+            "B03",
+            f"{q.what}, and no whole '{name}' gives that: {q.left} = {q.right}.",
+            q.span,
+            "pass an array of another size.",
+        )
+    known[name] = int(value)
+    origin[name] = q.what
+
+
+def _eliminate(equations: Sequence[_Equation], known: dict[str, int], origin: dict[str, str]) -> None:
+    """Sizes that only several equations together determine, by Gauss and Jordan."""
+    rows = [(*q.rest(known), q) for q in equations]
+    solved: list[tuple[str, dict[str, Fraction], Fraction, _Equation]] = []
+    while rows:
+        terms, value, q = rows.pop()
+        if not terms:
+            continue  # checked by the caller, with all sizes
+        name, factor = next(iter(terms.items()))
+        terms, value = {n: f / factor for n, f in terms.items()}, value / factor
+        rows = [(*_without(name, t, v, terms, value), p) for t, v, p in rows]
+        solved = [(m, *_without(name, t, v, terms, value), p) for m, t, v, p in solved]
+        solved.append((name, terms, value, q))
+    for name, terms, value, q in solved:
+        if set(terms) == {name}:
+            _settle(name, value / terms[name], q, known, origin)
+
+
+def _without(
+    name: str, terms: dict[str, Fraction], value: Fraction, pivot: dict[str, Fraction], pivot_value: Fraction
+) -> tuple[dict[str, Fraction], Fraction]:
+    factor = terms.get(name, Fraction(0))
+    reduced = {n: terms.get(n, Fraction(0)) - factor * pivot.get(n, Fraction(0)) for n in {**terms, **pivot}}
+    return {n: f for n, f in reduced.items() if f}, value - factor * pivot_value
+
+
+def _check_extents(template: Template, known: Mapping[str, int]) -> None:
+    for p in template.params:
+        for r in p.type.ranges if p.type is not None else ():
+            start, stop = r.start.at(known), r.stop.at(known)
+            if stop < start:
+                values = ", ".join(f"{n} = {known[n]}" for n in dict(r.start.terms + r.stop.terms))
+                raise _error(
+                    "B04",
+                    f"with {values}, {r.dim}[{start}:{stop}] of '{p.name}' stops before it starts.",
+                    r.span,
+                    "pass larger arrays.",
+                )

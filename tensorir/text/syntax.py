@@ -1,0 +1,259 @@
+"""The syntax tree of the notation: what was written, before types, names resolved by nobody yet.
+
+Ten kinds of expression, types whose bounds are affine in size parameters, closures and programs. Nodes are frozen;
+equality ignores spans and works at any depth.
+
+>>> a = Call("plus", (Name("x"), Number(1.0, FLOAT64)))
+>>> a == Call("plus", (Name("x"), Number(1.0, FLOAT64))), a == Name("x")
+(True, False)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tensorir.source import NOWHERE, Span
+from tensorir.text.affine import Affine
+from tensorir.types import FLOAT64, Element, Scalar
+
+__all__ = [
+    "FLOAT64",
+    "Apply",
+    "Call",
+    "Closure",
+    "Expression",
+    "Lambda",
+    "Let",
+    "Name",
+    "Number",
+    "Offset",
+    "Operator",
+    "Param",
+    "Program",
+    "Range",
+    "Shift",
+    "TensorType",
+    "same",
+    "walk",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A named interval, `I[0:n]`."""
+
+    dim: str
+    start: Affine
+    stop: Affine
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """`tensor<float, I[0:n]>`"""
+
+    element: Element
+    ranges: tuple[Range, ...] = ()
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """A parameter of a fencil or of a function; only a function's may lack its type."""
+
+    name: str
+    type: TensorType | None
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """A part of a shift: a dim, a table or an abstract offset, and how far; a table may stand alone."""
+
+    name: str
+    distance: Affine | None
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+class Node:
+    """What expressions share: children, what distinguishes a node besides them, and structural equality."""
+
+    __slots__ = ()
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return ()
+
+    def own(self) -> Any:
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Node) and same(self, other)
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.own()))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Number(Node):
+    """A literal of an element type."""
+
+    value: bool | int | float
+    element: Scalar
+    span: Span = field(default=NOWHERE, repr=False)
+
+    def own(self) -> Any:
+        return self.element, self.value.hex() if isinstance(self.value, float) else self.value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Name(Node):
+    """A variable, a name bound by `let`, or an elementwise builtin that stands for a function."""
+
+    name: str
+    span: Span = field(default=NOWHERE, repr=False)
+
+    def own(self) -> Any:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Operator(Node):
+    """An elementwise builtin as a function, `+`; of given types, `operator(+, T, T)`, or of types that follow."""
+
+    op: str
+    types: tuple[TensorType, ...] | None = None
+    span: Span = field(default=NOWHERE, repr=False)
+
+    def own(self) -> Any:
+        return self.op, self.types
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lambda(Node):
+    """`λ(x: T) → e`"""
+
+    params: tuple[Param, ...]
+    body: Expression
+    span: Span = field(default=NOWHERE, repr=False)
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return (self.body,)
+
+    def own(self) -> Any:
+        return self.params
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Apply(Node):
+    """`f(x, y)`, of a function that is no builtin."""
+
+    function: Expression
+    args: tuple[Expression, ...]
+    span: Span = field(default=NOWHERE, repr=False)
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return (self.function, *self.args)
+
+    def own(self) -> Any:
+        return len(self.args)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call(Node):
+    """A builtin with its operands and static parameters, however it was spelled."""
+
+    op: str
+    args: tuple[Expression, ...]
+    static: tuple[Any, ...] = ()
+    span: Span = field(default=NOWHERE, repr=False)
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return self.args
+
+    def own(self) -> Any:
+        return self.op, self.static, len(self.args)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shift(Node):
+    """`⟪I, 1, V2E, 0⟫(x)`; the last part is applied first."""
+
+    offsets: tuple[Offset, ...]
+    operand: Expression
+    span: Span = field(default=NOWHERE, repr=False)
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return (self.operand,)
+
+    def own(self) -> Any:
+        return self.offsets
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Let(Node):
+    """`let name = value; body`: every use of the name in the body is the same node."""
+
+    name: str
+    value: Expression
+    body: Expression
+    span: Span = field(default=NOWHERE, repr=False)
+    """Of the name."""
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return self.value, self.body
+
+    def own(self) -> Any:
+        return self.name
+
+
+Expression = Number | Name | Operator | Lambda | Apply | Call | Shift | Let
+
+
+@dataclass(frozen=True, slots=True)
+class Closure:
+    """`out ← e` or `out[I[0:n]] ← e`"""
+
+    output: str
+    region: tuple[Range, ...] | None
+    value: Expression
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+    """Of what stands left of the arrow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A fencil as it was written, with the abstract offsets that the text or the caller declared."""
+
+    name: str
+    params: tuple[Param, ...]
+    closures: tuple[Closure, ...]
+    offsets: tuple[tuple[str, str], ...] = ()
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+def same(a: Node, b: Node) -> bool:
+    """Whether two trees are equal but for their spans."""
+    stack: list[tuple[Node, Node]] = [(a, b)]
+    while stack:
+        x, y = stack.pop()
+        if type(x) is not type(y) or x.own() != y.own() or len(x.children) != len(y.children):
+            return False
+        stack.extend(zip(x.children, y.children, strict=True))
+    return True
+
+
+def walk(*roots: Expression) -> Iterator[Expression]:
+    """Every node, parents before children, from left to right."""
+    stack = list(reversed(roots))
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(reversed(node.children))

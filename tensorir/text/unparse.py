@@ -1,0 +1,262 @@
+"""Typed expressions to syntax trees, with a `let` for everything that is used more than once or has a label.
+
+A `let` stands at the beginning of the innermost function, or of the closure, that binds all variables in its value.
+The tree is linear in the distinct nodes.
+
+>>> from tensorir.text import parse_expr
+>>> from tensorir.text.printer import print_expr
+>>> from tensorir.types import tensor
+>>> x = parse_expr("x × x", {"x": tensor("float")})
+>>> print(print_expr(ir.Call("plus", (x, x))))
+let t1 = x × x; t1 + t1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tensorir import ir
+from tensorir.builtins import TABLE
+from tensorir.text import syntax
+from tensorir.text.affine import Affine
+from tensorir.text.functions import function_count, parameter_types
+from tensorir.text.slots import lift
+from tensorir.text.spelling import RESERVED
+from tensorir.types import Complaint, Dims, TensorType
+from tensorir.typing_rules import highest_neighbour, scanned_dim
+from tensorir.walk import postorder, use_counts
+
+__all__ = ["unparse", "unparse_expr", "unparse_type"]
+
+
+def unparse(fencil: ir.Fencil) -> syntax.Program:
+    """The syntax tree of a fencil."""
+    names = _Names.of([c.value for c in fencil.closures], fencil.params)
+    closures = tuple(
+        syntax.Closure(
+            c.output.name,
+            None if c.region is None else _ranges(c.region),
+            _value(c.value, names),
+        )
+        for c in fencil.closures
+    )
+    return syntax.Program(fencil.name, tuple(_param(p) for p in fencil.params), closures)
+
+
+def unparse_expr(expr: ir.Expr) -> syntax.Expression:
+    """The syntax tree of an expression."""
+    return _value(expr, _Names.of([expr], expr.free))
+
+
+def unparse_type(kind: TensorType) -> syntax.TensorType:
+    return syntax.TensorType(kind.element, _ranges(kind.dims))
+
+
+def _ranges(dims: Dims) -> tuple[syntax.Range, ...]:
+    return tuple(syntax.Range(name, Affine(i.start), Affine(i.stop)) for name, i in dims.items)
+
+
+def _param(p: ir.Var) -> syntax.Param:
+    return syntax.Param(p.name, unparse_type(p.type))
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """Names that a `let` must not take: variables, dims, and words that mean something."""
+
+    variables: frozenset[str]
+    dims: frozenset[str]
+
+    @staticmethod
+    def of(roots: Sequence[ir.Expr], params: Iterable[ir.Var]) -> _Names:
+        variables = {p.name for p in params}
+        dims = {d for p in params for d in p.type.dims}
+        for node in postorder(*roots):
+            match node:
+                case ir.Lambda(inner):
+                    variables.update(p.name for p in inner)
+                case ir.Var(name):
+                    variables.add(name)
+                case _:
+                    pass
+            if isinstance(node.type, TensorType):
+                dims.update(node.type.dims.names)
+        return _Names(frozenset(variables), frozenset(dims))
+
+
+@dataclass(slots=True)
+class _Scopes:
+    """Which nodes get a name, and where: by the identity of the function whose body they open, or None."""
+
+    label: dict[int, str] = field(default_factory=dict[int, str])
+    members: dict[int | None, list[ir.Expr]] = field(default_factory=dict[int | None, list[ir.Expr]])
+
+
+def _scopes(root: ir.Expr, names: _Names) -> _Scopes:
+    order = list(postorder(root))
+    uses = use_counts(root)
+    named = [n for n in order if n.label or (uses[id(n)] > 1 and not isinstance(n, (ir.Var, ir.Literal, ir.Operator)))]
+    result = _Scopes()
+    taken = set(names.variables | names.dims | RESERVED)
+    counters: dict[str, int] = {}
+    for node in named:
+        if node.label:
+            result.label[id(node)] = _fresh(node.label, node.label, "_", taken, counters)
+    for node in named:
+        if not node.label:
+            result.label[id(node)] = _fresh("", "t", "", taken, counters)
+    binder, level = _binders(order) if named else ({}, {})
+    for node in named:
+        owner = max((binder[v] for v in node.free if v in binder), key=lambda f: level[f], default=None)
+        result.members.setdefault(owner, []).append(node)
+    return result
+
+
+def _fresh(name: str, stem: str, separator: str, taken: set[str], counters: dict[str, int]) -> str:
+    while not name or name in taken:
+        counters[stem] = counters.get(stem, 0) + 1
+        name = f"{stem}{separator}{counters[stem]}"
+    taken.add(name)
+    return name
+
+
+def _binders(order: Sequence[ir.Expr]) -> tuple[dict[ir.Var, int], dict[int, int]]:
+    """The function that binds each variable, and how many functions stand around it at least."""
+    functions = [n for n in order if isinstance(n, ir.Lambda)]
+    binder = {p: id(f) for f in functions for p in f.params}
+    level: dict[int, int] = {}
+    for f in reversed(functions):  # what a function is in comes after it
+        level[id(f)] = 1 + max((level.get(binder[v], 0) for v in f.free if v in binder), default=0)
+    return binder, level
+
+
+def _value(root: ir.Expr, names: _Names) -> syntax.Expression:
+    scopes = _scopes(root, names)
+    used = names.variables.union(scopes.label.values())
+    written: dict[int, syntax.Expression] = {}
+    inner = _inner_shifts(root, scopes, used)
+
+    def use(node: ir.Expr) -> syntax.Expression:
+        name = scopes.label.get(id(node))
+        return written[id(node)] if name is None else syntax.Name(name)
+
+    def opened(owner: int | None, body: syntax.Expression) -> syntax.Expression:
+        for node in reversed(scopes.members.get(owner, ())):
+            body = syntax.Let(scopes.label[id(node)], written[id(node)], body)
+        return body
+
+    for node in postorder(root):
+        match node:
+            case ir.Literal(value, element):
+                tree: syntax.Expression = syntax.Number(value, element)
+            case ir.Var(name):
+                tree = syntax.Name(name)
+            case ir.Operator(op, types):
+                tree = syntax.Operator(op, tuple(unparse_type(t) for t in types))
+            case ir.Lambda(params, body):
+                tree = syntax.Lambda(tuple(_param(p) for p in params), opened(id(node), use(body)))
+            case ir.Apply(function, args):
+                inferred = tuple(a.type for a in args)
+                tree = syntax.Apply(_function(use(function), function, inferred), tuple(use(a) for a in args))
+            case ir.Call():
+                if id(node) in inner:
+                    continue
+                tree = _shift(node, scopes, use, used) or _call(node, [use(a) for a in node.args])
+        written[id(node)] = tree
+    return opened(None, use(root))
+
+
+def _function(tree: syntax.Expression, function: ir.Expr, inferred: Any) -> syntax.Expression:
+    """An operator without its types where they follow from what it is applied to."""
+    if isinstance(tree, syntax.Operator) and isinstance(function, ir.Operator) and function.params == inferred:
+        return syntax.Operator(tree.op)
+    return tree
+
+
+# Shifts: one in front of another is written as one, `⟪I, 1, J, 1⟫(x)`
+
+
+def _inner_shifts(root: ir.Expr, scopes: _Scopes, used: frozenset[str]) -> set[int]:
+    """Shifts that are written as part of the shift that they are operands of."""
+    return {
+        id(node.args[-1])
+        for node in postorder(root)
+        if isinstance(node, ir.Call)
+        and _is_shift(node, scopes, used)
+        and id(node.args[-1]) not in scopes.label
+        and _is_shift(node.args[-1], scopes, used)
+    }
+
+
+def _is_shift(node: ir.Expr, scopes: _Scopes, used: frozenset[str]) -> bool:
+    """Whether it can be written with ⟪⟫: its table has a name, or its dim has one that nothing else has."""
+    match node:
+        case ir.Call("cartesian_shift", _, (dim, _)):
+            return dim not in used
+        case ir.Call("unstructured_shift" | "shift_init", (table, _)):
+            return isinstance(table, ir.Var) or id(table) in scopes.label
+        case _:
+            return False
+
+
+def _shift(
+    node: ir.Call, scopes: _Scopes, use: Callable[[ir.Expr], syntax.Expression], used: frozenset[str]
+) -> syntax.Expression | None:
+    offsets: list[syntax.Offset] = []
+    inner: ir.Expr = node
+    while (
+        isinstance(inner, ir.Call) and _is_shift(inner, scopes, used) and (not offsets or id(inner) not in scopes.label)
+    ):
+        distance = Affine(inner.static[-1]) if inner.static else None
+        name = inner.static[0] if inner.op == "cartesian_shift" else _name(use(inner.args[0]))
+        offsets.append(syntax.Offset(name, distance))
+        inner = inner.args[-1]
+    return syntax.Shift(tuple(offsets), use(inner)) if offsets else None
+
+
+def _name(tree: syntax.Expression) -> str:
+    assert isinstance(tree, syntax.Name)
+    return tree.name
+
+
+# Other builtins
+
+
+def _call(node: ir.Call, args: list[syntax.Expression]) -> syntax.Expression:
+    """A call, without what follows from the rest of it."""
+    row, count = TABLE[node.op], function_count(node.op, len(args))
+    types = [a.type for a in node.args[count:] if isinstance(a.type, TensorType)]
+    static = _without_inferable(node)
+    if count and static != node.static and isinstance(args[0], syntax.Operator):
+        args[0] = _function(args[0], node.args[0], _parameter_types(node.op, static, types))
+        static = static if isinstance(args[0], syntax.Operator) and args[0].types is None else node.static
+    for index in range(count):
+        args[index] = _function(args[index], node.args[index], _parameter_types(node.op, static, types))
+    return syntax.Call(node.op, tuple(args), lift(row, static))
+
+
+def _parameter_types(op: str, static: tuple[Any, ...], types: Sequence[TensorType]) -> tuple[TensorType, ...] | None:
+    try:
+        return parameter_types(op, static, types, ())
+    except Complaint:
+        return None
+
+
+def _without_inferable(node: ir.Call) -> tuple[Any, ...]:
+    """Static parameters with the folded dim left out where it is the one that is meant anyway."""
+    types = [a.type for a in node.args[2:] if isinstance(a.type, TensorType)]
+    static = node.static
+    match node.op, static:
+        case "reduce", (dim,) if highest_neighbour(d for t in types for d in t.dims) == dim:
+            return (None,)
+        case "scan", (forward, dim):
+            function = node.args[0].type
+            assert not isinstance(function, TensorType)
+            try:
+                return (forward, None) if scanned_dim(function, types) == dim else static
+            except Complaint:
+                return static
+        case _:
+            return static
