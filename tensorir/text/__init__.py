@@ -23,10 +23,11 @@ from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
 from tensorir.ir import Expr, Fencil, Var
 from tensorir.source import Source, Span
 from tensorir.text.elaborate import elaborate, elaborate_expression
+from tensorir.text.expressions import parse_expression
 from tensorir.text.inventory import inventory, inventory_of
 from tensorir.text.limits import MAX_TEXT
 from tensorir.text.offsets import provide
-from tensorir.text.parser import parse_expression, parse_programs
+from tensorir.text.parser import parse_programs
 from tensorir.text.sizes import solve
 from tensorir.text.spelling import ELEMENTS
 from tensorir.text.syntax import Program

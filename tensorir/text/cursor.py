@@ -138,7 +138,7 @@ def _whole(c: Cursor, offset: bool) -> int:
     if not digits.isdecimal():
         if digits.endswith(OFFSET):
             c.fail(
-                "S11", f"'{token.text}' is an offset, which stands between ⟪ and ⟫ only.", token, f"drop the {OFFSET}."
+                "S11", f"'{token.text}' is an offset, and stands between ⟪ and ⟫ only.", token, f"drop the {OFFSET}."
             )
         c.fail("S09", f"{token.text} is not a whole number.", token, "write it without point, exponent and suffix.")
     return int(digits)

@@ -5,39 +5,35 @@ further about it. So several findings come at once and none is a consequence of 
 
 >>> from tensorir.source import Source
 >>> from tensorir.text.parser import parse_programs
->>> (program,) = parse_programs(Source("p", "f(out: tensor<float, I[1:n]>, x: tensor<float, I[0:n]>) { out ← ⟪I, -1⟫(x) }"))
+>>> (program,) = parse_programs(Source("p", "f(out: tensor<int, I[1:n]>, x: tensor<int, I[0:n]>) { out ← ⟪I, -1⟫(x) }"))
 >>> elaborate(program, {"n": 5}).closures[0].value.type
-tensor<float, I[1:6]>
+tensor<int, I[1:6]>
 """
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any
 
 from tensorir import build, ir
 from tensorir.builtins import TABLE
-from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
+from tensorir.errors import DiagnosticError, did_you_mean
 from tensorir.source import Span
 from tensorir.text import syntax
-from tensorir.text.affine import Affine
 from tensorir.text.functions import function_count, parameter_types
 from tensorir.text.inventory import inventory
-from tensorir.text.limits import MAX_BOUND, MAX_FINDINGS, MAX_POINTS, MAX_TUPLE_NESTING
+from tensorir.text.limits import MAX_BOUND, MAX_FINDINGS, MAX_TUPLE_NESTING
+from tensorir.text.scope import Elaboration, moved
 from tensorir.text.slots import fix
 from tensorir.text.spelling import OFFSET
 from tensorir.text.trampoline import Rule, run
-from tensorir.types import NEIGHBOUR, Complaint, Dims, Interval, TensorType, TupleElement, neighbour_counter
+from tensorir.types import NEIGHBOUR, Complaint, Dims, TensorType, neighbour_counter
 from tensorir.walk import with_label
 from tensorir.wellformed import check_closure
 
-__all__ = ["Elaboration", "elaborate", "elaborate_expression"]
-
-T = TypeVar("T")
-Uses = Iterable[tuple[ir.Expr, Span]]
+__all__ = ["elaborate", "elaborate_expression"]
 
 
 def elaborate(program: syntax.Program, sizes: Mapping[str, int] | None = None) -> ir.Fencil:
@@ -61,7 +57,7 @@ def elaborate(program: syntax.Program, sizes: Mapping[str, int] | None = None) -
     for written, closure in zip(program.closures, closures, strict=True):
         if closure is not None and closure.output in intact_params:
             uses = [(closure.value, written.value.span)]
-            e.found += [_moved(d, uses) for d in check_closure(tuple(intact_params), closure)]
+            e.found += [moved(d, uses) for d in check_closure(tuple(intact_params), closure)]
     if e.found:
         raise DiagnosticError(sorted(e.found, key=lambda d: d.span.start)[:MAX_FINDINGS])
     return build.fencil(program.name, intact_params, intact_closures, program.span)
@@ -82,100 +78,6 @@ def elaborate_expression(
         raise DiagnosticError(sorted(e.found, key=lambda d: d.span.start)[:MAX_FINDINGS])
     assert result is not None
     return result
-
-
-@dataclass(slots=True)
-class Elaboration:
-    """What is known while a program is elaborated, and what was found wrong with it."""
-
-    dims: frozenset[str]
-    offsets: Mapping[str, str]
-    sizes: Mapping[str, int]
-    scope: dict[str, ir.Expr | None] = field(default_factory=dict[str, "ir.Expr | None"])
-    """Every name that is bound here; None for one whose definition is wrong."""
-    taken: set[str] = field(default_factory=set[str])
-    """Names of parameters, of the fencil and of all functions so far."""
-    counters: dict[str, int] = field(default_factory=dict[str, int])
-    defining: list[str] = field(default_factory=list[str])
-    """Names whose `let` is being read."""
-    found: list[Diagnostic] = field(default_factory=list[Diagnostic])
-    tuple_depths: dict[int, tuple[TupleElement, int]] = field(default_factory=dict[int, tuple[TupleElement, int]])
-
-    def report(self, code: str, message: str, span: Span, help: str = "") -> None:
-        self.found.append(Diagnostic(code, message, span, help=help))
-
-    def attempt(self, make: Callable[[], T], span: Span, uses: Uses = ()) -> T | None:
-        """What a maker makes; its diagnostics point to where operands are used, not to where they are defined."""
-        try:
-            return make()
-        except DiagnosticError as error:
-            self.found += [_moved(d, uses) for d in error.diagnostics]
-        except Complaint as complaint:
-            self.found.append(Diagnostic(complaint.code, complaint.message, span, complaint.notes, complaint.help))
-        return None
-
-    def declare(self, p: syntax.Param) -> ir.Var | None:
-        """A parameter of the fencil."""
-        assert p.type is not None
-        if p.name in self.scope:
-            self.report("N02", f"there are two parameters named '{p.name}'.", p.span, "rename one.")
-        kind = self.tensor_type(p.type)
-        declared = None if kind is None else ir.Var(p.name, kind, p.span)
-        self.scope[p.name] = declared
-        self.taken.add(p.name)
-        return declared
-
-    def unique(self, name: str) -> str:
-        """The name, with a number where it is taken; it is taken from now on."""
-        result = name
-        while result in self.taken:
-            self.counters[name] = self.counters.get(name, 0) + 1
-            result = f"{name}_{self.counters[name]}"
-        self.taken.add(result)
-        return result
-
-    def tensor_type(self, written: syntax.TensorType) -> TensorType | None:
-        dims = self.intervals(written.ranges)
-        if dims is None:
-            return None
-        if dims.size > MAX_POINTS:
-            self.report(
-                "T40",
-                f"this tensor has {dims.size} points, and {MAX_POINTS} is the limit.",
-                written.span,
-                "make its intervals smaller.",
-            )
-            return None
-        return TensorType(written.element, dims)
-
-    def intervals(self, ranges: Sequence[syntax.Range]) -> Dims | None:
-        found: list[tuple[str, Interval]] = []
-        for r in ranges:
-            start, stop = self.bound(r.start, r.span), self.bound(r.stop, r.span)
-            if start is None or stop is None:
-                continue
-            if stop < start:
-                self.report(
-                    "T31", f"{r.dim}[{start}:{stop}] stops before it starts.", r.span, "the smaller bound comes first."
-                )
-                continue
-            found.append((r.dim, Interval(start, stop)))
-        return Dims(tuple(found)) if len(found) == len(ranges) else None
-
-    def bound(self, value: Affine, span: Span) -> int | None:
-        result = value.at(self.sizes)
-        if abs(result) <= MAX_BOUND:
-            return result
-        self.report("S10", f"the bound {value} is too large.", span, "bounds lie between -2^62 and 2^62.")
-        return None
-
-
-def _moved(d: Diagnostic, uses: Uses) -> Diagnostic:
-    """The diagnostic at the place where a guilty operand is used."""
-    for value, span in uses:
-        if d.span is value.span:
-            return dataclasses.replace(d, span=span)
-    return d
 
 
 def _closure(e: Elaboration, written: syntax.Closure, params: Sequence[ir.Var | None]) -> Rule[ir.Closure | None]:
@@ -229,9 +131,7 @@ def _value_of(e: Elaboration, node: syntax.Name) -> ir.Expr | None:
     if name in e.sizes:
         return e.attempt(lambda: build.literal(e.sizes[name], None, node.span), node.span)
     if name in e.defining:
-        e.report(
-            "N06", f"'{name}' is used in its own definition.", node.span, "a let cannot refer to itself; use loop."
-        )
+        e.report("N06", f"'{name}' is used in its own definition.", node.span, "a let cannot refer to itself.")
     elif name in e.dims:
         e.report("N01", f"'{name}' is a dim, not a value.", node.span, f"its coordinates are pos({name}, x).")
     elif name.removeprefix("__") in TABLE:
@@ -512,7 +412,7 @@ def _shift(e: Elaboration, node: syntax.Shift) -> Rule[ir.Expr | None]:
         if isinstance(target, str):
             if offset.distance is None:
                 e.report(
-                    "S14", f"how far along {target}?", offset.span, f"write ⟪{target}, 1⟫; only tables stand alone."
+                    "S14", f"how far along {target}?", offset.span, f"write ⟪{target}, 1⟫; tables may stand alone."
                 )
                 continue
             parts.append((target, distance))

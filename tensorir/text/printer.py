@@ -256,7 +256,7 @@ def _call(node: syntax.Call, style: _Style) -> Rule[Document]:
                 if not slot.endswith("?") or value != SLOTS[slot].default:
                     items.append(SLOTS[slot].spell(value, style.ascii))
                 continue
-            count = len(args) if slot == "xs" or slots == row.form[-1] and set(slots) == {"x"} else 1
+            count = len(args) if slot == "xs" or (slots == row.form[-1] and set(slots) == {"x"}) else 1
             for _ in range(min(count, len(args))):
                 items.append((yield _argument(args.pop(0), style)))
         groups.append(_list("(", items, ")"))

@@ -15,12 +15,13 @@ from fractions import Fraction
 from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
 from tensorir.source import Span
 from tensorir.text.affine import Affine
+from tensorir.text.syntax import Range
 from tensorir.text.template import Template
 
 __all__ = ["Shape", "solve"]
 
-Shape = Sequence[int] | Mapping[str, tuple[int, int]]
-"""The extents of an array, in the order of its axes; or the interval along each dim, by its name."""
+Shape = Sequence[int] | Mapping[str, tuple[int, int] | int]
+"""The extents of an array, in the order of its axes; or the interval, or extent, along each dim, by its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +92,11 @@ def _equations(template: Template, shapes: Mapping[str, Shape]) -> Iterator[_Equ
         shape = shapes.get(p.name)
         if isinstance(shape, Mapping):
             for r in p.type.ranges:
-                if r.dim in shape:
-                    start, stop = shape[r.dim]
+                found = shape.get(r.dim)
+                if isinstance(found, int):
+                    yield _extent(p.name, r, found)
+                elif found is not None:
+                    start, stop = found
                     what = f"'{p.name}' has {r.dim}[{start}:{stop}]"
                     yield _Equation(r.start, int(start), what, r.span)
                     yield _Equation(r.stop, int(stop), what, r.span)
@@ -106,8 +110,12 @@ def _equations(template: Template, shapes: Mapping[str, Shape]) -> Iterator[_Equ
                     "axes stand in the order in which the type names its dims.",
                 )
             for r, extent in zip(p.type.ranges, shape, strict=True):
-                points = f"{extent} point{'s' * (extent != 1)}"
-                yield _Equation(r.stop.plus(r.start, -1), int(extent), f"'{p.name}' has {points} along {r.dim}", r.span)
+                yield _extent(p.name, r, int(extent))
+
+
+def _extent(name: str, r: Range, extent: int) -> _Equation:
+    points = f"{extent} point{'s' * (extent != 1)}"
+    return _Equation(r.stop.plus(r.start, -1), extent, f"'{name}' has {points} along {r.dim}", r.span)
 
 
 def _use(q: _Equation, known: dict[str, int], origin: dict[str, str]) -> None:

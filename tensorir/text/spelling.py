@@ -44,7 +44,7 @@ WORD_GLYPHS = frozenset(g for row in TABLE.values() for g in row.glyphs if WORD.
 KEYWORDS = frozenset({"λ", "let", "if", "then", "else", "true", "false", "True", "False", "inf", "nan"}) | WORD_GLYPHS
 """Words that are no names unless they stand between backticks."""
 
-GLYPHS = frozenset("( ) [ ] { } ⟪ ⟫ , ; : ← <- → -> \\ < >".split()) | {
+GLYPHS = frozenset(["(", ")", "[", "]", "{", "}", "⟪", "⟫", ",", ";", ":", "←", "<-", "→", "->", "\\", "<", ">"]) | {
     g for row in TABLE.values() for g in row.glyphs if g not in WORD_GLYPHS
 }
 """Everything that is spelled with signs."""

@@ -25,7 +25,7 @@ _TRIAL = 1000
 """Sizes at which names are checked before any size is known."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Template:
     """A program with size parameters. Equal to another that is written alike."""
 
@@ -108,11 +108,11 @@ class Template:
 
         return parse, (str(self),)
 
-    def __call__(self, /, **arguments: Any) -> dict[str, Any]:
+    def __call__(self, /, *datasets: Any, **arguments: Any) -> Any:
         """Run on the default backend, with sizes from the shapes of the arguments (design 2 and 3)."""
         from tensorir.calls import call
 
-        return call(self, arguments)
+        return call(self, datasets, arguments)
 
     def bind(self, /, **constants: Any) -> Any:
         """The program with some parameters and sizes fixed (design 2, "Binding")."""

@@ -37,7 +37,8 @@ solve_tridiag(
     b: tensor<float, IDim[0:3], JDim[0:7]>,
     c: tensor<float, IDim[0:3], JDim[0:7]>,
     d: tensor<float, IDim[0:3], JDim[0:7]>
-  ) → __make_tuple(c / (b - a × state[0]), (d - a × state[1]) / (b - a × state[0])), True, __make_tuple(0.0, 0.0))(a, b, c, d)))(a, b, c, d);
+  ) → __make_tuple(c / (b - a × state[0]), (d - a × state[1]) / (b - a × state[0])),
+  True, __make_tuple(0.0, 0.0))(a, b, c, d)))(a, b, c, d);
 }
 """
 

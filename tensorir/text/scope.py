@@ -1,0 +1,116 @@
+"""What is known while a program is elaborated: names in scope, sizes, and everything that was found wrong so far."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from tensorir import ir
+from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.source import Span
+from tensorir.text import syntax
+from tensorir.text.affine import Affine
+from tensorir.text.limits import MAX_BOUND, MAX_POINTS
+from tensorir.types import Complaint, Dims, Interval, TensorType, TupleElement
+
+__all__ = ["Elaboration", "Uses", "moved"]
+
+T = TypeVar("T")
+Uses = Iterable[tuple[ir.Expr, Span]]
+"""Operands, and where they are used."""
+
+
+@dataclass(slots=True)
+class Elaboration:
+    """What is known while a program is elaborated, and what was found wrong with it."""
+
+    dims: frozenset[str]
+    offsets: Mapping[str, str]
+    sizes: Mapping[str, int]
+    scope: dict[str, ir.Expr | None] = field(default_factory=dict[str, "ir.Expr | None"])
+    """Every name that is bound here; None for one whose definition is wrong."""
+    taken: set[str] = field(default_factory=set[str])
+    """Names of parameters, of the fencil and of all functions so far."""
+    counters: dict[str, int] = field(default_factory=dict[str, int])
+    defining: list[str] = field(default_factory=list[str])
+    """Names whose `let` is being read."""
+    found: list[Diagnostic] = field(default_factory=list[Diagnostic])
+    tuple_depths: dict[int, tuple[TupleElement, int]] = field(default_factory=dict[int, tuple[TupleElement, int]])
+
+    def report(self, code: str, message: str, span: Span, help: str = "") -> None:
+        self.found.append(Diagnostic(code, message, span, help=help))
+
+    def attempt(self, make: Callable[[], T], span: Span, uses: Uses = ()) -> T | None:
+        """What a maker makes; its diagnostics point to where operands are used, not to where they are defined."""
+        try:
+            return make()
+        except DiagnosticError as error:
+            self.found += [moved(d, uses) for d in error.diagnostics]
+        except Complaint as complaint:
+            self.found.append(Diagnostic(complaint.code, complaint.message, span, complaint.notes, complaint.help))
+        return None
+
+    def declare(self, p: syntax.Param) -> ir.Var | None:
+        """A parameter of the fencil."""
+        assert p.type is not None
+        if p.name in self.scope:
+            self.report("N02", f"there are two parameters named '{p.name}'.", p.span, "rename one.")
+        kind = self.tensor_type(p.type)
+        declared = None if kind is None else ir.Var(p.name, kind, p.span)
+        self.scope[p.name] = declared
+        self.taken.add(p.name)
+        return declared
+
+    def unique(self, name: str) -> str:
+        """The name, with a number where it is taken; it is taken from now on."""
+        result = name
+        while result in self.taken:
+            self.counters[name] = self.counters.get(name, 0) + 1
+            result = f"{name}_{self.counters[name]}"
+        self.taken.add(result)
+        return result
+
+    def tensor_type(self, written: syntax.TensorType) -> TensorType | None:
+        dims = self.intervals(written.ranges)
+        if dims is None:
+            return None
+        if dims.size > MAX_POINTS:
+            self.report(
+                "T40",
+                f"this tensor has {dims.size} points, and {MAX_POINTS} is the limit.",
+                written.span,
+                "make its intervals smaller.",
+            )
+            return None
+        return TensorType(written.element, dims)
+
+    def intervals(self, ranges: Sequence[syntax.Range]) -> Dims | None:
+        found: list[tuple[str, Interval]] = []
+        for r in ranges:
+            start, stop = self.bound(r.start, r.span), self.bound(r.stop, r.span)
+            if start is None or stop is None:
+                continue
+            if stop < start:
+                self.report(
+                    "T31", f"{r.dim}[{start}:{stop}] stops before it starts.", r.span, "the smaller bound comes first."
+                )
+                continue
+            found.append((r.dim, Interval(start, stop)))
+        return Dims(tuple(found)) if len(found) == len(ranges) else None
+
+    def bound(self, value: Affine, span: Span) -> int | None:
+        result = value.at(self.sizes)
+        if abs(result) <= MAX_BOUND:
+            return result
+        self.report("S10", f"the bound {value} is too large.", span, "bounds lie between -2^62 and 2^62.")
+        return None
+
+
+def moved(d: Diagnostic, uses: Uses) -> Diagnostic:
+    """The diagnostic at the place where a guilty operand is used."""
+    for value, span in uses:
+        if d.span is value.span:
+            return dataclasses.replace(d, span=span)
+    return d
