@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -52,6 +52,7 @@ class Options:
 class Executable:
     """One fencil with known tables, as a jitted function of its arrays."""
 
+    bound: BoundProgram
     fencil: Fencil
     facts: Facts
     exact: bool
@@ -61,9 +62,9 @@ class Executable:
     """Output buffers that nobody holds: the next call writes into them."""
 
     def __post_init__(self) -> None:
-        self.wide = any(
-            s.bits == 64 for t in _types(self.fencil) for s in t.leaves
-        )
+        self.wide = any(s.bits == 64 for t in _types(self.fencil) for s in t.leaves)
+        tables = {n: source for n, (source, _) in tables_of(self.fencil).items() if n in self.bound.constants}
+        self.prepared = {n: _prepared(self.fencil, n, s, self.bound.constants[n][0]) for n, s in tables.items()}
         self.plain = jax.jit(self.run)
         self.into = jax.jit(self.run_into, donate_argnums=0, keep_unused=True)
 
@@ -113,13 +114,12 @@ class Plans:
 class Compiled(eqx.Module):
     """A program as a JAX callable: parameters by name in, written parameters by name out.
 
-    Its array leaves are the bound constants and prepared tables, so it passes through `jit`, `vmap` and `grad` as any
+    Its array leaves are the bound constants, so it passes through `jit`, `vmap` and `grad` as any
     `equinox.Module` does. Calls from outside of JAX's transformations check their arguments, run on XLA with 64-bit
     types kept, and give back the kind of array that came in; inside of them it is a traced function.
     """
 
     constants: dict[str, tuple[Any, ...]]
-    prepared: dict[str, Prepared]
     program: BoundProgram = eqx.field(static=True)
     options: Options = eqx.field(static=True)
     plans: Plans = eqx.field(static=True)
@@ -149,7 +149,7 @@ class Compiled(eqx.Module):
                     f"'{self.program.name}' computes with 64-bit numbers, and this transformation does not keep them.",
                     "put it inside of `with jax.enable_x64(True):`, or cast the program to float32.",
                 )
-            outputs, failures = executable.plain(arrays, self.prepared)
+            outputs, failures = executable.plain(arrays, executable.prepared)
             return _checked(outputs, failures, executable.checks)
         with jax.enable_x64(True):
             if donated:
@@ -157,9 +157,9 @@ class Compiled(eqx.Module):
                     p.name: _as_tuple(donated[p.name]) if p.name in donated else executable.blank()[p.name]
                     for p in executable.fencil.outputs
                 }
-                outputs, failures = executable.into(spare, arrays, self.prepared)
+                outputs, failures = executable.into(spare, arrays, executable.prepared)
             elif any(not isinstance(a, np.ndarray) for a in flat) or jax.config.jax_disable_jit:
-                outputs, failures = executable.plain(arrays, self.prepared)
+                outputs, failures = executable.plain(arrays, executable.prepared)
             else:
                 return self._recycled(executable, arrays)
         _raise_failures(failures, executable.checks)
@@ -168,7 +168,7 @@ class Compiled(eqx.Module):
     def _recycled(self, executable: Executable, arrays: dict[str, Any]) -> Any:
         """NumPy callers get copies, so the buffers that XLA wrote are ours, and warm for the next call."""
         spare = executable.spare.pop() if executable.spare else executable.blank()
-        outputs, failures = executable.into(spare, arrays, self.prepared)
+        outputs, failures = executable.into(spare, arrays, executable.prepared)
         _raise_failures(failures, executable.checks)
         copies = {n: tuple(np.array(a) for a in leaves) for n, leaves in outputs.items()}
         executable.spare.append(outputs)
@@ -196,7 +196,7 @@ class Compiled(eqx.Module):
         if executable is None:
             return None
         arrays = {n: (v,) for n, v in arguments.items()}
-        arrays.update(self.constants)
+        arrays.update(self.constants or executable.bound.constants)
         outputs = self._run(executable, arrays, {})
         return {n: leaves[0] for n, leaves in outputs.items()}
 
@@ -217,30 +217,28 @@ class Compiled(eqx.Module):
         found = self.plans.executables.get(key)
         if found is None:
             facts = refuse_absent_outputs(ready.fencil, ready.holes, self.options.full)
-            found = Executable(ready.fencil, facts, self.options.numerics == "exact")
+            found = Executable(ready.bound, ready.fencil, facts, self.options.numerics == "exact")
             self.plans.executables[key] = found
         return found
 
     def _with_constants(self) -> BoundProgram:
         """The program with the constants that this module holds, which a transformation may have replaced."""
-        bound = self.program
-        return BoundProgram(bound.program, self.constants, bound.holes, bound.sizes)
+        return replace(self.program, constants=self.constants)
 
     # Looking inside
 
     def _ready(self, arguments: Mapping[str, Any]) -> tuple[Executable, dict[str, Any]]:
-        bound = self.program
-        if not isinstance(bound.program, Fencil):
-            bound = BoundProgram(bound.program.specialise(**{**bound.sizes, **arguments}), {}, bound.holes, {})
-        fencil = bound.fencil
-        names = {p.name for p in fencil.inputs} - set(self.constants)
+        bound = self.program.at(arguments)
+        fencil = bound.program
+        assert isinstance(fencil, Fencil)
+        names = {p.name for p in fencil.inputs} - set(bound.constants)
         inputs = {p.name: p for p in fencil.params if p.name in names}
         shapes = {
             n: tuple(jax.ShapeDtypeStruct(p.type.dims.shape, DTYPES[s]) for s in p.type.leaves) for n, p in inputs.items()
         }
         full = self.options.full | (set(tables_of(fencil)) - set(bound.holes))
         facts = refuse_absent_outputs(fencil, bound.holes, frozenset(full))
-        return Executable(fencil, facts, self.options.numerics == "exact"), shapes
+        return Executable(bound, fencil, facts, self.options.numerics == "exact"), shapes
 
     def lowered(self, **sizes: int) -> Any:
         """The `jax.stages.Lowered` program, bound arrays as constants; sizes by name where the program has any."""
@@ -249,7 +247,7 @@ class Compiled(eqx.Module):
             return jax.jit(partial(self._closed, executable)).lower(shapes)
 
     def _closed(self, executable: Executable, arrays: dict[str, Any]) -> Any:
-        outputs, failures = executable.run({**self.constants, **arrays}, self.prepared)
+        outputs, failures = executable.run({**executable.bound.constants, **arrays}, executable.prepared)
         return (outputs, failures) if failures else outputs
 
     def stablehlo(self, **sizes: int) -> str:
@@ -291,17 +289,9 @@ def compile(program: Any, *, full: Any = (), donate: Any = (), numerics: str = "
     """A fencil, a template of one, or a bound program, as a JAX callable."""
     if numerics not in ("fast", "exact"):
         raise refuse("A17", f"there is no numerics {numerics!r}.", "use 'fast' or 'exact'.")
-    bound = program if isinstance(program, BoundProgram) else BoundProgram(program, {}, {}, {})
-    prepared: dict[str, Prepared] = {}
-    if bound.constants:
-        fencil = bound.fencil
-        for name, (source, _) in tables_of(fencil).items():
-            if name in bound.constants:
-                prepared[name] = _prepared(fencil, name, source, bound.constants[name][0])
-    return Compiled(
-        {n: tuple(leaves) for n, leaves in bound.constants.items()}, prepared, bound,
-        Options(frozenset(full), tuple(donate), numerics), Plans(),
-    )  # fmt: skip
+    bound = BoundProgram.of(program)
+    options = Options(frozenset(full), tuple(donate), numerics)
+    return Compiled({n: tuple(leaves) for n, leaves in bound.constants.items()}, bound, options, Plans())
 
 
 def _prepared(fencil: Fencil, name: str, source: str, table: np.ndarray) -> Prepared:

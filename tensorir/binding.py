@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorir.arrays import accept, leaves_of, refuse
-from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
+from tensorir.arrays import accept, interval_of, kind_of, leaves_of, refuse
+from tensorir.errors import DiagnosticError, did_you_mean
 from tensorir.facts import analyse
 from tensorir.ir import Fencil, Var
 from tensorir.tables import check_table
@@ -22,72 +22,114 @@ from tensorir.typing_rules import neighbour_source
 if TYPE_CHECKING:
     from tensorir.text.template import Template
 
-__all__ = ["BoundProgram", "bind", "shape_of", "tables_of"]
+__all__ = ["BoundProgram", "bind", "shape_of", "solve_sizes", "tables_of"]
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class BoundProgram:
-    """A program and the values of some of its parameters: arrays of their own, one per leaf, that nobody can change."""
+    """A program and the values of some of its parameters: arrays of their own, one per leaf, that nobody can change.
+
+    While sizes are missing, values are kept as they came; they are checked when the first call tells the sizes.
+    """
 
     program: Fencil | Template
     constants: Mapping[str, tuple[np.ndarray, ...]]
     holes: Mapping[str, bool]
     """Of each bound table, whether it holds -1."""
     sizes: Mapping[str, int]
+    pending: Mapping[str, Any]
+    """Values that wait for sizes."""
+    made: dict[tuple[int, ...], BoundProgram] = field(default_factory=dict[tuple[int, ...], "BoundProgram"])
+    """The program at every set of sizes that was asked for; may be emptied."""
+
+    @staticmethod
+    def of(program: Any) -> BoundProgram:
+        """A program with nothing bound yet, or the bound program itself."""
+        return program if isinstance(program, BoundProgram) else BoundProgram(program, {}, {}, {}, {})
 
     @property
     def name(self) -> str:
         return self.program.name
 
     @property
-    def fencil(self) -> Fencil:
-        """The program at its sizes; raises B01 if some are not bound."""
-        return self.program if isinstance(self.program, Fencil) else self.program.specialise(**self.sizes)
+    def size_names(self) -> tuple[str, ...]:
+        """The sizes that are not bound yet."""
+        return () if isinstance(self.program, Fencil) else tuple(n for n in self.program.sizes if n not in self.sizes)
+
+    def at(self, sizes: Mapping[str, int]) -> BoundProgram:
+        """The program at all its sizes, its values checked."""
+        if isinstance(self.program, Fencil):
+            return self
+        fencil = self.program.specialise(**{**self.sizes, **sizes})
+        key = tuple({**self.sizes, **sizes}[n] for n in self.program.sizes)
+        if key not in self.made:
+            self.made[key] = bind(fencil, self.pending)
+        return self.made[key]
 
     def __call__(self, /, *datasets: Any, **arguments: Any) -> Any:
+        """Run on the default backend."""
         from tensorir.calls import call
 
         return call(self, datasets, arguments)
 
     def bind(self, /, **constants: Any) -> BoundProgram:
+        """More parameters and sizes fixed."""
         return bind(self, constants)
 
     def __str__(self) -> str:
         return str(self.program)
 
     def __repr__(self) -> str:
-        return f"<{self.program!r} with {', '.join([*self.constants, *(f'{n}={s}' for n, s in self.sizes.items())])}>"
+        names = [*self.constants, *self.pending, *(f"{n}={s}" for n, s in self.sizes.items())]
+        return f"<{self.program!r} with {', '.join(names)}>"
 
 
 def bind(program: Any, constants: Mapping[str, Any]) -> BoundProgram:
-    """Fix parameters (arrays, numbers) and sizes (integers) by name; bound before are kept.
+    """Fix parameters (arrays, numbers) and sizes (integers) by name; what was bound before is kept.
 
     Raises N01 for a name that the program does not have, and everything that a call raises for a wrong array.
     """
-    before = program if isinstance(program, BoundProgram) else BoundProgram(program, {}, {}, {})
-    inner = before.program
-    names = {p.name for p in inner.params}
-    size_names = () if isinstance(inner, Fencil) else inner.sizes
+    bound = BoundProgram.of(program)
+    names = {p.name for p in bound.program.params}
     for name in constants:
-        if name not in names and name not in size_names:
-            raise refuse("N01", f"'{name}' is neither a parameter nor a size of '{inner.name}'.",
-                         did_you_mean(name, [*names, *size_names]))  # fmt: skip
-    sizes = {**before.sizes, **{n: int(v) for n, v in constants.items() if n in size_names}}
-    values = {n: v for n, v in constants.items() if n in names}
-    if not isinstance(inner, Fencil):
-        shapes = {n: shape_of(v) for n, v in values.items()}
-        sizes = inner.known_sizes(shapes, sizes)
-        if any(n not in sizes for n in inner.sizes):
+        if name not in names and name not in bound.size_names:
             raise refuse(
-                "B01", f"the size{'s' * (len(set(inner.sizes) - set(sizes)) > 1)} "
-                f"{', '.join(n for n in inner.sizes if n not in sizes)} of '{inner.name}' cannot be told from what is bound.",
-                "bind sizes by name too: f.bind(n=10).",
-            )  # fmt: skip
-        inner = inner.specialise(**sizes)
-    tables = tables_of(inner)
-    taken = {n: _constant(inner[n], v, n in tables) for n, v in values.items()}
+                "N01",
+                f"'{name}' is neither a parameter nor a size of '{bound.name}'.",
+                did_you_mean(name, [*names, *bound.size_names]),
+            )
+    if isinstance(bound.program, Fencil):
+        return _bound_values(bound, bound.program, constants)
+    values = {n: _kept(v) for n, v in constants.items() if n in names}
+    sizes = {**bound.sizes, **{n: int(v) for n, v in constants.items() if n not in names}}
+    pending = {**bound.pending, **values}
+    try:
+        sizes = solve_sizes(bound.program, pending, sizes)
+    except DiagnosticError as found:
+        if found.diagnostics[0].code != "B01":
+            raise
+        return BoundProgram(bound.program, {}, {}, sizes, pending)
+    return bind(bound.program.specialise(**sizes), pending)
+
+
+def _kept(value: Any) -> Any:
+    """A copy that later changes of the caller's array do not reach."""
+    return value.copy() if isinstance(value, np.ndarray) or hasattr(value, "coords") else value
+
+
+def solve_sizes(template: Template, values: Mapping[str, Any], sizes: Mapping[str, int]) -> dict[str, int]:
+    """Every size of a template from the shapes of values and from sizes by name."""
+    from tensorir.text import solve
+
+    names = {p.name: [r.dim for r in p.type.ranges] for p in template.params if p.type is not None}
+    return solve(template, {n: shape_of(v, names[n]) for n, v in values.items()}, sizes)
+
+
+def _bound_values(bound: BoundProgram, fencil: Fencil, values: Mapping[str, Any]) -> BoundProgram:
+    tables = tables_of(fencil)
+    taken = {n: _constant(fencil[n], v, n in tables) for n, v in values.items()}
     holes = {n: check_table(taken[n][0], n, source, inside) for n, (source, inside) in tables.items() if n in taken}
-    return BoundProgram(inner, {**before.constants, **taken}, {**before.holes, **holes}, sizes)
+    return BoundProgram(fencil, {**bound.constants, **taken}, {**bound.holes, **holes}, {}, {})
 
 
 def _constant(param: Var, value: Any, table: bool) -> tuple[np.ndarray, ...]:
@@ -106,27 +148,26 @@ def tables_of(fencil: Fencil) -> dict[str, tuple[str, Interval]]:
     return {name: (neighbour_source(fencil[name].type)[1], interval) for name, interval in inside.items()}
 
 
-def shape_of(value: Any) -> Any:
-    """What the shape of an argument says of sizes: extents by axis, or intervals by name where it carries names.
+def shape_of(value: Any, names: Sequence[str]) -> Any:
+    """What an argument says of sizes: extents by axis, or intervals by name where it carries them.
 
-    >>> shape_of(np.zeros((2, 3))), shape_of((np.zeros(4), np.zeros(4)))
+    `names` are the dims of the parameter, in the order of its axes.
+
+    >>> shape_of(np.zeros((2, 3)), ["I", "J"]), shape_of((np.zeros(4), np.zeros(4)), ["I"])
     ((2, 3), (4,))
     """
-    from tensorir.arrays import interval_of, kind_of
-
-    if isinstance(value, (tuple, list)) and value and kind_of(value[0]) and not isinstance(value[0], (int, float, list)):
-        return shape_of(value[0])
+    if isinstance(value, (tuple, list)) and value and not isinstance(value[0], (int, float, list)):
+        return shape_of(value[0], names)
     match kind_of(value):
         case "xarray":
             coords = getattr(value, "coords", {})
-            shape: dict[str, Any] = {}
-            for name, extent in zip(value.dims, value.shape, strict=True):
-                known = interval_of(coords[name].values) if name in coords else None
-                shape[str(name)] = (known.start, known.stop) if known else extent
-            return shape
+            known = {str(n): interval_of(coords[n].values) for n in value.dims if n in coords}
+            found = {n: (i.start, i.stop) for n, i in known.items() if i is not None}
+            extents = dict(zip(map(str, value.dims), value.shape, strict=True))
+            return {**extents, **found}
         case "field":
             return {name: (i.start, i.stop) for name, i in value.dims.items}
         case "":
-            raise DiagnosticError(Diagnostic("A01", f"a {type(value).__name__} is not an array."))
+            raise refuse("A01", f"a {type(value).__name__} is not an array.")
         case _:
             return tuple(np.shape(value))

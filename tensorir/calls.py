@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tensorir.arrays import Accepted, accept, kind_of, leaves_of, refuse
-from tensorir.binding import BoundProgram, shape_of, tables_of
+from tensorir.binding import BoundProgram, solve_sizes, tables_of
 from tensorir.errors import DiagnosticError, did_you_mean
 from tensorir.facts import analyse
 from tensorir.ir import Fencil, Var
@@ -29,6 +29,7 @@ Arrays = Mapping[str, tuple[Any, ...]]
 class Call:
     """A call that is ready to run: the program at its sizes, arrays for it, and what is known of its tables."""
 
+    bound: BoundProgram
     fencil: Fencil
     arrays: dict[str, tuple[Any, ...]]
     holes: dict[str, bool]
@@ -49,9 +50,14 @@ def arrange(program: Any, arguments: Mapping[str, Any], concrete: Callable[[Any]
 
     Raises every diagnostic of the arguments at once, before anything is computed or written.
     """
-    bound = program if isinstance(program, BoundProgram) else BoundProgram(program, {}, {}, {})
-    arguments = _known_names(bound, arguments)
-    fencil = _at_its_sizes(bound, arguments)
+    bound = BoundProgram.of(program)
+    _check_names(bound, arguments)
+    if not isinstance(bound.program, Fencil):
+        given = {n: int(v) for n, v in arguments.items() if n in bound.size_names}
+        arguments = {n: v for n, v in arguments.items() if n not in given}
+        bound = bound.at(solve_sizes(bound.program, {**bound.pending, **arguments}, {**bound.sizes, **given}))
+    assert isinstance(bound.program, Fencil)
+    fencil = bound.program
     tables = tables_of(fencil)
     written = {p.name for p in fencil.outputs}
     needed = {p.name for p in fencil.inputs}
@@ -82,29 +88,19 @@ def arrange(program: Any, arguments: Mapping[str, Any], concrete: Callable[[Any]
     for name in written - needed:
         arrays.pop(name, None)
     finish = _finisher(fencil, arguments, kinds)
-    return Call(fencil, arrays, holes, finish)
+    return Call(bound, fencil, arrays, holes, finish)
 
 
-def _known_names(bound: BoundProgram, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+def _check_names(bound: BoundProgram, arguments: Mapping[str, Any]) -> None:
     names = [p.name for p in bound.program.params]
-    sizes = () if isinstance(bound.program, Fencil) else bound.program.sizes
     for name in arguments:
-        if name not in names and name not in sizes:
+        if name not in names and name not in bound.size_names:
+            hint = did_you_mean(name, [*names, *bound.size_names])
+            raise refuse("A08", f"'{bound.name}' has no parameter '{name}'.", hint)
+        if name in bound.constants or name in bound.pending:
             raise refuse(
-                "A08", f"'{bound.name}' has no parameter '{name}'.", did_you_mean(name, [*names, *sizes])
+                "A09", f"'{name}' is bound already.", "leave it out, or call the program that it was bound from."
             )
-        if name in bound.constants:
-            raise refuse("A09", f"'{name}' is bound already.", "leave it out, or call the program that it was bound from.")
-    return arguments
-
-
-def _at_its_sizes(bound: BoundProgram, arguments: Mapping[str, Any]) -> Fencil:
-    program = bound.program
-    if isinstance(program, Fencil):
-        return program
-    given = {n: int(v) for n, v in arguments.items() if n in program.sizes}
-    shapes = {n: shape_of(v) for n, v in arguments.items() if n not in program.sizes}
-    return program.specialise(**program.solve(shapes, {**bound.sizes, **given}))
 
 
 def _missing(param: Var, written: bool, arguments: Mapping[str, Any]) -> DiagnosticError:

@@ -1,0 +1,34 @@
+# `make demo` and `make test` work on a machine with Python 3.11 or newer and nothing else of ours.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test check fuzz bench clean
+
+demo: $(STAMP)
+	$(BIN)/python -m stencils.demo
+
+test: $(STAMP)
+	$(BIN)/python -m pytest
+	$(MAKE) check
+
+check: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+fuzz: $(STAMP)
+	$(BIN)/python -m tests.fuzz
+
+bench: $(STAMP)
+	$(BIN)/python -m tests.benchmarks.core
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet -e ".[export,test,peers,notebooks]"
+	touch $(STAMP)
+
+clean:
+	rm -rf $(VENV) demo

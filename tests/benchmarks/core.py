@@ -1,0 +1,116 @@
+"""The core against hand-written JAX: `python -m tests.benchmarks.core`.
+
+hdiff at 256x256x64 and a sum over six neighbours at 102,400 x 64, float64, with the outputs' buffers donated on both
+sides; the overhead of a call; typing, import and deep programs.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import tensorir as ti
+from stencils import library
+from tests.benchmarks.interleaved import compare, report
+
+
+def hdiff() -> str:
+    n, m, levels = 256, 256, 64
+    rng = np.random.default_rng(0)
+    inp, coeff = jnp.asarray(rng.normal(size=(n, m, levels))), jnp.full((n, m, levels), 1 / 64)
+
+    @partial(jax.jit, donate_argnums=0, keep_unused=True)
+    def by_hand(out, x, c):
+        lap = x[2:, 1:-1] + x[:-2, 1:-1] + x[1:-1, 2:] + x[1:-1, :-2] - 4.0 * x[1:-1, 1:-1]
+        rise_x, rise_y = lap[1:] - lap[:-1], lap[:, 1:] - lap[:, :-1]
+        flx = jnp.where(rise_x * (x[2:-1, 1:-1] - x[1:-2, 1:-1]) > 0.0, 0.0, rise_x)
+        fly = jnp.where(rise_y * (x[1:-1, 2:-1] - x[1:-1, 1:-2]) > 0.0, 0.0, rise_y)
+        inner = x[2:-2, 2:-2] - c[2:-2, 2:-2] * (flx[1:, 1:-1] - flx[:-1, 1:-1] + fly[1:-1, 1:] - fly[1:-1, :-1])
+        return x.at[2:-2, 2:-2].set(inner)
+
+    compiled = ti.compile(library.load("hdiff"), donate=("out",))
+    return _donated("hdiff 256x256x64", by_hand, compiled, {"inp": inp, "coeff": coeff}, (inp, coeff), inp.shape)
+
+
+NEIGHBOURS = """
+around(out: tensor<float, Vertex[0:n], K[0:k]>, x: tensor<float, Vertex[0:n], K[0:k]>,
+       V2V: tensor<int, Vertex[0:n], _NB_Vertex[0:6]>) {
+  out ← reduce(+, 0.0)(⟪V2V⟫(x));
+}
+"""
+
+
+def neighbours() -> str:
+    n, k = 102_400, 64
+    rng = np.random.default_rng(0)
+    side = 320
+    i, j = np.divmod(np.arange(n), side)
+    steps = [(0, 1), (1, 0), (1, 1), (0, -1), (-1, 0), (-1, -1)]
+    table = np.stack([((i + a) % side) * side + (j + b) % side for a, b in steps], 1).astype(np.int32)
+    x = jnp.asarray(rng.normal(size=(n, k)))
+    columns = [jnp.asarray(c) for c in table.T.copy()]
+
+    @partial(jax.jit, donate_argnums=0, keep_unused=True)
+    def by_hand(out, x, columns):
+        total = x.at[columns[0]].get(mode="promise_in_bounds")
+        for c in columns[1:]:
+            total = total + x.at[c].get(mode="promise_in_bounds")
+        return total
+
+    compiled = ti.compile(ti.parse(NEIGHBOURS).bind(V2V=table), donate=("out",))
+    return _donated("neighbour sum 102,400 x 64", by_hand, compiled, {"x": x}, (x, columns), x.shape)
+
+
+def _donated(title, by_hand, compiled, named, positional, shape) -> str:
+    state = {"hand": jnp.zeros(shape), "ours": jnp.zeros(shape)}
+
+    def hand():
+        state["hand"] = by_hand(state["hand"], *positional).block_until_ready()
+
+    def ours():
+        state["ours"] = compiled(out=state["ours"], **named)["out"].block_until_ready()
+
+    seconds = compare({"by hand": hand, "compiled": ours})
+    np.testing.assert_allclose(np.asarray(state["ours"]), np.asarray(state["hand"]), rtol=1e-12, atol=1e-12)
+    return report(title, seconds, "by hand")
+
+
+def overhead() -> str:
+    f = ti.parse("f(out: tensor<float, I[0:8]>, a: tensor<float, I[0:8]>, b: tensor<float, I[0:8]>) { out ← a + b; }")
+    c, a = ti.compile(f), jnp.ones(8)
+    plain = jax.jit(lambda a, b: {"out": a + b})
+    seconds = compare(
+        {"jax.jit": lambda: plain(a, a)["out"].block_until_ready(), "compiled": lambda: c(a=a, b=a)["out"].block_until_ready()},
+        rounds=2000, warm=50,
+    )  # fmt: skip
+    return report("one call", seconds, "jax.jit") + f", {1e6 * (seconds['compiled'] - seconds['jax.jit']):.1f} µs more"
+
+
+def sizes() -> str:
+    from tensorir.build import call, cartesian_shift, literal, var
+
+    x = var("x", ti.tensor("float", I=(0, 100_000)))
+    begin = time.perf_counter()
+    e = x
+    for k in range(2500):
+        e = call("plus", cartesian_shift(e, "I", k % 3 - 1), literal(1.0))
+    typing = time.perf_counter() - begin
+    fresh = "import time; t = time.perf_counter(); import tensorir; print(time.perf_counter() - t)"
+    imports = min(float(subprocess.run([sys.executable, "-c", fresh], capture_output=True, text=True).stdout) for _ in range(5))
+    return f"typing 5,000 nodes: {typing:.3f} s; import tensorir: {imports:.3f} s"
+
+
+def main() -> None:
+    with jax.enable_x64(True):
+        for measure in (hdiff, neighbours, overhead, sizes):
+            print(measure(), flush=True)
+
+
+if __name__ == "__main__":
+    main()

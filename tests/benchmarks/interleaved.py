@@ -1,0 +1,32 @@
+"""Timing two or more ways of computing the same thing against each other on a shared, noisy machine.
+
+The ways take turns, so that what else the machine does touches all of them alike; the minimum over the rounds is what
+each can do, and only ratios are reported.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+__all__ = ["compare", "report"]
+
+
+def compare(ways: Mapping[str, Callable[[], object]], rounds: int = 30, warm: int = 3) -> dict[str, float]:
+    """The least seconds of each way; every way must wait for its own result."""
+    for _ in range(warm):
+        for way in ways.values():
+            way()
+    best = dict.fromkeys(ways, float("inf"))
+    for _ in range(rounds):
+        for name, way in ways.items():
+            begin = time.perf_counter()
+            way()
+            best[name] = min(best[name], time.perf_counter() - begin)
+    return best
+
+
+def report(title: str, seconds: Mapping[str, float], peer: str) -> str:
+    """One line: every way's time and its ratio to the peer's."""
+    parts = [f"{name} {1e3 * s:.3f} ms ({s / seconds[peer]:.2f})" for name, s in seconds.items()]
+    return f"{title}: {', '.join(parts)}"
