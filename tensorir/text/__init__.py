@@ -14,7 +14,7 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -69,7 +69,7 @@ def parse_all(text: str, *, offset_provider: Mapping[str, Any] | None = None, na
 
 def parse_expr(
     text: str,
-    variables: Mapping[str, TensorType] | Iterable[Var] = (),
+    variables: Mapping[str, TensorType] | Sequence[Var] = (),
     *,
     sizes: Mapping[str, int] | None = None,
     name: str = "<text>",
@@ -80,10 +80,9 @@ def parse_expr(
     >>> parse_expr("⟪I, 1⟫(x) - x", {"x": tensor("float", I=(0, 5))}).type
     tensor<float, I[0:4]>
     """
-    if isinstance(variables, Mapping):
-        variables = [Var(key, kind) for key, kind in variables.items()]
+    known = [Var(key, kind) for key, kind in variables.items()] if isinstance(variables, Mapping) else variables
     tree = parse_expression(Source(name, text))
-    return elaborate_expression(tree, variables, inventory_of([], [], [tree]).dims, sizes)
+    return elaborate_expression(tree, known, inventory_of([], [], [tree]).dims, sizes)
 
 
 def read(

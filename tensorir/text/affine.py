@@ -9,7 +9,7 @@ n-1 2*k 3
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 __all__ = ["Affine"]
@@ -43,9 +43,8 @@ class Affine:
 
         return self.spelled(quoted_name)
 
-    def spelled(self, name: object) -> str:
+    def spelled(self, name: Callable[[str], str]) -> str:
         """The text, with names spelled by a function."""
-        assert callable(name)
         text = ""
         for size, factor in self.terms:
             sign = "-" if factor < 0 else "+" if text else ""

@@ -16,7 +16,7 @@ from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
 from tensorir.source import Span
 from tensorir.text.affine import Affine
 from tensorir.text.lexer import Token, Tokens
-from tensorir.text.limits import MAX_BOUND, MAX_TUPLE_NESTING
+from tensorir.text.limits import MAX_BOUND, MAX_NESTING, MAX_TUPLE_NESTING
 from tensorir.text.spelling import ELEMENTS, KEYWORDS, OFFSET, unquoted
 from tensorir.text.syntax import Range, TensorType
 from tensorir.types import Element, TupleElement
@@ -27,10 +27,12 @@ __all__ = ["Cursor", "affine", "element", "ranges", "tensor_type"]
 class Cursor:
     """The next token, and what may be asked of it."""
 
-    __slots__ = ("position", "tokens")
+    __slots__ = ("depth", "position", "tokens")
 
     def __init__(self, tokens: Tokens, position: int = 0) -> None:
         self.tokens, self.position = tokens, position
+        self.depth = 0
+        """Expressions that are being read, one inside of the other."""
 
     @property
     def token(self) -> Token:
@@ -85,6 +87,17 @@ class Cursor:
         """From the token at an index to the last one that was read."""
         tokens = self.tokens.tokens
         return Span(self.tokens.source, tokens[first].start, tokens[max(first, self.position - 1)].stop)
+
+    def deeper(self) -> None:
+        """One more expression inside of those that are being read."""
+        self.depth += 1
+        if self.depth > MAX_NESTING:
+            self.fail(
+                "S05",
+                f"expressions are nested more than {MAX_NESTING} deep, which is the limit.",
+                self.token,
+                "name parts of the expression with let.",
+            )
 
     def fail(self, code: str, message: str, where: Token | Span, help: str = "") -> NoReturn:
         span = where if isinstance(where, Span) else self.span(where)

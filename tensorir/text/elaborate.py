@@ -19,12 +19,12 @@ from typing import Any
 
 from tensorir import build, ir
 from tensorir.builtins import TABLE
-from tensorir.errors import DiagnosticError, did_you_mean
+from tensorir.errors import did_you_mean
 from tensorir.source import Span
 from tensorir.text import syntax
 from tensorir.text.functions import function_count, parameter_types
 from tensorir.text.inventory import inventory
-from tensorir.text.limits import MAX_BOUND, MAX_FINDINGS, MAX_TUPLE_NESTING
+from tensorir.text.limits import MAX_BOUND, MAX_TUPLE_NESTING
 from tensorir.text.scope import Elaboration, moved
 from tensorir.text.slots import fix
 from tensorir.text.spelling import OFFSET
@@ -57,9 +57,8 @@ def elaborate(program: syntax.Program, sizes: Mapping[str, int] | None = None) -
     for written, closure in zip(program.closures, closures, strict=True):
         if closure is not None and closure.output in intact_params:
             uses = [(closure.value, written.value.span)]
-            e.found += [moved(d, uses) for d in check_closure(tuple(intact_params), closure)]
-    if e.found:
-        raise DiagnosticError(sorted(e.found, key=lambda d: d.span.start)[:MAX_FINDINGS])
+            e.add(*(moved(d, uses) for d in check_closure(tuple(intact_params), closure)))
+    e.finish()
     return build.fencil(program.name, intact_params, intact_closures, program.span)
 
 
@@ -74,8 +73,7 @@ def elaborate_expression(
         e.scope[v.name] = v
         e.taken.add(v.name)
     result = run(_expression(e, node))
-    if e.found:
-        raise DiagnosticError(sorted(e.found, key=lambda d: d.span.start)[:MAX_FINDINGS])
+    e.finish()
     assert result is not None
     return result
 
@@ -385,6 +383,7 @@ def _make_tuple(e: Elaboration, static: tuple[Any, ...], args: Sequence[Any], sp
             help="use fewer levels.",
         )
     made = build.call("make_tuple", *args, span=span)
+    assert isinstance(made.type, TensorType)
     element = made.type.element
     e.tuple_depths[id(element)] = element, depth
     return made

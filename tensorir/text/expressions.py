@@ -50,8 +50,11 @@ def expression(c: Cursor) -> Rule[Expression]:
     """Operands between operators; operands that bind less tightly (λ, let, if) reach as far as they can."""
     operands: list[tuple[Expression, int]] = []
     pending: list[tuple[Builtin, Token]] = []
+    outside = c.depth
+    c.deeper()
     while True:
         while (row := _prefix(c)) is not None:
+            c.deeper()
             pending.append((row, c.advance()))
         first = c.position
         value: Expression = yield _operand(c)
@@ -63,6 +66,7 @@ def expression(c: Cursor) -> Rule[Expression]:
         _fold(c, operands, pending, stop, *following)
         pending.append(following)
     _fold(c, operands, pending, stop)
+    c.depth = outside
     return operands[0][0]
 
 
@@ -96,7 +100,7 @@ def _fold(
 
 def _stands_for_function(c: Cursor) -> bool:
     """Whether a glyph is an argument by itself, as in `reduce(+, 0.0)`."""
-    return c.ahead().text in (",", ")", ";") and c.ahead().kind == "glyph"
+    return c.ahead().text in (",", ")") and c.ahead().kind == "glyph"
 
 
 def _prefix(c: Cursor) -> Builtin | None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.source import Source, Span
-from tensorir.text.limits import MAX_DIGITS, MAX_NESTING, MAX_TEXT, MAX_TOKENS
+from tensorir.text.limits import MAX_DIGITS, MAX_FINDINGS, MAX_NESTING, MAX_TEXT, MAX_TOKENS
 from tensorir.text.spelling import GLYPHS, OFFSET
 
 __all__ = ["NUMBER_SUFFIXES", "Token", "Tokens", "tokenize"]
@@ -112,7 +112,7 @@ def tokenize(source: Source) -> Tokens:
     result = Tokens(source, tokens)
     found += _match_brackets(result)
     if found:
-        raise DiagnosticError(sorted(found, key=lambda d: d.span.start))
+        raise DiagnosticError(sorted(found, key=lambda d: d.span.start)[:MAX_FINDINGS])
     return result
 
 

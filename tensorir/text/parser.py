@@ -33,7 +33,7 @@ def parse_programs(source: Source) -> tuple[Program, ...]:
     found: list[Diagnostic] = []
     programs: list[Program] = []
     offsets: dict[str, str] = {}
-    while c.token.kind != "end":
+    while c.token.kind != "end" and len(found) < MAX_FINDINGS:
         first = c.position
         try:
             if c.at("offsets") and c.ahead().text == "{":
@@ -83,13 +83,15 @@ def _program(c: Cursor, offsets: dict[str, str], found: list[Diagnostic]) -> Pro
     block_end = c.tokens.closing[opening]
     closures: list[Closure] = []
     while c.position < block_end:
-        first = c.position
+        first, c.depth = c.position, 0
         try:
             closures.append(run(_closure(c)))
             if not c.accept(";") and not c.at("}") and not _at_closure(c):
                 c.missing("an operator or ';'", missing_operator(c))
         except DiagnosticError as error:
             found += error.diagnostics
+            if len(found) >= MAX_FINDINGS:
+                raise DiagnosticError(()) from None
             _skip_closure(c, first, block_end)
     c.expect("}")
     return Program(name, params, tuple(closures), tuple(offsets.items()), span)

@@ -13,7 +13,7 @@ from tensorir.source import Span
 from tensorir.text import syntax
 from tensorir.text.affine import Affine
 from tensorir.text.limits import MAX_BOUND, MAX_POINTS
-from tensorir.types import Complaint, Dims, Interval, TensorType, TupleElement
+from tensorir.types import Complaint, Dims, Element, Interval, TensorType
 
 __all__ = ["Elaboration", "Uses", "moved"]
 
@@ -37,19 +37,32 @@ class Elaboration:
     defining: list[str] = field(default_factory=list[str])
     """Names whose `let` is being read."""
     found: list[Diagnostic] = field(default_factory=list[Diagnostic])
-    tuple_depths: dict[int, tuple[TupleElement, int]] = field(default_factory=dict[int, tuple[TupleElement, int]])
+    tuple_depths: dict[int, tuple[Element, int]] = field(default_factory=dict[int, tuple[Element, int]])
+    """How deep the tuples that were made are, by identity."""
 
     def report(self, code: str, message: str, span: Span, help: str = "") -> None:
-        self.found.append(Diagnostic(code, message, span, help=help))
+        self.add(Diagnostic(code, message, span, help=help))
+
+    def add(self, *diagnostics: Diagnostic) -> None:
+        """Keep what was found; when it is enough, stop looking."""
+        self.found += diagnostics
+        if len(self.found) >= MAX_FINDINGS:
+            self.finish()
+
+    def finish(self) -> None:
+        """Raise what was found, in the order of the text."""
+        if self.found:
+            raise DiagnosticError(sorted(self.found, key=lambda d: d.span.start)[:MAX_FINDINGS])
 
     def attempt(self, make: Callable[[], T], span: Span, uses: Uses = ()) -> T | None:
         """What a maker makes; its diagnostics point to where operands are used, not to where they are defined."""
         try:
             return make()
         except DiagnosticError as error:
-            self.found += [moved(d, uses) for d in error.diagnostics]
+            found = [moved(d, uses) for d in error.diagnostics]
         except Complaint as complaint:
-            self.found.append(Diagnostic(complaint.code, complaint.message, span, complaint.notes, complaint.help))
+            found = [Diagnostic(complaint.code, complaint.message, span, complaint.notes, complaint.help)]
+        self.add(*found)
         return None
 
     def declare(self, p: syntax.Param) -> ir.Var | None:

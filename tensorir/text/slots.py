@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tensorir.builtins import Builtin
@@ -63,7 +64,7 @@ def lift(row: Builtin, static: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def spell_affine(value: Affine, ascii: bool) -> str:
-    return value.spelled(lambda name: quoted_name(name, ascii))
+    return value.spelled(partial(quoted_name, ascii=ascii))
 
 
 def spell_element(value: Element, ascii: bool) -> str:
