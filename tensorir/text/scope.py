@@ -12,7 +12,7 @@ from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.source import Span
 from tensorir.text import syntax
 from tensorir.text.affine import Affine
-from tensorir.text.limits import MAX_BOUND, MAX_POINTS
+from tensorir.text.limits import MAX_BOUND, MAX_FINDINGS, MAX_POINTS
 from tensorir.types import Complaint, Dims, Element, Interval, TensorType
 
 __all__ = ["Elaboration", "Uses", "moved"]
