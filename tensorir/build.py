@@ -33,7 +33,7 @@ from tensorir.types import (
     Scalar,
     TensorType,
 )
-from tensorir.typing_rules import highest_neighbour, scanned_dim
+from tensorir.typing_rules import reduced_dim, scanned_dim
 from tensorir.walk import postorder, rename_bound, rewrite_all, values, with_values
 
 __all__ = [
@@ -80,7 +80,7 @@ def literal(value: Any, element: Scalar | None = None, span: Span = NOWHERE) -> 
             raise DiagnosticError(
                 Diagnostic(
                     "S12",
-                    f"{int(value)} is not an {element}.",
+                    f"{int(value)} is not {'a' if element.kind == 'uint' else 'an'} {element}.",
                     span,
                     help=f"{element} holds {limits.start} to {limits.stop - 1}; write int64(...) for a wider one.",
                 )
@@ -162,16 +162,8 @@ def shift(x: Expr, *offsets: tuple[str, int] | tuple[Expr, int] | tuple[Expr], s
 def reduce(f: Function, init: Expr, *args: Expr, dim: str | None = None, span: Span = NOWHERE) -> Expr:
     """A left fold over a dim, by default the neighbour dim with the highest counter."""
     if dim is None:
-        dim = highest_neighbour(d for a in args if isinstance(a.type, TensorType) for d in a.type.dims)
-    if dim is None:
-        raise DiagnosticError(
-            Diagnostic(
-                "T09",
-                "there is no neighbour dim to reduce over.",
-                args[0].span if args else span,
-                help="shift with a table first, ⟪V2E⟫(x), or name a dim: reduce(f, init, I)(x).",
-            )
-        )
+        types = [a.type for a in args if isinstance(a.type, TensorType)]
+        dim = _located(lambda: reduced_dim(types), (), span)
     return call("reduce", f, init, *args, static=(dim,), span=span)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
+from tensorir.errors import did_you_mean
 from tensorir.types import (
     BOOL,
     INT32,
@@ -26,7 +27,7 @@ from tensorir.types import (
     neighbour_counter,
 )
 
-__all__ = ["Operand", "assignable", "highest_neighbour", "scanned_dim"]
+__all__ = ["Operand", "assignable", "highest_neighbour", "reduced_dim", "scanned_dim"]
 
 MODES = ("checked", "clamp", "zero")
 
@@ -206,7 +207,12 @@ def cartesian_shift(static: Static, args: Operands) -> TensorType:
 def _interval(x: TensorType, dim: str, at: int | None) -> Interval:
     found = x.dims.get(dim)
     if found is None:
-        raise Complaint("T25", f"there is no dim {dim} here, only {x.dims}.", at=at)
+        raise Complaint(
+            "T25",
+            f"there is no dim {dim} here, only {x.dims}.",
+            help=did_you_mean(dim, x.dims.names) or "the operand is one value.",
+            at=at,
+        )
     return found
 
 
@@ -214,7 +220,12 @@ def neighbour_source(table: TensorType) -> tuple[str, str]:
     """The tagged dim of a table and the dim that its entries are coordinates of."""
     tagged = [d for d in table.dims if d.startswith(NEIGHBOUR) and neighbour_counter(d) is None]
     if not (isinstance(table.element, Scalar) and table.element.is_integer):
-        raise Complaint("T10", f"a table holds integers, and this holds {table.element}.", at=0)
+        raise Complaint(
+            "T10",
+            f"a table holds integers, and this holds {table.element}.",
+            help="shift with a tensor<int, ...> whose entries are coordinates.",
+            at=0,
+        )
     if len(tagged) != 1:
         raise Complaint(
             "T10",
@@ -306,7 +317,11 @@ def can_deref(static: Static, args: Operands) -> TensorType:
 def assignable(value: TensorType, place: TensorType) -> Complaint | None:
     """None where a value can stand in a place: one element type, broadcast along dims it lacks, cut along others."""
     if value.element != place.element:
-        return Complaint("T16", f"{place.element} is needed, and this is {value.element}.")
+        return Complaint(
+            "T16",
+            f"{place.element} is needed, and this is {value.element}.",
+            help="convert it with cast, or change the type of the parameter.",
+        )
     for name, interval in value.dims.items:
         needed = place.dims.get(name)
         if needed is None:
@@ -314,7 +329,11 @@ def assignable(value: TensorType, place: TensorType) -> Complaint | None:
                 "T16", f"{place} is needed, and this varies along {name}.", help=f"add {name}{interval} to the type."
             )
         if not interval.covers(needed):
-            return Complaint("T16", f"{name}{needed} is needed, and this provides {name}{interval}.")
+            return Complaint(
+                "T16",
+                f"{name}{needed} is needed, and this provides {name}{interval}.",
+                help=f"the parameter may have the type {value}, or a part of it.",
+            )
     return None
 
 
@@ -325,6 +344,7 @@ def _check_arguments(function: FunctionType, values: Sequence[TensorType], first
             "T15",
             f"the function takes {len(function.params)} argument{'s' * (len(function.params) != 1)}, and there "
             f"{'is' if len(values) == 1 else 'are'} {len(values)}.",
+            help="give it as many arguments as parameters.",
         )
     for index, (value, place) in enumerate(zip(values, function.params, strict=True)):
         have = value.on(value.dims.without(without)) if without is not None else value
@@ -361,6 +381,18 @@ def _check_carry(function: FunctionType, init: TensorType, what: str) -> TensorT
             "T19", f"the function returns {function.result}, and the {what} is {state}.", help=found.message, at=0
         )
     return state
+
+
+def reduced_dim(values: Sequence[TensorType]) -> str:
+    """The neighbour dim with the highest counter."""
+    dim = highest_neighbour(d for v in values for d in v.dims)
+    if dim is None:
+        raise Complaint(
+            "T09",
+            "there is no neighbour dim to reduce over.",
+            help="shift with a table first, ⟪V2E⟫(x), or name a dim: reduce(f, init, I)(x).",
+        )
+    return dim
 
 
 def reduce(static: Static, args: Operands) -> TensorType:
@@ -518,7 +550,8 @@ def update(static: Static, args: Operands) -> TensorType:
     for dim, interval in part.dims.items:
         have = x.dims.get(dim)
         if have is None:
-            raise Complaint("T25", f"there is no dim {dim} to update, only {x.dims}.", at=1)
+            hint = f"reduce the second operand over {dim}, or add {dim} to the first."
+            raise Complaint("T25", f"there is no dim {dim} to update, only {x.dims}.", help=hint, at=1)
         if not have.covers(interval):
             raise Complaint(
                 "T21", f"{dim}{interval} is not inside of {dim}{have}.", help="subset the second operand.", at=1
@@ -581,21 +614,33 @@ def merge_dims(static: Static, args: Operands) -> TensorType:
 # Indirect access
 
 
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number} {one if number == 1 else many or f'{one}s'}"
+
+
 def _check_indices(x: TensorType, dims: Sequence[str], indices: Sequence[TensorType], mode: str, first: int) -> None:
     if mode not in MODES:
         raise Complaint("T33", f"there is no rule {mode!r} for indices out of range.", help=f"use {', '.join(MODES)}.")
     if len(set(dims)) != len(dims) or not dims:
         raise Complaint("T33", "the indexed dims must be named, and each once.", help="write gather(I, J)(x, i, j).")
+    for dim in dims:
+        if dim not in x.dims:
+            hint = did_you_mean(dim, [*x.dims.names, *MODES])
+            raise Complaint("T25", f"there is no dim {dim} here, only {x.dims}.", help=hint, at=first - 1)
     if len(dims) != len(indices):
         raise Complaint(
             "T33",
-            f"{len(dims)} dims are indexed by {len(indices)} indices.",
+            f"{_count(len(dims), 'dim')} cannot be indexed by {_count(len(indices), 'index', 'indices')}.",
             help="give one index per dim, in their order.",
         )
     for position, (dim, index) in enumerate(zip(dims, indices, strict=True)):
-        _interval(x, dim, first - 1)
         if not (isinstance(index.element, Scalar) and index.element.is_integer):
-            raise Complaint("T33", f"the index of {dim} is {index.element}, not an integer.", at=first + position)
+            raise Complaint(
+                "T33",
+                f"the index of {dim} is {index.element}, not an integer.",
+                help="convert it: cast(i, int32).",
+                at=first + position,
+            )
 
 
 def gather(static: Static, args: Operands) -> TensorType:
@@ -660,11 +705,17 @@ def loop(static: Static, args: Operands) -> TensorType:
     for position in range(count + 1):
         f = _function(args, position)
         if f.params != types:
-            wanted = ", ".join(map(str, types))
-            raise Complaint("T35", f"the function takes {f.params}, and ({wanted}) is carried.", at=position)
+            taken, wanted = (", ".join(map(str, t)) for t in (f.params, types))
+            raise Complaint(
+                "T35",
+                f"the function takes ({taken}), and ({wanted}) is carried.",
+                help="it takes the counter, an int, and every carried tensor.",
+                at=position,
+            )
         result = TensorType(BOOL) if position == 0 else carried[position - 1]
         if position == 0 and f.result != result:
-            raise Complaint("T35", f"the condition is {f.result}, and {result} is needed.", at=0)
+            hint = "it decides for the whole loop; compare single values."
+            raise Complaint("T35", f"the condition is {f.result}, and {result} is needed.", help=hint, at=0)
         if found := assignable(f.result, result):
             raise Complaint(
                 "T19", f"the function returns {f.result}, and {result} is carried.", help=found.message, at=position
@@ -676,13 +727,15 @@ def sort(static: Static, args: Operands) -> TensorType:
     dim, keys, _ = static
     types = _tensors(args)
     if not 1 <= keys <= len(types):
-        raise Complaint("T36", f"{keys} keys of {len(types)} operands cannot be.", help="keys are the first operands.")
+        message = f"{_count(keys, 'key')} cannot sort {_count(len(types), 'operand')}."
+        raise Complaint("T36", message, help="the first operands are the keys; there is at least one.")
     for index, t in enumerate(types):
         if not isinstance(t.element, Scalar):
             raise Complaint("T05", f"a tuple, {t.element}, cannot be sorted.", help="pass its members.", at=index)
     common = bcast(types)
     if dim not in common:
-        raise Complaint("T25", f"there is no dim {dim} to sort along, only {common}.", at=0)
+        hint = did_you_mean(dim, common.names) or "sort a tensor with dims."
+        raise Complaint("T25", f"there is no dim {dim} to sort along, only {common}.", help=hint, at=0)
     elements = tuple(t.element for t in types)
     return TensorType(elements[0] if len(elements) == 1 else TupleElement(elements), common)
 

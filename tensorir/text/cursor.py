@@ -69,7 +69,7 @@ class Cursor:
         """A name, and where it stands."""
         if not self.at_word():
             token = self.token
-            if token.kind == "name" and not help:
+            if token.kind == "name":
                 help = f"'{token.text}' means something else; write `{token.text}` to use it as a name."
             self.missing(what, help)
         token = self.advance()

@@ -234,21 +234,31 @@ def _operator(e: Elaboration, node: syntax.Operator, hint: _Hint) -> ir.Expr | N
         if len(types) != len(given):
             return None
     if types is None:
+        word = node.span.text or node.op
         e.report(
             "T39",
-            f"it is not clear what '{node.op}' is applied to.",
+            f"it is not clear what '{word}' is applied to.",
             node.span,
-            f"give its types: operator({node.op}, tensor<float>, tensor<float>).",
+            f"give its types: operator({word}, tensor<float>, tensor<float>).",
         )
         return None
-    return e.attempt(lambda: _typed_operator(node.op, types, node.span), node.span)
+    return e.attempt(lambda: _typed_operator(node, types), node.span)
 
 
-def _typed_operator(op: str, types: tuple[TensorType, ...], span: Span) -> ir.Operator:
-    (slots,) = TABLE[op].form
+def _typed_operator(node: syntax.Operator, types: tuple[TensorType, ...]) -> ir.Operator:
+    word = node.span.text or node.op
+    (slots,) = TABLE[node.op].form
     if len(slots) != len(types):
-        raise Complaint("T15", f"'{op}' takes {len(slots)} operands, and here it gets {len(types)}.")
-    return build.operator(op, *types, span=span)
+        raise Complaint(
+            "T15",
+            f"'{word}' takes {_count(len(slots), 'operand')}, and here it gets {len(types)}.",
+            help=f"write a function that says what happens to all {len(types)}: λ(a, b, c) → a + b × c.",
+        )
+    try:
+        return ir.Operator(node.op, types, node.span)
+    except Complaint as found:
+        applied = f"'{word}' is applied to {' and '.join(map(str, types))}."
+        raise Complaint(found.code, found.message, *found.notes, applied, help=found.help) from None
 
 
 def _lambda(e: Elaboration, node: syntax.Lambda, hint: _Hint) -> Rule[ir.Expr | None]:
@@ -324,11 +334,19 @@ def _call(e: Elaboration, node: syntax.Call) -> Rule[ir.Expr | None]:
     args = [a for a in (*functions, *values) if a is not None]
     if static is None or len(args) != len(node.args):
         return None
-    uses = zip(args, (a.span for a in node.args), strict=True)
+    uses = zip(args, _blamed(node), strict=True)
     make = _MAKERS.get(node.op)
     if make is not None:
         return e.attempt(lambda: make(e, static, args, node.span), node.span, uses)
     return e.attempt(lambda: build.call(row.name, *args, static=static, span=node.span), node.span, uses)
+
+
+def _blamed(node: syntax.Call) -> list[Span]:
+    """Where a finding about an operand points to: to the operand, but to the intervals of a subset."""
+    if node.op == "subset":
+        (ranges,) = node.static
+        return [ranges[0].span.to(ranges[-1].span)]
+    return [a.span for a in node.args]
 
 
 def _static(e: Elaboration, node: syntax.Call) -> tuple[Any, ...]:

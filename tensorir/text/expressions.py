@@ -156,7 +156,9 @@ def _operand(c: Cursor) -> Rule[Expression]:
     elif token.kind == "string":
         c.fail("S01", "a text stands only in assert_ and print.", token, 'write assert_(x, c, "text").')
     else:
-        name, span = c.word("an expression")
+        name, span = c.word(
+            "an expression", "an operand is missing: a name, a number, or something between parentheses."
+        )
         result = Name(name, span)
     while c.at("(", "["):
         result = yield _postfix(c, result, first)

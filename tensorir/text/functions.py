@@ -13,7 +13,7 @@ from typing import Any
 
 from tensorir.builtins import TABLE
 from tensorir.types import INT32, Complaint, TensorType, bcast
-from tensorir.typing_rules import highest_neighbour
+from tensorir.typing_rules import reduced_dim
 
 __all__ = ["function_count", "parameter_types"]
 
@@ -37,12 +37,11 @@ def parameter_types(
     """What a function gets in a call of a builtin with these operands; None where that cannot be told.
 
     `declared` are the types that its parameters are declared with, None for those that are left out. Raises a
-    Complaint where the operands do not fit each other.
+    Complaint where the operands do not fit each other, or have no dim to fold.
     """
     match op, static, operands:
         case "reduce", (dim,), (init, *args) if args:
-            dim = dim or highest_neighbour(d for a in args for d in a.dims)
-            return None if dim is None else _folded(init, args, dim)
+            return _folded(init, args, dim or reduced_dim(args))
         case "scan", (_, dim), (init, *args) if args:
             dim = dim or _scanned(args, declared)
             return None if dim is None else _folded(init, args, dim)
