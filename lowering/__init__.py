@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lowering import compiled, field
+from lowering import compiled, field, iterate
 from lowering.compiled import Compiled
 
 __all__ = ["Compiled", "backend"]
@@ -23,6 +23,9 @@ class Backend:
 
     def field_type(self) -> type[field.Field]:
         return field.Field
+
+    def iterate(self, *args: Any, **options: Any) -> Any:
+        return iterate.iterate(*args, **options)
 
     def fields(self) -> Any:
         """The module that makes fields."""

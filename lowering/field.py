@@ -114,5 +114,3 @@ def from_xarray(array: Any, origin: Any = None) -> Field:
         start = starts.get(str(name), 0)
         found.append((str(name), known or Interval(start, start + extent)))
     return as_field(Dims(tuple(found)), array.data)
-
-

@@ -98,7 +98,7 @@ def _masked(value: Value) -> list[bool]:
 def _survey(
     context: Context, start: list[list[bool]], step: Callable[[Context, list[list[bool]]], list[list[bool]]]
 ) -> tuple[list[list[bool]], list[Check]]:
-    """Which leaves of carried tensors may be absent, by abstract steps until nothing is added; and the body's checks."""
+    """Which leaves of carried tensors may be absent, by abstract steps until nothing is added; the checks of a step."""
     masked = start
     while True:
         inner = context.inner()

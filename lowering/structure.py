@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import jax
 from jax import lax
 
 from lowering.context import Context, conjunction, masks_of
@@ -145,14 +146,36 @@ def updated(x: Dense, y: Dense, need: Dims, part: Dims) -> Dense:
     placed = Dims(tuple((n, part.get(n) or i) for n, i in need.items))
     if placed.items == need.items:
         return y
+    if not part.size:
+        return x
     whole = joined_dims([x.dims, y.dims, part], need)
     region = Dims(tuple((n, placed[n]) for n in whole.names))
-    starts = [placed[n].start - need[n].start for n in whole.names]
-    data = lax.dynamic_update_slice(aligned(x, whole), aligned(y, region), starts)
+    put = _put_in_place if MUCH_LARGER * region.size < whole.size else _put_by_joining
+    data = put(aligned(x, whole), aligned(y, region), whole, region)
     present = None
     if x.present is not None or y.present is not None:
         present = updated(x.present or everywhere(), y.present or everywhere(), need, part)
     return Dense(data, whole, present)
+
+
+MUCH_LARGER = 8
+"""A whole that is so many times larger than the part is updated in place; otherwise its parts are joined anew."""
+
+
+def _put_in_place(x: jax.Array, y: jax.Array, whole: Dims, region: Dims) -> jax.Array:
+    return lax.dynamic_update_slice(x, y, [region[n].start - whole[n].start for n in whole.names])
+
+
+def _put_by_joining(x: jax.Array, y: jax.Array, whole: Dims, region: Dims) -> jax.Array:
+    # one fused loop over the whole; updating a copy in place took 22 times as long for hdiff at 256x256x64 on the CPU
+    for axis in reversed(range(len(whole))):
+        name = whole.names[axis]
+        outer, inner = whole[name], region[name]
+        around = Dims(tuple((n, region[n] if k < axis else i) for k, (n, i) in enumerate(whole.items)))
+        sides = [Interval(outer.start, inner.start), inner, Interval(inner.stop, outer.stop)]
+        parts = [y if i == inner else aligned(Dense(x, whole), around.with_interval(name, i)) for i in sides if i]
+        y = lax.concatenate(parts, axis) if len(parts) > 1 else parts[0]
+    return y
 
 
 def select(context: Context, node: Call, values: Sequence[Value]) -> Value:

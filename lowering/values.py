@@ -165,13 +165,9 @@ def guarded(mask: jax.Array, array: jax.Array) -> jax.Array:
 
 def both(masks: Sequence[Dense | None], need: Dims) -> Dense | None:
     """Present where all are."""
-    some = [m for m in masks if m is not None]
     result: Dense | None = None
-    for mask in dict((id(m.data), m) for m in some).values():
-        if result is None:
-            result = mask
-        else:
-            result = dense(elementwise(lax.bitwise_and, [result, mask], need))
+    for mask in {id(m.data): m for m in masks if m is not None}.values():
+        result = mask if result is None else dense(elementwise(lax.bitwise_and, [result, mask], need))
     return result
 
 

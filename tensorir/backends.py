@@ -5,12 +5,12 @@ A backend is an object with `compile(program, **options)`, which gives a callabl
 
 from __future__ import annotations
 
-import weakref
 from importlib import metadata
 from typing import Any
 
 from tensorir.arrays import refuse
 from tensorir.errors import did_you_mean
+from tensorir.kept import Kept
 
 __all__ = ["COMPILED", "backend", "compile", "compiled", "field_type"]
 
@@ -36,38 +36,13 @@ def compile(program: Any, /, *, backend: str = "jax", **options: Any) -> Any:
 _backend = backend
 
 
-class Kept:
-    """What was compiled, by identity of the program; it is dropped with the program."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, tuple[Any, Any]] = {}
-
-    def __len__(self) -> int:
-        return len(self._known)
-
-    def get(self, program: Any) -> Any:
-        entry = self._known.get(id(program))
-        return entry[1] if entry is not None and entry[0]() is program else None
-
-    def put(self, program: Any, value: Any) -> None:
-        key = id(program)
-        self._known[key] = weakref.ref(program, lambda _: self._known.pop(key, None)), value
-
-    def clear(self) -> None:
-        self._known.clear()
-
-
-COMPILED = Kept()
+COMPILED: Kept[Any] = Kept()
 """What `f(...)` compiled; `len(COMPILED)` counts it and `COMPILED.clear()` empties it."""
 
 
 def compiled(program: Any) -> Any:
     """A program on the default backend, compiled once for as long as it lives."""
-    found = COMPILED.get(program)
-    if found is None:
-        found = compile(program)
-        COMPILED.put(program, found)
-    return found
+    return COMPILED.of(program, compile)
 
 
 def field_type() -> Any:

@@ -15,6 +15,7 @@ from tensorir.arrays import accept, interval_of, kind_of, leaves_of, refuse
 from tensorir.errors import DiagnosticError, did_you_mean
 from tensorir.facts import analyse
 from tensorir.ir import Fencil, Var
+from tensorir.kept import Kept
 from tensorir.tables import check_table
 from tensorir.types import DTYPES, Interval
 from tensorir.typing_rules import neighbour_source
@@ -144,8 +145,16 @@ def _constant(param: Var, value: Any, table: bool) -> tuple[np.ndarray, ...]:
 
 def tables_of(fencil: Fencil) -> dict[str, tuple[str, Interval]]:
     """The parameters that are used as tables: the dim that each leads to, and the coordinates that it may hold."""
+    return TABLES.of(fencil, _tables_of)
+
+
+def _tables_of(fencil: Fencil) -> dict[str, tuple[str, Interval]]:
     inside = analyse(fencil, {}).tables
     return {name: (neighbour_source(fencil[name].type)[1], interval) for name, interval in inside.items()}
+
+
+TABLES: Kept[dict[str, tuple[str, Interval]]] = Kept()
+"""What was found of the tables of each fencil."""
 
 
 def shape_of(value: Any, names: Sequence[str]) -> Any:

@@ -32,7 +32,9 @@ def hdiff() -> str:
         flx = jnp.where(rise_x * (x[2:-1, 1:-1] - x[1:-2, 1:-1]) > 0.0, 0.0, rise_x)
         fly = jnp.where(rise_y * (x[1:-1, 2:-1] - x[1:-1, 1:-2]) > 0.0, 0.0, rise_y)
         inner = x[2:-2, 2:-2] - c[2:-2, 2:-2] * (flx[1:, 1:-1] - flx[:-1, 1:-1] + fly[1:-1, 1:] - fly[1:-1, :-1])
-        return x.at[2:-2, 2:-2].set(inner)
+        # the fastest way found to keep the boundary: x.at[...].set takes 20 times as long on the CPU
+        middle = jnp.concatenate([x[2:-2, :2], inner, x[2:-2, -2:]], 1)
+        return jnp.concatenate([x[:2], middle, x[-2:]], 0)
 
     compiled = ti.compile(library.load("hdiff"), donate=("out",))
     return _donated("hdiff 256x256x64", by_hand, compiled, {"inp": inp, "coeff": coeff}, (inp, coeff), inp.shape)
@@ -102,7 +104,9 @@ def sizes() -> str:
         e = call("plus", cartesian_shift(e, "I", k % 3 - 1), literal(1.0))
     typing = time.perf_counter() - begin
     fresh = "import time; t = time.perf_counter(); import tensorir; print(time.perf_counter() - t)"
-    imports = min(float(subprocess.run([sys.executable, "-c", fresh], capture_output=True, text=True).stdout) for _ in range(5))
+    imports = min(
+        float(subprocess.run([sys.executable, "-c", fresh], capture_output=True, text=True).stdout) for _ in range(5)
+    )
     return f"typing 5,000 nodes: {typing:.3f} s; import tensorir: {imports:.3f} s"
 
 

@@ -1,0 +1,253 @@
+"""Running: executables per sizes and tables, and the way from a call to one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from lowering.context import Check
+from lowering.lower import lower
+from lowering.neighbours import Prepared, prepare
+from lowering.tracing import concrete, inside_trace, x64
+from tensorir.arrays import refuse
+from tensorir.binding import BoundProgram, tables_of
+from tensorir.calls import Call, arrange, refuse_absent_outputs
+from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.facts import Facts
+from tensorir.ir import Fencil
+from tensorir.types import DTYPES, TensorType
+from tensorir.typing_rules import neighbour_source
+from tensorir.walk import postorder, values
+
+__all__ = ["Engine", "Executable", "Options", "inputs", "on_device"]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a program is compiled."""
+
+    full: frozenset[str] = frozenset()
+    donate: tuple[str, ...] = ()
+    numerics: str = "fast"
+
+
+@dataclass(eq=False)
+class Executable:
+    """One fencil with known tables, as a jitted function of its arrays."""
+
+    bound: BoundProgram
+    fencil: Fencil
+    facts: Facts
+    exact: bool
+    checks: list[Check] = field(default_factory=list[Check])
+    """The run-time checks, known once the function was traced."""
+    spare: list[Any] = field(default_factory=list[Any])
+    """Output buffers that nobody holds: the next call writes into them."""
+
+    def __post_init__(self) -> None:
+        self.wide = any(s.bits == 64 for t in _types(self.fencil) for s in t.leaves)
+        tables = {n: source for n, (source, _) in tables_of(self.fencil).items() if n in self.bound.constants}
+        prepared = {n: _prepared(self.fencil, n, s, self.bound.constants[n][0]) for n, s in tables.items()}
+        self.prepared = on_device(prepared)
+        self.constants = on_device(dict(self.bound.constants))
+        self.plain = jax.jit(self.run)
+        self.into = jax.jit(self.run_into, donate_argnums=0, keep_unused=True)
+
+    def run(self, arrays: Any, prepared: dict[str, Prepared]) -> tuple[dict[str, tuple[Any, ...]], list[Any]]:
+        """Outputs and the results of run-time checks; traced once."""
+        lowered = lower(self.fencil, arrays, prepared, self.facts, self.exact)
+        self.checks = lowered.checks
+        return lowered.outputs, lowered.failures
+
+    def run_into(self, spare: Any, arrays: Any, prepared: dict[str, Prepared]) -> Any:
+        """The same; the buffers of `spare` are used up, and XLA puts the outputs there."""
+        return self.run(arrays, prepared)
+
+    def blank(self) -> dict[str, tuple[Any, ...]]:
+        """Buffers for the outputs."""
+        return {
+            p.name: tuple(jax.numpy.zeros(p.type.dims.shape, DTYPES[s]) for s in p.type.leaves)
+            for p in self.fencil.outputs
+        }
+
+
+def inputs(fencil: Fencil, names: set[str]) -> dict[str, tuple[jax.ShapeDtypeStruct, ...]]:
+    """The shapes and types of the arrays of some parameters."""
+    return {
+        p.name: tuple(jax.ShapeDtypeStruct(p.type.dims.shape, DTYPES[s]) for s in p.type.leaves)
+        for p in fencil.params
+        if p.name in names
+    }
+
+
+def _types(fencil: Fencil) -> list[TensorType]:
+    nodes = postorder(*values(fencil.closures))
+    return [p.type for p in fencil.params] + [n.type for n in nodes if isinstance(n.type, TensorType)]
+
+
+class Engine:
+    """What a compiled program runs on: a plain object, since looking methods up on a module costs more than a call.
+
+    `executables` and `quick` remember what was traced; `clear()` empties them.
+    """
+
+    def __init__(self, program: BoundProgram, options: Options) -> None:
+        self.program, self.options = program, options
+        self.executables: dict[Any, Executable] = {}
+        self.quick: dict[Any, Executable] = {}
+
+    def clear(self) -> None:
+        self.executables.clear()
+        self.quick.clear()
+
+    def call(self, constants: dict[str, Any], datasets: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
+        """One call, with the constants that the module holds: a transformation may have replaced them."""
+        key = tuple([(n, type(v), getattr(v, "shape", None), getattr(v, "dtype", None)) for n, v in arguments.items()])
+        executable = None if datasets else self.quick.get(key)
+        if executable is not None:
+            return self._again(executable, constants, arguments)
+        if datasets:
+            return self._on_dataset(constants, datasets, arguments)
+        donated = {n: arguments[n] for n in self.options.donate if n in arguments}
+        ready = arrange(
+            replace(self.program, constants=constants),
+            {n: v for n, v in arguments.items() if n not in donated},
+            concrete,
+        )
+        executable = self._executable(ready)
+        outputs = self._run(executable, ready.arrays, {n: _as_tuple(v) for n, v in donated.items()})
+        if self._is_plain(executable, arguments):
+            self.quick[key] = executable
+        return ready.finish(outputs)
+
+    # Running
+
+    def _run(self, executable: Executable, arrays: dict[str, Any], donated: Mapping[str, Any]) -> Any:
+        flat = jax.tree_util.tree_leaves(arrays)
+        if inside_trace(flat):
+            if executable.wide and not x64():
+                raise refuse(
+                    "A15",
+                    f"'{self.program.name}' computes with 64-bit numbers, and this transformation does not keep them.",
+                    "put it inside of `with jax.enable_x64(True):`, or cast the program to float32.",
+                )
+            outputs, failures = executable.plain(arrays, executable.prepared)
+            return _checked(outputs, failures, executable.checks)
+        with jax.enable_x64(True):
+            if donated:
+                spare = {
+                    p.name: donated[p.name] if p.name in donated else executable.blank()[p.name]
+                    for p in executable.fencil.outputs
+                }
+                outputs, failures = executable.into(spare, arrays, executable.prepared)
+            elif any(not isinstance(a, np.ndarray) for a in flat) or jax.config.jax_disable_jit:
+                outputs, failures = executable.plain(arrays, executable.prepared)
+            else:
+                return self._recycled(executable, arrays)
+        _raise_failures(failures, executable.checks)
+        return outputs
+
+    def _recycled(self, executable: Executable, arrays: dict[str, Any]) -> Any:
+        """NumPy callers get copies, so the buffers that XLA wrote are ours, and warm for the next call."""
+        spare = executable.spare.pop() if executable.spare else executable.blank()
+        outputs, failures = executable.into(spare, arrays, executable.prepared)
+        _raise_failures(failures, executable.checks)
+        copies = {n: tuple(np.array(a) for a in leaves) for n, leaves in outputs.items()}
+        executable.spare.append(outputs)
+        return copies
+
+    def _on_dataset(self, constants: dict[str, Any], datasets: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
+        """A Dataset in gives its variables as arguments by name, and a Dataset out."""
+        import xarray as xr
+
+        names = {p.name for p in self.program.program.params}
+        for dataset in datasets:
+            if not isinstance(dataset, xr.Dataset):
+                raise refuse(
+                    "A16", f"arguments are given by name, and a {type(dataset).__name__} has none.", "write f(inp=x)."
+                )
+            arguments = {**{str(n): v for n, v in dataset.data_vars.items() if n in names}, **arguments}
+        return xr.Dataset(self.call(constants, (), arguments))
+
+    # Caching
+
+    def _is_plain(self, executable: Executable, arguments: dict[str, Any]) -> bool:
+        """Whether calls like this one need no conversion and no look at their numbers."""
+        fencil = executable.fencil
+        special = {*executable.facts.tables, *(p.name for p in fencil.outputs if p.name not in self.options.donate)}
+        return (
+            all(isinstance(v, (np.ndarray, jax.Array)) for v in arguments.values())
+            and all(len(p.type.leaves) == 1 for p in fencil.params)
+            and all(isinstance(v, jax.Array) for n, v in arguments.items() if n in self.options.donate)
+            and not special & set(arguments)
+        )
+
+    def _again(self, executable: Executable, constants: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
+        """A call with bare arrays like one that was seen before, straight to the executable."""
+        arrays = {n: (v,) for n, v in arguments.items() if n not in self.options.donate}
+        arrays.update(constants or executable.constants)
+        outputs = self._run(executable, arrays, {n: (arguments[n],) for n in self.options.donate if n in arguments})
+        return {n: leaves[0] for n, leaves in outputs.items()}
+
+    def _executable(self, ready: Call) -> Executable:
+        key = (id(ready.fencil), tuple(sorted(ready.holes.items())), frozenset(ready.arrays))
+        found = self.executables.get(key)
+        if found is None:
+            facts = refuse_absent_outputs(ready.fencil, ready.holes, self.options.full)
+            found = Executable(ready.bound, ready.fencil, facts, self.options.numerics == "exact")
+            self.executables[key] = found
+        return found
+
+
+def on_device(arrays: Any) -> Any:
+    """Constants as arrays of the device, so that no call copies them."""
+    with jax.enable_x64(True):
+        return jax.tree_util.tree_map(jax.numpy.asarray, arrays)
+
+
+def _prepared(fencil: Fencil, name: str, source: str, table: np.ndarray) -> Prepared:
+    kind = fencil[name].type
+    tag, _ = neighbour_source(kind)
+    axis = kind.dims.names.index(tag)
+    interval = next(
+        (a.type.dims[source] for n in postorder(*values(fencil.closures)) for a in getattr(n, "args", ())[1:2]
+         if getattr(n, "op", "") in ("shift_init", "unstructured_shift") and source in a.type.dims), None,
+    )  # fmt: skip
+    assert interval is not None
+    return prepare(np.moveaxis(table, axis, -1), interval.start, len(interval))
+
+
+def _as_tuple(value: Any) -> tuple[Any, ...]:
+    return tuple(jax.tree_util.tree_leaves(value))
+
+
+def _raise_failures(failures: list[Any], checks: list[Check]) -> None:
+    found: list[Diagnostic] = []
+    for failure, check in zip(failures, checks, strict=True):
+        position, value = np.asarray(failure).tolist()
+        if position >= 0:
+            found.append(_witness(check, position, value))
+    if found:
+        raise DiagnosticError(found)
+
+
+def _witness(check: Check, position: int, value: int) -> Diagnostic:
+    """The check's diagnostic with the point at which it failed."""
+    point = np.unravel_index(position, check.dims.shape) if check.dims.shape else ()
+    at = ", ".join(f"{n} = {int(k) + i.start}" for k, (n, i) in zip(point, check.dims.items, strict=True))
+    d = check.diagnostic
+    note = f"at {at}" if at else "here"
+    shown = f"{note} it is {value}." if d.code == "R01" else f"it fails first {note}."
+    return Diagnostic(d.code, d.message, d.span, (*d.notes, shown), d.help)
+
+
+def _checked(outputs: Any, failures: list[Any], checks: list[Check]) -> Any:
+    """Inside of a trace nothing can raise: checks travel with the outputs as `equinox.error_if`."""
+    for failure, check in zip(failures, checks, strict=True):
+        outputs = eqx.error_if(outputs, failure[0] >= 0, str(check.diagnostic))
+    return outputs
