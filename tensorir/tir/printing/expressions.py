@@ -15,7 +15,7 @@ from tensorir.tir.dtypes import BOOL, FLOAT32, INT32, DataType
 from tensorir.tir.printing.names import Names
 from tensorir.tir.script.arithmetic import would_fold
 
-__all__ = ["ExpressionPrinter", "quote"]
+__all__ = ["ExpressionPrinter", "number_text", "quote"]
 
 _TERNARY, _OR, _AND, _NOT, _COMPARE, _BIT_OR, _BIT_XOR, _BIT_AND, _SHIFT, _SUM, _PRODUCT, _UNARY, _ATOM = range(13)
 
@@ -54,9 +54,10 @@ def quote(text: str) -> str:
 class ExpressionPrinter:
     """Writes expressions with the names of one function."""
 
-    def __init__(self, names: Names, old: bool = False) -> None:
+    def __init__(self, names: Names, old: bool = False, module: str = "cls") -> None:
         self.names = names
         self.old = old
+        self.module = module
 
     # ------------------------------------------------------------------------------------------ operators
 
@@ -139,7 +140,7 @@ class ExpressionPrinter:
             case n.IntImm(value, dtype):
                 return self.number(value, dtype, context)
             case n.FloatImm(value, dtype):
-                return f"T.{dtype}({_float(value)})"
+                return f"T.{dtype}({number_text(value)})"
             case n.StringImm(value):
                 return quote(value)
             case n.BufferLoad(buffer, indices, None):
@@ -209,7 +210,7 @@ class ExpressionPrinter:
     def _call(self, expr: n.Call, level: int) -> str:
         match expr:
             case n.Call(_, n.GlobalVar(name), args):
-                return f"cls.{name}({self.args(args)})"
+                return f"{self.module}.{name}({self.args(args)})"
             case n.Call(dtype, "bitwise_not", (n.Expr() as a,), {}) if dtype == a.dtype and not dtype.is_float:
                 text = f"~{self.show(a, _UNARY)}"
                 return f"({text})" if level > _UNARY else text
@@ -324,7 +325,7 @@ class ExpressionPrinter:
             case None | bool() | int():
                 return str(value)
             case float():
-                return _float(value)
+                return number_text(value)
             case str():
                 return quote(value)
             case DataType():
@@ -336,7 +337,7 @@ class ExpressionPrinter:
             case n.TupleType():
                 return "None"
             case n.GlobalVar(name):
-                return f"cls.{name}"
+                return f"{self.module}.{name}"
             case n.Buffer():
                 return self.names.of(value)
             case n.Expr():
@@ -420,7 +421,7 @@ def _left_level(strength: int) -> int:
     return strength + 1 if strength == _COMPARE else strength
 
 
-def _float(value: float) -> str:
+def number_text(value: float) -> str:
     """All digits: the constant that is read is the one that was written."""
     if value != value:
         return '"nan"'

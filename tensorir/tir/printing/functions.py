@@ -22,12 +22,12 @@ def module_text(module: n.IRModule, old: bool) -> str:
     relax = False
     for name, function in module.functions.items():
         if isinstance(function, n.PrimFunc):
-            pieces.append(_prim_func(name, function, old, sizes))
+            pieces.append(_prim_func(name, function, old, sizes, module.name))
         else:
             from tensorir.tir.relax.printing import function_lines
 
             relax = True
-            pieces.append(function_lines(name, function, old))
+            pieces.append(function_lines(name, function, old, sizes, module.name))
     dialect = "tir" if old else "tirx"
     mark = "" if old else "# "
     lines = [f"{mark}from typing import TypeVar"] if sizes else []
@@ -57,9 +57,9 @@ def prim_func_text(function: n.PrimFunc, old: bool) -> str:
     return "\n".join([*lines, *body, ""])
 
 
-def _prim_func(name: str, function: n.PrimFunc, old: bool, sizes: dict[str, None]) -> list[str]:
-    names = Names()
-    expressions = ExpressionPrinter(names, old)
+def _prim_func(name: str, function: n.PrimFunc, old: bool, sizes: dict[str, None], module: str = "cls") -> list[str]:
+    names = Names({module})
+    expressions = ExpressionPrinter(names, old, module)
     defined: set[n.Var] = set()
     writer = StatementPrinter(expressions, defined)
     scalars = {param for param in function.params if param not in function.buffer_map}

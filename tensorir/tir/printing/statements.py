@@ -378,7 +378,7 @@ class StatementPrinter:
             parts.append(f"axis_separators={list(buffer.axis_separators)}")
         if buffer.buffer_type is n.BufferType.AUTO_BROADCAST:
             parts.append('buffer_type="auto"')
-        if buffer.layout is not None and buffer.layout != "scalar":
+        if buffer.layout is not None and (self.old or buffer.layout != "scalar"):
             parts.append(f"layout={self._e.attribute(buffer.layout)}")
         return ", ".join(parts)
 

@@ -820,7 +820,7 @@ def _view(it: Call, buffer: n.Buffer) -> BufferSpec:
     return BufferSpec(
         shape,
         dtype,
-        (),
+        buffer.strides if len(shape) == len(buffer.strides) else (),
         buffer.elem_offset,
         buffer.scope,
         buffer.data_alignment,

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from tensorir.errors import did_you_mean
 from tensorir.source import Source, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
-from tensorir.tir.dtypes import BOOL, INT32, DataType
+from tensorir.tir.dtypes import BOOL, HANDLE, INT32, DataType
 from tensorir.tir.script.arithmetic import IllTyped, as_expr, binary, compare, logical, match, negate
 from tensorir.tir.script.extents import extent
 from tensorir.tir.script.syntax import Failure, Located, Text, parse_expression
@@ -34,7 +34,10 @@ from tensorir.tir.script.values import (
     Value,
 )
 
-__all__ = ["Evaluator"]
+if TYPE_CHECKING:
+    from tensorir.tir.relax.nodes import RelaxType
+
+__all__ = ["Evaluator", "describe", "point"]
 
 _MAX_DEPTH = 120
 
@@ -76,6 +79,10 @@ class Evaluator:
         """What calls of the module's functions give."""
         self.signature: dict[str, DataType] = {}
         """Types of scalar parameters that a size in quotes may name before the parameter is read."""
+        self.symbol_dtype = INT32
+        """The type of a size in quotes that is new."""
+        self.relax_types: dict[str, RelaxType] = {}
+        """Types of the module's functions of Relax."""
         self._depth = 0
 
     # ------------------------------------------------------------------------------------------- narrowing
@@ -88,16 +95,23 @@ class Evaluator:
         rule = _RULES.get(type(node))
         if rule is None:
             self.fail(node, "TS07", f"{_NOT_PART.get(type(node).__name__, 'this')} is no part of TVMScript.")
-        self._depth += 1
-        if self._depth > _MAX_DEPTH:
-            self._depth = 0
-            self.fail(node, "TS03", f"expressions are nested more than {_MAX_DEPTH} deep here.")
+        self.enter(node)
         try:
             result = rule(self, node)
         except IllTyped as error:
             self.fail(node, "TS20", str(error))
-        self._depth -= 1
+        self.leave()
         return result
+
+    def enter(self, node: Located) -> None:
+        """One level deeper; `leave` takes it back, and so does `reset` after a failure."""
+        self._depth += 1
+        if self._depth > _MAX_DEPTH:
+            self._depth = 0
+            self.fail(node, "TS03", f"expressions are nested more than {_MAX_DEPTH} deep here.")
+
+    def leave(self) -> None:
+        self._depth -= 1
 
     def reset(self) -> None:
         """After a failed expression: nothing is half read."""
@@ -190,6 +204,8 @@ class Evaluator:
                 return value.type
             case None:
                 return n.TupleType()
+            case Name("T", "handle"):
+                return n.PrimType(HANDLE)
             case _:
                 return n.PrimType(self.dtype(value, node))
 
@@ -226,7 +242,7 @@ class Evaluator:
         found = self.scope.find(name)
         if isinstance(found, n.Var):
             return found
-        dtype = self.signature.get(name, INT32)
+        dtype = self.signature.get(name, self.symbol_dtype)
         var = n.Var(name, n.PrimType(dtype), span)
         self.scope.define(name, var)
         return var

@@ -28,7 +28,7 @@ from tensorir.tir.script.values import (
 
 __all__ = ["read_module"]
 
-_NEW = re.compile(r"\bs_tir\s*=|\bT\.(?:sblock\w*|let)\b|\btirx\b|\bR\.function\b")
+_NEW = re.compile(r"\bs_tir\s*=|\bT\.(?:sblock\w*|let)\b|\btirx\b")
 _OLD = re.compile(
     r"tvm\.script(?:\.parser)?(?:\.| import [^\n]*\b)tir\b"
     r"|\b(?:T|tir)\.(?:block|block_attr|LetStmt|allocate|allocate_const|preflattened_buffer|buffer_decl)\b"
@@ -38,8 +38,7 @@ _OLD = re.compile(
 def read_module(source: Source, metadata: Mapping[str, object] | None = None) -> n.IRModule:
     """The module that the text writes: a class under `@I.ir_module`, or functions that stand alone."""
     text = Text(source)
-    header = source.text[:20_000]
-    old = _OLD.search(header) is not None and _NEW.search(header) is None
+    old = _OLD.search(source.text) is not None and _NEW.search(source.text) is None
     return _ModuleReader(text, old).module(metadata)
 
 

@@ -1,0 +1,282 @@
+"""Relax as TVMScript."""
+
+from __future__ import annotations
+
+from tensorir.tir import nodes as n
+from tensorir.tir.dtypes import INT32, INT64, DataType
+from tensorir.tir.printing.expressions import ExpressionPrinter, number_text, quote
+from tensorir.tir.printing.names import Names
+from tensorir.tir.relax import nodes as r
+from tensorir.tir.relax.operators import OPERATORS
+from tensorir.tir.walk import walk
+
+__all__ = ["function_lines", "show"]
+
+
+class _Sizes(ExpressionPrinter):
+    """Expressions of sizes: a plain number is an int64."""
+
+    def number(self, value: int, dtype: DataType, context: DataType | None) -> str:
+        if dtype == INT64 and context in (None, INT64):
+            return str(value)
+        return f"T.{dtype}({value})" if dtype == INT32 else super().number(value, dtype, context)
+
+
+def function_lines(
+    name: str, function: n.Node, old: bool, sizes: dict[str, None] | None = None, module: str = "Module"
+) -> list[str]:
+    """A function, line by line; new names of sizes that stand above the module go into `sizes`."""
+    assert isinstance(function, r.Function)
+    writer = _Writer(Names(), old)
+    symbols = _symbols(function)
+    outside = [var for var, bound in symbols.items() if bound]
+    inside = [var for var, bound in symbols.items() if not bound]
+    for var in outside if not old and sizes is not None else ():
+        assert sizes is not None
+        sizes[writer.names.define(var)] = None
+    writer.quoted = old or sizes is None
+    lines = writer.header(name or function.name, function)
+    writer.quoted = False
+    writer.depth = 1
+    if any(isinstance(node, r.FunctionRef) for node in walk(function)):
+        writer.line(f"cls = {module}")
+    for var in (*(outside if old or sizes is None else ()), *inside):
+        writer.line(f"{writer.names.define(var)} = T.{var.dtype}()")
+    writer.body(function, attrs_of=name or function.name)
+    return lines + writer.lines
+
+
+def show(node: n.Node) -> str:
+    """Any node of Relax, for messages."""
+    writer = _Writer(Names(), False)
+    match node:
+        case r.Function():
+            return "\n".join(function_lines(node.name, node, False))
+        case r.RelaxType():
+            return writer.type(node)
+        case r.VarBinding() | r.MatchCast():
+            writer.binding(node)
+            return "\n".join(writer.lines)
+        case r.SeqExpr() | r.If():
+            return f"<{type(node).__name__}>"
+        case r.RelaxExpr():
+            return writer.expr(node)
+        case _:
+            return f"<{type(node).__name__}>"
+
+
+def _symbols(function: r.Function) -> dict[n.Var, bool]:
+    """The sizes of a function: whether its parameters bind them."""
+    found: dict[n.Var, bool] = {}
+    for param in function.params:
+        for node in walk(param.type):
+            if isinstance(node, n.Var):
+                found[node] = True
+    for node in walk(function):
+        if isinstance(node, n.Var):
+            found.setdefault(node, False)
+    return found
+
+
+class _Writer:
+    def __init__(self, names: Names, old: bool) -> None:
+        self.names = names
+        self.old = old
+        self.lines: list[str] = []
+        self.depth = 0
+        self.quoted = False
+        self._sizes = _Sizes(names, old)
+        self._plain = ExpressionPrinter(names, old)
+
+    def line(self, text: str) -> None:
+        self.lines.append("    " * self.depth + text)
+
+    # ------------------------------------------------------------------------------------------ functions
+
+    def header(self, name: str, function: r.Function, inner: bool = False) -> list[str]:
+        words = ["private=True"] if "global_symbol" not in function.attrs and not inner else []
+        if not function.pure:
+            words.append("pure=False")
+        marks = f"({', '.join(words)})" if words else ""
+        params = ", ".join(f"{self.names.define(p)}: {self.type(p.type)}" for p in function.params)  # type: ignore[arg-type]
+        returns = "" if function.ret_type is None else f" -> {self.type(function.ret_type)}"
+        return [f"@R.function{marks}", f"def {name}({params}){returns}:"]
+
+    def body(self, function: r.Function, attrs_of: str) -> None:
+        attrs = {key: value for key, value in function.attrs.items() if (key, value) != ("global_symbol", attrs_of)}
+        if attrs:
+            self.line(f"R.func_attr({self._plain.attribute(attrs)})")
+        self.blocks(function.body)
+        self.line(f"return {self.expr(function.body.body)}")
+
+    def blocks(self, sequence: r.SeqExpr, rename: tuple[n.Node, str] | None = None) -> None:
+        for block in sequence.blocks:
+            if isinstance(block, r.DataflowBlock):
+                self.line("with R.dataflow():")
+                self.depth += 1
+                for binding in block.bindings:
+                    self.binding(binding)
+                outputs = ", ".join(self.names.of(var) for var in block.outputs)  # type: ignore[arg-type]
+                self.line(f"R.output({outputs})")
+                self.depth -= 1
+            else:
+                for binding in block.bindings:
+                    last = rename is not None and binding.var is rename[0]
+                    self.binding(binding, rename[1] if rename is not None and last else None)
+
+    def binding(self, binding: r.Binding, name: str | None = None) -> None:
+        match binding:
+            case r.VarBinding(var, r.If() as value):
+                self._branches(var, value, name)
+            case r.VarBinding(var, r.Function() as value):
+                called = self.names.define(var)  # type: ignore[arg-type]
+                self.names.push()
+                for text in self.header(called, value, inner=True):
+                    self.line(text)
+                self.depth += 1
+                self.body(value, attrs_of="")
+                self.depth -= 1
+                self.names.pop()
+            case r.VarBinding(var, value):
+                text = self.expr(value)  # type: ignore[arg-type]
+                called = name or self.names.define(var)  # type: ignore[arg-type]
+                if var.type == r.TupleType(()) and called.startswith("_"):
+                    self.line(text)
+                    return
+                annotation = "" if isinstance(var.type, r.ObjectType) else f": {self.type(var.type)}"
+                self.line(f"{called}{annotation} = {text}")
+            case r.MatchCast(var, value, kind):
+                text = f"R.match_cast({self.expr(value)}, {self.type(kind)})"
+                annotation = "" if var.type == kind else f": {self.type(var.type)}"
+                self.line(f"{name or self.names.define(var)}{annotation} = {text}")  # type: ignore[arg-type]
+
+    def _branches(self, var: r.RelaxVar, value: r.If, name: str | None) -> None:
+        """Both branches bind the name of the result last."""
+        called = name or self.names.define(var)  # type: ignore[arg-type]
+        for word, branch in ((f"if {self.expr(value.condition)}:", value.true_branch), ("else:", value.false_branch)):
+            self.line(word)
+            self.depth += 1
+            self.names.push()
+            self.blocks(branch, rename=(branch.body, called))
+            self.names.pop()
+            self.depth -= 1
+
+    # --------------------------------------------------------------------------------------- types, sizes
+
+    def size(self, size: n.Expr) -> str:
+        text = self._sizes.show(size)
+        if self.quoted and any(isinstance(part, n.Var) for part in walk(size)):
+            return quote(text)
+        return text
+
+    def shape(self, sizes: tuple[n.Expr, ...]) -> str:
+        text = ", ".join(map(self.size, sizes))
+        return f"({text}{',' if len(sizes) == 1 else ''})"
+
+    def type(self, kind: r.RelaxType) -> str:
+        match kind:
+            case r.TensorType(shape, dtype, ndim, device):
+                parts = [] if shape is None else [self.shape(shape)]
+                if dtype is not None:
+                    parts.append(f"dtype={quote(str(dtype))}")
+                if shape is None and ndim >= 0:
+                    parts.append(f"ndim={ndim}")
+                if device is not None:
+                    parts.append(f"vdevice={quote(device)}")
+                return f"R.Tensor({', '.join(parts)})" if parts else "R.Tensor()"
+            case r.ShapeType(None, ndim):
+                return f"R.Shape(ndim={ndim})" if ndim >= 0 else "R.Shape()"
+            case r.ShapeType(values):
+                return f"R.Shape([{', '.join(map(self.size, values or ()))}])"
+            case r.TupleType(fields):
+                return f"R.Tuple({', '.join(map(self.type, fields))})"
+            case r.PrimValueType(dtype):
+                return f"R.Prim({quote(str(dtype))})" if self.old else f"T.{dtype}"
+            case r.FuncType(None, None):
+                return "R.Callable()"
+            case r.FuncType(params, ret, pure):
+                inside = ", ".join(map(self.type, params or ()))
+                items = f"({inside}{',' if len(params or ()) == 1 else ''})" if params is not None else "None"
+                result = "None" if ret is None else self.type(ret)
+                return f"R.Callable({items}, {result}, {pure})"
+            case _:
+                return "R.Object" if self.old else "R.Any"
+
+    # ----------------------------------------------------------------------------------------- expressions
+
+    def expr(self, expr: r.RelaxExpr) -> str:
+        match expr:
+            case r.RelaxVar():
+                return self.names.of(expr)  # type: ignore[arg-type]
+            case r.Constant(data, dtype):
+                return f"R.const({_data(data)}, {quote(str(dtype))})"
+            case r.MetadataConstant(key, index):
+                return f"metadata[{quote(key)}][{index}]"
+            case r.Tuple(fields):
+                items = ", ".join(map(self.expr, fields))
+                return "R.tuple()" if not fields else f"({items}{',' if len(fields) == 1 else ''})"
+            case r.TupleGetItem(value, index):
+                return f"{self.expr(value)}[{index}]"
+            case r.ShapeExpr(values):
+                return f"R.shape([{', '.join(map(self.size, values))}])"
+            case r.PrimValue(value):
+                return self._sizes.show(value)
+            case r.StringValue(value):
+                return f"R.str({quote(value)})"
+            case r.DataTypeValue(value):
+                return f"R.dtype({quote(str(value))})"
+            case r.FunctionRef(name):
+                return f"cls.{name}"
+            case r.ExternFunc(name):
+                return f"R.ExternFunc({quote(name)})"
+            case r.Call():
+                return self._call(expr)
+            case _:
+                return f"<{type(expr).__name__}>"
+
+    def _call(self, call: r.Call) -> str:
+        if not isinstance(call.op, str):
+            return f"{self.expr(call.op)}({', '.join(map(self.expr, call.args))})"
+        attrs = [f"{key}={self._attribute(value)}" for key, value in call.attrs.items()]
+        if call.op in OPERATORS:
+            return f"R.{call.op}({', '.join([*map(self._argument, call.args), *attrs])})"
+        return self._typed_call(call, attrs)
+
+    def _argument(self, value: r.RelaxExpr) -> str:
+        """Tuples of plain numbers stand as such."""
+        if isinstance(value, r.Tuple) and value.fields and all(isinstance(f, r.PrimValue) for f in value.fields):
+            items = [self._sizes.show(f.value) for f in value.fields if isinstance(f, r.PrimValue)]
+            return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
+        return self.expr(value)
+
+    def _typed_call(self, call: r.Call, attrs: list[str]) -> str:
+        first, *rest = call.args
+        callee = quote(first.name) if isinstance(first, r.ExternFunc) else self.expr(first)
+        if call.op == "call_tir" and isinstance(first, r.ExternFunc):
+            callee = self.expr(first)
+        args = [callee, *map(self.expr, rest)]
+        if call.op == "call_tir" and len(rest) == 2:
+            args[-1] = f"tir_vars={args[-1]}"
+        types = [self.type(kind) for kind in call.types]
+        inside = types[0] if len(types) == 1 else f"[{', '.join(types)}]"
+        packed = "packed" in str(call.op) and "dps" not in str(call.op) or "closure" in str(call.op)
+        if packed:
+            key = "sinfo_args" if self.old else "ty_args"
+            inside = f"({', '.join(types)}{',' if len(types) == 1 else ''})"
+        else:
+            key = "out_sinfo" if self.old else "out_ty"
+        stated = [f"{key}={inside}"] if types else []
+        named = [arg for arg in args if arg.startswith("tir_vars=")]
+        plain = [arg for arg in args if not arg.startswith("tir_vars=")]
+        return f"R.{call.op}({', '.join([*plain, *stated, *named, *attrs])})"
+
+    def _attribute(self, value: n.Attribute) -> str:
+        return self._plain.attribute(value)
+
+
+def _data(data: r.Data) -> str:
+    if isinstance(data, tuple):
+        return f"[{', '.join(map(_data, data))}]"
+    if isinstance(data, float):
+        return number_text(data) if data - data == 0 else f"float({quote(str(data))})"
+    return str(data)
