@@ -1,0 +1,373 @@
+"""The rule of every builtin that is not elementwise: its value at one point (specification, "Builtins"; design 2).
+
+A rule gets the node, the scope and the point, and asks its operands where it needs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.ir import Call, Function
+from tensorir.reference.expressions import Rule, Scope, applied, type_of
+from tensorir.reference.folds import FOLDS
+from tensorir.reference.scalars import bitcast, cast, scalar
+from tensorir.reference.tensors import (
+    ABSENT,
+    Answer,
+    Constant,
+    Outside,
+    Point,
+    Question,
+    Tensor,
+    Value,
+    absent,
+    any_absent,
+    check_inside,
+    filled,
+    points,
+)
+from tensorir.types import Dims, Interval, Scalar, bcast
+from tensorir.typing_rules import highest_neighbour, neighbour_source
+
+__all__ = ["RULES"]
+
+# Selection and element types
+
+
+def select(node: Call, scope: Scope, point: Point) -> Answer:
+    condition, first, second = [scope.tensor(a) for a in node.args]
+    chosen = yield condition, point
+    if scope.run.both:
+        yield first, point
+        yield second, point
+    if chosen is ABSENT:
+        return absent(node.type.element)
+    return (yield (first if chosen else second), point)
+
+
+def cast_(node: Call, scope: Scope, point: Point) -> Answer:
+    value = yield scope.tensor(node.args[0]), point
+    source, target = type_of(node.args[0]).element, node.type.element
+    assert isinstance(source, Scalar) and isinstance(target, Scalar)
+    return ABSENT if value is ABSENT else cast(source, target, value)
+
+
+def bitcast_(node: Call, scope: Scope, point: Point) -> Answer:
+    value = yield scope.tensor(node.args[0]), point
+    assert isinstance(node.type.element, Scalar)
+    return ABSENT if value is ABSENT else bitcast(node.type.element, value)
+
+
+def make_tuple(node: Call, scope: Scope, point: Point) -> Answer:
+    members: list[Value] = []
+    for arg in node.args:
+        members.append((yield scope.tensor(arg), point))
+    return tuple(members)
+
+
+def tuple_get(node: Call, scope: Scope, point: Point) -> Answer:
+    value = yield scope.tensor(node.args[0]), point
+    return value[node.static[0]]
+
+
+# Shifts
+
+
+def cartesian_shift(node: Call, scope: Scope, point: Point) -> Answer:
+    dim, offset = node.static
+    return (yield scope.tensor(node.args[0]), {**point, dim: point[dim] + offset})
+
+
+def shift_init(node: Call, scope: Scope, point: Point) -> Answer:
+    new = highest_neighbour(node.type.dims)
+    assert new is not None
+    return (yield from _neighbour(node, scope, point, point[new]))
+
+
+def unstructured_shift(node: Call, scope: Scope, point: Point) -> Answer:
+    return (yield from _neighbour(node, scope, point, node.static[0]))
+
+
+def _neighbour(node: Call, scope: Scope, point: Point, slot: int) -> Answer:
+    """The operand at the coordinate that the table holds, absent where it is -1."""
+    table, x = node.args
+    tag, source = neighbour_source(type_of(table))
+    entry = yield scope.tensor(table), {**point, tag: slot}
+    if entry is ABSENT or int(entry) == -1:
+        return absent(node.type.element)
+    interval = type_of(x).dims[source]
+    if int(entry) not in interval:
+        raise leaves(node, f"an entry of the table leaves {source}{interval}", point, int(entry))
+    return (yield scope.tensor(x), {**point, source: int(entry)})
+
+
+def leaves(node: Call, what: str, point: Point, value: int) -> DiagnosticError:
+    """An index that leaves its interval, found while the program runs."""
+    at = ", ".join(f"{name} = {c}" for name, c in point.items())
+    note = f"{f'at {at}' if at else 'here'} it is {value}."
+    return DiagnosticError(Diagnostic("R01", f"{what}.", node.span, (note,), "correct the indices, or clamp them."))
+
+
+def shift_apply(node: Call, scope: Scope, point: Point) -> Answer:
+    dim = highest_neighbour(type_of(node.args[0]).dims)
+    assert dim is not None
+    return (yield scope.tensor(node.args[0]), {**point, dim: node.static[0]})
+
+
+def can_deref(node: Call, scope: Scope, point: Point) -> Answer:
+    return np.bool_(not any_absent((yield scope.tensor(node.args[0]), point)))
+
+
+# Domains
+
+
+def subset(node: Call, scope: Scope, point: Point) -> Answer:
+    check_inside(node.static[0], point)
+    return (yield scope.tensor(node.args[0]), point)
+
+
+def concat(node: Call, scope: Scope, point: Point) -> Answer:
+    types = [type_of(a).dims for a in node.args]
+    (dim,) = [d for d in types[0] if any(t[d] != types[0][d] for t in types)]
+    for arg, dims in zip(node.args, types, strict=True):
+        if point[dim] in dims[dim]:
+            return (yield scope.tensor(arg), point)
+    raise Outside(f"{dim} = {point[dim]} is in none of the parts")
+
+
+def pos(node: Call, scope: Scope, point: Point) -> Answer:
+    check_inside(node.type.dims, point)
+    assert isinstance(node.type.element, Scalar)
+    return scalar(node.type.element, point[node.static[0]])
+    yield
+
+
+def add_dim(node: Call, scope: Scope, point: Point) -> Answer:
+    check_inside(Dims(((node.static[0], Interval(*node.static[1:])),)), point)
+    return (yield scope.tensor(node.args[0]), point)
+
+
+def update(node: Call, scope: Scope, point: Point) -> Answer:
+    x, part = node.args
+    inside = all(point[name] in interval for name, interval in type_of(part).dims.items)
+    return (yield scope.tensor(part if inside else x), point)
+
+
+def rename(node: Call, scope: Scope, point: Point) -> Answer:
+    new = dict(node.static[0])
+    (x,) = node.args
+    return (yield scope.tensor(x), {name: point[new.get(name, name)] for name in type_of(x).dims})
+
+
+def split_dim(node: Call, scope: Scope, point: Point) -> Answer:
+    dim, outer, inner, n = node.static
+    check_inside(Dims(((inner, Interval(0, n)),)), point)
+    return (yield scope.tensor(node.args[0]), {**point, dim: point[outer] * n + point[inner]})
+
+
+def merge_dims(node: Call, scope: Scope, point: Point) -> Answer:
+    outer, inner, dim = node.static
+    n = type_of(node.args[0]).dims[inner].stop
+    if n == 0:
+        raise Outside(f"{inner} is empty")
+    a, b = divmod(point[dim], n)
+    return (yield scope.tensor(node.args[0]), {**point, outer: a, inner: b})
+
+
+# Indirect access
+
+
+def gather(node: Call, scope: Scope, point: Point) -> Answer:
+    dims, mode = node.static
+    x, *indices = node.args
+    found: list[int] = []
+    for index in indices:
+        value = yield scope.tensor(index), point
+        if value is ABSENT:
+            return absent(node.type.element)
+        found.append(int(value))
+    where = _in_range(node, type_of(x).dims, dims, found, mode, point)
+    if where is None:
+        return filled(node.type.element, lambda kind: scalar(kind, 0))
+    return (yield scope.tensor(x), {**point, **where})
+
+
+def _in_range(
+    node: Call, inside: Dims, dims: Sequence[str], indices: Sequence[int], mode: str, point: Point
+) -> dict[str, int] | None:
+    """Coordinates by dim, by the rule for indices out of range; None where the rule is `zero` and one is."""
+    where: dict[str, int] = {}
+    for dim, index in zip(dims, indices, strict=True):
+        interval = inside[dim]
+        if index not in interval:
+            if mode == "zero":
+                return None
+            if mode == "checked" or not interval:
+                raise leaves(node, f"an index leaves {dim}{interval}", point, index)
+            index = min(max(index, interval.start), interval.stop - 1)
+        where[dim] = index
+    return where
+
+
+@dataclass(slots=True)
+class _Scattered:
+    """What all points of one scatter share."""
+
+    absent: bool | None = None
+    """Whether an index or an update is absent anywhere: then it is not known which element it was for."""
+    hits: dict[tuple[int, ...], dict[tuple[int, ...], list[Point]]] = field(default_factory=dict[Any, Any])
+    """By aligned coordinates and by indexed ones, the points of the updates, in order."""
+
+
+def scatter(node: Call, scope: Scope, point: Point) -> Answer:
+    """Updates are put in order, the first dim of `over` slowest; those that hit the point change it."""
+    dims, over, _ = node.static
+    f, base, *rest = node.args
+    assert isinstance(f, Function)
+    box = bcast([type_of(a) for a in rest])
+    operands = [scope.tensor(a) for a in rest]
+    shared: _Scattered = scope.once(node, _Scattered)
+    if shared.absent is None:
+        shared.absent = yield from _any_absent(operands, points(box))
+    value = yield scope.tensor(base), point
+    if shared.absent or any_absent(value):
+        return absent(node.type.element)
+    aligned = {name: point[name] for name in box if name not in over}
+    if any(c not in box[name] for name, c in aligned.items()):
+        return value
+    key = tuple(aligned.values())
+    if key not in shared.hits:
+        shared.hits[key] = yield from _hits(node, operands[:-1], Dims(tuple((d, box[d]) for d in over)), aligned)
+    for where in shared.hits[key].get(tuple([point[d] for d in dims]), ()):
+        new = yield operands[-1], where
+        value = yield applied(scope, f, [Constant(value), Constant(new)]), {}
+    return value
+
+
+def _any_absent(tensors: Sequence[Tensor], where: Iterable[Point]) -> Generator[Question, Value, bool]:
+    found = False
+    for point in where:
+        for tensor in tensors:
+            found = any_absent((yield tensor, point)) or found
+    return found
+
+
+def _hits(
+    node: Call, indices: Sequence[Tensor], over: Dims, aligned: Point
+) -> Generator[Question, Value, dict[tuple[int, ...], list[Point]]]:
+    dims, _, mode = node.static
+    found: dict[tuple[int, ...], list[Point]] = {}
+    for moving in points(over):
+        point = {**moving, **aligned}
+        at: list[int] = []
+        for index in indices:
+            at.append(int((yield index, point)))
+        where = _in_range(node, node.type.dims, dims, at, mode, point)
+        if where is not None:
+            found.setdefault(tuple([where[d] for d in dims]), []).append(point)
+    return found
+
+
+# Order
+
+
+def sort(node: Call, scope: Scope, point: Point) -> Answer:
+    """A row is sorted as a whole, and remembered; where one of its elements is absent, all of it is."""
+    dim, keys, descending = node.static
+    rows: dict[tuple[int, ...], list[Value] | None] = scope.once(node, dict)
+    others = tuple([point[name] for name in node.type.dims if name != dim])
+    interval = node.type.dims[dim]
+    check_inside(Dims(((dim, interval),)), point)
+    if others not in rows:
+        row: list[tuple[Value, ...]] = []
+        for c in interval:
+            members: list[Value] = []
+            for arg in node.args:
+                members.append((yield scope.tensor(arg), {**point, dim: c}))
+            row.append(tuple(members))
+        if any(map(any_absent, row)):
+            rows[others] = None
+        else:
+            rows[others] = sorted(row, key=lambda members: [_rank(m, descending) for m in members[:keys]])
+    row_in_order = rows[others]
+    if row_in_order is None:
+        return absent(node.type.element)
+    members = row_in_order[point[dim] - interval.start]
+    return members if len(node.args) > 1 else members[0]
+
+
+def _rank(value: Any, descending: bool) -> tuple[bool, Any]:
+    """A key whose ascending order is the wanted one: NaN is last in both, and zeros are equal."""
+    if value != value:
+        return True, 0
+    exact: Any = value
+    number = exact.item() if isinstance(value, (np.bool_, np.integer)) else float(value)
+    return False, -number if descending else number
+
+
+# Effects
+
+
+def assert_(node: Call, scope: Scope, point: Point) -> Answer:
+    """The whole condition is looked at before the first element of the operand is given."""
+    x, condition = node.args
+    checked: list[bool] = scope.once(node, list)
+    if not checked:
+        checked.append(True)
+        for where in points(type_of(condition).dims):
+            if (yield scope.tensor(condition), where) == np.False_:
+                at = ", ".join(f"{name} = {c}" for name, c in where.items())
+                note = f"it fails first {f'at {at}' if at else 'here'}."
+                raise DiagnosticError(Diagnostic("R02", node.static[0] or "an assertion fails.", node.span, (note,)))
+    apart = Dims(tuple(item for item in type_of(condition).dims.items if item[0] not in type_of(x).dims))
+    where = ({**point, **extra} for extra in points(apart))
+    if (yield from _any_absent([scope.tensor(condition)], where)):
+        return absent(node.type.element)
+    return (yield scope.tensor(x), point)
+
+
+def print_(node: Call, scope: Scope, point: Point) -> Answer:
+    """All elements are shown when the first is asked for."""
+    shown: list[bool] = scope.once(node, list)
+    x = scope.tensor(node.args[0])
+    if not shown:
+        shown.append(True)
+        values: list[Value] = []
+        for where in points(node.type.dims):
+            values.append((yield x, where))
+        print(f"{node.static[0]}: {', '.join(map(str, values))}")
+    return (yield x, point)
+
+
+RULES: dict[str, Rule] = {
+    "if": select,
+    "cast": cast_,
+    "bitcast": bitcast_,
+    "make_tuple": make_tuple,
+    "tuple_get": tuple_get,
+    "cartesian_shift": cartesian_shift,
+    "shift_init": shift_init,
+    "unstructured_shift": unstructured_shift,
+    "shift_apply": shift_apply,
+    "can_deref": can_deref,
+    "subset": subset,
+    "concat": concat,
+    "pos": pos,
+    "add_dim": add_dim,
+    "update": update,
+    "rename": rename,
+    "split_dim": split_dim,
+    "merge_dims": merge_dims,
+    "gather": gather,
+    "scatter": scatter,
+    "sort": sort,
+    "assert_": assert_,
+    "print": print_,
+    **FOLDS,
+}
+"""Every builtin that is not in `scalars.SCALAR`."""

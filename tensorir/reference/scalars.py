@@ -1,0 +1,278 @@
+"""What each elementwise builtin does to scalars: Python integers with explicit wrapping, NumPy floats, `math`.
+
+`SCALAR[name](kind, *values)` takes the element type of the operands and one NumPy scalar for each of them. Integers
+are computed without bounds and wrapped once. Floats of 16 bits and less are computed in float32 and rounded once;
+functions of the `math` module are computed in float64 and rounded once.
+
+>>> from tensorir.types import SCALARS
+>>> int8 = SCALARS["int8"]
+>>> SCALAR["plus"](int8, np.int8(127), np.int8(1)), SCALAR["divides"](int8, np.int8(-7), np.int8(0))
+(np.int8(-128), np.int8(-1))
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from tensorir.types import DTYPES, Scalar
+
+__all__ = ["SCALAR", "bitcast", "cast", "scalar"]
+
+Function = Callable[..., Any]
+Whole = Callable[[Scalar, int], int]
+Wholes = Callable[[Scalar, int, int], int]
+Integers = Callable[[int, int], int]
+
+
+def scalar(kind: Scalar, value: Any) -> Any:
+    """The NumPy scalar of an element type; integers that it cannot hold wrap."""
+    if kind.is_integer:
+        low = kind.range.start
+        value = (int(value) - low) % (1 << kind.bits) + low
+    return DTYPES[kind].type(value)
+
+
+def _wide(kind: Scalar, value: Any) -> Any:
+    return np.float32(value) if kind.bits <= 16 else value
+
+
+def _number(on_integers: Function, on_floats: Function) -> Function:
+    """An operation with a meaning for integers without bounds, and one for floats."""
+
+    def compute(kind: Scalar, *values: Any) -> Any:
+        if kind.is_integer:
+            return scalar(kind, on_integers(*[int(v) for v in values]))
+        return scalar(kind, on_floats(*[_wide(kind, v) for v in values]))
+
+    return compute
+
+
+def _float(function: Function) -> Function:
+    """An operation on floats, rounded once."""
+    return _number(function, function)
+
+
+def _integer(function: Whole | Wholes) -> Function:
+    """An operation on integers that also needs their width."""
+    of_integers: Function = function
+
+    def compute(kind: Scalar, *values: Any) -> Any:
+        return scalar(kind, of_integers(kind, *[int(v) for v in values]))
+
+    return compute
+
+
+def _test(function: Function) -> Function:
+    """A comparison or a test."""
+
+    def compute(kind: Scalar, *values: Any) -> Any:
+        return np.bool_(function(*values))
+
+    return compute
+
+
+def _floordiv_integers(x: int, y: int) -> int:
+    return x // y if y else -1
+
+
+def _mod_integers(x: int, y: int) -> int:
+    return x % y if y else x
+
+
+def _sign_integer(x: int) -> int:
+    return (x > 0) - (x < 0)
+
+
+def _truncated(x: int, y: int) -> int:
+    return -1 if y == 0 else abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
+
+
+def _left_over(x: int, y: int) -> int:
+    return x if y == 0 else x - y * _truncated(x, y)
+
+
+def _mod(x: Any, y: Any) -> Any:
+    r = np.fmod(x, y)
+    return r + y if r != 0 and (r < 0) != (y < 0) else r
+
+
+def _floordiv(x: Any, y: Any) -> Any:
+    if y == 0 or not (np.isfinite(x) and np.isfinite(y)):
+        q = np.floor(x / y)
+        # a small negative quotient, of a finite number by an infinite one, lies above -1
+        return q - 1 if np.isfinite(x) and np.isinf(y) and x != 0 and (x < 0) != (y < 0) else q
+    q = Fraction(float(x)) / Fraction(float(y))
+    try:
+        return type(x)(math.floor(q)) if q else x / y
+    except OverflowError:
+        return type(x)(math.inf if q > 0 else -math.inf)
+
+
+def _sign(x: Any) -> Any:
+    return x if x == 0 or np.isnan(x) else np.copysign(type(x)(1), x)
+
+
+def _least(x: Any, y: Any) -> Any:
+    if np.isnan(x) or np.isnan(y):
+        return x + y
+    return (x if np.signbit(x) else y) if x == y else min(x, y)
+
+
+def _greatest(x: Any, y: Any) -> Any:
+    if np.isnan(x) or np.isnan(y):
+        return x + y
+    return (y if np.signbit(x) else x) if x == y else max(x, y)
+
+
+def _shift_left(kind: Scalar, x: int, y: int) -> int:
+    return x << y if 0 <= y < kind.bits else 0
+
+
+def _shift_right(kind: Scalar, x: int, y: int) -> int:
+    return x >> y if 0 <= y < kind.bits else -1 if x < 0 else 0
+
+
+def _bitwise(function: Integers) -> Wholes:
+    return lambda kind, x, y: function(x, y)
+
+
+def _flipped(kind: Scalar, x: int) -> int:
+    return ~x
+
+
+def _popcount(kind: Scalar, x: int) -> int:
+    return _bits_of(kind, x).bit_count()
+
+
+def _clz(kind: Scalar, x: int) -> int:
+    return kind.bits - _bits_of(kind, x).bit_length()
+
+
+def _bits_of(kind: Scalar, x: int) -> int:
+    return x % (1 << kind.bits)
+
+
+def _real(function: Function, otherwise: Function) -> Function:
+    """A function of real numbers, in float64; `otherwise` says what it is at poles and outside of its domain."""
+
+    def compute(kind: Scalar, *values: Any) -> Any:
+        try:
+            result = function(*[float(v) for v in values])
+        except (ValueError, OverflowError):
+            result = otherwise(*[np.float64(v) for v in values])
+        return scalar(kind, result)
+
+    return compute
+
+
+def _rsqrt(x: float) -> Any:
+    return np.float64(1) / np.sqrt(np.float64(x))
+
+
+def _infinite(x: float) -> float:
+    return math.inf
+
+
+_REAL: dict[str, tuple[Function, Function]] = {
+    "power": (math.pow, np.power),
+    "rsqrt": (_rsqrt, np.sqrt),
+    "cbrt": (math.cbrt, np.cbrt),
+    "exp": (math.exp, np.exp),
+    "exp2": (math.exp2, np.exp2),
+    "expm1": (math.expm1, np.expm1),
+    "log": (math.log, np.log),
+    "log2": (math.log2, np.log2),
+    "log10": (math.log10, np.log10),
+    "log1p": (math.log1p, np.log1p),
+    "sin": (math.sin, np.sin),
+    "cos": (math.cos, np.cos),
+    "tan": (math.tan, np.tan),
+    "arcsin": (math.asin, np.arcsin),
+    "arccos": (math.acos, np.arccos),
+    "arctan": (math.atan, np.arctan),
+    "arctan2": (math.atan2, np.arctan2),
+    "sinh": (math.sinh, np.sinh),
+    "cosh": (math.cosh, np.cosh),
+    "tanh": (math.tanh, np.tanh),
+    "arcsinh": (math.asinh, np.arcsinh),
+    "arccosh": (math.acosh, np.arccosh),
+    "arctanh": (math.atanh, np.arctanh),
+    "erf": (math.erf, math.erf),
+    "erfc": (math.erfc, math.erfc),
+    # at its poles, and where it is too large
+    "lgamma": (math.lgamma, _infinite),
+}
+
+SCALAR: dict[str, Function] = {
+    "plus": _number(operator.add, operator.add),
+    "minus": _number(operator.sub, operator.sub),
+    "multiplies": _number(operator.mul, operator.mul),
+    "divides": _number(_truncated, np.divide),
+    "floordiv": _number(_floordiv_integers, _floordiv),
+    "mod": _number(_mod_integers, _mod),
+    "rem": _number(_left_over, np.fmod),
+    "neg": _number(operator.neg, operator.neg),
+    "abs": _number(abs, abs),
+    "sign": _number(_sign_integer, _sign),
+    "min": _number(min, _least),
+    "max": _number(max, _greatest),
+    "and": _test(np.logical_and),
+    "or": _test(np.logical_or),
+    "xor": _test(np.logical_xor),
+    "not": _test(operator.not_),
+    "eq": _test(operator.eq),
+    "not_eq": _test(operator.ne),
+    "less": _test(operator.lt),
+    "less_equal": _test(operator.le),
+    "greater": _test(operator.gt),
+    "greater_equal": _test(operator.ge),
+    "bit_and": _integer(_bitwise(int.__and__)),
+    "bit_or": _integer(_bitwise(int.__or__)),
+    "bit_xor": _integer(_bitwise(int.__xor__)),
+    "bit_not": _integer(_flipped),
+    "shift_left": _integer(_shift_left),
+    "shift_right": _integer(_shift_right),
+    "popcount": _integer(_popcount),
+    "clz": _integer(_clz),
+    "sqrt": _float(np.sqrt),
+    **{name: _real(*functions) for name, functions in _REAL.items()},
+    "floor": _float(np.floor),
+    "ceil": _float(np.ceil),
+    "trunc": _float(np.trunc),
+    "round": _float(np.rint),
+    "isfinite": _test(np.isfinite),
+    "isinf": _test(np.isinf),
+    "isnan": _test(np.isnan),
+}
+"""Every elementwise builtin but `if`, which computes one branch only, and the two conversions below."""
+
+
+def cast(source: Scalar, target: Scalar, value: Any) -> Any:
+    """The nearest value of another type: floats to integers saturate, NaN gives 0, integers wrap.
+
+    >>> from tensorir.types import SCALARS
+    >>> cast(SCALARS["float64"], SCALARS["int8"], np.float64(-1e9))
+    np.int8(-128)
+    """
+    if target.kind == "bool":
+        return np.bool_(value != 0)
+    if target.is_integer and source.is_float:
+        x = float(value)
+        if math.isnan(x):
+            return scalar(target, 0)
+        low, high = target.range.start, target.range.stop - 1
+        return scalar(target, low if x <= low else high if x >= high else math.trunc(x))
+    if target.is_float and not source.is_float:
+        return scalar(target, _wide(target, value))
+    return scalar(target, value)
+
+
+def bitcast(target: Scalar, value: Any) -> Any:
+    """The same bits as another type of the same width."""
+    return value.view(DTYPES[target])
