@@ -361,7 +361,7 @@ def apply(function: FunctionType, args: Operands) -> TensorType:
 
 
 def _check_captures(f: Operand, dim: str, what: str) -> None:
-    for variable in f.free:
+    for variable in sorted(f.free, key=lambda v: v.name):
         if isinstance(variable.type, TensorType) and dim in variable.type.dims:
             raise Complaint(
                 "T18",

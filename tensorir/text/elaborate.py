@@ -337,7 +337,10 @@ def _call(e: Elaboration, node: syntax.Call) -> Rule[ir.Expr | None]:
     uses = zip(args, _blamed(node), strict=True)
     make = _MAKERS.get(node.op)
     if make is not None:
-        return e.attempt(lambda: make(e, static, args, node.span), node.span, uses)
+        made = e.attempt(lambda: make(e, static, args, node.span), node.span, uses)
+        if made is None and e.found[-1].code == "T18":
+            _point_to_capture(e, node.args[0])
+        return made
     return e.attempt(lambda: build.call(row.name, *args, static=static, span=node.span), node.span, uses)
 
 
@@ -347,6 +350,18 @@ def _blamed(node: syntax.Call) -> list[Span]:
         (ranges,) = node.static
         return [ranges[0].span.to(ranges[-1].span)]
     return [a.span for a in node.args]
+
+
+def _point_to_capture(e: Elaboration, function: syntax.Expression) -> None:
+    """The last finding is that a function uses a variable from outside: say where."""
+    found = e.found[-1]
+    for node in syntax.walk(function):
+        if isinstance(node, syntax.Name):
+            value = e.scope.get(node.name)
+            if isinstance(value, ir.Var) and f"'{value.name}'" in found.message:
+                message, help_ = (t.replace(f"'{value.name}'", f"'{node.name}'") for t in (found.message, found.help))
+                e.found[-1] = dataclasses.replace(found, message=message, help=help_, span=node.span)
+                return
 
 
 def _static(e: Elaboration, node: syntax.Call) -> tuple[Any, ...]:

@@ -156,9 +156,7 @@ def _operand(c: Cursor) -> Rule[Expression]:
     elif token.kind == "string":
         c.fail("S01", "a text stands only in assert_ and print.", token, 'write assert_(x, c, "text").')
     else:
-        name, span = c.word(
-            "an expression", "an operand is missing: a name, a number, or something between parentheses."
-        )
+        name, span = c.word("an expression", "write a name, a number, or something between parentheses.")
         result = Name(name, span)
     while c.at("(", "["):
         result = yield _postfix(c, result, first)
@@ -252,6 +250,8 @@ def _let(c: Cursor) -> Rule[Expression]:
         value: Expression = yield expression(c)
         c.expect(";", help=missing_operator(c) or "a binding ends with ; and what it is used in follows.")
         bound.append((name, span, value))
+        if c.at("}"):
+            c.fail("S01", f"'{name}' is bound and then used in nothing.", span, "the result follows: let t = e; t + t")
     body: Expression = yield expression(c)
     for name, span, value in reversed(bound):
         body = Let(name, value, body, span)
