@@ -12,6 +12,7 @@ tensor<int, I[1:6]>
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

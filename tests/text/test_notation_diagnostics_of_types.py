@@ -280,9 +280,9 @@ help: write a function that says what happens to all 3: λ(a, b, c) → a + b ×
 out ← scan(
     λ(s: tensor<float, I[0:3]>, a: tensor<float, I[0:3]>) → s + a + x, true, 0.0)(x);""",
         """\
-p.fencil:3:5: error[T18]: the function uses 'x' from outside, which has the scanned dim K.
+p.fencil:3:69: error[T18]: the function uses 'x' from outside, which has the scanned dim K.
       λ(s: tensor<float, I[0:3]>, a: tensor<float, I[0:3]>) → s + a + x, true, 0.0)(x);
-      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+                                                                      ^
 help: pass 'x' as an argument of the scan.""",
     ),
     "a scan returns a tuple for a number": (
