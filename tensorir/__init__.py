@@ -25,6 +25,7 @@ __all__ = [
     "compile",
     "dims",
     "fencil",
+    "iterate",
     "parse",
     "tensor",
 ]
@@ -44,6 +45,13 @@ def __getattr__(name: str) -> Any:
 
         return getattr(backend("jax").fields(), name)
     raise AttributeError(f"module 'tensorir' has no attribute {name!r}")
+
+
+def iterate(*args: Any, **options: Any) -> Any:
+    """Many steps of a function inside XLA; see `lowering.iterate.iterate`."""
+    from tensorir.backends import backend
+
+    return backend("jax").iterate(*args, **options)
 
 
 def __dir__() -> list[str]:

@@ -1,0 +1,131 @@
+"""The commands and their options."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tensorir.errors import DiagnosticError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="tensorir",
+    help="Check, print, lower and run programs of the tensor IR (.fencil files).",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+
+Program = Annotated[Path, typer.Argument(help="A program file, such as laplacian.fencil.", show_default=False)]
+Name = Annotated[str | None, typer.Option("--fencil", help="Which program of the file, if it has several.")]
+Sizes = Annotated[list[str] | None, typer.Option("--set", help="A size, as n=100. May be repeated.")]
+
+
+@app.command()
+def run(
+    program: Program,
+    input: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input",
+            "-i",
+            help="A NetCDF or npz file whose variables are parameters, or one variable of it: inp=x.nc:height. "
+            "May be repeated.",
+        ),
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Where results go: .nc or .npz.")] = None,
+    fencil: Name = None,
+    set: Annotated[list[str] | None, typer.Option("--set", help="A number, as dt=0.1. May be repeated.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Run so many times; outputs feed inputs.")] = None,
+    next: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--next", help="Which input takes which output for the next step, as inp=out. Default: same name."
+        ),
+    ] = None,
+    cast: Annotated[
+        bool, typer.Option("--cast", help="Convert element types; without it a mismatch is an error.")
+    ] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw before, after and difference: .png, .svg or .pdf.")] = None,
+    backend: Annotated[str, typer.Option(help="What runs it: jax, or reference (slow, obvious).")] = "jax",
+    every: Annotated[int | None, typer.Option(help="Keep a snapshot after every so many steps.")] = None,
+) -> None:
+    """Run a program on arrays from files.
+
+    Dims that the program does not know, such as time, are mapped over. Example:
+
+    tensorir run terrain_filter.fencil --input inp=terrain.nc:elevation --set strength=0.015 --steps 50 --next inp=out
+    --out filtered.nc --plot filtered.png
+    """
+    from stencils.cli.run import Request
+    from stencils.cli.run import run as execute
+
+    execute(
+        Request(
+            program, fencil, tuple(input or ()), out, tuple(set or ()), steps, tuple(next or ()), cast, plot, backend,
+            every,
+        ),
+        typer.echo,
+    )  # fmt: skip
+
+
+@app.command()
+def check(program: Program, fencil: Name = None) -> None:
+    """Say whether programs are well-formed, with every finding."""
+    from stencils.cli import look
+
+    look.check(program, fencil, typer.echo)
+
+
+@app.command("print")
+def show(
+    program: Program,
+    fencil: Name = None,
+    ascii: Annotated[bool, typer.Option("--ascii", help="Without any character beyond ASCII.")] = False,
+) -> None:
+    """Print programs in canonical form."""
+    from stencils.cli import look
+
+    look.show(program, fencil, ascii, typer.echo)
+
+
+@app.command()
+def lower(
+    program: Program,
+    to: Annotated[str, typer.Option(help="stablehlo, jaxpr, or hlo (optimised, for this machine).")] = "stablehlo",
+    fencil: Name = None,
+    set: Sizes = None,
+) -> None:
+    """Print what a program becomes for XLA."""
+    from stencils.cli import look
+
+    look.lower(program, fencil, to, tuple(set or ()), typer.echo)
+
+
+@app.command()
+def info(program: Program, fencil: Name = None, set: Sizes = None) -> None:
+    """Print types, halos and cost of a program."""
+    from stencils.cli import look
+
+    look.info(program, fencil, tuple(set or ()), typer.echo)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The entry point: exit code 2 and diagnostics for bad input, 1 where the program ran and failed."""
+    try:
+        app(args=arguments, standalone_mode=True)
+    except DiagnosticError as found:
+        sys.stderr.write(f"{found}\n")
+        raise SystemExit(_exit_code(found)) from None
+    except (OSError, UnicodeError) as found:
+        sys.stderr.write(f"error[F04]: {found}\n")
+        raise SystemExit(2) from None
+
+
+def _exit_code(found: DiagnosticError) -> int:
+    return 1 if all(d.code.startswith("R") for d in found.diagnostics) else 2

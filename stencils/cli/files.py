@@ -1,0 +1,95 @@
+"""Arrays from and to files: NetCDF (3 and 4) and npz, written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tensorir.arrays import refuse
+from tensorir.errors import did_you_mean
+
+__all__ = ["check_source", "check_target", "read_arrays", "whole", "write_arrays"]
+
+
+def read_arrays(path: Path) -> dict[str, Any]:
+    """The variables of a file by name: DataArrays from NetCDF, bare arrays from npz."""
+    check_source(path)
+    match path.suffix:
+        case ".npz":
+            try:
+                with np.load(path, allow_pickle=False) as data:
+                    return {name: data[name] for name in data.files}
+            except (ValueError, OSError, EOFError) as problem:
+                raise refuse("F02", f"'{path}' is not an npz file of arrays: {problem}.") from None
+        case ".nc" | ".nc4" | ".cdf" | ".h5":
+            import xarray as xr
+
+            try:
+                with xr.open_dataset(path, engine="netcdf4") as data:
+                    loaded = data.load()
+            except (ValueError, OSError, TypeError) as problem:
+                raise refuse("F02", f"'{path}' cannot be read as NetCDF: {str(problem).splitlines()[0]}.") from None
+            return {str(name): loaded[name] for name in loaded.data_vars}
+        case suffix:
+            raise refuse("F03", f"'{path}' ends in '{suffix}', which is no format of arrays.", "use .nc or .npz.")
+
+
+def check_source(path: Path) -> None:
+    """Refuse a file that is not there, with the name of one that is."""
+    if path.is_dir():
+        raise refuse("F01", f"'{path}' is a folder.", "name a file in it.")
+    if not path.exists():
+        known = [p.name for p in path.parent.iterdir()][:1000] if path.parent.is_dir() else []
+        raise refuse("F01", f"there is no file '{path}'.", did_you_mean(path.name, known))
+
+
+def write_arrays(path: Path, results: Mapping[str, Any], attrs: Mapping[str, str]) -> None:
+    """Results by name to a file; an existing file is replaced when all is written, and kept if writing fails.
+
+    Tuples are written member by member, as name_0, name_1.
+    """
+    flat = dict(_flat(results))
+    if path.suffix == ".npz":
+        whole(path, lambda to: np.savez(to, **{n: np.asarray(v) for n, v in flat.items()}))
+        return
+    import xarray as xr
+
+    dataset = xr.Dataset({n: v.rename(n) for n, v in flat.items()}, attrs=dict(attrs))
+    whole(path, lambda to: dataset.to_netcdf(to, engine="netcdf4"))
+
+
+def _flat(results: Mapping[str, Any]) -> Any:
+    for name, value in results.items():
+        if isinstance(value, tuple):
+            yield from _flat({f"{name}_{k}": v for k, v in enumerate(value)})
+        else:
+            yield name, value
+
+
+def whole(path: Path, write: Callable[[str], object]) -> None:
+    """Write a file beside its place and move it there when it is complete."""
+    handle, temporary = tempfile.mkstemp(suffix=path.suffix, dir=path.parent)
+    os.close(handle)
+    try:
+        write(temporary)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def check_target(path: Path | None, suffixes: tuple[str, ...]) -> None:
+    """Refuse a place that cannot be written before anything is computed."""
+    if path is None:
+        return
+    if path.suffix not in suffixes:
+        raise refuse("F03", f"'{path}' ends in '{path.suffix}', and {', '.join(suffixes)} can be written.")
+    if not path.parent.is_dir():
+        raise refuse("F01", f"there is no folder '{path.parent}' to write '{path.name}' to.")
+    if not os.access(path.parent, os.W_OK):
+        raise refuse("F04", f"the folder '{path.parent}' cannot be written to.")

@@ -1,0 +1,89 @@
+"""`tensorir check`, `print`, `lower` and `info`: looking at programs without running them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import tensorir as ti
+from stencils.cli.files import check_source
+from tensorir.arrays import refuse
+from tensorir.ir import Fencil
+from tensorir.text.printer import print_fencil
+
+__all__ = ["check", "info", "lower", "show"]
+
+
+def _programs(path: Path, fencil: str | None) -> dict[str, Any]:
+    from tensorir.text import parse, parse_all, read_text
+
+    check_source(path)
+    text = read_text(path)
+    if fencil is None:
+        return parse_all(text, name=str(path))
+    program = parse(text, fencil=fencil, name=str(path))
+    return {fencil: program}
+
+
+def check(path: Path, fencil: str | None, say: Callable[[str], None]) -> None:
+    """Parse and type every program of a file."""
+    for name, program in _programs(path, fencil).items():
+        sizes = () if isinstance(program, Fencil) else program.sizes
+        say(f"{name}: well-formed" + (f", typed when {', '.join(sizes)} are known" if sizes else ""))
+
+
+def show(path: Path, fencil: str | None, ascii: bool, say: Callable[[str], None]) -> None:
+    """Print every program in canonical form."""
+    texts = [print_fencil(p, ascii=ascii) for p in _programs(path, fencil).values()]
+    say("\n\n".join(texts))
+
+
+def _sizes(settings: tuple[str, ...]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for text in settings:
+        name, _, value = text.partition("=")
+        if not value.lstrip("-").isdecimal():
+            raise refuse("C04", f"'--set {text}' gives no size.", "write --set n=100.")
+        found[name] = int(value)
+    return found
+
+
+def lower(path: Path, fencil: str | None, to: str, settings: tuple[str, ...], say: Callable[[str], None]) -> None:
+    """Print what XLA is given (stablehlo, jaxpr), or what it makes of it (hlo)."""
+    forms = {"stablehlo": "stablehlo", "jaxpr": "jaxpr", "hlo": "hlo"}
+    if to not in forms:
+        raise refuse("C06", f"there is no form '{to}'.", f"use {', '.join(forms)}.")
+    for program in _programs(path, fencil).values():
+        say(getattr(ti.compile(program), forms[to])(**_sizes(settings)))
+
+
+def info(path: Path, fencil: str | None, settings: tuple[str, ...], say: Callable[[str], None]) -> None:
+    """Print a program's parameters with their types, its halos, and what it costs."""
+    for name, program in _programs(path, fencil).items():
+        sizes = _sizes(settings)
+        if not isinstance(program, Fencil):
+            if set(program.sizes) - set(sizes):
+                say(f"{name}, for sizes {', '.join(program.sizes)}")
+                for p in program.params:
+                    say(f"  {p.name}: {p.type}")
+                say(f"  give sizes to see halos and costs: {' '.join(f'--set {n}=100' for n in program.sizes)}")
+                continue
+            program = program.specialise(**{n: sizes[n] for n in program.sizes})
+        say(f"{name}")
+        outputs, inputs = {p.name for p in program.outputs}, {p.name for p in program.inputs}
+        for p in program.params:
+            role = "in and out" if p.name in outputs & inputs else "out" if p.name in outputs else "in"
+            say(f"  {p.name}: {p.type}, {role}{_halo(program, p) if role == 'in' else ''}")
+        say("  " + str(ti.compile(program).cost()).replace("\n", "\n  "))
+
+
+def _halo(program: Fencil, param: Any) -> str:
+    """How far a parameter reaches beyond the first output."""
+    target = program.closures[-1].target.dims
+    parts = [
+        f"{d} {target[d].start - i.start}+{i.stop - target[d].stop}"
+        for d, i in param.type.dims.items
+        if d in target and i != target[d]
+    ]
+    return f", halo {', '.join(parts)}" if parts else ""

@@ -1,0 +1,74 @@
+"""Pictures of results: the input, the result, and the difference where they share a grid."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stencils.cli.files import whole
+from tensorir.arrays import refuse
+
+__all__ = ["plot"]
+
+
+def plot(path: Path, title: str, arguments: Mapping[str, Any], results: Mapping[str, Any]) -> None:
+    """The first result beside the input that is most like it, and their difference; lines in one dim, maps in two."""
+    import matplotlib
+
+    matplotlib.use("Agg", force=False)
+    from matplotlib.figure import Figure
+
+    name, after = next(iter(_members(results)))
+    after = _flat(after)
+    if after is None:
+        raise refuse("F05", f"'{name}' is a number, and there is nothing to draw.")
+    before = next(
+        (b for _, v in _members(arguments) if (b := _flat(v)) is not None and b[0].shape == after[0].shape), None
+    )
+    panels = (
+        [("before", before[0]), ("after", after[0]), ("after - before", after[0] - before[0])]
+        if before
+        else [(name, after[0])]
+    )
+    figure = Figure(figsize=(5.2 * len(panels), 4.4), layout="constrained")
+    axes = np.atleast_1d(figure.subplots(1, len(panels)))
+    figure.suptitle(title)
+    shared = [p for label, p in panels if label in ("before", "after")]
+    low, high = (min(map(np.nanmin, shared)), max(map(np.nanmax, shared))) if shared else (None, None)
+    for axis, (label, values) in zip(axes, panels, strict=True):
+        axis.set_title(label)
+        if values.ndim == 1:
+            axis.plot(values)
+            axis.set_xlabel(after[1][0])
+            continue
+        signed = label == "after - before"
+        limit = float(np.nanmax(np.abs(values))) or 1.0
+        limits = {"vmin": -limit, "vmax": limit} if signed else {"vmin": low, "vmax": high}
+        image = axis.imshow(values, origin="lower", aspect="equal", cmap="RdBu_r" if signed else "viridis", **limits)
+        axis.set_ylabel(after[1][0])
+        axis.set_xlabel(after[1][1])
+        figure.colorbar(image, ax=axis, shrink=0.8, label=after[2])
+    whole(path, lambda to: figure.savefig(to, dpi=130))
+
+
+def _members(values: Mapping[str, Any]) -> Any:
+    for name, value in values.items():
+        yield (name, value[0] if isinstance(value, tuple) else value)
+
+
+def _flat(value: Any) -> tuple[np.ndarray, tuple[str, ...], str] | None:
+    """One line or one map of an array: the first point along dims that are too many, or None for a number."""
+    array = np.asarray(value, float)
+    dims = tuple(map(str, getattr(value, "dims", tuple(f"axis {k}" for k in range(array.ndim)))))
+    while array.ndim > 2:
+        # of time or steps the last, of levels the first
+        axis = 0 if dims[0] in ("time", "step") else array.ndim - 1
+        array = np.take(array, -1 if axis == 0 else 0, axis)
+        dims = tuple(d for k, d in enumerate(dims) if k != axis)
+    if array.ndim == 0:
+        return None
+    attrs = getattr(value, "attrs", {})
+    return array, dims, str(attrs.get("units", ""))

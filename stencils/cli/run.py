@@ -1,0 +1,365 @@
+"""`tensorir run`: a program on the arrays of files, once or many times, and its results into a file."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tensorir as ti
+from stencils.cli.files import check_source, check_target, read_arrays, write_arrays
+from stencils.cli.stepping import feedback, stepped
+from tensorir.arrays import kind_of, refuse
+from tensorir.binding import BoundProgram, solve_sizes
+from tensorir.errors import did_you_mean
+from tensorir.ir import Fencil, Var
+from tensorir.types import DTYPES, SCALARS, Scalar, scalar_of
+
+__all__ = ["Request", "run"]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the command line asked for."""
+
+    program: Path
+    fencil: str | None
+    inputs: tuple[str, ...]
+    out: Path | None
+    settings: tuple[str, ...]
+    steps: int | None
+    next: tuple[str, ...]
+    cast: bool
+    plot: Path | None
+    backend: str
+    every: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Results by name, and what to tell about the run."""
+
+    results: Mapping[str, Any]
+    seconds: float
+    points: int
+
+
+def run(request: Request, say: Callable[[str], None]) -> None:
+    """Run a program and write what it gives. Nothing is written unless everything worked."""
+    check_target(request.out, (".nc", ".npz"))
+    check_target(request.plot, (".png", ".svg", ".pdf"))
+    if request.steps is not None and request.steps < 1:
+        raise refuse("C03", f"--steps {request.steps} is no number of steps.", "write --steps 100.")
+    if request.every is not None and request.every < 1:
+        raise refuse("C03", f"--every {request.every} is no number of steps.", "write --every 50.")
+    check_source(request.program)
+    from tensorir.text import read
+
+    program = read(request.program, fencil=request.fencil)
+    arguments = _arguments(program, request)
+    begin = time.perf_counter()
+    outcome = _mapped(program, arguments, request)
+    seconds = time.perf_counter() - begin
+    if request.out is not None:
+        history = f"tensorir run {request.program.name}"
+        write_arrays(request.out, outcome, {"history": history})
+    for name, value in outcome.items():
+        say(f"{name}: {_described(value)}")
+    steps = f", {request.steps} steps" if request.steps else ""
+    say(f"{program.name}{steps}: {seconds:.2f} s with compilation, on {request.backend}")
+    if request.out is not None:
+        say(f"written to {request.out}")
+    if request.plot is not None:
+        from stencils.cli.plot import plot
+
+        plot(request.plot, program.name, arguments, outcome)
+        say(f"drawn to {request.plot}")
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, tuple):
+        return "; ".join(map(_described, value))
+    array = np.asarray(value)
+    dims = getattr(value, "dims", None)
+    names = (
+        " × ".join(f"{d} {n}" for d, n in zip(dims, array.shape, strict=True))
+        if dims
+        else " × ".join(map(str, array.shape))
+    )
+    if not array.size or array.dtype.kind not in "fiu":
+        return f"{names or 'a number'}, {array.dtype}"
+    low, high = np.nanmin(array), np.nanmax(array)
+    units = f" {value.attrs['units']}" if getattr(value, "attrs", {}).get("units") else ""
+    return f"{names or 'a number'}, {array.dtype}, {low:.6g} to {high:.6g}{units}"
+
+
+# Arguments
+
+
+def _arguments(program: Any, request: Request) -> dict[str, Any]:
+    """Parameters and sizes by name, from files and settings."""
+    params = {p.name: _element_of(p) for p in program.params}
+    sizes = () if isinstance(program, Fencil) else program.sizes
+    found: dict[str, Any] = {}
+    for text in request.inputs:
+        found.update(_from_file(text, program, params))
+    for text in request.settings:
+        name, given, value = text.partition("=")
+        if not given:
+            raise refuse("C04", f"'--set {text}' gives no value.", "write --set dt=0.1.")
+        if name in sizes:
+            found[name] = _number(name, value, SCALARS["int64"])
+        elif name in params:
+            found[name] = _number(name, value, params[name])
+        else:
+            raise refuse("A08", f"'{program.name}' has no parameter '{name}'.", did_you_mean(name, [*params, *sizes]))
+    if request.cast:
+        found = {n: _cast(v, params.get(n)) for n, v in found.items()}
+    return found
+
+
+def _element_of(param: Any) -> Any:
+    if isinstance(param, Var):
+        return param.type.element
+    return SCALARS.get({"float": "float64", "int": "int32"}.get(str(param.type.element), str(param.type.element)))
+
+
+def _number(name: str, text: str, element: Any) -> Any:
+    if not isinstance(element, Scalar):
+        raise refuse("C04", f"'{name}' is a tuple, which --set cannot give.", "put it into an npz file.")
+    try:
+        if element.kind == "bool":
+            return np.asarray({"true": True, "false": False}[text.lower()])
+        value = int(text, 0) if element.is_integer else float(text)
+    except (ValueError, KeyError):
+        raise refuse("C04", f"'{text}' is not {element}, which '{name}' is.", f"write --set {name}=1.") from None
+    if element.is_integer and value not in element.range:
+        raise refuse("C04", f"'{name}' is {element}, which cannot hold {value}.")
+    return np.asarray(value, DTYPES[element])
+
+
+def _from_file(text: str, program: Any, params: Mapping[str, Any]) -> dict[str, Any]:
+    """`x.nc`: every variable whose name is a parameter's; `inp=x.nc` or `inp=x.nc:height`: one for a parameter."""
+    name, given, place = text.partition("=")
+    if not given:
+        arrays = read_arrays(Path(text))
+        found = {n: v for n, v in arrays.items() if n in params}
+        if found or not arrays:
+            return found
+        single = [p.name for p in program.params if _is_input(program, p.name)]
+        if len(arrays) == 1 and single:
+            return {single[0]: next(iter(arrays.values()))}
+        raise refuse(
+            "C05",
+            f"no variable of '{text}' has the name of a parameter: it has {', '.join(arrays)}, and "
+            f"'{program.name}' takes {', '.join(params)}.",
+            f"say which: --input {next(iter(params))}={text}:{next(iter(arrays))}.",
+        )
+    if name not in params:
+        raise refuse("A08", f"'{program.name}' has no parameter '{name}'.", did_you_mean(name, params))
+    path, _, variable = place.partition(":")
+    arrays = read_arrays(Path(path))
+    if not variable:
+        variable = name if name in arrays else next(iter(arrays), "")
+        if len(arrays) > 1 and name not in arrays:
+            raise refuse(
+                "C05", f"'{path}' has several variables: {', '.join(arrays)}.", f"write {name}={path}:{variable}."
+            )
+    if variable not in arrays:
+        raise refuse("C05", f"'{path}' has no variable '{variable}'.", did_you_mean(variable, arrays))
+    return {name: arrays[variable]}
+
+
+def _is_input(program: Any, name: str) -> bool:
+    written = {c.output.name if hasattr(c.output, "name") else str(c.output) for c in program.closures}
+    return name not in written
+
+
+def _cast(value: Any, element: Any) -> Any:
+    if not isinstance(element, Scalar) or not hasattr(value, "astype") or scalar_of(value.dtype) == element:
+        return value
+    if element.is_integer and value.dtype.kind == "f":
+        raise refuse("A02", f"--cast makes no integers of floats ({value.dtype} to {element}).", "round them first.")
+    return value.astype(DTYPES[element])
+
+
+# Running
+
+
+def _mapped(program: Any, arguments: dict[str, Any], request: Request) -> dict[str, Any]:
+    """The program, mapped over dims that it does not know, such as time."""
+    known = _known_dims(program)
+    extra = list(
+        dict.fromkeys(
+            str(d) for v in arguments.values() if kind_of(v) == "xarray" for d in v.dims if str(d) not in known
+        )
+    )
+    if not extra:
+        return _stepped(program, arguments, request, show=True)
+    import xarray as xr
+
+    dim = extra[0]
+    extent = next(v.sizes[dim] for v in arguments.values() if kind_of(v) == "xarray" and dim in v.dims)
+    parts: list[dict[str, Any]] = []
+    for k in _progress(range(extent), f"over {dim}", extent):
+        at = {
+            n: v.isel({dim: k}, drop=False) if kind_of(v) == "xarray" and dim in v.dims else v
+            for n, v in arguments.items()
+        }
+        inner = _mapped(program, at, request) if len(extra) > 1 else _stepped(program, at, request, show=False)
+        parts.append(inner)
+    coordinate = next((v.coords[dim] for v in arguments.values() if kind_of(v) == "xarray" and dim in v.coords), dim)
+
+    def joined(values: Sequence[Any]) -> Any:
+        if isinstance(values[0], tuple):
+            return tuple(joined(members) for members in zip(*values, strict=True))
+        return xr.concat([v.drop_vars(dim, errors="ignore") for v in values], coordinate)
+
+    return {n: joined([p[n] for p in parts]) for n in parts[0]}
+
+
+def _known_dims(program: Any) -> set[str]:
+    if isinstance(program, Fencil):
+        return {d for p in program.params for d in p.type.dims}
+    return {r.dim for p in program.params for r in p.type.ranges}
+
+
+def _stepped(program: Any, arguments: dict[str, Any], request: Request, show: bool) -> dict[str, Any]:
+    if request.steps is None:
+        if request.next:
+            raise refuse("C03", "--next repeats a program, and no number of steps is given.", "add --steps 100.")
+        return ti.compile(program, backend=request.backend)(**arguments)
+    fencil, values = _at_sizes(program, arguments)
+    pairs = feedback(fencil, request.next)
+    step = stepped(fencil, pairs)
+    return _repeat(fencil, step, pairs, values, request, show)
+
+
+def _at_sizes(program: Any, arguments: dict[str, Any]) -> tuple[Fencil, dict[str, Any]]:
+    bound = BoundProgram.of(program)
+    if isinstance(bound.program, Fencil):
+        return bound.program, arguments
+    given = {n: int(v) for n, v in arguments.items() if n in bound.size_names}
+    values = {n: v for n, v in arguments.items() if n not in given}
+    return bound.program.specialise(**solve_sizes(bound.program, values, given)), values
+
+
+def _repeat(
+    fencil: Fencil, step: Fencil, pairs: Mapping[str, str], values: dict[str, Any], request: Request, show: bool
+) -> dict[str, Any]:
+    """Steps inside XLA (or one by one in the reference), with snapshots every so often."""
+    from tensorir.calls import arrange
+
+    ready = arrange(step, values, lambda _: True)
+    state = {n: ready.arrays[n] for n in pairs}
+    constants = {n: v for n, v in ready.arrays.items() if n not in pairs}
+    taken: list[tuple[int, Mapping[str, Any]]] = []
+    bar = _Bar(request.steps or 0, show)
+
+    def look(k: int, now: Mapping[str, Any]) -> None:
+        bar.at(k)
+        if request.every and (k % request.every == 0):
+            taken.append((k, {n: tuple(np.array(a) for a in now[n]) for n in now}))
+
+    assert request.steps is not None
+    with bar:
+        final = _advance(step, state, constants, request, look)
+    shown = {source: target for target, source in pairs.items()}
+    outputs = {n: tuple(np.asarray(a) for a in v) for n, v in final.items()}
+
+    def finished(now: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
+        # a field that feeds the next step is shown where it is read: with the rows around it
+        raw = {p.name: now[shown[p.name]] if p.name in shown else () for p in fencil.outputs if p.name in shown}
+        made = arrange(step, values, lambda _: True).finish(
+            {p.name: now[p.name] if p.name in now else _blank(p) for p in step.outputs}
+        )
+        return {source: made[shown[source]] for source in raw}
+
+    if not request.every:
+        return finished(outputs)
+    import xarray as xr
+
+    snapshots = [(k, finished(now)) for k, now in taken]
+    index = xr.Variable("step", [k for k, _ in snapshots])
+    result: dict[str, Any] = {}
+    for name in snapshots[0][1] if snapshots else ():
+        parts = [s[name] for _, s in snapshots]
+        if hasattr(parts[0], "dims"):
+            result[name] = xr.concat(parts, xr.DataArray(index, dims="step", name="step"))
+        else:
+            result[name] = np.stack(parts)
+    return result
+
+
+def _blank(param: Var) -> tuple[np.ndarray, ...]:
+    return tuple(np.zeros(param.type.dims.shape, DTYPES[s]) for s in param.type.leaves)
+
+
+def _advance(
+    step: Fencil, state: dict[str, Any], constants: dict[str, Any], request: Request, look: Callable[[int, Any], None]
+) -> Mapping[str, Any]:
+    assert request.steps is not None
+    compiled = ti.compile(step, backend=request.backend)
+    if request.backend != "jax":
+        for k in range(request.steps):
+            results = compiled(**{n: _nested(step, n, v) for n, v in {**constants, **state}.items()})
+            state = {n: results[n] if isinstance(results[n], tuple) else (results[n],) for n in state}
+            look(k + 1, state)
+        return state
+
+    def once(now: dict[str, Any]) -> dict[str, Any]:
+        results = compiled(**{n: _nested(step, n, v) for n, v in {**constants, **now}.items()})
+        return {n: results[n] if isinstance(results[n], tuple) else (results[n],) for n in now}
+
+    every = request.every
+    return ti.iterate(once, state, request.steps, every=every, callback=look)
+
+
+def _nested(step: Fencil, name: str, leaves: tuple[Any, ...]) -> Any:
+    from tensorir.calls import nested
+
+    return nested(step[name].type.element, leaves)
+
+
+# Progress
+
+
+class _Bar:
+    """A progress bar over steps; nothing where nobody looks."""
+
+    def __init__(self, total: int, show: bool) -> None:
+        self._total, self._show, self._bar = total, show and sys.stderr.isatty(), None
+
+    def __enter__(self) -> None:
+        if self._show:
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+            self._bar = Progress(
+                "steps", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=Console(stderr=True)
+            )
+            self._task = self._bar.add_task("steps", total=self._total)
+            self._bar.start()
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def at(self, step: int) -> None:
+        if self._bar is not None:
+            self._bar.update(self._task, completed=step)
+
+
+def _progress(items: range, label: str, total: int) -> Iterator[int]:
+    if not sys.stderr.isatty():
+        yield from items
+        return
+    from rich.console import Console
+    from rich.progress import track
+
+    yield from track(items, description=label, total=total, console=Console(stderr=True))
