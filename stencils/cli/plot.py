@@ -47,7 +47,10 @@ def plot(path: Path, title: str, arguments: Mapping[str, Any], results: Mapping[
         signed = label == "after - before"
         limit = float(np.nanmax(np.abs(values))) or 1.0
         limits = {"vmin": -limit, "vmax": limit} if signed else {"vmin": low, "vmax": high}
-        image = axis.imshow(values, origin="lower", aspect="equal", cmap="RdBu_r" if signed else "viridis", **limits)
+        colours = "RdBu_r" if signed else "viridis"
+        image = axis.imshow(
+            values, origin="lower", aspect="auto", cmap=colours, extent=[*after[4], *after[3]], **limits
+        )
         axis.set_ylabel(after[1][0])
         axis.set_xlabel(after[1][1])
         figure.colorbar(image, ax=axis, shrink=0.8, label=after[2])
@@ -59,16 +62,32 @@ def _members(values: Mapping[str, Any]) -> Any:
         yield (name, value[0] if isinstance(value, tuple) else value)
 
 
-def _flat(value: Any) -> tuple[np.ndarray, tuple[str, ...], str] | None:
-    """One line or one map of an array: the first point along dims that are too many, or None for a number."""
+def _flat(value: Any) -> Any:
+    """One line or one map of an array, with the names and ends of its axes; None for a number.
+
+    Of time or steps it takes the last, of further dims the first point.
+    """
     array = np.asarray(value, float)
     dims = tuple(map(str, getattr(value, "dims", tuple(f"axis {k}" for k in range(array.ndim)))))
     while array.ndim > 2:
-        # of time or steps the last, of levels the first
         axis = 0 if dims[0] in ("time", "step") else array.ndim - 1
         array = np.take(array, -1 if axis == 0 else 0, axis)
         dims = tuple(d for k, d in enumerate(dims) if k != axis)
     if array.ndim == 0:
         return None
-    attrs = getattr(value, "attrs", {})
-    return array, dims, str(attrs.get("units", ""))
+    axes = [_axis(value, d, n) for d, n in zip(dims, array.shape, strict=True)]
+    units = str(getattr(value, "attrs", {}).get("units", ""))
+    return array, tuple(name for name, _ in axes), units, *(ends for _, ends in axes)
+
+
+def _axis(value: Any, dim: str, extent: int) -> tuple[str, tuple[float, float]]:
+    """The label and the ends of an axis: those of an evenly spaced coordinate along it, or its points."""
+    for name, coordinate in getattr(value, "coords", {}).items():
+        if coordinate.dims == (dim,) and extent > 1 and coordinate.dtype.kind in "fiu":
+            points = coordinate.values.astype(float)
+            gaps = np.diff(points)
+            if np.allclose(gaps, gaps[0], rtol=1e-3) and gaps[0]:
+                units = coordinate.attrs.get("units", "")
+                half = gaps[0] / 2
+                return f"{name} [{units}]" if units else str(name), (points[0] - half, points[-1] + half)
+    return dim, (-0.5, extent - 0.5)

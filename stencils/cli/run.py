@@ -274,11 +274,12 @@ def _repeat(
 
     def finished(now: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
         # a field that feeds the next step is shown where it is read: with the rows around it
-        raw = {p.name: now[shown[p.name]] if p.name in shown else () for p in fencil.outputs if p.name in shown}
-        made = arrange(step, values, lambda _: True).finish(
+        # results go into the buffers that are passed: each time into new ones
+        buffers = {n: v.copy() if hasattr(v, "copy") else v for n, v in values.items()}
+        made = arrange(step, buffers, lambda _: True).finish(
             {p.name: now[p.name] if p.name in now else _blank(p) for p in step.outputs}
         )
-        return {source: made[shown[source]] for source in raw}
+        return {source: made[shown[source]] for source in shown}
 
     if not request.every:
         return finished(outputs)
