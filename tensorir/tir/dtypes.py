@@ -57,6 +57,12 @@ _SPELLING = re.compile(
     + "|".join(sorted(_NARROW, key=len, reverse=True))
     + r")(?P<bits>[0-9]{1,4})?(?:x(?P<scalable>vscalex)?(?P<lanes>[0-9]{1,5}))?"
 )
+_WIDTHS = {
+    "int": (1, 2, 4, 8, 16, 32, 64, 128),
+    "uint": (1, 2, 4, 8, 16, 32, 64, 128),
+    "float": (8, 16, 32, 64, 128),
+    "bfloat": (16,),
+}
 _OLD_NAMES = {"e4m3_float8": "float8_e4m3fn", "e5m2_float8": "float8_e5m2"}
 
 
@@ -155,7 +161,10 @@ def _parse(text: str) -> DataType:
         return DataType("handle", bits or 64, lanes)
     if code in _NARROW:
         return DataType(code, _NARROW[code], lanes)
-    return DataType(code, bits or 32, lanes)
+    bits = bits or 32
+    if bits not in _WIDTHS.get(code, (bits,)):
+        raise ValueError(f"{text[:60]!r} names no data type")
+    return DataType(code, bits, lanes)
 
 
 @lru_cache(maxsize=1024)

@@ -69,6 +69,10 @@ class Names:
     def knows(self, node: n.Node) -> bool:
         return node in self._known or node in self._owners
 
+    def owner(self, data: n.Var) -> n.Buffer | None:
+        """The buffer in scope whose memory the variable is."""
+        return self._owners.get(data)
+
     def of(self, node: n.Var | n.Buffer) -> str:
         """The name of what is bound; a buffer's memory is `A.data`, what is bound nowhere has its own name."""
         if (known := self._known.get(node)) is not None:

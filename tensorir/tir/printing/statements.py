@@ -83,6 +83,12 @@ class StatementPrinter:
                 self.line(f"{self._defined_name(var)} = T.allocate_const({', '.join(parts)})")
             case n.AllocBuffer(buffer, annotations):
                 self._alloc(buffer, annotations)
+            case n.DeclBuffer(buffer, n.Var() as data) if self._is_view(buffer, data):
+                owner = self.names.owner(data)
+                assert owner is not None
+                shape = ", ".join(map(self.size, buffer.shape))
+                whole = self.names.of(owner)
+                self.line(f"{self.names.define(buffer)} = {whole}.view({shape})")
             case n.DeclBuffer(buffer, data):
                 where = "" if data is None else self._show(data)
                 fields = self.fields(buffer, "decl", data=where)
@@ -112,6 +118,17 @@ class StatementPrinter:
                 self._block(node, None)
             case _:
                 raise AssertionError(type(node))
+
+    def _is_view(self, buffer: n.Buffer, data: n.Var) -> bool:
+        """Whether `A.view(...)` says the same about the buffer."""
+        owner = self.names.owner(data)
+        if self.old or owner is None or buffer.data is not data or not buffer.shape or owner.layout is not None:
+            return False
+        strides = owner.strides if len(owner.strides) == len(buffer.shape) else ()
+        kept = ("dtype", "elem_offset", "data_alignment", "offset_factor", "layout")
+        same = all(getattr(buffer, name) == getattr(owner, name) for name in kept)
+        plain = not buffer.axis_separators and buffer.buffer_type is n.BufferType.DEFAULT
+        return same and plain and buffer.strides == strides
 
     def _scope(self, node: n.SeqStmt) -> None:
         """A sequence that a conditional allocation governs."""

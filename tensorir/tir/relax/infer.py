@@ -98,7 +98,7 @@ def agree(stated: r.RelaxType, found: r.RelaxType, what: str) -> None:
                 raise Contradiction(f"{what} has {found.ndim} dimensions, and {stated.ndim} are stated.")
             for k, (a, b) in enumerate(zip(stated.shape or (), found.shape or (), strict=False)):
                 if _differ(a, b):
-                    raise Contradiction(f"{what} has size {b} along dimension {k}, and {a} is stated.")
+                    raise Contradiction(f"{what} has size {_say(b)} along dimension {k}, and {_say(a)} is stated.")
         case r.TupleType(a), r.TupleType(b):
             if len(a) != len(b):
                 raise Contradiction(f"{what} has {len(b)} members, and {len(a)} are stated.")
@@ -136,6 +136,11 @@ def _differ(a: n.Expr, b: n.Expr) -> bool:
         total[atom] = total.get(atom, 0) - factor
     constant = total.pop(None, 0)
     return constant != 0 and not any(total.values())
+
+
+def _say(size: n.Expr) -> str:
+    """A size in a message."""
+    return str(size.value) if isinstance(size, n.IntImm) else str(size)
 
 
 def _int(size: n.Expr) -> int | None:
@@ -252,7 +257,7 @@ def broadcast(a: r.TensorType, b: r.TensorType, op: object) -> tuple[Sizes | Non
         elif _int(y) == 1 or x == y:
             sizes.append(x)
         elif _differ(x, y):
-            raise Contradiction(f"R.{op} cannot broadcast sizes {x} and {y}.")
+            raise Contradiction(f"R.{op} cannot broadcast sizes {_say(x)} and {_say(y)}.")
         elif _int(x) is not None or _int(y) is not None:
             sizes.append(x if _int(x) is not None else y)
         elif linear(x) == linear(y):
@@ -311,7 +316,7 @@ def _matmul(call: r.Call, functions: Types) -> r.RelaxType:
     x = a.shape if len(a.shape) > 1 else (const(1, INT64), *a.shape)
     y = b.shape if len(b.shape) > 1 else (*b.shape, const(1, INT64))
     if _differ(x[-1], y[-2]):
-        raise Contradiction(f"R.matmul sums over sizes {x[-1]} and {y[-2]}, which differ.")
+        raise Contradiction(f"R.matmul sums over sizes {_say(x[-1])} and {_say(y[-2])}, which differ.")
     batch, _ = broadcast(r.TensorType(x[:-2], None), r.TensorType(y[:-2], None), call.op)
     if batch is None:
         return r.TensorType(None, dtype, max(len(x), len(y)))
@@ -326,7 +331,7 @@ def _linear(call: r.Call, functions: Types) -> r.RelaxType:
     if x.shape is None or w.shape is None or len(w.shape) != 2:
         return r.TensorType(None, dtype, x.ndim)
     if _differ(x.shape[-1], w.shape[1]):
-        raise Contradiction(f"R.linear sums over sizes {x.shape[-1]} and {w.shape[1]}, which differ.")
+        raise Contradiction(f"R.linear sums over sizes {_say(x.shape[-1])} and {_say(w.shape[1])}, which differ.")
     return r.TensorType((*x.shape[:-1], w.shape[0]), dtype)
 
 
@@ -352,7 +357,7 @@ def _einsum(call: r.Call, functions: Types) -> r.RelaxType:
             if _int(known) == 1:
                 sizes[letter] = size
             elif _int(size) != 1 and _differ(known, size):
-                raise Contradiction(f"R.einsum gives {letter!r} the sizes {known} and {size}.")
+                raise Contradiction(f"R.einsum gives {letter!r} the sizes {_say(known)} and {_say(size)}.")
     return r.TensorType(tuple(sizes[letter] for letter in output if letter in sizes), fields[0].dtype)
 
 
@@ -411,7 +416,7 @@ def _reshape(call: r.Call, functions: Types) -> r.RelaxType:
         if unknown:
             shape = tuple(_op("//", total, rest) if k in unknown else s for k, s in enumerate(shape))
         elif _differ(total, rest):
-            raise Contradiction(f"R.reshape keeps the number of elements, and makes {rest} of {total}.")
+            raise Contradiction(f"R.reshape keeps the number of elements, and makes {_say(rest)} of {_say(total)}.")
     return r.TensorType(shape, x.dtype)
 
 
@@ -422,7 +427,7 @@ def _broadcast_to(call: r.Call, functions: Types) -> r.RelaxType:
             raise Contradiction(f"R.broadcast_to cannot drop dimensions: {len(x.shape)} become {len(shape)}.")
         for a, b in zip(reversed(x.shape), reversed(shape), strict=False):
             if _int(a) != 1 and _differ(a, b):
-                raise Contradiction(f"R.broadcast_to cannot make size {b} of {a}.")
+                raise Contradiction(f"R.broadcast_to cannot make size {_say(b)} of {_say(a)}.")
     return r.TensorType(shape, x.dtype)
 
 
@@ -469,7 +474,7 @@ def _squeeze(call: r.Call, functions: Types) -> r.RelaxType:
     dropped = set(_axes(axis, len(x.shape), call.op))
     for k in dropped:
         if _int(x.shape[k]) not in (None, 1):
-            raise Contradiction(f"R.squeeze drops dimensions of size 1, and dimension {k} has {x.shape[k]}.")
+            raise Contradiction(f"R.squeeze drops dimensions of size 1, and dimension {k} has {_say(x.shape[k])}.")
     return r.TensorType(tuple(s for k, s in enumerate(x.shape) if k not in dropped), x.dtype)
 
 
@@ -504,7 +509,7 @@ def _concat(call: r.Call, functions: Types) -> r.RelaxType:
             raise Contradiction(f"R.{call.op} joins tensors of as many dimensions, not {ndim} and {len(shape)}.")
         for k in range(ndim):
             if k != position and _differ(shape[k], shapes[0][k]):
-                raise Contradiction(f"R.{call.op} joins sizes {shapes[0][k]} and {shape[k]} along dimension {k}.")
+                raise Contradiction(f"R.{call.op} joins sizes {_say(shapes[0][k])} and {_say(shape[k])} along dimension {k}.")
     total = _sum([shape[position] for shape in shapes])
     return r.TensorType((*shapes[0][:position], total, *shapes[0][position + 1 :]), dtype)
 
@@ -730,7 +735,7 @@ def _conv(call: r.Call, functions: Types) -> r.RelaxType:
     assert isinstance(groups, int)
     if _differ(sizes["C"], _op("*", weights["I"], groups)):
         expected = _op("*", weights["I"], groups)
-        raise Contradiction(f"R.{call.op} has {sizes['C']} channels of data, and its weights take {expected}.")
+        raise Contradiction(f"R.{call.op} has {_say(sizes['C'])} channels of data, and its weights take {_say(expected)}.")
     strides, dilation = (_ints(call.attrs.get(key), len(space)) for key in ("strides", "dilation"))
     pads = _padding(call.attrs.get("padding"), len(space))
     out = {"N": sizes["N"], "C": weights["O"]}
@@ -813,7 +818,7 @@ def _attention(call: r.Call, functions: Types) -> r.RelaxType:
     if len(q.shape) != 4 or len(k.shape) != 4 or len(v.shape) != 4:
         raise Contradiction(f"R.{call.op} takes tensors of four dimensions.")
     if _differ(q.shape[3], k.shape[3]):
-        raise Contradiction(f"R.{call.op} compares queries of size {q.shape[3]} with keys of size {k.shape[3]}.")
+        raise Contradiction(f"R.{call.op} compares queries of size {_say(q.shape[3])} with keys of size {_say(k.shape[3])}.")
     return r.TensorType((*q.shape[:3], v.shape[3]), q.dtype)
 
 

@@ -19,7 +19,7 @@ from tensorir.tir.dtypes import BOOL, FLOAT32, HANDLE, INT32, VOID, DataType
 from tensorir.tir.nodes import ForKind, IterKind
 from tensorir.tir.script import arithmetic
 from tensorir.tir.script.arithmetic import IllTyped, as_expr, binary, convert, match
-from tensorir.tir.script.evaluate import Evaluator, describe, point
+from tensorir.tir.script.evaluate import Evaluator, count, describe, point
 from tensorir.tir.script.extents import extent
 from tensorir.tir.script.syntax import Failure
 from tensorir.tir.script.values import (
@@ -60,7 +60,7 @@ class Call:
     def take(self, *names: str, required: int = 0) -> list[Value]:
         """The arguments under these names, None where one is left out; refuses others."""
         if len(self.args) > len(names):
-            self.fail("TS24", f"T.{self.name} takes {len(names)} arguments, and this gives {len(self.args)}.")
+            self.fail("TS24", f"T.{self.name} takes {count(len(names), 'argument')}, and this gives {len(self.args)}.")
         found: dict[str, Value] = dict(zip(names, self.args, strict=False))
         for key, value in self.kwargs.items():
             if key not in names:
@@ -1051,8 +1051,7 @@ def _builtin(it: Call) -> Value:
     kwargs.pop("span", None)
     converted = _arguments(it, row, args)
     if row.arity is not None and len(converted) != row.arity:
-        plural = "" if row.arity == 1 else "s"
-        it.fail("TS24", f"T.{it.name} takes {row.arity} argument{plural}, and this gives {len(converted)}.")
+        it.fail("TS24", f"T.{it.name} takes {count(row.arity, 'argument')}, and this gives {len(converted)}.")
     attrs = {key: it.reader.attribute(value, it.node) for key, value in kwargs.items()}
     return n.Call(_result(row, explicit, converted), row.name, converted, attrs, it.span)
 

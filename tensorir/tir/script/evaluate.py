@@ -64,6 +64,7 @@ _SYMBOLS: dict[type[ast.AST], str] = {
     ast.Or: "or",
 }
 DIALECTS = {"T": "T", "I": "I", "R": "R", "tir": "T", "tirx": "T", "relax": "R", "ir": "I", "Tx": "T", "tvm": "tvm"}
+DIALECTS |= {"ti": "tvm", "tensorir": "tvm"}
 
 
 class Evaluator:
@@ -272,6 +273,8 @@ class Evaluator:
         if found is None:
             if node.id in DIALECTS:
                 return Name(DIALECTS[node.id], "")
+            if node.id == "prim_func":
+                return Name("T", "prim_func")
             if node.id in _CONSTANT_NAMES:
                 return Name("python", node.id)
             known = [name for name in self.scope.names() if not name.startswith("_")]
@@ -522,7 +525,7 @@ class Evaluator:
             self.fail(
                 node,
                 "TS23",
-                f"{buffer.name!r} has {len(buffer.shape)} dimensions, and this gives {len(indices)} indices.",
+                f"{buffer.name!r} has the shape {_sizes(buffer)}, and this gives {count(len(indices), 'index', 'indices')}.",
             )
         span = self.text.span(node)
         plain = tuple(index for index in indices if isinstance(index, n.Expr))
@@ -543,7 +546,7 @@ class Evaluator:
 
     def _slice(self, buffer: n.Buffer, node: ast.Slice, position: int) -> n.Range | _Stride:
         if position >= len(buffer.shape):
-            self.fail(node, "TS23", f"{buffer.name!r} has {len(buffer.shape)} dimensions.")
+            self.fail(node, "TS23", f"{buffer.name!r} has the shape {_sizes(buffer)}, and this gives more indices.")
         size = buffer.shape[position]
         stop = size if node.upper is None else self.operand_of(node.upper)
         other = stop.dtype if isinstance(stop, n.Expr) else None
@@ -653,6 +656,20 @@ def point(index: n.Expr) -> n.Range:
             return n.Range(base, const(step * (lanes - 1) + 1, base.dtype), index.span)
         case _:
             return n.Range(index, const(1, index.dtype if index.dtype.is_integer else INT32), index.span)
+
+
+def count(number: int, one: str, many: str = "") -> str:
+    """A number of things, in words.
+
+    >>> count(1, "index", "indices"), count(2, "argument")
+    ('1 index', '2 arguments')
+    """
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def _sizes(buffer: n.Buffer) -> str:
+    sizes = [str(size.value) if isinstance(size, n.IntImm) else str(size) for size in buffer.shape]
+    return f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
 
 
 def describe(value: Value) -> str:

@@ -35,18 +35,20 @@ _OLD = re.compile(
 )
 
 
-def read_module(source: Source, metadata: Mapping[str, object] | None = None) -> n.IRModule:
+def read_module(
+    source: Source, metadata: Mapping[str, object] | None = None, constants: Mapping[str, object] | None = None
+) -> n.IRModule:
     """The module that the text writes: a class under `@I.ir_module`, or functions that stand alone."""
     text = Text(source)
     old = _OLD.search(source.text) is not None and _NEW.search(source.text) is None
-    return _ModuleReader(text, old).module(metadata)
+    return _ModuleReader(text, old, constants or {}).module(metadata)
 
 
 class _ModuleReader:
-    def __init__(self, text: Text, old: bool) -> None:
+    def __init__(self, text: Text, old: bool, constants: Mapping[str, object]) -> None:
         self.text = text
         self.old = old
-        self.reader = Evaluator(text, Scope({"metadata": Metadata(), "cls": ModuleRef()}), old)
+        self.reader = Evaluator(text, Scope({**constants, "metadata": Metadata(), "cls": ModuleRef()}), old)
         self.problems: list[Diagnostic] = []
         self.functions: dict[str, n.PrimFunc | object] = {}
         self.attrs: dict[str, n.Attribute] = {}
@@ -173,6 +175,8 @@ class _ModuleReader:
         if not isinstance(target, ast.Attribute | ast.Name):
             self.text.fail(node, "TS31", "a decorator is a name such as T.prim_func.")
         found = self.reader.value(target)
+        if found == Name("tvm", "prim_func"):
+            found = Name("T", "prim_func")
         if not isinstance(found, Name):
             self.text.fail(node, "TS31", f"{describe(found)} is no decorator.")
         return (found.dialect, found.path), keywords
@@ -182,7 +186,7 @@ class _ModuleReader:
             self.text.fail(
                 node,
                 "TS31",
-                f"the function {node.name!r} has {len(node.decorator_list)} decorators.",
+                f"the function {node.name!r} has {len(node.decorator_list) or 'no'} decorators.",
                 help="write one: @T.prim_func or @R.function.",
             )
         kind, keywords = self._decorator(node.decorator_list[0])

@@ -83,6 +83,10 @@ def parse_expression(text: str, source: Source, span: Span) -> ast.expr:
     return module.body[0].value
 
 
+_NO_FILE = "\ud800"
+"""Where a text is wrong, Python's parser opens the file of its name to quote a line; no file can have this name."""
+
+
 def _split(text: str) -> list[str]:
     """Lines as Python's tokenizer counts them: form feeds and other separators of Unicode do not end one."""
     return [piece + "\n" for piece in text.replace("\r\n", " \n").replace("\r", "\n").split("\n")]
@@ -92,7 +96,7 @@ def _tree(source: Source) -> ast.Module:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return ast.parse(source.text)
+            return ast.parse(source.text, filename=_NO_FILE)
     except SyntaxError as error:
         raise DiagnosticError(Diagnostic("TS05", _sentence(error), _place(source, error))) from None
     except (RecursionError, MemoryError, ValueError, OverflowError):
