@@ -55,7 +55,7 @@ class Compiled(_Callable, eqx.Module):
         shapes = inputs(fencil, names)
         full = self.engine.options.full | (set(tables_of(fencil)) - set(bound.holes))
         facts = refuse_absent_outputs(fencil, bound.holes, frozenset(full))
-        return Executable(bound, fencil, facts, self.engine.options.numerics == "exact"), shapes
+        return Executable(fencil, bound.constants, facts, self.engine.options.numerics == "exact"), shapes
 
     def lowered(self, **sizes: int) -> Any:
         """The `jax.stages.Lowered` program, bound arrays as constants; sizes by name where the program has any."""

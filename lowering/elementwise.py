@@ -50,10 +50,35 @@ def _mod(x: Array, y: Array) -> Array:
 
 def _floordiv(x: Array, y: Array) -> Array:
     if not _is_integer(x):
-        return lax.floor(lax.div(x, y))
+        return _in_float32(_floordiv_floats)(x, y)
     q = lax.div(x, y)
     lower = _where(_signs_differ(lax.rem(x, y), y), lax.sub(q, _constant(q, 1)), q)
     return _where(lax.eq(y, _constant(y, 0)), q, lower)
+
+
+def _in_float32(function: Callable[..., Array]) -> Callable[..., Array]:
+    """The function computed in float32 for floats of 16 bits and less, and rounded once."""
+
+    def compute(*xs: Array) -> Array:
+        dtype = xs[0].dtype
+        if dtype.itemsize > 2:
+            return function(*xs)
+        return lax.convert_element_type(function(*[lax.convert_element_type(x, "float32") for x in xs]), dtype)
+
+    return compute
+
+
+def _floordiv_floats(x: Array, y: Array) -> Array:
+    """What mod leaves taken away, divided: x / y may round up to a whole number that is too large, as 1.0 / 0.1 does."""
+    x, y = lax.stop_gradient(x), lax.stop_gradient(y)
+    r = lax.rem(x, y)
+    whole = lax.div(lax.sub(x, r), y)
+    lower = _where(_signs_differ(r, y), lax.sub(whole, _constant(x, 1)), whole)
+    nearest = lax.round(lower, lax.RoundingMethod.TO_NEAREST_EVEN)
+    quotient = lax.div(x, y)
+    # a quotient of 0 keeps its sign; there is no remainder of infinities and of divisions by 0
+    found = _where(lax.eq(nearest, _constant(x, 0)), lax.mul(quotient, _constant(x, 0)), nearest)
+    return _where(lax.is_finite(r), found, lax.floor(quotient))
 
 
 def _trunc(x: Array) -> Array:
@@ -70,6 +95,45 @@ def _abs(x: Array) -> Array:
 
 def _sign(x: Array) -> Array:
     return lax.sign(x)
+
+
+def _exp2(x: Array) -> Array:
+    # lax.exp2 rounds x log 2 before the exponential: an error that grows with x
+    return lax.pow(_constant(x, 2), x)
+
+
+def _large_exponential(a: Array) -> Array:
+    """exp(a) / 2 without overflow: lax takes exp(a - log 2), an error that grows with a."""
+    root = lax.exp(lax.mul(a, _constant(a, 0.5)))
+    return lax.mul(lax.mul(root, _constant(a, 0.5)), root)
+
+
+@jax.custom_jvp
+def _cosh(x: Array) -> Array:
+    a = lax.abs(x)
+    return lax.add(_large_exponential(a), lax.mul(lax.exp(lax.neg(a)), _constant(x, 0.5)))
+
+
+@jax.custom_jvp
+def _sinh(x: Array) -> Array:
+    a, half = lax.abs(x), _constant(x, 0.5)
+    e = lax.expm1(a)
+    small = lax.mul(half, lax.add(e, lax.div(e, lax.add(e, _constant(x, 1)))))
+    large = lax.sub(_large_exponential(a), lax.mul(lax.exp(lax.neg(a)), half))
+    magnitude = _where(lax.lt(a, _constant(x, 1)), small, large)
+    return _where(lax.lt(x, _constant(x, 0)), lax.neg(magnitude), _where(lax.eq(x, _constant(x, 0)), x, magnitude))
+
+
+_cosh.defjvps(lambda g, _, x: lax.mul(g, _sinh(x)))
+_sinh.defjvps(lambda g, _, x: lax.mul(g, _cosh(x)))
+
+
+def _arctanh(x: Array) -> Array:
+    # half of log1p(2x / (1 - x)): lax.atanh loses digits around 0.4 in float64
+    half, one = _constant(x, 0.5), _constant(x, 1)
+    a = lax.abs(x)
+    magnitude = lax.mul(half, lax.log1p(lax.div(lax.add(a, a), lax.sub(one, a))))
+    return _where(lax.lt(x, _constant(x, 0)), lax.neg(magnitude), _where(lax.eq(x, _constant(x, 0)), x, magnitude))
 
 
 def _log_to(base: float) -> Callable[[Array], Array]:
@@ -112,7 +176,7 @@ SCALAR: dict[str, Callable[..., Array]] = {
     "rsqrt": lax.rsqrt,
     "cbrt": lax.cbrt,
     "exp": lax.exp,
-    "exp2": lax.exp2,
+    "exp2": _exp2,
     "expm1": lax.expm1,
     "log": lax.log,
     "log2": _log_to(2.0),
@@ -125,14 +189,14 @@ SCALAR: dict[str, Callable[..., Array]] = {
     "arccos": lax.acos,
     "arctan": lax.atan,
     "arctan2": lax.atan2,
-    "sinh": lax.sinh,
-    "cosh": lax.cosh,
+    "sinh": _sinh,
+    "cosh": _cosh,
     "tanh": lax.tanh,
     "arcsinh": lax.asinh,
     "arccosh": lax.acosh,
-    "arctanh": lax.atanh,
+    "arctanh": _arctanh,
     "erf": lax.erf,
-    "erfc": lax.erfc,
+    "erfc": _in_float32(lax.erfc),
     "lgamma": lax.lgamma,
     "floor": lax.floor,
     "ceil": lax.ceil,

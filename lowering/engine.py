@@ -40,8 +40,9 @@ class Options:
 class Executable:
     """One fencil with known tables, as a jitted function of its arrays."""
 
-    bound: BoundProgram
     fencil: Fencil
+    bound: Mapping[str, tuple[np.ndarray, ...]]
+    """The bound constants: their own numbers, also where the module's leaves are traced."""
     facts: Facts
     exact: bool
     checks: list[Check] = field(default_factory=list[Check])
@@ -51,10 +52,10 @@ class Executable:
 
     def __post_init__(self) -> None:
         self.wide = any(s.bits == 64 for t in _types(self.fencil) for s in t.leaves)
-        tables = {n: source for n, (source, _) in tables_of(self.fencil).items() if n in self.bound.constants}
-        prepared = {n: _prepared(self.fencil, n, s, self.bound.constants[n][0]) for n, s in tables.items()}
+        tables = {n: source for n, (source, _) in tables_of(self.fencil).items() if n in self.bound}
+        prepared = {n: _prepared(self.fencil, n, s, self.bound[n][0]) for n, s in tables.items()}
         self.prepared = on_device(prepared)
-        self.constants = on_device(dict(self.bound.constants))
+        self.constants = on_device(dict(self.bound))
         self.plain = jax.jit(self.run)
         self.into = jax.jit(self.run_into, donate_argnums=0, keep_unused=True)
 
@@ -199,7 +200,8 @@ class Engine:
         found = self.executables.get(key)
         if found is None:
             facts = refuse_absent_outputs(ready.fencil, ready.holes, self.options.full)
-            found = Executable(ready.bound, ready.fencil, facts, self.options.numerics == "exact")
+            bound = self.program.constants or ready.bound.constants
+            found = Executable(ready.fencil, bound, facts, self.options.numerics == "exact")
             self.executables[key] = found
         return found
 
