@@ -69,7 +69,7 @@ def _in_float32(function: Callable[..., Array]) -> Callable[..., Array]:
 
 
 def _floordiv_floats(x: Array, y: Array) -> Array:
-    """What mod leaves taken away, divided: x / y may round up to a whole number that is too large, as 1.0 / 0.1 does."""
+    """The quotient without what mod leaves: x / y may round up to too large a whole number, as 1.0 / 0.1 does."""
     x, y = lax.stop_gradient(x), lax.stop_gradient(y)
     r = lax.rem(x, y)
     whole = lax.div(lax.sub(x, r), y)
