@@ -31,7 +31,7 @@ from tensorir.text.slots import fix
 from tensorir.text.spelling import OFFSET
 from tensorir.text.trampoline import Rule, run
 from tensorir.types import NEIGHBOUR, Complaint, Dims, TensorType, neighbour_counter
-from tensorir.walk import with_label
+from tensorir.walk import rename_bound, with_label
 from tensorir.wellformed import check_closure
 
 __all__ = ["elaborate", "elaborate_expression"]
@@ -52,7 +52,11 @@ def elaborate(program: syntax.Program, sizes: Mapping[str, int] | None = None) -
             )
     if not program.closures:
         e.report("N05", f"'{program.name}' computes nothing.", program.span, "add a closure: out ← e;")
-    closures = [run(_closure(e, c, params)) for c in program.closures]
+    closures: list[ir.Closure | None] = []
+    for written in program.closures:
+        closures.append(run(_closure(e, written, params)))
+        e.functions.update(e.following)
+        e.following.clear()
     intact_params = [p for p in params if p is not None]
     intact_closures = [c for c in closures if c is not None]
     for written, closure in zip(program.closures, closures, strict=True):
@@ -60,7 +64,7 @@ def elaborate(program: syntax.Program, sizes: Mapping[str, int] | None = None) -
             uses = [(closure.value, written.value.span)]
             e.add(*(moved(d, uses) for d in check_closure(tuple(intact_params), closure)))
     e.finish()
-    return build.fencil(program.name, intact_params, intact_closures, program.span)
+    return ir.Fencil(program.name, tuple(intact_params), tuple(intact_closures), program.span)
 
 
 def elaborate_expression(
@@ -271,8 +275,7 @@ def _lambda(e: Elaboration, node: syntax.Lambda, hint: _Hint) -> Rule[ir.Expr | 
             "give it as many arguments as parameters.",
         )
         hint = _BROKEN
-    params: list[ir.Var | None] = []
-    shadowed: list[tuple[str, Any]] = []
+    types: list[TensorType | None] = []
     names: set[str] = set()
     for index, p in enumerate(node.params):
         if p.name in names:
@@ -286,7 +289,15 @@ def _lambda(e: Elaboration, node: syntax.Lambda, hint: _Hint) -> Rule[ir.Expr | 
                 p.span,
                 f"write it: {p.name}: tensor<float, I[0:5]>.",
             )
-        params.append(None if kind is None else ir.Var(e.unique(p.name), kind, p.span))
+        types.append(kind)
+    twin = e.twin([p.name for p in node.params], types)
+    params: list[ir.Var | None] = []
+    shadowed: list[tuple[str, Any]] = []
+    for index, (p, kind) in enumerate(zip(node.params, types, strict=True)):
+        if twin is not None:
+            params.append(twin.params[index])
+        else:
+            params.append(None if kind is None else ir.Var(e.unique(p.name), kind, p.span))
         shadowed.append((p.name, e.scope.get(p.name, _MISSING)))
         e.scope[p.name] = params[-1]
     body: ir.Expr | None = yield _expression(e, node.body)
@@ -294,7 +305,12 @@ def _lambda(e: Elaboration, node: syntax.Lambda, hint: _Hint) -> Rule[ir.Expr | 
     intact = [p for p in params if p is not None]
     if body is None or hint.broken or len(intact) != len(params) or len(names) != len(params):
         return None
-    return e.attempt(lambda: build.function(intact, body, node.span), node.span)
+    function = e.attempt(lambda: build.function(intact, body, node.span), node.span)
+    if function is not None and twin is not None and e.structure.of(function) != e.structure.of(twin):
+        function = rename_bound(function, {p.name: e.unique(p.name) for p in intact})
+    if function is not None:
+        e.following.update((p.name, function) for p in function.params)
+    return function
 
 
 def _count(number: int, noun: str) -> str:

@@ -13,6 +13,7 @@ from tensorir.source import Span
 from tensorir.text import syntax
 from tensorir.text.affine import Affine
 from tensorir.text.limits import MAX_BOUND, MAX_FINDINGS, MAX_POINTS
+from tensorir.text.structure import Structure
 from tensorir.types import Complaint, Dims, Element, Interval, TensorType
 
 __all__ = ["Elaboration", "Uses", "moved"]
@@ -33,6 +34,11 @@ class Elaboration:
     """Every name that is bound here; None for one whose definition is wrong."""
     taken: set[str] = field(default_factory=set[str])
     """Names of parameters, of the fencil and of all functions so far."""
+    functions: dict[str, ir.Lambda] = field(default_factory=dict[str, ir.Lambda])
+    """The function of the closures so far that has a parameter of a name."""
+    following: dict[str, ir.Lambda] = field(default_factory=dict[str, ir.Lambda])
+    """The same of this closure."""
+    structure: Structure = field(default_factory=Structure)
     counters: dict[str, int] = field(default_factory=dict[str, int])
     defining: list[str] = field(default_factory=list[str])
     """Names whose `let` is being read."""
@@ -75,6 +81,17 @@ class Elaboration:
         self.scope[p.name] = declared
         self.taken.add(p.name)
         return declared
+
+    def twin(self, names: Sequence[str], types: Sequence[TensorType | None]) -> ir.Lambda | None:
+        """A function of an earlier closure with these parameters, which this closure does not use yet.
+
+        Two closures may hold the same function; its parameters have the same names in both.
+        """
+        found = self.functions.get(names[0]) if names else None
+        if found is None or any(name in self.following for name in names):
+            return None
+        same = [p.name for p in found.params] == list(names) and [p.type for p in found.params] == list(types)
+        return found if same else None
 
     def unique(self, name: str) -> str:
         """The name, with a number where it is taken; it is taken from now on."""
