@@ -373,7 +373,8 @@ def _operator(c: Cursor) -> Operator:
     while c.accept(","):
         types.append(tensor_type(c))
     c.expect(")", help="it is written operator(+, tensor<float>, tensor<float>).")
-    row = BY_GLYPH.get((token.text, len(types))) or TABLE.get(token.text.removeprefix("__"))
+    row = BY_GLYPH.get((token.text, len(types))) or _row_of_glyph(token.text)
+    row = row or TABLE.get(token.text.removeprefix("__"))
     if row is None or not row.elementwise or row.static_slots:
         c.fail("N03", f"there is no elementwise builtin '{token.text}'.", token, "such as +, min or exp.")
     return Operator(row.name, tuple(types), c.since(first))
