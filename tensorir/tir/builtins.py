@@ -207,9 +207,12 @@ _TABLE: list[Builtin] = [
     *_rows("filter selector", arity=2, result=Result.SECOND, effect=Effect.OPAQUE, meaning=GPU_ONLY),
     # devices
     *_rows(
-        "tvm_load_matrix_sync tvm_mma_sync tvm_bmma_sync tvm_fill_fragment tvm_store_matrix_sync tvm_global_barrier_kinit "
-        "cooperative_tensor_fill cooperative_tensor_load cooperative_tensor_store cooperative_tensor_multiply_accumulate "
-        "mma_store mma_fill mma_store_legacy mma_fill_legacy simdgroup_load simdgroup_store simdgroup_multiply_accumulate "
+        "tvm_load_matrix_sync tvm_mma_sync tvm_bmma_sync tvm_fill_fragment tvm_store_matrix_sync "
+        "tvm_global_barrier_kinit "
+        "cooperative_tensor_fill cooperative_tensor_load cooperative_tensor_store "
+        "cooperative_tensor_multiply_accumulate "
+        "mma_store mma_fill mma_store_legacy mma_fill_legacy simdgroup_load simdgroup_store "
+        "simdgroup_multiply_accumulate "
         "make_filled_simdgroup_matrix dma_copy dma_wait dma_start_group dma_end_group texture2d_load texture2d_store "
         "tensormap_encode_tiled create_barriers nd_mem_alloc_with_scope "
         # TileLang's tile operations

@@ -825,7 +825,8 @@ class BlockRealize(Stmt):
 
 # ------------------------------------------------------------------------------------------------ functions and modules
 
-Attribute: TypeAlias = "None | bool | int | float | str | DataType | Type | Node | GlobalVar | tuple[Attribute, ...] | Mapping[str, Attribute]"
+_Entries: TypeAlias = "tuple[Attribute, ...] | Mapping[str, Attribute]"
+Attribute: TypeAlias = "bool | int | float | str | DataType | Type | Node | GlobalVar | _Entries | None"
 """What attributes, annotations and keywords of opaque calls hold."""
 
 Argument: TypeAlias = Expr | Buffer | BufferRegion | Opaque | IndexMap | CommReducer | IterVar

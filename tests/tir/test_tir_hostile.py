@@ -220,12 +220,16 @@ CASES: list[tuple[str, object, str]] = [
     (
         "many operators",
         body("B[0] = " + "n + " * 100000 + "n"),
-        "3:4006 TS03 more than 1,000 operators are chained here.",
+        "3:4010 TS03 more than 1,000 operators are chained here.",
     ),
     ("many minus signs", body("B[0] = " + "-" * 5000 + "n"), "3:12 TS03 more than 1,000 operators are chained here."),
     ("many nots", body("B[0] = " + "not " * 900 + "n"), "3:492 TS03 expressions are nested more than 120 deep here."),
-    ("many calls", body("f" + "(0)" * 5000), "3:3008 TS03 more than 1,000 operators are chained here."),
-    ("many subscripts", body("A" + "[0]" * 900), "3:5 TS03 expressions are nested more than 120 deep here."),
+    ("many calls", body("f" + "(0)" * 5000), "3:308 TS03 more than 100 calls or subscripts follow each other here."),
+    (
+        "many subscripts",
+        body("A" + "[0]" * 900),
+        "3:308 TS03 more than 100 calls or subscripts follow each other here.",
+    ),
     ("many attributes", body("A" + ".data" * 900), "3:5 TS03 expressions are nested more than 120 deep here."),
     (
         "many conditions",

@@ -406,7 +406,8 @@ class ExpressionPrinter:
         kinds |= {n.IterKind.COMM_REDUCE: "CommReduce", n.IterKind.ORDERED: "Ordered"}
         kind = kinds.get(value.kind, value.kind.value.capitalize())
         dom = "None" if value.dom is None else self.attribute(value.dom)
-        return f"T.iter_var({self.names.of(value.var)}, {dom}, {quote(kind)}, {quote(value.thread_tag)})"
+        var = self.names.of(value.var) if self.names.knows(value.var) else quote(value.var.name)
+        return f"T.iter_var({var}, {dom}, {quote(kind)}, {quote(value.thread_tag)})"
 
 
 def _operands(expr: n.Expr) -> tuple[n.Expr, n.Expr]:
@@ -428,7 +429,7 @@ def number_text(value: float) -> str:
     if value in (float("inf"), float("-inf")):
         return '"inf"' if value > 0 else '"-inf"'
     text = repr(value)
-    if "e" in text and 1e16 <= abs(value):
+    if "e" in text and abs(value) >= 1e16:
         text = f"{Decimal(value):f}"
         return text if "." in text else f"{text}.0"
     return text

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import HANDLE, INT64
 from tensorir.tir.printing.expressions import ExpressionPrinter
@@ -104,8 +103,8 @@ def _decorator(name: str, function: n.PrimFunc, old: bool) -> str:
     words: list[str] = []
     if "global_symbol" not in function.attrs:
         words.append("private=True")
-    if function.s_tir and not old:
-        words.append("s_tir=True")
+    if function.s_tir != old:
+        words.append(f"s_tir={function.s_tir}")
     return f"@T.prim_func({', '.join(words)})" if words else "@T.prim_func"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-
 from tensorir.tir import nodes as n
 from tensorir.tir.build import is_scope
 from tensorir.tir.dtypes import BOOL, FLOAT32, INT32

@@ -15,6 +15,7 @@ R.Tensor((4, 3), dtype="float32")
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
@@ -509,7 +510,9 @@ def _concat(call: r.Call, functions: Types) -> r.RelaxType:
             raise Contradiction(f"R.{call.op} joins tensors of as many dimensions, not {ndim} and {len(shape)}.")
         for k in range(ndim):
             if k != position and _differ(shape[k], shapes[0][k]):
-                raise Contradiction(f"R.{call.op} joins sizes {_say(shapes[0][k])} and {_say(shape[k])} along dimension {k}.")
+                raise Contradiction(
+                    f"R.{call.op} joins sizes {_say(shapes[0][k])} and {_say(shape[k])} along dimension {k}."
+                )
     total = _sum([shape[position] for shape in shapes])
     return r.TensorType((*shapes[0][:position], total, *shapes[0][position + 1 :]), dtype)
 
@@ -555,7 +558,7 @@ def _split(call: r.Call, functions: Types) -> r.RelaxType:
         limit = _int(size)
         bounds.append(const(min(mark, limit) if limit is not None else mark, INT64))
     bounds.append(size)
-    pairs = zip(bounds, bounds[1:], strict=False)
+    pairs = pairwise(bounds)
     return r.TupleType(tuple(piece(_op("-", b, a)) for a, b in pairs))
 
 
@@ -735,7 +738,9 @@ def _conv(call: r.Call, functions: Types) -> r.RelaxType:
     assert isinstance(groups, int)
     if _differ(sizes["C"], _op("*", weights["I"], groups)):
         expected = _op("*", weights["I"], groups)
-        raise Contradiction(f"R.{call.op} has {_say(sizes['C'])} channels of data, and its weights take {_say(expected)}.")
+        raise Contradiction(
+            f"R.{call.op} has {_say(sizes['C'])} channels of data, and its weights take {_say(expected)}."
+        )
     strides, dilation = (_ints(call.attrs.get(key), len(space)) for key in ("strides", "dilation"))
     pads = _padding(call.attrs.get("padding"), len(space))
     out = {"N": sizes["N"], "C": weights["O"]}
@@ -818,7 +823,9 @@ def _attention(call: r.Call, functions: Types) -> r.RelaxType:
     if len(q.shape) != 4 or len(k.shape) != 4 or len(v.shape) != 4:
         raise Contradiction(f"R.{call.op} takes tensors of four dimensions.")
     if _differ(q.shape[3], k.shape[3]):
-        raise Contradiction(f"R.{call.op} compares queries of size {_say(q.shape[3])} with keys of size {_say(k.shape[3])}.")
+        raise Contradiction(
+            f"R.{call.op} compares queries of size {_say(q.shape[3])} with keys of size {_say(k.shape[3])}."
+        )
     return r.TensorType((*q.shape[:3], v.shape[3]), q.dtype)
 
 

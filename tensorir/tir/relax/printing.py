@@ -259,7 +259,7 @@ class _Writer:
             args[-1] = f"tir_vars={args[-1]}"
         types = [self.type(kind) for kind in call.types]
         inside = types[0] if len(types) == 1 else f"[{', '.join(types)}]"
-        packed = "packed" in str(call.op) and "dps" not in str(call.op) or "closure" in str(call.op)
+        packed = ("packed" in str(call.op) and "dps" not in str(call.op)) or "closure" in str(call.op)
         if packed:
             key = "sinfo_args" if self.old else "ty_args"
             inside = f"({', '.join(types)}{',' if len(types) == 1 else ''})"

@@ -890,11 +890,14 @@ def _expr_method(it: Call, value: n.Expr) -> Value:
 
 # ----------------------------------------------------------------------------------------------- forms of statements
 
+# fmt: off
 _FORMS = (
-    "reads writes where sblock_attr block_attr func_attr func_ret attr allocate allocate_const LetStmt Bind bind Assert "
-    "realize evaluate prefetch buffer_store store If Then Else While Return Break Continue func_name preflattened_buffer "
-    "device_entry hint"
-).split()
+    "reads", "writes", "where", "sblock_attr", "block_attr", "func_attr", "func_ret", "attr", "allocate",
+    "allocate_const", "LetStmt", "Bind", "bind", "Assert", "realize", "evaluate", "prefetch", "buffer_store",
+    "store", "If", "Then", "Else", "While", "Return", "Break", "Continue", "func_name", "preflattened_buffer",
+    "device_entry", "hint",
+)
+# fmt: on
 
 
 @_makes(*_FORMS)

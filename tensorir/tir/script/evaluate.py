@@ -525,7 +525,8 @@ class Evaluator:
             self.fail(
                 node,
                 "TS23",
-                f"{buffer.name!r} has the shape {_sizes(buffer)}, and this gives {count(len(indices), 'index', 'indices')}.",
+                f"{buffer.name!r} has the shape {_sizes(buffer)}, "
+                f"and this gives {count(len(indices), 'index', 'indices')}.",
             )
         span = self.text.span(node)
         plain = tuple(index for index in indices if isinstance(index, n.Expr))

@@ -28,7 +28,7 @@ from tensorir.tir.script.values import (
 
 __all__ = ["read_module"]
 
-_NEW = re.compile(r"\bs_tir\s*=|\bT\.(?:sblock\w*|let)\b|\btirx\b")
+_NEW = re.compile(r"\bs_tir\s*=\s*True|\bT\.sblock|\bT\.let\b(?!\()|\btirx\b")
 _OLD = re.compile(
     r"tvm\.script(?:\.parser)?(?:\.| import [^\n]*\b)tir\b"
     r"|\b(?:T|tir)\.(?:block|block_attr|LetStmt|allocate|allocate_const|preflattened_buffer|buffer_decl)\b"
@@ -274,7 +274,7 @@ class _ModuleReader:
         if keywords.get("private") is not True:
             attrs.setdefault("global_symbol", node.name)
         ret_type = None if body.ret_type == n.TupleType() else body.ret_type
-        s_tir = self.old or keywords.get("s_tir") is True
+        s_tir = keywords.get("s_tir", self.old) is True
         return n.PrimFunc(node.name, tuple(params), body.buffers, statement, ret_type, attrs, s_tir, None, span)
 
     def _param(self, argument: ast.arg, body: FunctionBody) -> n.Var:

@@ -26,6 +26,7 @@ __all__ = [
     "MAX_CHARACTERS",
     "MAX_INDENTS",
     "MAX_NUMBER",
+    "MAX_POSTFIX",
     "MAX_STRING",
     "MAX_TOKENS",
     "prescan",
@@ -36,6 +37,7 @@ MAX_TOKENS = 400_000
 MAX_BRACKETS = 80
 MAX_INDENTS = 90
 MAX_CHAIN = 1_000
+MAX_POSTFIX = 100
 MAX_NUMBER = 400
 MAX_STRING = 100_000
 
@@ -67,7 +69,8 @@ def prescan(source: Source) -> None:
     _characters(source)
     tokens = 0
     chain = 0  # operators since the last comma, at this level and the enclosing ones: bounds the depth of the tree
-    levels: list[tuple[str, int, int]] = []
+    postfix = 0  # calls and subscripts in a row: `f(x)(y)[z]`
+    levels: list[tuple[str, int, int, int]] = []
     indents = [0]
     line_start = 0
     fresh = True
@@ -83,7 +86,7 @@ def prescan(source: Source) -> None:
             continue
         if kind == "newline":
             if not levels:
-                chain = 0
+                chain = postfix = 0
                 fresh = True
             line_start = position
             continue
@@ -98,22 +101,25 @@ def prescan(source: Source) -> None:
         if kind == "operator" or (kind == "name" and match.group() in _CHAINING):
             # `- - - x` without the blanks is one match of several operators.
             chain += 1 if position - start <= 3 else position - start
+            postfix = 0
             if chain > MAX_CHAIN:
                 _refuse(source, start, "TS03", f"more than {MAX_CHAIN:,} operators are chained here.")
         elif kind == "open":
             if len(levels) >= MAX_BRACKETS:
                 _refuse(source, start, "TS02", f"brackets are nested more than {MAX_BRACKETS} deep here.")
-            levels.append((match.group(), chain, start))
+            levels.append((match.group(), chain, start, postfix))
             chain += 1
+            postfix = 0
         elif kind == "close":
             if not levels or _PAIRS[levels[-1][0]] != match.group():
                 _refuse(source, start, "TS05", f"this {match.group()!r} closes no bracket.")
-            # What follows a bracket stands on it (`f(x)(y)`): calls and subscripts in a row are a chain as well.
-            chain = levels.pop()[1] + 1
-            if chain > MAX_CHAIN:
-                _refuse(source, start, "TS03", f"more than {MAX_CHAIN:,} operators are chained here.")
+            _, chain, _, postfix = levels.pop()
+            postfix += 1
+            if postfix > MAX_POSTFIX:
+                _refuse(source, start, "TS03", f"more than {MAX_POSTFIX} calls or subscripts follow each other here.")
         elif kind == "comma":
             chain = levels[-1][1] + 1 if levels else 0
+            postfix = 0
         elif kind == "number" and position - start > MAX_NUMBER:
             _refuse(source, start, "TS04", f"this number has more than {MAX_NUMBER} characters.", position)
         elif kind == "string":

@@ -449,7 +449,7 @@ class FunctionBody:
             case LocalVector(dtype, shape):
                 spec = BufferSpec(shape, dtype, (), None, "local", 0, 0, (), "", None, purpose="alloc")
                 self.bind(name, spec, node.target)
-            case DataTypeName(dtype) if not self.reader.old and "handle" != dtype.code:
+            case DataTypeName(dtype) if not self.reader.old and dtype.code != "handle":
                 buffer = self._scalar(name, dtype, node.target)
                 if value is not None:
                     self._emit_store(buffer, value, (const(0, INT32),), node)

@@ -1,0 +1,107 @@
+"""Shapes and types of Relax's operators."""
+
+from __future__ import annotations
+
+import pytest
+
+from tensorir.errors import DiagnosticError
+from tensorir.tir import parse
+from tensorir.tir.relax import nodes as r
+from tensorir.tir.relax.infer import type_of
+from tensorir.tir.relax.operators import OPERATORS
+
+HEAD = (
+    '@R.function\ndef main(x: R.Tensor((2, 3), "float32"), v: R.Tensor((3,), "float32"), i: R.Tensor((4,), "int64"), '
+    'img: R.Tensor((1, 3, 9, 9), "float32"), w: R.Tensor((4, 3, 3, 3), "float32"), s: R.Tensor(("n", 4), "float32")):\n'
+)
+
+TYPES = [
+    ("R.add(x, v)", '((2, 3), dtype="float32")'),
+    ("x + v", '((2, 3), dtype="float32")'),
+    ("R.less(x, v)", '((2, 3), dtype="bool")'),
+    ("R.exp(x)", '((2, 3), dtype="float32")'),
+    ('R.astype(x, "float16")', '((2, 3), dtype="float16")'),
+    ("R.matmul(x, R.permute_dims(x))", '((2, 2), dtype="float32")'),
+    ("R.matmul(x, v)", '((2,), dtype="float32")'),
+    ('R.matmul(x, v, out_dtype="float64")', '((2,), dtype="float64")'),
+    ("R.sum(x)", '((), dtype="float32")'),
+    ("R.sum(x, axis=[-1], keepdims=True)", '((2, 1), dtype="float32")'),
+    ("R.argmax(x, axis=1)", '((2,), dtype="int64")'),
+    ("R.reshape(x, (3, 2))", '((3, 2), dtype="float32")'),
+    ("R.reshape(x, (-1,))", '((6,), dtype="float32")'),
+    ("R.expand_dims(x, axis=[0, 3])", '((1, 2, 3, 1), dtype="float32")'),
+    ("R.squeeze(R.expand_dims(x, axis=0))", '((2, 3), dtype="float32")'),
+    ("R.concat((x, x), axis=1)", '((2, 6), dtype="float32")'),
+    ("R.stack((x, x), axis=0)", '((2, 2, 3), dtype="float32")'),
+    ("R.split(x, 3, axis=1)[2]", '((2, 1), dtype="float32")'),
+    ("R.split(x, [1], axis=1)[1]", '((2, 2), dtype="float32")'),
+    ("R.take(x, i, axis=1)", '((2, 4), dtype="float32")'),
+    ("R.flatten(x)", '((6,), dtype="float32")'),
+    ("R.broadcast_to(v, (5, 3))", '((5, 3), dtype="float32")'),
+    ("R.tile(x, [2, 2])", '((4, 6), dtype="float32")'),
+    ("R.repeat(x, 2, axis=0)", '((4, 3), dtype="float32")'),
+    ("R.strided_slice(x, [1], [0], [3], [2])", '((2, 2), dtype="float32")'),
+    ("R.strided_slice(x, [1], [-1], [-4], [-1])", '((2, 3), dtype="float32")'),
+    ("R.nn.conv2d(img, w)", '((1, 4, 7, 7), dtype="float32")'),
+    ("R.nn.conv2d(img, w, strides=2, padding=1)", '((1, 4, 5, 5), dtype="float32")'),
+    ("R.nn.max_pool2d(img, pool_size=2, strides=2)", '((1, 3, 4, 4), dtype="float32")'),
+    ("R.nn.max_pool2d(img, pool_size=2, strides=2, ceil_mode=True)", '((1, 3, 5, 5), dtype="float32")'),
+    ("R.nn.softmax(x)", '((2, 3), dtype="float32")'),
+    ("R.image.resize2d(img, (4, 5))", '((1, 3, 4, 5), dtype="float32")'),
+    ("R.cumsum(x)", '((6,), dtype="float32")'),
+    ('R.zeros((2, 2), "int8")', '((2, 2), dtype="int8")'),
+    ("R.ones_like(x)", '((2, 3), dtype="float32")'),
+    ("R.outer(v, v)", '((3, 3), dtype="float32")'),
+    ("R.meshgrid((v, i))[1]", '((3, 4), dtype="int64")'),
+    ("R.gather_nd(x, R.const([[0, 1]], 'int64'))", '((1,), dtype="float32")'),
+    ("R.add(s, s)", '((n, 4), dtype="float32")'),
+    ("R.matmul(s, R.permute_dims(s))", '((n, n), dtype="float32")'),
+    ("R.reshape(s, (-1,))", '((n * 4,), dtype="float32")'),
+    ("R.concat((s, s), axis=0)", '((n + n, 4), dtype="float32")'),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), TYPES, ids=[case[0] for case in TYPES])
+def test_an_operator_gives_the_type_that_its_operands_make(text: str, expected: str):
+    function = parse(f"{HEAD}    z = {text}\n    return z\n").functions["main"]
+    assert isinstance(function, r.Function)
+    assert str(type_of(function.body.body, {})) == f"R.Tensor{expected}"
+
+
+def test_every_operator_has_a_rule_of_inference():
+    for row in OPERATORS.values():
+        call = r.Call(row.name, (), dict.fromkeys(row.attributes))
+        assert call.op == row.name
+
+
+def test_an_annotation_that_the_operands_contradict_is_an_error():
+    with pytest.raises(DiagnosticError) as caught:
+        parse(f'{HEAD}    z: R.Tensor((2, 4), "float32") = R.add(x, v)\n    return z\n')
+    assert str(caught.value).splitlines()[0] == (
+        "<tir>:3:5: error[TS40]: 'z' has size 3 along dimension 1, and 4 is stated."
+    )
+
+
+def test_symbolic_sizes_that_contradict_are_an_error():
+    with pytest.raises(DiagnosticError) as caught:
+        parse(
+            f"{HEAD}    a = R.concat((s, s), axis=0)\n    b = R.concat((s, s, R.const([[1.0] * 4])), axis=0)\n"
+            "    z = R.add(a, b)\n    return z\n"
+        )
+    assert caught.value.diagnostics[0].code == "TS40"
+
+
+def test_variables_of_a_dataflow_block_stay_inside():
+    with pytest.raises(DiagnosticError) as caught:
+        parse(
+            f"{HEAD}    with R.dataflow():\n        a = R.exp(x)\n        b = R.exp(a)\n"
+            "        R.output(b)\n    return a\n"
+        )
+    assert caught.value.diagnostics[0].message == "'a' is not defined here."
+
+
+def test_an_operator_fills_in_its_attributes():
+    plain, full = (
+        parse(f"{HEAD}    z = {text}\n    return z\n") for text in ("R.sum(x)", "R.sum(x, axis=None, keepdims=False)")
+    )
+    assert plain == full

@@ -1,0 +1,214 @@
+"""Text to modules and back, in both dialects."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from tir_samples import conformance, kernels
+
+from tensorir.tir import nodes as n
+from tensorir.tir import parse, print_function, print_module
+from tensorir.tir.dtypes import BOOL, FLOAT32, INT32, INT64
+from tensorir.tir.walk import walk
+
+EVERYTHING = [*kernels("new", "old", "relax"), *conformance()]
+
+
+@pytest.mark.parametrize("text", EVERYTHING)
+def test_what_is_printed_reads_as_the_same_module(text: str):
+    module = parse(text)
+    for dialect in ("new", "old"):
+        printed = print_module(module, dialect)
+        again = parse(printed)
+        assert again == module
+        assert hash(again) == hash(module)
+        assert print_module(again, dialect) == printed
+
+
+@pytest.mark.parametrize("text", kernels("new", "old"))
+def test_a_function_alone_reads_as_the_module_around_it(text: str):
+    module = parse(text)
+    if len(module.functions) == 1:
+        assert parse(print_function(next(iter(module.functions.values())))) == module
+
+
+@pytest.mark.parametrize("text", EVERYTHING)
+def test_every_node_of_a_text_knows_its_place(text: str):
+    for node in walk(parse(text)):
+        if isinstance(node, n.Stmt) and not isinstance(node, n.SeqStmt):
+            assert 0 <= node.span.start < node.span.stop <= len(text)
+
+
+def main(text: str) -> n.PrimFunc:
+    function = parse(text)["main"]
+    assert isinstance(function, n.PrimFunc)
+    return function
+
+
+def statements(text: str) -> tuple[n.Stmt, ...]:
+    head = '@T.prim_func(s_tir=True)\ndef main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "int32"), n: T.int32):\n'
+    body = main(head + "".join(f"    {line}\n" for line in text.splitlines())).body
+    return body.seq if isinstance(body, n.SeqStmt) else (body,)
+
+
+def test_a_loop_that_starts_elsewhere_has_an_extent():
+    (loop,) = statements("for i in range(n, n + 4):\n    A[i] = 1.0")
+    assert isinstance(loop, n.For) and loop.extent == n.IntImm(4, INT32) and isinstance(loop.min, n.Var)
+
+
+def test_a_number_takes_the_type_of_what_it_meets():
+    (store,) = statements("A[0] = A[1] + 1")
+    assert isinstance(store, n.BufferStore) and store.value.b == n.FloatImm(1.0, FLOAT32)  # type: ignore[attr-defined]
+
+
+def test_narrower_integers_become_wider_ones():
+    (store,) = statements("B[0] = T.Cast('int32', n + T.int64(1))")
+    value = store.value.value  # type: ignore[attr-defined]
+    assert value == n.Add(n.Cast(value.a.value, INT64), n.IntImm(1, INT64))
+
+
+def test_neutral_elements_vanish_and_the_functions_of_operators_keep_them():
+    plain, kept = statements("B[0] = n + 0\nB[0] = T.Add(n, 0)")
+    assert isinstance(plain.value, n.Var) and isinstance(kept.value, n.Add)  # type: ignore[attr-defined]
+
+
+def test_and_is_a_connective_of_scalars_and_bitwise_of_vectors():
+    scalar, vector = statements(
+        "T.evaluate(n > 0 and n < 8)\n"
+        "T.evaluate((A[T.Ramp(0, 1, 4)] > T.float32(0)) and (A[T.Ramp(0, 1, 4)] < T.float32(1)))"
+    )
+    assert isinstance(scalar.value, n.And) and scalar.value.dtype == BOOL  # type: ignore[attr-defined]
+    assert vector.value.op == "bitwise_and" and vector.value.dtype == BOOL.with_lanes(4)  # type: ignore[attr-defined]
+
+
+def test_a_let_is_in_scope_for_the_rest_of_its_sequence():
+    let, store = statements("x: T.let[T.int32] = n + 1\nB[x] = x")
+    assert isinstance(let, n.LetStmt) and isinstance(store, n.BufferStore)
+    assert store.value is let.var and store.indices == (let.var,)
+
+
+def test_an_assignment_in_new_text_is_a_scalar_that_can_change():
+    alloc, first, second = statements("x = n + 1\nx = x * 2")
+    assert isinstance(alloc, n.AllocBuffer) and alloc.buffer.scope == "local"
+    assert isinstance(first, n.BufferStore) and isinstance(second, n.BufferStore)
+    assert first.buffer is second.buffer is alloc.buffer
+
+
+def test_a_block_without_regions_gets_those_of_its_accesses():
+    text = """
+@T.prim_func(s_tir=True)
+def main(A: T.Buffer((16, 16), "float32"), C: T.Buffer((16,), "float32")):
+    for i in range(4):
+        with T.sblock("tile"):
+            vi = T.axis.spatial(4, i)
+            for j in range(4):
+                C[vi * 4 + j] = A[vi * 4 + j, 0] + A[vi * 4 + j, 2]
+"""
+    written = text.replace(
+        "            for j",
+        "            T.reads(A[vi * 4:vi * 4 + 4, 0:3])\n            T.writes(C[vi * 4:vi * 4 + 4])\n            for j",
+    )
+    assert parse(text) == parse(written)
+
+
+def test_both_generations_of_a_text_are_one_module():
+    new = """
+@T.prim_func(s_tir=True)
+def main(A: T.Buffer((16,), "float32")):
+    T.func_attr({"tirx.noalias": True})
+    for i in range(16):
+        with T.sblock("b"):
+            vi = T.axis.spatial(16, i)
+            T.reads()
+            T.writes(A[vi])
+            A[vi] = T.float32(0.0)
+"""
+    old = """
+from tvm.script import tir as T
+@T.prim_func
+def main(a: T.handle):
+    T.func_attr({"global_symbol": "main", "tir.noalias": True})
+    X = T.match_buffer(a, [16])
+    for k in T.serial(0, 16):
+        with T.block("b"):
+            v = T.axis.S(16, k)
+            T.reads([])
+            T.writes([X[v]])
+            X[v] = 0.0
+"""
+    assert parse(new) == parse(old)
+
+
+def test_equality_sees_attributes_names_of_blocks_and_types():
+    head = '@T.prim_func(s_tir=True)\ndef main(A: T.Buffer((8,), "float32")):\n'
+    text = head + '    with T.sblock("b"):\n        A[0] = 1.0\n'
+    assert parse(text) == parse(text.replace("A", "X"))
+    assert parse(text) != parse(text.replace('"b"', '"c"'))
+    assert parse(text) != parse(text.replace("float32", "float64"))
+    assert parse(text) != parse(text.replace("s_tir=True", "private=True, s_tir=True"))
+    assert parse(text) != parse(text.replace("1.0", "2.0"))
+
+
+def test_a_function_knows_its_module():
+    module = parse("@I.ir_module\nclass M:\n    @T.prim_func\n    def f(n: T.int32) -> T.int32:\n        return n\n")
+    function = module["f"]
+    assert function.module is module and function == module.functions["f"]
+
+
+def test_a_long_chain_of_operators_is_no_deep_recursion():
+    terms = " + ".join(f"A[{k % 8}]" for k in range(900))
+    text = f'@T.prim_func(s_tir=True)\ndef main(A: T.Buffer((8,), "float32")):\n    A[0] = {terms}\n'
+    assert parse(str(parse(text))) == parse(text)
+
+
+def test_a_deep_tree_that_a_program_made_prints_and_compares():
+    var = n.Var("x", n.PrimType(INT32))
+    deep, same = (_sum(var, 10_000) for _ in range(2))
+    assert deep == same and hash(deep) == hash(same)
+    assert repr(deep).count("+") == 10_000
+
+
+def _sum(var: n.Var, count: int) -> n.Expr:
+    total: n.Expr = var
+    for _ in range(count):
+        total = n.Add(total, n.IntImm(1, INT32))
+    return total
+
+
+def test_five_thousand_lines_are_read_and_printed_quickly():
+    function = """    @T.prim_func(s_tir=True)
+    def f{}(A: T.Buffer((64, 64), "float32"), B: T.Buffer((64, 64), "float32"), C: T.Buffer((64, 64), "float32")):
+        for i, j, k in T.grid(64, 64, 64):
+            with T.sblock("C"):
+                v_i, v_j, v_k = T.axis.remap("SSR", [i, j, k])
+                T.reads(A[v_i, v_k], B[v_k, v_j])
+                T.writes(C[v_i, v_j])
+                with T.init():
+                    C[v_i, v_j] = T.float32(0.0)
+                C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
+"""
+    text = "@I.ir_module\nclass Module:\n" + "".join(function.format(k) for k in range(500))
+    assert text.count("\n") > 5000
+    begin = time.perf_counter()
+    module = parse(text)
+    middle = time.perf_counter()
+    str(module)
+    end = time.perf_counter()
+    assert middle - begin < 1.5 and end - middle < 1.0
+
+
+def test_metadata_of_a_text_is_kept_with_the_module():
+    text = '@R.function\ndef main(x: R.Tensor((1,), "float32")):\n    y = R.add(x, metadata["k"][0])\n    return y\n'
+    assert parse(text, metadata={"k": [1.0]}).metadata == {"k": [1.0]}
+
+
+class Live:
+    """Stands for an object of TVM, which prints itself."""
+
+    def script(self) -> str:
+        return '@T.prim_func(s_tir=True)\ndef main(A: T.Buffer((8,), "float32")):\n    A[0] = T.float32(1.0)\n'
+
+
+def test_a_live_object_is_read_through_its_script():
+    assert parse(Live()) == parse(Live().script())
