@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from tensorir.errors import Diagnostic
 from tensorir.evaluate import Bound, evaluate
 from tensorir.ir import Call, Expr, Fencil, Literal, Operator
-from tensorir.types import Interval, TensorType, leaves
+from tensorir.types import Interval, Scalar, TensorType, leaves
 from tensorir.typing_rules import neighbour_source
 
 __all__ = ["Access", "Facts", "analyse", "integer_range"]
@@ -298,10 +298,16 @@ def integer_range(node: Expr, ranges: Sequence[Range]) -> Range:
     if not isinstance(node, (Call, Operator)) or not (element := kind.leaves[0]).is_integer:
         return None
     rule = _INTEGER.get(node.op)
-    if rule is None or any(r is None for r in ranges):
+    operands = node.params if isinstance(node, Operator) else [a.type for a in node.args]
+    if rule is None or not all(t.leaves[0].is_integer for t in operands):
         return None
-    found = rule(*(r for r in ranges if r is not None))
+    known = [r if r is not None else _whole(t.leaves[0]) for r, t in zip(ranges, operands, strict=True)]
+    found = rule(*known)
     return found if found is not None and element.range.covers(Interval(found[0], found[1] + 1)) else None
+
+
+def _whole(element: Scalar) -> tuple[int, int]:
+    return element.range.start, element.range.stop - 1
 
 
 def _corners(combine: Callable[[int, int], int]) -> Callable[..., Range]:

@@ -98,6 +98,9 @@ class Interval:
     def __len__(self) -> int:
         return max(0, self.stop - self.start)
 
+    def __bool__(self) -> bool:
+        return self.stop > self.start
+
     def __contains__(self, point: int) -> bool:
         return self.start <= point < self.stop
 

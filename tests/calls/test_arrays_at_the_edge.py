@@ -73,7 +73,8 @@ def test_a_field_comes_back_as_a_field_on_its_interval():
 
 def test_tuples_are_nested_tuples_of_arrays():
     f = ti.parse(
-        "f(out: tensor<(float, (int, bool)), I[0:2]>, x: tensor<(float, float), I[0:2]>) { out ← (x[0] - x[1], (1, x[0] > x[1])); }"
+        "f(out: tensor<(float, (int, bool)), I[0:2]>, x: tensor<(float, float), I[0:2]>) {"
+        "  out ← (x[0] - x[1], (1, x[0] > x[1])); }"
     )
     a, (b, c) = f(x=(np.array([1.0, 2.0]), np.array([3.0, 1.0])))["out"]
     np.testing.assert_array_equal(a, [-2.0, 1.0])
@@ -139,7 +140,11 @@ def refused(f, **arguments):
 
 READ_ONLY = np.zeros(3)
 READ_ONLY.setflags(write=False)
-V2E = "n(out: tensor<float, V[0:2]>, x: tensor<float, E[0:3]>, V2E: tensor<int, V[0:2], _NB_E[0:2]>) { out ← reduce(+, 0.0)(⟪V2E⟫(x)); }"
+V2E = """
+n(out: tensor<float, V[0:2]>, x: tensor<float, E[0:3]>, V2E: tensor<int, V[0:2], _NB_E[0:2]>) {
+  out ← reduce(+, 0.0)(⟪V2E⟫(x));
+}
+"""
 NABLA = ti.parse(V2E)
 EDGES = np.array([1.0, 2.0, 4.0])
 
@@ -178,7 +183,8 @@ EDGES = np.array([1.0, 2.0, 4.0])
          "error[A02]: 'out' needs float64, and this is float32.\n"
          "help: nothing is converted silently; pass out.astype('float64')."),
         (NABLA, {"x": EDGES, "V2E": np.array([[0, 3], [1, -1]])},
-         "error[A10]: an entry of the table 'V2E' leaves its dimension: V2E[0, 1] is 3, and E[0:3] is what it may point to.\n"
+         "error[A10]: an entry of the table 'V2E' leaves its dimension: V2E[0, 1] is 3, "
+         "and E[0:3] is what it may point to.\n"
          "help: entries are absolute coordinates; a missing neighbour is -1."),
         (NABLA, {"x": EDGES, "V2E": np.array([[0.0, np.nan], [1.0, 2.0]])},
          "error[A02]: the table 'V2E' holds NaN; its entries are integers.\n"
@@ -196,7 +202,8 @@ def test_a_jax_array_as_output_buffer_is_an_error():
     with jax.enable_x64(True):
         message = refused(SLOPE, x=X, out=jnp.zeros(3))
     assert message == (
-        "error[A13]: 'out' is an output, and JAX arrays never change.\nhelp: leave it out and take the result: f(...)['out']."
+        "error[A13]: 'out' is an output, and JAX arrays never change.\n"
+        "help: leave it out and take the result: f(...)['out']."
     )
 
 

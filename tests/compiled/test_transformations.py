@@ -59,8 +59,12 @@ def test_checkpoint_scan_and_while_loop_take_it(c, wide):
     step = lambda x: pad(c(x=x)["out"])
     expected = pad(slope(pad(slope(X))))
     np.testing.assert_allclose(lax.scan(lambda s, _: (step(s), None), x, length=2)[0], expected)
-    np.testing.assert_allclose(lax.while_loop(lambda s: s[0] < 2, lambda s: (s[0] + 1, step(s[1])), (0, x))[1], expected)
-    np.testing.assert_allclose(jax.grad(lambda x: jax.checkpoint(step)(x).sum())(x), jax.grad(lambda x: step(x).sum())(x))
+    np.testing.assert_allclose(
+        lax.while_loop(lambda s: s[0] < 2, lambda s: (s[0] + 1, step(s[1])), (0, x))[1], expected
+    )
+    np.testing.assert_allclose(
+        jax.grad(lambda x: jax.checkpoint(step)(x).sum())(x), jax.grad(lambda x: step(x).sum())(x)
+    )
 
 
 def test_sixty_four_bits_are_kept_without_the_switch(c):
@@ -73,7 +77,9 @@ def test_sixty_four_bits_are_kept_without_the_switch(c):
 
 
 def test_a_foreign_trace_without_sixty_four_bits_is_told_so():
-    f = ti.parse("f(out: tensor<float32, I[0:2]>, x: tensor<float32, I[0:2]>) { out ← cast(cast(x, float64), float32); }")
+    f = ti.parse(
+        "f(out: tensor<float32, I[0:2]>, x: tensor<float32, I[0:2]>) { out ← cast(cast(x, float64), float32); }"
+    )
     with pytest.raises(ti.DiagnosticError) as refused:
         jax.jit(lambda x: ti.compile(f)(x=x)["out"])(jnp.ones(2, "float32"))
     assert str(refused.value) == (
@@ -125,7 +131,8 @@ def test_an_absent_neighbour_adds_nothing_to_a_gradient_even_where_the_derivativ
 
 
 def test_a_traced_table_without_holes_is_declared_full(wide):
-    text = "f(out: tensor<float, V[0:2]>, x: tensor<float, V[0:2]>, T: tensor<int, V[0:2], _NB_V[0:1]>) { out ← ⟪T, 0⟫(x); }"
+    types = "out: tensor<float, V[0:2]>, x: tensor<float, V[0:2]>, T: tensor<int, V[0:2], _NB_V[0:1]>"
+    text = f"f({types}) {{ out ← ⟪T, 0⟫(x); }}"
     x, table = jnp.asarray([1.0, 2.0]), jnp.asarray([[1], [0]], "int32")
     with pytest.raises(ti.DiagnosticError, match=r"T40.*'out' may be absent"):
         jax.jit(lambda t: ti.compile(ti.parse(text))(x=x, T=t)["out"])(table)
