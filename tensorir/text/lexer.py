@@ -110,7 +110,7 @@ def tokenize(source: Source) -> Tokens:
         tokens.append(token)
     tokens.append(Token("end", "", end, end))
     result = Tokens(source, tokens)
-    if not any(d.code == "S03" for d in found):  # what never ends hides brackets
+    if not any(d.code in ("S03", "S08") for d in found):  # what never ends, or was not read, hides brackets
         found += _match_brackets(result)
     if found:
         raise DiagnosticError(sorted(found, key=lambda d: d.span.start)[:MAX_FINDINGS])

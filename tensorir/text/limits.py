@@ -16,7 +16,7 @@ __all__ = [
 MAX_TEXT = 64 * 2**20
 """Characters of a text, and bytes of a file."""
 
-MAX_TOKENS = 1_000_000
+MAX_TOKENS = 500_000
 """Words, numbers and signs of a text."""
 
 MAX_NESTING = 20_000

@@ -30,7 +30,7 @@ def fencil(seed: int, size: int = 40) -> ir.Fencil:
     pool: list[ir.Expr] = [*params, *(_literal(r) for _ in range(6))]
     _grow(r, pool, size)
     closures: list[ir.Closure] = []
-    for k, value in enumerate(r.sample([e for e in pool if isinstance(e.type, TensorType)], 3)):
+    for k, value in enumerate(r.sample([e for e in pool if isinstance(e.type, TensorType)], 8)):
         out = build.var(f"out{k}", value.type)
         params.append(out)
         region = out.type.dims if r.random() < 0.3 and out.type.dims else None

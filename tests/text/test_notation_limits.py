@@ -1,0 +1,115 @@
+"""Bad input of every size is refused with a located diagnostic, quickly and in little memory."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from random import Random
+
+import pytest
+
+from tensorir import DiagnosticError
+from tensorir.text import parse, parse_expr, read
+from tensorir.text.limits import MAX_TEXT
+from tensorir.types import tensor
+
+HEAD = "f(out: tensor<float, I[0:5]>, x: tensor<float, I[0:5]>) { out ← "
+K = 100_000
+
+BAD = {
+    "parentheses": ("(" * K, "S05"),
+    "parentheses around a name": (HEAD + "(" * K + "x" + ")" * K + "}", "S05"),
+    "brackets that do not match": ("([{⟪" * 4000 + ")" * 4000, "S04"),
+    "closing brackets": (")" * K, "S04"),
+    "signs": (HEAD + "-" * K + "x }", "S05"),
+    "functions": (HEAD + "λ(a) → " * 50_000 + "x }", "S05"),
+    "bindings": (HEAD + "let a = " * K + "x }", "S05"),
+    "choices": (HEAD + "if " * K + "x }", "S05"),
+    "NUL bytes": ("\0" * K, "S02"),
+    "a huge interval": ("f(out: tensor<float, I[0:1000000000000000]>) { out ← 1.0 }", "T40"),
+    "a huge interval of a function": (HEAD + "(λ(a: tensor<float, I[0:1000000000000000]>) → a)(x) }", "T40"),
+    "a bound beyond 64 bits": ("f(out: tensor<float, I[0:" + "9" * 40 + "]>) { out ← 1.0 }", "S10"),
+    "a sum of bounds beyond 64 bits": (
+        "f(o: tensor<float, I[0:" + "+4611686018427387904" * 2 + "]>) { o ← 1.0 }",
+        "S10",
+    ),
+    "a shift beyond 64 bits": (HEAD + "⟪I, 99999999999999999999⟫(x) }", "S10"),
+    "a long literal": (HEAD + "1" * K + " }", "S07"),
+    "a long fraction": (HEAD + "0." + "1" * K + " }", "S07"),
+    "recursion in let": (HEAD + "let a = a + 1.0; a }", "N06"),
+    "duplicate names": ("f(a: tensor<float>, a: tensor<float>) { a ← 1.0 }", "N02"),
+    "a comment without an end": ("/*" * K, "S03"),
+    "quotes": ('"' * (K + 1), "S03"),
+    "backticks": ("`" * (K + 1), "S03"),
+    "many errors of syntax": ("f(out: tensor<float>) {" + "out ← + ;" * 30_000 + "}", "S01"),
+    "many errors of names": ("f(out: tensor<float>) {" + "out ← q ;" * 30_000 + "}", "N01"),
+    "many errors of types": ("f(out: tensor<float>) {" + "out ← 1.0 + 1 ;" * 30_000 + "}", "T01"),
+    "words": ("a " * 300_000, "S01"),
+    "too many words": ("a " * 500_001, "S08"),
+    "deep element types": ("f(x: tensor<" + "(" * 10_000 + "float" + ",)" * 10_000 + ">) {}", "S05"),
+    "deep tuples": (HEAD + "(" * 10_000 + "1.0" + ",)" * 10_000 + "}", "S05"),
+    "a surrogate": ("f(\ud800)", "S02"),
+}
+
+
+@pytest.mark.parametrize(("text", "code"), BAD.values(), ids=BAD)
+def test_bad_input_is_refused_at_a_place_in_time(text: str, code: str):
+    start = time.process_time()
+    with pytest.raises(DiagnosticError) as error:
+        parse(text)
+    assert time.process_time() - start < 2
+    first = error.value.diagnostics[0]
+    assert first.code == code
+    assert first.span.source.text == text
+    assert len(error.value.diagnostics) <= 20
+    assert len(str(error.value)) < 20_000
+
+
+@pytest.mark.parametrize("name", ["parentheses around a name", "functions", "too many words"])
+def test_bad_input_takes_little_memory(name: str):
+    text = BAD[name][0]
+    tracemalloc.start()
+    with pytest.raises(DiagnosticError):
+        parse(text)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 256 * 2**20
+
+
+def test_a_large_file_is_refused_before_it_is_read(tmp_path):
+    path = tmp_path / "large.fencil"
+    with path.open("wb") as file:
+        file.truncate(300 * 10**6)
+    with pytest.raises(
+        DiagnosticError, match=rf"error\[S08\]: the file has 300000000 bytes, and {MAX_TEXT} is the limit"
+    ):
+        read(path)
+
+
+def test_a_large_text_is_refused():
+    with pytest.raises(DiagnosticError, match=r"error\[S08\]"):
+        parse(" " * (MAX_TEXT + 1))
+
+
+def test_broken_programs_give_diagnostics_and_nothing_else():
+    good = "f(out: tensor<float, I[0:n]>, x: tensor<float, I[0:n]>) { out ← reduce(λ(a, b) → a + ⟪I, -1⟫(b), 0.0, I)"
+    good += '(x) × let t = (x, 2)[0]; assert_(t[I[0:2]], x < 1.0 ∧ ¬true, "no") ; offsets { } /* c */ } // end'
+    for seed in range(1500):
+        r = Random(seed)
+        text = list(good)
+        for _ in range(r.randrange(1, 6)):
+            place = r.randrange(len(text))
+            text[place : place + r.randrange(3)] = r.choice(
+                ["", "(", ")", ";", "`", '"', "let", "1", "⟪", "}", "λ", "\0", good[place:]]
+            )
+        try:
+            parse("".join(text))
+        except DiagnosticError as error:
+            assert str(error)
+
+
+def test_5_000_nodes_are_read_and_typed_in_a_second():
+    terms = " + ".join(f"⟪I, {k % 3 - 1}⟫(x) × {k}.0" for k in range(1250))
+    start = time.process_time()
+    parse_expr(terms, {"x": tensor("float", I=(0, 100))})
+    assert time.process_time() - start < 1
