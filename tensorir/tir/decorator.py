@@ -21,6 +21,7 @@ from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.source import NOWHERE, Source
 from tensorir.tir.nodes import PrimFunc
 from tensorir.tir.script.modules import read_module
+from tensorir.tir.script.values import members
 
 __all__ = ["T", "prim_func"]
 
@@ -93,5 +94,5 @@ def _constants(function: FunctionType) -> dict[str, object]:
     return {
         name: value
         for name, value in names.items()
-        if type(value) in plain or (type(value) is tuple and all(type(item) in plain for item in value))
+        if type(value) in plain or (members(value) and all(type(item) in plain for item in members(value) or ()))
     }

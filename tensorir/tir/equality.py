@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from typing import TypeGuard
+from typing import TypeGuard, cast
 
 from tensorir.tir import nodes as n
 from tensorir.tir.walk import fields_of
@@ -78,8 +78,9 @@ def first_difference(a: object, b: object) -> tuple[object, object] | None:
                 return x, y  # type: ignore[return-value]
             pending.extend(zip(reversed(x), reversed(y), strict=True))  # type: ignore[arg-type]
         elif isinstance(x, Mapping):
-            if not isinstance(y, Mapping) or not _pair_up(x, y, pending):  # type: ignore[arg-type]
-                return x, y  # type: ignore[return-value]
+            before = cast("Mapping[object, object]", x)
+            if not isinstance(y, Mapping) or not _pair_up(before, cast("Mapping[object, object]", y), pending):
+                return before, cast("object", y)
         elif isinstance(x, float) and isinstance(y, float):
             if struct.pack("d", x) != struct.pack("d", y) and not (x != x and y != y):
                 return x, y

@@ -17,7 +17,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from tensorir.tir.nodes import Buffer, Expr, IRModule, Node, PrimFunc, Var
 
@@ -120,7 +120,8 @@ def _replaced(value: object, done: Mapping[int, Node]) -> object:
         items = tuple(_replaced(item, done) for item in value)  # type: ignore[arg-type]
         return value if all(a is b for a, b in zip(items, value, strict=True)) else items  # type: ignore[arg-type]
     if isinstance(value, Mapping):
-        entries = {_replaced(k, done): _replaced(v, done) for k, v in value.items()}  # type: ignore[arg-type]
-        same = all(a is b and entries[a] is value[b] for a, b in zip(entries, value, strict=True))  # type: ignore[arg-type]
-        return value if same else entries
+        before = cast("Mapping[object, object]", value)
+        after = {_replaced(key, done): _replaced(item, done) for key, item in before.items()}
+        same = all(a is b and after[a] is before[b] for a, b in zip(after, before, strict=True))
+        return before if same else after
     return value

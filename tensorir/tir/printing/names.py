@@ -10,24 +10,8 @@ from tensorir.tir import nodes as n
 
 __all__ = ["Names"]
 
-_RESERVED = {
-    "T",
-    "I",
-    "R",
-    "cls",
-    "Module",
-    "metadata",
-    "tvm",
-    "range",
-    "min",
-    "max",
-    "len",
-    "abs",
-    "int",
-    "float",
-    "bool",
-}
-_RESERVED |= {"tir", "tirx", "relax", "ir", "tuple", "list", "TypeVar", *keyword.kwlist, *keyword.softkwlist}
+_WORDS = "T I R cls Module metadata tvm tir tirx relax ir TypeVar range min max len abs int float bool tuple list"
+_RESERVED = {*_WORDS.split(), *keyword.kwlist, *keyword.softkwlist}
 
 
 class Names:

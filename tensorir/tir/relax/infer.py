@@ -24,6 +24,7 @@ from tensorir.tir.relax import nodes as r
 from tensorir.tir.relax.operators import OPERATORS
 from tensorir.tir.script.arithmetic import binary
 from tensorir.tir.script.extents import linear
+from tensorir.tir.script.values import members
 
 __all__ = ["Contradiction", "agree", "infer", "type_of"]
 
@@ -114,8 +115,17 @@ def agree(stated: r.RelaxType, found: r.RelaxType, what: str) -> None:
 
 
 def _word(kind: r.RelaxType) -> str:
-    words = {r.TensorType: "a tensor", r.TupleType: "a tuple", r.ShapeType: "a shape", r.FuncType: "a function"}
-    return words.get(type(kind), "a number")
+    match kind:
+        case r.TensorType():
+            return "a tensor"
+        case r.TupleType():
+            return "a tuple"
+        case r.ShapeType():
+            return "a shape"
+        case r.FuncType():
+            return "a function"
+        case _:
+            return "a number"
 
 
 def _either(a: r.RelaxType, b: r.RelaxType) -> r.RelaxType:
@@ -219,7 +229,8 @@ def _axis(axis: object, ndim: int, op: object) -> int:
 
 
 def _axes(axes: object, ndim: int, op: object) -> list[int]:
-    items = range(ndim) if axes is None else axes if isinstance(axes, tuple) else (axes,)
+    items = list(range(ndim)) if axes is None else members(axes)
+    items = [axes] if items is None else items
     found = [_axis(axis, ndim, op) for axis in items]
     if len(set(found)) != len(found):
         raise Contradiction(f"R.{op} names an axis twice.")
@@ -228,8 +239,8 @@ def _axes(axes: object, ndim: int, op: object) -> list[int]:
 
 def _ints(value: object, count: int) -> list[int]:
     """An attribute that is one number for all dimensions, or one for each."""
-    items = [v for v in value if isinstance(v, int)] if isinstance(value, tuple) else [value]
-    numbers = [v for v in items if isinstance(v, int)]
+    items = members(value)
+    numbers = [v for v in ([value] if items is None else items) if isinstance(v, int)]
     return numbers * count if len(numbers) == 1 else numbers
 
 

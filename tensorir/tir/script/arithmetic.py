@@ -13,11 +13,13 @@ write does.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from tensorir.source import NOWHERE, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
 from tensorir.tir.dtypes import BOOL, DataType
+from tensorir.tir.script.values import members
 
 __all__ = [
     "ARITHMETIC",
@@ -133,14 +135,8 @@ def binary(symbol: str, left: object, right: object, span: Span = NOWHERE) -> ob
     """`left symbol right`: Python's arithmetic on two Python numbers, otherwise an expression."""
     if isinstance(left, bool | int | float) and isinstance(right, bool | int | float):
         return _python(symbol, left, right)
-    if isinstance(left, tuple | list | str) and isinstance(right, tuple | list | str) and symbol == "+":
-        if type(left) is not type(right) or len(left) + len(right) > 10_000:
-            raise IllTyped("only two tuples, two lists or two strings can be joined.")
-        return left + right  # type: ignore[operator]
-    if isinstance(left, tuple | list) and isinstance(right, int) and symbol == "*":
-        if len(left) * right > 10_000:
-            raise IllTyped("this sequence would have more than 10,000 members.")
-        return left * right
+    if not isinstance(right, n.Expr) and (isinstance(left, str) or members(left) is not None):
+        return _sequences(symbol, left, right)
     a = as_expr(left, right.dtype if isinstance(right, n.Expr) else None, span)
     b = as_expr(right, left.dtype if isinstance(left, n.Expr) else None, span)
     if a is None or b is None or isinstance(a, n.StringImm) or isinstance(b, n.StringImm):
@@ -157,10 +153,26 @@ def binary(symbol: str, left: object, right: object, span: Span = NOWHERE) -> ob
     return _folded(symbol, a, b) or ARITHMETIC[symbol](a, b, span)
 
 
+def _sequences(symbol: str, left: object, right: object) -> object:
+    """Python's `+` and `*` of tuples, lists and strings, kept small."""
+    a, b = members(left), members(right)
+    is_tuple = isinstance(left, tuple)
+    if symbol == "+" and a is not None and b is not None and is_tuple == isinstance(right, tuple):
+        if len(a) + len(b) <= 10_000:
+            return tuple(a + b) if is_tuple else a + b
+    elif symbol == "+" and isinstance(left, str) and isinstance(right, str):
+        if len(left) + len(right) <= 10_000:
+            return left + right
+    elif symbol == "*" and a is not None and isinstance(right, int):
+        if len(a) * right > 10_000:
+            raise IllTyped("this sequence would have more than 10,000 members.")
+        return tuple(a * right) if is_tuple else a * right
+    raise IllTyped(f"{symbol!r} takes numbers and expressions.")
+
+
 def compare(symbol: str, left: object, right: object, span: Span = NOWHERE) -> object:
     """A comparison; lanes are broadcast, but types are left as they are."""
-    plain = bool | int | float | str | tuple | list | type(None)
-    if isinstance(left, plain) and isinstance(right, plain):
+    if not isinstance(left, n.Expr) and not isinstance(right, n.Expr):
         return _python_comparison(symbol, left, right)
     a = as_expr(left, right.dtype if isinstance(right, n.Expr) else None, span)
     b = as_expr(right, left.dtype if isinstance(left, n.Expr) else None, span)
@@ -221,7 +233,15 @@ def _python(symbol: str, a: bool | int | float, b: bool | int | float) -> object
     return value
 
 
-_PYTHON: dict[str, Callable[..., bool | int | float]] = {
+def _truncated_quotient(a: int, b: int) -> int:
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+def _truncated_remainder(a: int, b: int) -> int:
+    return abs(a) % abs(b) * (-1 if a < 0 else 1)
+
+
+_PYTHON: dict[str, Callable[[Any, Any], Any]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,
@@ -234,10 +254,10 @@ _PYTHON: dict[str, Callable[..., bool | int | float]] = {
     "^": lambda a, b: a ^ b,
     "<<": lambda a, b: a << b,
     ">>": lambda a, b: a >> b,
-    "min": min,
-    "max": max,
-    "truncdiv": lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1),
-    "truncmod": lambda a, b: abs(a) % abs(b) * (-1 if a < 0 else 1),
+    "min": lambda a, b: min(a, b),
+    "max": lambda a, b: max(a, b),
+    "truncdiv": _truncated_quotient,
+    "truncmod": _truncated_remainder,
     "==": lambda a, b: a == b,
     "!=": lambda a, b: a != b,
     "<": lambda a, b: a < b,
@@ -298,9 +318,9 @@ def _constant(symbol: str, x: int, y: int) -> int | None:
         case "%" if y:
             return x % y
         case "truncdiv" if y:
-            return abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
+            return _truncated_quotient(x, y)
         case "truncmod" if y:
-            return abs(x) % abs(y) * (-1 if x < 0 else 1)
+            return _truncated_remainder(x, y)
         case "min":
             return min(x, y)
         case "max":

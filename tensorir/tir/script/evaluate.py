@@ -32,6 +32,8 @@ from tensorir.tir.script.values import (
     Scope,
     TypeVariable,
     Value,
+    entries,
+    members,
 )
 
 if TYPE_CHECKING:
@@ -63,8 +65,8 @@ _SYMBOLS: dict[type[ast.AST], str] = {
     ast.And: "and",
     ast.Or: "or",
 }
-DIALECTS = {"T": "T", "I": "I", "R": "R", "tir": "T", "tirx": "T", "relax": "R", "ir": "I", "Tx": "T", "tvm": "tvm"}
-DIALECTS |= {"ti": "tvm", "tensorir": "tvm"}
+DIALECTS = {"T": "T", "I": "I", "R": "R", "tir": "T", "tirx": "T", "relax": "R", "ir": "I", "Tx": "T"}
+DIALECTS.update({"tvm": "tvm", "ti": "tvm", "tensorir": "tvm"})
 
 
 class Evaluator:
@@ -212,8 +214,8 @@ class Evaluator:
 
     def exprs(self, value: Value, node: Located, dtype: DataType | None = None) -> tuple[n.Expr, ...]:
         """A list, a tuple or a single one as expressions; strings name sizes that are bound here."""
-        items = value if isinstance(value, tuple | list) else (value,)
-        return tuple(self.size(item, node, dtype) for item in items)
+        items = members(value)
+        return tuple(self.size(item, node, dtype) for item in ([value] if items is None else items))
 
     def size(self, item: Value, node: Located, dtype: DataType | None = None) -> n.Expr:
         if isinstance(item, str):
@@ -250,13 +252,13 @@ class Evaluator:
 
     def attribute(self, value: Value, node: Located) -> n.Attribute:
         """A value of an attribute or annotation."""
+        if (items := members(value)) is not None:
+            return tuple(self.attribute(item, node) for item in items)
+        if (found := entries(value)) is not None:
+            return {self.string(key, node, "a key"): self.attribute(item, node) for key, item in found.items()}
         match value:
             case None | bool() | int() | float() | str() | n.Node() | n.PrimType() | n.PointerType() | DataType():
                 return value
-            case list() | tuple():
-                return tuple(self.attribute(item, node) for item in value)
-            case dict():
-                return {self.string(key, node, "a key"): self.attribute(item, node) for key, item in value.items()}
             case DataTypeName(dtype):
                 return dtype
             case Scalar(buffer):
@@ -359,12 +361,16 @@ class Evaluator:
         for item in node.elts:
             if isinstance(item, ast.Starred):
                 inner = self.value(item.value)
-                if not isinstance(inner, tuple | list):
-                    self.fail(item, "TS21", f"'*' spreads a tuple or a list, and this is {describe(inner)}.")
-                items.extend(inner)  # type: ignore[arg-type]
+                items.extend(self._spread(inner, item))
             else:
                 items.append(self.value(item))
         return items if isinstance(node, ast.List) else tuple(items)
+
+    def _spread(self, value: Value, node: Located) -> list[Value]:
+        items = members(value)
+        if items is None:
+            self.fail(node, "TS21", f"'*' spreads a tuple or a list, and this is {describe(value)}.")
+        return items
 
     def mapping(self, node: ast.Dict) -> Value:
         entries: dict[Value, Value] = {}
@@ -467,6 +473,10 @@ class Evaluator:
 
     def subscript(self, node: ast.Subscript) -> Value:
         target = self.value(node.value)
+        if (items := members(target)) is not None:
+            return self._item(items, node)
+        if (found := entries(target)) is not None:
+            return self._item(found, node)
         match target:
             case n.Buffer():
                 return self.access(target, node.slice, node)
@@ -483,7 +493,7 @@ class Evaluator:
                 return n.Opaque(f'metadata["{key}"][{index}]', self.text.span(node))
             case Name("T", "Tuple"):
                 return n.TupleType()
-            case tuple() | list() | str() | dict():
+            case str():
                 return self._item(target, node)
             case n.Expr() if target.dtype.lanes > 1:
                 index = self.expr(node.slice)
@@ -493,7 +503,7 @@ class Evaluator:
             case _:
                 self.fail(node.value, "TS11", f"{describe(target)} cannot be indexed.")
 
-    def _item(self, target: tuple[Value, ...] | list[Value] | str | dict[Value, Value], node: ast.Subscript) -> Value:
+    def _item(self, target: list[Value] | str | dict[Value, Value], node: ast.Subscript) -> Value:
         if isinstance(node.slice, ast.Slice):
             bounds = (node.slice.lower, node.slice.upper, node.slice.step)
             parts = [None if part is None else self.number(part, "a bound") for part in bounds]
@@ -516,9 +526,7 @@ class Evaluator:
                 indices.append(self._slice(buffer, part, len(indices)))
             elif isinstance(part, ast.Starred):
                 spread = self.value(part.value)
-                if not isinstance(spread, tuple | list):
-                    self.fail(part, "TS21", f"'*' spreads a tuple or a list, and this is {describe(spread)}.")
-                indices += [self._index(item, part) for item in spread]  # type: ignore[union-attr]
+                indices += [self._index(item, part) for item in self._spread(spread, part)]
             else:
                 indices.append(self._index(self.value(part), part))
         if len(indices) != len(buffer.shape):
@@ -596,9 +604,7 @@ class Evaluator:
         for arg in node.args:
             if isinstance(arg, ast.Starred):
                 spread = self.value(arg.value)
-                if not isinstance(spread, tuple | list):
-                    self.fail(arg, "TS21", f"'*' spreads a tuple or a list, and this is {describe(spread)}.")
-                args.extend(spread)  # type: ignore[arg-type]
+                args.extend(self._spread(spread, arg))
             else:
                 args.append(self.value(arg))
         kwargs: dict[str, Value] = {}

@@ -39,6 +39,8 @@ from tensorir.tir.script.values import (
     ThreadVar,
     TypeVariable,
     Value,
+    entries,
+    members,
 )
 
 __all__ = ["FunctionBody", "renamed_keys"]
@@ -273,12 +275,14 @@ class FunctionBody:
 
     def _assertion(self, condition: n.Expr, message: Value, node: Located) -> n.Stmt:
         kind, parts = "RuntimeError", message
-        if isinstance(message, tuple) and len(message) == 2:  # type: ignore[arg-type]
-            kind = self.reader.string(message[0], node, "the kind of an error")
-            parts = message[1]
+        pair = members(message)
+        if pair is not None and len(pair) == 2 and isinstance(message, tuple):
+            kind = self.reader.string(pair[0], node, "the kind of an error")
+            parts = pair[1]
         elif isinstance(message, n.IntImm | int):
             parts = str(message.value if isinstance(message, n.IntImm) else message)
-        items = parts if isinstance(parts, list | tuple) else [parts]
+        items = members(parts)
+        items = [parts] if items is None else items
         texts = tuple(self.reader.string(item, node, "a message") for item in items)
         return n.AssertStmt(condition, texts, kind, self.text.span(node))
 
@@ -341,9 +345,10 @@ class FunctionBody:
                 if not self._store_scalar(name, value, node):
                     self.bind(name, value, target)
             case ast.Tuple(parts) | ast.List(parts):
-                if not isinstance(value, tuple | list):
+                values = members(value)
+                if values is None:
                     self.text.fail(target, "TS24", f"{describe(value)} cannot be unpacked.")
-                names = self._unpack_values(parts, list(value), target)  # type: ignore[arg-type]
+                names = self._unpack_values(parts, values, target)
                 for part, item in names:
                     self._assign(part, item, node)
             case ast.Subscript():
@@ -378,7 +383,7 @@ class FunctionBody:
         buffer = current.buffer if isinstance(current, Scalar) else current
         if not isinstance(buffer, n.Buffer) or self.reader.old:
             return False
-        if not isinstance(value, n.Expr | bool | int | float) or not isinstance(buffer.shape[-1:], tuple):
+        if not isinstance(value, n.Expr | bool | int | float):
             return False
         match buffer.shape:
             case (n.IntImm(1),):
@@ -519,9 +524,8 @@ class FunctionBody:
                 define(name, self._symbol(name, value, span))
             case TypeVariable():
                 define(name, n.Var(name, n.PrimType(DataType("int", 64)), span))
-            case tuple() | list():
-                items = [self._bind_item(f"{name}_{k}", item, node) for k, item in enumerate(value)]  # type: ignore[arg-type]
-                define(name, tuple(items))
+            case _ if (items := members(value)) is not None:
+                define(name, tuple(self._bind_item(f"{name}_{k}", item, node) for k, item in enumerate(items)))
             case n.Buffer() | n.BufferRegion() | n.IterVar() | n.IndexMap() | n.CommReducer() | n.Opaque() | n.Target():
                 define(name, value)
             case (
@@ -731,7 +735,7 @@ class FunctionBody:
                 self.emit(self._inner(node, rest))
             case Form("realize"):
                 self.emit(self._realization(form, node, rest))
-            case Form("allocate" | "allocate_const" | "LetStmt" | "let" | "Bind" | "bind") | BufferSpec() | tuple():
+            case Form("allocate" | "allocate_const" | "LetStmt" | "let" | "Bind" | "bind") | BufferSpec():
                 self._bodies.append(body := Body())
                 try:
                     self.bind(name, form, place)
@@ -880,15 +884,18 @@ class FunctionBody:
         """`T.attr(node, key, value)`, or `T.attr({key: value})` for several on the node 0."""
         reader, span = self.reader, form.span
         located = span
-        if len(form.args) == 1 and isinstance(form.args[0], dict) and not form.kwargs:
-            entries = [(0, reader.string(k, located, "a key"), v) for k, v in form.args[0].items()]
+        several = entries(form.args[0]) if len(form.args) == 1 and not form.kwargs else None
+        if several is not None:
+            facts: list[tuple[Value, str, Value]] = [
+                (0, reader.string(key, located, "a key"), value) for key, value in several.items()
+            ]
         else:
             given = self._named(form, ("node", "attr_key", "value"))
             if len(given) != 3:
                 self.text.fail(span, "TS24", "T.attr needs a node, a key and a value.")
-            entries = [(given["node"], reader.string(given["attr_key"], located, "a key"), given["value"])]
+            facts = [(given["node"], reader.string(given["attr_key"], located, "a key"), given["value"])]
         made: list[tuple[n.Attribute, str, n.Attribute]] = []
-        for target, key, value in entries:
+        for target, key, value in facts:
             kept = value if not isinstance(value, bool | int | float | str) else as_expr(value, None, span)
             about = target.value if isinstance(target, n.IntImm) else target
             made.append((reader.attribute(about, located), key, reader.attribute(kept, located)))
@@ -923,7 +930,7 @@ class FunctionBody:
             self.text.fail(node, "TS21", f"T.buffer_store writes a buffer, and this is {describe(buffer)}.")
         items = given.get("indices", ())
         indices: list[n.Expr] = []
-        for item in items if isinstance(items, tuple | list) else (items,):
+        for item in [items] if members(items) is None else members(items) or []:
             indices.append(self.reader.as_expr(item, node))
         value = self.reader.as_expr(given.get("value"), node, buffer.dtype)
         mask = given.get("predicate")
@@ -945,7 +952,7 @@ class FunctionBody:
             region = self._region(buffer, node)
             self.emit(n.Prefetch(region.buffer, region.region, form.span))
             return
-        ranges = bounds if isinstance(bounds, tuple | list) else ()
+        ranges = members(bounds) or []
         if not isinstance(buffer, n.Buffer) or not all(isinstance(r, n.Range) for r in ranges):
             self.text.fail(node, "TS21", "T.prefetch takes a buffer and ranges.")
         self.emit(n.Prefetch(buffer, tuple(r for r in ranges if isinstance(r, n.Range)), form.span))
@@ -954,7 +961,8 @@ class FunctionBody:
 def _flat(args: tuple[Value, ...]) -> list[Value]:
     found: list[Value] = []
     for arg in args:
-        found.extend(arg if isinstance(arg, list | tuple) else [arg])  # type: ignore[arg-type]
+        inner = members(arg)
+        found.extend([arg] if inner is None else inner)
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import cast
 
 from tensorir.source import NOWHERE, Span
 from tensorir.tir.dtypes import DataType
@@ -42,6 +43,8 @@ __all__ = [
     "ThreadVar",
     "TypeVariable",
     "Value",
+    "entries",
+    "members",
 ]
 
 
@@ -197,6 +200,16 @@ class Broken:
 
 Value = object
 """Anything that an expression can stand for; the evaluator narrows it where it is used."""
+
+
+def members(value: Value) -> list[Value] | None:
+    """The members of a tuple or a list; None of anything else."""
+    return list(cast("tuple[Value, ...]", value)) if isinstance(value, tuple | list) else None
+
+
+def entries(value: Value) -> dict[Value, Value] | None:
+    """The entries of a mapping; None of anything else."""
+    return cast("dict[Value, Value]", value) if isinstance(value, dict) else None
 
 
 class Scope:
