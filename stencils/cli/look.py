@@ -30,7 +30,8 @@ def check(path: Path, fencil: str | None, say: Callable[[str], None]) -> None:
     """Parse and type every program of a file."""
     for name, program in _programs(path, fencil).items():
         sizes = () if isinstance(program, Fencil) else program.sizes
-        say(f"{name}: well-formed" + (f", typed when {', '.join(sizes)} are known" if sizes else ""))
+        later = f", typed when {', '.join(sizes)} {'is' if len(sizes) == 1 else 'are'} known" if sizes else ""
+        say(f"{name}: well-formed{later}")
 
 
 def show(path: Path, fencil: str | None, ascii: bool, say: Callable[[str], None]) -> None:

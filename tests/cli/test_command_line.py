@@ -1,0 +1,186 @@
+"""The command line as its user meets it: results in files, messages on standard error, exit codes."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from stencils import library
+from stencils.cli import main
+
+AVERAGE = """
+// the mean of two neighbours
+average(out: tensor<float, I[1:n-1]>, x: tensor<float, I[0:n]>, w: tensor<float>) {
+  out ← w × (⟪I, -1⟫(x) + ⟪I, 1⟫(x));
+}
+"""
+X = np.array([0.0, 1.0, 4.0, 9.0, 16.0, 30.0])
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "average.fencil").write_text(AVERAGE, encoding="utf-8")
+    grid = {"I": np.arange(6), "lon": ("I", np.linspace(7.0, 8.0, 6))}
+    xr.DataArray(X, dims="I", coords=grid, attrs={"units": "m"}, name="x").to_netcdf("x.nc", engine="netcdf4")
+    np.savez("x.npz", x=X)
+    return tmp_path
+
+
+def run(capsys, *arguments):
+    """Exit code, standard output, standard error."""
+    code = 0
+    try:
+        main(list(arguments))
+    except SystemExit as end:
+        code = end.code or 0
+    told = capsys.readouterr()
+    return code, told.out, told.err
+
+
+def opened(path):
+    with xr.open_dataset(path, engine="netcdf4") as data:
+        return data.load()
+
+
+def test_run_reads_and_writes_netcdf_with_coordinates_and_units(folder, capsys):
+    code, out, err = run(capsys, "run", "average.fencil", "--input", "x.nc", "--set", "w=0.5", "--out", "y.nc")
+    assert (code, err) == (0, "")
+    assert out.startswith("out: I 4, float64, 2 to 19.5 m\naverage: ")
+    data = opened("y.nc")
+    np.testing.assert_array_equal(data["out"], 0.5 * (X[:-2] + X[2:]))
+    np.testing.assert_array_equal(data["I"], [1, 2, 3, 4])
+    assert data["out"].attrs["units"] == "m" and data["lon"].values[0] == pytest.approx(7.2)
+
+
+def test_run_reads_and_writes_npz(folder, capsys):
+    assert run(capsys, "run", "average.fencil", "-i", "x.npz", "--set", "w=1", "-o", "y.npz")[0] == 0
+    with np.load("y.npz") as data:
+        np.testing.assert_array_equal(data["out"], X[:-2] + X[2:])
+
+
+def test_run_reads_the_big_endian_numbers_of_netcdf_3(folder, capsys):
+    xr.Dataset({"x": ("I", X)}).to_netcdf("old.nc", engine="netcdf4", format="NETCDF3_CLASSIC")
+    assert run(capsys, "run", "average.fencil", "-i", "old.nc", "--set", "w=0.5", "-o", "y.nc")[0] == 0
+    np.testing.assert_array_equal(opened("y.nc")["out"], 0.5 * (X[:-2] + X[2:]))
+
+
+def stepped(x, steps):
+    for _ in range(steps):
+        x = np.concatenate([x[:1], 0.5 * (x[:-2] + x[2:]), x[-1:]])
+    return x
+
+
+def test_steps_keep_the_boundary_rows(folder, capsys):
+    arguments = ["average.fencil", "-i", "x.nc", "--set", "w=0.5", "--steps", "7", "--next", "x=out", "-o", "y.nc"]
+    code, _, err = run(capsys, "run", *arguments)
+    assert (code, err) == (0, "")  # and no progress bar where nobody looks
+    np.testing.assert_allclose(opened("y.nc")["out"], stepped(X, 7), rtol=1e-14)
+
+
+def test_snapshots_are_stacked_along_step(folder, capsys):
+    arguments = ["average.fencil", "-i", "x.nc", "--set", "w=0.5", "--steps", "6", "--every", "2", "--next", "x=out"]
+    assert run(capsys, "run", *arguments, "-o", "y.nc")[0] == 0
+    data = opened("y.nc")
+    np.testing.assert_array_equal(data["step"], [2, 4, 6])
+    np.testing.assert_allclose(data["out"], [stepped(X, k) for k in (2, 4, 6)], rtol=1e-14)
+
+
+def test_the_reference_backend_gives_the_same(folder, capsys):
+    arguments = ["run", "average.fencil", "-i", "x.nc", "--set", "w=0.5", "--steps", "3", "--next", "x=out"]
+    assert run(capsys, *arguments, "-o", "a.nc")[0] == 0
+    assert run(capsys, *arguments, "-o", "b.nc", "--backend", "reference")[0] == 0
+    np.testing.assert_allclose(opened("a.nc")["out"], opened("b.nc")["out"], rtol=1e-14)
+
+
+def test_dims_that_the_program_does_not_know_are_mapped_over(folder, capsys):
+    times = xr.DataArray(np.stack([X, 2 * X]), dims=("time", "I"), coords={"time": [10.0, 20.0]}, name="x")
+    times.to_netcdf("times.nc", engine="netcdf4")
+    assert run(capsys, "run", "average.fencil", "-i", "times.nc", "--set", "w=0.5", "-o", "y.nc")[0] == 0
+    data = opened("y.nc")
+    assert data["out"].dims == ("time", "I")
+    np.testing.assert_array_equal(data["out"], 0.5 * np.stack([X[:-2] + X[2:], 2 * (X[:-2] + X[2:])]))
+    np.testing.assert_array_equal(data["time"], [10.0, 20.0])
+
+
+def test_a_picture_is_drawn(folder, capsys):
+    assert run(capsys, "run", "average.fencil", "-i", "x.nc", "--set", "w=0.5", "--plot", "y.png")[0] == 0
+    assert (folder / "y.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_types_are_converted_only_when_asked(folder, capsys):
+    xr.Dataset({"x": ("I", X.astype("float32"))}).to_netcdf("single.nc", engine="netcdf4")
+    code, _, err = run(capsys, "run", "average.fencil", "-i", "single.nc", "--set", "w=0.5")
+    assert code == 2 and err.startswith("error[A02]: 'x' needs float64, and this is float32.")
+    assert run(capsys, "run", "average.fencil", "-i", "single.nc", "--set", "w=0.5", "--cast")[0] == 0
+
+
+def test_a_variable_of_another_name_is_given_to_a_parameter(folder, capsys):
+    xr.Dataset({"height": ("I", X), "other": 1}).to_netcdf("named.nc", engine="netcdf4")
+    assert run(capsys, "run", "average.fencil", "-i", "x=named.nc:height", "--set", "w=0.5")[0] == 0
+    code, _, err = run(capsys, "run", "average.fencil", "-i", "named.nc", "--set", "w=0.5")
+    assert code == 2 and "error[C05]: no variable of 'named.nc' has the name of a parameter" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "averege.fencil"],
+         "error[F01]: there is no file 'averege.fencil'.\nhelp: did you mean 'average.fencil'?\n"),
+        (["run", "average.fencil", "-i", "y.nc"], "error[F01]: there is no file 'y.nc'.\nhelp: did you mean 'x.nc'?\n"),
+        (["run", "average.fencil", "-i", "x.nc", "--set", "v=1"],
+         "error[A08]: 'average' has no parameter 'v'.\nhelp: known here: 'out', 'x', 'w', 'n'.\n"),
+        (["run", "average.fencil", "-i", "x.nc", "--set", "w=half"],
+         "error[C04]: 'half' is not float64, which 'w' is.\nhelp: write --set w=1.\n"),
+        (["run", "average.fencil", "-i", "x.nc"],
+         "error[A11]: 'w' is not given: it is read.\nhelp: pass w=, tensor<float>.\n"),
+        (["run", "average.fencil", "-i", "x.nc", "--set", "w=1", "--steps", "3"],
+         "error[C02]: 'average' cannot be repeated: no output feeds an input.\nhelp: say which: --next x=out.\n"),
+        (["run", "average.fencil", "-i", "x.nc", "--set", "w=1", "--steps", "3", "--next", "x=ou"],
+         "error[C01]: 'ou' is not an output of 'average'.\nhelp: did you mean 'out'?\n"),
+        (["run", "average.fencil", "-i", "x.nc", "--set", "w=1", "--out", "y.txt"],
+         "error[F03]: 'y.txt' ends in '.txt', and .nc, .npz can be written.\n"),
+        (["run", "average.fencil", "-i", "x.nc", "--set", "w=1", "--out", "no/y.nc"],
+         "error[F01]: there is no folder 'no' to write 'y.nc' to.\n"),
+        (["run", "average.fencil", "-i", "x.nc", "--set", "w=1", "--backend", "jex"],
+         "error[A14]: there is no backend 'jex'.\nhelp: did you mean 'jax'?\n"),
+        (["lower", "average.fencil", "--to", "llvm", "--set", "n=4"],
+         "error[C06]: there is no form 'llvm'.\nhelp: use stablehlo, jaxpr, hlo.\n"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_told_and_exits_with_2(folder, capsys, arguments, message):
+    assert run(capsys, *arguments) == (2, "", message)
+
+
+def test_a_wrong_program_is_shown_where_it_is_wrong(folder, capsys):
+    (folder / "wrong.fencil").write_text("f(out: tensor<float, I[0:5]>, x: tensor<float, I[0:5]>) { out ← y; }")
+    code, _, err = run(capsys, "check", "wrong.fencil")
+    assert code == 2 and err.startswith("wrong.fencil:1:67: error[N01]: ")
+
+
+def test_a_failed_run_leaves_the_output_as_it_was(folder, capsys):
+    (folder / "fails.fencil").write_text(
+        'f(out: tensor<float, I[0:6]>, x: tensor<float, I[0:6]>) { out ← assert_(x, x < 20.0, "too much"); }'
+    )
+    (folder / "y.nc").write_bytes(b"as it was")
+    code, _, err = run(capsys, "run", "fails.fencil", "-i", "x.nc", "--out", "y.nc")
+    assert code == 1 and "error[R02]: too much" in err and "at I = 5" in err
+    assert (folder / "y.nc").read_bytes() == b"as it was"
+    assert sorted(p.name for p in folder.iterdir()) == ["average.fencil", "fails.fencil", "x.nc", "x.npz", "y.nc"]
+
+
+def test_check_print_lower_and_info(folder, capsys):
+    assert run(capsys, "check", "average.fencil") == (0, "average: well-formed, typed when n is known\n", "")
+    code, text, _ = run(capsys, "print", "average.fencil", "--ascii")
+    assert code == 0 and text.isascii() and "shift(I, -1)(x)" in text
+    for form, sign in {"stablehlo": "stablehlo.slice", "jaxpr": "slice[", "hlo": "HloModule"}.items():
+        code, text, _ = run(capsys, "lower", "average.fencil", "--to", form, "--set", "n=9")
+        assert code == 0 and sign in text
+    code, text, _ = run(capsys, "info", "average.fencil", "--set", "n=9")
+    assert code == 0 and "x: tensor<float, I[0:9]>, in, halo I 1+1" in text and "14 operations" in text
+
+
+def test_every_program_of_the_library_is_well_formed(capsys):
+    from importlib.resources import files
+
+    for name in library.names():
+        assert run(capsys, "check", str(files("stencils") / "programs" / f"{name}.fencil"))[0] == 0
