@@ -137,6 +137,8 @@ def _suited(r: Random, op: str, args: list[ir.Expr], pool: list[ir.Expr]) -> lis
         return [r.choice(tables), r.choice([e for e in pool if "I" in getattr(e.type, "dims", ())] or args)]
     if op in ("shift_apply", "reduce"):
         return [r.choice([e for e in pool if "_NB_0" in getattr(e.type, "dims", ())] or args), *args[1:]]
+    if op in ("and", "or", "xor", "not"):
+        return [r.choice([e for e in pool if getattr(e.type, "element", None) == BOOL] or args) for _ in args]
     if op == "concat" and (wide := [e for e in pool if "I" in getattr(e.type, "dims", ())]):
         x = r.choice(wide)
         start, stop = x.type.dims["I"].start, x.type.dims["I"].stop
