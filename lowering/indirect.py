@@ -193,10 +193,8 @@ def _indexed(x: Dense, names: Sequence[str], indices: Sequence[Leaf], inside: Di
     shared = [n for n in batch.names if n in x.dims and n not in kept]
     x = dense(cut(x, Dims((*((n, inside[n]) for n in kept), *((n, need[n]) for n in x.dims if n not in kept)))))
     names_of = x.dims.names
-    columns = [
-        lax.expand_dims(_zero_based(aligned(f, batch), inside[n].start), (len(batch),))
-        for f, n in zip(flat, kept, strict=True)
-    ]
+    columns = _one_type([_zero_based(aligned(f, batch), inside[n].start) for f, n in zip(flat, kept, strict=True)])
+    columns = [lax.expand_dims(c, (len(batch),)) for c in columns]
     rest = [n for n in names_of if n not in kept and n not in shared]
     numbers = lax.GatherDimensionNumbers(
         offset_dims=tuple(range(len(batch), len(batch) + len(rest))),
@@ -212,6 +210,12 @@ def _indexed(x: Dense, names: Sequence[str], indices: Sequence[Leaf], inside: Di
     if x.present is not None:
         present = dense(_indexed(x.present, names, indices, inside, need, mode))
     return Dense(data, dims, present)
+
+
+def _one_type(columns: Sequence[jax.Array]) -> list[jax.Array]:
+    """The columns in the widest of their integer types."""
+    widest = max((c.dtype for c in columns), key=lambda t: t.itemsize)
+    return [lax.convert_element_type(c, widest) for c in columns]
 
 
 def _zero_based(index: jax.Array, start: int) -> jax.Array:
@@ -314,7 +318,9 @@ def scatter(context: Context, node: Call, args: Sequence[Any]) -> Value:
     from lowering.structure import updated
 
     for old, new in zip(base, scattered, strict=True):
-        value = updated(dense(old), new, whole, part)
+        value = updated(Dense(dense(old).data, dense(old).dims), new, whole, part)
+        for mask in masks_of(base):
+            value = dense(with_present(value, mask, whole))
         if absent is not None:
             # an absent index or update leaves the whole result absent: which element it was for is not known
             gone = lax.reduce(dense(absent).data, True, lax.bitwise_and, tuple(range(dense(absent).data.ndim)))
@@ -330,7 +336,9 @@ def _scattered(
     """The part of the base on which updates are put, with all of them put on it."""
     names, over, _ = node.static
     batch = [n for n in order.names if n not in over]
-    columns = [_zero_based(aligned(dense(i), order), part[n].start) for i, n in zip(indices, names, strict=True)]
+    columns = _one_type(
+        [_zero_based(aligned(dense(i), order), part[n].start) for i, n in zip(indices, names, strict=True)]
+    )
     extents = [len(part[n]) for n in names]
     columns = [
         lax.clamp(lax.full_like(c, 0), c, lax.full_like(c, e - 1)) for c, e in zip(columns, extents, strict=True)
@@ -389,6 +397,11 @@ def _one_by_one(
     boxes = [lax.reshape(o, (int(np.prod(extents, dtype=np.int64)), size)) for o in operands]
     lane = lax.iota("int32", size)
 
+    def combined(old: list[jax.Array], new: list[jax.Array]) -> list[jax.Array]:
+        # the function is one of scalars: it is mapped over the lanes
+        made = context.apply(function, tuple(Dense(o, Dims()) for o in old), tuple(Dense(n, Dims()) for n in new))
+        return [dense(m).data for m in made]
+
     def step(i: Any, state: list[jax.Array]) -> list[jax.Array]:
         at = [lax.dynamic_index_in_dim(c, i, keepdims=False) for c in flat_columns]
         row = at[0]
@@ -401,13 +414,9 @@ def _one_by_one(
         )
         pick = lax.GatherDimensionNumbers((), (0, 1), (0, 1))
         put = lax.ScatterDimensionNumbers((), (0, 1), (0, 1))
-        lanes = Dims((("", Interval(0, size)),))
         old = [lax.gather(s, where, pick, (1, 1), mode=PROMISE) for s in state]
         new = [lax.dynamic_index_in_dim(v, i, keepdims=False) for v in flat_values]
-        made = context.apply(
-            function, tuple(Dense(o, lanes) for o in old), tuple(Dense(n, lanes) for n in new)
-        )  # fmt: skip
-        rows = [lax.select(keep, aligned(dense(m), lanes), o) for m, o in zip(made, old, strict=True)]
+        rows = [lax.select(keep, m, o) for m, o in zip(jax.vmap(combined)(old, new), old, strict=True)]
         return [lax.scatter(s, where, r, put, mode=PROMISE) for s, r in zip(state, rows, strict=True)]
 
     final = lax.fori_loop(0, count, step, boxes) if count and size and boxes[0].size else boxes

@@ -84,6 +84,10 @@ def _unknown(kind: TensorType, absent: frozenset[Expr] = NEVER, origin: str | No
     return Known((absent,) * count, (None,) * count, origin)
 
 
+def _present(value: Known) -> Known:
+    return Known((NEVER,) * len(value.absent), (None,) * len(value.ranges))
+
+
 def analyse(fencil: Fencil, tables: Mapping[str, bool], full: frozenset[str] = frozenset()) -> Facts:
     """Follow absence and integer ranges through a fencil.
 
@@ -218,7 +222,14 @@ class _Rules:
         return Known(tuple(a | absent for a in x.absent), within)
 
     def scatter(self, node: Call, args: list[Known | Bound[Known]], apply: Callable[..., Known]) -> Known:
-        return self.indexed(node, [a for a in args if isinstance(a, Known)])
+        function, *operands = args
+        values = [v for v in operands if isinstance(v, Known)]
+        base, updates = values[0], values[-1]
+        assert isinstance(function, Bound)
+        # where a leaf of the base is absent, all of the element is: what the function makes of it is not followed
+        made = apply(function, _present(base), _present(updates)).anywhere | base.anywhere
+        found = self.indexed(node, values)
+        return Known(tuple(a | made for a in found.absent), found.ranges)
 
     def fold(self, node: Call, args: list[Known | Bound[Known]], apply: Callable[..., Known]) -> Known:
         """reduce skips absent slots of arguments that have the dim; scan hands absence on in its state."""

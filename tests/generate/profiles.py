@@ -1,0 +1,54 @@
+"""What a generated program may use: element types, builtins, and the values of its data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tensorir.builtins import TABLE
+from tensorir.types import BOOL, FLOAT32, FLOAT64, INT32, INT64, SCALARS, Scalar
+
+__all__ = ["EVERY", "EXACT", "SMOOTH", "WHOLE", "Profile"]
+
+TRANSCENDENTAL = frozenset(name for name, row in TABLE.items() if row.transcendental)
+COMPARISONS = frozenset(
+    ["eq", "not_eq", "less", "less_equal", "greater", "greater_equal", "isfinite", "isinf", "isnan"]
+)
+ROUNDINGS = frozenset(["floordiv", "mod", "rem", "floor", "ceil", "trunc", "round", "sign", "bitcast", "cast"])
+WELL_CONDITIONED = frozenset(["sin", "cos", "tanh", "arctan", "erf", "arcsinh"])
+"""Transcendental functions whose slope is 1.2 at most."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One kind of program."""
+
+    elements: tuple[Scalar, ...]
+    """The element types that are computed with."""
+    without: frozenset[str]
+    """Builtins that are not applied to floats."""
+    values: str
+    """What the data is like: "special" (NaN, infinities, extremes), "whole" (small integers), "gentle" (0.5 to 2)."""
+    shown: bool = False
+    """Whether the program may print."""
+
+    def allows(self, op: str, element: Scalar) -> bool:
+        return not (element.is_float and op in self.without)
+
+
+NARROW = tuple(SCALARS[name] for name in ("int8", "int16", "uint8", "uint16", "uint32", "uint64"))
+SMALL_FLOATS = tuple(SCALARS[name] for name in ("float16", "bfloat16"))
+COMMON = (FLOAT64, INT32, BOOL, FLOAT32, INT64)
+
+EVERY = Profile((*COMMON, *NARROW, *SMALL_FLOATS), frozenset(), "special", True)
+"""Everything that the notation can say."""
+
+EXACT = Profile((*COMMON, *NARROW, *SMALL_FLOATS), TRANSCENDENTAL | {"floordiv"}, "special", True)
+"""What the lowering computes bit for bit, op by op."""
+
+WHOLE = Profile((FLOAT64, INT32, BOOL, INT64), TRANSCENDENTAL | {"divides", "floordiv", "sqrt", "bitcast"}, "whole")
+"""What XLA's rewrites leave as it is: floats are small whole numbers."""
+
+SMOOTH = Profile(
+    (FLOAT64,), (TRANSCENDENTAL - WELL_CONDITIONED) | COMPARISONS | ROUNDINGS | {"divides", "sqrt"}, "gentle"
+)
+"""What moves little when its data does."""
