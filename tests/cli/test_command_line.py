@@ -154,7 +154,7 @@ def test_bad_input_is_told_and_exits_with_2(folder, capsys, arguments, message):
 def test_a_wrong_program_is_shown_where_it_is_wrong(folder, capsys):
     (folder / "wrong.fencil").write_text("f(out: tensor<float, I[0:5]>, x: tensor<float, I[0:5]>) { out ← y; }")
     code, _, err = run(capsys, "check", "wrong.fencil")
-    assert code == 2 and err.startswith("wrong.fencil:1:67: error[N01]: ")
+    assert code == 2 and err.startswith("wrong.fencil:1:65: error[N01]: ")
 
 
 def test_a_failed_run_leaves_the_output_as_it_was(folder, capsys):

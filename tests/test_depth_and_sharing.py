@@ -1,0 +1,76 @@
+"""Programs as deep and as shared as memory allows: typed, printed, parsed, interpreted and lowered in linear time."""
+
+import time
+
+import jax
+import numpy as np
+
+import tensorir as ti
+from tensorir.build import apply, call, cartesian_shift, closure, fencil, function, literal, var
+
+ROW = ti.tensor("float", I=(0, 4))
+DEPTH = 10_000
+
+
+def program(value, x):
+    out = var("out", value.type)
+    return fencil("f", [out, x], [closure(out, value)])
+
+
+def deep():
+    x = var("x", ROW)
+    e = x
+    for k in range(DEPTH):
+        e = call("minus", literal(float(k % 3)), e) if k % 2 else call("neg", e)
+    return program(e, x)
+
+
+def shared(levels):
+    x = var("x", ROW)
+    e = x
+    for _ in range(levels):
+        e = call("multiplies", literal(0.5), call("plus", e, e))
+    return program(e, x)
+
+
+def test_an_expression_ten_thousand_deep_prints_parses_interprets_and_lowers():
+    f = deep()
+    assert ti.parse(str(f)) == f
+    x = np.array([1.0, 2.0, 3.0, 4.0])
+    expected = ti.reference.run(f, x=x)["out"]
+    with jax.enable_x64(True):
+        text = ti.compile(f).stablehlo()
+    assert text.count("stablehlo.negate") == DEPTH // 2
+    with jax.disable_jit():
+        np.testing.assert_array_equal(ti.compile(f)(x=x)["out"], expected)
+
+
+def test_functions_nested_a_thousand_deep_are_applied():
+    x = var("x", ROW)
+    e = x
+    for k in range(1000):
+        p = var(f"p{k}", ROW)
+        e = apply(function([p], call("plus", p, literal(1.0))), e)
+    f = program(e, x)
+    assert ti.parse(str(f)) == f
+    np.testing.assert_array_equal(ti.reference.run(f, x=np.zeros(4))["out"], 1000.0)
+
+
+def test_two_to_the_sixty_paths_take_time_linear_in_their_nodes():
+    f = shared(60)
+    begin = time.process_time()
+    assert ti.parse(str(f)) == f
+    x = np.array([1.0, 2.0, 3.0, 4.5])
+    np.testing.assert_array_equal(f(x=x)["out"], x)
+    np.testing.assert_array_equal(ti.reference.run(f, x=x)["out"], x)
+    assert ti.compile(f).cost().operations == 4 * 120
+    # not a measurement: anything that follows paths would take longer than the universe is old
+    assert time.process_time() - begin < 60
+
+
+def test_five_thousand_nodes_are_typed_as_they_are_built():
+    x = var("x", ti.tensor("float", I=(0, 100_000)))
+    e = x
+    for k in range(2500):
+        e = call("plus", cartesian_shift(e, "I", k % 3 - 1), literal(1.0))
+    assert e.type.dims["I"].start == 1 or len(e.type.dims["I"]) < 100_000
