@@ -30,7 +30,8 @@ def fencil(seed: int, size: int = 40) -> ir.Fencil:
     pool: list[ir.Expr] = [*params, *(_literal(r) for _ in range(6))]
     _grow(r, pool, size)
     closures: list[ir.Closure] = []
-    for k, value in enumerate(r.sample([e for e in pool if isinstance(e.type, TensorType)], 8)):
+    by_builtin = {getattr(e, "op", ""): e for e in pool if isinstance(e.type, TensorType)}
+    for k, value in enumerate(r.sample(list(by_builtin.values()), 6)):
         out = build.var(f"out{k}", value.type)
         params.append(out)
         region = out.type.dims if r.random() < 0.3 and out.type.dims else None
@@ -40,6 +41,7 @@ def fencil(seed: int, size: int = 40) -> ir.Fencil:
 
 
 INT, FLOAT, BOOL = SCALARS["int32"], SCALARS["float64"], SCALARS["bool"]
+FIELDS = [TensorType(FLOAT, Dims.of({d: (0, 4)})) for d in DIMS]
 ELEMENTS: list[Any] = [*SCALARS.values(), *[FLOAT] * 12, *[BOOL] * 3, *[INT] * 4]
 
 
@@ -139,6 +141,9 @@ def _suited(r: Random, op: str, args: list[ir.Expr], pool: list[ir.Expr]) -> lis
         return [r.choice([e for e in pool if "_NB_0" in getattr(e.type, "dims", ())] or args), *args[1:]]
     if op in ("and", "or", "xor", "not"):
         return [r.choice([e for e in pool if getattr(e.type, "element", None) == BOOL] or args) for _ in args]
+    if op in ("gather", "scatter") and (wide := [e for e in pool if e.type in FIELDS]):
+        ints = [e for e in pool if getattr(e.type, "element", None) == INT] or [build.literal(1)]
+        return [r.choice(wide), r.choice(ints), *([build.literal(2.0)] if op == "scatter" else [])]
     if op == "concat" and (wide := [e for e in pool if "I" in getattr(e.type, "dims", ())]):
         x = r.choice(wide)
         start, stop = x.type.dims["I"].start, x.type.dims["I"].stop

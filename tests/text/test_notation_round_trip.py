@@ -45,7 +45,7 @@ def test_a_random_program_comes_back(seed: int):
 
 def test_random_programs_hold_every_builtin():
     found = Counter(
-        n.op for s in range(200) for c in generated.fencil(s).closures for n in postorder(c.value) if hasattr(n, "op")
+        n.op for s in range(300) for c in generated.fencil(s).closures for n in postorder(c.value) if hasattr(n, "op")
     )
     assert [name for name in TABLE if not found[name]] == []
 
