@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from typing import TypeGuard, cast
 
 from tensorir.tir import nodes as n
+from tensorir.tir.script.values import members
 from tensorir.tir.walk import fields_of
 
 __all__ = ["first_difference", "structural_hash", "structurally_equal"]
@@ -107,9 +108,10 @@ class _Match:
         self._declared: set[tuple[n.Node, n.Node]] = set()
 
     def bind(self, x: object, y: object) -> None:
-        if isinstance(x, tuple) and isinstance(y, tuple):
-            for a, b in zip(x, y, strict=False):  # type: ignore[arg-type]
-                self.bind(a, b)  # type: ignore[arg-type]
+        xs, ys = members(x), members(y)
+        if xs is not None and ys is not None:
+            for a, b in zip(xs, ys, strict=False):
+                self.bind(a, b)
         elif isinstance(x, n.IterVar) and isinstance(y, n.IterVar):
             self.bind(x.var, y.var)
         elif _is_name(x) and _is_name(y) and x not in self._forward and y not in self._back:

@@ -16,7 +16,7 @@ from tensorir.tir.relax.operators import OPERATORS, REQUIRED, Operator
 from tensorir.tir.script.arithmetic import IllTyped, binary, compare, negate
 from tensorir.tir.script.evaluate import Evaluator, describe
 from tensorir.tir.script.syntax import Located
-from tensorir.tir.script.values import Broken, DataTypeName, Metadata, ModuleRef, Name, TypeVariable, Value
+from tensorir.tir.script.values import Broken, DataTypeName, Metadata, ModuleRef, Name, TypeVariable, Value, members
 
 __all__ = ["read_function"]
 
@@ -284,15 +284,16 @@ class _Reader(Evaluator):
     def relax(self, value: Value, node: Located, shape: bool = False) -> r.RelaxExpr:
         """A value as an expression of Relax; a list of sizes is a shape where one is expected."""
         span = self.text.span(node)
+        items = members(value)
+        if items is not None and shape and not any(isinstance(item, r.RelaxExpr) for item in items):
+            return r.ShapeExpr(self.exprs(items, node, INT64), span)
+        if items is not None:
+            return r.Tuple(tuple(self.relax(item, node) for item in items), span)
         match value:
             case r.RelaxExpr():
                 return value
             case n.GlobalVar(name):
                 return r.FunctionRef(name, span)
-            case tuple() | list() if shape and not any(isinstance(item, r.RelaxExpr) for item in value):
-                return r.ShapeExpr(self.exprs(value, node, INT64), span)
-            case tuple() | list():
-                return r.Tuple(tuple(self.relax(item, node) for item in value), span)
             case bool():
                 return r.PrimValue(const(value, None, span), span)
             case int():
@@ -329,7 +330,7 @@ class _Reader(Evaluator):
             case _:
                 self.fail(node, "TS22", f"a type of Relax stands here, and this is {describe(value)}.")
 
-    def _binary(self, node: ast.BinOp) -> Value:
+    def relax_binary(self, node: ast.BinOp) -> Value:
         left, right = self.value(node.left), self.value(node.right)
         if isinstance(left, r.RelaxExpr) or isinstance(right, r.RelaxExpr):
             op = _ARITHMETIC.get(type(node.op))
@@ -341,7 +342,7 @@ class _Reader(Evaluator):
             self.fail(node, "TS07", "this operator is no part of TVMScript.")
         return binary(symbol, left, right, self.text.span(node))
 
-    def _comparison(self, node: ast.Compare) -> Value:
+    def relax_comparison(self, node: ast.Compare) -> Value:
         left = self.value(node.left)
         right = self.value(node.comparators[0])
         names = {ast.Lt: "less", ast.LtE: "less_equal", ast.Gt: "greater", ast.GtE: "greater_equal"}
@@ -353,7 +354,7 @@ class _Reader(Evaluator):
             self.fail(node, "TS07", "this comparison is no part of Relax.")
         return compare(symbols[kind], left, right, self.text.span(node))
 
-    def _unary(self, node: ast.UnaryOp) -> Value:
+    def relax_unary(self, node: ast.UnaryOp) -> Value:
         value = self.value(node.operand)
         if isinstance(value, r.RelaxExpr):
             if isinstance(node.op, ast.USub):
@@ -365,7 +366,7 @@ class _Reader(Evaluator):
             return not value
         self.fail(node, "TS07", "this operator is no part of Relax.")
 
-    def _subscript(self, node: ast.Subscript) -> Value:
+    def relax_subscript(self, node: ast.Subscript) -> Value:
         target = self.value(node.value)
         match target:
             case Metadata(""):
@@ -374,15 +375,15 @@ class _Reader(Evaluator):
                 return r.MetadataConstant(key, self.number(node.slice, "the index"), self.text.span(node))
             case r.RelaxExpr():
                 return r.TupleGetItem(target, self.number(node.slice, "the index"), self.text.span(node))
-            case tuple() | list():
+            case _ if (items := members(target)) is not None:
                 index = self.number(node.slice, "the index")
-                if not -len(target) <= index < len(target):
+                if not -len(items) <= index < len(items):
                     self.fail(node.slice, "TS11", "there is no such member.")
-                return target[index]
+                return items[index]
             case _:
                 self.fail(node.value, "TS11", f"{describe(target)} cannot be indexed.")
 
-    def _attribute_of(self, node: ast.Attribute) -> Value:
+    def relax_attribute_of(self, node: ast.Attribute) -> Value:
         if isinstance(node.value, ast.Name):
             found = self.scope.find(node.value.id)
             if isinstance(found, r.RelaxVar):
@@ -391,7 +392,7 @@ class _Reader(Evaluator):
 
     # ----------------------------------------------------------------------------------------------- calls
 
-    def _call(self, node: ast.Call) -> Value:
+    def relax_call(self, node: ast.Call) -> Value:
         target = self.value(node.func)
         match target:
             case Name("R", path):
@@ -438,7 +439,7 @@ class _Reader(Evaluator):
         """An operator with its values in order and all of its attributes by name."""
         names = (*row.values, *row.attributes)
         if row.variadic:
-            values = [self.relax(arg, node) for arg in args]
+            values: list[r.RelaxExpr] = [self.relax(arg, node) for arg in args]
             given: dict[str, Value] = dict(kwargs)
         else:
             if len(args) > len(names):
@@ -501,12 +502,10 @@ class _Reader(Evaluator):
         if named and path.startswith(("call_tir", "call_dps")) and not isinstance(values[1], r.Tuple):
             known = type_of(values[1], self.functions)
             if not isinstance(known, r.TupleType):
-                values[1] = r.Tuple(
-                    (values[1],), values[1].span if hasattr(values[1], "span") else self.text.span(node)
-                )
+                values[1] = r.Tuple((values[1],), self.text.span(node))
         if "tir_vars" in given:
             values.append(self.relax(given.pop("tir_vars"), node, shape=True))
-        items = stated if isinstance(stated, list | tuple) else [] if stated is None else [stated]
+        items = members(stated) or ([] if stated is None or members(stated) is not None else [stated])
         types = tuple(self.relax_type(item, node) for item in items)
         attrs = {key: self.attribute(value, node) for key, value in given.items()}
         return r.Call(path, tuple(values), attrs, types, self.text.span(node))
@@ -590,7 +589,8 @@ def _shape_type(reader: _Reader, node: ast.Call, values: Value, ndim: Value) -> 
 
 
 def _tuple_type(reader: _Reader, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> Value:
-    fields = args[0] if len(args) == 1 and isinstance(args[0], list | tuple) else args
+    fields = members(args[0]) if len(args) == 1 else None
+    fields = args if fields is None else fields
     return r.TupleType(tuple(reader.relax_type(item, node) for item in fields))
 
 
@@ -615,7 +615,7 @@ def _emit_call(reader: _Reader, args: list[Value], kwargs: dict[str, Value], nod
     return args[0]
 
 
-_MAKERS |= {"Tuple": _tuple_type, "tuple": _tuple_value, "output": _output, "emit": _emit_call}
+_MAKERS.update({"Tuple": _tuple_type, "tuple": _tuple_value, "output": _output, "emit": _emit_call})
 
 
 @_makes("Object")
@@ -633,7 +633,7 @@ def _prim(reader: _Reader, node: ast.Call, dtype: Value, value: Value) -> Value:
 
 @_makes("Callable", "params", "ret", "purity", "derive_func")
 def _callable(reader: _Reader, node: ast.Call, params: Value, ret: Value, purity: Value, derive: Value) -> Value:
-    items = params if isinstance(params, list | tuple) else None if params is None else [params]
+    items = members(params) if params is None or members(params) is not None else [params]
     kinds = None if items is None else tuple(reader.relax_type(item, node) for item in items)
     return r.FuncType(kinds, None if ret is None else reader.relax_type(ret, node), purity is not False)
 
@@ -650,16 +650,16 @@ def _const(reader: _Reader, node: ast.Call, value: Value, dtype: Value) -> Value
 
 
 def _data(reader: _Reader, value: Value, node: ast.Call) -> r.Data:
+    if (items := members(value)) is not None:
+        rows = tuple(_data(reader, item, node) for item in items)
+        if len({len(row) if isinstance(row, tuple) else -1 for row in rows}) > 1:
+            reader.fail(node, "TS24", "the rows of a constant have one length.")
+        return rows
     match value:
         case bool() | int() | float():
             return value
         case n.IntImm(number) | n.FloatImm(number):
             return number
-        case list() | tuple():
-            items = tuple(_data(reader, item, node) for item in value)
-            if len({len(item) if isinstance(item, tuple) else -1 for item in items}) > 1:
-                reader.fail(node, "TS24", "the rows of a constant have one length.")
-            return items
         case _:
             reader.fail(node, "TS21", f"a constant holds numbers, and this is {describe(value)}.")
 
@@ -761,10 +761,10 @@ _ARITHMETIC: dict[type[ast.operator], str] = {
     ast.Pow: "power",
 }
 _RULES: dict[type[ast.expr], Callable[[_Reader, ast.expr], Value]] = {
-    ast.Call: _Reader._call,
-    ast.BinOp: _Reader._binary,
-    ast.Compare: _Reader._comparison,
-    ast.UnaryOp: _Reader._unary,
-    ast.Subscript: _Reader._subscript,
-    ast.Attribute: _Reader._attribute_of,
+    ast.Call: _Reader.relax_call,
+    ast.BinOp: _Reader.relax_binary,
+    ast.Compare: _Reader.relax_comparison,
+    ast.UnaryOp: _Reader.relax_unary,
+    ast.Subscript: _Reader.relax_subscript,
+    ast.Attribute: _Reader.relax_attribute_of,
 }  # type: ignore[dict-item]

@@ -597,7 +597,7 @@ class Evaluator:
         return tuple(indices)
 
     def call(self, node: ast.Call) -> Value:
-        from tensorir.tir.script.calls import call
+        from tensorir.tir.script.calls.dispatch import call
 
         target = self.value(node.func)
         args: list[Value] = []

@@ -11,6 +11,7 @@ from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
 from tensorir.source import Source
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import HANDLE, VOID, DataType
+from tensorir.tir.script.declarations import make_buffer
 from tensorir.tir.script.evaluate import DIALECTS, Evaluator, describe
 from tensorir.tir.script.statements import FunctionBody
 from tensorir.tir.script.syntax import Failure, Text
@@ -287,7 +288,7 @@ class _ModuleReader:
             case BufferSpec():
                 var = n.Var(name, n.PrimType(HANDLE), span)
                 body.params[var] = None
-                body.buffers[var] = body.make_buffer(replace(value, purpose="param"), name, span)
+                body.buffers[var] = make_buffer(body, replace(value, purpose="param"), name, span)
                 reader.scope.define(name, body.buffers[var])
                 return var
             case n.Var(name=""):

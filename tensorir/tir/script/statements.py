@@ -7,17 +7,19 @@ body (`T.attr(...)`, `T.launch_thread(...)` without `with`) wait in it until the
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.source import NOWHERE, Span
+from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const, seq, true
-from tensorir.tir.dtypes import BOOL, HANDLE, INT32, VOID, DataType
+from tensorir.tir.dtypes import BOOL, HANDLE, INT32, DataType
 from tensorir.tir.nodes import ForKind, IterKind
-from tensorir.tir.script.arithmetic import IllTyped, as_expr, binary, convert
-from tensorir.tir.script.evaluate import Evaluator, describe, point
+from tensorir.tir.script.arithmetic import IllTyped, binary, convert
+from tensorir.tir.script.declarations import allocate, declare, make_buffer, named
+from tensorir.tir.script.evaluate import Evaluator, describe
+from tensorir.tir.script.forms import attribute, form, let_form, realization
 from tensorir.tir.script.regions import accessed
 from tensorir.tir.script.syntax import Failure, Located
 from tensorir.tir.script.values import (
@@ -39,23 +41,12 @@ from tensorir.tir.script.values import (
     ThreadVar,
     TypeVariable,
     Value,
-    entries,
     members,
 )
 
-__all__ = ["FunctionBody", "renamed_keys"]
+__all__ = ["FunctionBody"]
 
 _MAX_WRAPS = 100
-_ATTRIBUTE_KEYS = {"tir.": "tirx."}
-
-
-def renamed_keys(attrs: Mapping[str, n.Attribute]) -> dict[str, n.Attribute]:
-    """Attributes under the names that TVM 0.27 gives them: `tir.noalias` is `tirx.noalias`."""
-    renamed: dict[str, n.Attribute] = {}
-    for key, value in attrs.items():
-        old = next((prefix for prefix in _ATTRIBUTE_KEYS if key.startswith(prefix)), "")
-        renamed[_ATTRIBUTE_KEYS[old] + key.removeprefix(old) if old else key] = value
-    return renamed
 
 
 @dataclass
@@ -101,15 +92,15 @@ class FunctionBody:
         self.ret_type: n.Type | None = None
         self.problems: list[Diagnostic] = []
         self.symbols: dict[str, n.Var] = {}
-        self._blocks: list[BlockParts] = [BlockParts()]
-        self._bodies: list[Body] = []
+        self.blocks: list[BlockParts] = [BlockParts()]
+        self.bodies: list[Body] = []
 
     # -------------------------------------------------------------------------------------------- suites
 
     def function(self, statements: list[ast.stmt], span: Span) -> n.Stmt:
         """The body of the function, in a root block where it has blocks or allocates as a block does."""
         body = self.suite(statements, span, scoped=False)
-        root = self._blocks[0]
+        root = self.blocks[0]
         if not (root.has_blocks or root.allocs or root.annotations or root.matches or root.iter_vars):
             return body
         bare = not (root.allocs or root.annotations or root.matches or root.iter_vars)
@@ -120,14 +111,14 @@ class FunctionBody:
     def suite(self, statements: list[ast.stmt], span: Span, scoped: bool = True) -> n.Stmt:
         """The statements one after the other; a wrong one is reported, and the next one is read."""
         body = Body()
-        self._bodies.append(body)
+        self.bodies.append(body)
         if scoped:
             self.reader.scope.push()
         try:
             for statement in statements:
                 self.statement(statement)
         finally:
-            self._bodies.pop()
+            self.bodies.pop()
             if scoped:
                 self.reader.scope.pop()
         return body.close(span)
@@ -149,11 +140,11 @@ class FunctionBody:
                 self.reader.scope.define(name, Broken())
 
     def emit(self, statement: n.Stmt) -> None:
-        self._bodies[-1].statements.append(statement)
+        self.bodies[-1].statements.append(statement)
 
     def wrap(self, make: Callable[[n.Stmt], n.Stmt], node: Located) -> None:
         """Everything that follows in this suite is the body of what `make` makes."""
-        body = self._bodies[-1]
+        body = self.bodies[-1]
         if len(body.wrappers) >= _MAX_WRAPS:
             self.text.fail(node, "TS03", f"more than {_MAX_WRAPS} attributes are nested here.")
         body.wrappers.append((len(body.statements), make))
@@ -271,9 +262,9 @@ class FunctionBody:
     def assert_(self, node: ast.Assert) -> None:
         condition = self.reader.expr(node.test, BOOL)
         message = () if node.msg is None else self.reader.value(node.msg)
-        self.emit(self._assertion(condition, message, node))
+        self.emit(self.assertion(condition, message, node))
 
-    def _assertion(self, condition: n.Expr, message: Value, node: Located) -> n.Stmt:
+    def assertion(self, condition: n.Expr, message: Value, node: Located) -> n.Stmt:
         kind, parts = "RuntimeError", message
         pair = members(message)
         if pair is not None and len(pair) == 2 and isinstance(message, tuple):
@@ -313,7 +304,7 @@ class FunctionBody:
             case n.Stmt():
                 self.emit(value)
             case Form():
-                self.form(value, node)
+                form(self, value, node)
             case BufferSpec() | Axis():
                 self.bind("", value, node)
             case ThreadVar():
@@ -387,7 +378,7 @@ class FunctionBody:
             return False
         match buffer.shape:
             case (n.IntImm(1),):
-                self._emit_store(buffer, value, (const(0, INT32),), node)
+                self.emit_store(buffer, value, (const(0, INT32),), node)
                 return True
             case _:
                 return False
@@ -396,13 +387,13 @@ class FunctionBody:
         place = self.reader.value(target)
         match place:
             case n.BufferLoad(buffer, indices):
-                self._emit_store(buffer, value, indices, node)
+                self.emit_store(buffer, value, indices, node)
             case n.BufferRegion(buffer):
-                self._emit_store(buffer, value, self.reader.vector_indices(place, target), node)
+                self.emit_store(buffer, value, self.reader.vector_indices(place, target), node)
             case _:
                 self.text.fail(target, "TS21", f"{describe(place)} cannot be stored to.")
 
-    def _emit_store(self, buffer: n.Buffer, value: Value, indices: tuple[n.Expr, ...], node: Located) -> None:
+    def emit_store(self, buffer: n.Buffer, value: Value, indices: tuple[n.Expr, ...], node: Located) -> None:
         """The value takes the type of the buffer: constants, casts, and scalars stored to several lanes."""
         stored = self.reader.as_expr(value, node, buffer.dtype)
         lanes = (indices[-1].dtype.lanes if indices else 1) * buffer.dtype.lanes
@@ -450,14 +441,14 @@ class FunctionBody:
         name = node.target.id
         match kind:
             case LetType(type_):
-                self._let(name, type_, value, node)
+                self.let(name, type_, value, node)
             case LocalVector(dtype, shape):
                 spec = BufferSpec(shape, dtype, (), None, "local", 0, 0, (), "", None, purpose="alloc")
                 self.bind(name, spec, node.target)
             case DataTypeName(dtype) if not self.reader.old and dtype.code != "handle":
                 buffer = self._scalar(name, dtype, node.target)
                 if value is not None:
-                    self._emit_store(buffer, value, (const(0, INT32),), node)
+                    self.emit_store(buffer, value, (const(0, INT32),), node)
             case DataTypeName() | n.Var():
                 type_ = self.reader.type(kind, node.annotation)
                 if value is None:
@@ -465,15 +456,15 @@ class FunctionBody:
                 elif isinstance(value, n.Var) and not value.name:
                     self.bind(name, value, node.target)
                 else:
-                    self._let(name, type_, value, node)
+                    self.let(name, type_, value, node)
             case BufferSpec():
                 self.bind(name, value if isinstance(value, BufferSpec) else kind, node.target)
             case Name("T", "handle"):
-                self._let(name, n.PrimType(HANDLE), value, node)
+                self.let(name, n.PrimType(HANDLE), value, node)
             case _:
                 self.text.fail(node.annotation, "TS22", f"a type stands here, and this is {describe(kind)}.")
 
-    def _let(self, name: str, type_: n.Type | None, value: Value, node: ast.AnnAssign | Located) -> n.Var:
+    def let(self, name: str, type_: n.Type | None, value: Value, node: ast.AnnAssign | Located) -> n.Var:
         if value is None:
             self.text.fail(node, "TS24", f"T.let needs a value for {name!r}.")
         expected = type_.dtype if isinstance(type_, n.PrimType) else None
@@ -500,11 +491,11 @@ class FunctionBody:
         define = self.reader.scope.define
         match value:
             case BufferSpec(purpose="scalar"):
-                buffer = replace(self.make_buffer(value, name, span), layout="scalar")
+                buffer = replace(make_buffer(self, value, name, span), layout="scalar")
                 self.emit(n.AllocBuffer(buffer, {}, value.span))
                 define(name, Scalar(buffer))
             case BufferSpec():
-                define(name, self._declare(value, name, node))
+                define(name, declare(self, value, name, node))
             case Axis():
                 define(name, self._axis(value, name, node))
             case ThreadVar(extent=None):
@@ -513,11 +504,11 @@ class FunctionBody:
             case ThreadVar():
                 self._launch(value, name, node)
             case Form("allocate" | "allocate_const"):
-                statement = self._allocate(value, name, span)
+                statement = allocate(self, value, name, span)
                 self.emit(statement)
                 define(name, statement.buffer_var)
             case Form("LetStmt" | "Bind" | "bind" | "let"):
-                self._let_form(value, name, node)
+                let_form(self, value, name, node)
             case Form():
                 self.text.fail(node, "TS21", f"T.{value.name} has no value.")
             case n.Var(name="") if name:
@@ -536,10 +527,10 @@ class FunctionBody:
                 expr = self.reader.as_expr(value, node)
                 lasting = isinstance(expr, n.StringImm) or expr.dtype.code == "handle"
                 if self.reader.old or lasting:
-                    self._let(name, None, expr, node)
+                    self.let(name, None, expr, node)
                 else:
                     buffer = self._scalar(name, expr.dtype, node)
-                    self._emit_store(buffer, expr, (const(0, INT32),), node)
+                    self.emit_store(buffer, expr, (const(0, INT32),), node)
             case Broken():
                 raise Failure(())
             case _:
@@ -559,120 +550,17 @@ class FunctionBody:
             return known
         return n.Var(name, fresh.type, span)
 
-    # ------------------------------------------------------------------------------------------- buffers
-
-    def make_buffer(self, spec: BufferSpec, name: str, span: Span, data: n.Var | None = None) -> n.Buffer:
-        """The buffer of a specification; where none is given, its memory gets a variable."""
-        if data is None:
-            data = n.Var(name, n.PointerType(n.PrimType(spec.dtype), spec.scope), span)
-        offset = spec.elem_offset
-        if isinstance(offset, n.Var) and not offset.name:
-            offset = n.Var(f"{name}_elem_offset", offset.type, span)
-        if offset is None and spec.offset_factor > 0 and spec.purpose != "view":
-            dtype = spec.shape[0].dtype if spec.shape else INT32
-            offset = n.Var(f"{name}_elem_offset", n.PrimType(dtype), span)
-        strides = tuple(
-            n.Var(f"{name}_s{k}", s.type, span) if isinstance(s, n.Var) and not s.name else s
-            for k, s in enumerate(spec.strides)
-        )
-        return n.Buffer(
-            data,
-            spec.dtype,
-            spec.shape,
-            strides,
-            offset,
-            spec.axis_separators,
-            name,
-            spec.align if spec.align > 0 else 64,
-            max(1, spec.offset_factor),
-            n.BufferType.AUTO_BROADCAST if spec.buffer_type.startswith("auto") else n.BufferType.DEFAULT,
-            spec.layout,
-            span,
-        )
-
-    def _declare(self, spec: BufferSpec, name: str, node: Located) -> n.Buffer:
-        span = self.text.span(node)
-        match spec:
-            case BufferSpec(purpose="match", source=n.Var() as param):
-                if param not in self.params:
-                    self.text.fail(spec.span, "TS26", f"{param.name!r} is no parameter of this function.")
-                if param in self.buffers:
-                    self.text.fail(spec.span, "TS26", f"{param.name!r} is matched to a buffer already.")
-                buffer = self.make_buffer(spec, name, span)
-                self.buffers[param] = buffer
-                return buffer
-            case BufferSpec(purpose="match", source=source):
-                if isinstance(source, n.Buffer):
-                    zero = const(0, INT32)
-                    source = n.BufferRegion(source, tuple(n.Range(zero, size) for size in source.shape), spec.span)
-                assert isinstance(source, n.BufferRegion)
-                buffer = self.make_buffer(spec, name, span)
-                if len(self._blocks) == 1:
-                    self.text.fail(spec.span, "TS26", "a region can be matched inside of a block only.")
-                self._blocks[-1].matches.append(n.MatchBufferRegion(buffer, source, spec.span))
-                return buffer
-            case BufferSpec(purpose="block"):
-                buffer = self.make_buffer(spec, name, span)
-                self._blocks[-1].allocs.append(buffer)
-                return buffer
-            case BufferSpec(purpose="type", data=None):
-                return self.make_buffer(spec, name, span)
-            case BufferSpec(data=None):
-                buffer = self.make_buffer(spec, name, span)
-                self.emit(n.AllocBuffer(buffer, spec.annotations, spec.span))
-                return buffer
-            case BufferSpec(data=n.Var() as data):
-                buffer = self.make_buffer(spec, name, span, data)
-                self.emit(n.DeclBuffer(buffer, data, spec.span))
-                return buffer
-            case _:
-                buffer = self.make_buffer(spec, name, span)
-                self.emit(n.DeclBuffer(buffer, spec.data, spec.span))
-                return buffer
-
-    def _allocate(self, form: Form, name: str, span: Span) -> n.Allocate | n.AllocateConst:
-        reader = self.reader
-        keys = ("extents", "dtype", "scope", "condition", "annotations")
-        if form.name == "allocate_const":
-            keys = ("data", "dtype", "extents", "annotations")
-        given = self._named(form, keys)
-        place = span if span is not NOWHERE else form.span
-        located = place
-        dtype = reader.dtype(given.get("dtype", "float32"), located)
-        extents = reader.exprs(given.get("extents", ()), located)
-        annotations = reader.attribute(given.get("annotations") or {}, located)
-        assert isinstance(annotations, Mapping)
-        if form.name == "allocate_const":
-            var = n.Var(name, n.PointerType(n.PrimType(dtype), "global"), span)
-            data = reader.attribute(given.get("data"), located)
-            return n.AllocateConst(var, dtype, extents, data, annotations, form.span)
-        scope = reader.string(given.get("scope") or "global", located, "the scope")
-        var = n.Var(name, n.PointerType(n.PrimType(dtype), scope), span)
-        given_condition = given.get("condition")
-        condition = true() if given_condition is None else reader.as_expr(given_condition, located, BOOL)
-        return n.Allocate(var, dtype, extents, condition, annotations, form.span)
-
-    def _named(self, form: Form, names: tuple[str, ...]) -> dict[str, Value]:
-        if len(form.args) > len(names):
-            self.text.fail(form.span, "TS24", f"T.{form.name} takes {len(names)} arguments.")
-        found: dict[str, Value] = dict(zip(names, form.args, strict=False))
-        for key, value in form.kwargs.items():
-            if key not in names or key in found:
-                self.text.fail(form.span, "TS24", f"T.{form.name} has no use for {key!r} here.")
-            found[key] = value
-        return found
-
     # ------------------------------------------------------------------------------------ blocks, threads
 
     def _axis(self, axis: Axis, name: str, node: Located) -> n.Var:
-        if len(self._blocks) == 1:
+        if len(self.blocks) == 1:
             self.text.fail(node, "TS26", "an axis stands inside of a block.")
         span = self.text.span(node)
         dom, value = axis.dom, axis.value
         var = n.Var(name, n.PrimType(axis.dtype), span)
         if isinstance(value, n.IntImm) and value.dtype != axis.dtype:
             value = n.IntImm(value.value, axis.dtype, value.span)
-        parts = self._blocks[-1]
+        parts = self.blocks[-1]
         parts.iter_vars.append(n.IterVar(dom, var, axis.kind, "", span))
         parts.values.append(value)
         return var
@@ -715,55 +603,55 @@ class FunctionBody:
             case BlockForm():
                 self._block(form, node, rest)
             case InitForm():
-                if len(self._blocks) == 1:
+                if len(self.blocks) == 1:
                     self.text.fail(item.context_expr, "TS26", "T.init stands inside of a block.")
-                if self._blocks[-1].init is not None:
+                if self.blocks[-1].init is not None:
                     self.text.fail(item.context_expr, "TS26", "this block has a T.init already.")
-                self._blocks[-1].init = self._inner(node, rest)
+                self.blocks[-1].init = self.inner(node, rest)
             case ThreadVar():
                 if form.extent is None:
                     self.text.fail(item.context_expr, "TS24", "T.env_thread has no extent; use T.launch_thread.")
                 launch = self._launcher(form, name, place)
-                self.emit(launch(self._inner(node, rest)))
+                self.emit(launch(self.inner(node, rest)))
             case Form("attr"):
-                make = self._attribute(form)
-                self.emit(make(self._inner(node, rest)))
+                make = attribute(self, form)
+                self.emit(make(self.inner(node, rest)))
             case Form("Assert"):
-                given = self._named(form, ("condition", "message", "error_kind"))
+                given = named(self, form, ("condition", "message", "error_kind"))
                 condition = self.reader.as_expr(given.get("condition"), item.context_expr, BOOL)
-                self.emit(self._assertion(condition, given.get("message"), item.context_expr))
-                self.emit(self._inner(node, rest))
+                self.emit(self.assertion(condition, given.get("message"), item.context_expr))
+                self.emit(self.inner(node, rest))
             case Form("realize"):
-                self.emit(self._realization(form, node, rest))
+                self.emit(realization(self, form, node, rest))
             case Form("allocate" | "allocate_const" | "LetStmt" | "let" | "Bind" | "bind") | BufferSpec():
-                self._bodies.append(body := Body())
+                self.bodies.append(body := Body())
                 try:
                     self.bind(name, form, place)
                     self._with_items(node, rest)
                 finally:
-                    self._bodies.pop()
+                    self.bodies.pop()
                 self.emit(body.close(span))
             case _:
                 self.text.fail(item.context_expr, "TS21", f"'with' takes a block, T.attr, ..., not {describe(form)}.")
 
-    def _inner(self, node: ast.With, rest: list[ast.withitem]) -> n.Stmt:
-        self._bodies.append(body := Body())
+    def inner(self, node: ast.With, rest: list[ast.withitem]) -> n.Stmt:
+        self.bodies.append(body := Body())
         try:
             self._with_items(node, rest)
         finally:
-            self._bodies.pop()
+            self.bodies.pop()
         return body.close(self.text.span(node))
 
     def _block(self, form: BlockForm, node: ast.With, rest: list[ast.withitem]) -> None:
         span = self.text.span(node)
-        for outer in self._blocks:
+        for outer in self.blocks:
             outer.has_blocks = True
         parts = BlockParts()
-        self._blocks.append(parts)
+        self.blocks.append(parts)
         try:
-            body = self._inner(node, rest)
+            body = self.inner(node, rest)
         finally:
-            self._blocks.pop()
+            self.blocks.pop()
         realized = self._realize(form.name, parts, body, span, complete=True)
         self.emit(realized if form.realize else realized.block)
 
@@ -788,182 +676,6 @@ class FunctionBody:
                 writes=writes if parts.writes is None else parts.writes,
             )
         return n.BlockRealize(tuple(parts.values), parts.predicate or true(), block, span)
-
-    # --------------------------------------------------------------------------------------------- forms
-
-    def form(self, form: Form, node: Located) -> None:
-        """A call that stands alone."""
-        reader = self.reader
-        parts = self._blocks[-1]
-        match form.name:
-            case "reads" | "writes":
-                regions = tuple(self._region(arg, node) for arg in _flat(form.args))
-                if form.name == "reads":
-                    parts.reads = (*(parts.reads or ()), *regions)
-                else:
-                    parts.writes = (*(parts.writes or ()), *regions)
-            case "where":
-                (given,) = self._named(form, ("predicate",)).values()
-                predicate = reader.as_expr(given, node, BOOL)
-                parts.predicate = predicate if parts.predicate is None else n.And(parts.predicate, predicate)
-            case "sblock_attr" | "block_attr" | "func_attr":
-                attrs = [reader.attribute(value, node) for value in self._named(form, ("attrs",)).values()]
-                for found in attrs:
-                    if not isinstance(found, Mapping):
-                        self.text.fail(node, "TS21", "attributes are a mapping.")
-                    into = self.attrs if form.name == "func_attr" else parts.annotations
-                    into.update(renamed_keys(found) if form.name == "func_attr" else found)
-            case "func_ret":
-                self.ret_type = reader.type(next(iter(form.args), None), node)
-            case "attr":
-                self.wrap(self._attribute(form), node)
-            case "evaluate":
-                (value,) = self._named(form, ("value",)).values()
-                self._evaluate(value, node)
-            case "Assert":
-                given = self._named(form, ("condition", "message", "error_kind"))
-                condition = reader.as_expr(given.get("condition"), node, BOOL)
-                self.emit(self._assertion(condition, given.get("message"), node))
-            case "buffer_store":
-                self._store_form(form, node)
-            case "store":
-                given = self._named(form, ("var", "index", "value", "predicate"))
-                var = given.get("var")
-                if not isinstance(var, n.Var):
-                    self.text.fail(node, "TS21", f"T.store writes behind a pointer, and this is {describe(var)}.")
-                mask = given.get("predicate")
-                predicate = true() if mask is None else reader.as_expr(mask, node, BOOL)
-                value = reader.as_expr(given.get("value"), node)
-                index = reader.as_expr(given.get("index"), node)
-                self.emit(n.Store(var, value, index, predicate, form.span))
-            case "prefetch":
-                self._prefetch(form, node)
-            case "LetStmt" | "Bind" | "bind" | "let":
-                self._let_form(form, "", node)
-            case "Return":
-                value = reader.as_expr(next(iter(form.args), None), node)
-                self.emit(n.Evaluate(n.Call(value.dtype, "ret", (value,), span=form.span), form.span))
-            case "Break" | "Continue":
-                self.emit(n.Break(form.span) if form.name == "Break" else n.Continue(form.span))
-            case "func_name":
-                pass
-            case "device_entry":
-                self.emit(n.Evaluate(n.Call(VOID, "device_entry", (), span=form.span), form.span))
-            case "preflattened_buffer":
-                pass
-            case _:
-                self.text.fail(node, "TS21", f"T.{form.name} cannot stand here.")
-
-    def _evaluate(self, value: Value, node: Located) -> None:
-        span = self.text.span(node)
-        match value:
-            case n.Call(op="break_loop"):
-                self.emit(n.Break(span))
-            case n.Call(op="continue_loop"):
-                self.emit(n.Continue(span))
-            case n.Stmt():
-                self.emit(value)
-            case _:
-                self.emit(n.Evaluate(self.reader.as_expr(value, node), span))
-
-    def _region(self, value: Value, node: Located) -> n.BufferRegion:
-        match value:
-            case n.BufferRegion():
-                return value
-            case n.BufferLoad(buffer, indices):
-                return n.BufferRegion(buffer, tuple(map(point, indices)), value.span)
-            case n.Buffer():
-                ranges = tuple(n.Range(const(0, size.dtype), size) for size in value.shape)
-                return n.BufferRegion(value, ranges, self.text.span(node))
-            case Broken():
-                raise Failure(())
-            case _:
-                self.text.fail(node, "TS21", f"a region of a buffer stands here, and this is {describe(value)}.")
-
-    def _attribute(self, form: Form) -> Callable[[n.Stmt], n.Stmt]:
-        """`T.attr(node, key, value)`, or `T.attr({key: value})` for several on the node 0."""
-        reader, span = self.reader, form.span
-        located = span
-        several = entries(form.args[0]) if len(form.args) == 1 and not form.kwargs else None
-        if several is not None:
-            facts: list[tuple[Value, str, Value]] = [
-                (0, reader.string(key, located, "a key"), value) for key, value in several.items()
-            ]
-        else:
-            given = self._named(form, ("node", "attr_key", "value"))
-            if len(given) != 3:
-                self.text.fail(span, "TS24", "T.attr needs a node, a key and a value.")
-            facts = [(given["node"], reader.string(given["attr_key"], located, "a key"), given["value"])]
-        made: list[tuple[n.Attribute, str, n.Attribute]] = []
-        for target, key, value in facts:
-            kept = value if not isinstance(value, bool | int | float | str) else as_expr(value, None, span)
-            about = target.value if isinstance(target, n.IntImm) else target
-            made.append((reader.attribute(about, located), key, reader.attribute(kept, located)))
-
-        def wrap(body: n.Stmt) -> n.Stmt:
-            for target, key, value in reversed(made):
-                body = n.AttrStmt(target, key, value, body, span)
-            return body
-
-        return wrap
-
-    def _let_form(self, form: Form, name: str, node: Located) -> None:
-        given = self._named(form, ("value", "type_annotation", "var"))
-        var, value = given.get("var"), given.get("value")
-        located = node
-        if isinstance(var, n.Var) and var.name:
-            self.emit(n.LetStmt(var, self.reader.as_expr(value, node, var.dtype), form.span))
-            return
-        if isinstance(value, n.Var) and form.name == "let" and isinstance(given.get("type_annotation"), n.Expr):
-            # The oldest form, T.let(var, value).
-            bound = self.reader.as_expr(given["type_annotation"], node, value.dtype)
-            self.emit(n.LetStmt(value, bound, form.span))
-            return
-        annotation = given.get("type_annotation")
-        type_ = None if annotation is None else self.reader.type(annotation, located)
-        self._let(name, type_, value, node)
-
-    def _store_form(self, form: Form, node: Located) -> None:
-        given = self._named(form, ("buffer", "value", "indices", "predicate"))
-        buffer = given.get("buffer")
-        if not isinstance(buffer, n.Buffer):
-            self.text.fail(node, "TS21", f"T.buffer_store writes a buffer, and this is {describe(buffer)}.")
-        items = given.get("indices", ())
-        indices: list[n.Expr] = []
-        for item in [items] if members(items) is None else members(items) or []:
-            indices.append(self.reader.as_expr(item, node))
-        value = self.reader.as_expr(given.get("value"), node, buffer.dtype)
-        mask = given.get("predicate")
-        predicate = None if mask is None else self.reader.as_expr(mask, node)
-        self.emit(n.BufferStore(buffer, value, tuple(indices), predicate, form.span))
-
-    def _realization(self, form: Form, node: ast.With, rest: list[ast.withitem]) -> n.Stmt:
-        """`with T.realize(A[0:4], scope, condition):`"""
-        given = self._named(form, ("buffer_slice", "storage_scope", "condition"))
-        region = self._region(given.get("buffer_slice"), node)
-        mask = given.get("condition")
-        condition = true() if mask is None else self.reader.as_expr(mask, node, BOOL)
-        return n.BufferRealize(region.buffer, region.region, condition, self._inner(node, rest), form.span)
-
-    def _prefetch(self, form: Form, node: Located) -> None:
-        given = self._named(form, ("buffer", "bounds"))
-        buffer, bounds = given.get("buffer"), given.get("bounds")
-        if isinstance(buffer, n.BufferRegion | n.BufferLoad):
-            region = self._region(buffer, node)
-            self.emit(n.Prefetch(region.buffer, region.region, form.span))
-            return
-        ranges = members(bounds) or []
-        if not isinstance(buffer, n.Buffer) or not all(isinstance(r, n.Range) for r in ranges):
-            self.text.fail(node, "TS21", "T.prefetch takes a buffer and ranges.")
-        self.emit(n.Prefetch(buffer, tuple(r for r in ranges if isinstance(r, n.Range)), form.span))
-
-
-def _flat(args: tuple[Value, ...]) -> list[Value]:
-    found: list[Value] = []
-    for arg in args:
-        inner = members(arg)
-        found.extend([arg] if inner is None else inner)
-    return found
 
 
 def _targets(node: ast.stmt) -> list[str]:

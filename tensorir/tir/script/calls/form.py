@@ -1,0 +1,87 @@
+"""A call that is being read, and the table of those who read calls."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NoReturn
+
+from tensorir.errors import did_you_mean
+from tensorir.source import Span
+from tensorir.tir import nodes as n
+from tensorir.tir.dtypes import FLOAT32, DataType
+from tensorir.tir.script.evaluate import Evaluator, count, describe
+from tensorir.tir.script.values import (
+    Value,
+    entries,
+)
+
+
+@dataclass
+class Call:
+    """A call that is being read: its place, and its arguments by position and by name."""
+
+    reader: Evaluator
+    node: ast.Call
+    name: str
+    args: list[Value]
+    kwargs: dict[str, Value]
+
+    @property
+    def span(self) -> Span:
+        return self.reader.text.span(self.node)
+
+    def take(self, *names: str, required: int = 0) -> list[Value]:
+        """The arguments under these names, None where one is left out; refuses others."""
+        if len(self.args) > len(names):
+            self.fail("TS24", f"T.{self.name} takes {count(len(names), 'argument')}, and this gives {len(self.args)}.")
+        found: dict[str, Value] = dict(zip(names, self.args, strict=False))
+        for key, value in self.kwargs.items():
+            if key not in names:
+                self.fail("TS24", f"T.{self.name} has no parameter {key!r}.", did_you_mean(key, names))
+            if key in found:
+                self.fail("TS24", f"T.{self.name} is given {key!r} twice.")
+            found[key] = value
+        for name in names[:required]:
+            if found.get(name) is None:
+                self.fail("TS24", f"T.{self.name} needs {name!r}.")
+        return [found.get(name) for name in names]
+
+    def fail(self, code: str, message: str, help: str = "") -> NoReturn:
+        self.reader.fail(self.node, code, message, help)
+
+    def expr(self, value: Value, dtype: DataType | None = None) -> n.Expr:
+        return self.reader.as_expr(value, self.node, dtype)
+
+    def dtype(self, value: Value, default: DataType = FLOAT32) -> DataType:
+        return default if value is None else self.reader.dtype(value, self.node)
+
+    def string(self, value: Value, what: str) -> str:
+        return self.reader.string(value, self.node, what)
+
+    def number(self, value: Value, what: str) -> int:
+        return self.reader.as_number(value, self.node, what)
+
+    def annotations(self, value: Value) -> dict[str, n.Attribute]:
+        if value is None:
+            return {}
+        found = entries(value)
+        if found is None:
+            self.fail("TS21", f"annotations are a mapping, and this is {describe(value)}.")
+        reader, node = self.reader, self.node
+        return {reader.string(key, node, "a key"): reader.attribute(item, node) for key, item in found.items()}
+
+
+Maker = Callable[[Call], Value]
+MAKERS: dict[str, Maker] = {}
+
+
+def makes(*names: str) -> Callable[[Maker], Maker]:
+    """Register a maker under names of the dialect `T`."""
+
+    def register(maker: Maker) -> Maker:
+        MAKERS.update(dict.fromkeys(names, maker))
+        return maker
+
+    return register
