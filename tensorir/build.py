@@ -13,7 +13,7 @@ tensor<float, I[0:5]>
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,7 @@ __all__ = [
     "scan",
     "shift",
     "var",
+    "with_unique_names",
 ]
 
 
@@ -188,9 +189,13 @@ def fencil(name: str, params: Sequence[Var], closures: Iterable[Closure], span: 
     Raises every diagnostic of names and outputs at once.
     """
     closures = tuple(closures)
-    expressions = values(closures)
-    declared = {p.name for p in params}
-    taken = declared | {p.name for e in postorder(*expressions) if isinstance(e, Lambda) for p in e.params}
+    unique = with_unique_names(values(closures), {p.name for p in params})
+    return Fencil(name, tuple(params), with_values(closures, unique), span)
+
+
+def with_unique_names(expressions: Sequence[Expr], declared: Set[str]) -> tuple[Expr, ...]:
+    """The expressions with fresh names for parameters of functions that repeat a declared name, or each other's."""
+    taken = set(declared) | {p.name for e in postorder(*expressions) if isinstance(e, Lambda) for p in e.params}
     owner: dict[str, Lambda] = {}
 
     def uniquify(e: Expr) -> Expr | None:
@@ -201,7 +206,7 @@ def fencil(name: str, params: Sequence[Var], closures: Iterable[Closure], span: 
         owner.update((p.name, result) for p in result.params)
         return result
 
-    return Fencil(name, tuple(params), with_values(closures, rewrite_all(expressions, uniquify)), span)
+    return rewrite_all(expressions, uniquify)
 
 
 def fresh(name: str, taken: set[str]) -> str:

@@ -83,6 +83,8 @@ def _closure(closure: syntax.Closure, style: _Style) -> Rule[Document]:
     if closure.region is not None:
         head += f"[{spell_ranges(closure.region, style.ascii)}]"
     value: Document = yield _expression(closure.value, style)
+    if isinstance(closure.value, syntax.Apply) and isinstance(closure.value.function, syntax.Lambda):
+        return together(f"{head} {style.sign('←', '<-')} ", value, ";")
     return group(f"{head} {style.sign('←', '<-')}", nested(SPACE, value), ";")
 
 
@@ -191,13 +193,21 @@ def _infix(node: syntax.Call, row: Builtin, style: _Style) -> Rule[Document]:
 
 def _lambda(node: syntax.Lambda, style: _Style) -> Rule[Document]:
     body: Document = yield _expression(node.body, style)
+    return together(_head(node, style), group(nested(SPACE, body)))
+
+
+def _head(node: syntax.Lambda, style: _Style) -> Document:
     params: list[Document] = [_param(p, style) for p in node.params]
-    head = _list(style.sign("λ(", "\\("), params, f") {style.sign('→', '->')}")
-    return together(head, group(nested(SPACE, body)))
+    return _list(style.sign("λ(", "\\("), params, f") {style.sign('→', '->')}")
 
 
 def _apply(node: syntax.Apply, style: _Style) -> Rule[Document]:
-    function: Document = yield _expression(node.function, style, _ATOM)
+    function: Document
+    if isinstance(node.function, syntax.Lambda):
+        body: Document = yield _expression(node.function.body, style)
+        function = together("(", _head(node.function, style), group(nested(SPACE, body), EMPTY, ")"))
+    else:
+        function = yield _expression(node.function, style, _ATOM)
     if isinstance(node.function, syntax.Name) and node.function.name in RESERVED:
         function = together("(", function, ")")
     args: list[Document] = yield _each(node.args, style)

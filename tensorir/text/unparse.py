@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tensorir import ir
+from tensorir import build, ir
 from tensorir.builtins import TABLE
 from tensorir.text import syntax
 from tensorir.text.affine import Affine
@@ -133,6 +133,10 @@ def _binders(order: Sequence[ir.Expr]) -> tuple[dict[ir.Var, int], dict[int, int
 
 
 def _value(root: ir.Expr, names: _Names) -> syntax.Expression:
+    parameters = [p for n in postorder(root) if isinstance(n, ir.Lambda) for p in n.params]
+    if len({p.name for p in parameters}) < len(parameters):  # a pass left one name with two functions
+        (root,) = build.with_unique_names([root], {v.name for v in root.free})
+        names = _Names.of([root], root.free)
     scopes = _scopes(root, names)
     used = names.variables.union(scopes.label.values())
     written: dict[int, syntax.Expression] = {}

@@ -115,3 +115,13 @@ def test_an_expression_10_000_deep_comes_back(text: str):
     printed = print_expr(e)
     assert parse_expr(printed, variables) == e
     assert text[0] in "-¬" or max(map(len, printed.splitlines())) <= 100
+
+
+def test_functions_that_share_a_parameter_are_written_with_names_of_their_own():
+    a, x = (build.var(name, tensor("float")) for name in ("a", "x"))
+    square = build.call("multiplies", a, a)
+    twice = build.call("plus", square, square)
+    e = build.call("plus", *(build.apply(build.function([a], body), x) for body in (twice, build.call("neg", twice))))
+    back = parse_expr(print_expr(e), [x])
+    assert back.type == e.type and back.free == e.free
+    assert print_expr(back) == print_expr(e)
