@@ -268,10 +268,6 @@ class _Rules:
     def same(self, node: Call, values: list[Known]) -> Known:
         return Known(values[0].absent, values[0].ranges)
 
-    def assertion(self, node: Call, values: list[Known]) -> Known:
-        x, condition = values
-        return Known(tuple(a | condition.anywhere for a in x.absent), x.ranges)
-
     def sort(self, node: Call, values: list[Known]) -> Known:
         absent = NEVER.union(*(v.anywhere for v in values))
         made = self.make_tuple(node, values)
@@ -288,12 +284,11 @@ _RULES: dict[str, Callable[[_Rules, Call, list[Known]], Known]] = {
     "unstructured_shift": _Rules.neighbours,
     "gather": _Rules.indexed,
     "sort": _Rules.sort,
-    "assert_": _Rules.assertion,
     **dict.fromkeys(("concat", "update"), _Rules.join),
     **dict.fromkeys(
-        ["cartesian_shift", "shift_apply", "subset", "add_dim", "rename", "split_dim", "merge_dims", "print"],
-        _Rules.same,
+        ["cartesian_shift", "shift_apply", "subset", "add_dim", "rename", "split_dim", "merge_dims"], _Rules.same
     ),
+    **dict.fromkeys(("assert_", "print"), _Rules.same),
 }
 _FOLDS: dict[str, Callable[[_Rules, Call, list[Known | Bound[Known]], Callable[..., Known]], Known]] = {
     "reduce": _Rules.fold,

@@ -97,6 +97,7 @@ def _neighbour(node: Call, scope: Scope, point: Point, slot: int) -> Answer:
     """The operand at the coordinate that the table holds, absent where it is -1."""
     table, x = node.args
     tag, source = neighbour_source(type_of(table))
+    check_inside(type_of(x).dims.without(source), point)
     entry = yield scope.tensor(table), {**point, tag: slot}
     if entry is ABSENT or int(entry) == -1:
         return absent(node.type.element)
@@ -154,6 +155,7 @@ def add_dim(node: Call, scope: Scope, point: Point) -> Answer:
 
 def update(node: Call, scope: Scope, point: Point) -> Answer:
     x, part = node.args
+    check_inside(node.type.dims, point)
     inside = all(point[name] in interval for name, interval in type_of(part).dims.items)
     return (yield scope.tensor(part if inside else x), point)
 
@@ -192,6 +194,7 @@ def gather(node: Call, scope: Scope, point: Point) -> Answer:
             return absent(node.type.element)
         found.append(int(value))
     where = _in_range(node, type_of(x).dims, dims, found, mode, point)
+    check_inside(type_of(x).dims.without(*dims), point)
     if where is None:
         return filled(node.type.element, lambda kind: scalar(kind, 0))
     return (yield scope.tensor(x), {**point, **where})
@@ -314,7 +317,7 @@ def _rank(value: Any, descending: bool) -> tuple[bool, Any]:
 
 
 def assert_(node: Call, scope: Scope, point: Point) -> Answer:
-    """The whole condition is looked at before the first element of the operand is given."""
+    """The whole condition is looked at before the first element is given; what is absent is not false."""
     x, condition = node.args
     checked: list[bool] = scope.once(node, list)
     if not checked:
@@ -324,10 +327,6 @@ def assert_(node: Call, scope: Scope, point: Point) -> Answer:
                 at = ", ".join(f"{name} = {c}" for name, c in where.items())
                 note = f"it fails first {f'at {at}' if at else 'here'}."
                 raise DiagnosticError(Diagnostic("R02", node.static[0] or "an assertion fails.", node.span, (note,)))
-    apart = Dims(tuple(item for item in type_of(condition).dims.items if item[0] not in type_of(x).dims))
-    where = ({**point, **extra} for extra in points(apart))
-    if (yield from _any_absent([scope.tensor(condition)], where)):
-        return absent(node.type.element)
     return (yield scope.tensor(x), point)
 
 
