@@ -211,7 +211,9 @@ class ExpressionPrinter:
         match expr:
             case n.Call(_, n.GlobalVar(name), args):
                 return f"{self.module}.{name}({self.args(args)})"
-            case n.Call(dtype, "bitwise_not", (n.Expr() as a,), {}) if dtype == a.dtype and not dtype.is_float:
+            case n.Call(dtype, "bitwise_not", (n.Expr() as a,), {}) if (
+                dtype == a.dtype and not dtype.is_float and not isinstance(a, n.IntImm)
+            ):
                 text = f"~{self.show(a, _UNARY)}"
                 return f"({text})" if level > _UNARY else text
             case n.Call(_, op, (n.Expr() as a, n.Expr() as b)) if op in _BITS and a.dtype == expr.dtype:
@@ -329,7 +331,7 @@ class ExpressionPrinter:
             case str():
                 return quote(value)
             case DataType():
-                return quote(str(value))
+                return f"T.{value}"
             case n.PrimType(dtype):
                 return f"T.{dtype}"
             case n.PointerType(element, scope):

@@ -278,6 +278,8 @@ class _Reader(Evaluator):
             result = rule(self, node)
         except IllTyped as error:
             self.fail(node, "TS20", str(error))
+        except Contradiction as error:
+            self.fail(node, "TS40", str(error))
         self.leave()
         return result
 
@@ -463,7 +465,7 @@ class _Reader(Evaluator):
         for key, default in row.attributes.items():
             if key in given:
                 value = given.pop(key)
-                attrs[key] = str(value.dtype) if isinstance(value, DataTypeName) else self._attribute(value, node)
+                attrs[key] = str(value.dtype) if isinstance(value, DataTypeName) else self.attribute(value, node)
             elif default is REQUIRED:
                 self.fail(node, "TS24", f"R.{row.name} needs {key!r}.")
             else:
@@ -477,10 +479,18 @@ class _Reader(Evaluator):
             self.fail(node, "TS40", str(error))
         return call
 
-    def _attribute(self, value: Value, node: Located) -> n.Attribute:
-        if isinstance(value, r.StringValue):
-            return value.value
-        return value.value if isinstance(value, n.IntImm) and value.dtype == INT64 else self.attribute(value, node)
+    def attribute(self, value: Value, node: Located) -> n.Attribute:
+        match value:
+            case r.StringValue(text):
+                return text
+            case r.PrimValue(number):
+                return self.attribute(number, node)
+            case n.IntImm(number, dtype) if dtype == INT64:
+                return number
+            case r.RelaxExpr() | r.RelaxType():
+                self.fail(node, "TS21", "an attribute is a constant, and this is a value of Relax.")
+            case _:
+                return super().attribute(value, node)
 
     def _typed_call(self, path: str, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> r.Call:
         """`R.call_tir`, `R.call_packed` and their kin, whose text states the type of the result."""

@@ -127,6 +127,8 @@ class Evaluator:
     def as_expr(self, value: Value, node: Located, dtype: DataType | None = None) -> n.Expr:
         """A value as an expression of TIR."""
         match value:
+            case n.Var(name=""):
+                self.fail(node, "TS21", f"a variable needs a name: x = T.{value.dtype}().")
             case n.Expr():
                 return value
             case n.IterVar():
@@ -220,6 +222,8 @@ class Evaluator:
     def size(self, item: Value, node: Located, dtype: DataType | None = None) -> n.Expr:
         if isinstance(item, str):
             return self.quoted(item, node)
+        if isinstance(item, n.Var):
+            return item
         if isinstance(item, float):
             self.fail(node, "TS21", "a size is an integer, and this is a float.")
         return self.as_expr(item, node, dtype)
@@ -257,6 +261,8 @@ class Evaluator:
         if (found := entries(value)) is not None:
             return {self.string(key, node, "a key"): self.attribute(item, node) for key, item in found.items()}
         match value:
+            case n.Var(name=""):
+                return self.as_expr(value, node)
             case None | bool() | int() | float() | str() | n.Node() | n.PrimType() | n.PointerType() | DataType():
                 return value
             case DataTypeName(dtype):
@@ -405,6 +411,8 @@ class Evaluator:
     def operand(self, node: ast.expr) -> Value:
         """An operand: Python's values as they are, everything else as an expression."""
         value = self.value(node)
+        if isinstance(value, n.Var):
+            return self.as_expr(value, node)
         if isinstance(value, bool | int | float | str | tuple | list | n.Expr):
             return value  # type: ignore[return-value]
         return self.as_expr(value, node)

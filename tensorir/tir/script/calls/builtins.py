@@ -40,7 +40,7 @@ def _expr_or_buffer(it: Call, value: Value) -> n.Argument:
             return n.Call(dtype, "type_annotation", (), span=it.span)
         case None:
             return n.Opaque("None", it.span)
-        case Name(dialect, path):
+        case Name(dialect, path) if path:
             return n.Opaque(f"{dialect}.{path}", it.span)
         case _:
             return it.expr(value)
