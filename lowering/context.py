@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import jax
+import numpy as np
 from jax import lax
 
 from lowering.neighbours import Prepared
@@ -71,6 +72,27 @@ class Context:
         context = Context(self.facts, self.exact, prepared=self.prepared)
         context.applying = self.applying
         return context
+
+
+def no_failures(checks: Sequence[Check]) -> list[jax.Array]:
+    """What checks in the body of a loop have found before its first round."""
+    return [lax.concatenate([lax.full((1,), -1, "int32"), lax.full((1,), 0, "int32")], 0) for _ in checks]
+
+
+def first_failures(before: Sequence[jax.Array], now: Sequence[jax.Array]) -> list[jax.Array]:
+    """Per check, what failed before this round, or in it."""
+
+    def first(old: jax.Array, new: jax.Array) -> jax.Array:
+        failed = lax.ge(lax.index_in_dim(old, 0, keepdims=False), lax.full((), 0, "int32"))
+        return lax.select(failed, old, new)
+
+    return [first(old, new) for old, new in zip(before, now, strict=True)]
+
+
+def first_of(failures: jax.Array) -> jax.Array:
+    """Of one failure per level, the first that is one."""
+    which = lax.argmax(lax.ge(lax.index_in_dim(failures, 0, 1, keepdims=False), np.int32(0)), 0, "int32")
+    return lax.dynamic_index_in_dim(failures, which, keepdims=False)
 
 
 def in_range(index: Leaf, interval: Interval, dims: Dims) -> Leaf:

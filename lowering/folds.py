@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from jax import lax
 
-from lowering.context import Check, Context, conjunction, masks_of
+from lowering.context import Check, Context, conjunction, first_failures, first_of, masks_of, no_failures
 from lowering.indirect import combiner
 from lowering.values import (
     Dense,
@@ -112,18 +112,6 @@ def _survey(
         if joined == masked:
             return masked, inner.checks
         masked = joined
-
-
-def _no_failures(checks: Sequence[Check]) -> list[jax.Array]:
-    return [lax.concatenate([lax.full((1,), -1, "int32"), lax.full((1,), 0, "int32")], 0) for _ in checks]
-
-
-def _first_failures(before: Sequence[jax.Array], now: Sequence[jax.Array]) -> list[jax.Array]:
-    def first(old: jax.Array, new: jax.Array) -> jax.Array:
-        failed = lax.ge(lax.index_in_dim(old, 0, keepdims=False), lax.full((), 0, "int32"))
-        return lax.select(failed, old, new)
-
-    return [first(old, new) for old, new in zip(before, now, strict=True)]
 
 
 # reduce
@@ -270,15 +258,9 @@ def _at_once(
     items, failures = jax.vmap(one, in_axes=(levels.axes,), axis_size=count)(levels.arrays)
     for check, failed in zip(inner.checks, failures, strict=True):
         context.checks.append(check)
-        context.failures.append(_first_of(failed))
+        context.failures.append(first_of(failed))
     folded = lax.reduce(items.data, np.array(neutral(items.data.dtype), items.data.dtype), combine, (0,))
     return (elementwise(combine, [init[0], Dense(folded, items.dims)], state.dims),)
-
-
-def _first_of(failures: jax.Array) -> jax.Array:
-    """Of one failure per level, the first that is one."""
-    which = lax.argmax(lax.ge(lax.index_in_dim(failures, 0, 1, keepdims=False), np.int32(0)), 0, "int32")
-    return lax.dynamic_index_in_dim(failures, which, keepdims=False)
 
 
 def _looped(
@@ -299,9 +281,9 @@ def _looped(
         carried, failed = carry
         inner = context.inner()
         new = _settled(step(inner, carried, level), state, masked)
-        return (new, _first_failures(failed, inner.failures)), None
+        return (new, first_failures(failed, inner.failures)), None
 
-    (result, failed), _ = lax.scan(body, (_settled(init, state, masked), _no_failures(checks)), arrays)
+    (result, failed), _ = lax.scan(body, (_settled(init, state, masked), no_failures(checks)), arrays)
     context.checks += checks
     context.failures += failed
     return result
@@ -332,9 +314,9 @@ def scan(context: Context, node: Call, args: Sequence[Any]) -> Value:
         carried, failed = carry
         inner = context.inner()
         new = _settled(inner.apply(f, carried, *levels.rebuild(level)), state, masked)
-        return (new, _first_failures(failed, inner.failures)), new
+        return (new, first_failures(failed, inner.failures)), new
 
-    start = (_settled(init, state, masked), _no_failures(checks))
+    start = (_settled(init, state, masked), no_failures(checks))
     (_, failed), states = lax.scan(body, start, arrays, length=len(interval), reverse=not forward)
     context.checks += checks
     context.failures += failed
@@ -366,7 +348,7 @@ def loop(context: Context, node: Call, args: Sequence[Any]) -> Value:
         i, carried, failed = carry
         inner = context.inner()
         new = settle([inner.apply(g, number(i), *carried) for g in functions], masked)
-        return lax.add(i, lax.full_like(i, 1)), new, _first_failures(failed, inner.failures)
+        return lax.add(i, lax.full_like(i, 1)), new, first_failures(failed, inner.failures)
 
     def going(carry: Any) -> jax.Array:
         i, carried, _ = carry
@@ -374,7 +356,7 @@ def loop(context: Context, node: Call, args: Sequence[Any]) -> Value:
         more = dense(more).data
         return more if limit is None else lax.bitwise_and(more, lax.lt(i, lax.full_like(i, limit)))
 
-    first = (lax.full((), 0, "int32"), settle(start, masked), _no_failures(checks))
+    first = (lax.full((), 0, "int32"), settle(start, masked), no_failures(checks))
     always = isinstance(condition.function, Lambda) and condition.function.body == Literal(True, BOOL)
     if always and limit is not None:
         # a known number of rounds: reverse mode works

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jax import lax
 
-from lowering.context import Context, conjunction, in_range, masks_of
+from lowering.context import Check, Context, conjunction, first_failures, first_of, in_range, masks_of, no_failures
 from lowering.neighbours import Prepared, read
 from lowering.values import (
     Dense,
@@ -397,12 +397,17 @@ def _one_by_one(
     boxes = [lax.reshape(o, (int(np.prod(extents, dtype=np.int64)), size)) for o in operands]
     lane = lax.iota("int32", size)
 
-    def combined(old: list[jax.Array], new: list[jax.Array]) -> list[jax.Array]:
-        # the function is one of scalars: it is mapped over the lanes
-        made = context.apply(function, tuple(Dense(o, Dims()) for o in old), tuple(Dense(n, Dims()) for n in new))
-        return [dense(m).data for m in made]
+    checks: list[Check] = []
 
-    def step(i: Any, state: list[jax.Array]) -> list[jax.Array]:
+    def combined(old: list[jax.Array], new: list[jax.Array]) -> tuple[list[jax.Array], list[jax.Array]]:
+        # the function is one of scalars: it is mapped over the lanes
+        inner = context.inner()
+        made = inner.apply(function, tuple(Dense(o, Dims()) for o in old), tuple(Dense(n, Dims()) for n in new))
+        checks[:] = inner.checks
+        return [dense(m).data for m in made], inner.failures
+
+    def step(i: Any, carry: tuple[list[jax.Array], list[jax.Array]]) -> tuple[list[jax.Array], list[jax.Array]]:
+        state, failed = carry
         at = [lax.dynamic_index_in_dim(c, i, keepdims=False) for c in flat_columns]
         row = at[0]
         for c, e in zip(at[1:], extents[1:], strict=True):
@@ -416,11 +421,26 @@ def _one_by_one(
         put = lax.ScatterDimensionNumbers((), (0, 1), (0, 1))
         old = [lax.gather(s, where, pick, (1, 1), mode=PROMISE) for s in state]
         new = [lax.dynamic_index_in_dim(v, i, keepdims=False) for v in flat_values]
-        rows = [lax.select(keep, m, o) for m, o in zip(jax.vmap(combined)(old, new), old, strict=True)]
-        return [lax.scatter(s, where, r, put, mode=PROMISE) for s, r in zip(state, rows, strict=True)]
+        made, found = jax.vmap(combined)(old, new)
+        # where nothing is put, nothing is checked
+        found = [lax.select(_pairs(keep), f, lax.full_like(f, -1)) for f in found]
+        rows = [lax.select(keep, m, o) for m, o in zip(made, old, strict=True)]
+        state = [lax.scatter(s, where, r, put, mode=PROMISE) for s, r in zip(state, rows, strict=True)]
+        return state, first_failures(failed, [first_of(f) for f in found])
 
-    final = lax.fori_loop(0, count, step, boxes) if count and size and boxes[0].size else boxes
+    final = boxes
+    if count and size and boxes[0].size:
+        scalars = [[jax.ShapeDtypeStruct((), x.dtype) for x in xs] for xs in (operands, values)]
+        jax.eval_shape(combined, *scalars)
+        found = list(checks)
+        final, failed = lax.fori_loop(0, count, step, (boxes, no_failures(found)))
+        context.checks += found
+        context.failures += failed
     return [Dense(lax.reshape(f, part.shape), part) for f in final]
+
+
+def _pairs(keep: jax.Array) -> jax.Array:
+    return lax.broadcast_in_dim(keep, (*keep.shape, 2), tuple(range(keep.ndim)))
 
 
 INDIRECT: dict[str, Callable[[Context, Call, Sequence[Any]], Value]] = {

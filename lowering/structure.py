@@ -12,6 +12,7 @@ from lowering.context import Context, conjunction, masks_of
 from lowering.values import (
     Dense,
     Leaf,
+    Slots,
     Value,
     aligned,
     cut,
@@ -80,10 +81,14 @@ def add_dim(context: Context, node: Call, values: Sequence[Value]) -> Value:
 def rename(context: Context, node: Call, values: Sequence[Value]) -> Value:
     new = dict(node.static[0])
 
-    def renamed(x: Dense) -> Dense:
-        return replace(x, dims=Dims(tuple((new.get(n, n), i) for n, i in x.dims.items)))
+    def renamed(leaf: Leaf) -> Leaf:
+        if isinstance(leaf, Slots):
+            # neighbours stay apart under another name
+            return replace(leaf, dim=new.get(leaf.dim, leaf.dim), leaves=tuple(map(renamed, leaf.leaves)))
+        dims = Dims(tuple((new.get(n, n), i) for n, i in leaf.dims.items))
+        return Dense(leaf.data, dims, None if leaf.present is None else dense(renamed(leaf.present)))
 
-    return tuple(mapped(renamed, dense(leaf)) for leaf in values[0])
+    return tuple(map(renamed, values[0]))
 
 
 def split_dim(context: Context, node: Call, values: Sequence[Value]) -> Value:

@@ -10,6 +10,7 @@ from typing import Any
 
 from tensorir.backends import compile
 from tensorir.build import fencil
+from tensorir.builtins import TABLE
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.ir import Fencil
 from tensorir.text import parse
@@ -31,6 +32,14 @@ __all__ = [
 ]
 
 _MODULES = {"build", "reference", "tir"}
+_FIELD_VIEW = {
+    "FieldOffset", "as_offset", "astype", "broadcast", "concat_where", "field_operator", "max_over", "min_over",
+    "neighbor_sum", "program", "scan_operator", "where",
+}  # fmt: skip
+_MATHEMATICS = {
+    *(row.name for row in TABLE.values() if row.elementwise and not row.glyphs),
+    "minimum", "maximum", "fmod", "power",
+} - {"if", "cast", "bitcast", "min", "max", "rem"}  # fmt: skip
 _FIELDS = {"Field", "as_field", "from_xarray", "full", "ones", "zeros"}
 """What needs the array library of the backend, and loads on first use."""
 
@@ -40,6 +49,10 @@ def __getattr__(name: str) -> Any:
         return SCALARS[name]
     if name in _MODULES:
         return importlib.import_module(f"tensorir.{name}")
+    if name in _FIELD_VIEW or name in _MATHEMATICS:
+        from tensorir import fieldview
+
+        return fieldview.MATHEMATICS[name] if name in _MATHEMATICS else getattr(fieldview, name)
     if name in _FIELDS:
         from tensorir.backends import backend
 
@@ -55,4 +68,4 @@ def iterate(*args: Any, **options: Any) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_MODULES, *_FIELDS, *SCALARS})
+    return sorted({*__all__, *_MODULES, *_FIELD_VIEW, *_MATHEMATICS, *_FIELDS, *SCALARS})

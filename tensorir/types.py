@@ -12,7 +12,7 @@ I[1:5], J[5:8]
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
@@ -28,6 +28,7 @@ __all__ = [
     "NEIGHBOUR",
     "SCALARS",
     "Complaint",
+    "Condition",
     "Dimension",
     "Dims",
     "Element",
@@ -114,16 +115,21 @@ class Interval:
         return f"Interval({self.start}, {self.stop})"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Dimension:
     """A named dimension; `I + 1` is the offset by which a field is shifted: `f(I + 1)[p] = f[p + 1]`.
 
+    Compared with integers it is a condition on the coordinate, for `concat_where`. Two dimensions are equal if their
+    names are.
+
     >>> Dimension("I") - 2
     Offset(dimension=Dimension('I'), distance=-2)
+    >>> Dimension("K") < 3
+    Condition(dimension=Dimension('K'), start=None, stop=3)
     """
 
     value: str
-    kind: str = field(default="horizontal", compare=False)
+    kind: str = "horizontal"
 
     def __add__(self, distance: int) -> Offset:
         return Offset(self, distance)
@@ -131,11 +137,40 @@ class Dimension:
     def __sub__(self, distance: int) -> Offset:
         return Offset(self, -distance)
 
+    def __eq__(self, other: object) -> Any:
+        if isinstance(other, int):
+            return Condition(self, other, other + 1)
+        return isinstance(other, Dimension) and self.value == other.value
+
+    def __lt__(self, bound: int) -> Condition:
+        return Condition(self, None, bound)
+
+    def __le__(self, bound: int) -> Condition:
+        return Condition(self, None, bound + 1)
+
+    def __gt__(self, bound: int) -> Condition:
+        return Condition(self, bound + 1, None)
+
+    def __ge__(self, bound: int) -> Condition:
+        return Condition(self, bound, None)
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
     def __str__(self) -> str:
         return self.value
 
     def __repr__(self) -> str:
         return f"Dimension({self.value!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition on a coordinate: from `start` up to, and without, `stop`; None is no bound."""
+
+    dimension: Dimension
+    start: int | None
+    stop: int | None
 
 
 @dataclass(frozen=True, slots=True)

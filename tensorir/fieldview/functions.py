@@ -1,0 +1,187 @@
+"""What operators call: selection, reductions over neighbours, broadcasting, mathematics; names as in GT4Py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tensorir import build
+from tensorir.builtins import TABLE
+from tensorir.fieldview.locations import here
+from tensorir.fieldview.offsets import as_offset
+from tensorir.fieldview.traced import Traced, current, fail, make, power, unify, wrap
+from tensorir.types import NEIGHBOUR, Condition, Dimension, Dims, Interval, Scalar, TensorType, TupleElement, bcast
+
+__all__ = [
+    "MATHEMATICS", "as_offset", "astype", "broadcast", "concat_where", "max_over", "min_over", "neighbor_sum", "where",
+]  # fmt: skip
+
+
+def where(condition: Any, a: Any, b: Any) -> Any:
+    """`a` where the condition is true, `b` elsewhere; of tuples, member by member."""
+    current()
+    if isinstance(condition, tuple):
+        return tuple(where(c, x, y) for c, x, y in zip(condition, a, b, strict=True))
+    if isinstance(a, tuple) or isinstance(b, tuple):
+        return tuple(where(condition, x, y) for x, y in zip(a, b, strict=True))
+    x, y = unify(a, b)
+    return make("if", condition, x, y)
+
+
+def astype(x: Any, element: Scalar) -> Any:
+    """The field as another element type: floats to integers towards zero, saturating."""
+    if not isinstance(element, Scalar):
+        fail("V14", f"{element!r} is no element type.", "write ti.astype(x, ti.float32).")
+    if isinstance(x, tuple):
+        return tuple(astype(member, element) for member in x)
+    value = wrap(x)
+    return Traced(build.call("cast", value.expr, static=(element,), span=here()))
+
+
+def broadcast(x: Any, dims: Any) -> Any:
+    """The field on more dims: names, along which it is the same wherever it is used, or intervals by name.
+
+    Fields broadcast by themselves, so names alone change nothing but are checked: none of the field's may be missing.
+    """
+    value = wrap(x)
+    names = [str(d) for d in dims]
+    missing = [d for d in value.dims if d not in names]
+    if missing:
+        fail(
+            "V15", f"the field varies along {', '.join(missing)}, which broadcast does not name.", "name all its dims."
+        )
+    if not isinstance(dims, dict):
+        return value
+    for name, interval in Dims.of(dims).items:
+        if name not in value.dims:
+            value = make("add_dim", value, static=(name, interval.start, interval.stop))
+    return value
+
+
+def concat_where(condition: Any, a: Any, b: Any) -> Any:
+    """`a` on the part of a dim that meets a condition such as `K < 3`, `b` on the rest (GT4Py, experimental).
+
+    The result has the points of that part that `a` has, and those of the rest that `b` has.
+    """
+    if isinstance(condition, tuple):
+        fail("V16", "one condition on one dim is needed.", "nest calls for several.")
+    if not isinstance(condition, Condition):
+        fail("V16", "the condition of concat_where is on a coordinate.", "write K < 3; for a field use ti.where.")
+    x, y = unify(a, b)
+    dim = str(condition.dimension)
+    common = bcast([v.type.dims.without(dim) for v in (x, y)])
+    span = [v.type.dims[dim] for v in (x, y) if dim in v.dims]
+    if not span:
+        fail("V16", f"neither field has the dim {dim}.", "concat_where chooses between parts of a dim of its fields.")
+    low, high = min(i.start for i in span), max(i.stop for i in span)
+    start = low if condition.start is None else condition.start
+    stop = high if condition.stop is None else condition.stop
+    parts: list[Traced] = []
+    for value, part in (
+        (y, Interval(low, min(start, high))),
+        (x, Interval(max(start, low), min(stop, high))),
+        (y, Interval(max(stop, low), high)),
+    ):
+        piece = _piece(value, dim, part, common)
+        if piece is not None:
+            parts.append(piece)
+    if not parts:
+        fail("V16", f"no point of {dim} is left.", "the condition and the fields' intervals have nothing in common.")
+    return parts[0] if len(parts) == 1 else make("concat", *parts)
+
+
+def _piece(value: Traced, dim: str, part: Interval, common: Dims) -> Traced | None:
+    """A field on a part of a dim and on the common points of the others, None where it has no point there."""
+    interval = value.type.dims.get(dim)
+    if interval is None:
+        if not part:
+            return None
+        value = make("add_dim", value, static=(dim, part.start, part.stop))
+    else:
+        part = part & interval
+        if not part:
+            return None
+        value = make("subset", value, static=(Dims(((dim, part),)),))
+    for name, needed in common.items:
+        if name not in value.dims:
+            value = make("add_dim", value, static=(name, needed.start, needed.stop))
+        elif value.type.dims[name] != needed:
+            value = make("subset", value, static=(Dims(((name, needed),)),))
+    return value
+
+
+def _over(x: Any, axis: Any, op: str, init: Callable[[Scalar], Any]) -> Any:
+    """A fold over the neighbours along a local dimension; absent ones are skipped."""
+    value = wrap(x)
+    if isinstance(value.element, TupleElement):
+        fail("V17", "a tuple cannot be reduced as a whole.", "reduce its members.")
+    if not isinstance(axis, Dimension):
+        fail("V17", "axis is the local dimension to reduce over.", "write axis=V2EDim.")
+    name = f"{NEIGHBOUR}{axis}" if f"{NEIGHBOUR}{axis}" in value.dims else str(axis)
+    if name not in value.dims:
+        fail(
+            "V17",
+            f"the field has no dim {axis} to reduce over, only {', '.join(value.dims) or 'none'}.",
+            "shift it first: f(V2E).",
+        )
+    start = build.literal(init(value.element), value.element, here())
+    place = TensorType(value.element, value.type.dims.without(name))
+    f = build.operator(op, place, place, span=here())
+    return Traced(build.reduce(f, start, value.expr, dim=name, span=here()))
+
+
+def neighbor_sum(x: Any, *, axis: Dimension) -> Any:
+    """The sum over the neighbours along a local dimension; 0 where there are none."""
+    return _over(x, axis, "plus", lambda e: 0)
+
+
+def max_over(x: Any, *, axis: Dimension) -> Any:
+    """The largest neighbour; the least value of the type where there are none."""
+    return _over(x, axis, "max", lambda e: -np.inf if e.is_float else e.range.start)
+
+
+def min_over(x: Any, *, axis: Dimension) -> Any:
+    """The smallest neighbour; the greatest value of the type where there are none."""
+    return _over(x, axis, "min", lambda e: np.inf if e.is_float else e.range.stop - 1)
+
+
+def _mathematical(op: str) -> Callable[..., Any]:
+    arity = len(TABLE[op].form[0])
+
+    def function(*operands: Any) -> Any:
+        current()
+        if len(operands) != arity:
+            fail("V18", f"{op} takes {arity} field{'s' * (arity > 1)}, and there are {len(operands)}.", TABLE[op].doc)
+        values = unify(*operands) if arity > 1 else [_as_float(op, operands[0])]
+        return make(op, *values)
+
+    function.__name__ = function.__qualname__ = op
+    function.__doc__ = TABLE[op].doc
+    return function
+
+
+def _as_float(op: str, operand: Any) -> Any:
+    """A Python integer as an operand of a function of floats."""
+    if isinstance(operand, int) and not isinstance(operand, bool) and TABLE[op].transcendental:
+        return float(operand)
+    return operand
+
+
+MATHEMATICS: dict[str, Callable[..., Any]] = {
+    **{
+        row.name: _mathematical(row.name)
+        for row in TABLE.values()
+        if row.elementwise
+        and not row.glyphs
+        and row.name not in ("if", "cast", "bitcast", "abs", "min", "max", "rem", "round")
+    },
+    "abs": _mathematical("abs"),
+    "round": _mathematical("round"),
+    "minimum": _mathematical("min"),
+    "maximum": _mathematical("max"),
+    "fmod": _mathematical("rem"),
+    "power": lambda x, y: power(x, y),
+}
+"""The functions of fields by the names under which `tensorir` has them."""

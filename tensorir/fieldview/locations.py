@@ -1,0 +1,73 @@
+"""Where in the user's Python an operation stands: their file or notebook cell, line and columns."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+from collections.abc import Callable
+from itertools import islice
+from types import FrameType
+
+from tensorir.source import NOWHERE, Source, Span
+
+__all__ = ["here", "of_function"]
+
+_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+def here() -> Span:
+    """The span of the user's expression that is being evaluated, NOWHERE if its text is not to be had."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
+        frame = frame.f_back
+    if frame is None:
+        return NOWHERE
+    lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
+    position = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), None)
+    if not lines or position is None:
+        return NOWHERE
+    line, last, column, end = position
+    if line is None or line > len(lines):
+        return NOWHERE
+    source = _source(frame.f_code.co_filename, tuple(lines))
+    before = sum(map(len, lines[: line - 1]))
+    if column is None or end is None or last is None:
+        text = lines[line - 1]
+        return Span(source, before + len(text) - len(text.lstrip()), before + len(text.rstrip()))
+    start = before + _characters(lines[line - 1], column)
+    stop = sum(map(len, lines[: last - 1])) + _characters(lines[last - 1], end)
+    return Span(source, start, stop)
+
+
+def _characters(line: str, column: int) -> int:
+    """Python counts columns in bytes of UTF-8."""
+    return column if line.isascii() else len(line.encode()[:column].decode(errors="replace"))
+
+
+_SOURCES: dict[str, tuple[tuple[str, ...], Source]] = {}
+
+
+def _source(name: str, lines: tuple[str, ...]) -> Source:
+    """One source per text, so that spans of one function share it."""
+    known = _SOURCES.get(name)
+    if known is None or known[0] != lines:
+        known = _SOURCES[name] = lines, Source(os.path.basename(name), "".join(lines))
+    return known[1]
+
+
+def of_function(function: Callable[..., object]) -> Span:
+    """The line on which a function is defined."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return NOWHERE
+    lines = linecache.getlines(code.co_filename, getattr(function, "__globals__", None))
+    number = code.co_firstlineno
+    while number <= len(lines) and not lines[number - 1].lstrip().startswith("def "):
+        number += 1
+    if number > len(lines):
+        return NOWHERE
+    source = _source(code.co_filename, tuple(lines))
+    text = lines[number - 1]
+    before = sum(map(len, lines[: number - 1]))
+    return Span(source, before + len(text) - len(text.lstrip()), before + len(text.rstrip()))

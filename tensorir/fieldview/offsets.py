@@ -1,0 +1,116 @@
+"""Offsets as GT4Py's users write them: `FieldOffset("V2E", source=Edge, target=(Vertex, V2EDim))`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tensorir import build
+from tensorir.fieldview.traced import Traced, current, fail, make, through
+from tensorir.types import NEIGHBOUR, Dimension, Dims, Interval, TensorType, scalar_of
+
+__all__ = ["Dynamic", "FieldOffset", "Slot", "as_offset", "table_type"]
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One neighbour of an offset: `V2E[0]`."""
+
+    offset: FieldOffset
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Dynamic:
+    """An offset along a dim that differs from point to point."""
+
+    dimension: Dimension
+    distance: Traced
+
+
+@dataclass(frozen=True, slots=True)
+class FieldOffset:
+    """A named offset: through a neighbour table, target = (destination, local dimension), or along one dimension.
+
+    The table of an unstructured offset comes with a call, in `offset_provider`, under its name.
+
+    >>> Vertex, Edge, V2EDim = Dimension("Vertex"), Dimension("Edge"), Dimension("V2E", kind="local")
+    >>> V2E = FieldOffset("V2E", source=Edge, target=(Vertex, V2EDim))
+    >>> V2E[1].index
+    1
+    """
+
+    value: str
+    source: Dimension
+    target: tuple[Dimension, ...]
+
+    @property
+    def is_cartesian(self) -> bool:
+        return len(self.target) == 1
+
+    def __getitem__(self, index: int) -> Any:
+        from tensorir.types import Offset
+
+        return Offset(self.source, index) if self.is_cartesian else Slot(self, index)
+
+    def neighbours(self, x: Traced) -> Traced:
+        """All neighbours, along the local dimension."""
+        if self.is_cartesian:
+            fail(
+                "V10",
+                f"{self.value} is an offset along {self.source} and needs a distance.",
+                f"write f({self.value}[1]).",
+            )
+        return through(x, self.table(), str(self.target[1]))
+
+    def one(self, x: Traced, index: int) -> Traced:
+        """One neighbour."""
+        return make("unstructured_shift", self.table(), x, static=(index,))
+
+    def table(self) -> Traced:
+        """The table as a parameter of the fencil that is being traced."""
+        trace = current()
+        if self.value not in trace.tables:
+            provided = trace.offsets.get(self.value)
+            if provided is None:
+                known = ", ".join(trace.offsets) or "nothing"
+                fail(
+                    "V11", f"the offset_provider has no '{self.value}', only {known}.",
+                    f"call with offset_provider={{'{self.value}': table}}.",
+                )  # fmt: skip
+            trace.names.add(self.value)
+            trace.tables[self.value] = build.var(self.value, table_type(self, provided))
+        return Traced(trace.tables[self.value])
+
+
+def table_type(offset: FieldOffset, table: Any) -> TensorType:
+    """The type of a table: its own dims if it has them, or those of the offset, from 0."""
+    if isinstance(table, TensorType):
+        return table
+    from tensorir.fieldview.signature import type_of_named
+
+    named = type_of_named(table)
+    if named is not None:
+        local = f"{NEIGHBOUR}{offset.source}"
+        dims = Dims(tuple((local if n == str(offset.target[1]) else n, i) for n, i in named.dims.items))
+        return named.on(dims)
+    shape = tuple(table.shape)
+    if len(shape) != 2:
+        fail(
+            "V11",
+            f"the table '{offset.value}' has {len(shape)} axes.",
+            "it has two: destinations and their neighbours.",
+        )
+    element = scalar_of(table.dtype)
+    if element is None or not element.is_integer:
+        fail("V11", f"the table '{offset.value}' holds {table.dtype}.", "its entries are integers.")
+    destination = (str(offset.target[0]), Interval(0, shape[0]))
+    return TensorType(element, Dims((destination, (f"{NEIGHBOUR}{offset.source}", Interval(0, shape[1])))))
+
+
+def as_offset(offset: FieldOffset | Dimension, distance: Any) -> Dynamic:
+    """An offset whose distance is a field of integers: `f(as_offset(Koff, level))` (GT4Py, experimental)."""
+    dimension = offset if isinstance(offset, Dimension) else offset.source
+    if not isinstance(distance, Traced):
+        fail("V10", "the distance of as_offset is a field of integers.", f"for a number write f({dimension} + 1).")
+    return Dynamic(dimension, distance)

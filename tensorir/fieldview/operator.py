@@ -1,0 +1,385 @@
+"""Field operators and scan operators: functions on fields, run on data, inside of JAX, or GT4Py's way."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tensorir import build
+from tensorir.arrays import kind_of, refuse
+from tensorir.errors import DiagnosticError, did_you_mean
+from tensorir.fieldview.locations import here
+from tensorir.fieldview.signature import annotations_of, argument_type, like, restored, structure, symbol, type_of_named
+from tensorir.fieldview.traced import Traced, Tracing, fail, tracing, tuple_of, wrap
+from tensorir.ir import Fencil, Var
+from tensorir.types import Dimension, Dims, Interval, TensorType
+
+__all__ = ["FieldOperator", "field_operator", "scan_operator"]
+
+
+@dataclass(eq=False)
+class Plan:
+    """An operator traced for one set of types: its fencil, and how its result is put together."""
+
+    fencil: Fencil
+    shape: Any
+    tables: tuple[str, ...]
+    compiled: Any = None
+
+
+@dataclass(eq=False)
+class FieldOperator:
+    """A function on fields.
+
+    Called on DataArrays, Fields or (where it is annotated) bare arrays it runs, and returns the same kind; called on
+    what JAX traces it is traced; called inside of an operator it becomes part of that; with `out=` it writes into a
+    buffer, on `domain=` only. Keywords: `out`, `domain` ({I: (1, 9)}), `offset_provider` ({"V2E": table}).
+    """
+
+    function: Callable[..., Any]
+    body: Callable[..., Any]
+    plans: dict[Any, Plan] = field(default_factory=dict[Any, Plan])
+    """What was traced, by the types of the arguments; may be emptied."""
+
+    def __post_init__(self) -> None:
+        functools.update_wrapper(self, self.function)
+        self.name = self.function.__name__
+        self.signature = inspect.signature(self.function)
+        self.annotations = annotations_of(self.function)
+
+    def __call__(
+        self,
+        *args: Any,
+        out: Any = None,
+        domain: Any = None,
+        offset_provider: Mapping[str, Any] | None = None,
+        **more: Any,
+    ) -> Any:
+        bound = self._bound(args, more)
+        from tensorir.fieldview.program import recording
+
+        if any(_is_traced(v) for v in bound.values()):
+            recorder = recording()
+            if out is not None and recorder is not None:
+                return recorder.record(self, bound, out, domain)
+            return self.inline(bound)
+        plan = self._plan(bound, out, domain, offset_provider or {})
+        values = self._values(plan, bound)
+        for table in plan.tables:
+            values[table] = _table_value(plan.fencil[table], (offset_provider or {})[table])
+        if out is not None:
+            values["out"] = out
+        if plan.compiled is None:
+            from tensorir.backends import compile
+
+            plan.compiled = compile(plan.fencil)
+        return restored(plan.shape, plan.compiled(**values)["out"])
+
+    def inline(self, bound: Mapping[str, Any]) -> Any:
+        """The operator as part of the one that calls it."""
+        return self.body(**bound)
+
+    def fencil(self, *args: Any, offset_provider: Mapping[str, Any] | None = None, **more: Any) -> Fencil:
+        """The operator in the IR, for arguments or for their types."""
+        return self._plan(self._bound(args, more), None, None, offset_provider or {}).fencil
+
+    def __get__(self, owner: Any, kind: Any = None) -> Any:
+        return self if owner is None else functools.partial(self, owner)
+
+    def __repr__(self) -> str:
+        return f"<field operator {self.name}{self.signature}>"
+
+    # Tracing
+
+    def _bound(self, args: tuple[Any, ...], more: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            bound = self.signature.bind(*args, **more)
+        except TypeError as problem:
+            unknown = [n for n in more if n not in self.signature.parameters]
+            hint = (
+                did_you_mean(unknown[0], self.signature.parameters)
+                if unknown
+                else f"it is {self.name}{self.signature}."
+            )
+            raise refuse("V19", f"'{self.name}' is called wrongly: {problem}.", hint) from None
+        bound.apply_defaults()
+        return dict(bound.arguments)
+
+    def _plan(self, bound: Mapping[str, Any], out: Any, domain: Any, provider: Mapping[str, Any]) -> Plan:
+        types = {n: argument_type(n, v, self.annotations.get(n), f"'{self.name}'") for n, v in bound.items()}
+        region = None if domain is None else _domain(domain)
+        place = None if out is None else _key_of(out)
+        key = (
+            tuple(
+                (n, t, t.dims.names if t else bound[n] if _hashable(bound[n]) else id(bound[n]), type(bound[n]))
+                for n, t in types.items()
+            ),
+            place,
+            region,
+            tuple((n, _key_of(t)) for n, t in provider.items()),
+        )
+        plan = self.plans.get(key)
+        if plan is None:
+            plan = self.plans[key] = self._trace(bound, types, out, region, provider)
+        return plan
+
+    def _trace(
+        self, bound: Mapping[str, Any], types: Mapping[str, TensorType | None], out: Any, region: Dims | None,
+        provider: Mapping[str, Any],
+    ) -> Plan:  # fmt: skip
+        with tracing(dict(provider)) as trace:
+            params: list[Var] = []
+            given: dict[str, Any] = {}
+            for name, value in bound.items():
+                kind = types[name]
+                if kind is None:
+                    given[name] = _opened(name, value, self.annotations.get(name), params, trace, self.name)
+                else:
+                    variable, given[name] = symbol(trace.fresh(name if name != "out" else "out_"), kind, value)
+                    params.append(variable)
+            result = self.body(**given)
+            value = self._result(result)
+            output, closures = _output(value, out, region, trace)
+            fencil = build.fencil(self.name, [output, *params, *trace.tables.values()], closures)
+            return Plan(fencil, structure(result), tuple(trace.tables))
+
+    def _result(self, result: Any) -> Traced:
+        if result is None:
+            raise _at_function(self.function, "V20", f"'{self.name}' returns nothing.", "add a return.")
+        value = wrap(result)
+        expected = self.annotations.get("return")
+        from tensorir.annotations import FieldType
+
+        if isinstance(expected, FieldType) and (
+            value.element != expected.element or set(value.dims) - set(expected.dims)
+        ):
+            raise _at_function(
+                self.function, "V21", f"'{self.name}' is annotated to return {expected}, and returns {value.type}.",
+                "correct the annotation, or convert the result.",
+            )  # fmt: skip
+        return value
+
+    def _values(self, plan: Plan, bound: Mapping[str, Any]) -> dict[str, Any]:
+        """The fencil's parameters from the operator's arguments."""
+        names = {p.name for p in plan.fencil.params}
+        values: dict[str, Any] = {}
+        for name, value in bound.items():
+            own = name if name != "out" else "out_"
+            if own in names:
+                values[own] = value
+            else:
+                values.update({n: v for n, v in _leaves(own, value) if n in names})
+        return values
+
+
+def _is_traced(value: Any) -> bool:
+    return isinstance(value, Traced) or (isinstance(value, tuple) and any(map(_is_traced, value)))
+
+
+def _hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _key_of(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(map(_key_of, value))
+    if isinstance(value, TensorType):
+        return value, value.dims.names
+    named = type_of_named(value)
+    return (
+        (named, named.dims.names)
+        if named is not None
+        else (str(getattr(value, "dtype", "")), tuple(getattr(value, "shape", ())))
+    )
+
+
+def _opened(name: str, value: Any, annotation: Any, params: list[Var], trace: Tracing, where: str) -> Any:
+    """A Python value as it is; a tuple of fields on different dims member by member."""
+    if not isinstance(value, tuple):
+        return value
+    members: list[Any] = []
+    for k, member in enumerate(value):
+        kind = argument_type(f"{name}[{k}]", member, None, where)
+        if kind is None:
+            members.append(_opened(f"{name}_{k}", member, None, params, trace, where))
+        else:
+            variable, made = symbol(trace.fresh(f"{name}_{k}"), kind, member)
+            params.append(variable)
+            members.append(made)
+    return like(value, tuple(members))
+
+
+def _leaves(name: str, value: Any) -> list[tuple[str, Any]]:
+    if not isinstance(value, tuple):
+        return [(name, value)]
+    return [(name, value), *(leaf for k, v in enumerate(value) for leaf in _leaves(f"{name}_{k}", v))]
+
+
+def _domain(domain: Any) -> Dims:
+    try:
+        return Dims.of({str(d): tuple(i) if not isinstance(i, Interval) else i for d, i in dict(domain).items()})
+    except (TypeError, ValueError):
+        raise refuse("V22", "a domain is intervals by dim.", "write domain={I: (1, 9), J: (0, 5)}.") from None
+
+
+def _output(value: Traced, out: Any, region: Dims | None, trace: Tracing) -> tuple[Var, list[Any]]:
+    """The output parameter and the closure that fills it."""
+    kind = value.type
+    if out is None:
+        if region is not None:
+            _check_region(region, kind)
+            kind = kind.on(Dims(tuple((n, region.get(n) or i) for n, i in kind.dims.items)))
+        output = build.var("out", kind)
+        return output, [build.closure(output, value.expr, span=value.expr.span)]
+    place = _place(out, kind, region)
+    output = build.var("out", place)
+    part = None if region is None else Dims(tuple((n, region.get(n) or i) for n, i in place.dims.items))
+    if region is not None:
+        _check_region(region, place)
+    return output, [build.closure(output, value.expr, part, span=value.expr.span)]
+
+
+def _check_region(region: Dims, kind: TensorType) -> None:
+    unknown = [n for n in region if n not in kind.dims]
+    if unknown:
+        fail(
+            "V22",
+            f"the domain names {', '.join(unknown)}, and the result has {kind.dims}.",
+            did_you_mean(unknown[0], kind.dims.names),
+        )
+
+
+def _place(out: Any, kind: TensorType, region: Dims | None) -> TensorType:
+    """The type of a buffer."""
+    first = out
+    while isinstance(first, tuple):
+        first = first[0]
+    named = type_of_named(first)
+    if named is not None:
+        return kind.on(named.dims)
+    shape = tuple(getattr(first, "shape", ()))
+    if len(shape) != len(kind.dims):
+        raise refuse("A03", f"'out' has {len(shape)} axes, and the result has {kind.dims}.")
+    if region is None and shape == kind.dims.shape:
+        return kind
+    return kind.on(Dims(tuple((n, Interval(0, s)) for n, s in zip(kind.dims.names, shape, strict=True))))
+
+
+def _table_value(param: Var, table: Any) -> Any:
+    """A table as the fencil takes it: its local dim under the name that the IR uses."""
+    match kind_of(table):
+        case "xarray":
+            return table.rename(dict(zip(table.dims, param.type.dims.names, strict=True)))
+        case "field":
+            return table.data
+        case _:
+            return table
+
+
+def _at_function(function: Callable[..., Any], code: str, message: str, help: str) -> DiagnosticError:
+    from tensorir.errors import Diagnostic
+    from tensorir.fieldview.locations import of_function
+
+    return DiagnosticError(Diagnostic(code, message, of_function(function), help=help))
+
+
+def field_operator(function: Callable[..., Any]) -> FieldOperator:
+    """A function on fields, traced when it is called (GT4Py's decorator of this name)."""
+    return FieldOperator(function, function)
+
+
+def scan_operator(*, axis: Dimension, forward: bool = True, init: Any) -> Callable[[Callable[..., Any]], FieldOperator]:
+    """A recurrence along an axis: the function gets the state and its fields at one level, and returns the next state.
+
+    The result holds the state after each level. `init` is a number, or a (named) tuple of numbers.
+
+    >>> from tensorir.types import dims, tensor
+    >>> (K,) = dims("K")
+    >>> @scan_operator(axis=K, init=0.0)
+    ... def total(state, x):
+    ...     return state + x
+    >>> print(total.fencil(x=tensor("float", K=(0, 5))))
+    total(out: tensor<float, K[0:5]>, x: tensor<float, K[0:5]>) {
+      out ← scan(λ(state: tensor<float>, x_1: tensor<float>) → state + x_1, true, 0.0)(x);
+    }
+    """
+
+    def decorate(function: Callable[..., Any]) -> FieldOperator:
+        names = list(inspect.signature(function).parameters)
+
+        def body(**fields: Any) -> Any:
+            return _scanned(function, names[0], str(axis), forward, init, fields)
+
+        operator = FieldOperator(function, body)
+        operator.signature = operator.signature.replace(parameters=list(operator.signature.parameters.values())[1:])
+        return operator
+
+    return decorate
+
+
+def _scanned(
+    function: Callable[..., Any], state: str, axis: str, forward: bool, init: Any, fields: dict[str, Any]
+) -> Any:
+    from tensorir.fieldview.traced import current
+
+    trace = current()
+    args = {n: wrap(v) for n, v in fields.items()}
+    if not any(axis in a.dims for a in args.values()):
+        fail("V23", f"no field of '{function.__name__}' has the axis {axis}.", "pass a field that varies along it.")
+    start = wrap(init)
+    elements = [a.element for a in args.values() if not a.weak]
+    start = _typed_init(init, start, elements)
+    from tensorir.types import bcast
+
+    place = TensorType(start.element, bcast([a.type.dims.without(axis) for a in args.values()]))
+    state_variable = build.var(trace.fresh(state), place)
+    variables = {n: build.var(trace.fresh(n), a.type.on(a.type.dims.without(axis))) for n, a in args.items()}
+    given = {n: like(fields[n], tuple_of(Traced(v, args[n].weak))) for n, v in variables.items()}
+    result = function(like(init, tuple_of(Traced(state_variable))), **given)
+    if result is None:
+        raise _at_function(function, "V20", f"'{function.__name__}' returns nothing.", "return the next state.")
+    value = wrap(_as_state(result, place.element))
+    if value.element != place.element:
+        raise _at_function(
+            function, "V24", f"'{function.__name__}' returns {value.element}, and its init is {place.element}.",
+            "return the state in the structure of init.",
+        )  # fmt: skip
+    f = build.function([state_variable, *variables.values()], value.expr, here())
+    scanned = build.scan(f, forward, start.expr, *(a.expr for a in args.values()), dim=axis, span=here())
+    return like(result, tuple_of(Traced(scanned)))
+
+
+def _typed_init(init: Any, start: Traced, elements: list[Any]) -> Traced:
+    """Numbers of init in the element type of the fields, where the fields have one float type."""
+    from tensorir.fieldview.traced import _taken
+    from tensorir.types import Scalar
+
+    floats = {e for e in elements if isinstance(e, Scalar) and e.is_float}
+    if len(floats) != 1:
+        return start
+    (element,) = floats
+
+    def typed(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(typed, value))
+        return _taken(wrap(value), element) if isinstance(value, float) else wrap(value)
+
+    return wrap(typed(init))
+
+
+def _as_state(result: Any, element: Any) -> Any:
+    """Python numbers in a returned state take the types of init."""
+    from tensorir.fieldview.traced import _taken
+    from tensorir.types import TupleElement
+
+    if isinstance(result, tuple) and isinstance(element, TupleElement) and len(result) == len(element.members):
+        return tuple(_as_state(r, m) for r, m in zip(result, element.members, strict=True))
+    value = wrap(result) if not isinstance(result, tuple) else result
+    return _taken(value, element) if isinstance(value, Traced) and value.weak else value

@@ -1,0 +1,134 @@
+"""Programs: operators called one after the other, each with `out=`, as one fencil (GT4Py's `@program`)."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+from tensorir import build
+from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.fieldview.locations import here, of_function
+from tensorir.fieldview.operator import FieldOperator, Plan, _domain, _hashable, _key_of, _table_value
+from tensorir.fieldview.signature import annotations_of, argument_type, symbol
+from tensorir.fieldview.traced import Traced, Tracing, fail, tracing, wrap
+from tensorir.ir import Closure, Fencil, Var
+from tensorir.types import Dims, TensorType
+
+__all__ = ["Program", "program", "recording"]
+
+
+@dataclass(slots=True)
+class Recorder:
+    """The closures of a program while it is traced."""
+
+    closures: list[Closure] = field(default_factory=list[Closure])
+
+    def record(self, operator: FieldOperator, bound: Mapping[str, Any], out: Any, domain: Any) -> None:
+        """One call with `out=`."""
+        if not isinstance(out, Traced) or not isinstance(out.expr, Var):
+            fail("V25", "out is not a field of this program.", "write into a parameter of the program.")
+        value = wrap(operator.inline(bound))
+        region: Dims | None = None
+        if domain is not None:
+            wanted = _domain(domain)
+            unknown = [n for n in wanted if n not in out.type.dims]
+            if unknown:
+                fail("V22", f"the domain names {', '.join(unknown)}, and '{out.expr.name}' has {out.type.dims}.")
+            region = Dims(tuple((n, wanted.get(n) or i) for n, i in out.type.dims.items))
+        self.closures.append(build.closure(out.expr, value.expr, region, here()))
+
+
+_RECORDING: ContextVar[Recorder | None] = ContextVar("recording", default=None)
+
+
+def recording() -> Recorder | None:
+    """The program that is being traced, if any."""
+    return _RECORDING.get()
+
+
+@dataclass(eq=False)
+class Program:
+    """A function that calls operators with `out=`; its parameters are fields, and written in place."""
+
+    function: Callable[..., Any]
+    plans: dict[Any, Plan] = field(default_factory=dict[Any, Plan])
+
+    def __post_init__(self) -> None:
+        functools.update_wrapper(self, self.function)
+        self.name = self.function.__name__
+        self.signature = inspect.signature(self.function)
+        self.annotations = annotations_of(self.function)
+
+    def __call__(self, *args: Any, offset_provider: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+        provider = offset_provider or {}
+        bound = dict(self.signature.bind(*args, **more).arguments)
+        plan = self._plan(bound, provider)
+        values = {p.name: bound[p.name] for p in plan.fencil.params if p.name in bound}
+        for table in plan.tables:
+            values[table] = _table_value(plan.fencil[table], provider[table])
+        if plan.compiled is None:
+            from tensorir.backends import compile
+
+            plan.compiled = compile(plan.fencil)
+        return plan.compiled(**values)
+
+    def fencil(self, *args: Any, offset_provider: Mapping[str, Any] | None = None, **more: Any) -> Fencil:
+        """The program in the IR, for arguments or for their types."""
+        return self._plan(dict(self.signature.bind(*args, **more).arguments), offset_provider or {}).fencil
+
+    def _plan(self, bound: Mapping[str, Any], provider: Mapping[str, Any]) -> Plan:
+        types = {n: argument_type(n, v, self.annotations.get(n), f"'{self.name}'") for n, v in bound.items()}
+        key = (
+            tuple(
+                (n, t, t.dims.names if t else bound[n] if _hashable(bound[n]) else id(bound[n]))
+                for n, t in types.items()
+            ),
+            tuple((n, _key_of(t)) for n, t in provider.items()),
+        )
+        if key not in self.plans:
+            self.plans[key] = self._trace(bound, types, provider)
+        return self.plans[key]
+
+    def _trace(
+        self, bound: Mapping[str, Any], types: Mapping[str, TensorType | None], provider: Mapping[str, Any]
+    ) -> Plan:
+        recorder = Recorder()
+        token = _RECORDING.set(recorder)
+        try:
+            with tracing(dict(provider)) as trace:
+                params, given = _symbols(bound, types, trace)
+                self.function(**given)
+                if not recorder.closures:
+                    raise DiagnosticError(
+                        Diagnostic("V26", f"'{self.name}' writes nothing.", of_function(self.function),
+                                   help="call an operator with out=.")
+                    )  # fmt: skip
+                fencil = build.fencil(self.name, [*params, *trace.tables.values()], recorder.closures)
+                return Plan(fencil, None, tuple(trace.tables))
+        finally:
+            _RECORDING.reset(token)
+
+
+def _symbols(
+    bound: Mapping[str, Any], types: Mapping[str, TensorType | None], trace: Tracing
+) -> tuple[list[Var], dict[str, Any]]:
+    params: list[Var] = []
+    given: dict[str, Any] = {}
+    for name, value in bound.items():
+        kind = types[name]
+        if kind is None:
+            given[name] = value
+            continue
+        trace.names.add(name)
+        variable, given[name] = symbol(name, kind, value)
+        params.append(variable)
+    return params, given
+
+
+def program(function: Callable[..., Any] | None = None, *, backend: Any = None) -> Any:
+    """A function that calls operators with `out=`, as one fencil; `backend` is taken for GT4Py's sake."""
+    return Program if function is None else Program(function)

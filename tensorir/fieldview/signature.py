@@ -1,0 +1,161 @@
+"""The types of an operator's arguments: from what they carry, or from the annotations."""
+
+from __future__ import annotations
+
+import inspect
+import numbers
+import typing
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tensorir.annotations import FieldType
+from tensorir.arrays import interval_of, kind_of, refuse
+from tensorir.fieldview.traced import Traced, tuple_of
+from tensorir.ir import Var
+from tensorir.types import BOOL, FLOAT64, INT32, INT64, Dims, Interval, Scalar, TensorType, TupleElement, scalar_of
+
+__all__ = ["annotations_of", "argument_type", "symbol", "type_of_named"]
+
+
+def type_of_named(value: Any) -> TensorType | None:
+    """The type of an array that carries names, None for one that does not."""
+    match kind_of(value):
+        case "xarray":
+            element = scalar_of(value.dtype)
+            if element is None:
+                raise refuse("A02", f"there is no element type {value.dtype}.", "convert it, for example to float64.")
+            coords = getattr(value, "coords", {})
+            found: list[tuple[str, Interval]] = []
+            for name, extent in zip(value.dims, value.shape, strict=True):
+                known = interval_of(coords[name].values) if name in coords else None
+                found.append((str(name), known or Interval(0, extent)))
+            return TensorType(element, Dims(tuple(found)))
+        case "field":
+            element = scalar_of(value.data.dtype)
+            assert element is not None
+            return TensorType(element, value.dims)
+        case _:
+            return None
+
+
+def annotations_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """The annotations of a function that say something of fields: FieldTypes, scalars and tuples of them."""
+    try:
+        hints = inspect.get_annotations(function, eval_str=True)
+    except Exception:
+        # an annotation that cannot be evaluated says nothing of fields
+        return {}
+    return {n: a for n, a in hints.items() if _is_ours(a)}
+
+
+def _is_ours(annotation: Any) -> bool:
+    if isinstance(annotation, (FieldType, Scalar)):
+        return True
+    return typing.get_origin(annotation) is tuple and all(map(_is_ours, typing.get_args(annotation)))
+
+
+def argument_type(name: str, value: Any, annotation: Any, where: str) -> TensorType | None:
+    """The type of one argument; None for a Python value that is passed to the function as it is.
+
+    Raises V12 for a bare array without an annotation, V13 for one that contradicts its annotation.
+    """
+    if isinstance(value, TensorType):
+        return value
+    if isinstance(value, tuple) and value and not isinstance(value[0], str):
+        parts = [
+            argument_type(f"{name}[{k}]", v, a, where)
+            for k, (v, a) in enumerate(zip(value, _members(annotation, len(value)), strict=True))
+        ]
+        if any(p is None for p in parts):
+            return None
+        types = [p for p in parts if p is not None]
+        if any(t.dims != types[0].dims for t in types):
+            return None
+        return TensorType(TupleElement(tuple(t.element for t in types)), types[0].dims)
+    found = type_of_named(value)
+    if found is None and isinstance(value, (bool, numbers.Number)) and not isinstance(value, np.generic):
+        return _number(value, annotation)
+    if found is None and hasattr(value, "shape") and hasattr(value, "dtype"):
+        found = _bare(name, value, annotation, where)
+    if found is not None and isinstance(annotation, FieldType):
+        _check(name, found, annotation, where)
+    return found
+
+
+def _members(annotation: Any, count: int) -> tuple[Any, ...]:
+    members = typing.get_args(annotation)
+    return members if len(members) == count else (None,) * count
+
+
+def _number(value: Any, annotation: Any) -> TensorType | None:
+    """A Python number: a scalar parameter, so that another value is no other program."""
+    if isinstance(annotation, Scalar):
+        return TensorType(annotation)
+    if isinstance(value, bool):
+        return TensorType(BOOL)
+    if isinstance(value, numbers.Integral):
+        return TensorType(INT32 if int(value) in INT32.range else INT64)
+    return TensorType(FLOAT64) if isinstance(value, numbers.Real) else None
+
+
+def _bare(name: str, value: Any, annotation: Any, where: str) -> TensorType:
+    element = scalar_of(value.dtype)
+    if element is None:
+        raise refuse("A02", f"'{name}' of {where} holds {value.dtype}, which is no element type.", "convert it.")
+    if not len(value.shape):
+        return TensorType(element)
+    if not isinstance(annotation, FieldType):
+        raise refuse(
+            "V12", f"'{name}' of {where} is a bare array, whose axes have no names.",
+            f"annotate the operator, {name}: ti.Field[[I, J], ti.{element}], or pass a DataArray or a ti.Field.",
+        )  # fmt: skip
+    if len(value.shape) != len(annotation.dims):
+        raise refuse(
+            "V13", f"'{name}' of {where} is annotated {annotation}, and the array has {len(value.shape)} axes.",
+            "pass one axis per dim, in the order of the annotation.",
+        )  # fmt: skip
+    return TensorType(
+        element, Dims(tuple((d, Interval(0, n)) for d, n in zip(annotation.dims, value.shape, strict=True)))
+    )
+
+
+def _check(name: str, found: TensorType, annotation: FieldType, where: str) -> None:
+    if set(found.dims.names) != set(annotation.dims) or found.element != annotation.element:
+        raise refuse(
+            "V13", f"'{name}' of {where} is annotated {annotation}, and this is {found}.",
+            "pass such a field, or change the annotation.",
+        )  # fmt: skip
+
+
+def symbol(name: str, kind: TensorType, value: Any) -> tuple[Var, Any]:
+    """The parameter for an argument, and what the function gets for it."""
+    variable = Var(name, kind)
+    weak = isinstance(value, (bool, numbers.Number)) and not isinstance(value, np.generic)
+    return variable, like(value, tuple_of(Traced(variable, weak)))
+
+
+def like(model: Any, value: Any) -> Any:
+    """A tuple in the shape of a model: NamedTuples stay NamedTuples."""
+    if isinstance(model, tuple) and isinstance(value, tuple):
+        parts = [like(m, v) for m, v in zip(model, value, strict=True)]
+        return type(model)(*parts) if hasattr(model, "_fields") else tuple(parts)
+    return value
+
+
+def structure(value: Any) -> Any:
+    """What a function returned, without its fields: how to give its results back."""
+    if isinstance(value, tuple):
+        make = type(value) if hasattr(value, "_fields") else None
+        return make, tuple(structure(v) for v in value)
+    return None
+
+
+def restored(shape: Any, value: Any) -> Any:
+    """Nested tuples as the NamedTuples that a function returned."""
+    if shape is None or not isinstance(value, tuple):
+        return value
+    make, inner = shape
+    parts = [restored(s, v) for s, v in zip(inner, value, strict=True)]
+    return make(*parts) if make is not None else tuple(parts)

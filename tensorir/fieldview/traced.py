@@ -1,0 +1,406 @@
+"""The symbol that stands for a field while an operator is traced: arithmetic on it builds expressions."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import numpy as np
+
+from tensorir import build
+from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.fieldview.locations import here
+from tensorir.ir import Expr, Literal, Var
+from tensorir.types import (
+    BOOL,
+    FLOAT64,
+    INT32,
+    NEIGHBOUR,
+    Dimension,
+    Offset,
+    Scalar,
+    TensorType,
+    TupleElement,
+    scalar_of,
+)
+from tensorir.typing_rules import highest_neighbour
+
+__all__ = ["Traced", "Tracing", "expression", "fail", "tracing", "tuple_of", "unify", "wrap"]
+
+
+@dataclass(slots=True)
+class Tracing:
+    """One trace: the tables that operators ask for by name."""
+
+    offsets: dict[str, Any]
+    tables: dict[str, Var] = field(default_factory=dict[str, Var])
+    names: set[str] = field(default_factory=set[str])
+
+    def fresh(self, name: str) -> str:
+        """A variable name that this trace has not used."""
+        if name not in self.names:
+            self.names.add(name)
+            return name
+        return build.fresh(name, self.names)
+
+
+_CURRENT: ContextVar[Tracing | None] = ContextVar("tracing", default=None)
+
+
+@contextmanager
+def tracing(offsets: dict[str, Any]) -> Iterator[Tracing]:
+    """A trace under way, within the one around it if there is one."""
+    trace = Tracing(offsets)
+    token = _CURRENT.set(trace)
+    try:
+        yield trace
+    finally:
+        _CURRENT.reset(token)
+
+
+def current() -> Tracing:
+    found = _CURRENT.get()
+    if found is None:
+        fail(
+            "V02", "fields are computed with inside of operators.", "call this in a function under @ti.field_operator."
+        )
+    return found
+
+
+def fail(code: str, message: str, help: str = "") -> NoReturn:
+    """Raise a diagnostic at the user's line."""
+    raise DiagnosticError(Diagnostic(code, message, here(), help=help))
+
+
+@dataclass(frozen=True, eq=False)
+class Traced:
+    """A field inside of an operator.
+
+    `weak` marks what was a Python number: it takes the element type of the field that it meets.
+    """
+
+    expr: Expr
+    weak: bool = False
+
+    @property
+    def type(self) -> TensorType:
+        return self.expr.type
+
+    @property
+    def element(self) -> Any:
+        return self.type.element
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """The names of the dims."""
+        return self.type.dims.names
+
+    # Shifts
+
+    def __call__(self, *offsets: Any) -> Any:
+        """The field shifted: `f(I + 1)`, `f(V2E)` for all neighbours, `f(V2E[0])` for one; the last is done first."""
+        result = self
+        for offset in reversed(offsets):
+            result = _shifted(result, offset)
+        return result
+
+    def __getitem__(self, index: int) -> Any:
+        if not isinstance(self.element, TupleElement):
+            fail("V03", "a field is not indexed.", "shift it: f(I + 1); concat_where and where choose between points.")
+        if not isinstance(index, int):
+            fail("V03", f"a member of a tuple is taken by a number, not by {type(index).__name__}.", "write t[0].")
+        return make("tuple_get", self, static=(index,))
+
+    # What Python asks of values
+
+    def __bool__(self) -> NoReturn:
+        fail(
+            "V04", "whether a field is true is not known while the operator is traced: it differs from point to point.",
+            "choose point by point with ti.where(condition, a, b).",
+        )  # fmt: skip
+
+    def __iter__(self) -> Iterator[Any]:
+        if not isinstance(self.element, TupleElement):
+            fail("V05", "a field cannot be looped over.", "shift it, or reduce over its neighbours.")
+        return (self[k] for k in range(len(self.element.members)))
+
+    def __float__(self) -> NoReturn:
+        fail("V05", "a field is not one number.", "use it as it is, or convert it with ti.astype.")
+
+    __int__ = __index__ = __float__
+
+    def __array__(self, *_: Any, **__: Any) -> NoReturn:
+        fail(
+            "V05",
+            "NumPy cannot compute with fields of an operator.",
+            "use the functions of tensorir: ti.sin, ti.where.",
+        )
+
+    def __setitem__(self, *_: Any) -> NoReturn:
+        fail("V06", "a field does not change.", "return a new one; concat_where puts values on a part of it.")
+
+    def __repr__(self) -> str:
+        return f"<field of {self.type}>"
+
+    # Operators
+
+    def __add__(self, other: Any) -> Any:
+        return binary("plus", self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return binary("plus", other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return binary("minus", self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return binary("minus", other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return binary("multiplies", self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return binary("multiplies", other, self)
+
+    def __truediv__(self, other: Any) -> Any:
+        return quotient(self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return quotient(other, self)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return binary("floordiv", self, other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return binary("floordiv", other, self)
+
+    def __mod__(self, other: Any) -> Any:
+        return binary("mod", self, other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return binary("mod", other, self)
+
+    def __pow__(self, other: Any) -> Any:
+        return power(self, other)
+
+    def __rpow__(self, other: Any) -> Any:
+        return power(other, self)
+
+    def __neg__(self) -> Any:
+        return make("neg", self)
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __abs__(self) -> Any:
+        return make("abs", self)
+
+    def __and__(self, other: Any) -> Any:
+        return binary(_logical(self, "and", "bit_and"), self, other)
+
+    def __rand__(self, other: Any) -> Any:
+        return binary(_logical(self, "and", "bit_and"), other, self)
+
+    def __or__(self, other: Any) -> Any:
+        return binary(_logical(self, "or", "bit_or"), self, other)
+
+    def __ror__(self, other: Any) -> Any:
+        return binary(_logical(self, "or", "bit_or"), other, self)
+
+    def __xor__(self, other: Any) -> Any:
+        return binary(_logical(self, "xor", "bit_xor"), self, other)
+
+    def __rxor__(self, other: Any) -> Any:
+        return binary(_logical(self, "xor", "bit_xor"), other, self)
+
+    def __invert__(self) -> Any:
+        return make(_logical(self, "not", "bit_not"), self)
+
+    def __eq__(self, other: object) -> Any:
+        return binary("eq", self, other)
+
+    def __ne__(self, other: object) -> Any:
+        return binary("not_eq", self, other)
+
+    def __lt__(self, other: Any) -> Any:
+        return binary("less", self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return binary("less_equal", self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return binary("greater", self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return binary("greater_equal", self, other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _logical(x: Traced, logic: str, bits: str) -> str:
+    return logic if x.element == BOOL else bits
+
+
+def make(op: str, *args: Any, static: tuple[Any, ...] = ()) -> Traced:
+    """A builtin of traced operands, at the user's line."""
+    operands = [wrap(a) for a in args]
+    return Traced(
+        build.call(op, *(o.expr for o in operands), static=static, span=here()), all(o.weak for o in operands)
+    )
+
+
+def binary(op: str, a: Any, b: Any) -> Traced:
+    return make(op, *unify(a, b))
+
+
+def quotient(a: Any, b: Any) -> Traced:
+    x, y = unify(a, b)
+    if isinstance(x.element, Scalar) and x.element.is_integer:
+        if x.weak and y.weak:
+            x, y = (Traced(build.call("cast", v.expr, static=(FLOAT64,)), True) for v in (x, y))
+        else:
+            fail(
+                "V07",
+                f"/ is for floats, and these are {x.element}.",
+                "use // to round down, or ti.astype(x, ti.float64).",
+            )
+    return make("divides", x, y)
+
+
+def power(a: Any, b: Any) -> Traced:
+    """A power; of a small whole exponent by products, as NumPy does for squares."""
+    if isinstance(a, Traced) and isinstance(b, int) and not isinstance(b, bool) and 1 <= b <= 3:
+        result = a
+        for _ in range(b - 1):
+            result = make("multiplies", result, a)
+        return result
+    x, y = unify(a, b)
+    return make("power", x, y)
+
+
+def unify(*operands: Any) -> list[Traced]:
+    """Operands with one element type: Python numbers take that of the fields, but a float never becomes an integer."""
+    values = [wrap(o) for o in operands]
+    strong = next((v.element for v in values if not v.weak), None)
+    if strong is None:
+        strong = max((v.element for v in values), key=lambda e: (e.kind == "float", e.kind == "int"))
+    return [_taken(v, strong) if v.weak else v for v in values]
+
+
+def _taken(number: Traced, element: Any) -> Traced:
+    """A Python number as an element type."""
+    have = number.element
+    if have == element or not isinstance(element, Scalar):
+        return number
+    if have.is_float and element.is_integer:
+        fail(
+            "V08",
+            f"the number is a float, and the field is {element}.",
+            "a float never becomes an integer; use ti.astype.",
+        )
+    if (have == BOOL) != (element == BOOL):
+        fail(
+            "V08",
+            f"the number is {have}, and the field is {element}.",
+            "compare it with 0, or convert it with ti.astype.",
+        )
+    if isinstance(number.expr, Literal):
+        return Traced(build.literal(number.expr.value, element, here()), True)
+    return Traced(build.call("cast", number.expr, static=(element,), span=here()), True)
+
+
+def wrap(value: Any) -> Traced:
+    """A number, tuple or traced value as a traced value."""
+    match value:
+        case Traced():
+            return value
+        case bool():
+            return Traced(build.literal(value), True)
+        case np.generic():
+            element = scalar_of(value.dtype)
+            if element is None:
+                fail("V09", f"a number of type {value.dtype} is not known here.")
+            return Traced(build.literal(value.item(), element, here()), isinstance(value, float) and False)
+        case numbers.Integral():
+            element = INT32 if int(value) in INT32.range else None
+            return Traced(build.literal(int(value), element or _wide(int(value)), here()), True)
+        case numbers.Real():
+            return Traced(build.literal(float(value), FLOAT64, here()), True)
+        case tuple():
+            return make("make_tuple", *value)
+        case _:
+            fail("V09", f"{type(value).__name__} cannot be computed with in an operator.", _how_to_pass(value))
+
+
+def _wide(value: int) -> Scalar:
+    from tensorir.types import INT64
+
+    return INT64
+
+
+def _how_to_pass(value: Any) -> str:
+    if value is None:
+        return "something returned nothing: add a return."
+    if hasattr(value, "shape"):
+        return "pass the array as an argument of the operator."
+    return "use fields, numbers and tuples of them."
+
+
+def expression(value: Any) -> Expr:
+    return wrap(value).expr
+
+
+def tuple_of(traced: Traced) -> Any:
+    """A field of tuples as nested Python tuples of fields."""
+    if isinstance(traced.element, TupleElement):
+        return tuple(tuple_of(make("tuple_get", traced, static=(k,))) for k in range(len(traced.element.members)))
+    return traced
+
+
+# Shifts
+
+
+def _shifted(x: Traced, offset: Any) -> Traced:
+    from tensorir.fieldview.offsets import Dynamic, FieldOffset, Slot
+
+    match offset:
+        case Offset(dimension, distance):
+            return _cartesian(x, dimension, distance)
+        case Dimension():
+            fail("V10", f"a shift along {offset} needs a distance.", f"write f({offset} + 1).")
+        case FieldOffset():
+            return offset.neighbours(x)
+        case Slot(table, index):
+            return table.one(x, index)
+        case Dynamic(dimension, distance):
+            index = binary(
+                "plus",
+                make("pos", distance if str(dimension) in distance.dims else x, static=(str(dimension),)),
+                distance,
+            )
+            return make("gather", x, index, static=((str(dimension),), "checked"))
+        case Traced():
+            return through(x, offset, None)
+        case _:
+            fail("V10", f"{type(offset).__name__} is no offset.", "shift by I + 1, by a FieldOffset V2E or by V2E[0].")
+
+
+def _cartesian(x: Traced, dimension: Dimension, distance: int) -> Traced:
+    if not isinstance(distance, int):
+        fail("V10", "a shift is by a whole number of points.", f"write f({dimension} + 1).")
+    return Traced(build.cartesian_shift(x.expr, str(dimension), distance, here()), x.weak)
+
+
+def through(x: Traced, table: Traced, local: str | None) -> Traced:
+    """All neighbours of a field through a table, along a dim named after its local dimension."""
+    shifted = make("shift_init", table, x)
+    made = highest_neighbour(d for d in shifted.dims if d not in x.dims)
+    assert made is not None
+    if local is None:
+        return shifted
+    name = f"{NEIGHBOUR}{local}"
+    return make("rename", shifted, static=(((made, name),),))
