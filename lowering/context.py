@@ -39,8 +39,8 @@ class Context:
     checks: list[Check] = field(default_factory=list[Check])
     failures: list[jax.Array] = field(default_factory=list[jax.Array])
     """Per check, an int64 or int32 pair: the first failing position (-1 for none), and the value there."""
-    gathered: dict[tuple[int, int], Any] = field(default_factory=dict[tuple[int, int], Any])
-    """Neighbours that were read already, by table and operand."""
+    gathered: dict[tuple[Any, ...], Any] = field(default_factory=dict[tuple[Any, ...], Any])
+    """Neighbours that were read already, by table, operand and the operand's dims."""
     prepared: dict[int, Prepared] = field(default_factory=dict[int, Prepared])
     """Tables that were bound, by identity of their leaf."""
     applying: Callable[[Context], Callable[..., Value]] = field(init=False)

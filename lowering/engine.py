@@ -20,7 +20,7 @@ from tensorir.calls import Call, arrange, refuse_absent_outputs
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.facts import Facts
 from tensorir.ir import Fencil
-from tensorir.types import DTYPES, TensorType
+from tensorir.types import DTYPES, Interval, TensorType
 from tensorir.typing_rules import neighbour_source
 from tensorir.walk import postorder, values
 
@@ -52,8 +52,8 @@ class Executable:
 
     def __post_init__(self) -> None:
         self.wide = any(s.bits == 64 for t in _types(self.fencil) for s in t.leaves)
-        tables = {n: source for n, (source, _) in tables_of(self.fencil).items() if n in self.bound}
-        prepared = {n: _prepared(self.fencil, n, s, self.bound[n][0]) for n, s in tables.items()}
+        tables = {n: inside for n, (_, inside) in tables_of(self.fencil).items() if n in self.bound}
+        prepared = {n: _prepared(self.fencil, n, inside, self.bound[n][0]) for n, inside in tables.items()}
         self.prepared = on_device(prepared)
         self.constants = on_device(dict(self.bound))
         self.plain = jax.jit(self.run)
@@ -212,16 +212,10 @@ def on_device(arrays: Any) -> Any:
         return jax.tree_util.tree_map(jax.numpy.asarray, arrays)
 
 
-def _prepared(fencil: Fencil, name: str, source: str, table: np.ndarray) -> Prepared:
+def _prepared(fencil: Fencil, name: str, inside: Interval, table: np.ndarray) -> Prepared:
     kind = fencil[name].type
     tag, _ = neighbour_source(kind)
-    axis = kind.dims.names.index(tag)
-    interval = next(
-        (a.type.dims[source] for n in postorder(*values(fencil.closures)) for a in getattr(n, "args", ())[1:2]
-         if getattr(n, "op", "") in ("shift_init", "unstructured_shift") and source in a.type.dims), None,
-    )  # fmt: skip
-    assert interval is not None
-    return prepare(np.moveaxis(table, axis, -1), interval.start, len(interval))
+    return prepare(np.moveaxis(table, kind.dims.names.index(tag), -1), inside)
 
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:

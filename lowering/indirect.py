@@ -93,9 +93,9 @@ def _through_prepared(
 ) -> list[Leaf]:
     tag, source = neighbour_source(node.args[0].type)
     interval = node.args[0].type.dims[tag]
-    key = id(table), id(x.data)
+    key = id(table), id(x.data), x.dims.items
     if key not in context.gathered:
-        rows = Dims(((source, node.args[1].type.dims[source]), *x.dims.without(source).items))
+        rows = Dims(((source, prepared.inside), *x.dims.without(source).items))
         context.gathered[key] = x.data, rows, read(aligned(x, rows), prepared)
     _, rows, read_rows = context.gathered[key]
     destinations = Dims(tuple((n, i) for n, i in node.args[0].type.dims.items if n != tag))

@@ -19,6 +19,8 @@ from jax import lax
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
+from tensorir.types import Interval
+
 __all__ = ["Prepared", "prepare", "read"]
 
 MOST_READERS = 64
@@ -28,12 +30,13 @@ MOST_READERS = 64
 @partial(
     jax.tree_util.register_dataclass,
     data_fields=["columns", "masks", "readers"],
-    meta_fields=[],
+    meta_fields=["inside"],
 )
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """A table ready to be read.
 
+    `inside`: the coordinates that every operand of the table has; rows are counted from its start.
     `columns`: per slot, zero-based positions of the source (0 where absent), flat over the destinations.
     `masks`: per slot, bools of presence, or None where every entry is present.
     `readers`: per rank, for each source the flat position slot × destinations + destination of a reader, -1 for none.
@@ -42,22 +45,23 @@ class Prepared:
     columns: tuple[Any, ...]
     masks: tuple[Any, ...]
     readers: tuple[Any, ...]
+    inside: Interval
 
 
-def prepare(table: np.ndarray, start: int, extent: int) -> Prepared:
-    """Prepare a validated table; its last axis is the slots, its entries are coordinates from `start` or -1.
+def prepare(table: np.ndarray, inside: Interval) -> Prepared:
+    """Prepare a validated table; its last axis is the slots, its entries are coordinates in an interval, or -1.
 
-    >>> p = prepare(np.array([[0, 1], [1, -1]]), 0, 2)
+    >>> p = prepare(np.array([[0, 1], [1, -1]]), Interval(0, 2))
     >>> p.columns[1].tolist(), p.masks[1].tolist(), [r.tolist() for r in p.readers]
     ([1, 0], [True, False], [[0, 1], [-1, 2]])
     """
     slots = table.shape[-1]
     flat = table.reshape(-1, slots)
     present = flat != -1
-    zero_based = np.where(present, flat - start, 0).astype(np.int32)
+    zero_based = np.where(present, flat - inside.start, 0).astype(np.int32)
     columns = tuple(np.ascontiguousarray(zero_based[:, j]) for j in range(slots))
     masks = tuple(None if present[:, j].all() else np.ascontiguousarray(present[:, j]) for j in range(slots))
-    return Prepared(columns, masks, _readers(zero_based.T.reshape(-1), present.T.reshape(-1), extent))
+    return Prepared(columns, masks, _readers(zero_based.T.reshape(-1), present.T.reshape(-1), len(inside)), inside)
 
 
 def _readers(source: np.ndarray, present: np.ndarray, extent: int) -> tuple[np.ndarray, ...]:
