@@ -696,6 +696,7 @@ class DeclBuffer(Stmt):
 
     `data` is the pointer expression that the view starts from: the data variable of another buffer, an allocated
     pointer, or a call that computes one (then `buffer.data` is a variable of its own, bound here). None: unbound.
+    Elsewhere the pointer of a view is written `Call("buffer_data", (view,))`, which is the pointer `view.data`.
     """
 
     buffer: Buffer

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tir"))
 
 from tir_samples import conformance, kernels  # noqa: E402
 
-from tensorir.tir import parse, print_function  # noqa: E402
+from tensorir.tir import parse, print_function, print_module  # noqa: E402
 
 NOT_READ_BY_TVM = (
     "vectors",
@@ -57,3 +57,67 @@ def test_we_read_live_objects_of_tvm(text: str):
         pytest.skip("TVM does not read this text of its own")
     module = parse(live)
     assert parse(str(module)) == module
+
+
+LOWERING = (
+    "LowerInitBlock",
+    "PlanAndUpdateBufferAllocationLocation",
+    "ConvertBlocksToOpaque",
+    "CompactBufferAllocation",
+    "LowerMatchBuffer",
+    "LowerOpaqueBlock",
+)
+UNARY = "exp tanh rsqrt sigmoid floor trunc log erf isnan negative fast_exp".split()
+BINARY = "add subtract divide maximum power less not_equal floor_divide floor_mod".split()
+
+
+def programs() -> dict[str, object]:
+    """Programs of TOPI: what each makes of fresh placeholders."""
+    from tvm import te, topi
+
+    a, b = (te.placeholder((4, 6, 8), name=name) for name in "AB")
+    index = te.placeholder((4, 6, 8), "int32", name="I")
+    image, kernel = te.placeholder((1, 4, 10, 10), name="image"), te.placeholder((8, 4, 3, 3), name="kernel")
+    rows = te.placeholder((te.var("n"), 8), name="S")
+    long_rows = te.placeholder((tvm.tirx.Var("m", "int64"), 8), name="L")
+    made: dict[str, object] = {name: ([a], getattr(topi, name)(a)) for name in UNARY}
+    made |= {name: ([a, b], getattr(topi, name)(a, b)) for name in BINARY}
+    made |= {
+        "sum": ([a], topi.sum(a, axis=1)),
+        "argmax": ([a], topi.argmax(a, axis=1)),
+        "softmax": ([rows], topi.nn.softmax(rows)),
+        "softmax of int64": ([long_rows], topi.nn.softmax(long_rows)),
+        "conv2d": ([image, kernel], topi.nn.conv2d_nchw(image, kernel, 1, 1, 1)),
+        "avg_pool": ([image], topi.nn.pool2d(image, [3, 3], [2, 2], [1, 1], [1, 1, 1, 1], "avg")),
+        "pad": ([a], topi.nn.pad(a, [1, 1, 1], [1, 0, 2], 1.5)),
+        "cumsum": ([a], topi.cumsum(a, axis=1)),
+        "topk": ([a], topi.topk(a, 3, 1, "both")),
+        "sort": ([a], topi.sort(a, axis=1)),
+        "gather": ([a, index], topi.gather(a, 1, index)),
+        "scatter": ([a, index, b], topi.scatter_elements(a, index, b, 1, "add")),
+        "strided_slice": ([a], topi.strided_slice(a, [0, 1, 2], [4, 5, 8], [1, 2, 3])),
+        "resize": ([image], topi.image.resize2d(image, [0.0] * 4, (5, 7), "NCHW", "cubic")),
+        "cast": ([a], topi.cast(a, "float16")),
+    }
+    return made
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_tvm_reads_our_text_of_modules_that_it_makes_and_lowers():
+    from tvm import te
+
+    seen = 0
+    for name, (inputs, outputs) in programs().items():  # type: ignore[misc]
+        results = list(outputs) if isinstance(outputs, list | tuple) else [outputs]
+        module = tvm.IRModule({"main": te.create_prim_func([*inputs, *results])})
+        stages = [module]
+        for step in LOWERING:
+            stages.append(getattr(tvm.s_tir.transform, step)()(stages[-1]))
+        passes = tvm.s_tir.transform if hasattr(tvm.s_tir.transform, "FlattenBuffer") else tvm.tirx.transform
+        for stage in (stages[0], stages[3], stages[-1], passes.FlattenBuffer()(stages[-1])):
+            ours = parse(stage)
+            assert parse(print_module(ours, "old")) == parse(str(ours)) == ours, name
+            theirs, again = (tvm.script.from_source(text) for text in (stage.script(), str(ours)))
+            assert tvm_ffi.structural_equal(theirs, again), (name, tvm_ffi.get_first_structural_mismatch(theirs, again))
+            seen += 1
+    assert seen >= 100

@@ -225,6 +225,8 @@ class ExpressionPrinter:
                 pointed = expr.attrs.get("type")
                 name = quote(str(dtype)) if pointed is None else f"{self.attribute(pointed)}.ty"
                 return f"T.reinterpret({name}, {self.show(a)})"
+            case n.Call(_, "buffer_data", (n.Buffer() as buffer,)):
+                return f"{self.names.of(buffer)}.data"
             case n.Call(dtype, "type_annotation", ()):
                 return f"T.type_annotation({quote(str(dtype))})"
             case _:

@@ -22,6 +22,7 @@ class Names:
         self._known: dict[n.Node, str] = {}
         self._scopes: list[list[n.Node]] = [[]]
         self._owners: dict[n.Var, n.Buffer] = {}
+        self._parts: dict[n.Var, tuple[n.Buffer, str]] = {}
 
     def push(self) -> None:
         self._scopes.append([])
@@ -50,6 +51,10 @@ class Names:
             self._owners.setdefault(node.data, node)
         return name
 
+    def part(self, var: n.Var, buffer: n.Buffer, field: str) -> None:
+        """The variable is known as a part of a buffer, `A.elem_offset`, and has no name of its own."""
+        self._parts[var] = buffer, field
+
     def knows(self, node: n.Node) -> bool:
         return node in self._known or node in self._owners
 
@@ -61,6 +66,8 @@ class Names:
         """The name of what is bound; a buffer's memory is `A.data`, what is bound nowhere has its own name."""
         if (known := self._known.get(node)) is not None:
             return known
+        if isinstance(node, n.Var) and (part := self._parts.get(node)) is not None:
+            return f"{self.of(part[0])}.{part[1]}"
         if isinstance(node, n.Var) and (owner := self._owners.get(node)) is not None:
             return f"{self._known[owner]}.data"
         return self.define(node)

@@ -387,6 +387,8 @@ class StatementPrinter:
             parts.append(f"offset_factor={buffer.offset_factor}")
         if fresh:
             assert isinstance(buffer.elem_offset, n.Var)
+            self._defined.add(buffer.elem_offset)
+            self.names.part(buffer.elem_offset, buffer, "elem_offset")
             default = buffer.shape[0].dtype if buffer.shape else INT32
             if buffer.elem_offset.dtype != default:
                 parts.append(f"elem_offset=T.{buffer.elem_offset.dtype}()")

@@ -83,14 +83,23 @@ def declare(body: FunctionBody, spec: BufferSpec, name: str, node: Located) -> n
             buffer = make_buffer(body, spec, name, span)
             body.emit(n.AllocBuffer(buffer, spec.annotations, spec.span))
             return buffer
-        case BufferSpec(data=n.Var() as data):
+        case BufferSpec(data=n.Var() | n.Call(op="buffer_data") as pointer):
+            data = pointer if isinstance(pointer, n.Var) else _viewed(pointer)
             buffer = make_buffer(body, spec, name, span, data)
+            body.reader.views.add(buffer)
             body.emit(n.DeclBuffer(buffer, data, spec.span))
             return buffer
         case _:
             buffer = make_buffer(body, spec, name, span)
             body.emit(n.DeclBuffer(buffer, spec.data, spec.span))
             return buffer
+
+
+def _viewed(pointer: n.Call) -> n.Var:
+    """The memory behind `A_1.data`, where A_1 is a view."""
+    (view,) = pointer.args
+    assert isinstance(view, n.Buffer)
+    return view.data
 
 
 def allocate(body: FunctionBody, form: Form, name: str, span: Span) -> n.Allocate | n.AllocateConst:

@@ -78,6 +78,8 @@ class Evaluator:
         self.old = old
         self.loops: dict[n.Var, n.Range] = {}
         """Domains of the loops around."""
+        self.views: set[n.Buffer] = set()
+        """Buffers that are other names for memory of a buffer."""
         self.results: dict[str, DataType] = {}
         """What calls of the module's functions give."""
         self.signature: dict[str, DataType] = {}
@@ -338,6 +340,9 @@ class Evaluator:
 
     def _buffer_field(self, buffer: n.Buffer, node: ast.Attribute) -> Value:
         match node.attr:
+            case "data" if buffer in self.views:
+                # The pointer is that of the buffer viewed; TVM keeps apart through which of the two it was named.
+                return n.Call(HANDLE, "buffer_data", (buffer,), span=self.text.span(node))
             case "data":
                 return buffer.data
             case "shape":
