@@ -67,8 +67,8 @@ LOWERING = (
     "LowerMatchBuffer",
     "LowerOpaqueBlock",
 )
-UNARY = "exp tanh rsqrt sigmoid floor trunc log erf isnan negative fast_exp".split()
-BINARY = "add subtract divide maximum power less not_equal floor_divide floor_mod".split()
+UNARY = ["exp", "tanh", "rsqrt", "sigmoid", "floor", "trunc", "log", "erf", "isnan", "negative", "fast_exp"]
+BINARY = ["add", "subtract", "divide", "maximum", "power", "less", "not_equal", "floor_divide", "floor_mod"]
 
 
 def programs() -> dict[str, object]:
