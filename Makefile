@@ -16,7 +16,7 @@ test: $(STAMP)
 check: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
 fuzz: $(STAMP)
 	$(BIN)/python -m tests.fuzz

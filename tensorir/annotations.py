@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tensorir.arrays import refuse
+from tensorir.arrays import is_tuple, refuse
 from tensorir.types import Scalar
 
 __all__ = ["FieldType"]
@@ -27,13 +26,11 @@ class FieldType:
         >>> print(FieldType.of(([Dimension("I"), Dimension("J")], FLOAT64)))
         Field[[I, J], float64]
         """
-        match parameters:
-            case (list() | tuple() as dims, Scalar() as element) if isinstance(dims, Sequence):
+        if is_tuple(parameters) and len(parameters) == 2:
+            dims, element = parameters
+            if is_tuple(dims) and isinstance(element, Scalar):
                 return FieldType(tuple(map(str, dims)), element)
-            case _:
-                raise refuse(
-                    "V01", "a field is annotated by its dims and its element.", "write Field[[I, J], float64]."
-                )
+        raise refuse("V01", "a field is annotated by its dims and its element.", "write Field[[I, J], float64].")
 
     def __str__(self) -> str:
         return f"Field[[{', '.join(self.dims)}], {self.element}]"

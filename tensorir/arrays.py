@@ -1,6 +1,6 @@
-"""One array at the edge: what a caller may pass for a parameter, and what they get back (design 3, "Arrays at the edge").
+"""One array at the edge: what a caller may pass for a parameter, and what they get back.
 
-Bare arrays (NumPy, JAX) carry no names: their axes are the dims of the parameter, in the order written there.
+The rules are in design 3, "Arrays at the edge". Bare arrays (NumPy, JAX) carry no names: their axes are the dims of the parameter, in the order written there.
 DataArrays and Fields match by name, in any order, and are cut to the parameter's interval.
 
 >>> from tensorir.types import FLOAT64, Dims
@@ -13,14 +13,36 @@ from __future__ import annotations
 import numbers
 import sys
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.types import DTYPES, Dims, Element, Interval, Scalar, TupleElement, scalar_of
 
-__all__ = ["Accepted", "accept", "interval_of", "kind_of", "leaves_of", "refuse"]
+__all__ = [
+    "Accepted",
+    "Array",
+    "accept",
+    "interval_of",
+    "is_array",
+    "is_tuple",
+    "kind_of",
+    "leaves_of",
+    "refuse",
+]  # fmt: skip
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def is_array(value: Any) -> TypeGuard[Array]:
+    """Whether a value is a NumPy array."""
+    return isinstance(value, np.ndarray)
+
+
+def is_tuple(value: Any) -> TypeGuard[tuple[Any, ...]]:
+    """Whether a value is a tuple, or a list in its place."""
+    return isinstance(value, (tuple, list))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +82,8 @@ def leaves_of(value: Any, element: Element, name: str) -> list[tuple[str, Scalar
         case Scalar():
             return [(name, element, value)]
         case TupleElement(members):
-            if not isinstance(value, (tuple, list)) or len(value) != len(members):
-                got = f"a tuple of {len(value)}" if isinstance(value, (tuple, list)) else type(value).__name__
+            if not is_tuple(value) or len(value) != len(members):
+                got = f"a tuple of {len(value)}" if is_tuple(value) else type(value).__name__
                 raise refuse(
                     "A04", f"'{name}' holds {element}, so it takes a tuple of {len(members)} arrays, and this is {got}."
                 )
@@ -115,23 +137,25 @@ def _article(noun: str) -> str:
     return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
 
 
-def _numpy(value: Any, name: str, element: Scalar) -> np.ndarray:
+def _numpy(value: Any, name: str, element: Scalar) -> Array:
     """A number takes the element type of its parameter; a float never becomes an integer."""
-    if isinstance(value, (np.ndarray, np.generic)) and not isinstance(value, (float, complex)):
-        return np.asarray(value)
-    if isinstance(value, bool):
-        return np.asarray(value)
+    if is_array(value):
+        return value
+    if isinstance(value, bool) or (isinstance(value, np.generic) and not isinstance(value, float)):
+        return np.asarray(value, getattr(value, "dtype", np.bool_))
     if isinstance(value, numbers.Integral) and element.is_number:
         if element.is_integer and int(value) not in element.range:
             raise refuse("A07", f"'{name}' is {element}, which cannot hold {int(value)}.", "declare a wider type.")
         return np.asarray(int(value), DTYPES[element])
     if isinstance(value, numbers.Real) and element.is_float:
         return np.asarray(float(value), DTYPES[element])
-    if isinstance(value, list):
+    if is_tuple(value):
         try:
-            found = np.asarray(value)
+            found: Array = np.asarray(value)
         except ValueError:
-            raise refuse("A01", f"'{name}' is a list that is not an array.", "its rows have different lengths.") from None
+            raise refuse(
+                "A01", f"'{name}' is a list that is not an array.", "its rows have different lengths."
+            ) from None
         if found.dtype.kind in "if" and (element.is_float or found.dtype.kind == "i"):
             return found.astype(DTYPES[element])
         return found
@@ -141,7 +165,7 @@ def _numpy(value: Any, name: str, element: Scalar) -> np.ndarray:
 def _element(data: Any, name: str, element: Scalar, any_integer: bool) -> Any:
     have = scalar_of(data.dtype)
     if have == element:
-        if isinstance(data, np.ndarray) and not data.dtype.isnative:
+        if is_array(data) and not data.dtype.isnative:
             # NetCDF 3 stores big-endian numbers, which XLA does not take
             return data.astype(data.dtype.newbyteorder("="))
         return data
@@ -150,7 +174,7 @@ def _element(data: Any, name: str, element: Scalar, any_integer: bool) -> Any:
     shown = have if have is not None else data.dtype
     if any_integer:
         hint = "convert it with .astype('int32'), after a missing neighbour is written as -1"
-        if have is not None and have.is_float and isinstance(data, np.ndarray) and np.isnan(data).any():
+        if have is not None and have.is_float and is_array(data) and np.isnan(data).any():
             raise refuse("A02", f"the table '{name}' holds NaN; its entries are integers.", f"{hint}.")
         raise refuse("A02", f"the table '{name}' holds {shown}; its entries are integers.", f"{hint}.")
     raise refuse(
@@ -164,12 +188,14 @@ def _transpose_hint(shape: tuple[int, ...], dims: Dims) -> str:
         return f"its axes are {', '.join(dims.names) or 'none: it is a number'}."
     if sorted(shape) == sorted(dims.shape):
         return f"its axes are in another order; they are {', '.join(dims.names)} here."
-    wrong = [f"{n} has {i} and needs {len(dims[n])}" for (n, i) in zip(dims.names, shape, strict=True) if i != len(dims[n])]
+    wrong = [
+        f"{n} has {i} and needs {len(dims[n])}" for (n, i) in zip(dims.names, shape, strict=True) if i != len(dims[n])
+    ]
     return f"{', '.join(wrong)}."
 
 
 def _intervals(array: Any, dims: Dims) -> Dims:
-    """The interval of every dim of a DataArray: that of its coordinate, or the one that starts where the parameter does."""
+    """The interval of every dim of a DataArray: its coordinate's, or the one that starts where the parameter does."""
     found: list[tuple[str, Interval]] = []
     coords = getattr(array, "coords", {})
     for name, extent in zip(array.dims, array.shape, strict=True):

@@ -14,11 +14,14 @@ from tensorir.kept import Kept
 
 __all__ = ["COMPILED", "backend", "compile", "compiled", "field_type"]
 
+
 def backend(name: str = "jax") -> Any:
     """The backend of a name; raises A14 for one that is not installed."""
     points = {p.name: p for p in metadata.entry_points(group="tensorir.backends")}
     if name not in points:
-        raise refuse("A14", f"there is no backend '{name}'.", did_you_mean(name, points) or "install tensorir: pip install .")
+        raise refuse(
+            "A14", f"there is no backend '{name}'.", did_you_mean(name, points) or "install tensorir: pip install ."
+        )
     return points[name].load()
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorir.arrays import accept, interval_of, kind_of, leaves_of, refuse
+from tensorir.arrays import Array, accept, interval_of, is_array, is_tuple, kind_of, leaves_of, refuse
 from tensorir.errors import DiagnosticError, did_you_mean
 from tensorir.facts import analyse
 from tensorir.ir import Fencil, Var
@@ -34,7 +34,7 @@ class BoundProgram:
     """
 
     program: Fencil | Template
-    constants: Mapping[str, tuple[np.ndarray, ...]]
+    constants: Mapping[str, tuple[Array, ...]]
     holes: Mapping[str, bool]
     """Of each bound table, whether it holds -1."""
     sizes: Mapping[str, int]
@@ -115,7 +115,7 @@ def bind(program: Any, constants: Mapping[str, Any]) -> BoundProgram:
 
 def _kept(value: Any) -> Any:
     """A copy that later changes of the caller's array do not reach."""
-    return value.copy() if isinstance(value, np.ndarray) or hasattr(value, "coords") else value
+    return value.copy() if is_array(value) or hasattr(value, "coords") else value
 
 
 def solve_sizes(template: Template, values: Mapping[str, Any], sizes: Mapping[str, int]) -> dict[str, int]:
@@ -133,8 +133,8 @@ def _bound_values(bound: BoundProgram, fencil: Fencil, values: Mapping[str, Any]
     return BoundProgram(fencil, {**bound.constants, **taken}, {**bound.holes, **holes}, {}, {})
 
 
-def _constant(param: Var, value: Any, table: bool) -> tuple[np.ndarray, ...]:
-    copies: list[np.ndarray] = []
+def _constant(param: Var, value: Any, table: bool) -> tuple[Array, ...]:
+    copies: list[Array] = []
     for name, element, leaf in leaves_of(value, param.type.element, param.name):
         array = np.array(accept(leaf, name, element, param.type.dims, any_integer=table).data)
         array = array.astype(DTYPES[element], copy=False)
@@ -165,8 +165,12 @@ def shape_of(value: Any, names: Sequence[str]) -> Any:
     >>> shape_of(np.zeros((2, 3)), ["I", "J"]), shape_of((np.zeros(4), np.zeros(4)), ["I"])
     ((2, 3), (4,))
     """
-    if isinstance(value, (tuple, list)) and value and not isinstance(value[0], (int, float, list)):
+    if is_tuple(value) and value and not isinstance(value[0], (int, float, list)):
         return shape_of(value[0], names)
+    return _shape_of_one(value)
+
+
+def _shape_of_one(value: Any) -> Any:
     match kind_of(value):
         case "xarray":
             coords = getattr(value, "coords", {})

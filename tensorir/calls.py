@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.arrays import Accepted, accept, kind_of, leaves_of, refuse
+from tensorir.arrays import Accepted, Array, accept, is_array, kind_of, leaves_of, refuse
 from tensorir.binding import BoundProgram, solve_sizes, tables_of
 from tensorir.errors import DiagnosticError, did_you_mean
 from tensorir.facts import analyse
@@ -113,11 +113,13 @@ def _check_buffer(param: Var, value: Any, needed: bool) -> None:
     for name, _, leaf in leaves_of(value, param.type.element, param.name):
         kind = kind_of(leaf)
         data = getattr(leaf, "data", leaf) if kind in ("xarray", "field") else leaf
-        if isinstance(data, np.ndarray):
+        if is_array(data):
             if not data.flags.writeable:
                 raise refuse("A12", f"'{name}' is an output, and its buffer is read-only.", "pass a writable copy.")
         elif kind == "numpy" and not needed:
-            raise refuse("A12", f"'{name}' is an output, and {type(leaf).__name__} cannot be written.", "pass an array.")
+            raise refuse(
+                "A12", f"'{name}' is an output, and {type(leaf).__name__} cannot be written.", "pass an array."
+            )
         elif not needed and kind_of(data) == "jax":
             raise refuse(
                 "A13", f"'{name}' is an output, and JAX arrays never change.",
@@ -140,7 +142,9 @@ def nested(element: Element, arrays: Sequence[Any]) -> Any:
     return build(element)
 
 
-def _finisher(fencil: Fencil, arguments: Mapping[str, Any], kinds: Mapping[str, str]) -> Callable[[Arrays], dict[str, Any]]:
+def _finisher(
+    fencil: Fencil, arguments: Mapping[str, Any], kinds: Mapping[str, str]
+) -> Callable[[Arrays], dict[str, Any]]:
     kind = next((k for k in ("xarray", "field", "jax") if k in kinds.values()), "numpy")
     buffers = {
         p.name: arguments[p.name]
@@ -169,7 +173,7 @@ def _finisher(fencil: Fencil, arguments: Mapping[str, Any], kinds: Mapping[str, 
 
 def _holds_numpy(param: Var, buffer: Any) -> bool:
     for _, _, leaf in leaves_of(buffer, param.type.element, param.name):
-        if not isinstance(leaf, np.ndarray) and not isinstance(getattr(leaf, "data", None), np.ndarray):
+        if not is_array(leaf) and not is_array(getattr(leaf, "data", None)):
             return False
     return True
 
@@ -178,7 +182,7 @@ def _write(param: Var, buffer: Any, arrays: Sequence[Any]) -> Any:
     """Put results into the caller's buffers, which may overlap the inputs: everything is computed by now."""
     for (name, element, leaf), array in zip(leaves_of(buffer, param.type.element, param.name), arrays, strict=True):
         # accept gives a view of the part that the parameter is
-        view = leaf if isinstance(leaf, np.ndarray) else accept(leaf, name, element, param.type.dims).data
+        view = leaf if is_array(leaf) else accept(leaf, name, element, param.type.dims).data
         np.copyto(view, np.asarray(array))
     return buffer
 
@@ -197,8 +201,8 @@ def _as_kind(kind: str, param: Var, array: Any, template: Any) -> Any:
             return _writable(array)
 
 
-def _writable(array: Any) -> np.ndarray:
-    found = np.asarray(array)
+def _writable(array: Any) -> Array:
+    found: Array = np.asarray(array)
     return found if found.flags.writeable else found.copy()
 
 

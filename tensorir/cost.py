@@ -71,13 +71,13 @@ class _Counter:
     def __call__(self, node: Expr, args: Sequence[Any], apply: Callable[..., int]) -> int:
         match node:
             case Operator(op) | Call(op) if TABLE[op].elementwise:
-                kind = node.type.result if isinstance(node, Operator) else node.type
+                kind = node.type.result if isinstance(node, Operator) else node.tensor
                 here = self.times * kind.dims.size
                 self.operations += here
                 self.transcendental += here if TABLE[op].transcendental else 0
             case Call("reduce" | "scan" as op):
                 dim = node.static[-1]
-                levels = next(len(a.type.dims[dim]) for a in node.args[2:] if dim in a.type.dims)
+                levels = next(len(a.tensor.dims[dim]) for a in node.args[2:] if dim in a.tensor.dims)
                 self._body(levels, args[0], len(args) - 1, apply)
             case Call("loop"):
                 _, limit = node.static
@@ -86,7 +86,7 @@ class _Counter:
                 for f in args[: 1 + carried]:
                     self._body(rounds, f, 1 + carried, apply)
             case Call("scatter"):
-                updates = node.args[-1].type.dims.size
+                updates = node.args[-1].tensor.dims.size
                 self._body(updates, args[0], 2, apply)
             case _:
                 pass

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from tensorir.errors import Diagnostic
 from tensorir.evaluate import Bound, evaluate
 from tensorir.ir import Call, Expr, Fencil, Literal, Operator
-from tensorir.types import Interval, Scalar, TensorType, leaves
+from tensorir.types import Interval, Scalar, TensorType, TupleElement, leaves
 from tensorir.typing_rules import neighbour_source
 
 __all__ = ["Access", "Facts", "analyse", "integer_range"]
@@ -131,7 +131,7 @@ class _Rules:
     full: frozenset[str]
 
     def __call__(self, node: Expr, args: Sequence[Known | Bound[Known]], apply: Callable[..., Known]) -> Known:
-        kind = node.type.result if isinstance(node, Operator) else node.type
+        kind = node.type.result if isinstance(node, Operator) else node.tensor
         match node:
             case Literal(value=value):
                 exact = (value, value) if isinstance(value, int) and not isinstance(value, bool) else None
@@ -175,19 +175,21 @@ class _Rules:
 
     def tuple_get(self, node: Call, values: list[Known]) -> Known:
         (value,), (index,) = values, node.static
-        members = node.args[0].type.element.members
+        element = node.args[0].tensor.element
+        assert isinstance(element, TupleElement)
+        members, index = element.members, int(index)
         first = sum(len(leaves(m)) for m in members[:index])
         part = slice(first, first + len(leaves(members[index])))
         return Known(value.absent[part], value.ranges[part])
 
     def position(self, node: Call, values: list[Known]) -> Known:
-        interval = node.type.dims[node.static[0]]
+        interval = node.tensor.dims[node.static[0]]
         return Known((NEVER,), ((interval.start, max(interval.start, interval.stop - 1)),))
 
     def neighbours(self, node: Call, values: list[Known]) -> Known:
         table, x = values
-        _, source = neighbour_source(node.args[0].type)
-        inside = node.args[1].type.dims[source]
+        _, source = neighbour_source(node.args[0].tensor)
+        inside = node.args[1].tensor.dims[source]
         access = self._table(table, inside)
         self.facts.accesses[id(node)] = access.joined(self.facts.accesses.get(id(node)))
         culprits = frozenset((node,)) if access.absent else NEVER
@@ -211,7 +213,7 @@ class _Rules:
         x, indices, rest = values[0], values[1 : 1 + len(dims)], values[1 + len(dims) :]
         base = node.args[0] if node.op == "gather" else node.args[1]
         proven = all(
-            i.ranges[0] is not None and base.type.dims[d].covers(Interval(i.ranges[0][0], i.ranges[0][1] + 1))
+            i.ranges[0] is not None and base.tensor.dims[d].covers(Interval(i.ranges[0][0], i.ranges[0][1] + 1))
             for d, i in zip(dims, indices, strict=True)
         )
         self.facts.accesses[id(node)] = Access(False, proven).joined(self.facts.accesses.get(id(node)))
@@ -240,7 +242,7 @@ class _Rules:
         operands: list[Known] = []
         for value, arg in zip(values, node.args[2:], strict=True):
             assert isinstance(value, Known)
-            if node.op == "reduce" and dim in arg.type.dims:
+            if node.op == "reduce" and dim in arg.tensor.dims:
                 value = Known((NEVER,) * len(value.absent), value.ranges)
             elif node.op == "reduce":
                 outside |= value.anywhere
@@ -262,7 +264,8 @@ class _Rules:
             new = [old.joined(apply(f, counter, *carried)) for old, f in zip(carried, functions, strict=True)]
             new = [Known(tuple(a | going for a in v.absent), v.ranges) for v in new]
             if [v.absent for v in new] == [v.absent for v in carried]:
-                return new[node.static[0]]
+                index: int = node.static[0]
+                return new[index]
             carried = [Known(v.absent, (None,) * len(v.ranges)) for v in new]
 
     def same(self, node: Call, values: list[Known]) -> Known:
@@ -300,15 +303,18 @@ _FOLDS: dict[str, Callable[[_Rules, Call, list[Known | Bound[Known]], Callable[.
 
 def integer_range(node: Expr, ranges: Sequence[Range]) -> Range:
     """The range of an elementwise operation on integers, None where it is not known or may wrap."""
-    kind = node.type.result if isinstance(node, Operator) else node.type
+    kind = node.type.result if isinstance(node, Operator) else node.tensor
     if not isinstance(node, (Call, Operator)) or not (element := kind.leaves[0]).is_integer:
         return None
-    rule = _INTEGER.get(node.op)
-    operands = node.params if isinstance(node, Operator) else [a.type for a in node.args]
-    if rule is None or not all(t.leaves[0].is_integer for t in operands):
+    operands = node.params if isinstance(node, Operator) else tuple(a.tensor for a in node.args)
+    if not all(t.leaves[0].is_integer for t in operands):
         return None
     known = [r if r is not None else _whole(t.leaves[0]) for r, t in zip(ranges, operands, strict=True)]
-    found = rule(*known)
+    found: Range = None
+    if node.op in _OF_ONE and len(known) == 1:
+        found = _OF_ONE[node.op](known[0])
+    elif node.op in _OF_TWO and len(known) == 2:
+        found = _OF_TWO[node.op](known[0], known[1])
     return found if found is not None and element.range.covers(Interval(found[0], found[1] + 1)) else None
 
 
@@ -316,30 +322,58 @@ def _whole(element: Scalar) -> tuple[int, int]:
     return element.range.start, element.range.stop - 1
 
 
-def _corners(combine: Callable[[int, int], int]) -> Callable[..., Range]:
-    def rule(a: tuple[int, int], b: tuple[int, int]) -> Range:
+Pair = tuple[int, int]
+
+
+def _corners(combine: Callable[[int, int], int]) -> Callable[[Pair, Pair], Range]:
+    def rule(a: Pair, b: Pair) -> Range:
         found = [combine(x, y) for x in a for y in b]
         return min(found), max(found)
 
     return rule
 
 
-def _by_positive(combine: Callable[[int, int], int]) -> Callable[..., Range]:
+def _by_positive(combine: Callable[[int, int], int]) -> Callable[[Pair, Pair], Range]:
     """Division by something that is known to be positive."""
-    return lambda a, b: _corners(combine)(a, b) if b[0] > 0 else None
+
+    def rule(a: Pair, b: Pair) -> Range:
+        return _corners(combine)(a, b) if b[0] > 0 else None
+
+    return rule
 
 
-_INTEGER: dict[str, Callable[..., Range]] = {
+def _modulo(a: Pair, b: Pair) -> Range:
+    if b[0] <= 0:
+        return None
+    return a if a[0] >= 0 and a[1] < b[0] else (0, b[1] - 1)
+
+
+def _magnitude(a: Pair) -> Range:
+    low, high = sorted((abs(a[0]), abs(a[1])))
+    return 0 if a[0] <= 0 <= a[1] else low, high
+
+
+def _masked(a: Pair, b: Pair) -> Range:
+    return (0, min(a[1], b[1])) if a[0] >= 0 and b[0] >= 0 else None
+
+
+def _negative(a: Pair) -> Range:
+    return -a[1], -a[0]
+
+
+def _same(a: Pair) -> Range:
+    return a
+
+
+_OF_ONE: dict[str, Callable[[Pair], Range]] = {"neg": _negative, "abs": _magnitude, "cast": _same}
+_OF_TWO: dict[str, Callable[[Pair, Pair], Range]] = {
     "plus": _corners(lambda x, y: x + y),
     "minus": _corners(lambda x, y: x - y),
     "multiplies": _corners(lambda x, y: x * y),
     "min": lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
     "max": lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
-    "neg": lambda a: (-a[1], -a[0]),
-    "abs": lambda a: (0 if a[0] <= 0 <= a[1] else min(map(abs, a)), max(map(abs, a))),
     "floordiv": _by_positive(lambda x, y: x // y),
     "divides": _by_positive(lambda x, y: abs(x) // y * (1 if x >= 0 else -1)),
-    "mod": lambda a, b: None if b[0] <= 0 else a if a[0] >= 0 and a[1] < b[0] else (0, b[1] - 1),
-    "bit_and": lambda a, b: (0, min(a[1], b[1])) if a[0] >= 0 and b[0] >= 0 else None,
-    "cast": lambda a: a,
+    "mod": _modulo,
+    "bit_and": _masked,
 }

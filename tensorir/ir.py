@@ -41,6 +41,12 @@ class Node:
     """A hash of the structure."""
 
     @property
+    def tensor(self) -> TensorType:
+        """The type of an expression that is not a function."""
+        assert isinstance(self.type, TensorType)
+        return self.type
+
+    @property
     def children(self) -> tuple[Expr, ...]:
         return ()
 

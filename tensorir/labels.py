@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.arrays import interval_of, kind_of, leaves_of
+from tensorir.arrays import Array, interval_of, kind_of, leaves_of
 from tensorir.ir import Fencil, Var
 from tensorir.types import Dims, Interval
 
@@ -39,7 +39,7 @@ class Labels:
                     own.setdefault(p.name, leaf)
         return Labels(tuple(found), own)
 
-    def attach(self, param: Var, array: np.ndarray) -> Any:
+    def attach(self, param: Var, array: Array) -> Any:
         """A result as a DataArray."""
         import xarray as xr
 

@@ -6,6 +6,7 @@ A rule sees operands through their `type` and `free` variables only. `Complaint.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any, Protocol
 
 from tensorir.errors import did_you_mean
@@ -64,6 +65,26 @@ def _function(args: Operands, index: int) -> FunctionType:
 # Elementwise
 
 
+def _is_number(e: Scalar) -> bool:
+    return e.is_number
+
+
+def _is_float(e: Scalar) -> bool:
+    return e.is_float
+
+
+def _is_integer(e: Scalar) -> bool:
+    return e.is_integer
+
+
+def _is_bool(e: Scalar) -> bool:
+    return e == BOOL
+
+
+def _is_any(e: Scalar) -> bool:
+    return True
+
+
 def _scalars(args: Operands, wanted: str, accepts: Any) -> tuple[Scalar, Dims]:
     """The one scalar type of all operands and their common dims."""
     types = _tensors(args)
@@ -104,31 +125,31 @@ def _cast_hint(element: Scalar, wanted: str) -> str:
 
 
 def numbers(static: Static, args: Operands) -> TensorType:
-    return TensorType(*_scalars(args, "number", lambda e: e.is_number))
+    return TensorType(*_scalars(args, "number", _is_number))
 
 
 def floats(static: Static, args: Operands) -> TensorType:
-    return TensorType(*_scalars(args, "float", lambda e: e.is_float))
+    return TensorType(*_scalars(args, "float", _is_float))
 
 
 def integers(static: Static, args: Operands) -> TensorType:
-    return TensorType(*_scalars(args, "integer", lambda e: e.is_integer))
+    return TensorType(*_scalars(args, "integer", _is_integer))
 
 
 def logic(static: Static, args: Operands) -> TensorType:
-    return TensorType(*_scalars(args, "bool", lambda e: e == BOOL))
+    return TensorType(*_scalars(args, "bool", _is_bool))
 
 
 def comparison(static: Static, args: Operands) -> TensorType:
-    return TensorType(BOOL, _scalars(args, "number", lambda e: e.is_number)[1])
+    return TensorType(BOOL, _scalars(args, "number", _is_number)[1])
 
 
 def equality(static: Static, args: Operands) -> TensorType:
-    return TensorType(BOOL, _scalars(args, "number", lambda e: True)[1])
+    return TensorType(BOOL, _scalars(args, "number", _is_any)[1])
 
 
 def float_tests(static: Static, args: Operands) -> TensorType:
-    return TensorType(BOOL, _scalars(args, "float", lambda e: e.is_float)[1])
+    return TensorType(BOOL, _scalars(args, "float", _is_float)[1])
 
 
 def selection(static: Static, args: Operands) -> TensorType:
@@ -179,7 +200,7 @@ def make_tuple(static: Static, args: Operands) -> TensorType:
 
 
 def tuple_get(static: Static, args: Operands) -> TensorType:
-    (index,) = static
+    index: int = static[0]
     (x,) = _tensors(args)
     if not isinstance(x.element, TupleElement):
         raise Complaint(
@@ -508,7 +529,7 @@ def concat(static: Static, args: Operands) -> TensorType:
         )
     (dim,) = differing
     order = sorted(range(len(types)), key=lambda k: (types[k].dims[dim].start, types[k].dims[dim].stop))
-    for a, b in zip(order, order[1:], strict=False):
+    for a, b in pairwise(order):
         left, right = types[a].dims[dim], types[b].dims[dim]
         if left.stop != right.start:
             raise Complaint(
@@ -688,7 +709,8 @@ def scatter(static: Static, args: Operands) -> TensorType:
 
 
 def loop(static: Static, args: Operands) -> TensorType:
-    index, limit = static
+    index: int = static[0]
+    limit: int | None = static[1]
     count, odd = divmod(len(args) - 1, 2)
     if odd or count < 1:
         raise Complaint(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tensorir import build
+from tensorir.arrays import is_tuple
 from tensorir.builtins import TABLE
 from tensorir.fieldview.locations import here
 from tensorir.fieldview.offsets import as_offset
@@ -22,19 +23,19 @@ __all__ = [
 def where(condition: Any, a: Any, b: Any) -> Any:
     """`a` where the condition is true, `b` elsewhere; of tuples, member by member."""
     current()
-    if isinstance(condition, tuple):
+    if is_tuple(condition):
         return tuple(where(c, x, y) for c, x, y in zip(condition, a, b, strict=True))
-    if isinstance(a, tuple) or isinstance(b, tuple):
+    if is_tuple(a) or is_tuple(b):
         return tuple(where(condition, x, y) for x, y in zip(a, b, strict=True))
     x, y = unify(a, b)
     return make("if", condition, x, y)
 
 
-def astype(x: Any, element: Scalar) -> Any:
+def astype(x: Any, element: Any) -> Any:
     """The field as another element type: floats to integers towards zero, saturating."""
     if not isinstance(element, Scalar):
         fail("V14", f"{element!r} is no element type.", "write ti.astype(x, ti.float32).")
-    if isinstance(x, tuple):
+    if is_tuple(x):
         return tuple(astype(member, element) for member in x)
     value = wrap(x)
     return Traced(build.call("cast", value.expr, static=(element,), span=here()))
@@ -52,9 +53,8 @@ def broadcast(x: Any, dims: Any) -> Any:
         fail(
             "V15", f"the field varies along {', '.join(missing)}, which broadcast does not name.", "name all its dims."
         )
-    if not isinstance(dims, dict):
-        return value
-    for name, interval in Dims.of(dims).items:
+    intervals = Dims() if not hasattr(dims, "items") else Dims.of(dims)
+    for name, interval in intervals.items:
         if name not in value.dims:
             value = make("add_dim", value, static=(name, interval.start, interval.stop))
     return value
@@ -65,7 +65,7 @@ def concat_where(condition: Any, a: Any, b: Any) -> Any:
 
     The result has the points of that part that `a` has, and those of the rest that `b` has.
     """
-    if isinstance(condition, tuple):
+    if is_tuple(condition):
         fail("V16", "one condition on one dim is needed.", "nest calls for several.")
     if not isinstance(condition, Condition):
         fail("V16", "the condition of concat_where is on a coordinate.", "write K < 3; for a field use ti.where.")
@@ -182,6 +182,6 @@ MATHEMATICS: dict[str, Callable[..., Any]] = {
     "minimum": _mathematical("min"),
     "maximum": _mathematical("max"),
     "fmod": _mathematical("rem"),
-    "power": lambda x, y: power(x, y),
+    "power": power,
 }
 """The functions of fields by the names under which `tensorir` has them."""

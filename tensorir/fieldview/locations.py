@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import linecache
 import os
-import sys
 from collections.abc import Callable
 from itertools import islice
-from types import FrameType
+from types import CodeType
 
 from tensorir.source import NOWHERE, Source, Span
 
@@ -18,7 +18,7 @@ _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 def here() -> Span:
     """The span of the user's expression that is being evaluated, NOWHERE if its text is not to be had."""
-    frame: FrameType | None = sys._getframe(1)
+    frame = inspect.currentframe()
     while frame is not None and frame.f_code.co_filename.startswith(_OURS):
         frame = frame.f_back
     if frame is None:
@@ -58,10 +58,10 @@ def _source(name: str, lines: tuple[str, ...]) -> Source:
 
 def of_function(function: Callable[..., object]) -> Span:
     """The line on which a function is defined."""
-    code = getattr(function, "__code__", None)
+    code: CodeType | None = getattr(function, "__code__", None)
     if code is None:
         return NOWHERE
-    lines = linecache.getlines(code.co_filename, getattr(function, "__globals__", None))
+    lines: list[str] = linecache.getlines(code.co_filename, getattr(function, "__globals__", None))
     number = code.co_firstlineno
     while number <= len(lines) and not lines[number - 1].lstrip().startswith("def "):
         number += 1

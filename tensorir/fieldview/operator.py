@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tensorir import build
-from tensorir.arrays import kind_of, refuse
+from tensorir.arrays import is_tuple, kind_of, refuse
 from tensorir.errors import DiagnosticError, did_you_mean
 from tensorir.fieldview.locations import here
 from tensorir.fieldview.signature import annotations_of, argument_type, like, restored, structure, symbol, type_of_named
@@ -69,7 +69,7 @@ class FieldOperator:
         plan = self._plan(bound, out, domain, offset_provider or {})
         values = self._values(plan, bound)
         for table in plan.tables:
-            values[table] = _table_value(plan.fencil[table], (offset_provider or {})[table])
+            values[table] = table_value(plan.fencil[table], (offset_provider or {})[table])
         if out is not None:
             values["out"] = out
         if plan.compiled is None:
@@ -110,17 +110,10 @@ class FieldOperator:
 
     def _plan(self, bound: Mapping[str, Any], out: Any, domain: Any, provider: Mapping[str, Any]) -> Plan:
         types = {n: argument_type(n, v, self.annotations.get(n), f"'{self.name}'") for n, v in bound.items()}
-        region = None if domain is None else _domain(domain)
-        place = None if out is None else _key_of(out)
-        key = (
-            tuple(
-                (n, t, t.dims.names if t else bound[n] if _hashable(bound[n]) else id(bound[n]), type(bound[n]))
-                for n, t in types.items()
-            ),
-            place,
-            region,
-            tuple((n, _key_of(t)) for n, t in provider.items()),
-        )
+        region = None if domain is None else domain_of(domain)
+        place = None if out is None else key_of(out)
+        tables = tuple((n, key_of(t)) for n, t in provider.items())
+        key = (argument_keys(bound, types), place, region, tables)
         plan = self.plans.get(key)
         if plan is None:
             plan = self.plans[key] = self._trace(bound, types, out, region, provider)
@@ -176,10 +169,10 @@ class FieldOperator:
 
 
 def _is_traced(value: Any) -> bool:
-    return isinstance(value, Traced) or (isinstance(value, tuple) and any(map(_is_traced, value)))
+    return isinstance(value, Traced) or (is_tuple(value) and any(map(_is_traced, value)))
 
 
-def _hashable(value: Any) -> bool:
+def is_hashable(value: Any) -> bool:
     try:
         hash(value)
     except TypeError:
@@ -187,9 +180,20 @@ def _hashable(value: Any) -> bool:
     return True
 
 
-def _key_of(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return tuple(map(_key_of, value))
+def argument_keys(bound: Mapping[str, Any], types: Mapping[str, TensorType | None]) -> Any:
+    """What of the arguments a trace depends on: types with the order of their axes, and Python values themselves."""
+
+    def own(value: Any, kind: TensorType | None) -> Any:
+        if kind is not None:
+            return kind, kind.dims.names
+        return value if is_hashable(value) else id(value)
+
+    return tuple((n, own(bound[n], t), type(bound[n]).__name__) for n, t in types.items())
+
+
+def key_of(value: Any) -> Any:
+    if is_tuple(value):
+        return tuple(map(key_of, value))
     if isinstance(value, TensorType):
         return value, value.dims.names
     named = type_of_named(value)
@@ -202,7 +206,7 @@ def _key_of(value: Any) -> Any:
 
 def _opened(name: str, value: Any, annotation: Any, params: list[Var], trace: Tracing, where: str) -> Any:
     """A Python value as it is; a tuple of fields on different dims member by member."""
-    if not isinstance(value, tuple):
+    if not is_tuple(value):
         return value
     members: list[Any] = []
     for k, member in enumerate(value):
@@ -217,12 +221,12 @@ def _opened(name: str, value: Any, annotation: Any, params: list[Var], trace: Tr
 
 
 def _leaves(name: str, value: Any) -> list[tuple[str, Any]]:
-    if not isinstance(value, tuple):
+    if not is_tuple(value):
         return [(name, value)]
     return [(name, value), *(leaf for k, v in enumerate(value) for leaf in _leaves(f"{name}_{k}", v))]
 
 
-def _domain(domain: Any) -> Dims:
+def domain_of(domain: Any) -> Dims:
     try:
         return Dims.of({str(d): tuple(i) if not isinstance(i, Interval) else i for d, i in dict(domain).items()})
     except (TypeError, ValueError):
@@ -259,7 +263,7 @@ def _check_region(region: Dims, kind: TensorType) -> None:
 def _place(out: Any, kind: TensorType, region: Dims | None) -> TensorType:
     """The type of a buffer."""
     first = out
-    while isinstance(first, tuple):
+    while is_tuple(first):
         first = first[0]
     named = type_of_named(first)
     if named is not None:
@@ -272,7 +276,7 @@ def _place(out: Any, kind: TensorType, region: Dims | None) -> TensorType:
     return kind.on(Dims(tuple((n, Interval(0, s)) for n, s in zip(kind.dims.names, shape, strict=True))))
 
 
-def _table_value(param: Var, table: Any) -> Any:
+def table_value(param: Var, table: Any) -> Any:
     """A table as the fencil takes it: its local dim under the name that the IR uses."""
     match kind_of(table):
         case "xarray":
@@ -358,7 +362,7 @@ def _scanned(
 
 def _typed_init(init: Any, start: Traced, elements: list[Any]) -> Traced:
     """Numbers of init in the element type of the fields, where the fields have one float type."""
-    from tensorir.fieldview.traced import _taken
+    from tensorir.fieldview.traced import number_as
     from tensorir.types import Scalar
 
     floats = {e for e in elements if isinstance(e, Scalar) and e.is_float}
@@ -367,19 +371,19 @@ def _typed_init(init: Any, start: Traced, elements: list[Any]) -> Traced:
     (element,) = floats
 
     def typed(value: Any) -> Any:
-        if isinstance(value, tuple):
+        if is_tuple(value):
             return tuple(map(typed, value))
-        return _taken(wrap(value), element) if isinstance(value, float) else wrap(value)
+        return number_as(wrap(value), element) if isinstance(value, float) else wrap(value)
 
     return wrap(typed(init))
 
 
 def _as_state(result: Any, element: Any) -> Any:
     """Python numbers in a returned state take the types of init."""
-    from tensorir.fieldview.traced import _taken
+    from tensorir.fieldview.traced import number_as
     from tensorir.types import TupleElement
 
-    if isinstance(result, tuple) and isinstance(element, TupleElement) and len(result) == len(element.members):
+    if is_tuple(result) and isinstance(element, TupleElement) and len(result) == len(element.members):
         return tuple(_as_state(r, m) for r, m in zip(result, element.members, strict=True))
-    value = wrap(result) if not isinstance(result, tuple) else result
-    return _taken(value, element) if isinstance(value, Traced) and value.weak else value
+    value = wrap(result) if not is_tuple(result) else result
+    return number_as(value, element) if isinstance(value, Traced) and value.weak else value

@@ -12,7 +12,7 @@ from typing import Any
 from tensorir import build
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.fieldview.locations import here, of_function
-from tensorir.fieldview.operator import FieldOperator, Plan, _domain, _hashable, _key_of, _table_value
+from tensorir.fieldview.operator import FieldOperator, Plan, argument_keys, domain_of, key_of, table_value
 from tensorir.fieldview.signature import annotations_of, argument_type, symbol
 from tensorir.fieldview.traced import Traced, Tracing, fail, tracing, wrap
 from tensorir.ir import Closure, Fencil, Var
@@ -34,7 +34,7 @@ class Recorder:
         value = wrap(operator.inline(bound))
         region: Dims | None = None
         if domain is not None:
-            wanted = _domain(domain)
+            wanted = domain_of(domain)
             unknown = [n for n in wanted if n not in out.type.dims]
             if unknown:
                 fail("V22", f"the domain names {', '.join(unknown)}, and '{out.expr.name}' has {out.type.dims}.")
@@ -69,7 +69,7 @@ class Program:
         plan = self._plan(bound, provider)
         values = {p.name: bound[p.name] for p in plan.fencil.params if p.name in bound}
         for table in plan.tables:
-            values[table] = _table_value(plan.fencil[table], provider[table])
+            values[table] = table_value(plan.fencil[table], provider[table])
         if plan.compiled is None:
             from tensorir.backends import compile
 
@@ -82,13 +82,7 @@ class Program:
 
     def _plan(self, bound: Mapping[str, Any], provider: Mapping[str, Any]) -> Plan:
         types = {n: argument_type(n, v, self.annotations.get(n), f"'{self.name}'") for n, v in bound.items()}
-        key = (
-            tuple(
-                (n, t, t.dims.names if t else bound[n] if _hashable(bound[n]) else id(bound[n]))
-                for n, t in types.items()
-            ),
-            tuple((n, _key_of(t)) for n, t in provider.items()),
-        )
+        key = argument_keys(bound, types), tuple((n, key_of(t)) for n, t in provider.items())
         if key not in self.plans:
             self.plans[key] = self._trace(bound, types, provider)
         return self.plans[key]

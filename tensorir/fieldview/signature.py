@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tensorir.annotations import FieldType
-from tensorir.arrays import interval_of, kind_of, refuse
+from tensorir.arrays import interval_of, is_tuple, kind_of, refuse
 from tensorir.fieldview.traced import Traced, tuple_of
 from tensorir.ir import Var
 from tensorir.types import BOOL, FLOAT64, INT32, INT64, Dims, Interval, Scalar, TensorType, TupleElement, scalar_of
@@ -63,7 +63,7 @@ def argument_type(name: str, value: Any, annotation: Any, where: str) -> TensorT
     """
     if isinstance(value, TensorType):
         return value
-    if isinstance(value, tuple) and value and not isinstance(value[0], str):
+    if is_tuple(value) and value and not isinstance(value[0], str):
         parts = [
             argument_type(f"{name}[{k}]", v, a, where)
             for k, (v, a) in enumerate(zip(value, _members(annotation, len(value)), strict=True))
@@ -138,7 +138,7 @@ def symbol(name: str, kind: TensorType, value: Any) -> tuple[Var, Any]:
 
 def like(model: Any, value: Any) -> Any:
     """A tuple in the shape of a model: NamedTuples stay NamedTuples."""
-    if isinstance(model, tuple) and isinstance(value, tuple):
+    if is_tuple(model) and is_tuple(value):
         parts = [like(m, v) for m, v in zip(model, value, strict=True)]
         return type(model)(*parts) if hasattr(model, "_fields") else tuple(parts)
     return value
@@ -146,7 +146,7 @@ def like(model: Any, value: Any) -> Any:
 
 def structure(value: Any) -> Any:
     """What a function returned, without its fields: how to give its results back."""
-    if isinstance(value, tuple):
+    if is_tuple(value):
         make = type(value) if hasattr(value, "_fields") else None
         return make, tuple(structure(v) for v in value)
     return None
@@ -154,7 +154,7 @@ def structure(value: Any) -> Any:
 
 def restored(shape: Any, value: Any) -> Any:
     """Nested tuples as the NamedTuples that a function returned."""
-    if shape is None or not isinstance(value, tuple):
+    if shape is None or not is_tuple(value):
         return value
     make, inner = shape
     parts = [restored(s, v) for s, v in zip(inner, value, strict=True)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -52,7 +52,7 @@ _CURRENT: ContextVar[Tracing | None] = ContextVar("tracing", default=None)
 
 
 @contextmanager
-def tracing(offsets: dict[str, Any]) -> Iterator[Tracing]:
+def tracing(offsets: dict[str, Any]) -> Generator[Tracing]:
     """A trace under way, within the one around it if there is one."""
     trace = Tracing(offsets)
     token = _CURRENT.set(trace)
@@ -88,7 +88,7 @@ class Traced:
 
     @property
     def type(self) -> TensorType:
-        return self.expr.type
+        return self.expr.tensor
 
     @property
     def element(self) -> Any:
@@ -108,7 +108,7 @@ class Traced:
             result = _shifted(result, offset)
         return result
 
-    def __getitem__(self, index: int) -> Any:
+    def __getitem__(self, index: Any) -> Any:
         if not isinstance(self.element, TupleElement):
             fail("V03", "a field is not indexed.", "shift it: f(I + 1); concat_where and where choose between points.")
         if not isinstance(index, int):
@@ -288,10 +288,10 @@ def unify(*operands: Any) -> list[Traced]:
     strong = next((v.element for v in values if not v.weak), None)
     if strong is None:
         strong = max((v.element for v in values), key=lambda e: (e.kind == "float", e.kind == "int"))
-    return [_taken(v, strong) if v.weak else v for v in values]
+    return [number_as(v, strong) if v.weak else v for v in values]
 
 
-def _taken(number: Traced, element: Any) -> Traced:
+def number_as(number: Traced, element: Any) -> Traced:
     """A Python number as an element type."""
     have = number.element
     if have == element or not isinstance(element, Scalar):
@@ -321,10 +321,7 @@ def wrap(value: Any) -> Traced:
         case bool():
             return Traced(build.literal(value), True)
         case np.generic():
-            element = scalar_of(value.dtype)
-            if element is None:
-                fail("V09", f"a number of type {value.dtype} is not known here.")
-            return Traced(build.literal(value.item(), element, here()), isinstance(value, float) and False)
+            return _numpy_scalar(value)
         case numbers.Integral():
             element = INT32 if int(value) in INT32.range else None
             return Traced(build.literal(int(value), element or _wide(int(value)), here()), True)
@@ -334,6 +331,14 @@ def wrap(value: Any) -> Traced:
             return make("make_tuple", *value)
         case _:
             fail("V09", f"{type(value).__name__} cannot be computed with in an operator.", _how_to_pass(value))
+
+
+def _numpy_scalar(value: Any) -> Traced:
+    """A NumPy scalar keeps its own type."""
+    element = scalar_of(value.dtype)
+    if element is None:
+        fail("V09", f"a number of type {value.dtype} is not known here.", "convert it.")
+    return Traced(build.literal(value.item(), element, here()))
 
 
 def _wide(value: int) -> Scalar:
@@ -389,7 +394,7 @@ def _shifted(x: Traced, offset: Any) -> Traced:
             fail("V10", f"{type(offset).__name__} is no offset.", "shift by I + 1, by a FieldOffset V2E or by V2E[0].")
 
 
-def _cartesian(x: Traced, dimension: Dimension, distance: int) -> Traced:
+def _cartesian(x: Traced, dimension: Dimension, distance: Any) -> Traced:
     if not isinstance(distance, int):
         fail("V10", "a shift is by a whole number of points.", f"write f({dimension} + 1).")
     return Traced(build.cartesian_shift(x.expr, str(dimension), distance, here()), x.weak)
