@@ -1,6 +1,6 @@
 """One array at the edge: what a caller may pass for a parameter, and what they get back.
 
-The rules are in design 3, "Arrays at the edge". Bare arrays (NumPy, JAX) carry no names: their axes are the dims of the parameter, in the order written there.
+Bare arrays (NumPy, JAX) carry no names: their axes are the dims of the parameter, in the order written there.
 DataArrays and Fields match by name, in any order, and are cut to the parameter's interval.
 
 >>> from tensorir.types import FLOAT64, Dims
@@ -142,7 +142,7 @@ def _numpy(value: Any, name: str, element: Scalar) -> Array:
     if is_array(value):
         return value
     if isinstance(value, bool) or (isinstance(value, np.generic) and not isinstance(value, float)):
-        return np.asarray(value, getattr(value, "dtype", np.bool_))
+        return np.asarray(value, np.result_type(value))
     if isinstance(value, numbers.Integral) and element.is_number:
         if element.is_integer and int(value) not in element.range:
             raise refuse("A07", f"'{name}' is {element}, which cannot hold {int(value)}.", "declare a wider type.")
