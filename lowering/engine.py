@@ -51,6 +51,7 @@ class Executable:
     """Output buffers that nobody holds: the next call writes into them."""
 
     def __post_init__(self) -> None:
+        self.empty = any(not p.type.dims.size for p in self.fencil.outputs)
         self.wide = any(s.bits == 64 for t in _types(self.fencil) for s in t.leaves)
         tables = {n: inside for n, (_, inside) in tables_of(self.fencil).items() if n in self.bound}
         prepared = {n: _prepared(self.fencil, n, inside, self.bound[n][0]) for n, inside in tables.items()}
@@ -146,7 +147,7 @@ class Engine:
                     for p in executable.fencil.outputs
                 }
                 outputs, failures = executable.into(spare, arrays, executable.prepared)
-            elif any(not isinstance(a, np.ndarray) for a in flat) or jax.config.jax_disable_jit:
+            elif jax.config.jax_disable_jit or executable.empty or any(not isinstance(a, np.ndarray) for a in flat):
                 outputs, failures = executable.plain(arrays, executable.prepared)
             else:
                 return self._recycled(executable, arrays)

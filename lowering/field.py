@@ -7,7 +7,7 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
-from tensorir.arrays import interval_of, refuse
+from tensorir.arrays import intervals_of, refuse
 from tensorir.types import DTYPES, FLOAT64, Dims, Interval, Scalar, scalar_of
 
 __all__ = ["Field", "as_field", "from_xarray", "full", "ones", "zeros"]
@@ -107,10 +107,5 @@ def ones(domain: Any, dtype: Scalar = FLOAT64) -> Field:
 
 def from_xarray(array: Any, origin: Any = None) -> Field:
     """A DataArray as a field: integer coordinates give intervals, other dims start at 0 or at `origin[dim]`."""
-    found: list[tuple[str, Interval]] = []
     starts = {str(k): int(v) for k, v in (origin or {}).items()}
-    for name, extent in zip(array.dims, array.shape, strict=True):
-        known = interval_of(array.coords[name].values) if name in array.coords else None
-        start = starts.get(str(name), 0)
-        found.append((str(name), known or Interval(start, start + extent)))
-    return as_field(Dims(tuple(found)), array.data)
+    return as_field(intervals_of(array, starts), array.data)

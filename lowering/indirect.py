@@ -11,6 +11,7 @@ from jax import lax
 
 from lowering.context import Check, Context, conjunction, first_failures, first_of, in_range, masks_of, no_failures
 from lowering.neighbours import Prepared, read
+from lowering.structure import updated
 from lowering.values import (
     Dense,
     Leaf,
@@ -196,6 +197,10 @@ def _indexed(x: Dense, names: Sequence[str], indices: Sequence[Leaf], inside: Di
     columns = _one_type([_zero_based(aligned(f, batch), inside[n].start) for f, n in zip(flat, kept, strict=True)])
     columns = [lax.expand_dims(c, (len(batch),)) for c in columns]
     rest = [n for n in names_of if n not in kept and n not in shared]
+    if any(not inside[n] for n in kept):
+        # nothing is there to read: every index is out of range
+        empty = Dims((*batch.items, *((n, x.dims[n]) for n in rest)))
+        return Dense(lax.full(empty.shape, 0, x.data.dtype), empty)
     numbers = lax.GatherDimensionNumbers(
         offset_dims=tuple(range(len(batch), len(batch) + len(rest))),
         collapsed_slice_dims=tuple(sorted(names_of.index(n) for n in kept)),
@@ -309,14 +314,10 @@ def scatter(context: Context, node: Call, args: Sequence[Any]) -> Value:
             ok = inner if ok is None else elementwise(lax.bitwise_and, [ok, inner], order)
         indices.append(index)
     absent = conjunction([m for v in rest for m in masks_of(v)], order)
-    target = Dims((*((n, whole[n]) for n in names), *((n, i) for n, i in whole.items if n not in names)))
-    part = Dims(
-        (*((n, whole[n]) for n in names), *((n, points.get(n) or i) for n, i in target.items if n not in names))
-    )
+    other = whole.without(*names)
+    part = Dims((*((n, whole[n]) for n in names), *other.replaced(Dims(tuple(points.items()))).items))
     scattered = _scattered(context, node, function, base, indices, updates, ok, order, part)
     result: list[Leaf] = []
-    from lowering.structure import updated
-
     for old, new in zip(base, scattered, strict=True):
         value = updated(Dense(dense(old).data, dense(old).dims), new, whole, part)
         for mask in masks_of(base):

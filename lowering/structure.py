@@ -148,7 +148,7 @@ def update(context: Context, node: Call, values: Sequence[Value]) -> Value:
 
 def updated(x: Dense, y: Dense, need: Dims, part: Dims) -> Dense:
     """x on `need` with y put onto the intervals `part`."""
-    placed = Dims(tuple((n, part.get(n) or i) for n, i in need.items))
+    placed = need.replaced(part)
     if placed.items == need.items:
         return y
     if not part.size:

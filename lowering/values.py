@@ -68,7 +68,7 @@ def cut(leaf: Leaf, need: Dims) -> Leaf:
                 start = interval.start
             return Slots(dim, start, tuple(cut(x, need) for x in leaves))
         case Dense(data, dims, present):
-            new = Dims(tuple((n, need.get(n) or i) if n in need else (n, i) for n, i in dims.items))
+            new = dims.replaced(need)
             if new.items == dims.items:
                 return leaf
             starts = [a.start - b.start for (_, a), (_, b) in zip(new.items, dims.items, strict=True)]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numbers
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
@@ -119,7 +120,7 @@ def accept(value: Any, name: str, element: Scalar, dims: Dims, any_integer: bool
             "pass a NumPy or JAX array, a DataArray, a Field or a number.",
         )  # fmt: skip
     if kind == "xarray":
-        data = _by_name(value.data, tuple(map(str, value.dims)), name, dims, _intervals(value, dims))
+        data = _by_name(value.data, tuple(map(str, value.dims)), name, dims, intervals_of(value, starts_of(dims)))
     elif kind == "field":
         data = _by_name(value.data, value.dims.names, name, dims, value.dims)
     else:
@@ -141,8 +142,8 @@ def _numpy(value: Any, name: str, element: Scalar) -> Array:
     """A number takes the element type of its parameter; a float never becomes an integer."""
     if is_array(value):
         return value
-    if isinstance(value, bool) or (isinstance(value, np.generic) and not isinstance(value, float)):
-        return np.asarray(value, np.result_type(value))
+    if isinstance(value, bool) or (hasattr(value, "dtype") and not isinstance(value, float)):
+        return np.asarray(value)
     if isinstance(value, numbers.Integral) and element.is_number:
         if element.is_integer and int(value) not in element.range:
             raise refuse("A07", f"'{name}' is {element}, which cannot hold {int(value)}.", "declare a wider type.")
@@ -194,16 +195,20 @@ def _transpose_hint(shape: tuple[int, ...], dims: Dims) -> str:
     return f"{', '.join(wrong)}."
 
 
-def _intervals(array: Any, dims: Dims) -> Dims:
-    """The interval of every dim of a DataArray: its coordinate's, or the one that starts where the parameter does."""
+def intervals_of(array: Any, starts: Mapping[str, int]) -> Dims:
+    """The interval of every dim of a DataArray: its coordinate's, or one that starts at `starts` (0 by default)."""
     found: list[tuple[str, Interval]] = []
     coords = getattr(array, "coords", {})
     for name, extent in zip(array.dims, array.shape, strict=True):
         known = interval_of(coords[name].values) if name in coords else None
-        declared = dims.get(str(name))
-        start = declared.start if declared is not None else 0
-        found.append((str(name), known or Interval(start, start + extent)))
+        start = starts.get(str(name), 0)
+        found.append((str(name), Interval(start, start + extent) if known is None else known))
     return Dims(tuple(found))
+
+
+def starts_of(dims: Dims) -> dict[str, int]:
+    """Where each interval starts."""
+    return {n: i.start for n, i in dims.items}
 
 
 def _by_name(data: Any, names: tuple[str, ...], name: str, dims: Dims, have: Dims) -> Any:

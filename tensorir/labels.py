@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.arrays import Array, interval_of, kind_of, leaves_of
+from tensorir.arrays import Array, intervals_of, kind_of, leaves_of, starts_of
 from tensorir.ir import Fencil, Var
 from tensorir.types import Dims, Interval
 
@@ -35,7 +35,7 @@ class Labels:
                 continue
             for _, _, leaf in leaves_of(arguments[p.name], p.type.element, p.name):
                 if kind_of(leaf) == "xarray" and hasattr(leaf, "coords"):
-                    found.append((leaf, _intervals(leaf, p.type.dims)))
+                    found.append((leaf, intervals_of(leaf, starts_of(p.type.dims))))
                     own.setdefault(p.name, leaf)
         return Labels(tuple(found), own)
 
@@ -68,13 +68,3 @@ class Labels:
 
 def _part(have: Interval, need: Interval) -> slice:
     return slice(need.start - have.start, need.stop - have.start)
-
-
-def _intervals(array: Any, declared: Dims) -> Dims:
-    found: list[tuple[str, Interval]] = []
-    for name, extent in zip(array.dims, array.shape, strict=True):
-        known = interval_of(array.coords[name].values) if name in array.coords else None
-        own = declared.get(str(name))
-        start = 0 if own is None else own.start
-        found.append((str(name), known or Interval(start, start + extent)))
-    return Dims(tuple(found))

@@ -361,6 +361,15 @@ class Dims:
             return Dims((*self.items, (name, interval)))
         return Dims(tuple((n, interval if n == name else i) for n, i in self.items))
 
+    def replaced(self, other: Dims) -> Dims:
+        """The same dims, with the intervals of `other` where it has them.
+
+        >>> Dims.of(I=(0, 5), J=(0, 3)).replaced(Dims.of(J=(1, 1), K=(0, 9)))
+        Dims(I[0:5], J[1:1])
+        """
+        given = dict(other.items)
+        return Dims(tuple((n, given.get(n, i)) for n, i in self.items))
+
     def __getitem__(self, name: str) -> Interval:
         found = self.get(name)
         if found is None:

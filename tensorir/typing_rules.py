@@ -648,6 +648,13 @@ def _check_indices(x: TensorType, dims: Sequence[str], indices: Sequence[TensorT
         if dim not in x.dims:
             hint = did_you_mean(dim, [*x.dims.names, *MODES])
             raise Complaint("T25", f"there is no dim {dim} here, only {x.dims}.", help=hint, at=first - 1)
+        if mode == "clamp" and not x.dims[dim]:
+            raise Complaint(
+                "T33",
+                f"{dim}{x.dims[dim]} has no point that an index could be moved to.",
+                help="use zero: nothing is read, or written, out of range.",
+                at=first - 1,
+            )
     if len(dims) != len(indices):
         raise Complaint(
             "T33",

@@ -239,12 +239,12 @@ def _output(value: Traced, out: Any, region: Dims | None, trace: Tracing) -> tup
     if out is None:
         if region is not None:
             _check_region(region, kind)
-            kind = kind.on(Dims(tuple((n, region.get(n) or i) for n, i in kind.dims.items)))
+            kind = kind.on(kind.dims.replaced(region))
         output = build.var("out", kind)
         return output, [build.closure(output, value.expr, span=value.expr.span)]
     place = _place(out, kind, region)
     output = build.var("out", place)
-    part = None if region is None else Dims(tuple((n, region.get(n) or i) for n, i in place.dims.items))
+    part = None if region is None else place.dims.replaced(region)
     if region is not None:
         _check_region(region, place)
     return output, [build.closure(output, value.expr, part, span=value.expr.span)]

