@@ -382,12 +382,9 @@ def _shifted(x: Traced, offset: Any) -> Traced:
         case Slot(table, index):
             return table.one(x, index)
         case Dynamic(dimension, distance):
-            index = binary(
-                "plus",
-                make("pos", distance if str(dimension) in distance.dims else x, static=(str(dimension),)),
-                distance,
-            )
-            return make("gather", x, index, static=((str(dimension),), "checked"))
+            dim = str(dimension)
+            here_is = make("pos", distance if dim in distance.dims else x, static=(dim,))
+            return make("gather", x, binary("plus", distance, here_is), static=((dim,), "checked"))
         case Traced():
             return through(x, offset, None)
         case _:
