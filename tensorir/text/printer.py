@@ -245,11 +245,21 @@ def _conditional(node: syntax.Call, style: _Style) -> Rule[Document]:
     inner: syntax.Expression = node
     while isinstance(inner, syntax.Call) and inner.op == "if" and len(inner.args) == 3:
         condition: Document = yield _expression(inner.args[0], style, 1)
+        if _starts_with_tuple(inner.args[0]):  # `if (a, b` would be read as a call
+            condition = group("(", nested(EMPTY, condition), EMPTY, ")")
         yes: Document = yield _expression(inner.args[1], style, 1)
         parts += [together("if ", condition), nested(SPACE, together("then ", yes)), SPACE, "else "]
         inner = inner.args[2]
     no: Document = yield _expression(inner, style)
     return group(*parts, no)
+
+
+def _starts_with_tuple(node: syntax.Expression) -> bool:
+    while isinstance(node, syntax.Call) and node.op != "make_tuple" and node.args:
+        if node.op != "tuple_get" and not (TABLE[node.op].is_infix and len(node.args) > 1):
+            return False
+        node = node.args[0]
+    return isinstance(node, syntax.Call) and node.op == "make_tuple"
 
 
 def _call(node: syntax.Call, style: _Style) -> Rule[Document]:
