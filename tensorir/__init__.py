@@ -31,7 +31,9 @@ __all__ = [
     "tensor",
 ]
 
-_MODULES = {"build", "reference", "tir"}
+_MODULES = {"build", "passes", "reference", "tir"}
+_PASSES = {"Pipeline": "pipeline"}
+"""What is found in a file of `tensorir.passes`."""
 _FIELD_VIEW = {
     "FieldOffset", "as_offset", "astype", "broadcast", "concat_where", "field_operator", "max_over", "min_over",
     "neighbor_sum", "program", "scan_operator", "where",
@@ -40,6 +42,7 @@ _MATHEMATICS = {
     *(row.name for row in TABLE.values() if row.elementwise and not row.glyphs),
     "minimum", "maximum", "fmod", "power",
 } - {"if", "cast", "bitcast", "min", "max", "rem"}  # fmt: skip
+_BOUNDARIES = {"dirichlet", "extend", "linear", "neumann", "periodic", "with_boundary"}
 _FIELDS = {"Field", "as_field", "from_xarray", "full", "ones", "zeros"}
 """What needs the array library of the backend, and loads on first use."""
 
@@ -49,10 +52,16 @@ def __getattr__(name: str) -> Any:
         return SCALARS[name]
     if name in _MODULES:
         return importlib.import_module(f"tensorir.{name}")
+    if name in _PASSES:
+        return getattr(importlib.import_module(f"tensorir.passes.{_PASSES[name]}"), name)
     if name in _FIELD_VIEW or name in _MATHEMATICS:
         from tensorir import fieldview
 
         return fieldview.MATHEMATICS[name] if name in _MATHEMATICS else getattr(fieldview, name)
+    if name in _BOUNDARIES:
+        from tensorir import boundary
+
+        return getattr(boundary, name)
     if name in _FIELDS:
         from tensorir.backends import backend
 
@@ -68,4 +77,4 @@ def iterate(*args: Any, **options: Any) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_MODULES, *_FIELD_VIEW, *_MATHEMATICS, *_FIELDS, *SCALARS})
+    return sorted({*__all__, *_MODULES, *_PASSES, *_FIELD_VIEW, *_MATHEMATICS, *_BOUNDARIES, *_FIELDS, *SCALARS})

@@ -1,0 +1,28 @@
+"""Transformations of programs: one file per pass, each a frozen dataclass whose fields are its options.
+
+A pass takes a program and returns one of the same meaning: the same bits for every input. `Pipeline` runs several by
+name; `PASSES` is the table that it reads.
+
+>>> import tensorir as ti
+>>> f = ti.parse("f(out: tensor<float>, x: tensor<float>) { out ← -(-x); }")
+>>> print(ti.Pipeline("simplify")(f))
+f(out: tensor<float>, x: tensor<float>) {
+  out ← x;
+}
+"""
+
+from __future__ import annotations
+
+from tensorir.passes.base import Pass
+from tensorir.passes.combine_shifts import CombineShifts
+from tensorir.passes.cse import Cse
+from tensorir.passes.fold_constants import FoldConstants
+from tensorir.passes.inline import Inline
+from tensorir.passes.pipeline import Pipeline
+from tensorir.passes.prune import Prune
+from tensorir.passes.simplify import Simplify
+
+__all__ = ["PASSES", "CombineShifts", "Cse", "FoldConstants", "Inline", "Pass", "Pipeline", "Prune", "Simplify"]
+
+PASSES: dict[str, type[Pass]] = {p.name(): p for p in (CombineShifts, Cse, FoldConstants, Inline, Prune, Simplify)}
+"""Every pass by its name in a pipeline."""

@@ -1,0 +1,81 @@
+"""What a pass is: a frozen dataclass whose fields are its options, from a program to a program of the same meaning."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable
+from typing import Any
+
+from tensorir.binding import BoundProgram
+from tensorir.build import fencil as make_fencil
+from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.ir import Closure, Expr, Fencil, Var
+from tensorir.passes.made import remember
+from tensorir.walk import rewrite_all, values, with_values
+
+__all__ = ["Pass", "remade", "rewritten", "with_fencil"]
+
+
+class Pass:
+    """One transformation. A subclass defines `run`; nodes type themselves, so what it makes is well-typed."""
+
+    def run(self, fencil: Fencil) -> Fencil:
+        raise NotImplementedError
+
+    def __call__(self, program: Any) -> Any:
+        """The program after the pass: a `Fencil`, or a `BoundProgram`, whose constants are kept."""
+        return with_fencil(program, self.checked)
+
+    def checked(self, fencil: Fencil) -> Fencil:
+        """`run`, with the buffers that it made remembered."""
+        result = self.run(fencil)
+        if result is not fencil:
+            remember(fencil, result)
+        return result
+
+    @classmethod
+    def name(cls) -> str:
+        """The name in a pipeline: `CombineShifts` is `combine_shifts`."""
+        return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
+
+
+def with_fencil(program: Any, change: Callable[[Fencil], Fencil]) -> Any:
+    """The program with its fencil changed; sizes must be bound."""
+    match program:
+        case Fencil():
+            return change(program)
+        case BoundProgram(Fencil() as fencil, constants, holes):
+            new = change(fencil)
+            names = {p.name for p in new.params}
+            return dataclasses.replace(
+                program,
+                program=new,
+                constants={n: c for n, c in constants.items() if n in names},
+                holes={n: h for n, h in holes.items() if n in names},
+                made={},
+            )
+        case _:
+            name = getattr(program, "name", type(program).__name__)
+            raise DiagnosticError(
+                Diagnostic("B09", f"'{name}' has sizes that are not known yet.", help="bind them: f.bind(n=10).")
+            )
+
+
+def remade(fencil: Fencil, closures: tuple[Closure, ...], params: tuple[Var, ...] | None = None) -> Fencil:
+    """The fencil with other closures, names unique; itself if they are the same."""
+    params = fencil.params if params is None else params
+    same = params == fencil.params and len(closures) == len(fencil.closures)
+    if same and all(a == b and a.value is b.value for a, b in zip(closures, fencil.closures, strict=True)):
+        return fencil
+    return make_fencil(fencil.name, params, closures, fencil.span)
+
+
+def rewritten(fencil: Fencil, rule: Callable[[Expr], Expr | None]) -> Fencil:
+    """Every expression bottom up by a rule, until nothing changes."""
+    closures = fencil.closures
+    while True:
+        new = rewrite_all(values(closures), rule)
+        if all(a is b for a, b in zip(new, values(closures), strict=True)):
+            return remade(fencil, closures)
+        closures = with_values(closures, new)
