@@ -1,0 +1,229 @@
+"""Boundary conditions in any number of dims: functions on tensors, made of concat, subset, shifts, pos and add_dim.
+
+A condition says what stands in the halo of one side of one dim. `extend` puts halos around a field; `with_boundary`
+keeps its domain and renews its outermost points from those inside, for time stepping. Dims are extended one after the
+other, in the order in which they are given, so that a corner follows from the conditions of both dims: the later one
+sees the halo of the earlier one.
+
+>>> import numpy as np
+>>> from tensorir.types import dims
+>>> import tensorir as ti
+>>> (I,) = dims("I")
+>>> x = ti.as_field({I: (0, 3)}, np.array([1.0, 2.0, 4.0]))
+>>> [extend(x, {I: (1, 2)}, bc).data.tolist() for bc in (periodic(), neumann(), linear())]
+[[4.0, 1.0, 2.0, 4.0, 1.0, 2.0], [1.0, 1.0, 2.0, 4.0, 4.0, 4.0], [0.0, 1.0, 2.0, 4.0, 6.0, 8.0]]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tensorir.arrays import is_tuple
+from tensorir.fieldview.operator import FieldOperator, field_operator
+from tensorir.fieldview.traced import Traced, binary, fail, make, unify, wrap
+from tensorir.types import Dimension, Dims, Interval
+
+__all__ = ["Condition", "dirichlet", "extend", "linear", "neumann", "periodic", "with_boundary"]
+
+Halo = Callable[[Traced, str, int, bool], Traced]
+"""From a field, a dim, a width and a side (low or not) to the field on the halo of that side."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What stands in the halo of one side."""
+
+    name: str
+    halo: Halo
+    needs: int
+    """How many points of the field it reads along the dim, at least."""
+
+    def __repr__(self) -> str:
+        return f"<{self.name} boundary condition>"
+
+
+def periodic() -> Condition:
+    """The field goes on at its other end."""
+
+    def halo(x: Traced, dim: str, width: int, low: bool) -> Traced:
+        i = x.type.dims[dim]
+        part = Interval(i.stop - width, i.stop) if low else Interval(i.start, i.start + width)
+        return _moved(_part(x, dim, part), dim, -len(i) if low else len(i))
+
+    return Condition("periodic", halo, 0)
+
+
+def dirichlet(value: Any) -> Condition:
+    """A value: a number, a field without the dim or on the halo, or a function of the position.
+
+    A function gets the coordinates in the halo by dim, as fields of int32, and returns the value there:
+    `dirichlet(lambda at: ti.sin(0.1 * ti.astype(at[I], ti.float64)))`. What it uses from outside, such as the time,
+    is an argument of the operator around it.
+    """
+
+    def halo(x: Traced, dim: str, width: int, low: bool) -> Traced:
+        i = x.type.dims[dim]
+        part = Interval(i.start - width, i.start) if low else Interval(i.stop, i.stop + width)
+        place = x.type.dims.with_interval(dim, part)
+        given = value(_positions(x, place)) if callable(value) else value
+        _, piece = unify(x, given)
+        return _on(piece, place)
+
+    return Condition("Dirichlet", halo, 0)
+
+
+def neumann(slope: Any = 0.0) -> Condition:
+    """A slope outwards, per point: the outermost value goes on, by `slope` more at each point away from it."""
+
+    def value(edge: Traced, inner: Traced, k: int) -> Traced:
+        return edge if isinstance(slope, float) and slope == 0.0 else binary("plus", edge, slope * k)
+
+    def halo(x: Traced, dim: str, width: int, low: bool) -> Traced:
+        return _layers(x, dim, width, low, value)
+
+    return Condition("Neumann", halo, 1)
+
+
+def linear() -> Condition:
+    """Linear extrapolation of the two outermost values."""
+
+    def value(edge: Traced, inner: Traced, k: int) -> Traced:
+        return binary("plus", edge, binary("multiplies", float(k), binary("minus", edge, inner)))
+
+    def halo(x: Traced, dim: str, width: int, low: bool) -> Traced:
+        return _layers(x, dim, width, low, value)
+
+    return Condition("linear", halo, 2)
+
+
+def extend(x: Any, widths: Mapping[Any, int | tuple[int, int]], bc: Any) -> Any:
+    """The field with halos: `extend(x, {I: (2, 2), J: 1}, periodic())`.
+
+    `widths` are points before and after, or one number for both. `bc` is one condition for all sides, a pair (before,
+    after), or either by dim. In an operator it is part of it; elsewhere it runs, and gives the kind that comes in.
+    """
+    if not isinstance(x, Traced):
+        return _operator(widths, bc, extend)(x)
+    for key, width in widths.items():
+        dim = str(key)
+        before, after = _both(width)
+        low, high = _sides(bc, dim)
+        x = _extended(x, dim, before, after, low, high)
+    return x
+
+
+def with_boundary(x: Any, widths: Mapping[Any, int | tuple[int, int]], bc: Any) -> Any:
+    """The field on its own domain, its outermost points renewed from those inside by the conditions."""
+    if not isinstance(x, Traced):
+        return _operator(widths, bc, with_boundary)(x)
+    inner: dict[str, Interval] = {}
+    for key, width in widths.items():
+        dim = str(key)
+        before, after = _both(width)
+        interval = _interval(x, dim)
+        if before + after >= len(interval):
+            left = f"a boundary of {before} and {after} points leaves nothing of {dim}{interval}."
+            fail("V30", left, "make it narrower.")
+        inner[dim] = Interval(interval.start + before, interval.stop - after)
+    return extend(make("subset", x, static=(Dims(tuple(inner.items())),)), widths, bc)
+
+
+def _operator(widths: Mapping[Any, Any], bc: Any, function: Callable[..., Any]) -> FieldOperator:
+    """The function as an operator of its own, for a field outside of any."""
+
+    def boundary(x: Any) -> Any:
+        return function(x, widths, bc)
+
+    return field_operator(boundary)
+
+
+def _both(width: int | tuple[int, int]) -> tuple[int, int]:
+    return (width, width) if isinstance(width, int) else width
+
+
+def _sides(bc: Any, dim: str) -> tuple[Condition, Condition]:
+    if hasattr(bc, "items"):
+        found: Any = next((c for d, c in bc.items() if str(d) == dim), None)
+        if found is None:
+            fail("V31", f"there is no boundary condition for {dim}.", f"give one: {{{dim}: periodic()}}.")
+        bc = found
+    low, high = bc if is_tuple(bc) else (bc, bc)
+    for side in (low, high):
+        if not isinstance(side, Condition):
+            kinds = "use periodic(), dirichlet(0.0), neumann() or linear()."
+            fail("V31", f"{type(side).__name__} is no boundary condition.", kinds)
+    if (low.name == "periodic") != (high.name == "periodic"):
+        fail("V31", f"one side of {dim} is periodic and the other is not.", "a dim is periodic as a whole.")
+    return low, high
+
+
+def _interval(x: Traced, dim: str) -> Interval:
+    found = x.type.dims.get(dim)
+    if found is None:
+        fail("V32", f"there is no dim {dim} to put a boundary on, only {x.type.dims}.", "name a dim of the field.")
+    return found
+
+
+def _extended(x: Traced, dim: str, before: int, after: int, low: Condition, high: Condition) -> Traced:
+    interval = _interval(x, dim)
+    for width, side in ((before, low), (after, high)):
+        if width < 0:
+            fail("V30", f"a halo has no {width} points.", "widths are 0 or more.")
+        least = width if side.name == "periodic" else side.needs
+        if width and len(interval) < least:
+            need = f"a {side.name} halo of {width} points needs {least} points of {dim}"
+            fail("V30", f"{need}, and there are {len(interval)}.", "make it narrower.")
+    parts = [x]
+    if before:
+        parts.insert(0, low.halo(x, dim, before, True))
+    if after:
+        parts.append(high.halo(x, dim, after, False))
+    return make("concat", *parts) if len(parts) > 1 else x
+
+
+def _part(x: Traced, dim: str, part: Interval) -> Traced:
+    return make("subset", x, static=(Dims(((dim, part),)),))
+
+
+def _moved(x: Traced, dim: str, distance: int) -> Traced:
+    """The field `distance` points further along a dim."""
+    return make("cartesian_shift", x, static=(dim, -distance))
+
+
+def _layers(x: Traced, dim: str, width: int, low: bool, value: Callable[[Traced, Traced, int], Traced]) -> Traced:
+    """A halo of single layers, from the outermost value, the one inside of it, and the distance."""
+    i = x.type.dims[dim]
+    at = i.start if low else i.stop - 1
+    step = 1 if low else -1
+    edge = _part(x, dim, Interval(at, at + 1))
+    inner = edge if len(i) < 2 else _moved(_part(x, dim, Interval(at + step, at + step + 1)), dim, -step)
+    layers = [_moved(value(edge, inner, k), dim, -step * k) for k in range(1, width + 1)]
+    return layers[0] if width == 1 else make("concat", *(reversed(layers) if low else layers))
+
+
+class _Positions(dict[str, Any]):
+    """Coordinates by dim, found by a Dimension or its name."""
+
+    def __getitem__(self, dim: Dimension | str) -> Any:
+        return super().__getitem__(str(dim))
+
+
+def _positions(x: Traced, place: Dims) -> _Positions:
+    found = _Positions()
+    for name, interval in place.items:
+        line = make("add_dim", wrap(0), static=(name, interval.start, interval.stop))
+        found[name] = make("pos", line, static=(name,))
+    return found
+
+
+def _on(piece: Traced, place: Dims) -> Traced:
+    """A value on a place: broadcast along dims that it lacks, cut along others."""
+    for name, interval in place.items:
+        have = piece.type.dims.get(name)
+        if have is None:
+            piece = make("add_dim", piece, static=(name, interval.start, interval.stop))
+        elif have != interval:
+            piece = _part(piece, name, interval)
+    return piece
