@@ -207,7 +207,7 @@ def _writable(array: Any) -> Array:
 
 
 def refuse_absent_outputs(fencil: Fencil, holes: Mapping[str, bool], full: frozenset[str]) -> Any:
-    """The facts of a fencil with its tables; raises T40 where an output may be absent."""
+    """The facts of a fencil with its tables; raises T41 where an output may be absent."""
     facts = analyse(fencil, holes, full)
     if facts.refused:
         raise DiagnosticError(facts.refused)

@@ -114,7 +114,7 @@ def _refusal(name: str, value: Expr, culprits: frozenset[Expr]) -> Diagnostic:
     assert isinstance(shift, Call)
     table = getattr(shift.args[0], "name", "its table")
     return Diagnostic(
-        "T40",
+        "T41",
         f"'{name}' may be absent: this shift finds no neighbour where {table} holds -1.",
         shift.span if shift.span.start or shift.span.stop else value.span,
         help="guard it, if can_deref(e) then e else other, or reduce over the neighbours, which skips absent ones; "

@@ -134,7 +134,7 @@ def test_a_traced_table_without_holes_is_declared_full(wide):
     types = "out: tensor<float, V[0:2]>, x: tensor<float, V[0:2]>, T: tensor<int, V[0:2], _NB_V[0:1]>"
     text = f"f({types}) {{ out ← ⟪T, 0⟫(x); }}"
     x, table = jnp.asarray([1.0, 2.0]), jnp.asarray([[1], [0]], "int32")
-    with pytest.raises(ti.DiagnosticError, match=r"T40.*'out' may be absent"):
+    with pytest.raises(ti.DiagnosticError, match=r"T41.*'out' may be absent"):
         jax.jit(lambda t: ti.compile(ti.parse(text))(x=x, T=t)["out"])(table)
     declared = ti.compile(ti.parse(text), full=("T",))
     np.testing.assert_array_equal(jax.jit(lambda t: declared(x=x, T=t)["out"])(table), [2.0, 1.0])
@@ -198,3 +198,31 @@ def test_numpy_results_are_writable_and_of_their_own(c):
     np.testing.assert_array_equal(second, slope(X))
     assert second.flags.writeable
     np.testing.assert_array_equal(first, [-1.0, -1.0, -1.0])
+
+
+def test_neighbours_are_unrolled_gathers_and_masks_exist_only_where_a_table_holds_minus_one():
+    plain = ti.parse(AROUND.replace("a + b × b", "a + b").replace("sqrt(x)", "x"))
+    holed = ti.compile(plain.bind(V2V=TABLE)).stablehlo()
+    full = ti.compile(plain.bind(V2V=np.array([[1, 2, 3], [0, 2, 3], [0, 3, 1], [0, 1, 2]], np.int32))).stablehlo()
+    assert full.count('"stablehlo.gather"') == holed.count('"stablehlo.gather"') == 3
+    assert "stablehlo.select" in holed and "stablehlo.select" not in full
+
+
+def test_scans_run_over_the_leading_axis():
+    f = ti.parse(
+        "f(out: tensor<float, I[0:9], K[0:5]>, x: tensor<float, I[0:9], K[0:5]>) {"
+        " out ← scan(λ(s: tensor<float, I[0:9]>, a: tensor<float, I[0:9]>) → s + a, true, 0.0)(x); }"
+    )
+    text = ti.compile(f).jaxpr()
+    assert "f64[5,9]" in text and "length=5" in text
+    np.testing.assert_allclose(f(x=np.ones((9, 5)))["out"], np.tile(np.arange(1.0, 6.0), (9, 1)))
+
+
+def test_abstract_offsets_stand_for_names_dimensions_and_tables():
+    text = "f(out: tensor<float, V[0:4]>, x: tensor<float, V[0:4]>) { out ← ⟪aₒ, 0ₒ⟫(x); }"
+    table = ti.as_field({"V": (0, 4), "_NB_V": (0, 1)}, np.array([[3], [2], [1], [0]], np.int32))
+    x = np.array([1.0, 2.0, 3.0, 4.0])
+    np.testing.assert_array_equal(ti.parse(text, offset_provider={"a": table})(x=x)["out"], x[::-1])
+    named = "f(out: tensor<float, V[0:3]>, x: tensor<float, V[0:4]>) { out ← ⟪aₒ, 1ₒ⟫(x); }"
+    for value in ("V", ti.Dimension("V")):
+        np.testing.assert_array_equal(ti.parse(named, offset_provider={"a": value})(x=x)["out"], x[1:])
