@@ -24,6 +24,7 @@ from tensorir.arrays import refuse
 from tensorir.binding import BoundProgram, tables_of
 from tensorir.calls import refuse_absent_outputs
 from tensorir.cost import Cost, count
+from tensorir.inspect import Inspection, inspect
 from tensorir.ir import Fencil
 
 __all__ = ["Compiled", "compile"]
@@ -34,6 +35,11 @@ class _Callable:
 
     def __call__(self, /, *datasets: Any, **arguments: Any) -> Any:
         return self.engine.call(self.constants, datasets, arguments)  # type: ignore[attr-defined]
+
+    def inspect(self, /, **arguments: Any) -> Inspection:
+        """Every named or let-bound intermediate of one run, as DataArrays on their own intervals."""
+        program = self.engine.program  # type: ignore[attr-defined]
+        return inspect(program, arguments, lambda observed, given: compile(observed)(**given))
 
 
 class Compiled(_Callable, eqx.Module):

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tensorir.errors import Diagnostic
 from tensorir.evaluate import Bound, evaluate
@@ -27,7 +28,23 @@ __all__ = ["Access", "Facts", "analyse", "integer_range"]
 Range = tuple[int, int] | None
 """The least and the greatest value of an integer, None where nothing is known."""
 
-NEVER: frozenset[Expr] = frozenset()
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A way in which an element may be absent: the moves from the point where it stands to a table's -1.
+
+    Two elements that are reached by the same moves are absent at the same points, whatever is read there: a guard for
+    one is a guard for the other.
+    """
+
+    moves: tuple[Any, ...]
+    shift: Expr = field(compare=False)
+
+    def after(self, *moves: Any) -> Missing:
+        return Missing((*moves, *self.moves), self.shift)
+
+
+NEVER: frozenset[Missing] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +74,11 @@ class Facts:
 class Known:
     """What is known of one value: per leaf, the shifts that may make it absent, and the range of its integers."""
 
-    absent: tuple[frozenset[Expr], ...]
+    absent: tuple[frozenset[Missing], ...]
     ranges: tuple[Range, ...]
     origin: str | None = None
     """The parameter that the value is, as a whole."""
-    guards: frozenset[Expr] = NEVER
+    guards: frozenset[Missing] = NEVER
     """Of a bool: the shifts that are present where it is true."""
 
     def joined(self, other: Known) -> Known:
@@ -71,7 +88,7 @@ class Known:
         )
 
     @property
-    def anywhere(self) -> frozenset[Expr]:
+    def anywhere(self) -> frozenset[Missing]:
         return NEVER.union(*self.absent)
 
 
@@ -79,7 +96,11 @@ def _hull(a: Range, b: Range) -> Range:
     return None if a is None or b is None else (min(a[0], b[0]), max(a[1], b[1]))
 
 
-def _unknown(kind: TensorType, absent: frozenset[Expr] = NEVER, origin: str | None = None) -> Known:
+def _moved(absent: frozenset[Missing], move: Any) -> frozenset[Missing]:
+    return frozenset(m.after(move) for m in absent) if absent else absent
+
+
+def _unknown(kind: TensorType, absent: frozenset[Missing] = NEVER, origin: str | None = None) -> Known:
     count = len(kind.leaves)
     return Known((absent,) * count, (None,) * count, origin)
 
@@ -109,8 +130,8 @@ def analyse(fencil: Fencil, tables: Mapping[str, bool], full: frozenset[str] = f
     return facts
 
 
-def _refusal(name: str, value: Expr, culprits: frozenset[Expr]) -> Diagnostic:
-    shift = min(culprits, key=lambda e: (e.span.start, str(e.type)))
+def _refusal(name: str, value: Expr, culprits: frozenset[Missing]) -> Diagnostic:
+    shift = min((c.shift for c in culprits), key=lambda e: (e.span.start, str(e.type)))
     assert isinstance(shift, Call)
     table = getattr(shift.args[0], "name", "its table")
     return Diagnostic(
@@ -192,8 +213,16 @@ class _Rules:
         inside = node.args[1].tensor.dims[source]
         access = self._table(table, inside)
         self.facts.accesses[id(node)] = access.joined(self.facts.accesses.get(id(node)))
-        culprits = frozenset((node,)) if access.absent else NEVER
-        return Known(tuple(a | table.absent[0] | culprits for a in x.absent), x.ranges)
+        move = (table.origin or node.args[0], *node.static)
+        own = frozenset((Missing((move,), node),)) if access.absent else NEVER
+        return Known(tuple(_moved(a, move) | table.absent[0] | own for a in x.absent), x.ranges)
+
+    def shifted(self, node: Call, values: list[Known]) -> Known:
+        return Known(tuple(_moved(a, node.static) for a in values[0].absent), values[0].ranges)
+
+    def rearranged(self, node: Call, values: list[Known]) -> Known:
+        """Points under other names or coordinates: like nothing else, so that no other guard counts for them."""
+        return Known(tuple(_moved(a, id(node)) for a in values[0].absent), values[0].ranges)
 
     def _table(self, table: Known, inside: Interval) -> Access:
         name = table.origin
@@ -218,6 +247,7 @@ class _Rules:
         )
         self.facts.accesses[id(node)] = Access(False, proven).joined(self.facts.accesses.get(id(node)))
         absent = NEVER.union(*(i.anywhere for i in indices), *(r.anywhere for r in rest))
+        x = Known(tuple(_moved(a, id(node)) for a in x.absent), x.ranges)
         if node.op == "scatter":
             return Known(tuple(a | absent for a in x.absent), (None,) * len(x.ranges))
         within = tuple(_hull(r, (0, 0)) if node.static[-1] == "zero" else r for r in x.ranges)
@@ -272,7 +302,7 @@ class _Rules:
         return Known(values[0].absent, values[0].ranges)
 
     def sort(self, node: Call, values: list[Known]) -> Known:
-        absent = NEVER.union(*(v.anywhere for v in values))
+        absent = _moved(NEVER.union(*(v.anywhere for v in values)), id(node))
         made = self.make_tuple(node, values)
         return Known((absent,) * len(made.absent), made.ranges)
 
@@ -288,10 +318,10 @@ _RULES: dict[str, Callable[[_Rules, Call, list[Known]], Known]] = {
     "gather": _Rules.indexed,
     "sort": _Rules.sort,
     **dict.fromkeys(("concat", "update"), _Rules.join),
-    **dict.fromkeys(
-        ["cartesian_shift", "shift_apply", "subset", "add_dim", "rename", "split_dim", "merge_dims"], _Rules.same
-    ),
-    **dict.fromkeys(("assert_", "print"), _Rules.same),
+    "cartesian_shift": _Rules.shifted,
+    "shift_apply": _Rules.shifted,
+    **dict.fromkeys(("rename", "split_dim", "merge_dims"), _Rules.rearranged),
+    **dict.fromkeys(("subset", "add_dim", "print"), _Rules.same),
 }
 _FOLDS: dict[str, Callable[[_Rules, Call, list[Known | Bound[Known]], Callable[..., Known]], Known]] = {
     "reduce": _Rules.fold,

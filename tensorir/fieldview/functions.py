@@ -132,6 +132,11 @@ def _over(x: Any, axis: Any, op: str, init: Callable[[Scalar], Any]) -> Any:
     return Traced(build.reduce(f, start, value.expr, dim=name, span=here()))
 
 
+def can_deref(x: Any) -> Any:
+    """False where a table held -1 on the way to an element."""
+    return make("can_deref", x)
+
+
 def neighbor_sum(x: Any, *, axis: Dimension) -> Any:
     """The sum over the neighbours along a local dimension; 0 where there are none."""
     return _over(x, axis, "plus", lambda e: 0)
@@ -183,5 +188,6 @@ MATHEMATICS: dict[str, Callable[..., Any]] = {
     "maximum": _mathematical("max"),
     "fmod": _mathematical("rem"),
     "power": power,
+    "can_deref": can_deref,
 }
 """The functions of fields by the names under which `tensorir` has them."""

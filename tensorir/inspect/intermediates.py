@@ -1,0 +1,187 @@
+"""Every named or let-bound intermediate of a program, computed in one run and handed out as DataArrays.
+
+The program is rewritten so that each intermediate is an output of its own, computed once, and run as any other. Scans
+show their states per level. What may be absent is NaN, or, where the element has no NaN, comes with a mask.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tensorir import build
+from tensorir.arrays import refuse
+from tensorir.binding import BoundProgram, solve_sizes
+from tensorir.errors import did_you_mean
+from tensorir.facts import analyse
+from tensorir.ir import Call, Closure, Expr, Fencil, Lambda
+from tensorir.labels import Labels
+from tensorir.passes.inline import Inline
+from tensorir.source import NOWHERE, Span
+from tensorir.types import BOOL, Scalar, TensorType, TupleElement
+from tensorir.walk import postorder
+
+__all__ = ["Inspection", "Intermediate", "inspect", "observed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Intermediate:
+    """One intermediate: its name, its type, where it stands, and what it is."""
+
+    name: str
+    type: TensorType
+    span: Span
+    text: str
+    members: tuple[str, ...]
+    """The outputs that hold its leaves; those of absence end in `present`."""
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """What a node of the tree says of it."""
+        return {"type": str(self.type), "line": self.line, "expression": self.text}
+
+    @property
+    def line(self) -> int:
+        return 0 if self.span is NOWHERE else self.span.line
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection(Mapping[str, Any]):
+    """The intermediates of one run by name, each a DataArray on its own interval."""
+
+    intermediates: tuple[Intermediate, ...]
+    arrays: Mapping[str, Any]
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.arrays:
+            raise refuse("I01", f"nothing here is named '{name}'.", did_you_mean(name, self.arrays))
+        return self.arrays[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.arrays)
+
+    def __len__(self) -> int:
+        return len(self.arrays)
+
+    def at(self, line: int) -> dict[str, Any]:
+        """The intermediates of a line of the source."""
+        return {m: self.arrays[m] for i in self.intermediates if i.line == line for m in i.members}
+
+    def find(self, text: str) -> dict[str, Any]:
+        """The intermediates whose expression contains a text, blanks aside."""
+        wanted = "".join(text.split())
+        return {m: self.arrays[m] for i in self.intermediates if wanted in "".join(i.text.split()) for m in i.members}
+
+    def tree(self) -> Any:
+        """A `DataTree` with one node per intermediate, since intervals differ."""
+        import xarray as xr
+
+        nodes = {
+            f"/{i.name}": xr.Dataset(
+                {m: self.arrays[m] for m in i.members}, attrs={"type": str(i.type), "line": i.line}
+            )
+            for i in self.intermediates
+        }
+        tree: Any = xr.DataTree
+        return tree.from_dict(nodes)
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{i.name}: {i.type}" for i in self.intermediates) or "no named intermediates"
+
+    def _repr_html_(self) -> str:
+        return self.tree()._repr_html_()
+
+
+def inspect(
+    program: Any, arguments: Mapping[str, Any], run: Callable[[Any, Mapping[str, Any]], Mapping[str, Any]]
+) -> Inspection:
+    """The intermediates of a program on arguments; `run` computes a fencil, giving arrays by name.
+
+    Intermediates carry the coordinates of the DataArrays among the arguments, and integer coordinates otherwise.
+    """
+    bound = BoundProgram.of(program)
+    if not isinstance(bound.program, Fencil):
+        given = {n: int(v) for n, v in arguments.items() if n in bound.size_names}
+        arguments = {n: v for n, v in arguments.items() if n not in given}
+        bound = bound.at(solve_sizes(bound.program, {**bound.pending, **arguments}, {**bound.sizes, **given}))
+    assert isinstance(bound.program, Fencil)
+    fencil, found = observed(bound.program)
+    labels = Labels.of(fencil, arguments)
+    results = run(BoundProgram(fencil, bound.constants, bound.holes, {}, {}), arguments)
+    values: dict[str, Any] = {}
+    for intermediate in found:
+        for member in intermediate.members:
+            param = fencil[member]
+            array: Any = labels.attach(param, getattr(results[member], "data", results[member]))
+            missing = {n: (n, list(i)) for n, i in param.type.dims.items if n not in array.coords}
+            array = array.assign_coords(missing).rename(member)
+            array.attrs.clear()
+            values[member] = array
+    return Inspection(found, values)
+
+
+def observed(fencil: Fencil) -> tuple[Fencil, tuple[Intermediate, ...]]:
+    """The program with an output for every leaf of every intermediate, in the order in which they are computed."""
+    plain = Inline().run(fencil)
+    taken = {p.name for p in plain.params}
+    accesses = analyse(plain, {}).accesses
+    params = list(plain.params)
+    closures: list[Closure] = []
+    found: list[Intermediate] = []
+    for closure in plain.closures:
+        for node in _named(closure.value):
+            name = _fresh(node.label or "states", taken)
+            members: list[str] = []
+            for suffix, leaf in _leaves(node):
+                for ending, value in _shown(leaf, bool(accesses)):
+                    member = f"{name}{suffix}{ending}" if suffix or ending else name
+                    if member != name:
+                        member = _fresh(member, taken)
+                    variable = build.var(member, value.tensor)
+                    params.append(variable)
+                    closures.append(build.closure(variable, value))
+                    members.append(member)
+            found.append(Intermediate(name, node.tensor, node.span, str(node), tuple(members)))
+        closures.append(closure)
+    return build.fencil(plain.name, params, closures, plain.span), tuple(found)
+
+
+def _named(root: Expr) -> Iterator[Call]:
+    """The nodes that have a name, and scans, outside of the bodies of folds."""
+    inside = {id(n) for f in postorder(root) if isinstance(f, Lambda) for n in postorder(f.body)}
+    for node in postorder(root):
+        if id(node) in inside or not isinstance(node, Call):
+            continue
+        if node.label or node.op == "scan":
+            yield node
+
+
+def _fresh(name: str, taken: set[str]) -> str:
+    if name in taken:
+        return build.fresh(name, taken)
+    taken.add(name)
+    return name
+
+
+def _leaves(node: Expr) -> Iterator[tuple[str, Expr]]:
+    element = node.tensor.element
+    if isinstance(element, Scalar):
+        yield "", node
+        return
+    for k in range(len(element.members)):
+        for suffix, leaf in _leaves(build.call("tuple_get", node, static=(k,))):
+            yield f"_{k}{suffix}", leaf
+
+
+def _shown(leaf: Expr, tables: bool) -> list[tuple[str, Expr]]:
+    """A leaf as outputs that are never absent: NaN where it is, or with a mask."""
+    element = leaf.tensor.element
+    assert not isinstance(element, TupleElement)
+    if not tables:
+        return [("", leaf)]
+    there = build.call("can_deref", leaf)
+    other = build.literal(math.nan if element.is_float else False if element == BOOL else 0, element)
+    value = build.call("if", there, leaf, other)
+    return [("", value)] if element.is_float else [("", value), ("_present", there)]

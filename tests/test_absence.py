@@ -1,0 +1,74 @@
+"""Which outputs may be absent, and which guards count: a guard covers what is reached by the same moves."""
+
+import numpy as np
+import pytest
+
+import tensorir as ti
+from tensorir.binding import BoundProgram
+from tensorir.facts import analyse
+
+HEAD = """f(
+  out: tensor<float, V[0:2]>, x: tensor<float, E[0:3]>, y: tensor<float, E[0:3]>, z: tensor<float, C[0:2]>,
+  V2E: tensor<int, V[0:2], _NB_E[0:2]>, E2C: tensor<int, E[0:3], _NB_C[0:2]>
+) {{ out ← {}; }}"""
+
+
+def refusals(expression, **holes):
+    program = ti.parse(HEAD.format(expression))
+    return [d.message for d in analyse(program, {"V2E": True, "E2C": True, **holes}).refused]
+
+
+REFUSED = ["'out' may be absent: this shift finds no neighbour where V2E holds -1."]
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "if can_deref(⟪V2E, 0⟫(x)) then ⟪V2E, 0⟫(x) else 0.0",
+        "if can_deref(⟪V2E, 0⟫(x)) then ⟪V2E, 0⟫(y) + 1.0 else 0.0",
+        "let n = ⟪V2E, 1⟫(x); if can_deref(n) ∧ can_deref(⟪V2E, 0⟫(x)) then sqrt(n) × ⟪V2E, 0⟫(y) else 0.0",
+        "(λ(n) → if can_deref(n) then n else 7.0)(⟪V2E, 0⟫(x))",
+        "(λ(there) → if there then ⟪V2E, 0⟫(x) else 7.0)(can_deref(⟪V2E, 0⟫(x)))",
+        "reduce(+, 0.0)(⟪V2E⟫(x))",
+        "if can_deref(⟪V2E, 0, E2C, 1⟫(z)) then ⟪V2E, 0, E2C, 1⟫(z) else 0.0",
+    ],
+)
+def test_a_guarded_neighbour_counts_as_present(expression):
+    assert refusals(expression) == []
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "⟪V2E, 0⟫(x)",
+        "if can_deref(⟪V2E, 1⟫(x)) then ⟪V2E, 0⟫(x) else 0.0",
+        "if can_deref(⟪V2E, 0⟫(x)) then 0.0 else ⟪V2E, 0⟫(x)",
+        "if can_deref(⟪V2E, 0⟫(x)) ∨ true then ⟪V2E, 0⟫(x) else 0.0",
+        # the condition is absent itself where n is
+        "let n = ⟪V2E, 1⟫(x); if can_deref(n) ∧ n > 0.0 then sqrt(n) else 0.0",
+        "⟪V2E, 0⟫(if can_deref(⟪E2C, 0⟫(z)) then ⟪E2C, 0⟫(z) else 0.0)",
+    ],
+)  # fmt: skip
+def test_an_unguarded_neighbour_is_refused(expression):
+    assert refusals(expression) == REFUSED
+
+
+def test_a_guard_on_another_way_does_not_count():
+    # that the neighbour of a neighbour is there says nothing of the same step from another point
+    inner = "if can_deref(⟪V2E, 0, E2C, 1⟫(z)) then ⟪E2C, 1⟫(z) else 0.0"
+    program = ti.parse(HEAD.format(inner).replace("out: tensor<float, V[0:2]>", "out: tensor<float, V[0:2], E[0:3]>"))
+    messages = [d.message for d in analyse(program, {"V2E": True, "E2C": True}).refused]
+    assert messages == ["'out' may be absent: this shift finds no neighbour where E2C holds -1."]
+
+
+def test_tables_without_holes_make_nothing_absent():
+    assert refusals("⟪V2E, 0⟫(x)", V2E=False) == []
+
+
+def test_a_tuple_is_present_where_all_its_leaves_are():
+    f = ti.parse(HEAD.format("if can_deref((⟪V2E, 0⟫(x), ⟪V2E, 1⟫(x))) then ⟪V2E, 0⟫(x) + ⟪V2E, 1⟫(x) else -1.0"))
+    table = np.array([[0, 1], [2, -1]])
+    ones = np.ones((3, 2), np.int32)
+    arguments = {"x": np.array([1.0, 2.0, 4.0]), "y": np.ones(3), "z": np.ones(2), "V2E": table, "E2C": ones}
+    np.testing.assert_array_equal(f(**arguments)["out"], [3.0, -1.0])
+    assert isinstance(f.bind(V2E=table), BoundProgram)
