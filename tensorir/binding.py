@@ -13,7 +13,7 @@ import numpy as np
 
 from tensorir.arrays import Array, accept, interval_of, is_array, is_tuple, kind_of, leaves_of, refuse
 from tensorir.errors import DiagnosticError, did_you_mean
-from tensorir.facts import analyse
+from tensorir.facts import Holes, analyse
 from tensorir.ir import Fencil, Var
 from tensorir.kept import Kept
 from tensorir.tables import check_table
@@ -35,8 +35,8 @@ class BoundProgram:
 
     program: Fencil | Template
     constants: Mapping[str, tuple[Array, ...]]
-    holes: Mapping[str, bool]
-    """Of each bound table, whether it holds -1."""
+    holes: Mapping[str, Holes]
+    """Of each bound table, the slots in which it holds -1."""
     sizes: Mapping[str, int]
     pending: Mapping[str, Any]
     """Values that wait for sizes."""
@@ -129,7 +129,7 @@ def solve_sizes(template: Template, values: Mapping[str, Any], sizes: Mapping[st
 def _bound_values(bound: BoundProgram, fencil: Fencil, values: Mapping[str, Any]) -> BoundProgram:
     tables = tables_of(fencil)
     taken = {n: _constant(fencil[n], v, n in tables) for n, v in values.items()}
-    holes = {n: check_table(taken[n][0], n, source, inside) for n, (source, inside) in tables.items() if n in taken}
+    holes = {n: check_table(taken[n][0], n, fencil[n].type, inside) for n, (_, inside) in tables.items() if n in taken}
     return BoundProgram(fencil, {**bound.constants, **taken}, {**bound.holes, **holes}, {}, {})
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from tensorir.arrays import Accepted, Array, accept, is_array, kind_of, leaves_of, refuse
 from tensorir.binding import BoundProgram, solve_sizes, tables_of
 from tensorir.errors import DiagnosticError, did_you_mean
-from tensorir.facts import analyse
+from tensorir.facts import Holes, analyse
 from tensorir.ir import Fencil, Var
 from tensorir.tables import check_table
 from tensorir.types import DTYPES, Element, Scalar
@@ -32,8 +32,8 @@ class Call:
     bound: BoundProgram
     fencil: Fencil
     arrays: dict[str, tuple[Any, ...]]
-    holes: dict[str, bool]
-    """Of each table that could be looked at, whether it holds -1."""
+    holes: dict[str, Holes]
+    """Of each table that could be looked at, the slots in which it holds -1."""
     finish: Callable[[Mapping[str, tuple[Any, ...]]], dict[str, Any]]
     """From output arrays by name to what the caller gets."""
 
@@ -74,7 +74,7 @@ def arrange(program: Any, arguments: Mapping[str, Any], concrete: Callable[[Any]
                 ]
                 kinds[p.name] = taken[0].kind if taken else "numpy"
                 if p.name in tables and concrete(taken[0].data):
-                    holes[p.name] = check_table(taken[0].data, p.name, *tables[p.name])
+                    holes[p.name] = check_table(taken[0].data, p.name, p.type, tables[p.name][1])
                     taken = [Accepted(taken[0].data.astype(DTYPES[p.type.leaves[0]]), taken[0].kind)]
                 if p.name in written:
                     _check_buffer(p, arguments[p.name], p.name in needed)
@@ -206,7 +206,7 @@ def _writable(array: Any) -> Array:
     return found if found.flags.writeable else found.copy()
 
 
-def refuse_absent_outputs(fencil: Fencil, holes: Mapping[str, bool], full: frozenset[str]) -> Any:
+def refuse_absent_outputs(fencil: Fencil, holes: Mapping[str, Holes], full: frozenset[str]) -> Any:
     """The facts of a fencil with its tables; raises T41 where an output may be absent."""
     facts = analyse(fencil, holes, full)
     if facts.refused:

@@ -23,7 +23,7 @@ from tensorir.ir import Call, Expr, Fencil, Literal, Operator
 from tensorir.types import Interval, Scalar, TensorType, TupleElement, leaves
 from tensorir.typing_rules import neighbour_source
 
-__all__ = ["Access", "Facts", "analyse", "integer_range"]
+__all__ = ["Access", "Facts", "Holes", "analyse", "integer_range"]
 
 Range = tuple[int, int] | None
 """The least and the greatest value of an integer, None where nothing is known."""
@@ -109,11 +109,15 @@ def _present(value: Known) -> Known:
     return Known((NEVER,) * len(value.absent), (None,) * len(value.ranges))
 
 
-def analyse(fencil: Fencil, tables: Mapping[str, bool], full: frozenset[str] = frozenset()) -> Facts:
+Holes = bool | frozenset[int]
+"""Of a table: whether it holds -1, or in which slots."""
+
+
+def analyse(fencil: Fencil, tables: Mapping[str, Holes], full: frozenset[str] = frozenset()) -> Facts:
     """Follow absence and integer ranges through a fencil.
 
-    `tables` says of each table that was looked at whether it holds -1; other tables are traced, count as holding -1
-    unless they are declared `full`, and are checked when the program runs.
+    `tables` says of each table that was looked at whether, or where, it holds -1; other tables are traced, count as
+    holding -1 unless they are declared `full`, and are checked when the program runs.
     """
     facts = Facts()
     env = {p: _unknown(p.type, origin=p.name) for p in fencil.params}
@@ -148,7 +152,7 @@ class _Rules:
     """The rule of `evaluate` for absence and ranges."""
 
     facts: Facts
-    tables: Mapping[str, bool]
+    tables: Mapping[str, Holes]
     full: frozenset[str]
 
     def __call__(self, node: Expr, args: Sequence[Known | Bound[Known]], apply: Callable[..., Known]) -> Known:
@@ -211,7 +215,7 @@ class _Rules:
         table, x = values
         _, source = neighbour_source(node.args[0].tensor)
         inside = node.args[1].tensor.dims[source]
-        access = self._table(table, inside)
+        access = self._table(table, inside, node.static)
         self.facts.accesses[id(node)] = access.joined(self.facts.accesses.get(id(node)))
         move = (table.origin or node.args[0], *node.static)
         own = frozenset((Missing((move,), node),)) if access.absent else NEVER
@@ -224,11 +228,14 @@ class _Rules:
         """Points under other names or coordinates: like nothing else, so that no other guard counts for them."""
         return Known(tuple(_moved(a, id(node)) for a in values[0].absent), values[0].ranges)
 
-    def _table(self, table: Known, inside: Interval) -> Access:
+    def _table(self, table: Known, inside: Interval, slots: tuple[int, ...]) -> Access:
         name = table.origin
         if name is not None:
             self.facts.tables[name] = inside & self.facts.tables.get(name, inside)
-            return Access(self.tables.get(name, name not in self.full), name in self.tables)
+            holes = self.tables.get(name, name not in self.full)
+            if isinstance(holes, frozenset) and slots:
+                holes = holes.intersection(slots)
+            return Access(bool(holes), name in self.tables)
         low_high = table.ranges[0]
         if low_high is None:
             return Access(True, False)

@@ -1,7 +1,9 @@
 """Neighbour tables at the edge: validated entry by entry before anything is read through them.
 
->>> check_table(np.array([[0, 4], [1, -1]]), "V2E", "Edge", Interval(0, 5))
-True
+>>> from tensorir.types import tensor
+>>> kind = tensor("int", Vertex=(0, 2), _NB_Edge=(0, 2))
+>>> sorted(check_table(np.array([[0, 4], [1, -1]]), "V2E", kind, Interval(0, 5)))
+[1]
 """
 
 from __future__ import annotations
@@ -11,14 +13,16 @@ from typing import Any
 import numpy as np
 
 from tensorir.arrays import refuse
-from tensorir.types import Interval
+from tensorir.types import Interval, TensorType
+from tensorir.typing_rules import neighbour_source
 
 __all__ = ["check_table"]
 
 
-def check_table(table: Any, name: str, source: str, interval: Interval) -> bool:
-    """Whether a table holds -1; raises A10 with the first entry that leaves its dimension."""
+def check_table(table: Any, name: str, kind: TensorType, interval: Interval) -> frozenset[int]:
+    """The slots in which a table of a type holds -1; raises A10 with the first entry that leaves its dimension."""
     entries = np.asarray(table)
+    tag, source = neighbour_source(kind)
     holes = entries == -1
     wrong = ~holes & ((entries < interval.start) | (entries >= interval.stop))
     if wrong.any():
@@ -29,4 +33,6 @@ def check_table(table: Any, name: str, source: str, interval: Interval) -> bool:
             f"{int(entries[where])}, and {source}{interval} is what it may point to.",
             "entries are absolute coordinates; a missing neighbour is -1.",
         )
-    return bool(holes.any())
+    axis = kind.dims.names.index(tag)
+    some = holes.any(tuple(k for k in range(holes.ndim) if k != axis))
+    return frozenset(int(k) + kind.dims[tag].start for k in np.flatnonzero(some))
