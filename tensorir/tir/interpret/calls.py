@@ -1,0 +1,394 @@
+"""Calls that do more than compute: pointers, atomics, barriers, reductions over threads, functions of the module.
+
+A builtin that is in neither table, and a packed function that the registry does not know, is refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tensorir.source import Span
+from tensorir.tir import nodes as n
+from tensorir.tir.builtins import BUILTINS, EXTERNAL, GPU_ONLY
+from tensorir.tir.interpret.arithmetic import Value, operator
+from tensorir.tir.interpret.expressions import access, compiled, pointer_to
+from tensorir.tir.interpret.machine import Machine, error
+from tensorir.tir.interpret.memory import Memory, Pointer, View, row_major
+from tensorir.tir.interpret.threads import private_axes
+
+__all__ = ["compile_builtin", "compile_function_call", "invoke"]
+
+Run = Callable[[Machine], Value]
+
+RECURSION_LIMIT = 200
+"""How deep calls of functions of the module may nest."""
+
+
+def compile_builtin(node: n.Call) -> Run:
+    """The function of a builtin with effects, or one that refuses the call by name when it is reached."""
+    assert isinstance(node.op, str)
+    if (maker := _MAKERS.get(node.op)) is not None:
+        return maker(node)
+    row = BUILTINS.get(node.op)
+    why = "has no meaning here"
+    if row is not None and row.meaning == GPU_ONLY:
+        why = "runs on a device only"
+    elif row is not None and row.meaning == EXTERNAL:
+        why = "belongs to TVM's runtime"
+
+    def refuse(m: Machine) -> Value:
+        raise error("TR20", f"T.{node.op} {why}: it cannot be interpreted.", node.span)
+
+    return refuse
+
+
+def _plain(argument: n.Argument) -> n.Expr:
+    assert isinstance(argument, n.Expr), argument
+    return argument
+
+
+def _handle(argument: n.Argument, span: Span) -> Run:
+    """An argument that stands for memory: a buffer, an element, a pointer."""
+    match argument:
+        case n.Buffer():
+            return lambda m: pointer_to(m, argument, span)
+        case n.BufferLoad(buffer, indices):
+            place = access(buffer, indices, span)
+
+            def element(m: Machine) -> Value:
+                view, address = place(m)
+                return Pointer(view.memory, address * view.dtype.itemsize, view)
+
+            return element
+        case n.BufferRegion(buffer, region):
+            return _handle(n.BufferLoad(buffer, tuple(r.min for r in region)), span)
+        case n.Expr():
+            return compiled(argument)
+        case _:
+            raise error("TR42", f"a {type(argument).__name__} is no value.", getattr(argument, "span", span))
+
+
+def _nothing(node: n.Call) -> Run:
+    return lambda m: np.int32(0)
+
+
+def _address_of(node: n.Call) -> Run:
+    return _handle(node.args[0], node.span)
+
+
+def _access_ptr(node: n.Call) -> Run:
+    """`tvm_access_ptr(type, data, offset, extent, mask)`, or `buffer.access_ptr(mask, ...)`."""
+    if isinstance(node.args[0], n.Buffer):
+        return _handle(node.args[0], node.span)
+    kind, data, offset = (_plain(a) for a in node.args[:3])
+    base, step = compiled(data), compiled(offset)
+    itemsize = kind.dtype.element.numpy.itemsize * kind.dtype.lanes if kind.dtype.code != "handle" else 1
+
+    def run(m: Machine) -> Value:
+        pointer = base(m)
+        return Pointer(pointer.memory, pointer.offset + step(m) * itemsize, pointer.view)
+
+    return run
+
+
+def _buffer_offset(node: n.Call) -> Run:
+    buffer = node.args[0]
+    assert isinstance(buffer, n.Buffer)
+    indices = tuple(_plain(a) for a in node.args[1:])
+    place = access(buffer, indices, node.span) if len(indices) == len(buffer.shape) else None
+
+    def run(m: Machine) -> Value:
+        address = m.view(buffer).offset if place is None else place(m)[1]
+        return np.asarray(address).astype(np.int32)[()]
+
+    return run
+
+
+def _byte_offset(node: n.Call) -> Run:
+    base, step = compiled(_plain(node.args[0])), compiled(_plain(node.args[1]))
+
+    def run(m: Machine) -> Value:
+        pointer = base(m)
+        return Pointer(pointer.memory, pointer.offset + step(m), pointer.view)
+
+    return run
+
+
+def _is_null(node: n.Call) -> Run:
+    value = compiled(_plain(node.args[0]))
+    return lambda m: np.bool_(not isinstance(value(m), Pointer))
+
+
+def _barrier(node: n.Call) -> Run:
+    def run(m: Machine) -> Value:
+        if m.kernel is not None:
+            m.kernel.barrier()
+        return np.int32(0)
+
+    return run
+
+
+def _atomic(name: str | None) -> Callable[[n.Call], Run]:
+    """An atomic update: lane by lane where several meet at one element; the old value is the result."""
+
+    def make(node: n.Call) -> Run:
+        target, value = _handle(node.args[0], node.span), compiled(_plain(node.args[1]))
+        dtype = _plain(node.args[1]).dtype
+        function = None if name is None else operator(name, dtype.element)
+
+        def run(m: Machine) -> Value:
+            pointer, new = target(m), value(m)
+            array = pointer.memory.typed(dtype.element.numpy)
+            limit = pointer.memory.size // array.dtype.itemsize
+            places = np.asarray(pointer.offset) // array.dtype.itemsize + np.asarray(pointer.memory.copy) * limit
+            shape = m.lanes if m.kernel is not None else np.broadcast_shapes(np.shape(places), np.shape(new))
+            places, new = np.broadcast_to(places, shape), np.broadcast_to(new, shape)
+            live = np.broadcast_to(m.active(), shape)
+            old = np.zeros(shape, array.dtype)
+            for at in np.ndindex(*shape):
+                if live[at]:
+                    place = places[at]
+                    if m.undo is not None:
+                        m.undo.append((array, place, array[place]))
+                    old[at] = array[place]
+                    array[place] = new[at] if function is None else function(old[at], new[at])
+                    if m.checked:
+                        pointer.memory.knowledge()[place * array.dtype.itemsize // pointer.memory.unit] = True
+            return old[()]
+
+        return run
+
+    return make
+
+
+def _allreduce(node: n.Call) -> Run:
+    """tvm_thread_allreduce(count, values..., condition, results..., thread indices...)."""
+    count = node.args[0]
+    assert isinstance(count, n.IntImm)
+    size = count.value
+    values = [compiled(_plain(a)) for a in node.args[1 : 1 + size]]
+    condition = compiled(_plain(node.args[1 + size]))
+    results = [_handle(a, node.span) for a in node.args[2 + size : 2 + 2 * size]]
+    indices = [compiled(_plain(a)) for a in node.args[2 + 2 * size :]]
+
+    def run(m: Machine) -> Value:
+        if not m.reducers or m.kernel is None:
+            raise error("TR21", "T.tvm_thread_allreduce stands in no reduce_scope of a kernel.", node.span)
+        reducer = m.reducers[-1]
+        live = np.broadcast_to(m.narrowed(condition(m)), m.lanes)
+        parts = [np.broadcast_to(value(m), m.lanes) for value in values]
+        places = {np.ndim(i) - 1 for i in (index(m) for index in indices) if np.size(i) > 1}
+        axes = tuple(sorted(len(m.lanes) - 1 - place for place in places))
+        kept = [extent for place, extent in enumerate(m.lanes) if place not in axes]
+        moved = [np.moveaxis(part, axes, range(len(axes))).reshape(-1, *kept) for part in parts]
+        masks = np.moveaxis(live, axes, range(len(axes))).reshape(-1, *kept)
+        with m.masked(None):
+            total = [np.broadcast_to(compiled(e)(m), kept) for e in reducer.identity_element]
+            for step in range(len(masks)):
+                m.env.update(zip(reducer.lhs, total, strict=True))
+                m.env.update(zip(reducer.rhs, [part[step] for part in moved], strict=True))
+                new = [compiled(e)(m) for e in reducer.result]
+                total = [np.where(masks[step], x, y) for x, y in zip(new, total, strict=True)]
+        for pointer, value in zip((result(m) for result in results), total, strict=True):
+            wide = np.expand_dims(value, axes)
+            view = pointer.view
+            dtype = wide.dtype
+            flat = View(pointer.memory, dtype, 1, (), (), 0)
+            m.write(flat, pointer.offset // dtype.itemsize, wide, node.span)
+            del view
+        return np.int32(0)
+
+    return run
+
+
+def _packed(node: n.Call) -> Run:
+    """call_packed(name, arguments...): a function of the registry."""
+    from tensorir.tir.interpret.external import KNOWN
+
+    name = node.args[0]
+    title = name.value if isinstance(name, n.StringImm) else "?"
+    function = KNOWN.get(title)
+    arguments = [_handle(a, node.span) for a in node.args[1:]]
+
+    def run(m: Machine) -> Value:
+        if function is None:
+            message = f"the external function {title!r} is not known, so the call cannot be interpreted."
+            raise error("TR22", message, node.span, help=f"known are {', '.join(map(repr, KNOWN))}.")
+        if m.axes:
+            raise error("TR23", f"{title!r} is called by many threads at once; it runs once only.", node.span)
+        values = [argument(m) for argument in arguments]
+        result = function(*[_array(v) if isinstance(v, Pointer) else v for v in values])
+        for v in values:
+            if m.checked and isinstance(v, Pointer):
+                v.memory.knowledge()[:] = True
+        return np.int32(0) if result is None else result
+
+    return run
+
+
+def _array(pointer: Pointer) -> Any:
+    """The buffer behind a pointer as a NumPy array that shares the memory."""
+    view = pointer.view
+    assert view is not None
+    elements = view.memory.typed(view.dtype)[int(pointer.offset) // view.dtype.itemsize :]
+    itemsize = view.dtype.itemsize * view.lanes
+    strides = tuple(int(s) * itemsize for s in view.strides)
+    return np.lib.stride_tricks.as_strided(elements, tuple(int(e) for e in view.shape), strides)
+
+
+def _make_shape(node: n.Call) -> Run:
+    values = [compiled(_plain(a)) for a in node.args]
+    return lambda m: tuple(int(value(m)) for value in values)
+
+
+def _make_array(node: n.Call) -> Run:
+    """tvm_stack_make_array(data, shape, strides, ndim, dtype, elem_offset): a buffer as an argument."""
+    data, shape, strides = (compiled(_plain(a)) for a in node.args[:3])
+    sample, offset = _plain(node.args[4]), compiled(_plain(node.args[5]))
+    dtype = sample.dtype
+
+    def run(m: Machine) -> Value:
+        pointer, extents, steps = data(m), shape(m), strides(m)
+        steps = steps if isinstance(steps, tuple) else row_major(extents)
+        start = int(offset(m))
+        view = View(pointer.memory, dtype.element.numpy, dtype.lanes, extents, steps, start)
+        return Pointer(pointer.memory, pointer.offset + start * dtype.element.numpy.itemsize * dtype.lanes, view)
+
+    return run
+
+
+def _alloca(node: n.Call) -> Run:
+    """tvm_stack_alloca(kind, count): room for arguments."""
+    count = compiled(_plain(node.args[1]))
+
+    def run(m: Machine) -> Value:
+        memory = m.memory(
+            int(count(m)) * 8, np.dtype(np.uint8), "stack", "global", private_axes(m, "", None), node.span
+        )
+        return Pointer(memory)
+
+    return run
+
+
+def _masked_load(node: n.Call) -> Run:
+    raise error("TR20", f"T.{node.op} has no meaning here: it cannot be interpreted.", node.span)
+
+
+_MAKERS: dict[str, Callable[[n.Call], Run]] = {
+    "address_of": _address_of,
+    "buffer_data": _address_of,
+    "tvm_access_ptr": _access_ptr,
+    "access_ptr": _access_ptr,
+    "buffer_offset": _buffer_offset,
+    "ptr_byte_offset": _byte_offset,
+    "handle_add_byte_offset": _byte_offset,
+    "isnullptr": _is_null,
+    "tvm_storage_sync": _barrier,
+    "tvm_thread_allreduce": _allreduce,
+    "atomic_add": _atomic("Add"),
+    "atomic_max": _atomic("Max"),
+    "atomic_min": _atomic("Min"),
+    "atomic_store": _atomic(None),
+    "call_packed": _packed,
+    "call_cpacked": _packed,
+    "call_extern": _packed,
+    "call_pure_extern": _packed,
+    "tvm_stack_make_shape": _make_shape,
+    "tvm_stack_make_array": _make_array,
+    "tvm_stack_alloca": _alloca,
+    "start_profile_intrinsic": _nothing,
+    "end_profile_intrinsic": _nothing,
+    "prefetch": _nothing,
+    "vscale": lambda node: lambda m: np.int32(1),
+}
+
+
+# ---------------------------------------------------------------------------------------------- functions of the module
+
+
+def compile_function_call(node: n.Call) -> Run:
+    """A call of another function of the module."""
+    assert isinstance(node.op, n.GlobalVar)
+    name = node.op.name
+    arguments = [_handle(a, node.span) for a in node.args]
+
+    def run(m: Machine) -> Value:
+        functions = {} if m.module is None else m.module.functions
+        callee = functions.get(name)
+        if not isinstance(callee, n.PrimFunc):
+            what = "is not in the module" if callee is None else "is no PrimFunc"
+            raise error("TR24", f"the function {name!r} {what}, so it cannot be called.", node.span)
+        return invoke(m, callee, [argument(m) for argument in arguments], node.span)
+
+    return run
+
+
+def invoke(m: Machine, func: n.PrimFunc, arguments: Sequence[Value], span: Span) -> Value:
+    """Run a function on values and pointers; the machine's lanes stay as they are."""
+    from tensorir.tir.interpret.statements import execute
+
+    if m.depth >= RECURSION_LIMIT:
+        raise error("TR25", f"calls of {func.name!r} nest more than {RECURSION_LIMIT} deep.", span)
+    if len(arguments) != len(func.params):
+        message = f"{func.name!r} takes {len(func.params)} arguments, but is called with {len(arguments)}."
+        raise error("TR26", message, span)
+    outer = (m.env, m.views, m.returned, m.jumps, m.broken, m.continued, m.result, m.blocks)
+    m.env, m.views, m.blocks = {}, {}, []
+    m.returned = m.broken = m.continued = m.result = None
+    m.jumps = False
+    m.depth += 1
+    try:
+        bind(m, func, arguments, span)
+        execute(func.body)(m)
+        return np.int32(0) if m.result is None else m.result
+    finally:
+        m.depth -= 1
+        m.env, m.views, m.returned, m.jumps, m.broken, m.continued, m.result, m.blocks = outer
+
+
+def bind(m: Machine, func: n.PrimFunc, arguments: Sequence[Value], span: Span) -> None:
+    """Scalars become values, pointers become buffers, and sizes follow from the shapes."""
+    buffers: list[tuple[n.Var, n.Buffer, Pointer]] = []
+    for param, value in zip(func.params, arguments, strict=True):
+        buffer = func.buffer_map.get(param)
+        if buffer is None:
+            m.env[param] = value
+        elif isinstance(value, Pointer):
+            buffers.append((param, buffer, value))
+            m.env[param] = value
+        else:
+            raise error("TR27", f"{func.name!r} needs a buffer for {buffer.name!r}.", span)
+    for _, buffer, pointer in buffers:
+        m.env[buffer.data] = pointer
+        view = pointer.view
+        if view is not None and len(view.shape) == len(buffer.shape):
+            for declared, extent in zip(buffer.shape, view.shape, strict=True):
+                match_size(m, declared, extent, f"an extent of {buffer.name!r}", span)
+            for declared, stride in zip(buffer.strides, view.strides, strict=False):
+                match_size(m, declared, stride, f"a stride of {buffer.name!r}", span)
+        if isinstance(buffer.elem_offset, n.Var) and buffer.elem_offset not in m.env:
+            m.env[buffer.elem_offset] = buffer.elem_offset.dtype.numpy.type(0)
+    for _, buffer, pointer in buffers:
+        shape = tuple(compiled(extent)(m) for extent in buffer.shape)
+        strides = tuple(compiled(stride)(m) for stride in buffer.strides)
+        m.views[buffer] = m.alias(pointer, buffer, shape, strides, 0)
+
+
+def match_size(m: Machine, declared: n.Expr, value: Value, what: str, span: Span) -> None:
+    """A variable without a value takes this one; everything else must have it."""
+    if isinstance(declared, n.Var) and declared not in m.env:
+        m.env[declared] = np.asarray(value).astype(declared.dtype.numpy)[()]
+        return
+    from tensorir.tir.walk import walk
+
+    if any(isinstance(v, n.Var) and v not in m.env for v in walk(declared)):
+        return
+    known = compiled(declared)(m)
+    if np.any(known != value):
+        raise error("TA03", f"{what} is {value}, but must be {known}.", span)
+
+
+__all__ += ["Memory", "bind", "match_size"]

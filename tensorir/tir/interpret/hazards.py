@@ -1,0 +1,212 @@
+"""Who touched what: the log by which iterations that run side by side are shown to be independent.
+
+Lanes are iterations (or threads); each has a number. A `Level` notes for every element of a memory which lane wrote it
+and which read it. An element that one lane writes and another touches is a `Conflict`: then the iterations depend on
+each other, and a loop that claimed to be parallel has a race.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tensorir.source import Span
+from tensorir.tir.interpret.arithmetic import Value
+from tensorir.tir.interpret.memory import Memory
+
+__all__ = ["Axis", "Conflict", "Level", "lane_numbers"]
+
+
+class _Marks:
+    """Where the numbers of the next level start, so that old logs need not be wiped."""
+
+    next = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One loop, or one index of threads, whose iterations are lanes: `values` out of `extent`, started at `low`."""
+
+    name: str
+    low: int
+    extent: int
+    values: np.ndarray[Any, Any]
+    depth: int
+    step: int = 1
+
+
+class Conflict(Exception):
+    """Two lanes touched one element, and one of them wrote it; `depth` is the outermost level that tells them apart."""
+
+    def __init__(self, depth: int, memory: Memory, element: int, first: Access, second: Access) -> None:
+        super().__init__(memory.name)
+        self.depth, self.memory, self.element, self.first, self.second = depth, memory, element, first, second
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One side of a conflict: what the lane did, in which iteration, and where the text says so."""
+
+    verb: str
+    iteration: str
+    span: Span | None
+
+
+def lane_numbers(axes: Sequence[Axis]) -> Value:
+    """The number of each lane; outer axes count more. Inner axes are in front, as everywhere here."""
+    number: Value = 0
+    for place, axis in enumerate(axes):
+        values = axis.values.reshape(-1, *([1] * place))
+        number = number * axis.extent + values
+    return number
+
+
+@dataclass(eq=False, slots=True)
+class Level:
+    """The log of one set of lanes; `memories` None means all of them.
+
+    `once` says that lanes which do the same thing with the same element do it once (threads), and not one by one.
+    """
+
+    axes: tuple[Axis, ...]
+    depth: int
+    numbers: Value
+    memories: set[int] | None
+    once: bool = False
+    enabled: bool = True
+    sites: list[Span] | None = None
+    span: int = 0
+    start: int = field(default=0)
+
+    def __post_init__(self) -> None:
+        self.span = 1
+        for axis in self.axes:
+            self.span *= axis.extent
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget what happened so far: a barrier."""
+        self.start = _Marks.next
+        _Marks.next += self.span + 1
+
+    def watches(self, memory: Memory) -> bool:
+        return self.enabled and (self.memories is None or id(memory) in self.memories)
+
+    def note(
+        self, memory: Memory, address: Value, mask: Value, write: bool, span: Span, shape: tuple[int, ...], vector: bool
+    ) -> None:
+        """An access to units of a memory; raises `Conflict` if another lane touched one of them in a way that matters.
+
+        `shape` is that of the lanes that the access tells apart.
+        """
+        writer, reader, wrote_at, read_at = self._log(memory)
+        numbers = self._lanes(shape)
+        if vector and isinstance(numbers, np.ndarray):
+            numbers = numbers[..., None]
+        parts = np.broadcast_arrays(address, numbers) if mask is None else np.broadcast_arrays(address, numbers, mask)
+        if mask is None:
+            places, lanes = parts[0].ravel(), parts[1].ravel()
+        else:
+            places, lanes = parts[0][parts[2]], parts[1][parts[2]]
+        if not places.size:
+            return
+        lanes = lanes + self.start
+        before = writer[places]
+        clash = (before >= self.start) & (before != lanes)
+        if clash.any():
+            self._clash(memory, places, lanes, clash, before, ("written", wrote_at), write, span)
+        if not write:
+            self._read(reader, read_at, places, lanes, span)
+            return
+        before = reader[places]
+        clash = (before >= self.start) & (before != lanes)
+        if clash.any():
+            self._clash(memory, places, lanes, clash, before, ("read", read_at), write, span)
+        writer[places] = lanes
+        if wrote_at is not None:
+            wrote_at[places] = self._site(span)
+        before = writer[places]
+        clash = before != lanes
+        if clash.any():
+            self._clash(memory, places, lanes, clash, before, ("written", wrote_at), write, span)
+
+    def _read(self, reader: Value, read_at: Value, places: Value, lanes: Value, span: Span) -> None:
+        many = self.start + self.span
+        before = reader[places]
+        new = np.where((before < self.start) | (before == lanes), lanes, many)
+        reader[places] = new
+        several = reader[places] != new
+        if several.any():
+            reader[places[several]] = many
+        if read_at is not None:
+            read_at[places] = self._site(span)
+
+    def _log(self, memory: Memory) -> tuple[Any, Any, Any, Any]:
+        found = memory.logs.get(self.depth)
+        if found is None or (self.sites is not None and found[2] is None):
+            units = memory.raw.size // memory.unit
+            sites = [np.zeros(units, np.int32) for _ in range(2)] if self.sites is not None else [None, None]
+            found = memory.logs[self.depth] = (np.full(units, -1), np.full(units, -1), *sites)
+        return found  # type: ignore[return-value]
+
+    def _site(self, span: Span) -> int:
+        assert self.sites is not None
+        if not self.sites or self.sites[-1] is not span:
+            self.sites.append(span)
+        return len(self.sites) - 1
+
+    def _lanes(self, shape: tuple[int, ...]) -> Value:
+        """The numbers of the lanes that take part; where all threads do one thing, that of the first."""
+        numbers = self.numbers
+        if not self.once or not isinstance(numbers, np.ndarray):
+            return numbers
+        wanted = (1,) * (numbers.ndim - len(shape)) + shape[max(0, len(shape) - numbers.ndim) :]
+        chosen = tuple(slice(0, 1) if w == 1 else slice(None) for w in wanted)
+        return numbers[chosen]
+
+    def _clash(
+        self,
+        memory: Memory,
+        places: Value,
+        lanes: Value,
+        clash: Value,
+        before: Value,
+        earlier: tuple[str, Any],
+        write: bool,
+        span: Span,
+    ) -> None:
+        at = int(np.flatnonzero(clash)[0])
+        mine = int(lanes[at]) - self.start
+        other = int(before[at]) - self.start
+        verb, sites = earlier
+        mine_at, other_at = self.decode(mine), self.decode(other)
+        depth = self.depth
+        if other < self.span:
+            for axis, a, b in zip(self.axes, mine_at, other_at, strict=True):
+                if a != b:
+                    depth = axis.depth
+                    break
+        where = None if sites is None or self.sites is None else self.sites[int(sites[int(places[at])])]
+        raise Conflict(
+            depth,
+            memory,
+            int(places[at]),
+            Access(verb, self.describe(other) if other < self.span else "several iterations", where),
+            Access("written" if write else "read", self.describe(mine), span),
+        )
+
+    def decode(self, number: int) -> tuple[int, ...]:
+        """The index along each axis of a lane."""
+        found: list[int] = []
+        for axis in reversed(self.axes):
+            number, index = divmod(number, axis.extent)
+            found.append(index)
+        return tuple(reversed(found))
+
+    def describe(self, number: int) -> str:
+        """A lane as iterations of its loops: `i = 3, j = 0`."""
+        pairs = zip(self.axes, self.decode(number), strict=True)
+        return ", ".join(f"{axis.name} = {axis.low + index * axis.step}" for axis, index in pairs)

@@ -1,0 +1,286 @@
+"""Loops: as lanes where their iterations are independent, one iteration after the other otherwise.
+
+A perfect nest is tried once as lanes over the loops on which every write depends; the others run in order, inside. The
+log of accesses decides exactly, on the concrete addresses, whether no lane touched what another wrote; if one did, the
+writes are taken back and the outermost loop runs serially, which gives the inner nests their turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tensorir.errors import DiagnosticError
+from tensorir.tir import nodes as n
+from tensorir.tir.interpret.arithmetic import Value
+from tensorir.tir.interpret.dependence import Facts, facts
+from tensorir.tir.interpret.expressions import compiled
+from tensorir.tir.interpret.hazards import Axis, Conflict, Level, lane_numbers
+from tensorir.tir.interpret.machine import Machine, error
+from tensorir.tir.interpret.statements import Act, execute
+from tensorir.tir.walk import walk
+
+__all__ = ["compile_loop", "compile_while", "loop_trace"]
+
+MOST_LANES = 1 << 19
+FEWEST_LANES = 8
+ENOUGH_LANES = 2048
+TRIES = 3
+_PARALLEL = (n.ForKind.PARALLEL, n.ForKind.VECTORIZED)
+
+
+@dataclass(slots=True)
+class Loop:
+    """One loop of a nest, compiled."""
+
+    node: n.For
+    low: Callable[[Machine], Value]
+    extent: Callable[[Machine], Value]
+    step: Callable[[Machine], Value] | None
+    body: Act
+
+
+@dataclass(slots=True)
+class Nest:
+    """A perfect nest, and how often lanes did not work out."""
+
+    loops: list[Loop]
+    facts: Facts | None = None
+    failures: int = 0
+    claims: bool = field(default=False)
+
+
+def compile_loop(node: n.For) -> Act:
+    """The function of a loop that is not bound to threads."""
+    loops: list[Loop] = []
+    current: n.Stmt = node
+    outer: set[n.Var] = set()
+    while isinstance(current, n.For) and current.kind is not n.ForKind.THREAD_BINDING:
+        bounds = [current.min, current.extent, *([current.step] if current.step is not None else [])]
+        if loops and any(v in outer or isinstance(v, n.BufferLoad) for bound in bounds for v in walk(bound)):
+            break
+        outer.add(current.loop_var)
+        step = None if current.step is None else compiled(current.step)
+        loops.append(Loop(current, compiled(current.min), compiled(current.extent), step, execute_later(current.body)))
+        current = current.body
+    nest = Nest(loops, claims=node.kind in _PARALLEL)
+
+    def run(m: Machine) -> None:
+        if m.count < ENOUGH_LANES and nest.failures < TRIES and _as_lanes(m, nest):
+            return
+        if nest.claims and m.checked:
+            _watched(m, loops[0])
+        else:
+            _serial(m, loops[0], loops[0].body)
+
+    return run
+
+
+def execute_later(node: n.Stmt) -> Act:
+    """The statement, compiled when it first runs: an inner loop is a nest of its own only if the outer one failed."""
+    act: Act | None = None
+
+    def run(m: Machine) -> None:
+        nonlocal act
+        if act is None:
+            act = execute(node)
+        act(m)
+
+    return run
+
+
+def _bounds(m: Machine, loop: Loop) -> tuple[Value, Value, int]:
+    """First value, number of iterations, step."""
+    low, extent = loop.low(m), loop.extent(m)
+    step = 1 if loop.step is None else int(loop.step(m))
+    if step <= 0:
+        raise error("TR12", f"the step of a loop is {step}; it must be positive.", loop.node.span)
+    low = low.astype(np.int64) if isinstance(low, np.ndarray) else int(low)
+    extent = extent.astype(np.int64) if isinstance(extent, np.ndarray) else int(extent)
+    return low, -(-extent // step) if step != 1 else extent, step
+
+
+def _serial(m: Machine, loop: Loop, body: Act) -> None:
+    """One iteration after the other; lanes may have different bounds."""
+    low, extent, step = _bounds(m, loop)
+    var, kind = loop.node.loop_var, loop.node.loop_var.dtype.numpy.type
+    outer = (m.mask, m.broken, m.continued, m.jumps)
+    m.broken = m.continued = None
+    m.jumps = m.returned is not None
+    entry = m.mask
+    trace = loop_trace(m)
+    plain = np.ndim(low) == 0
+    for index in range(int(np.max(extent)) if np.size(extent) else 0):
+        value = low + index * step
+        m.env[var] = kind(value) if plain else value.astype(var.dtype.numpy)
+        if np.ndim(extent):
+            here = index < extent if entry is None else entry & (index < extent)
+            if not here.any():
+                break
+            m.mask = here
+        else:
+            m.mask = entry
+        if m.jumps:
+            m.continued = None
+            going = m.narrowed(~m.left())
+            if not np.any(going):
+                break
+            if not (np.ndim(going) == 0 and m.mask is None):
+                m.mask = going
+        if plain:
+            trace.append((var.name, value))
+            body(m)
+            trace.pop()
+        else:
+            body(m)
+    m.mask, m.broken, m.continued, m.jumps = outer
+    m.jumps = m.jumps or m.returned is not None
+
+
+def loop_trace(m: Machine) -> list[tuple[str, int]]:
+    """The serial loops that run, with their values."""
+    from tensorir.tir.interpret.statements import _LOOPS
+
+    return m.env.setdefault(_LOOPS, [])
+
+
+def _nested(m: Machine, loops: list[Loop], body: Act) -> None:
+    if not loops:
+        body(m)
+    else:
+        _serial(m, loops[0], lambda machine: _nested(machine, loops[1:], body))
+
+
+def _as_lanes(m: Machine, nest: Nest) -> bool:
+    """Try the nest with its loops as lanes; False, with nothing changed, where that does not work."""
+    if nest.facts is None:
+        nest.facts = facts(tuple(loop.node.loop_var for loop in nest.loops), nest.loops[-1].node.body)
+    known = nest.facts
+    if not known.lanes:
+        nest.failures = TRIES
+        return False
+    try:
+        bounds = [_bounds(m, loop) for loop in nest.loops]
+    except DiagnosticError:
+        return False
+    if any(np.ndim(low) or np.ndim(extent) for low, extent, _ in bounds):
+        return False
+    if any(extent <= 0 for _, extent, _ in bounds):
+        return True
+    chosen: list[int] = []
+    total = m.count
+    for place in reversed(range(len(bounds))):
+        if nest.loops[place].node.loop_var in known.lanes and total * bounds[place][1] <= MOST_LANES:
+            chosen.insert(0, place)
+            total *= bounds[place][1]
+    if total // m.count < FEWEST_LANES:
+        return False
+    return _attempt(m, nest, chosen, bounds)
+
+
+def _attempt(m: Machine, nest: Nest, chosen: list[int], bounds: list[tuple[Value, Value, int]]) -> bool:
+    depth = len(m.levels)
+    outermost = m.undo is None
+    if m.undo is None:
+        m.undo = []
+    start = len(m.undo)
+    before = (m.axes, m.count, m.mask, m.broken, m.continued, m.jumps, m.returned, len(m.blocks))
+    trace = loop_trace(m)
+    traced = len(trace)
+    for place in chosen:
+        low, extent, step = bounds[place]
+        var = nest.loops[place].node.loop_var
+        values = np.arange(extent).reshape(-1, *([1] * len(m.axes)))
+        m.env[var] = (low + values * step).astype(var.dtype.numpy)
+        m.axes = (*m.axes, Axis(var.name, low, extent, np.arange(extent), depth, step))
+        m.count *= extent
+    assert nest.facts is not None
+    done = False
+    try:
+        memories = {id(m.view(buffer).memory) for buffer in nest.facts.written}
+        sites = m.sites if m.checked else None
+        m.levels.append(Level(m.axes, depth, lane_numbers(m.axes), memories, sites=sites))
+        rest = [loop for place, loop in enumerate(nest.loops) if place not in chosen]
+        _nested(m, rest, nest.loops[-1].body)
+        done = True
+    except Conflict as conflict:
+        nest.failures += 1
+        if conflict.depth < depth:
+            raise
+    except DiagnosticError:
+        nest.failures = TRIES
+    finally:
+        del m.levels[depth:]
+        m.axes, m.count, m.mask, m.broken, m.continued, m.jumps, m.returned, blocks = before
+        del m.blocks[blocks:]
+        del trace[traced:]
+        if not done:
+            m.restore(start)
+        if outermost:
+            m.undo = None
+    return done
+
+
+def _watched(m: Machine, loop: Loop) -> None:
+    """A loop that claims independent iterations, run serially: what they share is a race."""
+    low, extent, step = _bounds(m, loop)
+    if np.ndim(low) or np.ndim(extent):
+        _serial(m, loop, loop.body)
+        return
+    depth = len(m.levels)
+    m.axes = (*m.axes, Axis(loop.node.loop_var.name, low, max(extent, 1), np.zeros(1, np.int64), depth, step))
+    level = Level(m.axes, depth, 0, None, sites=m.sites)
+    m.levels.append(level)
+    index = 0
+
+    def body(machine: Machine) -> None:
+        nonlocal index
+        level.numbers = lane_numbers(m.axes[:-1]) * max(extent, 1) + index
+        if isinstance(level.numbers, np.ndarray):
+            level.numbers = level.numbers[None]
+        index += 1
+        loop.body(machine)
+
+    try:
+        _serial(m, loop, body)
+    except Conflict as conflict:
+        if conflict.depth < depth:
+            raise
+        raise m.race(conflict) from None
+    finally:
+        del m.levels[depth:]
+        m.axes = m.axes[: len(level.axes) - 1]
+
+
+def compile_while(node: n.While) -> Act:
+    """A `while`: lanes for which the condition no longer holds wait for the others."""
+    condition, body = compiled(node.condition), execute_later(node.body)
+
+    def run(m: Machine) -> None:
+        outer = (m.mask, m.broken, m.continued, m.jumps)
+        m.broken = m.continued = None
+        m.jumps = m.returned is not None
+        entry = m.mask
+        while True:
+            m.mask = entry
+            m.continued = None
+            if m.jumps:
+                going = m.narrowed(~m.left())
+                if not np.any(going):
+                    break
+                m.mask = going if np.ndim(going) else entry
+            holds = condition(m) != 0
+            if np.ndim(holds):
+                here = m.narrowed(holds)
+                if not here.any():
+                    break
+                entry = m.mask = here
+            elif not holds:
+                break
+            body(m)
+        m.mask, m.broken, m.continued, m.jumps = outer
+        m.jumps = m.jumps or m.returned is not None
+
+    return run

@@ -1,0 +1,319 @@
+"""The state of a running function: variables, views, the lanes that run side by side, and what they touched.
+
+Lanes are iterations of loops, or threads, that execute one statement together: a variable then holds an array with one
+axis per loop (inner loops in front, so that values of outer loops broadcast by themselves), and `mask` says which lanes
+take part. Without lanes everything is a NumPy scalar.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tensorir.errors import Diagnostic, DiagnosticError, Note
+from tensorir.source import NOWHERE, Span
+from tensorir.tir import nodes as n
+from tensorir.tir.interpret.arithmetic import Value
+from tensorir.tir.interpret.hazards import Axis, Conflict, Level
+from tensorir.tir.interpret.memory import Memory, Pointer, View, row_major
+
+__all__ = ["Machine", "error"]
+
+MEMORY_LIMIT = 1 << 34
+"""Bytes that one allocation may have, copies for lanes included."""
+
+
+def error(code: str, message: str, span: Span, *notes: Note | str, help: str = "") -> DiagnosticError:
+    """The diagnostic as an exception."""
+    return DiagnosticError(Diagnostic(code, message, span, tuple(notes), help))
+
+
+@dataclass(eq=False, slots=True)
+class Machine:
+    """Everything that changes while a function runs."""
+
+    checked: bool = False
+    watch: frozenset[str] = frozenset()
+    module: n.IRModule | None = None
+    env: dict[n.Var, Value] = field(default_factory=dict[n.Var, Value])
+    views: dict[n.Buffer, View] = field(default_factory=dict[n.Buffer, View])
+    mask: Value = None
+    axes: tuple[Axis, ...] = ()
+    count: int = 1
+    levels: list[Level] = field(default_factory=list[Level])
+    undo: list[tuple[Any, Any, Any]] | None = None
+    watched: dict[str, View] = field(default_factory=dict[str, View])
+    # control: lanes that left the iteration, the loop, the function
+    jumps: bool = False
+    continued: Value = None
+    broken: Value = None
+    returned: Value = None
+    result: Value = None
+    depth: int = 0
+    # threads
+    kernel: Any = None
+    reducers: list[Any] = field(default_factory=list[Any])
+    sites: list[Span] = field(default_factory=list[Span])
+    blocks: list[Any] = field(default_factory=list[Any])
+
+    # ------------------------------------------------------------------------------------------------------------ lanes
+
+    @property
+    def lanes(self) -> tuple[int, ...]:
+        """The shape of the lanes: inner loops first."""
+        return tuple(len(axis.values) for axis in reversed(self.axes))
+
+    def active(self) -> Value:
+        """Which lanes take part, as a truth value or an array of them."""
+        return np.True_ if self.mask is None else self.mask
+
+    def narrowed(self, condition: Value) -> Value:
+        """The mask of the lanes that take part and for which the condition holds."""
+        return condition if self.mask is None else self.mask & condition
+
+    @contextmanager
+    def masked(self, mask: Value) -> Generator[None, None, None]:
+        before, self.mask = self.mask, mask
+        try:
+            yield
+        finally:
+            self.mask = before
+
+    def left(self) -> Value:
+        """The lanes that do not go on with this iteration."""
+        gone: Value = np.False_
+        for part in (self.continued, self.broken, self.returned):
+            if part is not None:
+                gone = gone | part
+        return gone
+
+    # ----------------------------------------------------------------------------------------------------------- memory
+
+    def allocate(self, buffer: n.Buffer, shape: tuple[Value, ...], span: Span) -> View:
+        """A buffer with new memory, one copy for each lane that has one of its own."""
+        from tensorir.tir.interpret.threads import private_axes
+
+        extents = [int(np.max(extent)) if np.size(extent) else 0 for extent in shape]
+        if any(extent < 0 for extent in extents):
+            raise error("TR05", f"{buffer.name!r} is allocated with a negative extent, {tuple(extents)}.", span)
+        count = buffer.dtype.lanes
+        for extent in extents:
+            count *= extent
+        axes = private_axes(self, buffer.scope, buffer)
+        memory = self.memory(count, buffer.dtype.element.numpy, buffer.name, buffer.scope, axes, span)
+        strides: tuple[Value, ...] = row_major(shape)
+        view = View(memory, buffer.dtype.element.numpy, buffer.dtype.lanes, shape, strides, 0)
+        if buffer.name in self.watch:
+            self.watched[buffer.name] = view
+        return view
+
+    def memory(
+        self, count: int, dtype: np.dtype[Any], name: str, scope: str, axes: tuple[Axis, ...], span: Span
+    ) -> Memory:
+        """Fresh memory; `axes` are the lanes that have copies of their own."""
+        copies, copy = 1, 0
+        if axes:
+            copy_of: Value = 0
+            for place, axis in enumerate(self.axes):
+                if axis in axes:
+                    values = np.arange(len(axis.values)).reshape(-1, *([1] * place))
+                    copy_of = copy_of * len(axis.values) + values
+                    copies *= len(axis.values)
+            copy = copy_of if copies > 1 else 0
+        if count * dtype.itemsize * copies > MEMORY_LIMIT:
+            message = f"{name!r} needs {count * dtype.itemsize * copies} bytes, more than the {MEMORY_LIMIT} there are."
+            raise error("TR06", message, span)
+        return Memory.new(count, dtype, name, scope, copies, copy)
+
+    def view(self, buffer: n.Buffer, span: Span = NOWHERE) -> View:
+        """The buffer as it is now."""
+        found = self.views.get(buffer)
+        if found is None:
+            found = self._declare(buffer, span)
+        return found
+
+    def _declare(self, buffer: n.Buffer, span: Span) -> View:
+        """A buffer that no statement declared stands for the memory behind its pointer."""
+        from tensorir.tir.interpret.expressions import compiled
+
+        pointer = self.env.get(buffer.data)
+        if not isinstance(pointer, Pointer):
+            raise error("TR07", f"the buffer {buffer.name!r} has no memory here.", span)
+        shape = tuple(compiled(extent)(self) for extent in buffer.shape)
+        strides = tuple(compiled(stride)(self) for stride in buffer.strides)
+        offset = 0 if buffer.elem_offset is None else compiled(buffer.elem_offset)(self)
+        view = self.alias(pointer, buffer, shape, strides, offset)
+        self.views[buffer] = view
+        return view
+
+    def alias(
+        self, pointer: Pointer, buffer: n.Buffer, shape: tuple[Value, ...], strides: tuple[Value, ...], offset: Value
+    ) -> View:
+        """A buffer over memory that exists."""
+        dtype = buffer.dtype.element.numpy
+        whole = tuple(_whole(extent) for extent in shape)
+        steps = tuple(_whole(stride) for stride in strides) if strides else row_major(whole)
+        start = _whole(offset) + pointer.offset // (dtype.itemsize * buffer.dtype.lanes)
+        view = View(pointer.memory, dtype, buffer.dtype.lanes, whole, steps, start)
+        if buffer.name in self.watch:
+            self.watched.setdefault(buffer.name, view)
+        return view
+
+    def read(self, view: View, address: Value, span: Span, vector: bool = False, predicate: Value = None) -> Value:
+        """The elements at addresses (in scalars of the view's type)."""
+        memory = view.memory
+        itemsize = view.dtype.itemsize
+        limit = memory.size // itemsize
+        mask = self._lanes_of(vector, predicate)
+        if isinstance(address, int):
+            if not 0 <= address < limit:
+                if self.checked:
+                    raise self._outside(view, address, span, "read")
+                return np.zeros((), view.dtype)[()]
+        elif address.size and (address.min() < 0 or address.max() >= limit):
+            outside = (address < 0) | (address >= limit)
+            if self.checked and (outside if mask is None else outside & mask).any():
+                bad = outside if mask is None else outside & mask
+                raise self._outside(view, int(np.broadcast_to(address, bad.shape)[bad][0]), span, "read")
+            elements = self.read(view, np.where(outside, 0, address), span, vector, _both(~outside, predicate))
+            return np.where(outside, np.zeros((), view.dtype), elements)
+        place = address if isinstance(memory.copy, int) else address + _trailing(memory.copy, vector) * limit
+        if self.levels or self.checked:
+            self._note(memory, place, mask, False, itemsize, span, vector)
+        return memory.typed(view.dtype)[place]
+
+    def write(
+        self, view: View, address: Value, value: Value, span: Span, vector: bool = False, predicate: Value = None
+    ) -> None:
+        """Store the values at addresses, lane by lane; of several for one element the last stays."""
+        memory = view.memory
+        limit = memory.size // view.dtype.itemsize
+        mask = self._lanes_of(vector, predicate)
+        if isinstance(address, int):
+            if not 0 <= address < limit:
+                raise self._outside(view, address, span, "written")
+        elif address.size and (address.min() < 0 or address.max() >= limit):
+            outside = (address < 0) | (address >= limit)
+            bad = outside if mask is None else outside & mask
+            if bad.any():
+                raise self._outside(view, int(np.broadcast_to(address, bad.shape)[bad][0]), span, "written")
+            address = np.where(outside, 0, address)
+        place = address if isinstance(memory.copy, int) else address + _trailing(memory.copy, vector) * limit
+        if self.levels or self.checked:
+            self._note(memory, place, mask, True, view.dtype.itemsize, span, vector, value)
+        target = memory.typed(view.dtype)
+        if isinstance(place, int) and (mask is None or np.ndim(mask) == 0) and np.ndim(value) == 0:
+            if self.undo is not None:
+                self.undo.append((target, place, target[place]))
+            target[place] = value
+            return
+        if mask is None:
+            place, value = np.broadcast_arrays(place, value)
+        else:
+            place, value, mask = np.broadcast_arrays(place, value, mask)
+            place, value = place[mask], value[mask]
+        if self.undo is not None:
+            self.undo.append((target, place, target[place]))
+        target[place] = value
+
+    def _lanes_of(self, vector: bool, predicate: Value) -> Value:
+        mask = self.mask if not vector or not isinstance(self.mask, np.ndarray) else self.mask[..., None]
+        return _both(mask, predicate)
+
+    def _note(
+        self,
+        memory: Memory,
+        place: Value,
+        mask: Value,
+        write: bool,
+        itemsize: int,
+        span: Span,
+        vector: bool,
+        value: Value = None,
+    ) -> None:
+        """Tell the logs of an access; in checked mode also whether what is read was written."""
+        wide = memory.unit
+        if itemsize != wide:
+            if itemsize > wide:
+                place = (np.asarray(place)[..., None] * (itemsize // wide)) + np.arange(itemsize // wide)
+                mask = mask if not isinstance(mask, np.ndarray) else mask[..., None]
+                value, vector = None, True
+            else:
+                place = place // (wide // itemsize)
+        if self.checked:
+            self._know(memory, place, mask, write, span)
+        shapes = [np.shape(part) for part in (place, mask, value) if part is not None]
+        shape = np.broadcast_shapes(*shapes)
+        shape = shape[:-1] if vector and shape else shape
+        for level in self.levels:
+            if level.watches(memory):
+                level.note(memory, np.asarray(place), mask, write, span, shape, vector)
+
+    def _know(self, memory: Memory, place: Value, mask: Value, write: bool, span: Span) -> None:
+        if not memory.allocated:
+            return
+        known = memory.knowledge()
+        if isinstance(mask, np.ndarray):
+            places, live = np.broadcast_arrays(place, mask)
+            place = places[live]
+        if write:
+            if self.undo is not None:
+                self.undo.append((known, place, known[place]))
+            known[place] = True
+        elif not np.all(known[place]):
+            flat = np.atleast_1d(place).ravel()
+            element = int(flat[~np.atleast_1d(known[place]).ravel()][0])
+            raise self.unknown(memory, element, span)
+
+    def unknown(self, memory: Memory, element: int, span: Span) -> DiagnosticError:
+        per_copy = memory.size // memory.unit
+        message = f"element {element % per_copy} of {memory.name!r} is read, but nobody has written it."
+        return error("TR02", message, span, *self.where())
+
+    def where(self) -> tuple[str, ...]:
+        """A note that says in which iteration of the scalar loops we are."""
+        from tensorir.tir.interpret.statements import running
+
+        loops = running(self)
+        return (f"in the iteration {loops}.",) if loops else ()
+
+    def _outside(self, view: View, element: int, span: Span, verb: str) -> DiagnosticError:
+        shape = tuple(int(np.max(extent)) for extent in view.shape)
+        message = (
+            f"element {element} of {view.memory.name!r}, of shape {shape}, is {verb}: it lies outside of the memory."
+        )
+        return error("TR01", message, span, *self.where())
+
+    def race(self, conflict: Conflict) -> DiagnosticError:
+        """The diagnostic of two iterations that touch one element."""
+        first, second = conflict.first, conflict.second
+        per_copy = conflict.memory.size // conflict.memory.unit
+        message = (
+            f"race: element {conflict.element % per_copy} of {conflict.memory.name!r} is {first.verb} "
+            f"at {first.iteration} and {second.verb} at {second.iteration}."
+        )
+        notes = [Note("the other access is here.", first.span)] if first.span and first.span is not second.span else []
+        return error("TR03", message, second.span or NOWHERE, *notes, help="make the loop serial, or use an atomic.")
+
+    def restore(self, length: int) -> None:
+        """Take back the writes since the undo log was `length` long."""
+        assert self.undo is not None
+        while len(self.undo) > length:
+            target, place, before = self.undo.pop()
+            target[place] = before
+
+
+def _whole(value: Value) -> Value:
+    return value.astype(np.int64) if isinstance(value, np.ndarray) else int(value)
+
+
+def _trailing(value: Value, vector: bool) -> Value:
+    return value[..., None] if vector and isinstance(value, np.ndarray) else value
+
+
+def _both(mask: Value, other: Value) -> Value:
+    return other if mask is None else mask if other is None else mask & other

@@ -1,0 +1,122 @@
+"""Memory, and buffers as views of it.
+
+A `Memory` is one allocation: bytes, of which lanes (threads, or iterations that run side by side) may each have a copy
+of their own. A `View` is a buffer at run time: a memory with an element type, a shape, strides and an offset. Several
+views of one memory are aliases.
+
+>>> memory = Memory.of(np.arange(6, dtype=np.int32), "A")
+>>> view = View(memory, np.dtype(np.int32), 1, (2, 3), (3, 1), 0)
+>>> memory.typed(view.dtype)[view.address([np.int32(1), np.int32(2)], False)]
+np.int32(5)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tensorir.tir.interpret.arithmetic import Value
+
+__all__ = ["Memory", "Pointer", "View", "row_major"]
+
+_ALIGNMENT = 16
+
+
+@dataclass(eq=False, slots=True)
+class Memory:
+    """One allocation of `size` bytes per copy; `copy` says which copy each lane uses."""
+
+    raw: np.ndarray[Any, Any]
+    size: int
+    unit: int
+    name: str
+    scope: str = "global"
+    copy: Value = 0
+    known: np.ndarray[Any, Any] | None = None
+    allocated: bool = True
+    logs: dict[int, tuple[np.ndarray[Any, Any], ...]] = field(default_factory=dict[int, tuple[Any, ...]])
+    views: dict[np.dtype[Any], np.ndarray[Any, Any]] = field(default_factory=dict[Any, Any])
+
+    @staticmethod
+    def new(count: int, dtype: np.dtype[Any], name: str, scope: str, copies: int = 1, copy: Value = 0) -> Memory:
+        """Fresh memory for `count` elements, in as many copies."""
+        size = -(-max(count, 1) * dtype.itemsize // _ALIGNMENT) * _ALIGNMENT
+        return Memory(np.zeros(size * copies, np.uint8), size, dtype.itemsize, name, scope, copy)
+
+    @staticmethod
+    def of(elements: np.ndarray[Any, Any], name: str) -> Memory:
+        """Memory that holds the elements, all of which are known."""
+        memory = Memory.new(elements.size, elements.dtype, name, "global")
+        memory.typed(elements.dtype)[: elements.size] = elements.ravel()
+        memory.allocated = False
+        return memory
+
+    def typed(self, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+        """The whole memory as elements of a type."""
+        found = self.views.get(dtype)
+        if found is None:
+            found = self.views[dtype] = self.raw.view(dtype)
+        return found
+
+    def knowledge(self) -> np.ndarray[Any, Any]:
+        """One flag per unit: whether somebody has written it."""
+        if self.known is None:
+            self.known = np.full(self.raw.size // self.unit, not self.allocated)
+        return self.known
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """A handle: a place in a memory, counted in bytes, with the shape of the buffer that it was taken from."""
+
+    memory: Memory
+    offset: Value = 0
+    view: View | None = None
+
+
+@dataclass(eq=False, slots=True)
+class View:
+    """A buffer at run time; strides and offset count elements, which are `lanes` scalars of `dtype` each."""
+
+    memory: Memory
+    dtype: np.dtype[Any]
+    lanes: int
+    shape: tuple[Value, ...]
+    strides: tuple[Value, ...]
+    offset: Value
+
+    def address(self, indices: Sequence[Value], vector: bool) -> Value:
+        """Where an element lies, counted in scalars; `vector` says that the last index is a vector."""
+        total: Value = self.offset
+        if vector and isinstance(total, np.ndarray):
+            total = total[..., None]
+        last = len(indices) - 1
+        for place, (index, stride) in enumerate(zip(indices, self.strides, strict=True)):
+            index = index.astype(np.int64) if isinstance(index, np.ndarray) else int(index)
+            if vector and place != last and isinstance(index, np.ndarray):
+                index = index[..., None]
+            if vector and isinstance(stride, np.ndarray):
+                stride = stride[..., None]
+            total = total + index * stride
+        if self.lanes != 1:
+            within = np.arange(self.lanes)
+            whole = np.asarray(total)[..., None] * self.lanes + within
+            total = whole.reshape(*whole.shape[:-2], -1) if vector else whole
+        return total
+
+
+def row_major(shape: Sequence[Value]) -> tuple[Value, ...]:
+    """The strides of a compact array.
+
+    >>> row_major((2, 3, 4))
+    (12, 4, 1)
+    """
+    strides: list[Value] = []
+    step: Value = 1
+    for extent in reversed(shape):
+        strides.append(step)
+        step = step * extent
+    return tuple(reversed(strides))

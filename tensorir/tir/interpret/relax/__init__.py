@@ -1,0 +1,276 @@
+"""Functions of Relax, interpreted: bindings in order, operators in NumPy, `call_tir` through the interpreter of TIR."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tensorir.source import NOWHERE, Span
+from tensorir.tir import nodes as n
+from tensorir.tir.interpret.arguments import give, take
+from tensorir.tir.interpret.calls import RECURSION_LIMIT, invoke
+from tensorir.tir.interpret.expressions import compiled
+from tensorir.tir.interpret.external import KNOWN
+from tensorir.tir.interpret.machine import Machine, error
+from tensorir.tir.interpret.memory import Memory, Pointer
+from tensorir.tir.interpret.relax.operators import MEANINGS
+from tensorir.tir.relax import nodes as r
+
+__all__ = ["run_function"]
+
+Item = Any
+"""An array, a tuple of items, a shape (a tuple of int), a number, a string, a function."""
+
+
+class Shape(tuple[int, ...]):
+    """A shape as a value, told apart from a tuple of values."""
+
+
+def run_function(m: Machine, func: r.Function, arguments: Sequence[object]) -> tuple[Any, ...]:
+    """The returned values, tuples flattened."""
+    m.module = func.module or n.IRModule({func.name: func})
+    return tuple(_flat(_call(m, func, [np.array(a) if hasattr(a, "shape") else a for a in arguments])))
+
+
+def _flat(value: Item) -> list[Any]:
+    if isinstance(value, tuple) and not isinstance(value, Shape):
+        return [leaf for item in value for leaf in _flat(item)]
+    return [np.asarray(value) if not isinstance(value, np.ndarray | Shape | str) else value]
+
+
+def _call(m: Machine, func: r.Function, arguments: Sequence[Item], span: Span = NOWHERE) -> Item:
+    if m.depth >= RECURSION_LIMIT:
+        raise error("TR25", f"calls of {func.name!r} nest more than {RECURSION_LIMIT} deep.", span)
+    if len(arguments) != len(func.params):
+        names = ", ".join(param.name for param in func.params)
+        message = f"{func.name!r} takes {len(func.params)} arguments ({names}), but got {len(arguments)}."
+        raise error("TA02", message, func.span)
+    frame = _Frame(m, {})
+    before, m.env = m.env, {}
+    m.depth += 1
+    try:
+        for param, value in zip(func.params, arguments, strict=True):
+            frame.values[param] = frame.fitted(value, param.type, param.name, func.span)
+        return frame.sequence(func.body)
+    finally:
+        m.depth -= 1
+        m.env = before
+
+
+class _Frame:
+    """The values of one running function."""
+
+    def __init__(self, m: Machine, values: dict[r.RelaxVar, Item]) -> None:
+        self.m, self.values = m, values
+
+    # ------------------------------------------------------------------------------------------------------------ types
+
+    def fitted(self, value: Item, kind: r.RelaxType, name: str, span: Span) -> Item:
+        """The value, once it is of the type; sizes that are not known yet are bound."""
+        match kind:
+            case r.TensorType(shape, dtype, ndim):
+                array = np.asarray(value)
+                if dtype is not None and array.dtype != dtype.numpy:
+                    if array.dtype.kind == "u" and array.dtype.itemsize == dtype.numpy.itemsize and dtype.is_float:
+                        array = array.view(dtype.numpy)
+                    else:
+                        raise error("TA05", f"{name!r} holds {dtype}, but the array holds {array.dtype}.", span)
+                if ndim >= 0 and array.ndim != ndim:
+                    raise error("TA03", f"{name!r} has {ndim} dimensions, but the array has {array.ndim}.", span)
+                self.sizes(shape or (), array.shape, name, span)
+                return array
+            case r.TupleType(fields):
+                return tuple(self.fitted(v, f, name, span) for v, f in zip(value, fields, strict=True))
+            case r.ShapeType(values, _):
+                self.sizes(values or (), tuple(value), name, span)
+                return Shape(int(v) for v in value)
+            case _:
+                return value
+
+    def sizes(self, declared: Sequence[n.Expr], found: Sequence[int], name: str, span: Span) -> None:
+        """Bind what is new, check what is known."""
+        for place, (size, extent) in enumerate(zip(declared, found, strict=False)):
+            if isinstance(size, n.Var) and size not in self.m.env:
+                self.m.env[size] = size.dtype.numpy.type(extent)
+                continue
+            known = compiled(size)(self.m)
+            if known != extent:
+                message = f"dimension {place} of {name!r} has {extent} elements, but must have {known}."
+                raise error("TA03", message, span)
+
+    def shape(self, values: Sequence[n.Expr]) -> Shape:
+        return Shape(int(compiled(v)(self.m)) for v in values)
+
+    # --------------------------------------------------------------------------------------------------------- bindings
+
+    def sequence(self, body: r.SeqExpr) -> Item:
+        for block in body.blocks:
+            for binding in block.bindings:
+                match binding:
+                    case r.MatchCast(var, value, kind):
+                        self.values[var] = self.fitted(self.of(value), kind, var.name, binding.span)
+                    case r.VarBinding(var, r.Function() as function):
+                        self.values[var] = function
+                    case r.VarBinding(var, value):
+                        self.values[var] = self.of(value)
+        return self.of(body.body)
+
+    def of(self, expr: Any) -> Item:
+        """The value of an expression."""
+        match expr:
+            case r.RelaxVar():
+                if expr not in self.values:
+                    raise error("TR07", f"{expr.name!r} has no value here.", expr.span)
+                return self.values[expr]
+            case r.Constant(data, dtype):
+                return np.asarray(data, np.float64 if dtype.is_float else None).astype(dtype.numpy)
+            case r.MetadataConstant():
+                return self.constant(expr)
+            case r.Tuple(fields):
+                return tuple(self.of(field) for field in fields)
+            case r.TupleGetItem(value, index):
+                return self.of(value)[index]
+            case r.ShapeExpr(values):
+                return self.shape(values)
+            case r.PrimValue(value):
+                return compiled(value)(self.m)
+            case r.StringValue(value):
+                return value
+            case r.DataTypeValue(value):
+                return value
+            case r.FunctionRef() | r.ExternFunc() | r.Function():
+                return expr
+            case r.If(condition, yes, no):
+                return self.sequence(yes if bool(np.asarray(self.of(condition))) else no)
+            case r.SeqExpr():
+                return self.sequence(expr)
+            case r.Call():
+                return self.call(expr)
+            case _:
+                raise error("TR42", f"a {type(expr).__name__} is not run.", getattr(expr, "span", NOWHERE))
+
+    def constant(self, expr: r.MetadataConstant) -> Item:
+        module = self.m.module
+        table = None if module is None else module.metadata
+        if table is None or expr.key not in table:
+            message = f'the constant metadata["{expr.key}"][{expr.index}] is not in the text, so this cannot be run.'
+            raise error("TR43", message, expr.span, help="give it to parse: parse(text, metadata={...}).")
+        values: Any = table[expr.key]
+        return np.array(values[expr.index])
+
+    # ------------------------------------------------------------------------------------------------------------ calls
+
+    def call(self, node: r.Call) -> Item:
+        match node.op:
+            case "call_tir" | "call_tir_inplace" | "call_dps_packed" | "call_tir_with_grad":
+                return self.destination(node)
+            case "call_packed" | "call_pure_packed":
+                return self.packed(node)
+            case "invoke_closure":
+                function, arguments = self.of(node.args[0]), self.of(node.args[1])
+                return _call(self.m, self.function(function, node), list(arguments), node.span)
+            case str(name):
+                return self.operator(name, node)
+            case other:
+                function = self.of(other)
+                arguments = [self.of(a) for a in node.args]
+                if isinstance(function, r.FunctionRef) and isinstance(self.named(function, node), n.PrimFunc):
+                    self.primitive(function, arguments, node)
+                    return ()
+                return _call(self.m, self.function(function, node), arguments, node.span)
+
+    def named(self, ref: r.FunctionRef, node: r.Call) -> Any:
+        functions = {} if self.m.module is None else self.m.module.functions
+        if ref.name not in functions:
+            raise error("TR24", f"the function {ref.name!r} is not in the module.", node.span)
+        return functions[ref.name]
+
+    def function(self, value: Item, node: r.Call) -> r.Function:
+        found = self.named(value, node) if isinstance(value, r.FunctionRef) else value
+        if not isinstance(found, r.Function):
+            raise error("TR24", "this is no function of Relax, so it cannot be called.", node.span)
+        return found
+
+    def operator(self, name: str, node: r.Call) -> Item:
+        meaning = MEANINGS.get(name)
+        if meaning is None:
+            raise error("TR30", f"R.{name} has no meaning here, so it cannot be run.", node.span)
+        arguments = [self.of(a) for a in node.args]
+        attributes = {key: self.attribute(value) for key, value in node.attrs.items()}
+        try:
+            return meaning(*arguments, **attributes)
+        except (ValueError, IndexError, TypeError, NotImplementedError) as problem:
+            raise error("TR31", f"R.{name} cannot be applied: {problem}.", node.span) from problem
+
+    def attribute(self, value: Any) -> Any:
+        if isinstance(value, n.Expr):
+            return compiled(value)(self.m)
+        if isinstance(value, tuple):
+            return tuple(self.attribute(item) for item in value)  # type: ignore[arg-type]
+        return value
+
+    def destination(self, node: r.Call) -> Item:
+        """call_tir and its kin: the results are made here, and the callee fills them."""
+        function, given = self.of(node.args[0]), self.of(node.args[1])
+        arguments = list(given) if isinstance(given, tuple) and not isinstance(given, Shape) else [given]
+        sizes = list(self.of(node.args[2])) if len(node.args) > 2 else []
+        results = [self.empty(kind, node) for kind in _leaves(node.types)]
+        if isinstance(function, r.ExternFunc):
+            known = KNOWN.get(function.name)
+            if known is None:
+                raise error("TR22", f"the external function {function.name!r} is not known.", node.span)
+            known(*arguments, *results)
+            return results[0] if len(results) == 1 else tuple(results)
+        inplace: Any = node.attrs.get("inplace_indices")
+        values = list(arguments)
+        outputs = results
+        if inplace is not None:
+            where = [int(i) for i in (inplace if isinstance(inplace, tuple) else (inplace,))]
+            outputs = [new for new, place in zip(results, where, strict=True) if place < 0]
+            filled = self.primitive(function, [*values, *outputs, *sizes], node)
+            fresh = iter(filled[len(values) : len(values) + len(outputs)])
+            chosen = [filled[place] if place >= 0 else next(fresh) for place in where]
+        else:
+            filled = self.primitive(function, [*values, *outputs, *sizes], node)
+            chosen = filled[len(values) : len(values) + len(outputs)]
+        return chosen[0] if len(chosen) == 1 else tuple(chosen)
+
+    def empty(self, kind: r.RelaxType, node: r.Call) -> Any:
+        if not isinstance(kind, r.TensorType) or kind.shape is None or kind.dtype is None:
+            raise error("TR32", "the type of a result of this call has no shape, so it cannot be made.", node.span)
+        return np.zeros(self.shape(kind.shape), kind.dtype.numpy)
+
+    def primitive(self, function: Item, arguments: list[Item], node: r.Call) -> list[Any]:
+        """Run a PrimFunc on arrays; the arrays afterwards."""
+        callee = self.named(function, node) if isinstance(function, r.FunctionRef) else function
+        if not isinstance(callee, n.PrimFunc):
+            raise error("TR24", "this is no PrimFunc, so it cannot be called.", node.span)
+        values = take(callee, arguments)
+        for value in values[-len(_leaves(node.types)) or len(values) :]:
+            if self.m.checked and isinstance(value, Pointer):
+                _forget(value.memory)
+        invoke(self.m, callee, values, node.span)
+        return [give(v.view) if isinstance(v, Pointer) else v for v in values]
+
+    def packed(self, node: r.Call) -> Item:
+        function, *rest = (self.of(a) for a in node.args)
+        name = function.name if isinstance(function, r.ExternFunc) else str(function)
+        known = KNOWN.get(name)
+        if known is None:
+            raise error("TR22", f"the external function {name!r} is not known, so the call cannot be run.", node.span)
+        return known(*rest)
+
+
+def _forget(memory: Memory) -> None:
+    """Nobody has written this memory yet."""
+    memory.allocated = True
+    memory.known = None
+
+
+def _leaves(types: Sequence[r.RelaxType]) -> list[r.RelaxType]:
+    found: list[r.RelaxType] = []
+    for kind in types:
+        found.extend(_leaves(kind.fields) if isinstance(kind, r.TupleType) else [kind])
+    return found
