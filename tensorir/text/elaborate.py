@@ -403,7 +403,13 @@ def _hint(
         return _UNKNOWN
     types = [v.type for v in values if v is not None and isinstance(v.type, TensorType)]
     known = [None if t is None else e.tensor_type(t) for t in declared]
-    return _Hint(parameter_types(node.op, static, types, known if isinstance(f, syntax.Lambda) else ()))
+    try:
+        return _Hint(parameter_types(node.op, static, types, known if isinstance(f, syntax.Lambda) else ()))
+    except Complaint:
+        # a function with a name may say its types where it stands
+        if isinstance(f, syntax.Name):
+            return _UNKNOWN
+        raise
 
 
 def _make_reduce(e: Elaboration, static: tuple[Any, ...], args: Sequence[Any], span: Span) -> ir.Expr:
