@@ -257,11 +257,26 @@ def gather(context: Context, node: Call, values: Sequence[Value]) -> Value:
     for leaf in x:
         value = _indexed(dense(leaf), names, indices, inside, node.type.dims, PROMISE if proven else CLIP)
         if outside is not None:
-            value = elementwise(lambda ok, v: lax.select(ok, v, lax.full_like(v, 0)), [outside, value], node.type.dims)
+            value = _zero_outside(outside, value, node.type.dims)
         for mask in masks:
             value = with_present(value, mask, node.type.dims)
         found.append(value)
     return tuple(found)
+
+
+def _zero_outside(inside: Leaf, value: Leaf, need: Dims) -> Leaf:
+    """Zero where an index was out of range: nothing was read there, so that it is present."""
+    zeroed = elementwise(
+        lambda ok, v: lax.select(ok, v, lax.full_like(v, 0)),
+        [inside, Dense(dense(value).data, dense(value).dims)],
+        need,
+    )
+    mask = presence(value)
+    if mask is None:
+        return zeroed
+    return with_present(
+        zeroed, elementwise(lambda ok, m: lax.bitwise_or(lax.bitwise_not(ok), m), [inside, mask], need), need
+    )
 
 
 COMBINERS: dict[str, Callable[..., jax.Array]] = {
