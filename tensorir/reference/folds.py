@@ -92,6 +92,7 @@ def reduce(node: Call, scope: Scope, point: Point) -> Answer:
     """Slots are skipped where they are absent; an argument without the dim is needed in all of them."""
     (dim,) = node.static
     interval = next(type_of(a).dims[dim] for a in node.args[2:] if dim in type_of(a).dims)
+    check_inside(node.type.dims, point)
     fold: Fold = scope.once(node, lambda: Fold(node, scope, interval_order(interval), True))
     if (yield from fold.absent_at(fold.args, False, point)):
         return absent(node.type.element)

@@ -1,5 +1,5 @@
 """A generator of well-typed programs over all builtins, with data that fits them."""
 
-from .programs import Case, programs
+from .programs import Case, made, programs
 
-__all__ = ["Case", "programs"]
+__all__ = ["Case", "made", "programs"]

@@ -56,12 +56,13 @@ def special_values(scalar: Scalar) -> np.ndarray:
             high - 1,
             high // 3,
         ]
-        return np.array([v for v in dict.fromkeys(wanted) if low <= v <= high]).astype(dtype)
+        return np.array([v for v in dict.fromkeys(wanted) if low <= v <= high], dtype)
     limits = ml_dtypes.finfo(dtype)
     wanted = [0.0, -0.0, 1, -1, 0.5, -0.5, 1.5, -1.5, 2.5, 2, 3, -7, 0.1, -0.3, 10, 100, 1e-3, 0.9999, 1.0001, 3.14159]
     wanted += [-20, 88, 127, 128, -700, 1e4, 1e6, 255, 256, -129, 65504, 1e19, 1e30, 2.0**31, -(2.0**31), 2.0**63]
     wanted += [float(limits.max), float(limits.min), float(limits.eps), np.inf, -np.inf, np.nan]
-    found = np.array([float(v) for v in wanted]).astype(dtype)
+    with np.errstate(over="ignore"):
+        found = np.array([float(v) for v in wanted]).astype(dtype)
     tiny = float(limits.tiny)
     return found[(np.abs(found.astype(np.float64)) >= 4 * tiny) | (found == 0) | np.isnan(found)]
 

@@ -43,7 +43,7 @@ def reduce(m: Maker, element: Element, need: Dims, depth: int, scope: Scope) -> 
             args.append(m.expr(m.element(), box, depth, scope))
         else:
             cell = Dims(((dim, extent),))
-            args.append(exactly(m.expr(m.element(), Dims((*box.items, *cell.items)), depth, around), cell))
+            args.append(full(exactly(m.expr(m.element(), Dims((*box.items, *cell.items)), depth, around), cell), cell))
     state = TensorType(element, place)
     f = _step(m, state, args, dim, depth, scope, moving=scope.moving and not holes)
     if f is None:

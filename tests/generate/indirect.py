@@ -30,11 +30,13 @@ def _neighbours(m: Maker, element: Element, need: Dims, depth: int, scope: Scope
     destinations = Dims(tuple(item for item in m.some(need, 3).items if item[0] not in scope.forbidden))
     destinations = destinations if not m.chance(4) else m.widened(destinations)
     holes = scope.absent and not m.chance(3)
-    if tag.names[0] in scope.forbidden:
+    if tag.names[0] in scope.forbidden or tag.names[0] in need:
         return None
     if depth > 0 and m.chance(3):
         box = Dims((*destinations.items, *tag.items))
-        table = full(exactly(m.index(x.type.dims[source], box, depth - 1, scope, holes), tag), tag)
+        table = full(
+            exactly(m.index(x.type.dims[source], box, depth - 1, scope, holes, proven=not scope.absent), tag), tag
+        )
         names = [d for d in table.type.dims if neighbour_dim(d) and not d[len(NEIGHBOUR) :].isdigit()]
         if len(names) != 1:
             return None
@@ -104,7 +106,12 @@ def scatter(m: Maker, element: Element, need: Dims, depth: int, scope: Scope) ->
     indexed = Dims(tuple((d, need[d]) for d in dims))
     base = full(m.expr(element, need, depth, scope), indexed)
     kept = base.type.dims.without(*dims)
-    moving = Dims(tuple((d, Interval(0, m.integer(1, 3))) for d in m.some_names(["P", "Q", *dims[:1]])))
+    moving = Dims(
+        tuple(
+            (d, Interval(0, m.integer(1, 3)))
+            for d in m.some_names([*(n for n in ("P", "Q", "R", "S") if n not in kept), *dims[:1]])
+        )
+    )
     still = Dims(tuple((n, i if neighbour_dim(n) else m.within(i)) for n, i in kept.items))
     box = Dims((*moving.items, *still.items))
     of = m.pick([element, m.element()])

@@ -11,8 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hypothesis import strategies as st
-
 from tensorir.build import call, literal, var
 from tensorir.errors import DiagnosticError
 from tensorir.ir import Expr, Var
@@ -68,8 +66,8 @@ class Known:
 class Maker:
     """One program under construction."""
 
-    def __init__(self, draw: Callable[[Any], Any], profile: Profile, rules: Any) -> None:
-        self.draw, self.profile, self.rules = draw, profile, rules
+    def __init__(self, integer: Callable[[int, int], int], profile: Profile, rules: Any) -> None:
+        self.drawn, self.profile, self.rules = integer, profile, rules
         self.params: list[Var] = []
         self.entries: dict[str, Entries] = {}
         self.pool: list[Known] = []
@@ -82,7 +80,7 @@ class Maker:
         return options[self.integer(0, len(options) - 1)]
 
     def integer(self, low: int, high: int) -> int:
-        return low if low == high else self.draw(st.integers(low, high))
+        return low if low == high else self.drawn(low, high)
 
     def chance(self, one_in: int) -> bool:
         """True once in so many times; false is the simpler case."""
@@ -214,9 +212,9 @@ class Maker:
         if fits and not self.chance(3):
             return self.pick(fits)
         dims = Dims(tuple(item for item in self.some(need, 6).items if item[0] not in scope.forbidden))
-        dims = self.widened(
-            Dims(self.draw(st.permutations(dims.items)) if len(dims) > 1 and self.chance(3) else dims.items)
-        )
+        if len(dims) > 1 and self.chance(3):
+            dims = Dims(dims.items[::-1])
+        dims = self.widened(dims)
         return self.declare("p", TensorType(element, dims))
 
     def declare(self, prefix: str, kind: TensorType, entries: Entries | None = None) -> Var:
@@ -228,19 +226,25 @@ class Maker:
 
     # Integers that stay inside
 
-    def index(self, inside: Interval, need: Dims, depth: int, scope: Scope, holes: bool = False) -> Expr:
-        """An integer of an interval, or -1 where there may be holes, at every point of a box."""
+    def index(
+        self, inside: Interval, need: Dims, depth: int, scope: Scope, holes: bool = False, proven: bool = False
+    ) -> Expr:
+        """An integer of an interval, or -1 where there may be holes, at every point of a box.
+
+        What is proven is known from the expression alone: a computed table that is not may hold -1.
+        """
         element = self.pick([INT32, INT32, *(e for e in self.profile.elements if e.is_integer)])
         low = -1 if holes else inside.start
         if not element.range.covers(Interval(low, inside.stop)):
             element = INT32
         first, last = literal(inside.start, element), literal(inside.stop - 1, element)
-        match self.pick(["param", "param", "clamped", "remainder", "literal"]) if depth > 0 else "param":
+        kinds = ["literal", "clamped", "remainder"] if depth > 0 else ["literal"]
+        match self.pick(kinds if proven else ["param", "param", *kinds] if depth > 0 else ["param"]):
             case "literal":
                 made: Expr = literal(self.integer(inside.start, inside.stop - 1), element)
             case "clamped":
                 made = call("min", call("max", self.expr(element, need, depth - 1, scope), first), last)
-            case "remainder" if element.range.covers(Interval(0, len(inside) + 1)):
+            case "remainder" if element.range.covers(Interval(0, len(inside) + 1)) or proven:
                 some = self.expr(element, need, depth - 1, scope)
                 made = call("plus", call("mod", some, literal(len(inside), element)), first)
             case _:

@@ -18,10 +18,11 @@ WELL_CONDITIONED = frozenset(["sin", "cos", "tanh", "arctan", "erf", "arcsinh"])
 """Transcendental functions whose slope is 1.2 at most."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Profile:
     """One kind of program."""
 
+    name: str
     elements: tuple[Scalar, ...]
     """The element types that are computed with."""
     without: frozenset[str]
@@ -31,6 +32,9 @@ class Profile:
     shown: bool = False
     """Whether the program may print."""
 
+    def __repr__(self) -> str:
+        return self.name
+
     def allows(self, op: str, element: Scalar) -> bool:
         return not (element.is_float and op in self.without)
 
@@ -39,16 +43,18 @@ NARROW = tuple(SCALARS[name] for name in ("int8", "int16", "uint8", "uint16", "u
 SMALL_FLOATS = tuple(SCALARS[name] for name in ("float16", "bfloat16"))
 COMMON = (FLOAT64, INT32, BOOL, FLOAT32, INT64)
 
-EVERY = Profile((*COMMON, *NARROW, *SMALL_FLOATS), frozenset(), "special", True)
+EVERY = Profile("EVERY", (*COMMON, *NARROW, *SMALL_FLOATS), frozenset(), "special", True)
 """Everything that the notation can say."""
 
-EXACT = Profile((*COMMON, *NARROW, *SMALL_FLOATS), TRANSCENDENTAL | {"floordiv"}, "special", True)
+EXACT = Profile("EXACT", (*COMMON, *NARROW, *SMALL_FLOATS), TRANSCENDENTAL | {"floordiv"}, "special", True)
 """What the lowering computes bit for bit, op by op."""
 
-WHOLE = Profile((FLOAT64, INT32, BOOL, INT64), TRANSCENDENTAL | {"divides", "floordiv", "sqrt", "bitcast"}, "whole")
+WHOLE = Profile(
+    "WHOLE", (FLOAT64, INT32, BOOL, INT64), TRANSCENDENTAL | {"divides", "floordiv", "sqrt", "bitcast"}, "whole"
+)
 """What XLA's rewrites leave as it is: floats are small whole numbers."""
 
 SMOOTH = Profile(
-    (FLOAT64,), (TRANSCENDENTAL - WELL_CONDITIONED) | COMPARISONS | ROUNDINGS | {"divides", "sqrt"}, "gentle"
+    "SMOOTH", (FLOAT64,), (TRANSCENDENTAL - WELL_CONDITIONED) | COMPARISONS | ROUNDINGS | {"divides", "sqrt"}, "gentle"
 )
 """What moves little when its data does."""

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import strategies as st
 
 from tensorir.build import closure, fencil, var
-from tensorir.ir import Closure, Expr, Fencil
-from tensorir.types import Dims, Interval, TensorType
+from tensorir.ir import Closure, Fencil
+from tensorir.types import Dims, TensorType
 
 from . import rules
 from .data import Entries, arguments
 from .maker import NAMES, Maker, Scope
 from .profiles import Profile
 
-__all__ = ["Case", "programs"]
+__all__ = ["Case", "made", "programs"]
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,9 @@ class Case:
         """New arrays, the same every time."""
         return arguments(self.fencil, self.entries, self.values, self.seed)
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(repr(self))
+
     def __repr__(self) -> str:
         return f"{self.fencil}\n# {self.values} data, seed {self.seed}, tables {self.entries}"
 
@@ -40,7 +44,12 @@ class Case:
 @st.composite
 def programs(draw: Any, profile: Profile, outputs: int = 2, depth: int = 4) -> Case:
     """Fencils with a few closures; a later one may read what an earlier one wrote."""
-    m = Maker(draw, profile, rules)
+    return made(lambda low, high: draw(st.integers(low, high)), profile, outputs, depth)
+
+
+def made(integer: Callable[[int, int], int], profile: Profile, outputs: int = 2, depth: int = 4) -> Case:
+    """The same from a source of integers."""
+    m = Maker(integer, profile, rules)
     closures: list[Closure] = []
     written: list[Any] = []
     for _ in range(m.integer(1, outputs)):
@@ -48,9 +57,9 @@ def programs(draw: Any, profile: Profile, outputs: int = 2, depth: int = 4) -> C
         closures.append(_closure(m, written, depth))
         if closures[-1].output not in m.params:
             m.params.append(closures[-1].output)
-    params = m.params if not m.chance(3) else draw(st.permutations(m.params))
-    made = fencil(m.name("f"), params, closures)
-    return Case(made, m.entries, profile.values, m.integer(0, 10_000))
+    turned = m.integer(0, len(m.params) - 1)
+    program = fencil(m.name("f"), [*m.params[turned:], *m.params[:turned]], closures)
+    return Case(program, m.entries, profile.values, m.integer(0, 10_000))
 
 
 def _closure(m: Maker, written: list[Any], depth: int) -> Closure:
@@ -67,8 +76,3 @@ def _closure(m: Maker, written: list[Any], depth: int) -> Closure:
     target = closure(output, output, region).target
     value = m.expr(target.element, target.dims, depth, Scope())
     return closure(output, value, region)
-
-
-def whole(expr: Expr) -> Dims:
-    """All points of an expression."""
-    return Dims(tuple((n, Interval(i.start, i.stop)) for n, i in expr.type.dims.items))

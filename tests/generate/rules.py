@@ -39,7 +39,7 @@ def applicable(m: Maker, element: Element, need: Dims, scope: Scope) -> list[Rul
     if isinstance(element, TupleElement):
         rules += [make_tuple, make_tuple]
     else:
-        rules += [arithmetic] * 7
+        rules += [arithmetic] * 14
         if m.profile.allows("cast", element):
             rules += [cast, bitcast]
         if element == BOOL:
@@ -72,8 +72,7 @@ def arithmetic(m: Maker, element: Element, need: Dims, depth: int, scope: Scope)
         names, unary = NUMBERS + INTEGERS, NUMBER + INTEGER
     else:
         names, unary = NUMBERS[:4] + NUMBERS + FLOATS, NUMBER + FLOAT
-    options = [n for n in (*names, *names, *unary) if m.profile.allows(n, element)]
-    op = m.pick(options)
+    op = m.pick([n for n in (unary if m.chance(2) else names) if m.profile.allows(n, element)])
     arity = len(TABLE[op].form[0])
     operands = [m.expr(element, need, depth, scope) for _ in range(arity)]
     if m.chance(10):
@@ -166,6 +165,7 @@ def _absent(scope: Scope) -> Scope:
 
 def checked(m: Maker, element: Element, need: Dims, depth: int, scope: Scope) -> Expr | None:
     of = m.element(False)
+    of = of if m.profile.allows("less", of) else BOOL
     x = m.expr(of, need, depth, scope)
     wrong = call("less", x, x) if of != BOOL else call("not_eq", x, x)
     return call("assert_", m.expr(element, need, depth, scope), call("not", wrong), static=("never",))

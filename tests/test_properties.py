@@ -1,0 +1,83 @@
+"""Generated programs over all builtins: what holds of every one of them.
+
+A failing example is shrunk and printed as a program with the seed of its data. `make fuzz` runs the same checks on
+new programs without end.
+"""
+
+from random import Random
+
+import pytest
+from generate.gradients import check_adjoint, check_differences, check_tables
+from generate.maker import REFUSED
+from generate.profiles import EVERY, EXACT, SMOOTH, WHOLE
+from generate.programs import made, programs
+from generate.properties import check_bounded, check_compiled, check_domain, check_op_by_op, check_round_trip
+from hypothesis import given, settings
+
+from tensorir.builtins import TABLE
+from tensorir.walk import postorder, values
+
+
+@settings(max_examples=300)
+@given(programs(EVERY))
+def test_programs_print_and_parse_to_themselves_and_have_the_domains_that_their_types_say(case):
+    check_round_trip(case)
+    check_domain(case)
+
+
+@pytest.mark.filterwarnings("ignore")
+@settings(max_examples=320)
+@given(programs(EXACT))
+def test_the_lowering_agrees_with_the_oracle_bit_for_bit_op_by_op(case):
+    check_op_by_op(case)
+
+
+@settings(max_examples=120)
+@given(programs(WHOLE))
+def test_compiled_programs_of_whole_numbers_agree_with_the_oracle_bit_for_bit(case):
+    check_compiled(case)
+
+
+@settings(max_examples=120)
+@given(programs(SMOOTH))
+def test_compiled_programs_agree_with_the_oracle_within_their_running_error(case):
+    check_bounded(case)
+
+
+@settings(max_examples=60)
+@given(programs(SMOOTH, outputs=1))
+def test_forward_and_reverse_mode_are_adjoint_through_bound_constants(case):
+    check_adjoint(case)
+
+
+@settings(max_examples=25)
+@given(programs(SMOOTH, outputs=1))
+def test_forward_and_reverse_mode_are_adjoint_through_traced_tables(case):
+    check_adjoint(case, traced=True)
+
+
+@settings(max_examples=60)
+@given(programs(SMOOTH, outputs=1))
+def test_gradients_through_inverse_tables_are_those_through_scatters(case):
+    check_tables(case)
+
+
+@settings(max_examples=60)
+@given(programs(SMOOTH, outputs=1))
+def test_forward_mode_is_the_slope_of_what_the_oracle_computes(case):
+    check_differences(case)
+
+
+def test_generated_programs_use_every_builtin():
+    draw = Random(0).randint
+    cases = [made(draw, EVERY) for _ in range(1000)]
+    used = {getattr(node, "op", "") for case in cases for node in postorder(*values(case.fencil.closures))}
+    assert set(TABLE) - used == set()
+
+
+def test_the_rules_of_generation_seldom_make_what_the_types_refuse():
+    REFUSED.clear()
+    draw = Random(1).randint
+    for _ in range(200):
+        made(draw, EVERY)
+    assert sum(REFUSED.values()) <= 40, REFUSED
