@@ -1,0 +1,260 @@
+"""Exact domains: which points of every parameter and of every intermediate value a program reads.
+
+The analysis goes backward, from what is stored to what is passed: a rule per builtin says which points of its
+operands the needed points of a node read. A set of points is exact (see `points`); a buffer needs its hull. Both
+branches of `if` are read. A table whose entries are known (it is bound, or computed from what is) reads the elements
+that it holds; an index that is known only at run time reads all of its dim.
+
+>>> import tensorir as ti
+>>> f = ti.parse("f(out: tensor<float, I[1:4]>, x: tensor<float, I[0:9]>) { out ← ⟪I, 3⟫(x) + ⟪I, -1⟫(x); }")
+>>> print(domains(f).params["x"])
+I[0:3] and I[4:7]
+>>> print(domains(f, out={"I": (1, 2)}).params["x"].hull)
+I[0:5]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tensorir.arrays import Array
+from tensorir.binding import BoundProgram
+from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
+from tensorir.ir import Call, Expr, Fencil, Lambda, Var
+from tensorir.passes.footprints import FOLDS, RULES
+from tensorir.passes.inline import inlined
+from tensorir.passes.points import Points
+from tensorir.reference import ABSENT, Interpreter
+from tensorir.reference.tensors import points as points_of
+from tensorir.types import Dims, TensorType
+from tensorir.walk import postorder, values, with_values
+
+__all__ = ["Domains", "Reads", "asked", "domains"]
+
+MAX_COMPUTED = 50_000
+"""Entries of a computed table that are looked at before a program runs; a larger one reads its whole source."""
+
+
+@dataclass(frozen=True, slots=True)
+class Domains:
+    """What is read of everything."""
+
+    fencil: Fencil
+    """The program without applied functions, whose nodes `nodes` speaks of."""
+    params: dict[str, Points]
+    """Of what is passed: the points that are read before the program itself wrote them."""
+    written: dict[str, Points]
+    """Of every output: the points that are stored."""
+    nodes: dict[int, Points]
+    """Of every expression, by identity: the points at which its value is needed."""
+    unknown: tuple[Expr, ...]
+    """What decides at run time which points it reads: these are read whole."""
+
+    def of(self, node: Expr) -> Points:
+        """The points of an expression of `fencil` that are needed."""
+        return self.nodes.get(id(node), Points(node.tensor.dims.names))
+
+
+def domains(program: Any, out: Mapping[Any, Any] | None = None, *, boxes: bool = False) -> Domains:
+    """Which points of everything a program reads.
+
+    Without `out` it is what a run reads: every closure stores all of its output. With `out`, intervals by dim (or by
+    output and dim), it is what those points of the outputs need. With `boxes` every set is replaced by its hull, and
+    by more where the form of an operation asks for it: what a program on smaller buffers needs.
+    """
+    bound = BoundProgram.of(program)
+    fencil = bound.program
+    if not isinstance(fencil, Fencil):
+        raise DiagnosticError(
+            Diagnostic("B09", f"'{bound.name}' has sizes that are not known yet.", help="bind them: f.bind(n=10).")
+        )
+    closures = with_values(fencil.closures, inlined(values(fencil.closures)))
+    flat = Fencil(fencil.name, fencil.params, closures, fencil.span)
+    reads = Reads(flat, bound, boxes)
+    need = {p: Points(p.type.dims.names) for p in fencil.params}
+    if out is not None:
+        need.update({p: Points.box(dims) for p, dims in asked(fencil, out).items()})
+    written = {p.name: Points(p.type.dims.names) for p in fencil.outputs}
+    for closure in reversed(closures):
+        output, target = closure.output, closure.target.dims
+        wanted = Points.box(target) if out is None else reads.shaped(need[output].within(target), target)
+        need[output] = need[output].without(target)
+        written[output.name] |= wanted
+        for variable, found in reads.of_closure(closure.value, wanted).items():
+            need[variable] |= found
+    return Domains(flat, {p.name: need[p] for p in fencil.params}, written, reads.nodes, tuple(reads.unknown.values()))
+
+
+def asked(fencil: Fencil, out: Mapping[Any, Any]) -> dict[Var, Dims]:
+    """The part of each output that is asked for; raises for what no output has."""
+    names = {p.name for p in fencil.outputs}
+    dims = [d for p in fencil.outputs for d in p.type.dims]
+    for key in map(str, out):
+        if key not in names and key not in dims:
+            raise DiagnosticError(
+                Diagnostic("A15", f"no output has a dim {key}.", help=did_you_mean(key, [*dims, *names]))
+            )
+    found: dict[Var, Dims] = {}
+    for p in fencil.outputs:
+        own = {str(k): v for k, v in out.items() if str(k) not in names}
+        own |= {str(k): v for k, v in dict(next((v for k, v in out.items() if str(k) == p.name), {})).items()}
+        part = p.type.dims
+        for dim, interval in Dims.of(own).items:
+            have = part.get(dim)
+            if have is None:
+                continue
+            if not have.covers(interval):
+                raise DiagnosticError(
+                    Diagnostic(
+                        "A16",
+                        f"{dim}{interval} is not inside of {dim}{have}, all of '{p.name}'.",
+                        help=f"ask for a part of {dim}{have}.",
+                    )
+                )
+            part = part.with_interval(dim, interval)
+        found[p] = part
+    return found
+
+
+class Reads:
+    """The backward analysis of one program: what was found of its nodes, and what is known of its tables."""
+
+    def __init__(self, fencil: Fencil, bound: BoundProgram, boxes: bool) -> None:
+        self.fencil, self.boxes = fencil, boxes
+        self.nodes: dict[int, Points] = {}
+        self.unknown: dict[int, Expr] = {}
+        written = {p.name for p in fencil.outputs}
+        self.constants = {n: c for n, c in bound.constants.items() if n not in written}
+        self._tables: dict[int, Array | None] = {}
+        self._orders: dict[int, list[Expr]] = {}
+        self._oracle: Interpreter | None = None
+        self._holes: bool | None = None
+
+    def shaped(self, points: Points, inside: Dims) -> Points:
+        """The points themselves; with `boxes` their hull, with all neighbours."""
+        if not self.boxes or not points:
+            return points
+        dims = points.hull
+        for name in dims:
+            if name.startswith("_NB_"):
+                dims = dims.with_interval(name, inside[name])
+        return Points.box(dims)
+
+    def of_closure(self, value: Expr, wanted: Points) -> dict[Var, Points]:
+        """Which points of the parameters the needed points of a closure's value read."""
+        if id(value) not in self._orders:
+            inner = {p for node in postorder(value) if isinstance(node, Lambda) for p in node.params}
+            order = [n for n in postorder(value) if n.free.isdisjoint(inner) and isinstance(n.type, TensorType)]
+            self._orders[id(value)] = order[::-1]
+        local: dict[int, Points] = {id(value): wanted.onto(value.tensor.dims.names)}
+        return self._follow(self._orders[id(value)], local, {})
+
+    def of_function(self, function: Any, wanted: Points, outside: Needs) -> list[Points]:
+        """Which points of its parameters the needed points of a function's result read.
+
+        What it reads of expressions from outside is added to `outside`.
+        """
+        if not isinstance(function, Lambda):
+            return [self.shaped(wanted.onto(t.dims.names), t.dims) for t in function.params]
+        body, own = function.body, function.params
+        if id(function) not in self._orders:
+            inner = {p for node in postorder(body) if isinstance(node, Lambda) for p in node.params}
+            mine = frozenset(own)
+            self._orders[id(function)] = [
+                n
+                for n in postorder(body)
+                if isinstance(n.type, TensorType) and n.free.isdisjoint(inner) and not n.free.isdisjoint(mine)
+            ][::-1]
+        order = self._orders[id(function)]
+        start = wanted.onto(body.tensor.dims.names)
+        if body.free.isdisjoint(own):
+            outside.add(body, start)
+            found: dict[Var, Points] = {}
+        else:
+            found = self._follow(order, {id(body): start}, {id(n): n for n in order}, outside)
+        return [found.get(p, Points(p.type.dims.names)) for p in own]
+
+    def _follow(
+        self, order: list[Expr], need: dict[int, Points], own: Mapping[int, Expr], outside: Needs | None = None
+    ) -> dict[Var, Points]:
+        """The nodes of one scope, results before operands; what is needed of its variables."""
+        local = Needs(need, own, outside, self)
+        found: dict[Var, Points] = {}
+        for node in order:
+            wanted = need.get(id(node))
+            if not wanted:
+                continue
+            wanted = need[id(node)] = self.shaped(wanted, node.tensor.dims)
+            known = self.nodes.get(id(node))
+            self.nodes[id(node)] = wanted if known is None else self.shaped(known | wanted, node.tensor.dims)
+            if isinstance(node, Var):
+                found[node] = found[node] | wanted if node in found else wanted
+            elif isinstance(node, Call):
+                if fold := FOLDS.get(node.op):
+                    fold(self, node, wanted, local)
+                elif rule := RULES.get(node.op):
+                    rule(self, node, wanted, local)
+                else:
+                    for arg in node.args:
+                        local.add(arg, wanted.onto(arg.tensor.dims.names))
+        return found
+
+    @property
+    def holes(self) -> bool:
+        """Whether a table of the program holds -1, or may."""
+        if self._holes is None:
+            nodes = postorder(*values(self.fencil.closures))
+            known = [self.entries(n.args[0]) for n in nodes if isinstance(n, Call) and n.op in _SHIFTS]
+            self._holes = any(k is None or bool((k == -1).any()) for k in known)
+        return self._holes
+
+    def entries(self, table: Expr) -> Array | None:
+        """The integers of an expression, axes in the order of its dims, -1 where absent; None if not known yet."""
+        if id(table) not in self._tables:
+            self._tables[id(table)] = self._entries(table)
+        return self._tables[id(table)]
+
+    def _entries(self, table: Expr) -> Array | None:
+        dims = table.tensor.dims
+        if isinstance(table, Var) and table.name in self.constants and table in self.fencil.params:
+            own = self.fencil[table.name].type.dims
+            array = self.constants[table.name][0]
+            return np.transpose(array, [own.names.index(n) for n in dims.names])
+        if not all(v in self.fencil.params and v.name in self.constants for v in table.free):
+            return None
+        if dims.size > MAX_COMPUTED or any(isinstance(n, Call) and n.op in _LATE for n in postorder(table)):
+            return None
+        if self._oracle is None:
+            self._oracle = Interpreter(self.fencil, self.constants)
+        found = [self._oracle.at(table, point) for point in points_of(dims)]
+        return np.array([-1 if v is ABSENT else int(v) for v in found], np.int64).reshape(dims.shape)
+
+
+_SHIFTS = frozenset(("shift_init", "unstructured_shift"))
+_LATE = frozenset(("print", "assert_", "loop"))
+"""What has an effect, or may not end."""
+
+
+@dataclass(slots=True)
+class Needs:
+    """Where the rules of a scope put what they find."""
+
+    need: dict[int, Points]
+    own: Mapping[int, Expr]
+    """The nodes of the scope, or nothing where all nodes are."""
+    outside: Needs | None
+    reads: Reads
+
+    def add(self, node: Expr, points: Points) -> None:
+        """More points of a node are needed."""
+        if not points:
+            return
+        if self.outside is not None and id(node) not in self.own:
+            self.outside.add(node, points)
+            return
+        known = self.need.get(id(node))
+        self.need[id(node)] = points if known is None else known | points

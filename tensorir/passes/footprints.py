@@ -1,0 +1,366 @@
+"""Which points of its operands a node reads: a rule per builtin, for the points of the node that are needed.
+
+Builtins without a rule are elementwise: they read every operand at the same points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tensorir.arrays import Array
+from tensorir.ir import Call, Expr
+from tensorir.passes.points import Factor, Points, coordinates, factor_of
+from tensorir.types import Dims, Interval, bcast
+from tensorir.typing_rules import highest_neighbour, neighbour_source
+
+if TYPE_CHECKING:
+    from tensorir.passes.domains import Needs, Reads
+
+__all__ = ["FOLDS", "RULES"]
+
+Rule = Callable[["Reads", Call, Points, "Needs"], None]
+
+
+def _names(node: Expr) -> tuple[str, ...]:
+    return node.tensor.dims.names
+
+
+def nothing(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
+    """pos knows its dim from the type."""
+
+
+def cartesian_shift(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
+    dim, offset = node.static
+    needs.add(node.args[0], wanted.moved(dim, offset).onto(_names(node.args[0])))
+
+
+def concat(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
+    for arg in node.args:
+        needs.add(arg, wanted.within(arg.tensor.dims).onto(_names(arg)))
+
+
+def update(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
+    x, part = node.args
+    inside = part.tensor.dims
+    needs.add(part, wanted.within(inside).onto(_names(part)))
+    needs.add(x, wanted.without(inside) if inside.size else wanted)
+
+
+def rename(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
+    back = {new: old for old, new in node.static[0]}
+    needs.add(node.args[0], wanted.renamed(back).onto(_names(node.args[0])))
+
+
+def split_dim(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
+    dim, outer, inner, n = node.static
+    (x,) = node.args
+    rest = tuple(d for d in _names(node) if d not in (outer, inner))
+    a, b = wanted.names.index(outer), wanted.names.index(inner)
+    found = Points((*rest, dim))
+    for piece in wanted.pieces:
+        others = Points(rest, (tuple(f for k, f in enumerate(piece) if k not in (a, b)),))
+        high, low = coordinates(piece[a]), coordinates(piece[b])
+        if reads.boxes:
+            factor: Factor = (int(high[0]) * n, (int(high[-1]) + 1) * n)
+        else:
+            factor = factor_of((high[:, None] * n + low[None, :]).ravel())
+        found |= others.along(dim, factor)
+    for cloud in wanted.clouds:
+        own = [k for k in range(len(wanted.names)) if k not in (a, b)]
+        found |= Points.rows((*rest, dim), np.concatenate([cloud[:, own], (cloud[:, a] * n + cloud[:, b])[:, None]], 1))
+    needs.add(x, found.onto(_names(x)))
+
+
+def merge_dims(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
+    outer, inner, dim = node.static
+    (x,) = node.args
+    n = x.tensor.dims[inner].stop
+    rest = tuple(d for d in _names(node) if d != dim)
+    at = wanted.names.index(dim)
+    found = Points((*rest, outer, inner))
+    for piece in wanted.pieces:
+        others = Points(rest, (tuple(f for k, f in enumerate(piece) if k != at),))
+        merged = coordinates(piece[at])
+        high, low = np.divmod(merged, n)
+        if reads.boxes:
+            found |= others.along(outer, (int(high[0]), int(high[-1]) + 1)).along(inner, (0, n))
+            continue
+        for h in np.unique(high):
+            found |= others.along(outer, (int(h), int(h) + 1)).along(inner, factor_of(low[high == h]))
+    for cloud in wanted.clouds:
+        own = [k for k in range(len(wanted.names)) if k != at]
+        pair = np.stack(np.divmod(cloud[:, at], n), 1)
+        found |= Points.rows((*rest, outer, inner), np.concatenate([cloud[:, own], pair], 1))
+    needs.add(x, found.onto(_names(x)))
+
+
+def shift_apply(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
+    (x,), (slot,) = node.args, node.static
+    dim = highest_neighbour(x.tensor.dims)
+    assert dim is not None
+    needs.add(x, wanted.along(dim, (slot, slot + 1)).onto(_names(x)))
+
+
+def shift_init(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
+    dim = highest_neighbour(node.tensor.dims)
+    assert dim is not None
+    _neighbours(reads, node, wanted, dim, needs)
+
+
+def unstructured_shift(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
+    slot: int = node.static[0]
+    _neighbours(reads, node, wanted.along(" slot", (slot, slot + 1)), " slot", needs)
+
+
+def _neighbours(reads: Reads, node: Call, wanted: Points, slots: str, needs: Needs) -> None:
+    """The table at the destinations, and the source where the table leads."""
+    table, x = node.args
+    tag, source = neighbour_source(table.tensor)
+    needs.add(table, wanted.renamed({slots: tag}).onto(_names(table)))
+    others = [d for d in _names(x) if d != source]
+    entries = reads.entries(table)
+    inside = x.tensor.dims[source]
+    if entries is None:
+        reads.unknown[id(node)] = node
+        needs.add(x, wanted.onto(others).along(source, (inside.start, inside.stop)).onto(_names(x)))
+        return
+    starts = [i.start for _, i in table.tensor.dims.items]
+    axes = [slots if d == tag else d for d in _names(table)]
+    coupled = [d for d in axes if d in others]
+    found = Points((*others, source))
+    for piece in wanted.pieces:
+        factors = dict(zip(wanted.names, piece, strict=True))
+        grid = [coordinates(factors[d]) for d in axes]
+        read = entries[np.ix_(*[g - s for g, s in zip(grid, starts, strict=True)])]
+        if not coupled:
+            found |= _leading(others, factors, source, read[(read != -1)])
+            continue
+        places = np.meshgrid(*grid, indexing="ij")
+        present = read.ravel() != -1
+        columns = [places[axes.index(d)].ravel()[present] for d in coupled]
+        rows = np.unique(np.stack([*columns, read.ravel()[present]], 1), axis=0)
+        some = Points.rows((*coupled, source), rows)
+        for d in others:
+            if d not in coupled:
+                some = some.along(d, factors[d])
+        found |= some
+    for cloud in wanted.clouds:
+        read = entries[tuple(cloud[:, wanted.names.index(d)] - s for d, s in zip(axes, starts, strict=True))]
+        rows = np.concatenate([cloud[:, [wanted.names.index(d) for d in others]], read[:, None]], 1)
+        found |= Points.rows((*others, source), rows[read != -1])
+    needs.add(x, found.within(x.tensor.dims).onto(_names(x)))
+
+
+def _leading(others: Sequence[str], factors: dict[str, Factor], source: str, read: Array) -> Points:
+    if not len(read):
+        return Points((*others, source))
+    return Points((*others, source), ((*[factors[d] for d in others], factor_of(read)),))
+
+
+def gather(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
+    dims, mode = node.static
+    x, *indices = node.args
+    for index in indices:
+        needs.add(index, wanted.onto(_names(index)))
+    others = [d for d in _names(x) if d not in dims]
+    entries = [reads.entries(i) for i in indices]
+    if reads.boxes or any(e is None for e in entries):
+        reads.unknown[id(node)] = node
+        found = wanted.onto(others)
+        for d in dims:
+            i = x.tensor.dims[d]
+            found = found.along(d, (i.start, i.stop))
+        needs.add(x, found.onto(_names(x)))
+        return
+    rows = wanted.array
+    columns: list[Array] = [rows[:, wanted.names.index(d)] for d in others]
+    inside = np.ones(len(rows), bool)
+    for d, index, known in zip(dims, indices, entries, strict=True):
+        assert known is not None
+        at = [rows[:, wanted.names.index(n)] - i.start for n, i in index.tensor.dims.items]
+        column = np.broadcast_to(known[tuple(at)], len(rows))
+        limits = x.tensor.dims[d]
+        if mode == "clamp":
+            column = np.clip(column, limits.start, limits.stop - 1)
+        inside &= (column >= limits.start) & (column < limits.stop)
+        columns.append(column)
+    if not columns[0].size:
+        return
+    needs.add(x, Points.rows((*others, *dims), np.stack(columns, 1)[inside]).onto(_names(x)))
+
+
+def sort(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
+    dim = node.static[0]
+    i = node.tensor.dims[dim]
+    rows = wanted.along(dim, (i.start, i.stop))
+    for arg in node.args:
+        needs.add(arg, rows.onto(_names(arg)))
+
+
+def assert_(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
+    x, condition = node.args
+    needs.add(condition, Points.box(condition.tensor.dims))
+    needs.add(x, wanted)
+
+
+def print_(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
+    needs.add(node.args[0], Points.box(node.tensor.dims))
+
+
+RULES: dict[str, Rule] = {
+    "pos": nothing,
+    "cartesian_shift": cartesian_shift,
+    "concat": concat,
+    "update": update,
+    "rename": rename,
+    "split_dim": split_dim,
+    "merge_dims": merge_dims,
+    "shift_apply": shift_apply,
+    "shift_init": shift_init,
+    "unstructured_shift": unstructured_shift,
+    "gather": gather,
+    "sort": sort,
+    "assert_": assert_,
+    "print": print_,
+}
+
+
+# Folds
+
+
+def scatter(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
+    """Every index and update is looked at, to know which element it is for."""
+    f, base, *rest = node.args
+    every = Points.box(bcast([a.tensor for a in rest]))
+    for arg in rest:
+        needs.add(arg, every.onto(_names(arg)))
+    if every and f.free:
+        reads.unknown[id(node)] = node
+        reads.of_function(f, Points((), ((),)), needs)
+    needs.add(base, Points.box(base.tensor.dims) if reads.boxes else wanted)
+
+
+def loop(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
+    """How often the body runs is known at run time: what any number of rounds reads, up to the limit."""
+    index, limit = node.static
+    if limit != 0:
+        reads.unknown[id(node)] = node
+    count = (len(node.args) - 1) // 2
+    condition, functions, start = node.args[0], node.args[1 : 1 + count], node.args[1 + count :]
+    carried = [Points(_names(a)) for a in start]
+    carried[index] = Points.box(start[index].tensor.dims) if reads.boxes else wanted.onto(_names(start[index]))
+    if limit != 0:
+        for k, more in enumerate(reads.of_function(condition, Points((), ((),)), needs)[1:]):
+            carried[k] |= more
+    rounds = 0
+    while limit is None or rounds < limit:
+        rounds += 1
+        before = list(carried)
+        for k, f in enumerate(functions):
+            if before[k]:
+                for j, more in enumerate(reads.of_function(f, before[k], needs)[1:]):
+                    carried[j] |= Points.box(start[j].tensor.dims) if reads.boxes and more else more
+        if all(a is b or a == b for a, b in zip(before, carried, strict=True)):
+            break
+    for arg, points in zip(start, carried, strict=True):
+        needs.add(arg, points)
+
+
+def reduce(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
+    """A slot is skipped where an argument is absent: every argument is looked at, in every slot."""
+    (dim,) = node.static
+    f, _, *args = node.args
+    column = next(a.tensor.dims[dim] for a in args if dim in a.tensor.dims)
+    for arg, place in zip(args, f.type.params[1:], strict=True):
+        if dim not in arg.tensor.dims:
+            needs.add(arg, _seen(wanted, place.dims, arg))
+    _levels(reads, node, wanted, needs, column, True, lambda k: None, True)
+
+
+def scan(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
+    forward, dim = node.static
+    column = node.tensor.dims[dim]
+    rest = [d for d in wanted.names if d != dim]
+    ends: set[int] = set()
+    for piece in wanted.pieces:
+        f = piece[wanted.names.index(dim)]
+        ends.update((f[0], f[1]) if isinstance(f, tuple) else coordinates(f).tolist())
+        ends.update([] if isinstance(f, tuple) else (coordinates(f) + 1).tolist())
+    for cloud in wanted.clouds:
+        ends.update(cloud[:, wanted.names.index(dim)].tolist())
+        ends.update((cloud[:, wanted.names.index(dim)] + 1).tolist())
+
+    def stored(k: int) -> Points | None:
+        """What is needed of the states after a level themselves, None where it is as for the level before."""
+        return wanted.at(dim, k) if k in ends or k + 1 in ends else None
+
+    _levels(reads, node, Points(tuple(rest)), needs, column, forward, stored, False)
+
+
+def _seen(wanted: Points, place: Dims, arg: Expr) -> Points:
+    """The points of an argument that belong to elements of the state: along dims that the state lacks, all."""
+    names = [d for d in place if d in arg.tensor.dims]
+    found = wanted.within(place).onto([d for d in wanted.names if d in names])
+    for d in names:
+        if d not in found.names:
+            found = found.along(d, (place[d].start, place[d].stop))
+    return found
+
+
+def _levels(
+    reads: Reads,
+    node: Call,
+    last: Points,
+    needs: Needs,
+    column: Interval,
+    forward: bool,
+    stored: Callable[[int], Points | None],
+    skips: bool,
+) -> None:
+    """From the last level to the first: what is needed of the state after it, and what that needs before it."""
+    dim: str = node.static[-1]
+    f, init, *args = node.args
+    state = f.type.params[0].dims
+    carried = last.onto(state.names)
+    before: Points | None = None
+    own = Points(carried.names)
+    found: list[Points] = []
+    levels = list(column)[::-1] if forward else list(column)
+    first = 0
+    for n, k in enumerate(levels):
+        here = stored(k)
+        own = own if here is None else here.onto(state.names)
+        now = reads.shaped(carried | own, state)
+        if before is not None and (now is before or now == before):
+            continue
+        if before is not None and before:
+            _given(node, args, found, levels[first:n], dim, needs)
+        before, first = now, n
+        if not now:
+            found = []
+            continue
+        carried, *found = reads.of_function(f, now, needs)
+        carried = reads.shaped(carried, state)
+        if skips:
+            carried |= now if reads.holes else carried
+            for j, (arg, place) in enumerate(zip(args, f.type.params[1:], strict=True)):
+                if dim in arg.tensor.dims:
+                    found[j] |= _seen(now, place.dims, arg).onto([d for d in found[j].names if d in arg.tensor.dims])
+    if before:
+        _given(node, args, found, levels[first:], dim, needs)
+    needs.add(init, carried.onto(_names(init)))
+
+
+def _given(node: Call, args: Sequence[Expr], found: list[Points], levels: list[int], dim: str, needs: Needs) -> None:
+    """What some adjacent levels need of the arguments."""
+    run = (min(levels), max(levels) + 1)
+    for arg, points in zip(args, found, strict=True):
+        names = [d for d in _names(arg) if d != dim]
+        at = points.onto(names)
+        needs.add(arg, at.along(dim, run).onto(_names(arg)) if dim in arg.tensor.dims else at)
+
+
+FOLDS: dict[str, Rule] = {"reduce": reduce, "scan": scan, "loop": loop, "scatter": scatter}
