@@ -14,14 +14,14 @@ __all__ = ["app", "main"]
 
 app = typer.Typer(
     name="tensorir",
-    help="Check, print, lower and run programs of the tensor IR (.fencil files).",
+    help="Check, print, lower and run programs of the tensor IR (.fencil) and TVMScript kernels (.py).",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
 
-Program = Annotated[Path, typer.Argument(help="A program file, such as laplacian.fencil.", show_default=False)]
+Program = Annotated[Path, typer.Argument(help="A program (.fencil) or a kernel (TVMScript, .py).", show_default=False)]
 Name = Annotated[str | None, typer.Option("--fencil", help="Which program of the file, if it has several.")]
 Sizes = Annotated[list[str] | None, typer.Option("--set", help="A size, as n=100. May be repeated.")]
 
@@ -54,6 +54,11 @@ def run(
     plot: Annotated[Path | None, typer.Option(help="Draw before, after and difference: .png, .svg or .pdf.")] = None,
     backend: Annotated[str, typer.Option(help="What runs it: jax, or reference (slow, obvious).")] = "jax",
     every: Annotated[int | None, typer.Option(help="Keep a snapshot after every so many steps.")] = None,
+    func: Annotated[str | None, typer.Option(help="Of a kernel (.py): which function.")] = None,
+    checked: Annotated[
+        bool, typer.Option("--checked", help="Of a kernel: report races, reads outside and of what nobody wrote.")
+    ] = False,
+    random: Annotated[bool, typer.Option("--random", help="Of a kernel: random arrays for what is not given.")] = False,
 ) -> None:
     """Run a program on arrays from files.
 
@@ -62,8 +67,13 @@ def run(
     tensorir run terrain_filter.fencil --input inp=terrain.nc:elevation --set strength=0.015 --steps 50 --next inp=out
     --out filtered.nc --plot filtered.png
     """
+    from stencils.cli import kernels
     from stencils.cli.run import Request
     from stencils.cli.run import run as execute
+
+    if kernels.is_kernel(program):
+        kernels.run(program, func, tuple(input or ()), out, tuple(set or ()), random, checked, typer.echo)
+        return
 
     execute(
         Request(
@@ -77,8 +87,11 @@ def run(
 @app.command()
 def check(program: Program, fencil: Name = None) -> None:
     """Say whether programs are well-formed, with every finding."""
-    from stencils.cli import look
+    from stencils.cli import kernels, look
 
+    if kernels.is_kernel(program):
+        kernels.check(program, typer.echo)
+        return
     look.check(program, fencil, typer.echo)
 
 
@@ -89,8 +102,11 @@ def show(
     ascii: Annotated[bool, typer.Option("--ascii", help="Without any character beyond ASCII.")] = False,
 ) -> None:
     """Print programs in canonical form."""
-    from stencils.cli import look
+    from stencils.cli import kernels, look
 
+    if kernels.is_kernel(program):
+        kernels.show(program, typer.echo)
+        return
     look.show(program, fencil, ascii, typer.echo)
 
 
