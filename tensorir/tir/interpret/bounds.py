@@ -25,7 +25,8 @@ def check_bounds(m: Machine, buffer: n.Buffer, view: View, indices: list[Value],
         bad = (index < 0) | (index >= high)
         if np.any(bad) and np.any(bad := _live(m, bad, wide)):
             shown = int(np.broadcast_to(index, np.shape(bad))[bad][0])
-            message = f"index {shown} is outside of dimension {place} of {buffer.name!r}, which has {_largest(extent)} elements."
+            where = f"dimension {place} of {buffer.name!r}, which has {_largest(extent)} elements"
+            message = f"index {shown} is outside of {where}."
             raise error("TR01", message, span, *_iteration(m, bad, wide))
     if m.blocks:
         m.blocks[-1].last[buffer] = (indices, vector)
@@ -78,7 +79,8 @@ def check_declared(m: Machine, buffer: n.Buffer, write: bool, span: Span) -> Non
         if np.any(bad):
             at = tuple(int(np.broadcast_to(i, np.shape(bad))[bad][0]) for i in indices)
             verb, where = ("written", "T.writes") if write else ("read", "T.reads")
-            message = f"element {at} of {buffer.name!r} is {verb}, but {where} of the block {block.node.name!r} leaves it out."
+            access = f"element {at} of {buffer.name!r} is {verb}"
+            message = f"{access}, but {where} of the block {block.node.name!r} leaves it out."
             raise error("TR04", message, span, *_iteration(m, np.asarray(bad), False))
         return
 

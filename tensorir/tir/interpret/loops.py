@@ -7,6 +7,7 @@ writes are taken back and the outermost loop runs serially, which gives the inne
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -17,6 +18,7 @@ from tensorir.tir import nodes as n
 from tensorir.tir.interpret.arithmetic import Value
 from tensorir.tir.interpret.dependence import Facts, facts
 from tensorir.tir.interpret.expressions import compiled
+from tensorir.tir.interpret.folds import Fold, fold_of
 from tensorir.tir.interpret.hazards import Axis, Conflict, Level, lane_numbers
 from tensorir.tir.interpret.machine import Machine, error
 from tensorir.tir.interpret.statements import Act, execute
@@ -48,7 +50,9 @@ class Nest:
 
     loops: list[Loop]
     facts: Facts | None = None
+    fold: Fold | None = None
     failures: int = 0
+    misfolds: int = 0
     claims: bool = field(default=False)
 
 
@@ -65,12 +69,12 @@ def compile_loop(node: n.For) -> Act:
         step = None if current.step is None else compiled(current.step)
         loops.append(Loop(current, compiled(current.min), compiled(current.extent), step, execute_later(current.body)))
         current = current.body
-    nest = Nest(loops, claims=node.kind in _PARALLEL)
+    nest = Nest(loops, fold=fold_of(loops[-1].node.body), claims=any(loop.node.kind in _PARALLEL for loop in loops))
 
     def run(m: Machine) -> None:
-        if m.count < ENOUGH_LANES and nest.failures < TRIES and _as_lanes(m, nest):
+        if m.count < ENOUGH_LANES and (nest.failures < TRIES or nest.fold is not None) and _at_once(m, nest):
             return
-        if nest.claims and m.checked:
+        if loops[0].node.kind in _PARALLEL and m.checked:
             _watched(m, loops[0])
         else:
             _serial(m, loops[0], loops[0].body)
@@ -153,14 +157,15 @@ def _nested(m: Machine, loops: list[Loop], body: Act) -> None:
         _serial(m, loops[0], lambda machine: _nested(machine, loops[1:], body))
 
 
-def _as_lanes(m: Machine, nest: Nest) -> bool:
-    """Try the nest with its loops as lanes; False, with nothing changed, where that does not work."""
+def _at_once(m: Machine, nest: Nest) -> bool:
+    """Try the nest as a fold, or with its loops as lanes; False, with nothing changed, where that does not work."""
     if nest.facts is None:
         nest.facts = facts(tuple(loop.node.loop_var for loop in nest.loops), nest.loops[-1].node.body)
     known = nest.facts
     if not known.lanes:
         nest.failures = TRIES
-        return False
+        if nest.fold is None:
+            return False
     try:
         bounds = [_bounds(m, loop) for loop in nest.loops]
     except DiagnosticError:
@@ -175,12 +180,20 @@ def _as_lanes(m: Machine, nest: Nest) -> bool:
         if nest.loops[place].node.loop_var in known.lanes and total * bounds[place][1] <= MOST_LANES:
             chosen.insert(0, place)
             total *= bounds[place][1]
-    if total // m.count < FEWEST_LANES:
-        return False
-    return _attempt(m, nest, chosen, bounds)
+    wide, every = total // m.count, math.prod(extent for _, extent, _ in bounds)
+    lanes = nest.failures < TRIES and wide >= FEWEST_LANES
+    folds = nest.misfolds < TRIES and m.count * every <= MOST_LANES and not (m.checked and (nest.claims or m.kernel is not None))
+    if nest.fold is not None and folds and every >= FEWEST_LANES and not (lanes and wide * wide >= every):
+        if _attempt(m, nest, list(range(len(bounds))), bounds, nest.fold):
+            return True
+        nest.misfolds += 1
+    return lanes and _attempt(m, nest, chosen, bounds)
 
 
-def _attempt(m: Machine, nest: Nest, chosen: list[int], bounds: list[tuple[Value, Value, int]]) -> bool:
+def _attempt(
+    m: Machine, nest: Nest, chosen: list[int], bounds: list[tuple[Value, Value, int]], fold: Fold | None = None
+) -> bool:
+    """Run the chosen loops as lanes: the others inside of them, or all as one fold."""
     depth = len(m.levels)
     outermost = m.undo is None
     if m.undo is None:
@@ -199,6 +212,9 @@ def _attempt(m: Machine, nest: Nest, chosen: list[int], bounds: list[tuple[Value
     assert nest.facts is not None
     done = False
     try:
+        if fold is not None:
+            done = fold.run(m)
+            return done
         memories = {id(m.view(buffer).memory) for buffer in nest.facts.written}
         sites = m.sites if m.checked else None
         m.levels.append(Level(m.axes, depth, lane_numbers(m.axes), memories, sites=sites))
@@ -206,11 +222,11 @@ def _attempt(m: Machine, nest: Nest, chosen: list[int], bounds: list[tuple[Value
         _nested(m, rest, nest.loops[-1].body)
         done = True
     except Conflict as conflict:
-        nest.failures += 1
+        nest.failures += fold is None
         if conflict.depth < depth:
             raise
     except DiagnosticError:
-        nest.failures = TRIES
+        nest.failures = TRIES if fold is None else nest.failures
     finally:
         del m.levels[depth:]
         m.axes, m.count, m.mask, m.broken, m.continued, m.jumps, m.returned, blocks = before

@@ -253,6 +253,10 @@ class Machine:
             if level.watches(memory):
                 level.note(memory, np.asarray(place), mask, write, span, shape, vector)
 
+    def note(self, view: View, place: Value, mask: Value, write: bool, span: Span) -> None:
+        """Tell the logs of an access that is made elsewhere (by a fold)."""
+        self._note(view.memory, place, mask, write, view.dtype.itemsize, span, False)
+
     def _know(self, memory: Memory, place: Value, mask: Value, write: bool, span: Span) -> None:
         if not memory.allocated:
             return
