@@ -18,10 +18,11 @@ True
 
 from __future__ import annotations
 
+from tensorir.tir.check import check
 from tensorir.tir.decorator import T, prim_func
 from tensorir.tir.interpret import interpret
 from tensorir.tir.nodes import IRModule, PrimFunc
 from tensorir.tir.printer import print_function, print_module
 from tensorir.tir.read import parse
 
-__all__ = ["IRModule", "PrimFunc", "T", "interpret", "parse", "prim_func", "print_function", "print_module"]
+__all__ = ["IRModule", "PrimFunc", "T", "check", "interpret", "parse", "prim_func", "print_function", "print_module"]

@@ -1,0 +1,43 @@
+"""The checker: whether a module is well-formed, by the rules of the specification.
+
+`check` looks at every function once, gathers all that is wrong, and raises once. What the specification forbids but TVM
+accepts, and prints itself, is a note.
+
+>>> import tensorir.tir as tir
+>>> module = tir.parse('''
+... @T.prim_func
+... def main(A: T.Buffer((4,), "float32")):
+...     for i in range(4):
+...         A[i + 4] = T.float32(0)
+... ''')
+>>> check(module)
+Traceback (most recent call last):
+tensorir.errors.DiagnosticError: <tir>:5:11: error[TC60]: index 0 of 'A' is 4 to 7, outside of its 4 elements.
+...
+"""
+
+from __future__ import annotations
+
+from tensorir.errors import Diagnostic, DiagnosticError, raise_all
+from tensorir.tir import nodes as n
+from tensorir.tir.check.functions import check_function
+from tensorir.tir.check.relax import check_relax
+from tensorir.tir.relax.nodes import Function
+
+__all__ = ["check"]
+
+
+def check(module: n.IRModule | n.PrimFunc | Function) -> tuple[Diagnostic, ...]:
+    """The notes on a module or a function; raises once, with every error, if there is one."""
+    match module:
+        case n.IRModule():
+            functions, whole = list(module.functions.values()), module
+        case n.PrimFunc() | Function():
+            functions, whole = [module], module.module or n.IRModule({module.name: module})
+        case _:
+            message = f"a module or a function is checked, and this is of type {type(module).__name__}."
+            raise DiagnosticError(Diagnostic("TA01", message))
+    found: list[Diagnostic] = []
+    for function in functions:
+        found += check_function(function, whole) if isinstance(function, n.PrimFunc) else check_relax(function, whole)
+    return raise_all(found)
