@@ -1,0 +1,20 @@
+"""The table of builtins and the oracle's, row by row."""
+
+from tensorir.builtins import TABLE
+from tensorir.reference.rules import RULES
+from tensorir.reference.scalars import SCALAR
+
+
+def test_every_builtin_has_one_rule_in_the_oracle():
+    assert set(SCALAR) | set(RULES) == set(TABLE)
+    assert set(SCALAR) & set(RULES) == set()
+
+
+def test_functions_of_scalars_belong_to_elementwise_builtins_and_conversions_and_choice_have_rules_of_their_own():
+    elementwise = {name for name, row in TABLE.items() if row.elementwise}
+    assert elementwise - set(SCALAR) == {"if", "cast", "bitcast"}
+    assert set(SCALAR) <= elementwise
+
+
+def test_every_builtin_says_what_it_means():
+    assert [name for name, row in TABLE.items() if not row.doc.strip().endswith(".")] == []
