@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 _MODULES = {"build", "passes", "reference", "tir"}
-_PASSES = {"Pipeline": "pipeline"}
+_PASSES = {"Pipeline": "pipeline", "explain": "explain", "restrict": "restrict"}
 """What is found in a file of `tensorir.passes`."""
 _FIELD_VIEW = {
     "FieldOffset", "as_offset", "astype", "broadcast", "concat_where", "field_operator", "max_over", "min_over",

@@ -21,8 +21,22 @@ from tensorir.passes.inline import Inline
 from tensorir.passes.pipeline import Pipeline
 from tensorir.passes.prune import Prune
 from tensorir.passes.simplify import Simplify
+from tensorir.passes.temporaries import Temporaries
 
-__all__ = ["PASSES", "CombineShifts", "Cse", "FoldConstants", "Inline", "Pass", "Pipeline", "Prune", "Simplify"]
+__all__ = [
+    "PASSES",
+    "CombineShifts",
+    "Cse",
+    "FoldConstants",
+    "Inline",
+    "Pass",
+    "Pipeline",
+    "Prune",
+    "Simplify",
+    "Temporaries",
+]
 
-PASSES: dict[str, type[Pass]] = {p.name(): p for p in (CombineShifts, Cse, FoldConstants, Inline, Prune, Simplify)}
+PASSES: dict[str, type[Pass]] = {
+    p.name(): p for p in (CombineShifts, Cse, FoldConstants, Inline, Prune, Simplify, Temporaries)
+}
 """Every pass by its name in a pipeline."""

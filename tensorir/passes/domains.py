@@ -51,8 +51,14 @@ class Domains:
     """Of every output: the points that are stored."""
     nodes: dict[int, Points]
     """Of every expression, by identity: the points at which its value is needed."""
+    variables: dict[Var, Points]
+    """The same of the parameters of functions that folds use."""
     unknown: tuple[Expr, ...]
     """What decides at run time which points it reads: these are read whole."""
+
+    def by_variable(self, variable: Var) -> Points:
+        """The points of a parameter of a function in `fencil` that are needed."""
+        return self.variables.get(variable, Points(variable.type.dims.names))
 
     def of(self, node: Expr) -> Points:
         """The points of an expression of `fencil` that are needed."""
@@ -86,7 +92,14 @@ def domains(program: Any, out: Mapping[Any, Any] | None = None, *, boxes: bool =
         written[output.name] |= wanted
         for variable, found in reads.of_closure(closure.value, wanted).items():
             need[variable] |= found
-    return Domains(flat, {p.name: need[p] for p in fencil.params}, written, reads.nodes, tuple(reads.unknown.values()))
+    return Domains(
+        flat,
+        {p.name: need[p] for p in fencil.params},
+        written,
+        reads.nodes,
+        reads.variables,
+        tuple(reads.unknown.values()),
+    )
 
 
 def asked(fencil: Fencil, out: Mapping[Any, Any]) -> dict[Var, Dims]:
@@ -126,6 +139,7 @@ class Reads:
     def __init__(self, fencil: Fencil, bound: BoundProgram, boxes: bool) -> None:
         self.fencil, self.boxes = fencil, boxes
         self.nodes: dict[int, Points] = {}
+        self.variables: dict[Var, Points] = {}
         self.unknown: dict[int, Expr] = {}
         written = {p.name for p in fencil.outputs}
         self.constants = {n: c for n, c in bound.constants.items() if n not in written}
@@ -176,6 +190,8 @@ class Reads:
             found: dict[Var, Points] = {}
         else:
             found = self._follow(order, {id(body): start}, {id(n): n for n in order}, outside)
+        for p, points in found.items():
+            self.variables[p] = self.shaped(self.variables[p] | points if p in self.variables else points, p.type.dims)
         return [found.get(p, Points(p.type.dims.names)) for p in own]
 
     def _follow(

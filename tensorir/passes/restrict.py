@@ -1,0 +1,218 @@
+"""A program for fewer points: outputs on what is asked, everything else on the hull of what that needs.
+
+>>> import tensorir as ti
+>>> f = ti.parse('''f(out: tensor<float, I[1:99]>, inp: tensor<float, I[0:100]>, tmp: tensor<float, I[0:100]>) {
+...   tmp ← cos(inp); out ← ⟪I, 1⟫(tmp) + ⟪I, -1⟫(tmp); }''')
+>>> print(restrict(f, out={"out": {"I": (4, 9)}}))
+f(out: tensor<float, I[4:9]>, inp: tensor<float, I[3:10]>, tmp: tensor<float, I[3:10]>) {
+  tmp ← cos(inp);
+  out ← ⟪I, 1⟫(tmp) + ⟪I, -1⟫(tmp);
+}
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from tensorir.binding import BoundProgram
+from tensorir.build import call, literal, operator
+from tensorir.build import fencil as make_fencil
+from tensorir.ir import Apply, Call, Closure, Expr, Fencil, Lambda, Literal, Operator, Var
+from tensorir.passes.base import with_fencil
+from tensorir.passes.conform import cut
+from tensorir.passes.domains import Domains, domains
+from tensorir.passes.made import remember
+from tensorir.types import Dims, TensorType
+from tensorir.walk import postorder, rebuild
+
+__all__ = ["restrict"]
+
+
+def restrict(program: Any, out: Mapping[Any, Any]) -> Any:
+    """The program that computes only some points of its outputs: `out` maps dims (or outputs, then dims) to intervals.
+
+    Outputs that are named get the asked interval; when only dims are named, all outputs that have them do. Other
+    outputs, inputs and bound constants shrink to the hull of what is needed, and go where nothing is.
+    """
+    bound = BoundProgram.of(program)
+    names = {str(k) for k in out} & {p.name for p in bound.program.outputs} if isinstance(bound.program, Fencil) else ()
+    if names and isinstance(bound.program, Fencil):
+        nothing = {p.name: {d: (i.start, i.start) for d, i in p.type.dims.items} for p in bound.program.outputs}
+        out = {**{n: v for n, v in nothing.items() if n not in names and v}, **out}
+    found = domains(program, out, boxes=True)
+    kept = _kept(found)
+
+    def change(fencil: Fencil) -> Fencil:
+        result = _Smaller(found, kept).fencil()
+        remember(fencil, result)
+        return result
+
+    result = with_fencil(program, change)
+    if not isinstance(result, BoundProgram):
+        return result
+    return dataclasses.replace(result, constants={n: _cut(bound, n, c, kept[n]) for n, c in result.constants.items()})
+
+
+def _cut(bound: BoundProgram, name: str, arrays: Any, dims: Dims) -> Any:
+    assert isinstance(bound.program, Fencil)
+    whole = bound.program[name].type.dims
+    part = tuple(slice(dims[n].start - i.start, dims[n].stop - i.start) for n, i in whole.items)
+    return tuple(a[part] for a in arrays)
+
+
+def _kept(found: Domains) -> dict[str, Dims]:
+    """The part of every parameter that stays: what is read of it, and what is stored."""
+    kept: dict[str, Dims] = {}
+    for p in found.fencil.params:
+        points = found.params[p.name]
+        if p.name in found.written:
+            points |= found.written[p.name]
+        if points:
+            kept[p.name] = _ordered(points.hull, p.type.dims)
+    return kept
+
+
+def _ordered(dims: Dims, like: Dims) -> Dims:
+    return Dims(tuple((n, dims[n]) for n in like.names))
+
+
+class _Smaller:
+    """The program on smaller intervals: every node is made again from smaller operands."""
+
+    def __init__(self, found: Domains, kept: Mapping[str, Dims]) -> None:
+        self.found = found
+        self.params = {
+            p: dataclasses.replace(p, type=p.type.on(kept[p.name])) for p in found.fencil.params if p.name in kept
+        }
+        self.made: dict[int, Expr] = {}
+        self.variables: dict[Var, Var] = dict(self.params)
+
+    def fencil(self) -> Fencil:
+        closures: list[Closure] = []
+        for one in self.found.fencil.closures:
+            new = self.closure(one)
+            if new is not None:
+                closures.append(new)
+        fencil = self.found.fencil
+        return make_fencil(fencil.name, tuple(self.params.values()), closures, fencil.span)
+
+    def closure(self, one: Closure) -> Closure | None:
+        written = self.found.written[one.output.name].within(one.target.dims)
+        if not written or not self.found.of(one.value):
+            return None
+        output = self.params[one.output]
+        region = one.region
+        if region is not None:
+            parts = tuple((n, i & output.type.dims[n]) for n, i in region.items)
+            region = Dims(parts)
+        return dataclasses.replace(one, output=output, value=self.expression(one.value), region=region)
+
+    def expression(self, root: Expr) -> Expr:
+        order = list(postorder(root))
+        for node in order:  # functions are met after their bodies: their parameters first
+            if isinstance(node, Lambda):
+                self.variables.update((p, self._param(p)) for p in node.params)
+        for node in order:
+            if id(node) not in self.made and (isinstance(node, (Lambda, Operator)) or self.found.of(node)):
+                self.made[id(node)] = self._smaller(node)
+        return self.made[id(root)]
+
+    def _param(self, p: Var) -> Var:
+        points = self.found.nodes.get(id(p)) or self.found.by_variable(p)
+        if not points:
+            return p
+        return dataclasses.replace(p, type=p.type.on(_ordered(points.hull, p.type.dims)))
+
+    def _need(self, node: Expr) -> Dims:
+        return self.found.of(node).hull
+
+    def _smaller(self, node: Expr) -> Expr:
+        made = self.made
+        match node:
+            case Var():
+                return self.variables.get(node, node)
+            case Literal() | Operator():
+                return node
+            case Lambda(params):
+                return dataclasses.replace(
+                    node, params=tuple(self.variables[p] for p in params), body=made[id(node.body)]
+                )
+            case Apply():
+                return rebuild(node, tuple(made[id(c)] for c in node.children))
+            case Call(op):
+                return self._call(node, op)
+
+    def _call(self, node: Call, op: str) -> Expr:
+        need, made = self._need(node), self.made
+        match op:
+            case "pos":
+                dim = node.static[0]
+                i = need[dim]
+                x = call("add_dim", literal(0), static=(dim, i.start, i.stop))
+                return call("pos", x, static=(dim,), span=node.span)
+            case "subset":
+                x = made[id(node.args[0])]
+                return cut(x, Dims(tuple((n, need[n]) for n, _ in node.static[0].items)))
+            case "add_dim":
+                dim = node.static[0]
+                return call(
+                    "add_dim", made[id(node.args[0])], static=(dim, need[dim].start, need[dim].stop), span=node.span
+                )
+            case "concat":
+                parts = [cut(made[id(a)], _common(need, a.tensor.dims)) for a in node.args if self.found.of(a)]
+                return call("concat", *parts, span=node.span) if len(parts) > 1 else parts[0]
+            case "update":
+                x, part = node.args
+                if not self.found.of(part):
+                    return made[id(x)]
+                if not self.found.of(x):
+                    filled = cut(made[id(part)], need)
+                    return _spread(filled, node, need)
+                base = made[id(x)]
+                return call(
+                    "update", base, cut(made[id(part)], _common(base.tensor.dims, part.tensor.dims)), span=node.span
+                )
+            case "split_dim" | "merge_dims":
+                (x,) = node.args
+                return rebuild(node, (cut(made[id(x)], self._need(x)),))
+            case "reduce" | "scan":
+                dim = node.static[-1]
+                f, init, *args = node.args
+                given = [self._column(a, dim) if op == "reduce" else made[id(a)] for a in args]
+                if isinstance(f, Operator):
+                    state, *places = f.params
+                    parts = [_common(p.dims, a.tensor.dims) for p, a in zip(places, given, strict=True)]
+                    small = [
+                        p.on(p.dims if d == p.dims else _within(p.dims, d)) for p, d in zip(places, parts, strict=True)
+                    ]
+                    f = operator(f.op, state.on(_within(state.dims, need)), *small)
+                else:
+                    f = made[id(f)]
+                return rebuild(node, (f, made[id(init)], *given))
+            case _:
+                return rebuild(node, tuple(made[id(a)] for a in node.args))
+
+    def _column(self, arg: Expr, dim: str) -> Expr:
+        """All slots of an argument, and no more."""
+        new = self.made[id(arg)]
+        if not isinstance(arg.type, TensorType) or dim not in arg.type.dims:
+            return new
+        return cut(new, Dims(((dim, arg.type.dims[dim]),)))
+
+
+def _common(a: Dims, b: Dims) -> Dims:
+    return Dims(tuple((n, i & b[n]) for n, i in a.items if n in b))
+
+
+def _within(dims: Dims, part: Dims) -> Dims:
+    return Dims(tuple((n, part[n] if n in part else i) for n, i in dims.items))
+
+
+def _spread(value: Expr, node: Call, need: Dims) -> Expr:
+    """The value with every dim of the node."""
+    for n in node.tensor.dims:
+        if n not in value.tensor.dims:
+            value = call("add_dim", value, static=(n, need[n].start, need[n].stop), span=node.span)
+    return value

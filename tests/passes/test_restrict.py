@@ -1,0 +1,62 @@
+"""Programs for a part of their points: the same values there, from no more than is needed."""
+
+import numpy as np
+import pytest
+
+import tensorir as ti
+from tensorir import reference
+
+PROGRAMS = {
+    "shifts": ("out: tensor<float, I[1:9]>, x: tensor<float, I[0:10]>", "out ← ⟪I, 1⟫(x) - ⟪I, -1⟫(x);", (0, 10)),
+    "position": ("out: tensor<int, I[0:9]>, x: tensor<int, I[0:9]>", "out ← pos(I, x) + x;", (0, 9)),
+    "concat": (
+        "out: tensor<float, I[0:10]>, x: tensor<float, I[0:10]>",
+        "out ← concat(subset(x, I[0:1]), subset(x, I[1:9]) × 2.0, subset(x, I[9:10]));",
+        (0, 10),
+    ),
+    "update": (
+        "out: tensor<float, I[0:10]>, x: tensor<float, I[0:10]>",
+        "out ← update(x, subset(x, I[2:6]) × 2.0);",
+        (0, 10),
+    ),
+    "scan": (
+        "out: tensor<float, I[0:10]>, x: tensor<float, I[0:10]>",
+        "out ← scan(λ(s: tensor<float>, v: tensor<float>) → s × 0.5 + v, true, 1.0)(x);",
+        (0, 10),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("part", [(4, 6), (1, 3), (2, 9)])
+def test_the_asked_points_have_the_values_that_they_had(name, part):
+    params, body, (start, stop) = PROGRAMS[name]
+    f = ti.parse(f"f({params}) {{ {body} }}")
+    x = np.random.default_rng(0).integers(0, 9, stop - start).astype(f["x"].type.leaves[0].name)
+    whole = reference.run(f, x=x)["out"]
+    g = ti.restrict(f, out={"I": part})
+    need = g["x"].type.dims["I"]
+    small = reference.run(g, x=x[need.start : need.stop])["out"]
+    first = f["out"].type.dims["I"].start
+    assert g["out"].type.dims["I"] == ti.Interval(*part)
+    np.testing.assert_array_equal(small, whole[part[0] - first : part[1] - first])
+
+
+def test_a_bound_table_is_cut_with_its_destinations():
+    f = ti.parse("""f(out: tensor<float, V[0:4]>, x: tensor<float, E[0:6]>, t: tensor<int, V[0:4], _NB_E[0:2]>) {
+      out ← reduce(+, 0.0)(⟪t⟫(x)); }""").bind(t=np.array([[0, 1], [1, 2], [4, 3], [5, 5]]))
+    g = ti.restrict(f, out={"V": (1, 3)})
+    assert str(g.program["x"].type.dims) == "E[1:5]"
+    np.testing.assert_array_equal(g(x=np.array([2.0, 3.0, 5.0, 4.0]))["out"], [5.0, 9.0])
+
+
+def test_a_dim_that_no_output_has_is_refused():
+    f = ti.parse("f(out: tensor<float, I[0:4]>, x: tensor<float, I[0:4]>) { out ← x; }")
+    with pytest.raises(ti.DiagnosticError) as caught:
+        ti.restrict(f, out={"J": (0, 1)})
+    assert str(caught.value) == "error[A15]: no output has a dim J.\nhelp: known here: 'I', 'out'."
+    with pytest.raises(ti.DiagnosticError) as caught:
+        ti.restrict(f, out={"I": (0, 5)})
+    assert str(caught.value) == (
+        "error[A16]: I[0:5] is not inside of I[0:4], all of 'out'.\nhelp: ask for a part of I[0:4]."
+    )

@@ -1,0 +1,42 @@
+"""The transformation of the specification, from its first listing to its second and back."""
+
+import sys
+from pathlib import Path
+
+import tensorir as ti
+from tensorir.passes import Inline, Temporaries
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "text"))
+from specification import COSINES, COSINES_WITH_BUFFER
+
+
+def test_the_second_listing_of_the_specification_is_made_from_its_first():
+    assert Temporaries()(ti.parse(COSINES)) == ti.parse(COSINES_WITH_BUFFER)
+
+
+def test_the_figures_are_operations_saved_and_bytes_added():
+    (worth,) = Temporaries().plan(ti.parse(COSINES))
+    assert (worth.saved, worth.added) == (8 * 100, 3 * 800)
+
+
+def test_inline_gives_the_buffer_back():
+    f = ti.parse(COSINES_WITH_BUFFER)
+    assert str(ti.Pipeline("inline(buffers='tmp')")(f)) == str(
+        ti.parse("""fencil(out: tensor<float, I[1:99]>, inp: tensor<float, I[0:100]>) {
+          out ← let tmp = cos(inp); ⟪I, 1⟫(tmp) + ⟪I, -1⟫(tmp); }""")
+    )
+
+
+def test_buffers_that_a_pass_made_go_without_being_named():
+    f = ti.parse(COSINES)
+    assert [p.name for p in Inline()(Temporaries()(f)).params] == ["out", "inp"]
+
+
+def test_a_cheap_expression_at_one_offset_stays():
+    f = ti.parse("f(out: tensor<float, I[0:9]>, x: tensor<float, I[0:9]>) { out ← (x + x) × (x + x); }")
+    assert Temporaries()(f) is f
+
+
+def test_an_expression_read_at_fewer_places_than_asked_stays():
+    f = ti.parse(COSINES)
+    assert ti.Pipeline("temporaries(min_uses=3)")(f) is f
