@@ -1,0 +1,44 @@
+"""Wrong programs as text: each is refused with the diagnostics that stand below it, place and sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import tensorir.tir as tir
+from tensorir.errors import DiagnosticError
+
+HEAD = """@T.prim_func
+def main(A: T.Buffer((8,), "float32"), D: T.Buffer((8,), "float64"), I: T.Buffer((8,), "int32"), \
+L: T.Buffer((8,), "int64"), M: T.Buffer((4, 4), "float32")):
+"""
+
+
+def wrong_programs() -> list[object]:
+    cases: list[object] = []
+    for case in (Path(__file__).parent / "wrong_programs.txt").read_text().split("#---- ")[1:]:
+        title, *lines = case.splitlines()
+        pinned = [line[3:] for line in lines if line.startswith("#! ")]
+        body = "".join(f"{line}\n" for line in lines if not line.startswith("#! "))
+        cases.append(pytest.param(HEAD + body, pinned, id=title))
+    return cases
+
+
+@pytest.mark.parametrize(("text", "pinned"), wrong_programs())
+def test_a_wrong_program_is_refused_with_its_diagnostics(text: str, pinned: list[str]):
+    module = tir.parse(text, "wrong")
+    with pytest.raises(DiagnosticError) as caught:
+        tir.check(module)
+    errors = [d for d in caught.value.diagnostics if d.severity == "error"]
+    assert [str(d).splitlines()[0].removeprefix("wrong:") for d in errors] == pinned
+
+
+def test_one_of_them_in_full():
+    with pytest.raises(DiagnosticError) as caught:
+        tir.check(tir.parse(HEAD + "    for i in range(4):\n        A[i + 8] = T.float32(0)\n", "wrong.py"))
+    assert str(caught.value) == (
+        "wrong.py:4:11: error[TC60]: index 0 of 'A' is 8 to 11, outside of its 8 elements.\n"
+        "          A[i + 8] = T.float32(0)\n"
+        "            ^^^^^"
+    )
