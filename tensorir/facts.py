@@ -328,7 +328,7 @@ _RULES: dict[str, Callable[[_Rules, Call, list[Known]], Known]] = {
     "cartesian_shift": _Rules.shifted,
     "shift_apply": _Rules.shifted,
     **dict.fromkeys(("rename", "split_dim", "merge_dims"), _Rules.rearranged),
-    **dict.fromkeys(("subset", "add_dim", "print"), _Rules.same),
+    **dict.fromkeys(("subset", "add_dim", "print", "assert_"), _Rules.same),
 }
 _FOLDS: dict[str, Callable[[_Rules, Call, list[Known | Bound[Known]], Callable[..., Known]], Known]] = {
     "reduce": _Rules.fold,

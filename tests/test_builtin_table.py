@@ -1,5 +1,8 @@
 """The table of builtins and the oracle's, row by row."""
 
+from lowering.elementwise import SCALAR as LOWERED_SCALARS
+from lowering.lower import RULES as LOWERED
+from tensorir import facts
 from tensorir.builtins import TABLE
 from tensorir.reference.rules import RULES
 from tensorir.reference.scalars import SCALAR
@@ -18,3 +21,14 @@ def test_functions_of_scalars_belong_to_elementwise_builtins_and_conversions_and
 
 def test_every_builtin_says_what_it_means():
     assert [name for name, row in TABLE.items() if not row.doc.strip().endswith(".")] == []
+
+
+def test_every_builtin_has_one_rule_in_the_lowering():
+    of_their_own = {"cast", "bitcast"}
+    assert set(LOWERED_SCALARS) | set(LOWERED) | of_their_own == set(TABLE)
+    assert set(LOWERED_SCALARS) & set(LOWERED) == set()
+
+
+def test_what_is_known_before_a_run_has_a_rule_for_every_builtin_that_is_not_elementwise():
+    elementwise = {name for name, row in TABLE.items() if row.elementwise}
+    assert (set(facts._RULES) | set(facts._FOLDS)) - {"if"} == set(TABLE) - elementwise
