@@ -17,10 +17,13 @@ from tensorir.passes.base import Pass
 from tensorir.passes.combine_shifts import CombineShifts
 from tensorir.passes.cse import Cse
 from tensorir.passes.fold_constants import FoldConstants
+from tensorir.passes.fuse_closures import FuseClosures
+from tensorir.passes.fuse_scans import FuseScans
 from tensorir.passes.inline import Inline
 from tensorir.passes.pipeline import Pipeline
 from tensorir.passes.prune import Prune
 from tensorir.passes.simplify import Simplify
+from tensorir.passes.split_closures import SplitClosures
 from tensorir.passes.temporaries import Temporaries
 
 __all__ = [
@@ -28,15 +31,28 @@ __all__ = [
     "CombineShifts",
     "Cse",
     "FoldConstants",
+    "FuseClosures",
+    "FuseScans",
     "Inline",
     "Pass",
     "Pipeline",
     "Prune",
     "Simplify",
+    "SplitClosures",
     "Temporaries",
 ]
 
-PASSES: dict[str, type[Pass]] = {
-    p.name(): p for p in (CombineShifts, Cse, FoldConstants, Inline, Prune, Simplify, Temporaries)
-}
+_ALL: tuple[type[Pass], ...] = (
+    CombineShifts,
+    Cse,
+    FoldConstants,
+    FuseClosures,
+    FuseScans,
+    Inline,
+    Prune,
+    Simplify,
+    SplitClosures,
+    Temporaries,
+)
+PASSES: dict[str, type[Pass]] = {p.name(): p for p in _ALL}
 """Every pass by its name in a pipeline."""

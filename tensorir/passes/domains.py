@@ -114,7 +114,8 @@ def asked(fencil: Fencil, out: Mapping[Any, Any]) -> dict[Var, Dims]:
     found: dict[Var, Dims] = {}
     for p in fencil.outputs:
         own = {str(k): v for k, v in out.items() if str(k) not in names}
-        own |= {str(k): v for k, v in dict(next((v for k, v in out.items() if str(k) == p.name), {})).items()}
+        inner: dict[Any, Any] = dict(*[v for k, v in out.items() if str(k) == p.name])
+        own |= {str(k): v for k, v in inner.items()}
         part = p.type.dims
         for dim, interval in Dims.of(own).items:
             have = part.get(dim)

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from tensorir.build import literal
@@ -14,7 +13,7 @@ from tensorir.builtins import TABLE
 from tensorir.ir import Call, Expr, Fencil, Literal
 from tensorir.passes.base import Pass, rewritten
 from tensorir.reference.scalars import SCALAR, bitcast, cast, scalar
-from tensorir.types import DTYPES, Scalar
+from tensorir.types import Scalar
 
 __all__ = ["FoldConstants"]
 
@@ -65,6 +64,13 @@ def _value(e: Call, operands: list[Literal]) -> Any:
             return SCALAR[op](operands[0].element, *values)
 
 
+_LEAST = {
+    "float64": 2.0**-1022, "float32": 2.0**-126, "bfloat16": 2.0**-126, "float16": 2.0**-14,
+    "float8_e5m2": 2.0**-14, "float8_e4m3fn": 2.0**-6,
+}  # fmt: skip
+"""The least normal number of every float type."""
+
+
 def _subnormal(value: float, element: Scalar) -> bool:
     """Backends may take it for zero."""
-    return value != 0 and math.isfinite(value) and abs(value) < float(ml_dtypes.finfo(DTYPES[element]).tiny)
+    return value != 0 and math.isfinite(value) and abs(value) < _LEAST[element.name]

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tensorir.arrays import Array
-from tensorir.ir import Call, Expr
+from tensorir.ir import Call, Expr, Lambda, Operator
 from tensorir.passes.points import Factor, Points, coordinates, factor_of
-from tensorir.types import Dims, Interval, bcast
+from tensorir.types import Dims, Interval, TensorType, bcast
 from tensorir.typing_rules import highest_neighbour, neighbour_source
 
 if TYPE_CHECKING:
@@ -26,6 +26,11 @@ Rule = Callable[["Reads", Call, Points, "Needs"], None]
 
 def _names(node: Expr) -> tuple[str, ...]:
     return node.tensor.dims.names
+
+
+def _parameters(f: Expr) -> tuple[TensorType, ...]:
+    assert isinstance(f, (Lambda, Operator))
+    return f.type.params
 
 
 def nothing(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
@@ -245,7 +250,8 @@ def scatter(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
 
 def loop(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
     """How often the body runs is known at run time: what any number of rounds reads, up to the limit."""
-    index, limit = node.static
+    index: int = node.static[0]
+    limit: int | None = node.static[1]
     if limit != 0:
         reads.unknown[id(node)] = node
     count = (len(node.args) - 1) // 2
@@ -274,7 +280,7 @@ def reduce(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
     (dim,) = node.static
     f, _, *args = node.args
     column = next(a.tensor.dims[dim] for a in args if dim in a.tensor.dims)
-    for arg, place in zip(args, f.type.params[1:], strict=True):
+    for arg, place in zip(args, _parameters(f)[1:], strict=True):
         if dim not in arg.tensor.dims:
             needs.add(arg, _seen(wanted, place.dims, arg))
     _levels(reads, node, wanted, needs, column, True, lambda k: None, True)
@@ -323,7 +329,7 @@ def _levels(
     """From the last level to the first: what is needed of the state after it, and what that needs before it."""
     dim: str = node.static[-1]
     f, init, *args = node.args
-    state = f.type.params[0].dims
+    state = _parameters(f)[0].dims
     carried = last.onto(state.names)
     before: Points | None = None
     own = Points(carried.names)
@@ -346,7 +352,7 @@ def _levels(
         carried = reads.shaped(carried, state)
         if skips:
             carried |= now if reads.holes else carried
-            for j, (arg, place) in enumerate(zip(args, f.type.params[1:], strict=True)):
+            for j, (arg, place) in enumerate(zip(args, _parameters(f)[1:], strict=True)):
                 if dim in arg.tensor.dims:
                     found[j] |= _seen(now, place.dims, arg).onto([d for d in found[j].names if d in arg.tensor.dims])
     if before:

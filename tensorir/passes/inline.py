@@ -47,7 +47,9 @@ class Inline(Pass):
         closures = fencil.closures
         if self.functions:
             closures = with_values(closures, inlined(values(closures)))
-        wanted = set(self.buffers.replace(",", " ").split()) | (set() if self.keep else buffers_of(fencil))
+        wanted = set(self.buffers.replace(",", " ").split())
+        if not self.keep:
+            wanted |= buffers_of(fencil)
         params = fencil.params
         for name in [p.name for p in params if p.name in wanted]:
             found = _substituted(closures, fencil[name])

@@ -119,12 +119,13 @@ def _option(made: Any, key: str, text: str, span: Span) -> Any:
         value = ast.literal_eval(text.replace("true", "True").replace("false", "False"))
     except (ValueError, SyntaxError):
         value = None
-    wanted = type(known[key])
+    default: Any = known[key]
+    wanted: type[Any] = type(default)
     if wanted is float and type(value) is int:
         value = float(value)
     if type(value) is not wanted:
         kind = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}[wanted]
         raise DiagnosticError(
-            Diagnostic("T50", f"the option '{key}' is {kind}.", span, help=f"its default is {known[key]!r}.")
+            Diagnostic("T50", f"the option '{key}' is {kind}.", span, help=f"its default is {default!r}.")
         )
     return value

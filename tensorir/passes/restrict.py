@@ -207,7 +207,7 @@ def _common(a: Dims, b: Dims) -> Dims:
 
 
 def _within(dims: Dims, part: Dims) -> Dims:
-    return Dims(tuple((n, part[n] if n in part else i) for n, i in dims.items))
+    return Dims(tuple((n, part.get(n) or i) for n, i in dims.items))
 
 
 def _spread(value: Expr, node: Call, need: Dims) -> Expr:

@@ -7,7 +7,7 @@ from typing import Any
 from tensorir.build import closure, fencil, var
 from tensorir.passes.base import Pass
 from tensorir.text import parse, parse_expr
-from tensorir.types import tensor
+from tensorir.types import TensorType, tensor
 
 __all__ = ["show", "shown"]
 
@@ -26,7 +26,7 @@ def shown(a_pass: Pass, text: str, **variables: Any) -> str:
     """
     if not variables:
         return str(a_pass(parse(text)))
-    kinds = {n: tensor("float", t) if isinstance(t, dict) else t for n, t in variables.items()}
+    kinds = {n: t if isinstance(t, TensorType) else tensor("float", t) for n, t in variables.items()}
     value = parse_expr(text, kinds)
     output = var("result", value.tensor)
     before = fencil("shown", [output, *(var(n, t) for n, t in kinds.items())], [closure(output, value)])

@@ -222,7 +222,7 @@ def cast_there_and_back(e: Call) -> Expr | None:
 
 def member_of_made(e: Call) -> Expr | None:
     match e.args, e.static:
-        case (Call("make_tuple", members),), (index,):
+        case (Call("make_tuple", members),), (int() as index,):
             return conformed(members[index], e.tensor)
         case _:
             return None
