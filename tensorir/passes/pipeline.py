@@ -120,7 +120,7 @@ def _option(made: Any, key: str, text: str, span: Span) -> Any:
     except (ValueError, SyntaxError):
         value = None
     default: Any = known[key]
-    wanted: type[Any] = type(default)
+    wanted: Any = default.__class__
     if wanted is float and type(value) is int:
         value = float(value)
     if type(value) is not wanted:
