@@ -82,7 +82,7 @@ def write(folder: Path, name: str, case: Case, error: Exception) -> str:
     """The program, its data, and a sentence that says where they are."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}-{case.seed}"
-    said = "".join(f"# {line}\n" for line in f"{name}: {type(error).__name__}: {error}".splitlines())
+    said = "".join(f"// {line}\n" for line in f"{name}: {type(error).__name__}: {error}".splitlines())
     path.with_suffix(".fencil").write_text(f"{case.fencil}\n\n{said}", encoding="utf-8")
     leaves = {
         f"{n}_{k}" if isinstance(value, tuple) else n: leaf

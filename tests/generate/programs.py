@@ -38,7 +38,7 @@ class Case:
         printer.text(repr(self))
 
     def __repr__(self) -> str:
-        return f"{self.fencil}\n# {self.values} data, seed {self.seed}, tables {self.entries}"
+        return f"{self.fencil}\n// {self.values} data, seed {self.seed}, tables {self.entries}"
 
 
 @st.composite
