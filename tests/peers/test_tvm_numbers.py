@@ -1,0 +1,274 @@
+"""What our interpreter computes, TVM's LLVM build computes: operators of TOPI, and programs that a generator writes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+tvm = pytest.importorskip("tvm")
+
+import tensorir.tir as tir  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+RNG = np.random.default_rng(7)
+
+
+def array(shape: tuple[int, ...], dtype: str) -> Any:
+    match np.dtype(dtype).kind:
+        case "f":
+            return RNG.uniform(-2, 2, shape).astype(dtype)
+        case "b":
+            return RNG.integers(0, 2, shape).astype(bool)
+        case _:
+            low = 0 if dtype.startswith("u") else -9
+            return RNG.integers(low, 10, shape).astype(dtype)
+
+
+def arguments(func: Any) -> list[Any]:
+    """An array for every parameter."""
+    buffers = [func.buffer_map[param] for param in func.params]
+    return [array(tuple(extent.value for extent in b.shape), str(b.dtype)) for b in buffers]
+
+
+def compare(module: Any, name: str, arrays: list[Any], built: Any, rtol: float = 1e-5, atol: float = 1e-6) -> None:
+    """TVM's arrays after the call are ours, bit for bit where they hold integers."""
+    theirs = [tvm.runtime.tensor(a) for a in arrays]
+    built[name](*theirs)
+    func = tir.parse(module)[name]
+    for checked in (False, True):
+        ours = tir.interpret(func, *arrays, checked=checked)
+        for got, want in zip(ours, theirs, strict=True):
+            if got.dtype.kind == "f":
+                np.testing.assert_allclose(got, want.numpy(), rtol=rtol, atol=atol)
+            else:
+                np.testing.assert_array_equal(got, want.numpy())
+
+
+def operators() -> dict[str, Callable[[], list[Any]]]:
+    """Programs of TOPI: the placeholders, then the results."""
+    from tvm import te, topi
+
+    def over(function: Callable[..., Any], *kinds: tuple[tuple[int, ...], str]) -> Callable[[], list[Any]]:
+        def make() -> list[Any]:
+            inputs = [te.placeholder(shape, dtype, name=f"in{k}") for k, (shape, dtype) in enumerate(kinds)]
+            result = function(*inputs)
+            return [*inputs, *(result if isinstance(result, list | tuple) else [result])]
+
+        return make
+
+    f, i, j = ((5, 6), "float32"), ((5, 6), "int32"), ((5, 6), "int64")
+    u, h, b, d = ((5, 6), "uint8"), ((5, 6), "int8"), ((5, 6), "bool"), ((5, 6), "float64")
+    image, weight = ((1, 4, 8, 8), "float32"), ((6, 4, 3, 3), "float32")
+    index = ((3,), "uint8")
+    found: dict[str, Callable[[], list[Any]]] = {}
+    for name in ("exp", "tanh", "sigmoid", "erf", "floor", "ceil", "trunc", "round", "abs", "negative", "sign", "isnan"):
+        found[name] = over(getattr(topi, name), f)
+    for name in ("sin", "cos", "tan", "atan", "fast_exp", "fast_tanh", "fast_erf", "isinf", "isfinite", "identity"):
+        found[name] = over(getattr(topi, name), f)
+    for name in ("add", "subtract", "multiply", "maximum", "minimum", "less", "equal", "not_equal", "greater_equal"):
+        for kind in (f, i, j, u, h):
+            found[f"{name} {kind[1]}"] = over(getattr(topi, name), kind, kind)
+    for name in ("bitwise_and", "bitwise_or", "bitwise_xor"):
+        for kind in (i, u, h):
+            found[f"{name} {kind[1]}"] = over(getattr(topi, name), kind, kind)
+    for name in ("logical_and", "logical_or", "logical_xor"):
+        found[name] = over(getattr(topi, name), b, b)
+    for name in ("sum", "max", "min", "prod"):
+        for kind in (f, i, j, d):
+            found[f"{name} {kind[1]}"] = over(lambda x, n=name: getattr(topi, n)(x, axis=1), kind)
+        found[f"{name} of all"] = over(lambda x, n=name: getattr(topi, n)(x), f)
+    for name in ("argmax", "argmin"):
+        found[name] = over(lambda x, n=name: getattr(topi, n)(x, axis=1), f)
+    for source in (f, i, j, u, h, b, d):
+        for target in ("float32", "float64", "int32", "int64", "int8", "bool", "float16"):
+            if source[1] != target:
+                found[f"{source[1]} to {target}"] = over(lambda x, t=target: topi.cast(x, t), source)
+    found |= {
+        "softmax": over(topi.nn.softmax, f),
+        "log_softmax": over(topi.nn.log_softmax, f),
+        "relu": over(topi.nn.relu, f),
+        "leaky_relu": over(lambda x: topi.nn.leaky_relu(x, 0.1), f),
+        "matmul": over(lambda x, y: topi.matmul(x, y, transp_b=True), f, f),
+        "matmul of integers": over(lambda x, y: topi.matmul(x, y, transp_b=True), i, i),
+        "dense": over(topi.nn.dense, f, f),
+        "conv2d": over(lambda x, w: topi.nn.conv2d_nchw(x, w, 1, 1, 1), image, weight),
+        "conv2d with stride": over(lambda x, w: topi.nn.conv2d_nchw(x, w, 2, 0, 1), image, weight),
+        "max pool": over(lambda x: topi.nn.pool2d(x, (2, 2), (2, 2), (1, 1), (0, 0, 0, 0), "max"), image),
+        "average pool": over(lambda x: topi.nn.pool2d(x, (3, 3), (2, 2), (1, 1), (1, 1, 1, 1), "avg"), image),
+        "adaptive pool": over(lambda x: topi.nn.adaptive_pool(x, (3, 3), "avg"), image),
+        "pad": over(lambda x: topi.nn.pad(x, (1, 2), (0, 1), 3.0), f),
+        "transpose": over(topi.transpose, f),
+        "flip": over(lambda x: topi.flip(x, 1), f),
+        "concatenate": over(lambda x, y: topi.concatenate((x, y), 1), f, f),
+        "stack": over(lambda x, y: topi.stack((x, y), 1), f, f),
+        "split": over(lambda x: topi.split(x, 3, 1), f),
+        "reshape": over(lambda x: topi.reshape(x, (3, 10)), f),
+        "take": over(lambda x, k: topi.take(x, k, axis=0, mode="clip"), f, index),
+        "take and wrap": over(lambda x, k: topi.take(x, k, axis=0, mode="wrap"), f, index),
+        "where": over(topi.where, b, f, f),
+        "one_hot": over(lambda k: topi.one_hot(k, 1, 0, 12, -1, "int32"), i),
+        "cumsum": over(lambda x: topi.cumsum(x, axis=1), f),
+        "cumsum of integers": over(lambda x: topi.cumsum(x, axis=0), i),
+        "tile": over(lambda x: topi.tile(x, (2, 3)), f),
+        "repeat": over(lambda x: topi.repeat(x, 2, 0), f),
+        "layer_norm": over(lambda x, g, c: topi.nn.layer_norm(x, g, c, [1]), f, ((6,), "float32"), ((6,), "float32")),
+        "rms_norm": over(lambda x, g: topi.nn.rms_norm(x, g, [1]), f, ((6,), "float32")),
+        "resize": over(lambda x: topi.image.resize2d(x, [0.0] * 4, (5, 11), "NCHW", "linear"), image),
+        "resize to nearest": over(
+            lambda x: topi.image.resize2d(x, [0.0] * 4, (5, 11), "NCHW", "nearest_neighbor", rounding_method="floor"),
+            image,
+        ),
+        "batch matmul": over(topi.nn.batch_matmul, ((2, 4, 5), "float32"), ((2, 3, 5), "float32")),
+        "einsum": over(lambda x, y: topi.einsum("ij,kj->ki", x, y), f, f),
+        "shift": over(lambda x: topi.right_shift(x, 3), i),
+        "floor divide": over(lambda x: topi.floor_divide(x, topi.full_like(x, 4)), i),
+        "floor mod": over(lambda x: topi.floor_mod(x, topi.full_like(x, -4)), i),
+        "strided slice": over(lambda x: topi.strided_slice(x, [0, 5], [5, 0], [2, -2]), f),
+        "sort": over(lambda x: topi.sort(x, axis=1), f),
+        "argsort": over(lambda x: topi.argsort(x, axis=1, dtype="int32"), f),
+        "topk": over(lambda x: topi.topk(x, k=3, axis=1), f),
+        "scatter": over(
+            lambda x, k, y: topi.scatter_elements(x, k, y, axis=0, reduction="add"),
+            f,
+            ((2, 6), "uint8"),
+            ((2, 6), "float32"),
+        ),
+    }
+    return found
+
+
+CASES = operators()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_operator_of_topi_gives_its_numbers(name: str):
+    from tvm import te
+
+    tensors = CASES[name]()
+    module = tvm.IRModule({"main": te.create_prim_func(tensors).with_attr("global_symbol", "main")})
+    arrays = arguments(tir.parse(module)["main"])
+    if any("uint8" == a.dtype for a in arrays) and name in ("scatter", "take"):
+        arrays = [a % 5 if a.dtype == np.uint8 else a for a in arrays]
+    compare(module, "main", arrays, tvm.compile(module, target="llvm"))
+
+
+# ------------------------------------------------------------------------------------------------------------ generated
+
+KINDS = ("int32", "int64", "int8", "uint8", "float32")
+PROGRAMS = 15
+PER_BUILD = 20
+
+
+class Generator:
+    """Writes well-typed functions: loops, guards, reductions, casts, lets, over arrays of several types."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+
+    def expression(self, kind: str, depth: int, loops: list[str]) -> str:
+        pick = self.random
+        if depth == 0:
+            return pick.choice([self.element(kind, loops), self.element(kind, loops), self.constant(kind)])
+        a, b = (self.expression(kind, depth - 1, loops) for _ in range(2))
+        forms = [f"({a} + {b})", f"({a} - {b})", f"({a} * {b})", f"T.max({a}, {b})", f"T.min({a}, {b})"]
+        condition = self.condition(depth - 1, loops)
+        forms += [f"T.Select({condition}, {a}, {b})", f"T.if_then_else({condition}, {a}, {b})"]
+        if kind == "float32":
+            forms += [f"T.floor({a})", f"T.fabs({a})"]
+        else:
+            constant = f"T.{kind}({pick.choice([1, 2, 3, 5, 7])})"
+            forms += [f"T.FloorDiv({a}, {constant})", f"T.FloorMod({a}, {constant})"]
+            forms += [f"T.truncdiv({a}, {constant})", f"T.truncmod({a}, {constant})"]
+            forms += [f"T.bitwise_and({a}, {b})", f"T.bitwise_xor({a}, {b})", f"T.bitwise_or({a}, {b})"]
+            forms += [f"T.shift_right({a}, T.{kind}({pick.randrange(7)}))"]
+            other = pick.choice([k for k in KINDS if k not in (kind, "float32")])
+            forms += [f'T.Cast("{kind}", {self.expression(other, depth - 1, loops)})']
+        return pick.choice(forms)
+
+    def condition(self, depth: int, loops: list[str]) -> str:
+        kind = self.random.choice(KINDS)
+        sign = self.random.choice(["<", "<=", ">", ">=", "==", "!="])
+        one = f"({self.expression(kind, depth, loops)} {sign} {self.expression(kind, depth, loops)})"
+        if depth > 0 and self.random.random() < 0.3:
+            return f"({one} {self.random.choice(['and', 'or'])} {self.condition(0, loops)})"
+        return one
+
+    def constant(self, kind: str) -> str:
+        if kind == "float32":
+            return f"T.float32({self.random.choice([0.5, 1.5, -2.0, 3.0])})"
+        return f"T.{kind}({self.random.randrange(0, 100)})"
+
+    def element(self, kind: str, loops: list[str]) -> str:
+        return f"{kind}_in[{self.random.choice(loops)}, {self.random.choice(loops)}]"
+
+    def function(self, name: str) -> str:
+        """One function, as text."""
+        kind = self.random.choice(KINDS)
+        arguments = ", ".join(f'{k}_in: T.Buffer((6, 6), "{k}")' for k in KINDS)
+        head = f'    @T.prim_func(s_tir=True)\n    def {name}({arguments}, out: T.Buffer((6, 6), "{kind}")):\n'
+        loops = ["i", "j", "k"]
+        value = self.expression(kind, 3, loops)
+        where, order = self.random.choice(["i, j", "j, i"]), self.random.choice(["i, j, k", "i, k, j", "k, j, i"])
+        words = {
+            "reduction": [
+                "for i, j, k in T.grid(6, 6, 6):",
+                '    with T.sblock("sum"):',
+                '        vi, vj, vk = T.axis.remap("SSR", [i, j, k])',
+                "        with T.init():",
+                f"            out[vi, vj] = {self.constant(kind)}",
+                f"        out[vi, vj] = out[vi, vj] + {self._renamed(value)}",
+            ],
+            "serial": [f"for {order} in T.grid(6, 6, 6):", f"    out[{where}] = out[{where}] + {value}"],
+            "guarded": [
+                f"for {order} in T.grid(6, 6, 6):",
+                f"    if {self.condition(1, loops)}:",
+                f"        out[{where}] = {value}",
+                "    else:",
+                f"        out[{where}] = out[{where}] - {self.expression(kind, 1, loops)}",
+            ],
+            "recurrence": [
+                "for k, i, j in T.grid(6, 5, 6):",
+                f"    x: T.let[T.{kind}] = {value}",
+                "    out[i + 1, j] = T.max(out[i, j], x)",
+            ],
+            "histogram": [
+                f"for {order} in T.grid(6, 6, 6):",
+                f"    out[T.FloorMod(int32_in[i, j], 6), k] = {value}",
+            ],
+            "parallel": ["for i in T.parallel(6):", "    for j in T.vectorized(6):", "        for k in range(6):"]
+            + [f"            out[i, j] = {value}"],
+        }
+        lines = words[self.random.choice(list(words))]
+        return head + "".join(f"        {line}\n" for line in lines)
+
+    @staticmethod
+    def _renamed(text: str) -> str:
+        for loop in "ijk":
+            text = text.replace(f"[{loop},", f"[v{loop},").replace(f", {loop}]", f", v{loop}]")
+        return text
+
+
+@pytest.mark.parametrize("seed", range(PROGRAMS))
+def test_generated_programs_give_tvms_numbers_bit_for_bit(seed: int):
+    generator = Generator(seed)
+    names = [f"f{k}" for k in range(PER_BUILD)]
+    text = "@I.ir_module\nclass Module:\n" + "".join(generator.function(name) for name in names)
+    ours = tir.parse(text)
+    tir.check(ours)
+    theirs = tvm.script.from_source(str(ours))
+    built = tvm.compile(theirs, target="llvm")
+    for name in names:
+        arrays = arguments(ours[name])
+        tensors = [tvm.runtime.tensor(a) for a in arrays]
+        built[name](*tensors)
+        found = tir.interpret(ours[name], *arrays)[-1]
+        want = tensors[-1].numpy()
+        if found.dtype.kind == "f":
+            np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5, err_msg=str(ours[name]))
+        else:
+            np.testing.assert_array_equal(found, want, err_msg=str(ours[name]))
