@@ -66,7 +66,20 @@ def operators() -> dict[str, Callable[[], list[Any]]]:
     image, weight = ((1, 4, 8, 8), "float32"), ((6, 4, 3, 3), "float32")
     index = ((3,), "uint8")
     found: dict[str, Callable[[], list[Any]]] = {}
-    for name in ("exp", "tanh", "sigmoid", "erf", "floor", "ceil", "trunc", "round", "abs", "negative", "sign", "isnan"):
+    for name in (
+        "exp",
+        "tanh",
+        "sigmoid",
+        "erf",
+        "floor",
+        "ceil",
+        "trunc",
+        "round",
+        "abs",
+        "negative",
+        "sign",
+        "isnan",
+    ):
         found[name] = over(getattr(topi, name), f)
     for name in ("sin", "cos", "tan", "atan", "fast_exp", "fast_tanh", "fast_erf", "isinf", "isfinite", "identity"):
         found[name] = over(getattr(topi, name), f)

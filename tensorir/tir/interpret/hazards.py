@@ -182,6 +182,8 @@ class Level:
         mine = int(lanes[at]) - self.start
         other = int(before[at]) - self.start
         verb, sites = earlier
+        if write and verb == "written" and mine < other < self.span:  # both in one statement: in the order of the lanes
+            mine, other = other, mine
         mine_at, other_at = self.decode(mine), self.decode(other)
         depth = self.depth
         if other < self.span:

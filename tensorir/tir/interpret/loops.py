@@ -182,7 +182,11 @@ def _at_once(m: Machine, nest: Nest) -> bool:
             total *= bounds[place][1]
     wide, every = total // m.count, math.prod(extent for _, extent, _ in bounds)
     lanes = nest.failures < TRIES and wide >= FEWEST_LANES
-    folds = nest.misfolds < TRIES and m.count * every <= MOST_LANES and not (m.checked and (nest.claims or m.kernel is not None))
+    folds = (
+        nest.misfolds < TRIES
+        and m.count * every <= MOST_LANES
+        and not (m.checked and (nest.claims or m.kernel is not None))
+    )
     if nest.fold is not None and folds and every >= FEWEST_LANES and not (lanes and wide * wide >= every):
         if _attempt(m, nest, list(range(len(bounds))), bounds, nest.fold):
             return True

@@ -1,0 +1,148 @@
+"""Checked mode: each hazard is reported with a witness, pinned whole; what is right passes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensorir.tir as tir
+from tensorir.errors import DiagnosticError
+
+HEAD = '@T.prim_func\ndef main(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):\n'
+
+HAZARDS = {
+    "a read beyond the end": (
+        "for i in range(8):\n    B[i] = A[i + 1]",
+        "index 8 is outside of dimension 0 of 'A', which has 8 elements.",
+        "in the iteration i = 7.",
+    ),
+    "a read before the start": (
+        "for i, j in T.grid(2, 4):\n    B[i * 4 + j] = A[i + j - 1]",
+        "index -1 is outside of dimension 0 of 'A', which has 8 elements.",
+        "in the iteration i = 0, j = 0.",
+    ),
+    "a write beyond the end": (
+        "for i in range(8):\n    B[i * 2] = A[i]",
+        "index 8 is outside of dimension 0 of 'B', which has 8 elements.",
+        "in the iteration i = 4.",
+    ),
+    "an index that the data gives": (
+        "for i in range(8):\n    B[A[i] * 2] = i",
+        "index 8 is outside of dimension 0 of 'B', which has 8 elements.",
+        "in the iteration i = 4.",
+    ),
+    "an element outside of its row but inside of the memory": (
+        'C = T.alloc_buffer((2, 4), "int32")\nfor i in range(2):\n    C[i, 3 + i] = 1',
+        "index 4 is outside of dimension 1 of 'C', which has 4 elements.",
+        "in the iteration i = 1.",
+    ),
+    "a read of what nobody wrote": (
+        'C = T.alloc_buffer((8,), "int32")\nfor i in range(7):\n    C[i] = A[i]\nfor i in range(8):\n    B[i] = C[i]',
+        "element 7 of 'C' is read, but nobody has written it.",
+        "in the iteration i = 7.",
+    ),
+    "a reduction without init": (
+        """C = T.alloc_buffer((1,), "int32")
+for k in range(8):
+    with T.sblock("sum"):
+        vk = T.axis.reduce(8, k)
+        T.reads(A[vk])
+        T.writes(C[0])
+        C[0] = C[0] + A[vk]""",
+        "element 0 of 'C' is read, but nobody has written it.",
+        None,
+    ),
+    "a parallel loop that carries a value": (
+        "for i in T.parallel(7):\n    B[i + 1] = B[i] + A[i]",
+        "race: element 1 of 'B' is written at i = 0 and read at i = 1.",
+        None,
+    ),
+    "a parallel sum": (
+        "for i in T.parallel(8):\n    B[0] = B[0] + A[i]",
+        "race: element 0 of 'B' is written at i = 0 and read at i = 1.",
+        None,
+    ),
+    "a vectorized loop that writes twice": (
+        "for i in T.vectorized(8):\n    B[i // 2] = A[i]",
+        "race: element 0 of 'B' is written at i = 0 and written at i = 1.",
+        None,
+    ),
+    "a parallel loop around a serial one": (
+        "for i in T.parallel(4):\n    for j in range(4):\n        B[i + j] = A[j]",
+        "race: element 1 of 'B' is written at i = 0 and written at i = 1.",
+        None,
+    ),
+    "a parallel loop inside of a serial one": (
+        "for i in range(4):\n    for j in T.parallel(4):\n        B[j // 2 + i] = A[j]",
+        "race: element 0 of 'B' is written at j = 0 and written at j = 1.",
+        None,
+    ),
+    "a write outside of the declared region": (
+        """for i in range(8):
+    with T.sblock("b"):
+        vi = T.axis.spatial(8, i)
+        T.reads(A[vi])
+        T.writes(B[0:4])
+        B[vi] = A[vi]""",
+        "element (4,) of 'B' is written, but T.writes of the block 'b' leaves it out.",
+        "in the iteration i = 4.",
+    ),
+    "a read outside of the declared region": (
+        """for i in range(7):
+    with T.sblock("b"):
+        vi = T.axis.spatial(8, i)
+        T.reads(A[vi])
+        T.writes(B[vi])
+        B[vi] = A[vi + 1]""",
+        "element (1,) of 'A' is read, but T.reads of the block 'b' leaves it out.",
+        "in the iteration i = 0.",
+    ),
+    "a division by zero": (
+        "for i in range(8):\n    B[i] = 8 // (A[i] - 3)",
+        "division of an integer by zero.",
+        "in the iteration i = 3.",
+    ),
+}
+
+RIGHT = {
+    "a guard keeps the access inside": "for i in range(8):\n    if i > 0:\n        B[i] = A[i - 1]",
+    "a parallel loop over its own elements": "for i in T.parallel(8):\n    B[i] = B[i] + A[i]",
+    "a parallel loop with memory of its own": """for i in T.parallel(8):
+    C = T.alloc_buffer((1,), "int32")
+    C[0] = A[i]
+    B[i] = C[0]""",
+    "a parallel loop that reads what all read": "for i in T.parallel(8):\n    B[i] = A[0]",
+    "a serial loop that carries a value": "for i in range(7):\n    B[i + 1] = B[i] + A[i]",
+    "a region of what the block wrote itself": """with T.sblock("b"):
+    T.reads(A[0:8])
+    T.writes(B[0:8])
+    for i in range(8):
+        B[i] = A[i]
+    for i in range(8):
+        B[i] = B[7 - i] + 1""",
+    "a division guarded": "for i in range(8):\n    if A[i] != 3:\n        B[i] = 8 // (A[i] - 3)",
+    "a block without any declaration": "with T.sblock('b'):\n    T.reads()\n    T.writes()\n    B[0] = A[1]",
+}
+
+
+def run(body: str) -> Any:
+    module = tir.parse(HEAD + "".join(f"    {line}\n" for line in body.splitlines()))
+    return tir.interpret(module["main"], np.arange(8, dtype=np.int32), np.zeros(8, np.int32), checked=True)
+
+
+@pytest.mark.parametrize("name", HAZARDS)
+def test_a_hazard_is_reported_with_its_witness(name: str):
+    body, sentence, note = HAZARDS[name]
+    with pytest.raises(DiagnosticError) as caught:
+        run(body)
+    found = caught.value.diagnostics[0]
+    assert found.message == sentence
+    if note is not None:
+        assert note in found.notes
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_what_is_right_passes(name: str):
+    run(RIGHT[name])

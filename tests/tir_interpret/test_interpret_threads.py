@@ -1,0 +1,154 @@
+"""Kernels: threads in lockstep, memory per block and per thread, barriers, reductions across threads, atomics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensorir.tir as tir
+from tensorir.errors import DiagnosticError
+
+HEAD = '@T.prim_func\ndef main(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):\n'
+
+
+def run(body: str, values: Any = range(8), checked: bool = True) -> list[int]:
+    lines = "".join(f"    {line}\n" for line in body.strip("\n").splitlines())
+    module = tir.parse(HEAD + lines)
+    return tir.interpret(module["main"], np.array(values, np.int32), np.zeros(8, np.int32), checked=checked)[1].tolist()
+
+
+def test_threads_see_what_others_loaded_before():
+    body = """
+for b in T.thread_binding(2, thread="blockIdx.x"):
+    for t in T.thread_binding(4, thread="threadIdx.x"):
+        S = T.alloc_buffer((4,), "int32", scope="shared")
+        S[t] = A[b * 4 + t]
+        B[b * 4 + t] = S[3 - t]
+"""
+    assert run(body) == [3, 2, 1, 0, 7, 6, 5, 4]
+
+
+def test_shared_memory_outside_of_the_kernel_is_one_per_block():
+    body = """
+S = T.alloc_buffer((1,), "int32", scope="shared")
+for b in T.thread_binding(8, thread="blockIdx.x"):
+    S[0] = A[b]
+    B[b] = S[0]
+"""
+    assert run(body) == list(range(8))
+
+
+def test_local_memory_outside_of_the_kernel_is_one_per_thread():
+    body = """
+S = T.alloc_buffer((1,), "int32", scope="local")
+for t in T.thread_binding(8, thread="threadIdx.x"):
+    S[0] = A[t]
+    for k in range(3):
+        S[0] = S[0] + t
+    B[t] = S[0]
+"""
+    assert run(body) == [4 * t for t in range(8)]
+
+
+def test_two_loops_of_one_tag_are_one_index():
+    body = """
+for t in T.thread_binding(8, thread="threadIdx.x"):
+    S = T.alloc_buffer((8,), "int32", scope="shared")
+    for u in T.thread_binding(8, thread="threadIdx.x"):
+        S[u] = A[u]
+    B[t] = S[7 - t]
+"""
+    assert run(body) == [7, 6, 5, 4, 3, 2, 1, 0]
+
+
+def test_a_reduction_over_threads_runs_thread_by_thread():
+    body = """
+for b in T.thread_binding(2, thread="blockIdx.x"):
+    for t in T.thread_binding(4, thread="threadIdx.x"):
+        with T.sblock("sum"):
+            vi = T.axis.spatial(2, b)
+            vk = T.axis.reduce(4, t)
+            T.reads(A[vi * 4 + vk])
+            T.writes(B[vi])
+            with T.init():
+                B[vi] = 100
+            B[vi] = B[vi] * 2 + A[vi * 4 + vk]
+"""
+    assert run(body)[:2] == [1611, 1671]
+
+
+def test_launched_threads_are_threads():
+    body = """
+with T.launch_thread("blockIdx.x", 2) as bx:
+    tx = T.launch_thread("threadIdx.x", 4)
+    B[bx * 4 + tx] = A[bx * 4 + tx] + tx
+"""
+    assert run(body) == [0, 2, 4, 6, 4, 6, 8, 10]
+
+
+def test_threads_add_atomically():
+    body = """
+for t in T.thread_binding(8, thread="threadIdx.x"):
+    T.evaluate(T.atomic_add(B.access_ptr("rw"), A[t]))
+"""
+    assert run(body)[0] == 28
+
+
+def test_without_barriers_of_its_own_every_statement_is_one():
+    body = """
+for t in T.thread_binding(4, thread="threadIdx.x"):
+    S = T.alloc_buffer((4,), "int32", scope="shared")
+    for k in range(3):
+        S[t] = A[t] + k
+        B[t] = B[t] + S[3 - t]
+"""
+    assert run(body)[:4] == [12, 9, 6, 3]
+
+
+def test_a_missing_barrier_is_a_race():
+    body = """
+for t in T.thread_binding(4, thread="threadIdx.x"):
+    S = T.alloc_buffer((4,), "int32", scope="shared")
+    S[t] = A[t]
+    B[t] = S[3 - t]
+    T.tvm_storage_sync("shared")
+"""
+    with pytest.raises(DiagnosticError) as caught:
+        run(body)
+    assert caught.value.diagnostics[0].message == (
+        "race: element 3 of 'S' is written at threadIdx.x = 3 and read at threadIdx.x = 0."
+    )
+
+
+def test_a_barrier_between_makes_it_right():
+    body = """
+for t in T.thread_binding(4, thread="threadIdx.x"):
+    S = T.alloc_buffer((4,), "int32", scope="shared")
+    S[t] = A[t]
+    T.tvm_storage_sync("shared")
+    B[t] = S[3 - t]
+"""
+    assert run(body)[:4] == [3, 2, 1, 0]
+
+
+def test_blocks_that_share_an_element_race_whatever_the_barriers():
+    body = """
+for b in T.thread_binding(4, thread="blockIdx.x"):
+    B[b // 2] = A[b]
+"""
+    with pytest.raises(DiagnosticError) as caught:
+        run(body)
+    assert caught.value.diagnostics[0].message == (
+        "race: element 0 of 'B' is written at blockIdx.x = 0 and written at blockIdx.x = 1."
+    )
+
+
+def test_virtual_threads_are_a_loop():
+    body = """
+for v in T.thread_binding(2, thread="vthread.x"):
+    for t in T.thread_binding(4, thread="threadIdx.x"):
+        B[v * 4 + t] = A[v * 4 + t]
+"""
+    assert run(body) == list(range(8))
