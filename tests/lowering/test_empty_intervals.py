@@ -56,7 +56,8 @@ CASES = {
     ),
     "nothing is carried": (
         "f(o: tensor<float, I[0:0]>, x: tensor<float, I[0:0]>) { "
-        "o ← loop(0, 3)(λ(i: tensor<int>, a: tensor<float, I[0:0]>) → true, λ(i: tensor<int>, a: tensor<float, I[0:0]>) → a + 1.0, x); }",
+        "o ← loop(0, 3)(λ(i: tensor<int>, a: tensor<float, I[0:0]>) → true, "
+        "λ(i: tensor<int>, a: tensor<float, I[0:0]>) → a + 1.0, x); }",
         {"x": E},
     ),
 }
