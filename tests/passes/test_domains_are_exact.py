@@ -5,11 +5,10 @@ from generate import programs
 from generate.data import Entries, arguments
 from generate.profiles import EVERY
 from hypothesis import assume, given, settings
+from same_bits import shifts_in_folds
 
 from tensorir import reference
-from tensorir.ir import Lambda
 from tensorir.passes.domains import domains
-from tensorir.walk import postorder, values
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -29,12 +28,6 @@ def test_the_oracle_reads_exactly_the_inferred_points(case):
 @given(programs(EVERY))
 def test_where_neighbours_are_absent_nothing_is_read_that_was_not_inferred(case):
     compare(case, case.arguments, allow_more=True)
-
-
-def shifts_in_folds(fencil):
-    """Whether a function that a fold uses shifts through a table."""
-    functions = [n for n in postorder(*values(fencil.closures)) if isinstance(n, Lambda)]
-    return any(getattr(n, "op", "") in ("shift_init", "unstructured_shift") for n in postorder(*functions))
 
 
 def compare(case, given, allow_more):
