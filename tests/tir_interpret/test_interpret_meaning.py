@@ -277,7 +277,7 @@ T.float32(0), 0), T.tvm_stack_make_array(B.data, T.tvm_stack_make_shape(4), 0, 1
 """
     found = tir.interpret(tir.parse(text)["main"], np.array([3, 1, 2, 0], np.float32), np.zeros(4, np.int32))
     assert found[1].tolist() == [3, 1, 2, 0]
-    with pytest.raises(DiagnosticError, match="the external function 'my.function' is not known"):
+    with pytest.raises(DiagnosticError, match=r"the external function 'my\.function' is not known"):
         run('T.call_packed("my.function", A[0])', [1])
 
 

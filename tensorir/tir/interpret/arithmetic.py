@@ -10,6 +10,10 @@ the source leaves undefined (division by zero, a float outside of the integers' 
 (np.int8(0), np.int8(-1))
 """
 
+# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,5 +1,9 @@
 """What checked mode asks of an access: that it is inside of the buffer's shape, and of what the blocks declare."""
 
+# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
+
 from __future__ import annotations
 
 from typing import Any
@@ -51,9 +55,7 @@ def _iteration(m: Machine, bad: Value, wide: bool) -> tuple[str, ...]:
     named: list[tuple[str, Any]] = []
     for axis, index in zip(m.axes, at, strict=True):
         named.append((axis.name, axis.low + int(axis.values[index]) * axis.step))
-    from tensorir.tir.interpret.loops import loop_trace
-
-    return ("in the iteration " + ", ".join(f"{name} = {value}" for name, value in [*loop_trace(m), *named]) + ".",)
+    return ("in the iteration " + ", ".join(f"{name} = {value}" for name, value in [*m.trace, *named]) + ".",)
 
 
 def check_declared(m: Machine, buffer: n.Buffer, write: bool, span: Span) -> None:

@@ -3,6 +3,10 @@
 A builtin that is in neither table, and a packed function that the registry does not know, is refused by name.
 """
 
+# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -271,10 +275,6 @@ def _alloca(node: n.Call) -> Run:
         return Pointer(memory)
 
     return run
-
-
-def _masked_load(node: n.Call) -> Run:
-    raise error("TR20", f"T.{node.op} has no meaning here: it cannot be interpreted.", node.span)
 
 
 _MAKERS: dict[str, Callable[[n.Call], Run]] = {

@@ -4,6 +4,10 @@ They take NumPy arrays that share the program's memory, and write into the last 
 function under a new name may be added to it.
 """
 
+# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -5,6 +5,10 @@ and which read it. An element that one lane writes and another touches is a `Con
 each other, and a loop that claimed to be parallel has a race.
 """
 
+# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
+
 from __future__ import annotations
 
 from collections.abc import Sequence

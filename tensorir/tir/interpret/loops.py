@@ -5,6 +5,10 @@ log of accesses decides exactly, on the concrete addresses, whether no lane touc
 writes are taken back and the outermost loop runs serially, which gives the inner nests their turn.
 """
 
+# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
+
 from __future__ import annotations
 
 import math
@@ -24,7 +28,7 @@ from tensorir.tir.interpret.machine import Machine, error
 from tensorir.tir.interpret.statements import Act, execute
 from tensorir.tir.walk import walk
 
-__all__ = ["compile_loop", "compile_while", "loop_trace"]
+__all__ = ["compile_loop", "compile_while"]
 
 MOST_LANES = 1 << 19
 FEWEST_LANES = 8
@@ -114,7 +118,7 @@ def _serial(m: Machine, loop: Loop, body: Act) -> None:
     m.broken = m.continued = None
     m.jumps = m.returned is not None
     entry = m.mask
-    trace = loop_trace(m)
+    trace = m.trace
     plain = np.ndim(low) == 0
     for index in range(int(np.max(extent)) if np.size(extent) else 0):
         value = low + index * step
@@ -141,13 +145,6 @@ def _serial(m: Machine, loop: Loop, body: Act) -> None:
             body(m)
     m.mask, m.broken, m.continued, m.jumps = outer
     m.jumps = m.jumps or m.returned is not None
-
-
-def loop_trace(m: Machine) -> list[tuple[str, int]]:
-    """The serial loops that run, with their values."""
-    from tensorir.tir.interpret.statements import _LOOPS
-
-    return m.env.setdefault(_LOOPS, [])
 
 
 def _nested(m: Machine, loops: list[Loop], body: Act) -> None:
@@ -204,7 +201,7 @@ def _attempt(
         m.undo = []
     start = len(m.undo)
     before = (m.axes, m.count, m.mask, m.broken, m.continued, m.jumps, m.returned, len(m.blocks))
-    trace = loop_trace(m)
+    trace = m.trace
     traced = len(trace)
     for place in chosen:
         low, extent, step = bounds[place]

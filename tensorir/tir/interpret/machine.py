@@ -5,6 +5,10 @@ axis per loop (inner loops in front, so that values of outer loops broadcast by 
 take part. Without lanes everything is a NumPy scalar.
 """
 
+# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
+
 from __future__ import annotations
 
 from collections.abc import Generator
@@ -59,6 +63,7 @@ class Machine:
     reducers: list[Any] = field(default_factory=list[Any])
     sites: list[Span] = field(default_factory=list[Span])
     blocks: list[Any] = field(default_factory=list[Any])
+    trace: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
 
     # ------------------------------------------------------------------------------------------------------------ lanes
 
@@ -280,9 +285,7 @@ class Machine:
 
     def where(self) -> tuple[str, ...]:
         """A note that says in which iteration of the scalar loops we are."""
-        from tensorir.tir.interpret.statements import running
-
-        loops = running(self)
+        loops = ", ".join(f"{name} = {value}" for name, value in self.trace)
         return (f"in the iteration {loops}.",) if loops else ()
 
     def _outside(self, view: View, element: int, span: Span, verb: str) -> DiagnosticError:

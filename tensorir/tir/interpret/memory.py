@@ -10,6 +10,10 @@ views of one memory are aliases.
 np.int32(5)
 """
 
+# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -37,7 +41,7 @@ class Memory:
     copy: Value = 0
     known: np.ndarray[Any, Any] | None = None
     allocated: bool = True
-    logs: dict[int, tuple[np.ndarray[Any, Any], ...]] = field(default_factory=dict[int, tuple[Any, ...]])
+    logs: dict[int, tuple[Any, ...]] = field(default_factory=dict[int, tuple[Any, ...]])
     views: dict[np.dtype[Any], np.ndarray[Any, Any]] = field(default_factory=dict[Any, Any])
 
     @staticmethod

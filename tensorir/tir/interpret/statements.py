@@ -1,21 +1,25 @@
 """Statements as Python functions of the machine, one rule of the specification each."""
 
+# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, assert_never
+from typing import Any
 
 import numpy as np
 
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.interpret.arithmetic import Value, cast
-from tensorir.tir.interpret.expressions import CODE, access, compiled, pointer_to
+from tensorir.tir.interpret.expressions import CODE, access, compiled
 from tensorir.tir.interpret.machine import Machine, error
 from tensorir.tir.interpret.memory import Memory, Pointer, View, row_major
 
-__all__ = ["Act", "execute", "running", "sequence"]
+__all__ = ["Act", "create", "execute", "sequence"]
 
 Act = Callable[[Machine], None]
 
@@ -23,15 +27,6 @@ Act = Callable[[Machine], None]
 def execute(node: n.Stmt) -> Act:
     """The function that executes a statement."""
     return CODE.of(node, _compile)
-
-
-def running(m: Machine) -> str:
-    """The loops that run one iteration after the other, as text: `i = 3, j = 0`."""
-    loops = m.env.get(_LOOPS)  # type: ignore[call-overload]
-    return "" if not loops else ", ".join(f"{name} = {value}" for name, value in loops)
-
-
-_LOOPS = n.Var("loops", n.PrimType(n.VOID))
 
 
 def _compile(node: n.Stmt) -> Act:
@@ -431,7 +426,3 @@ def _bind(m: Machine, declared: n.Expr, value: Value, name: str, what: str, span
 
 def _shown(value: Value) -> object:
     return value.item() if np.ndim(value) == 0 and hasattr(value, "item") else value
-
-
-__all__ += ["create", "pointer_to"]
-assert assert_never

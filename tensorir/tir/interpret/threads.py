@@ -5,6 +5,10 @@ shared memory gets one copy per block of threads and local memory one per thread
 index runs thread by thread, ascending.
 """
 
+# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -61,13 +65,13 @@ def is_hardware(tag: str) -> bool:
     return not tag.startswith(("vthread", "cthread"))
 
 
-def private_axes(m: Machine, scope: str, buffer: n.Buffer) -> tuple[Axis, ...]:
+def private_axes(m: Machine, scope: str, buffer: n.Buffer | None) -> tuple[Axis, ...]:
     """The lanes that have a copy of their own of memory allocated here."""
     if m.kernel is None:
         return m.axes
     kernel: Kernel = m.kernel
     shared = scope.startswith(_PER_BLOCK)
-    joined = kernel.joined.get(buffer, frozenset())
+    joined = frozenset[str]() if buffer is None else kernel.joined.get(buffer, frozenset())
     common = {id(axis) for tag, axis in kernel.axes.items() if (shared and not is_block_tag(tag)) or tag in joined}
     return tuple(axis for axis in m.axes if id(axis) not in common)
 
@@ -81,7 +85,6 @@ def compile_thread_loop(node: n.For) -> Act:
 
 def compile_attribute(node: n.AttrStmt) -> Act:
     """`thread_extent` binds a thread index, `virtual_thread` is a loop; other attributes do not change what runs."""
-    from tensorir.tir.interpret.expressions import compiled
     from tensorir.tir.interpret.loops import compile_loop
     from tensorir.tir.interpret.statements import execute
 
@@ -103,7 +106,6 @@ def compile_attribute(node: n.AttrStmt) -> Act:
 
             return reduce_scope
         case _:
-            del compiled
             return execute(node.body)
 
 

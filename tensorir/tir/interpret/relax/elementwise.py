@@ -4,6 +4,10 @@
 (np.int32(-4), np.float32(0.5))
 """
 
+# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -195,7 +199,7 @@ ELEMENTWISE: dict[str, Meaning] = {
     "eye": lambda n, m=None, k=0, dtype="float32": np.eye(
         int(n), None if m is None else int(m), int(k), dtype=_data_type(dtype).numpy
     ),
-    "eye_like": lambda x, k=0, dtype=None: np.eye(*x.shape, int(k), dtype=_typed(dtype, x.dtype)),
+    "eye_like": lambda x, k=0, dtype=None: np.eye(x.shape[0], x.shape[1], int(k), dtype=_typed(dtype, x.dtype)),
     "hamming_window": _hamming,
     "quantize": _quantize,
     "dequantize": _dequantize,

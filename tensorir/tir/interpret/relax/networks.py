@@ -4,6 +4,10 @@
 array([[0.25, 0.25, 0.25, 0.25]], dtype=float32)
 """
 
+# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -355,14 +359,14 @@ def _nll(
     predictions: Array, targets: Array, weights: Array | None = None, reduction: str = "mean", ignore_index: int = -100
 ) -> Array:
     classes = predictions.shape[0 if predictions.ndim == 1 else 1]
-    weights = np.ones(classes, predictions.dtype) if weights is None else weights
+    scale: Array = np.ones(classes, predictions.dtype) if weights is None else weights
     kept = targets != ignore_index
     safe = np.where(kept, targets, 0)
     if predictions.ndim == 1:
         chosen = predictions[safe]
     else:
         chosen = np.take_along_axis(predictions, np.expand_dims(safe, 1), 1).squeeze(1)
-    share = np.where(kept, weights[safe], 0).astype(predictions.dtype)
+    share = np.where(kept, scale[safe], 0).astype(predictions.dtype)
     loss = np.where(kept, -chosen * share, 0).astype(predictions.dtype)
     match reduction:
         case "none":
@@ -374,7 +378,7 @@ def _nll(
 
 
 def _cross_entropy(predictions: Array, labels: Array) -> Array:
-    batch = predictions.shape[0] if predictions.ndim > 1 else 1
+    batch: Any = predictions.shape[0] if predictions.ndim > 1 else 1
     return np.asarray(-(predictions * labels).sum(dtype=predictions.dtype) / batch).astype(predictions.dtype)
 
 

@@ -1,5 +1,9 @@
 """Operators of Relax that move elements: reshape, transpose, join, split, take, gather, scatter."""
 
+# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -174,6 +178,10 @@ def _meshgrid(tensors: Any, indexing: str = "ij") -> tuple[Array, ...]:
     return tuple(np.meshgrid(*tensors, indexing=indexing))  # type: ignore[arg-type]
 
 
+def _concat(tensors: Any, axis: Any = 0) -> Array:
+    return np.concatenate(tensors, 0 if axis is None else axis)
+
+
 SHAPES: dict[str, Callable[..., Any]] = {
     "reshape": _reshape,
     "broadcast_to": lambda x, shape: np.broadcast_to(x, shape).copy(),
@@ -184,7 +192,7 @@ SHAPES: dict[str, Callable[..., Any]] = {
     "squeeze": _squeeze,
     "flatten": lambda x: x.reshape(-1),
     "nn.batch_flatten": lambda x: x.reshape(x.shape[0], -1),
-    "concat": lambda tensors, axis=0: np.concatenate(tensors, 0 if axis is None else axis),
+    "concat": _concat,
     "stack": lambda tensors, axis=0: np.stack(tensors, axis),
     "split": _split,
     "tile": lambda x, repeats: np.tile(x, repeats if isinstance(repeats, int) else _numbers(repeats)),
