@@ -100,6 +100,15 @@ def _moved(absent: frozenset[Missing], move: Any) -> frozenset[Missing]:
     return frozenset(m.after(move) for m in absent) if absent else absent
 
 
+def _through(node: Expr, before: Known, after: Known) -> Known:
+    """What one round of a fold adds to its state: its moves are those of the fold, so that rounds come to an end."""
+    rounds = tuple(
+        frozenset(m if m in old else Missing((id(node), id(m.shift)), m.shift) for m in new)
+        for old, new in zip(before.absent, after.absent, strict=True)
+    )
+    return Known(rounds, after.ranges)
+
+
 def _unknown(kind: TensorType, absent: frozenset[Missing] = NEVER, origin: str | None = None) -> Known:
     count = len(kind.leaves)
     return Known((absent,) * count, (None,) * count, origin)
@@ -286,7 +295,7 @@ class _Rules:
             operands.append(value)
         state = Known(init.absent, (None,) * len(init.ranges))
         while True:
-            new = state.joined(apply(f, state, *operands))
+            new = state.joined(_through(node, state, apply(f, state, *operands)))
             if new.absent == state.absent:
                 return Known(tuple(a | outside for a in new.absent), new.ranges)
             state = Known(new.absent, state.ranges)
@@ -298,7 +307,8 @@ class _Rules:
         carried = [Known(a.absent, (None,) * len(a.ranges)) for a in args[1 + count :] if isinstance(a, Known)]
         while True:
             going = apply(condition, counter, *carried).anywhere
-            new = [old.joined(apply(f, counter, *carried)) for old, f in zip(carried, functions, strict=True)]
+            made = [_through(node, old, apply(f, counter, *carried)) for old, f in zip(carried, functions, strict=True)]
+            new = [old.joined(now) for old, now in zip(carried, made, strict=True)]
             new = [Known(tuple(a | going for a in v.absent), v.ranges) for v in new]
             if [v.absent for v in new] == [v.absent for v in carried]:
                 index: int = node.static[0]

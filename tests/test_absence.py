@@ -72,3 +72,15 @@ def test_a_tuple_is_present_where_all_its_leaves_are():
     arguments = {"x": np.array([1.0, 2.0, 4.0]), "y": np.ones(3), "z": np.ones(2), "V2E": table, "E2C": ones}
     np.testing.assert_array_equal(f(**arguments)["out"], [3.0, -1.0])
     assert isinstance(f.bind(V2E=table), BoundProgram)
+
+
+def test_a_fold_that_shifts_its_state_through_a_table_is_analysed_to_the_end():
+    f = ti.parse("""
+      f(out: tensor<float, V[0:3], K[0:3]>, x: tensor<float, V[0:3], K[0:3]>, T: tensor<int, V[0:3], _NB_V[0:2]>) {
+        out ← let s = scan(λ(s: tensor<float, V[0:3]>, a: tensor<float, V[0:3]>) → ⟪T, 1⟫(s) + a, true, 0.0)(x);
+              if can_deref(s) then s else -1.0;
+      }""")
+    arguments = {"x": np.arange(9.0).reshape(3, 3), "T": np.array([[0, 1], [2, -1], [1, 0]])}
+    got = f(**arguments)["out"]
+    np.testing.assert_array_equal(got, ti.reference.run(f, **arguments)["out"])
+    assert (got == -1.0).any() and (got != -1.0).any()
