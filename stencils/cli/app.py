@@ -144,4 +144,4 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _exit_code(found: DiagnosticError) -> int:
-    return 1 if all(d.code.startswith("R") for d in found.diagnostics) else 2
+    return 1 if all(d.code.startswith(("R", "TR")) for d in found.diagnostics) else 2
