@@ -97,7 +97,9 @@ class Level:
         _Marks.next += self.span + 1
 
     def watches(self, memory: Memory) -> bool:
-        return self.enabled and (self.memories is None or id(memory) in self.memories)
+        if not self.enabled or (self.once and memory.own):  # threads cannot meet in memory that each has for itself
+            return False
+        return self.memories is None or id(memory) in self.memories
 
     def note(
         self, memory: Memory, address: Value, mask: Value, write: bool, span: Span, shape: tuple[int, ...], vector: bool

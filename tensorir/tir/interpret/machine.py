@@ -132,7 +132,9 @@ class Machine:
         if count * dtype.itemsize * copies > MEMORY_LIMIT:
             message = f"{name!r} needs {count * dtype.itemsize * copies} bytes, more than the {MEMORY_LIMIT} there are."
             raise error("TR06", message, span)
-        return Memory.new(count, dtype, name, scope, copies, copy)
+        memory = Memory.new(count, dtype, name, scope, copies, copy)
+        memory.own = copies > 1 and copies == self.count
+        return memory
 
     def view(self, buffer: n.Buffer, span: Span = NOWHERE) -> View:
         """The buffer as it is now."""

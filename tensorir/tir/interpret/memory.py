@@ -31,7 +31,7 @@ _ALIGNMENT = 16
 
 @dataclass(eq=False, slots=True)
 class Memory:
-    """One allocation of `size` bytes per copy; `copy` says which copy each lane uses."""
+    """One allocation of `size` bytes per copy; `copy` says which copy each lane uses, `own` that every lane has one."""
 
     raw: np.ndarray[Any, Any]
     size: int
@@ -41,6 +41,7 @@ class Memory:
     copy: Value = 0
     known: np.ndarray[Any, Any] | None = None
     allocated: bool = True
+    own: bool = False
     logs: dict[int, tuple[Any, ...]] = field(default_factory=dict[int, tuple[Any, ...]])
     views: dict[np.dtype[Any], np.ndarray[Any, Any]] = field(default_factory=dict[Any, Any])
 
