@@ -170,6 +170,59 @@ def test_an_operator_of_topi_gives_its_numbers(name: str):
     compare(module, "main", arrays, tvm.compile(module, target="llvm"))
 
 
+def unscheduled(name: str) -> tuple[Any, list[Any], Any]:
+    """A program of TOPI, arguments, and what it computes."""
+    from tvm import te
+
+    module = tvm.IRModule({"main": te.create_prim_func(CASES[name]()).with_attr("global_symbol", "main")})
+    func = tir.parse(module)["main"]
+    arrays = arguments(func)
+    if name in ("scatter", "take"):
+        arrays = [a % 5 if a.dtype == np.uint8 else a for a in arrays]
+    return module, arrays, tir.interpret(func, *arrays)
+
+
+def same(module: Any, arrays: list[Any], wanted: Any) -> None:
+    """The module is accepted, and computes in checked mode what is wanted."""
+    ours = tir.parse(module)
+    tir.check(ours)
+    for got, want in zip(tir.interpret(ours["main"], *arrays, checked=True), wanted, strict=True):
+        np.testing.assert_allclose(got.astype(np.float64), want.astype(np.float64), rtol=1e-4, atol=1e-5)
+
+
+LOWERING = (
+    "LowerInitBlock",
+    "PlanAndUpdateBufferAllocationLocation",
+    "ConvertBlocksToOpaque",
+    "CompactBufferAllocation",
+    "LowerMatchBuffer",
+    "LowerOpaqueBlock",
+    "FlattenBuffer",
+    "StorageRewrite",
+)
+
+
+@pytest.mark.parametrize("name", list(CASES)[::6])
+def test_every_step_of_tvms_lowering_computes_the_same(name: str):
+    module, arrays, wanted = unscheduled(name)
+    for step in LOWERING:
+        maker = getattr(tvm.s_tir.transform, step, None) or getattr(tvm.tirx.transform, step)
+        module = maker()(module)
+        same(module, arrays, wanted)
+
+
+@pytest.mark.parametrize("name", list(CASES)[::6])
+def test_default_schedules_for_gpus_compute_the_same(name: str):
+    from tvm.s_tir import dlight
+
+    module, arrays, wanted = unscheduled(name)
+    limits = {"max_threads_per_block": 1024, "max_shared_memory_per_block": 49152, "thread_warp_size": 32}
+    with tvm.target.Target({"kind": "cuda", "arch": "sm_80", **limits}):
+        rules = [dlight.gpu.Matmul(), dlight.gpu.GEMV(), dlight.gpu.Reduction(), dlight.gpu.GeneralReduction()]
+        scheduled = dlight.ApplyDefaultSchedule(*rules, dlight.gpu.Fallback())(module)
+    same(scheduled, arrays, wanted)
+
+
 # ------------------------------------------------------------------------------------------------------------ generated
 
 KINDS = ("int32", "int64", "int8", "uint8", "float32")
