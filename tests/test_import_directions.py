@@ -69,7 +69,11 @@ def test_calls_of_builtins_are_made_by_the_makers_alone() -> None:
             if path.name in ("build.py", "ir.py") or any(w in path.parts for w in WINGS):
                 continue
             tree = ast.parse(path.read_text(encoding="utf-8"))
-            made = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+            made = {
+                node.func.id
+                for node in ast.walk(tree)
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+            }
             imported = imports_of(path)
             wrong = {n for n in made & {"Call", "Apply"} if f"tensorir.ir.{n}" in imported}
             assert not wrong, f"{path.relative_to(ROOT)} makes {sorted(wrong)} itself"
