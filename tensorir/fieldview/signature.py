@@ -39,7 +39,7 @@ def annotations_of(function: Callable[..., Any]) -> dict[str, Any]:
     """The annotations of a function that say something of fields: FieldTypes, scalars and tuples of them."""
     try:
         hints = inspect.get_annotations(function, eval_str=True)
-    except Exception:
+    except (NameError, AttributeError, SyntaxError, TypeError):
         # an annotation that cannot be evaluated says nothing of fields
         return {}
     return {n: a for n, a in hints.items() if _is_ours(a)}
