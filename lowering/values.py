@@ -118,11 +118,12 @@ def select_slot(leaf: Leaf, dim: str, point: int) -> Leaf:
         case Slots(d, start, leaves):
             return Slots(d, start, tuple(select_slot(x, dim, point) for x in leaves))
         case Dense(data, dims, present):
+            # the mask may have the dim where the data are the same at all of its points
+            inner = None if present is None else dense(select_slot(present, dim, point))
             if dim not in dims:
-                return leaf
+                return leaf if inner is present else Dense(data, dims, inner)
             axis = dims.names.index(dim)
             data = lax.index_in_dim(data, point - dims[dim].start, axis, keepdims=False)
-            inner = None if present is None else dense(select_slot(present, dim, point))
             return Dense(data, dims.without(dim), inner)
 
 
