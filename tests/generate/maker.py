@@ -92,6 +92,8 @@ class Maker:
 
     def interval(self, least: int = 1, most: int = 3, low: int = -2) -> Interval:
         start = self.pick([s for s in (0, -1, 1, -2, 3) if s >= low])
+        if self.profile.few:
+            return Interval(start, start + self.pick([2, 3]))
         return Interval(start, start + self.integer(least, most))
 
     def some(self, dims: Dims, one_in: int = 4) -> Dims:
@@ -106,8 +108,9 @@ class Maker:
     def widened(self, dims: Dims) -> Dims:
         """The box, with more points on some sides; neighbours are never more."""
         items: list[tuple[str, Interval]] = []
+        often = 8 if self.profile.few else 3
         for name, i in dims.items:
-            more = (self.integer(0, 1), self.integer(0, 1)) if name[0] != "_" and self.chance(3) else (0, 0)
+            more = (self.integer(0, 1), self.integer(0, 1)) if name[0] != "_" and self.chance(often) else (0, 0)
             items.append((name, Interval(i.start - more[0], i.stop + more[1])))
         return Dims(tuple(items))
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tensorir.builtins import TABLE
 from tensorir.types import BOOL, FLOAT32, FLOAT64, INT32, INT64, SCALARS, Scalar
 
-__all__ = ["EVERY", "EXACT", "SMOOTH", "WHOLE", "Profile"]
+__all__ = ["EVERY", "EXACT", "OP_BY_OP", "SMOOTH", "WHOLE", "Profile"]
 
 TRANSCENDENTAL = frozenset(name for name, row in TABLE.items() if row.transcendental)
 COMPARISONS = frozenset(
@@ -31,6 +31,8 @@ class Profile:
     """What the data is like: "special" (NaN, infinities, extremes), "whole" (small integers), "gentle" (0.5 to 2)."""
     shown: bool = False
     """Whether the program may print."""
+    few: bool = False
+    """Whether intervals have few different extents: XLA compiles every operation once per shape and type."""
 
     def __repr__(self) -> str:
         return self.name
@@ -48,6 +50,14 @@ EVERY = Profile("EVERY", (*COMMON, *NARROW, *SMALL_FLOATS), frozenset(), "specia
 
 EXACT = Profile("EXACT", (*COMMON, *NARROW, *SMALL_FLOATS), TRANSCENDENTAL | {"floordiv"}, "special", True)
 """What the lowering computes bit for bit, op by op."""
+
+OP_BY_OP = replace(
+    EXACT,
+    name="OP_BY_OP",
+    elements=(*COMMON[:4], *(SCALARS[name] for name in ("int8", "uint16", "bfloat16"))),
+    few=True,
+)
+"""The same with fewer types and shapes, so that many programs run in little time."""
 
 WHOLE = Profile(
     "WHOLE", (FLOAT64, INT32, BOOL, INT64), TRANSCENDENTAL | {"divides", "floordiv", "sqrt", "bitcast"}, "whole"
