@@ -139,7 +139,7 @@ def reduce(context: Context, node: Call, args: Sequence[Any]) -> Value:
             else _at_once(context, f, init, levels, having, fold, state, len(interval))
         )
     for mask in outside:
-        result = tuple(with_present(leaf, mask, need) for leaf in result)
+        result = tuple(with_present(leaf, _within_state(mask, state.dims), need) for leaf in result)
     return tuple(cut(leaf, need) for leaf in result)
 
 
@@ -155,13 +155,28 @@ def _step(
     keep = _keep(at, having)
     if keep is None:
         return context.apply(f, accumulator, *at)
+    keep = _within_state(keep, state.dims)
     # arguments keep the slot's mask, which guards gradients all through the body, and is used up at its end
-    shielded = [
-        tuple(with_present(_unmasked(leaf), keep, _all_dims([leaf, keep])) for leaf in a) if has else a
-        for a, has in zip(at, having, strict=True)
-    ]
+    shielded = [tuple(_shielded(leaf, keep) for leaf in a) if has else a for a, has in zip(at, having, strict=True)]
     new = context.apply(f, accumulator, *shielded)
     return tuple(_kept(keep, n, old, state.dims) for n, old in zip(new, accumulator, strict=True))
+
+
+def _shielded(leaf: Leaf, keep: Leaf) -> Leaf:
+    """The leaf under the slot's mask; under its own where it has more points, which the body may read."""
+    if any(n in keep.dims and not keep.dims[n].covers(i) for n, i in leaf.dims.items):
+        return leaf
+    return with_present(_unmasked(leaf), keep, _all_dims([leaf, keep]))
+
+
+def _within_state(mask: Leaf, state: Dims) -> Leaf:
+    """A mask along the dims of the state: along others, all must be present."""
+    apart = [n for n in mask.dims.names if n not in state]
+    if not apart:
+        return mask
+    whole = dense(mask)
+    data = lax.reduce(whole.data, True, lax.bitwise_and, tuple(whole.dims.names.index(n) for n in apart))
+    return Dense(data, whole.dims.without(*apart))
 
 
 def _keep(at: Sequence[Value], having: Sequence[bool]) -> Leaf | None:

@@ -112,7 +112,8 @@ def lower(
             context.prepared[id(table)] = prepared[p.name]
             env[p] = (table,)
         elif p.name in arrays:
-            env[p] = tuple(Dense(a, p.type.dims) for a in arrays[p.name])
+            # op by op, NumPy's own rules of conversion would hold for NumPy's arrays
+            env[p] = tuple(Dense(jax.numpy.asarray(a), p.type.dims) for a in arrays[p.name])
     for closure in fencil.closures:
         value = evaluate(closure.value, env, _rule(context))
         env[closure.output] = _stored(env.get(closure.output), value, closure.output.type, closure.target)
