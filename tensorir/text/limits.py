@@ -19,7 +19,7 @@ MAX_TEXT = 64 * 2**20
 MAX_TOKENS = 500_000
 """Words, numbers and signs of a text."""
 
-MAX_NESTING = 20_000
+MAX_NESTING = 30_000
 """Brackets inside of brackets, and expressions inside of expressions."""
 
 MAX_TUPLE_NESTING = 100
