@@ -194,7 +194,7 @@ def _indexed(x: Dense, names: Sequence[str], indices: Sequence[Leaf], inside: Di
     shared = [n for n in batch.names if n in x.dims and n not in kept]
     x = dense(cut(x, Dims((*((n, inside[n]) for n in kept), *((n, need[n]) for n in x.dims if n not in kept)))))
     names_of = x.dims.names
-    columns = _one_type([_zero_based(aligned(f, batch), inside[n].start) for f, n in zip(flat, kept, strict=True)])
+    columns = _one_type([_zero_based(aligned(f, batch), inside[n], mode) for f, n in zip(flat, kept, strict=True)])
     columns = [lax.expand_dims(c, (len(batch),)) for c in columns]
     rest = [n for n in names_of if n not in kept and n not in shared]
     if any(not inside[n] for n in kept):
@@ -223,8 +223,14 @@ def _one_type(columns: Sequence[jax.Array]) -> list[jax.Array]:
     return [lax.convert_element_type(c, widest) for c in columns]
 
 
-def _zero_based(index: jax.Array, start: int) -> jax.Array:
-    return lax.sub(index, lax.full_like(index, start)) if start else index
+def _zero_based(index: jax.Array, inside: Interval, mode: Any = CLIP) -> jax.Array:
+    """An index counted from the start of its interval; what lies outside is brought in before it could wrap."""
+    if not inside.start:
+        return index
+    if mode == CLIP:
+        first, last = lax.full_like(index, inside.start), lax.full_like(index, max(inside.start, inside.stop - 1))
+        index = lax.clamp(first, index, last)
+    return lax.sub(index, lax.full_like(index, inside.start))
 
 
 def gather(context: Context, node: Call, values: Sequence[Value]) -> Value:
@@ -353,7 +359,7 @@ def _scattered(
     names, over, _ = node.static
     batch = [n for n in order.names if n not in over]
     columns = _one_type(
-        [_zero_based(aligned(dense(i), order), part[n].start) for i, n in zip(indices, names, strict=True)]
+        [_zero_based(aligned(dense(i), order), part[n]) for i, n in zip(indices, names, strict=True)]
     )
     extents = [len(part[n]) for n in names]
     columns = [
