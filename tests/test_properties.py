@@ -44,25 +44,25 @@ def test_compiled_programs_agree_with_the_oracle_within_their_running_error(case
     check_bounded(case)
 
 
-@settings(max_examples=6)
+@settings(max_examples=2)
 @given(programs(SMOOTH, outputs=1))
 def test_forward_and_reverse_mode_are_adjoint_through_bound_constants(case):
     check_adjoint(case)
 
 
-@settings(max_examples=6)
+@settings(max_examples=2)
 @given(programs(SMOOTH, outputs=1))
 def test_forward_and_reverse_mode_are_adjoint_through_traced_tables(case):
     check_adjoint(case, traced=True)
 
 
-@settings(max_examples=6)
+@settings(max_examples=2)
 @given(programs(SMOOTH, outputs=1))
 def test_gradients_through_inverse_tables_are_those_through_scatters(case):
     check_tables(case)
 
 
-@settings(max_examples=6)
+@settings(max_examples=2)
 @given(programs(SMOOTH, outputs=1))
 def test_forward_mode_is_the_slope_of_what_the_oracle_computes(case):
     check_differences(case)
