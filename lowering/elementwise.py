@@ -42,8 +42,35 @@ def _signs_differ(r: Array, y: Array) -> Array:
     return lax.bitwise_and(lax.ne(r, zero), lax.ne(lax.lt(r, zero), lax.lt(y, zero)))
 
 
+def _divisor(x: Array, y: Array) -> tuple[Array, Array]:
+    """Where integers are divided by 0, and a divisor with which nothing can go wrong.
+
+    XLA says what x / 0 and the least integer / -1 are, but folding constants it divides, and the process dies.
+    """
+    zero = lax.eq(y, _constant(y, 0))
+    wrong = zero
+    if _is_signed(x):
+        least = _constant(x, -(1 << (8 * x.dtype.itemsize - 1)))
+        wrong = lax.bitwise_or(zero, lax.bitwise_and(lax.eq(x, least), lax.eq(y, _constant(y, -1))))
+    return zero, _where(wrong, _constant(y, 1), y)
+
+
+def _divides(x: Array, y: Array) -> Array:
+    if not _is_integer(x):
+        return lax.div(x, y)
+    zero, divisor = _divisor(x, y)
+    return _where(zero, lax.bitwise_not(_constant(x, 0)), lax.div(x, divisor))
+
+
+def _rem(x: Array, y: Array) -> Array:
+    if not _is_integer(x):
+        return lax.rem(x, y)
+    zero, divisor = _divisor(x, y)
+    return _where(zero, x, lax.rem(x, divisor))
+
+
 def _mod(x: Array, y: Array) -> Array:
-    r = lax.rem(x, y)
+    r = _rem(x, y)
     moved = _where(_signs_differ(r, y), lax.add(r, y), r)
     return _where(lax.eq(y, _constant(y, 0)), x, moved) if _is_integer(x) else moved
 
@@ -51,8 +78,8 @@ def _mod(x: Array, y: Array) -> Array:
 def _floordiv(x: Array, y: Array) -> Array:
     if not _is_integer(x):
         return _in_float32(_floordiv_floats)(x, y)
-    q = lax.div(x, y)
-    lower = _where(_signs_differ(lax.rem(x, y), y), lax.sub(q, _constant(q, 1)), q)
+    q = _divides(x, y)
+    lower = _where(_signs_differ(_rem(x, y), y), lax.sub(q, _constant(q, 1)), q)
     return _where(lax.eq(y, _constant(y, 0)), q, lower)
 
 
@@ -159,10 +186,10 @@ SCALAR: dict[str, Callable[..., Array]] = {
     "plus": lax.add,
     "minus": lax.sub,
     "multiplies": lax.mul,
-    "divides": lax.div,
+    "divides": _divides,
     "floordiv": _floordiv,
     "mod": _mod,
-    "rem": lax.rem,
+    "rem": _rem,
     "power": lax.pow,
     "neg": lax.neg,
     "abs": _abs,

@@ -358,9 +358,7 @@ def _scattered(
     """The part of the base on which updates are put, with all of them put on it."""
     names, over, _ = node.static
     batch = [n for n in order.names if n not in over]
-    columns = _one_type(
-        [_zero_based(aligned(dense(i), order), part[n]) for i, n in zip(indices, names, strict=True)]
-    )
+    columns = _one_type([_zero_based(aligned(dense(i), order), part[n]) for i, n in zip(indices, names, strict=True)])
     extents = [len(part[n]) for n in names]
     columns = [
         lax.clamp(lax.full_like(c, 0), c, lax.full_like(c, e - 1)) for c, e in zip(columns, extents, strict=True)
