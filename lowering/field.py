@@ -47,6 +47,11 @@ class Field(eqx.Module):
     def __repr__(self) -> str:
         return f"Field({getattr(self.data, 'dtype', self.data)}, {self.dims})"
 
+    def _repr_html_(self) -> str:
+        from tensorir.inspect.pages import field_page
+
+        return field_page(self)
+
     def __class_getitem__(cls, parameters: Any) -> Any:
         from tensorir.annotations import FieldType
 

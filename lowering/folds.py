@@ -157,25 +157,39 @@ def _step(
         return context.apply(f, accumulator, *at)
     keep = _within_state(keep, state.dims)
     # arguments keep the slot's mask, which guards gradients all through the body, and is used up at its end
-    shielded = [tuple(_shielded(leaf, keep) for leaf in a) if has else a for a, has in zip(at, having, strict=True)]
+    places = [p.dims for p in f.function.type.params[1:]]
+    shielded = [
+        tuple(_shielded(leaf, keep, place) for leaf in a) if has else a
+        for a, has, place in zip(at, having, places, strict=True)
+    ]
     new = context.apply(f, accumulator, *shielded)
     return tuple(_kept(keep, n, old, state.dims) for n, old in zip(new, accumulator, strict=True))
 
 
-def _shielded(leaf: Leaf, keep: Leaf) -> Leaf:
-    """The leaf under the slot's mask; under its own where it has more points, which the body may read."""
+def _shielded(leaf: Leaf, keep: Leaf, place: Dims) -> Leaf:
+    """The leaf under the slot's mask; under its own where it has more points, which the body may read.
+
+    Along dims that the argument's type lacks, one point that counts is enough for the value to be needed.
+    """
     if any(n in keep.dims and not keep.dims[n].covers(i) for n, i in leaf.dims.items):
         return leaf
-    return with_present(_unmasked(leaf), keep, _all_dims([leaf, keep]))
+    mask = _along(keep, place, lax.bitwise_or)
+    return with_present(_unmasked(leaf), mask, _all_dims([leaf, mask]))
 
 
 def _within_state(mask: Leaf, state: Dims) -> Leaf:
     """A mask along the dims of the state: along others, all must be present."""
-    apart = [n for n in mask.dims.names if n not in state]
+    return _along(mask, state, lax.bitwise_and)
+
+
+def _along(mask: Leaf, place: Dims, combine: Callable[..., jax.Array]) -> Leaf:
+    """A mask along the dims of a place, folded along others."""
+    apart = [n for n in mask.dims.names if n not in place]
     if not apart:
         return mask
     whole = dense(mask)
-    data = lax.reduce(whole.data, True, lax.bitwise_and, tuple(whole.dims.names.index(n) for n in apart))
+    neutral = combine is lax.bitwise_and
+    data = lax.reduce(whole.data, neutral, combine, tuple(whole.dims.names.index(n) for n in apart))
     return Dense(data, whole.dims.without(*apart))
 
 

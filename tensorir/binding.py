@@ -80,6 +80,11 @@ class BoundProgram:
     def __str__(self) -> str:
         return str(self.program)
 
+    def _repr_html_(self) -> str:
+        from tensorir.inspect.pages import page_of
+
+        return page_of(self)
+
     def __repr__(self) -> str:
         names = [*self.constants, *self.pending, *(f"{n}={s}" for n, s in self.sizes.items())]
         return f"<{self.program!r} with {', '.join(names)}>"

@@ -61,6 +61,11 @@ class Diagnostic:
             lines.append(f"help: {self.help}")
         return "\n".join(lines)
 
+    def _repr_html_(self) -> str:
+        from tensorir.inspect.messages import diagnostics_page
+
+        return diagnostics_page((self,))
+
 
 class DiagnosticError(ValueError):
     """Raised for bad input, with every diagnostic that was found; `str` renders them all."""
@@ -68,6 +73,17 @@ class DiagnosticError(ValueError):
     def __init__(self, diagnostics: Sequence[Diagnostic] | Diagnostic) -> None:
         self.diagnostics = (diagnostics,) if isinstance(diagnostics, Diagnostic) else tuple(diagnostics)
         super().__init__("\n\n".join(map(str, self.diagnostics)))
+
+    def _repr_html_(self) -> str:
+        from tensorir.inspect.messages import diagnostics_page
+
+        return diagnostics_page(self.diagnostics)
+
+    def _render_traceback_(self) -> list[str]:
+        """What a notebook shows in place of a traceback through the inside of this package."""
+        from tensorir.inspect.messages import traceback_of
+
+        return traceback_of(self, self.__traceback__)
 
     def __reduce__(self) -> tuple[type[DiagnosticError], tuple[tuple[Diagnostic, ...]]]:
         return DiagnosticError, (self.diagnostics,)

@@ -70,6 +70,11 @@ class Node:
 
         return print_expr(self)  # type: ignore[arg-type]
 
+    def _repr_html_(self) -> str:
+        from tensorir.inspect.pages import page_of
+
+        return page_of(self)
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.type}>"
 
@@ -261,6 +266,11 @@ class Closure:
                 target = target.on(target.dims.with_interval(name, interval))
         return target
 
+    def _repr_html_(self) -> str:
+        from tensorir.inspect.pages import page_of
+
+        return page_of(self)
+
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Fencil:
@@ -313,6 +323,11 @@ class Fencil:
         from tensorir.text.printer import print_fencil
 
         return print_fencil(self)
+
+    def _repr_html_(self) -> str:
+        from tensorir.inspect.pages import page_of
+
+        return page_of(self)
 
     def __repr__(self) -> str:
         return f"<Fencil {self.name}({', '.join(p.name for p in self.params)})>"

@@ -111,6 +111,11 @@ class Interval:
     def __str__(self) -> str:
         return f"[{self.start}:{self.stop}]"
 
+    def _repr_html_(self) -> str:
+        from tensorir.inspect.pages import page_of
+
+        return page_of(self)
+
     def __repr__(self) -> str:
         return f"Interval({self.start}, {self.stop})"
 
@@ -396,6 +401,11 @@ class Dims:
     def __str__(self) -> str:
         return ", ".join(f"{name}{i}" for name, i in self.items) or "no dims"
 
+    def _repr_html_(self) -> str:
+        from tensorir.inspect.pages import page_of
+
+        return page_of(self)
+
     def __repr__(self) -> str:
         return f"Dims({', '.join(f'{name}{i}' for name, i in self.items)})"
 
@@ -428,6 +438,11 @@ class TensorType:
 
     __repr__ = __str__
 
+    def _repr_html_(self) -> str:
+        from tensorir.inspect.pages import page_of
+
+        return page_of(self)
+
 
 @dataclass(frozen=True, slots=True)
 class FunctionType:
@@ -440,6 +455,11 @@ class FunctionType:
         return f"({', '.join(map(str, self.params))}) → {self.result}"
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        from tensorir.inspect.pages import page_of
+
+        return page_of(self)
 
 
 Type = TensorType | FunctionType

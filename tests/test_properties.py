@@ -18,7 +18,7 @@ from tensorir.builtins import TABLE
 from tensorir.walk import postorder, values
 
 
-@settings(max_examples=120)
+@settings(max_examples=500)
 @given(programs(EVERY))
 def test_programs_print_and_parse_to_themselves_and_have_the_domains_that_their_types_say(case):
     check_round_trip(case)
@@ -26,43 +26,43 @@ def test_programs_print_and_parse_to_themselves_and_have_the_domains_that_their_
 
 
 @pytest.mark.filterwarnings("ignore")
-@settings(max_examples=40)
+@settings(max_examples=500)
 @given(programs(OP_BY_OP, outputs=1, depth=3))
 def test_the_lowering_agrees_with_the_oracle_bit_for_bit_op_by_op(case):
     check_op_by_op(case)
 
 
-@settings(max_examples=12)
+@settings(max_examples=300)
 @given(programs(WHOLE))
 def test_compiled_programs_of_whole_numbers_agree_with_the_oracle_bit_for_bit(case):
     check_compiled(case)
 
 
-@settings(max_examples=12)
+@settings(max_examples=300)
 @given(programs(SMOOTH))
 def test_compiled_programs_agree_with_the_oracle_within_their_running_error(case):
     check_bounded(case)
 
 
-@settings(max_examples=2)
+@settings(max_examples=40)
 @given(programs(SMOOTH, outputs=1))
 def test_forward_and_reverse_mode_are_adjoint_through_bound_constants(case):
     check_adjoint(case)
 
 
-@settings(max_examples=2)
+@settings(max_examples=40)
 @given(programs(SMOOTH, outputs=1))
 def test_forward_and_reverse_mode_are_adjoint_through_traced_tables(case):
     check_adjoint(case, traced=True)
 
 
-@settings(max_examples=2)
+@settings(max_examples=40)
 @given(programs(SMOOTH, outputs=1))
 def test_gradients_through_inverse_tables_are_those_through_scatters(case):
     check_tables(case)
 
 
-@settings(max_examples=2)
+@settings(max_examples=40)
 @given(programs(SMOOTH, outputs=1))
 def test_forward_mode_is_the_slope_of_what_the_oracle_computes(case):
     check_differences(case)

@@ -1,4 +1,4 @@
-"""Looking into programs: every named intermediate on its own interval, as xarray.
+"""Looking into programs: intermediates as xarray, pages for notebooks, pictures.
 
 >>> import numpy as np
 >>> import tensorir as ti
@@ -9,10 +9,42 @@
 >>> seen = ti.compile(f).inspect(x=np.array([0.0, 1.0, 4.0, 9.0, 16.0]))
 >>> seen["rise"].values.tolist(), seen["rise"].coords["I"].values.tolist()
 ([1.0, 3.0, 5.0, 7.0], [0, 1, 2, 3])
+
+Pictures are `Picture`s: notebooks show them, `print` says the same in words, `save` writes a file.
+
+>>> print(ti.inspect.footprint(f, at={"I": 2}))
+out at I = 2 reads
+x: 3 points of I[1:4]; it is linear in them
 """
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from tensorir.inspect.intermediates import Inspection, Intermediate, inspect, observed
 
-__all__ = ["Inspection", "Intermediate", "inspect", "observed"]
+if TYPE_CHECKING:
+    from tensorir.inspect.boxes import domains
+    from tensorir.inspect.change import before_after
+    from tensorir.inspect.flow import dataflow
+    from tensorir.inspect.neighbours import table
+    from tensorir.inspect.picture import Picture
+    from tensorir.inspect.reading import footprint
+
+__all__ = [
+    "Inspection", "Intermediate", "Picture", "before_after", "dataflow", "domains", "footprint", "inspect", "observed",
+    "table",
+]  # fmt: skip
+
+_PICTURES = {
+    "Picture": "picture", "before_after": "change", "dataflow": "flow", "domains": "boxes", "footprint": "reading",
+    "table": "neighbours",
+}  # fmt: skip
+"""What loads on first use, and the files that it is in."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PICTURES:
+        return getattr(importlib.import_module(f"tensorir.inspect.{_PICTURES[name]}"), name)
+    raise AttributeError(f"module 'tensorir.inspect' has no attribute {name!r}")

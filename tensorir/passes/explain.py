@@ -12,7 +12,6 @@ inp: I[0:10] are read.
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -30,7 +29,7 @@ MAX_CHAINS = 12
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The answer: text as `str`, a table as HTML, and the sets of points themselves."""
+    """The answer: words as `str`, a table and the picture of the domains as HTML, and the sets of points themselves."""
 
     domains: Domains
     needs: dict[str, Points]
@@ -51,12 +50,9 @@ class Explanation:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td><code>{html.escape(name)}</code></td><td>{html.escape(str(points))}</td><td>{len(points):,}</td></tr>"
-            for name, points in self.needs.items()
-        )
-        head = "<tr><th>of</th><th>needed</th><th>points</th></tr>"
-        return f"<table>{head}{rows}</table><pre>{html.escape(str(self))}</pre>"
+        from tensorir.inspect.messages import explanation_page
+
+        return explanation_page(self)
 
 
 def explain(program: Any, out: Mapping[Any, Any] | None = None) -> Explanation:

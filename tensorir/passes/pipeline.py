@@ -54,6 +54,11 @@ class Pipeline(Pass):
     def run(self, fencil: Fencil) -> Fencil:
         return self(fencil)
 
+    def _repr_html_(self) -> str:
+        from tensorir.inspect.messages import pipeline_page
+
+        return pipeline_page(self)
+
     def __str__(self) -> str:
         return ", ".join(map(_spelled, self.passes))
 

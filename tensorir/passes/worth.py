@@ -47,6 +47,11 @@ class Worth:
     def per_byte(self) -> float:
         return self.saved / max(1, self.added)
 
+    def _repr_html_(self) -> str:
+        from tensorir.inspect.messages import worth_page
+
+        return worth_page(self)
+
     def __str__(self) -> str:
         size = self.buffer.dims.size
         return (

@@ -100,6 +100,11 @@ class Template:
 
         return print_fencil(self)
 
+    def _repr_html_(self) -> str:
+        from tensorir.inspect.pages import page_of
+
+        return page_of(self)
+
     def __repr__(self) -> str:
         return f"<Template {self.name}({', '.join(p.name for p in self.params)}) of {', '.join(self.sizes)}>"
 
