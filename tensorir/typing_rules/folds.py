@@ -1,0 +1,169 @@
+"""Rules of what takes functions: applications, reduce, scan and loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tensorir.types import BOOL, INT32, NEIGHBOUR, Complaint, Dims, FunctionType, TensorType, bcast
+from tensorir.typing_rules.operands import Operand, Operands, Static, assignable, function_of, tensors_of
+from tensorir.typing_rules.shifts import highest_neighbour
+
+
+def _check_arguments(function: FunctionType, values: Sequence[TensorType], first: int, without: str | None) -> None:
+    """Arguments fit the parameters of a function, `without` the dim that a fold takes away."""
+    if len(function.params) != len(values):
+        raise Complaint(
+            "T15",
+            f"the function takes {len(function.params)} argument{'s' * (len(function.params) != 1)}, and there "
+            f"{'is' if len(values) == 1 else 'are'} {len(values)}.",
+            help="give it as many arguments as parameters.",
+        )
+    for index, (value, place) in enumerate(zip(values, function.params, strict=True)):
+        have = value.on(value.dims.without(without)) if without is not None else value
+        if found := assignable(have, place):
+            found.at = first + index
+            raise found
+
+
+def apply(function: FunctionType, args: Operands) -> TensorType:
+    """The rule of an application: arguments cover the parameters' types."""
+    values = tensors_of(args)
+    _check_arguments(function, values, 0, None)
+    return function.result
+
+
+def _check_captures(f: Operand, dim: str, what: str) -> None:
+    for variable in sorted(f.free, key=lambda v: v.name):
+        if isinstance(variable.type, TensorType) and dim in variable.type.dims:
+            raise Complaint(
+                "T18",
+                f"the function uses '{variable.name}' from outside, which has the {what} dim {dim}.",
+                help=f"pass '{variable.name}' as an argument of the {'scan' if what == 'scanned' else 'reduce'}.",
+                at=0,
+            )
+
+
+def _check_carry(function: FunctionType, init: TensorType, what: str) -> TensorType:
+    """The type of accumulator or state; what the function returns and `init` must fit it."""
+    state = function.params[0]
+    if found := assignable(init, state):
+        raise Complaint("T19", f"init is {init}, and the {what} is {state}.", *found.notes, help=found.message, at=1)
+    if found := assignable(function.result, state):
+        raise Complaint(
+            "T19", f"the function returns {function.result}, and the {what} is {state}.", help=found.message, at=0
+        )
+    return state
+
+
+def reduced_dim(values: Sequence[TensorType]) -> str:
+    """The neighbour dim with the highest counter."""
+    dim = highest_neighbour(d for v in values for d in v.dims)
+    if dim is None:
+        raise Complaint(
+            "T09",
+            "there is no neighbour dim to reduce over.",
+            help="shift with a table first, ⟪V2E⟫(x), or name a dim: reduce(f, init, I)(x).",
+        )
+    return dim
+
+
+def reduce(static: Static, args: Operands) -> TensorType:
+    (dim,) = static
+    f = function_of(args, 0)
+    init, *values = tensors_of(args[1:])
+    if not values:
+        raise Complaint("T06", "reduce needs at least one argument.", help="write reduce(f, init)(x).")
+    having = [v.dims[dim] for v in values if dim in v.dims]
+    if not having:
+        raise Complaint("T17", f"no argument has the dim {dim}.", help="reduce over a dim that an argument has.", at=2)
+    for index, v in enumerate(values):
+        if dim in v.dims and v.dims[dim] != having[0]:
+            if dim.startswith(NEIGHBOUR):
+                bcast([Dims(((dim, having[0]),)), Dims(((dim, v.dims[dim]),))])
+            raise Complaint(
+                "T17",
+                f"the arguments differ along {dim}: {having[0]} and {v.dims[dim]}.",
+                help="subset them to one interval.",
+                at=2 + index,
+            )
+    _check_captures(args[0], dim, "reduced")
+    _check_arguments(f, [f.params[0], *values], 1, dim)
+    return _check_carry(f, init, "accumulator")
+
+
+def scanned_dim(function: FunctionType, values: Sequence[TensorType]) -> str:
+    """The dim that arguments have and the parameters of the body lack."""
+    candidates = list(
+        dict.fromkeys(d for v, p in zip(values, function.params[1:], strict=False) for d in v.dims if d not in p.dims)
+    )
+    if len(candidates) != 1:
+        raise Complaint(
+            "T20",
+            "the scanned dim is not clear: "
+            + (
+                f"the arguments have {', '.join(candidates)}, which the function's parameters lack."
+                if candidates
+                else "the arguments have no dim that the function's parameters lack."
+            ),
+            help="name it: scan(f, true, init, K)(x).",
+        )
+    return candidates[0]
+
+
+def scan(static: Static, args: Operands) -> TensorType:
+    _, dim = static
+    f = function_of(args, 0)
+    init, *values = tensors_of(args[1:])
+    if not values:
+        raise Complaint("T06", "scan needs at least one argument.", help="write scan(f, true, init)(x).")
+    having = [v.dims for v in values if dim in v.dims]
+    if not having:
+        raise Complaint(
+            "T20", f"no argument has the dim {dim} to scan over.", help="scan over a dim of an argument.", at=2
+        )
+    if dim in init.dims:
+        raise Complaint("T19", f"init varies along the scanned dim {dim}.", help="init stands for one level.", at=1)
+    _check_captures(args[0], dim, "scanned")
+    _check_arguments(f, [f.params[0], *values], 1, dim)
+    state = _check_carry(f, init, "state")
+    if dim in state.dims:
+        raise Complaint("T19", f"the state has the scanned dim {dim}.", help=f"leave {dim} out of its type.", at=0)
+    column = bcast([Dims(((dim, d[dim]),)) for d in having])
+    return state.on(Dims((*state.dims.items, *column.items)))
+
+
+def loop(static: Static, args: Operands) -> TensorType:
+    index: int = static[0]
+    limit: int | None = static[1]
+    count, odd = divmod(len(args) - 1, 2)
+    if odd or count < 1:
+        raise Complaint(
+            "T35",
+            f"a loop takes a condition, then as many functions as tensors, and there are {len(args)} operands.",
+            help="write loop(0, none)(λ(i, a) → condition, λ(i, a) → next, a0).",
+        )
+    if not 0 <= index < count:
+        raise Complaint("T35", f"there is no carried tensor {index}: they count from 0 to {count - 1}.")
+    if limit is not None and limit < 0:
+        raise Complaint("T35", f"a loop cannot run {limit} times.", help="the limit is 0 or more.")
+    carried = tensors_of(args[1 + count :])
+    types = (TensorType(INT32), *carried)
+    for position in range(count + 1):
+        f = function_of(args, position)
+        if f.params != types:
+            taken, wanted = (", ".join(map(str, t)) for t in (f.params, types))
+            raise Complaint(
+                "T35",
+                f"the function takes ({taken}), and ({wanted}) is carried.",
+                help="it takes the counter, an int, and every carried tensor.",
+                at=position,
+            )
+        result = TensorType(BOOL) if position == 0 else carried[position - 1]
+        if position == 0 and f.result != result:
+            hint = "it decides for the whole loop; compare single values."
+            raise Complaint("T35", f"the condition is {f.result}, and {result} is needed.", help=hint, at=0)
+        if found := assignable(f.result, result):
+            raise Complaint(
+                "T19", f"the function returns {f.result}, and {result} is carried.", help=found.message, at=position
+            )
+    return carried[index]
