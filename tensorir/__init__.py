@@ -31,7 +31,7 @@ __all__ = [
     "tensor",
 ]
 
-_MODULES = {"build", "passes", "reference", "tir"}
+_MODULES = {"build", "inspect", "passes", "reference", "tir"}
 _PASSES = {"Pipeline": "pipeline", "explain": "explain", "restrict": "restrict"}
 """What is found in a file of `tensorir.passes`."""
 _FIELD_VIEW = {

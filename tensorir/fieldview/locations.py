@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import dis
 import inspect
 import linecache
 import os
 from collections.abc import Callable
-from itertools import islice
-from types import CodeType
+from functools import lru_cache
+from itertools import islice, pairwise
+from types import CodeType, FrameType
+from typing import Any
 
+from tensorir.arrays import is_tuple
 from tensorir.source import NOWHERE, Source, Span
 
-__all__ = ["here", "of_function"]
+__all__ = ["assigned", "here", "of_function"]
 
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 def here() -> Span:
     """The span of the user's expression that is being evaluated, NOWHERE if its text is not to be had."""
-    frame = inspect.currentframe()
-    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
-        frame = frame.f_back
+    frame = _users()
     if frame is None:
         return NOWHERE
     lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
@@ -38,6 +40,34 @@ def here() -> Span:
     start = before + _characters(lines[line - 1], column)
     stop = sum(map(len, lines[: last - 1])) + _characters(lines[last - 1], end)
     return Span(source, start, stop)
+
+
+def assigned() -> str:
+    """The variable to which the value of the user's expression under evaluation goes at once, "" if there is none."""
+    frame = _users()
+    return "" if frame is None else _stores(frame.f_code).get(frame.f_lasti, "")
+
+
+def _users() -> FrameType | None:
+    """The innermost frame that is not of this package."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
+        frame = frame.f_back
+    return frame
+
+
+@lru_cache(maxsize=1024)
+def _stores(code: CodeType) -> dict[int, str]:
+    """The variable that is stored right after an instruction, by where the instruction stands."""
+    found: dict[int, str] = {}
+    for one, following in pairwise(dis.get_instructions(code)):
+        if following.opname.startswith("STORE_") and following.opname.partition("_")[2][:4] in ("FAST", "NAME", "DERE"):
+            # two stores or a store and a load may be one instruction; the first is the one of this value
+            target: Any = following.argval
+            name = target[0] if is_tuple(target) else target
+            if isinstance(name, str) and name.isidentifier():
+                found[one.offset] = name
+    return found
 
 
 def _characters(line: str, column: int) -> int:

@@ -6,16 +6,20 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tensorir import build
 from tensorir.arrays import is_tuple, kind_of, refuse
 from tensorir.errors import DiagnosticError, did_you_mean
-from tensorir.fieldview.locations import here
+from tensorir.fieldview.locations import assigned, here
+from tensorir.fieldview.naming import named
 from tensorir.fieldview.signature import annotations_of, argument_type, like, restored, structure, symbol, type_of_named
-from tensorir.fieldview.traced import Traced, Tracing, fail, tracing, tuple_of, wrap
+from tensorir.fieldview.traced import Traced, Tracing, current, fail, tracing, tuple_of, wrap
 from tensorir.ir import Fencil, Var
 from tensorir.types import Dimension, Dims, Interval, TensorType
+
+if TYPE_CHECKING:
+    from tensorir.inspect import Inspection
 
 __all__ = ["FieldOperator", "field_operator", "scan_operator"]
 
@@ -80,7 +84,10 @@ class FieldOperator:
 
     def inline(self, bound: Mapping[str, Any]) -> Any:
         """The operator as part of the one that calls it."""
-        return self.body(**bound)
+        result = self.body(**bound)
+        if isinstance(result, Traced) and (name := assigned()):
+            current().results[id(result.expr)] = result.expr, name
+        return result
 
     def fencil(self, *args: Any, offset_provider: Mapping[str, Any] | None = None, **more: Any) -> Fencil:
         """The operator in the IR, for arguments or for their types."""
@@ -91,6 +98,33 @@ class FieldOperator:
 
     def __repr__(self) -> str:
         return f"<field operator {self.name}{self.signature}>"
+
+    def _repr_html_(self) -> str:
+        from tensorir.inspect.pages import operator_page
+
+        return operator_page(self)
+
+    def inspect(self, *args: Any, offset_provider: Mapping[str, Any] | None = None, **more: Any) -> Inspection:
+        """Every intermediate of one run under the name of its variable, as DataArrays on their own intervals.
+
+        >>> import numpy as np
+        >>> import tensorir as ti
+        >>> (I,) = ti.dims("I")
+        >>> @ti.field_operator
+        ... def curvature(f):
+        ...     rise = f(I + 1) - f
+        ...     return rise - rise(I - 1)
+        >>> curvature.inspect(ti.as_field({I: (0, 4)}, np.array([0.0, 1.0, 4.0, 9.0])))["rise"].values
+        array([1., 3., 5.])
+        """
+        from tensorir.backends import compile
+
+        bound = self._bound(args, more)
+        provider = offset_provider or {}
+        plan = self._plan(bound, None, None, provider)
+        values = self._values(plan, bound)
+        values.update({t: table_value(plan.fencil[t], provider[t]) for t in plan.tables})
+        return compile(plan.fencil).inspect(**values)
 
     # Tracing
 
@@ -135,6 +169,7 @@ class FieldOperator:
                     params.append(variable)
             result = self.body(**given)
             value = self._result(result)
+            value = Traced(named(value.expr, trace.assigned, trace.results), value.weak)
             output, closures = _output(value, out, region, trace)
             fencil = build.fencil(self.name, [output, *params, *trace.tables.values()], closures)
             return Plan(fencil, structure(result), tuple(trace.tables))
@@ -331,8 +366,6 @@ def scan_operator(*, axis: Dimension, forward: bool = True, init: Any) -> Callab
 def _scanned(
     function: Callable[..., Any], state: str, axis: str, forward: bool, init: Any, fields: dict[str, Any]
 ) -> Any:
-    from tensorir.fieldview.traced import current
-
     trace = current()
     args = {n: wrap(v) for n, v in fields.items()}
     if not any(axis in a.dims for a in args.values()):

@@ -12,9 +12,10 @@ from typing import Any
 from tensorir import build
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.fieldview.locations import here, of_function
+from tensorir.fieldview.naming import named
 from tensorir.fieldview.operator import FieldOperator, Plan, argument_keys, domain_of, key_of, table_value
 from tensorir.fieldview.signature import annotations_of, argument_type, symbol
-from tensorir.fieldview.traced import Traced, Tracing, fail, tracing, wrap
+from tensorir.fieldview.traced import Traced, Tracing, current, fail, tracing, wrap
 from tensorir.ir import Closure, Fencil, Var
 from tensorir.types import Dims, TensorType
 
@@ -31,7 +32,8 @@ class Recorder:
         """One call with `out=`."""
         if not isinstance(out, Traced) or not isinstance(out.expr, Var):
             fail("V25", "out is not a field of this program.", "write into a parameter of the program.")
-        value = wrap(operator.inline(bound))
+        trace = current()
+        value = Traced(named(wrap(operator.inline(bound)).expr, trace.assigned, trace.results))
         region: Dims | None = None
         if domain is not None:
             wanted = domain_of(domain)
@@ -79,6 +81,11 @@ class Program:
     def fencil(self, *args: Any, offset_provider: Mapping[str, Any] | None = None, **more: Any) -> Fencil:
         """The program in the IR, for arguments or for their types."""
         return self._plan(dict(self.signature.bind(*args, **more).arguments), offset_provider or {}).fencil
+
+    def _repr_html_(self) -> str:
+        from tensorir.inspect.pages import operator_page
+
+        return operator_page(self)
 
     def _plan(self, bound: Mapping[str, Any], provider: Mapping[str, Any]) -> Plan:
         types = {n: argument_type(n, v, self.annotations.get(n), f"'{self.name}'") for n, v in bound.items()}

@@ -13,8 +13,9 @@ import numpy as np
 
 from tensorir import build
 from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.fieldview.locations import here
+from tensorir.fieldview.locations import assigned, here
 from tensorir.ir import Expr, Literal, Var
+from tensorir.source import Span
 from tensorir.types import (
     BOOL,
     FLOAT64,
@@ -39,6 +40,10 @@ class Tracing:
     offsets: dict[str, Any]
     tables: dict[str, Var] = field(default_factory=dict[str, Var])
     names: set[str] = field(default_factory=set[str])
+    assigned: dict[Span, str] = field(default_factory=dict[Span, str])
+    """The variables to which values go, by where in the text these are computed."""
+    results: dict[int, tuple[Expr, str]] = field(default_factory=dict[int, tuple[Expr, str]])
+    """The same of what operators return to the one that calls them, by the identity of the value."""
 
     def fresh(self, name: str) -> str:
         """A variable name that this trace has not used."""
@@ -248,9 +253,11 @@ def _logical(x: Traced, logic: str, bits: str) -> str:
 def make(op: str, *args: Any, static: tuple[Any, ...] = ()) -> Traced:
     """A builtin of traced operands, at the user's line."""
     operands = [wrap(a) for a in args]
-    return Traced(
-        build.call(op, *(o.expr for o in operands), static=static, span=here()), all(o.weak for o in operands)
-    )
+    span, trace = here(), _CURRENT.get()
+    if trace is not None and span not in trace.assigned and (name := assigned()):
+        trace.assigned[span] = name
+    made = build.call(op, *(o.expr for o in operands), static=static, span=span)
+    return Traced(made, all(o.weak for o in operands))
 
 
 def binary(op: str, a: Any, b: Any) -> Traced:
@@ -394,7 +401,9 @@ def _shifted(x: Traced, offset: Any) -> Traced:
 def _cartesian(x: Traced, dimension: Dimension, distance: Any) -> Traced:
     if not isinstance(distance, int):
         fail("V10", "a shift is by a whole number of points.", f"write f({dimension} + 1).")
-    return Traced(build.cartesian_shift(x.expr, str(dimension), distance, here()), x.weak)
+    if str(dimension) not in x.dims:
+        return x
+    return Traced(make("cartesian_shift", x, static=(str(dimension), distance)).expr, x.weak)
 
 
 def through(x: Traced, table: Traced, local: str | None) -> Traced:

@@ -1,0 +1,255 @@
+"""The picture of how values flow: parameters, named values and folds with their types, an arrow per use.
+
+An arrow is as thick as there are bytes in what flows along it, in steps of powers of ten.
+
+>>> import tensorir as ti
+>>> f = ti.parse('''f(out: tensor<float, I[1:9]>, inp: tensor<float, I[0:10]>) {
+...   out ← let lap = ⟪I, 1⟫(inp) - ⟪I, -1⟫(inp); lap × lap; }''')
+>>> print(dataflow(f))
+inp (80 bytes) → lap through ⟪I, -1⟫, ⟪I, 1⟫
+lap (64 bytes) → out
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from tensorir.cost import bytes_of
+from tensorir.inspect.colours import hue, middle
+from tensorir.inspect.picture import INK, LINE, PALE, Drawing, Picture, width_of
+from tensorir.inspect.trees import spelled
+from tensorir.ir import Call, Expr, Fencil, Lambda, Var
+from tensorir.types import TensorType
+from tensorir.walk import postorder
+
+__all__ = ["dataflow"]
+
+MAX_NODES = 60
+"""Values that are drawn; a program without names and with fewer operations than this is drawn whole."""
+_HIGH, _WAY, _GAP, _LANE = 44, 8, 20, 80
+
+
+@dataclass(eq=False, slots=True)
+class _Value:
+    """A box of the picture."""
+
+    name: str
+    type: TensorType
+    role: str
+    layer: int = 0
+    x: float = 0.0
+    y: float = 0.0
+
+    @property
+    def lines(self) -> tuple[str, list[tuple[str, str]]]:
+        """The element, and the dims with their intervals."""
+        element = str(TensorType(self.type.element)).removeprefix("tensor<").removesuffix(">")
+        return element, [(n, f"{n}{i}") for n, i in self.type.dims.items]
+
+    @property
+    def width(self) -> float:
+        element, dims = self.lines
+        wide = sum(width_of(t, 10) + 7 for _, t in dims) + width_of(element, 10)
+        return max(width_of(self.name), wide) + 22
+
+
+@dataclass(slots=True)
+class _Graph:
+    values: list[_Value] = field(default_factory=list[_Value])
+    edges: dict[tuple[int, int], dict[str, None]] = field(default_factory=dict[tuple[int, int], dict[str, None]])
+    """From value to value, by position, and the shifts on the way."""
+
+    def add(self, value: _Value) -> int:
+        self.values.append(value)
+        return len(self.values) - 1
+
+
+def dataflow(program: Any) -> Picture:
+    """Which value is computed from which, with types; raises what `tensorir.inspect.subject` raises.
+
+    The program is a fencil, a bound program, or an operator that was called. Values are parameters, everything that
+    has a name, and folds; a small program without names is shown operation by operation.
+    """
+    from tensorir.inspect.subject import fencil_of
+
+    fencil = fencil_of(program)
+    nodes = list(postorder(*(c.value for c in fencil.closures)))
+    plain = not any(n.label for n in nodes) and len(nodes) <= MAX_NODES // 2
+    graph = _graph(fencil, plain)
+    hidden = len(graph.values) - MAX_NODES
+    if hidden > 0:
+        graph = _first(graph)
+    at = _place(graph)
+    words = [_said(graph, a, b, list(via)) for (a, b), via in graph.edges.items()]
+    if hidden > 0:
+        words.append(f"{hidden} more values are not drawn.")
+    return _drawing(graph, at, hidden).picture("\n".join(words))
+
+
+def _said(graph: _Graph, a: int, b: int, via: list[str]) -> str:
+    source = graph.values[a]
+    through = f" through {', '.join(sorted(v for v in via if v))}" if any(via) else ""
+    return f"{source.name} ({_bytes(bytes_of(source.type))}) → {graph.values[b].name}{through}"
+
+
+def _bytes(count: int) -> str:
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= size:
+            return f"{count / size:.3g} {unit}"
+    return f"{count} bytes"
+
+
+def _graph(fencil: Fencil, plain: bool) -> _Graph:
+    """Values and who reads whom; a later closure sees what an earlier one stored."""
+    graph = _Graph()
+    outputs = {p.name for p in fencil.outputs}
+    needed = {p.name for p in fencil.inputs}
+    holds: dict[Var, int] = {
+        p: graph.add(_Value(p.name, p.type, "in")) for p in fencil.params if p.name in needed or p.name not in outputs
+    }
+    for closure in fencil.closures:
+        inner = {p for n in postorder(closure.value) if isinstance(n, Lambda) for p in n.params}
+        reads: dict[int, dict[int, dict[str, None]]] = {}
+        for node in postorder(closure.value):
+            found: dict[int, dict[str, None]] = {}
+            if isinstance(node, Var):
+                if node in holds and node not in inner:
+                    found[holds[node]] = {"": None}
+            else:
+                step = _step(node)
+                for k, child in enumerate(node.children):
+                    own = "" if step and k == 0 and len(node.children) == 2 else step
+                    for source, chains in reads.get(id(child), {}).items():
+                        known = found.setdefault(source, {})
+                        for chain in list(chains)[:8]:
+                            known[own + chain] = None
+                if _is_drawn(node, plain) and node is not closure.value and node.free.isdisjoint(inner):
+                    made = graph.add(_Value(node.label or spelled(node), node.tensor, "value"))
+                    graph.edges.update({(source, made): via for source, via in found.items()})
+                    found = {made: {"": None}}
+            reads[id(node)] = found
+        stored = graph.add(_Value(closure.output.name, closure.target, "out"))
+        graph.edges.update({(source, stored): via for source, via in reads[id(closure.value)].items()})
+        holds[closure.output] = stored
+    return graph
+
+
+def _is_drawn(node: Expr, plain: bool) -> bool:
+    return isinstance(node, Call) and (bool(node.label) or node.op in ("scan", "reduce", "loop") or plain)
+
+
+def _step(node: Expr) -> str:
+    if isinstance(node, Call) and node.op in ("cartesian_shift", "unstructured_shift", "shift_init"):
+        return spelled(node)
+    return ""
+
+
+def _first(graph: _Graph) -> _Graph:
+    return _Graph(graph.values[:MAX_NODES], {e: v for e, v in graph.edges.items() if max(e) < MAX_NODES})
+
+
+def _place(graph: _Graph) -> dict[tuple[int, int], float]:
+    """Layers by the longest way from the inputs, each ordered by where its operands stand.
+
+    Returns the heights at which arrows that skip a layer go through it, by source and layer.
+    """
+    values = graph.values
+    for a, b in sorted(graph.edges, key=lambda e: e[1]):
+        values[b].layer = max(values[b].layer, values[a].layer + 1)
+    for k, value in enumerate(values):  # an input stands just before its first reader
+        readers = [values[b].layer for a, b in graph.edges if a == k]
+        if value.role == "in" and readers:
+            value.layer = min(readers) - 1
+    # what stands in a layer: a value, or the way of the arrows of one source through it
+    layers: dict[int, list[tuple[int, bool]]] = {}
+    for k, value in enumerate(values):
+        layers.setdefault(value.layer, []).append((k, False))
+        last = max((values[b].layer for a, b in graph.edges if a == k), default=0)
+        for layer in range(value.layer + 1, last):
+            layers.setdefault(layer, []).append((k, True))
+    at: dict[tuple[int, int], float] = {}
+    x = 20.0
+    for layer in sorted(layers):
+        members = layers[layer]
+
+        def wanted(member: tuple[int, bool], layer: int = layer) -> float:
+            k, way = member
+            sources = [k] if way else [a for a, b in graph.edges if b == k]
+            found = [at[s, layer - 1] for s in sources if (s, layer - 1) in at]
+            return sum(found) / len(found) if found else -1.0
+
+        members.sort(key=wanted)
+        y = 0.0
+        for k, way in members:
+            at[k, layer] = y + (_WAY if way else _HIGH) / 2
+            y += (_WAY if way else _HIGH) + _GAP
+            if not way:
+                values[k].x = x
+        for k, _ in members:  # every layer around one middle
+            at[k, layer] -= (y - _GAP) / 2
+        x += max([values[k].width for k, way in members if not way], default=0.0) + _LANE
+    top = min(at.values(), default=0.0) - _HIGH / 2 - 20
+    at = {place: y - top for place, y in at.items()}
+    for k, value in enumerate(values):
+        value.y = at[k, value.layer] - _HIGH / 2
+    return at
+
+
+def _drawing(graph: _Graph, at: dict[tuple[int, int], float], hidden: int) -> Drawing:
+    wide = max((v.x + v.width for v in graph.values), default=100.0) + 20
+    high = max([v.y + _HIGH for v in graph.values] + list(at.values()), default=40.0) + 34
+    sheet = Drawing("dataflow", wide, high)
+    ends: dict[int, float] = {}
+    starts: dict[int, float] = {}
+    for value in graph.values:
+        ends[value.layer] = max(ends.get(value.layer, 0.0), value.x + value.width)
+        starts[value.layer] = value.x
+    for (a, b), via in graph.edges.items():
+        middles = range(graph.values[a].layer + 1, graph.values[b].layer)
+        ways = [(starts[n], ends[n], at[a, n]) for n in middles if n in starts]
+        _arrow(sheet, graph, a, b, list(via), ways)
+    for value in graph.values:
+        _box(sheet, value)
+    more = f"; {hidden} more values are not drawn" if hidden > 0 else ""
+    sheet.text(20, high - 10, f"the thicker an arrow, the more bytes, in powers of ten{more}", colour=PALE, size=10)
+    return sheet
+
+
+def _arrow(
+    sheet: Drawing, graph: _Graph, a: int, b: int, via: list[str], ways: list[tuple[float, float, float]]
+) -> None:
+    source, target = graph.values[a], graph.values[b]
+    thick = 1.0 + 0.7 * max(0.0, math.log10(max(1, bytes_of(source.type))) - 1)
+    x, y = source.x + source.width, source.y + _HIGH / 2
+    end, height = target.x - 7, target.y + _HIGH / 2
+    incoming = sorted((graph.values[s].y, s) for s, t in graph.edges if t == b)
+    height += (incoming.index((source.y, a)) - (len(incoming) - 1) / 2) * min(9.0, 30 / len(incoming))
+    dims = source.type.dims.names
+    colour = middle(hue(dims[0])) if dims else "#888888"
+    curve = f"M{x:.1f} {y:.1f}"
+    for left, right, through in ways:
+        curve += f"{_bend(x, y, left, through)}L{right:.1f} {through:.1f}"
+        x, y = right, through
+    curve += _bend(x, y, end, height)
+    sheet.path(curve, stroke=colour, thick=thick, opacity=0.55, title=_said(graph, a, b, via))
+    sheet.path(f"M{end + 7:.1f} {height:.1f}l-9 -4.5l0 9z", stroke="none", fill=colour)
+
+
+def _bend(x: float, y: float, x2: float, y2: float) -> str:
+    half = (x2 - x) / 2
+    return f"C{x + half:.1f} {y:.1f} {x2 - half:.1f} {y2:.1f} {x2:.1f} {y2:.1f}"
+
+
+def _box(sheet: Drawing, value: _Value) -> None:
+    element, dims = value.lines
+    stroke = {"in": "#2b80d4", "out": "#d4472b"}.get(value.role, LINE)
+    sheet.rect(value.x, value.y, value.width, _HIGH, stroke=stroke, thick=1.8 if value.role != "value" else 1, round=5)
+    sheet.text(value.x + 10, value.y + 18, value.name, bold=True, colour=INK)
+    x = value.x + 10
+    sheet.text(x, value.y + 35, element, size=10, colour=PALE)
+    x += width_of(element, 10) + 7
+    for name, text in dims:
+        sheet.text(x, value.y + 35, text, size=10, colour=middle(hue(name), 0.45))
+        x += width_of(text, 10) + 7

@@ -1,0 +1,82 @@
+"""Diagnostics and reports as pages.
+
+>>> from tensorir.errors import Diagnostic
+>>> "<b>" in Diagnostic("A01", "<b>")._repr_html_()
+False
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+from collections.abc import Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from tensorir.inspect.page import Fold, Markup, joined, markup, page, pre, table
+
+if TYPE_CHECKING:
+    from tensorir.errors import Diagnostic, DiagnosticError
+    from tensorir.passes.explain import Explanation
+    from tensorir.passes.pipeline import Pipeline
+    from tensorir.passes.worth import Worth
+
+__all__ = ["diagnostics_page", "explanation_page", "pipeline_page", "traceback_of", "worth_page"]
+
+_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+_OURS = tuple(os.path.join(_ROOT, package) + os.sep for package in ("tensorir", "lowering"))
+
+
+def diagnostics_page(found: Iterable[Diagnostic]) -> str:
+    """Every diagnostic: its sentence, the line with its mark, notes and help."""
+    return page(*map(_one, found))
+
+
+def _one(d: Diagnostic) -> Fold:
+    first, *rest = str(d).split("\n")
+    sentence = first.rpartition(f"{d.severity}[{d.code}]: ")[2] if d.severity in first else first
+    where = "" if not (place := first.partition(f"{d.severity}[")[0]) else f" {place.rstrip(': ')}"
+    head = markup(
+        '<span class="error">{} {}</span> {} <span class="where">{}</span>', d.severity, d.code, sentence, where
+    )
+    return Fold(head, (Fold(pre("\n".join(rest))),) if rest else ())
+
+
+def traceback_of(error: DiagnosticError, trace: TracebackType | None) -> list[str]:
+    """What a notebook shows where the error ends a cell: the user's lines that led there, and the diagnostics."""
+    lines: list[str] = []
+    while trace is not None:
+        name = trace.tb_frame.f_code.co_filename
+        text = linecache.getline(name, trace.tb_lineno, trace.tb_frame.f_globals).strip()
+        if text and "site-packages" not in name and not name.startswith(_OURS):
+            lines.append(f"  line {trace.tb_lineno}: {text}")
+        trace = trace.tb_next
+    return [*(["called in", *lines[-3:], ""] if lines else []), *str(error).split("\n")]
+
+
+def explanation_page(explanation: Explanation) -> str:
+    """Who needs which points: a table, the words, and the domains as a picture."""
+    from tensorir.inspect.boxes import domains_of
+
+    rows = [(markup("<code>{}</code>", n), str(p), f"{len(p):,}") for n, p in explanation.needs.items()]
+    picture = Markup(domains_of(explanation.domains).svg) if explanation.needs else Markup("")
+    return page(table(("of", "needed", "points"), rows), picture, pre(str(explanation)))
+
+
+def worth_page(*figures: Worth) -> str:
+    """What buffers are worth."""
+    rows = [
+        (markup("<code>{}</code>", w.name), w.uses, f"{w.work:g}", f"{w.saved:,}", f"{w.added:,}", f"{w.per_byte:.2f}")
+        for w in figures
+    ]
+    head = ("buffer", "places", "operations per point", "operations saved", "bytes added", "saved per byte")
+    return page(table(head, rows))
+
+
+def pipeline_page(pipeline: Pipeline) -> str:
+    """The passes with their options and what each does."""
+    rows = [
+        (markup("<code>{}</code>", one.name()), repr(one), (type(one).__doc__ or "").strip().partition("\n")[0])
+        for one in pipeline.passes
+    ]
+    return page(joined([table(("pass", "options", "what it does"), rows)]))

@@ -1,0 +1,82 @@
+"""What a notebook shows of a type, an expression, a program or a field.
+
+>>> from tensorir.types import Interval
+>>> "[0:3]" in page_of(Interval(0, 3))
+True
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tensorir.arrays import Array, is_array
+from tensorir.binding import BoundProgram
+from tensorir.inspect.page import Markup, coloured, joined, markup, page, pre
+from tensorir.inspect.trees import bound_tree, closure_tree, expression_tree, fencil_tree, template_tree
+from tensorir.ir import Closure, Fencil
+from tensorir.types import Dims, FunctionType, Interval, TensorType
+
+__all__ = ["field_page", "operator_page", "page_of"]
+
+
+def page_of(thing: Any) -> str:
+    """The page of anything that a program is made of."""
+    match thing:
+        case Interval() | Dims() | TensorType() | FunctionType():
+            return page(coloured(thing))
+        case Fencil():
+            return page(fencil_tree(thing))
+        case Closure():
+            return page(closure_tree(thing))
+        case BoundProgram():
+            return page(bound_tree(thing))
+        case _ if hasattr(thing, "specialise"):
+            return page(template_tree(thing))
+        case _:
+            return page(expression_tree(thing))
+
+
+def field_page(field: Any) -> str:
+    """A field: its type, its range, and its numbers as NumPy abbreviates them."""
+    from tensorir.types import scalar_of
+
+    data = field.data
+    dtype = getattr(data, "dtype", None)
+    element = None if dtype is None else scalar_of(dtype)
+    if element is None:
+        return page(markup("Field {} {}", type(data).__name__, coloured(field.dims)))
+    head = markup('<span class="name">Field</span>{}', coloured(TensorType(element, field.dims)))
+    values = _numbers(data)
+    if values is None:
+        return page(joined([head, markup(' <span class="where">{}</span>', "its numbers are not to be had here")]))
+    return page(joined([head, _range(values), pre(np.array2string(values, threshold=60, edgeitems=3))]))
+
+
+def _numbers(data: Any) -> Array | None:
+    """The numbers of an array, None while it is traced or after its memory was given away."""
+    if not is_array(data) and not hasattr(data, "is_deleted"):
+        return None
+    try:
+        return np.asarray(data)
+    except Exception:  # a traced or deleted array raises errors of the library that it is of
+        return None
+
+
+def _range(values: Array) -> Markup:
+    if not values.size or values.dtype.kind not in "iuf":
+        return Markup("")
+    kept = values[np.isfinite(values)] if values.dtype.kind == "f" else values
+    if not kept.size:
+        return markup(' <span class="where">{}</span>', "no finite number")
+    missing = values.size - kept.size
+    lost = f", {missing:,} not finite" if missing else ""
+    return markup(' <span class="where">{:} to {:}{}</span>', f"{kept.min():.6g}", f"{kept.max():.6g}", lost)
+
+
+def operator_page(operator: Any) -> str:
+    """An operator: its signature, and the program of every set of types that it was called with."""
+    head = markup('<span class="name">{}</span><code>{}</code>', operator.name, operator.signature)
+    plans = [fencil_tree(plan.fencil) for plan in list(operator.plans.values())[-4:]]
+    return page(head, *plans)

@@ -1,0 +1,140 @@
+"""A picture as SVG: drawn from few shapes, readable on light and on dark paper, shown by notebooks and saved.
+
+>>> drawing = Drawing("one box", 40, 20)
+>>> drawing.rect(1, 1, 38, 18, fill="none")
+>>> drawing.text(20, 14, "<a>", anchor="middle")
+>>> "&lt;a&gt;" in drawing.picture("a box").svg
+True
+"""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tensorir.arrays import refuse
+
+__all__ = ["Drawing", "Picture"]
+
+INK, PALE, LINE, PAPER = "#222222", "#777777", "#c4c4c4", "#ffffff"
+"""What has no colour of its own; on dark paper it is turned around."""
+FONT = "DejaVu Sans Mono, Menlo, Consolas, monospace"
+_DARK = {INK: "#e2e2e2", PALE: "#a0a0a0", LINE: "#565656", PAPER: "#1e1e1e"}
+_CLASSES = {INK: "ink", PALE: "pale", LINE: "line", PAPER: "paper"}
+SIZE = 12
+"""The height of letters in points."""
+WIDTH_OF_A_LETTER = 0.61
+"""Of their height, in the fixed-width fonts that are asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture and what it says in words; notebooks show it, `save` writes it as .svg or .html."""
+
+    svg: str
+    words: str
+    data: Any = field(default=None, compare=False)
+    """What was drawn, to compute with."""
+
+    def __str__(self) -> str:
+        return self.words
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+    def _repr_html_(self) -> str:
+        return f"<div>{self.svg}</div>"
+
+    def save(self, path: str | Path) -> None:
+        """Write the picture to a file; raises I04 for a kind of file that it is not."""
+        path = Path(path)
+        if path.suffix not in (".svg", ".html"):
+            raise refuse("I04", f"a picture is not saved as '{path.suffix}'.", "use .svg or .html.")
+        path.write_text(self.svg if path.suffix == ".svg" else self._repr_html_(), encoding="utf-8")
+
+
+def width_of(text: str, size: float = SIZE) -> float:
+    """How wide a text is."""
+    return len(text) * size * WIDTH_OF_A_LETTER
+
+
+@dataclass(slots=True)
+class Drawing:
+    """Shapes on a sheet; what is drawn later lies above."""
+
+    title: str
+    width: float
+    height: float
+    parts: list[str] = field(default_factory=list[str])
+
+    def rect(
+        self, x: float, y: float, width: float, height: float, *, fill: str = PAPER, stroke: str = LINE,
+        thick: float = 1.0, opacity: float = 1.0, round: float = 0.0, title: str = "",
+    ) -> None:  # fmt: skip
+        self._add(
+            "rect", f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="{round:g}"',
+            fill, stroke, thick, opacity, title,
+        )  # fmt: skip
+
+    def circle(
+        self, x: float, y: float, radius: float, *, fill: str = PAPER, stroke: str = LINE, thick: float = 1.0,
+        title: str = "",
+    ) -> None:  # fmt: skip
+        self._add("circle", f'cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}"', fill, stroke, thick, 1.0, title)
+
+    def path(
+        self, d: str, *, stroke: str = LINE, thick: float = 1.0, fill: str = "none", opacity: float = 1.0,
+        title: str = "",
+    ) -> None:  # fmt: skip
+        self._add("path", f'd="{d}"', fill, stroke, thick, opacity, title)
+
+    def line(self, x: float, y: float, x2: float, y2: float, *, stroke: str = LINE, thick: float = 1.0) -> None:
+        self.path(f"M{x:.1f} {y:.1f}L{x2:.1f} {y2:.1f}", stroke=stroke, thick=thick)
+
+    def text(
+        self, x: float, y: float, text: str, *, anchor: str = "start", colour: str = INK, size: float = SIZE,
+        bold: bool = False,
+    ) -> None:  # fmt: skip
+        weight = ' font-weight="bold"' if bold else ""
+        self.parts.append(
+            f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size:g}"{weight} '
+            f"{_paint('fill', colour)}>{_escaped(text)}</text>"
+        )
+
+    def picture(self, words: str, data: Any = None) -> Picture:
+        """The sheet as a picture."""
+        dark = "".join(f".{_CLASSES[c]}-fill{{fill:{d}}}.{_CLASSES[c]}-stroke{{stroke:{d}}}" for c, d in _DARK.items())
+        style = f"<style>@media (prefers-color-scheme: dark){{{dark}}}</style>"
+        return Picture(
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{self.width:.0f}" height="{self.height:.0f}" '
+            f'viewBox="0 0 {self.width:.0f} {self.height:.0f}" font-family="{FONT}" '
+            f'role="img" aria-label="{_escaped(self.title)}">{style}'
+            f'<rect width="100%" height="100%" {_paint("fill", PAPER)}/>{"".join(self.parts)}</svg>',
+            words,
+            data,
+        )
+
+    def _add(
+        self, kind: str, geometry: str, fill: str, stroke: str, thick: float, opacity: float, title: str
+    ) -> None:  # fmt: skip
+        faint = f' opacity="{opacity:g}"' if opacity != 1.0 else ""
+        said = f"<title>{_escaped(title)}</title>" if title else ""
+        paint = _classes({"fill": fill, "stroke": stroke})
+        self.parts.append(f'<{kind} {geometry} {paint} stroke-width="{thick:.2g}"{faint}>{said}</{kind}>')
+
+
+def _paint(what: str, colour: str) -> str:
+    return _classes({what: colour})
+
+
+def _classes(paints: dict[str, str]) -> str:
+    """Colours as attributes, and as classes where dark paper changes them."""
+    names = " ".join(f"{_CLASSES[c]}-{what}" for what, c in paints.items() if c in _CLASSES)
+    own = " ".join(f'{what}="{colour}"' for what, colour in paints.items())
+    return f'class="{names}" {own}' if names else own
+
+
+def _escaped(text: str) -> str:
+    return html.escape("".join(c if c.isprintable() else "\ufffd" for c in text))

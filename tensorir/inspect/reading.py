@@ -1,0 +1,320 @@
+"""The picture of a footprint: which points of an input one point of an output reads, with weights where it is linear.
+
+>>> import tensorir as ti
+>>> f = ti.parse('''lap(out: tensor<float, I[1:9], J[1:9]>, h: tensor<float, I[0:10], J[0:10]>) {
+...   out ← ⟪I, 1⟫(h) + ⟪I, -1⟫(h) + ⟪J, 1⟫(h) + ⟪J, -1⟫(h) - 4.0 × h; }''')
+>>> print(footprint(f, at={"I": 4, "J": 5}))
+out at I = 4, J = 5 reads
+h: 5 points of I[3:6], J[4:7]; it is linear in them
+>>> footprint(f, at={"I": 4, "J": 5}).data["h"].weights[(4, 5)]
+-4.0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from tensorir.arrays import Array, refuse
+from tensorir.binding import BoundProgram
+from tensorir.errors import DiagnosticError, did_you_mean
+from tensorir.inspect.colours import hue, middle
+from tensorir.inspect.picture import INK, LINE, PALE, PAPER, Drawing, Picture, width_of
+from tensorir.inspect.subject import fencil_of, subject
+from tensorir.ir import Fencil, Var
+from tensorir.passes.points import Points
+from tensorir.types import DTYPES, Interval, Scalar
+
+__all__ = ["Reading", "footprint"]
+
+MAX_POINTS = 300
+"""Points of an input whose weights are computed: each takes one run of the oracle on what one point needs."""
+MAX_CELLS = 64
+"""Cells along one side of a drawn grid."""
+_WIDE, _SMALL, _SHEET = 42, 13, 900
+_POSITIVE, _NEGATIVE, _READ = 25, 215, 145
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What is read of one input: the points, and their weights where the output is linear in them."""
+
+    points: Points
+    weights: dict[tuple[int, ...], float] | None
+
+
+def footprint(
+    program: Any, out: str | None = None, at: Mapping[Any, int] | None = None, given: Mapping[str, Any] | None = None
+) -> Picture:
+    """Which points of every input one point of an output reads, and with which weights where it is linear in them.
+
+    The program is a fencil, a bound program, or an operator that was called. `out` names the output where there are
+    several, `at` gives the point by dim (the middle of what it leaves out), `given` values for inputs that are to be
+    held fixed, such as coefficients. Weights come from the oracle. Raises N22 for an output and A15 or A16 for a
+    point that is not there.
+    """
+    found = subject(program)
+    bound = BoundProgram.of(found)
+    fencil = bound.program
+    assert isinstance(fencil, Fencil)
+    output = _output(fencil, out)
+    point = _point(output, at or {})
+    from tensorir.passes.domains import domains
+
+    where = {n: (p, p + 1) for n, p in point.items()}
+    others = {p.name: {d: (i.start, i.start) for d, i in p.type.dims.items} for p in fencil.outputs if p is not output}
+    needs = domains(found, {**others, output.name: where}).params
+    reads = {n: points for n, points in needs.items() if points and n not in bound.constants}
+    weights = _weights(found, output, where, reads, given or {})
+    readings = {n: Reading(points, None if weights is None else weights.get(n)) for n, points in reads.items()}
+    spot = ", ".join(f"{n} = {p}" for n, p in point.items())
+    lines = [f"{output.name}{' at ' if spot else ''}{spot} reads"]
+    lines += [f"{n}: {_said(r)}" for n, r in readings.items()]
+    return _drawing(output.name, point, readings, fencil).picture("\n".join(lines), readings)
+
+
+def _said(reading: Reading) -> str:
+    points = reading.points
+    if not points.names:
+        return "its value"
+    count = "one point" if len(points) == 1 else f"{len(points)} points"
+    linear = "; it is linear in them" if reading.weights is not None else ""
+    return f"{count} of {points.hull}{linear}"
+
+
+def _output(fencil: Fencil, name: str | None) -> Var:
+    if name is None:
+        return fencil.outputs[-1]
+    for p in fencil.outputs:
+        if p.name == name:
+            return p
+    names = [p.name for p in fencil.outputs]
+    raise refuse("N22", f"'{fencil.name}' has no output '{name}'.", did_you_mean(name, names))
+
+
+def _point(output: Var, at: Mapping[Any, int]) -> dict[str, int]:
+    """The point asked for, in the order of the output's dims."""
+    dims = output.type.dims
+    for key in map(str, at):
+        if key not in dims:
+            raise refuse("A15", f"'{output.name}' has no dim {key}.", did_you_mean(key, dims.names))
+    given = {str(k): int(v) for k, v in at.items()}
+    point = {n: given.get(n, (i.start + i.stop) // 2) for n, i in dims.items}
+    for n, p in point.items():
+        if p not in dims[n]:
+            raise refuse("A16", f"{n} = {p} is not inside of {n}{dims[n]}, all of '{output.name}'.")
+    return point
+
+
+# Weights
+
+
+def _weights(
+    program: Any, output: Var, where: Mapping[str, tuple[int, int]], reads: Mapping[str, Points],
+    given: Mapping[str, Any],
+) -> dict[str, dict[tuple[int, ...], float]] | None:  # fmt: skip
+    """Of every input its points' weights, None where the output is not linear in the inputs together."""
+    from tensorir import reference
+    from tensorir.passes.restrict import restrict
+
+    if not isinstance(output.type.element, Scalar) or not output.type.element.is_float:
+        return None
+    small: Any = restrict(program, {output.name: dict(where)})
+    constants: Any = small.constants if isinstance(small, BoundProgram) else {}
+    fencil = fencil_of(small)
+    free = {p.name: p for p in fencil.inputs if p.name in reads and p.name not in given and _is_float(p)}
+    if sum(len(reads[n]) for n in free) > MAX_POINTS:
+        return None
+    fixed: dict[str, Any] = {}
+    for p in fencil.inputs:
+        if p.name in given:
+            fixed[p.name] = given[p.name]
+        elif p.name not in free and p.name not in constants:
+            return None  # an integer or a table that nobody gave decides what is computed
+
+    def value(inputs: Mapping[str, Array]) -> float:
+        return float(np.asarray(reference.run(small, **fixed, **inputs)[output.name]).ravel()[0])
+
+    def zeros() -> dict[str, Array]:
+        return {n: np.zeros(p.type.dims.shape, DTYPES[p.type.leaves[0]]) for n, p in free.items()}
+
+    try:
+        base = value(zeros())
+        found: dict[str, dict[tuple[int, ...], float]] = {}
+        for name, p in free.items():
+            starts = [i.start for _, i in p.type.dims.items]
+            found[name] = {}
+            for q in reads[name].onto(p.type.dims.names):
+                unit = zeros()
+                unit[name][tuple(c - s for c, s in zip(q, starts, strict=True))] = 1.0
+                found[name][tuple(q)] = value(unit) - base
+        rng = np.random.default_rng(0)
+        for scale in (1.0, -37.5):
+            trial: dict[str, Array] = {
+                n: np.asarray(scale * rng.normal(size=a.shape), a.dtype) for n, a in zeros().items()
+            }
+            expected, size = base, 0.0
+            for name, p in free.items():
+                starts = [i.start for _, i in p.type.dims.items]
+                for q, w in found[name].items():
+                    term = w * float(trial[name][tuple(c - s for c, s in zip(q, starts, strict=True))])
+                    expected, size = expected + term, size + abs(term)
+            if not abs(value(trial) - expected) <= 1e-5 * max(size, abs(base), 1e-300):
+                return None
+    except DiagnosticError:
+        return None
+    return {
+        n: {tuple(q[p.type.dims.names.index(d)] for d in reads[n].names): w for q, w in found[n].items()}
+        for n, p in free.items()
+    }
+
+
+def _is_float(p: Var) -> bool:
+    return isinstance(p.type.element, Scalar) and p.type.element.is_float
+
+
+# Drawing
+
+
+def _drawing(name: str, point: Mapping[str, int], readings: Mapping[str, Reading], fencil: Fencil) -> Drawing:
+    panels = [p for n, r in readings.items() for p in _panels(n, r, point, fencil)]
+    lines: list[list[_Panel]] = [[]]
+    for panel in panels:
+        if lines[-1] and sum(p.width for p in lines[-1]) + panel.width > _SHEET:
+            lines.append([])
+        lines[-1].append(panel)
+    wide = max(sum(p.width for p in line) for line in lines) + 20
+    high = sum(max((p.height for p in line), default=0.0) for line in lines) + 40
+    spot = ", ".join(f"{n} = {p}" for n, p in point.items())
+    title = f"{name}{' at ' if spot else ''}{spot} reads"
+    sheet = Drawing("footprint", max(wide, width_of(title) + 30), high)
+    sheet.text(14, 20, title, bold=True)
+    y = 34.0
+    for line in lines:
+        x = 10.0
+        for panel in line:
+            panel.draw(sheet, x, y)
+            x += panel.width
+        y += max((p.height for p in line), default=0.0)
+    return sheet
+
+
+@dataclass(frozen=True, slots=True)
+class _Panel:
+    """A grid of cells: columns along one dim, rows along another, each with what is read there."""
+
+    title: str
+    across: str
+    columns: tuple[int, ...]
+    up: str
+    rows: tuple[int, ...]
+    cells: Mapping[tuple[int, int], float | None]
+    spot: tuple[int | None, int | None]
+
+    @property
+    def cell(self) -> int:
+        """The side of a cell: large enough for a weight where there are few."""
+        return _WIDE if max(len(self.columns), len(self.rows)) <= 14 else _SMALL
+
+    @property
+    def left(self) -> float:
+        return (max((width_of(str(r), 10) for r in self.rows), default=0.0) if self.up else 0.0) + 26
+
+    @property
+    def width(self) -> float:
+        return max(self.left + self.cell * len(self.columns) + 24, width_of(self.title) + 24)
+
+    @property
+    def height(self) -> float:
+        return 46 + self.cell * len(self.rows) + (40 if self.across else 0)
+
+    def draw(self, sheet: Drawing, x: float, y: float) -> None:
+        sheet.text(x + 6, y + 14, self.title, colour=INK)
+        left, top = x + self.left, y + 28
+        for (c, column), (r, row) in product(enumerate(self.columns), enumerate(reversed(self.rows))):
+            self._cell(sheet, left + self.cell * c, top + self.cell * r, column, row)
+        bottom = top + self.cell * len(self.rows)
+        if self.across:
+            every = 1 if self.cell == _WIDE else 5
+            for c, column in enumerate(self.columns):
+                if c % every:
+                    continue
+                centre = left + self.cell * (c + 0.5)
+                sheet.text(centre, bottom + 15, str(column), anchor="middle", size=10, colour=PALE)
+            centre = left + self.cell * len(self.columns) / 2
+            sheet.text(centre, bottom + 31, self.across, anchor="middle", colour=middle(hue(self.across)), bold=True)
+        if self.up:
+            every = 1 if len(self.rows) <= 14 else 5
+            for r, row in enumerate(reversed(self.rows)):
+                if (len(self.rows) - 1 - r) % every:
+                    continue
+                sheet.text(left - 6, top + self.cell * (r + 0.5) + 4, str(row), anchor="end", size=10, colour=PALE)
+            sheet.text(x + 6, (top + bottom) / 2 + 4, self.up, colour=middle(hue(self.up)), bold=True)
+
+    def _cell(self, sheet: Drawing, x: float, y: float, column: int, row: int) -> None:
+        place = (column, row)
+        read = place in self.cells
+        weight = self.cells.get(place)
+        fill, opacity = PAPER, 1.0
+        if read:
+            angle = _READ if weight is None else _POSITIVE if weight > 0 else _NEGATIVE
+            largest = max([abs(w) for w in self.cells.values() if w is not None], default=1.0) or 1.0
+            fill = middle(angle, 0.5)
+            opacity = 0.45 if weight is None else 0.2 + 0.5 * abs(weight) / largest
+        sheet.rect(x, y, self.cell, self.cell, stroke=LINE)
+        if read:
+            sheet.rect(x + 1, y + 1, self.cell - 2, self.cell - 2, fill=fill, stroke="none", opacity=opacity)
+            if weight is not None and self.cell == _WIDE:
+                text = f"{weight:.3g}"
+                size = min(13.0, (self.cell - 4) / (max(1, len(text)) * 0.61))
+                sheet.text(x + self.cell / 2, y + self.cell / 2 + 4.5, text, anchor="middle", size=size)
+        here = [s == p for s, p in zip(self.spot, place, strict=True) if s is not None]
+        if here and all(here):
+            sheet.rect(x + 2.5, y + 2.5, self.cell - 5, self.cell - 5, fill="none", stroke=INK, thick=2.2, round=4)
+
+
+def _panels(name: str, reading: Reading, point: Mapping[str, int], fencil: Fencil) -> list[_Panel]:
+    """Up to two dims across and up, the others as panels of their own; few and scattered points stand in a row."""
+    points = reading.points
+    rows = [tuple(q) for q in points] if len(points) <= 5000 else []
+    weights = reading.weights or {}
+    if not points.names:
+        return [_Panel(f"{name}, a number", "", (0,), "", (0,), {(0, 0): weights.get(())}, (None, None))]
+    if not rows:
+        return [_Panel(f"{name}: {len(points):,} points of {points.hull}", "", (), "", (), {}, (None, None))]
+    own = {n: sorted({q[k] for q in rows}) for k, n in enumerate(points.names)}
+    wide = sorted(points.names, key=lambda n: (len(own[n]) == 1, points.names.index(n)))
+    across, up = wide[0], wide[1] if len(wide) > 1 else ""
+    others = [n for n in points.names if n not in (across, up)]
+    inside = fencil[name].type.dims
+    panels: list[_Panel] = []
+    for rest in product(*[own[n] for n in others]):
+        some = [q for q in rows if all(q[points.names.index(n)] == r for n, r in zip(others, rest, strict=True))]
+        if not some:
+            continue
+        a = points.names.index(across)
+        b = points.names.index(up) if up else -1
+        cells = {(q[a], q[b] if up else 0): weights.get(q) for q in some}
+        fixed = "".join(f", {n} = {r}" for n, r in zip(others, rest, strict=True))
+        cut = ", a part" if any(len(own[n]) > MAX_CELLS for n in (across, up) if n) else ""
+        panels.append(
+            _Panel(
+                f"{name}{fixed}{cut}", across, _axis(own[across], inside[across], point, across),
+                up, _axis(own[up], inside[up], point, up) if up else (0,), cells,
+                (point.get(across), point.get(up) if up else None),
+            )
+        )  # fmt: skip
+    return panels[:8]
+
+
+def _axis(used: list[int], inside: Interval, point: Mapping[str, int], dim: str) -> tuple[int, ...]:
+    """The coordinates of a side: all between the ends and one more, or only those that are used where they are far."""
+    both = [*used, point[dim]] if dim in point else used
+    low, high = max(inside.start, min(both) - 1), min(inside.stop, max(both) + 2)
+    if high - low <= MAX_CELLS and not (dim not in point and len(used) * 3 < high - low):
+        return tuple(range(low, high))
+    return tuple(used[:MAX_CELLS])

@@ -1,0 +1,42 @@
+"""What a picture is of: a fencil, a bound program, a compiled one, or an operator as it was called last."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensorir.arrays import refuse
+from tensorir.binding import BoundProgram
+from tensorir.ir import Fencil
+
+__all__ = ["fencil_of", "subject"]
+
+
+def subject(program: Any) -> Fencil | BoundProgram:
+    """The program with its sizes known; raises I05 for an operator that was not called, B09 where sizes are missing.
+
+    >>> import tensorir as ti
+    >>> subject(ti.parse("f(out: tensor<float, I[0:4]>) { out ← 1.0; }")).name
+    'f'
+    """
+    engine: Any = getattr(program, "engine", None)
+    if engine is not None:
+        program = engine.program
+    plans: Any = getattr(program, "plans", None)
+    if plans is not None:
+        if not plans:
+            raise refuse(
+                "I05", f"'{program.name}' was not called yet, so its types are not known.",
+                f"give its fencil: {program.name}.fencil(x).",
+            )  # fmt: skip
+        program = next(reversed(plans.values())).fencil
+    bound = BoundProgram.of(program)
+    if not isinstance(bound.program, Fencil):
+        raise refuse("B09", f"'{bound.name}' has sizes that are not known yet.", "bind them: f.bind(n=10).")
+    return bound if bound.constants else bound.program
+
+
+def fencil_of(program: Any) -> Fencil:
+    """The fencil alone."""
+    found = BoundProgram.of(subject(program)).program
+    assert isinstance(found, Fencil)
+    return found
