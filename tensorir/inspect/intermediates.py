@@ -16,6 +16,7 @@ from tensorir.arrays import refuse
 from tensorir.binding import BoundProgram, solve_sizes
 from tensorir.errors import did_you_mean
 from tensorir.facts import analyse
+from tensorir.inspect.units import units_of
 from tensorir.ir import Call, Closure, Expr, Fencil, Lambda
 from tensorir.labels import Labels
 from tensorir.passes.inline import Inline
@@ -70,19 +71,27 @@ class Inspection(Mapping[str, Any]):
         return {m: self.arrays[m] for i in self.intermediates if i.line == line for m in i.members}
 
     def find(self, text: str) -> dict[str, Any]:
-        """The intermediates whose expression contains a text, blanks aside."""
+        """The intermediates whose expression, in the notation or in the source, contains a text, blanks aside."""
         wanted = "".join(text.split())
-        return {m: self.arrays[m] for i in self.intermediates if wanted in "".join(i.text.split()) for m in i.members}
+        return {
+            m: self.arrays[m]
+            for i in self.intermediates
+            if any(wanted in "".join(t.split()) for t in (i.text, i.span.text))
+            for m in i.members
+        }
+
+    def with_units(self, **units: str) -> Inspection:
+        """The same with units for some intermediates; raises I01 for a name that is not there."""
+        given = {name: {**self[name].attrs, "units": unit} for name, unit in units.items()}
+        arrays = {n: a.assign_attrs(given[n]) if n in given else a for n, a in self.arrays.items()}
+        return Inspection(self.intermediates, arrays)
 
     def tree(self) -> Any:
         """A `DataTree` with one node per intermediate, since intervals differ."""
         import xarray as xr
 
         nodes = {
-            f"/{i.name}": xr.Dataset(
-                {m: self.arrays[m] for m in i.members}, attrs={"type": str(i.type), "line": i.line}
-            )
-            for i in self.intermediates
+            f"/{i.name}": xr.Dataset({m: self.arrays[m] for m in i.members}, attrs=i.attrs) for i in self.intermediates
         }
         tree: Any = xr.DataTree
         return tree.from_dict(nodes)
@@ -91,7 +100,9 @@ class Inspection(Mapping[str, Any]):
         return "\n".join(f"{i.name}: {i.type}" for i in self.intermediates) or "no named intermediates"
 
     def _repr_html_(self) -> str:
-        return self.tree()._repr_html_()
+        from tensorir.inspect.messages import inspection_page
+
+        return inspection_page(self)
 
 
 def inspect(
@@ -109,6 +120,7 @@ def inspect(
     assert isinstance(bound.program, Fencil)
     fencil, found = observed(bound.program)
     labels = Labels.of(fencil, arguments)
+    units = units_of(fencil, _given_units(arguments))
     results = run(BoundProgram(fencil, bound.constants, bound.holes, {}, {}), arguments)
     values: dict[str, Any] = {}
     for intermediate in found:
@@ -118,8 +130,21 @@ def inspect(
             missing = {n: (n, list(i)) for n, i in param.type.dims.items if n not in array.coords}
             array = array.assign_coords(missing).rename(member)
             array.attrs.clear()
+            if member in units:
+                array.attrs["units"] = units[member]
             values[member] = array
     return Inspection(found, values)
+
+
+def _given_units(arguments: Mapping[str, Any]) -> dict[str, str]:
+    """The units that DataArrays among the arguments say they have."""
+    found: dict[str, str] = {}
+    for name, value in arguments.items():
+        attrs: Any = getattr(value, "attrs", None)
+        unit = attrs.get("units") if hasattr(attrs, "get") else None
+        if isinstance(unit, str):
+            found[name] = unit
+    return found
 
 
 def observed(fencil: Fencil) -> tuple[Fencil, tuple[Intermediate, ...]]:

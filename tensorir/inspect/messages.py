@@ -13,15 +13,18 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from tensorir.inspect.page import Fold, Markup, joined, markup, page, pre, table
+import numpy as np
+
+from tensorir.inspect.page import Fold, Markup, coloured, joined, markup, page, pre, range_of, table
 
 if TYPE_CHECKING:
     from tensorir.errors import Diagnostic, DiagnosticError
+    from tensorir.inspect.intermediates import Inspection
     from tensorir.passes.explain import Explanation
     from tensorir.passes.pipeline import Pipeline
     from tensorir.passes.worth import Worth
 
-__all__ = ["diagnostics_page", "explanation_page", "pipeline_page", "traceback_of", "worth_page"]
+__all__ = ["diagnostics_page", "explanation_page", "inspection_page", "pipeline_page", "traceback_of", "worth_page"]
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _OURS = tuple(os.path.join(_ROOT, package) + os.sep for package in ("tensorir", "lowering"))
@@ -61,6 +64,23 @@ def explanation_page(explanation: Explanation) -> str:
     rows = [(markup("<code>{}</code>", n), str(p), f"{len(p):,}") for n, p in explanation.needs.items()]
     picture = Markup(domains_of(explanation.domains).svg) if explanation.needs else Markup("")
     return page(table(("of", "needed", "points"), rows), picture, pre(str(explanation)))
+
+
+def inspection_page(inspection: Inspection) -> str:
+    """Every intermediate: its type, its line, its range, and its numbers below."""
+    folds: list[Fold] = []
+    for one in inspection.intermediates:
+        head = markup('<span class="name">{}</span>{} ', one.name, coloured(one.type))
+        below: list[Fold] = [Fold(markup("<code>{}</code>", one.text))]
+        for member in one.members:
+            array = inspection.arrays[member]
+            unit = array.attrs.get("units", "")
+            what = joined([markup("<code>{}</code> ", member), range_of(array.values), markup(" {}", unit)])
+            numbers = pre(np.array2string(array.values, threshold=60, edgeitems=3))
+            below.append(Fold(what, (Fold(numbers),), open=False))
+        where = markup('<span class="where">line {}</span>', one.line) if one.line else Markup("")
+        folds.append(Fold(joined([head, where]), tuple(below), open=False))
+    return page(Fold(markup("{} intermediates", len(folds)), tuple(folds)))
 
 
 def worth_page(*figures: Worth) -> str:

@@ -15,10 +15,13 @@ import html
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
+
+from tensorir.arrays import Array
 from tensorir.inspect.colours import hue
 from tensorir.types import Dims, FunctionType, Interval, TensorType, Type
 
-__all__ = ["Fold", "Markup", "coloured", "joined", "markup", "page", "pre", "table"]
+__all__ = ["Fold", "Markup", "coloured", "joined", "markup", "page", "pre", "range_of", "table"]
 
 MAX_DEPTH = 32
 """Levels of a tree that are shown."""
@@ -99,6 +102,18 @@ def _rendered(root: Fold | Markup) -> str:
             stack.append("</details>")
             stack.extend((child, depth + 1) for child in reversed(node.children))
     return "".join(parts)
+
+
+def range_of(values: Array) -> Markup:
+    """The least and the largest number, and how many are none."""
+    if not values.size or values.dtype.kind not in "iuf":
+        return Markup("")
+    kept = values[np.isfinite(values)] if values.dtype.kind == "f" else values
+    if not kept.size:
+        return markup(' <span class="where">{}</span>', "no finite number")
+    missing = values.size - kept.size
+    lost = f", {missing:,} not finite" if missing else ""
+    return markup(' <span class="where">{:} to {:}{}</span>', f"{kept.min():.6g}", f"{kept.max():.6g}", lost)
 
 
 def coloured(thing: Dims | Interval | Type) -> Markup:

@@ -13,7 +13,7 @@ import numpy as np
 
 from tensorir.arrays import Array, is_array
 from tensorir.binding import BoundProgram
-from tensorir.inspect.page import Markup, coloured, joined, markup, page, pre
+from tensorir.inspect.page import coloured, joined, markup, page, pre, range_of
 from tensorir.inspect.trees import bound_tree, closure_tree, expression_tree, fencil_tree, template_tree
 from tensorir.ir import Closure, Fencil
 from tensorir.types import Dims, FunctionType, Interval, TensorType
@@ -51,7 +51,7 @@ def field_page(field: Any) -> str:
     values = _numbers(data)
     if values is None:
         return page(joined([head, markup(' <span class="where">{}</span>', "its numbers are not to be had here")]))
-    return page(joined([head, _range(values), pre(np.array2string(values, threshold=60, edgeitems=3))]))
+    return page(joined([head, range_of(values), pre(np.array2string(values, threshold=60, edgeitems=3))]))
 
 
 def _numbers(data: Any) -> Array | None:
@@ -62,17 +62,6 @@ def _numbers(data: Any) -> Array | None:
         return np.asarray(data)
     except Exception:  # a traced or deleted array raises errors of the library that it is of
         return None
-
-
-def _range(values: Array) -> Markup:
-    if not values.size or values.dtype.kind not in "iuf":
-        return Markup("")
-    kept = values[np.isfinite(values)] if values.dtype.kind == "f" else values
-    if not kept.size:
-        return markup(' <span class="where">{}</span>', "no finite number")
-    missing = values.size - kept.size
-    lost = f", {missing:,} not finite" if missing else ""
-    return markup(' <span class="where">{:} to {:}{}</span>', f"{kept.min():.6g}", f"{kept.max():.6g}", lost)
 
 
 def operator_page(operator: Any) -> str:

@@ -1,0 +1,164 @@
+"""The accessor `da.tensorir`: what this package does with a DataArray, read from the left.
+
+Importing this module puts it on every DataArray; it is also there as soon as `tensorir` is used with xarray loaded.
+
+>>> import numpy as np
+>>> import tensorir as ti
+>>> import tensorir.xarray
+>>> import xarray as xr
+>>> (I,) = ti.dims("I")
+>>> h = xr.DataArray([1.0, 2.0, 4.0], dims="I", coords={"I": [0, 1, 2]})
+>>> h.tensorir.intervals["I"]
+Interval(0, 3)
+>>> h.tensorir.extend({I: 1}, ti.periodic()).values
+array([4., 1., 2., 4., 1.])
+
+Shifts have opposite signs here and there. An operator's `h(I + 1)` is the field whose value at i is h[i + 1]; xarray's
+`h.shift(I=1)` has h[i - 1] at i, keeps the coordinates, and puts NaN where nothing is:
+
+>>> @ti.field_operator
+... def after(h):
+...     return h(I + 1)
+>>> h.tensorir.apply(after).sel(I=0).item(), h.shift(I=-1).sel(I=0).item()
+(2.0, 2.0)
+>>> h.tensorir.apply(after).coords["I"].values, h.shift(I=-1).values
+(array([-1,  0,  1]), array([ 2.,  4., nan]))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import xarray
+
+from tensorir.arrays import intervals_of, refuse
+from tensorir.inspect.intermediates import Inspection
+from tensorir.types import Interval, TensorType, scalar_of
+
+__all__ = ["Accessor"]
+
+
+class Accessor:
+    """`da.tensorir`; there is no `shift`, whose sign xarray's own method has the other way round."""
+
+    def __init__(self, array: xarray.DataArray) -> None:
+        self._array = array
+
+    @property
+    def type(self) -> TensorType:
+        """The element type and the interval of every dim; raises A02 for an element type that there is not.
+
+        A dimension coordinate of ascending integers with unit step gives the interval; others start at 0.
+
+        >>> xarray.DataArray([1.0, 2.0], dims="I", coords={"I": [3, 4]}).tensorir.type
+        tensor<float, I[3:5]>
+        """
+        element = scalar_of(self._array.dtype)
+        if element is None:
+            kind = self._array.dtype
+            raise refuse("A02", f"there is no element type {kind}.", "convert it, for example to float64.")
+        return TensorType(element, intervals_of(self._array, {}))
+
+    @property
+    def intervals(self) -> dict[str, Interval]:
+        """The interval of every dim.
+
+        >>> xarray.DataArray([[1.0, 2.0]], dims=("I", "J")).tensorir.intervals
+        {'I': Interval(0, 1), 'J': Interval(0, 2)}
+        """
+        return dict(intervals_of(self._array, {}).items)
+
+    def field(self, origin: Mapping[Any, int] | None = None) -> Any:
+        """The array as a `ti.Field`; dims without integer coordinates start at 0, or at `origin[dim]`.
+
+        >>> xarray.DataArray([1.0, 2.0], dims="I").tensorir.field({"I": -1})
+        Field(float64, I[-1:1])
+        """
+        import tensorir
+
+        return tensorir.from_xarray(self._array, origin)
+
+    def apply(self, operator: Callable[..., Any], *more: Any, **options: Any) -> Any:
+        """An operator of this array and further arguments: `da.tensorir.apply(lap)` is `lap(da)`.
+
+        >>> xarray.DataArray([1.0, 2.0], dims="I").tensorir.apply(lambda x, a: a * x, 3.0).values
+        array([3., 6.])
+        """
+        return operator(self._array, *more, **options)
+
+    def inspect(self, operator: Any, *more: Any, **options: Any) -> Inspection:
+        """The intermediates of an operator of this array and further arguments.
+
+        >>> import tensorir as ti
+        >>> @ti.field_operator
+        ... def quartic(x):
+        ...     square = x * x
+        ...     return square * square
+        >>> xarray.DataArray([1.0, 2.0], dims="I").tensorir.inspect(quartic)["square"].values
+        array([1., 4.])
+        """
+        return operator.inspect(self._array, *more, **options)
+
+    def extend(self, widths: Mapping[Any, int | tuple[int, int]], bc: Any) -> xarray.DataArray:
+        """The array with halos (`ti.extend`): shapes grow by the widths, coordinates of integers go on.
+
+        >>> import tensorir as ti
+        >>> xarray.DataArray([1.0, 2.0], dims="I").tensorir.extend({"I": (0, 1)}, ti.dirichlet(0)).values
+        array([1., 2., 0.])
+        """
+        import tensorir
+
+        return tensorir.extend(self._array, widths, bc)
+
+    def with_boundary(self, widths: Mapping[Any, int | tuple[int, int]], bc: Any) -> xarray.DataArray:
+        """The array with its outermost points renewed from those inside (`ti.with_boundary`).
+
+        >>> import tensorir as ti
+        >>> xarray.DataArray([9.0, 2.0, 9.0], dims="I").tensorir.with_boundary({"I": 1}, ti.neumann()).values
+        array([2., 2., 2.])
+        """
+        import tensorir
+
+        return tensorir.with_boundary(self._array, widths, bc)
+
+    def on(self, domain: Mapping[Any, Any]) -> xarray.DataArray:
+        """The points in intervals by dim, such as `{I: (4, 9)}`; raises A05 for a dim and A06 for points not there.
+
+        >>> xarray.DataArray([1.0, 2.0, 4.0], dims="I", coords={"I": [5, 6, 7]}).tensorir.on({"I": (6, 8)}).values
+        array([2., 4.])
+        """
+        have = self.intervals
+        index: dict[str, slice] = {}
+        for key, wanted in domain.items():
+            dim = str(key)
+            need = wanted if isinstance(wanted, Interval) else Interval(int(wanted[0]), int(wanted[1]))
+            if dim not in have:
+                raise refuse("A05", f"the array has no dim {dim}, only {', '.join(have)}.")
+            if not have[dim].covers(need):
+                raise refuse("A06", f"{dim}{need} is asked for, and the array has {dim}{have[dim]}.")
+            index[dim] = slice(need.start - have[dim].start, need.stop - have[dim].start)
+        part: Any = self._array.isel(index)
+        # an interval that does not start at 0 is kept by a coordinate of its own
+        starts = {d: have[d].start + s.start for d, s in index.items() if d not in part.coords}
+        return part.assign_coords({d: np.arange(k, k + part.sizes[d]) for d, k in starts.items() if k})
+
+    def domain(self) -> Any:
+        """The intervals as a picture; see `ti.inspect.domains` for those of a program."""
+        from tensorir.inspect.boxes import Box, drawn
+
+        return drawn([Box(str(self._array.name or "array"), intervals_of(self._array, {}), "in")])
+
+    def _repr_html_(self) -> str:
+        from tensorir.inspect.pages import page_of
+
+        return page_of(self.type)
+
+    def __repr__(self) -> str:
+        return f"<tensorir accessor of {self.type}>"
+
+
+if "tensorir" not in vars(xarray.DataArray):
+    register: Any = xarray.register_dataarray_accessor  # type: ignore[reportUnknownMemberType]
+    register("tensorir")(Accessor)
