@@ -99,6 +99,80 @@ for k in range(8):
         "element (1,) of 'A' is read, but T.reads of the block 'b' leaves it out.",
         "in the iteration i = 0.",
     ),
+    "an iterator outside of its domain": (
+        """for i in range(8):
+    with T.sblock("b"):
+        vi = T.axis.spatial(6, i)
+        B[vi] = A[vi]""",
+        "the iterator 'vi' is 6, outside of its domain, 0 to 5.",
+        "in the iteration i = 6.",
+    ),
+    "a read that the outer block leaves out": (
+        """with T.sblock("outer"):
+    T.reads(A[0:4])
+    T.writes(B[0:8])
+    for i in range(8):
+        with T.sblock("inner"):
+            vi = T.axis.spatial(8, i)
+            T.reads(A[vi])
+            T.writes(B[vi])
+            B[vi] = A[vi]""",
+        "element (4,) of 'A' is read, but T.reads of the block 'outer' leaves it out.",
+        "in the iteration i = 4.",
+    ),
+    "a read through another name that the block leaves out": (
+        """with T.sblock("b"):
+    T.reads(A[0:5])
+    T.writes(B[0:8])
+    M = T.match_buffer(A[2:8], (6,), "int32", offset_factor=1)
+    for i in range(6):
+        B[i] = M[i]""",
+        "element (3,) of 'M' is read, but T.reads of the block 'b' leaves it out.",
+        "in the iteration i = 3.",
+    ),
+    "a vector beyond the declared region": (
+        """with T.sblock("b"):
+    T.reads(A[0:8])
+    T.writes(B[0:6])
+    B[4:8] = A[T.Ramp(0, 1, 4)]""",
+        "element (6,) of 'B' is written, but T.writes of the block 'b' leaves it out.",
+        None,
+    ),
+    "a reduction that a parallel loop runs": (
+        """for i, j in T.grid(4, 2):
+    for k in T.parallel(2):
+        B[i * 2 + j] = B[i * 2 + j] + A[k]""",
+        "race: element 0 of 'B' is written at k = 0 and read at k = 1.",
+        None,
+    ),
+    "an index that overflows": (
+        "for i in range(4):\n    B[i * 1000000000 // 1000000000] = A[i]",
+        "integer overflow in an index: 3 * 1000000000 is no int32.",
+        "in the iteration i = 3.",
+    ),
+    "a wide index that overflows": (
+        "for i in range(T.int64(4)):\n    B[(i * T.int64(4000000000000000000)) % T.int64(8)] = A[i]",
+        "integer overflow in an index: 3 * 4000000000000000000 is no int64.",
+        "in the iteration i = 3.",
+    ),
+    "a narrow index that overflows": (
+        'for i in range(8):\n    B[(T.Cast("int8", i) + T.int8(121)) % T.int8(8)] = A[i]',
+        "integer overflow in an index: 7 + 121 is no int8.",
+        "in the iteration i = 7.",
+    ),
+    "a vector of indices that overflows": (
+        "B[0:4] = A[T.Ramp(0, 1000000000, 4) % T.Broadcast(8, 4)]",
+        "integer overflow in an index: 0 + 1000000000 * 3 is no int32.",
+        None,
+    ),
+    "an iterator whose value overflows": (
+        """for i in range(4):
+    with T.sblock("b"):
+        vi = T.axis.spatial(8, i * 1000000000 % 8)
+        B[vi] = A[vi]""",
+        "integer overflow in an index: 3 * 1000000000 is no int32.",
+        "in the iteration i = 3.",
+    ),
     "a division by zero": (
         "for i in range(8):\n    B[i] = 8 // (A[i] - 3)",
         "division of an integer by zero.",
@@ -122,6 +196,16 @@ RIGHT = {
         B[i] = A[i]
     for i in range(8):
         B[i] = B[7 - i] + 1""",
+    "arithmetic of data that wraps": "for i in range(8):\n    B[i] = (A[i] + 7) * 1000000000",
+    "an index of a lane that does not run": "for i in range(4):\n    if i < 2:\n        B[i * 1500000000 % 8] = A[i]",
+    "memory allocated inside of a block": """with T.sblock("b"):
+    T.reads(A[0:8])
+    T.writes(B[0:8])
+    C = T.alloc_buffer((8,), "int32")
+    for i in range(8):
+        C[i] = A[i]
+    for i in range(8):
+        B[i] = C[i]""",
     "a division guarded": "for i in range(8):\n    if A[i] != 3:\n        B[i] = 8 // (A[i] - 3)",
     "a block without any declaration": "with T.sblock('b'):\n    T.reads()\n    T.writes()\n    B[0] = A[1]",
 }

@@ -152,3 +152,46 @@ for v in T.thread_binding(2, thread="vthread.x"):
         B[v * 4 + t] = A[v * 4 + t]
 """
     assert run(body) == list(range(8))
+
+
+def test_a_barrier_that_some_threads_never_reach_is_reported():
+    body = """
+for t in T.thread_binding(4, thread="threadIdx.x"):
+    S = T.alloc_buffer((4,), "int32", scope="shared")
+    S[t] = A[t]
+    if t < 2:
+        T.tvm_storage_sync("shared")
+        B[t] = S[t]
+"""
+    with pytest.raises(DiagnosticError) as caught:
+        run(body)
+    found = caught.value.diagnostics[0]
+    assert found.message == "not all threads of the block reach this barrier."
+    assert found.notes == ("threadIdx.x = 2 does not.",)
+
+
+def test_an_element_that_all_threads_read_and_one_writes_is_a_race():
+    body = """
+for t in T.thread_binding(4, thread="threadIdx.x"):
+    B[t] = A[t]
+    T.tvm_storage_sync("shared")
+    B[t] = B[0] + A[t]
+"""
+    with pytest.raises(DiagnosticError) as caught:
+        run(body)
+    assert caught.value.diagnostics[0].message == (
+        "race: element 0 of 'B' is read at threadIdx.x = 3 and written at threadIdx.x = 0."
+    )
+
+
+def test_what_all_threads_write_alike_is_written_once():
+    body = """
+for b in T.thread_binding(2, thread="blockIdx.x"):
+    for t in T.thread_binding(4, thread="threadIdx.x"):
+        B[b] = A[b] + 1
+        T.tvm_storage_sync("shared")
+        B[b * 4 + t] = B[b] * 0 + t
+"""
+    with pytest.raises(DiagnosticError):
+        run(body)
+    assert run(body.replace("B[b * 4 + t] = B[b] * 0 + t", "B[b] = B[b] + 10"))[:2] == [11, 12]

@@ -6,17 +6,19 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from tensorir.errors import DiagnosticError
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.interpret.arithmetic import Value
 from tensorir.tir.interpret.machine import Machine, error
 from tensorir.tir.interpret.memory import View
 
-__all__ = ["check_bounds", "check_declared"]
+__all__ = ["check_bounds", "check_declared", "check_domain", "check_overflow", "check_ramp"]
 
 
 def check_bounds(m: Machine, buffer: n.Buffer, view: View, indices: list[Value], vector: bool, span: Span) -> None:
@@ -59,39 +61,131 @@ def _iteration(m: Machine, bad: Value, wide: bool) -> tuple[str, ...]:
 
 
 def check_declared(m: Machine, buffer: n.Buffer, write: bool, span: Span) -> None:
-    """The access that was just checked lies inside of a region that the innermost block with regions declares."""
+    """The access that was just checked lies inside of what every block around declares of memory older than itself."""
     indices, vector = m.blocks[-1].last.get(buffer, (None, False))
-    if indices is None or vector:
+    if indices is None:
         return
+    view = m.view(buffer)
     for block in reversed(m.blocks):
-        if buffer in block.own:
+        if view.memory.born > block.born:
             return
-        if not (block.reads or block.writes):
+        named = block.writes if write else (*block.reads, *block.writes)
+        parts = [_within(m, declared, box, buffer, view, indices, vector) for declared, box in named]
+        if any(part is None for part in parts):
             continue
-        boxes = block.writes.get(buffer, []) if write else [*block.reads.get(buffer, []), *block.writes.get(buffer, [])]
-        if not boxes and not _known(block, buffer) and _aliased(m, block, buffer):
-            return
         inside: Value = np.False_
-        for box in boxes:
-            holds: Value = np.True_
-            for index, (low, extent) in zip(indices, box, strict=True):
-                holds = holds & (index >= low) & (index < low + extent)
-            inside = inside | holds
-        bad = ~np.asarray(inside) if m.mask is None else m.mask & ~np.asarray(inside)
+        for part in parts:
+            inside = inside | part
+        bad = _live(m, ~np.asarray(inside), vector)
         if np.any(bad):
-            at = tuple(int(np.broadcast_to(i, np.shape(bad))[bad][0]) for i in indices)
+            shown = [_widened(i, vector and place < len(indices) - 1) for place, i in enumerate(indices)]
+            at = tuple(int(np.broadcast_to(i, np.shape(bad))[bad][0]) for i in shown)
             verb, where = ("written", "T.writes") if write else ("read", "T.reads")
             access = f"element {at} of {buffer.name!r} is {verb}"
             message = f"{access}, but {where} of the block {block.node.name!r} leaves it out."
-            raise error("TR04", message, span, *_iteration(m, np.asarray(bad), False))
-        return
+            raise error("TR04", message, span, *_iteration(m, np.asarray(bad), vector))
 
 
-def _known(block: Any, buffer: n.Buffer) -> bool:
-    return buffer in block.reads or buffer in block.writes
+Box = tuple[tuple[Value, Value], ...]
 
 
-def _aliased(m: Machine, block: Any, buffer: n.Buffer) -> bool:
-    """Whether the block declares the memory of the buffer under another name."""
-    memory = m.view(buffer).memory
-    return any(b in m.views and m.views[b].memory is memory for b in (*block.reads, *block.writes))
+def _within(
+    m: Machine, declared: n.Buffer, box: Box, buffer: n.Buffer, view: View, indices: list[Value], vector: bool
+) -> Value | None:
+    """Where an access lies inside of a declared box; None where that cannot be said."""
+    places = indices
+    if declared is not buffer:
+        other = m.view(declared)
+        if other.memory is not view.memory:
+            return np.False_
+        found = _coordinates(other, view, indices, vector)
+        if found is None:
+            return None
+        places = found
+    holds: Value = np.True_
+    for place, (index, (low, extent)) in enumerate(zip(places, box, strict=True)):
+        index = _widened(index, vector and declared is buffer and place < len(places) - 1)
+        low, extent = _widened(low, vector), _widened(extent, vector)
+        holds = holds & (index >= low) & (index < low + extent)
+    return holds
+
+
+def _coordinates(other: View, view: View, indices: list[Value], vector: bool) -> list[Value] | None:
+    """The indices of an element in another buffer over the same memory; None where strides or types forbid it."""
+    if other.dtype != view.dtype or other.lanes != 1 or view.lanes != 1:
+        return None
+    strides = [int(s) for s in other.strides if np.ndim(s) == 0]
+    if len(strides) != len(other.strides) or any(a < b for a, b in pairwise(strides)) or strides[-1:] == [0]:
+        return None
+    rest = np.asarray(view.address(indices, vector)) - _widened(other.offset, vector)
+    found: list[Value] = []
+    for place, stride in enumerate(strides):
+        found.append(rest // stride if place or stride else rest)
+        rest = rest % stride
+    return found
+
+
+def _widened(value: Value, wide: bool) -> Value:
+    return value[..., None] if wide and isinstance(value, np.ndarray) else value
+
+
+def check_domain(m: Machine, iterator: n.IterVar, low: Value, extent: Value, span: Span) -> None:
+    """The value of a block's iterator lies inside of its domain, wherever the block runs."""
+    value = m.env[iterator.var]
+    bad = (value < low) | (value >= low + extent)
+    if np.any(bad) and np.any(bad := _live(m, bad, False)):
+        shown = int(np.broadcast_to(value, np.shape(bad))[bad][0])
+        first, last = (int(np.broadcast_to(x, np.shape(bad))[bad][0]) for x in (low, low + extent - 1))
+        message = f"the iterator {iterator.var.name!r} is {shown}, outside of its domain, {first} to {last}."
+        raise error("TR13", message, span, *_iteration(m, np.asarray(bad), False))
+
+
+_WORDS: dict[type[n.BinaryOp], str] = {n.Add: "+", n.Sub: "-", n.Mul: "*"}
+
+
+def check_overflow(m: Machine, node: n.BinaryOp, x: Value, y: Value) -> None:
+    """A sum, difference or product inside of an index is a number that its type holds."""
+    low, high = node.a.dtype.range
+    wide = node.a.dtype.lanes != 1
+    bad = _overflows(node, x, y, low, high)
+    if np.any(bad) and np.any(bad := _live(m, np.asarray(bad), wide)):
+        a, b = (int(np.broadcast_to(v, np.shape(bad))[bad][0]) for v in (x, y))
+        raise _overflow(m, node, f"{a} {_WORDS[type(node)]} {b}", bad, wide)
+
+
+def _overflows(node: n.BinaryOp, x: Value, y: Value, low: int, high: int) -> Value:
+    if node.a.dtype.bits < 64:
+        exact = _exact(node, np.asarray(x).astype(np.int64), np.asarray(y).astype(np.int64))
+        return (exact < low) | (exact > high)
+    # A product of doubles is near enough to tell whether the exact one has to be looked at.
+    near = _exact(node, np.asarray(x).astype(np.float64), np.asarray(y).astype(np.float64))
+    if not np.any((near < 0.99 * low) | (near > 0.99 * high)):
+        return np.False_
+    exact = _exact(node, np.asarray(x).astype(object), np.asarray(y).astype(object))
+    return np.asarray((exact < low) | (exact > high), bool)
+
+
+def _exact(node: n.BinaryOp, x: Value, y: Value) -> Value:
+    match node:
+        case n.Add():
+            return x + y
+        case n.Sub():
+            return x - y
+        case _:
+            return x * y
+
+
+def _overflow(m: Machine, node: n.Expr, what: str, bad: Value, wide: bool) -> DiagnosticError:
+    message = f"integer overflow in an index: {what} is no {node.dtype.element}."
+    return error("TR15", message, node.span, *_iteration(m, np.asarray(bad), wide), help="compute the index in int64.")
+
+
+def check_ramp(m: Machine, node: n.Ramp, first: Value, step: Value) -> None:
+    """The last lane of a vector of indices is a number that its type holds."""
+    low, high = node.base.dtype.range
+    last = n.lane_count(node.lanes) - 1
+    bad = np.asarray([not low <= int(a) + int(b) * last <= high for a, b in np.broadcast(first, step)])
+    bad = bad.reshape(np.broadcast_shapes(np.shape(first), np.shape(step)))
+    if bad.any() and np.any(bad := _live(m, bad, True)):
+        a, b = (int(np.broadcast_to(v, np.shape(bad))[bad][0]) for v in (first, step))
+        raise _overflow(m, node, f"{a} + {b} * {last}", bad, True)

@@ -129,6 +129,8 @@ def _is_null(node: n.Call) -> Run:
 def _barrier(node: n.Call) -> Run:
     def run(m: Machine) -> Value:
         if m.kernel is not None:
+            if m.checked:
+                m.kernel.reached(m, node.span)
             m.kernel.barrier()
         return np.int32(0)
 

@@ -114,6 +114,7 @@ def _cast(value: n.Expr, node: n.Cast) -> Run:
 
 
 _DIVISIONS = (n.Div, n.Mod, n.FloorDiv, n.FloorMod)
+_OVERFLOWING = (n.Add, n.Sub, n.Mul)
 
 
 def _binary(node: n.BinaryOp | n.CmpOp) -> Run:
@@ -131,6 +132,17 @@ def _binary(node: n.BinaryOp | n.CmpOp) -> Run:
             return function(x, y)
 
         return divide
+    if isinstance(node, _OVERFLOWING) and node.a.dtype.is_integer and not node.a.dtype.is_bool:
+
+        def compute(m: Machine) -> Value:
+            x, y = a(m), b(m)
+            if m.indexing:
+                from tensorir.tir.interpret.bounds import check_overflow
+
+                check_overflow(m, node, x, y)
+            return function(x, y)
+
+        return compute
     return lambda m: function(a(m), b(m))
 
 
@@ -203,7 +215,12 @@ def access(buffer: n.Buffer, indices: tuple[n.Expr, ...], span: Span) -> Callabl
         view = m.views.get(buffer)
         if view is None:
             view = m.view(buffer, span)
-        values = [place(m) for place in places]
+        if m.checked:
+            m.indexing += 1
+            values = [place(m) for place in places]
+            m.indexing -= 1
+        else:
+            values = [place(m) for place in places]
         if len(values) != len(view.strides):
             message = f"{buffer.name!r} has {len(view.strides)} dimensions, but is indexed by {len(values)}."
             raise error("TR09", message, span)
@@ -244,7 +261,16 @@ def _load(node: n.BufferLoad) -> Run:
 def _ramp(node: n.Ramp) -> Run:
     base, stride = compiled(node.base), compiled(node.stride)
     steps = np.arange(n.lane_count(node.lanes)).astype(node.base.dtype.numpy)
-    return lambda m: np.asarray(base(m))[..., None] + np.asarray(stride(m))[..., None] * steps
+
+    def run(m: Machine) -> Value:
+        first, step = np.asarray(base(m))[..., None], np.asarray(stride(m))[..., None]
+        if m.indexing:
+            from tensorir.tir.interpret.bounds import check_ramp
+
+            check_ramp(m, node, first, step)
+        return first + step * steps
+
+    return run
 
 
 def _repeated(value: Value, width: int) -> Value:

@@ -15,9 +15,11 @@ import numpy as np
 
 from tensorir.tir import nodes as n
 from tensorir.tir.interpret.arithmetic import Value
+from tensorir.tir.interpret.bounds import check_declared
 from tensorir.tir.interpret.expressions import access, compiled
 from tensorir.tir.interpret.machine import Machine
 from tensorir.tir.interpret.memory import View
+from tensorir.tir.interpret.statements import entering
 from tensorir.tir.walk import walk
 
 __all__ = ["Fold", "fold_of"]
@@ -42,7 +44,7 @@ class Fold:
         view = m.view(self.update.buffer)
         if any(m.view(buffer).memory is view.memory for buffer in self.reads):
             return False
-        before = m.mask
+        before, blocks = m.mask, len(m.blocks)
         try:
             for step in self.bind:
                 guard = step(m)
@@ -54,6 +56,7 @@ class Fold:
             return self._apply(m, view)
         finally:
             m.mask = before
+            del m.blocks[blocks:]
 
     def _apply(self, m: Machine, view: View) -> bool:
         assert self.update is not None and self.term is not None
@@ -70,6 +73,7 @@ class Fold:
                 with m.masked(None if np.ndim(first) == 0 else first):
                     into = _places(m, store, view)
                     value = compiled(store.value)(m)
+                    _declared(m, store)
                 if into is None:
                     return False
                 starts = _flat(m, into, first)
@@ -82,6 +86,7 @@ class Fold:
                     m.undo.append((array, starts, array[starts]))
                 array[starts] = values
         term = compiled(self.term)(m)
+        _declared(m, self.update)
         self._note(m, view, places, m.mask, self.update)
         terms = _flat(m, term, m.mask)
         if m.undo is not None:
@@ -92,13 +97,14 @@ class Fold:
 
     def _note(self, m: Machine, view: View, places: Value, mask: Value, store: n.BufferStore) -> None:
         if m.levels or m.checked:
-            if m.checked and m.blocks:
-                from tensorir.tir.interpret.bounds import check_declared
-
-                check_declared(m, store.buffer, True, store.span)
             if store is self.update:
                 m.note(view, places, mask, False, store.span)
             m.note(view, places, mask, True, store.span)
+
+
+def _declared(m: Machine, store: n.BufferStore) -> None:
+    if m.checked and m.blocks:
+        check_declared(m, store.buffer, True, store.span)
 
 
 def _size(m: Machine) -> int:
@@ -157,8 +163,9 @@ def _collect(node: n.Stmt, fold: Fold) -> bool:
             if not all(_pure(v, fold) for v in (*values, predicate)):
                 return False
             for iterator, value in zip(block.iter_vars, values, strict=True):
-                fold.bind.append(_binding(iterator.var, value))
+                fold.bind.append(_binding(iterator.var, value, True))
             fold.bind.append(compiled(predicate))
+            fold.bind.append(entering(block, node.span))
             if block.init is not None:
                 kinds = [i for i in block.iter_vars if i.kind is n.IterKind.COMM_REDUCE]
                 if not isinstance(block.init, n.BufferStore) or not _start(block.init, _at_start(kinds), fold):
@@ -171,7 +178,7 @@ def _collect(node: n.Stmt, fold: Fold) -> bool:
 def _prepare(node: n.Stmt, fold: Fold) -> bool:
     match node:
         case n.LetStmt(var, value) if _pure(value, fold):
-            fold.bind.append(_binding(var, value))
+            fold.bind.append(_binding(var, value, False))
             return True
         case n.IfThenElse(condition, n.BufferStore() as store, None) if _pure(condition, fold):
             return _start(store, compiled(condition), fold)
@@ -200,12 +207,14 @@ def _at_start(iterators: list[n.IterVar]) -> Callable[[Machine], Value]:
     return first
 
 
-def _binding(var: n.Var, value: n.Expr) -> Callable[[Machine], None]:
+def _binding(var: n.Var, value: n.Expr, index: bool) -> Callable[[Machine], None]:
     run = compiled(value)
     kind = var.dtype.numpy
 
     def bind(m: Machine) -> None:
+        m.indexing += index and m.checked
         found = run(m)
+        m.indexing -= index and m.checked
         m.env[var] = found if found.dtype == kind else found.astype(kind)
 
     return bind

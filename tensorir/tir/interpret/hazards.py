@@ -72,7 +72,8 @@ def lane_numbers(axes: Sequence[Axis]) -> Value:
 class Level:
     """The log of one set of lanes; `memories` None means all of them.
 
-    `once` says that lanes which do the same thing with the same element do it once (threads), and not one by one.
+    `once` says that lanes which do the same thing with the same element do it once (threads), and not one by one: such
+    a set of lanes has the number of its first lane, and `span` more for every pattern of axes along which it extends.
     """
 
     axes: tuple[Axis, ...]
@@ -94,7 +95,12 @@ class Level:
     def restart(self) -> None:
         """Forget what happened so far: a barrier."""
         self.start = _Marks.next
-        _Marks.next += self.span + 1
+        _Marks.next += self.several + 1
+
+    @property
+    def several(self) -> int:
+        """What stands for lanes that have nothing in common."""
+        return self.span << (len(self.axes) if self.once else 0)
 
     def watches(self, memory: Memory) -> bool:
         if not self.enabled or (self.once and memory.own):  # threads cannot meet in memory that each has for itself
@@ -122,6 +128,8 @@ class Level:
         lanes = lanes + self.start
         before = writer[places]
         clash = (before >= self.start) & (before != lanes)
+        if not write and self.once and clash.any():
+            clash &= ~self._among(lanes, before)
         if clash.any():
             self._clash(memory, places, lanes, clash, before, ("written", wrote_at), write, span)
         if not write:
@@ -140,7 +148,7 @@ class Level:
             self._clash(memory, places, lanes, clash, before, ("written", wrote_at), write, span)
 
     def _read(self, reader: Value, read_at: Value, places: Value, lanes: Value, span: Span) -> None:
-        many = self.start + self.span
+        many = self.start + self.several
         before = reader[places]
         new = np.where((before < self.start) | (before == lanes), lanes, many)
         reader[places] = new
@@ -165,13 +173,29 @@ class Level:
         return len(self.sites) - 1
 
     def _lanes(self, shape: tuple[int, ...]) -> Value:
-        """The numbers of the lanes that take part; where all threads do one thing, that of the first."""
+        """The numbers of the lanes that take part, or of the sets of lanes that do one thing."""
         numbers = self.numbers
         if not self.once or not isinstance(numbers, np.ndarray):
             return numbers
         wanted = (1,) * (numbers.ndim - len(shape)) + shape[max(0, len(shape) - numbers.ndim) :]
         chosen = tuple(slice(0, 1) if w == 1 else slice(None) for w in wanted)
-        return numbers[chosen]
+        pattern = 0
+        for place in range(len(self.axes)):
+            if wanted[-1 - place] == 1 and numbers.shape[-1 - place] > 1:
+                pattern |= 1 << place
+        return numbers[chosen] + self.span * pattern
+
+    def _among(self, lanes: Value, sets: Value) -> Value:
+        """Where the lanes belong to sets of lanes (those that wrote one value together)."""
+        lane_pattern, lane = np.divmod(lanes - self.start, self.span)
+        set_pattern, first = np.divmod(sets - self.start, self.span)
+        inside = lane_pattern & ~set_pattern == 0
+        stride = self.span
+        for place, axis in enumerate(self.axes):
+            stride //= axis.extent
+            along = (lane // stride) % axis.extent - (first // stride) % axis.extent
+            inside &= (along == 0) | ((set_pattern >> place) & 1 == 1)
+        return inside
 
     def _clash(
         self,
@@ -190,31 +214,39 @@ class Level:
         verb, sites = earlier
         if write and verb == "written" and mine < other < self.span:  # both in one statement: in the order of the lanes
             mine, other = other, mine
-        mine_at, other_at = self.decode(mine), self.decode(other)
+        known = other < self.several
+        mine_at = self.decode(mine)
+        other_at = self.decode(other, mine_at) if known else ()
+        if mine_at == other_at:
+            mine_at = self.decode(mine, other_at)
         depth = self.depth
-        if other < self.span:
-            for axis, a, b in zip(self.axes, mine_at, other_at, strict=True):
-                if a != b:
-                    depth = axis.depth
-                    break
+        for axis, a, b in zip(self.axes, mine_at, other_at, strict=False):
+            if a != b:
+                depth = axis.depth
+                break
         where = None if sites is None or self.sites is None else self.sites[int(sites[int(places[at])])]
         raise Conflict(
             depth,
             memory,
             int(places[at]),
-            Access(verb, self.describe(other) if other < self.span else "several iterations", where),
-            Access("written" if write else "read", self.describe(mine), span),
+            Access(verb, self.describe(other_at) if known else "several iterations", where),
+            Access("written" if write else "read", self.describe(mine_at), span),
         )
 
-    def decode(self, number: int) -> tuple[int, ...]:
-        """The index along each axis of a lane."""
+    def decode(self, number: int, unlike: tuple[int, ...] = ()) -> tuple[int, ...]:
+        """The index along each axis of a lane; of a set of lanes, of one that is not `unlike`."""
+        pattern, number = divmod(number, self.span)
         found: list[int] = []
         for axis in reversed(self.axes):
             number, index = divmod(number, axis.extent)
             found.append(index)
-        return tuple(reversed(found))
+        lane = tuple(reversed(found))
+        if lane == unlike:
+            last = enumerate(zip(lane, self.axes, strict=True))
+            lane = tuple(axis.extent - 1 if pattern >> place & 1 else index for place, (index, axis) in last)
+        return lane
 
-    def describe(self, number: int) -> str:
+    def describe(self, lane: tuple[int, ...]) -> str:
         """A lane as iterations of its loops: `i = 3, j = 0`."""
-        pairs = zip(self.axes, self.decode(number), strict=True)
+        pairs = zip(self.axes, lane, strict=True)
         return ", ".join(f"{axis.name} = {axis.low + index * axis.step}" for axis, index in pairs)

@@ -78,10 +78,7 @@ def compile_loop(node: n.For) -> Act:
     def run(m: Machine) -> None:
         if m.count < ENOUGH_LANES and (nest.failures < TRIES or nest.fold is not None) and _at_once(m, nest):
             return
-        if loops[0].node.kind in _PARALLEL and m.checked:
-            _watched(m, loops[0])
-        else:
-            _serial(m, loops[0], loops[0].body)
+        _in_order(m, loops[0], loops[0].body)
 
     return run
 
@@ -151,7 +148,15 @@ def _nested(m: Machine, loops: list[Loop], body: Act) -> None:
     if not loops:
         body(m)
     else:
-        _serial(m, loops[0], lambda machine: _nested(machine, loops[1:], body))
+        _in_order(m, loops[0], lambda machine: _nested(machine, loops[1:], body))
+
+
+def _in_order(m: Machine, loop: Loop, body: Act) -> None:
+    """One iteration after the other; in checked mode a loop that claims to be parallel has to be."""
+    if m.checked and loop.node.kind in _PARALLEL:
+        _watched(m, loop, body)
+    else:
+        _serial(m, loop, body)
 
 
 def _at_once(m: Machine, nest: Nest) -> bool:
@@ -200,7 +205,7 @@ def _attempt(
     if m.undo is None:
         m.undo = []
     start = len(m.undo)
-    before = (m.axes, m.count, m.mask, m.broken, m.continued, m.jumps, m.returned, len(m.blocks))
+    before = (m.axes, m.count, m.mask, m.broken, m.continued, m.jumps, m.returned, len(m.blocks), m.indexing)
     trace = m.trace
     traced = len(trace)
     for place in chosen:
@@ -230,7 +235,7 @@ def _attempt(
         nest.failures = TRIES if fold is None else nest.failures
     finally:
         del m.levels[depth:]
-        m.axes, m.count, m.mask, m.broken, m.continued, m.jumps, m.returned, blocks = before
+        m.axes, m.count, m.mask, m.broken, m.continued, m.jumps, m.returned, blocks, m.indexing = before
         del m.blocks[blocks:]
         del trace[traced:]
         if not done:
@@ -240,11 +245,11 @@ def _attempt(
     return done
 
 
-def _watched(m: Machine, loop: Loop) -> None:
+def _watched(m: Machine, loop: Loop, inside: Act) -> None:
     """A loop that claims independent iterations, run serially: what they share is a race."""
     low, extent, step = _bounds(m, loop)
     if np.ndim(low) or np.ndim(extent):
-        _serial(m, loop, loop.body)
+        _serial(m, loop, inside)
         return
     depth = len(m.levels)
     m.axes = (*m.axes, Axis(loop.node.loop_var.name, low, max(extent, 1), np.zeros(1, np.int64), depth, step))
@@ -258,7 +263,7 @@ def _watched(m: Machine, loop: Loop) -> None:
         if isinstance(level.numbers, np.ndarray):
             level.numbers = level.numbers[None]
         index += 1
-        loop.body(machine)
+        inside(machine)
 
     try:
         _serial(m, loop, body)

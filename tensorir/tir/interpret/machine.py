@@ -58,6 +58,8 @@ class Machine:
     returned: Value = None
     result: Value = None
     depth: int = 0
+    births: int = 0
+    indexing: int = 0  # how many indices are being computed, one inside of the other
     # threads
     kernel: Any = None
     reducers: list[Any] = field(default_factory=list[Any])
@@ -134,6 +136,8 @@ class Machine:
             raise error("TR06", message, span)
         memory = Memory.new(count, dtype, name, scope, copies, copy)
         memory.own = copies > 1 and copies == self.count
+        self.births += 1
+        memory.born = self.births
         return memory
 
     def view(self, buffer: n.Buffer, span: Span = NOWHERE) -> View:

@@ -31,7 +31,10 @@ _ALIGNMENT = 16
 
 @dataclass(eq=False, slots=True)
 class Memory:
-    """One allocation of `size` bytes per copy; `copy` says which copy each lane uses, `own` that every lane has one."""
+    """One allocation of `size` bytes per copy; `copy` says which copy each lane uses, `own` that every lane has one.
+
+    `born` counts allocations: what is older has a smaller number.
+    """
 
     raw: np.ndarray[Any, Any]
     size: int
@@ -42,6 +45,7 @@ class Memory:
     known: np.ndarray[Any, Any] | None = None
     allocated: bool = True
     own: bool = False
+    born: int = 0
     logs: dict[int, tuple[Any, ...]] = field(default_factory=dict[int, tuple[Any, ...]])
     views: dict[np.dtype[Any], np.ndarray[Any, Any]] = field(default_factory=dict[Any, Any])
 

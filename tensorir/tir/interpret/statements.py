@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +19,7 @@ from tensorir.tir.interpret.expressions import CODE, access, compiled
 from tensorir.tir.interpret.machine import Machine, error
 from tensorir.tir.interpret.memory import Memory, Pointer, View, row_major
 
-__all__ = ["Act", "create", "execute", "sequence"]
+__all__ = ["Act", "create", "entering", "execute", "sequence"]
 
 Act = Callable[[Machine], None]
 
@@ -295,14 +295,17 @@ def _declare(node: n.DeclBuffer) -> Act:
 # --------------------------------------------------------------------------------------------------------------- blocks
 
 
+Box = tuple[tuple[Value, Value], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What a block that runs has declared: boxes of memory, and the buffers that need no declaration."""
+    """What a block that runs has declared: boxes of buffers. Memory born after the block needs no declaration."""
 
     node: n.Block
-    reads: Mapping[n.Buffer, list[tuple[tuple[Value, Value], ...]]]
-    writes: Mapping[n.Buffer, list[tuple[tuple[Value, Value], ...]]]
-    own: frozenset[n.Buffer]
+    reads: tuple[tuple[n.Buffer, Box], ...]
+    writes: tuple[tuple[n.Buffer, Box], ...]
+    born: int
     last: dict[n.Buffer, tuple[list[Value], bool]] = field(default_factory=dict[n.Buffer, Any])
 
 
@@ -321,18 +324,15 @@ def _realize(node: n.BlockRealize) -> Act:
     ]
     allocations = [(b, [compiled(e) for e in b.shape]) for b in block.alloc_buffers]
     matches = [_match(m) for m in block.match_buffers]
-    declares = bool(block.reads or block.writes)
-    own = frozenset([*block.alloc_buffers, *(m.buffer for m in block.match_buffers)])
+    enter = entering(block, node.span)
 
     def inside(m: Machine) -> None:
+        depth = len(m.blocks)
+        enter(m)
         for buffer, extents in allocations:
             create(m, buffer, tuple(_number(extent(m)) for extent in extents), block.span)
         for match in matches:
             match(m)
-        if m.checked and declares:
-            m.blocks.append(Declared(block, _boxes(m, block.reads), _boxes(m, block.writes), own))
-        elif m.checked and own:
-            m.blocks.append(Declared(block, {}, {}, own))
         try:
             if init is not None:
                 first: Value = np.True_
@@ -348,13 +348,14 @@ def _realize(node: n.BlockRealize) -> Act:
                             init(m)
             body(m)
         finally:
-            if m.checked and (declares or own):
-                m.blocks.pop()
+            del m.blocks[depth:]
 
     def run(m: Machine) -> None:
+        m.indexing += m.checked
         for var, value, dtype in values:
             found = value(m)
             m.env[var] = found if dtype == var.dtype else cast(found, dtype, var.dtype)
+        m.indexing -= m.checked
         if predicate is None:
             inner(m)
             return
@@ -373,12 +374,25 @@ def _realize(node: n.BlockRealize) -> Act:
     return run
 
 
-def _boxes(m: Machine, regions: tuple[n.BufferRegion, ...]) -> dict[n.Buffer, list[tuple[tuple[Value, Value], ...]]]:
-    found: dict[n.Buffer, list[tuple[tuple[Value, Value], ...]]] = {}
-    for region in regions:
-        box = tuple((compiled(r.min)(m), compiled(r.extent)(m)) for r in region.region)
-        found.setdefault(region.buffer, []).append(box)
-    return found
+def entering(block: n.Block, span: Span) -> Act:
+    """In checked mode: the iterators are inside of their domains, and from here on the block's regions hold."""
+    from tensorir.tir.interpret.bounds import check_domain
+
+    declares = bool(block.reads or block.writes)
+    domains = [(i, compiled(i.dom.min), compiled(i.dom.extent)) for i in block.iter_vars if i.dom is not None]
+
+    def enter(m: Machine) -> None:
+        if m.checked:
+            for iterator, low, extent in domains:
+                check_domain(m, iterator, low(m), extent(m), span)
+            if declares:
+                m.blocks.append(Declared(block, _boxes(m, block.reads), _boxes(m, block.writes), m.births))
+
+    return enter
+
+
+def _boxes(m: Machine, regions: tuple[n.BufferRegion, ...]) -> tuple[tuple[n.Buffer, Box], ...]:
+    return tuple((r.buffer, tuple((compiled(x.min)(m), compiled(x.extent)(m)) for x in r.region)) for r in regions)
 
 
 def _match(node: n.MatchBufferRegion) -> Act:

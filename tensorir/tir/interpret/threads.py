@@ -21,6 +21,7 @@ from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.interpret.arithmetic import Value
 from tensorir.tir.interpret.hazards import Axis, Conflict, Level, lane_numbers
+from tensorir.tir.interpret.machine import error
 from tensorir.tir.interpret.memory import Memory
 from tensorir.tir.walk import walk
 
@@ -50,6 +51,22 @@ class Kernel:
         """After each statement: a barrier, where the kernel has none of its own."""
         if not self.synchronised and self.block is not None:
             self.block.restart()
+
+    def reached(self, m: Machine, span: Span) -> None:
+        """Every block whose threads come to a barrier comes with all of them."""
+        if m.mask is None or self.block is None:
+            return
+        here = np.broadcast_to(m.mask, m.lanes)
+        threads = tuple(k for k, axis in enumerate(reversed(m.axes)) if self._is_thread(axis))
+        apart = here.any(axis=threads, keepdims=True) & ~here
+        if apart.any():
+            at = np.argwhere(apart)[0][::-1]
+            lane = ", ".join(f"{a.name} = {a.low + int(a.values[i]) * a.step}" for a, i in zip(m.axes, at, strict=True))
+            message = "not all threads of the block reach this barrier."
+            raise error("TR14", message, span, f"{lane} does not.", help="move the barrier out of the condition.")
+
+    def _is_thread(self, axis: Axis) -> bool:
+        return any(axis is known and not is_block_tag(tag) for tag, known in self.axes.items())
 
     def barrier(self) -> None:
         if self.block is not None:
