@@ -1,0 +1,135 @@
+"""Many steps inside XLA: states of every structure, snapshots as a Dataset, a bar, gradients at a stated memory."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xarray as xr
+
+import tensorir as ti
+from tests.benchmarks.memory import temporary_bytes
+
+I, J = ti.dims("I J")
+
+
+class Water(NamedTuple):
+    eta: object
+    u: object
+
+
+@ti.field_operator
+def push(eta, u):
+    return eta + 0.25 * (u - u(I + 1))
+
+
+def step(s: Water) -> Water:
+    return Water(push(s.eta, s.u), s.u)
+
+
+def water() -> Water:
+    eta = xr.DataArray(
+        [1.0, 2.0, 3.0],
+        dims="I",
+        name="eta",
+        coords={"I": [0, 1, 2], "x": ("I", [5.0, 6.0, 7.0])},
+        attrs={"units": "m"},
+    )
+    return Water(eta, xr.DataArray([0.0, 1.0, 1.0, 0.0], dims="I", name="u", coords={"I": range(4)}))
+
+
+def test_data_arrays_go_in_and_come_out_with_their_coordinates():
+    last = ti.iterate(step, water(), 2)
+    assert isinstance(last, Water)
+    np.testing.assert_array_equal(last.eta, [0.5, 2.0, 3.5])
+    np.testing.assert_array_equal(last.eta.coords["x"], [5.0, 6.0, 7.0])
+    assert last.eta.attrs == {"units": "m"} and last.u.name == "u"
+
+
+def test_what_is_kept_is_a_dataset_along_time_with_the_start_and_the_end():
+    last, kept = ti.iterate(step, water(), 5, every=2, keep=True, dt=0.5)
+    assert set(kept.data_vars) == {"eta", "u"}
+    np.testing.assert_array_equal(kept["time"], [0.0, 1.0, 2.0, 2.5])
+    np.testing.assert_array_equal(kept["eta"].sel(I=0), [1.0, 0.5, 0.0, -0.25])
+    assert kept["eta"].dims == ("time", "I") and kept["eta"].attrs == {"units": "m"}
+    # eta has no point 3, where u has its last face
+    np.testing.assert_array_equal(np.isnan(kept["eta"].sel(I=3)), [True] * 4)
+    np.testing.assert_array_equal(kept["u"].isel(time=-1), last.u)
+
+
+def test_a_part_of_the_state_may_be_kept():
+    _, kept = ti.iterate(lambda s: {"x": s["x"] + 1.0, "k": s["k"] + 1}, {"x": jnp.zeros(3), "k": 0}, 4, every=2,
+                         keep=lambda s: {"sum": s["x"].sum(), "k": s["k"]})  # fmt: skip
+    np.testing.assert_array_equal(kept["sum"], [0.0, 6.0, 12.0])
+    np.testing.assert_array_equal(kept["k"], [0, 2, 4])
+
+
+def test_a_callback_sees_the_state_as_it_came():
+    seen = []
+    ti.iterate(step, water(), 5, every=2, callback=lambda k, s: seen.append((k, float(s.eta[0]), type(s.eta).__name__)))
+    assert seen == [(2, 0.5, "DataArray"), (4, 0.0, "DataArray"), (5, -0.25, "DataArray")]
+
+
+def test_records_at_single_points_are_differentiated():
+    def misfit(x):
+        _, kept = ti.iterate(lambda s: 0.5 * s, x, 5, every=2, keep=lambda s: s[0])
+        return (kept**2).sum()
+
+    with jax.enable_x64(True):
+        x = jnp.asarray([2.0, 3.0])
+        # records at 0, 2, 4 and 5 steps
+        factor = 1 + 0.25**2 + 0.0625**2 + 0.03125**2
+        np.testing.assert_allclose(jax.jit(misfit)(x), 4.0 * factor)
+        np.testing.assert_allclose(jax.grad(misfit)(x), [4.0 * factor, 0.0])
+
+
+@pytest.mark.parametrize("checkpoint", [True, False, 3])
+def test_gradients_are_the_same_with_and_without_checkpoints(checkpoint):
+    with jax.enable_x64(True):
+        grad = jax.grad(lambda x: ti.iterate(lambda s: jnp.sin(1.1 * s), x, 37, checkpoint=checkpoint).sum())
+
+        def by_hand(x):
+            for _ in range(37):
+                x = jnp.sin(1.1 * x)
+            return x.sum()
+
+        x = jnp.linspace(0.1, 1.0, 4)
+        np.testing.assert_allclose(grad(x), jax.grad(by_hand)(x), rtol=1e-12)
+
+
+def test_the_checkpointed_gradient_of_a_thousand_steps_takes_a_fifth_of_the_memory_at_most():
+    plain = temporary_bytes("shallow water", False, n=32)
+    assert temporary_bytes("shallow water", True, n=32) <= plain / 5
+
+
+def test_a_bar_is_drawn_where_it_is_wanted_and_nowhere_else(capsys):
+    ti.iterate(lambda s: s + 1.0, jnp.zeros(2), 100)
+    assert capsys.readouterr().err == ""
+    ti.iterate(lambda s: s + 1.0, jnp.zeros(2), 100, progress=True)
+    drawn = capsys.readouterr().err
+    assert drawn.startswith("\r|") and "100 of 100" in drawn and drawn.endswith("\n")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: ti.iterate(lambda s: s, jnp.zeros(2), -1),
+         "error[A19]: n is -1, which is no number of steps.\nhelp: give 0 or more."),
+        (lambda: ti.iterate(lambda s: s, jnp.zeros(2), 3, every=0),
+         "error[A19]: every is 0, which is no number of steps.\nhelp: give 1 or more."),
+        (lambda: ti.iterate(lambda s: (s, s), jnp.zeros(2), 3),
+         "error[A20]: the step returns (*, *), and the state is *.\n"
+         "help: return the next state in the structure of the one that it got."),
+        (lambda: ti.iterate(lambda s: {"x": s["x"][1:]}, {"x": jnp.zeros(2)}, 3),
+         "error[A20]: the step turns ['x'] from float32[2] into float32[1].\n"
+         "help: a step keeps shapes and types: ti.with_boundary keeps a domain, and .astype a type."),
+        (lambda: ti.iterate(lambda s: push(s, s), ti.ones({I: 4}), 3),
+         "error[A20]: the step turns the state from I[0:4] into I[0:3].\n"
+         "help: a step keeps domains: ti.extend and ti.with_boundary put back what shifts take."),
+    ],
+)  # fmt: skip
+def test_what_is_no_time_loop_is_refused(call, message):
+    with pytest.raises(ti.DiagnosticError) as refused:
+        call()
+    assert str(refused.value) == message
