@@ -856,6 +856,11 @@ class PrimFunc(Node):
 
         return print_function(self)
 
+    def _repr_html_(self) -> str:
+        from tensorir.tir.html import page_of
+
+        return page_of(self)
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class IRModule(Node):
@@ -884,6 +889,11 @@ class IRModule(Node):
         from tensorir.tir.printer import print_module
 
         return print_module(self)
+
+    def _repr_html_(self) -> str:
+        from tensorir.tir.html import page_of
+
+        return page_of(self)
 
 
 def lane_count(lanes: int | Expr) -> int:

@@ -289,3 +289,8 @@ class Function(n.Node):
         from tensorir.tir.printer import print_function
 
         return print_function(self)
+
+    def _repr_html_(self) -> str:
+        from tensorir.tir.html import page_of
+
+        return page_of(self)
