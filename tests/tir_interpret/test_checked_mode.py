@@ -77,7 +77,7 @@ for k in range(8):
     "a parallel loop inside of a serial one": (
         "for i in range(4):\n    for j in T.parallel(4):\n        B[j // 2 + i] = A[j]",
         "race: element 0 of 'B' is written at j = 0 and written at j = 1.",
-        None,
+        "in the iteration i = 0.",
     ),
     "a write outside of the declared region": (
         """for i in range(8):

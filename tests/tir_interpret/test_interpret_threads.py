@@ -120,6 +120,7 @@ for t in T.thread_binding(4, thread="threadIdx.x"):
     assert caught.value.diagnostics[0].message == (
         "race: element 3 of 'S' is written at threadIdx.x = 3 and read at threadIdx.x = 0."
     )
+    assert caught.value.diagnostics[0].help == "put a barrier between the two, or use an atomic."
 
 
 def test_a_barrier_between_makes_it_right():
@@ -143,6 +144,7 @@ for b in T.thread_binding(4, thread="blockIdx.x"):
     assert caught.value.diagnostics[0].message == (
         "race: element 0 of 'B' is written at blockIdx.x = 0 and written at blockIdx.x = 1."
     )
+    assert caught.value.diagnostics[0].help == "let each block write its own elements."
 
 
 def test_virtual_threads_are_a_loop():

@@ -301,7 +301,7 @@ class Machine:
         )
         return error("TR01", message, span, *self.where())
 
-    def race(self, conflict: Conflict) -> DiagnosticError:
+    def race(self, conflict: Conflict, help: str = "make the loop serial, or use an atomic.") -> DiagnosticError:
         """The diagnostic of two iterations that touch one element."""
         first, second = conflict.first, conflict.second
         per_copy = conflict.memory.size // conflict.memory.unit
@@ -310,7 +310,7 @@ class Machine:
             f"at {first.iteration} and {second.verb} at {second.iteration}."
         )
         notes = [Note("the other access is here.", first.span)] if first.span and first.span is not second.span else []
-        return error("TR03", message, second.span or NOWHERE, *notes, help="make the loop serial, or use an atomic.")
+        return error("TR03", message, second.span or NOWHERE, *notes, *self.where(), help=help)
 
     def restore(self, length: int) -> None:
         """Take back the writes since the undo log was `length` long."""

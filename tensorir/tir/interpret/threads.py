@@ -182,7 +182,7 @@ def _launch(m: Machine, node: n.Stmt, body: Act) -> None:
                 values = np.arange(extents[tag])
                 if tag == order[0]:
                     values = values[start : start + portion]
-                axes[tag] = Axis(tag, 0, extents[tag], values, depth)
+                axes[tag] = Axis(tag, 0, extents[tag], values, depth if is_block_tag(tag) else depth + 1)
                 m.axes = (*m.axes, axes[tag])
                 m.count *= len(values)
             kernel = Kernel(axes, None, None, synchronised, joined)
@@ -206,7 +206,11 @@ def _launch(m: Machine, node: n.Stmt, body: Act) -> None:
     except Conflict as conflict:
         if conflict.depth < depth or (m.undo is not None and not m.checked):
             raise
-        raise m.race(conflict) from None
+        within = conflict.depth > depth  # the first level tells blocks apart, which no barrier orders
+        help = (
+            "put a barrier between the two, or use an atomic." if within else "let each block write its own elements."
+        )
+        raise m.race(conflict, help) from None
     finally:
         del m.levels[depth:]
         m.axes, m.count, m.mask, _, m.returned, m.jumps = before
