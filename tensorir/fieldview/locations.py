@@ -66,7 +66,8 @@ def _stores(code: CodeType) -> dict[int, str]:
             target: Any = following.argval
             name = target[0] if is_tuple(target) else target
             if isinstance(name, str) and name.isidentifier():
-                found[one.offset] = name
+                # a call stands at its instruction or at the last cell of the cache behind that
+                found.update(dict.fromkeys(range(one.offset, following.offset, 2), name))
     return found
 
 

@@ -86,7 +86,7 @@ class FieldOperator:
         """The operator as part of the one that calls it."""
         result = self.body(**bound)
         if isinstance(result, Traced) and (name := assigned()):
-            current().results[id(result.expr)] = result.expr, name
+            current().assigned.setdefault(id(result.expr), (result.expr, name))
         return result
 
     def fencil(self, *args: Any, offset_provider: Mapping[str, Any] | None = None, **more: Any) -> Fencil:
@@ -169,7 +169,7 @@ class FieldOperator:
                     params.append(variable)
             result = self.body(**given)
             value = self._result(result)
-            value = Traced(named(value.expr, trace.assigned, trace.results), value.weak)
+            value = Traced(named(value.expr, trace.assigned), value.weak)
             output, closures = _output(value, out, region, trace)
             fencil = build.fencil(self.name, [output, *params, *trace.tables.values()], closures)
             return Plan(fencil, structure(result), tuple(trace.tables))

@@ -33,7 +33,7 @@ class Recorder:
         if not isinstance(out, Traced) or not isinstance(out.expr, Var):
             fail("V25", "out is not a field of this program.", "write into a parameter of the program.")
         trace = current()
-        value = Traced(named(wrap(operator.inline(bound)).expr, trace.assigned, trace.results))
+        value = Traced(named(wrap(operator.inline(bound)).expr, trace.assigned))
         region: Dims | None = None
         if domain is not None:
             wanted = domain_of(domain)

@@ -40,10 +40,10 @@ class Tracing:
     offsets: dict[str, Any]
     tables: dict[str, Var] = field(default_factory=dict[str, Var])
     names: set[str] = field(default_factory=set[str])
-    assigned: dict[Span, str] = field(default_factory=dict[Span, str])
-    """The variables to which values go, by where in the text these are computed."""
-    results: dict[int, tuple[Expr, str]] = field(default_factory=dict[int, tuple[Expr, str]])
-    """The same of what operators return to the one that calls them, by the identity of the value."""
+    assigned: dict[int, tuple[Expr, str]] = field(default_factory=dict[int, tuple[Expr, str]])
+    """Values that went to variables, by identity, with the names of these."""
+    latest: tuple[Span, Expr] | None = None
+    """Where in the text the latest value was made, and the value."""
 
     def fresh(self, name: str) -> str:
         """A variable name that this trace has not used."""
@@ -254,9 +254,14 @@ def make(op: str, *args: Any, static: tuple[Any, ...] = ()) -> Traced:
     """A builtin of traced operands, at the user's line."""
     operands = [wrap(a) for a in args]
     span, trace = here(), _CURRENT.get()
-    if trace is not None and span not in trace.assigned and (name := assigned()):
-        trace.assigned[span] = name
     made = build.call(op, *(o.expr for o in operands), static=static, span=span)
+    if trace is not None:
+        if trace.latest is not None and trace.latest[0] == span:
+            # one line of Python may make several values: the last of them is what is assigned
+            trace.assigned.pop(id(trace.latest[1]), None)
+        if name := assigned():
+            trace.assigned[id(made)] = made, name
+        trace.latest = span, made
     return Traced(made, all(o.weak for o in operands))
 
 
