@@ -251,7 +251,7 @@ def _watched(m: Machine, loop: Loop, inside: Act) -> None:
     if np.ndim(low) or np.ndim(extent):
         _serial(m, loop, inside)
         return
-    depth = len(m.levels)
+    depth, traced = len(m.levels), len(m.trace)
     m.axes = (*m.axes, Axis(loop.node.loop_var.name, low, max(extent, 1), np.zeros(1, np.int64), depth, step))
     level = Level(m.axes, depth, 0, None, sites=m.sites)
     m.levels.append(level)
@@ -270,6 +270,7 @@ def _watched(m: Machine, loop: Loop, inside: Act) -> None:
     except Conflict as conflict:
         if conflict.depth < depth:
             raise
+        del m.trace[traced:]
         raise m.race(conflict) from None
     finally:
         del m.levels[depth:]
