@@ -26,6 +26,7 @@ from tensorir.calls import refuse_absent_outputs
 from tensorir.cost import Cost, count
 from tensorir.inspect import Inspection, inspect
 from tensorir.ir import Fencil
+from tensorir.passes.stored import MIN_PER_BYTE
 
 __all__ = ["Compiled", "compile"]
 
@@ -61,13 +62,14 @@ class Compiled(_Callable, eqx.Module):
         shapes = inputs(fencil, names)
         full = self.engine.options.full | (set(tables_of(fencil)) - set(bound.holes))
         facts = refuse_absent_outputs(fencil, bound.holes, frozenset(full))
-        return Executable(fencil, bound.constants, facts, self.engine.options.numerics == "exact"), shapes
+        return Executable(fencil, bound.constants, facts, self.engine.options), shapes
 
     def lowered(self, **sizes: int) -> Any:
         """The `jax.stages.Lowered` program, bound arrays as constants; sizes by name where the program has any."""
         executable, shapes = self._ready(sizes)
         with jax.enable_x64(True):
-            return jax.jit(partial(self._closed, executable)).lower(shapes)
+            options = executable.compiler_options
+            return jax.jit(partial(self._closed, executable), compiler_options=options).lower(shapes)
 
     def _closed(self, executable: Executable, arrays: dict[str, Any]) -> Any:
         outputs, failures = executable.run({**executable.constants, **arrays}, executable.prepared)
@@ -108,10 +110,16 @@ class Compiled(_Callable, eqx.Module):
         return count(executable.fencil).beside({k: v for k, v in said.items() if k in ("flops", "bytes accessed")})
 
 
-def compile(program: Any, *, full: Any = (), donate: Any = (), numerics: str = "fast") -> Compiled:
-    """A fencil, a template of one, or a bound program, as a JAX callable."""
+def compile(
+    program: Any, *, full: Any = (), donate: Any = (), numerics: str = "fast", min_per_byte: float = MIN_PER_BYTE
+) -> Compiled:
+    """A fencil, a template of one, or a bound program, as a JAX callable.
+
+    What is read at several offsets is stored where that saves `min_per_byte` operations a byte, and computed again at
+    each where it does not: 0 stores all of it, infinity none.
+    """
     if numerics not in ("fast", "exact"):
         raise refuse("A17", f"there is no numerics {numerics!r}.", "use 'fast' or 'exact'.")
     bound = BoundProgram.of(program)
-    options = Options(frozenset(full), tuple(donate), numerics)
+    options = Options(frozenset(full), tuple(donate), numerics, min_per_byte)
     return Compiled(on_device(dict(bound.constants)), Engine(bound, options))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,6 +36,8 @@ class Context:
     facts: Facts
     exact: bool = False
     """Keep the order of every fold: op-by-op execution, and programs compiled with `numerics="exact"`."""
+    stored: Mapping[int, Expr] = field(default_factory=dict[int, Expr])
+    """The expressions that are computed once and kept, by identity."""
     checks: list[Check] = field(default_factory=list[Check])
     failures: list[jax.Array] = field(default_factory=list[jax.Array])
     """Per check, an int64 or int32 pair: the first failing position (-1 for none), and the value there."""
@@ -69,7 +71,7 @@ class Context:
 
     def inner(self) -> Context:
         """A context for the body of a loop, whose checks are collected apart."""
-        context = Context(self.facts, self.exact, prepared=self.prepared)
+        context = Context(self.facts, self.exact, self.stored, prepared=self.prepared)
         context.applying = self.applying
         return context
 

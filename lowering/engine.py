@@ -16,10 +16,12 @@ from lowering.neighbours import Prepared, prepare
 from lowering.tracing import concrete, inside_trace, x64
 from tensorir.arrays import refuse
 from tensorir.binding import BoundProgram, tables_of
-from tensorir.calls import Call, arrange, refuse_absent_outputs
+from tensorir.calls import Call as Ready
+from tensorir.calls import arrange, refuse_absent_outputs
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.facts import Facts
-from tensorir.ir import Fencil
+from tensorir.ir import Call, Fencil
+from tensorir.passes.stored import MIN_PER_BYTE, worth_storing
 from tensorir.types import DTYPES, Interval, TensorType
 from tensorir.typing_rules import neighbour_source
 from tensorir.walk import postorder, values
@@ -34,6 +36,8 @@ class Options:
     full: frozenset[str] = frozenset()
     donate: tuple[str, ...] = ()
     numerics: str = "fast"
+    min_per_byte: float = MIN_PER_BYTE
+    """From how many operations a byte on what is read at several offsets is stored and not computed again."""
 
 
 @dataclass(eq=False)
@@ -44,25 +48,43 @@ class Executable:
     bound: Mapping[str, tuple[np.ndarray, ...]]
     """The bound constants: their own numbers, also where the module's leaves are traced."""
     facts: Facts
-    exact: bool
+    options: Options
     checks: list[Check] = field(default_factory=list[Check])
     """The run-time checks, known once the function was traced."""
     spare: list[Any] = field(default_factory=list[Any])
     """Output buffers that nobody holds: the next call writes into them."""
 
     def __post_init__(self) -> None:
-        self.empty = any(not p.type.dims.size for p in self.fencil.outputs)
+        self.empty = any(not p.type.dims.size for p in self.fencil.results)
         self.wide = any(s.bits == 64 for t in _types(self.fencil) for s in t.leaves)
         tables = {n: inside for n, (_, inside) in tables_of(self.fencil).items() if n in self.bound}
         prepared = {n: _prepared(self.fencil, n, inside, self.bound[n][0]) for n, inside in tables.items()}
         self.prepared = on_device(prepared)
         self.constants = on_device(dict(self.bound))
-        self.plain = jax.jit(self.run)
-        self.into = jax.jit(self.run_into, donate_argnums=0, keep_unused=True)
+        self.stored = worth_storing(self.fencil, self.options.min_per_byte)
+        chosen = self.compiler_options
+        self.inside = jax.jit(self.run)
+        self.plain = jax.jit(self.run, compiler_options=chosen) if chosen else self.inside
+        self.into = jax.jit(self.run_into, donate_argnums=0, keep_unused=True, compiler_options=chosen)
+
+    @property
+    def compiler_options(self) -> dict[str, str] | None:
+        """What XLA is told of this program; inside of somebody's jit nothing can be."""
+        if jax.default_backend() != "cpu":
+            return None
+        found: dict[str, str] = {}
+        if self.stored or self.fencil.buffers:
+            # it takes the barriers away that keep what is stored from being computed again
+            found["xla_disable_hlo_passes"] = "cse_barrier_expander"
+        if _sums(self.fencil):
+            # sums of stencil expressions: 2.6 times as fast without this fusion
+            found["xla_cpu_experimental_ynn_fusion_type"] = ""
+        return found or None
 
     def run(self, arrays: Any, prepared: dict[str, Prepared]) -> tuple[dict[str, tuple[Any, ...]], list[Any]]:
         """Outputs and the results of run-time checks; traced once."""
-        lowered = lower(self.fencil, arrays, prepared, self.facts, self.exact)
+        exact = self.options.numerics == "exact"
+        lowered = lower(self.fencil, arrays, prepared, self.facts, exact, self.stored)
         self.checks = lowered.checks
         return lowered.outputs, lowered.failures
 
@@ -74,7 +96,7 @@ class Executable:
         """Buffers for the outputs."""
         return {
             p.name: tuple(jax.numpy.zeros(p.type.dims.shape, DTYPES[s]) for s in p.type.leaves)
-            for p in self.fencil.outputs
+            for p in self.fencil.results
         }
 
 
@@ -85,6 +107,12 @@ def inputs(fencil: Fencil, names: set[str]) -> dict[str, tuple[jax.ShapeDtypeStr
         for p in fencil.params
         if p.name in names
     }
+
+
+def _sums(fencil: Fencil) -> bool:
+    """Whether a dim that is no neighbours' is folded."""
+    nodes = postorder(*values(fencil.closures))
+    return any(isinstance(n, Call) and n.op == "reduce" and not n.static[-1].startswith("_NB_") for n in nodes)
 
 
 def _types(fencil: Fencil) -> list[TensorType]:
@@ -138,13 +166,13 @@ class Engine:
                     f"'{self.program.name}' computes with 64-bit numbers, and this transformation does not keep them.",
                     "put it inside of `with jax.enable_x64(True):`, or cast the program to float32.",
                 )
-            outputs, failures = executable.plain(arrays, executable.prepared)
+            outputs, failures = executable.inside(arrays, executable.prepared)
             return _checked(outputs, failures, executable.checks)
         with jax.enable_x64(True):
             if donated:
                 spare = {
                     p.name: donated[p.name] if p.name in donated else executable.blank()[p.name]
-                    for p in executable.fencil.outputs
+                    for p in executable.fencil.results
                 }
                 outputs, failures = executable.into(spare, arrays, executable.prepared)
             elif jax.config.jax_disable_jit or executable.empty or any(not isinstance(a, np.ndarray) for a in flat):
@@ -196,13 +224,13 @@ class Engine:
         outputs = self._run(executable, arrays, {n: (arguments[n],) for n in self.options.donate if n in arguments})
         return {n: leaves[0] for n, leaves in outputs.items()}
 
-    def _executable(self, ready: Call) -> Executable:
+    def _executable(self, ready: Ready) -> Executable:
         key = (id(ready.fencil), tuple(sorted(ready.holes.items())), frozenset(ready.arrays))
         found = self.executables.get(key)
         if found is None:
             facts = refuse_absent_outputs(ready.fencil, ready.holes, self.options.full)
             bound = self.program.constants or ready.bound.constants
-            found = Executable(ready.fencil, bound, facts, self.options.numerics == "exact")
+            found = Executable(ready.fencil, bound, facts, self.options)
             self.executables[key] = found
         return found
 

@@ -7,7 +7,7 @@ puts what they give into the parameters; what is computed, where and in which me
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -61,6 +61,10 @@ RULES: dict[str, Callable[[Context, Call, Sequence[Any]], Value]] = {
 
 def _rule(context: Context) -> Callable[..., Value]:
     def rule(node: Expr, args: Sequence[Any], apply: Callable[..., Value]) -> Value:
+        value = computed(node, args)
+        return _kept(value) if id(node) in context.stored else value
+
+    def computed(node: Expr, args: Sequence[Any]) -> Value:
         match node:
             case Literal(value, element):
                 return (Dense(lax.full((), value, DTYPES[element]), Dims()),)
@@ -77,6 +81,13 @@ def _rule(context: Context) -> Callable[..., Value]:
                 raise AssertionError(node)
 
     return rule
+
+
+def _kept(value: Value) -> Value:
+    """The value in memory: no reader computes it again."""
+    data = [leaf.data for leaf in value if isinstance(leaf, Dense)]
+    kept = iter(lax.optimization_barrier(data))
+    return tuple(replace(leaf, data=next(kept)) if isinstance(leaf, Dense) else leaf for leaf in value)
 
 
 def _pointwise(op: str, function: Callable[..., jax.Array], args: Sequence[Value], kind: TensorType) -> Leaf:
@@ -98,12 +109,15 @@ def lower(
     prepared: Mapping[str, Prepared],
     facts: Facts,
     exact: bool = False,
+    stored: Mapping[int, Expr] | None = None,
 ) -> Lowered:
     """The outputs of a fencil for arrays by parameter, one per leaf, axes in the order of the parameter's type.
 
-    Parameters that need not be passed may be missing. Prepared tables need no array unless they are read as numbers.
+    Parameters that need not be passed may be missing. `stored` has the expressions that are kept in memory, by
+    identity; buffers that passes made are kept as well. Prepared tables need no array unless they are read as numbers.
     """
-    context = Context(facts, exact or bool(jax.config.jax_disable_jit))
+    by_steps = bool(jax.config.jax_disable_jit)
+    context = Context(facts, exact or by_steps, {} if by_steps else stored or {})
     context.applying = lambda inner: lambda f, *values: evaluate_function(f, values, _rule(inner))
     env: dict[Var, Value] = {}
     for p in fencil.params:
@@ -116,8 +130,9 @@ def lower(
             env[p] = tuple(Dense(jax.numpy.asarray(a), p.type.dims) for a in arrays[p.name])
     for closure in fencil.closures:
         value = evaluate(closure.value, env, _rule(context))
-        env[closure.output] = _stored(env.get(closure.output), value, closure.output.type, closure.target)
-    outputs = {p.name: tuple(aligned(dense(leaf), p.type.dims) for leaf in env[p]) for p in fencil.outputs}
+        held = _stored(env.get(closure.output), value, closure.output.type, closure.target)
+        env[closure.output] = _kept(held) if closure.output.name in fencil.buffers and not by_steps else held
+    outputs = {p.name: tuple(aligned(dense(leaf), p.type.dims) for leaf in env[p]) for p in fencil.results}
     return Lowered(outputs, context.checks, context.failures)
 
 

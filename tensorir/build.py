@@ -183,14 +183,21 @@ def closure(output: Var, value: Expr, region: Dims | None = None, span: Span = N
     return Closure(output, value, region, span)
 
 
-def fencil(name: str, params: Sequence[Var], closures: Iterable[Closure], span: Span = NOWHERE) -> Fencil:
+def fencil(
+    name: str,
+    params: Sequence[Var],
+    closures: Iterable[Closure],
+    span: Span = NOWHERE,
+    buffers: Iterable[str] = (),
+) -> Fencil:
     """A fencil whose names are unique: functions whose parameters repeat a name get fresh ones.
 
-    Raises every diagnostic of names and outputs at once.
+    `buffers` names the parameters that a pass made, which are no results. Raises every diagnostic of names and outputs
+    at once.
     """
     closures = tuple(closures)
     unique = with_unique_names(values(closures), {p.name for p in params})
-    return Fencil(name, tuple(params), with_values(closures, unique), span)
+    return Fencil(name, tuple(params), with_values(closures, unique), span, frozenset(buffers))
 
 
 def with_unique_names(expressions: Sequence[Expr], declared: Set[str]) -> tuple[Expr, ...]:

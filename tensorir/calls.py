@@ -92,7 +92,8 @@ def arrange(program: Any, arguments: Mapping[str, Any], concrete: Callable[[Any]
 
 
 def _check_names(bound: BoundProgram, arguments: Mapping[str, Any]) -> None:
-    names = [p.name for p in bound.program.params]
+    made = bound.program.buffers if isinstance(bound.program, Fencil) else frozenset[str]()
+    names = [p.name for p in bound.program.params if p.name not in made]
     for name in arguments:
         if name not in names and name not in bound.size_names:
             hint = did_you_mean(name, [*names, *bound.size_names])
@@ -148,7 +149,7 @@ def _finisher(
     kind = next((k for k in ("xarray", "field", "jax") if k in kinds.values()), "numpy")
     buffers = {
         p.name: arguments[p.name]
-        for p in fencil.outputs
+        for p in fencil.results
         if p.name in arguments and kinds[p.name] != "jax"
     }  # fmt: skip
     template = None
@@ -159,7 +160,7 @@ def _finisher(
 
     def finish(outputs: Arrays) -> dict[str, Any]:
         results: dict[str, Any] = {}
-        for p in fencil.outputs:
+        for p in fencil.results:
             arrays = outputs[p.name]
             if p.name in buffers and _holds_numpy(p, buffers[p.name]):
                 results[p.name] = _write(p, buffers[p.name], arrays)

@@ -15,7 +15,7 @@ tensor<float, I[0:4]>
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tensorir import typing_rules as rules
@@ -283,6 +283,8 @@ class Fencil:
     params: tuple[Var, ...]
     closures: tuple[Closure, ...]
     span: Span = field(default=NOWHERE, compare=False)
+    buffers: frozenset[str] = field(default=frozenset(), compare=False)
+    """Parameters that a pass made: no results, and free to disappear."""
 
     def __post_init__(self) -> None:
         from tensorir.wellformed import check_fencil
@@ -313,6 +315,11 @@ class Fencil:
         return tuple(p for p in self.params if p.name in written)
 
     @property
+    def results(self) -> tuple[Var, ...]:
+        """The outputs that a call returns: all but the buffers that passes made."""
+        return tuple(p for p in self.outputs if p.name not in self.buffers)
+
+    @property
     def inputs(self) -> tuple[Var, ...]:
         """The parameters that must be passed: read before they are covered, or left partly unwritten."""
         from tensorir.wellformed import needed_parameters
@@ -333,9 +340,7 @@ class Fencil:
         return f"<Fencil {self.name}({', '.join(p.name for p in self.params)})>"
 
     def __reduce__(self) -> Any:
-        from tensorir.text import parse
-
-        return parse, (str(self),)
+        return _restored, (str(self), self.buffers)
 
     def __call__(self, /, *datasets: Any, **arguments: Any) -> Any:
         """Run on the default backend: parameters by name in, written parameters by name out (design 2 and 3)."""
@@ -348,3 +353,10 @@ class Fencil:
         from tensorir.binding import bind
 
         return bind(self, constants)
+
+
+def _restored(text: str, buffers: frozenset[str]) -> Fencil:
+    """What was pickled as text."""
+    from tensorir.text import parse
+
+    return replace(parse(text), buffers=buffers)

@@ -11,7 +11,6 @@ from tensorir.binding import BoundProgram
 from tensorir.build import fencil as make_fencil
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.ir import Closure, Expr, Fencil, Var
-from tensorir.passes.made import remember
 from tensorir.walk import rewrite_all, values, with_values
 
 __all__ = ["Pass", "remade", "rewritten", "with_fencil"]
@@ -28,11 +27,11 @@ class Pass:
         return with_fencil(program, self.checked)
 
     def checked(self, fencil: Fencil) -> Fencil:
-        """`run`, with the buffers that it made remembered."""
+        """`run`; parameters that it added are buffers of its own, and no results."""
         result = self.run(fencil)
-        if result is not fencil:
-            remember(fencil, result)
-        return result
+        own = {p.name for p in fencil.params} - fencil.buffers
+        buffers = frozenset(p.name for p in result.params if p.name not in own)
+        return result if buffers == result.buffers else dataclasses.replace(result, buffers=buffers)
 
     @classmethod
     def name(cls) -> str:
@@ -68,7 +67,7 @@ def remade(fencil: Fencil, closures: tuple[Closure, ...], params: tuple[Var, ...
     same = params == fencil.params and len(closures) == len(fencil.closures)
     if same and all(a == b and a.value is b.value for a, b in zip(closures, fencil.closures, strict=True)):
         return fencil
-    return make_fencil(fencil.name, params, closures, fencil.span)
+    return make_fencil(fencil.name, params, closures, fencil.span, fencil.buffers & {p.name for p in params})
 
 
 def rewritten(fencil: Fencil, rule: Callable[[Expr], Expr | None]) -> Fencil:

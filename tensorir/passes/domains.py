@@ -69,8 +69,9 @@ def domains(program: Any, out: Mapping[Any, Any] | None = None, *, boxes: bool =
     """Which points of everything a program reads.
 
     Without `out` it is what a run reads: every closure stores all of its output. With `out`, intervals by dim (or by
-    output and dim), it is what those points of the outputs need. With `boxes` every set is replaced by its hull, and
-    by more where the form of an operation asks for it: what a program on smaller buffers needs.
+    output and dim), it is what those points of the results need, and of buffers that passes made what is read. With
+    `boxes` every set is replaced by its hull, and by more where the form of an operation asks for it: what a program
+    on smaller buffers needs.
     """
     bound = BoundProgram.of(program)
     fencil = bound.program
@@ -79,7 +80,7 @@ def domains(program: Any, out: Mapping[Any, Any] | None = None, *, boxes: bool =
             Diagnostic("B09", f"'{bound.name}' has sizes that are not known yet.", help="bind them: f.bind(n=10).")
         )
     closures = with_values(fencil.closures, inlined(values(fencil.closures)))
-    flat = Fencil(fencil.name, fencil.params, closures, fencil.span)
+    flat = Fencil(fencil.name, fencil.params, closures, fencil.span, fencil.buffers)
     reads = Reads(flat, bound, boxes)
     need = {p: Points(p.type.dims.names) for p in fencil.params}
     if out is not None:
@@ -105,14 +106,14 @@ def domains(program: Any, out: Mapping[Any, Any] | None = None, *, boxes: bool =
 def asked(fencil: Fencil, out: Mapping[Any, Any]) -> dict[Var, Dims]:
     """The part of each output that is asked for; raises for what no output has."""
     names = {p.name for p in fencil.outputs}
-    dims = [d for p in fencil.outputs for d in p.type.dims]
+    dims = [d for p in fencil.results for d in p.type.dims]
     for key in map(str, out):
         if key not in names and key not in dims:
             raise DiagnosticError(
                 Diagnostic("A15", f"no output has a dim {key}.", help=did_you_mean(key, [*dims, *names]))
             )
     found: dict[Var, Dims] = {}
-    for p in fencil.outputs:
+    for p in fencil.results:
         own = {str(k): v for k, v in out.items() if str(k) not in names}
         inner: dict[Any, Any] = dict(*[v for k, v in out.items() if str(k) == p.name])
         own |= {str(k): v for k, v in inner.items()}

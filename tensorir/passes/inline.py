@@ -10,7 +10,6 @@ from tensorir.build import fresh
 from tensorir.ir import Closure, Expr, Fencil, Lambda, Var
 from tensorir.passes.base import Pass, remade
 from tensorir.passes.conform import conformed
-from tensorir.passes.made import buffers_of
 from tensorir.passes.scopes import Binders, rescoped
 from tensorir.walk import postorder, substitute, values, with_values
 
@@ -49,7 +48,7 @@ class Inline(Pass):
             closures = with_values(closures, inlined(values(closures)))
         wanted = set(self.buffers.replace(",", " ").split())
         if not self.keep:
-            wanted |= buffers_of(fencil)
+            wanted |= fencil.buffers
         params = fencil.params
         for name in [p.name for p in params if p.name in wanted]:
             found = _substituted(closures, fencil[name])

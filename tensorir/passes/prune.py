@@ -9,7 +9,6 @@ from tensorir.build import call, function
 from tensorir.errors import DiagnosticError
 from tensorir.ir import Apply, Call, Closure, Expr, Fencil, Lambda
 from tensorir.passes.base import Pass, remade
-from tensorir.passes.made import buffers_of
 from tensorir.walk import rewrite_all, values, with_label, with_values
 
 __all__ = ["Prune", "without_unused_parameters"]
@@ -31,7 +30,7 @@ class Prune(Pass):
 
     def run(self, fencil: Fencil) -> Fencil:
         closures = with_values(fencil.closures, rewrite_all(values(fencil.closures), without_unused_parameters))
-        buffers = buffers_of(fencil)
+        buffers = fencil.buffers
         closures = _alive(fencil, closures, buffers)
         used = {v for c in closures for v in (c.output, *c.value.free)}
         params = tuple(p for p in fencil.params if p in used or p.name not in buffers)

@@ -23,11 +23,10 @@ from tensorir.ir import Apply, Call, Closure, Expr, Fencil, Lambda, Literal, Ope
 from tensorir.passes.base import with_fencil
 from tensorir.passes.conform import cut
 from tensorir.passes.domains import Domains, domains
-from tensorir.passes.made import remember
 from tensorir.types import Dims, TensorType
 from tensorir.walk import postorder, rebuild
 
-__all__ = ["restrict"]
+__all__ = ["restrict", "with_small_buffers"]
 
 
 def restrict(program: Any, out: Mapping[Any, Any]) -> Any:
@@ -37,22 +36,32 @@ def restrict(program: Any, out: Mapping[Any, Any]) -> Any:
     outputs, inputs and bound constants shrink to the hull of what is needed, and go where nothing is.
     """
     bound = BoundProgram.of(program)
-    names = {str(k) for k in out} & {p.name for p in bound.program.outputs} if isinstance(bound.program, Fencil) else ()
-    if names and isinstance(bound.program, Fencil):
-        nothing = {p.name: {d: (i.start, i.start) for d, i in p.type.dims.items} for p in bound.program.outputs}
+    results = bound.program.results if isinstance(bound.program, Fencil) else ()
+    names = {str(k) for k in out} & {p.name for p in results}
+    if names:
+        nothing = {p.name: {d: (i.start, i.start) for d, i in p.type.dims.items} for p in results}
         out = {**{n: v for n, v in nothing.items() if n not in names and v}, **out}
     found = domains(program, out, boxes=True)
     kept = _kept(found)
 
-    def change(fencil: Fencil) -> Fencil:
-        result = _Smaller(found, kept).fencil()
-        remember(fencil, result)
-        return result
-
-    result = with_fencil(program, change)
+    result = with_fencil(program, lambda _: _Smaller(found, kept).fencil())
     if not isinstance(result, BoundProgram):
         return result
     return dataclasses.replace(result, constants={n: _cut(bound, n, c, kept[n]) for n, c in result.constants.items()})
+
+
+def with_small_buffers(fencil: Fencil) -> Fencil:
+    """The program with each buffer that a pass made on the hull of what is read of it; everything else as it is."""
+    if not fencil.buffers:
+        return fencil
+    found = domains(fencil, {}, boxes=True)
+    kept = {p.name: p.type.dims for p in fencil.params}
+    for p in fencil.params:
+        if p.name in fencil.buffers and found.written[p.name]:
+            kept[p.name] = _ordered(found.written[p.name].hull, p.type.dims)
+    if all(kept[p.name].items == p.type.dims.items for p in fencil.params):
+        return fencil
+    return _Smaller(found, kept).fencil()
 
 
 def _cut(bound: BoundProgram, name: str, arrays: Any, dims: Dims) -> Any:
@@ -96,7 +105,8 @@ class _Smaller:
             if new is not None:
                 closures.append(new)
         fencil = self.found.fencil
-        return make_fencil(fencil.name, tuple(self.params.values()), closures, fencil.span)
+        params = tuple(self.params.values())
+        return make_fencil(fencil.name, params, closures, fencil.span, fencil.buffers & {p.name for p in params})
 
     def closure(self, one: Closure) -> Closure | None:
         written = self.found.written[one.output.name].within(one.target.dims)

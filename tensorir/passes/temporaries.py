@@ -17,6 +17,8 @@ from tensorir.facts import analyse
 from tensorir.ir import Apply, Call, Closure, Expr, Fencil, Lambda, Var
 from tensorir.passes.base import Pass, remade
 from tensorir.passes.prune import without_unused_parameters
+from tensorir.passes.reads import MOVES, reads, surface
+from tensorir.passes.restrict import with_small_buffers
 from tensorir.passes.worth import Worth, work_of
 from tensorir.types import TensorType
 from tensorir.walk import postorder, rebuild
@@ -68,7 +70,10 @@ class Temporaries(Pass):
             worths += made.worths
         if not buffers:
             return fencil, ()
-        return remade(fencil, tuple(closures), (*fencil.params, *buffers)), tuple(worths)
+        names = fencil.buffers | {b.name for b in buffers}
+        stored = dataclasses.replace(remade(fencil, tuple(closures), (*fencil.params, *buffers)), buffers=names)
+        small = with_small_buffers(stored)
+        return small, tuple(dataclasses.replace(w, buffer=small[w.name].type) for w in worths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +83,6 @@ class _Made:
     worths: tuple[Worth, ...]
 
 
-_MOVES = frozenset(
-    ("cartesian_shift", "subset", "unstructured_shift", "shift_init", "shift_apply", "add_dim", "rename", "tuple_get")
-)
-"""What computes nothing: a read through them is a read of what they move."""
 _EFFECTS = frozenset(("assert_", "print", "loop", "scatter", "gather"))
 """What must not be done where nobody asked for it."""
 
@@ -101,14 +102,14 @@ class _Storing:
                 return self._parts(one, value, (), ())
 
     def _parts(self, one: Closure, body: Expr, params: Sequence[Var], args: Sequence[Expr]) -> _Made:
-        order = _surface(body)
+        order = surface(body)
         stands: dict[int, Expr] = {}
         buffers: list[Var] = []
         worths: list[Worth] = []
         closures: list[Closure] = []
         seen: dict[Expr, Expr] = {}
         own, given = list(params), list(args)
-        uses = _reads(body, order)
+        uses = reads(body, order)
         stored: dict[int, str] = {}
         for node in order:
             new = rebuild(node, tuple(stands.get(id(c), c) for c in node.children))
@@ -149,7 +150,7 @@ class _Storing:
         self, node: Expr, new: Expr, body: Expr, reads: int, offsets: int, stored: dict[int, str]
     ) -> float | None:
         """The operations per point of an expression that is worth a buffer."""
-        if node is body or not isinstance(new, Call) or new.op in _MOVES or new.op in _EFFECTS | {"make_tuple", "pos"}:
+        if node is body or not isinstance(new, Call) or new.op in MOVES or new.op in _EFFECTS | {"make_tuple", "pos"}:
             return None
         if not new.tensor.dims or any(d.startswith("_NB_") for d in new.tensor.dims) or reads < self.options.min_uses:
             return None
@@ -185,56 +186,3 @@ class _Storing:
 
 def _unlabelled(node: Expr) -> Expr:
     return node if isinstance(node, Var) or not node.label else dataclasses.replace(node, label="")
-
-
-def _surface(root: Expr) -> list[Expr]:
-    """The nodes that no function is around, operands first."""
-    done: set[int] = set()
-    order: list[Expr] = []
-    stack: list[tuple[Expr, bool]] = [(root, False)]
-    while stack:
-        node, ready = stack.pop()
-        if ready:
-            order.append(node)
-        elif id(node) not in done and not isinstance(node, Lambda):
-            done.add(id(node))
-            stack.append((node, True))
-            stack.extend((c, False) for c in reversed(node.children) if id(c) not in done)
-    return order
-
-
-Offset = tuple[tuple[str, str], ...]
-
-
-def _reads(root: Expr, order: Sequence[Expr]) -> dict[Expr, set[tuple[Expr, Offset]]]:
-    """Of each expression, who reads it, and through which shifts: moves hand their reads on to what they move."""
-    found: dict[Expr, set[tuple[Expr, Offset]]] = {}
-    for node in reversed(order):
-        moves = isinstance(node, Call) and node.op in _MOVES
-        for k, child in enumerate(node.children):
-            if isinstance(child, Lambda):
-                continue
-            reads = found.setdefault(child, set())
-            if not moves or (len(node.children) == 2 and k == 0):
-                reads.add((node, ()))
-                continue
-            for reader, offset in found.get(node, set()):
-                if len(reads) < 64:
-                    reads.add((reader, _further(offset, node)))
-    return found
-
-
-def _further(offset: Offset, node: Expr) -> Offset:
-    assert isinstance(node, Call)
-    match node.op, node.static:
-        case "cartesian_shift", (dim, distance):
-            total = {d: int(o) for d, o in offset if o.lstrip("-").isdecimal()}
-            total[dim] = total.get(dim, 0) + distance
-            rest = [(d, o) for d, o in offset if not o.lstrip("-").isdecimal()]
-            return tuple(sorted([(d, str(o)) for d, o in total.items() if o] + rest))
-        case "unstructured_shift" | "shift_init" | "shift_apply", static:
-            return (*offset, (node.op, f"{getattr(node.args[0], 'name', '')} {static}"))
-        case "tuple_get", _:
-            return offset
-        case _:
-            return offset

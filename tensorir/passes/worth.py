@@ -11,10 +11,13 @@ from tensorir.ir import Call, Expr, Lambda
 from tensorir.types import TensorType
 from tensorir.walk import postorder
 
-__all__ = ["Worth", "work_of"]
+__all__ = ["WEIGHTS", "Worth", "work_of"]
 
-TRANSCENDENTAL = 8
-"""Operations that exp, sin and the like are counted as."""
+WEIGHTS = {
+    **{name: 16 for name, row in TABLE.items() if row.transcendental},
+    **dict.fromkeys(("divides", "sqrt", "floordiv", "mod", "rem"), 4),
+}
+"""How many additions a builtin takes as long as, where it is more than one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,7 @@ def work_of(root: Expr, stored: Mapping[int, str]) -> float:
                 dim = node.static[-1]
                 levels = often * next(len(a.tensor.dims[dim]) for a in args[2:] if dim in a.tensor.dims)
             case Call(op) if TABLE[op].elementwise:
-                total += often * node.tensor.dims.size * (TRANSCENDENTAL if TABLE[op].transcendental else 1)
+                total += often * node.tensor.dims.size * WEIGHTS.get(op, 1)
             case _:
                 pass
         for child in node.children:

@@ -41,7 +41,7 @@ def run(program: Any, /, **arguments: Any) -> dict[str, Any]:
     interpreter = Interpreter(ready.fencil, ready.arrays)
     for closure in ready.fencil.closures:
         interpreter.store(closure)
-    return ready.finish({p.name: tuple(interpreter.arrays[p.name]) for p in ready.fencil.outputs})
+    return ready.finish({p.name: tuple(interpreter.arrays[p.name]) for p in ready.fencil.results})
 
 
 def trace(program: Any, /, *, both: bool = False, **arguments: Any) -> dict[str, set[tuple[int, ...]]]:

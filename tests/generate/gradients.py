@@ -48,7 +48,9 @@ class Linearised:
         for k, array in zip(self.moving, moved, strict=True):
             leaves[k] = array
         out = self.compiled(**{**jax.tree_util.tree_unflatten(self.tree, leaves), **(tables or {})})
-        return [a for a in jax.tree_util.tree_leaves(out) if a.dtype.kind == "f"]
+        # by name and not as a tree, whose leaves are sorted by name
+        leaves = [a for p in self.case.fencil.outputs for a in jax.tree_util.tree_leaves(out[p.name])]
+        return [a for a in leaves if a.dtype.kind == "f"]
 
     def function(self) -> Callable[[Arrays], Arrays]:
         """With tables as arguments of a jitted function, where they are to be traced."""
@@ -101,7 +103,8 @@ def check_tables(case: Case) -> None:
         for k, array in zip(moving, moved, strict=True):
             new[k] = array
         out = compiled(**jax.tree_util.tree_unflatten(tree, new))
-        return [a for a in jax.tree_util.tree_leaves(out) if a.dtype.kind == "f"]
+        found = [a for p in case.fencil.outputs for a in jax.tree_util.tree_leaves(out[p.name])]
+        return [a for a in found if a.dtype.kind == "f"]
 
     with jax.enable_x64(True):
         out, back = jax.vjp(through_bound, f.point)

@@ -1,7 +1,11 @@
 """The transformation of the specification, from its first listing to its second and back."""
 
+import pickle
 import sys
 from pathlib import Path
+
+import numpy as np
+import pytest
 
 import tensorir as ti
 from tensorir.passes import Inline, Temporaries
@@ -40,3 +44,30 @@ def test_a_cheap_expression_at_one_offset_stays():
 def test_an_expression_read_at_fewer_places_than_asked_stays():
     f = ti.parse(COSINES)
     assert ti.Pipeline("temporaries(min_uses=3)")(f) is f
+
+
+SHIFTED = """fencil(out: tensor<float, I[5:9]>, inp: tensor<float, I[0:100]>) {
+  out ← ⟪I, 2⟫(cos(inp)) + ⟪I, -1⟫(cos(inp)); }"""
+
+
+def test_a_buffer_is_the_hull_of_what_is_read_and_no_more():
+    f = Temporaries()(ti.parse(SHIFTED))
+    assert str(f["tmp"].type) == "tensor<float, I[4:11]>"
+    (worth,) = Temporaries().plan(ti.parse(SHIFTED))
+    assert worth.buffer == f["tmp"].type
+
+
+def test_a_buffer_is_no_result_and_no_parameter_of_a_call():
+    f = ti.parse(SHIFTED)
+    stored = Temporaries()(f)
+    x = np.linspace(0.0, 3.0, 100)
+    for run in (ti.reference.run, lambda g, **a: ti.compile(g)(**a), lambda g, **a: pickle.loads(pickle.dumps(g))(**a)):
+        assert list(run(stored, inp=x)) == ["out"]
+        np.testing.assert_allclose(run(stored, inp=x)["out"], run(f, inp=x)["out"], rtol=0, atol=1e-15)
+    with pytest.raises(ti.DiagnosticError, match="has no parameter 'tmp'"):
+        stored(inp=x, tmp=x)
+    assert [p.name for p in ti.restrict(stored, out={"I": (6, 7)}).results] == ["out"]
+
+
+def test_a_buffer_that_was_stored_and_inlined_leaves_the_program():
+    assert Inline()(Temporaries()(ti.parse(SHIFTED))).buffers == frozenset()

@@ -1,0 +1,89 @@
+"""What a compiler stores and does not compute again: the same weighing as in `temporaries`, for the lowering.
+
+XLA fuses what is read at several offsets into every reader and computes it at each; storing it costs the bytes.
+
+>>> import tensorir as ti
+>>> f = ti.parse('''f(out: tensor<float, I[1:8]>, x: tensor<float, I[0:9]>) { out ←
+...   let wave = cos(x) × exp(x); let double = x + x; ⟪I, 1⟫(wave) + ⟪I, -1⟫(wave) + ⟪I, 1⟫(double) - double; }''')
+>>> [node.label for node in worth_storing(f).values()]
+['wave']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tensorir.builtins import TABLE
+from tensorir.cost import bytes_of
+from tensorir.ir import Apply, Call, Expr, Fencil, Lambda
+from tensorir.passes.reads import reads, surface
+from tensorir.passes.worth import WEIGHTS, Worth
+from tensorir.types import FLOAT64, Dims, TensorType
+from tensorir.walk import values
+
+__all__ = ["MIN_PER_BYTE", "worth_storing"]
+
+MIN_PER_BYTE = 0.45
+"""Operations that a byte must save (`tests/benchmarks/stored.py`)."""
+CACHE = 16 << 20
+BEYOND = 1.4
+"""How many times as dear the bytes of a buffer are that a cache of 16 MiB does not hold."""
+
+
+def worth_storing(fencil: Fencil, min_per_byte: float = MIN_PER_BYTE) -> dict[int, Call]:
+    """The expressions that are read at several offsets and cost more to compute again than to store, by identity."""
+    found: dict[int, Call] = {}
+    scopes: list[Expr] = list(values(fencil.closures))
+    while scopes:
+        root = scopes.pop()
+        order = surface(root)
+        scopes += [n.function.body for n in order if isinstance(n, Apply) and isinstance(n.function, Lambda)]
+        readers = reads(root, order)
+        for node in order:
+            uses = len({offset for _, offset in readers.get(node, ())})
+            if uses > 1 and node is not root and isinstance(node, Call) and _computes(node):
+                needed = _needed(uses, node.tensor, min_per_byte)
+                if _work(node, needed, found) >= needed:
+                    found[id(node)] = node
+    return found
+
+
+def _computes(node: Call) -> bool:
+    return bool(node.tensor.dims) and (TABLE[node.op].elementwise or node.op == "reduce")
+
+
+def _needed(uses: int, kind: TensorType, min_per_byte: float) -> float:
+    """The operations per point from which on a buffer is worth its bytes.
+
+    An operation on 4 bytes takes half as long as one on 8: every element counts as 8 bytes.
+    """
+    one = Worth("", uses, 1.0, TensorType(FLOAT64, Dims()))
+    return min_per_byte * (BEYOND if bytes_of(kind) > CACHE else 1.0) * one.added / max(1, uses - 1)
+
+
+def _work(root: Expr, enough: float, stored: Mapping[int, Expr]) -> float:
+    """Operations per point of an expression, counted no further than to `enough`; what is stored is not counted."""
+    total, points = 0.0, max(1, root.tensor.dims.size)
+    seen: set[int] = set()
+    stack: list[Expr] = [root]
+    while stack and total < enough:
+        node = stack.pop()
+        if id(node) in seen or (id(node) in stored and node is not root):
+            continue
+        seen.add(id(node))
+        match node:
+            case Call("reduce", (_, init, *args)):
+                levels = next(len(a.tensor.dims[node.static[-1]]) for a in args if node.static[-1] in a.tensor.dims)
+                total += levels * node.tensor.dims.size / points
+                stack += [init, *args]
+            case Call("scan" | "loop" | "sort" | "scatter"):
+                continue
+            case Call(op, args):
+                if TABLE[op].elementwise:
+                    total += WEIGHTS.get(op, 1) * node.tensor.dims.size / points
+                stack += args
+            case Apply(Lambda(_, body), args):
+                stack += [body, *args]
+            case _:
+                pass
+    return total
