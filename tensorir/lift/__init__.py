@@ -1,0 +1,39 @@
+"""What the lifts share, and the way in: `ti.lift(func)` for a function of any wing.
+
+A wing reads its source into a nest (`nest`) of scalar terms (`terms`); dependences between the statements decide per
+loop how it runs; what is found is written in the tensor IR's builtins, and told in a report. The module itself is the
+function: calling it finds the wing that the function belongs to, and that wing's own `lift`.
+
+>>> import tensorir as ti
+>>> module = ti.tir.parse('''
+... @T.prim_func
+... def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+...     for i in range(8):
+...         B[i] = A[7 - i]
+... ''')
+>>> print(ti.lift(module["main"]).report)
+line 4: i: parallel
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from types import ModuleType
+from typing import Any
+
+from tensorir.errors import Diagnostic, DiagnosticError
+
+
+class _Lift(ModuleType):
+    def __call__(self, func: object, /, **options: Any) -> Any:
+        """A function of another IR as a pure tensor program: a callable on arrays, with `fencil` and `report`."""
+        package, _, wing = type(func).__module__.partition(".")
+        name = f"{package}.{wing.partition('.')[0]}.lift"
+        if package != __name__.partition(".")[0] or importlib.util.find_spec(name) is None:
+            message = f"a function of TIR is lifted, and this is of type {type(func).__name__}."
+            raise DiagnosticError(Diagnostic("TA01", message))
+        return importlib.import_module(name).lift(func, **options)
+
+
+sys.modules[__name__].__class__ = _Lift

@@ -1,0 +1,239 @@
+"""Sums of indices with whole coefficients, quotients and remainders by constants, in normal form.
+
+The normal form uses what is known of the ranges: a quotient whose remainder lies in one period is no quotient. So the
+index arithmetic that splitting, fusing, tiling and flattening leave behind goes away where the loops' bounds show it.
+
+>>> ranges = {"i": (0, 63), "j": (0, 63)}
+>>> flat = variable("i").times(64).plus(variable("j"))
+>>> print(quotient(flat, 64, ranges), remainder(flat, 64, ranges))
+i j
+>>> print(quotient(variable("i").times(2).plus(number(3)), 4, ranges))
+(i + 1) // 2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import gcd
+
+__all__ = ["Affine", "Quotient", "number", "quotient", "remainder", "variable"]
+
+Ranges = Mapping[str, tuple[int, int]]
+"""The least and the greatest value of each variable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quotient:
+    """The floor of a sum by a positive number."""
+
+    inner: Affine
+    by: int
+
+    def __str__(self) -> str:
+        text = str(self.inner)
+        return f"({text}) // {self.by}" if " " in text else f"{text} // {self.by}"
+
+
+Atom = str | Quotient
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """`constant` plus coefficients times variables or quotients; no coefficient is zero."""
+
+    terms: tuple[tuple[Atom, int], ...]
+    constant: int = 0
+    _hash: int = field(init=False, compare=False, default=0)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((frozenset(self.terms), self.constant)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Affine)
+            and self.constant == other.constant
+            and (self.terms == other.terms or dict(self.terms) == dict(other.terms))
+        )
+
+    @property
+    def names(self) -> frozenset[str]:
+        found: set[str] = set()
+        for atom, _ in self.terms:
+            found |= {atom} if isinstance(atom, str) else atom.inner.names
+        return frozenset(found)
+
+    @property
+    def is_number(self) -> bool:
+        return not self.terms
+
+    @property
+    def is_linear(self) -> bool:
+        """Without quotients."""
+        return all(isinstance(atom, str) for atom, _ in self.terms)
+
+    def coefficient(self, atom: Atom) -> int:
+        return next((c for a, c in self.terms if a == atom), 0)
+
+    def plus(self, other: Affine) -> Affine:
+        if not other.terms:
+            return Affine(self.terms, self.constant + other.constant) if other.constant else self
+        total = dict(self.terms)
+        for atom, c in other.terms:
+            total[atom] = total.get(atom, 0) + c
+        return _settled(total, self.constant + other.constant)
+
+    def times(self, factor: int) -> Affine:
+        if factor == 1:
+            return self
+        return Affine(tuple((a, c * factor) for a, c in self.terms) if factor else (), self.constant * factor)
+
+    def minus(self, other: Affine) -> Affine:
+        return self.plus(other.times(-1))
+
+    def range(self, ranges: Ranges) -> tuple[int, int] | None:
+        """The least and the greatest value that the parts allow, None where a variable has no range."""
+        low = high = self.constant
+        for atom, c in self.terms:
+            found = ranges.get(atom) if isinstance(atom, str) else _of_quotient(atom, ranges)
+            if found is None:
+                return None
+            a, b = found[0] * c, found[1] * c
+            low, high = low + min(a, b), high + max(a, b)
+        return _with_remainders(self, ranges, low, high)
+
+    def replaced(self, values: Mapping[str, Affine], ranges: Ranges) -> Affine:
+        """The sum with variables replaced, in normal form for the ranges."""
+        if not self.terms:
+            return self
+        total = number(self.constant)
+        for atom, c in self.terms:
+            if isinstance(atom, str):
+                value = values.get(atom) or variable(atom)
+            else:
+                value = quotient(atom.inner.replaced(values, ranges), atom.by, ranges)
+            total = total.plus(value.times(c))
+        return folded(total)
+
+    def __str__(self) -> str:
+        parts: list[str] = []
+        for atom, c in self.terms:
+            text = str(atom)
+            if abs(c) != 1:
+                text = f"({text})" if " " in text else text
+                text = f"{text}*{abs(c)}"
+            parts.append((" - " if c < 0 else " + ") + text)
+        if self.constant or not parts:
+            parts.append(f" {'-' if self.constant < 0 else '+'} {abs(self.constant)}")
+        text = "".join(parts)
+        return text[3:] if text.startswith(" + ") else f"-{text[3:]}"
+
+
+def number(value: int) -> Affine:
+    return Affine((), value)
+
+
+def variable(name: str) -> Affine:
+    return Affine(((name, 1),))
+
+
+def _settled(total: dict[Atom, int], constant: int) -> Affine:
+    return Affine(tuple((a, c) for a, c in total.items() if c), constant)
+
+
+def folded(a: Affine) -> Affine:
+    """`by × (e // by) + (e - by × (e // by))` is e: quotients that stand beside their own remainder go away."""
+    for atom, c in a.terms:
+        # c × q appears with inner terms r such that the sum holds c/by × (by q + ...): nothing to do unless it cancels
+        if isinstance(atom, Quotient) and c == 0:
+            return Affine(tuple(t for t in a.terms if t[1]), a.constant)
+    return a
+
+
+def _of_quotient(q: Quotient, ranges: Ranges) -> tuple[int, int] | None:
+    inner = q.inner.range(ranges)
+    return None if inner is None else (inner[0] // q.by, inner[1] // q.by)
+
+
+def _with_remainders(a: Affine, ranges: Ranges, low: int, high: int) -> tuple[int, int]:
+    """Tighter bounds where the sum holds a remainder, `e - by × (e // by)`, which lies in [0, by)."""
+    for atom, c in a.terms:
+        if not isinstance(atom, Quotient) or c % atom.by:
+            continue
+        factor = -c // atom.by
+        rest = a.minus(atom.inner.times(factor)).minus(Affine(((atom, c),)))
+        if len(rest.terms) >= len(a.terms):
+            continue
+        found = rest.range(ranges)
+        if found is not None:
+            part = (0, (atom.by - 1) * factor) if factor > 0 else ((atom.by - 1) * factor, 0)
+            low, high = max(low, found[0] + part[0]), min(high, found[1] + part[1])
+    return low, high
+
+
+def quotient(a: Affine, by: int, ranges: Ranges) -> Affine:
+    """The floor of a / by, for a positive number, in normal form."""
+    if by == 1:
+        return a
+    whole: dict[Atom, int] = {}
+    rest: dict[Atom, int] = {}
+    for atom, c in a.terms:
+        q, r = divmod(c, by)
+        if r and abs(c) < by and c < 0:
+            q, r = 0, c
+        if q:
+            whole[atom] = q
+        if r:
+            rest[atom] = r
+    q, constant = divmod(a.constant, by)
+    outside, inside = _settled(whole, q), _settled(rest, constant)
+    spread = inside.range(ranges)
+    if spread is not None and spread[0] // by == spread[1] // by:
+        return outside.plus(number(spread[0] // by))
+    factor = by
+    for _, c in inside.terms:
+        factor = gcd(factor, c)
+    if factor > 1:
+        inside = Affine(tuple((t, c // factor) for t, c in inside.terms), inside.constant // factor)
+        return outside.plus(quotient(inside, by // factor, ranges))
+    if len(inside.terms) == 1 and not inside.constant:
+        (atom, c) = inside.terms[0]
+        if isinstance(atom, Quotient) and c == 1:
+            return outside.plus(quotient(atom.inner, atom.by * by, ranges))
+    nested = _nested(inside, by, ranges)
+    if nested is not None:
+        return outside.plus(nested)
+    return outside.plus(Affine(((Quotient(inside, by), 1),)))
+
+
+def _nested(inside: Affine, by: int, ranges: Ranges) -> Affine | None:
+    """`(x + r) // by` where all but a small rest has a common factor: the rest cannot reach the next period."""
+    for factor in sorted({abs(c) for _, c in inside.terms if abs(c) > 1}):
+        if by % factor:
+            continue
+        coarse = Affine(tuple((t, c) for t, c in inside.terms if c % factor == 0))
+        fine = Affine(tuple((t, c) for t, c in inside.terms if c % factor), inside.constant)
+        spread = fine.range(ranges)
+        if not coarse.terms or not fine.terms or spread is None:
+            continue
+        if spread[0] // factor == spread[1] // factor:
+            shifted = Affine(tuple((t, c // factor) for t, c in coarse.terms), spread[0] // factor)
+            return quotient(shifted, by // factor, ranges)
+    return None
+
+
+def remainder(a: Affine, by: int, ranges: Ranges) -> Affine:
+    """What the floor of a / by leaves, in normal form."""
+    if by == 1:
+        return number(0)
+    reduced = Affine(tuple((t, c % by) for t, c in a.terms if c % by), a.constant % by)
+    spread = a.range(ranges)
+    if spread is not None and spread[0] >= 0 and spread[1] < by:
+        return a
+    spread = reduced.range(ranges)
+    if spread is not None and spread[1] < by:
+        return reduced
+    return a.minus(quotient(a, by, ranges).times(by))

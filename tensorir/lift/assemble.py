@@ -1,0 +1,78 @@
+"""A nest as a fencil: parameters for its arguments, one closure per argument that is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tensorir.build import closure, fencil, var
+from tensorir.ir import Closure, Expr, Fencil, Var
+from tensorir.lift.emit import Emitter
+from tensorir.lift.nest import Node, written
+from tensorir.lift.report import Report
+from tensorir.lift.schedule import Region, run
+from tensorir.lift.tensors import spread
+from tensorir.lift.terms import Buffer
+from tensorir.walk import substitute
+
+__all__ = ["Built", "assemble"]
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A lifted nest: the fencil, which parameter of it each argument is, and what was decided.
+
+    `before` are parameters that hold what a written argument held before; `unchecked` says that a program that checks
+    would differ.
+    """
+
+    fencil: Fencil
+    names: tuple[str, ...]
+    outputs: tuple[int, ...]
+    before: dict[str, str]
+    report: Report
+    unchecked: bool
+
+
+def assemble(name: str, arguments: Sequence[Buffer], nodes: Sequence[Node], checked: bool = False) -> Built:
+    """The tensor program of a nest over its arguments."""
+    stored = written(nodes)
+    report = Report()
+    emitter = Emitter(checked=checked, taken={b.name for b in arguments})
+    run(Region(emitter, report), nodes)
+    outputs = tuple(k for k, b in enumerate(arguments) if b in stored)
+    values = [(arguments[k], emitter.tensor(arguments[k])) for k in outputs]
+    params = [emitter.param(b) for b in arguments]
+    closures, before = _ordered(values, params, emitter)
+    made = fencil(_identifier(name), [*params, *before.values()], closures)
+    names = tuple(p.name for p in params)
+    return Built(made, names, outputs, {v.name: n for n, v in before.items()}, report, bool(emitter.notes))
+
+
+def _identifier(name: str) -> str:
+    return name if name.isidentifier() else "lifted"
+
+
+def _ordered(
+    values: Sequence[tuple[Buffer, Expr]], params: Sequence[Var], emitter: Emitter
+) -> tuple[list[Closure], dict[str, Var]]:
+    """Closures in an order in which none reads what an earlier one wrote over; else what was there before is kept."""
+    by_var = {emitter.param(b): (b, e) for b, e in values}
+    pending = list(by_var)
+    closures: list[Closure] = []
+    before: dict[str, Var] = {}
+    while pending:
+        free = next((v for v in pending if not any(v in by_var[w][1].free for w in pending if w is not v)), None)
+        if free is None:
+            free = pending[0]
+            kept = before[free.name] = var(f"{free.name}_before", free.type)
+            for w in pending[1:]:
+                buffer, e = by_var[w]
+                by_var[w] = (buffer, substitute(e, {free: kept}))
+        buffer, e = by_var[free]
+        if e is not free:
+            closures.append(closure(free, spread(e, emitter.intervals(buffer)) if not e.tensor.dims else e))
+        else:
+            closures.append(closure(free, e))
+        pending.remove(free)
+    return closures, before

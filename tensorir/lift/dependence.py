@@ -1,0 +1,201 @@
+"""Dependences: which statement must run before which, and which loop carries it.
+
+Two accesses of one buffer, one of which writes, make a dependence wherever two iterations touch one element; it is
+carried by the outermost loop in which the iterations differ. Elements are decided exactly for indices that are sums,
+quotients and remainders of loop variables; an index that depends on data may be any.
+"""
+
+# islpy has no types of its own that say enough.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tensorir.lift.affine import Affine
+from tensorir.lift.linear import Ranges, linear
+from tensorir.lift.nest import Check, External, Leaf, Loop, Store, While, ranges_of
+from tensorir.lift.sets import domain, integer_set, point, text
+from tensorir.lift.terms import Buffer, Load
+
+__all__ = ["INDEPENDENT", "Access", "Dependence", "accesses", "common_loops", "dependences"]
+
+INDEPENDENT = -1
+"""The level of a dependence inside of one iteration of all common loops."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One read or write: the buffer, and its indices where they are sums (None: any element)."""
+
+    buffer: Buffer
+    indices: tuple[Affine | None, ...] | None
+    write: bool
+    load: Load | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Dependence:
+    """`sink` must run after `source`: by position, the kinds of access, and the levels of the loops that carry it."""
+
+    source: int
+    sink: int
+    kind: str
+    buffer: Buffer
+    levels: frozenset[int]
+    witness: tuple[tuple[str, int], ...] = ()
+
+
+def accesses(leaf: Leaf, ranges: Ranges) -> list[Access]:
+    """What a leaf touches."""
+    found: list[Access] = []
+    node = leaf.node
+    match node:
+        case Store(buffer, indices):
+            found.append(Access(buffer, tuple(linear(i, ranges) for i in indices), True))
+        case While() | External():
+            found += [Access(b, None, True) for b in sorted(leaf.written, key=lambda b: b.name)]
+            found += [Access(b, None, False) for b in sorted(leaf.read, key=lambda b: b.name)]
+        case Check():
+            pass
+    found += [Access(r.buffer, tuple(linear(i, ranges) for i in r.indices), False, r) for r in leaf.reads]
+    return found
+
+
+def common_loops(a: Leaf, b: Leaf) -> int:
+    """How many loops two leaves share, from the outside in."""
+    count = 0
+    for x, y in zip(a.loops, b.loops, strict=False):
+        if x is not y:
+            break
+        count += 1
+    return count
+
+
+def dependences(leaves: Sequence[Leaf], outer: Sequence[Loop], outer_ranges: Ranges) -> list[Dependence]:
+    """Every dependence between leaves; loops in `outer` run outside, their variables are the same for both ends."""
+    ranges = [ranges_of(leaf.loops, outer_ranges) for leaf in leaves]
+    touched = [accesses(leaf, r) for leaf, r in zip(leaves, ranges, strict=True)]
+    found: list[Dependence] = []
+    for a in range(len(leaves)):
+        for b in range(a, len(leaves)):
+            found += _between(a, b, leaves, ranges, touched, outer)
+    return found
+
+
+def _between(
+    a: int, b: int, leaves: Sequence[Leaf], ranges: Sequence[Ranges], touched: Sequence[list[Access]],
+    outer: Sequence[Loop],
+) -> list[Dependence]:  # fmt: skip
+    found: dict[tuple[int, int, str, Buffer], set[int]] = {}
+    shared = common_loops(leaves[a], leaves[b])
+    done: set[tuple[object, ...]] = set()
+    for x in touched[a]:
+        for y in touched[b]:
+            if x.buffer is not y.buffer or not (x.write or y.write):
+                continue
+            if a == b and y.write and not x.write:
+                continue
+            key = (x.buffer, x.indices, y.indices, x.write, y.write)
+            if key in done:
+                continue
+            done.add(key)
+            forward, backward = _levels(leaves[a], leaves[b], ranges[a], ranges[b], x, y, shared, outer)
+            if a != b:
+                forward.add(INDEPENDENT) if _meet_inside(
+                    leaves[a], leaves[b], ranges[a], ranges[b], x, y, shared, outer
+                ) else None
+            if forward:
+                found.setdefault((a, b, _kind(x, y), x.buffer), set()).update(forward)
+            if backward and (a != b or x.write != y.write):
+                found.setdefault((b, a, _kind(y, x), x.buffer), set()).update(backward)
+    return [Dependence(s, t, kind, buffer, frozenset(levels)) for (s, t, kind, buffer), levels in found.items()]
+
+
+def _kind(first: Access, second: Access) -> str:
+    if first.write:
+        return "output" if second.write else "flow"
+    return "anti"
+
+
+def _levels(
+    a: Leaf, b: Leaf, ra: Ranges, rb: Ranges, x: Access, y: Access, shared: int, outer: Sequence[Loop]
+) -> tuple[set[int], set[int]]:
+    """The common loops that carry a dependence from x to y, and from y to x."""
+    if not shared:
+        return set(), set()
+    fixed = _fixed(x, y, {loop.name for loop in a.loops[:shared]})
+    candidates = [k for k in range(shared) if a.loops[k].name not in fixed]
+    if not candidates:
+        return set(), set()
+    forward: set[int] = set()
+    backward: set[int] = set()
+    base = _meeting(a, b, ra, rb, x, y, outer)
+    if base is None:
+        return set(candidates), set(candidates)
+    names, constraints = base
+    if integer_set(names, constraints).is_empty():
+        return set(), set()
+    for k in candidates:
+        same = [f"{loop.name}_a = {loop.name}_b" for loop in a.loops[:k]]
+        name = a.loops[k].name
+        if not integer_set(names, [*constraints, *same, f"{name}_a < {name}_b"]).is_empty():
+            forward.add(k)
+        if not integer_set(names, [*constraints, *same, f"{name}_a > {name}_b"]).is_empty():
+            backward.add(k)
+    return forward, backward
+
+
+def _fixed(x: Access, y: Access, loops: set[str]) -> set[str]:
+    """Loops whose variable must be the same wherever both accesses touch one element."""
+    found: set[str] = set()
+    if x.indices is None or y.indices is None:
+        return found
+    for i, j in zip(x.indices, y.indices, strict=True):
+        if i is None or j is None or i.constant != j.constant:
+            continue
+        if len(i.terms) == 1 and i.terms == j.terms:
+            (atom, _) = i.terms[0]
+            if isinstance(atom, str) and atom in loops:
+                found.add(atom)
+    return found
+
+
+def _meeting(
+    a: Leaf, b: Leaf, ra: Ranges, rb: Ranges, x: Access, y: Access, outer: Sequence[Loop]
+) -> tuple[list[str], list[str]] | None:
+    """Pairs of iterations that touch one element; None where nothing is known of either."""
+    da, db = domain(a, ra, outer, "_a"), domain(b, rb, outer, "_b")
+    names = [*(f"{n}_a" for n in a.names), *(f"{n}_b" for n in b.names), *(loop.name for loop in outer)]
+    constraints = [*da.constraints, *db.constraints]
+    for loop in outer:
+        low, high = ra[loop.name]
+        constraints.append(f"{low} <= {loop.name} <= {high}")
+    if x.indices is not None and y.indices is not None:
+        for i, j in zip(x.indices, y.indices, strict=True):
+            known = i is not None and j is not None and i.names <= da.names.keys() and j.names <= db.names.keys()
+            if i is not None and j is not None and known:
+                constraints.append(f"{text(i, da.names)} = {text(j, db.names)}")
+    return names, constraints
+
+
+def _meet_inside(
+    a: Leaf, b: Leaf, ra: Ranges, rb: Ranges, x: Access, y: Access, shared: int, outer: Sequence[Loop]
+) -> bool:
+    """Whether both touch one element in one iteration of all common loops (without any: taken for granted)."""
+    if not shared:
+        return True
+    base = _meeting(a, b, ra, rb, x, y, outer)
+    if base is None:
+        return True
+    names, constraints = base
+    same = [f"{loop.name}_a = {loop.name}_b" for loop in a.loops[:shared]]
+    return not integer_set(names, [*constraints, *same]).is_empty()
+
+
+def witness(names: Sequence[str], constraints: Sequence[str]) -> dict[str, int] | None:
+    """A point of a set by name, None where it is empty."""
+    found: Any = integer_set(names, constraints)
+    return None if found.is_empty() else dict(zip(names, point(found), strict=True))

@@ -1,0 +1,320 @@
+"""Terms as tensors: every index of a statement's box is a dim, a load is a read of the whole buffer at once.
+
+Reads by sums of indices become renames, shifts, splits, or gathers by coordinates; what lies outside of a buffer, under
+a guard that keeps the program from it, is zero. A condition that is an interval of the box becomes an update of the
+part where it holds; any other is an `if`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from tensorir.build import call, literal
+from tensorir.ir import Expr, Var
+from tensorir.lift.affine import Affine
+from tensorir.lift.linear import COMPARISONS, affine_of, settled
+from tensorir.lift.space import digits, interval_of
+from tensorir.lift.tensors import cut, filled, position, renamed, shifted, spread, sum_of, widened
+from tensorir.lift.terms import Buffer, Index, Linear, Load, Number, Op, Term, loads
+from tensorir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType
+
+__all__ = ["Box", "Emitter"]
+
+Box = Mapping[str, Interval]
+
+
+@dataclass(slots=True)
+class Emitter:
+    """The tensors that buffers are now, and what stands for the variables of loops outside."""
+
+    tensors: dict[Buffer, Expr] = field(default_factory=dict[Buffer, Expr])
+    names: dict[Buffer, tuple[str, ...]] = field(default_factory=dict[Buffer, tuple[str, ...]])
+    params: dict[Buffer, Var] = field(default_factory=dict[Buffer, Var])
+    outer: dict[str, Expr] = field(default_factory=dict[str, Expr])
+    ranges: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    taken: set[str] = field(default_factory=set[str])
+    checked: bool = False
+    notes: list[str] = field(default_factory=list[str])
+    memo: dict[tuple[object, ...], Expr] = field(default_factory=dict[tuple[object, ...], Expr])
+    kept: list[object] = field(default_factory=list[object])
+
+    def inside(
+        self, tensors: Mapping[Buffer, Expr], outer: Mapping[str, Expr], ranges: Mapping[str, tuple[int, int]]
+    ) -> Emitter:
+        """An emitter for the body of a loop: the same names, other tensors."""
+        return replace(
+            self, tensors={**self.tensors, **tensors}, outer={**self.outer, **outer},
+            ranges={**self.ranges, **ranges}, memo={}, kept=[],
+        )  # fmt: skip
+
+    # Buffers
+
+    def dims_of(self, buffer: Buffer, wanted: Sequence[str | None] = ()) -> tuple[str, ...]:
+        """The names of a buffer's dims; those that are wanted, if it has none yet."""
+        found = self.names.get(buffer)
+        if found is None:
+            named: list[str] = []
+            for k in range(len(buffer.shape)):
+                want = wanted[k] if k < len(wanted) else None
+                named.append(want if want is not None and want not in named else f"{buffer.name}_{k}")
+            found = self.names[buffer] = tuple(named)
+        return found
+
+    def intervals(self, buffer: Buffer) -> dict[str, Interval]:
+        return dict(zip(self.dims_of(buffer), (Interval(0, e) for e in buffer.shape), strict=True))
+
+    def tensor(self, buffer: Buffer, wanted: Sequence[str | None] = ()) -> Expr:
+        """What a buffer holds now."""
+        self.dims_of(buffer, wanted)
+        found = self.tensors.get(buffer)
+        if found is None:
+            if buffer.argument:
+                found = self.param(buffer)
+            elif buffer.value is not None:
+                found = self._constant(buffer)
+            else:
+                found = filled(0, buffer.element, self.intervals(buffer))
+            self.tensors[buffer] = found
+        return found
+
+    def param(self, buffer: Buffer) -> Var:
+        """The parameter of an argument."""
+        found = self.params.get(buffer)
+        if found is None:
+            kind = TensorType(buffer.element, Dims(tuple(self.intervals(buffer).items())))
+            found = self.params[buffer] = Var(buffer.name, kind)
+        return found
+
+    def _constant(self, buffer: Buffer) -> Expr:
+        flat: list[object] = []
+
+        def collect(part: object) -> None:
+            if isinstance(part, tuple | list):
+                for p in part:  # pyright: ignore[reportUnknownVariableType]
+                    collect(p)  # pyright: ignore[reportUnknownArgumentType]
+            else:
+                flat.append(part)
+
+        collect(buffer.value)
+        position_of = {n: position(n, i) for n, i in self.intervals(buffer).items()}
+        place: Expr = literal(0, INT32)
+        for name, extent in zip(self.dims_of(buffer), buffer.shape, strict=True):
+            place = call("plus", call("multiplies", place, literal(extent, INT32)), position_of[name])
+        result = filled(flat[-1] if flat else 0, buffer.element, self.intervals(buffer))
+        for k, value in enumerate(flat[:-1]):
+            here = call("eq", place, literal(k, INT32))
+            result = call("if", here, literal(value, buffer.element), result)
+        return result
+
+    # Terms
+
+    def emit(self, term: Term, box: Box, safe: Term | None = None) -> Expr:
+        """The term on a box; `safe` is a condition outside of which the value does not matter."""
+        key = (id(term), tuple(box.items()), id(safe))
+        known = self.memo.get(key)
+        if known is None:
+            self.kept += [term, safe]
+            known = self.memo[key] = self._emit(term, box, safe)
+        return known
+
+    def scope(self, box: Box) -> dict[str, tuple[int, int]]:
+        return {**self.ranges, **{n: (i.start, i.stop - 1) for n, i in box.items()}}
+
+    def _emit(self, term: Term, box: Box, safe: Term | None) -> Expr:
+        match term:
+            case Number(value, element):
+                return literal(value, element)
+            case Index() | Linear():
+                return self._coordinate(term, box)
+            case Load():
+                return self._load(term, box, safe)
+            case Op("if", (condition, yes, no)):
+                return self._choice(condition, yes, no, box, safe)
+            case Op("cast" | "bitcast" as op, (x,), element):
+                return call(op, self.emit(x, box, safe), static=(element,))
+            case Op(op, args, element):
+                if op in COMPARISONS:
+                    sides = [affine_of(settled(a, self.scope(box))) for a in args]
+                    if all(s is not None for s in sides):
+                        return call(op, *(self.sum(s, box) for s in sides if s is not None))
+                found = affine_of(settled(term, self.scope(box))) if element.is_integer else None
+                if found is not None and not loads(term):
+                    return self._coordinate(Linear(found, element), box)
+                return call(op, *(self.emit(a, box, safe) for a in args))
+
+    def _coordinate(self, term: Term, box: Box) -> Expr:
+        match settled(term, self.scope(box)):
+            case Number(value, element):
+                return literal(value, element)
+            case Linear(affine, element):
+                found = self.sum(affine, box)
+                return found if element == INT32 else call("cast", found, static=(element,))
+            case other:
+                raise AssertionError(other)
+
+    def sum(self, affine: Affine, box: Box) -> Expr:
+        """A sum of indices as int32 coordinates."""
+        parts = {n: position(n, box[n]) if n in box else self.outer[n] for n in affine.names}
+        return sum_of(affine, parts)
+
+    def _choice(self, condition: Term, yes: Term, no: Term, box: Box, safe: Term | None) -> Expr:
+        condition = settled(condition, self.scope(box))
+        if isinstance(condition, Number):
+            return self.emit(yes if condition.value else no, box, safe)
+        if not loads(yes) and not loads(no):
+            return call("if", self.emit(condition, box, safe), self.emit(yes, box, safe), self.emit(no, box, safe))
+        inside, rest = interval_of(condition, box)
+        if rest is None and inside is not None:
+            if any(not i for i in inside.values()):
+                return self.emit(no, box, safe)
+            part = self.emit(yes, inside, safe)
+            whole = spread(cut(self.emit(no, box, safe), box), box)
+            smaller = {n: i for n, i in inside.items() if i != box[n]}
+            return call("update", whole, cut(spread(part, smaller), inside))
+        if rest is not None and inside is not None and dict(inside) != dict(box):
+            return self._choice(_all(_bounds_of(inside, box)), Op("if", (rest, yes, no), yes.element), no, box, safe)
+        here = condition if safe is None else Op("and", (safe, condition), BOOL)
+        there = Op("not", (condition,), BOOL)
+        there = there if safe is None else Op("and", (safe, there), BOOL)
+        return call("if", self.emit(condition, box, safe), self.emit(yes, box, here), self.emit(no, box, there))
+
+    # Reads
+
+    def _load(self, load: Load, box: Box, safe: Term | None) -> Expr:
+        scope = self.scope(box)
+        sums = [affine_of(settled(i, scope)) for i in load.indices]
+        wanted = [_only(a, box) for a in sums]
+        names = self.dims_of(load.buffer, wanted)
+        x = self.tensor(load.buffer)
+        ones = [_unit(a, box) for a in sums]
+        plain = {
+            k: one for k, one in enumerate(ones)
+            if one is not None and sum(o is not None and o[0] == one[0] for o in ones) == 1
+        }  # fmt: skip
+        plain = {k: one for k, one in plain.items() if names[k] in x.tensor.dims}
+        x = self._apart(x, names, {k: d for k, (d, _) in plain.items()}, box)
+        for dim, by in plain.values():
+            needed = box[dim]
+            x = shifted(widened(x, {dim: Interval(needed.start + by, needed.stop + by)}), dim, by)
+        rest = [k for k in range(len(names)) if k not in plain]
+        fresh = _hidden(names, {d for d, _ in plain.values()} | box.keys())
+        rest = [k for k in rest if fresh[k] in x.tensor.dims]
+        rest, x = self._split(x, rest, sums, fresh, box, {d for d, _ in plain.values()})
+        return self._gathered(x, load, rest, sums, fresh, box, safe) if rest else x
+
+    def _apart(self, x: Expr, names: Sequence[str], plain: Mapping[int, str], box: Box) -> Expr:
+        """The buffer's dims under the names of the box's where they are the same, under hidden names elsewhere."""
+        fresh = _hidden(names, set(plain.values()) | box.keys())
+        return renamed(x, {name: plain.get(k, fresh[k]) for k, name in enumerate(names)})
+
+    def _split(
+        self, x: Expr, rest: list[int], sums: Sequence[Affine | None], names: Sequence[str], box: Box, used: set[str]
+    ) -> tuple[list[int], Expr]:
+        """Mixed-radix indices as splits of the dim."""
+        left: list[int] = []
+        for k in rest:
+            a = sums[k]
+            found = None if a is None else digits(a, box)
+            others = {n for j in rest if j != k for n in _names(sums[j])} | used
+            if a is None or found is None or len(found) < 2 or set(found) & others:
+                left.append(k)
+                continue
+            used = used | set(found)
+            size = 1
+            for n in found[1:]:
+                size *= len(box[n])
+            start, stop = box[found[0]].start * size, box[found[0]].stop * size
+            dim = names[k]
+            x = shifted(widened(x, {dim: Interval(start + a.constant, stop + a.constant)}), dim, a.constant)
+            x = cut(x, {dim: Interval(start, stop)})
+            for level, n in enumerate(found[:-1]):
+                outer = n
+                inner = found[-1] if level == len(found) - 2 else f"{dim}_{level}"
+                size //= len(box[found[level]]) if level else 1
+                by = 1
+                for m in found[level + 1 :]:
+                    by *= len(box[m])
+                x = call("split_dim", x, static=(dim, outer, inner, by))
+                dim = inner
+        return left, x
+
+    def _gathered(
+        self, x: Expr, load: Load, rest: Sequence[int], sums: Sequence[Affine | None], names: Sequence[str], box: Box,
+        safe: Term | None,
+    ) -> Expr:  # fmt: skip
+        """Reads by any index: constants select, coordinates that stay inside need no check."""
+        dims: list[str] = []
+        indices: list[Expr] = []
+        mode = "clamp"
+        for k in rest:
+            a = sums[k]
+            spread_of = None if a is None else a.range(self.scope(box))
+            interval = x.tensor.dims[names[k]]
+            if spread_of is None or spread_of[0] < interval.start or spread_of[1] >= interval.stop:
+                mode = "zero"
+            dims.append(names[k])
+            indices.append(self.sum(a, box) if a is not None else self._index(load.indices[k], box, safe))
+        if mode == "zero" and self.checked:
+            mode = "checked"
+            if safe is not None:
+                holds = self.emit(safe, box, None)
+                indices = [call("if", holds, i, literal(0, _scalar(i))) for i in indices]
+        if any(not x.tensor.dims[d] for d in dims):
+            mode = "zero"
+        return call("gather", x, *indices, static=(tuple(dims), mode))
+
+    def _index(self, term: Term, box: Box, safe: Term | None) -> Expr:
+        return self.emit(settled(term, self.scope(box)), box, safe)
+
+
+def _scalar(x: Expr) -> Scalar:
+    element = x.tensor.element
+    assert isinstance(element, Scalar)
+    return element
+
+
+def _names(a: Affine | None) -> frozenset[str]:
+    return frozenset() if a is None else a.names
+
+
+def _hidden(names: Sequence[str], taken: set[str] | frozenset[str]) -> list[str]:
+    """The names, changed where they are taken."""
+    found: list[str] = []
+    for name in names:
+        new = name
+        while new in taken or new in found or (new != name and new in names):
+            new = f"{new}_"
+        found.append(new)
+    return found
+
+
+def _unit(a: Affine | None, box: Box) -> tuple[str, int] | None:
+    """A dim and a distance, for an index that is one dim of the box moved."""
+    if a is None or len(a.terms) != 1 or a.terms[0][1] != 1 or not isinstance(a.terms[0][0], str):
+        return None
+    name = a.terms[0][0]
+    return (name, a.constant) if name in box else None
+
+
+def _only(a: Affine | None, box: Box) -> str | None:
+    found = _unit(a, box)
+    return None if found is None else found[0]
+
+
+def _all(conditions: Sequence[Term]) -> Term:
+    result = conditions[0]
+    for c in conditions[1:]:
+        result = Op("and", (result, c), BOOL)
+    return result
+
+
+def _bounds_of(inside: Box, box: Box) -> list[Term]:
+    """The conditions that say which part of a box a smaller one is."""
+    found: list[Term] = []
+    for n, i in inside.items():
+        if i.start != box[n].start:
+            found.append(Op("greater_equal", (Index(n, INT32), Number(i.start, INT32)), BOOL))
+        if i.stop != box[n].stop:
+            found.append(Op("less", (Index(n, INT32), Number(i.stop, INT32)), BOOL))
+    return found

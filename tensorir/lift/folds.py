@@ -1,0 +1,122 @@
+"""Reductions: a store of `B[f] ⊕ e` where e does not read B is one fold over the loops that f leaves free."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tensorir.build import call, literal, operator, reduce
+from tensorir.ir import Expr
+from tensorir.lift.emit import Emitter
+from tensorir.lift.nest import Store
+from tensorir.lift.space import Space
+from tensorir.lift.stores import Place, holding, place_of, put, scatter, wanted_names
+from tensorir.lift.tensors import constant_of, cut, spread
+from tensorir.lift.terms import Buffer, Load, Op, Term, buffers_of
+from tensorir.types import BOOL, Scalar, TensorType, bcast
+
+__all__ = ["IDENTITY", "accumulate", "fold_of"]
+
+COMMUTATIVE = {"plus", "multiplies", "min", "max", "and", "or", "bit_and", "bit_or", "bit_xor", "xor"}
+
+
+def neutral(op: str, element: Scalar) -> bool | int | float:
+    """What changes nothing."""
+    if op in ("min", "max"):
+        if element.is_float:
+            return math.inf if op == "min" else -math.inf
+        interval = element.range
+        return interval.stop - 1 if op == "min" else interval.start
+    if op == "bit_and":
+        return -1 if element.kind == "int" else element.range.stop - 1
+    return {"plus": 0, "multiplies": 1, "and": True, "or": False, "xor": False, "bit_or": 0, "bit_xor": 0}[op]
+
+
+IDENTITY = neutral
+
+
+def fold_of(node: Store) -> tuple[str, Term, tuple[Term, ...]] | None:
+    """The operation, what is folded, and under which further conditions, of a store that folds into its element."""
+    old = Load(node.buffer, node.indices)
+    found = _fold(node.value, old)
+    if found is None:
+        return None
+    _, term, conditions = found
+    if node.buffer in buffers_of(term) or any(node.buffer in buffers_of(c) for c in (*conditions, *node.guards)):
+        return None
+    if any(node.buffer in buffers_of(i) for i in node.indices):
+        return None
+    return found
+
+
+def _fold(value: Term, old: Load) -> tuple[str, Term, tuple[Term, ...]] | None:
+    match value:
+        case Op("minus", (x, e), element) if x == old:
+            return "plus", Op("neg", (e,), element), ()
+        case Op(
+            "plus" | "multiplies" | "min" | "max" | "and" | "or" | "bit_and" | "bit_or" | "bit_xor" | "xor" as op,
+            (a, b),
+        ):
+            if a == old:
+                return op, b, ()
+            if b == old:
+                return op, a, ()
+            return _nested(op, a, b, old)
+        case Op("if", (c, x, y)) if y == old:
+            inner = _fold(x, old)
+            return None if inner is None else (inner[0], inner[1], (*inner[2], c))
+        case Op("if", (c, x, y)) if x == old:
+            inner = _fold(y, old)
+            return None if inner is None else (inner[0], inner[1], (*inner[2], Op("not", (c,), BOOL)))
+        case _:
+            return None
+
+
+def _nested(op: str, a: Term, b: Term, old: Load) -> tuple[str, Term, tuple[Term, ...]] | None:
+    """`(old ⊕ x) ⊕ y` is `old ⊕ (x ⊕ y)`."""
+    for x, y in ((a, b), (b, a)):
+        inner = _fold(x, old) if isinstance(x, Op) and x.op == op else None
+        if inner is not None and inner[0] == op and not inner[2]:
+            return op, Op(op, (inner[1], y), y.element), ()
+    return None
+
+
+def accumulate(emitter: Emitter, buffer: Buffer, op: str, space: Space) -> bool:
+    """Fold the value of a space into a buffer; False, with nothing done, where the place is told by data."""
+    place = place_of(space)
+    if place is None:
+        if op in ("plus", "multiplies", "min", "max"):
+            scatter(emitter, buffer, space, op)
+            return True
+        return False
+    emitter.dims_of(buffer, wanted_names(space))
+    guard = holding(space.guards)
+    box = space.dims
+    over = [n for n in box if n not in place.dims]
+    element = buffer.element
+    value = emitter.emit(space.value, box, guard)
+    if guard is not None:
+        value = call("if", emitter.emit(guard, box), value, literal(neutral(op, element), element))
+    value = spread(cut(value, box), {n: box[n] for n in over})
+    old = _old(emitter, buffer, space, place)
+    put(emitter, buffer, place, folded(op, old, value, over, element), {n: i for n, i in box.items() if n not in over})
+    return True
+
+
+def _old(emitter: Emitter, buffer: Buffer, space: Space, place: Place) -> Expr:
+    box = {n: i for n, i in space.dims.items() if n in place.dims}
+    old = emitter.emit(Load(buffer, space.location), box)
+    return constant_of(old) or cut(old, box)
+
+
+def folded(op: str, old: Expr, value: Expr, over: Sequence[str], element: Scalar) -> Expr:
+    """The old value with all elements of `value` along some dims folded into it."""
+    if not over:
+        return call(op, old, value)
+    for k, dim in enumerate(reversed(over)):
+        last = k == len(over) - 1
+        init = old if last else literal(neutral(op, element), element)
+        rest = value.tensor.on(value.tensor.dims.without(dim))
+        state = TensorType(element, bcast([rest, init.tensor]))
+        value = reduce(operator(op, state, rest), init, value, dim=dim)
+    return value

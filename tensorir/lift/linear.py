@@ -1,0 +1,161 @@
+"""Terms in normal form: whole-number arithmetic of indices becomes `Affine`, comparisons that ranges decide go away.
+
+>>> from tensorir.lift.terms import Index, Number, Op, show
+>>> from tensorir.types import BOOL, INT32
+>>> i = Index("i", INT32)
+>>> flat = Op("plus", (Op("multiplies", (i, Number(4, INT32)), INT32), Number(6, INT32)), INT32)
+>>> show(settled(Op("floordiv", (flat, Number(4, INT32)), INT32), {"i": (0, 9)}))
+'i + 1'
+>>> show(settled(Op("less", (i, Number(10, INT32)), BOOL), {"i": (0, 9)}))
+'True'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tensorir.lift.affine import Affine, number, quotient, remainder, variable
+from tensorir.lift.terms import Index, Linear, Load, Number, Op, Term, rebuilt
+from tensorir.types import BOOL, Scalar
+
+__all__ = ["Ranges", "linear", "settled"]
+
+Ranges = Mapping[str, tuple[int, int]]
+
+COMPARISONS = {"eq", "not_eq", "less", "less_equal", "greater", "greater_equal"}
+
+
+def linear(term: Term, ranges: Ranges) -> Affine | None:
+    """The normal form of a term of indices; None where it is none."""
+    match settled(term, ranges):
+        case Linear(affine):
+            return affine
+        case Number(value, element) if element.is_integer:
+            return number(int(value))
+        case _:
+            return None
+
+
+def settled(term: Term, ranges: Ranges) -> Term:
+    """The term with its whole-number parts in normal form, and what the ranges decide decided."""
+    return rebuilt(term, lambda t: _rule(t, ranges))
+
+
+def affine_of(term: Term) -> Affine | None:
+    match term:
+        case Linear(affine):
+            return affine
+        case Number(value, element) if element.is_integer:
+            return number(int(value))
+        case _:
+            return None
+
+
+def term_of(affine: Affine, element: Scalar) -> Term:
+    return Number(affine.constant, element) if affine.is_number else Linear(affine, element)
+
+
+def _rule(term: Term, ranges: Ranges) -> Term | None:
+    match term:
+        case Index(name, element) if element.is_integer:
+            return Linear(variable(name), element)
+        case Linear(affine, element) if not affine.is_linear:
+            return term_of(affine.replaced({}, ranges), element)
+        case Op(op, args, element):
+            return _operation(op, args, element, ranges)
+        case _:
+            return None
+
+
+def _operation(op: str, args: tuple[Term, ...], element: Scalar, ranges: Ranges) -> Term | None:
+    if op in ("and", "or", "not", "if"):
+        return _logic(op, args)
+    if op == "cast":
+        (x,) = args
+        found = affine_of(x)
+        if found is None or not element.is_integer:
+            return None
+        spread = found.range(ranges)
+        fits = spread is not None and spread[0] in element.range and spread[1] in element.range
+        return term_of(found, element) if fits else None
+    parts = [affine_of(a) for a in args]
+    if any(p is None for p in parts):
+        return None
+    known = [p for p in parts if p is not None]
+    if op in COMPARISONS:
+        return _compared(op, known[0], known[1], ranges)
+    if not element.is_integer:
+        return None
+    made = _arithmetic(op, known, ranges)
+    return None if made is None else term_of(made, element)
+
+
+def _arithmetic(op: str, parts: list[Affine], ranges: Ranges) -> Affine | None:
+    match op, parts:
+        case "plus", [a, b]:
+            return a.plus(b)
+        case "minus", [a, b]:
+            return a.minus(b)
+        case "neg", [a]:
+            return a.times(-1)
+        case "multiplies", [a, b] if b.is_number:
+            return a.times(b.constant)
+        case "multiplies", [a, b] if a.is_number:
+            return b.times(a.constant)
+        case "floordiv", [a, b] if b.is_number and b.constant > 0:
+            return quotient(a, b.constant, ranges)
+        case "mod", [a, b] if b.is_number and b.constant > 0:
+            return remainder(a, b.constant, ranges)
+        case (("divides" | "rem"), [a, b]) if b.is_number and b.constant > 0:
+            spread = a.range(ranges)
+            if spread is None or spread[0] < 0:
+                return None
+            return (quotient if op == "divides" else remainder)(a, b.constant, ranges)
+        case "shift_left", [a, b] if b.is_number and 0 <= b.constant < 31:
+            return a.times(1 << b.constant)
+        case "shift_right", [a, b] if b.is_number and 0 <= b.constant < 31:
+            return quotient(a, 1 << b.constant, ranges)
+        case (("min" | "max"), [a, b]):
+            spread = a.minus(b).range(ranges)
+            if spread is None:
+                return None
+            if spread[1] <= 0:
+                return a if op == "min" else b
+            return (b if op == "min" else a) if spread[0] >= 0 else None
+        case _:
+            return None
+
+
+def _compared(op: str, a: Affine, b: Affine, ranges: Ranges) -> Term:
+    spread = a.minus(b).range(ranges)
+    if spread is not None:
+        low, high = spread
+        sure = {
+            "less": (high < 0, low >= 0),
+            "less_equal": (high <= 0, low > 0),
+            "greater": (low > 0, high <= 0),
+            "greater_equal": (low >= 0, high < 0),
+            "eq": (low == high == 0, low > 0 or high < 0),
+            "not_eq": (low > 0 or high < 0, low == high == 0),
+        }[op]
+        if sure[0] or sure[1]:
+            return Number(sure[0], BOOL)
+    from tensorir.types import INT64
+
+    return Op(op, (term_of(a, INT64), term_of(b, INT64)), BOOL)
+
+
+def _logic(op: str, args: tuple[Term, ...]) -> Term | None:
+    match op, args:
+        case "and", (Number(value), other) | (other, Number(value)):
+            return other if value else Number(False, BOOL)
+        case "or", (Number(value), other) | (other, Number(value)):
+            return Number(True, BOOL) if value else other
+        case "not", (Number(value),):
+            return Number(not value, BOOL)
+        case "if", (Number(value), a, b):
+            return a if value else b
+        case "if", (_, a, b) if a == b and not isinstance(a, Load):
+            return a
+        case _:
+            return None

@@ -1,0 +1,209 @@
+"""Lifted programs as callables: arrays by position in, the written ones out; one fencil per set of sizes."""
+
+# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tensorir.arrays import refuse
+from tensorir.ir import Fencil
+from tensorir.lift.assemble import Built
+from tensorir.lift.report import Report
+
+__all__ = ["Argument", "Lifted", "Specialised"]
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """What a caller passes for a parameter: its name, its NumPy type, and whether it is one number."""
+
+    name: str
+    dtype: np.dtype[Any]
+    scalar: bool
+    written: bool
+
+
+class Specialised:
+    """A program at one set of sizes, plain and with checks, compiled when it is first called."""
+
+    def __init__(self, build: Callable[[bool], Built]) -> None:
+        self._build = build
+        self.plain = build(False)
+        self._checked: Built | None = None
+        self._compiled: dict[tuple[bool, str], Any] = {}
+
+    def built(self, checked: bool) -> Built:
+        if not checked or not self.plain.unchecked:
+            return self.plain
+        if self._checked is None:
+            self._checked = self._build(True)
+        return self._checked
+
+    def compiled(self, checked: bool, numerics: str) -> Any:
+        from tensorir.backends import compile
+
+        checked = checked and self.plain.unchecked
+        key = (checked, numerics)
+        if key not in self._compiled:
+            self._compiled[key] = compile(self.built(checked).fencil, numerics=numerics)
+        return self._compiled[key]
+
+
+@dataclass(eq=False)
+class Lifted:
+    """A source function as a pure tensor program; calling it gives the parameters that it writes, in order."""
+
+    name: str
+    arguments: Sequence[Argument]
+    sizes_of: Callable[[Sequence[Any]], Hashable]
+    """The key of a call: what the program is specialised to."""
+    build: Callable[[Any, bool], Built]
+    static: Hashable | None
+    """The key, where it does not depend on the call."""
+    numerics: str = "fast"
+    cache: dict[Hashable, Specialised] = field(default_factory=dict[Hashable, Specialised])
+
+    def at(self, key: Hashable) -> Specialised:
+        """The program at a set of sizes."""
+        found = self.cache.get(key)
+        if found is None:
+            found = self.cache[key] = Specialised(lambda checked: self.build(key, checked))
+        return found
+
+    def _only(self) -> Specialised:
+        if self.static is not None:
+            return self.at(self.static)
+        if not self.cache:
+            message = f"'{self.name}' has sizes that only a call tells."
+            raise refuse("TL02", message, "call it first, or use at(...) with the sizes.")
+        return next(reversed(self.cache.values()))
+
+    @property
+    def fencil(self) -> Fencil:
+        """The tensor program, at the sizes of the last call where it has sizes."""
+        return self._only().plain.fencil
+
+    @property
+    def report(self) -> Report:
+        """How each loop was lifted, and why."""
+        return self._only().plain.report
+
+    def __str__(self) -> str:
+        return str(self.fencil)
+
+    def __repr__(self) -> str:
+        return f"<lifted {self.name}({', '.join(a.name for a in self.arguments)})>"
+
+    def __call__(self, *arrays: Any) -> tuple[Any, ...]:
+        """The written parameters after a call, in order; arguments are never changed."""
+        found = self._prepared(arrays)
+        special = self.at(self.sizes_of(found))
+        return self._run(special, found, not _traced(found))
+
+    def checked(self, *arrays: Any) -> tuple[Any, tuple[Any, ...]]:
+        """The outputs and the error that a check found, or None: accesses out of range, failed assertions.
+
+        Inside of a trace the error is raised when the traced program runs.
+        """
+        from tensorir.errors import DiagnosticError
+
+        found = self._prepared(arrays)
+        special = self.at(self.sizes_of(found))
+        if _traced(found):
+            return None, self._run(special, found, True)
+        try:
+            return None, self._run(special, found, True)
+        except DiagnosticError as error:
+            return error, self._run(special, found, False)
+
+    def _run(self, special: Specialised, arrays: Sequence[Any], checked: bool) -> tuple[Any, ...]:
+        built = special.built(checked)
+        given = dict(zip(built.names, arrays, strict=True))
+        given.update({new: given[old] for new, old in built.before.items()})
+        needed = {p.name for p in built.fencil.inputs}
+        missing = [n for n in needed if given.get(n) is None]
+        if missing:
+            message = (
+                f"'{missing[0]}' of '{self.name}' must be given: the program reads it, or leaves a part of it as it is."
+            )
+            raise refuse("TL03", message, "pass an array.")
+        passed = {n: given[n] for n in needed}
+        if not passed:
+            results = special.compiled(checked, self.numerics)()
+        else:
+            results = special.compiled(checked, self.numerics)(**passed)
+        return tuple(results[built.names[k]] for k in built.outputs)
+
+    def _prepared(self, arrays: Sequence[Any]) -> list[Any]:
+        if len(arrays) != len(self.arguments):
+            names = ", ".join(a.name for a in self.arguments)
+            message = f"'{self.name}' takes {len(self.arguments)} arguments ({names}), but got {len(arrays)}."
+            raise refuse("TA02", message)
+        found = [_accepted(self.name, a, value) for a, value in zip(self.arguments, arrays, strict=True)]
+        _refuse_overlaps(self.arguments, arrays)
+        return found
+
+
+def _traced(arrays: Sequence[Any]) -> bool:
+    return any(type(a).__module__.startswith("jax") and not hasattr(a, "addressable_shards") for a in arrays)
+
+
+def _accepted(name: str, argument: Argument, value: Any) -> Any:
+    """An argument as a NumPy or jax array of the parameter's type."""
+    if value is None:
+        if argument.written:
+            return None
+        raise refuse("TA04", f"'{argument.name}' of '{name}' needs an array, and this is None.")
+    if isinstance(value, str | bytes | dict | set):
+        kind = type(value).__name__
+        raise refuse("TA04", f"'{argument.name}' of '{name}' needs an array, and this is of type {kind}.")
+    if argument.scalar and not hasattr(value, "dtype"):
+        return _number(argument, value)
+    home = type(value).__module__.partition(".")[0]
+    if not isinstance(value, np.ndarray) and not (home.startswith("jax") and hasattr(value, "dtype")):
+        value = np.from_dlpack(value) if hasattr(value, "__dlpack__") else np.asarray(value)
+    dtype: np.dtype[Any] = np.dtype(value.dtype)
+    if dtype.kind == "O":
+        raise refuse("TA04", f"'{argument.name}' of '{name}' needs an array of numbers.")
+    if dtype != argument.dtype:
+        narrow = {1: np.uint8, 2: np.uint16}.get(argument.dtype.itemsize)
+        if argument.dtype.kind == "V" and narrow is not None and dtype == narrow:
+            return value.view(argument.dtype)
+        if argument.scalar:
+            return _number(argument, value)
+        message = f"'{argument.name}' holds {argument.dtype}, but the array holds {dtype}."
+        raise refuse("TA05", message, f"convert it: array.astype('{argument.dtype}').")
+    return value
+
+
+def _number(argument: Argument, value: Any) -> Any:
+    """A number that fits the type of a scalar parameter."""
+    if hasattr(value, "dtype") and type(value).__module__.startswith("jax"):
+        return value.astype(argument.dtype)
+    array: Any = np.asarray(value)
+    if array.ndim or array.dtype.kind in "OSUc":
+        raise refuse("TA04", f"'{argument.name}' needs one number of type {argument.dtype}.")
+    if argument.dtype.kind in "iu":
+        number, limits = array.item(), np.iinfo(argument.dtype)
+        if number != int(number) or not limits.min <= number <= limits.max:
+            raise refuse("TA04", f"'{argument.name}' is of type {argument.dtype}, which {number} does not fit.")
+        return np.asarray(int(number), argument.dtype)
+    return array.astype(argument.dtype)
+
+
+def _refuse_overlaps(arguments: Sequence[Argument], arrays: Sequence[Any]) -> None:
+    """NumPy arguments that share memory with one that is written: the source would see its own writes through them."""
+    given = [(a, x) for a, x in zip(arguments, arrays, strict=True) if isinstance(x, np.ndarray)]
+    plain: list[tuple[Argument, Any]] = [(a, x) for a, x in given if x.size]
+    for a, x in plain:
+        if a.written:
+            for b, y in plain:
+                if a is not b and np.may_share_memory(x, y):
+                    message = f"'{a.name}' is written, and '{b.name}' shares memory with it."
+                    raise refuse("TA06", message, f"pass a copy: {b.name}.copy().")

@@ -1,0 +1,165 @@
+"""How each loop runs: all iterations at once where no dependence forbids it, as a fold, or one after the other.
+
+The statements are grouped into components of dependences that run in order, each for all iterations of its loops. A
+component of one statement that needs nothing of its own is one store; one that folds into its element is a reduction;
+in any other the outermost loop that carries a dependence runs step by step, and the rest is decided anew inside of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from tensorir.lift.components import components
+from tensorir.lift.dependence import INDEPENDENT, Dependence, common_loops, dependences
+from tensorir.lift.emit import Emitter
+from tensorir.lift.folds import accumulate, fold_of
+from tensorir.lift.linear import linear
+from tensorir.lift.nest import Check, External, Leaf, Loop, Node, Store, While, leaves, ranges_of
+from tensorir.lift.report import Decision, Report
+from tensorir.lift.sequential import external, step_by_step, verified, while_loop
+from tensorir.lift.space import Space, boxed, in_order
+from tensorir.lift.stores import store
+from tensorir.lift.terms import Index, Op, Term
+from tensorir.types import BOOL, INT32, Interval
+
+__all__ = ["Region", "run"]
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """The place where statements run: the loops outside that run step by step, from the outside in."""
+
+    emitter: Emitter
+    report: Report
+    steps: tuple[Loop, ...] = ()
+    vectors: frozenset[str] = field(default_factory=frozenset[str])
+
+
+def run(region: Region, nodes: Sequence[Node]) -> None:
+    """Run the nodes of a region: its emitter then has what every buffer holds."""
+    schedule(region, leaves(nodes))
+
+
+def schedule(region: Region, statements: Sequence[Leaf], level: int = 0) -> None:
+    """Run statements that share a region; loops above `level` are decided already."""
+    found = dependences(statements, region.steps, region.emitter.ranges)
+    _order(region, statements, found, level)
+
+
+def _order(region: Region, statements: Sequence[Leaf], found: Sequence[Dependence], level: int) -> None:
+    kept = [d for d in found if INDEPENDENT in d.levels or any(k >= level for k in d.levels)]
+    edges = {(d.source, d.sink) for d in kept if d.source != d.sink}
+    for members in components(len(statements), edges):
+        inside = [d for d in kept if d.source in members and d.sink in members]
+        _component(region, [statements[m] for m in members], _renumbered(inside, members), level)
+
+
+def _renumbered(found: Sequence[Dependence], members: Sequence[int]) -> list[Dependence]:
+    place = {m: k for k, m in enumerate(members)}
+    return [replace(d, source=place[d.source], sink=place[d.sink]) for d in found]
+
+
+def _component(region: Region, members: Sequence[Leaf], found: Sequence[Dependence], level: int) -> None:
+    if len(members) == 1:
+        leaf = members[0]
+        match leaf.node:
+            case Store():
+                if _alone(region, leaf, leaf.node, found):
+                    return
+            case While() as node if not leaf.loops:
+                while_loop(region, node)
+                return
+            case External() as node if not leaf.loops:
+                external(region, node)
+                return
+            case Check() as node:
+                verified(region, leaf, node, space_of(region, leaf, Op("not", (node.condition,), BOOL), ()))
+                return
+            case _:
+                pass
+    loop, depth = _outermost(members, found, level)
+    if loop is None:
+        # nothing carries a dependence: the text's own order is one that is right
+        for leaf in members:
+            _component(region, [leaf], [], level)
+        return
+    carried = [d for d in found if depth in d.levels]
+    region.report.add(Decision(loop, "sequential", _reason(carried, members), tuple(m.span for m in members)))
+    step_by_step(region, loop, depth, members)
+
+
+def _outermost(members: Sequence[Leaf], found: Sequence[Dependence], level: int) -> tuple[Loop | None, int]:
+    """The outermost loop around all members that carries one of their dependences."""
+    shared = min((common_loops(members[0], m) for m in members), default=0)
+    if len(members) == 1:
+        shared = len(members[0].loops)
+        if not isinstance(members[0].node, Store):
+            return (members[0].loops[0], 0) if shared else (None, 0)
+    for depth in range(shared):
+        if any(depth in d.levels for d in found):
+            return members[0].loops[depth], depth
+    return None, 0
+
+
+def _reason(carried: Sequence[Dependence], members: Sequence[Leaf]) -> str:
+    if not carried:
+        return "what it runs has an order of its own"
+    d = carried[0]
+    words = {"flow": "reads what an earlier iteration wrote", "anti": "reads what a later iteration writes over"}
+    return f"an iteration {words.get(d.kind, 'writes what another writes')}: {d.buffer.name}"
+
+
+def _alone(region: Region, leaf: Leaf, node: Store, found: Sequence[Dependence]) -> bool:
+    """One store over all its iterations; False where its own results order them."""
+    flows = [d for d in found if d.kind == "flow"]
+    if flows:
+        fold = fold_of(node)
+        if fold is None:
+            return False
+        op, term, conditions = fold
+        space = space_of(region, leaf, term, conditions)
+        if space.empty:
+            return True
+        if not accumulate(region.emitter, node.buffer, op, space):
+            return False
+        for loop in leaf.loops:
+            carries = any(leaf.loops.index(loop) in d.levels for d in flows)
+            how = "reduction" if carries else "parallel"
+            region.report.add(
+                Decision(loop, how, f"folds into {node.buffer.name} by {op}" if carries else "", (leaf.span,))
+            )
+        return True
+    ordered = any(d.kind == "output" for d in found)
+    space = space_of(region, leaf, node.value, (), raw=ordered)
+    if not space.empty:
+        store(region.emitter, node.buffer, space)
+    for loop in leaf.loops:
+        region.report.add(
+            Decision(loop, "parallel", "the last of several writes stays" if ordered else "", (leaf.span,))
+        )
+    return True
+
+
+def space_of(region: Region, leaf: Leaf, value: Term, conditions: tuple[Term, ...], raw: bool = False) -> Space:
+    """The iterations of a statement as a box: loops of a region's steps are numbers, all others dims."""
+    emitter = region.emitter
+    ranges = ranges_of(leaf.loops, emitter.ranges)
+    dims: dict[str, Interval] = {}
+    guards: list[Term] = []
+    for loop in leaf.loops:
+        low, high = ranges[loop.name]
+        dims[loop.name] = Interval(low, high + 1)
+        first, extent = linear(loop.low, ranges), linear(loop.extent, ranges)
+        assert first is not None and extent is not None
+        if not first.is_number:
+            guards.append(Op("greater_equal", (Index(loop.name, INT32), loop.low), BOOL))
+        if not (first.is_number and extent.is_number):
+            stop = Op("plus", (loop.low, loop.extent), loop.low.element)
+            guards.append(Op("less", (Index(loop.name, INT32), stop), BOOL))
+    node = leaf.node
+    location = node.indices if isinstance(node, Store) else ()
+    every = (*guards, *node.guards, *conditions)
+    if raw:
+        return in_order(dims, location, value, every, emitter.ranges)
+    return boxed(dims, location, value, every, emitter.ranges)

@@ -1,0 +1,197 @@
+"""Loops that run step by step: `loop` over the buffers that are written, its body decided anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tensorir.build import call, function, literal, var
+from tensorir.ir import Expr, Var
+from tensorir.lift.emit import Emitter
+from tensorir.lift.linear import linear
+from tensorir.lift.nest import Check, External, Leaf, Loop, Store, While, is_true, ranges_of, written
+from tensorir.lift.report import Decision
+from tensorir.lift.space import Space
+from tensorir.lift.stores import holding
+from tensorir.lift.tensors import renamed, spread
+from tensorir.lift.terms import Buffer, Load, Number, Op, Term, rebuilt
+from tensorir.types import BOOL, INT32, Dims, TensorType
+
+if TYPE_CHECKING:
+    from tensorir.lift.schedule import Region
+
+__all__ = ["external", "step_by_step", "verified", "while_loop"]
+
+ZERO = Number(0, INT32)
+BOOL_FALSE = Number(False, BOOL)
+
+
+def step_by_step(region: Region, loop: Loop, depth: int, members: Sequence[Leaf]) -> None:
+    """Run a loop around statements one iteration after the other."""
+    from tensorir.lift.schedule import schedule
+
+    emitter = region.emitter
+    inner = contracted([_without(m, depth) for m in members], loop.name, members)
+    ranges = ranges_of((*members[0].loops[:depth], loop), emitter.ranges)
+    low, extent = linear(loop.low, emitter.ranges), linear(loop.extent, emitter.ranges)
+    assert low is not None and extent is not None, "a loop's bounds depend on loops outside of it"
+    first, count = emitter.sum(low, {}), emitter.sum(extent, {})
+    limit = extent.constant if extent.is_number else None
+    if limit == 0:
+        return
+
+    def body(inside: Emitter, i: Expr) -> None:
+        inside.outer[loop.name] = i if low.is_number and not low.constant else call("plus", i, first)
+        inside.ranges[loop.name] = ranges[loop.name]
+        schedule(replace(region, emitter=inside, steps=(*region.steps, loop)), inner)
+
+    def going(inside: Emitter, i: Expr) -> Expr:
+        return literal(True, BOOL) if limit is not None else call("less", i, count)
+
+    carry(region, _written(inner, members), body, going, limit)
+
+
+def while_loop(region: Region, node: While) -> None:
+    """Run a while; under guards that do not hold it does not start."""
+    from tensorir.lift.schedule import run
+
+    guard = holding(node.guards)
+    condition: Term = node.condition
+
+    def body(inside: Emitter, i: Expr) -> None:
+        run(replace(region, emitter=inside), node.body)
+
+    def going(inside: Emitter, i: Expr) -> Expr:
+        holds = condition if guard is None else Op("if", (guard, condition, BOOL_FALSE), BOOL)
+        return inside.emit(holds, {})
+
+    title = Loop("while", ZERO, ZERO, (), span=node.span, title="while")
+    region.report.add(Decision(title, "sequential", "runs until its condition fails"))
+    carry(region, sorted(written(node.body), key=lambda b: b.name), body, going, None)
+
+
+def carry(
+    region: Region, buffers: Sequence[Buffer], body: Callable[[Emitter, Expr], None],
+    going: Callable[[Emitter, Expr], Expr], limit: int | None,
+) -> None:  # fmt: skip
+    """A loop that carries buffers."""
+    emitter = region.emitter
+    start = [spread(emitter.tensor(b), emitter.intervals(b)) for b in buffers]
+    i = var(_fresh(emitter, "step"), TensorType(INT32))
+    carried = [
+        var(_fresh(emitter, b.name), TensorType(b.element, Dims(tuple(emitter.intervals(b).items())))) for b in buffers
+    ]
+    params: list[Var] = [i, *carried]
+    tensors: dict[Buffer, Expr] = dict(zip(buffers, carried, strict=True))
+    inside = emitter.inside(tensors, {}, {})
+    body(inside, i)
+    results = [inside.tensors[b] for b in buffers]
+    condition = going(emitter.inside(tensors, {}, {}), i)
+    functions = [function(params, r) for r in results]
+    changed = [k for k, (r, c) in enumerate(zip(results, carried, strict=True)) if r is not c]
+    operands = (function(params, condition), *functions, *start)
+    for k in changed:
+        emitter.tensors[buffers[k]] = call("loop", *operands, static=(k, limit))
+
+
+def _fresh(emitter: Emitter, name: str) -> str:
+    k, found = 1, f"{name}_now" if name != "step" else name
+    stem = found
+    while found in emitter.taken:
+        k += 1
+        found = f"{stem}_{k}"
+    emitter.taken.add(found)
+    return found
+
+
+def _without(leaf: Leaf, depth: int) -> Leaf:
+    """A statement inside of an iteration of one of its loops."""
+    return Leaf(leaf.node, (*leaf.loops[:depth], *leaf.loops[depth + 1 :]), leaf.place)
+
+
+def _written(inner: Sequence[Leaf], members: Sequence[Leaf]) -> list[Buffer]:
+    """The buffers that iterations hand on: what they write, but for values that live in one iteration only."""
+    found: dict[Buffer, None] = {}
+    for leaf in inner:
+        for buffer in sorted(leaf.written, key=lambda b: b.name):
+            found[buffer] = None
+    before = {b for m in members for b in m.written}
+    return [b for b in found if b in before]
+
+
+def contracted(inner: list[Leaf], name: str, members: Sequence[Leaf]) -> list[Leaf]:
+    """Values that live for one iteration lose the dim of the loop, if nobody else reads them."""
+    smaller: dict[Buffer, tuple[Buffer, int]] = {}
+    for leaf in inner:
+        node = leaf.node
+        if isinstance(node, Store) and name in node.buffer.loops and node.buffer not in smaller:
+            buffer = node.buffer
+            place = buffer.loops.index(name)
+            shape = (*buffer.shape[:place], *buffer.shape[place + 1 :])
+            loops = (*buffer.loops[:place], *buffer.loops[place + 1 :])
+            smaller[buffer] = (replace(buffer, shape=shape, loops=loops), place)
+    if not smaller:
+        return inner
+
+    def rule(t: Term) -> Term | None:
+        if isinstance(t, Load) and t.buffer in smaller:
+            new, place = smaller[t.buffer]
+            return Load(new, (*t.indices[:place], *t.indices[place + 1 :]), t.span)
+        return None
+
+    def over(t: Term) -> Term:
+        return rebuilt(t, rule)
+
+    found: list[Leaf] = []
+    for leaf in inner:
+        node = leaf.node
+        guards = tuple(map(over, node.guards))
+        match node:
+            case Store(buffer, indices, value, _, span):
+                indices = tuple(map(over, indices))
+                if buffer in smaller:
+                    buffer, place = smaller[buffer]
+                    indices = (*indices[:place], *indices[place + 1 :])
+                found.append(Leaf(Store(buffer, indices, over(value), guards, span), leaf.loops, leaf.place))
+            case Check(condition, message, _, span):
+                found.append(Leaf(Check(over(condition), message, guards, span), leaf.loops, leaf.place))
+            case While(condition, body, _, span) if not (leaf.read & smaller.keys()):
+                found.append(Leaf(While(over(condition), body, guards, span), leaf.loops, leaf.place))
+            case _:
+                return inner
+    return found
+
+
+def external(region: Region, node: External) -> None:
+    """A known function of whole buffers."""
+    emitter = region.emitter
+    inputs = [spread(emitter.tensor(b), emitter.intervals(b)) for b in node.reads]
+    guard = holding(node.guards)
+    for buffer, made in zip(node.writes, node.make(*inputs), strict=True):
+        new = made
+        names = emitter.dims_of(buffer)
+        new = renamed(new, dict(zip(emitter.dims_of(node.reads[0]), names, strict=True)))
+        if guard is not None:
+            new = call("if", emitter.emit(guard, {}), new, emitter.tensor(buffer))
+        emitter.tensors[buffer] = new
+
+
+def verified(region: Region, leaf: Leaf, node: Check, space: Space) -> None:
+    """An assertion: an error where its condition fails, in programs that check."""
+    emitter = region.emitter
+    if space.empty or is_true(node.condition):
+        return
+    emitter.notes.append("assertion")
+    if not emitter.checked:
+        return
+    guard = holding(space.guards)
+    fails = emitter.emit(space.value, space.dims, guard)
+    if guard is not None:
+        fails = call("and", emitter.emit(guard, space.dims), fails)
+    holder = next(iter(emitter.tensors), None)
+    if holder is not None:
+        from tensorir.lift.tensors import cut
+
+        fails = cut(fails, space.dims)
+        emitter.tensors[holder] = call("assert_", emitter.tensor(holder), call("not", fails), static=(node.message,))

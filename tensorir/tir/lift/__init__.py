@@ -1,0 +1,216 @@
+"""TIR lifted into the tensor IR: what its statements read, write and compute; the rest is shared by all wings.
+
+>>> import numpy as np
+>>> import tensorir.tir as tir
+>>> module = tir.parse('''
+... @T.prim_func
+... def main(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
+...     for i in range(4):
+...         B[i] = A[i] * A[i]
+... ''')
+>>> print(lift(module["main"]))
+main(A: tensor<float32, i[0:4]>, B: tensor<float32, i[0:4]>) {
+  B ← A × A;
+}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.lift.assemble import Built, assemble
+from tensorir.lift.program import Argument, Lifted
+from tensorir.tir import nodes as n
+from tensorir.tir.interpret.stack import deep
+from tensorir.tir.lift.expressions import element_of
+from tensorir.tir.lift.function import Reading, read_function
+from tensorir.types import dtype_of
+
+__all__ = ["lift", "lift_prim_func"]
+
+Shapes = tuple[tuple[int, ...] | None, ...]
+
+
+def lift(func: object, *, numerics: str = "fast") -> Lifted:
+    """A function of TIR as a pure tensor program: a callable on arrays, with its text and its report.
+
+    `p(*arrays)` takes all parameters and gives the written ones. Sizes that are symbolic are bound by each call.
+    Raises TL01 for what no pure program says.
+    """
+    if isinstance(func, n.IRModule):
+        names = [name for name in func.functions if name == "main"] or list(func.functions)
+        if len(names) != 1:
+            message = f"the module has {len(names)} functions; take one of them: {', '.join(names)}."
+            raise DiagnosticError(Diagnostic("TA01", message, func.span))
+        func = func[names[0]]
+    if not isinstance(func, n.PrimFunc):
+        message = f"a function of TIR is lifted, and this is of type {type(func).__name__}."
+        raise DiagnosticError(Diagnostic("TA01", message))
+    return _lifted(func, numerics)
+
+
+def _lifted(func: n.PrimFunc, numerics: str) -> Lifted:
+    arguments: list[Argument] = []
+    stored = _stored(func)
+    for k, param in enumerate(func.params):
+        buffer = func.buffer_map.get(param)
+        name = param.name if buffer is None else buffer.name or param.name
+        dtype = param.dtype if buffer is None else buffer.dtype
+        arguments.append(Argument(name, dtype_of(element_of(dtype, param.span)), buffer is None, k in stored))
+    fixed = _fixed(func)
+
+    def sizes(arrays: Sequence[Any]) -> Hashable:
+        return _shapes(func, arrays)
+
+    def build(key: Any, checked: bool) -> Built:
+        return lift_prim_func(func, key, checked)
+
+    return Lifted(func.name, arguments, sizes, build, fixed, numerics)
+
+
+def lift_prim_func(func: n.PrimFunc, shapes: Shapes, checked: bool = False) -> Built:
+    """The tensor program of a function for the shapes of its buffers (None for scalars)."""
+
+    def work() -> Built:
+        reading = reading_of(func, shapes)
+        arguments = [b for b in reading.arguments if b is not None]
+        return assemble(func.name, arguments, reading.nodes, checked)
+
+    return deep(work)
+
+
+def reading_of(func: n.PrimFunc, shapes: Shapes) -> Reading:
+    """The nest of a function for the shapes of its buffers."""
+    return read_function(func, shapes, _sizes(func, shapes))
+
+
+def _stored(func: n.PrimFunc) -> frozenset[int]:
+    """The parameters that may be written: by stores through any name that shares their memory."""
+    from tensorir.tir.walk import walk
+
+    roots: dict[n.Var, int] = {}
+    for k, param in enumerate(func.params):
+        roots[param] = k
+        if (buffer := func.buffer_map.get(param)) is not None:
+            roots[buffer.data] = k
+    found: set[int] = set()
+    nodes = list(walk(func.body))
+    for node in nodes:
+        match node:
+            case n.DeclBuffer(buffer, data) if data is not None:
+                for inner in walk(data):
+                    if isinstance(inner, n.Var) and inner in roots:
+                        roots[buffer.data] = roots[inner]
+                    elif isinstance(inner, n.Buffer) and inner.data in roots:
+                        roots[buffer.data] = roots[inner.data]
+            case n.MatchBufferRegion(buffer, source) if source.buffer.data in roots:
+                roots[buffer.data] = roots[source.buffer.data]
+            case n.LetStmt(var, value) if var.dtype.code == "handle":
+                for inner in walk(value):
+                    data = inner.data if isinstance(inner, n.Buffer) else inner
+                    if isinstance(data, n.Var) and data in roots:
+                        roots[var] = roots[data]
+            case _:
+                pass
+    for node in nodes:
+        match node:
+            case n.BufferStore(buffer) if buffer.data in roots:
+                found.add(roots[buffer.data])
+            case n.Evaluate(n.Call() as call):
+                for inner in walk(call):
+                    data = inner.data if isinstance(inner, n.Buffer) else inner
+                    if isinstance(inner, n.BufferLoad):
+                        data = inner.buffer.data
+                    if isinstance(data, n.Var) and data in roots:
+                        found.add(roots[data])
+            case _:
+                pass
+    return frozenset(found)
+
+
+def _fixed(func: n.PrimFunc) -> Shapes | None:
+    """The shapes, where no size is symbolic."""
+    shapes: list[tuple[int, ...] | None] = []
+    for param in func.params:
+        buffer = func.buffer_map.get(param)
+        if buffer is None:
+            shapes.append(None)
+            continue
+        if not all(isinstance(e, n.IntImm) for e in buffer.shape):
+            return None
+        own = tuple(e.value for e in buffer.shape if isinstance(e, n.IntImm))
+        shapes.append(own + ((buffer.dtype.lanes,) if buffer.dtype.lanes != 1 else ()))
+    return tuple(shapes)
+
+
+def _shapes(func: n.PrimFunc, arrays: Sequence[Any]) -> Shapes:
+    """The shapes of a call; a buffer that is not given has the shape that the others tell."""
+    shapes: list[tuple[int, ...] | None] = []
+    known: dict[n.Var, int] = {}
+    for param, array in zip(func.params, arrays, strict=True):
+        buffer = func.buffer_map.get(param)
+        if buffer is None or array is None:
+            if array is not None and _is_size(func, param):
+                known[param] = int(array)
+            continue
+        extra = 0 if buffer.dtype.lanes == 1 else 1
+        if len(array.shape) != len(buffer.shape) + extra:
+            message = f"{buffer.name!r} has {len(buffer.shape)} dimensions, but the array has {len(array.shape)}."
+            raise DiagnosticError(Diagnostic("TA03", message, buffer.span))
+        for place, (declared, extent) in enumerate(zip(buffer.shape, array.shape, strict=False)):
+            if isinstance(declared, n.IntImm) and declared.value != extent:
+                message = (
+                    f"dimension {place} of {buffer.name!r} has {declared.value} elements, but the array has {extent}."
+                )
+                raise DiagnosticError(Diagnostic("TA03", message, buffer.span))
+            if isinstance(declared, n.Var) and known.setdefault(declared, int(extent)) != extent:
+                message = f"dimension {place} of {buffer.name!r} is {extent}, but {declared.name} is {known[declared]}."
+                raise DiagnosticError(Diagnostic("TA03", message, buffer.span))
+    for param, array in zip(func.params, arrays, strict=True):
+        buffer = func.buffer_map.get(param)
+        if buffer is None:
+            shapes.append(None)
+            continue
+        own = tuple(_evaluated(e, known, buffer) for e in buffer.shape)
+        own += (buffer.dtype.lanes,) if buffer.dtype.lanes != 1 else ()
+        if array is not None and own != tuple(array.shape):
+            message = f"{buffer.name!r} has the shape {own}, but the array has {tuple(array.shape)}."
+            raise DiagnosticError(Diagnostic("TA03", message, buffer.span))
+        shapes.append(own)
+    return tuple(shapes)
+
+
+def _is_size(func: n.PrimFunc, param: n.Var) -> bool:
+    return any(e is param for b in func.buffer_map.values() for e in b.shape)
+
+
+def _evaluated(extent: n.Expr, sizes: Mapping[n.Var, int], buffer: n.Buffer) -> int:
+    from tensorir.lift.linear import settled
+    from tensorir.lift.terms import Number
+    from tensorir.tir.lift.expressions import Scope, term
+
+    scope = Scope()
+    for var, size in sizes.items():
+        scope.values[var] = lambda lane, size=size, var=var: Number(size, element_of(var.dtype))
+    try:
+        value = settled(term(scope, extent), {})
+    except DiagnosticError:
+        value = None
+    if not isinstance(value, Number):
+        message = f"the shape of {buffer.name!r} does not follow from the arguments that are given."
+        raise DiagnosticError(Diagnostic("TA03", message, buffer.span))
+    return int(value.value)
+
+
+def _sizes(func: n.PrimFunc, shapes: Shapes) -> dict[n.Var, int]:
+    sizes: dict[n.Var, int] = {}
+    for param, shape in zip(func.params, shapes, strict=True):
+        buffer = func.buffer_map.get(param)
+        if buffer is None or shape is None:
+            continue
+        for declared, extent in zip(buffer.shape, shape, strict=False):
+            if isinstance(declared, n.Var):
+                sizes.setdefault(declared, extent)
+    return sizes

@@ -1,0 +1,249 @@
+"""Calls for their effects: functions of the module, functions of the runtime that are known, atomics, barriers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tensorir.lift.nest import External, Node
+from tensorir.lift.terms import Buffer, Load, Number, Term
+from tensorir.source import Span
+from tensorir.tir import nodes as n
+from tensorir.tir.lift.expressions import element_of, refused
+from tensorir.tir.lift.external import EXTERNAL
+from tensorir.tir.lift.intrinsics import binary, cast
+from tensorir.tir.lift.memory import View, apart
+from tensorir.tir.lift.reader import Reader
+from tensorir.types import INT32
+
+__all__ = ["bind", "effect", "reduce_scope"]
+
+DEEPEST = 64
+"""Calls between functions nest no deeper: what calls itself without end is no pure program."""
+
+_NOTHING = {
+    "tvm_storage_sync", "start_profile_intrinsic", "end_profile_intrinsic", "prefetch", "assume", "likely",
+    "tvm_struct_set",
+}  # fmt: skip
+_ATOMICS = {"atomic_add": "Add", "atomic_max": "Max", "atomic_min": "Min", "atomic_store": ""}
+
+
+def effect(reader: Reader, call: n.Call, span: Span) -> list[Node]:
+    """The nodes of a call that stands as a statement."""
+    match call.op:
+        case n.GlobalVar(name):
+            return _function(reader, name, call, span)
+        case "call_packed" | "call_cpacked" | "call_extern" | "call_pure_extern":
+            return _packed(reader, call, span)
+        case "tvm_thread_allreduce":
+            return _allreduce(reader, call, span)
+        case str(name) if name in _ATOMICS:
+            return _atomic(reader, call, _ATOMICS[name], span)
+        case str(name) if name in _NOTHING:
+            return []
+        case str(name):
+            from tensorir.tir.builtins import BUILTINS, Effect
+
+            row = BUILTINS.get(name)
+            if row is not None and row.effect in (Effect.PURE, Effect.EXPR_ANNOTATION, Effect.EMBED_INFO):
+                return []
+            help = "write what it does with loops and stores."
+            raise refused(f"T.{name} has no meaning in a pure program.", span, help)
+        case _:
+            return []
+
+
+def _function(reader: Reader, name: str, call: n.Call, span: Span) -> list[Node]:
+    """A call of another function of the module: its body, with its parameters bound."""
+    from tensorir.tir.lift.statements import pointer, sequence, statement
+
+    functions: Mapping[str, object] = {} if reader.module is None else reader.module.functions
+    callee = functions.get(name)
+    if not isinstance(callee, n.PrimFunc):
+        what = "is not in the module" if callee is None else "is no PrimFunc"
+        raise refused(f"the function {name!r} {what}, so it cannot be called.", span)
+    if len(reader.stack) >= DEEPEST:
+        raise refused(f"calls of {name!r} nest more than {DEEPEST} deep.", span, "replace the recursion by a loop.")
+    if len(call.args) != len(callee.params):
+        message = f"{name!r} takes {len(callee.params)} arguments, but is called with {len(call.args)}."
+        raise refused(message, span)
+    from tensorir.tir.lift.expressions import Scope
+
+    inner = Scope()
+    for param, argument in zip(callee.params, call.args, strict=True):
+        buffer = callee.buffer_map.get(param)
+        if buffer is None and isinstance(argument, n.Expr) and param.dtype.code != "handle":
+            value = cast(reader.term(argument), element_of(param.dtype))
+            inner.values[param] = lambda lane, value=value: value
+        else:
+            inner.pointers[param] = pointer(reader, argument, span)  # type: ignore[arg-type]
+    outer, returned = reader.scope, reader.returned
+    reader.scope, reader.stack = inner, (*reader.stack, name)
+    reader.returned = None
+    live = list(reader.live)
+    try:
+        bind(reader, callee)
+        nodes: list[Node] = []
+        if any(isinstance(part, n.Call) and part.op in ("ret", "thread_return") for part in _inner(callee.body)):
+            reader.returned = reader.flag("returned", span)
+            nodes.append(reader.raised(reader.returned, False, span))
+        return [*nodes, *statement(reader, callee.body)]
+    finally:
+        reader.scope, reader.stack, reader.returned, reader.live = outer, reader.stack[:-1], returned, live
+        del sequence
+
+
+def _inner(body: n.Stmt) -> list[n.Node]:
+    """The nodes of a body without its last statement, where returning changes nothing."""
+    from tensorir.tir.walk import walk
+
+    parts = list(body.seq) if isinstance(body, n.SeqStmt) else [body]
+    if parts and isinstance(parts[-1], n.Evaluate):
+        parts = parts[:-1]
+    return [node for part in parts for node in walk(part)]
+
+
+def bind(reader: Reader, func: n.PrimFunc) -> None:
+    """The buffers of a function's parameters as views of what their pointers point to; sizes follow from shapes."""
+    scope = reader.scope
+    for param in func.params:
+        buffer = func.buffer_map.get(param)
+        base = scope.pointers.get(param)
+        if buffer is None or base is None:
+            continue
+        scope.pointers[buffer.data] = base
+        if len(base.shape) == len(buffer.shape):
+            for declared, extent in zip(buffer.shape, base.shape, strict=True):
+                if isinstance(declared, n.Var) and declared not in scope.values:
+                    kept = cast(extent, element_of(declared.dtype))
+                    scope.values[declared] = lambda lane, kept=kept: kept
+        for declared in (*buffer.strides, *(() if buffer.elem_offset is None else (buffer.elem_offset,))):
+            if isinstance(declared, n.Var) and declared not in scope.values:
+                scope.values[declared] = lambda lane: Number(0, INT32)
+    for param in func.params:
+        buffer = func.buffer_map.get(param)
+        base = scope.pointers.get(param)
+        if buffer is not None and base is not None:
+            same = len(base.shape) == len(buffer.shape) and isinstance(base.offset, Number) and not base.offset.value
+            scope.views[buffer] = base if same else scope.alias(base, buffer)
+
+
+def _whole(reader: Reader, argument: object, span: Span) -> tuple[Buffer, View]:
+    from tensorir.tir.lift.statements import pointer
+
+    match argument:
+        case n.Call(op="tvm_stack_make_array", args=(n.Expr() as data, *_)):
+            view = pointer(reader, data, span)
+        case _:
+            view = pointer(reader, argument, span)  # type: ignore[arg-type]
+    if not (isinstance(view.offset, Number) and not view.offset.value):
+        raise refused("a function of the runtime takes whole buffers here.", span)
+    return view.buffer, view
+
+
+def _packed(reader: Reader, call: n.Call, span: Span) -> list[Node]:
+    """A function of the runtime, by name."""
+    title = call.args[0].value if isinstance(call.args[0], n.StringImm) else "?"
+    row = EXTERNAL.get(title)
+    if row is None:
+        help = f"known are {', '.join(map(repr, EXTERNAL))}."
+        raise refused(f"the external function {title!r} is not known.", span, help)
+    arrays: list[Buffer] = []
+    numbers: list[object] = []
+    for argument in call.args[1:]:
+        match argument:
+            case n.IntImm(value) | n.FloatImm(value) | n.StringImm(value):
+                numbers.append(value)
+            case n.Expr() if argument.dtype.code != "handle":
+                value = reader.term(argument)
+                if not isinstance(value, Number):
+                    raise refused(f"{title!r} takes constants here.", span)
+                numbers.append(value.value)
+            case _:
+                arrays.append(_whole(reader, argument, span)[0])
+    if reader.loops or reader.threads is not None:
+        raise refused(f"{title!r} is called in a loop.", span)
+    reads, writes, make = row(arrays, numbers)
+    return [External(title, reads, writes, make, reader.holding, span)]
+
+
+def _atomic(reader: Reader, call: n.Call, name: str, span: Span) -> list[Node]:
+    """An atomic update as a store: threads take their turns in ascending order."""
+    from tensorir.tir.lift.statements import pointer
+
+    view = pointer(reader, call.args[0], span)  # type: ignore[arg-type]
+    assert isinstance(call.args[1], n.Expr)
+    value = reader.term(call.args[1])
+    if isinstance(call.args[0], n.BufferLoad):
+        indices = view.place(tuple(reader.term(i) for i in call.args[0].indices))
+    else:
+        indices = apart(view.offset, view.buffer.shape)
+    old = Load(view.buffer, indices, span)
+    return [reader.store(view.buffer, indices, binary(name, old, value) if name else value, span)]
+
+
+# --------------------------------------------------------------------------------------------- reductions of threads
+
+_reducers: list[n.CommReducer] = []
+
+
+def reduce_scope(reader: Reader, reducer: n.CommReducer, body: n.Stmt) -> list[Node]:
+    from tensorir.tir.lift.statements import statement
+
+    _reducers.append(reducer)
+    try:
+        return statement(reader, body)
+    finally:
+        _reducers.pop()
+
+
+def _allreduce(reader: Reader, call: n.Call, span: Span) -> list[Node]:
+    """tvm_thread_allreduce(count, values..., condition, results..., thread indices...): every thread gets the total."""
+    from tensorir.tir.lift.expressions import term
+    from tensorir.tir.lift.statements import pointer
+
+    count = call.args[0]
+    if not _reducers or reader.threads is None or not isinstance(count, n.IntImm):
+        raise refused("T.tvm_thread_allreduce stands in no reduce_scope of a kernel.", span)
+    size, reducer = count.value, _reducers[-1]
+    arguments = list(call.args[1:])
+    values = [reader.term(a) for a in arguments[:size] if isinstance(a, n.Expr)]
+    condition = reader.term(arguments[size])  # type: ignore[arg-type]
+    results = arguments[size + 1 : 2 * size + 1]
+    over: set[str] = set()
+    for index in arguments[2 * size + 1 :]:
+        from tensorir.lift.terms import index_names
+
+        over |= index_names(reader.term(index))  # type: ignore[arg-type]
+    kept = [*reader.loops, *(t.name for t in reader.lanes if t.name not in over)]
+    from tensorir.types import INT32 as INDEX
+
+    scope, nodes = reader.scope, list[Node]()
+    totals: list[Load] = []
+    places: tuple[Term, ...] = ()
+    lows = {name: reader.ranges[name][0] for name in kept}
+    from tensorir.lift.terms import Index
+    from tensorir.tir.lift.memory import plus
+
+    places = tuple(plus(Index(name, INDEX), Number(-lows[name], INDEX)) for name in kept)
+    shape = tuple(reader.ranges[name][1] - reader.ranges[name][0] + 1 for name in kept)
+    for k, value in enumerate(values):
+        buffer = reader.buffer(f"total{k}", value.element, shape, span)
+        totals.append(Load(buffer, places))
+        nodes.append(reader.store(buffer, places, reader.term(reducer.identity_element[k]), span))
+    for k, (old, new) in enumerate(zip(totals, values, strict=True)):
+        scope.values[reducer.lhs[k]] = lambda lane, old=old: old
+        scope.values[reducer.rhs[k]] = lambda lane, new=new: new
+    updates: list[tuple[Load, Term]] = []
+    with reader.guarded(*(() if isinstance(condition, Number) and condition.value else (condition,))):
+        for k, old in enumerate(totals):
+            combined: Term = term(scope, reducer.result[k])
+            if size > 1:
+                combined, keep = reader.temporary(f"next{k}", combined, span)
+                nodes.append(keep)
+            updates.append((old, combined))
+        nodes += [reader.store(old.buffer, places, combined, span) for old, combined in updates]
+    for total, result in zip(totals, results, strict=True):
+        view = pointer(reader, result, span)  # type: ignore[arg-type]
+        indices = apart(view.offset, view.buffer.shape)
+        nodes.append(reader.store(view.buffer, indices, total, span))
+    return nodes

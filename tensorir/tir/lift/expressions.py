@@ -1,0 +1,245 @@
+"""Expressions of TIR as terms: one term per lane of a vector, loads as elements of the memory behind a view."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.lift.terms import Buffer, Load, Number, Op, Term, loads
+from tensorir.source import NOWHERE, Span
+from tensorir.tir import nodes as n
+from tensorir.tir.dtypes import DataType
+from tensorir.tir.lift.intrinsics import INTRINSICS, binary, cast, comparison, number
+from tensorir.tir.lift.memory import View, compact, linear_view
+from tensorir.types import BOOL, INT32, Scalar, scalar_of
+
+__all__ = ["Scope", "element_of", "refused", "term"]
+
+Lanes = Callable[[Term], Term]
+"""The value of a variable in each lane; scalars ignore the lane."""
+
+ZERO = Number(0, INT32)
+
+
+def refused(message: str, span: Span, help: str = "") -> DiagnosticError:
+    """The diagnostic for what no pure program says."""
+    return DiagnosticError(Diagnostic("TL01", message, span, (), help))
+
+
+@dataclass(slots=True)
+class Scope:
+    """What names stand for while a function is read."""
+
+    values: dict[n.Var, Lanes] = field(default_factory=dict[n.Var, Lanes])
+    views: dict[n.Buffer, View] = field(default_factory=dict[n.Buffer, View])
+    pointers: dict[n.Var, View] = field(default_factory=dict[n.Var, View])
+    constants: Mapping[str, object] = field(default_factory=dict[str, object])
+
+    def view(self, buffer: n.Buffer, span: Span = NOWHERE) -> View:
+        """The memory of a buffer; one that no statement declared stands for what its pointer points to."""
+        found = self.views.get(buffer)
+        if found is None:
+            base = self.pointers.get(buffer.data)
+            if base is None:
+                raise refused(f"the buffer {buffer.name!r} has no memory here.", span)
+            found = self.views[buffer] = self.alias(base, buffer)
+        return found
+
+    def alias(self, base: View, buffer: n.Buffer) -> View:
+        """A buffer over memory that exists."""
+        if element_of(buffer.dtype, buffer.span) != base.buffer.element or abs(buffer.dtype.lanes) != base.lanes:
+            help = "declare the view with the element type of its memory."
+            raise refused(
+                f"{buffer.name!r} reads memory of {base.buffer.element} as {buffer.dtype}.", buffer.span, help
+            )
+        shape = tuple(term(self, e) for e in buffer.shape)
+        strides = tuple(term(self, e) for e in buffer.strides)
+        offset = Number(0, INT32) if buffer.elem_offset is None else term(self, buffer.elem_offset)
+        same = not strides and isinstance(offset, Number) and not offset.value
+        if (
+            same
+            and isinstance(base.offset, Number)
+            and not base.offset.value
+            and _extents(shape) == _extents(base.shape)
+        ):
+            return base
+        from tensorir.tir.lift.memory import plus
+
+        return linear_view(base.buffer, shape, strides, plus(base.offset, offset), base.lanes)
+
+
+def _extents(shape: tuple[Term, ...]) -> tuple[object, ...]:
+    return tuple(e.value if isinstance(e, Number) else e for e in shape)
+
+
+def element_of(dtype: DataType, span: Span = NOWHERE) -> Scalar:
+    """The tensor IR's element of a data type."""
+    try:
+        found = scalar_of(dtype.element.numpy)
+    except TypeError:
+        found = None
+    if found is None:
+        raise refused(f"the tensor IR has no elements of type {dtype.element}.", span)
+    return found
+
+
+def term(scope: Scope, node: n.Expr, lane: Term = ZERO) -> Term:
+    """The value of an expression in one lane."""
+    match node:
+        case n.Var():
+            known = scope.values.get(node)
+            if known is None:
+                raise refused(f"the variable {node.name!r} has no value here.", node.span)
+            return known(lane)
+        case n.IntImm(value, dtype) | n.FloatImm(value, dtype):
+            return number(value, element_of(dtype, node.span))
+        case n.Cast(value, dtype):
+            return cast(term(scope, value, lane), element_of(dtype, node.span))
+        case n.BinaryOp(a=a, b=b):
+            return binary(type(node).__name__, term(scope, a, lane), term(scope, b, lane))
+        case n.CmpOp(a=a, b=b):
+            return comparison(type(node).__name__, term(scope, a, lane), term(scope, b, lane))
+        case n.And(a, b):
+            x, y = term(scope, a, lane), term(scope, b, lane)
+            return Op("if", (x, y, Number(False, BOOL)), BOOL) if loads(y) else Op("and", (x, y), BOOL)
+        case n.Or(a, b):
+            x, y = term(scope, a, lane), term(scope, b, lane)
+            return Op("if", (x, Number(True, BOOL), y), BOOL) if loads(y) else Op("or", (x, y), BOOL)
+        case n.Not(a):
+            return Op("not", (term(scope, a, lane),), BOOL)
+        case n.Select(condition, yes, no):
+            return _choice(scope, condition, yes, no, lane)
+        case n.BufferLoad():
+            return _load(scope, node, lane)
+        case n.Ramp(base, stride):
+            step = cast(lane, element_of(node.dtype))
+            scaled = binary("Mul", term(scope, stride), step)
+            return binary("Add", term(scope, base), scaled)
+        case n.Broadcast(value):
+            return term(scope, value)
+        case n.Shuffle():
+            return _shuffle(scope, node, lane)
+        case n.Let(var, value, body):
+            scope.values[var] = lambda at: term(scope, value, at)
+            if value.dtype.lanes == 1:
+                once = term(scope, value)
+                scope.values[var] = lambda at: once
+            return term(scope, body, lane)
+        case n.Call():
+            return _call(scope, node, lane)
+        case _:
+            raise refused(f"a {type(node).__name__} cannot be lifted.", node.span)
+
+
+def _choice(scope: Scope, condition: n.Expr, yes: n.Expr, no: n.Expr, lane: Term) -> Term:
+    which, a, b = (term(scope, e, lane) for e in (condition, yes, no))
+    return Op("if", (which, a, b), a.element)
+
+
+def vector_lane(view: View, last: n.Expr | None, lane: Term, lanes: int) -> tuple[Term, Term]:
+    """Of a lane of an access: the lane of its last index, and the lane inside of the element."""
+    if view.lanes == 1:
+        return lane, ZERO
+    if last is None or last.dtype.lanes == 1:
+        return ZERO, lane
+    size = Number(view.lanes, lane.element)
+    return Op("floordiv", (lane, size), lane.element), Op("mod", (lane, size), lane.element)
+
+
+def place(scope: Scope, buffer: n.Buffer, indices: tuple[n.Expr, ...], lane: Term, lanes: int, span: Span):
+    """The memory and the indices into it that an access means in one lane."""
+    view = scope.view(buffer, span)
+    if len(indices) != len(view.shape):
+        message = f"{buffer.name!r} has {len(view.shape)} dimensions, but is indexed by {len(indices)}."
+        raise refused(message, span)
+    outer, inner = vector_lane(view, indices[-1] if indices else None, lane, lanes)
+    own = tuple(term(scope, i, outer) for i in indices)
+    return view.buffer, view.place((*own, inner) if view.lanes != 1 else own)
+
+
+def _load(scope: Scope, node: n.BufferLoad, lane: Term) -> Term:
+    buffer, indices = place(scope, node.buffer, node.indices, lane, node.dtype.lanes, node.span)
+    found = Load(buffer, indices, node.span)
+    if node.predicate is None:
+        return found
+    return Op("if", (term(scope, node.predicate, lane), found, number(0, found.element)), found.element)
+
+
+def _shuffle(scope: Scope, node: n.Shuffle, lane: Term) -> Term:
+    parts: list[tuple[n.Expr, int]] = []
+    for vector in node.vectors:
+        parts += [(vector, k) for k in range(max(vector.dtype.lanes, 1))]
+    chosen: list[Term] = []
+    for index in node.indices:
+        if not isinstance(index, n.IntImm):
+            raise refused("a shuffle by an index that is no constant cannot be lifted.", node.span)
+        vector, k = parts[index.value]
+        chosen.append(term(scope, vector, Number(k, INT32)))
+    return by_lane(lane, chosen)
+
+
+def by_lane(lane: Term, values: list[Term]) -> Term:
+    """One of the values, by lane."""
+    result = values[-1]
+    for k in reversed(range(len(values) - 1)):
+        result = Op("if", (Op("eq", (lane, Number(k, lane.element)), BOOL), values[k], result), result.element)
+    return result
+
+
+def _call(scope: Scope, node: n.Call, lane: Term) -> Term:
+    arguments = [a for a in node.args if isinstance(a, n.Expr)]
+    name = node.op
+    if name == "if_then_else":
+        return _choice(scope, arguments[0], arguments[1], arguments[2], lane)
+    if name == "dp4a":
+        return _dp4a(scope, node, arguments)
+    if name in ("vectorlow", "vectorhigh", "vectorcombine"):
+        return _halves(scope, node, arguments, lane)
+    if name == "get_active_lane_mask":
+        base, limit = (term(scope, a) for a in arguments)
+        return Op("less", (binary("Add", base, cast(lane, base.element)), cast(limit, base.element)), BOOL)
+    if name == "large_uint_imm":
+        low, high = (a.value for a in arguments if isinstance(a, n.IntImm))
+        return number((high << 32) | low, element_of(node.dtype))
+    if name == "buffer_offset" and isinstance(node.args[0], n.Buffer):
+        from tensorir.tir.lift.memory import address_of
+
+        view = scope.view(node.args[0], node.span)
+        return address_of(view, [term(scope, a) for a in arguments]) if arguments else view.offset
+    make = INTRINSICS.get(name) if isinstance(name, str) else None
+    if make is None or len(arguments) != len(node.args):
+        title = name if isinstance(name, str) else name.name
+        help = "write it with the builtins of TIR that compute a value."
+        raise refused(f"T.{title} has no meaning in a pure program.", node.span, help)
+    try:
+        return make(element_of(node.dtype, node.span), tuple(term(scope, a, lane) for a in arguments))
+    except NotImplementedError as found:
+        raise refused(f"{found} cannot be lifted.", node.span) from None
+
+
+def _dp4a(scope: Scope, node: n.Call, arguments: list[n.Expr]) -> Term:
+    a, b, c = arguments
+    element = element_of(node.dtype)
+    total = term(scope, c)
+    for k in range(a.dtype.lanes):
+        at = Number(k, INT32)
+        product = binary("Mul", cast(term(scope, a, at), element), cast(term(scope, b, at), element))
+        total = binary("Add", total, product)
+    return total
+
+
+def _halves(scope: Scope, node: n.Call, arguments: list[n.Expr], lane: Term) -> Term:
+    whole = [
+        (vector, k)
+        for vector in (arguments if node.op == "vectorcombine" else arguments[:1])
+        for k in range(max(vector.dtype.lanes, 1))
+    ]
+    if node.op != "vectorcombine":
+        half = len(whole) // 2
+        whole = whole[:half] if node.op == "vectorlow" else whole[half:]
+    return by_lane(lane, [term(scope, vector, Number(k, INT32)) for vector, k in whole])
+
+
+def constant_view(buffer: Buffer) -> View:
+    return compact(buffer, tuple(Number(e, INT32) for e in buffer.shape), 1)

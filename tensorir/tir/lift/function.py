@@ -1,0 +1,77 @@
+"""A whole function of TIR at concrete sizes as a nest over its arguments' buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tensorir.lift.nest import Node
+from tensorir.lift.terms import Buffer, Load, Number
+from tensorir.tir import nodes as n
+from tensorir.tir.lift.calls import bind
+from tensorir.tir.lift.expressions import Scope, element_of, refused
+from tensorir.tir.lift.memory import compact
+from tensorir.tir.lift.reader import Reader
+from tensorir.tir.lift.statements import statement
+from tensorir.types import INT32
+
+__all__ = ["Reading", "read_function", "stored_parameters"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A function as a nest: the buffer of each parameter (scalars have no dims), the nodes, and its own buffers."""
+
+    func: n.PrimFunc
+    arguments: tuple[Buffer | None, ...]
+    nodes: tuple[Node, ...]
+    own: tuple[Buffer, ...]
+
+
+def read_function(func: n.PrimFunc, shapes: Sequence[tuple[int, ...] | None], sizes: Mapping[n.Var, int]) -> Reading:
+    """The nest of a function for the shapes of its buffers (None for scalars) and the values of its sizes."""
+    scope = Scope()
+    reader = Reader(scope, func.module)
+    for var, size in sizes.items():
+        number = Number(size, element_of(var.dtype))
+        scope.values[var] = lambda lane, number=number: number
+    arguments: list[Buffer | None] = []
+    for param, shape in zip(func.params, shapes, strict=True):
+        buffer = func.buffer_map.get(param)
+        if buffer is None and param.dtype.code == "handle":
+            raise refused(f"{param.name!r} is a pointer without a buffer.", param.span, "bind it with T.match_buffer.")
+        if buffer is None:
+            made = Buffer(reader.fresh(param.name), element_of(param.dtype, param.span), (), True, param.span)
+            arguments.append(made)
+            if param not in sizes:
+                scope.values[param] = lambda lane, made=made: Load(made, ())
+            continue
+        assert shape is not None
+        lanes = buffer.dtype.lanes
+        element = element_of(buffer.dtype, buffer.span)
+        made = Buffer(reader.fresh(buffer.name or param.name), element, shape, True, buffer.span)
+        arguments.append(made)
+        own = shape[:-1] if lanes != 1 else shape
+        scope.pointers[param] = compact(made, tuple(Number(e, INT32) for e in own), lanes)
+    bind(reader, func)
+    nodes: list[Node] = []
+    if _returns_early(func.body):
+        reader.returned = reader.flag("returned", func.span)
+        nodes.append(reader.raised(reader.returned, False, func.span))
+    nodes += statement(reader, func.body)
+    return Reading(func, tuple(arguments), tuple(nodes), tuple(reader.buffers))
+
+
+def _returns_early(body: n.Stmt) -> bool:
+    """Whether a `ret` stands somewhere else than at the end."""
+    from tensorir.tir.lift.calls import _inner  # pyright: ignore[reportPrivateUsage]
+
+    return any(isinstance(part, n.Call) and part.op in ("ret", "thread_return") for part in _inner(body))
+
+
+def stored_parameters(reading: Reading) -> tuple[int, ...]:
+    """The parameters that the text stores to, in order."""
+    from tensorir.lift.nest import written
+
+    found = written(reading.nodes)
+    return tuple(k for k, b in enumerate(reading.arguments) if b is not None and b in found)

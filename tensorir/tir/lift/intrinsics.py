@@ -1,0 +1,278 @@
+"""What the pure builtins of TIR are in terms of the tensor IR's: one function per builtin.
+
+Values that the source leaves undefined are 0, as in the interpreter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tensorir.lift.terms import Number, Op, Term
+from tensorir.types import BOOL, FLOAT32, INT32, INT64, SCALARS, Scalar
+
+__all__ = ["INTRINSICS", "cast", "number", "op", "quotient"]
+
+
+def op(name: str, *args: Term, element: Scalar | None = None) -> Term:
+    """An elementwise builtin; its result has the element of the first operand unless another is given."""
+    return Op(name, args, args[0].element if element is None else element)
+
+
+def number(value: bool | int | float, element: Scalar) -> Number:
+    """A number of an element type; integers wrap into it."""
+    if element.is_float:
+        return Number(float(value), element)
+    if element == BOOL:
+        return Number(bool(value), BOOL)
+    whole = int(value) & ((1 << element.bits) - 1)
+    if element.kind == "int" and whole >> (element.bits - 1):
+        whole -= 1 << element.bits
+    return Number(whole, element)
+
+
+def truth(name: str, *args: Term) -> Term:
+    return Op(name, args, BOOL)
+
+
+def both(a: Term, b: Term) -> Term:
+    return Op("and", (a, b), BOOL)
+
+
+def choice(condition: Term, yes: Term, no: Term) -> Term:
+    return Op("if", (condition, yes, no), yes.element)
+
+
+def cast(x: Term, target: Scalar) -> Term:
+    """The value converted as C converts it; a float that no integer of the type is near to becomes 0."""
+    source = x.element
+    if source == target:
+        return x
+    if isinstance(x, Number) and not (source.is_float and target.is_integer):
+        if target == BOOL:
+            return Number(x.value != 0, BOOL)
+        if not target.is_float:
+            return number(x.value, target)
+    if target == BOOL:
+        return truth("not_eq", x, number(0, source))
+    if source.is_float and target.is_integer:
+        wide = x if source.bits >= 32 else op("cast", x, element=FLOAT32)
+        whole = op("trunc", wide)
+        low, high = target.range.start, target.range.stop
+        fits = both(
+            truth("greater_equal", whole, Number(float(low), wide.element)),
+            truth("less", whole, Number(float(high), wide.element)),
+        )
+        return choice(fits, op("cast", wide, element=target), number(0, target))
+    return op("cast", x, element=target)
+
+
+def quotient(name: str, a: Term, b: Term) -> Term:
+    """An integer division that gives 0 where the divisor is 0."""
+    whole = op(name, a, b)
+    if isinstance(b, Number) and b.value:
+        return whole
+    zero = number(0, b.element)
+    return choice(truth("eq", b, zero), number(0, a.element), whole)
+
+
+Make = Callable[[Scalar, tuple[Term, ...]], Term]
+
+
+def _wide(function: Callable[..., Term]) -> Make:
+    """Narrow floats compute in float32 and round once."""
+
+    def make(element: Scalar, args: tuple[Term, ...]) -> Term:
+        if element.is_float and element.bits < 32:
+            return cast(function(*(cast(a, FLOAT32) for a in args)), element)
+        return cast(function(*args), element)
+
+    return make
+
+
+def _plain(name: str) -> Make:
+    return _wide(lambda *args: op(name, *args))
+
+
+def _integral(name: str) -> Make:
+    inner = _plain(name)
+    return lambda element, args: inner(element, args) if element.is_float else args[0]
+
+
+def _test(name: str, of_integers: bool) -> Make:
+    def make(element: Scalar, args: tuple[Term, ...]) -> Term:
+        (x,) = args
+        return truth(name, x) if x.element.is_float else Number(of_integers, BOOL)
+
+    return make
+
+
+def _one(x: Term) -> Term:
+    return Number(1.0, x.element)
+
+
+def _exp10(x: Term) -> Term:
+    return op("power", Number(10.0, x.element), x)
+
+
+def _fma(x: Term, y: Term, z: Term) -> Term:
+    return op("plus", op("multiplies", x, y), z)
+
+
+def _sigmoid(x: Term) -> Term:
+    return op("divides", _one(x), op("plus", _one(x), op("exp", op("neg", x))))
+
+
+def _copysign(x: Term, y: Term) -> Term:
+    signed = SCALARS[f"int{y.element.bits}"]
+    negative = truth("less", op("bitcast", y, element=signed), Number(0, signed))
+    return choice(negative, op("neg", op("abs", x)), op("abs", x))
+
+
+def _power(element: Scalar, args: tuple[Term, ...]) -> Term:
+    if element.is_float:
+        return _plain("power")(element, args)
+    base, exponent = args
+    if not (isinstance(exponent, Number) and 0 <= exponent.value < 64):
+        raise NotImplementedError("the power of integers with an exponent that is no small constant")
+    product: Term = number(1, element)
+    for _ in range(int(exponent.value)):
+        product = op("multiplies", product, base)
+    return product
+
+
+def _shift(name: str) -> Make:
+    """Shifts by a negative number, or by the width or more, give 0."""
+
+    def make(element: Scalar, args: tuple[Term, ...]) -> Term:
+        x, by = args
+        if isinstance(by, Number):
+            return op(name, x, by) if 0 <= by.value < element.bits else number(0, element)
+        fits = both(
+            truth("greater_equal", by, number(0, by.element)),
+            truth("less", by, number(element.bits, by.element)),
+        )
+        return choice(fits, op(name, x, by), number(0, element))
+
+    return make
+
+
+def _q_multiply_shift(element: Scalar, args: tuple[Term, ...]) -> Term:
+    """(x × y × 2^-q) × 2^s, rounded half up, in 64 bits."""
+    x, y, q, s = (cast(a, INT64) for a in args)
+    shift = op("minus", q, s)
+    zero, one = number(0, INT64), number(1, INT64)
+    product = op("multiplies", x, y)
+    at_least = op("max", shift, zero)
+    half = choice(truth("greater", shift, zero), op("shift_left", one, op("max", op("minus", shift, one), zero)), zero)
+    return cast(op("shift_right", op("plus", product, half), at_least), element)
+
+
+def _ldexp(element: Scalar, args: tuple[Term, ...]) -> Term:
+    x, e = args
+    wide = cast(x, FLOAT32) if element.bits < 32 else x
+    return cast(op("multiplies", wide, op("exp2", cast(e, wide.element))), element)
+
+
+def _hypot(x: Term, y: Term) -> Term:
+    a, b = op("abs", x), op("abs", y)
+    large, small = op("max", a, b), op("min", a, b)
+    ratio = op("divides", small, large)
+    scaled = op("multiplies", large, op("sqrt", op("plus", _one(x), op("multiplies", ratio, ratio))))
+    return choice(truth("eq", large, Number(0.0, x.element)), large, scaled)
+
+
+INTRINSICS: dict[str, Make] = {
+    **{name: _plain(name) for name in ("exp", "exp2", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "erf")},
+    **{name: _plain(name) for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
+    **{f"a{name}": _plain(f"arc{name}") for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
+    "atan2": _plain("arctan2"),
+    "fmod": _plain("rem"),
+    "hypot": _wide(_hypot),
+    "copysign": _wide(_copysign),
+    "exp10": _wide(_exp10),
+    "sigmoid": _wide(_sigmoid),
+    "fma": _wide(_fma),
+    "fabs": lambda element, args: op("abs", args[0]),
+    "pow": _power,
+    "ldexp": _ldexp,
+    "round": _integral("round"),
+    "nearbyint": _integral("round"),
+    "floor": _integral("floor"),
+    "ceil": _integral("ceil"),
+    "trunc": _integral("trunc"),
+    "isnan": _test("isnan", False),
+    "isinf": _test("isinf", False),
+    "isfinite": _test("isfinite", True),
+    "popcount": lambda element, args: cast(op("popcount", args[0]), element),
+    "clz": lambda element, args: cast(op("clz", args[0]), element),
+    "bitwise_and": lambda element, args: op("and" if element == BOOL else "bit_and", *args),
+    "bitwise_or": lambda element, args: op("or" if element == BOOL else "bit_or", *args),
+    "bitwise_xor": lambda element, args: op("xor" if element == BOOL else "bit_xor", *args),
+    "bitwise_not": lambda element, args: op("not" if element == BOOL else "bit_not", *args),
+    "shift_left": _shift("shift_left"),
+    "shift_right": _shift("shift_right"),
+    "q_multiply_shift": _q_multiply_shift,
+    "likely": lambda element, args: args[0],
+    "tvm_thread_invariant": lambda element, args: args[0],
+    "ignore_loop_partition": lambda element, args: args[0],
+    "assume": lambda element, args: Number(True, BOOL),
+    "undef": lambda element, args: number(0, element),
+    "type_annotation": lambda element, args: number(0, element),
+    "reinterpret": lambda element, args: op("bitcast", args[0], element=element),
+    "vscale": lambda element, args: number(1, INT32),
+}
+"""By name of the builtin: from the element of the call and its arguments to a term."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """The rows of an operator: for integers, floats and truth values."""
+
+    integer: str
+    real: str
+    truth: str
+
+
+ARITHMETIC = {
+    "Add": Arithmetic("plus", "plus", "xor"),
+    "Sub": Arithmetic("minus", "minus", "xor"),
+    "Mul": Arithmetic("multiplies", "multiplies", "and"),
+    "Min": Arithmetic("min", "min", "and"),
+    "Max": Arithmetic("max", "max", "or"),
+    "Mod": Arithmetic("rem", "rem", ""),
+    "Div": Arithmetic("divides", "divides", "and"),
+    "FloorDiv": Arithmetic("floordiv", "", "and"),
+    "FloorMod": Arithmetic("mod", "", ""),
+}
+COMPARISONS = {
+    "EQ": "eq",
+    "NE": "not_eq",
+    "LT": "less",
+    "LE": "less_equal",
+    "GT": "greater",
+    "GE": "greater_equal",
+}
+
+
+def binary(kind: str, a: Term, b: Term) -> Term:
+    """An arithmetic operator of TIR on two values of one type."""
+    row = ARITHMETIC[kind]
+    element = a.element
+    if element == BOOL:
+        return both(a, Number(False, BOOL)) if not row.truth else op(row.truth, a, b)
+    if element.is_float:
+        if kind == "FloorDiv":
+            return op("floor", op("divides", a, b))
+        if kind == "FloorMod":
+            return op("minus", a, op("multiplies", op("floor", op("divides", a, b)), b))
+        return op(row.real, a, b)
+    if kind in ("Div", "Mod", "FloorDiv", "FloorMod"):
+        return quotient(row.integer, a, b)
+    return op(row.integer, a, b)
+
+
+def comparison(kind: str, a: Term, b: Term) -> Term:
+    if a.element == BOOL and kind not in ("EQ", "NE"):
+        a, b = cast(a, INT32), cast(b, INT32)
+    return truth(COMPARISONS[kind], a, b)

@@ -1,0 +1,132 @@
+"""Kernels: nests of loops bound to threads. Blocks are loops around all; threads run in lockstep, innermost."""
+
+from __future__ import annotations
+
+from tensorir.lift.nest import Loop, Node
+from tensorir.lift.terms import Index, Number, Op, Term
+from tensorir.tir import nodes as n
+from tensorir.tir.lift.expressions import element_of, refused
+from tensorir.tir.lift.intrinsics import cast
+from tensorir.tir.lift.memory import plus
+from tensorir.tir.lift.reader import Reader, Thread
+from tensorir.tir.walk import walk
+from tensorir.types import BOOL, INT32
+
+__all__ = ["attribute", "thread_loop"]
+
+
+def is_hardware(tag: str) -> bool:
+    """Whether a tag names a hardware index; virtual threads are loops."""
+    return not tag.startswith(("vthread", "cthread"))
+
+
+def is_block(tag: str) -> bool:
+    return tag.startswith(("blockIdx", "clusterIdx"))
+
+
+def thread_loop(reader: Reader, node: n.For) -> list[Node] | None:
+    """A loop bound to an index of the hardware; None for virtual threads, which are plain loops."""
+    assert node.thread_binding is not None
+    tag = node.thread_binding.thread_tag
+    if not is_hardware(tag):
+        return None
+    return _thread(reader, tag, node.loop_var, node.min, node.extent, node.body, node)
+
+
+def attribute(reader: Reader, node: n.AttrStmt) -> list[Node]:
+    """`thread_extent` binds an index of the hardware, `virtual_thread` is a loop; other attributes change nothing."""
+    from tensorir.tir.lift.calls import reduce_scope
+    from tensorir.tir.lift.statements import statement
+
+    match node:
+        case n.AttrStmt(n.IterVar(_, var, _, tag), "thread_extent" | "virtual_thread" as key, n.Expr() as extent, body):
+            zero = n.IntImm(0, var.dtype)
+            if key == "virtual_thread" or not is_hardware(tag):
+                return statement(reader, n.For(var, zero, extent, n.ForKind.SERIAL, body, span=node.span))
+            return _thread(reader, tag, var, zero, extent, body, node)
+        case n.AttrStmt(n.CommReducer() as reducer, "reduce_scope", _, body):
+            return reduce_scope(reader, reducer, body)
+        case _:
+            return statement(reader, node.body)
+
+
+def _thread(
+    reader: Reader, tag: str, var: n.Var, low: n.Expr, extent: n.Expr, body: n.Stmt, node: n.Stmt
+) -> list[Node]:
+    if reader.threads is None:
+        return _launch(reader, node)
+    from tensorir.tir.lift.statements import statement
+
+    thread = reader.threads[tag]
+    index: Term = Index(thread.name, INT32) if thread.extent != 1 else Number(0, INT32)
+    value = cast(plus(cast(reader.term(low), INT32), index), element_of(var.dtype))
+    reader.scope.values[var] = lambda lane: value
+    size = reader.term(extent)
+    inside: tuple[Term, ...] = ()
+    if not (isinstance(size, Number) and int(size.value) == thread.extent):
+        inside = (Op("less", (index, cast(size, INT32)), BOOL),)
+    with reader.guarded(*inside):
+        return statement(reader, body)
+
+
+def _launch(reader: Reader, node: n.Stmt) -> list[Node]:
+    """A kernel: its blocks as loops around it, its threads around each statement."""
+    from tensorir.tir.lift.statements import statement
+
+    extents = _extents(reader, node)
+    if any(extent <= 0 for extent in extents.values()):
+        return []
+    reader.threads = {
+        tag: Thread(reader.fresh(tag.replace(".", "_")), extent, is_block(tag)) for tag, extent in extents.items()
+    }
+    reader.ranges.update({t.name: (0, t.extent - 1) for t in reader.threads.values()})
+    blocks = [t for t in reader.threads.values() if t.block and t.extent != 1]
+    before, reader.loops = reader.loops, (*reader.loops, *(t.name for t in blocks))
+    _privatise(reader, node)
+    try:
+        nodes: list[Node] = statement(reader, node)
+    finally:
+        reader.loops, reader.threads = before, None
+    for thread in reversed(blocks):
+        bounds = Number(0, INT32), Number(thread.extent, INT32)
+        nodes = [Loop(thread.name, *bounds, tuple(nodes), True, node.span, thread.name)]
+    return nodes
+
+
+def _privatise(reader: Reader, node: n.Stmt) -> None:
+    """Buffers of a block's or a thread's scope that are allocated outside have a copy per block, or thread."""
+    assert reader.threads is not None
+    for part in walk(node):
+        if isinstance(part, n.Buffer) and part in reader.scope.views:
+            view = reader.scope.views[part]
+            shared = part.scope.startswith("shared")
+            if part.scope in ("global", "") or view.buffer.argument or view.buffer.private:
+                continue
+            view.buffer.private = tuple(
+                t.name for t in reader.threads.values() if t.extent != 1 and (t.block or not shared)
+            )
+
+
+def _extents(reader: Reader, node: n.Stmt) -> dict[str, int]:
+    """The extent of every index of the hardware that a kernel uses."""
+    found: dict[str, int] = {}
+    for part in walk(node):
+        match part:
+            case n.For(_, _, extent, n.ForKind.THREAD_BINDING, _, n.IterVar(_, _, _, tag)):
+                pass
+            case n.AttrStmt(n.IterVar(_, _, _, tag), "thread_extent", n.Expr() as extent):
+                pass
+            case _:
+                continue
+        if is_hardware(tag):
+            size = reader.term(extent)
+            if not isinstance(size, Number):
+                from tensorir.lift.linear import linear
+
+                known = linear(size, {})
+                if known is None or not known.is_number:
+                    raise refused(f"the extent of {tag} depends on data.", part.span)
+                found[tag] = max(found.get(tag, 0), known.constant)
+                continue
+            found[tag] = max(found.get(tag, 0), int(size.value))
+    return found

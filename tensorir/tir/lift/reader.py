@@ -1,0 +1,185 @@
+"""The state of reading a function of TIR as a nest: names, loops, guards, threads, and where control has left.
+
+What TIR decides by jumps (`break`, `continue`, `ret`) becomes flags: buffers that say who has left, and guards on all
+that follows. A kernel's threads run in lockstep, statement by statement, so their loops stand innermost, around each
+statement of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from tensorir.lift.nest import Loop, Node, Store
+from tensorir.lift.terms import Buffer, Index, Load, Number, Op, Term, buffers_of
+from tensorir.source import Span
+from tensorir.tir import nodes as n
+from tensorir.tir.lift.expressions import Scope, term
+from tensorir.tir.walk import walk
+from tensorir.types import BOOL, INT32, Scalar
+
+__all__ = ["Flag", "Reader", "Thread"]
+
+ZERO = Number(0, INT32)
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """An index of a kernel: the loop that stands for it."""
+
+    name: str
+    extent: int
+    block: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """Who has left: an iteration, a loop, or the function."""
+
+    buffer: Buffer
+    indices: tuple[Term, ...]
+
+    @property
+    def clear(self) -> Term:
+        return Op("not", (Load(self.buffer, self.indices),), BOOL)
+
+
+@dataclass(slots=True)
+class Reader:
+    """Everything that changes while a function is read."""
+
+    scope: Scope
+    module: n.IRModule | None
+    loops: tuple[str, ...] = ()
+    ranges: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    guards: tuple[Term, ...] = ()
+    live: list[Flag] = field(default_factory=list[Flag])
+    broken: Flag | None = None
+    continued: Flag | None = None
+    returned: Flag | None = None
+    threads: dict[str, Thread] | None = None
+    thread_guards: tuple[Term, ...] = ()
+    taken: set[str] = field(default_factory=set[str])
+    depth: int = 0
+    stack: tuple[str, ...] = ()
+    buffers: list[Buffer] = field(default_factory=list[Buffer])
+    notes: list[str] = field(default_factory=list[str])
+
+    def fresh(self, name: str) -> str:
+        """A name for a loop or a buffer that nothing has yet."""
+        clean = "".join(c if c.isalnum() or c == "_" else "_" for c in name) or "x"
+        if clean[0].isdigit():
+            clean = f"x{clean}"
+        found, k = clean, 1
+        while found in self.taken:
+            found, k = f"{clean}_{k}", k + 1
+        self.taken.add(found)
+        return found
+
+    @property
+    def holding(self) -> tuple[Term, ...]:
+        """The guards of a statement that stands here."""
+        return (*(flag.clear for flag in self.live), *self.guards)
+
+    @contextmanager
+    def guarded(self, *conditions: Term) -> Generator[None, None, None]:
+        before = self.guards
+        self.guards = (*before, *conditions)
+        try:
+            yield
+        finally:
+            self.guards = before
+
+    @contextmanager
+    def inside(self, name: str, span: tuple[int, int]) -> Generator[None, None, None]:
+        """Inside of a loop."""
+        before = self.loops
+        self.loops = (*before, name)
+        self.ranges[name] = span
+        try:
+            yield
+        finally:
+            self.loops = before
+
+    @property
+    def lanes(self) -> tuple[Thread, ...]:
+        """The threads, of which each runs every statement."""
+        if self.threads is None:
+            return ()
+        return tuple(t for t in self.threads.values() if not t.block and t.extent != 1)
+
+    def placed(self, node: Node) -> Node:
+        """A statement, for every thread."""
+        for thread in reversed(self.lanes):
+            low, extent = Number(0, INT32), Number(thread.extent, INT32)
+            node = Loop(thread.name, low, extent, (node,), parallel=True, span=node.span, title=thread.name)
+        return node
+
+    def store(self, buffer: Buffer, indices: tuple[Term, ...], value: Term, span: Span) -> Node:
+        return self.placed(Store(buffer, indices, value, self.holding, span))
+
+    def buffer(self, name: str, element: Scalar, shape: tuple[int, ...], span: Span) -> Buffer:
+        made = Buffer(self.fresh(name), element, shape, span=span)
+        self.buffers.append(made)
+        return made
+
+    def temporary(self, name: str, value: Term, span: Span) -> tuple[Term, Node]:
+        """A value that is computed here once, and the store that keeps it."""
+        around = (*self.loops, *(t.name for t in self.lanes))
+        shape = tuple(self.ranges[a][1] - self.ranges[a][0] + 1 for a in around)
+        made = Buffer(self.fresh(name), value.element, shape, span=span, loops=around)
+        self.buffers.append(made)
+        indices: list[Term] = []
+        for a in around:
+            index: Term = Index(a, INT32)
+            low = self.ranges[a][0]
+            indices.append(Op("minus", (index, Number(low, INT32)), INT32) if low else index)
+        return Load(made, tuple(indices)), self.store(made, tuple(indices), value, span)
+
+    def flag(self, name: str, span: Span) -> Flag:
+        """A flag for every thread."""
+        made = self.buffer(name, BOOL, tuple(t.extent for t in self.lanes), span)
+        return Flag(made, tuple(Index(t.name, INT32) for t in self.lanes))
+
+    def raised(self, flag: Flag, value: bool, span: Span) -> Node:
+        return self.store(flag.buffer, flag.indices, Number(value, BOOL), span)
+
+    def stored(self, *nodes: n.Node) -> set[Buffer]:
+        """The buffers that statements of the source may write."""
+        found: set[Buffer] = set()
+
+        def add(buffer: n.Buffer) -> None:
+            view = self.scope.views.get(buffer) or self.scope.pointers.get(buffer.data)
+            if view is not None:
+                found.add(view.buffer)
+
+        for node in nodes:
+            for part in walk(node):
+                match part:
+                    case n.BufferStore(buffer):
+                        add(buffer)
+                    case n.MatchBufferRegion(_, source):
+                        add(source.buffer)
+                    case n.Evaluate(n.Call() as call):
+                        for inner in walk(call):
+                            match inner:
+                                case n.Buffer():
+                                    add(inner)
+                                case n.BufferLoad(buffer) | n.BufferRegion(buffer):
+                                    add(buffer)
+                                case n.Var() if inner in self.scope.pointers:
+                                    found.add(self.scope.pointers[inner].buffer)
+                                case _:
+                                    pass
+                    case _:
+                        pass
+        return found
+
+    def unchanged(self, value: Term, *nodes: n.Node) -> bool:
+        """Whether a value stays what it is while statements run."""
+        read = buffers_of(value)
+        return not read or not (read & self.stored(*nodes))
+
+    def term(self, node: n.Expr) -> Term:
+        return term(self.scope, node)

@@ -1,0 +1,522 @@
+"""Statements of TIR as nests: one function per kind, each gives the nodes that stand for the statement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tensorir.lift.linear import linear
+from tensorir.lift.nest import Check, External, Loop, Node, Store, While
+from tensorir.lift.numbers import extremes
+from tensorir.lift.terms import Buffer, Index, Load, Number, Op, Term, index_names, loads
+from tensorir.source import Span
+from tensorir.tir import nodes as n
+from tensorir.tir.lift.expressions import element_of, place, refused
+from tensorir.tir.lift.intrinsics import cast, number
+from tensorir.tir.lift.memory import View, address_of, compact, plus, row_major
+from tensorir.tir.lift.reader import Reader
+from tensorir.tir.walk import walk
+from tensorir.types import BOOL, INT32
+
+__all__ = ["sequence", "statement"]
+
+
+def statement(reader: Reader, node: n.Stmt) -> list[Node]:
+    """The nodes of one statement."""
+    match node:
+        case n.SeqStmt(parts):
+            return sequence(reader, parts)
+        case n.BufferStore():
+            return _store(reader, node)
+        case n.For():
+            return _for(reader, node)
+        case n.While(condition, body):
+            return _while(reader, condition, body, node.span)
+        case n.IfThenElse():
+            return _branch(reader, node)
+        case n.BlockRealize():
+            return _realize(reader, node)
+        case n.Block():
+            return _realize(reader, n.BlockRealize((), n.IntImm(1, n.BOOL), node, node.span))
+        case n.Evaluate(value):
+            return _evaluate(reader, value, node.span)
+        case n.AssertStmt(condition, message, kind):
+            check = Check(reader.term(condition), f"{kind}: {''.join(message)}", reader.holding, node.span)
+            return [reader.placed(check)]
+        case n.AttrStmt():
+            from tensorir.tir.lift.kernels import attribute
+
+            return attribute(reader, node)
+        case n.AllocBuffer(buffer):
+            allocate(reader, buffer, node.span)
+            return []
+        case n.BufferRealize(buffer, _, _, body):
+            allocate(reader, buffer, node.span)
+            return statement(reader, body)
+        case n.Allocate(var, dtype, extents):
+            allocate(reader, n.Buffer(var, dtype, extents, name=var.name, span=node.span), node.span)
+            with reader.guarded(*_unless_true(reader.term(node.condition))):
+                return []
+        case n.AllocateConst():
+            _constant(reader, node)
+            return []
+        case n.DeclBuffer():
+            _declare(reader, node)
+            return []
+        case n.Break():
+            return _leave(reader, "broken", node.span)
+        case n.Continue():
+            return _leave(reader, "continued", node.span)
+        case n.Prefetch():
+            return []
+        case n.LetStmt():
+            return sequence(reader, (node,))
+        case _:
+            raise refused(f"a {type(node).__name__} cannot be lifted.", node.span)
+
+
+def _unless_true(condition: Term) -> tuple[Term, ...]:
+    return () if isinstance(condition, Number) and condition.value else (condition,)
+
+
+def sequence(reader: Reader, parts: Sequence[n.Stmt]) -> list[Node]:
+    """Statements one after the other; lets and allocations hold for what follows."""
+    found: list[Node] = []
+    flags = len(reader.live)
+    for k, part in enumerate(parts):
+        if isinstance(part, n.LetStmt):
+            found += _let(reader, part, parts[k + 1 :])
+        else:
+            found += statement(reader, part)
+    del flags
+    return found
+
+
+def _let(reader: Reader, node: n.LetStmt, rest: Sequence[n.Stmt]) -> list[Node]:
+    """A let whose value stays what it is stands for its value; any other is computed once and kept."""
+    value, scope = node.value, reader.scope
+    if node.var.dtype.code == "handle":
+        scope.pointers[node.var] = pointer(reader, value, node.span)
+        return []
+    if value.dtype.lanes != 1:
+        from tensorir.tir.lift.expressions import term
+
+        sample = term(scope, value)
+        if not reader.unchanged(sample, *rest):
+            raise refused("a vector that is kept while its source changes cannot be lifted.", node.span)
+        scope.values[node.var] = lambda lane: term(scope, value, lane)
+        return []
+    found = reader.term(value)
+    nodes: list[Node] = []
+    if not reader.unchanged(found, *rest):
+        found, keep = reader.temporary(node.var.name, found, node.span)
+        nodes = [keep]
+    scope.values[node.var] = lambda lane: found
+    return nodes
+
+
+def _store(reader: Reader, node: n.BufferStore) -> list[Node]:
+    from tensorir.tir.lift.expressions import term
+
+    lanes = node.value.dtype.lanes
+    if node.indices and node.indices[-1].dtype.lanes != 1:
+        view = reader.scope.view(node.buffer, node.span)
+        lanes = max(lanes, node.indices[-1].dtype.lanes * view.lanes)
+    scope = reader.scope
+    target = element_of(node.buffer.dtype, node.span)
+    if lanes == 1:
+        buffer, indices = place(scope, node.buffer, node.indices, Number(0, INT32), 1, node.span)
+        value = cast(term(scope, node.value), target)
+        with reader.guarded(*(() if node.predicate is None else _unless_true(term(scope, node.predicate)))):
+            return [reader.store(buffer, indices, value, node.span)]
+    name = reader.fresh("lane")
+    lane = Index(name, INT32)
+    buffer, indices = place(scope, node.buffer, node.indices, lane, lanes, node.span)
+    value = cast(term(scope, node.value, lane), target)
+    predicate = () if node.predicate is None else _unless_true(term(scope, node.predicate, lane))
+    nodes: list[Node] = []
+    with reader.inside(name, (0, lanes - 1)):
+        if any(load.buffer is buffer for load in loads(value)):
+            # a vector is read as a whole before any of it is written
+            value, keep = reader.temporary("vector", value, node.span)
+            nodes.append(_lane_loop(name, lanes, keep, node.span))
+        with reader.guarded(*predicate):
+            stored = reader.store(buffer, indices, value, node.span)
+    return [*nodes, _lane_loop(name, lanes, stored, node.span)]
+
+
+def _lane_loop(name: str, lanes: int, node: Node, span: Span) -> Node:
+    return Loop(name, Number(0, INT32), Number(lanes, INT32), (node,), parallel=True, span=span, title="lane")
+
+
+def _branch(reader: Reader, node: n.IfThenElse) -> list[Node]:
+    condition = reader.term(node.condition)
+    cases = [node.then_case, *([] if node.else_case is None else [node.else_case])]
+    nodes: list[Node] = []
+    if not reader.unchanged(condition, *cases):
+        condition, keep = reader.temporary("condition", condition, node.span)
+        nodes.append(keep)
+    with reader.guarded(condition):
+        nodes += statement(reader, node.then_case)
+    if node.else_case is not None:
+        with reader.guarded(Op("not", (condition,), BOOL)):
+            nodes += statement(reader, node.else_case)
+    return nodes
+
+
+# ---------------------------------------------------------------------------------------------------------------- loops
+
+
+def _for(reader: Reader, node: n.For) -> list[Node]:
+    if node.kind is n.ForKind.THREAD_BINDING and node.thread_binding is not None:
+        from tensorir.tir.lift.kernels import thread_loop
+
+        done = thread_loop(reader, node)
+        if done is not None:
+            return done
+    low, extent = reader.term(node.min), reader.term(node.extent)
+    step = None if node.step is None else reader.term(node.step)
+    parallel = node.kind in (n.ForKind.PARALLEL, n.ForKind.VECTORIZED)
+    return loop(reader, node.loop_var, low, extent, step, parallel, node.body, node.span)
+
+
+def loop(
+    reader: Reader, var: n.Var, low: Term, extent: Term, step: Term | None, parallel: bool, body: n.Stmt, span: Span
+) -> list[Node]:
+    """A loop: bounded, and guarded where its bounds depend on other loops in other ways than sums; or a while."""
+    element = element_of(var.dtype, span)
+    by = 1
+    if step is not None:
+        if not isinstance(step, Number) or int(step.value) <= 0:
+            raise refused("the step of a loop must be a positive constant.", span)
+        by = int(step.value)
+        extent = Op(
+            "floordiv", (_sum(extent, Number(by - 1, extent.element)), Number(by, extent.element)), extent.element
+        )
+    known = {name: reader.ranges[name] for name in reader.loops}
+    first, count = _bound(low, known), _bound(extent, known)
+    if first is None or count is None:
+        return _open_loop(reader, var, low, extent, by, body, span)
+    if count[1] <= 0:
+        return []
+    name = reader.fresh(var.name)
+    if by == 1 and not isinstance(extent, Number) and linear(extent, known) is None:
+        start, guard, last = Number(0, INT32), True, count[1]
+        index: Term = Index(name, INT32)
+        value = _sum(cast(low, element), cast(index, element))
+        bounds = (Number(0, INT32), Number(count[1], INT32))
+    elif by == 1:
+        start, guard, last = low, False, 0
+        value = Index(name, element)
+        bounds = (low, extent)
+    else:
+        start, guard, last = Number(0, INT32), not isinstance(extent, Number), count[1]
+        scaled = Op("multiplies", (Index(name, element), number(by, element)), element)
+        value = _sum(cast(low, element), scaled)
+        bounds = (Number(0, INT32), Number(count[1], INT32))
+    del start, last
+    top = (first[0], first[1] + count[1] - 1) if by == 1 and not guard else (0, count[1] - 1)
+    reader.scope.values[var] = lambda lane: value
+    with reader.inside(name, top):
+        limit = (Op("less", (Index(name, INT32), cast(extent, INT32)), BOOL),) if guard else ()
+        with reader.guarded(*limit):
+            nodes, before = _body(reader, body, span)
+    return [*before, Loop(name, bounds[0], bounds[1], tuple(nodes), parallel, span, var.name)]
+
+
+def _sum(a: Term, b: Term) -> Term:
+    return plus(a, b)
+
+
+def _bound(value: Term, ranges: dict[str, tuple[int, int]]) -> tuple[int, int] | None:
+    return extremes(value, ranges)
+
+
+def _jumps(body: n.Stmt) -> tuple[bool, bool]:
+    """Whether a loop's body breaks, or continues, this loop."""
+    breaks = continues = False
+    pending: list[n.Node] = [body]
+    while pending:
+        node = pending.pop()
+        match node:
+            case n.Break() | n.Evaluate(n.Call(op="break_loop")):
+                breaks = True
+            case n.Continue() | n.Evaluate(n.Call(op="continue_loop")):
+                continues = True
+            case n.For() | n.While():
+                pass
+            case n.SeqStmt(parts):
+                pending += parts
+            case n.IfThenElse(_, then, otherwise):
+                pending += [then, *([] if otherwise is None else [otherwise])]
+            case n.AttrStmt(body=inner) | n.BufferRealize(body=inner) | n.Block(body=inner):
+                pending.append(inner)
+            case n.BlockRealize(_, _, block):
+                pending.append(block)
+            case _:
+                pass
+    return breaks, continues
+
+
+def _body(reader: Reader, body: n.Stmt, span: Span) -> tuple[list[Node], list[Node]]:
+    """The nodes of one iteration, and those that prepare the loop."""
+    breaks, continues = _jumps(body)
+    outer = (reader.broken, reader.continued, list(reader.live))
+    before: list[Node] = []
+    nodes: list[Node] = []
+    if breaks:
+        inside = reader.loops
+        reader.loops = inside[:-1]
+        reader.broken = reader.flag("broken", span)
+        before.append(reader.raised(reader.broken, False, span))
+        reader.loops = inside
+        reader.live.append(reader.broken)
+    if continues:
+        reader.continued = reader.flag("continued", span)
+        nodes.append(reader.raised(reader.continued, False, span))
+    nodes += statement(reader, body)
+    returned = [f for f in reader.live if f is reader.returned]
+    reader.broken, reader.continued, reader.live = outer
+    reader.live += [f for f in returned if f not in reader.live]
+    return nodes, before
+
+
+def _leave(reader: Reader, kind: str, span: Span) -> list[Node]:
+    flag = reader.broken if kind == "broken" else reader.continued
+    if flag is None:
+        raise refused("this leaves no loop.", span)
+    node = reader.raised(flag, True, span)
+    if flag not in reader.live:
+        reader.live.append(flag)
+    return [node]
+
+
+def _open_loop(reader: Reader, var: n.Var, low: Term, extent: Term, by: int, body: n.Stmt, span: Span) -> list[Node]:
+    """A loop whose bounds depend on data: bounded by what the block inside declares, or a while."""
+    limit = _declared(reader, var, body)
+    if limit is not None and by == 1 and isinstance(low, Number) and not low.value:
+        name = reader.fresh(var.name)
+        reader.scope.values[var] = lambda lane: Index(name, element_of(var.dtype, span))
+        nodes: list[Node] = []
+        if not reader.unchanged(extent, body):
+            extent, keep = reader.temporary("extent", extent, span)
+            nodes.append(keep)
+        with reader.inside(name, (0, limit - 1)):
+            guard = Op("less", (Index(name, extent.element), extent), BOOL)
+            with reader.guarded(guard):
+                inner, before = _body(reader, body, span)
+        bounds = Number(0, INT32), Number(limit, INT32)
+        return [*nodes, *before, Loop(name, *bounds, tuple(inner), span=span, title=var.name)]
+    if reader.lanes:
+        raise refused("threads whose loops have bounds that depend on data cannot be lifted.", span)
+    element = element_of(var.dtype, span)
+    counter = reader.buffer(var.name, element, (), span)
+    last, keep = reader.temporary("stop", cast(_sum(low, extent), element), span)
+    start = reader.store(counter, (), cast(low, element), span)
+    current = Load(counter, ())
+    reader.scope.values[var] = lambda lane: current
+    holding = reader.holding
+    guards, reader.guards, live, reader.live = reader.guards, (), reader.live, []
+    inner, before = _body(reader, body, span)
+    inner.append(Store(counter, (), _sum(current, number(by, element)), (), span))
+    reader.guards, reader.live = guards, live
+    return [keep, start, *before, While(Op("less", (current, last), BOOL), tuple(inner), holding, span)]
+
+
+def _declared(reader: Reader, var: n.Var, body: n.Stmt) -> int | None:
+    """How far a loop can go, since a block binds one of its iterators to it."""
+    for part in walk(body):
+        if isinstance(part, n.BlockRealize):
+            for iterator, value in zip(part.block.iter_vars, part.values, strict=True):
+                if value is var and iterator.dom is not None:
+                    low, extent = reader.term(iterator.dom.min), reader.term(iterator.dom.extent)
+                    if isinstance(low, Number) and isinstance(extent, Number) and not low.value:
+                        return int(extent.value)
+    return None
+
+
+def _while(reader: Reader, condition: n.Expr, body: n.Stmt, span: Span) -> list[Node]:
+    if reader.lanes:
+        raise refused("threads that wait for each other in a while cannot be lifted.", span)
+    holds = reader.term(condition)
+    holding = reader.holding
+    guards, reader.guards, live, reader.live = reader.guards, (), reader.live, []
+    inner, before = _body(reader, body, span)
+    breaks, _ = _jumps(body)
+    reader.guards, reader.live = guards, live
+    if breaks:
+        first = before[0]
+        assert isinstance(first, Store)
+        flag = Load(first.buffer, first.indices)
+        holds = Op("and", (Op("not", (flag,), BOOL), holds), BOOL)
+    return [*before, While(holds, tuple(inner), holding, span)]
+
+
+# --------------------------------------------------------------------------------------------------------------- blocks
+
+
+def _realize(reader: Reader, node: n.BlockRealize) -> list[Node]:
+    block, scope = node.block, reader.scope
+    bound: list[tuple[n.IterVar, Term]] = []
+    for iterator, value in zip(block.iter_vars, node.values, strict=True):
+        found = cast(reader.term(value), element_of(iterator.var.dtype, node.span))
+        bound.append((iterator, found))
+    for iterator, found in bound:
+        scope.values[iterator.var] = lambda lane, found=found: found
+    with reader.guarded(*_unless_true(reader.term(node.predicate))):
+        for buffer in block.alloc_buffers:
+            allocate(reader, buffer, block.span)
+        for match in block.match_buffers:
+            _match(reader, match)
+        nodes: list[Node] = []
+        if block.init is not None:
+            first: list[Term] = []
+            for iterator, found in bound:
+                if iterator.kind is n.IterKind.COMM_REDUCE:
+                    low = Number(0, INT32) if iterator.dom is None else reader.term(iterator.dom.min)
+                    first.append(Op("eq", (found, cast(low, found.element)), BOOL))
+            with reader.guarded(*first):
+                nodes += statement(reader, block.init)
+        return [*nodes, *statement(reader, block.body)]
+
+
+def _match(reader: Reader, node: n.MatchBufferRegion) -> None:
+    """The buffer as another name for a region."""
+    buffer, source = node.buffer, reader.scope.view(node.source.buffer, node.span)
+    lows = [reader.term(r.min) for r in node.source.region]
+    extents = [reader.term(r.extent) for r in node.source.region]
+    left_out = len(lows) - len(buffer.shape)
+    offset = address_of(source, lows)
+
+    def place_in_source(indices: tuple[Term, ...]) -> tuple[Term, ...]:
+        own, lane = indices[: len(buffer.shape)], indices[len(buffer.shape) :]
+        moved = [plus(low, own[k - left_out]) if k >= left_out else low for k, low in enumerate(lows)]
+        return source.place((*moved, *lane))
+
+    scope = reader.scope
+    for declared, value in [
+        *zip(buffer.shape, extents[left_out:], strict=True),
+        *zip(buffer.strides, source.strides[left_out:], strict=False),
+        *([] if buffer.elem_offset is None else [(buffer.elem_offset, offset)]),
+    ]:
+        if isinstance(declared, n.Var) and declared not in scope.values:
+            kept = cast(value, element_of(declared.dtype))
+            scope.values[declared] = lambda lane, kept=kept: kept
+    view = View(
+        source.buffer, tuple(extents[left_out:]), source.strides[left_out:], offset, source.lanes, place_in_source
+    )
+    scope.views[buffer] = view
+    scope.pointers[buffer.data] = view
+
+
+# --------------------------------------------------------------------------------------------------------------- memory
+
+
+def allocate(reader: Reader, buffer: n.Buffer, span: Span) -> None:
+    """A buffer with memory of its own."""
+    shape: list[int] = []
+    for extent in buffer.shape:
+        value = reader.term(extent)
+        found = _bound(value, dict(reader.ranges))
+        if found is None:
+            raise refused(f"the shape of {buffer.name!r} depends on data.", span)
+        shape.append(max(found[1], 0))
+    lanes = buffer.dtype.lanes
+    made = reader.buffer(
+        buffer.name, element_of(buffer.dtype, span), tuple(shape) + ((lanes,) if lanes != 1 else ()), span
+    )
+    made.private = _private(reader, buffer)
+    view = compact(made, tuple(Number(e, INT32) for e in shape), lanes)
+    reader.scope.views[buffer] = view
+    reader.scope.pointers[buffer.data] = view
+    for stride, value in zip(buffer.strides, row_major([Number(e, INT32) for e in shape]), strict=False):
+        if isinstance(stride, n.Var):
+            reader.scope.values[stride] = lambda lane, value=value: value
+    if isinstance(buffer.elem_offset, n.Var):
+        reader.scope.values[buffer.elem_offset] = lambda lane: Number(0, INT32)
+
+
+def _private(reader: Reader, buffer: n.Buffer) -> tuple[str, ...]:
+    """The indices of the kernel of which every value has a copy of the buffer."""
+    if reader.threads is None:
+        return ()
+    shared = buffer.scope.startswith(("shared", "wmma.accumulator.shared"))
+    return tuple(t.name for t in reader.threads.values() if t.extent != 1 and (t.block or not shared))
+
+
+def _constant(reader: Reader, node: n.AllocateConst) -> None:
+    if not isinstance(node.data, tuple):
+        raise refused("the contents of this constant are not in the text.", node.span)
+    shape = tuple(int(e.value) for e in (reader.term(x) for x in node.extents) if isinstance(e, Number))
+    made = reader.buffer(node.buffer_var.name, element_of(node.dtype, node.span), shape, node.span)
+    made.value = node.data
+    reader.scope.pointers[node.buffer_var] = compact(made, tuple(Number(e, INT32) for e in shape), 1)
+
+
+def _declare(reader: Reader, node: n.DeclBuffer) -> None:
+    buffer, scope = node.buffer, reader.scope
+    if node.data is None:
+        if buffer.data not in scope.pointers:
+            allocate(reader, buffer, node.span)
+            return
+        base = scope.pointers[buffer.data]
+    else:
+        base = pointer(reader, node.data, node.span)
+        if node.data is not buffer.data:
+            scope.pointers[buffer.data] = base
+    scope.views[buffer] = scope.alias(base, buffer)
+
+
+def pointer(reader: Reader, node: n.Expr | n.Argument, span: Span) -> View:
+    """The memory that an expression of type handle points to, from that point on."""
+    scope = reader.scope
+    match node:
+        case n.Var() if node in scope.pointers:
+            return scope.pointers[node]
+        case n.Buffer():
+            return scope.view(node, span)
+        case n.Call(op="buffer_data" | "address_of" | "access_ptr", args=(n.Buffer() as buffer, *_)):
+            return scope.view(buffer, span)
+        case n.Call(op="address_of", args=(n.BufferLoad(buffer, indices), *_)) | n.BufferLoad(buffer, indices):
+            view = scope.view(buffer, span)
+            offset = address_of(view, [reader.term(i) for i in indices])
+            return View(view.buffer, view.shape, view.strides, offset, view.lanes, view.place)
+        case n.BufferRegion(buffer, region):
+            return pointer(reader, n.BufferLoad(buffer, tuple(r.min for r in region)), span)
+        case n.Call(op="tvm_access_ptr", args=(_, n.Expr() as data, n.Expr() as offset, *_)):
+            view = pointer(reader, data, span)
+            start = plus(view.offset, reader.term(offset))
+            return View(view.buffer, view.shape, view.strides, start, view.lanes, view.place)
+        case n.Cast(value, _):
+            return pointer(reader, value, span)
+        case _:
+            raise refused("this pointer leaves what can be followed.", span, "declare the buffer that it points to.")
+
+
+# -------------------------------------------------------------------------------------------------------------- effects
+
+
+def _evaluate(reader: Reader, value: n.Expr, span: Span) -> list[Node]:
+    from tensorir.tir.lift import calls
+
+    match value:
+        case n.IntImm() | n.FloatImm() | n.Var():
+            return []
+        case n.Call(op="ret" | "thread_return"):
+            if reader.returned is None:
+                return []
+            flag = reader.returned
+            node = reader.raised(flag, True, span)
+            if flag not in reader.live:
+                reader.live.append(flag)
+            return [node]
+        case n.Call(op="break_loop"):
+            return _leave(reader, "broken", span)
+        case n.Call(op="continue_loop"):
+            return _leave(reader, "continued", span)
+        case n.Call():
+            return calls.effect(reader, value, span)
+        case _:
+            return []
+
+
+__all__ += ["Buffer", "External", "index_names"]
