@@ -7,7 +7,7 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
-from tensorir.arrays import intervals_of, refuse
+from tensorir.arrays import intervals_of, refuse, refuse_given_away
 from tensorir.types import DTYPES, FLOAT64, Dims, Interval, Scalar, scalar_of
 
 __all__ = ["Field", "as_field", "from_xarray", "full", "ones", "zeros"]
@@ -39,9 +39,10 @@ class Field(eqx.Module):
         import xarray as xr
 
         coords = {n: np.arange(i.start, i.stop) for n, i in self.dims.items}
-        return xr.DataArray(np.asarray(self.data), dims=self.dims.names, coords=coords, name=name, attrs=attrs)
+        return xr.DataArray(np.asarray(self), dims=self.dims.names, coords=coords, name=name, attrs=attrs)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        refuse_given_away(self.data, "field")
         return np.array(self.data, dtype) if copy else np.asarray(self.data, dtype)
 
     def __repr__(self) -> str:

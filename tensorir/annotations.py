@@ -11,7 +11,7 @@ from tensorir.types import Scalar
 __all__ = ["FieldType"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class FieldType:
     """A field on dims, in the order of the axes of a bare array, with an element type; intervals come per call."""
 
@@ -34,3 +34,5 @@ class FieldType:
 
     def __str__(self) -> str:
         return f"Field[[{', '.join(self.dims)}], {self.element}]"
+
+    __repr__ = __str__

@@ -31,6 +31,7 @@ __all__ = [
     "kind_of",
     "leaves_of",
     "refuse",
+    "refuse_given_away",
 ]  # fmt: skip
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -114,6 +115,8 @@ def accept(value: Any, name: str, element: Scalar, dims: Dims, any_integer: bool
     every width pass (tables, whose entries are checked one by one).
     """
     kind = kind_of(value)
+    if kind in ("jax", "xarray", "field"):
+        refuse_given_away(value if kind == "jax" else value.data, name)
     if not kind:
         raise refuse(
             "A01", f"'{name}' is {_article(type(value).__name__)}, not an array.",
@@ -132,6 +135,21 @@ def accept(value: Any, name: str, element: Scalar, dims: Dims, any_integer: bool
             _transpose_hint(tuple(data.shape), dims),
         )  # fmt: skip
     return Accepted(data, kind)
+
+
+def refuse_given_away(data: Any, name: str) -> None:
+    """Raise A18 for an array whose memory was donated."""
+    asked: Any = getattr(data, "is_deleted", lambda: False)
+    try:
+        gone = bool(asked())
+    except TypeError:  # a traced array has no memory to ask about
+        gone = False
+    if not gone:
+        return
+    raise refuse(
+        "A18", f"'{name}' was given away: its memory holds the result of the call that it was donated to.",
+        "use that result in its place, or keep the array: donate=() when compiling.",
+    )  # fmt: skip
 
 
 def _article(noun: str) -> str:

@@ -12,7 +12,7 @@ from tensorir.arrays import is_tuple
 from tensorir.builtins import TABLE
 from tensorir.fieldview.locations import here
 from tensorir.fieldview.offsets import as_offset
-from tensorir.fieldview.traced import Traced, current, fail, make, power, unify, wrap
+from tensorir.fieldview.traced import Traced, assignable, current, fail, make, power, unify, wrap
 from tensorir.types import NEIGHBOUR, Condition, Dimension, Dims, Interval, Scalar, TensorType, TupleElement, bcast
 
 __all__ = [
@@ -38,7 +38,8 @@ def astype(x: Any, element: Any) -> Any:
     if is_tuple(x):
         return tuple(astype(member, element) for member in x)
     value = wrap(x)
-    return Traced(build.call("cast", value.expr, static=(element,), span=here()))
+    span = here()
+    return assignable(build.call("cast", value.expr, static=(element,), span=span), span)
 
 
 def broadcast(x: Any, dims: Any) -> Any:
@@ -129,7 +130,8 @@ def _over(x: Any, axis: Any, op: str, init: Callable[[Scalar], Any]) -> Any:
     start = build.literal(init(value.element), value.element, here())
     place = TensorType(value.element, value.type.dims.without(name))
     f = build.operator(op, place, place, span=here())
-    return Traced(build.reduce(f, start, value.expr, dim=name, span=here()))
+    span = here()
+    return assignable(build.reduce(f, start, value.expr, dim=name, span=span), span)
 
 
 def can_deref(x: Any) -> Any:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import dis
+import functools
 import inspect
 import linecache
 import os
+import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from itertools import islice, pairwise
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from tensorir.arrays import is_tuple
+from tensorir.errors import DiagnosticError
 from tensorir.source import NOWHERE, Source, Span
 
-__all__ = ["assigned", "here", "of_function"]
+__all__ = ["assigned", "here", "located", "of_function"]
 
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
@@ -40,6 +44,26 @@ def here() -> Span:
     start = before + _characters(lines[line - 1], column)
     stop = sum(map(len, lines[: last - 1])) + _characters(lines[last - 1], end)
     return Span(source, start, stop)
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def located(function: F) -> F:
+    """A function whose diagnostics, where they have no place, are about the user's line that calls it."""
+
+    @functools.wraps(function)
+    def wrapper(*args: Any, **options: Any) -> Any:
+        try:
+            return function(*args, **options)
+        except DiagnosticError as found:
+            place = here()
+            if place is NOWHERE or all(d.span is not NOWHERE for d in found.diagnostics):
+                raise
+            told = [replace(d, span=place) if d.span is NOWHERE else d for d in found.diagnostics]
+            raise DiagnosticError(told) from None
+
+    return cast(F, wrapper)
 
 
 def assigned() -> str:
@@ -83,8 +107,15 @@ def _source(name: str, lines: tuple[str, ...]) -> Source:
     """One source per text, so that spans of one function share it."""
     known = _SOURCES.get(name)
     if known is None or known[0] != lines:
-        known = _SOURCES[name] = lines, Source(os.path.basename(name), "".join(lines))
+        known = _SOURCES[name] = lines, Source(_called(name), "".join(lines))
     return known[1]
+
+
+def _called(name: str) -> str:
+    """A file by its last part, a notebook's cell by its number."""
+    shell: Any = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    cells: Any = getattr(getattr(shell, "compile", None), "_filename_map", {})
+    return f"cell {cells[name]}" if name in cells else os.path.basename(name)
 
 
 def of_function(function: Callable[..., object]) -> Span:

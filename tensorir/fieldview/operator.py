@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 from tensorir import build
 from tensorir.arrays import is_tuple, kind_of, refuse
 from tensorir.errors import DiagnosticError, did_you_mean
-from tensorir.fieldview.locations import assigned, here
+from tensorir.fieldview.locations import assigned, here, located
 from tensorir.fieldview.naming import named
 from tensorir.fieldview.signature import annotations_of, argument_type, like, restored, structure, symbol, type_of_named
-from tensorir.fieldview.traced import Traced, Tracing, current, fail, tracing, tuple_of, wrap
+from tensorir.fieldview.traced import Traced, Tracing, assignable, current, fail, tracing, tuple_of, wrap
 from tensorir.ir import Fencil, Var
 from tensorir.types import Dimension, Dims, Interval, TensorType
 
 if TYPE_CHECKING:
     from tensorir.inspect import Inspection
 
-__all__ = ["FieldOperator", "field_operator", "scan_operator"]
+__all__ = ["FieldOperator", "bound_arguments", "field_operator", "scan_operator"]
 
 
 @dataclass(eq=False)
@@ -54,6 +54,7 @@ class FieldOperator:
         self.signature = inspect.signature(self.function)
         self.annotations = annotations_of(self.function)
 
+    @located
     def __call__(
         self,
         *args: Any,
@@ -89,6 +90,7 @@ class FieldOperator:
             current().assigned.setdefault(id(result.expr), (result.expr, name))
         return result
 
+    @located
     def fencil(self, *args: Any, offset_provider: Mapping[str, Any] | None = None, **more: Any) -> Fencil:
         """The operator in the IR, for arguments or for their types."""
         return self._plan(self._bound(args, more), None, None, offset_provider or {}).fencil
@@ -104,6 +106,7 @@ class FieldOperator:
 
         return operator_page(self)
 
+    @located
     def inspect(self, *args: Any, offset_provider: Mapping[str, Any] | None = None, **more: Any) -> Inspection:
         """Every intermediate of one run under the name of its variable, as DataArrays on their own intervals.
 
@@ -129,18 +132,7 @@ class FieldOperator:
     # Tracing
 
     def _bound(self, args: tuple[Any, ...], more: Mapping[str, Any]) -> dict[str, Any]:
-        try:
-            bound = self.signature.bind(*args, **more)
-        except TypeError as problem:
-            unknown = [n for n in more if n not in self.signature.parameters]
-            hint = (
-                did_you_mean(unknown[0], self.signature.parameters)
-                if unknown
-                else f"it is {self.name}{self.signature}."
-            )
-            raise refuse("V19", f"'{self.name}' is called wrongly: {problem}.", hint) from None
-        bound.apply_defaults()
-        return dict(bound.arguments)
+        return bound_arguments(self.name, self.signature, args, more)
 
     def _plan(self, bound: Mapping[str, Any], out: Any, domain: Any, provider: Mapping[str, Any]) -> Plan:
         types = {n: argument_type(n, v, self.annotations.get(n), f"'{self.name}'") for n, v in bound.items()}
@@ -203,6 +195,20 @@ class FieldOperator:
         return values
 
 
+def bound_arguments(
+    name: str, signature: inspect.Signature, args: tuple[Any, ...], more: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The arguments of a call by name, with defaults; raises V19 for a call that Python would refuse."""
+    try:
+        bound = signature.bind(*args, **more)
+    except TypeError as problem:
+        unknown = [n for n in more if n not in signature.parameters]
+        hint = did_you_mean(unknown[0], signature.parameters) if unknown else f"it is {name}{signature}."
+        raise refuse("V19", f"'{name}' is called wrongly: {problem}.", hint) from None
+    bound.apply_defaults()
+    return dict(bound.arguments)
+
+
 def _is_traced(value: Any) -> bool:
     return isinstance(value, Traced) or (is_tuple(value) and any(map(_is_traced, value)))
 
@@ -262,10 +268,18 @@ def _leaves(name: str, value: Any) -> list[tuple[str, Any]]:
 
 
 def domain_of(domain: Any) -> Dims:
+    """The intervals that a caller wrote; raises V22 for what is none."""
+    found: dict[str, Interval] = {}
     try:
-        return Dims.of({str(d): tuple(i) if not isinstance(i, Interval) else i for d, i in dict(domain).items()})
+        for dim, i in dict(domain).items():
+            start, stop = (i.start, i.stop) if isinstance(i, Interval) else i
+            found[str(dim)] = Interval(int(start), int(stop))
     except (TypeError, ValueError):
         raise refuse("V22", "a domain is intervals by dim.", "write domain={I: (1, 9), J: (0, 5)}.") from None
+    for dim, i in found.items():
+        if i.stop < i.start:
+            raise refuse("V22", f"the domain {dim}{i} stops before it starts.", "an interval is (start, stop).")
+    return Dims.of(found)
 
 
 def _output(value: Traced, out: Any, region: Dims | None, trace: Tracing) -> tuple[Var, list[Any]]:
@@ -282,6 +296,10 @@ def _output(value: Traced, out: Any, region: Dims | None, trace: Tracing) -> tup
     part = None if region is None else place.dims.replaced(region)
     if region is not None:
         _check_region(region, place)
+        for name, i in region.items:
+            have = place.dims[name]
+            if not have.covers(i):
+                fail("V22", f"the domain {name}{i} is not inside of {name}{have}, all of 'out'.", "make it smaller.")
     return output, [build.closure(output, value.expr, part, span=value.expr.span)]
 
 
@@ -389,8 +407,9 @@ def _scanned(
             "return the state in the structure of init.",
         )  # fmt: skip
     f = build.function([state_variable, *variables.values()], value.expr, here())
-    scanned = build.scan(f, forward, start.expr, *(a.expr for a in args.values()), dim=axis, span=here())
-    return like(result, tuple_of(Traced(scanned)))
+    span = here()
+    scanned = build.scan(f, forward, start.expr, *(a.expr for a in args.values()), dim=axis, span=span)
+    return like(result, tuple_of(assignable(scanned, span)))
 
 
 def _typed_init(init: Any, start: Traced, elements: list[Any]) -> Traced:

@@ -11,9 +11,17 @@ from typing import Any
 
 from tensorir import build
 from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.fieldview.locations import here, of_function
+from tensorir.fieldview.locations import here, located, of_function
 from tensorir.fieldview.naming import named
-from tensorir.fieldview.operator import FieldOperator, Plan, argument_keys, domain_of, key_of, table_value
+from tensorir.fieldview.operator import (
+    FieldOperator,
+    Plan,
+    argument_keys,
+    bound_arguments,
+    domain_of,
+    key_of,
+    table_value,
+)
 from tensorir.fieldview.signature import annotations_of, argument_type, symbol
 from tensorir.fieldview.traced import Traced, Tracing, current, fail, tracing, wrap
 from tensorir.ir import Closure, Fencil, Var
@@ -65,9 +73,10 @@ class Program:
         self.signature = inspect.signature(self.function)
         self.annotations = annotations_of(self.function)
 
+    @located
     def __call__(self, *args: Any, offset_provider: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]:
         provider = offset_provider or {}
-        bound = dict(self.signature.bind(*args, **more).arguments)
+        bound = bound_arguments(self.name, self.signature, args, more)
         plan = self._plan(bound, provider)
         values = {p.name: bound[p.name] for p in plan.fencil.params if p.name in bound}
         for table in plan.tables:
@@ -78,9 +87,10 @@ class Program:
             plan.compiled = compile(plan.fencil)
         return plan.compiled(**values)
 
+    @located
     def fencil(self, *args: Any, offset_provider: Mapping[str, Any] | None = None, **more: Any) -> Fencil:
         """The program in the IR, for arguments or for their types."""
-        return self._plan(dict(self.signature.bind(*args, **more).arguments), offset_provider or {}).fencil
+        return self._plan(bound_arguments(self.name, self.signature, args, more), offset_provider or {}).fencil
 
     def _repr_html_(self) -> str:
         from tensorir.inspect.pages import operator_page

@@ -90,6 +90,8 @@ class Traced:
 
     expr: Expr
     weak: bool = False
+    trace: Tracing | None = field(default_factory=_CURRENT.get, repr=False)
+    """The trace that it was made in; it means nothing in another."""
 
     @property
     def type(self) -> TensorType:
@@ -147,6 +149,8 @@ class Traced:
 
     def __setitem__(self, *_: Any) -> NoReturn:
         fail("V06", "a field does not change.", "return a new one; concat_where puts values on a part of it.")
+
+    __delitem__ = __setitem__
 
     def __repr__(self) -> str:
         return f"<field of {self.type}>"
@@ -246,6 +250,11 @@ class Traced:
     __hash__ = None  # type: ignore[assignment]
 
 
+# Traced is frozen; what Python says of that would come from inside of this package
+setattr(Traced, "__setattr__", Traced.__setitem__)  # noqa: B010
+setattr(Traced, "__delattr__", Traced.__setitem__)  # noqa: B010
+
+
 def _logical(x: Traced, logic: str, bits: str) -> str:
     return logic if x.element == BOOL else bits
 
@@ -253,8 +262,14 @@ def _logical(x: Traced, logic: str, bits: str) -> str:
 def make(op: str, *args: Any, static: tuple[Any, ...] = ()) -> Traced:
     """A builtin of traced operands, at the user's line."""
     operands = [wrap(a) for a in args]
-    span, trace = here(), _CURRENT.get()
+    span = here()
     made = build.call(op, *(o.expr for o in operands), static=static, span=span)
+    return assignable(made, span, all(o.weak for o in operands))
+
+
+def assignable(made: Expr, span: Span, weak: bool = False) -> Traced:
+    """A value that was made at a place in the text; if it goes to a variable there, that is its name."""
+    trace = _CURRENT.get()
     if trace is not None:
         if trace.latest is not None and trace.latest[0] == span:
             # one line of Python may make several values: the last of them is what is assigned
@@ -262,7 +277,7 @@ def make(op: str, *args: Any, static: tuple[Any, ...] = ()) -> Traced:
         if name := assigned():
             trace.assigned[id(made)] = made, name
         trace.latest = span, made
-    return Traced(made, all(o.weak for o in operands))
+    return Traced(made, weak)
 
 
 def binary(op: str, a: Any, b: Any) -> Traced:
@@ -329,6 +344,11 @@ def wrap(value: Any) -> Traced:
     """A number, tuple or traced value as a traced value."""
     match value:
         case Traced():
+            if value.trace is not _CURRENT.get():
+                fail(
+                    "V27", "this value was kept from another run of an operator, and means nothing here.",
+                    "return what is needed later, and pass it as an argument.",
+                )  # fmt: skip
             return value
         case bool():
             return Traced(build.literal(value), True)

@@ -1,0 +1,382 @@
+"""Bad input, one by one: what is said, whole, and that it is said at the user's line in their file or cell."""
+
+import linecache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tensorir as ti
+
+CELL = """
+import numpy as np
+import tensorir as ti
+
+I, J, K = ti.dims("I J K")
+Vertex, Edge = ti.dims("Vertex Edge")
+V2EDim = ti.Dimension("V2E", kind="local")
+V2E = ti.FieldOffset("V2E", source=Edge, target=(Vertex, V2EDim))
+X = ti.as_field({I: (0, 6), J: (0, 7)}, np.zeros((6, 7)))
+OUT = ti.zeros({I: 6, J: 7})
+kept = []
+
+
+@ti.field_operator
+def lap(f):
+    return f(I + 1) + f(I - 1) + f(J + 1) + f(J - 1) - 4 * f
+
+
+@ti.program
+def smooth(a: ti.Field[[I, J], ti.float64], b: ti.Field[[I, J], ti.float64]):
+    lap(a, out=b, domain={K: (0, 1)})
+
+
+"""
+
+
+class Cell:
+    """Code as a notebook runs it: compiled from a text that `linecache` knows, without a file."""
+
+    def __init__(self, code: str) -> None:
+        self.text = CELL + code.strip("\n") + "\n"
+        self.name = f"<cell {abs(hash(self.text))}>"
+        linecache.cache[self.name] = (len(self.text), None, self.text.splitlines(True), self.name)
+
+    def said(self) -> str:
+        with pytest.raises(ti.DiagnosticError) as refused:
+            exec(compile(self.text, self.name, "exec"), {})
+        return str(refused.value).replace(self.name, "cell")
+
+
+CASES = {
+    "wrong dims in domain": (
+        "lap(X, out=OUT, domain={K: (0, 1)})",
+        """
+cell:24:1: error[V22]: the domain names K, and the result has I[0:6], J[0:7].
+  lap(X, out=OUT, domain={K: (0, 1)})
+  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: known here: 'I', 'J'.""",
+    ),
+    "wrong dims in the domain of a program": (
+        "smooth(np.zeros((6, 7)), np.zeros((6, 7)))",
+        """
+cell:21:5: error[V22]: the domain names K, and 'b' has I[0:6], J[0:7].
+      lap(a, out=b, domain={K: (0, 1)})
+      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^""",
+    ),
+    "a domain that is none": (
+        "lap(X, out=OUT, domain={I: (1, 2, 3)})",
+        """
+cell:24:1: error[V22]: a domain is intervals by dim.
+  lap(X, out=OUT, domain={I: (1, 2, 3)})
+  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: write domain={I: (1, 9), J: (0, 5)}.""",
+    ),
+    "a domain the wrong way round": (
+        "lap(X, out=OUT, domain={I: (3, 1)})",
+        """
+cell:24:1: error[V22]: the domain I[3:1] stops before it starts.
+  lap(X, out=OUT, domain={I: (3, 1)})
+  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: an interval is (start, stop).""",
+    ),
+    "a domain beyond the buffer": (
+        "lap(X, out=OUT, domain={I: (1, 50)})",
+        """
+cell:24:1: error[V22]: the domain I[1:50] is not inside of I[0:6], all of 'out'.
+  lap(X, out=OUT, domain={I: (1, 50)})
+  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: make it smaller.""",
+    ),
+    "a domain that needs points that the input lacks": (
+        "lap(X, out=OUT, domain={I: (1, 5), J: (1, 7)})",
+        """
+cell:16:34: error[T07]: 'out' needs J[1:7], but this provides J[1:6].
+      return f(I + 1) + f(I - 1) + f(J + 1) + f(J - 1) - 4 * f
+                                   ^^^^^^^^
+note: ⟪J, 1⟫ reads one point after, so 1 point is missing there: J[6:7].
+help: declare out: tensor<float, I[1:5], J[1:6]>, or give 'f' more points: J[0:8].""",
+    ),
+    "a missing offset": (
+        """
+@ti.field_operator
+def around(e):
+    near = e(V2E)
+    return ti.neighbor_sum(near, axis=V2EDim)
+
+
+around(ti.zeros({Edge: 3}), offset_provider={"V2V": np.zeros((2, 2), int)})
+""",
+        """
+cell:26:12: error[V11]: the offset_provider has no 'V2E', only V2V.
+      near = e(V2E)
+             ^^^^^^
+help: call with offset_provider={'V2E': table}.""",
+    ),
+    "an operator that returns nothing": (
+        """
+@ti.field_operator
+def nothing(x):
+    x + 1
+
+
+nothing(X)
+""",
+        """
+cell:25:1: error[V20]: 'nothing' returns nothing.
+  def nothing(x):
+  ^^^^^^^^^^^^^^^
+help: add a return.""",
+    ),
+    "a scan that returns nothing": (
+        """
+@ti.scan_operator(axis=I, init=0.0)
+def nothing(state, x):
+    state + x
+
+
+nothing(X)
+""",
+        """
+cell:25:1: error[V20]: 'nothing' returns nothing.
+  def nothing(state, x):
+  ^^^^^^^^^^^^^^^^^^^^^^
+help: return the next state.""",
+    ),
+    "a value that is kept and used in another operator": (
+        """
+@ti.field_operator
+def keeps(x):
+    kept.append(x + 1.0)
+    return x
+
+
+@ti.field_operator
+def uses(x):
+    return x + kept[0]
+
+
+keeps(X)
+uses(X)
+""",
+        """
+cell:32:12: error[V27]: this value was kept from another run of an operator, and means nothing here.
+      return x + kept[0]
+             ^^^^^^^^^^^
+help: return what is needed later, and pass it as an argument.""",
+    ),
+    "a value that is kept and used outside": (
+        """
+@ti.field_operator
+def keeps(x):
+    kept.append(x + 1.0)
+    return x
+
+
+keeps(X)
+kept[0] + 1.0
+""",
+        """
+cell:31:1: error[V27]: this value was kept from another run of an operator, and means nothing here.
+  kept[0] + 1.0
+  ^^^^^^^^^^^^^
+help: return what is needed later, and pass it as an argument.""",
+    ),
+    "an assignment to a point": (
+        """
+@ti.field_operator
+def assigns(x):
+    x[0] = 1.0
+    return x
+
+
+assigns(X)
+""",
+        """
+cell:26:5: error[V06]: a field does not change.
+      x[0] = 1.0
+      ^^^^
+help: return a new one; concat_where puts values on a part of it.""",
+    ),
+    "an assignment to an attribute": (
+        """
+@ti.field_operator
+def assigns(x):
+    x.units = "m"
+    return x
+
+
+assigns(X)
+""",
+        """
+cell:26:5: error[V06]: a field does not change.
+      x.units = "m"
+      ^^^^^^^
+help: return a new one; concat_where puts values on a part of it.""",
+    ),
+    "NumPy writing into a field": (
+        """
+@ti.field_operator
+def adds(x):
+    np.add(x, 1.0, out=x)
+    return x
+
+
+adds(X)
+""",
+        """
+cell:26:5: error[V05]: NumPy cannot compute with fields of an operator.
+      np.add(x, 1.0, out=x)
+      ^^^^^^^^^^^^^^^^^^^^^
+help: use the functions of tensorir: ti.sin, ti.where.""",
+    ),
+    "a state without the structure of its init": (
+        """
+@ti.scan_operator(axis=I, init=(0.0, 1.0))
+def total(state, x):
+    return state[0] + x
+
+
+total(X)
+""",
+        """
+cell:25:1: error[V24]: 'total' returns float64, and its init is (float64, float64).
+  def total(state, x):
+  ^^^^^^^^^^^^^^^^^^^^
+help: return the state in the structure of init.""",
+    ),
+    "an init that is no number": (
+        """
+@ti.scan_operator(axis=I, init="zero")
+def total(state, x):
+    return state + x
+
+
+total(X)
+""",
+        """
+cell:29:1: error[V09]: str cannot be computed with in an operator.
+  total(X)
+  ^^^^^^^^
+help: use fields, numbers and tuples of them.""",
+    ),
+    "a boundary on a dim that is not there": (
+        "ti.extend(X, {K: 1}, ti.periodic())",
+        """
+cell:24:1: error[V32]: there is no dim K to put a boundary on, only I[0:6], J[0:7].
+  ti.extend(X, {K: 1}, ti.periodic())
+  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: name a dim of the field.""",
+    ),
+    "a boundary in an operator on a dim that is not there": (
+        """
+@ti.field_operator
+def around(x):
+    return ti.with_boundary(x, {K: 1}, ti.neumann())
+
+
+around(X)
+""",
+        """
+cell:26:12: error[V32]: there is no dim K to put a boundary on, only I[0:6], J[0:7].
+      return ti.with_boundary(x, {K: 1}, ti.neumann())
+             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: name a dim of the field.""",
+    ),
+    "a condition on a field": (
+        """
+@ti.field_operator
+def clip(x):
+    if x > 0.0:
+        return x
+    return -x
+
+
+clip(X)
+""",
+        """
+cell:26:8: error[V04]: whether a field is true is not known while the operator is traced: \
+it differs from point to point.
+      if x > 0.0:
+         ^^^^^^^
+help: choose point by point with ti.where(condition, a, b).""",
+    ),
+    "bare arrays without an annotation": (
+        "lap(np.zeros((3, 3)))",
+        """
+cell:24:1: error[V12]: 'f' of 'lap' is a bare array, whose axes have no names.
+  lap(np.zeros((3, 3)))
+  ^^^^^^^^^^^^^^^^^^^^^
+help: annotate the operator, f: ti.Field[[I, J], ti.float64], or pass a DataArray or a ti.Field.""",
+    ),
+    "a program that is called wrongly": (
+        "smooth(np.zeros((6, 7)))",
+        """
+cell:24:1: error[V19]: 'smooth' is called wrongly: missing a required argument: 'b'.
+  smooth(np.zeros((6, 7)))
+  ^^^^^^^^^^^^^^^^^^^^^^^^
+help: it is smooth(a: Field[[I, J], float64], b: Field[[I, J], float64]).""",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_bad_input_is_told_whole_at_the_users_line(case):
+    code, message = CASES[case]
+    assert Cell(code).said() == message.strip("\n")
+
+
+def donated(use):
+    """What is said of an array that was donated before."""
+    double = ti.compile(
+        ti.parse("double(out: tensor<float, I[0:4]>, x: tensor<float, I[0:4]>) { out ← 2.0 × x; }"), donate=("out",)
+    )
+    with jax.enable_x64(True):
+        buffer = jnp.zeros(4)
+        double(out=buffer, x=jnp.ones(4))
+        with pytest.raises(ti.DiagnosticError) as refused:
+            use(buffer)
+    return str(refused.value)
+
+
+def test_reading_a_field_after_donation_is_told_at_the_users_line():
+    @ti.field_operator
+    def same(x):
+        return x
+
+    message = donated(lambda buffer: same(ti.as_field({"I": 4}, buffer)))
+    place, _, rest = message.partition(": error")
+    assert place.startswith("test_bad_input.py:")
+    assert rest == (
+        "[A18]: 'x' was given away: its memory holds the result of the call that it was donated to.\n"
+        '      message = donated(lambda buffer: same(ti.as_field({"I": 4}, buffer)))\n'
+        "                                       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
+        "help: use that result in its place, or keep the array: donate=() when compiling."
+    )
+
+
+@pytest.mark.parametrize("look", [np.asarray, lambda f: f.to_xarray()])
+def test_looking_at_a_field_after_donation_is_told(look):
+    assert donated(lambda buffer: look(ti.as_field({"I": 4}, buffer))) == (
+        "error[A18]: 'field' was given away: its memory holds the result of the call that it was donated to.\n"
+        "help: use that result in its place, or keep the array: donate=() when compiling."
+    )
+
+
+def test_an_argument_after_donation_is_told():
+    plain = ti.compile(ti.parse("f(out: tensor<float, I[0:4]>, x: tensor<float, I[0:4]>) { out ← x; }"))
+    assert donated(lambda buffer: plain(x=buffer)).startswith("error[A18]: 'x' was given away")
+
+
+def test_a_notebook_cell_is_called_by_its_number():
+    shell_of = pytest.importorskip("IPython.core.interactiveshell")
+    shell = shell_of.InteractiveShell.instance()
+    try:
+        shell.run_cell("import tensorir as ti\n(I,) = ti.dims('I')", store_history=True)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(shell, "showtraceback", lambda *_, **__: None)
+            found = shell.run_cell("ti.extend(ti.zeros({I: 3}), {'K': 1}, ti.periodic())", store_history=True)
+        assert str(found.error_in_exec).startswith("cell 2:1:1: error[V32]")
+    finally:
+        shell_of.InteractiveShell.clear_instance()
