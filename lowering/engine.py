@@ -14,7 +14,7 @@ from lowering.context import Check
 from lowering.lower import lower
 from lowering.neighbours import Prepared, prepare
 from lowering.tracing import concrete, inside_trace, x64
-from tensorir.arrays import refuse
+from tensorir.arrays import refuse, refuse_given_away
 from tensorir.binding import BoundProgram, tables_of
 from tensorir.calls import Call as Ready
 from tensorir.calls import arrange, refuse_absent_outputs
@@ -137,6 +137,15 @@ class Engine:
 
     def call(self, constants: dict[str, Any], datasets: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
         """One call, with the constants that the module holds: a transformation may have replaced them."""
+        try:
+            return self._called(constants, datasets, arguments)
+        except (RuntimeError, ValueError):
+            # what XLA says of memory that is gone does not say whose it was
+            for name, value in arguments.items():
+                refuse_given_away(value, name)
+            raise
+
+    def _called(self, constants: dict[str, Any], datasets: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
         key = tuple([(n, type(v), getattr(v, "shape", None), getattr(v, "dtype", None)) for n, v in arguments.items()])
         executable = None if datasets else self.quick.get(key)
         if executable is not None:
