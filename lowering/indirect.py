@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -188,7 +189,9 @@ def _indexed(x: Dense, names: Sequence[str], indices: Sequence[Leaf], inside: Di
     """x at [names: indices], on the joined dims of the indices and the other dims of x."""
     kept = [n for n in names if n in x.dims]
     if not kept:
-        return cut(x, need)
+        # the mask may have the dims where the data are the same at all of their points
+        mask = None if x.present is None else dense(_indexed(x.present, names, indices, inside, need, mode))
+        return replace(dense(cut(Dense(x.data, x.dims), need)), present=mask)
     flat = [dense(i) for i, n in zip(indices, names, strict=True) if n in x.dims]
     batch = joined_dims([f.dims for f in flat], need)
     shared = [n for n in batch.names if n in x.dims and n not in kept]
