@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from tensorir.build import closure, fencil, var
 from tensorir.ir import Closure, Expr, Fencil, Var
 from tensorir.lift.emit import Emitter
-from tensorir.lift.nest import Node, written
+from tensorir.lift.nest import Node, leaves, written
 from tensorir.lift.report import Report
 from tensorir.lift.schedule import Region, run
+from tensorir.lift.storage import expanded, settled_values
 from tensorir.lift.tensors import spread
 from tensorir.lift.terms import Buffer
 from tensorir.walk import substitute
@@ -39,7 +40,8 @@ def assemble(name: str, arguments: Sequence[Buffer], nodes: Sequence[Node], chec
     stored = written(nodes)
     report = Report()
     emitter = Emitter(checked=checked, taken={b.name for b in arguments})
-    run(Region(emitter, report), nodes)
+    nodes = expanded(nodes)
+    run(Region(emitter, report, settled=settled_values(leaves(nodes))), nodes)
     outputs = tuple(k for k, b in enumerate(arguments) if b in stored)
     values = [(arguments[k], emitter.tensor(arguments[k])) for k in outputs]
     params = [emitter.param(b) for b in arguments]

@@ -16,11 +16,12 @@ from tensorir.lift.emit import Emitter
 from tensorir.lift.folds import accumulate, fold_of
 from tensorir.lift.linear import linear
 from tensorir.lift.nest import Check, External, Leaf, Loop, Node, Store, While, leaves, ranges_of
+from tensorir.lift.recurrences import executed, fold_at_once, scan_at_once
 from tensorir.lift.report import Decision, Report
 from tensorir.lift.sequential import external, step_by_step, verified, while_loop
 from tensorir.lift.space import Space, boxed, in_order
 from tensorir.lift.stores import store
-from tensorir.lift.terms import Index, Op, Term
+from tensorir.lift.terms import Buffer, Index, Op, Term
 from tensorir.types import BOOL, INT32, Interval
 
 __all__ = ["Region", "run"]
@@ -33,7 +34,10 @@ class Region:
     emitter: Emitter
     report: Report
     steps: tuple[Loop, ...] = ()
-    vectors: frozenset[str] = field(default_factory=frozenset[str])
+    settled: frozenset[Buffer] = field(default_factory=frozenset[Buffer])
+    """Buffers whose elements only ever get one value: their writers need no order among themselves or after readers."""
+    outside: frozenset[Buffer] = field(default_factory=frozenset[Buffer])
+    """Buffers that statements outside of the region read."""
 
 
 def run(region: Region, nodes: Sequence[Node]) -> None:
@@ -48,11 +52,18 @@ def schedule(region: Region, statements: Sequence[Leaf], level: int = 0) -> None
 
 
 def _order(region: Region, statements: Sequence[Leaf], found: Sequence[Dependence], level: int) -> None:
-    kept = [d for d in found if INDEPENDENT in d.levels or any(k >= level for k in d.levels)]
+    kept = [
+        d
+        for d in found
+        if (INDEPENDENT in d.levels or any(k >= level for k in d.levels))
+        and (d.kind == "flow" or d.buffer not in region.settled)
+    ]
     edges = {(d.source, d.sink) for d in kept if d.source != d.sink}
     for members in components(len(statements), edges):
         inside = [d for d in kept if d.source in members and d.sink in members]
-        _component(region, [statements[m] for m in members], _renumbered(inside, members), level)
+        others = frozenset(b for k, leaf in enumerate(statements) if k not in members for b in leaf.read)
+        here = replace(region, outside=region.outside | others)
+        _component(here, [statements[m] for m in members], _renumbered(inside, members), level)
 
 
 def _renumbered(found: Sequence[Dependence], members: Sequence[int]) -> list[Dependence]:
@@ -78,6 +89,8 @@ def _component(region: Region, members: Sequence[Leaf], found: Sequence[Dependen
                 return
             case _:
                 pass
+    if _recurrence(region, members, found, level):
+        return
     loop, depth = _outermost(members, found, level)
     if loop is None:
         # nothing carries a dependence: the text's own order is one that is right
@@ -87,6 +100,43 @@ def _component(region: Region, members: Sequence[Leaf], found: Sequence[Dependen
     carried = [d for d in found if depth in d.levels]
     region.report.add(Decision(loop, "sequential", _reason(carried, members), tuple(m.span for m in members)))
     step_by_step(region, loop, depth, members)
+
+
+def _recurrence(region: Region, members: Sequence[Leaf], found: Sequence[Dependence], level: int) -> bool:
+    """Statements that hand on a state: a fold, or a scan along one loop. False where they are none."""
+    once = executed(members)
+    if once is None or not once.buffers or any(b in region.outside for m in members for b in m.written if b.loops):
+        return False
+    first = members[0]
+    carrying = sorted({k for d in found for k in d.levels if k >= 0})
+    emitter = region.emitter
+    if len(once.buffers) == 1:
+        (buffer,), (place,), (value,) = once.buffers, once.places, once.values
+        fold = fold_of(Store(buffer, place, value))
+        if fold is not None:
+            space = space_of(region, first, fold[1], fold[2], location=place)
+            if space.empty or accumulate(emitter, buffer, fold[0], space):
+                _decided(region, members, carrying, "reduction", f"folds into {buffer.name} by {fold[0]}")
+                return True
+
+    def make(location: tuple[Term, ...], value: Term) -> Space:
+        return space_of(region, first, value, (), raw=True, location=location)
+
+    names = ", ".join(b.name for b in once.buffers)
+    if fold_at_once(emitter, once, make):
+        _decided(region, members, carrying, "reduction", f"folds into {names}, in the order of the loop")
+        return True
+    along = scan_at_once(emitter, once, make) if len(carrying) == 1 else None
+    if along is not None:
+        _decided(region, members, carrying, "scan", f"{names} hands its last elements on")
+    return along is not None
+
+
+def _decided(region: Region, members: Sequence[Leaf], carrying: Sequence[int], how: str, why: str) -> None:
+    spans = tuple(m.span for m in members)
+    for k, loop in enumerate(members[0].loops):
+        carries = k in carrying
+        region.report.add(Decision(loop, how if carries else "parallel", why if carries else "", spans))
 
 
 def _outermost(members: Sequence[Leaf], found: Sequence[Dependence], level: int) -> tuple[Loop | None, int]:
@@ -141,7 +191,10 @@ def _alone(region: Region, leaf: Leaf, node: Store, found: Sequence[Dependence])
     return True
 
 
-def space_of(region: Region, leaf: Leaf, value: Term, conditions: tuple[Term, ...], raw: bool = False) -> Space:
+def space_of(
+    region: Region, leaf: Leaf, value: Term, conditions: tuple[Term, ...], raw: bool = False,
+    location: tuple[Term, ...] | None = None,
+) -> Space:  # fmt: skip
     """The iterations of a statement as a box: loops of a region's steps are numbers, all others dims."""
     emitter = region.emitter
     ranges = ranges_of(leaf.loops, emitter.ranges)
@@ -158,8 +211,9 @@ def space_of(region: Region, leaf: Leaf, value: Term, conditions: tuple[Term, ..
             stop = Op("plus", (loop.low, loop.extent), loop.low.element)
             guards.append(Op("less", (Index(loop.name, INT32), stop), BOOL))
     node = leaf.node
-    location = node.indices if isinstance(node, Store) else ()
-    every = (*guards, *node.guards, *conditions)
+    every = (*guards, *(node.guards if location is None else ()), *conditions)
+    if location is None:
+        location = node.indices if isinstance(node, Store) else ()
     if raw:
         return in_order(dims, location, value, every, emitter.ranges)
     return boxed(dims, location, value, every, emitter.ranges)

@@ -32,7 +32,7 @@ def step_by_step(region: Region, loop: Loop, depth: int, members: Sequence[Leaf]
     from tensorir.lift.schedule import schedule
 
     emitter = region.emitter
-    inner = contracted([_without(m, depth) for m in members], loop.name, members)
+    inner = contracted([_without(m, depth) for m in members], loop.name, region.outside)
     ranges = ranges_of((*members[0].loops[:depth], loop), emitter.ranges)
     low, extent = linear(loop.low, emitter.ranges), linear(loop.extent, emitter.ranges)
     assert low is not None and extent is not None, "a loop's bounds depend on loops outside of it"
@@ -120,12 +120,17 @@ def _written(inner: Sequence[Leaf], members: Sequence[Leaf]) -> list[Buffer]:
     return [b for b in found if b in before]
 
 
-def contracted(inner: list[Leaf], name: str, members: Sequence[Leaf]) -> list[Leaf]:
+def contracted(inner: list[Leaf], name: str, outside: frozenset[Buffer]) -> list[Leaf]:
     """Values that live for one iteration lose the dim of the loop, if nobody else reads them."""
     smaller: dict[Buffer, tuple[Buffer, int]] = {}
     for leaf in inner:
         node = leaf.node
-        if isinstance(node, Store) and name in node.buffer.loops and node.buffer not in smaller:
+        if (
+            isinstance(node, Store)
+            and name in node.buffer.loops
+            and node.buffer not in smaller
+            and node.buffer not in outside
+        ):
             buffer = node.buffer
             place = buffer.loops.index(name)
             shape = (*buffer.shape[:place], *buffer.shape[place + 1 :])

@@ -1,0 +1,278 @@
+"""Storage of the program's own: which copies of it can be one, and which iterations need copies of their own.
+
+A buffer whose every element has one value, whoever writes it and how often, needs no order between its writers and
+readers: a cache of an input, for example. A buffer that every iteration of a loop (or every thread) fills before it
+reads it gets a dim for that loop, so that iterations do not meet in it.
+"""
+
+# islpy has no types of its own that say enough.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tensorir.lift.affine import Affine
+from tensorir.lift.linear import Ranges, linear
+from tensorir.lift.nest import Check, External, Leaf, Loop, Node, Store, While, leaves, ranges_of
+from tensorir.lift.sets import domain, integer_set, text
+from tensorir.lift.space import Space, boxed
+from tensorir.lift.stores import place_of
+from tensorir.lift.terms import Buffer, Index, Load, Number, Op, Term, buffers_of, index_names, rebuilt
+from tensorir.types import INT32, Interval
+
+__all__ = ["expanded", "settled_values"]
+
+MOST_ELEMENTS = 1 << 26
+"""A buffer gets no copies beyond this size: iterations then share it, one after the other."""
+
+
+# Values that do not depend on who writes them
+
+
+def settled_values(statements: Sequence[Leaf]) -> frozenset[Buffer]:
+    """The program's own buffers whose every element is only ever written with one value."""
+    writers: dict[Buffer, list[Leaf]] = {}
+    for leaf in statements:
+        for buffer in leaf.written:
+            writers.setdefault(buffer, []).append(leaf)
+    known: dict[Buffer, bool] = {}
+
+    def stable(buffer: Buffer) -> bool:
+        if buffer not in writers:
+            return True
+        if buffer not in known:
+            known[buffer] = False  # while it is looked at: what follows from itself is not settled
+            known[buffer] = not buffer.argument and len(writers[buffer]) == 1 and of_its_place(writers[buffer][0])
+        return known[buffer]
+
+    def of_its_place(leaf: Leaf) -> bool:
+        node = leaf.node
+        if not isinstance(node, Store) or node.buffer.loops or node.buffer in leaf.read:
+            return False
+        if not all(stable(b) for b in leaf.read):
+            return False
+        space = whole_space(leaf)
+        place = None if space is None else place_of(space)
+        if space is None or place is None or space.guards:
+            return False
+        return not ((index_names(space.value) - place.dims) & space.dims.keys())
+
+    return frozenset(b for b in writers if stable(b))
+
+
+def whole_space(leaf: Leaf) -> Space | None:
+    """The iterations of a store as a box, with no loop outside."""
+    node = leaf.node
+    assert isinstance(node, Store)
+    ranges = ranges_of(leaf.loops)
+    dims: dict[str, Interval] = {}
+    for loop in leaf.loops:
+        low, extent = linear(loop.low, ranges), linear(loop.extent, ranges)
+        if low is None or extent is None or not (low.is_number and extent.is_number):
+            return None
+        dims[loop.name] = Interval(low.constant, low.constant + extent.constant)
+    return boxed(dims, node.indices, node.value, node.guards, {})
+
+
+# Copies
+
+
+def expanded(nodes: Sequence[Node]) -> tuple[Node, ...]:
+    """The nodes with copies of their own for what threads, blocks and iterations keep to themselves."""
+    statements = leaves(nodes)
+    settled = settled_values(statements)
+    copies: dict[Buffer, tuple[Buffer, tuple[str, ...], Ranges]] = {}
+    by_buffer: dict[Buffer, list[Leaf]] = {}
+    kept_as_they_are: set[Buffer] = set(settled)
+    for leaf in statements:
+        for buffer in leaf.written | leaf.read:
+            by_buffer.setdefault(buffer, []).append(leaf)
+            if buffer.argument or buffer.loops or buffer.value is not None:
+                kept_as_they_are.add(buffer)
+    for buffer, touching in by_buffer.items():
+        if buffer in kept_as_they_are:
+            continue
+        if any(isinstance(leaf.node, While | External) for leaf in touching):
+            continue
+        names: list[str] = [n for n in buffer.private if all(n in leaf.names for leaf in touching)]
+        if names and not _meet(buffer, touching, names):
+            names = []
+        names += [n for n in _own_iterations(buffer, touching) if n not in names]
+        if names:
+            ranges = ranges_of(touching[0].loops)
+            sizes = tuple(ranges[n][1] - ranges[n][0] + 1 for n in names)
+            total = 1
+            for e in (*sizes, *buffer.shape):
+                total *= e
+            if total <= MOST_ELEMENTS or buffer.private:
+                new = replace(buffer, shape=(*sizes, *buffer.shape), private=())
+                copies[buffer] = (new, tuple(names), ranges)
+    return _with_copies(tuple(nodes), copies) if copies else tuple(nodes)
+
+
+def _places(leaf: Leaf, buffer: Buffer, ranges: Ranges) -> list[tuple[bool, tuple[Affine | None, ...]]]:
+    found: list[tuple[bool, tuple[Affine | None, ...]]] = []
+    node = leaf.node
+    if isinstance(node, Store) and node.buffer is buffer:
+        found.append((True, tuple(linear(i, ranges) for i in node.indices)))
+    for load in leaf.reads:
+        if load.buffer is buffer:
+            place = (False, tuple(linear(i, ranges) for i in load.indices))
+            if place not in found:
+                found.append(place)
+    return found
+
+
+def _meet(buffer: Buffer, touching: Sequence[Leaf], names: Sequence[str]) -> bool:
+    """Whether two different values of some loops touch one element, and one of them writes it."""
+    for p, a in enumerate(touching):
+        ra = ranges_of(a.loops)
+        da = domain(a, ra, (), "_a")
+        for b in touching[p:]:
+            rb = ranges_of(b.loops)
+            db = domain(b, rb, (), "_b")
+            variables = [*(f"{n}_a" for n in a.names), *(f"{n}_b" for n in b.names)]
+            apart = " or ".join(f"{n}_a != {n}_b" for n in names)
+            for write_a, x in _places(a, buffer, ra):
+                for write_b, y in _places(b, buffer, rb):
+                    if not (write_a or write_b):
+                        continue
+                    constraints = [*da.constraints, *db.constraints, f"({apart})"]
+                    for i, j in zip(x, y, strict=True):
+                        if i is not None and j is not None:
+                            constraints.append(f"{text(i, da.names)} = {text(j, db.names)}")
+                    if not integer_set(variables, constraints).is_empty():
+                        return True
+    return False
+
+
+def _own_iterations(buffer: Buffer, touching: Sequence[Leaf]) -> list[str]:
+    """The loops around all accesses of which every iteration fills the buffer before it reads it.
+
+    Only those are told in which iterations meet, since the others need no copies.
+    """
+    shared: list[Loop] = []
+    for level, loop in enumerate(touching[0].loops):
+        if all(len(leaf.loops) > level and leaf.loops[level] is loop for leaf in touching):
+            shared.append(loop)
+        else:
+            break
+    deepest = 0
+    for depth in range(len(shared), 0, -1):
+        if _filled_first(buffer, touching, depth):
+            deepest = depth
+            break
+    return [loop.name for loop in shared[:deepest] if _meet(buffer, touching, [loop.name])]
+
+
+def _filled_first(buffer: Buffer, touching: Sequence[Leaf], depth: int) -> bool:
+    """Whether every read finds what an earlier store in the same iteration of the outer loops wrote."""
+    for r in touching:
+        ranges = ranges_of(r.loops)
+        reading = domain(r, ranges, (), "_r")
+        for write, place in _places(r, buffer, ranges):
+            if write:
+                continue
+            if any(i is None for i in place):
+                return False
+            names = [f"{n}_r" for n in r.names]
+            needed = integer_set(names, reading.constraints)
+            if not needed.subtract(_covered(buffer, touching, r, place, depth, names, reading.names)).is_empty():
+                return False
+    return True
+
+
+def _covered(
+    buffer: Buffer, touching: Sequence[Leaf], r: Leaf, place: tuple[Affine | None, ...], depth: int,
+    names: Sequence[str], of_reader: Mapping[str, str],
+) -> Any:  # fmt: skip
+    """The iterations of a read before which a store in the same iteration of the outer loops wrote its element."""
+    covered = integer_set(names, ["1 = 0"])
+    for w in touching:
+        ranges = ranges_of(w.loops)
+        writing = domain(w, ranges, (), "_w")
+        if not writing.exact:
+            continue
+        common = 0
+        for x, y in zip(w.loops, r.loops, strict=False):
+            if x is not y:
+                break
+            common += 1
+        for write, stored in _places(w, buffer, ranges):
+            if not write or any(i is None for i in stored):
+                continue
+            same = [
+                f"{text(i, writing.names)} = {text(j, of_reader)}"
+                for i, j in zip(stored, place, strict=True)
+                if i is not None and j is not None
+            ]
+            inside = [f"{loop.name}_w = {loop.name}_r" for loop in w.loops[:depth]]
+            orders: list[list[str]] = []
+            for k in range(depth, common):
+                equal = [f"{loop.name}_w = {loop.name}_r" for loop in w.loops[depth:k]]
+                orders.append([*equal, f"{w.loops[k].name}_w < {w.loops[k].name}_r"])
+            if w.place < r.place:
+                orders.append([f"{loop.name}_w = {loop.name}_r" for loop in w.loops[depth:common]])
+            for order in orders:
+                variables = [*names, *(f"{n}_w" for n in w.names)]
+                found = integer_set(variables, [*writing.constraints, *same, *inside, *order])
+                covered = covered.union(found.project_out(_set_dim(), len(names), len(w.names)))
+    return covered
+
+
+def _set_dim() -> Any:
+    import islpy
+
+    return islpy.dim_type.set
+
+
+Copies = Mapping[Buffer, tuple[Buffer, tuple[str, ...], Ranges]]
+
+
+def _with_copies(nodes: tuple[Node, ...], copies: Copies) -> tuple[Node, ...]:
+    def places(names: tuple[str, ...], ranges: Ranges) -> tuple[Term, ...]:
+        found: list[Term] = []
+        for n in names:
+            low = ranges[n][0]
+            index: Term = Index(n, INT32)
+            found.append(Op("minus", (index, Number(low, INT32)), INT32) if low else index)
+        return tuple(found)
+
+    def rule(t: Term) -> Term | None:
+        if isinstance(t, Load) and t.buffer in copies:
+            new, names, ranges = copies[t.buffer]
+            return Load(new, (*places(names, ranges), *t.indices), t.span)
+        return None
+
+    def over(t: Term) -> Term:
+        return rebuilt(t, rule) if buffers_of(t) & copies.keys() else t
+
+    def node_over(node: Node) -> Node:
+        return changed(node, over, node_over, lambda b: copies[b][0] if b in copies else b, prefix)
+
+    def prefix(buffer: Buffer) -> tuple[Term, ...]:
+        return places(*copies[buffer][1:]) if buffer in copies else ()
+
+    return tuple(map(node_over, nodes))
+
+
+def changed(
+    node: Node, over: Callable[[Term], Term], inner: Callable[[Node], Node], target: Callable[[Buffer], Buffer],
+    prefix: Callable[[Buffer], tuple[Term, ...]],
+) -> Node:  # fmt: skip
+    """A node with its terms and buffers changed."""
+    match node:
+        case Loop():
+            return replace(node, low=over(node.low), extent=over(node.extent), body=tuple(map(inner, node.body)))
+        case Store(buffer, indices, value, guards, span):
+            places = (*prefix(buffer), *map(over, indices))
+            return Store(target(buffer), places, over(value), tuple(map(over, guards)), span)
+        case While(condition, body, guards, span):
+            return While(over(condition), tuple(map(inner, body)), tuple(map(over, guards)), span)
+        case Check(condition, message, guards, span):
+            return Check(over(condition), message, tuple(map(over, guards)), span)
+        case External():
+            return replace(node, guards=tuple(map(over, node.guards)))
