@@ -41,18 +41,22 @@ class Bar:
 
     def __init__(self, n: int, stream: TextIO | None = None) -> None:
         self.n, self.stream = n, stream or sys.stderr
-        self.begin = time.perf_counter()
+        self.begin: float | None = None
         self.patience = 0.5
-        """Seconds before anything is drawn."""
+        """Seconds before anything is drawn, and a fifth of them between two drawings."""
         self.most = 0
+        self.drawn = 0.0
 
     def move(self, done: Any) -> None:
         """Draw that so many steps are done; XLA calls this, not always in order."""
-        done = int(done)
-        seconds = time.perf_counter() - self.begin
-        if done <= self.most or seconds < self.patience:
+        done, now = int(done), time.perf_counter()
+        # compiling is over when the first steps are done
+        self.begin = now if self.begin is None else self.begin
+        seconds = now - self.begin
+        soon = now - self.drawn < self.patience / 5 and done < self.n
+        if done <= self.most or seconds < self.patience or soon:
             return
-        self.most = done
+        self.most, self.drawn = done, now
         full = _WIDTH * done // max(1, self.n)
         line = f"|{'#' * full}{' ' * (_WIDTH - full)}| {done:,} of {self.n:,} in {seconds:.1f} s"
         self.stream.write(f"\r{line}")

@@ -77,7 +77,7 @@ def drawn(boxes: list[Box]) -> Picture:
     if hidden > 0:
         words.append(f"{hidden} more are not drawn.")
     names = list(dict.fromkeys(n for b in boxes for n in b.dims.names))
-    names.sort(key=lambda n: -len(_ends(boxes, n)))
+    names.sort(key=lambda n: (-len(_ends(boxes, n)), n))
     panels = [n for n in names if len(_ends(boxes, n)) > 2][:4] or names[:2]
     pair = _pair(boxes, panels)
     sheet = _Sheet(boxes, panels, pair)

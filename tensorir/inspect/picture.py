@@ -29,7 +29,7 @@ WIDTH_OF_A_LETTER = 0.61
 """Of their height, in the fixed-width fonts that are asked for."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Picture:
     """A picture and what it says in words; notebooks show it, `save` writes it as .svg or .html."""
 
@@ -40,6 +40,9 @@ class Picture:
 
     def __str__(self) -> str:
         return self.words
+
+    def __repr__(self) -> str:
+        return f"<picture: {self.words.partition(chr(10))[0]}>"
 
     def _repr_svg_(self) -> str:
         return self.svg

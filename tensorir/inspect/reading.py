@@ -287,7 +287,7 @@ def _panels(name: str, reading: Reading, point: Mapping[str, int], fencil: Fenci
     if not rows:
         return [_Panel(f"{name}: {len(points):,} points of {points.hull}", "", (), "", (), {}, (None, None))]
     own = {n: sorted({q[k] for q in rows}) for k, n in enumerate(points.names)}
-    wide = sorted(points.names, key=lambda n: (len(own[n]) == 1, points.names.index(n)))
+    wide = sorted(points.names, key=lambda n: (len(own[n]) == 1, n))
     across, up = wide[0], wide[1] if len(wide) > 1 else ""
     others = [n for n in points.names if n not in (across, up)]
     inside = fencil[name].type.dims

@@ -27,7 +27,7 @@ MAX_CHAINS = 12
 """Chains of shifts that are named per parameter."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Explanation:
     """The answer: words as `str`, a table and the picture of the domains as HTML, and the sets of points themselves."""
 
@@ -48,6 +48,8 @@ class Explanation:
         for node in self.domains.unknown:
             lines.append(f"What {_called(node)} reads is known at run time only: all that it may reach is needed.")
         return "\n".join(lines)
+
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         from tensorir.inspect.messages import explanation_page
