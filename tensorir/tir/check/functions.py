@@ -9,9 +9,9 @@ from tensorir.source import NOWHERE, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.check.blocks import declared_rule, match_rule
 from tensorir.tir.check.expressions import RULES, Finding, indices_rule
-from tensorir.tir.check.ranges import interval
 from tensorir.tir.check.scopes import Scopes
 from tensorir.tir.dtypes import VOID
+from tensorir.tir.ranges import interval
 from tensorir.tir.walk import walk
 
 __all__ = ["check_function"]

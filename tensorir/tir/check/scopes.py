@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from tensorir.tir import nodes as n
-from tensorir.tir.check.ranges import Bounds
+from tensorir.tir.ranges import Bounds
 
 __all__ = ["Scopes"]
 

@@ -20,7 +20,10 @@ REQUIRED = object()
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """One row: `optional` counts the values at the end that may be left out."""
+    """One row: `optional` counts the values at the end that may be left out.
+
+    `defaults` says what stands for one that is left out before another that is given.
+    """
 
     name: str
     values: tuple[str, ...]
@@ -28,6 +31,7 @@ class Operator:
     rule: str
     optional: int = 0
     variadic: bool = False
+    defaults: dict[str, bool] = field(default_factory=dict[str, bool], hash=False)
 
 
 _TABLE = """
@@ -96,8 +100,9 @@ arange: arange(start,end?,step?,*,dtype=None)
 eye: eye(n,m?,k?,*,dtype="float32")
 eye_like: eye_like(x,k?,*,dtype=None)
 hamming: hamming_window(window_size,periodic,alpha,beta,*,dtype="float32")
-unknown: unique(x,sorted?,return_index?,return_inverse?,return_counts?,axis?) nonzero(x)
-unknown: multinomial_from_uniform(prob,uniform_sample,sample_indices,*,dtype="int64")
+unique: unique(x,sorted?True,return_index?False,return_inverse?False,return_counts?False,axis?)
+nonzero: nonzero(x)
+multinomial: multinomial_from_uniform(prob,uniform_sample,sample_indices,*,dtype="int64")
 bucketize: bucketize(input_tensor,boundaries,*,out_int32=False,right=False)
 quantize: quantize(data,scale,zero_point,*,axis=-1,out_dtype="int8")
 quantize: dequantize(data,scale,zero_point,*,axis=-1,out_dtype="float32")
@@ -106,7 +111,7 @@ shape_to_tensor: shape_to_tensor(expr)
 tensor_to_shape: tensor_to_shape(expr)
 size: size(expr)
 view: memory.view(data,shape?,dtype?,relative_byte_offset?)
-void: print(*values,*,format="") assert_op(condition,format_args?,*,format="")
+void: print(*values,*,format="") assert_op(condition,*format_args,*,format="")
 object: null_value()
 conv: nn.conv1d(data,weight,*,strides=1,padding=0,dilation=1,groups=1,data_layout="NCW",kernel_layout="OIW",out_layout=None,out_dtype=None)
 conv: nn.conv2d(data,weight,*,strides=(1,1),padding=(0,0),dilation=(1,1),groups=1,data_layout="NCHW",kernel_layout="OIHW",out_layout=None,out_dtype=None)
@@ -151,9 +156,11 @@ def _rows() -> dict[str, Operator]:
 
 def _row(name: str, inside: str, rule: str) -> Operator:
     before, star, behind = inside.rpartition("*,") if "*," in inside else (inside, "", "")
-    values = [part for part in before.split(",") if part]
-    variadic = any(part.startswith("*") for part in values)
-    optional = sum(part.endswith("?") for part in values)
+    parts = [part.partition("?") for part in before.split(",") if part]
+    values = [value for value, _, _ in parts]
+    variadic = any(value.startswith("*") for value in values)
+    optional = sum(mark == "?" for _, mark, _ in parts)
+    defaults = {value: default == "True" for value, _, default in parts if default}
     attributes: dict[str, object] = {}
     if star:
         call = ast.parse(f"f({_with_defaults(behind)})", mode="eval").body
@@ -162,7 +169,7 @@ def _row(name: str, inside: str, rule: str) -> Operator:
             assert keyword.arg is not None
             default = ast.literal_eval(keyword.value)
             attributes[keyword.arg] = REQUIRED if default == "<required>" else default
-    return Operator(name, tuple(part.strip("*?") for part in values), attributes, rule, optional, variadic)
+    return Operator(name, tuple(v.strip("*") for v in values), attributes, rule, optional, variadic, defaults)
 
 
 def _with_defaults(text: str) -> str:

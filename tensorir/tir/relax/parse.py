@@ -441,7 +441,10 @@ class _Reader(Evaluator):
         """An operator with its values in order and all of its attributes by name."""
         names = (*row.values, *row.attributes)
         if row.variadic:
-            values: list[r.RelaxExpr] = [self.relax(arg, node) for arg in args]
+            values: list[r.RelaxExpr] = []
+            for arg in args:
+                items = members(arg)
+                values += [self.relax(item, node) for item in ([arg] if items is None else items)]
             given: dict[str, Value] = dict(kwargs)
         else:
             if len(args) > len(names):
@@ -456,8 +459,10 @@ class _Reader(Evaluator):
                 if given.get(name) is None:
                     self.fail(node, "TS24", f"R.{row.name} needs {name!r}.")
             values = []
-            for name in row.values:
+            for place, name in enumerate(row.values):
                 value = given.pop(name, None)
+                if value is None and any(given.get(later) is not None for later in row.values[place:]):
+                    value = row.defaults.get(name)
                 if value is None:
                     break
                 values.append(self.relax(value, node, shape=name in ("shape", "size")))

@@ -14,7 +14,7 @@ from tensorir.errors import did_you_mean
 from tensorir.source import Source, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
-from tensorir.tir.dtypes import BOOL, HANDLE, INT32, DataType
+from tensorir.tir.dtypes import BOOL, HANDLE, INT32, INT64, DataType
 from tensorir.tir.script.arithmetic import IllTyped, as_expr, binary, compare, logical, match, negate
 from tensorir.tir.script.extents import extent
 from tensorir.tir.script.syntax import Failure, Located, Text, parse_expression
@@ -271,6 +271,9 @@ class Evaluator:
                 return dtype
             case Scalar(buffer):
                 return n.BufferLoad(buffer, (const(0, INT32),))
+            case Closure():
+                params, result = self.apply(value, [INT64])
+                return n.IndexMap(params, self.exprs(result, node, INT64), None, self.text.span(node))
             case Broken():
                 raise Failure(())
             case _:

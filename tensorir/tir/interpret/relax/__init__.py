@@ -20,16 +20,13 @@ from tensorir.tir.interpret.external import KNOWN
 from tensorir.tir.interpret.machine import Machine, error
 from tensorir.tir.interpret.memory import Memory, Pointer
 from tensorir.tir.interpret.relax.operators import MEANINGS
+from tensorir.tir.interpret.relax.shapes import Shape
 from tensorir.tir.relax import nodes as r
 
 __all__ = ["run_function"]
 
 Item = Any
 """An array, a tuple of items, a shape (a tuple of int), a number, a string, a function."""
-
-
-class Shape(tuple[int, ...]):
-    """A shape as a value, told apart from a tuple of values."""
 
 
 def run_function(m: Machine, func: r.Function, arguments: Sequence[object]) -> tuple[Any, ...]:
@@ -175,6 +172,13 @@ class _Frame:
             case "invoke_closure":
                 function, arguments = self.of(node.args[0]), self.of(node.args[1])
                 return _call(self.m, self.function(function, node), list(arguments), node.span)
+            case "print":
+                print(self.message(node, node.args))
+                return ()
+            case "assert_op":
+                if not np.all(self.of(node.args[0])):
+                    raise error("TR10", self.message(node, node.args[1:]) or "Assertion Failed", node.span)
+                return ()
             case str(name):
                 return self.operator(name, node)
             case other:
@@ -207,6 +211,19 @@ class _Frame:
             return meaning(*arguments, **attributes)
         except (ValueError, IndexError, TypeError, NotImplementedError) as problem:
             raise error("TR31", f"R.{name} cannot be applied: {problem}.", node.span) from problem
+
+    def message(self, node: r.Call, arguments: Sequence[r.RelaxExpr]) -> str:
+        """Values in the places of a format, or one after the other; nothing but `{}` is a place."""
+        words = [str(self.of(argument)) for argument in arguments]
+        form = node.attrs.get("format")
+        if not isinstance(form, str) or not form:
+            return (" " if node.op == "print" else ", ").join(words)
+        pieces = form.split("{}")
+        if len(pieces) - 1 > len(words):
+            raise error(
+                "TR31", f"the format of R.{node.op} has {len(pieces) - 1} places for {len(words)} values.", node.span
+            )
+        return "".join(piece + word for piece, word in zip(pieces, [*words, ""], strict=False))
 
     def attribute(self, value: Any) -> Any:
         if isinstance(value, n.Expr):

@@ -103,7 +103,8 @@ def _typed(dtype: Any, otherwise: Any) -> Any:
 
 def _arange(start: Any, end: Any = None, step: Any = 1, dtype: Any = None) -> Array:
     first, last = (0, start) if end is None else (start, end)
-    return np.arange(first, last, step).astype(_typed(dtype, np.int64))
+    real = any(np.asarray(number).dtype.kind == "f" for number in (first, last, step))
+    return np.arange(first, last, step).astype(_typed(dtype, np.float32 if real else np.int64))
 
 
 def _hamming(size: Any, periodic: Any, alpha: Any, beta: Any, dtype: Any) -> Array:
@@ -162,7 +163,7 @@ ELEMENTWISE: dict[str, Meaning] = {
     "divide": _binary("Div"),
     "floor_divide": _binary("FloorDiv"),
     "floor_mod": _binary("FloorMod"),
-    "mod": _binary("FloorMod"),
+    "mod": _binary("Mod"),
     "maximum": _binary("Max"),
     "minimum": _binary("Min"),
     "power": _builtin("pow"),

@@ -11,6 +11,7 @@ array([[0.25, 0.25, 0.25, 0.25]], dtype=float32)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -171,20 +172,28 @@ def _pool(count: int, average: bool) -> Callable[..., Array]:
         if ceil_mode:
             for k, (a, b) in enumerate(sides):
                 room = x.shape[2 + k] + a + b - gaps[k] * (size[k] - 1) - 1
-                more[k] = (a, b + (-room) % steps[k])
+                behind = -(-room // steps[k]) * steps[k] >= x.shape[2 + k] + a  # where the last window would start
+                more[k] = (a, b + (-room) % steps[k] - (steps[k] if behind else 0))
         low = 0 if average else (np.finfo(x.dtype).min if x.dtype.kind == "f" else np.iinfo(x.dtype).min)
-        views = _windows(np.pad(x, [(0, 0), (0, 0), *more], constant_values=low), size, steps, gaps)
+        views = _windows(_padded(x, more, low), size, steps, gaps)
         axes = tuple(range(-count, 0))
         if not average:
             found = views.max(axis=axes)
         else:
             present = np.pad(np.ones(x.shape[2:]), sides, constant_values=1 if count_include_pad else 0)
-            present = np.pad(present, [(0, b - d) for (_, b), (_, d) in zip(more, sides, strict=True)])
+            present = _padded(present, [(0, b - d) for (_, b), (_, d) in zip(more, sides, strict=True)], 0)
             counts = _windows(present, size, steps, gaps).sum(axis=axes)
             found = views.sum(axis=axes) / counts.astype(x.dtype)
         return _ordered(found.astype(data.dtype), f"NC{spatial}", out_layout or layout)
 
     return compute
+
+
+def _padded(x: Array, sides: Sequence[tuple[int, int]], value: Any) -> Array:
+    """The array with more around its last dimensions, or with less behind where the width is negative."""
+    cut = tuple(slice(None, min(b, 0) or None) for _, b in sides)
+    wide = [(0, 0)] * (x.ndim - len(sides)) + [(a, max(b, 0)) for a, b in sides]
+    return np.pad(x, wide, constant_values=value)[(..., *cut)]
 
 
 def _adaptive(count: int) -> Callable[..., Array]:
@@ -243,10 +252,9 @@ def _layer_norm(
     x: Array, gamma: Array, beta: Array, axes: Any, epsilon: float = 1e-5, center: bool = True, scale: bool = True
 ) -> Array:
     over = _axes(axes, x.ndim)
+    del center, scale  # TVM applies both, whatever they say
     found = _normal(_wide(x), over, epsilon)
-    found = found * _along(gamma, over, x.ndim, x.shape) if scale else found
-    found = found + _along(beta, over, x.ndim, x.shape) if center else found
-    return found.astype(x.dtype)
+    return (found * _along(gamma, over, x.ndim, x.shape) + _along(beta, over, x.ndim, x.shape)).astype(x.dtype)
 
 
 def _group_norm(
@@ -260,13 +268,14 @@ def _group_norm(
     center: bool = True,
     scale: bool = True,
 ) -> Array:
+    del center, scale  # TVM applies both, whatever they say
     channel = channel_axis % x.ndim
     shape = [*x.shape[:channel], num_groups, x.shape[channel] // num_groups, *x.shape[channel + 1 :]]
     over = tuple(a if a < channel else a + 1 for a in (channel, *_axes(axes, x.ndim)))
     over = tuple(sorted({channel + 1, *(a for a in over if a != channel)}))
     found = _normal(_wide(x).reshape(shape), over, epsilon).reshape(x.shape)
-    found = found * _along(gamma, [channel], x.ndim, x.shape) if scale else found
-    found = found + _along(beta, [channel], x.ndim, x.shape) if center else found
+    found = found * _along(gamma, [channel], x.ndim, x.shape)
+    found = found + _along(beta, [channel], x.ndim, x.shape)
     return found.astype(x.dtype)
 
 
@@ -280,10 +289,11 @@ def _instance_norm(
     center: bool = True,
     scale: bool = True,
 ) -> Array:
+    del center, scale  # TVM applies both, whatever they say
     channel = [channel_axis % x.ndim]
     found = _normal(_wide(x), _axes(axes, x.ndim), epsilon)
-    found = found * _along(gamma, channel, x.ndim, x.shape) if scale else found
-    found = found + _along(beta, channel, x.ndim, x.shape) if center else found
+    found = found * _along(gamma, channel, x.ndim, x.shape)
+    found = found + _along(beta, channel, x.ndim, x.shape)
     return found.astype(x.dtype)
 
 
@@ -336,6 +346,26 @@ def _attention(
         shift = 0 if str(causal_mask) == "TopLeft" else columns - rows
         scores = np.where(np.tri(rows, columns, shift, dtype=bool), scores, -np.inf)
     return np.moveaxis(np.matmul(_softmax(scores), v), 1, 2).astype(query.dtype)
+
+
+def _attention_of_several(
+    query: Array,
+    key: Array,
+    value: Array,
+    starts_q: Array,
+    longest_q: Array,
+    starts_k: Array | None = None,
+    longest_k: Array | None = None,
+    **options: Any,
+) -> Array:
+    """Attention of sequences that lie one behind the other in the second dimension; `starts` says where each begins."""
+    del longest_q, longest_k
+    others = starts_q if starts_k is None else starts_k
+    parts = [
+        _attention(query[:, a:b], key[:, c:d], value[:, c:d], **options)
+        for (a, b), (c, d) in zip(pairwise(starts_q.tolist()), pairwise(others.tolist()), strict=True)
+    ]
+    return np.concatenate(parts, axis=1)
 
 
 def _pad(x: Array, pad_width: Any, pad_mode: str = "constant", pad_value: float = 0.0) -> Array:
@@ -402,6 +432,7 @@ NETWORKS: dict[str, Callable[..., Any]] = {
     "nn.dropout": lambda x, rate=0.5: (x, np.ones_like(x)),
     "nn.attention": _attention,
     "nn.attention_bias": _attention,
+    "nn.attention_var_len": _attention_of_several,
     "nn.pad": _pad,
     "nn.pixel_shuffle": _pixel_shuffle,
     "nn.cross_entropy_with_logits": _cross_entropy,

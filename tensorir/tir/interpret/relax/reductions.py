@@ -82,6 +82,13 @@ def _median(x: Array, axis: Any = None, keepdims: bool = False) -> Any:
     return (values, place) if keepdims else (values.squeeze(along), place.squeeze(along))
 
 
+def _multinomial(prob: Array, samples: Array, rows: Array, dtype: Any = "int64") -> Array:
+    """For every sample the first place at which the probabilities of its row, added up, exceed it."""
+    totals = np.cumsum(prob, axis=1, dtype=prob.dtype)[rows.reshape(-1)]
+    exceeds = totals > samples.reshape(-1, 1)
+    return np.argmax(exceeds, axis=1).astype(_kind(dtype)).reshape(rows.shape)
+
+
 REDUCTIONS: dict[str, Callable[..., Any]] = {
     "sum": _over(np.sum),
     "prod": _over(np.prod),
@@ -98,6 +105,7 @@ REDUCTIONS: dict[str, Callable[..., Any]] = {
     "sort": lambda x, axis=-1, descending=False: np.take_along_axis(x, _order(x, axis, descending), axis),
     "argsort": lambda x, axis=-1, descending=False, dtype="int32": _order(x, axis, descending).astype(_kind(dtype)),
     "topk": _topk,
+    "multinomial_from_uniform": _multinomial,
     "bucketize": lambda x, bounds, out_int32=False, right=False: np.searchsorted(
         bounds, x, side="right" if right else "left"
     ).astype(np.int32 if out_int32 else np.int64),

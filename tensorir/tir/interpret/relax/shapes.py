@@ -13,9 +13,13 @@ import numpy as np
 
 from tensorir.tir.dtypes import DataType
 
-__all__ = ["SHAPES"]
+__all__ = ["SHAPES", "Shape"]
 
 Array = Any
+
+
+class Shape(tuple[int, ...]):
+    """A shape as a value, told apart from a tuple of values."""
 
 
 def _reshape(x: Array, shape: Sequence[int]) -> Array:
@@ -42,8 +46,9 @@ def _squeeze(x: Array, axis: Any = None) -> Array:
 def _split(x: Array, indices_or_sections: Any, axis: int) -> tuple[Array, ...]:
     if isinstance(indices_or_sections, tuple):
         return tuple(np.split(x, [int(i) for i in indices_or_sections], axis))
-    size = -(-x.shape[axis] // int(indices_or_sections))
-    return tuple(np.split(x, range(size, x.shape[axis], size), axis))
+    count = int(indices_or_sections)
+    size = -(-x.shape[axis] // count)
+    return tuple(np.split(x, [min(k * size, x.shape[axis]) for k in range(1, count)], axis))
 
 
 def _take(x: Array, indices: Array, axis: Any = None, mode: str = "fast") -> Array:
@@ -76,21 +81,20 @@ _COMBINE: dict[str, Any] = {
     "mul": lambda old, new: old * new,
     "max": lambda old, new: np.maximum(old, new),
     "min": lambda old, new: np.minimum(old, new),
+    "mean": lambda old, new: (old + new) / 2,  # of what there is and one update, for each in turn
 }
 
 
 def _scatter_elements(data: Array, indices: Array, updates: Array, axis: int = 0, reduction: str = "update") -> Array:
     """Updates in the order in which they stand: of several for one element the last stays, or all combine."""
     result = data.copy()
-    counts = np.ones(data.shape, np.int64)
-    combine = _COMBINE["add" if reduction == "mean" else reduction]
+    combine = _COMBINE[reduction]
     for at in np.ndindex(*indices.shape):
         place = list(at)
         place[axis] = int(indices[at])
         where = tuple(place)
         result[where] = combine(result[where], updates[at])
-        counts[where] += 1
-    return (result / counts).astype(data.dtype) if reduction == "mean" else result
+    return result
 
 
 def _scatter_nd(data: Array, indices: Array, updates: Array, reduction: str = "update") -> Array:
@@ -168,7 +172,7 @@ def _layout(x: Array, index_map: Any, pad_value: Any = None, **_: Any) -> Array:
 
 def _view(x: Array, shape: Any = None, dtype: Any = None, offset: Any = None) -> Array:
     data = np.ascontiguousarray(x).reshape(-1)
-    kind = dtype.numpy if isinstance(dtype, DataType) else x.dtype
+    kind = x.dtype if dtype is None else (dtype if isinstance(dtype, DataType) else DataType.parse(str(dtype))).numpy
     elements = data.view(np.uint8)[int(offset or 0) :].view(kind)
     shape = x.shape if shape is None else shape
     return elements[: int(np.prod(shape))].reshape(shape).copy()
@@ -176,6 +180,22 @@ def _view(x: Array, shape: Any = None, dtype: Any = None, offset: Any = None) ->
 
 def _meshgrid(tensors: Any, indexing: str = "ij") -> tuple[Array, ...]:
     return tuple(np.meshgrid(*tensors, indexing=indexing))  # type: ignore[arg-type]
+
+
+def _unique(
+    x: Array, ordered: Any = True, index: Any = False, inverse: Any = False, counts: Any = False, axis: Any = None
+) -> Any:
+    """The elements (or slices) without repetition, ascending or in the order of their first appearance."""
+    along = None if axis is None else int(axis)
+    values, first, back, many = np.unique(x, return_index=True, return_inverse=True, return_counts=True, axis=along)
+    back = back.reshape(-1)
+    if not ordered:
+        order = np.argsort(first)
+        places = np.empty_like(order)
+        places[order] = np.arange(order.size)
+        values, first, back, many = np.take(values, order, along or 0), first[order], places[back], many[order]
+    wanted = [part for part, asked in ((first, index), (back, inverse), (many, counts)) if asked]
+    return (values, *wanted) if wanted else values
 
 
 def _concat(tensors: Any, axis: Any = 0) -> Array:
@@ -212,10 +232,11 @@ SHAPES: dict[str, Callable[..., Any]] = {
     "meshgrid": _meshgrid,
     "reverse_sequence": _reverse,
     "layout_transform": _layout,
+    "unique": _unique,
     "nonzero": lambda x: np.stack(np.nonzero(x)).astype(np.int64),
-    "shape_of": lambda x: tuple(x.shape),
+    "shape_of": lambda x: Shape(x.shape),
     "shape_to_tensor": lambda shape: np.asarray(tuple(shape), np.int64),
-    "tensor_to_shape": lambda x: tuple(_numbers(x)),
+    "tensor_to_shape": lambda x: Shape(_numbers(x)),
     "size": lambda x: np.asarray(x.size, np.int64),
     "memory.view": _view,
     "memory.ensure_zero_offset": lambda x: x,

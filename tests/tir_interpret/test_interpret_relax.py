@@ -1,0 +1,85 @@
+"""Functions of Relax: effects, sequences of several lengths, and what is refused by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensorir.tir as tir
+from tensorir.errors import DiagnosticError
+
+HEAD = """@I.ir_module
+class Module:
+    @R.function(pure=False)
+    def main(x: R.Tensor((2,), "float32"), c: R.Tensor((), "bool")):
+"""
+X = np.array([1, 2], np.float32)
+
+
+def run(body: str, holds: bool = True) -> Any:
+    lines = "".join(f"        {line}\n" for line in body.splitlines())
+    return tir.interpret(tir.parse(HEAD + lines + "        return x\n"), X, np.array(holds))
+
+
+def test_values_are_printed_in_their_places(capsys: pytest.CaptureFixture[str]):
+    run('a = R.print(x, R.shape([2]), format="x = {}, shape {}.")\nb = R.print(x, x)')
+    assert capsys.readouterr().out == "x = [1. 2.], shape (2,).\n[1. 2.] [1. 2.]\n"
+
+
+def test_a_format_reaches_no_attribute_of_a_value(capsys: pytest.CaptureFixture[str]):
+    run('a = R.print(x, format="{0.__class__} {!r} {}")')
+    assert capsys.readouterr().out == "{0.__class__} {!r} [1. 2.]\n"
+
+
+def test_an_assertion_that_holds_is_silent_and_one_that_fails_says_so():
+    run('a = R.assert_op(c, x, format="no {}")')
+    for form, sentence in (("x, format='no {}'", "no [1. 2.]"), ("x", "[1. 2.]"), ("[]", "Assertion Failed")):
+        with pytest.raises(DiagnosticError) as caught:
+            run(f"a = R.assert_op(c, {form})", holds=False)
+        assert (caught.value.diagnostics[0].code, caught.value.diagnostics[0].message) == ("TR10", sentence)
+
+
+def test_a_format_with_too_many_places_is_refused():
+    with pytest.raises(DiagnosticError) as caught:
+        run('a = R.print(x, format="{} {}")')
+    assert caught.value.diagnostics[0].message == "the format of R.print has 2 places for 1 values."
+
+
+def test_sequences_that_lie_in_a_row_attend_to_themselves_only():
+    head = "@R.function\ndef main({}):\n    z = {}\n    return z\n"
+    random = np.random.default_rng(1)
+    q, k = random.random((2, 1, 7, 2, 4), np.float32)
+    kinds = ", ".join(f'{name}: R.Tensor((1, 7, 2, 4), "float32")' for name in "qk")
+    together = head.format(
+        f'{kinds}, s: R.Tensor((3,), "int32"), m: R.Tensor((), "int32")', "R.nn.attention_var_len(q, k, k, s, m)"
+    )
+    found = tir.interpret(tir.parse(together), q, k, np.array([0, 3, 7], np.int32), np.int32(4))[0]
+    for a, b in ((0, 3), (3, 7)):
+        kinds = ", ".join(f'{name}: R.Tensor((1, {b - a}, 2, 4), "float32")' for name in "qk")
+        alone = tir.interpret(tir.parse(head.format(kinds, "R.nn.attention(q, k, k)")), q[:, a:b], k[:, a:b])[0]
+        np.testing.assert_allclose(found[:, a:b], alone, rtol=1e-6)
+
+
+def test_what_has_no_meaning_is_refused_by_name():
+    text = (
+        '@R.function\ndef main(q: R.Tensor((1, 3, 2, 4), "float32")):\n'
+        '    z = R.nn.attention(q, q, q, causal_mask="TopLeft", window_size=2)\n    return z\n'
+    )
+    with pytest.raises(DiagnosticError) as caught:
+        tir.interpret(tir.parse(text), np.zeros((1, 3, 2, 4), np.float32))
+    assert caught.value.diagnostics[0].message == (
+        "R.nn.attention cannot be applied: a window of attention is not run."
+    )
+
+
+def test_the_map_of_a_layout_is_a_lambda():
+    text = (
+        '@R.function\ndef main(x: R.Tensor((4, 2), "int32")):\n'
+        "    z = R.layout_transform(x, index_map=lambda i, j: (i // 2, j, i % 2))\n    return z\n"
+    )
+    module = tir.parse(text)
+    assert tir.parse(str(module)) == module
+    x = np.arange(8, dtype=np.int32).reshape(4, 2)
+    np.testing.assert_array_equal(tir.interpret(module, x)[0], x.reshape(2, 2, 2).transpose(0, 2, 1))
