@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from typing import Any
 
 from tensorir.backends import compile
@@ -16,6 +15,7 @@ from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.ir import Fencil
 from tensorir.text import parse
 from tensorir.types import SCALARS, Dimension, Interval, TensorType, dims, tensor
+from tensorir.when_imported import when_imported
 
 __all__ = [
     "Diagnostic",
@@ -48,15 +48,7 @@ _FIELDS = {"Field", "as_field", "from_xarray", "full", "ones", "zeros"}
 """What needs the array library of the backend, and loads on first use."""
 
 
-def _put_on_arrays() -> None:
-    """The accessor `da.tensorir`, once xarray is there; nothing is imported for it."""
-    if "xarray" in sys.modules and "tensorir.xarray" not in sys.modules:
-        importlib.import_module("tensorir.xarray")
-
-
 def __getattr__(name: str) -> Any:
-    if not name.startswith("_"):
-        _put_on_arrays()
     if name in SCALARS:
         return SCALARS[name]
     if name in _MODULES:
@@ -89,4 +81,5 @@ def __dir__() -> list[str]:
     return sorted({*__all__, *_MODULES, *_PASSES, *_FIELD_VIEW, *_MATHEMATICS, *_BOUNDARIES, *_FIELDS, *SCALARS})
 
 
-_put_on_arrays()
+# the accessor da.tensorir, which needs xarray
+when_imported("xarray", lambda: importlib.import_module("tensorir.xarray"))

@@ -1,6 +1,6 @@
 """The accessor `da.tensorir`: what this package does with a DataArray, read from the left.
 
-Importing this module puts it on every DataArray; it is also there as soon as `tensorir` is used with xarray loaded.
+Importing this module puts it on every DataArray; `import tensorir` and `import xarray`, in any order, do so too.
 
 >>> import numpy as np
 >>> import tensorir as ti

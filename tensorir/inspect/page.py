@@ -160,7 +160,8 @@ body.vscode-dark .tensorir{DARK.strip().removeprefix(".tensorir")}
 .tensorir .error{{color:var(--error);font-weight:700}}
 .tensorir .old{{background:var(--old)}}
 .tensorir .new{{background:var(--new)}}
-.tensorir table{{border-collapse:collapse;margin:.4em 0}}
+.tensorir pre{{white-space:pre-wrap}}
+.tensorir table{{border-collapse:collapse;margin:.4em 0;font-size:inherit;color:inherit}}
 .tensorir th,.tensorir td{{text-align:left;padding:.1em .8em .1em 0;border-bottom:1px solid var(--line)}}
 .tensorir svg{{max-width:100%;height:auto}}
 """
