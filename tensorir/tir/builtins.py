@@ -43,6 +43,7 @@ class Result(Enum):
     BOOL = "bool, with the lanes of the first argument"
     EXPLICIT = "the type that the text gives"
     INT32 = "int32"
+    UINT32 = "uint32"
     HANDLE = "handle"
     VOID = "void"
     DOUBLED = "the first argument's element, lanes doubled"
@@ -165,7 +166,7 @@ _TABLE: list[Builtin] = [
         result=Result.SECOND,
     ),
     *_rows("tvm_warp_shuffle_xor", effect=Effect.OPAQUE, result=Result.SECOND),
-    *_rows("tvm_warp_activemask", result=Result.EXPLICIT, effect=Effect.OPAQUE),
+    *_rows("tvm_warp_activemask", arity=0, result=Result.UINT32, effect=Effect.OPAQUE),
     *_rows("atomic_add", result=Result.SECOND, effect=Effect.OPAQUE),
     *_rows("atomic_max atomic_min atomic_addx2 atomic_load atomic_store", result=Result.SECOND, effect=Effect.OPAQUE),
     # calls and TVM's objects

@@ -21,7 +21,15 @@ from tensorir.tir.interpret.memory import View
 __all__ = ["check_bounds", "check_declared", "check_domain", "check_overflow", "check_ramp"]
 
 
-def check_bounds(m: Machine, buffer: n.Buffer, view: View, indices: list[Value], vector: bool, span: Span) -> None:
+def check_bounds(
+    m: Machine,
+    buffer: n.Buffer,
+    view: View,
+    indices: list[Value],
+    vector: bool,
+    span: Span,
+    lanes: Value = None,
+) -> None:
     """Every index is at least 0 and below the extent of its dimension; the values are noted for the blocks' check."""
     for place, (index, extent) in enumerate(zip(indices, view.shape, strict=True)):
         if isinstance(index, np.ndarray) and index.size == 0:
@@ -29,6 +37,8 @@ def check_bounds(m: Machine, buffer: n.Buffer, view: View, indices: list[Value],
         wide = vector and place == len(indices) - 1
         high = extent[..., None] if wide and isinstance(extent, np.ndarray) else extent
         bad = (index < 0) | (index >= high)
+        if wide and lanes is not None:
+            bad = bad & lanes
         if np.any(bad) and np.any(bad := _live(m, bad, wide)):
             shown = int(np.broadcast_to(index, np.shape(bad))[bad][0])
             where = f"dimension {place} of {buffer.name!r}, which has {_largest(extent)} elements"

@@ -22,6 +22,7 @@ from tensorir.tir.interpret.expressions import access, compiled, pointer_to
 from tensorir.tir.interpret.machine import Machine, error
 from tensorir.tir.interpret.memory import Memory, Pointer, View, row_major
 from tensorir.tir.interpret.threads import private_axes
+from tensorir.tir.interpret.warps import ACTIVE, SHUFFLES
 
 __all__ = ["compile_builtin", "compile_function_call", "invoke"]
 
@@ -279,7 +280,33 @@ def _alloca(node: n.Call) -> Run:
     return run
 
 
+def _masked_load(node: n.Call) -> Run:
+    """masked_load(buffer, indices..., mask): the lanes that the mask names, and 0 in the others."""
+    buffer, *indices, mask = node.args
+    assert isinstance(buffer, n.Buffer)
+    return compiled(n.BufferLoad(buffer, tuple(map(_plain, indices)), _plain(mask), node.span))
+
+
+def _masked_store(node: n.Call) -> Run:
+    """masked_store(buffer, value, indices..., mask): the lanes that the mask names are stored."""
+    from tensorir.tir.interpret.statements import execute
+
+    buffer, value, *indices, mask = node.args
+    assert isinstance(buffer, n.Buffer)
+    act = execute(n.BufferStore(buffer, _plain(value), tuple(map(_plain, indices)), _plain(mask), node.span))
+
+    def run(m: Machine) -> Value:
+        act(m)
+        return np.int32(0)
+
+    return run
+
+
 _MAKERS: dict[str, Callable[[n.Call], Run]] = {
+    **SHUFFLES,
+    **ACTIVE,
+    "masked_load": _masked_load,
+    "masked_store": _masked_store,
     "address_of": _address_of,
     "buffer_data": _address_of,
     "tvm_access_ptr": _access_ptr,

@@ -89,9 +89,13 @@ def _compile(node: n.Expr) -> Run:
         case n.Call():
             return _call(node)
         case n.Load():
-            raise error("TR40", "the deprecated Load is not run; write an element of a buffer.", node.span)
+            from tensorir.tir.interpret.deprecated import load
+
+            return load(node)
         case n.Reduce():
-            raise error("TR41", "a reduction of TE is not run; lower it to a block first.", node.span)
+            from tensorir.tir.interpret.deprecated import reduction
+
+            return reduction(node)
         case _:
             raise error("TR42", f"a {type(node).__name__} is not run.", getattr(node, "span", NOWHERE))
 
@@ -206,8 +210,10 @@ def _lazily(condition: n.Expr, yes: n.Expr, no: n.Expr) -> Run:
     return run
 
 
-def access(buffer: n.Buffer, indices: tuple[n.Expr, ...], span: Span) -> Callable[[Machine], tuple[View, Value]]:
-    """The view and the address that an access to a buffer means."""
+def access(
+    buffer: n.Buffer, indices: tuple[n.Expr, ...], span: Span, predicate: Run | None = None
+) -> Callable[[Machine], tuple[View, Value]]:
+    """The view and the address that an access to a buffer means; `predicate` says which lanes of a vector count."""
     places = [compiled(index) for index in indices]
     vector = bool(indices) and indices[-1].dtype.lanes != 1
 
@@ -227,17 +233,17 @@ def access(buffer: n.Buffer, indices: tuple[n.Expr, ...], span: Span) -> Callabl
         if m.checked:
             from tensorir.tir.interpret.bounds import check_bounds
 
-            check_bounds(m, buffer, view, values, vector, span)
+            check_bounds(m, buffer, view, values, vector, span, None if predicate is None else predicate(m))
         return view, view.address(values, vector)
 
     return run
 
 
 def _load(node: n.BufferLoad) -> Run:
-    place = access(node.buffer, node.indices, node.span)
+    predicate = None if node.predicate is None else compiled(node.predicate)
+    place = access(node.buffer, node.indices, node.span, predicate)
     vector, span = node.dtype.lanes != 1, node.span
-    if node.predicate is not None:
-        predicate = compiled(node.predicate)
+    if predicate is not None:
 
         def masked(m: Machine) -> Value:
             view, address = place(m)

@@ -72,7 +72,9 @@ def _compile(node: n.Stmt) -> Act:
         case n.Prefetch():
             return lambda m: None
         case n.Store():
-            raise error("TR40", "the deprecated Store is not run; write an element of a buffer.", node.span)
+            from tensorir.tir.interpret.deprecated import store
+
+            return store(node)
         case _:
             raise error("TR42", f"a {type(node).__name__} is not run.", node.span)
 
@@ -95,19 +97,19 @@ def sequence(parts: list[Act]) -> Act:
 
 
 def _store(node: n.BufferStore) -> Act:
-    place, value = access(node.buffer, node.indices, node.span), compiled(node.value)
+    predicate = None if node.predicate is None else compiled(node.predicate)
+    place, value = access(node.buffer, node.indices, node.span, predicate), compiled(node.value)
     buffer, span = node.buffer, node.span
     vector = node.value.dtype.lanes != 1
     source, target = node.value.dtype.element, node.buffer.dtype.element
     convert = source != target
-    predicate = None if node.predicate is None else compiled(node.predicate)
 
     def run(m: Machine) -> None:
         new = value(m)
         if convert:
             new = cast(new, source, target)
         view, address = place(m)
-        if m.blocks and m.checked:
+        if m.blocks and m.checked and predicate is None:
             from tensorir.tir.interpret.bounds import check_declared
 
             check_declared(m, buffer, True, span)

@@ -284,6 +284,8 @@ class ExpressionPrinter:
                 return dtypes[0].with_lanes(2 * dtypes[0].lanes) if dtypes else None
             case Result.INT32:
                 return INT32
+            case Result.UINT32:
+                return DataType("uint", 32)
             case Result.HANDLE:
                 return DataType("handle", 64)
             case Result.VOID | Result.EXPLICIT:

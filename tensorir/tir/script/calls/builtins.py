@@ -158,6 +158,8 @@ def _result(row: Builtin, explicit: DataType | None, args: tuple[n.Argument, ...
             return dtypes[0].with_lanes(2 * dtypes[0].lanes) if dtypes else VOID
         case Result.INT32:
             return INT32
+        case Result.UINT32:
+            return DataType("uint", 32)
         case Result.HANDLE:
             return HANDLE
         case Result.VOID | Result.EXPLICIT:

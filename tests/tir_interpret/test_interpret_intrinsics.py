@@ -1,0 +1,122 @@
+"""Shuffles of warps, masked vectors, what is deprecated, reductions of TE; expectations are worked out by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensorir.tir as tir
+from tensorir.errors import DiagnosticError
+
+HEAD = '@T.prim_func\ndef main(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):\n'
+
+
+def run(body: str, checked: bool = True, start: int = 0) -> list[int]:
+    lines = "".join(f"    {line}\n" for line in body.strip("\n").splitlines())
+    module = tir.parse(HEAD + lines)
+    assert tir.parse(str(module)) == module
+    values = np.arange(8, dtype=np.int32) * 10
+    return tir.interpret(module["main"], values, np.full(8, start, np.int32), checked=checked)[1].tolist()
+
+
+def threads(expression: str) -> list[int]:
+    return run(f'for t in T.thread_binding(8, thread="threadIdx.x"):\n    B[t] = {expression}')
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("T.tvm_warp_shuffle(-1, A[t], 3, 8, 32)", [30] * 8),
+        ("T.tvm_warp_shuffle(-1, A[t], 3, 4, 32)", [30] * 4 + [70] * 4),
+        ("T.tvm_warp_shuffle(-1, A[t], 7 - t, 8, 32)", [70, 60, 50, 40, 30, 20, 10, 0]),
+        ("T.tvm_warp_shuffle_down(-1, A[t], 2, 8, 32)", [20, 30, 40, 50, 60, 70, 60, 70]),
+        ("T.tvm_warp_shuffle_up(-1, A[t], 1, 4, 32)", [0, 0, 10, 20, 40, 40, 50, 60]),
+        ("T.tvm_warp_shuffle_xor(-1, A[t], 1, 8, 32)", [10, 0, 30, 20, 50, 40, 70, 60]),
+    ],
+)
+def test_threads_of_a_warp_hand_values_around(call: str, expected: list[int]):
+    assert threads(call) == expected
+
+
+def test_warps_are_counted_along_x_first():
+    body = """
+for y in T.thread_binding(2, thread="threadIdx.y"):
+    for x in T.thread_binding(4, thread="threadIdx.x"):
+        B[y * 4 + x] = T.tvm_warp_shuffle_down(-1, A[y * 4 + x], 1, 8, 8)
+"""
+    assert run(body) == [10, 20, 30, 40, 50, 60, 70, 70]
+
+
+def test_a_warp_sums_in_a_tree():
+    body = """
+for t in T.thread_binding(8, thread="threadIdx.x"):
+    S = T.alloc_buffer((1,), "int32", scope="local")
+    S[0] = A[t]
+    for k in range(3):
+        S[0] = S[0] + T.tvm_warp_shuffle_xor(-1, S[0], T.shift_left(1, k), 8, 32)
+    B[t] = S[0]
+"""
+    assert run(body) == [280] * 8
+
+
+def test_a_value_from_a_thread_that_does_not_take_part_is_reported():
+    body = """
+for t in T.thread_binding(8, thread="threadIdx.x"):
+    if t < 4:
+        B[t] = T.tvm_warp_shuffle_down(-1, A[t], 2, 8, 32)
+"""
+    assert run(body, checked=False)[:4] == [20, 30, 0, 0]
+    with pytest.raises(DiagnosticError) as caught:
+        run(body)
+    assert caught.value.diagnostics[0].message == ("thread 2 takes a value from thread 4, which does not take part.")
+
+
+def test_the_threads_that_take_part_are_bits():
+    body = """
+for t in T.thread_binding(8, thread="threadIdx.x"):
+    if t % 2 == 1:
+        B[t] = T.Cast("int32", T.tvm_warp_activemask())
+"""
+    assert run(body) == [0, 0b10101010] * 4
+
+
+def test_a_shuffle_outside_of_a_kernel_is_refused():
+    with pytest.raises(DiagnosticError) as caught:
+        run("B[0] = T.tvm_warp_shuffle(-1, A[0], 3, 8, 32)")
+    assert caught.value.diagnostics[0].code == "TR21"
+
+
+def test_masked_lanes_are_neither_read_nor_written():
+    mask = "T.Ramp(6, 1, 4) < T.Broadcast(8, 4)"
+    assert run(f'B[0:4] = T.masked_load("int32x4", A, T.Ramp(6, 1, 4), {mask})') == [60, 70, 0, 0, 0, 0, 0, 0]
+    assert run(f"T.masked_store(B, A[T.Ramp(0, 1, 4)], T.Ramp(6, 1, 4), {mask})", start=5) == [5] * 6 + [0, 10]
+
+
+def test_what_is_deprecated_means_what_it_meant():
+    body = """
+T.store(B.data, 3, T.load("int32", A.data, 2), True)
+T.store(B.data, T.Ramp(4, 1, 4), T.load("int32x4", A.data, T.Ramp(0, 2, 4)))
+T.store(B.data, 0, 99, A[0] > 0)
+"""
+    assert run(body) == [0, 0, 0, 20, 0, 20, 40, 60]
+
+
+def test_a_load_behind_the_memory_is_reported():
+    with pytest.raises(DiagnosticError, match="lies outside of the memory"):
+        run('B[0] = T.load("int32", A.data, 1000)')
+
+
+def test_a_reduction_in_an_expression_folds_over_its_axes():
+    reduction = (
+        "T.Reduce(T.comm_reducer(lambda x, y: x * 2 + y, [T.int32(1)]), [A[i] + k], [], "
+        '[T.iter_var(k, T.Range(0, 3), "CommReduce", "")], 0, {})'
+    )
+    body = "k = T.int32()\nfor i in range(8):\n    B[i] = " + reduction
+    assert run(body.format("T.bool(True)")) == [8 + 4 * a + 2 * (a + 1) + a + 2 for a in range(0, 80, 10)]
+    assert run(body.format("k < 1")) == [2 + a for a in range(0, 80, 10)]
+
+
+def test_structures_of_the_runtime_are_refused_by_name():
+    with pytest.raises(DiagnosticError) as caught:
+        run('B[0] = T.tvm_struct_get(A.data, 0, 1, "int32")')
+    assert caught.value.diagnostics[0].message == "T.tvm_struct_get has no meaning here: it cannot be interpreted."
