@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.check.expressions import Finding
+from tensorir.tir.check.proofs import Equality, compare
+from tensorir.tir.ranges import Bounds
 from tensorir.tir.walk import walk
 
 __all__ = ["declared_rule", "match_rule"]
@@ -49,8 +51,12 @@ def declared_rule(block: n.Block) -> Iterator[tuple[Finding, Span]]:
                 yield ("TC78", message, "error"), node.span
 
 
-def match_rule(match: n.MatchBufferRegion) -> Iterator[Finding]:
-    """Type, alignment, scope and shape of a buffer that names a region."""
+def match_rule(match: n.MatchBufferRegion, bounds: Mapping[n.Var, Bounds]) -> Iterator[Finding]:
+    """Type, alignment, scope, offset and shape of a buffer that names a region.
+
+    A shape that differs from the region's for every value of the variables around is an error; one that is not proven
+    to be the region's is a note, since TVM leaves it to the run.
+    """
     buffer, source, region = match.buffer, match.source.buffer, match.source.region
     if buffer.dtype != source.dtype:
         yield "TC80", f"{buffer.name!r} is {buffer.dtype}, but {source.name!r} is {source.dtype}.", "error"
@@ -68,20 +74,22 @@ def match_rule(match: n.MatchBufferRegion) -> Iterator[Finding]:
         message = f"{buffer.name!r} has {len(buffer.shape)} dimensions, but the region has {len(region)}."
         yield "TC84", message, "error"
         return
+    one = n.IntImm(1, n.DataType("int", 32))
     for part in region[:left_out]:
-        if not _is(part.extent, 1):
-            yield "TC85", f"{buffer.name!r} leaves out a dimension of the region whose extent is not 1.", "error"
+        found = compare(part.extent, one, bounds)
+        if found is not Equality.ALWAYS:
+            message = f"{buffer.name!r} leaves out a dimension of the region whose extent is not 1."
+            if found is not Equality.NEVER:
+                message = f"{buffer.name!r} leaves out a dimension whose extent, {part.extent}, is not proven to be 1."
+            yield "TC85", message, "error" if found is Equality.NEVER else "warning"
     for place, (extent, part) in enumerate(zip(buffer.shape, region[left_out:], strict=True)):
-        if isinstance(extent, n.Var) or extent == part.extent or _same(extent, part.extent):
+        if isinstance(extent, n.Var):
             continue
-        message = f"extent {place} of {buffer.name!r} is {extent}, but the region has {part.extent}."
-        proven = isinstance(extent, n.IntImm) and isinstance(part.extent, n.IntImm)
-        yield "TC86", message, "error" if proven else "warning"
-
-
-def _is(expr: n.Expr, value: int) -> bool:
-    return isinstance(expr, n.IntImm) and expr.value == value
-
-
-def _same(a: n.Expr, b: n.Expr) -> bool:
-    return isinstance(a, n.IntImm) and isinstance(b, n.IntImm) and a.value == b.value
+        found = compare(extent, part.extent, bounds)
+        if found is not Equality.ALWAYS:
+            message = f"extent {place} of {buffer.name!r} is {extent}, but the region has {part.extent}."
+            if found is not Equality.NEVER:
+                message = (
+                    f"extent {place} of {buffer.name!r} is {extent}; the region's, {part.extent}, is not proven so."
+                )
+            yield "TC86", message, "error" if found is Equality.NEVER else "warning"

@@ -492,7 +492,7 @@ class _Checker:
             if isinstance(size, n.Var):
                 self.scopes.bind(size)
         span = match.span if match.span is not NOWHERE else match.buffer.span
-        self.report(match_rule(match), span)
+        self.report(match_rule(match, self.scopes.bounds), span)
         self.declare(match.buffer, span, alias=True)
 
     def region(self, region: n.BufferRegion) -> None:
