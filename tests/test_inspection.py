@@ -6,6 +6,10 @@ import xarray as xr
 
 import tensorir as ti
 from stencils import library
+from tensorir.binding import solve_sizes
+from tensorir.cost import count
+from tensorir.inspect import observed
+from tests.stencils.program_samples import sample
 
 HDIFF = library.load("terrain_filter")
 X = np.random.default_rng(0).uniform(200.0, 900.0, (9, 8))
@@ -67,6 +71,30 @@ def test_intermediates_of_applied_functions_are_seen_too():
     np.testing.assert_array_equal(ti.compile(f).inspect(x=np.arange(3.0))["twice"], [2.0, 4.0, 6.0])
 
 
+def test_looking_costs_no_more_than_running_each_intermediate_once():
+    fencil = HDIFF.specialise(n=9, m=8)
+    seen, found = observed(fencil)
+    assert len(found) == 5
+    assert count(seen).operations == count(fencil).operations
+
+
 def test_a_name_that_is_not_there_is_told():
     with pytest.raises(ti.DiagnosticError, match=r"I01.*nothing here is named 'lip'"):
         ti.compile(HDIFF).inspect(inp=X, strength=0.015)["lip"]
+
+
+@pytest.mark.parametrize("name", library.names())
+def test_looking_into_a_program_of_the_library_changes_none_of_its_results(name):
+    given = sample(name)
+    tables = {n: v for n, v in given.items() if np.asarray(v).dtype.kind == "i"}
+    rest = {n: v for n, v in given.items() if n not in tables}
+    program = library.load(name).bind(**tables)
+    plain = {n: np.array(v) for n, v in program(**copied(rest)).items()}
+    fencil = program.at(solve_sizes(program.program, rest, {})).program if program.size_names else program.program
+    looked = {n: np.array(v) for n, v in observed(fencil)[0].bind(**tables)(**copied(rest)).items()}
+    for output, value in plain.items():
+        np.testing.assert_allclose(looked[output], value, rtol=1e-12, atol=1e-12)
+
+
+def copied(arrays):
+    return {n: np.array(v) for n, v in arrays.items()}

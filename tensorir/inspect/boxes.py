@@ -170,7 +170,7 @@ class _Sheet:
             at += self._bar_width(name)
         for k, box in enumerate(self.boxes):
             place = left + _MARGIN, top + _ROW * k + 13
-            sheet.text(*place, box.name, colour=self.colours[box.name], bold=box.role != "value")
+            sheet.text(*place, box.name, bold=box.role != "value")
 
     def _bar(self, sheet: Drawing, box: Box, name: str, x: float, y: float) -> None:
         i, base = box.dims.get(name), self.boxes[0].dims.get(name)

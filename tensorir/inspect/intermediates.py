@@ -6,6 +6,7 @@ show their states per level. What may be absent is NaN, or, where the element ha
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -17,12 +18,12 @@ from tensorir.binding import BoundProgram, solve_sizes
 from tensorir.errors import did_you_mean
 from tensorir.facts import analyse
 from tensorir.inspect.units import units_of
-from tensorir.ir import Call, Closure, Expr, Fencil, Lambda
+from tensorir.ir import Call, Closure, Expr, Fencil, Lambda, Var
 from tensorir.labels import Labels
 from tensorir.passes.inline import Inline
 from tensorir.source import NOWHERE, Span
 from tensorir.types import BOOL, Scalar, TensorType, TupleElement
-from tensorir.walk import postorder
+from tensorir.walk import postorder, rebuild
 
 __all__ = ["Inspection", "Intermediate", "inspect", "observed"]
 
@@ -148,28 +149,48 @@ def _given_units(arguments: Mapping[str, Any]) -> dict[str, str]:
 
 
 def observed(fencil: Fencil) -> tuple[Fencil, tuple[Intermediate, ...]]:
-    """The program with an output for every leaf of every intermediate, in the order in which they are computed."""
+    """The program with an output for every leaf of every intermediate, in the order in which they are computed.
+
+    What comes later reads these outputs, so that nothing is computed twice; where tables may hold -1 it does not, since
+    what is absent would not be so any more.
+    """
     plain = Inline().run(fencil)
     taken = {p.name for p in plain.params}
-    accesses = analyse(plain, {}).accesses
+    tables = bool(analyse(plain, {}).accesses)
     params = list(plain.params)
     closures: list[Closure] = []
     found: list[Intermediate] = []
     for closure in plain.closures:
-        for node in _named(closure.value):
+        named = {id(n) for n in _named(closure.value)}
+        inner = {p.name for f in postorder(closure.value) if isinstance(f, Lambda) for p in f.params}
+        spelled: dict[int, Expr] = {}
+        """Every node with the names of intermediates in their place."""
+        for node in postorder(closure.value):
+            new = rebuild(node, tuple(spelled[id(c)] for c in node.children))
+            spelled[id(node)] = new
+            if id(node) not in named:
+                continue
+            assert isinstance(new, Call)
+            new = dataclasses.replace(new, label="")
             name = _fresh(node.label or "states", taken)
-            members: list[str] = []
-            for suffix, leaf in _leaves(node):
-                for ending, value in _shown(leaf, bool(accesses)):
+            members: list[Var] = []
+            for suffix, leaf in _leaves(node if tables else new):
+                for ending, value in _shown(leaf, tables):
                     member = f"{name}{suffix}{ending}" if suffix or ending else name
                     if member != name:
                         member = _fresh(member, taken)
                     variable = build.var(member, value.tensor)
                     params.append(variable)
                     closures.append(build.closure(variable, value))
-                    members.append(member)
-            found.append(Intermediate(name, node.tensor, node.span, str(node), tuple(members)))
-        closures.append(closure)
+                    members.append(variable)
+            found.append(Intermediate(name, node.tensor, node.span, str(new), tuple(m.name for m in members)))
+            if name in inner:
+                continue  # a function has a parameter of this name
+            if isinstance(node.tensor.element, Scalar):
+                spelled[id(node)] = build.var(name, node.tensor)
+            elif not tables and all(isinstance(m, Scalar) for m in node.tensor.element.members):
+                spelled[id(node)] = build.call("make_tuple", *members)
+        closures.append(closure if tables else dataclasses.replace(closure, value=spelled[id(closure.value)]))
     return build.fencil(plain.name, params, closures, plain.span), tuple(found)
 
 

@@ -113,7 +113,7 @@ class Drawing:
         return Picture(
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{self.width:.0f}" height="{self.height:.0f}" '
             f'viewBox="0 0 {self.width:.0f} {self.height:.0f}" font-family="{FONT}" '
-            f'role="img" aria-label="{_escaped(self.title)}">{style}'
+            f'style="max-width:100%;height:auto" role="img" aria-label="{_escaped(self.title)}">{style}'
             f'<rect width="100%" height="100%" {_paint("fill", PAPER)}/>{"".join(self.parts)}</svg>',
             words,
             data,

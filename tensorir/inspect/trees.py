@@ -125,9 +125,9 @@ def _head(node: Expr, name: str, again: bool) -> Markup:
     label = markup('<span class="name">{}</span> = ', named) if named else Markup("")
     if again:
         return markup('<span class="name">{}</span>{} <span class="where">as above</span>', named, coloured(node.type))
-    return joined(
-        [label, markup('<span class="op">{}</span>{}', spelled(node), coloured(node.type)), _where(node.span)]
-    )
+    # a variable's span is where it was declared
+    where = Markup("") if isinstance(node, (Var, Literal)) else _where(node.span)
+    return joined([label, markup('<span class="op">{}</span>{}', spelled(node), coloured(node.type)), where])
 
 
 def _where(span: Span) -> Markup:
