@@ -43,7 +43,8 @@ class Explanation:
         lines += [f"{name}: {points} are needed." for name, points in self.needs.items() if name not in params]
         for p in fencil.params:
             if p.name in self.needs:
-                lines.append(f"{p.name}: {self.needs[p.name]} are read.")
+                points = self.needs[p.name]
+                lines.append(f"{p.name}: {points} {'are' if points.names else 'is'} read.")
                 lines += [f"  {text}" for text in _chains(fencil, p)]
         for node in self.domains.unknown:
             lines.append(f"What {_called(node)} reads is known at run time only: all that it may reach is needed.")
