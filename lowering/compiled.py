@@ -37,6 +37,11 @@ class _Callable:
     def __call__(self, /, *datasets: Any, **arguments: Any) -> Any:
         return self.engine.call(self.constants, datasets, arguments)  # type: ignore[attr-defined]
 
+    def _repr_html_(self) -> str:
+        from tensorir.inspect.pages import page_of
+
+        return page_of(self.engine.program)  # type: ignore[attr-defined]
+
     def inspect(self, /, **arguments: Any) -> Inspection:
         """Every named or let-bound intermediate of one run, as DataArrays on their own intervals."""
         program = self.engine.program  # type: ignore[attr-defined]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tensorir import build
 from tensorir.errors import Diagnostic, DiagnosticError
@@ -26,6 +27,9 @@ from tensorir.fieldview.signature import annotations_of, argument_type, symbol
 from tensorir.fieldview.traced import Traced, Tracing, current, fail, tracing, wrap
 from tensorir.ir import Closure, Fencil, Var
 from tensorir.types import Dims, TensorType
+
+if TYPE_CHECKING:
+    from tensorir.inspect import Inspection
 
 __all__ = ["Program", "program", "recording"]
 
@@ -91,6 +95,34 @@ class Program:
     def fencil(self, *args: Any, offset_provider: Mapping[str, Any] | None = None, **more: Any) -> Fencil:
         """The program in the IR, for arguments or for their types."""
         return self._plan(bound_arguments(self.name, self.signature, args, more), offset_provider or {}).fencil
+
+    @located
+    def inspect(self, *args: Any, offset_provider: Mapping[str, Any] | None = None, **more: Any) -> Inspection:
+        """Every intermediate of one run under the name of its variable, as DataArrays; nothing is written.
+
+        >>> import numpy as np
+        >>> import tensorir as ti
+        >>> (I,) = ti.dims("I")
+        >>> @ti.field_operator
+        ... def curvature(f):
+        ...     rise = f(I + 1) - f
+        ...     return rise - rise(I - 1)
+        >>> @ti.program
+        ... def bend(f: ti.Field[[I], ti.float64], out: ti.Field[[I], ti.float64]):
+        ...     curvature(f, out=out, domain={I: (1, 3)})
+        >>> bend.inspect(np.array([0.0, 1.0, 4.0, 9.0]), np.zeros(4))["rise"].values
+        array([1., 3., 5.])
+        """
+        from tensorir.backends import compile
+
+        bound = bound_arguments(self.name, self.signature, args, more)
+        provider = offset_provider or {}
+        plan = self._plan(bound, provider)
+        written = {p.name for p in plan.fencil.outputs}
+        names = {p.name for p in plan.fencil.params}
+        values = {n: copy.deepcopy(v) if n in written else v for n, v in bound.items() if n in names}
+        values.update({t: table_value(plan.fencil[t], provider[t]) for t in plan.tables})
+        return compile(plan.fencil).inspect(**values)
 
     def _repr_html_(self) -> str:
         from tensorir.inspect.pages import operator_page

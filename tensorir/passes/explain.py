@@ -60,7 +60,9 @@ class Explanation:
 
 def explain(program: Any, out: Mapping[Any, Any] | None = None) -> Explanation:
     """Which points of everything a program needs: all of its outputs, or those asked for by `out`."""
-    found = domains(program, out)
+    from tensorir.inspect.subject import subject
+
+    found = domains(subject(program), out)
     needs: dict[str, Points] = {}
     for closure in found.fencil.closures:
         for node in postorder(closure.value):
