@@ -45,7 +45,14 @@ class Box:
 def domains(program: Any, out: Mapping[Any, Any] | None = None) -> Picture:
     """Which points are needed of inputs and named values, for all outputs or for the part `out` of them.
 
-    The program is a fencil, a bound program, or an operator that was called.
+    The program is a fencil, a bound program, or an operator that was called. Raises I05 and B09 where its types are not
+    known, A15 and A16 for a part that is not there.
+
+    >>> import tensorir as ti
+    >>> f = ti.parse("f(out: tensor<float, I[0:9]>, x: tensor<float, I[0:12]>) { out ← ⟪I, 3⟫(x) + x; }")
+    >>> print(domains(f, {"I": (4, 6)}))
+    out: I[4:6]
+    x: I[4:9], three more after along I
     """
     from tensorir.inspect.subject import subject
     from tensorir.passes.domains import domains as infer

@@ -25,8 +25,12 @@ _OLD, _NEW = "#d4472b", "#2ba84a"
 def before_after(a_pass: Any, program: Any) -> Picture:
     """What a pass, a pipeline, or the text of one makes of a program.
 
-    The program is a fencil, a bound program, or an operator that was called. Raises what the pipeline raises for a
-    name that is no pass.
+    The program is a fencil, a bound program, or an operator that was called. Raises N20 for a name that is no pass.
+
+    >>> import tensorir as ti
+    >>> f = ti.parse("f(out: tensor<float, I[0:3]>, x: tensor<float, I[0:3]>) { out ← x; }")
+    >>> print(before_after("inline, cse", f))
+    inline, cse: nothing changes.
     """
     from tensorir.cost import count
     from tensorir.inspect.subject import fencil_of, subject

@@ -67,10 +67,17 @@ class _Graph:
 
 
 def dataflow(program: Any) -> Picture:
-    """Which value is computed from which, with types; raises what `tensorir.inspect.subject` raises.
+    """Which value is computed from which, with types.
 
     The program is a fencil, a bound program, or an operator that was called. Values are parameters, everything that
-    has a name, and folds; a small program without names is shown operation by operation.
+    has a name, and folds; a small program without names is shown operation by operation. Raises I05 and B09 where its
+    types are not known.
+
+    >>> import tensorir as ti
+    >>> f = ti.parse("f(out: tensor<float, I[0:9]>, x: tensor<float, I[0:10]>) { out ← cos(⟪I, 1⟫(x)); }")
+    >>> print(dataflow(f))
+    x (80 bytes) → ⟪I, 1⟫ through ⟪I, 1⟫
+    ⟪I, 1⟫ (80 bytes) → out
     """
     from tensorir.inspect.subject import fencil_of
 

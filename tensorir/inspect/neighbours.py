@@ -29,6 +29,9 @@ def table(table: Any, point: int, name: str = "") -> Picture:
     `table` is a table (rows are points, columns are slots, -1 is no neighbour), or a mesh with `points` and `tables`;
     then `name` says which table, such as "V2E", and the neighbours are drawn where they are. Raises I06 for a point,
     and I07 for a table, that is not there.
+
+    >>> table(np.array([[3, 4], [5, 6]]), 1).data
+    [5, 6]
     """
     mesh = table if hasattr(table, "tables") else None
     if mesh is not None:

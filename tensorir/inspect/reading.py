@@ -56,6 +56,11 @@ def footprint(
     several, `at` gives the point by dim (the middle of what it leaves out), `given` values for inputs that are to be
     held fixed, such as coefficients. Weights come from the oracle. Raises N22 for an output and A15 or A16 for a
     point that is not there.
+
+    >>> import tensorir as ti
+    >>> f = ti.parse("f(out: tensor<float, I[0:9]>, a: tensor<float>, x: tensor<float, I[0:9]>) { out ← a × x; }")
+    >>> footprint(f, at={"I": 4}, given={"a": 0.5}).data["x"].weights
+    {(4,): 0.5}
     """
     found = subject(program)
     bound = BoundProgram.of(found)
