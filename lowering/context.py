@@ -10,6 +10,7 @@ import jax
 import numpy as np
 from jax import lax
 
+from lowering.contractions import Products
 from lowering.neighbours import Prepared
 from lowering.values import Leaf, Value, aligned, dense, elementwise, presence
 from tensorir.errors import Diagnostic
@@ -43,6 +44,10 @@ class Context:
     """Per check, an int64 or int32 pair: the first failing position (-1 for none), and the value there."""
     gathered: dict[tuple[Any, ...], Any] = field(default_factory=dict[tuple[Any, ...], Any])
     """Neighbours that were read already, by table, operand and the operand's dims."""
+    loops: dict[tuple[int, ...], tuple[Any, Any]] = field(default_factory=dict[tuple[int, ...], tuple[Any, Any]])
+    """Loops that ran already, by identity of their operands: each carried tensor is asked for by a node of its own."""
+    products: Products = field(default_factory=Products)
+    """What is known of arrays that were multiplied, or read by windows."""
     prepared: dict[int, Prepared] = field(default_factory=dict[int, Prepared])
     """Tables that were bound, by identity of their leaf."""
     applying: Callable[[Context], Callable[..., Value]] = field(init=False)

@@ -11,6 +11,7 @@ import numpy as np
 from jax import lax
 
 from lowering.context import Check, Context, conjunction, first_failures, first_of, masks_of, no_failures
+from lowering.contractions import Sum
 from lowering.indirect import combiner
 from lowering.values import (
     Dense,
@@ -124,6 +125,13 @@ def reduce(context: Context, node: Call, args: Sequence[Any]) -> Value:
     types = [a.type.dims for a in node.args[2:]]
     interval = next(t[dim] for t in types if dim in t)
     having = [dim in t for t in types]
+    total = None if context.exact or len(values) != 1 else _summed(context, f.function, init, values[0], dim)
+    from_zero = _is_zero(node.args[1])
+    if total is not None and (contracted := context.products.contracted(total)) is not None:
+        if not from_zero:
+            return (elementwise(lax.add, [init[0], contracted], need),)
+        context.products.remember(contracted, total)
+        return (cut(contracted, need),)
     outside = [m for v, has in zip(values, having, strict=True) if not has for m in masks_of(v)]
     if len(interval) <= MOST_UNROLLED:
         result = init
@@ -132,15 +140,36 @@ def reduce(context: Context, node: Call, args: Sequence[Any]) -> Value:
             result = _step(context, f, result, at, having, state)
     else:
         fold = _monoid(f.function, len(values)) if not context.exact and len(init) == 1 else None
+        plain = _along_axis(fold, init, values, dim, interval, state)
+        if plain is not None:
+            if total is not None and from_zero:
+                context.products.remember(plain[0], total)
+            return tuple(cut(leaf, need) for leaf in plain)
         levels = _levels(values, dim, interval)
         result = (
             _looped(context, f, init, levels, having, state)
             if fold is None
             else _at_once(context, f, init, levels, having, fold, state, len(interval))
         )
+    if total is not None and from_zero:
+        context.products.remember(result[0], total)
     for mask in outside:
         result = tuple(with_present(leaf, _within_state(mask, state.dims), need) for leaf in result)
     return tuple(cut(leaf, need) for leaf in result)
+
+
+def _summed(context: Context, function: Any, init: Value, value: Value, dim: str) -> Sum | None:
+    """The sum of products that a fold from zero is, where it is one."""
+    if combiner(function) != "plus" or len(init) != 1 or len(value) != 1 or presence(init[0]) is not None:
+        return None
+    return context.products.summed(value[0], dim)
+
+
+def _is_zero(e: Expr) -> bool:
+    """Whether an expression is zero everywhere, as a fold starts from."""
+    while isinstance(e, Call) and e.op == "add_dim":
+        e = e.args[0]
+    return isinstance(e, Literal) and e.value == 0
 
 
 def _step(
@@ -257,6 +286,23 @@ def _monoid(function: Any, count: int) -> tuple[str, Expr | None] | None:
             return (op, None) if op in MONOIDS else None
 
 
+def _along_axis(
+    fold: tuple[str, Expr | None] | None, init: Value, values: Sequence[Value], dim: str, interval: Interval,
+    state: TensorType,
+) -> Value | None:  # fmt: skip
+    """A fold of one array by one operation, as a reduction of the axis where it stands: moving it costs a copy."""
+    if fold is None or fold[1] is not None or len(values) != 1 or presence(init[0]) is not None:
+        return None
+    (leaf,) = values[0]
+    if not isinstance(leaf, Dense) or leaf.present is not None or dim not in leaf.dims:
+        return None
+    combine, neutral = MONOIDS[fold[0]]
+    part = dense(cut(leaf, Dims(((dim, interval), *((n, state.dims[n]) for n in leaf.dims.names if n != dim)))))
+    start = np.array(neutral(part.data.dtype), part.data.dtype)
+    folded = lax.reduce(part.data, start, combine, (part.dims.names.index(dim),))
+    return (elementwise(combine, [init[0], Dense(folded, part.dims.without(dim))], state.dims),)
+
+
 def _at_once(
     context: Context, f: Bound[Value], init: Value, levels: Levels, having: Sequence[bool],
     fold: tuple[str, Expr | None], state: TensorType, count: int,
@@ -358,6 +404,9 @@ def scan(context: Context, node: Call, args: Sequence[Any]) -> Value:
 def loop(context: Context, node: Call, args: Sequence[Any]) -> Value:
     index, limit = node.static
     count = (len(args) - 1) // 2
+    key = (limit or -1, *map(id, args))
+    if key in context.loops:
+        return context.loops[key][1][index]
     condition, functions, start = args[0], args[1 : 1 + count], args[1 + count :]
     places = [a.type for a in node.args[1 + count :]]
 
@@ -394,6 +443,7 @@ def loop(context: Context, node: Call, args: Sequence[Any]) -> Value:
         _, result, failed = lax.while_loop(going, body, first)
     context.checks += checks
     context.failures += failed
+    context.loops[key] = args, result
     return result[index]
 
 

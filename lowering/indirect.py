@@ -11,6 +11,7 @@ import numpy as np
 from jax import lax
 
 from lowering.context import Check, Context, conjunction, first_failures, first_of, in_range, masks_of, no_failures
+from lowering.coordinates import sliced
 from lowering.neighbours import Prepared, read
 from lowering.structure import updated
 from lowering.values import (
@@ -197,6 +198,8 @@ def _indexed(x: Dense, names: Sequence[str], indices: Sequence[Leaf], inside: Di
     shared = [n for n in batch.names if n in x.dims and n not in kept]
     x = dense(cut(x, Dims((*((n, inside[n]) for n in kept), *((n, need[n]) for n in x.dims if n not in kept)))))
     names_of = x.dims.names
+    if not batch and x.present is None and all(inside[n] for n in kept):
+        return _at_one(x, dict(zip(kept, flat, strict=True)), inside)
     columns = _one_type([_zero_based(aligned(f, batch), inside[n], mode) for f, n in zip(flat, kept, strict=True)])
     columns = [lax.expand_dims(c, (len(batch),)) for c in columns]
     rest = [n for n in names_of if n not in kept and n not in shared]
@@ -218,6 +221,18 @@ def _indexed(x: Dense, names: Sequence[str], indices: Sequence[Leaf], inside: Di
     if x.present is not None:
         present = dense(_indexed(x.present, names, indices, inside, need, mode))
     return Dense(data, dims, present)
+
+
+def _at_one(x: Dense, indices: dict[str, Dense], inside: Dims) -> Dense:
+    """x at one index per indexed dim, brought into its interval."""
+    zero = lax.full((), 0, "int32")
+    starts = [_zero_based(indices[n].data, inside[n]) if n in indices else zero for n in x.dims.names]
+    widest = max((s.dtype for s in starts), key=lambda t: t.itemsize)
+    starts = [lax.convert_element_type(s, widest) for s in starts]
+    sizes = [1 if n in indices else len(i) for n, i in x.dims.items]
+    data = lax.dynamic_slice(x.data, starts, sizes)
+    dims = x.dims.without(*indices)
+    return Dense(lax.reshape(data, dims.shape), dims)
 
 
 def _one_type(columns: Sequence[jax.Array]) -> list[jax.Array]:
@@ -246,6 +261,14 @@ def gather(context: Context, node: Call, values: Sequence[Value]) -> Value:
             assert isinstance(a, Literal)
             x = tuple(select_slot(leaf, n, int(a.value)) for leaf in x)
         return x
+    found_slices = (
+        sliced(x[0], names, node.args[1:], node.type.dims) if len(x) == 1 and isinstance(x[0], Dense) else None
+    )
+    if found_slices is not None and isinstance(x[0], Dense):
+        leaf, windows = found_slices
+        if windows and not context.exact:
+            context.products.windowed(leaf, x[0], windows)
+        return (leaf,)
     proven = context.access(node).proven
     masks = [m for (i,) in given if (m := presence(i)) is not None]
     indices: list[Leaf] = []
@@ -360,6 +383,9 @@ def _scattered(
 ) -> list[Dense]:  # fmt: skip
     """The part of the base on which updates are put, with all of them put on it."""
     names, over, _ = node.static
+    kind = combiner(function.function)
+    if len(base) == 1 and kind == "last" and not over and not any(i.dims.names for i in indices) and part.size:
+        return [_put_at_one(dense(base[0]), indices, dense(updates[0]), ok, order, part, names)]
     batch = [n for n in order.names if n not in over]
     columns = _one_type([_zero_based(aligned(dense(i), order), part[n]) for i, n in zip(indices, names, strict=True)])
     extents = [len(part[n]) for n in names]
@@ -371,7 +397,6 @@ def _scattered(
         columns[0] = lax.select(aligned(dense(ok), order), columns[0], dropped)
     operands = [aligned(dense(leaf), part) for leaf in base]
     values = [aligned(dense(leaf), order) for leaf in updates]
-    kind = combiner(function.function)
     if len(base) == 1 and (kind == "last" or kind in COMBINERS) and not context.exact:
         start = lax.concatenate([lax.expand_dims(c, (len(order),)) for c in columns], len(order))
         shared = tuple(part.names.index(n) for n in batch)
@@ -384,6 +409,25 @@ def _scattered(
             return [Dense(_last_wins(operands[0], start, values[0], numbers, order, over), part)]
         return [Dense(COMBINERS[str(kind)](operands[0], start, values[0], numbers, mode=DROP), part)]
     return _one_by_one(context, function, operands, columns, values, extents, order, over, part)
+
+
+def _put_at_one(
+    base: Dense, indices: Sequence[Leaf], update: Dense, ok: Leaf | None, order: Dims, part: Dims, names: Sequence[str]
+) -> Dense:
+    """One update at one index per indexed dim: a slice that is written in place."""
+    operand = aligned(base, part)
+    given = dict(zip(names, indices, strict=True))
+    zero = lax.full((), 0, "int32")
+    starts = [_zero_based(dense(given[n]).data, part[n]) if n in given else zero for n in part.names]
+    widest = max((s.dtype for s in starts), key=lambda t: t.itemsize)
+    starts = [lax.convert_element_type(s, widest) for s in starts]
+    sizes = [1 if n in given else len(i) for n, i in part.items]
+    rest = Dims(tuple((n, i) for n, i in part.items if n not in given))
+    value = lax.reshape(aligned(Dense(update.data, update.dims), rest), sizes)
+    if ok is not None:
+        before = lax.dynamic_slice(operand, starts, sizes)
+        value = lax.select(lax.broadcast_in_dim(aligned(dense(ok), Dims()), sizes, ()), value, before)
+    return Dense(lax.dynamic_update_slice(operand, value, starts), part)
 
 
 def _last_wins(

@@ -26,6 +26,7 @@ from tensorir.facts import Facts
 from tensorir.ir import Call, Expr, Fencil, Literal, Operator, Var
 from tensorir.types import DTYPES, Dims, TensorType
 from tensorir.typing_rules import neighbour_source
+from tensorir.walk import postorder
 
 __all__ = ["RULES", "Lowered", "lower"]
 
@@ -73,6 +74,11 @@ def _rule(context: Context) -> Callable[..., Value]:
             case Call("cast" | "bitcast" as op, static=(element,)):
                 function = convert(element) if op == "cast" else bitcast(element)
                 return (_pointwise(op, function, args, node.type),)
+            case Call("multiplies"):
+                result = _pointwise("multiplies", SCALAR["multiplies"], args, node.type)
+                if not context.exact:
+                    context.products.multiplied(result, args[0][0], args[1][0], node.type.dims)
+                return (result,)
             case Call(op) if op in SCALAR:
                 return (_pointwise(op, SCALAR[op], args, node.type),)
             case Call(op):
@@ -128,10 +134,17 @@ def lower(
         elif p.name in arrays:
             # op by op, NumPy's own rules of conversion would hold for NumPy's arrays
             env[p] = tuple(Dense(jax.numpy.asarray(a), p.type.dims) for a in arrays[p.name])
+    # what closures share is computed once, as long as nothing that it reads is written
+    known: dict[int, Any] = {}
+    visited: dict[int, Expr] = {}
     for closure in fencil.closures:
-        value = evaluate(closure.value, env, _rule(context))
+        value = evaluate(closure.value, env, _rule(context), known)
         held = _stored(env.get(closure.output), value, closure.output.type, closure.target)
         env[closure.output] = _kept(held) if closure.output.name in fencil.buffers and not by_steps else held
+        if closure is not fencil.closures[-1]:
+            visited.update((id(e), e) for e in postorder(closure.value))
+            for key in [k for k in known if closure.output in visited[k].free]:
+                del known[key]
     outputs = {p.name: tuple(aligned(dense(leaf), p.type.dims) for leaf in env[p]) for p in fencil.results}
     return Lowered(outputs, context.checks, context.failures)
 

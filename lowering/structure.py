@@ -155,8 +155,13 @@ def updated(x: Dense, y: Dense, need: Dims, part: Dims) -> Dense:
         return x
     whole = joined_dims([x.dims, y.dims, part], need)
     region = Dims(tuple((n, placed[n]) for n in whole.names))
-    put = _put_in_place if MUCH_LARGER * region.size < whole.size else _put_by_joining
-    data = put(aligned(x, whole), aligned(y, region), whole, region)
+    if not x.dims:
+        # one number around the part
+        sides = [(region[n].start - i.start, i.stop - region[n].stop, 0) for n, i in whole.items]
+        data = lax.pad(aligned(y, region), x.data, sides)
+    else:
+        put = _put_in_place if MUCH_LARGER * region.size < whole.size else _put_by_joining
+        data = put(aligned(x, whole), aligned(y, region), whole, region)
     present = None
     if x.present is not None or y.present is not None:
         present = updated(x.present or everywhere(), y.present or everywhere(), need, part)

@@ -45,46 +45,47 @@ class _Scope(Generic[V]):
     known: dict[int, Any]
 
 
-def evaluate(root: Expr, env: Mapping[Var, V], rule: Rule[V]) -> V:
+def evaluate(root: Expr, env: Mapping[Var, V], rule: Rule[V], known: dict[int, Any] | None = None) -> V:
     """The value of an expression.
 
     `rule(node, operands, apply)` gives the value of a literal, of a call, or of an `Operator` applied to operands; a
-    function operand arrives as `Bound`, and `apply(bound, *values)` gives the value of its application.
+    function operand arrives as `Bound`, and `apply(bound, *values)` gives the value of its application. `known` has
+    the values of nodes, by identity, that need not be visited again; those that are visited are added.
     """
 
     def apply(bound: Bound[V], *values: V) -> V:
         return evaluate_function(bound, values, rule)
 
-    scopes = [_Scope(root, env, None, [(root, False)], {})]
+    scopes = [_Scope(root, env, None, [(root, False)], {} if known is None else known)]
     while True:
         scope = scopes[-1]
-        known = scope.known
+        done = scope.known
         if not scope.stack:
             scopes.pop()
-            value = known[id(scope.root)]
+            value = done[id(scope.root)]
             if not scopes:
                 return value
             scopes[-1].known[id(scope.waiting)] = value
             continue
         node, ready = scope.stack.pop()
-        if id(node) in known:
+        if id(node) in done:
             continue
         match node:
             case Var():
-                known[id(node)] = scope.env[node]
+                done[id(node)] = scope.env[node]
             case Lambda() | Operator():
-                known[id(node)] = Bound(node, scope.env)
+                done[id(node)] = Bound(node, scope.env)
             case _ if not ready:
                 scope.stack.append((node, True))
-                scope.stack.extend((c, False) for c in reversed(node.children) if id(c) not in known)
+                scope.stack.extend((c, False) for c in reversed(node.children) if id(c) not in done)
             case Apply(Lambda(params, body) as function, args):
                 inner = {v: scope.env[v] for v in function.free}
-                inner.update(zip(params, (known[id(a)] for a in args), strict=True))
+                inner.update(zip(params, (done[id(a)] for a in args), strict=True))
                 scopes.append(_Scope(body, inner, node, [(body, False)], {}))
             case Apply(operator, args):
-                known[id(node)] = rule(operator, [known[id(a)] for a in args], apply)
+                done[id(node)] = rule(operator, [done[id(a)] for a in args], apply)
             case _:
-                known[id(node)] = rule(node, [known[id(c)] for c in node.children], apply)
+                done[id(node)] = rule(node, [done[id(c)] for c in node.children], apply)
 
 
 def evaluate_function(bound: Bound[V], values: Sequence[V], rule: Rule[V]) -> V:

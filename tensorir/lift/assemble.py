@@ -11,9 +11,11 @@ from tensorir.lift.emit import Emitter
 from tensorir.lift.nest import Node, leaves, written
 from tensorir.lift.report import Report
 from tensorir.lift.schedule import Region, run
+from tensorir.lift.shapes import with_axes
 from tensorir.lift.storage import expanded, settled_values
 from tensorir.lift.tensors import spread
 from tensorir.lift.terms import Buffer
+from tensorir.lift.tidy import tidied
 from tensorir.walk import substitute
 
 __all__ = ["Built", "assemble"]
@@ -40,13 +42,13 @@ def assemble(name: str, arguments: Sequence[Buffer], nodes: Sequence[Node], chec
     stored = written(nodes)
     report = Report()
     emitter = Emitter(checked=checked, taken={b.name for b in arguments})
-    nodes = expanded(nodes)
+    nodes = expanded(with_axes(nodes))
     run(Region(emitter, report, settled=settled_values(leaves(nodes))), nodes)
     outputs = tuple(k for k, b in enumerate(arguments) if b in stored)
     values = [(arguments[k], emitter.tensor(arguments[k])) for k in outputs]
     params = [emitter.param(b) for b in arguments]
     closures, before = _ordered(values, params, emitter)
-    made = fencil(_identifier(name), [*params, *before.values()], closures)
+    made = tidied(fencil(_identifier(name), [*params, *before.values()], closures))
     names = tuple(p.name for p in params)
     return Built(made, names, outputs, {v.name: n for n, v in before.items()}, report, bool(emitter.notes))
 

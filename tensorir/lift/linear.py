@@ -16,7 +16,7 @@ from collections.abc import Mapping
 
 from tensorir.lift.affine import Affine, number, quotient, remainder, variable
 from tensorir.lift.terms import Index, Linear, Load, Number, Op, Term, rebuilt
-from tensorir.types import BOOL, Scalar
+from tensorir.types import BOOL, INT64, Scalar
 
 __all__ = ["Ranges", "linear", "settled"]
 
@@ -140,9 +140,25 @@ def _compared(op: str, a: Affine, b: Affine, ranges: Ranges) -> Term:
         }[op]
         if sure[0] or sure[1]:
             return Number(sure[0], BOOL)
-    from tensorir.types import INT64
-
+    a, b = _coarser(op, a.minus(b), ranges) or (a, b)
     return Op(op, (term_of(a, INT64), term_of(b, INT64)), BOOL)
+
+
+def _coarser(op: str, difference: Affine, ranges: Ranges) -> tuple[Affine, Affine] | None:
+    """`16 × i + j < 128`, for j in [0, 16), is `i < 8`: what cannot reach the next period does not matter."""
+    if op in ("eq", "not_eq"):
+        return None
+    # sum < bound, or sum >= bound
+    bound = -difference.constant + (op in ("less_equal", "greater"))
+    for factor in sorted({abs(c) for _, c in difference.terms if abs(c) > 1}, reverse=True):
+        coarse = Affine(tuple((t, c) for t, c in difference.terms if c % factor == 0))
+        fine = Affine(tuple((t, c) for t, c in difference.terms if c % factor))
+        spread = fine.range(ranges)
+        if not fine.terms or bound % factor or spread is None or spread[0] < 0 or spread[1] >= factor:
+            continue
+        step = op in ("less_equal", "greater")
+        return Affine(tuple((t, c // factor) for t, c in coarse.terms)), number(bound // factor - step)
+    return None
 
 
 def _logic(op: str, args: tuple[Term, ...]) -> Term | None:

@@ -29,6 +29,15 @@ class Argument:
     written: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A compiled program, which arguments it is passed under which names, and the names of its results."""
+
+    compiled: Any
+    passed: tuple[tuple[str, int], ...]
+    outputs: tuple[str, ...]
+
+
 class Specialised:
     """A program at one set of sizes, plain and with checks, compiled when it is first called."""
 
@@ -54,6 +63,15 @@ class Specialised:
             self._compiled[key] = compile(self.built(checked).fencil, numerics=numerics)
         return self._compiled[key]
 
+    def ready(self, checked: bool, numerics: str) -> Ready:
+        """What a call needs."""
+        built = self.built(checked)
+        place = {name: k for k, name in enumerate(built.names)}
+        place.update({new: place[old] for new, old in built.before.items()})
+        passed = tuple((p.name, place[p.name]) for p in built.fencil.inputs)
+        outputs = tuple(built.names[k] for k in built.outputs)
+        return Ready(self.compiled(checked, numerics), passed, outputs)
+
 
 @dataclass(eq=False)
 class Lifted:
@@ -68,6 +86,8 @@ class Lifted:
     """The key, where it does not depend on the call."""
     numerics: str = "fast"
     cache: dict[Hashable, Specialised] = field(default_factory=dict[Hashable, Specialised])
+    quick: dict[Hashable, Ready] = field(default_factory=dict[Hashable, "Ready"])
+    """Calls with arrays like earlier ones, which need no conversion; may be emptied."""
 
     def at(self, key: Hashable) -> Specialised:
         """The program at a set of sizes."""
@@ -102,9 +122,19 @@ class Lifted:
 
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
         """The written parameters after a call, in order; arguments are never changed."""
+        kinds = tuple([(type(a), getattr(a, "shape", None), getattr(a, "dtype", None)) for a in arrays])
+        ready = self.quick.get(kinds)
+        if ready is not None:
+            _refuse_overlaps(self.arguments, arrays)
+            results = ready.compiled(**{name: arrays[k] for name, k in ready.passed})
+            return tuple([results[name] for name in ready.outputs])
         found = self._prepared(arrays)
         special = self.at(self.sizes_of(found))
-        return self._run(special, found, not _traced(found))
+        checked = not _traced(found)
+        results = self._run(special, found, checked)
+        if all(a is b for a, b in zip(arrays, found, strict=True)):
+            self.quick[kinds] = special.ready(checked, self.numerics)
+        return results
 
     def checked(self, *arrays: Any) -> tuple[Any, tuple[Any, ...]]:
         """The outputs and the error that a check found, or None: accesses out of range, failed assertions.

@@ -68,9 +68,7 @@ class Reader:
 
     def fresh(self, name: str) -> str:
         """A name for a loop or a buffer that nothing has yet."""
-        clean = "".join(c if c.isalnum() or c == "_" else "_" for c in name) or "x"
-        if clean[0].isdigit():
-            clean = f"x{clean}"
+        clean = _clean(name)
         found, k = clean, 1
         while found in self.taken:
             found, k = f"{clean}_{k}", k + 1
@@ -90,6 +88,15 @@ class Reader:
             yield
         finally:
             self.guards = before
+
+    def loop_name(self, name: str) -> str:
+        """A name for a loop that no loop around it has, nor any thread."""
+        clean = _clean(name)
+        around = {*self.loops, *(t.name for t in (self.threads or {}).values())}
+        found, k = clean, 1
+        while found in around:
+            found, k = f"{clean}_{k}", k + 1
+        return found
 
     @contextmanager
     def inside(self, name: str, span: tuple[int, int]) -> Generator[None, None, None]:
@@ -183,3 +190,9 @@ class Reader:
 
     def term(self, node: n.Expr) -> Term:
         return term(self.scope, node)
+
+
+def _clean(name: str) -> str:
+    """A name of letters, digits and underscores."""
+    clean = "".join(c if c.isalnum() or c == "_" else "_" for c in name) or "x"
+    return f"x{clean}" if clean[0].isdigit() else clean

@@ -128,7 +128,7 @@ def _store(reader: Reader, node: n.BufferStore) -> list[Node]:
         value = cast(term(scope, node.value), target)
         with reader.guarded(*(() if node.predicate is None else _unless_true(term(scope, node.predicate)))):
             return [reader.store(buffer, indices, value, node.span)]
-    name = reader.fresh("lane")
+    name = reader.loop_name("lane")
     lane = Index(name, INT32)
     buffer, indices = place(scope, node.buffer, node.indices, lane, lanes, node.span)
     value = cast(term(scope, node.value, lane), target)
@@ -198,7 +198,7 @@ def loop(
         return _open_loop(reader, var, low, extent, by, body, span)
     if count[1] <= 0:
         return []
-    name = reader.fresh(var.name)
+    name = reader.loop_name(var.name)
     if by == 1 and not isinstance(extent, Number) and linear(extent, known) is None:
         start, guard, last = Number(0, INT32), True, count[1]
         index: Term = Index(name, INT32)
@@ -294,7 +294,7 @@ def _open_loop(reader: Reader, var: n.Var, low: Term, extent: Term, by: int, bod
     """A loop whose bounds depend on data: bounded by what the block inside declares, or a while."""
     limit = _declared(reader, var, body)
     if limit is not None and by == 1 and isinstance(low, Number) and not low.value:
-        name = reader.fresh(var.name)
+        name = reader.loop_name(var.name)
         reader.scope.values[var] = lambda lane: Index(name, element_of(var.dtype, span))
         nodes: list[Node] = []
         if not reader.unchanged(extent, body):

@@ -1,0 +1,152 @@
+"""Gathers whose indices are sums of coordinates: strided slices, mirrored ones, and windows kept apart by slot.
+
+`gather(I)(x, 2 × pos(Y) + pos(R))` reads no table: for each point of R it is a slice of x with stride 2. Windows of few
+points stay apart, one slice per point, so that a fold over them is a sum (or a maximum) of shifted slices, which XLA
+fuses; the same window times weights is a convolution (`contractions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from jax import lax
+
+from lowering.values import Dense, Leaf, Slots, cut
+from tensorir.ir import Call, Expr, Literal
+from tensorir.types import Dims, Interval
+
+__all__ = ["Coordinate", "Window", "coordinate", "sliced"]
+
+MOST_POINTS = 32
+"""Windows with more points along a dim are gathered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinate:
+    """A sum of coordinates with whole coefficients, and the intervals of its dims."""
+
+    terms: Mapping[str, int]
+    constant: int
+    intervals: Mapping[str, Interval]
+
+    @property
+    def range(self) -> tuple[int, int]:
+        low = high = self.constant
+        for name, c in self.terms.items():
+            ends = self.intervals[name].start * c, (self.intervals[name].stop - 1) * c
+            low, high = low + min(ends), high + max(ends)
+        return low, high
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One indexed dim of a window: what moves it, by which stride; its own dim with its dilation; a distance."""
+
+    source: str
+    outer: str
+    stride: int
+    inner: str
+    dilation: int
+    constant: int
+
+
+def coordinate(e: Expr) -> Coordinate | None:
+    """The sum that an index is; None for any other."""
+    match e:
+        case Literal(value, element) if element.is_integer:
+            return Coordinate({}, int(value), {})
+        case Call("pos", _, (dim,)):
+            return Coordinate({dim: 1}, 0, {dim: e.tensor.dims[dim]})
+        case Call("plus" | "minus" as op, (a, b)):
+            x, y = coordinate(a), coordinate(b)
+            return None if x is None or y is None else _sum(x, y, 1 if op == "plus" else -1)
+        case Call("multiplies", (a, b)):
+            x, y = coordinate(a), coordinate(b)
+            if x is None or y is None:
+                return None
+            if y.terms:
+                x, y = y, x
+            return None if y.terms else _sum(Coordinate({}, 0, {}), x, y.constant)
+        case Call("neg", (a,)):
+            x = coordinate(a)
+            return None if x is None else _sum(Coordinate({}, 0, {}), x, -1)
+        case _:
+            return None
+
+
+def _sum(a: Coordinate, b: Coordinate, factor: int) -> Coordinate:
+    terms = dict(a.terms)
+    for name, c in b.terms.items():
+        terms[name] = terms.get(name, 0) + factor * c
+    intervals = {**a.intervals, **b.intervals}
+    kept = {n: c for n, c in terms.items() if c}
+    return Coordinate(kept, a.constant + factor * b.constant, {n: intervals[n] for n in kept})
+
+
+def sliced(
+    x: Dense, names: Sequence[str], indices: Sequence[Expr], need: Dims
+) -> tuple[Leaf, tuple[Window, ...]] | None:
+    """x at sums of coordinates without any gather, and the windows that it was read by; None for other indices."""
+    known = [coordinate(i) for i in indices]
+    found: list[tuple[str, Coordinate]] = []
+    used: set[str] = set(x.dims.without(*names))
+    for name, c in zip(names, known, strict=True):
+        if c is None or name not in x.dims or not 1 <= len(c.terms) <= 2 or used & set(c.terms):
+            return None
+        low, high = c.range
+        if low < x.dims[name].start or high >= x.dims[name].stop or any(not i for i in c.intervals.values()):
+            return None
+        if len(c.terms) == 2 and min(len(c.intervals[n]) for n in c.terms) > MOST_POINTS:
+            return None
+        used |= set(c.terms)
+        found.append((name, c))
+    windows: list[Window] = []
+    leaf: Leaf = x
+    for name, c in found:
+        leaf, window = _along(leaf, name, c)
+        if window is not None:
+            windows.append(window)
+    return cut(leaf, need), tuple(windows)
+
+
+def _along(leaf: Leaf, name: str, c: Coordinate) -> tuple[Leaf, Window | None]:
+    """One dim read by a sum of one or two coordinates."""
+    if len(c.terms) == 1:
+        ((dim, step),) = c.terms.items()
+        return _strided(leaf, name, dim, step, c.constant, c.intervals[dim]), None
+    (a, step_a), (b, step_b) = c.terms.items()
+    # the window's own dim is the one with fewer points
+    inner, outer = (a, b) if len(c.intervals[a]) < len(c.intervals[b]) else (b, a)
+    dilation, stride = (step_a, step_b) if inner == a else (step_b, step_a)
+    interval = c.intervals[inner]
+    slots = tuple(
+        _strided(leaf, name, outer, stride, c.constant + dilation * point, c.intervals[outer]) for point in interval
+    )
+    return Slots(inner, interval.start, slots), Window(name, outer, stride, inner, dilation, c.constant)
+
+
+def _strided(leaf: Leaf, name: str, dim: str, step: int, constant: int, points: Interval) -> Leaf:
+    """The leaf at `step × dim + constant` for the points of a dim."""
+    if isinstance(leaf, Slots):
+        parts = tuple(_strided(x, name, dim, step, constant, points) for x in leaf.leaves)
+        return Slots(leaf.dim, leaf.start, parts)
+    if name not in leaf.dims:
+        return leaf
+    axis, interval = leaf.dims.names.index(name), leaf.dims[name]
+    first, last = sorted((step * points.start + constant, step * (points.stop - 1) + constant))
+    begin, stop, steps = [0] * len(leaf.dims), [len(i) for _, i in leaf.dims.items], [1] * len(leaf.dims)
+    begin[axis], stop[axis], steps[axis] = first - interval.start, last - interval.start + 1, abs(step)
+
+    def cut_out(x: Dense) -> Dense:
+        data = lax.slice(x.data, begin, stop, steps)
+        if step < 0:
+            data = lax.rev(data, (axis,))
+        return Dense(data, Dims(tuple((dim, points) if n == name else (n, i) for n, i in x.dims.items)))
+
+    value = cut_out(leaf)
+    if leaf.present is None or name not in leaf.present.dims:
+        return Dense(value.data, value.dims, leaf.present)
+    mask = _strided(leaf.present, name, dim, step, constant, points)
+    assert isinstance(mask, Dense)
+    return Dense(value.data, value.dims, mask)

@@ -1,0 +1,66 @@
+"""Renames at the edges of a fencil: parameters take the names under which they are used.
+
+>>> from tensorir.text import parse
+>>> f = parse("f(A: tensor<float, a[0:3]>, B: tensor<float, b[0:3]>) { B ← rename(i → b)(rename(a → i)(A) × 2.0); }")
+>>> print(tidied(f))
+f(A: tensor<float, i[0:3]>, B: tensor<float, i[0:3]>) {
+  B ← A × 2.0;
+}
+"""
+
+from __future__ import annotations
+
+from tensorir.build import closure, fencil, var
+from tensorir.ir import Call, Expr, Fencil, Var
+from tensorir.lift.tensors import renamed
+from tensorir.types import Dims
+from tensorir.walk import postorder, rewrite_all, values
+
+__all__ = ["tidied"]
+
+
+def tidied(f: Fencil) -> Fencil:
+    """The fencil with fewer renames."""
+    roots = list(values(f.closures))
+    read = {v for e in roots for v in e.free}
+    names: dict[Var, dict[str, str]] = {}
+    for v in read:
+        pairs = _only_rename(v, roots)
+        if pairs is not None and not any(c.output == v for c in f.closures):
+            names[v] = dict(pairs)
+    new = {v: _named(v, names[v]) for v in names}
+
+    def rule(e: Expr) -> Expr | None:
+        if isinstance(e, Call) and e.op == "rename" and e.args[0] in new:
+            return new[e.args[0]]  # type: ignore[index]
+        return None
+
+    roots = list(rewrite_all(roots, rule))
+    outputs: dict[Var, Var] = {}
+    closures = list(f.closures)
+    for k, (c, e) in enumerate(zip(closures, roots, strict=True)):
+        once = sum(other.output == c.output for other in closures) == 1
+        if once and c.region is None and c.output not in read and isinstance(e, Call) and e.op == "rename":
+            back = {b: a for a, b in e.static[0]}
+            made = _named(c.output, back)
+            if len(set(made.type.dims.names)) == len(made.type.dims):
+                outputs[c.output] = made
+                roots[k] = renamed(e, back)
+    params = [outputs.get(p, new.get(p, p)) for p in f.params]
+    stores = [closure(outputs.get(c.output, c.output), e, c.region) for c, e in zip(closures, roots, strict=True)]
+    return fencil(f.name, params, stores)
+
+
+def _named(v: Var, names: dict[str, str]) -> Var:
+    return var(v.name, v.type.on(Dims(tuple((names.get(d, d), i) for d, i in v.type.dims.items))))
+
+
+def _only_rename(v: Var, roots: list[Expr]) -> tuple[tuple[str, str], ...] | None:
+    """The one rename under which a variable is used everywhere."""
+    found: set[tuple[tuple[str, str], ...]] = set()
+    for e in postorder(*roots):
+        if v in e.children:
+            if not (isinstance(e, Call) and e.op == "rename"):
+                return None
+            found.add(e.static[0])
+    return next(iter(found)) if len(found) == 1 and v not in roots else None
