@@ -1,172 +1,159 @@
 """The regions that a block reads and writes, for text that leaves `T.reads` or `T.writes` out.
 
-Every access is a box of its buffer: indices that depend on loops inside of the block are widened over those loops
-where they are linear in them, and to the whole dimension otherwise. Boxes of one buffer are joined. Buffers that the
-block allocates itself do not count, and neither do reads of what a reduction with an `init` updates.
+Every access is a box of its buffer: an index becomes the interval of its values over the loops inside of the block, or
+the whole dimension where that is not known. Boxes of one buffer are joined. Names that a let binds stand for their
+values, and accesses to a matched buffer are accesses to its source. Buffers that the block allocates itself do not
+count, and neither do reads of what a reduction with an `init` updates.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
-from tensorir.tir.script.arithmetic import binary
-from tensorir.tir.script.extents import linear
-from tensorir.tir.walk import children, walk
+from tensorir.tir.script.intervals import Interval, difference, interval, larger, smaller, total
+from tensorir.tir.walk import children, substitute
 
 __all__ = ["accessed"]
 
+Box = list["Interval | None"]
+_READ, _WRITE = 1, 2
 
-def accessed(block: n.Block) -> tuple[tuple[n.BufferRegion, ...], tuple[n.BufferRegion, ...]]:
-    """The regions that the block reads, and those that it writes, in the order of the text."""
-    own = set(block.alloc_buffers)
-    sources = {match.buffer: match.source for match in block.match_buffers}
-    reads: dict[n.Buffer, list[n.Range]] = {}
-    writes: dict[n.Buffer, list[n.Range]] = {}
-    pending: list[tuple[n.Node, dict[n.Var, n.Range]]] = []
+
+def accessed(
+    block: n.Block, buffers: Iterable[n.Buffer] = ()
+) -> tuple[tuple[n.BufferRegion, ...], tuple[n.BufferRegion, ...]]:
+    """The regions that the block reads, and those that it writes, in the order of the text.
+
+    `buffers` are those in scope, whose pointers the block may hand on.
+    """
+    search = _Search(block, buffers)
+    search.run([part for part in (block.body, block.init) if part is not None])
     if block.init is not None:
-        pending.append((block.init, {}))
-    pending.insert(0, (block.body, {}))
-    while pending:
-        node, loops = pending.pop()
-        match node:
-            case n.For():
-                inner = {**loops, node.loop_var: n.Range(node.min, node.extent)}
-                pending += [(node.body, inner), (node.extent, loops), (node.min, loops)]
-                continue
-            case n.BlockRealize():
-                _nested(node, loops, reads, writes, own)
-                pending.extend((value, loops) for value in node.values)
-                continue
-            case n.AllocBuffer(buffer) | n.DeclBuffer(buffer):
-                own.add(buffer)
-            case n.BufferStore():
-                _access(writes, node.buffer, tuple(node.indices), loops)
-                pending += [(index, loops) for index in reversed(node.indices)]
-                pending.append((node.value, loops))
-                continue
-            case n.BufferLoad():
-                _access(reads, node.buffer, tuple(node.indices), loops)
-                pending.extend((index, loops) for index in reversed(node.indices))
-                continue
-            case n.LetStmt(_, value):
-                pending.append((value, loops))
-                continue
-            case _:
-                pass
-        if not isinstance(node, n.Var | n.Buffer):
-            pending.extend((child, loops) for child in reversed(list(children(node))))
-    for buffer, region in sources.items():
-        for table in (reads, writes):
-            if table.pop(buffer, None) is not None:
-                _join(table, region.buffer, list(region.region))
-    if block.init is not None:
-        for buffer in list(reads):
-            if buffer in writes:
-                del reads[buffer]
-    return _regions(reads, own), _regions(writes, own)
+        for buffer in list(search.reads):
+            if buffer in search.writes:
+                del search.reads[buffer]
+    return search.regions(search.reads), search.regions(search.writes)
 
 
-def _regions(table: dict[n.Buffer, list[n.Range]], own: set[n.Buffer]) -> tuple[n.BufferRegion, ...]:
-    return tuple(n.BufferRegion(buffer, tuple(box)) for buffer, box in table.items() if buffer not in own)
+class _Search:
+    """One walk over the body of a block."""
+
+    def __init__(self, block: n.Block, buffers: Iterable[n.Buffer]) -> None:
+        self.buffers = buffers
+        self.pointers: dict[n.Var, n.Buffer] | None = None
+        self.own: set[n.Buffer] = set(block.alloc_buffers)
+        self.sources = {match.buffer: match.source for match in block.match_buffers}
+        self.reads: dict[n.Buffer, Box] = {}
+        self.writes: dict[n.Buffer, Box] = {}
+        self.lets: dict[n.Var, n.Expr] = {}
+
+    def run(self, parts: list[n.Stmt]) -> None:
+        pending: list[tuple[n.Node, Mapping[n.Var, Interval]]] = [(part, {}) for part in reversed(parts)]
+        while pending:
+            node, loops = pending.pop()
+            match node:
+                case n.For():
+                    last = total(total(node.min, node.extent), const(-1, node.extent.dtype))
+                    low, high = self.plain(node.min), self.plain(last)
+                    inner = {**loops, node.loop_var: Interval(low, high)}
+                    pending += [(node.body, inner), (node.extent, loops), (node.min, loops)]
+                case n.BlockRealize():
+                    self.nested(node, loops)
+                case n.AllocBuffer(buffer) | n.DeclBuffer(buffer):
+                    self.own.add(buffer)
+                    pending.extend((child, loops) for child in reversed(list(children(node))))
+                case n.BufferStore(buffer, value, indices):
+                    self.access(self.writes, buffer, indices, loops)
+                    pending += [(index, loops) for index in reversed(indices)]
+                    pending.append((value, loops))
+                case n.BufferLoad(buffer, indices):
+                    self.access(self.reads, buffer, indices, loops)
+                    pending.extend((index, loops) for index in reversed(indices))
+                case n.LetStmt(var, value) | n.Let(var, value):
+                    if not isinstance(var.type, n.PointerType):
+                        self.lets[var] = self.plain(value)
+                    pending += [(node.body, loops)] if isinstance(node, n.Let) else []
+                    pending.append((value, loops))
+                case n.Call(op="tvm_access_ptr", args=(_, n.Var() as data, offset, extent, n.IntImm(mask))):
+                    self.opaque(data, mask)
+                    pending += [(part, loops) for part in (extent, offset) if isinstance(part, n.Expr)]
+                case n.Var(type=n.PointerType()):
+                    self.opaque(node, _READ | _WRITE)
+                case n.Var() | n.Buffer():
+                    pass
+                case _:
+                    pending.extend((child, loops) for child in reversed(list(children(node))))
+
+    def plain(self, expr: n.Expr) -> n.Expr:
+        """The expression without names of lets."""
+        return substitute(expr, self.lets) if self.lets else expr
+
+    def opaque(self, data: n.Var, mask: int) -> None:
+        """A buffer whose pointer is handed on counts whole."""
+        if self.pointers is None:
+            self.pointers = {buffer.data: buffer for buffer in self.buffers}
+        buffer = self.pointers.get(data)
+        for bit, table in ((_READ, self.reads), (_WRITE, self.writes)):
+            if buffer is not None and mask & bit:
+                table[buffer] = [None] * len(buffer.shape)
+
+    def nested(self, node: n.BlockRealize, loops: Mapping[n.Var, Interval]) -> None:
+        """What a block inside declares, with its iterators replaced by their values."""
+        values = {it.var: self.plain(value) for it, value in zip(node.block.iter_vars, node.values, strict=False)}
+        for table, regions in ((self.reads, node.block.reads), (self.writes, node.block.writes)):
+            for region in regions:
+                box: Box = []
+                for part in region.region:
+                    low, extent = substitute(part.min, values), substitute(part.extent, values)
+                    start = interval(self.plain(low), loops)
+                    last = total(total(low, extent), const(-1, extent.dtype))
+                    stop = interval(self.plain(last), loops)
+                    box.append(None if start is None or stop is None else Interval(start.low, stop.high))
+                self.join(table, region.buffer, box)
+
+    def access(
+        self,
+        table: dict[n.Buffer, Box],
+        buffer: n.Buffer,
+        indices: tuple[n.Expr, ...],
+        loops: Mapping[n.Var, Interval],
+    ) -> None:
+        box = [interval(self.plain(index), loops) for index in indices]
+        source = self.sources.get(buffer)
+        if source is not None:
+            left_out = len(source.region) - len(box)
+            lows = [part.min for part in source.region]
+            moved: Box = [Interval(low, low) for low in lows[:left_out]]
+            for low, part in zip(lows[left_out:], box, strict=True):
+                moved.append(None if part is None else Interval(total(low, part.low), total(low, part.high)))
+            buffer, box = source.buffer, moved
+        self.join(table, buffer, box)
+
+    def join(self, table: dict[n.Buffer, Box], buffer: n.Buffer, box: Box) -> None:
+        before = table.get(buffer)
+        if before is None:
+            table[buffer] = box
+            return
+        pairs = zip(before, box, strict=True)
+        table[buffer] = [
+            None if a is None or b is None else Interval(smaller(a.low, b.low), larger(a.high, b.high))
+            for a, b in pairs
+        ]
+
+    def regions(self, table: dict[n.Buffer, Box]) -> tuple[n.BufferRegion, ...]:
+        found: list[n.BufferRegion] = []
+        for buffer, box in table.items():
+            if buffer not in self.own:
+                ranges = [_range(part, size) for part, size in zip(box, buffer.shape, strict=True)]
+                found.append(n.BufferRegion(buffer, tuple(ranges)))
+        return tuple(found)
 
 
-def _nested(
-    node: n.BlockRealize,
-    loops: dict[n.Var, n.Range],
-    reads: dict[n.Buffer, list[n.Range]],
-    writes: dict[n.Buffer, list[n.Range]],
-    own: set[n.Buffer],
-) -> None:
-    """What a block inside declares, with its iterators replaced by their values."""
-    from tensorir.tir.walk import substitute
-
-    values = {it.var: value for it, value in zip(node.block.iter_vars, node.values, strict=False)}
-    for table, regions in ((reads, node.block.reads), (writes, node.block.writes)):
-        for region in regions:
-            box = [
-                _widen(n.Range(substitute(part.min, values), substitute(part.extent, values)), loops, size)
-                for part, size in zip(region.region, region.buffer.shape, strict=True)
-            ]
-            if region.buffer not in own:
-                _join(table, region.buffer, box)
-
-
-def _access(
-    table: dict[n.Buffer, list[n.Range]],
-    buffer: n.Buffer,
-    indices: tuple[n.Expr, ...],
-    loops: dict[n.Var, n.Range],
-) -> None:
-    box: list[n.Range] = []
-    for index, size in zip(indices, buffer.shape, strict=False):
-        match index:
-            case n.Ramp(base, n.IntImm(step), int(lanes)) if step > 0:
-                part = n.Range(base, const(step * (lanes - 1) + 1, base.dtype))
-            case n.Ramp():
-                part = n.Range(const(0, size.dtype), size)
-            case _:
-                part = n.Range(index, const(1, index.dtype))
-        box.append(_widen(part, loops, size))
-    _join(table, buffer, box)
-
-
-def _widen(part: n.Range, loops: dict[n.Var, n.Range], size: n.Expr) -> n.Range:
-    """The range over all iterations of the loops that it depends on."""
-    used = [var for node in walk(part) if isinstance(node, n.Var) and (var := node) in loops]
-    if not used:
-        return part
-    total = linear(part.min)
-    low: object = part.min
-    length: object = part.extent
-    for var in dict.fromkeys(used):
-        factor = total.get(var)
-        others = any(atom is not None and atom is not var and var in set(walk(atom)) for atom in total)
-        match loops[var]:
-            case n.Range(first, n.IntImm(count)) if factor and factor > 0 and not others:
-                from tensorir.tir.walk import substitute
-
-                assert isinstance(low, n.Expr)
-                low = _resummed(substitute(low, {var: first}))
-                length = binary("+", length, factor * (count - 1))
-            case _:
-                return n.Range(const(0, size.dtype), size)
-    assert isinstance(low, n.Expr) and isinstance(length, n.Expr)
-    return n.Range(low, length)
-
-
-def _resummed(expr: n.Expr) -> n.Expr:
-    """A linear expression as a sum of its terms, without those that vanished."""
-    total = linear(expr)
-    result: object = 0
-    for atom, factor in total.items():
-        if atom is not None and factor:
-            result = binary("+", result, binary("*", atom, factor)) if result != 0 else binary("*", atom, factor)
-    constant = total.get(None, 0)
-    if not isinstance(result, n.Expr):
-        return const(constant, expr.dtype)
-    summed = binary("+", result, constant) if constant else result
-    assert isinstance(summed, n.Expr)
-    return summed
-
-
-def _join(table: dict[n.Buffer, list[n.Range]], buffer: n.Buffer, box: list[n.Range]) -> None:
-    if buffer not in table:
-        table[buffer] = box
-        return
-    table[buffer] = [_union(a, b, size) for a, b, size in zip(table[buffer], box, buffer.shape, strict=True)]
-
-
-def _union(a: n.Range, b: n.Range, size: n.Expr) -> n.Range:
-    """The smallest range that holds both, where their distance is a constant; else the whole dimension."""
-    if a == b:
-        return a
-    distance = linear(b.min)
-    for atom, factor in linear(a.min).items():
-        distance[atom] = distance.get(atom, 0) - factor
-    shift = distance.pop(None, 0)
-    match a.extent, b.extent:
-        case n.IntImm(x), n.IntImm(y) if not any(distance.values()):
-            low, start = (a.min, 0) if shift >= 0 else (b.min, shift)
-            return n.Range(low, const(max(x, shift + y) - start, low.dtype))
-        case _:
-            return n.Range(const(0, size.dtype), size)
+def _range(part: Interval | None, size: n.Expr) -> n.Range:
+    if part is None:
+        return n.Range(const(0, size.dtype), size)
+    if part.low is part.high or part.low == part.high:
+        return n.Range(part.low, const(1, part.low.dtype))
+    return n.Range(part.low, difference(part.high, part.low))

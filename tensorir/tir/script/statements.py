@@ -669,7 +669,10 @@ class FunctionBody:
             span,
         )
         if complete and (parts.reads is None or parts.writes is None):
-            reads, writes = accessed(block)
+            known = (
+                value for frame in self.reader.scope.frames for value in frame.values() if isinstance(value, n.Buffer)
+            )
+            reads, writes = accessed(block, known)
             block = replace(
                 block,
                 reads=reads if parts.reads is None else parts.reads,
