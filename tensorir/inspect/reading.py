@@ -12,6 +12,7 @@ h: 5 points of I[3:6], J[4:7]; it is linear in them
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
@@ -19,13 +20,16 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.arrays import Array, refuse
+from tensorir import build
+from tensorir.arrays import Array, accept, refuse
 from tensorir.binding import BoundProgram
 from tensorir.errors import DiagnosticError, did_you_mean
 from tensorir.inspect.colours import hue, middle
 from tensorir.inspect.picture import INK, LINE, PALE, PAPER, Drawing, Picture, width_of
 from tensorir.inspect.subject import fencil_of, subject
-from tensorir.ir import Fencil, Var
+from tensorir.ir import Call, Expr, Fencil, Var
+from tensorir.passes.base import with_fencil
+from tensorir.passes.inline import Inline
 from tensorir.passes.points import Points
 from tensorir.types import DTYPES, Interval, Scalar
 
@@ -53,20 +57,23 @@ def footprint(
     """Which points of every input one point of an output reads, and with which weights where it is linear in them.
 
     The program is a fencil, a bound program, or an operator that was called. `out` names the output where there are
-    several, `at` gives the point by dim (the middle of what it leaves out), `given` values for inputs that are to be
-    held fixed, such as coefficients. Weights come from the oracle. Raises N22 for an output and A15 or A16 for a
-    point that is not there.
+    several, or a member of one that holds tuples, such as "out[0]"; `at` gives the point by dim (the middle of what it
+    leaves out), `given` values for inputs that are to be held fixed, such as coefficients. Weights come from the
+    oracle. Raises N22 for an output and A15 or A16 for a point that is not there.
 
     >>> import tensorir as ti
     >>> f = ti.parse("f(out: tensor<float, I[0:9]>, a: tensor<float>, x: tensor<float, I[0:9]>) { out ← a × x; }")
     >>> footprint(f, at={"I": 4}, given={"a": 0.5}).data["x"].weights
     {(4,): 0.5}
     """
-    found = subject(program)
+    found: Any = subject(program)
+    name, _, member = (out or "").partition("[")
+    if member:
+        output = _output(fencil_of(found), name)
+        found = with_fencil(found, lambda fencil: _member(fencil, output, member.removesuffix("]")))
     bound = BoundProgram.of(found)
-    fencil = bound.program
-    assert isinstance(fencil, Fencil)
-    output = _output(fencil, out)
+    fencil = fencil_of(found)
+    output = _output(fencil, name or None)
     point = _point(output, at or {})
     from tensorir.passes.domains import domains
 
@@ -77,9 +84,9 @@ def footprint(
     weights = _weights(found, output, where, reads, given or {})
     readings = {n: Reading(points, None if weights is None else weights.get(n)) for n, points in reads.items()}
     spot = ", ".join(f"{n} = {p}" for n, p in point.items())
-    lines = [f"{output.name}{' at ' if spot else ''}{spot} reads"]
+    lines = [f"{out or output.name}{' at ' if spot else ''}{spot} reads"]
     lines += [f"{n}: {_said(r)}" for n, r in readings.items()]
-    return _drawing(output.name, point, readings, fencil).picture("\n".join(lines), readings)
+    return _drawing(out or output.name, point, readings, fencil).picture("\n".join(lines), readings)
 
 
 def _said(reading: Reading) -> str:
@@ -99,6 +106,31 @@ def _output(fencil: Fencil, name: str | None) -> Var:
             return p
     names = [p.name for p in fencil.outputs]
     raise refuse("N22", f"'{fencil.name}' has no output '{name}'.", did_you_mean(name, names))
+
+
+def _member(fencil: Fencil, output: Var, member: str) -> Fencil:
+    """The program that stores one member of an output of tuples alone; raises N22 where there is no such member."""
+    element = output.type.element
+    count = 0 if isinstance(element, Scalar) else len(element.members)
+    read = any(output in c.value.free for c in fencil.closures)
+    if not member.isdecimal() or int(member) >= count or read:
+        members = f"it has {count} members" if count else "it holds numbers"
+        why = "it is read, too" if read else members
+        raise refuse("N22", f"'{output.name}' has no member {member} to look at: {why}.")
+    k = int(member)
+    one = build.var(output.name, output.type.of(element.members[k]))  # type: ignore[union-attr]
+
+    def taken(value: Expr) -> Expr:
+        return value.args[k] if isinstance(value, Call) and value.op == "make_tuple" else _get(value, k)
+
+    closures = [
+        build.closure(one, taken(c.value), c.region) if c.output == output else c for c in Inline().run(fencil).closures
+    ]
+    return build.fencil(fencil.name, [one if p == output else p for p in fencil.params], closures)
+
+
+def _get(value: Expr, k: int) -> Expr:
+    return build.call("tuple_get", value, static=(k,))
 
 
 def _point(output: Var, at: Mapping[Any, int]) -> dict[str, int]:
@@ -137,7 +169,7 @@ def _weights(
     fixed: dict[str, Any] = {}
     for p in fencil.inputs:
         if p.name in given:
-            fixed[p.name] = given[p.name]
+            fixed[p.name] = _part(given[p.name], fencil_of(program)[p.name], p)
         elif p.name not in free and p.name not in constants:
             return None  # an integer or a table that nobody gave decides what is computed
 
@@ -176,6 +208,15 @@ def _weights(
         n: {tuple(q[p.type.dims.names.index(d)] for d in reads[n].names): w for q, w in found[n].items()}
         for n, p in free.items()
     }
+
+
+def _part(value: Any, whole: Var, part: Var) -> Any:
+    """A value for a parameter, cut for one on smaller intervals."""
+    if not isinstance(whole.type.element, Scalar):
+        return value
+    array = accept(value, whole.name, whole.type.element, whole.type.dims, any_integer=True).data
+    cut = [(i, part.type.dims[n]) for n, i in whole.type.dims.items]
+    return np.asarray(array)[tuple(slice(p.start - i.start, p.stop - i.start) for i, p in cut)]
 
 
 def _is_float(p: Var) -> bool:
@@ -221,24 +262,41 @@ class _Panel:
     spot: tuple[int | None, int | None]
 
     @property
+    def largest(self) -> float:
+        """The largest weight, 1 where there are none."""
+        return max([abs(w) for w in self.cells.values() if w is not None], default=1.0) or 1.0
+
+    @property
+    def power(self) -> int:
+        """The power of ten that weights are shown in, 0 for those that can be shown as they are."""
+        power = math.floor(math.log10(self.largest))
+        return power if power < -2 or power > 3 else 0
+
+    @property
+    def heading(self) -> str:
+        return f"{self.title}, weights in 1e{self.power}" if self.power else self.title
+
+    @property
     def cell(self) -> int:
         """The side of a cell: large enough for a weight where there are few."""
         return _WIDE if max(len(self.columns), len(self.rows)) <= 14 else _SMALL
 
     @property
     def left(self) -> float:
-        return (max((width_of(str(r), 10) for r in self.rows), default=0.0) if self.up else 0.0) + 26
+        if not self.up:
+            return 26.0
+        return max((width_of(str(r), 10) for r in self.rows), default=0.0) + width_of(self.up) + 20
 
     @property
     def width(self) -> float:
-        return max(self.left + self.cell * len(self.columns) + 24, width_of(self.title) + 24)
+        return max(self.left + self.cell * len(self.columns) + 24, width_of(self.heading) + 24)
 
     @property
     def height(self) -> float:
         return 46 + self.cell * len(self.rows) + (40 if self.across else 0)
 
     def draw(self, sheet: Drawing, x: float, y: float) -> None:
-        sheet.text(x + 6, y + 14, self.title, colour=INK)
+        sheet.text(x + 6, y + 14, self.heading, colour=INK)
         left, top = x + self.left, y + 28
         for (c, column), (r, row) in product(enumerate(self.columns), enumerate(reversed(self.rows))):
             self._cell(sheet, left + self.cell * c, top + self.cell * r, column, row)
@@ -264,18 +322,17 @@ class _Panel:
         place = (column, row)
         read = place in self.cells
         weight = self.cells.get(place)
-        fill, opacity = PAPER, 1.0
+        fill, opacity, largest = PAPER, 1.0, self.largest
         if read:
             angle = _READ if weight is None else _POSITIVE if weight > 0 else _NEGATIVE
-            largest = max([abs(w) for w in self.cells.values() if w is not None], default=1.0) or 1.0
             fill = middle(angle, 0.5)
             opacity = 0.45 if weight is None else 0.2 + 0.5 * abs(weight) / largest
         sheet.rect(x, y, self.cell, self.cell, stroke=LINE)
         if read:
             sheet.rect(x + 1, y + 1, self.cell - 2, self.cell - 2, fill=fill, stroke="none", opacity=opacity)
             if weight is not None and self.cell == _WIDE:
-                text = f"{weight:.3g}"
-                size = min(13.0, (self.cell - 4) / (max(1, len(text)) * 0.61))
+                text = f"{weight / 10.0**self.power:.3g}" if abs(weight) > 1e-12 * largest else "0"
+                size = min(13.0, (self.cell - 12) / (max(1, len(text)) * 0.61))
                 sheet.text(x + self.cell / 2, y + self.cell / 2 + 4.5, text, anchor="middle", size=size)
         here = [s == p for s, p in zip(self.spot, place, strict=True) if s is not None]
         if here and all(here):

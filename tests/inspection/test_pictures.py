@@ -42,6 +42,8 @@ def test_what_is_given_is_held_fixed():
     f = ti.parse("f(out: tensor<float, I[0:3]>, a: tensor<float>, x: tensor<float, I[0:4]>) { out ← a × ⟪I, 1⟫(x); }")
     assert ti.inspect.footprint(f, at={"I": 1}).data["x"].weights is None
     assert ti.inspect.footprint(f, at={"I": 1}, given={"a": 2.5}).data["x"].weights == {(2,): 2.5}
+    f = ti.parse("f(out: tensor<float, I[0:3]>, a: tensor<float, I[0:3]>, x: tensor<float, I[0:3]>) { out ← a × x; }")
+    assert ti.inspect.footprint(f, at={"I": 1}, given={"a": np.array([5.0, 6.0, 7.0])}).data["x"].weights == {(1,): 6.0}
 
 
 def test_a_footprint_leads_through_a_bound_table():
@@ -59,6 +61,16 @@ def test_a_footprint_names_one_of_several_outputs():
     )
     assert ti.inspect.footprint(f, out="a", at={I: 1}).data["x"].weights == {(2,): 1.0}
     assert ti.inspect.footprint(f, out="b", at={I: 1}).data["x"].weights == {(1,): 1.0}
+
+
+def test_a_member_of_a_tuple_has_a_footprint_of_its_own():
+    f = ti.parse("""
+      f(out: tensor<(float, float), I[1:4]>, x: tensor<float, I[0:5]>) { out ← (⟪I, 1⟫(x), 2.0 × ⟪I, -1⟫(x)); }""")
+    assert ti.inspect.footprint(f, out="out[0]", at={I: 2}).data["x"].weights == {(3,): 1.0}
+    second = ti.inspect.footprint(f, out="out[1]", at={I: 2})
+    assert second.data["x"].weights == {(1,): 2.0}
+    assert str(second).startswith("out[1] at I = 2 reads\n")
+    assert ti.inspect.footprint(f, at={I: 2}).data["x"].weights is None
 
 
 def test_an_operator_is_drawn_for_the_types_that_it_was_called_with():
@@ -141,6 +153,8 @@ def test_pictures_are_saved(tmp_path):
     [
         (lambda: ti.inspect.footprint(HDIFF, out="aut"),
          "error[N22]: 'terrain_filter' has no output 'aut'.\nhelp: did you mean 'out'?"),
+        (lambda: ti.inspect.footprint(HDIFF, out="out[0]"),
+         "error[N22]: 'out' has no member 0 to look at: it holds numbers."),
         (lambda: ti.inspect.footprint(HDIFF, at={"K": 1}),
          "error[A15]: 'out' has no dim K.\nhelp: known here: 'I', 'J'."),
         (lambda: ti.inspect.footprint(HDIFF, at={"I": 9}),
