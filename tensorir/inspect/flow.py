@@ -92,7 +92,7 @@ def dataflow(program: Any) -> Picture:
     words = [_said(graph, a, b, list(via)) for (a, b), via in graph.edges.items()]
     if hidden > 0:
         words.append(f"{hidden} more values are not drawn.")
-    return _drawing(graph, at, hidden).picture("\n".join(words))
+    return _drawing(graph, at, hidden).picture("\n".join(words) or "Nothing is read.")
 
 
 def _said(graph: _Graph, a: int, b: int, via: list[str]) -> str:
