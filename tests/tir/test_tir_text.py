@@ -7,8 +7,8 @@ import time
 import pytest
 from tir_samples import conformance, kernels
 
+from tensorir.tir import check, parse, print_function, print_module
 from tensorir.tir import nodes as n
-from tensorir.tir import parse, print_function, print_module
 from tensorir.tir.dtypes import BOOL, FLOAT32, INT32, INT64
 from tensorir.tir.walk import walk
 
@@ -196,6 +196,18 @@ def test_five_thousand_lines_are_read_and_printed_quickly():
     end = time.perf_counter()
     # not a measurement: what is not linear would take minutes
     assert end - begin < 60
+
+
+def test_checking_is_linear_in_the_length_of_the_text():
+    statement = "    for i in range(8):\n        if i > 2:\n            A[i] = A[i - 1] * T.float32(2)\n"
+    head = '@T.prim_func\ndef main(A: T.Buffer((8,), "float32")):\n'
+    times: list[float] = []
+    for count in (400, 3200):
+        module = parse(head + statement * count)
+        begin = time.process_time()
+        check(module)
+        times.append(time.process_time() - begin)
+    assert times[1] < 8 * 4 * max(times[0], 0.01)  # four times what is linear; what is quadratic takes 64 times as long
 
 
 def test_metadata_of_a_text_is_kept_with_the_module():

@@ -206,7 +206,7 @@ def _launch(m: Machine, node: n.Stmt, body: Act) -> None:
     except Conflict as conflict:
         if conflict.depth < depth or (m.undo is not None and not m.checked):
             raise
-        within = conflict.depth > depth  # the first level tells blocks apart, which no barrier orders
+        within = conflict.depth > depth  # threads of one block, which a barrier can order
         help = (
             "put a barrier between the two, or use an atomic." if within else "let each block write its own elements."
         )
@@ -245,10 +245,14 @@ def _survey(node: n.Stmt) -> tuple[bool, dict[n.Buffer, frozenset[str]], list[n.
     synchronised = False
     joined: dict[n.Buffer, frozenset[str]] = {}
     scoped: dict[n.Buffer, None] = {}
+    apart: set[n.Buffer] = set()
     for inner in walk(node):
         match inner:
             case n.Call(op="tvm_storage_sync"):
                 synchronised = True
+            case n.Call(op="tvm_thread_allreduce", args=arguments):
+                # What threads reduce together here, each has summed up alone.
+                apart |= {argument.buffer for argument in arguments if isinstance(argument, n.BufferLoad)}
             case n.BlockRealize():
                 if tags := crossing_tags(inner, node):
                     for store in walk(inner.block):
@@ -260,7 +264,7 @@ def _survey(node: n.Stmt) -> tuple[bool, dict[n.Buffer, frozenset[str]], list[n.
                 scoped[buffer] = None
             case _:
                 pass
-    return synchronised, joined, list(scoped)
+    return synchronised, {b: tags for b, tags in joined.items() if b not in apart}, list(scoped)
 
 
 def _privatise(m: Machine, buffers: list[n.Buffer], span: Span) -> None:
