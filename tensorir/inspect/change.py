@@ -18,6 +18,8 @@ __all__ = ["before_after"]
 MAX_LINES = 80
 """Lines of a program that are drawn."""
 MAX_COLUMNS = 110
+MAX_COMPARED = 1000
+"""Lines after the first difference that are compared."""
 _LINE = 16
 _OLD, _NEW = "#d4472b", "#2ba84a"
 
@@ -53,7 +55,10 @@ def before_after(a_pass: Any, program: Any) -> Picture:
 
 def _aligned(old: list[str], new: list[str]) -> list[tuple[str, str, str]]:
     """Lines side by side: " " where they are the same, "~" where they are not."""
-    rows: list[tuple[str, str, str]] = []
+    same = next((k for k, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+    rows = [(" ", line, line) for line in old[:same]]
+    # what is compared after the first difference: comparing takes time that is quadratic in equal lines
+    old, new = old[same : same + MAX_COMPARED], new[same : same + MAX_COMPARED]
     for tag, a, b, c, d in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         for k in range(max(b - a, d - c)):
             left = old[a + k] if a + k < b else ""

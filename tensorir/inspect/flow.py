@@ -28,6 +28,8 @@ __all__ = ["dataflow"]
 
 MAX_NODES = 60
 """Values that are drawn; a program without names and with fewer operations than this is drawn whole."""
+MAX_CHAIN = 60
+"""Characters of a chain of shifts."""
 _HIGH, _WAY, _GAP, _LANE = 44, 8, 20, 80
 
 
@@ -131,7 +133,7 @@ def _graph(fencil: Fencil, plain: bool) -> _Graph:
                     for source, chains in reads.get(id(child), {}).items():
                         known = found.setdefault(source, {})
                         for chain in list(chains)[:8]:
-                            known[own + chain] = None
+                            known[_short(own + chain)] = None
                 if _is_drawn(node, plain) and node is not closure.value and node.free.isdisjoint(inner):
                     made = graph.add(_Value(node.label or spelled(node), node.tensor, "value"))
                     graph.edges.update({(source, made): via for source, via in found.items()})
@@ -141,6 +143,10 @@ def _graph(fencil: Fencil, plain: bool) -> _Graph:
         graph.edges.update({(source, stored): via for source, via in reads[id(closure.value)].items()})
         holds[closure.output] = stored
     return graph
+
+
+def _short(chain: str) -> str:
+    return chain if len(chain) <= MAX_CHAIN else chain[:MAX_CHAIN].rstrip("…") + "…"
 
 
 def _is_drawn(node: Expr, plain: bool) -> bool:
