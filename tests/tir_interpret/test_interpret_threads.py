@@ -197,3 +197,28 @@ for b in T.thread_binding(2, thread="blockIdx.x"):
     with pytest.raises(DiagnosticError):
         run(body)
     assert run(body.replace("B[b * 4 + t] = B[b] * 0 + t", "B[b] = B[b] + 10"))[:2] == [11, 12]
+
+
+def test_what_threads_reduce_together_each_has_summed_up_alone():
+    body = """
+for b in T.thread_binding(1, thread="blockIdx.x"):
+    for t in T.thread_binding(4, thread="threadIdx.x"):
+        alone = T.alloc_buffer((1,), "int32", scope="local")
+        together = T.alloc_buffer((1,), "int32", scope="local")
+        alone[0] = 0
+        for k in range(2):
+            with T.sblock("alone"):
+                vk = T.axis.reduce(8, k * 4 + t)
+                T.reads(A[vk])
+                T.writes(alone[0])
+                alone[0] = alone[0] + A[vk]
+        with T.sblock("together"):
+            vt = T.axis.reduce(4, t)
+            T.reads(alone[0])
+            T.writes(together[0])
+            T.attr(T.comm_reducer(lambda x, y: x + y, [0]), "reduce_scope", 0)
+            T.tvm_thread_allreduce(T.uint32(1), alone[0], T.bool(True), together[0], t)
+        if t == 0:
+            B[0] = together[0]
+"""
+    assert run(body)[0] == 28

@@ -18,6 +18,7 @@ from tensorir.tir.interpret.arithmetic import Value, cast
 from tensorir.tir.interpret.expressions import CODE, access, compiled
 from tensorir.tir.interpret.machine import Machine, error
 from tensorir.tir.interpret.memory import Memory, Pointer, View, row_major
+from tensorir.tir.walk import walk
 
 __all__ = ["Act", "create", "entering", "execute", "sequence"]
 
@@ -371,7 +372,9 @@ def _realize(node: n.BlockRealize) -> Act:
             with m.masked(here):
                 inner(m)
 
-    over = tuple(var for var, _ in reductions)
+    # Where threads reduce together they do it at once, not one by one.
+    together = bool(reductions) and any(isinstance(x, n.Call) and x.op == "tvm_thread_allreduce" for x in walk(block))
+    over = () if together else tuple(var for var, _ in reductions)
     inner = threads.one_by_one(inside, over) if over else inside
     return run
 
