@@ -137,6 +137,19 @@ def test_a_tree_ten_thousand_deep_is_cut_and_says_so():
     assert "is not shown" in x._repr_html_()
 
 
+def test_pictures_of_ten_thousand_shifts_are_short():
+    e = x = build.var("x", ti.tensor("float", I=(0, 20_000)))
+    for _ in range(10_000):
+        e = build.cartesian_shift(e, "I", 1)
+    out = build.var("out", e.tensor)
+    f = build.fencil("deep", [out, x], [build.closure(out, e)])
+    looks = (ti.inspect.dataflow, ti.inspect.domains, ti.inspect.footprint, lambda f: ti.inspect.before_after("cse", f))
+    for look in looks:
+        picture = look(f)
+        assert len(picture.svg) < 100_000 and len(str(picture)) < 1000
+    checked(ti.explain(f)._repr_html_())
+
+
 def test_a_wide_expression_is_cut_too():
     parts = [build.var(f"x{k}", TensorType(ti.tensor("float").element, Dims.of(I=(k, k + 1)))) for k in range(3000)]
     page = build.call("concat", *parts)._repr_html_()
