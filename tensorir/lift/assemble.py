@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tensorir.build import closure, fencil, var
+from tensorir.errors import DiagnosticError
 from tensorir.ir import Closure, Expr, Fencil, Var
 from tensorir.lift.emit import Emitter
+from tensorir.lift.hazards import hazards
 from tensorir.lift.nest import Node, leaves, written
 from tensorir.lift.report import Report
 from tensorir.lift.schedule import Region, run
@@ -37,15 +39,29 @@ class Built:
     unchecked: bool
 
 
-def assemble(name: str, arguments: Sequence[Buffer], nodes: Sequence[Node], checked: bool = False) -> Built:
-    """The tensor program of a nest over its arguments."""
+def assemble(
+    name: str, arguments: Sequence[Buffer], nodes: Sequence[Node], checked: bool = False, on_hazard: str = "error"
+) -> Built:
+    """The tensor program of a nest over its arguments.
+
+    What is proven wrong raises TL10 (out of bounds), TL11 (a read of what nobody wrote) or TL12 (a race), unless
+    `on_hazard` is "sequential" (the report says it, and iterations run in the order of the text) or "ignore".
+    """
     stored = written(nodes)
     report = Report()
+    if on_hazard != "ignore" and not checked:
+        proven = hazards(nodes)
+        if proven and on_hazard == "error":
+            raise DiagnosticError(proven)
+        for found in proven:
+            report.note(found.message)
     emitter = Emitter(checked=checked, taken={b.name for b in arguments})
     nodes = expanded(with_axes(nodes))
     run(Region(emitter, report, settled=settled_values(leaves(nodes))), nodes)
     outputs = tuple(k for k, b in enumerate(arguments) if b in stored)
     values = [(arguments[k], emitter.tensor(arguments[k])) for k in outputs]
+    if values:
+        values[0] = (values[0][0], emitter.asserting(values[0][1]))
     params = [emitter.param(b) for b in arguments]
     closures, before = _ordered(values, params, emitter)
     made = tidied(fencil(_identifier(name), [*params, *before.values()], closures))

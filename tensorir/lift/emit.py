@@ -36,6 +36,8 @@ class Emitter:
     taken: set[str] = field(default_factory=set[str])
     checked: bool = False
     notes: list[str] = field(default_factory=list[str])
+    asserted: list[tuple[Expr, str]] = field(default_factory=list[tuple[Expr, str]])
+    """What must hold, and what is said where it does not, for the next buffer that leaves the region."""
     memo: dict[tuple[object, ...], Expr] = field(default_factory=dict[tuple[object, ...], Expr])
     kept: list[object] = field(default_factory=list[object])
 
@@ -45,7 +47,7 @@ class Emitter:
         """An emitter for the body of a loop: the same names, other tensors."""
         return replace(
             self, tensors={**self.tensors, **tensors}, outer={**self.outer, **outer},
-            ranges={**self.ranges, **ranges}, memo={}, kept=[],
+            ranges={**self.ranges, **ranges}, memo={}, kept=[], asserted=[],
         )  # fmt: skip
 
     # Buffers
@@ -106,6 +108,13 @@ class Emitter:
             here = call("eq", place, literal(k, INT32))
             result = call("if", here, literal(value, buffer.element), result)
         return result
+
+    def asserting(self, x: Expr) -> Expr:
+        """The tensor, with what must hold attached to it."""
+        for holds, message in self.asserted:
+            x = call("assert_", x, holds, static=(message,))
+        self.asserted.clear()
+        return x
 
     # Terms
 
@@ -255,7 +264,10 @@ class Emitter:
                 mode = "zero"
             dims.append(names[k])
             indices.append(self.sum(a, box) if a is not None else self._index(load.indices[k], box, safe))
-        if mode == "zero" and self.checked:
+        told = all(sums[k] is not None for k in rest)
+        if mode == "zero" and not told:
+            self.notes.append("index")
+        if mode == "zero" and self.checked and not told:
             mode = "checked"
             if safe is not None:
                 holds = self.emit(safe, box, None)

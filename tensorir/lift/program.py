@@ -126,7 +126,9 @@ class Lifted:
         ready = self.quick.get(kinds)
         if ready is not None:
             _refuse_overlaps(self.arguments, arrays)
-            results = ready.compiled(**{name: arrays[k] for name, k in ready.passed})
+            results = ready.compiled(
+                **{n: _own(arrays[k]) if n in ready.outputs else arrays[k] for n, k in ready.passed}
+            )
             return tuple([results[name] for name in ready.outputs])
         found = self._prepared(arrays)
         special = self.at(self.sizes_of(found))
@@ -163,7 +165,8 @@ class Lifted:
                 f"'{missing[0]}' of '{self.name}' must be given: the program reads it, or leaves a part of it as it is."
             )
             raise refuse("TL03", message, "pass an array.")
-        passed = {n: given[n] for n in needed}
+        written = {built.names[k] for k in built.outputs}
+        passed = {n: _own(given[n]) if n in written else given[n] for n in needed}
         if not passed:
             results = special.compiled(checked, self.numerics)()
         else:
@@ -180,8 +183,13 @@ class Lifted:
         return found
 
 
+def _own(value: Any) -> Any:
+    """A copy of a NumPy array that the program would write into."""
+    return value.copy() if isinstance(value, np.ndarray) else value
+
+
 def _traced(arrays: Sequence[Any]) -> bool:
-    return any(type(a).__module__.startswith("jax") and not hasattr(a, "addressable_shards") for a in arrays)
+    return any("Tracer" in kind.__name__ for a in arrays for kind in type(a).__mro__)
 
 
 def _accepted(name: str, argument: Argument, value: Any) -> Any:

@@ -14,7 +14,7 @@ from tensorir.lift.nest import Check, External, Leaf, Loop, Store, While, is_tru
 from tensorir.lift.report import Decision
 from tensorir.lift.space import Space
 from tensorir.lift.stores import holding
-from tensorir.lift.tensors import renamed, spread
+from tensorir.lift.tensors import cut, renamed, spread
 from tensorir.lift.terms import Buffer, Load, Number, Op, Term, rebuilt
 from tensorir.types import BOOL, INT32, Dims, TensorType
 
@@ -87,6 +87,8 @@ def carry(
     inside = emitter.inside(tensors, {}, {})
     body(inside, i)
     results = [inside.tensors[b] for b in buffers]
+    if results:
+        results[0] = inside.asserting(results[0])
     condition = going(emitter.inside(tensors, {}, {}), i)
     functions = [function(params, r) for r in results]
     changed = [k for k, (r, c) in enumerate(zip(results, carried, strict=True)) if r is not c]
@@ -194,9 +196,4 @@ def verified(region: Region, leaf: Leaf, node: Check, space: Space) -> None:
     fails = emitter.emit(space.value, space.dims, guard)
     if guard is not None:
         fails = call("and", emitter.emit(guard, space.dims), fails)
-    holder = next(iter(emitter.tensors), None)
-    if holder is not None:
-        from tensorir.lift.tensors import cut
-
-        fails = cut(fails, space.dims)
-        emitter.tensors[holder] = call("assert_", emitter.tensor(holder), call("not", fails), static=(node.message,))
+    emitter.asserted.append((call("not", cut(fails, space.dims)), node.message))

@@ -72,12 +72,12 @@ def boxed(
 def in_order(
     dims: Mapping[str, Interval], location: tuple[Term, ...], value: Term, guards: Sequence[Term], outer: Ranges
 ) -> Space:
-    """The space of a statement whose iterations keep their order: intervals shrink, and no dims are joined."""
+    """The space of a statement whose iterations keep their order: only dims that follow each other are joined."""
     space = _settle(Space(dict(dims), location, value, tuple(guards), outer))
     for _ in range(MOST_STEPS):
         if space.empty:
             return space
-        new = _fix(space) or _tighten(space)
+        new = _fix(space) or _tighten(space) or _join(space, in_order=True) or _split(space)
         if new is None:
             return space
         space = new
@@ -219,8 +219,9 @@ def _levels(sums: Iterable[Affine]) -> Iterable[Affine]:
                 yield from _levels((atom.inner,))
 
 
-def _join(space: Space) -> Space | None:
-    """Two dims that appear as one sum become one dim."""
+def _join(space: Space, in_order: bool = False) -> Space | None:
+    """Two dims that appear as one sum become one dim; in order, only where the one follows the other."""
+    order = list(space.dims)
     sums = _sums(space.terms())
     before = _cost(sums)
     tried: set[tuple[str, str]] = set()
@@ -234,6 +235,8 @@ def _join(space: Space) -> Space | None:
                 if outer == inner or large != small * n or (outer, inner) in tried:
                     continue
                 tried.add((outer, inner))
+                if in_order and order.index(inner) != order.index(outer) + 1:
+                    continue
                 name = _joined_name(outer, inner, space.dims)
                 whole = variable(name)
                 interval = space.dims[outer]

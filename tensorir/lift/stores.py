@@ -209,7 +209,10 @@ def scatter(emitter: Emitter, buffer: Buffer, space: Space, op: str | None) -> N
         bounded &= spread_of is not None and spread_of[0] >= 0 and spread_of[1] < extent
         indices.append(emitter.sum(a, space.dims) if a is not None else emitter.emit(term, space.dims, guard))
     indices = [cut(i, space.dims) for i in indices]
-    mode = "clamp" if bounded else ("checked" if emitter.checked else "zero")
+    told = all(a is not None for name, a in zip(names, sums, strict=True) if name not in aligned)
+    if not told:
+        emitter.notes.append("index")
+    mode = "clamp" if bounded else ("checked" if emitter.checked and not told else "zero")
     if guard is not None:
         holds = cut(emitter.emit(guard, space.dims), space.dims)
         element = indices[0].tensor.element

@@ -33,12 +33,16 @@ __all__ = ["lift", "lift_prim_func"]
 Shapes = tuple[tuple[int, ...] | None, ...]
 
 
-def lift(func: object, *, numerics: str = "fast") -> Lifted:
+def lift(func: object, *, numerics: str = "fast", on_hazard: str = "error") -> Lifted:
     """A function of TIR as a pure tensor program: a callable on arrays, with its text and its report.
 
     `p(*arrays)` takes all parameters and gives the written ones. Sizes that are symbolic are bound by each call.
-    Raises TL01 for what no pure program says.
+    `on_hazard` says what to do with what is proven wrong: "error", "sequential" (in the order of the text, with a
+    note) or "ignore". `numerics="exact"` keeps the source's order and rounding. Raises TL01 for what no pure program
+    says, TL10 to TL12 for what is proven wrong.
     """
+    if on_hazard not in ("error", "sequential", "ignore"):
+        raise DiagnosticError(Diagnostic("TA07", f"on_hazard is 'error', 'sequential' or 'ignore', not {on_hazard!r}."))
     if isinstance(func, n.IRModule):
         names = [name for name in func.functions if name == "main"] or list(func.functions)
         if len(names) != 1:
@@ -48,10 +52,10 @@ def lift(func: object, *, numerics: str = "fast") -> Lifted:
     if not isinstance(func, n.PrimFunc):
         message = f"a function of TIR is lifted, and this is of type {type(func).__name__}."
         raise DiagnosticError(Diagnostic("TA01", message))
-    return _lifted(func, numerics)
+    return _lifted(func, numerics, on_hazard)
 
 
-def _lifted(func: n.PrimFunc, numerics: str) -> Lifted:
+def _lifted(func: n.PrimFunc, numerics: str, on_hazard: str) -> Lifted:
     arguments: list[Argument] = []
     stored = _stored(func)
     for k, param in enumerate(func.params):
@@ -65,18 +69,21 @@ def _lifted(func: n.PrimFunc, numerics: str) -> Lifted:
         return _shapes(func, arrays)
 
     def build(key: Any, checked: bool) -> Built:
-        return lift_prim_func(func, key, checked)
+        return lift_prim_func(func, key, checked, on_hazard)
 
-    return Lifted(func.name, arguments, sizes, build, fixed, numerics)
+    made = Lifted(func.name, arguments, sizes, build, fixed, numerics)
+    if fixed is not None:
+        made.at(fixed)  # what is wrong is said now, and not when it is called
+    return made
 
 
-def lift_prim_func(func: n.PrimFunc, shapes: Shapes, checked: bool = False) -> Built:
+def lift_prim_func(func: n.PrimFunc, shapes: Shapes, checked: bool = False, on_hazard: str = "error") -> Built:
     """The tensor program of a function for the shapes of its buffers (None for scalars)."""
 
     def work() -> Built:
         reading = reading_of(func, shapes)
         arguments = [b for b in reading.arguments if b is not None]
-        return assemble(func.name, arguments, reading.nodes, checked)
+        return assemble(func.name, arguments, reading.nodes, checked, on_hazard)
 
     return deep(work)
 

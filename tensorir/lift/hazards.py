@@ -1,0 +1,258 @@
+"""What is proven wrong before anything runs: accesses out of bounds, reads of what nobody wrote, races; each witnessed.
+
+Only exact sets of iterations count: what depends on data may be right, and is left to the checks of a run.
+"""
+
+# islpy has no types of its own that say enough.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tensorir.errors import Diagnostic, Note
+from tensorir.lift.affine import Affine
+from tensorir.lift.folds import fold_of
+from tensorir.lift.linear import Ranges, linear, settled
+from tensorir.lift.nest import Leaf, Node, Store, While, leaves, ranges_of
+from tensorir.lift.sets import Domain, condition_text, conjuncts, domain, integer_set, point, text
+from tensorir.lift.storage import settled_values
+from tensorir.lift.terms import Buffer, Load, Op, Term, children
+from tensorir.source import Span
+from tensorir.types import BOOL
+
+__all__ = ["hazards"]
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """One access under all the conditions that lead to it; `exact` says that they are all there."""
+
+    leaf: Leaf
+    buffer: Buffer
+    indices: tuple[Affine, ...]
+    write: bool
+    domain: Domain
+    constraints: tuple[str, ...]
+    exact: bool
+    span: Span
+
+    @property
+    def names(self) -> list[str]:
+        return [self.domain.names[n] for n in self.leaf.names]
+
+
+def hazards(nodes: Sequence[Node]) -> list[Diagnostic]:
+    """Every hazard that is proven, the first of each statement."""
+    statements = leaves(nodes)
+    if any(isinstance(leaf.node, While) for leaf in statements):
+        statements = [leaf for leaf in statements if isinstance(leaf.node, Store)]
+        whiles = True
+    else:
+        whiles = False
+    found: list[Diagnostic] = []
+    for leaf in statements:
+        if isinstance(leaf.node, Store):
+            found += _outside(leaf)
+    if not whiles:
+        found += _unwritten(statements)
+        found += _races(statements)
+    return found
+
+
+# Accesses and the conditions that lead to them
+
+
+def _touches(leaf: Leaf, suffix: str) -> Iterator[Touch]:
+    node = leaf.node
+    assert isinstance(node, Store)
+    ranges = ranges_of(leaf.loops)
+    whole = domain(leaf, ranges, (), suffix)
+    spots: list[tuple[Buffer, tuple[Term, ...], bool, tuple[Term, ...], Span]] = []
+    spots.append((node.buffer, node.indices, True, (), node.span))
+    for term in (node.value, *node.indices):
+        for load, conditions in _under(term, ()):
+            spots.append((load.buffer, load.indices, False, conditions, load.span))
+    for buffer, indices, write, conditions, span in spots:
+        sums = [linear(i, ranges) for i in indices]
+        known = [a for a in sums if a is not None and a.names <= whole.names.keys()]
+        if len(known) != len(sums):
+            continue
+        parts = [condition_text(part, whole.names) for c in conditions for part in conjuncts(settled(c, ranges))]
+        exact = whole.exact and None not in parts
+        told = tuple(p for p in parts if p is not None)
+        yield Touch(leaf, buffer, tuple(known), write, whole, (*whole.constraints, *told), exact, span)
+
+
+def _under(term: Term, conditions: tuple[Term, ...]) -> Iterator[tuple[Load, tuple[Term, ...]]]:
+    """Every read in a term with the conditions of the choices around it."""
+    match term:
+        case Load(_, indices):
+            yield term, conditions
+            for i in indices:
+                yield from _under(i, conditions)
+        case Op("if", (c, yes, no)):
+            yield from _under(c, conditions)
+            yield from _under(yes, (*conditions, c))
+            yield from _under(no, (*conditions, Op("not", (c,), BOOL)))
+        case _:
+            for child in children(term):
+                yield from _under(child, conditions)
+
+
+def _said(touch: Touch, at: Mapping[str, int]) -> str:
+    """The iteration, in the source's words."""
+    parts = [f"{loop.title or loop.name} = {at[touch.domain.names[loop.name]]}" for loop in touch.leaf.loops]
+    return ", ".join(parts) or "the only iteration"
+
+
+def _element(touch: Touch, at: Mapping[str, int]) -> str:
+    values = {n: at[touch.domain.names[n]] for n in touch.leaf.names}
+    ranges: Ranges = {n: (v, v) for n, v in values.items()}
+    numbers: list[str] = []
+    for a in touch.indices:
+        spread = a.range(ranges)
+        assert spread is not None
+        numbers.append(str(spread[0]))
+    return f"{touch.buffer.name}[{', '.join(numbers)}]"
+
+
+# Out of bounds
+
+
+def _outside(leaf: Leaf) -> list[Diagnostic]:
+    for touch in _touches(leaf, "_a"):
+        if not touch.exact:
+            continue
+        ranges = ranges_of(leaf.loops)
+        doubtful: list[str] = []
+        for a, extent in zip(touch.indices, touch.buffer.shape, strict=True):
+            spread = a.range(ranges)
+            if spread is None or spread[0] < 0 or spread[1] >= extent:
+                shown = text(a, touch.domain.names)
+                doubtful.append(f"({shown} < 0 or {shown} >= {extent})")
+        if not doubtful:
+            continue
+        found = integer_set(touch.names, [*touch.constraints, f"({' or '.join(doubtful)})"])
+        if found.is_empty():
+            continue
+        at = dict(zip(touch.names, point(found), strict=True))
+        verb = "written" if touch.write else "read"
+        shape = "×".join(map(str, touch.buffer.shape)) or "one element"
+        message = f"{_element(touch, at)} is {verb}, and {touch.buffer.name!r} has {shape} elements."
+        note = f"in the iteration {_said(touch, at)}."
+        return [Diagnostic("TL10", message, touch.span, (note,), "guard the access, or correct the loop's bounds.")]
+    return []
+
+
+# Reads of what nobody wrote
+
+
+def _unwritten(statements: Sequence[Leaf]) -> list[Diagnostic]:
+    """Reads of the program's own storage of elements that no earlier statement writes."""
+    touches = [t for leaf in statements if isinstance(leaf.node, Store) for t in _touches(leaf, "_a")]
+    unknown: set[Buffer] = set()
+    for leaf in statements:
+        told = {t.buffer for t in touches if t.leaf is leaf and t.write}
+        unknown |= {b for b in leaf.written if b not in told}
+    found: list[Diagnostic] = []
+    for r in touches:
+        buffer = r.buffer
+        if r.write or not r.exact or buffer.argument or buffer.loops or buffer.value is not None or buffer in unknown:
+            continue
+        missing = integer_set(r.names, r.constraints)
+        for w in touches:
+            if w.write and w.buffer is buffer and not missing.is_empty():
+                missing = missing.subtract(_before(w, r))
+        if missing.is_empty():
+            continue
+        at = dict(zip(r.names, point(missing), strict=True))
+        message = f"{_element(r, at)} is read, and nothing has written it."
+        note = f"in the iteration {_said(r, at)}."
+        found.append(Diagnostic("TL11", message, r.span, (note,), f"give {buffer.name!r} a value first."))
+        break
+    return found
+
+
+def _before(w: Touch, r: Touch) -> Any:
+    """The iterations of a read before which a store may write its element: more than do, where data decide."""
+    import islpy
+
+    reader = {n: f"{v[:-2]}_r" for n, v in r.domain.names.items()}
+    names = [reader[n] for n in r.leaf.names]
+    common = 0
+    for x, y in zip(w.leaf.loops, r.leaf.loops, strict=False):
+        if x is not y:
+            break
+        common += 1
+    same = [f"{text(i, w.domain.names)} = {text(j, reader)}" for i, j in zip(w.indices, r.indices, strict=True)]
+    pairs = [(w.domain.names[loop.name], reader[loop.name]) for loop in w.leaf.loops[:common]]
+    orders = [[*(f"{a} = {b}" for a, b in pairs[:k]), f"{pairs[k][0]} < {pairs[k][1]}"] for k in range(common)]
+    if w.leaf.place < r.leaf.place:
+        orders.append([f"{a} = {b}" for a, b in pairs])
+    covered = integer_set(names, ["1 = 0"])
+    for order in orders:
+        found = integer_set([*names, *w.names], [*w.constraints, *same, *order])
+        covered = covered.union(found.project_out(islpy.dim_type.set, len(names), len(w.names)))
+    return covered
+
+
+# Races
+
+
+def _races(statements: Sequence[Leaf]) -> list[Diagnostic]:
+    """Two iterations of a loop that is said to be parallel touch one element, and one of them writes it."""
+    settled = settled_values(statements)
+    found: list[Diagnostic] = []
+    for p, a in enumerate(statements):
+        if not isinstance(a.node, Store):
+            continue
+        for b in statements[p:]:
+            if not isinstance(b.node, Store):
+                continue
+            found += _race(a, b, settled)
+            if found:
+                return found
+    return found
+
+
+def _race(a: Leaf, b: Leaf, settled: frozenset[Buffer]) -> list[Diagnostic]:
+    shared = 0
+    for x, y in zip(a.loops, b.loops, strict=False):
+        if x is not y:
+            break
+        shared += 1
+    loops = [k for k in range(shared) if a.loops[k].parallel]
+    if not loops or not (a.written & (b.written | b.read) or b.written & a.read):
+        return []
+    for x in _touches(a, "_a"):
+        for y in _touches(b, "_b"):
+            if x.buffer is not y.buffer or not (x.write or y.write) or not (x.exact and y.exact):
+                continue
+            if x.buffer in settled or x.buffer.private or x.buffer.loops:
+                continue
+            if a is b and isinstance(a.node, Store) and fold_of(a.node) is not None:
+                continue  # a reduction over threads is one statement, in their order
+            same = [
+                f"{text(i, x.domain.names)} = {text(j, y.domain.names)}"
+                for i, j in zip(x.indices, y.indices, strict=True)
+            ]
+            for k in loops:
+                outer = [f"{loop.name}_a = {loop.name}_b" for loop in a.loops[:k]]
+                apart = f"{a.loops[k].name}_a < {a.loops[k].name}_b"
+                names = [*x.names, *y.names]
+                meeting = integer_set(names, [*x.constraints, *y.constraints, *same, *outer, apart])
+                if meeting.is_empty():
+                    continue
+                at = dict(zip(names, point(meeting), strict=True))
+                title = a.loops[k].title or a.loops[k].name
+                message = f"two iterations of the parallel loop over {title} touch {_element(x, at)}."
+                notes = (
+                    Note(f"{'written' if x.write else 'read'} in the iteration {_said(x, at)}.", x.span),
+                    Note(f"{'written' if y.write else 'read'} in the iteration {_said(y, at)}.", y.span),
+                )
+                help = "make the loop serial, or give each iteration elements of its own."
+                return [Diagnostic("TL12", message, a.loops[k].span, notes, help)]
+    return []

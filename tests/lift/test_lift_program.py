@@ -1,0 +1,223 @@
+"""Lifted programs as callables: arguments, sizes, transformations of JAX, and their text."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tensorir as ti
+from tensorir.errors import DiagnosticError
+
+MATMUL = """
+@T.prim_func
+def main(A: T.Buffer((16, 16), "float32"), B: T.Buffer((16, 16), "float32"), C: T.Buffer((16, 16), "float32")):
+    for i, j, k in T.grid(16, 16, 16):
+        with T.sblock("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                C[vi, vj] = T.float32(0)
+            C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+"""
+HEADER = """
+@T.prim_func
+def main(A: T.Buffer((16, 16), "float32"), B: T.Buffer((16, 16), "float32"), C: T.Buffer((16, 16), "float32")):
+"""
+SCHEDULED = {
+    "tiled": """
+    for i_0, j_0, k_0, i_1, k_1, j_1 in T.grid(4, 2, 2, 4, 8, 8):
+        with T.sblock("C"):
+            vi = T.axis.spatial(16, i_0 * 4 + i_1)
+            vj = T.axis.spatial(16, j_0 * 8 + j_1)
+            vk = T.axis.reduce(16, k_0 * 8 + k_1)
+            with T.init():
+                C[vi, vj] = T.float32(0)
+            C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+""",
+    "fused and guarded": """
+    for f_0 in T.parallel(9):
+        for f_1 in T.vectorized(30):
+            for k in range(16):
+                with T.sblock("C"):
+                    vi = T.axis.spatial(16, (f_0 * 30 + f_1) // 16)
+                    vj = T.axis.spatial(16, (f_0 * 30 + f_1) % 16)
+                    vk = T.axis.reduce(16, k)
+                    T.where(f_0 * 30 + f_1 < 256)
+                    with T.init():
+                        C[vi, vj] = T.float32(0)
+                    C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+""",
+    "flattened": """
+    A1 = A.view(256)
+    B1 = B.view(256)
+    C1 = C.view(256)
+    for i, j, k in T.grid(16, 16, 16):
+        if k == 0:
+            C1[i * 16 + j] = T.float32(0)
+        C1[i * 16 + j] = C1[i * 16 + j] + A1[i * 16 + k] * B1[k * 16 + j]
+""",
+    "with caches in shared memory": """
+    As = T.sblock_alloc_buffer((16, 16), scope="shared")
+    Bs = T.sblock_alloc_buffer((16, 16), scope="shared")
+    Cl = T.sblock_alloc_buffer((16, 16), scope="local")
+    for bi in T.thread_binding(4, thread="blockIdx.x"):
+        for bj in T.thread_binding(4, thread="blockIdx.y"):
+            for ti in T.thread_binding(4, thread="threadIdx.x"):
+                for tj in T.thread_binding(4, thread="threadIdx.y"):
+                    for k_0 in range(4):
+                        with T.sblock("A_shared"):
+                            v0 = T.axis.spatial(16, bi * 4 + ti)
+                            v1 = T.axis.spatial(16, k_0 * 4 + tj)
+                            As[v0, v1] = A[v0, v1]
+                        with T.sblock("B_shared"):
+                            v0 = T.axis.spatial(16, k_0 * 4 + ti)
+                            v1 = T.axis.spatial(16, bj * 4 + tj)
+                            Bs[v0, v1] = B[v0, v1]
+                        for k_1 in range(4):
+                            with T.sblock("C"):
+                                vi = T.axis.spatial(16, bi * 4 + ti)
+                                vj = T.axis.spatial(16, bj * 4 + tj)
+                                vk = T.axis.reduce(16, k_0 * 4 + k_1)
+                                with T.init():
+                                    Cl[vi, vj] = T.float32(0)
+                                Cl[vi, vj] = Cl[vi, vj] + As[vi, vk] * Bs[vk, vj]
+                    with T.sblock("C_local"):
+                        v0 = T.axis.spatial(16, bi * 4 + ti)
+                        v1 = T.axis.spatial(16, bj * 4 + tj)
+                        C[v0, v1] = Cl[v0, v1]
+""",
+}
+SOFTMAX = """
+m = TypeVar("m")
+n = TypeVar("n")
+
+@T.prim_func
+def main(A: T.Buffer((n, m), "float32"), O: T.Buffer((n, m), "float32")):
+    M = T.sblock_alloc_buffer((n,))
+    S = T.sblock_alloc_buffer((n,))
+    for i, k in T.grid(n, m):
+        with T.sblock("m"):
+            vi = T.axis.spatial(n, i)
+            vk = T.axis.reduce(m, k)
+            with T.init():
+                M[vi] = T.float32(-3.0e38)
+            M[vi] = T.max(M[vi], A[vi, vk])
+    for i, k in T.grid(n, m):
+        with T.sblock("s"):
+            vi = T.axis.spatial(n, i)
+            vk = T.axis.reduce(m, k)
+            with T.init():
+                S[vi] = T.float32(0)
+            S[vi] = S[vi] + T.exp(A[vi, vk] - M[vi])
+    for i, j in T.grid(n, m):
+        with T.sblock("o"):
+            vi = T.axis.spatial(n, i)
+            vj = T.axis.spatial(m, j)
+            O[vi, vj] = T.exp(A[vi, vj] - M[vi]) / S[vi]
+"""
+
+
+def matmul():
+    return ti.lift(ti.tir.parse(MATMUL)["main"])
+
+
+def shape_of_text(program: object) -> str:
+    """The text without names: each name is its place of first appearance."""
+    import re
+
+    names: dict[str, str] = {}
+    words = {"reduce", "tensor", "float32"}
+
+    def place(found: re.Match[str]) -> str:
+        return found[0] if found[0] in words else names.setdefault(found[0], f"n{len(names)}")
+
+    return re.sub(r"[A-Za-z_]\w*", place, str(program))
+
+
+def test_a_matrix_product_is_one_line():
+    assert str(matmul()).splitlines()[-2:] == ["  C ← reduce(+, 0.0f, k)(A × B);", "}"]
+    assert "dot(" in ti.compile(matmul().fencil).hlo() or "custom-call" in ti.compile(matmul().fencil).hlo()
+
+
+@pytest.mark.parametrize("name", SCHEDULED)
+def test_a_schedule_is_undone(name: str):
+    scheduled = ti.lift(ti.tir.parse(HEADER + SCHEDULED[name].lstrip("\n"))["main"])
+    assert shape_of_text(scheduled) == shape_of_text(matmul())
+
+
+def test_a_buffer_that_is_only_written_need_not_be_given():
+    a = np.eye(16, dtype=np.float32)
+    b = np.arange(256, dtype=np.float32).reshape(16, 16)
+    (c,) = matmul()(a, b, None)
+    assert isinstance(c, np.ndarray)
+    np.testing.assert_array_equal(c, b)
+
+
+def test_a_buffer_that_is_read_must_be_given():
+    program = ti.lift(
+        ti.tir.parse(
+            """
+@T.prim_func
+def main(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
+    for i in range(3):
+        B[i] = A[i]
+"""
+        )["main"]
+    )
+    with pytest.raises(DiagnosticError, match="'B' of 'main' must be given"):
+        program(np.zeros(4, np.float32), None)
+
+
+def test_wrong_arguments_are_named():
+    program, a = matmul(), np.zeros((16, 16), np.float32)
+    with pytest.raises(DiagnosticError, match="takes 3 arguments"):
+        program(a, a)
+    with pytest.raises(DiagnosticError, match="'B' holds float32, but the array holds float64"):
+        program(a, a.astype(np.float64), None)
+    with pytest.raises(DiagnosticError, match="dimension 1 of 'B' has 16 elements, but the array has 15"):
+        program(a, a[:, :15], None)
+    with pytest.raises(DiagnosticError, match="'C' is written, and 'A' shares memory with it"):
+        program(a, np.ones_like(a), a)
+
+
+def test_sizes_are_bound_by_each_call():
+    program = ti.lift(ti.tir.parse(SOFTMAX)["main"])
+    for shape in ((3, 5), (4, 40), (3, 5)):
+        a = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+        (found,) = program(a, None)
+        e = np.exp(a - a.max(1, keepdims=True))
+        np.testing.assert_allclose(found, e / e.sum(1, keepdims=True), rtol=1e-5)
+    assert len(program.cache) == 2
+
+
+def test_jax_transforms_a_lifted_program():
+    program = matmul()
+    rng = np.random.default_rng(0)
+    a, b = (jnp.asarray(rng.normal(size=(16, 16)), jnp.float32) for _ in range(2))
+    product = jax.jit(lambda x, y: program(x, y, None)[0])
+    np.testing.assert_allclose(product(a, b), a @ b, rtol=1e-4, atol=1e-5)
+    gradient = jax.grad(lambda x: program(x, b, None)[0].sum())(a)
+    np.testing.assert_allclose(gradient, jnp.ones((16, 16)) @ b.T, rtol=1e-4, atol=1e-5)
+    batch = jnp.stack([a, b, a + b])
+    found = jax.vmap(lambda x: program(x, b, None)[0])(batch)
+    np.testing.assert_allclose(found, batch @ b, rtol=1e-4, atol=1e-4)
+    _, tangent = jax.jvp(lambda x: program(x, b, None)[0], (a,), (b,))
+    np.testing.assert_allclose(tangent, b @ b, rtol=1e-4, atol=1e-4)
+
+
+def test_a_scalar_may_be_any_number_that_fits():
+    program = ti.lift(
+        ti.tir.parse(
+            """
+@T.prim_func
+def main(A: T.Buffer((4,), "float32"), s: T.float32, k: T.int8):
+    for i in range(4):
+        A[i] = A[i] * s + T.Cast("float32", k)
+"""
+        )["main"]
+    )
+    a = np.ones(4, np.float32)
+    np.testing.assert_array_equal(program(a, 2, np.int64(3))[0], 5 * a)
+    with pytest.raises(DiagnosticError, match="int8"):
+        program(a, 2, 300)
