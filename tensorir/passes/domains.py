@@ -23,9 +23,10 @@ import numpy as np
 
 from tensorir.arrays import Array
 from tensorir.binding import BoundProgram
+from tensorir.builtins import TABLE
 from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
 from tensorir.ir import Call, Expr, Fencil, Lambda, Var
-from tensorir.passes.footprints import FOLDS, RULES
+from tensorir.passes.footprints import FOLDS, RULES, updates_all
 from tensorir.passes.inline import inlined
 from tensorir.passes.points import Points
 from tensorir.reference import ABSENT, Interpreter
@@ -49,6 +50,8 @@ class Domains:
     """Of what is passed: the points that are read before the program itself wrote them."""
     written: dict[str, Points]
     """Of every output: the points that are stored."""
+    stored: tuple[Points, ...]
+    """Of every closure: the points that it stores and somebody needs."""
     nodes: dict[int, Points]
     """Of every expression, by identity: the points at which its value is needed."""
     variables: dict[Var, Points]
@@ -65,13 +68,19 @@ class Domains:
         return self.nodes.get(id(node), Points(node.tensor.dims.names))
 
 
-def domains(program: Any, out: Mapping[Any, Any] | None = None, *, boxes: bool = False) -> Domains:
+def domains(
+    program: Any,
+    out: Mapping[Any, Any] | None = None,
+    *,
+    boxes: bool = False,
+    stays: Mapping[str, Dims] | None = None,
+) -> Domains:
     """Which points of everything a program reads.
 
     Without `out` it is what a run reads: every closure stores all of its output. With `out`, intervals by dim (or by
     output and dim), it is what those points of the results need, and of buffers that passes made what is read. With
     `boxes` every set is replaced by its hull, and by more where the form of an operation asks for it: what a program
-    on smaller buffers needs.
+    on smaller buffers needs; a closure that stores anything stores all that `stays` of its output.
     """
     bound = BoundProgram.of(program)
     fencil = bound.program
@@ -86,17 +95,22 @@ def domains(program: Any, out: Mapping[Any, Any] | None = None, *, boxes: bool =
     if out is not None:
         need.update({p: Points.box(dims) for p, dims in asked(fencil, out).items()})
     written = {p.name: Points(p.type.dims.names) for p in fencil.outputs}
+    stored: list[Points] = []
     for closure in reversed(closures):
         output, target = closure.output, closure.target.dims
         wanted = Points.box(target) if out is None else reads.shaped(need[output].within(target), target)
+        if wanted and stays and output.name in stays:
+            wanted = reads.shaped(wanted | Points.box(stays[output.name]).within(target), target)
         need[output] = need[output].without(target)
         written[output.name] |= wanted
+        stored.append(wanted)
         for variable, found in reads.of_closure(closure.value, wanted).items():
             need[variable] |= found
     return Domains(
         flat,
         {p.name: need[p] for p in fencil.params},
         written,
+        tuple(reversed(stored)),
         reads.nodes,
         reads.variables,
         tuple(reads.unknown.values()),
@@ -219,7 +233,26 @@ class Reads:
                 else:
                     for arg in node.args:
                         local.add(arg, wanted.onto(arg.tensor.dims.names))
+                if self.boxes:
+                    self._keep_operands(node, wanted.hull, local)
         return found
+
+    def _keep_operands(self, node: Call, wanted: Dims, local: Needs) -> None:
+        """The form of an operation asks for operands of which it may read nothing."""
+        if node.op == "concat" or (node.op == "update" and updates_all(node, wanted)):
+            return
+        if node.op == "update":
+            local.add(node.args[0], Points.box(wanted))
+            return
+        if node.op in ("reduce", "scan"):
+            wanted = wanted.without(node.static[-1])
+        elif not TABLE[node.op].elementwise:
+            wanted = Dims()
+        for k, arg in enumerate(node.args):
+            is_init = k == 1 and node.op in ("reduce", "scan")
+            if isinstance(arg.type, TensorType) and (is_init or not local.of(arg)):
+                part = Dims(tuple((n, i & wanted[n] if n in wanted else i) for n, i in arg.type.dims.items))
+                local.add(arg, self.shaped(Points.box(part), arg.type.dims))
 
     @property
     def holes(self) -> bool:
@@ -266,6 +299,12 @@ class Needs:
     """The nodes of the scope, or nothing where all nodes are."""
     outside: Needs | None
     reads: Reads
+
+    def of(self, node: Expr) -> Points:
+        """The points of a node that are needed, as far as they are known."""
+        if self.outside is not None and id(node) not in self.own:
+            return self.outside.of(node)
+        return self.need.get(id(node), Points(node.tensor.dims.names))
 
     def add(self, node: Expr, points: Points) -> None:
         """More points of a node are needed."""

@@ -47,6 +47,11 @@ def concat(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
         needs.add(arg, wanted.within(arg.tensor.dims).onto(_names(arg)))
 
 
+def updates_all(node: Call, wanted: Dims) -> bool:
+    """Whether an update replaces every point of a box."""
+    return all(i.covers(wanted[n]) for n, i in node.args[1].tensor.dims.items)
+
+
 def update(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
     x, part = node.args
     inside = part.tensor.dims
@@ -156,6 +161,10 @@ def _neighbours(reads: Reads, node: Call, wanted: Points, slots: str, needs: Nee
         read = entries[tuple(cloud[:, wanted.names.index(d)] - s for d, s in zip(axes, starts, strict=True))]
         rows = np.concatenate([cloud[:, [wanted.names.index(d) for d in others]], read[:, None]], 1)
         found |= Points.rows((*others, source), rows[read != -1])
+    if reads.boxes:
+        # destinations without a neighbour are destinations all the same
+        reached = found.hull[source] if found else inside
+        found = wanted.onto(others).along(source, (reached.start, reached.stop))
     needs.add(x, found.within(x.tensor.dims).onto(_names(x)))
 
 
@@ -242,7 +251,7 @@ def scatter(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
     every = Points.box(bcast([a.tensor for a in rest]))
     for arg in rest:
         needs.add(arg, every.onto(_names(arg)))
-    if every and f.free:
+    if f.free and (every or reads.boxes):
         reads.unknown[id(node)] = node
         reads.of_function(f, Points((), ((),)), needs)
     needs.add(base, Points.box(base.tensor.dims) if reads.boxes else wanted)
@@ -256,13 +265,14 @@ def loop(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
         reads.unknown[id(node)] = node
     count = (len(node.args) - 1) // 2
     condition, functions, start = node.args[0], node.args[1 : 1 + count], node.args[1 + count :]
-    carried = [Points(_names(a)) for a in start]
-    carried[index] = Points.box(start[index].tensor.dims) if reads.boxes else wanted.onto(_names(start[index]))
-    if limit != 0:
+    carried = [Points.box(a.tensor.dims) if reads.boxes else Points(_names(a)) for a in start]
+    if not reads.boxes:
+        carried[index] = wanted.onto(_names(start[index]))
+    if limit != 0 or reads.boxes:
         for k, more in enumerate(reads.of_function(condition, Points((), ((),)), needs)[1:]):
             carried[k] |= more
     rounds = 0
-    while limit is None or rounds < limit:
+    while limit is None or rounds < max(limit, reads.boxes):
         rounds += 1
         before = list(carried)
         for k, f in enumerate(functions):
@@ -335,11 +345,13 @@ def _levels(
     own = Points(carried.names)
     found: list[Points] = []
     levels = list(column)[::-1] if forward else list(column)
+    visited: list[int] = []
     first = 0
     for n, k in enumerate(levels):
         here = stored(k)
         own = own if here is None else here.onto(state.names)
         now = reads.shaped(carried | own, state)
+        visited += [k] if now else []
         if before is not None and (now is before or now == before):
             continue
         if before is not None and before:
@@ -357,6 +369,14 @@ def _levels(
                     found[j] |= _seen(now, place.dims, arg).onto([d for d in found[j].names if d in arg.tensor.dims])
     if before:
         _given(node, args, found, levels[first:], dim, needs)
+    if reads.boxes:
+        # one column for all arguments
+        for arg in args:
+            if visited and dim in arg.tensor.dims:
+                run = column if skips else Interval(min(visited), max(visited) + 1)
+                inside = Dims(tuple((n, i) for n, i in state.items if n in arg.tensor.dims))
+                known = needs.of(arg) or Points.box(arg.tensor.dims).within(inside)
+                needs.add(arg, known.along(dim, (run.start, run.stop)).onto(_names(arg)))
     needs.add(init, carried.onto(_names(init)))
 
 

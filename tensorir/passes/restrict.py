@@ -13,16 +13,18 @@ f(out: tensor<float, I[4:9]>, inp: tensor<float, I[3:10]>, tmp: tensor<float, I[
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tensorir.binding import BoundProgram
-from tensorir.build import call, literal, operator
+from tensorir.build import call, closure, literal, operator
 from tensorir.build import fencil as make_fencil
 from tensorir.ir import Apply, Call, Closure, Expr, Fencil, Lambda, Literal, Operator, Var
 from tensorir.passes.base import with_fencil
 from tensorir.passes.conform import cut
 from tensorir.passes.domains import Domains, domains
+from tensorir.passes.footprints import updates_all
+from tensorir.passes.points import Points
 from tensorir.types import Dims, TensorType
 from tensorir.walk import postorder, rebuild
 
@@ -33,7 +35,8 @@ def restrict(program: Any, out: Mapping[Any, Any]) -> Any:
     """The program that computes only some points of its outputs: `out` maps dims (or outputs, then dims) to intervals.
 
     Outputs that are named get the asked interval; when only dims are named, all outputs that have them do. Other
-    outputs, inputs and bound constants shrink to the hull of what is needed, and go where nothing is.
+    outputs, inputs and bound constants shrink to the hull of what is needed, and go where nothing is. An output whose
+    old contents are read keeps these points as well.
     """
     bound = BoundProgram.of(program)
     results = bound.program.results if isinstance(bound.program, Fencil) else ()
@@ -41,9 +44,7 @@ def restrict(program: Any, out: Mapping[Any, Any]) -> Any:
     if names:
         nothing = {p.name: {d: (i.start, i.start) for d, i in p.type.dims.items} for p in results}
         out = {**{n: v for n, v in nothing.items() if n not in names and v}, **out}
-    found = domains(program, out, boxes=True)
-    kept = _kept(found)
-
+    found, kept = _settled(program, out)
     result = with_fencil(program, lambda _: _Smaller(found, kept).fencil())
     if not isinstance(result, BoundProgram):
         return result
@@ -54,7 +55,7 @@ def with_small_buffers(fencil: Fencil) -> Fencil:
     """The program with each buffer that a pass made on the hull of what is read of it; everything else as it is."""
     if not fencil.buffers:
         return fencil
-    found = domains(fencil, {}, boxes=True)
+    found, _ = _settled(fencil, {})
     kept = {p.name: p.type.dims for p in fencil.params}
     for p in fencil.params:
         if p.name in fencil.buffers and found.written[p.name]:
@@ -69,6 +70,16 @@ def _cut(bound: BoundProgram, name: str, arrays: Any, dims: Dims) -> Any:
     whole = bound.program[name].type.dims
     part = tuple(slice(dims[n].start - i.start, dims[n].stop - i.start) for n, i in whole.items)
     return tuple(a[part] for a in arrays)
+
+
+def _settled(program: Any, out: Mapping[Any, Any]) -> tuple[Domains, dict[str, Dims]]:
+    """What is needed, and of every parameter what stays, where every closure stores all that stays of its output."""
+    kept: dict[str, Dims] = {}
+    while True:
+        found = domains(program, out, boxes=True, stays=kept)
+        before, kept = kept, _kept(found)
+        if kept == before:
+            return found, kept
 
 
 def _kept(found: Domains) -> dict[str, Dims]:
@@ -100,17 +111,21 @@ class _Smaller:
 
     def fencil(self) -> Fencil:
         closures: list[Closure] = []
-        for one in self.found.fencil.closures:
-            new = self.closure(one)
+        for one, stored in zip(self.found.fencil.closures, self.found.stored, strict=True):
+            new = self.closure(one, stored)
             if new is not None:
                 closures.append(new)
         fencil = self.found.fencil
+        written = {c.output.name for c in closures}
+        for p in fencil.results:
+            if p in self.params and p.name not in written:
+                # no closure stores these points: they are what was passed
+                closures.append(closure(self.params[p], self.params[p]))
         params = tuple(self.params.values())
         return make_fencil(fencil.name, params, closures, fencil.span, fencil.buffers & {p.name for p in params})
 
-    def closure(self, one: Closure) -> Closure | None:
-        written = self.found.written[one.output.name].within(one.target.dims)
-        if not written or not self.found.of(one.value):
+    def closure(self, one: Closure, stored: Points) -> Closure | None:
+        if not stored:
             return None
         output = self.params[one.output]
         region = one.region
@@ -121,13 +136,23 @@ class _Smaller:
 
     def expression(self, root: Expr) -> Expr:
         order = list(postorder(root))
+        carrying = {id(f) for node in order if isinstance(node, Call) and node.op == "loop" for f in node.args}
         for node in order:  # functions are met after their bodies: their parameters first
-            if isinstance(node, Lambda):
+            if isinstance(node, Lambda) and id(node) not in carrying:
                 self.variables.update((p, self._param(p)) for p in node.params)
         for node in order:
-            if id(node) not in self.made and (isinstance(node, (Lambda, Operator)) or self.found.of(node)):
+            if id(node) not in self.made and self._is_needed(node):
                 self.made[id(node)] = self._smaller(node)
         return self.made[id(root)]
+
+    def _is_needed(self, node: Expr) -> bool:
+        match node:
+            case Lambda(_, body):
+                return id(body) in self.made
+            case Operator():
+                return True
+            case _:
+                return bool(self.found.of(node))
 
     def _param(self, p: Var) -> Var:
         points = self.found.nodes.get(id(p)) or self.found.by_variable(p)
@@ -147,7 +172,7 @@ class _Smaller:
                 return node
             case Lambda(params):
                 return dataclasses.replace(
-                    node, params=tuple(self.variables[p] for p in params), body=made[id(node.body)]
+                    node, params=tuple(self.variables.get(p, p) for p in params), body=made[id(node.body)]
                 )
             case Apply():
                 return rebuild(node, tuple(made[id(c)] for c in node.children))
@@ -177,13 +202,11 @@ class _Smaller:
                 x, part = node.args
                 if not self.found.of(part):
                     return made[id(x)]
-                if not self.found.of(x):
+                if updates_all(node, need):
                     filled = cut(made[id(part)], need)
                     return _spread(filled, node, need)
-                base = made[id(x)]
-                return call(
-                    "update", base, cut(made[id(part)], _common(base.tensor.dims, part.tensor.dims)), span=node.span
-                )
+                base, small = cut(made[id(x)], need), cut(made[id(part)], _common(need, part.tensor.dims))
+                return call("update", base, small, span=node.span)
             case "split_dim" | "merge_dims":
                 (x,) = node.args
                 return rebuild(node, (cut(made[id(x)], self._need(x)),))
@@ -199,10 +222,11 @@ class _Smaller:
                     ]
                     f = operator(f.op, state.on(_within(state.dims, need)), *small)
                 else:
-                    f = made[id(f)]
+                    f = _fitting(made[id(f)], need, given)
                 return rebuild(node, (f, made[id(init)], *given))
             case _:
-                return rebuild(node, tuple(made[id(a)] for a in node.args))
+                # a function of scalars that nothing from outside reaches is as it was
+                return rebuild(node, tuple(made.get(id(a), a) for a in node.args))
 
     def _column(self, arg: Expr, dim: str) -> Expr:
         """All slots of an argument, and no more."""
@@ -210,6 +234,17 @@ class _Smaller:
         if not isinstance(arg.type, TensorType) or dim not in arg.type.dims:
             return new
         return cut(new, Dims(((dim, arg.type.dims[dim]),)))
+
+
+def _fitting(function: Expr, need: Dims, args: Sequence[Expr]) -> Expr:
+    """The function of a fold; parameters that its body does not read have the types of what they stand for."""
+    assert isinstance(function, Lambda)
+    params = list(function.params)
+    for k, dims in enumerate((need, *(a.tensor.dims for a in args))):
+        if params[k] not in function.body.free:
+            kind = params[k].tensor
+            params[k] = dataclasses.replace(params[k], type=kind.on(_within(kind.dims, dims)))
+    return dataclasses.replace(function, params=tuple(params))
 
 
 def _common(a: Dims, b: Dims) -> Dims:

@@ -33,7 +33,7 @@ class Worth:
     uses: int
     """At how many offsets, or by how many expressions, it is read."""
     work: float
-    """Operations per point; a transcendental one counts 8."""
+    """Operations per point; a transcendental one counts 16."""
     buffer: TensorType
 
     @property

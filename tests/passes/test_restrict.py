@@ -2,6 +2,12 @@
 
 import numpy as np
 import pytest
+from generate import programs
+from generate.bounds import flat
+from generate.profiles import EVERY
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from same_bits import same
 
 import tensorir as ti
 from tensorir import reference
@@ -60,3 +66,59 @@ def test_a_dim_that_no_output_has_is_refused():
     assert str(caught.value) == (
         "error[A16]: I[0:5] is not inside of I[0:4], all of 'out'.\nhelp: ask for a part of I[0:4]."
     )
+
+
+@st.composite
+def parts(draw):
+    """A program, one of its results, and a part of that."""
+    case = draw(programs(EVERY))
+    result = draw(st.sampled_from(case.fencil.results))
+    part = {}
+    for name, interval in result.type.dims.items:
+        start = draw(st.integers(interval.start, interval.stop - 1))
+        part[name] = (start, draw(st.integers(start + 1, interval.stop)))
+    return case, result, part
+
+
+@pytest.mark.filterwarnings("ignore")
+@settings(max_examples=100)
+@given(parts())
+def test_any_part_of_any_result_is_what_it_was_and_is_computed_from_the_inferred_part(drawn):
+    case, result, part = drawn
+    whole = reference.run(case.fencil, **case.arguments)[result.name]
+    tables = {n: v for n, v in case.arguments.items() if n in case.entries}
+    for program, rest in ((case.fencil, case.arguments), (case.fencil.bind(**tables), _without(case, tables))):
+        small = ti.restrict(program, out={result.name: part})
+        fencil = getattr(small, "program", small)
+        names = {p.name for p in fencil.params}
+        given = {
+            n: _nested(v, [_cut(a, case.fencil[n], fencil[n]) for a in flat(v)]) for n, v in rest.items() if n in names
+        }
+        found = reference.run(small, **given)[result.name]
+        for a, b in zip(flat(whole), flat(found), strict=True):
+            assert same(_asked(a, result, part), _asked(b, fencil[result.name], part)), f"{case!r}\n{part}\n{fencil}"
+        assert ti.parse(str(fencil)) == fencil
+
+
+def _without(case, tables):
+    return {n: v for n, v in case.arguments.items() if n not in tables}
+
+
+def _cut(array, whole, part):
+    at = tuple(
+        slice(part.type.dims[n].start - i.start, part.type.dims[n].stop - i.start) for n, i in whole.type.dims.items
+    )
+    return array[at]
+
+
+def _asked(array, of, part):
+    return array[tuple(slice(part[n][0] - i.start, part[n][1] - i.start) for n, i in of.type.dims.items)]
+
+
+def _nested(like, arrays):
+    remaining = iter(arrays)
+
+    def build(value):
+        return tuple(build(v) for v in value) if isinstance(value, tuple) else next(remaining)
+
+    return build(like)
