@@ -318,7 +318,7 @@ def _advance(
         return {n: results[n] if isinstance(results[n], tuple) else (results[n],) for n in now}
 
     every = request.every
-    return ti.iterate(once, state, request.steps, every=every, callback=look)
+    return ti.iterate(once, state, request.steps, every=every, callback=look, progress=False)
 
 
 def _nested(step: Fencil, name: str, leaves: tuple[Any, ...]) -> Any:
