@@ -102,11 +102,12 @@ def _moved(absent: frozenset[Missing], move: Any) -> frozenset[Missing]:
 
 def _through(node: Expr, before: Known, after: Known) -> Known:
     """What one round of a fold adds to its state: its moves are those of the fold, so that rounds come to an end."""
-    rounds = tuple(
-        frozenset(m if m in old else Missing((id(node), id(m.shift)), m.shift) for m in new)
-        for old, new in zip(before.absent, after.absent, strict=True)
-    )
+    rounds = tuple(_rounds(node, old, new) for old, new in zip(before.absent, after.absent, strict=True))
     return Known(rounds, after.ranges)
+
+
+def _rounds(node: Expr, old: frozenset[Missing], new: frozenset[Missing]) -> frozenset[Missing]:
+    return frozenset(m if m in old else Missing((id(node), id(m.shift)), m.shift) for m in new)
 
 
 def _unknown(kind: TensorType, absent: frozenset[Missing] = NEVER, origin: str | None = None) -> Known:
@@ -306,7 +307,7 @@ class _Rules:
         counter = Known((NEVER,), ((0, (1 << 31) - 1),))
         carried = [Known(a.absent, (None,) * len(a.ranges)) for a in args[1 + count :] if isinstance(a, Known)]
         while True:
-            going = apply(condition, counter, *carried).anywhere
+            going = _rounds(node, NEVER, apply(condition, counter, *carried).anywhere)
             made = [_through(node, old, apply(f, counter, *carried)) for old, f in zip(carried, functions, strict=True)]
             new = [old.joined(now) for old, now in zip(carried, made, strict=True)]
             new = [Known(tuple(a | going for a in v.absent), v.ranges) for v in new]

@@ -84,3 +84,15 @@ def test_a_fold_that_shifts_its_state_through_a_table_is_analysed_to_the_end():
     got = f(**arguments)["out"]
     np.testing.assert_array_equal(got, ti.reference.run(f, **arguments)["out"])
     assert (got == -1.0).any() and (got != -1.0).any()
+
+
+def test_a_condition_that_shifts_what_it_decides_for_is_followed_to_an_end():
+    f = ti.parse("""
+    f(out: tensor<float>, x: tensor<float, E[0:3]>, T: tensor<int, E[0:3], _NB_E[0:2]>) {
+      out ← gather(E)(loop(0, 3)(
+          λ(i: tensor<int>, a: tensor<float, E[0:3]>) → gather(E)(shift_apply(0)(⟪T⟫(a)), 1) > 1.0,
+          λ(i: tensor<int>, a: tensor<float, E[0:3]>) → shift_apply(1)(⟪T⟫(a)),
+          x), 0);
+    }""")
+    assert analyse(f, {"T": True}).refused
+    assert not analyse(f, {"T": False}).refused
