@@ -14,9 +14,10 @@ from tensorir.tir.relax import nodes as r
 from tensorir.tir.relax.infer import Contradiction, agree, infer, type_of
 from tensorir.tir.relax.operators import OPERATORS, REQUIRED, Operator
 from tensorir.tir.script.arithmetic import IllTyped, binary, compare, negate
-from tensorir.tir.script.evaluate import Evaluator, describe
+from tensorir.tir.script.evaluate import Evaluator
 from tensorir.tir.script.syntax import Located
 from tensorir.tir.script.values import Broken, DataTypeName, Metadata, ModuleRef, Name, TypeVariable, Value, members
+from tensorir.tir.script.words import describe
 
 __all__ = ["read_function"]
 

@@ -15,8 +15,8 @@ from tensorir.source import Source, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
 from tensorir.tir.dtypes import BOOL, HANDLE, INT32, INT64, DataType
-from tensorir.tir.script.arithmetic import IllTyped, as_expr, binary, compare, logical, match, negate
-from tensorir.tir.script.extents import extent
+from tensorir.tir.script import operations, subscripts
+from tensorir.tir.script.arithmetic import IllTyped, as_expr
 from tensorir.tir.script.syntax import Failure, Located, Text, parse_expression
 from tensorir.tir.script.values import (
     BoundMethod,
@@ -24,8 +24,6 @@ from tensorir.tir.script.values import (
     Closure,
     DataTypeName,
     LetType,
-    LocalVector,
-    Metadata,
     ModuleRef,
     Name,
     Scalar,
@@ -35,42 +33,39 @@ from tensorir.tir.script.values import (
     entries,
     members,
 )
+from tensorir.tir.script.words import describe
 
 if TYPE_CHECKING:
     from tensorir.tir.relax.nodes import RelaxType
 
-__all__ = ["Evaluator", "describe", "point"]
+__all__ = ["DIALECTS", "Evaluator"]
 
 _MAX_DEPTH = 120
 
-_SYMBOLS: dict[type[ast.AST], str] = {
-    ast.Add: "+",
-    ast.Sub: "-",
-    ast.Mult: "*",
-    ast.Div: "/",
-    ast.FloorDiv: "//",
-    ast.Mod: "%",
-    ast.Pow: "**",
-    ast.LShift: "<<",
-    ast.RShift: ">>",
-    ast.BitAnd: "&",
-    ast.BitOr: "|",
-    ast.BitXor: "^",
-    ast.Eq: "==",
-    ast.NotEq: "!=",
-    ast.Lt: "<",
-    ast.LtE: "<=",
-    ast.Gt: ">",
-    ast.GtE: ">=",
-    ast.And: "and",
-    ast.Or: "or",
-}
 DIALECTS = {"T": "T", "I": "I", "R": "R", "tir": "T", "tirx": "T", "relax": "R", "ir": "I", "Tx": "T"}
 DIALECTS.update({"tvm": "tvm", "ti": "tvm", "tensorir": "tvm"})
 
 
 class Evaluator:
     """Reads expressions of one text, with the names that are in scope."""
+
+    subscript = subscripts.subscript
+    access = subscripts.access
+    operand_of = subscripts.operand_of
+    vector_load = subscripts.vector_load
+    vector_indices = subscripts.vector_indices
+
+    constant = operations.constant
+    sequence = operations.sequence
+    mapping = operations.mapping
+    binary = operations.binary_operation
+    spread = operations.spread
+    operand = operations.operand
+    unary = operations.unary
+    connective = operations.connective
+    comparison = operations.comparison
+    conditional = operations.conditional
+    closure = operations.closure
 
     def __init__(self, text: Text, scope: Scope, old: bool) -> None:
         self.text = text
@@ -144,7 +139,7 @@ class Evaluator:
                     self.fail(node, "TS20", str(error))
                 assert result is not None
                 return result
-            case n.Buffer() if _is_one_element(value):
+            case n.Buffer() if subscripts.is_one_element(value):
                 return n.BufferLoad(value, (const(0, INT32),), span=self.text.span(node))
             case Broken():
                 raise Failure(())
@@ -365,252 +360,7 @@ class Evaluator:
 
     # ---------------------------------------------------------------------------------------- operators
 
-    def constant(self, node: ast.Constant) -> Value:
-        if isinstance(node.value, bytes | complex) or node.value is Ellipsis:
-            self.fail(node, "TS07", f"{type(node.value).__name__} constants are no part of TVMScript.")
-        return node.value
-
-    def sequence(self, node: ast.List | ast.Tuple) -> Value:
-        items: list[Value] = []
-        for item in node.elts:
-            if isinstance(item, ast.Starred):
-                inner = self.value(item.value)
-                items.extend(self._spread(inner, item))
-            else:
-                items.append(self.value(item))
-        return items if isinstance(node, ast.List) else tuple(items)
-
-    def _spread(self, value: Value, node: Located) -> list[Value]:
-        items = members(value)
-        if items is None:
-            self.fail(node, "TS21", f"'*' spreads a tuple or a list, and this is {describe(value)}.")
-        return items
-
-    def mapping(self, node: ast.Dict) -> Value:
-        entries: dict[Value, Value] = {}
-        for key, item in zip(node.keys, node.values, strict=True):
-            if key is None:
-                self.fail(item, "TS07", "'**' is no part of TVMScript.")
-            found = self.value(key)
-            if not isinstance(found, str | int | n.Var):
-                self.fail(key, "TS21", f"a key is a string, and this is {describe(found)}.")
-            entries[found] = self.value(item)
-        return entries
-
-    def binary(self, node: ast.BinOp) -> Value:
-        """A left-deep chain is read in a loop: long sums do not nest."""
-        spine: list[ast.BinOp] = [node]
-        while isinstance(left := spine[-1].left, ast.BinOp):
-            spine.append(left)
-        result = self.operand(spine[-1].left)
-        for part in reversed(spine):
-            symbol = _SYMBOLS.get(type(part.op))
-            if symbol is None:
-                self.fail(part, "TS07", "'@' is no part of TVMScript.")
-            right = self.operand(part.right)
-            if symbol == "**" and (isinstance(result, n.Expr) or isinstance(right, n.Expr)):
-                self.fail(part, "TS20", "'**' is no operator of TIR.", help="write T.pow(a, b).")
-            try:
-                result = binary(symbol, result, right, self.text.span(part))
-            except IllTyped as error:
-                self.fail(part, "TS20", str(error))
-        return result
-
-    def operand(self, node: ast.expr) -> Value:
-        """An operand: Python's values as they are, everything else as an expression."""
-        value = self.value(node)
-        if isinstance(value, n.Var):
-            return self.as_expr(value, node)
-        if isinstance(value, bool | int | float | str | tuple | list | n.Expr):
-            return value  # type: ignore[return-value]
-        return self.as_expr(value, node)
-
-    def unary(self, node: ast.UnaryOp) -> Value:
-        value = self.operand(node.operand)
-        span = self.text.span(node)
-        match node.op:
-            case ast.USub():
-                return negate(value, span)
-            case ast.UAdd():
-                return value
-            case ast.Not():
-                if isinstance(value, bool | int | float | str | tuple | list):
-                    return not value
-                return n.Not(self.as_expr(value, node), span)
-            case ast.Invert():
-                if isinstance(value, int):
-                    return ~value
-                inner = self.as_expr(value, node)
-                if inner.dtype.is_float:
-                    raise IllTyped(f"'~' takes integers, and this is {inner.dtype}.")
-                return n.Call(inner.dtype, "bitwise_not", (inner,), span=span)
-            case _:
-                self.fail(node, "TS07", "this operator is no part of TVMScript.")
-
-    def connective(self, node: ast.BoolOp) -> Value:
-        word = _SYMBOLS[type(node.op)]
-        result = self.operand(node.values[0])
-        first = self.text.span(node.values[0])
-        for operand in node.values[1:]:
-            right = self.operand(operand)
-            result = logical(word, result, right, first.to(self.text.span(operand)))
-        return result
-
-    def comparison(self, node: ast.Compare) -> Value:
-        result: Value | None = None
-        left = self.operand(node.left)
-        for op, operand in zip(node.ops, node.comparators, strict=True):
-            symbol = _SYMBOLS.get(type(op))
-            if symbol is None:
-                if isinstance(op, ast.Is | ast.IsNot) and isinstance(operand, ast.Constant) and operand.value is None:
-                    return (left is None) == isinstance(op, ast.Is)
-                self.fail(node, "TS07", f"{type(op).__name__.lower()!r} is no comparison of TVMScript.")
-            right = self.operand(operand)
-            part = compare(symbol, left, right, self.text.span(node))
-            result = part if result is None else logical("and", result, part, self.text.span(node))
-            left = right
-        return result
-
-    def conditional(self, node: ast.IfExp) -> Value:
-        test = self.value(node.test)
-        if isinstance(test, bool | int | float | str | tuple | list):
-            return self.value(node.body if test else node.orelse)
-        a, b = self.operand(node.body), self.operand(node.orelse)
-        first = self.as_expr(a, node.body, b.dtype if isinstance(b, n.Expr) else None)
-        second = self.as_expr(b, node.orelse, first.dtype)
-        first, second = match(first, second)
-        condition = self.as_expr(test, node.test)
-        return n.Call(first.dtype, "if_then_else", (condition, first, second), span=self.text.span(node))
-
-    def closure(self, node: ast.Lambda) -> Value:
-        return Closure(node)
-
     # ----------------------------------------------------------------------------------- subscripts, calls
-
-    def subscript(self, node: ast.Subscript) -> Value:
-        target = self.value(node.value)
-        if (items := members(target)) is not None:
-            return self._item(items, node)
-        if (found := entries(target)) is not None:
-            return self._item(found, node)
-        match target:
-            case n.Buffer():
-                return self.access(target, node.slice, node)
-            case n.BufferLoad(n.Buffer() as buffer, (n.IntImm(0),)) if _is_one_element(buffer):
-                return self.access(buffer, node.slice, node)
-            case LetType():
-                return LetType(self.type(self.value(node.slice), node.slice))
-            case DataTypeName(dtype):
-                return LocalVector(dtype, self.exprs(self.value(node.slice), node.slice))
-            case Metadata(""):
-                return Metadata(self.string(self.value(node.slice), node.slice, "the key"))
-            case Metadata(key):
-                index = self.number(node.slice, "the index")
-                return n.Opaque(f'metadata["{key}"][{index}]', self.text.span(node))
-            case Name("T", "Tuple"):
-                return n.TupleType()
-            case str():
-                return self._item(target, node)
-            case n.Expr() if target.dtype.lanes > 1:
-                index = self.expr(node.slice)
-                return n.Shuffle((target,), (index,), self.text.span(node))
-            case Broken():
-                raise Failure(())
-            case _:
-                self.fail(node.value, "TS11", f"{describe(target)} cannot be indexed.")
-
-    def _item(self, target: list[Value] | str | dict[Value, Value], node: ast.Subscript) -> Value:
-        if isinstance(node.slice, ast.Slice):
-            bounds = (node.slice.lower, node.slice.upper, node.slice.step)
-            parts = [None if part is None else self.number(part, "a bound") for part in bounds]
-            if isinstance(target, dict) or parts[2] == 0:
-                self.fail(node, "TS11", "this cannot be sliced.")
-            return target[slice(*parts)]
-        key = self.value(node.slice)
-        key = key.value if isinstance(key, n.IntImm) else key
-        try:
-            return target[key]  # type: ignore[index]
-        except (IndexError, KeyError, TypeError):
-            self.fail(node.slice, "TS11", "there is no such member.")
-
-    def access(self, buffer: n.Buffer, slice_: ast.expr, node: Located) -> Value:
-        """An element of a buffer, or a region where an index is a slice."""
-        parts = slice_.elts if isinstance(slice_, ast.Tuple) else [slice_]
-        indices: list[n.Expr | n.Range | _Stride] = []
-        for part in parts:
-            if isinstance(part, ast.Slice):
-                indices.append(self._slice(buffer, part, len(indices)))
-            elif isinstance(part, ast.Starred):
-                spread = self.value(part.value)
-                indices += [self._index(item, part) for item in self._spread(spread, part)]
-            else:
-                indices.append(self._index(self.value(part), part))
-        if len(indices) != len(buffer.shape):
-            self.fail(
-                node,
-                "TS23",
-                f"{buffer.name!r} has the shape {_sizes(buffer)}, "
-                f"and this gives {count(len(indices), 'index', 'indices')}.",
-            )
-        span = self.text.span(node)
-        plain = tuple(index for index in indices if isinstance(index, n.Expr))
-        if len(plain) == len(indices):
-            return n.BufferLoad(buffer, plain, span=span)
-        if isinstance(stride := indices[-1], _Stride) and len(plain) == len(indices) - 1:
-            return n.BufferLoad(buffer, (*plain, stride.ramp(self)), span=span)
-        for index in indices:
-            if isinstance(index, _Stride):
-                self.fail(index.node, "TS23", "only the last index of a load or store may have a step.")
-        ranges = tuple(point(i) if isinstance(i, n.Expr) else i for i in indices if not isinstance(i, _Stride))
-        return n.BufferRegion(buffer, ranges, span)
-
-    def _index(self, value: Value, node: Located) -> n.Expr | n.Range:
-        if isinstance(value, float):
-            self.fail(node, "TS21", "an index is an integer, and this is a float.")
-        return value if isinstance(value, n.Range) else self.as_expr(value, node)
-
-    def _slice(self, buffer: n.Buffer, node: ast.Slice, position: int) -> n.Range | _Stride:
-        if position >= len(buffer.shape):
-            self.fail(node, "TS23", f"{buffer.name!r} has the shape {_sizes(buffer)}, and this gives more indices.")
-        size = buffer.shape[position]
-        stop = size if node.upper is None else self.operand_of(node.upper)
-        other = stop.dtype if isinstance(stop, n.Expr) else None
-        start = self.as_expr(0 if node.lower is None else self.operand_of(node.lower), node.lower or node, other)
-        end = self.as_expr(stop, node.upper or node, start.dtype)
-        span = self.text.span(node)
-        length = extent(start, end, span)
-        if node.step is not None:
-            step = self.expr(node.step, start.dtype)
-            if not (isinstance(step, n.IntImm) and step.value == 1):
-                return _Stride(start, length, step, node)
-        if isinstance(start, n.IntImm) and start.value == 0 and start.dtype != length.dtype:
-            start = n.IntImm(0, length.dtype, start.span)
-        return n.Range(start, length, span)
-
-    def operand_of(self, node: ast.expr) -> int | n.Expr:
-        value = self.value(node)
-        return value if isinstance(value, int) else self.as_expr(value, node)
-
-    def vector_load(self, region: n.BufferRegion, node: Located) -> n.Expr:
-        """A slice on the right-hand side: the elements as a vector."""
-        indices = self.vector_indices(region, node)
-        return n.BufferLoad(region.buffer, indices, span=self.text.span(node))
-
-    def vector_indices(self, region: n.BufferRegion, node: Located) -> tuple[n.Expr, ...]:
-        """The indices of the elements of a region whose last dimension alone is longer than one."""
-        indices: list[n.Expr] = []
-        for position, part in enumerate(region.region):
-            match part.extent:
-                case n.IntImm(1):
-                    indices.append(part.min)
-                case n.IntImm(lanes) if position == len(region.region) - 1 and lanes > 1:
-                    indices.append(n.Ramp(part.min, const(1, part.min.dtype), lanes, part.span))
-                case n.Mul() | n.Call() if position == len(region.region) - 1:
-                    indices.append(n.Ramp(part.min, const(1, part.min.dtype), part.extent, part.span))
-                case _:
-                    message = "a slice is a vector only along the last dimension, with a constant length above 0."
-                    self.fail(node, "TS23", message)
-        return tuple(indices)
 
     def call(self, node: ast.Call) -> Value:
         from tensorir.tir.script.calls.dispatch import call
@@ -620,7 +370,7 @@ class Evaluator:
         for arg in node.args:
             if isinstance(arg, ast.Starred):
                 spread = self.value(arg.value)
-                args.extend(self._spread(spread, arg))
+                args.extend(self.spread(spread, arg))
             else:
                 args.append(self.value(arg))
         kwargs: dict[str, Value] = {}
@@ -656,82 +406,6 @@ class Evaluator:
             return tuple(made), self.value(closure.node.body)
         finally:
             self.scope.pop()
-
-
-class _Stride:
-    """A slice with a step: lanes from `start`, `step` apart, as many as fit into `length`."""
-
-    def __init__(self, start: n.Expr, length: n.Expr, step: n.Expr, node: ast.Slice) -> None:
-        self.start, self.length, self.step, self.node = start, length, step, node
-
-    def ramp(self, reader: Evaluator) -> n.Expr:
-        match self.length, self.step:
-            case n.IntImm(length), n.IntImm(step) if step > 0 and length > step:
-                return n.Ramp(self.start, self.step, -(-length // step), reader.text.span(self.node))
-            case _:
-                reader.fail(self.node, "TS23", "a slice with a step has a constant length of several steps.")
-
-
-def point(index: n.Expr) -> n.Range:
-    """The range of one index; a vector's spans from its first element to its last."""
-    match index:
-        case n.Ramp(base, n.IntImm(step), int(lanes)):
-            return n.Range(base, const(step * (lanes - 1) + 1, base.dtype), index.span)
-        case _:
-            return n.Range(index, const(1, index.dtype if index.dtype.is_integer else INT32), index.span)
-
-
-def count(number: int, one: str, many: str = "") -> str:
-    """A number of things, in words.
-
-    >>> count(1, "index", "indices"), count(2, "argument")
-    ('1 index', '2 arguments')
-    """
-    return f"{number} {one if number == 1 else many or one + 's'}"
-
-
-def _sizes(buffer: n.Buffer) -> str:
-    sizes = [str(size.value) if isinstance(size, n.IntImm) else str(size) for size in buffer.shape]
-    return f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
-
-
-def describe(value: Value) -> str:
-    """What a value is, in the words of a message."""
-    match value:
-        case None:
-            return "None"
-        case bool() | int() | float():
-            return f"the number {value}"
-        case str():
-            return "a string"
-        case tuple() | list():
-            return "a sequence"
-        case dict():
-            return "a mapping"
-        case n.Buffer():
-            return f"the buffer {value.name!r}"
-        case n.BufferRegion():
-            return "a region of a buffer"
-        case n.GlobalVar(name):
-            return f"the function {name!r}"
-        case Name(dialect, path):
-            return f"{dialect}.{path}" if path else f"the dialect {dialect}"
-        case DataTypeName(dtype):
-            return f"the data type {dtype}"
-        case Closure():
-            return "a lambda"
-        case BoundMethod(_, name):
-            return f"the method {name!r}"
-        case ModuleRef():
-            return "the module"
-        case n.Expr():
-            return f"an expression of type {value.dtype}"
-        case _:
-            return "something else"
-
-
-def _is_one_element(buffer: n.Buffer) -> bool:
-    return len(buffer.shape) == 1 and isinstance(buffer.shape[0], n.IntImm) and buffer.shape[0].value == 1
 
 
 def _tvm_name(path: str, attr: str) -> Name:

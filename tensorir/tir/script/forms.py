@@ -11,7 +11,7 @@ from tensorir.tir.build import const, true
 from tensorir.tir.dtypes import BOOL, VOID
 from tensorir.tir.script.arithmetic import as_expr
 from tensorir.tir.script.declarations import named
-from tensorir.tir.script.evaluate import describe, point
+from tensorir.tir.script.subscripts import point
 from tensorir.tir.script.syntax import Failure, Located
 from tensorir.tir.script.values import (
     Broken,
@@ -20,6 +20,7 @@ from tensorir.tir.script.values import (
     entries,
     members,
 )
+from tensorir.tir.script.words import describe
 
 if TYPE_CHECKING:
     from tensorir.tir.script.statements import FunctionBody

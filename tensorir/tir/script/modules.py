@@ -12,7 +12,7 @@ from tensorir.source import Source
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import HANDLE, VOID, DataType
 from tensorir.tir.script.declarations import make_buffer
-from tensorir.tir.script.evaluate import DIALECTS, Evaluator, describe
+from tensorir.tir.script.evaluate import DIALECTS, Evaluator
 from tensorir.tir.script.statements import FunctionBody
 from tensorir.tir.script.syntax import Failure, Text
 from tensorir.tir.script.values import (
@@ -26,6 +26,7 @@ from tensorir.tir.script.values import (
     TypeVariable,
     Value,
 )
+from tensorir.tir.script.words import describe
 
 __all__ = ["read_module"]
 

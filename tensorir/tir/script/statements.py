@@ -18,7 +18,7 @@ from tensorir.tir.dtypes import BOOL, HANDLE, INT32, DataType
 from tensorir.tir.nodes import ForKind, IterKind
 from tensorir.tir.script.arithmetic import IllTyped, binary, convert
 from tensorir.tir.script.declarations import allocate, declare, make_buffer, named
-from tensorir.tir.script.evaluate import Evaluator, describe
+from tensorir.tir.script.evaluate import Evaluator
 from tensorir.tir.script.forms import attribute, form, let_form, realization
 from tensorir.tir.script.regions import accessed
 from tensorir.tir.script.syntax import Failure, Located
@@ -43,6 +43,7 @@ from tensorir.tir.script.values import (
     Value,
     members,
 )
+from tensorir.tir.script.words import describe
 
 __all__ = ["FunctionBody"]
 

@@ -10,13 +10,14 @@ from tensorir.tir.dtypes import HANDLE, INT32
 from tensorir.tir.script import arithmetic
 from tensorir.tir.script.arithmetic import as_expr, binary, convert
 from tensorir.tir.script.calls.form import Call, makes
-from tensorir.tir.script.evaluate import describe, point
+from tensorir.tir.script.subscripts import point
 from tensorir.tir.script.values import (
     BufferSpec,
     DataTypeName,
     Value,
     members,
 )
+from tensorir.tir.script.words import describe
 
 _BUFFER_FIELDS = ("data", "strides", "elem_offset", "byte_offset", "scope", "align", "offset_factor")
 

@@ -9,13 +9,13 @@ from tensorir.tir.builtins import BUILTINS, Builtin, Operands, Result, find
 from tensorir.tir.dtypes import BOOL, FLOAT32, HANDLE, INT32, VOID, DataType
 from tensorir.tir.script.arithmetic import IllTyped, match
 from tensorir.tir.script.calls.form import MAKERS, Call, makes
-from tensorir.tir.script.evaluate import count
 from tensorir.tir.script.values import (
     DataTypeName,
     Name,
     Value,
     members,
 )
+from tensorir.tir.script.words import count
 
 
 def global_call(it: Call, function: n.GlobalVar) -> Value:

@@ -7,10 +7,10 @@ from tensorir.tir.build import const
 from tensorir.tir.dtypes import BOOL, HANDLE, DataType
 from tensorir.tir.script.arithmetic import convert
 from tensorir.tir.script.calls.form import Call, makes
-from tensorir.tir.script.evaluate import describe
 from tensorir.tir.script.values import (
     Value,
 )
+from tensorir.tir.script.words import describe
 
 
 def constant(it: Call, dtype: DataType) -> Value:

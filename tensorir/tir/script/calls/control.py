@@ -7,7 +7,6 @@ from tensorir.tir.build import const
 from tensorir.tir.dtypes import BOOL, INT32
 from tensorir.tir.nodes import ForKind, IterKind
 from tensorir.tir.script.calls.form import Call, makes
-from tensorir.tir.script.evaluate import describe
 from tensorir.tir.script.extents import extent
 from tensorir.tir.script.values import (
     Axis,
@@ -19,6 +18,7 @@ from tensorir.tir.script.values import (
     Value,
     members,
 )
+from tensorir.tir.script.words import describe
 
 
 @makes("serial", "parallel", "vectorized", "unroll", "Serial", "Parallel", "Vectorized", "Unroll", "unrolled")

@@ -13,7 +13,7 @@ from tensorir.tir.script.calls.constants import constant
 from tensorir.tir.script.calls.control import loop
 from tensorir.tir.script.calls.form import MAKERS, Call
 from tensorir.tir.script.calls.operators import extreme
-from tensorir.tir.script.evaluate import Evaluator, describe
+from tensorir.tir.script.evaluate import Evaluator
 from tensorir.tir.script.syntax import Failure
 from tensorir.tir.script.values import (
     BoundMethod,
@@ -27,6 +27,7 @@ from tensorir.tir.script.values import (
     Value,
     members,
 )
+from tensorir.tir.script.words import describe
 
 __all__ = ["call"]
 

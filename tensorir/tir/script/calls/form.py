@@ -11,11 +11,12 @@ from tensorir.errors import did_you_mean
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import FLOAT32, DataType
-from tensorir.tir.script.evaluate import Evaluator, count, describe
+from tensorir.tir.script.evaluate import Evaluator
 from tensorir.tir.script.values import (
     Value,
     entries,
 )
+from tensorir.tir.script.words import count, describe
 
 
 @dataclass

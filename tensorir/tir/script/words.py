@@ -1,0 +1,64 @@
+"""What values are, in the words of a message."""
+
+from __future__ import annotations
+
+from tensorir.tir import nodes as n
+from tensorir.tir.script.values import (
+    BoundMethod,
+    Closure,
+    DataTypeName,
+    ModuleRef,
+    Name,
+    Value,
+)
+
+__all__ = ["count", "describe", "sizes_of"]
+
+
+def count(number: int, one: str, many: str = "") -> str:
+    """A number of things, in words.
+
+    >>> count(1, "index", "indices"), count(2, "argument")
+    ('1 index', '2 arguments')
+    """
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def sizes_of(buffer: n.Buffer) -> str:
+    sizes = [str(size.value) if isinstance(size, n.IntImm) else str(size) for size in buffer.shape]
+    return f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
+
+
+def describe(value: Value) -> str:
+    """What a value is, in the words of a message."""
+    match value:
+        case None:
+            return "None"
+        case bool() | int() | float():
+            return f"the number {value}"
+        case str():
+            return "a string"
+        case tuple() | list():
+            return "a sequence"
+        case dict():
+            return "a mapping"
+        case n.Buffer():
+            return f"the buffer {value.name!r}"
+        case n.BufferRegion():
+            return "a region of a buffer"
+        case n.GlobalVar(name):
+            return f"the function {name!r}"
+        case Name(dialect, path):
+            return f"{dialect}.{path}" if path else f"the dialect {dialect}"
+        case DataTypeName(dtype):
+            return f"the data type {dtype}"
+        case Closure():
+            return "a lambda"
+        case BoundMethod(_, name):
+            return f"the method {name!r}"
+        case ModuleRef():
+            return "the module"
+        case n.Expr():
+            return f"an expression of type {value.dtype}"
+        case _:
+            return "something else"
