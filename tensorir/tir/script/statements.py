@@ -14,36 +14,30 @@ from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const, seq, true
-from tensorir.tir.dtypes import BOOL, HANDLE, INT32, DataType
+from tensorir.tir.dtypes import BOOL
 from tensorir.tir.nodes import ForKind, IterKind
-from tensorir.tir.script.arithmetic import IllTyped, binary, convert
-from tensorir.tir.script.declarations import allocate, declare, make_buffer, named
+from tensorir.tir.script import assignments
+from tensorir.tir.script.arithmetic import convert
+from tensorir.tir.script.declarations import named
 from tensorir.tir.script.evaluate import Evaluator
-from tensorir.tir.script.forms import attribute, form, let_form, realization
+from tensorir.tir.script.forms import attribute, form, realization
 from tensorir.tir.script.regions import accessed
-from tensorir.tir.script.syntax import Failure, Located
+from tensorir.tir.script.syntax import Located
 from tensorir.tir.script.values import (
     Axis,
     BlockForm,
     Broken,
     BufferSpec,
-    Closure,
-    DataTypeName,
     Form,
     InitForm,
-    LetType,
-    LocalVector,
     LoopForm,
-    Metadata,
     ModuleRef,
     Name,
-    Scalar,
     ThreadVar,
-    TypeVariable,
     Value,
     members,
 )
-from tensorir.tir.script.words import describe
+from tensorir.tir.script.words import describe, describe_statement
 
 __all__ = ["FunctionBody"]
 
@@ -83,6 +77,17 @@ class BlockParts:
 
 class FunctionBody:
     """Reads the statements of one function; `buffers`, `attrs` and `ret_type` hold what they say about it."""
+
+    assign = assignments.assign
+    unpack_values = assignments.unpack_values
+    store = assignments.store
+    emit_store = assignments.emit_store
+    augmented = assignments.augmented
+    annotated = assignments.annotated
+    let = assignments.let
+    scalar = assignments.scalar
+    bind = assignments.bind
+    symbol = assignments.symbol
 
     def __init__(self, reader: Evaluator) -> None:
         self.reader = reader
@@ -129,7 +134,7 @@ class FunctionBody:
         depth = len(self.reader.scope.frames)
         try:
             if rule is None:
-                self.text.fail(node, "TS07", f"{_describe_statement(node)} is no part of a function of TVMScript.")
+                self.text.fail(node, "TS07", f"{describe_statement(node)} is no part of a function of TVMScript.")
             rule(self, node)
         except DiagnosticError as error:
             self.reader.reset()
@@ -309,7 +314,7 @@ class FunctionBody:
             case BufferSpec() | Axis():
                 self.bind("", value, node)
             case ThreadVar():
-                self._launch(value, "", node)
+                self.launch(value, "", node)
             case n.Call(op="break_loop"):
                 self.emit(n.Break(span))
             case n.Call(op="continue_loop"):
@@ -321,239 +326,9 @@ class FunctionBody:
 
     # --------------------------------------------------------------------------------------- assignments
 
-    def assign(self, node: ast.Assign) -> None:
-        if len(node.targets) != 1:
-            self.text.fail(node, "TS07", "an assignment of TVMScript has one target.")
-        target = node.targets[0]
-        value = self.reader.value(node.value)
-        if isinstance(target, ast.Subscript):
-            self._store(target, value, node)
-        else:
-            self._assign(target, value, node)
-
-    def _assign(self, target: ast.expr, value: Value, node: Located) -> None:
-        match target:
-            case ast.Name(name):
-                if not self._store_scalar(name, value, node):
-                    self.bind(name, value, target)
-            case ast.Tuple(parts) | ast.List(parts):
-                values = members(value)
-                if values is None:
-                    self.text.fail(target, "TS24", f"{describe(value)} cannot be unpacked.")
-                names = self._unpack_values(parts, values, target)
-                for part, item in names:
-                    self._assign(part, item, node)
-            case ast.Subscript():
-                self._store(target, value, node)
-            case _:
-                self.text.fail(target, "TS07", "this cannot be assigned to.")
-
-    def _unpack_values(
-        self, parts: list[ast.expr], values: list[Value], target: ast.expr
-    ) -> list[tuple[ast.expr, Value]]:
-        star = next((k for k, part in enumerate(parts) if isinstance(part, ast.Starred)), None)
-        if star is None:
-            if len(parts) != len(values):
-                self.text.fail(target, "TS24", f"there are {len(values)} values for {len(parts)} names.")
-            return list(zip(parts, values, strict=True))
-        after = len(parts) - star - 1
-        if len(values) < star + after:
-            self.text.fail(target, "TS24", f"there are {len(values)} values for {len(parts)} names.")
-        starred = parts[star]
-        assert isinstance(starred, ast.Starred)
-        middle = values[star : len(values) - after]
-        tail = values[len(values) - after :]
-        return [
-            *zip(parts[:star], values[:star], strict=True),
-            (starred.value, middle),
-            *zip(parts[star + 1 :], tail, strict=True),
-        ]
-
-    def _store_scalar(self, name: str, value: Value, node: Located) -> bool:
-        """`x = e`, where x is a buffer of one element already (0.27's mutable scalars)."""
-        current = self.reader.scope.find(name)
-        buffer = current.buffer if isinstance(current, Scalar) else current
-        if not isinstance(buffer, n.Buffer) or self.reader.old:
-            return False
-        if not isinstance(value, n.Expr | bool | int | float):
-            return False
-        match buffer.shape:
-            case (n.IntImm(1),):
-                self.emit_store(buffer, value, (const(0, INT32),), node)
-                return True
-            case _:
-                return False
-
-    def _store(self, target: ast.Subscript, value: Value, node: Located) -> None:
-        place = self.reader.value(target)
-        match place:
-            case n.BufferLoad(buffer, indices):
-                self.emit_store(buffer, value, indices, node)
-            case n.BufferRegion(buffer):
-                self.emit_store(buffer, value, self.reader.vector_indices(place, target), node)
-            case _:
-                self.text.fail(target, "TS21", f"{describe(place)} cannot be stored to.")
-
-    def emit_store(self, buffer: n.Buffer, value: Value, indices: tuple[n.Expr, ...], node: Located) -> None:
-        """The value takes the type of the buffer: constants, casts, and scalars stored to several lanes."""
-        stored = self.reader.as_expr(value, node, buffer.dtype)
-        lanes = (indices[-1].dtype.lanes if indices else 1) * buffer.dtype.lanes
-        span = self.text.span(node)
-        if stored.dtype.lanes == 1 and lanes != 1 and not isinstance(stored, n.StringImm):
-            stored = n.Broadcast(stored, lanes, stored.span)
-        wanted = buffer.dtype.with_lanes(lanes)
-        plain = "handle" not in (stored.dtype.code, wanted.code)
-        if stored.dtype != wanted and stored.dtype.lanes == lanes and plain:
-            stored = convert(stored, wanted, stored.span)
-        self.emit(n.BufferStore(buffer, stored, indices, None, span))
-
-    def augmented(self, node: ast.AugAssign) -> None:
-        symbols: dict[type[ast.operator], str] = {
-            ast.Add: "+",
-            ast.Sub: "-",
-            ast.Mult: "*",
-            ast.Div: "/",
-            ast.FloorDiv: "//",
-            ast.Mod: "%",
-            ast.BitAnd: "&",
-            ast.BitOr: "|",
-            ast.BitXor: "^",
-            ast.LShift: "<<",
-            ast.RShift: ">>",
-        }
-        symbol = symbols.get(type(node.op))
-        if symbol is None or not isinstance(node.target, ast.Name | ast.Subscript):
-            self.text.fail(node, "TS07", "this assignment is no part of TVMScript.")
-        current = self.reader.as_expr(self.reader.value(node.target), node.target)
-        try:
-            value = binary(symbol, current, self.reader.operand(node.value), self.text.span(node))
-        except IllTyped as error:
-            self.text.fail(node, "TS20", str(error))
-        if isinstance(node.target, ast.Subscript):
-            self._store(node.target, value, node)
-        elif not self._store_scalar(node.target.id, value, node):
-            self.bind(node.target.id, value, node.target)
-
-    def annotated(self, node: ast.AnnAssign) -> None:
-        if not isinstance(node.target, ast.Name):
-            self.text.fail(node.target, "TS07", "a name stands before an annotation.")
-        value = None if node.value is None else self.reader.value(node.value)
-        kind = self.reader.value(node.annotation)
-        name = node.target.id
-        match kind:
-            case LetType(type_):
-                self.let(name, type_, value, node)
-            case LocalVector(dtype, shape):
-                spec = BufferSpec(shape, dtype, (), None, "local", 0, 0, (), "", None, purpose="alloc")
-                self.bind(name, spec, node.target)
-            case DataTypeName(dtype) if not self.reader.old and dtype.code != "handle":
-                buffer = self._scalar(name, dtype, node.target)
-                if value is not None:
-                    self.emit_store(buffer, value, (const(0, INT32),), node)
-            case DataTypeName() | n.Var():
-                type_ = self.reader.type(kind, node.annotation)
-                if value is None:
-                    self.reader.scope.define(name, n.Var(name, type_, self.text.span(node.target)))
-                elif isinstance(value, n.Var) and not value.name:
-                    self.bind(name, value, node.target)
-                else:
-                    self.let(name, type_, value, node)
-            case BufferSpec():
-                self.bind(name, value if isinstance(value, BufferSpec) else kind, node.target)
-            case Name("T", "handle"):
-                self.let(name, n.PrimType(HANDLE), value, node)
-            case _:
-                self.text.fail(node.annotation, "TS22", f"a type stands here, and this is {describe(kind)}.")
-
-    def let(self, name: str, type_: n.Type | None, value: Value, node: ast.AnnAssign | Located) -> n.Var:
-        if value is None:
-            self.text.fail(node, "TS24", f"T.let needs a value for {name!r}.")
-        expected = type_.dtype if isinstance(type_, n.PrimType) else None
-        bound = self.reader.as_expr(value, node, expected)
-        if type_ is None:
-            type_ = bound.type if isinstance(bound, n.Var) else n.PrimType(bound.dtype)
-        place = node.target if isinstance(node, ast.AnnAssign) else node
-        var = n.Var(name, type_, self.text.span(place))
-        self.emit(n.LetStmt(var, bound, self.text.span(node)))
-        self.reader.scope.define(name, var)
-        return var
-
-    def _scalar(self, name: str, dtype: DataType, node: Located) -> n.Buffer:
-        span = self.text.span(node)
-        data = n.Var(name, n.PointerType(n.PrimType(dtype), "local"), span)
-        buffer = n.Buffer(data, dtype, (const(1, INT32),), name=name, layout="scalar", span=span)
-        self.emit(n.AllocBuffer(buffer, {}, span))
-        self.reader.scope.define(name, Scalar(buffer))
-        return buffer
-
-    def bind(self, name: str, value: Value, node: Located) -> None:
-        """`name = value`: what the value is decides which statement that makes, if any."""
-        span = self.text.span(node)
-        define = self.reader.scope.define
-        match value:
-            case BufferSpec(purpose="scalar"):
-                buffer = replace(make_buffer(self, value, name, span), layout="scalar")
-                self.emit(n.AllocBuffer(buffer, {}, value.span))
-                define(name, Scalar(buffer))
-            case BufferSpec():
-                define(name, declare(self, value, name, node))
-            case Axis():
-                define(name, self._axis(value, name, node))
-            case ThreadVar(extent=None):
-                var = n.Var(name, n.PrimType(INT32), span)
-                define(name, n.IterVar(None, var, IterKind.THREAD_INDEX, value.tag, span))
-            case ThreadVar():
-                self._launch(value, name, node)
-            case Form("allocate" | "allocate_const"):
-                statement = allocate(self, value, name, span)
-                self.emit(statement)
-                define(name, statement.buffer_var)
-            case Form("LetStmt" | "Bind" | "bind" | "let"):
-                let_form(self, value, name, node)
-            case Form():
-                self.text.fail(node, "TS21", f"T.{value.name} has no value.")
-            case n.Var(name="") if name:
-                define(name, self._symbol(name, value, span))
-            case TypeVariable():
-                define(name, n.Var(name, n.PrimType(DataType("int", 64)), span))
-            case _ if (items := members(value)) is not None:
-                define(name, tuple(self._bind_item(f"{name}_{k}", item, node) for k, item in enumerate(items)))
-            case n.Buffer() | n.BufferRegion() | n.IterVar() | n.IndexMap() | n.CommReducer() | n.Opaque() | n.Target():
-                define(name, value)
-            case (
-                ModuleRef() | DataTypeName() | DataType() | Closure() | Metadata() | Name() | n.GlobalVar() | n.Range()
-            ):
-                define(name, value)
-            case n.Expr() | bool() | int() | float() | str():
-                expr = self.reader.as_expr(value, node)
-                lasting = isinstance(expr, n.StringImm) or expr.dtype.code == "handle"
-                if self.reader.old or lasting:
-                    self.let(name, None, expr, node)
-                else:
-                    buffer = self._scalar(name, expr.dtype, node)
-                    self.emit_store(buffer, expr, (const(0, INT32),), node)
-            case Broken():
-                raise Failure(())
-            case _:
-                self.text.fail(node, "TS21", f"{describe(value)} cannot be given a name.")
-
-    def _bind_item(self, name: str, value: Value, node: Located) -> Value:
-        """A member of a sequence: what must be made is made, numbers stay numbers."""
-        if isinstance(value, BufferSpec | Axis | ThreadVar):
-            self.bind(name, value, node)
-            return self.reader.scope.find(name)
-        return value
-
-    def _symbol(self, name: str, fresh: n.Var, span: Span) -> n.Var:
-        """`n = T.int32()`: the size that the signature named already, or a new variable."""
-        known = self.symbols.get(name) or self.reader.scope.find(name)
-        if isinstance(known, n.Var) and known.dtype == fresh.dtype and known.name == name:
-            return known
-        return n.Var(name, fresh.type, span)
-
     # ------------------------------------------------------------------------------------ blocks, threads
 
-    def _axis(self, axis: Axis, name: str, node: Located) -> n.Var:
+    def axis(self, axis: Axis, name: str, node: Located) -> n.Var:
         if len(self.blocks) == 1:
             self.text.fail(node, "TS26", "an axis stands inside of a block.")
         span = self.text.span(node)
@@ -566,10 +341,10 @@ class FunctionBody:
         parts.values.append(value)
         return var
 
-    def _launch(self, thread: ThreadVar, name: str, node: Located) -> None:
-        self.wrap(self._launcher(thread, name, node), node)
+    def launch(self, thread: ThreadVar, name: str, node: Located) -> None:
+        self.wrap(self.launcher(thread, name, node), node)
 
-    def _launcher(self, thread: ThreadVar, name: str, node: Located) -> Callable[[n.Stmt], n.Stmt]:
+    def launcher(self, thread: ThreadVar, name: str, node: Located) -> Callable[[n.Stmt], n.Stmt]:
         """`thread_extent` over what follows; the thread's variable is in scope there."""
         assert thread.extent is not None
         span, size = self.text.span(node), thread.extent
@@ -612,7 +387,7 @@ class FunctionBody:
             case ThreadVar():
                 if form.extent is None:
                     self.text.fail(item.context_expr, "TS24", "T.env_thread has no extent; use T.launch_thread.")
-                launch = self._launcher(form, name, place)
+                launch = self.launcher(form, name, place)
                 self.emit(launch(self.inner(node, rest)))
             case Form("attr"):
                 make = attribute(self, form)
@@ -693,26 +468,6 @@ def _targets(node: ast.stmt) -> list[str]:
         case _:
             return []
     return [part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)]
-
-
-def _describe_statement(node: ast.stmt) -> str:
-    words = {
-        "FunctionDef": "a function",
-        "AsyncFunctionDef": "an async function",
-        "ClassDef": "a class",
-        "Import": "an import",
-        "ImportFrom": "an import",
-        "Try": "'try'",
-        "TryStar": "'try'",
-        "Raise": "'raise'",
-        "Delete": "'del'",
-        "Global": "'global'",
-        "Nonlocal": "'nonlocal'",
-        "Match": "'match'",
-        "AsyncFor": "'async for'",
-        "AsyncWith": "'async with'",
-    }
-    return words.get(type(node).__name__, "this")
 
 
 _RULES: dict[type[ast.stmt], Callable[[FunctionBody, ast.stmt], None]] = {

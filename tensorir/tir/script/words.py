@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 from tensorir.tir import nodes as n
 from tensorir.tir.script.values import (
     BoundMethod,
@@ -12,7 +14,7 @@ from tensorir.tir.script.values import (
     Value,
 )
 
-__all__ = ["count", "describe", "sizes_of"]
+__all__ = ["count", "describe", "describe_statement", "sizes_of"]
 
 
 def count(number: int, one: str, many: str = "") -> str:
@@ -62,3 +64,24 @@ def describe(value: Value) -> str:
             return f"an expression of type {value.dtype}"
         case _:
             return "something else"
+
+
+def describe_statement(node: ast.stmt) -> str:
+    """What a statement of Python is, in the words of a message."""
+    words = {
+        "FunctionDef": "a function",
+        "AsyncFunctionDef": "an async function",
+        "ClassDef": "a class",
+        "Import": "an import",
+        "ImportFrom": "an import",
+        "Try": "'try'",
+        "TryStar": "'try'",
+        "Raise": "'raise'",
+        "Delete": "'del'",
+        "Global": "'global'",
+        "Nonlocal": "'nonlocal'",
+        "Match": "'match'",
+        "AsyncFor": "'async for'",
+        "AsyncWith": "'async with'",
+    }
+    return words.get(type(node).__name__, "this")
