@@ -44,8 +44,15 @@ class _Callable:
 
     def inspect(self, /, **arguments: Any) -> Inspection:
         """Every named or let-bound intermediate of one run, as DataArrays on their own intervals."""
-        program = self.engine.program  # type: ignore[attr-defined]
-        return inspect(program, arguments, lambda observed, given: compile(observed)(**given))
+        engine: Engine = self.engine  # type: ignore[attr-defined]
+
+        def run(observed: BoundProgram, given: Mapping[str, Any]) -> Any:
+            key = id(observed.program)
+            if key not in engine.inspected:
+                engine.inspected[key] = compile(observed)
+            return engine.inspected[key](**given)
+
+        return inspect(engine.program, arguments, run)
 
 
 class Compiled(_Callable, eqx.Module):

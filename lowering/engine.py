@@ -128,17 +128,20 @@ def _types(fencil: Fencil) -> list[TensorType]:
 class Engine:
     """What a compiled program runs on: a plain object, since looking methods up on a module costs more than a call.
 
-    `executables` and `quick` remember what was traced; `clear()` empties them.
+    `executables` and `quick` remember what was traced, `inspected` the programs that show what is inside; `clear()`
+    empties them.
     """
 
     def __init__(self, program: BoundProgram, options: Options) -> None:
         self.program, self.options = program, options
         self.executables: dict[Any, Executable] = {}
         self.quick: dict[Any, Executable] = {}
+        self.inspected: dict[int, Any] = {}
 
     def clear(self) -> None:
         self.executables.clear()
         self.quick.clear()
+        self.inspected.clear()
 
     def call(self, constants: dict[str, Any], datasets: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
         """One call, with the constants that the module holds: a transformation may have replaced them."""

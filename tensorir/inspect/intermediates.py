@@ -19,6 +19,7 @@ from tensorir.errors import did_you_mean
 from tensorir.facts import analyse
 from tensorir.inspect.units import units_of
 from tensorir.ir import Call, Closure, Expr, Fencil, Lambda, Var
+from tensorir.kept import Kept
 from tensorir.labels import Labels
 from tensorir.passes.inline import Inline
 from tensorir.source import NOWHERE, Span
@@ -106,6 +107,10 @@ class Inspection(Mapping[str, Any]):
         return inspection_page(self)
 
 
+OBSERVED: Kept[tuple[Fencil, tuple[Intermediate, ...]]] = Kept()
+"""The rewritten program of each that was looked into, and its intermediates."""
+
+
 def inspect(
     program: Any, arguments: Mapping[str, Any], run: Callable[[Any, Mapping[str, Any]], Mapping[str, Any]]
 ) -> Inspection:
@@ -119,7 +124,7 @@ def inspect(
         arguments = {n: v for n, v in arguments.items() if n not in given}
         bound = bound.at(solve_sizes(bound.program, {**bound.pending, **arguments}, {**bound.sizes, **given}))
     assert isinstance(bound.program, Fencil)
-    fencil, found = observed(bound.program)
+    fencil, found = OBSERVED.of(bound.program, observed)
     labels = Labels.of(fencil, arguments)
     units = units_of(fencil, _given_units(arguments))
     results = run(BoundProgram(fencil, bound.constants, bound.holes, {}, {}), arguments)
