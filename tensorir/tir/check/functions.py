@@ -8,6 +8,7 @@ from tensorir.errors import Diagnostic, did_you_mean
 from tensorir.source import NOWHERE, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.check.blocks import declared_rule, match_rule
+from tensorir.tir.check.buffers import buffer_rule
 from tensorir.tir.check.expressions import RULES, Finding, indices_rule
 from tensorir.tir.check.scopes import Scopes
 from tensorir.tir.dtypes import VOID
@@ -61,7 +62,7 @@ class _Checker:
                 self.wrong("TC45", f"{buffer.name!r} belongs to no parameter.", buffer.span)
             if not self.scopes.declare(buffer):
                 self.wrong("TC41", f"the buffer {buffer.name!r} belongs to two parameters.", buffer.span)
-            self.buffer(buffer, parameter=True)
+            self.buffer(buffer)
         self.statement(func.body)
         self.ret()
 
@@ -77,36 +78,11 @@ class _Checker:
             message = f"{self.func.name!r} returns {stated.dtype}, but its T.ret gives {found}."
             self.wrong("TC47", message, self.returns[0].span)
 
-    def buffer(self, buffer: n.Buffer, parameter: bool = False) -> None:
+    def buffer(self, buffer: n.Buffer) -> None:
         """The rules of a declaration."""
-        span = buffer.span
-        for place, extent in enumerate(buffer.shape):
-            self.expression(extent)
-            if not (extent.dtype.is_integer and extent.dtype.is_scalar):
-                self.wrong(
-                    "TC32", f"extent {place} of {buffer.name!r} is a scalar integer, and not {extent.dtype}.", span
-                )
-            elif isinstance(extent, n.IntImm) and extent.value < 0:
-                self.wrong("TC32", f"extent {place} of {buffer.name!r} is {extent.value}; no extent is negative.", span)
-        if buffer.strides and len(buffer.strides) != len(buffer.shape):
-            message = f"{buffer.name!r} has {len(buffer.shape)} dimensions, but {len(buffer.strides)} strides."
-            self.wrong("TC33", message, span)
-        for stride in buffer.strides:
-            self.expression(stride)
-            if not (stride.dtype.is_integer and stride.dtype.is_scalar):
-                self.wrong("TC33", f"a stride of {buffer.name!r} is a scalar integer, and not {stride.dtype}.", span)
-        if any(not isinstance(s, n.Var) for s in buffer.strides):
-            message = f"the strides of {buffer.name!r} are written out; the specification leaves them to the compiler."
-            self.wrong("TC33", message, span, severity="warning")
-        if buffer.elem_offset is not None:
-            self.expression(buffer.elem_offset)
-            if not (buffer.elem_offset.dtype.is_integer and buffer.elem_offset.dtype.is_scalar):
-                kind = buffer.elem_offset.dtype
-                self.wrong("TC34", f"the offset of {buffer.name!r} is a scalar integer, and not {kind}.", span)
-        if not isinstance(buffer.data.type, n.PointerType):
-            self.wrong("TC35", f"the pointer of {buffer.name!r} is not of a pointer type.", span)
-        if buffer.dtype.code == "handle":
-            self.wrong("TC36", f"{buffer.name!r} holds handles; a buffer holds numbers.", span, severity="warning")
+        for size in (*buffer.shape, *buffer.strides, *([] if buffer.elem_offset is None else [buffer.elem_offset])):
+            self.expression(size)
+        self.report(buffer_rule(buffer), buffer.span)
 
     # ------------------------------------------------------------------------------------------------------ expressions
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping
 
-from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
+from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
-from tensorir.tir.dtypes import FLOAT32, INT32, INT64, DataType
+from tensorir.tir.dtypes import INT64, DataType
+from tensorir.tir.relax import calls
 from tensorir.tir.relax import nodes as r
-from tensorir.tir.relax.infer import Contradiction, agree, infer, type_of
-from tensorir.tir.relax.operators import OPERATORS, REQUIRED, Operator
+from tensorir.tir.relax.infer import Contradiction, agree, type_of
 from tensorir.tir.script.arithmetic import IllTyped, binary, compare, negate
 from tensorir.tir.script.evaluate import Evaluator
 from tensorir.tir.script.syntax import Located
@@ -26,7 +26,7 @@ def read_function(
     outer: Evaluator, node: ast.FunctionDef, keywords: Mapping[str, Value]
 ) -> tuple[r.Function, list[Diagnostic]]:
     """The function, and what is wrong with it."""
-    reader = _Reader(outer)
+    reader = Reader(outer)
     outer.scope.push()
     try:
         for name in outer.scope.names():
@@ -38,7 +38,7 @@ def read_function(
     return function, reader.problems
 
 
-class _Blocks:
+class Blocks:
     """The bindings of a sequence, in blocks."""
 
     def __init__(self) -> None:
@@ -55,16 +55,20 @@ class _Blocks:
         self.bindings, self.dataflow, self.outputs = [], None, []
 
 
-class _Reader(Evaluator):
+class Reader(Evaluator):
     """Expressions and statements of Relax; what is no Relax is read as in TIR."""
+
+    relax_call = calls.relax_call
+    operator = calls.operator
+    typed_call = calls.typed_call
 
     def __init__(self, outer: Evaluator) -> None:
         super().__init__(outer.text, outer.scope, outer.old)
         self.symbol_dtype = INT64
         self.functions = outer.relax_types
         self.problems: list[Diagnostic] = []
-        self._sequences: list[_Blocks] = []
-        self._attrs: dict[str, n.Attribute] = {}
+        self.sequences: list[Blocks] = []
+        self.attrs: dict[str, n.Attribute] = {}
         self._result: r.RelaxExpr | None = None
 
     # -------------------------------------------------------------------------------------------- functions
@@ -83,14 +87,14 @@ class _Reader(Evaluator):
             self.functions[node.name] = r.FuncType(
                 tuple(p.type for p in params), ret, keywords.get("pure") is not False
             )
-        saved = self._attrs, self._result, self._sequences
-        self._attrs, self._result, self._sequences = {}, None, []
+        saved = self.attrs, self._result, self.sequences
+        self.attrs, self._result, self.sequences = {}, None, []
         span = self.text.span(node)
         blocks = self._sequence(node.body, span)
         body = r.SeqExpr(tuple(blocks.blocks), self._result or r.Tuple((), span), span)
-        attrs, (self._attrs, self._result, self._sequences) = dict(self._attrs), saved
+        attrs, (self.attrs, self._result, self.sequences) = dict(self.attrs), saved
         if ret is not None:
-            self._check(ret, body, node.returns or node, "the result")
+            self.check(ret, body, node.returns or node, "the result")
         if keywords.get("private") is not True and not inner:
             attrs.setdefault("global_symbol", node.name)
         function = r.Function(node.name, tuple(params), body, ret, attrs, keywords.get("pure") is not False, None, span)
@@ -98,9 +102,9 @@ class _Reader(Evaluator):
             self.functions.setdefault(node.name, type_of(function, self.functions))
         return function
 
-    def _sequence(self, statements: list[ast.stmt], span: Span) -> _Blocks:
-        blocks = _Blocks()
-        self._sequences.append(blocks)
+    def _sequence(self, statements: list[ast.stmt], span: Span) -> Blocks:
+        blocks = Blocks()
+        self.sequences.append(blocks)
         try:
             for statement in statements:
                 depth = len(self.scope.frames)
@@ -113,7 +117,7 @@ class _Reader(Evaluator):
                     for name in _targets(statement):
                         self.scope.define(name, Broken())
         finally:
-            self._sequences.pop()
+            self.sequences.pop()
         blocks.close(span)
         return blocks
 
@@ -135,7 +139,7 @@ class _Reader(Evaluator):
             case ast.Return():
                 if node.value is None:
                     self.fail(node, "TS42", "'return' needs a value.")
-                if len(self._sequences) > 1 or self._sequences[-1].dataflow is not None:
+                if len(self.sequences) > 1 or self.sequences[-1].dataflow is not None:
                     self.fail(node, "TS42", "'return' stands at the end of the function only.")
                 self._result = self.relax(self.value(node.value), node.value)
             case ast.Expr(value=ast.Constant(value=str())):
@@ -174,12 +178,12 @@ class _Reader(Evaluator):
     def _bind(
         self, name: str, expr: r.RelaxExpr, stated: r.RelaxType | None, target: Located, node: Located
     ) -> r.RelaxVar:
-        kind = self._check(stated, expr, node, f"{name!r}")
+        kind = self.check(stated, expr, node, f"{name!r}")
         var = self._variable(name, kind, target)
         self._emit(r.VarBinding(var, expr, self.text.span(node)))
         return var
 
-    def _check(self, stated: r.RelaxType | None, expr: n.Node, node: Located, what: str) -> r.RelaxType:
+    def check(self, stated: r.RelaxType | None, expr: n.Node, node: Located, what: str) -> r.RelaxType:
         """The type of the expression, held against the one that the text states."""
         try:
             found = type_of(expr, self.functions)
@@ -192,19 +196,19 @@ class _Reader(Evaluator):
         return found if stated is None else stated
 
     def _variable(self, name: str, kind: r.RelaxType, node: Located) -> r.RelaxVar:
-        outputs = self._sequences[-1].dataflow
+        outputs = self.sequences[-1].dataflow
         var = r.RelaxVar(name, kind, outputs is not None and name not in outputs, self.text.span(node))
         self.scope.define(name, var)
         return var
 
     def _emit(self, binding: r.Binding) -> None:
-        self._sequences[-1].bindings.append(binding)
+        self.sequences[-1].bindings.append(binding)
 
     def _dataflow(self, node: ast.With) -> None:
         form = self.value(node.items[0].context_expr) if len(node.items) == 1 else None
         if not isinstance(form, Name) or form.path != "dataflow()" or node.items[0].optional_vars is not None:
             self.fail(node.items[0].context_expr, "TS41", "'with' of Relax takes R.dataflow().")
-        blocks = self._sequences[-1]
+        blocks = self.sequences[-1]
         if blocks.dataflow is not None:
             self.fail(node, "TS41", "dataflow blocks do not nest.")
         span = self.text.span(node)
@@ -273,7 +277,7 @@ class _Reader(Evaluator):
         rule = _RULES.get(type(node))
         return super().value(node) if rule is None else self._nested(rule, node)
 
-    def _nested(self, rule: Callable[[_Reader, ast.expr], Value], node: ast.expr) -> Value:
+    def _nested(self, rule: Callable[[Reader, ast.expr], Value], node: ast.expr) -> Value:
         self.enter(node)
         try:
             result = rule(self, node)
@@ -395,96 +399,6 @@ class _Reader(Evaluator):
 
     # ----------------------------------------------------------------------------------------------- calls
 
-    def relax_call(self, node: ast.Call) -> Value:
-        target = self.value(node.func)
-        match target:
-            case Name("R", path):
-                args = [self.value(arg) for arg in self._plain(node)]
-                return self._named(path, args, self._keywords(node), node)
-            case Name("I", path) if path.endswith("Type") and not node.args:
-                return target
-            case n.GlobalVar(name):
-                args = tuple(self.relax(self.value(arg), arg) for arg in self._plain(node))
-                return r.Call(r.FunctionRef(name, self.text.span(node.func)), args, span=self.text.span(node))
-            case r.RelaxExpr():
-                args = tuple(self.relax(self.value(arg), arg) for arg in self._plain(node))
-                return r.Call(target, args, span=self.text.span(node))
-            case _:
-                return Evaluator.call(self, node)
-
-    def _plain(self, node: ast.Call) -> list[ast.expr]:
-        for arg in node.args:
-            if isinstance(arg, ast.Starred):
-                self.fail(arg, "TS07", "'*' is no part of a call of Relax.")
-        return node.args
-
-    def _keywords(self, node: ast.Call) -> dict[str, Value]:
-        found: dict[str, Value] = {}
-        for keyword in node.keywords:
-            if keyword.arg is None:
-                self.fail(keyword.value, "TS07", "'**' is no part of TVMScript.")
-            found[keyword.arg] = self.value(keyword.value)
-        return found
-
-    def _named(self, path: str, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> Value:
-        maker = _MAKERS.get(path)
-        if maker is not None:
-            return maker(self, args, kwargs, node)
-        if path in _TYPED_CALLS:
-            return self._typed_call(path, args, kwargs, node)
-        row = OPERATORS.get(path)
-        if row is None:
-            hint = did_you_mean(path, [*OPERATORS, *_MAKERS, *_TYPED_CALLS])
-            self.fail(node.func, "TS12", f"R.{path} is not known.", hint)
-        return self._operator(row, args, kwargs, node)
-
-    def _operator(self, row: Operator, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> r.Call:
-        """An operator with its values in order and all of its attributes by name."""
-        names = (*row.values, *row.attributes)
-        if row.variadic:
-            values: list[r.RelaxExpr] = []
-            for arg in args:
-                items = members(arg)
-                values += [self.relax(item, node) for item in ([arg] if items is None else items)]
-            given: dict[str, Value] = dict(kwargs)
-        else:
-            if len(args) > len(names):
-                self.fail(node, "TS24", f"R.{row.name} takes {len(names)} arguments, and this gives {len(args)}.")
-            given = dict(zip(names, args, strict=False))
-            for key, value in kwargs.items():
-                if key in given:
-                    self.fail(node, "TS24", f"R.{row.name} is given {key!r} twice.")
-                given[key] = value
-            needed = row.values[: len(row.values) - row.optional]
-            for name in needed:
-                if given.get(name) is None:
-                    self.fail(node, "TS24", f"R.{row.name} needs {name!r}.")
-            values = []
-            for place, name in enumerate(row.values):
-                value = given.pop(name, None)
-                if value is None and any(given.get(later) is not None for later in row.values[place:]):
-                    value = row.defaults.get(name)
-                if value is None:
-                    break
-                values.append(self.relax(value, node, shape=name in ("shape", "size")))
-        attrs: dict[str, n.Attribute] = {}
-        for key, default in row.attributes.items():
-            if key in given:
-                value = given.pop(key)
-                attrs[key] = str(value.dtype) if isinstance(value, DataTypeName) else self.attribute(value, node)
-            elif default is REQUIRED:
-                self.fail(node, "TS24", f"R.{row.name} needs {key!r}.")
-            else:
-                attrs[key] = default  # type: ignore[assignment]
-        for key in given:
-            self.fail(node, "TS24", f"R.{row.name} has no parameter {key!r}.", did_you_mean(key, names))
-        call = r.Call(row.name, tuple(values), attrs, (), self.text.span(node))
-        try:
-            infer(call, self.functions)
-        except Contradiction as error:
-            self.fail(node, "TS40", str(error))
-        return call
-
     def attribute(self, value: Value, node: Located) -> n.Attribute:
         match value:
             case r.StringValue(text):
@@ -498,242 +412,8 @@ class _Reader(Evaluator):
             case _:
                 return super().attribute(value, node)
 
-    def _typed_call(self, path: str, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> r.Call:
-        """`R.call_tir`, `R.call_packed` and their kin, whose text states the type of the result."""
-        given = dict(kwargs)
-        named = _TYPED_CALLS[path]
-        stated = next(
-            (given.pop(key) for key in ("out_ty", "out_sinfo", "ty_args", "sinfo_args") if key in given), None
-        )
-        plain = list(args)
-        if stated is None and named and len(plain) > len(named):
-            stated = plain.pop(len(named))
-        for name in named[len(plain) :]:
-            if name not in given:
-                self.fail(node, "TS24", f"R.{path} needs {name!r}.")
-            plain.append(given.pop(name))
-        if not plain:
-            self.fail(node, "TS24", f"R.{path} needs a function.")
-        values = [self._callee(plain[0], node), *(self.relax(arg, node) for arg in plain[1:])]
-        if named and path.startswith(("call_tir", "call_dps")) and not isinstance(values[1], r.Tuple):
-            known = type_of(values[1], self.functions)
-            if not isinstance(known, r.TupleType):
-                values[1] = r.Tuple((values[1],), self.text.span(node))
-        if "tir_vars" in given:
-            values.append(self.relax(given.pop("tir_vars"), node, shape=True))
-        items = members(stated) or ([] if stated is None or members(stated) is not None else [stated])
-        types = tuple(self.relax_type(item, node) for item in items)
-        attrs = {key: self.attribute(value, node) for key, value in given.items()}
-        return r.Call(path, tuple(values), attrs, types, self.text.span(node))
 
-    def _callee(self, value: Value, node: ast.Call) -> r.RelaxExpr:
-        if isinstance(value, str):
-            return r.ExternFunc(value, self.text.span(node.args[0] if node.args else node))
-        return self.relax(value, node)
-
-
-_TYPED_CALLS: dict[str, tuple[str, ...]] = {
-    "call_tir": ("gvar", "args"),
-    "call_tir_inplace": ("gvar", "args"),
-    "call_tir_with_grad": ("gvar", "args"),
-    "call_dps_packed": ("func", "args"),
-    "call_packed": (),
-    "call_pure_packed": (),
-    "call_inplace_packed": (),
-    "call_builtin_with_ctx": ("func", "args"),
-    "call_py_func": (),
-    "invoke_closure": ("closure", "args"),
-    "invoke_pure_closure": ("closure", "args"),
-    "make_closure": ("func", "args"),
-    "vm.call_tir_dyn": ("func", "args"),
-    "vm.alloc_storage": (),
-    "vm.alloc_tensor": (),
-    "vm.kill_object": (),
-    "memory.alloc_storage": (),
-    "memory.alloc_tensor": (),
-    "memory.kill_storage": (),
-    "memory.kill_tensor": (),
-    "builtin.alloc_tensor": (),
-    "builtin.stop_lift_params": (),
-}
 """Calls whose types the text states, with the names of their leading arguments."""
-
-_Maker = Callable[[_Reader, list[Value], dict[str, Value], ast.Call], Value]
-_MAKERS: dict[str, _Maker] = {}
-
-
-def _makes(name: str, *params: str) -> Callable[[Callable[..., Value]], Callable[..., Value]]:
-    """Register a maker with named parameters; what is left out is None."""
-
-    def register(make: Callable[..., Value]) -> Callable[..., Value]:
-        def maker(reader: _Reader, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> Value:
-            if len(args) > len(params):
-                reader.fail(node, "TS24", f"R.{name} takes {len(params)} arguments, and this gives {len(args)}.")
-            found = dict(zip(params, args, strict=False))
-            for key, value in kwargs.items():
-                if key not in params or key in found:
-                    reader.fail(node, "TS24", f"R.{name} has no use for {key!r} here.", did_you_mean(key, params))
-                found[key] = value
-            return make(reader, node, *(found.get(param) for param in params))
-
-        _MAKERS[name] = maker
-        return make
-
-    return register
-
-
-@_makes("Tensor", "shape", "dtype", "vdevice", "ndim")
-def _tensor(reader: _Reader, node: ast.Call, shape: Value, dtype: Value, vdevice: Value, ndim: Value) -> Value:
-    if isinstance(shape, str):
-        shape, dtype = None, shape if dtype is None else dtype
-    if isinstance(shape, r.ShapeExpr):
-        sizes: tuple[n.Expr, ...] | None = shape.values
-    else:
-        sizes = None if shape is None else reader.exprs(shape, node, INT64)
-    element = None if dtype in (None, "") else reader.dtype(dtype, node)
-    count = -1 if ndim is None else reader.as_number(ndim, node, "the number of dimensions")
-    if sizes is not None and count >= 0 and count != len(sizes):
-        reader.fail(node, "TS24", f"a shape of {len(sizes)} sizes has no {count} dimensions.")
-    device = None if vdevice is None else reader.string(vdevice, node, "a device")
-    return r.TensorType(sizes, element, count, device)
-
-
-@_makes("Shape", "values", "ndim")
-def _shape_type(reader: _Reader, node: ast.Call, values: Value, ndim: Value) -> Value:
-    sizes = None if values is None else reader.exprs(values, node, INT64)
-    return r.ShapeType(sizes, -1 if ndim is None else reader.as_number(ndim, node, "the number of dimensions"))
-
-
-def _tuple_type(reader: _Reader, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> Value:
-    fields = members(args[0]) if len(args) == 1 else None
-    fields = args if fields is None else fields
-    return r.TupleType(tuple(reader.relax_type(item, node) for item in fields))
-
-
-def _tuple_value(reader: _Reader, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> Value:
-    return r.Tuple(tuple(reader.relax(item, node) for item in args), reader.text.span(node))
-
-
-def _output(reader: _Reader, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> Value:
-    blocks = reader._sequences[-1]  # pyright: ignore[reportPrivateUsage]
-    if blocks.dataflow is None:
-        reader.fail(node, "TS41", "R.output stands inside of R.dataflow() only.")
-    for arg in args:
-        if not isinstance(arg, r.RelaxVar):
-            reader.fail(node, "TS41", f"R.output takes variables of the block, and this is {describe(arg)}.")
-        blocks.outputs.append(arg)
-    return None
-
-
-def _emit_call(reader: _Reader, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> Value:
-    if len(args) != 1:
-        reader.fail(node, "TS24", "R.emit takes one value.")
-    return args[0]
-
-
-_MAKERS.update({"Tuple": _tuple_type, "tuple": _tuple_value, "output": _output, "emit": _emit_call})
-
-
-@_makes("Object")
-@_makes("Any")
-def _object(reader: _Reader, node: ast.Call) -> Value:
-    return r.ObjectType()
-
-
-@_makes("Prim", "dtype", "value")
-def _prim(reader: _Reader, node: ast.Call, dtype: Value, value: Value) -> Value:
-    if dtype is None and isinstance(value, n.Expr):
-        return r.PrimValueType(value.dtype)
-    return r.PrimValueType(reader.dtype(dtype, node))
-
-
-@_makes("Callable", "params", "ret", "purity", "derive_func")
-def _callable(reader: _Reader, node: ast.Call, params: Value, ret: Value, purity: Value, derive: Value) -> Value:
-    items = members(params) if params is None or members(params) is not None else [params]
-    kinds = None if items is None else tuple(reader.relax_type(item, node) for item in items)
-    return r.FuncType(kinds, None if ret is None else reader.relax_type(ret, node), purity is not False)
-
-
-@_makes("const", "value", "dtype")
-def _const(reader: _Reader, node: ast.Call, value: Value, dtype: Value) -> Value:
-    data = _data(reader, value, node)
-    first = data
-    while isinstance(first, tuple) and first:
-        first = first[0]
-    default = DataType("uint", 1) if isinstance(first, bool) else INT32 if isinstance(first, int) else FLOAT32
-    element = default if dtype is None else reader.dtype(dtype, node)
-    return r.Constant(_typed(data, element), element, reader.text.span(node))
-
-
-def _data(reader: _Reader, value: Value, node: ast.Call) -> r.Data:
-    if (items := members(value)) is not None:
-        rows = tuple(_data(reader, item, node) for item in items)
-        if len({len(row) if isinstance(row, tuple) else -1 for row in rows}) > 1:
-            reader.fail(node, "TS24", "the rows of a constant have one length.")
-        return rows
-    match value:
-        case bool() | int() | float():
-            return value
-        case n.IntImm(number) | n.FloatImm(number):
-            return number
-        case _:
-            reader.fail(node, "TS21", f"a constant holds numbers, and this is {describe(value)}.")
-
-
-def _typed(data: r.Data, dtype: DataType) -> r.Data:
-    if isinstance(data, tuple):
-        return tuple(_typed(item, dtype) for item in data)
-    return float(data) if dtype.is_float else bool(data) if dtype.is_bool else int(data)
-
-
-@_makes("shape", "value")
-def _shape(reader: _Reader, node: ast.Call, value: Value) -> Value:
-    return reader.relax(value, node, shape=True)
-
-
-@_makes("prim_value", "value")
-def _prim_value(reader: _Reader, node: ast.Call, value: Value) -> Value:
-    return reader.relax(value, node)
-
-
-@_makes("str", "value")
-def _str(reader: _Reader, node: ast.Call, value: Value) -> Value:
-    return r.StringValue(reader.string(value, node, "the value"), reader.text.span(node))
-
-
-@_makes("dtype", "value")
-def _dtype(reader: _Reader, node: ast.Call, value: Value) -> Value:
-    return r.DataTypeValue(reader.dtype(value, node), reader.text.span(node))
-
-
-@_makes("ExternFunc", "name")
-def _extern(reader: _Reader, node: ast.Call, name: Value) -> Value:
-    return r.ExternFunc(reader.string(name, node, "the name"), reader.text.span(node))
-
-
-@_makes("dataflow")
-def _dataflow(reader: _Reader, node: ast.Call) -> Value:
-    return Name("R", "dataflow()")
-
-
-@_makes("match_cast", "value", "ty")
-@_makes("emit_match_cast", "value", "ty")
-def _match_cast(reader: _Reader, node: ast.Call, value: Value, ty: Value) -> Value:
-    kind = reader.relax_type(ty, node)
-    expr = reader.relax(value, node)
-    known = type_of(expr, reader.functions)
-    if isinstance(known, r.TensorType) and isinstance(kind, r.TensorType):
-        reader._check(r.TensorType(None, kind.dtype, kind.ndim), expr, node, "the value")  # pyright: ignore[reportPrivateUsage]
-    return r.MatchCast(r.RelaxVar("", kind), expr, kind, reader.text.span(node))
-
-
-@_makes("func_attr", "attrs")
-def _func_attr(reader: _Reader, node: ast.Call, attrs: Value) -> Value:
-    found = reader.attribute(attrs, node)
-    if not isinstance(found, Mapping):
-        reader.fail(node, "TS21", "attributes are a mapping.")
-    reader._attrs.update(found)  # pyright: ignore[reportPrivateUsage]
-    return None
 
 
 def _output_names(node: ast.With) -> list[str]:
@@ -776,11 +456,11 @@ _ARITHMETIC: dict[type[ast.operator], str] = {
     ast.Mod: "mod",
     ast.Pow: "power",
 }
-_RULES: dict[type[ast.expr], Callable[[_Reader, ast.expr], Value]] = {
-    ast.Call: _Reader.relax_call,
-    ast.BinOp: _Reader.relax_binary,
-    ast.Compare: _Reader.relax_comparison,
-    ast.UnaryOp: _Reader.relax_unary,
-    ast.Subscript: _Reader.relax_subscript,
-    ast.Attribute: _Reader.relax_attribute_of,
+_RULES: dict[type[ast.expr], Callable[[Reader, ast.expr], Value]] = {
+    ast.Call: Reader.relax_call,
+    ast.BinOp: Reader.relax_binary,
+    ast.Compare: Reader.relax_comparison,
+    ast.UnaryOp: Reader.relax_unary,
+    ast.Subscript: Reader.relax_subscript,
+    ast.Attribute: Reader.relax_attribute_of,
 }  # type: ignore[dict-item]
