@@ -1,7 +1,8 @@
-"""From a function to a program, and from a fresh notebook to its first result: `python -m tests.benchmarks.first_result`.
+"""How soon something is seen: `python -m tests.benchmarks.first_result`.
 
-Horizontal diffusion is traced and typed, with the names of its variables. Then the first two cells of `01_first_stencil` in a kernel that has just started: imports, an operator, and its value on real
-terrain, compiled. Seconds of the kernel's own processor are shown beside those on the clock, since machines are shared.
+Horizontal diffusion is traced and typed, with the names of its variables. Then the first two cells of
+`01_first_stencil` run in a kernel that has just started: imports, an operator, and its value on real terrain,
+compiled. Seconds of the kernel's own processor are shown beside those on the clock, since machines are shared.
 """
 
 from __future__ import annotations
