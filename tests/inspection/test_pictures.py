@@ -32,6 +32,28 @@ def test_a_footprint_has_the_weights_of_a_linear_program():
     assert shown.count("-8") == 4 and shown.count("2") >= 4 and "20" in shown
 
 
+def test_weights_are_the_row_of_jaxs_jacobian():
+    import jax
+    import jax.numpy as jnp
+
+    @ti.field_operator
+    def mixed(h: ti.Field[[I, J], ti.float64]):
+        wide = ti.extend(h, {I: 2, J: (0, 1)}, {I: ti.periodic(), J: ti.linear()})
+        return 0.5 * wide(I + 2) - 3.0 * wide(J + 1)(I - 1) + ti.where(h(J - 1) < 1e9, h, -h)
+
+    with jax.enable_x64(True):
+        x = jnp.asarray(np.random.default_rng(0).normal(size=(5, 4)))
+        row = np.asarray(jax.jacobian(mixed)(x))[0, 2]
+    given = ti.inspect.footprint(mixed, at={I: 0, J: 3}).data["h"].weights
+    # the comparison is not linear in itself, but chooses one branch everywhere
+    assert given == pytest.approx({tuple(map(int, p)): row[tuple(p)] for p in np.argwhere(row)} | zeros(given, row))
+
+
+def zeros(weights, row):
+    """Points that are read and have no weight."""
+    return {p: 0.0 for p in weights if row[p] == 0}
+
+
 def test_a_footprint_of_what_is_not_linear_has_no_weights_and_both_branches():
     found = ti.inspect.footprint(HDIFF, at={"I": 4, "J": 4}, given={"strength": 0.01})
     assert found.data["inp"].weights is None
