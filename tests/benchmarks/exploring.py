@@ -1,7 +1,6 @@
 """What a notebook waits for: `python -m tests.benchmarks.exploring`.
 
-Tracing and typing horizontal diffusion as a function on fields; an inspection beside one run that returns every
-intermediate; exact domains of a program of 500 nodes.
+An inspection beside one run that returns every intermediate; exact domains of a program of 500 nodes.
 """
 
 from __future__ import annotations
@@ -36,9 +35,6 @@ def main() -> None:
     x, c = (np.random.default_rng(k).normal(size=(256, 256, 32)) for k in range(2))
     fields = {"inp": ti.as_field([I, J, K], x), "coeff": ti.as_field([I, J, K], c)}
     fencil = ti.field_operator(diffused).fencil(**fields)
-    seconds = least(lambda: ti.field_operator(diffused).fencil(**fields))
-    print(f"tracing and typing hdiff: {1e3 * seconds:.2f} ms")
-
     whole = ti.compile(fencil)
     inspected = whole.inspect(inp=x, coeff=c)
     outputs = all_at_once(fencil)
