@@ -38,8 +38,7 @@ def astype(x: Any, element: Any) -> Any:
     if is_tuple(x):
         return tuple(astype(member, element) for member in x)
     value = wrap(x)
-    span = here()
-    return assignable(build.call("cast", value.expr, static=(element,), span=span), span)
+    return assignable(build.call("cast", value.expr, static=(element,), span=here()))
 
 
 def broadcast(x: Any, dims: Any) -> Any:
@@ -130,8 +129,7 @@ def _over(x: Any, axis: Any, op: str, init: Callable[[Scalar], Any]) -> Any:
     start = build.literal(init(value.element), value.element, here())
     place = TensorType(value.element, value.type.dims.without(name))
     f = build.operator(op, place, place, span=here())
-    span = here()
-    return assignable(build.reduce(f, start, value.expr, dim=name, span=span), span)
+    return assignable(build.reduce(f, start, value.expr, dim=name, span=here()))
 
 
 def can_deref(x: Any) -> Any:

@@ -66,10 +66,12 @@ def located(function: F) -> F:
     return cast(F, wrapper)
 
 
-def assigned() -> str:
-    """The variable to which the value of the user's expression under evaluation goes at once, "" if there is none."""
+def assigned() -> tuple[object, str]:
+    """Which of the user's expressions is under evaluation, and the variable its value goes to at once, "" if none."""
     frame = _users()
-    return "" if frame is None else _stores(frame.f_code).get(frame.f_lasti, "")
+    if frame is None:
+        return None, ""
+    return (frame.f_code, frame.f_lasti), _stores(frame.f_code).get(frame.f_lasti, "")
 
 
 def _users() -> FrameType | None:

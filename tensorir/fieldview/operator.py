@@ -86,7 +86,7 @@ class FieldOperator:
     def inline(self, bound: Mapping[str, Any]) -> Any:
         """The operator as part of the one that calls it."""
         result = self.body(**bound)
-        if isinstance(result, Traced) and (name := assigned()):
+        if isinstance(result, Traced) and (name := assigned()[1]):
             current().assigned.setdefault(id(result.expr), (result.expr, name))
         return result
 
@@ -407,9 +407,8 @@ def _scanned(
             "return the state in the structure of init.",
         )  # fmt: skip
     f = build.function([state_variable, *variables.values()], value.expr, here())
-    span = here()
-    scanned = build.scan(f, forward, start.expr, *(a.expr for a in args.values()), dim=axis, span=span)
-    return like(result, tuple_of(assignable(scanned, span)))
+    scanned = build.scan(f, forward, start.expr, *(a.expr for a in args.values()), dim=axis, span=here())
+    return like(result, tuple_of(assignable(scanned)))
 
 
 def _typed_init(init: Any, start: Traced, elements: list[Any]) -> Traced:

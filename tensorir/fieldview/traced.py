@@ -15,7 +15,6 @@ from tensorir import build
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.fieldview.locations import assigned, here
 from tensorir.ir import Expr, Literal, Var
-from tensorir.source import Span
 from tensorir.types import (
     BOOL,
     FLOAT64,
@@ -42,8 +41,8 @@ class Tracing:
     names: set[str] = field(default_factory=set[str])
     assigned: dict[int, tuple[Expr, str]] = field(default_factory=dict[int, tuple[Expr, str]])
     """Values that went to variables, by identity, with the names of these."""
-    latest: tuple[Span, Expr] | None = None
-    """Where in the text the latest value was made, and the value."""
+    latest: tuple[object, Expr] | None = None
+    """The expression of Python that made the latest value, and the value."""
 
     def fresh(self, name: str) -> str:
         """A variable name that this trace has not used."""
@@ -262,21 +261,21 @@ def _logical(x: Traced, logic: str, bits: str) -> str:
 def make(op: str, *args: Any, static: tuple[Any, ...] = ()) -> Traced:
     """A builtin of traced operands, at the user's line."""
     operands = [wrap(a) for a in args]
-    span = here()
-    made = build.call(op, *(o.expr for o in operands), static=static, span=span)
-    return assignable(made, span, all(o.weak for o in operands))
+    made = build.call(op, *(o.expr for o in operands), static=static, span=here())
+    return assignable(made, all(o.weak for o in operands))
 
 
-def assignable(made: Expr, span: Span, weak: bool = False) -> Traced:
-    """A value that was made at a place in the text; if it goes to a variable there, that is its name."""
+def assignable(made: Expr, weak: bool = False) -> Traced:
+    """A value that the user's expression made; if it goes to a variable at once, that is its name."""
     trace = _CURRENT.get()
     if trace is not None:
-        if trace.latest is not None and trace.latest[0] == span:
-            # one line of Python may make several values: the last of them is what is assigned
+        place, name = assigned()
+        if trace.latest is not None and trace.latest[0] == place:
+            # one expression of Python may make several values: the last of them is what is assigned
             trace.assigned.pop(id(trace.latest[1]), None)
-        if name := assigned():
+        if name:
             trace.assigned[id(made)] = made, name
-        trace.latest = span, made
+        trace.latest = place, made
     return Traced(made, weak)
 
 
