@@ -26,6 +26,7 @@ from itertools import count, product
 from typing import Any
 
 from by_rules import Rules, Wrong, need
+from plain_arithmetic import COMPARE, arithmetic, convert, each
 
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import DataType
@@ -171,10 +172,10 @@ class _Run:
             case n.IntImm(value) | n.FloatImm(value):
                 return value
             case n.Cast(value, dtype):
-                return _each(lambda x: _cast(x, dtype), self.value(lane, value))
+                return each(lambda x: convert(x, dtype), self.value(lane, value))
             case n.Select(c, a, b):
                 which, yes, no = (self.value(lane, x) for x in (c, a, b))
-                return _each(lambda w, y, z: y if w else z, which, yes, no)
+                return each(lambda w, y, z: y if w else z, which, yes, no)
             case n.Call(op="if_then_else", args=(c, a, b)):
                 return self.value(lane, a if self.value(lane, c) else b)  # type: ignore[arg-type]
             case n.And(a, b):
@@ -192,9 +193,9 @@ class _Run:
                 return (self.value(lane, value),) * lanes  # type: ignore[operator]
             case n.BinaryOp(a=a, b=b):
                 x, y = self.value(lane, a), self.value(lane, b)
-                return _each(lambda p, q: self.fit(_binary(e, p, q), a.dtype), x, y)
+                return each(lambda p, q: self.fit(arithmetic(e, p, q), a.dtype), x, y)
             case n.CmpOp(a=a, b=b):
-                return _each(lambda p, q: _COMPARE[type(e)](p, q), self.value(lane, a), self.value(lane, b))
+                return each(lambda p, q: COMPARE[type(e)](p, q), self.value(lane, a), self.value(lane, b))
             case n.Call(op="tvm_storage_sync"):
                 return 0
             case _:
@@ -316,7 +317,7 @@ class _Run:
         kept = list(self.places(lane, s.buffer, s.indices))
         for place, one in zip(kept, values, strict=True):
             view, at = self.inside(lane, s.buffer, place, True)
-            self.access.writes.append((view.memory, at, _cast(one, s.buffer.dtype)))
+            self.access.writes.append((view.memory, at, convert(one, s.buffer.dtype)))
 
     def loop(self, s: n.For, lanes: list[Lane]) -> None:
         bounds: dict[int, tuple[int, int]] = {}
@@ -460,60 +461,3 @@ def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def _scalar(indices: tuple[n.Expr, ...]) -> bool:
     return not indices or indices[-1].dtype.lanes == 1
-
-
-def _each(function: Any, *values: Any) -> Any:
-    """The function of scalars, or lane by lane."""
-    if not any(isinstance(v, tuple) for v in values):
-        return function(*values)
-    lanes = max(len(v) for v in values if isinstance(v, tuple))
-    wide = [v if isinstance(v, tuple) else (v,) * lanes for v in values]
-    return tuple(function(*row) for row in zip(*wide, strict=True))
-
-
-def _cast(x: Any, dtype: DataType) -> Any:
-    if dtype.is_float:
-        return float(x)
-    if dtype.bits == 1:
-        return bool(x)
-    low, high = dtype.range
-    if isinstance(x, float):
-        x = int(x) if low <= x <= high else 0
-    return (int(x) - low) % (high - low + 1) + low
-
-
-def _binary(e: n.BinaryOp, x: Any, y: Any) -> Any:
-    integers = e.a.dtype.is_integer
-    if isinstance(e, n.Div | n.Mod | n.FloorDiv | n.FloorMod):
-        need(not (integers and y == 0), "division")
-        if y == 0:
-            return float("nan")
-    match e:
-        case n.Add():
-            return x + y
-        case n.Sub():
-            return x - y
-        case n.Mul():
-            return x * y
-        case n.Div():
-            return int(x / y) if integers else x / y
-        case n.Mod():
-            return x - int(x / y) * y
-        case n.FloorDiv():
-            return x // y
-        case n.FloorMod():
-            return x % y
-        case n.Min():
-            return min(x, y)
-        case _:
-            return max(x, y)
-
-
-_COMPARE: dict[type[n.Expr], Any] = {
-    n.EQ: lambda x, y: x == y,
-    n.NE: lambda x, y: x != y,
-    n.LT: lambda x, y: x < y,
-    n.LE: lambda x, y: x <= y,
-    n.GT: lambda x, y: x > y,
-    n.GE: lambda x, y: x >= y,
-}
