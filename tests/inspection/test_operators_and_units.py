@@ -55,6 +55,19 @@ def test_an_operators_text_has_its_names_and_parses_back():
     assert ti.parse(str(fencil)) == fencil
 
 
+def test_names_are_there_also_where_the_text_is_not_to_be_had():
+    scope = {"ti": ti, "I": I}
+    code = """
+@ti.field_operator
+def waved(h):
+    wide = ti.extend(h, {I: 1}, ti.periodic())
+    slope = ti.where(wide(I + 1) > wide, 1.0, 0.0)
+    return slope + wide
+"""
+    exec(compile(code, "<nowhere>", "exec"), scope)
+    assert list(scope["waved"].inspect(H)) == ["wide", "slope"]
+
+
 def test_one_name_for_several_values_gets_numbers():
     @ti.field_operator
     def twice(f):
