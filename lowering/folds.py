@@ -147,7 +147,7 @@ def reduce(context: Context, node: Call, args: Sequence[Any]) -> Value:
             return tuple(cut(leaf, need) for leaf in plain)
         levels = _levels(values, dim, interval)
         result = (
-            _looped(context, f, init, levels, having, state)
+            _looped(context, f, init, levels, having, state, len(interval))
             if fold is None
             else _at_once(context, f, init, levels, having, fold, state, len(interval))
         )
@@ -339,8 +339,9 @@ def _at_once(
 
 
 def _looped(
-    context: Context, f: Bound[Value], init: Value, levels: Levels, having: Sequence[bool], state: TensorType
-) -> Value:
+    context: Context, f: Bound[Value], init: Value, levels: Levels, having: Sequence[bool], state: TensorType,
+    count: int,
+) -> Value:  # fmt: skip
     arrays = levels.leading()
     first = [lax.index_in_dim(a, 0, keepdims=False) for a in arrays]
 
@@ -358,7 +359,8 @@ def _looped(
         new = _settled(step(inner, carried, level), state, masked)
         return (new, first_failures(failed, inner.failures)), None
 
-    (result, failed), _ = lax.scan(body, (_settled(init, state, masked), no_failures(checks)), arrays)
+    start = (_settled(init, state, masked), no_failures(checks))
+    (result, failed), _ = lax.scan(body, start, arrays, length=count)
     context.checks += checks
     context.failures += failed
     return result

@@ -111,6 +111,20 @@ def show(
 
 
 @app.command()
+def lift(
+    kernel: Annotated[Path, typer.Argument(help="A kernel (TVMScript, .py).", show_default=False)],
+    func: Annotated[str | None, typer.Option(help="Which function.")] = None,
+    set: Sizes = None,
+    on_hazard: Annotated[str, typer.Option(help="What is proven wrong: error, sequential or ignore.")] = "error",
+    report: Annotated[bool, typer.Option(help="Also how each loop was lifted, and why.")] = True,
+) -> None:
+    """Print a kernel as a pure tensor program."""
+    from stencils.cli import kernels
+
+    kernels.lift(kernel, func, tuple(set or ()), on_hazard, report, typer.echo)
+
+
+@app.command()
 def lower(
     program: Program,
     to: Annotated[str, typer.Option(help="stablehlo, jaxpr, or hlo (optimised, for this machine).")] = "stablehlo",

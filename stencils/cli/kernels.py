@@ -1,4 +1,4 @@
-"""`tensorir check`, `print` and `run` on TVMScript: kernels in `.py` files, read and never executed."""
+"""`tensorir check`, `print`, `run` and `lift` on TVMScript: kernels in `.py` files, read and never executed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import tensorir as ti
 from stencils.cli.files import check_source, check_target, read_arrays, write_arrays
 from tensorir.arrays import refuse
 
-__all__ = ["check", "is_kernel", "run", "show"]
+__all__ = ["check", "is_kernel", "lift", "run", "show"]
 
 
 def is_kernel(path: Path) -> bool:
@@ -49,13 +49,7 @@ def run(
 ) -> None:  # fmt: skip
     """Interpret a function on arrays from npz files, or on random ones, and say what changed."""
     check_target(out, (".npz",))
-    module = _module(path)
-    if function is None and len(module.functions) > 1 and "main" not in module.functions:
-        raise refuse(
-            "C07", f"'{path}' has several functions: {', '.join(module.functions)}.", "say which: --func main."
-        )
-    name = function or ("main" if "main" in module.functions else next(iter(module.functions)))
-    chosen = module[name]
+    chosen = _chosen(path, function)
     given: dict[str, Any] = {}
     for text in inputs:
         given.update(read_arrays(Path(text)))
@@ -74,6 +68,34 @@ def run(
     if out is not None:
         write_arrays(out, told, {})
         say(f"written to {out}")
+
+
+def lift(
+    path: Path,
+    function: str | None,
+    settings: tuple[str, ...],
+    on_hazard: str,
+    report: bool,
+    say: Callable[[str], None],
+) -> None:
+    """Print a function as a pure tensor program, and how each of its loops was lifted."""
+    chosen = _chosen(path, function)
+    program = ti.lift(chosen, on_hazard=on_hazard)
+    if program.static is None:
+        program.at(program.sizes_of(_arguments(chosen, {}, _sizes(settings), True)))
+    say(str(program))
+    if report:
+        say(f"\n{program.report}")
+
+
+def _chosen(path: Path, function: str | None) -> Any:
+    """The function that is asked for, or the only one."""
+    module = _module(path)
+    if function is None and len(module.functions) > 1 and "main" not in module.functions:
+        raise refuse(
+            "C07", f"'{path}' has several functions: {', '.join(module.functions)}.", "say which: --func main."
+        )
+    return module[function or ("main" if "main" in module.functions else next(iter(module.functions)))]
 
 
 def _sizes(settings: tuple[str, ...]) -> dict[str, int]:

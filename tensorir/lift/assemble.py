@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tensorir.build import closure, fencil, var
+from tensorir.build import closure, fencil, literal, var
 from tensorir.errors import DiagnosticError
 from tensorir.ir import Closure, Expr, Fencil, Var
 from tensorir.lift.emit import Emitter
@@ -18,6 +18,7 @@ from tensorir.lift.storage import expanded, settled_values
 from tensorir.lift.tensors import spread
 from tensorir.lift.terms import Buffer
 from tensorir.lift.tidy import tidied
+from tensorir.types import BOOL, TensorType
 from tensorir.walk import substitute
 
 __all__ = ["Built", "assemble"]
@@ -64,8 +65,12 @@ def assemble(
         values[0] = (values[0][0], emitter.asserting(values[0][1]))
     params = [emitter.param(b) for b in arguments]
     closures, before = _ordered(values, params, emitter)
+    if not closures:
+        # a program that leaves nothing behind still has to be one
+        nothing = var("nothing", TensorType(BOOL))
+        params, closures = [*params, nothing], [closure(nothing, literal(False, BOOL))]
     made = tidied(fencil(_identifier(name), [*params, *before.values()], closures))
-    names = tuple(p.name for p in params)
+    names = tuple(p.name for p in params[: len(arguments)])
     return Built(made, names, outputs, {v.name: n for n, v in before.items()}, report, bool(emitter.notes))
 
 

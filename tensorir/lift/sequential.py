@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tensorir.build import call, function, literal, var
 from tensorir.ir import Expr, Var
+from tensorir.lift.affine import number
 from tensorir.lift.emit import Emitter
 from tensorir.lift.linear import linear
 from tensorir.lift.nest import Check, External, Leaf, Loop, Store, While, is_true, ranges_of, written
@@ -15,7 +16,7 @@ from tensorir.lift.report import Decision
 from tensorir.lift.space import Space
 from tensorir.lift.stores import holding
 from tensorir.lift.tensors import cut, renamed, spread
-from tensorir.lift.terms import Buffer, Load, Number, Op, Term, rebuilt
+from tensorir.lift.terms import Buffer, Index, Load, Number, Op, Term, rebuilt
 from tensorir.types import BOOL, INT32, Dims, TensorType
 
 if TYPE_CHECKING:
@@ -34,8 +35,16 @@ def step_by_step(region: Region, loop: Loop, depth: int, members: Sequence[Leaf]
     emitter = region.emitter
     inner = contracted([_without(m, depth) for m in members], loop.name, region.outside)
     ranges = ranges_of((*members[0].loops[:depth], loop), emitter.ranges)
-    low, extent = linear(loop.low, emitter.ranges), linear(loop.extent, emitter.ranges)
-    assert low is not None and extent is not None, "a loop's bounds depend on loops outside of it"
+    low, extent = linear(loop.low, ranges), linear(loop.extent, ranges)
+    assert low is not None and extent is not None
+    if not (low.names | extent.names) <= emitter.outer.keys():
+        # the bounds depend on loops that are dims: the widest ones, and guards
+        index, element = Index(loop.name, loop.low.element), loop.low.element
+        stop = Op("plus", (loop.low, loop.extent), element)
+        bounds = Op("greater_equal", (index, loop.low), BOOL), Op("less", (index, stop), BOOL)
+        inner = [_guarded(leaf, bounds) for leaf in inner]
+        first_value, last_value = ranges[loop.name]
+        low, extent = number(first_value), number(last_value - first_value + 1)
     first, count = emitter.sum(low, {}), emitter.sum(extent, {})
     limit = extent.constant if extent.is_number else None
     if limit == 0:
@@ -105,6 +114,11 @@ def _fresh(emitter: Emitter, name: str) -> str:
         found = f"{stem}_{k}"
     emitter.taken.add(found)
     return found
+
+
+def _guarded(leaf: Leaf, conditions: tuple[Term, ...]) -> Leaf:
+    """A statement under further conditions."""
+    return Leaf(replace(leaf.node, guards=(*conditions, *leaf.node.guards)), leaf.loops, leaf.place)
 
 
 def _without(leaf: Leaf, depth: int) -> Leaf:

@@ -24,5 +24,17 @@ from tensorir.tir.interpret import interpret
 from tensorir.tir.nodes import IRModule, PrimFunc
 from tensorir.tir.printer import print_function, print_module
 from tensorir.tir.read import parse
+from tensorir.tir.retype import retype
 
-__all__ = ["IRModule", "PrimFunc", "T", "check", "interpret", "parse", "prim_func", "print_function", "print_module"]
+__all__ = [
+    "IRModule",
+    "PrimFunc",
+    "T",
+    "check",
+    "interpret",
+    "parse",
+    "prim_func",
+    "print_function",
+    "print_module",
+    "retype",
+]
