@@ -10,21 +10,17 @@ the source leaves undefined (division by zero, a float outside of the integers' 
 (np.int8(0), np.int8(-1))
 """
 
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
-# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
-
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from tensorir.tir.dtypes import DataType
 
-__all__ = ["Binary", "Value", "cast", "constant", "operator", "plain"]
+__all__ = ["Binary", "Value", "cast", "constant", "is_array", "operator", "plain"]
 
 Value = Any
 """A NumPy scalar or array; vectors have their lanes on the last axis."""
@@ -32,9 +28,14 @@ Value = Any
 Binary = Callable[[Value, Value], Value]
 
 
+def is_array(value: Value) -> TypeGuard[np.ndarray[Any, Any]]:
+    """Whether a value is one per lane, or per element of a vector."""
+    return isinstance(value, np.ndarray)
+
+
 def plain(value: Value) -> Value:
     """A scalar instead of an array without axes."""
-    return value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
+    return value[()] if is_array(value) and value.ndim == 0 else value
 
 
 def constant(value: float, dtype: DataType) -> Value:

@@ -1,9 +1,5 @@
 """What checked mode asks of an access: that it is inside of the buffer's shape, and of what the blocks declare."""
 
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
-# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
-
 from __future__ import annotations
 
 from itertools import pairwise
@@ -14,7 +10,7 @@ import numpy as np
 from tensorir.errors import DiagnosticError
 from tensorir.source import Span
 from tensorir.tir import nodes as n
-from tensorir.tir.interpret.arithmetic import Value
+from tensorir.tir.interpret.arithmetic import Value, is_array
 from tensorir.tir.interpret.machine import Machine, error
 from tensorir.tir.interpret.memory import View
 
@@ -32,10 +28,10 @@ def check_bounds(
 ) -> None:
     """Every index is at least 0 and below the extent of its dimension; the values are noted for the blocks' check."""
     for place, (index, extent) in enumerate(zip(indices, view.shape, strict=True)):
-        if isinstance(index, np.ndarray) and index.size == 0:
+        if is_array(index) and index.size == 0:
             continue
         wide = vector and place == len(indices) - 1
-        high = extent[..., None] if wide and isinstance(extent, np.ndarray) else extent
+        high = extent[..., None] if wide and is_array(extent) else extent
         bad = (index < 0) | (index >= high)
         if wide and lanes is not None:
             bad = bad & lanes
@@ -51,7 +47,7 @@ def check_bounds(
 def _live(m: Machine, bad: Value, wide: bool) -> Value:
     if m.mask is None:
         return bad
-    return bad & (m.mask[..., None] if wide and isinstance(m.mask, np.ndarray) else m.mask)
+    return bad & (m.mask[..., None] if wide and is_array(m.mask) else m.mask)
 
 
 def _largest(extent: Value) -> int:
@@ -136,7 +132,7 @@ def _coordinates(other: View, view: View, indices: list[Value], vector: bool) ->
 
 
 def _widened(value: Value, wide: bool) -> Value:
-    return value[..., None] if wide and isinstance(value, np.ndarray) else value
+    return value[..., None] if wide and is_array(value) else value
 
 
 def check_domain(m: Machine, iterator: n.IterVar, low: Value, extent: Value, span: Span) -> None:

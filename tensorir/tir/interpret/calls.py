@@ -3,13 +3,9 @@
 A builtin that is in neither table, and a packed function that the registry does not know, is refused by name.
 """
 
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
-# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
-
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -259,7 +255,8 @@ def _make_array(node: n.Call) -> Run:
 
     def run(m: Machine) -> Value:
         pointer, extents, steps = data(m), shape(m), strides(m)
-        steps = steps if isinstance(steps, tuple) else row_major(extents)
+        if not isinstance(steps, tuple):
+            steps = row_major(extents)
         start = int(offset(m))
         view = View(pointer.memory, dtype.element.numpy, dtype.lanes, extents, steps, start)
         return Pointer(pointer.memory, pointer.offset + start * dtype.element.numpy.itemsize * dtype.lanes, view)
@@ -345,7 +342,7 @@ def compile_function_call(node: n.Call) -> Run:
     arguments = [_handle(a, node.span) for a in node.args]
 
     def run(m: Machine) -> Value:
-        functions = {} if m.module is None else m.module.functions
+        functions: Mapping[str, object] = {} if m.module is None else m.module.functions
         callee = functions.get(name)
         if not isinstance(callee, n.PrimFunc):
             what = "is not in the module" if callee is None else "is no PrimFunc"

@@ -1,9 +1,5 @@
 """What older modules and TE still hold: loads and stores behind pointers, and reductions inside of expressions."""
 
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
-# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -15,7 +11,7 @@ import numpy as np
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import DataType
-from tensorir.tir.interpret.arithmetic import Value, cast
+from tensorir.tir.interpret.arithmetic import Value, cast, is_array
 from tensorir.tir.interpret.expressions import compiled
 from tensorir.tir.interpret.machine import Machine, error
 from tensorir.tir.interpret.memory import Pointer, View
@@ -36,7 +32,7 @@ def _place(var: n.Var, dtype: DataType, index: n.Expr, span: Span) -> Callable[[
             raise error("TR07", f"{var.name!r} points to no memory here.", span)
         start = target.offset // kind.itemsize
         value = at(m)
-        address = value.astype(np.int64) + start if isinstance(value, np.ndarray) else int(value) + start
+        address = value.astype(np.int64) + start if is_array(value) else int(value) + start
         return View(target.memory, kind, 1, (), (), 0), address
 
     return run

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from tensorir.tir.interpret.arithmetic import is_array
+
 __all__ = ["KNOWN"]
 
 Array = Any
@@ -43,14 +45,14 @@ def _argsort_nms(data: Array, counts: Array, out: Array, axis: Any = 0, ascendin
     target = np.moveaxis(out, int(axis), -1)
     for place in np.ndindex(*moved.shape[:-1]):
         valid = int(counts.ravel()[np.ravel_multi_index(place, moved.shape[:-1])] if place else counts.ravel()[0])
-        row = np.arange(moved.shape[-1])
+        row: Array = np.arange(moved.shape[-1])
         row[:valid] = _order(moved[place][:valid], 0, bool(ascending))
         target[place] = row
 
 
 def _topk(data: Array, *rest: Any) -> None:
     """topk(data, outputs..., k, axis, which, ascending): values, indices, or both."""
-    arrays = [item for item in rest if isinstance(item, np.ndarray) and item.ndim > 0]
+    arrays = [item for item in rest if is_array(item) and item.ndim > 0]
     k, axis, which, ascending = rest[len(arrays) :][:4]
     axis = int(axis)
     order = _order(data, axis, bool(ascending))

@@ -5,10 +5,6 @@ and which read it. An element that one lane writes and another touches is a `Con
 each other, and a loop that claimed to be parallel has a race.
 """
 
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
-# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -18,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tensorir.source import Span
-from tensorir.tir.interpret.arithmetic import Value
+from tensorir.tir.interpret.arithmetic import Value, is_array
 from tensorir.tir.interpret.memory import Memory
 
 __all__ = ["Axis", "Conflict", "Level", "lane_numbers"]
@@ -116,7 +112,7 @@ class Level:
         """
         writer, reader, wrote_at, read_at = self._log(memory)
         numbers = self._lanes(shape)
-        if vector and isinstance(numbers, np.ndarray):
+        if vector and is_array(numbers):
             numbers = numbers[..., None]
         parts = np.broadcast_arrays(address, numbers) if mask is None else np.broadcast_arrays(address, numbers, mask)
         if mask is None:
@@ -175,7 +171,7 @@ class Level:
     def _lanes(self, shape: tuple[int, ...]) -> Value:
         """The numbers of the lanes that take part, or of the sets of lanes that do one thing."""
         numbers = self.numbers
-        if not self.once or not isinstance(numbers, np.ndarray):
+        if not self.once or not is_array(numbers):
             return numbers
         wanted = (1,) * (numbers.ndim - len(shape)) + shape[max(0, len(shape) - numbers.ndim) :]
         chosen = tuple(slice(0, 1) if w == 1 else slice(None) for w in wanted)

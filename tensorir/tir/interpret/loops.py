@@ -19,7 +19,7 @@ import numpy as np
 
 from tensorir.errors import DiagnosticError
 from tensorir.tir import nodes as n
-from tensorir.tir.interpret.arithmetic import Value
+from tensorir.tir.interpret.arithmetic import Value, is_array
 from tensorir.tir.interpret.dependence import Facts, facts
 from tensorir.tir.interpret.expressions import compiled
 from tensorir.tir.interpret.folds import Fold, fold_of
@@ -102,8 +102,8 @@ def _bounds(m: Machine, loop: Loop) -> tuple[Value, Value, int]:
     step = 1 if loop.step is None else int(loop.step(m))
     if step <= 0:
         raise error("TR12", f"the step of a loop is {step}; it must be positive.", loop.node.span)
-    low = low.astype(np.int64) if isinstance(low, np.ndarray) else int(low)
-    extent = extent.astype(np.int64) if isinstance(extent, np.ndarray) else int(extent)
+    low = low.astype(np.int64) if is_array(low) else int(low)
+    extent = extent.astype(np.int64) if is_array(extent) else int(extent)
     return low, -(-extent // step) if step != 1 else extent, step
 
 
@@ -211,7 +211,7 @@ def _attempt(
     for place in chosen:
         low, extent, step = bounds[place]
         var = nest.loops[place].node.loop_var
-        values = np.arange(extent).reshape(-1, *([1] * len(m.axes)))
+        values: Value = np.arange(extent).reshape(-1, *([1] * len(m.axes)))
         m.env[var] = (low + values * step).astype(var.dtype.numpy)
         m.axes = (*m.axes, Axis(var.name, low, extent, np.arange(extent), depth, step))
         m.count *= extent
@@ -260,7 +260,7 @@ def _watched(m: Machine, loop: Loop, inside: Act) -> None:
     def body(machine: Machine) -> None:
         nonlocal index
         level.numbers = lane_numbers(m.axes[:-1]) * max(extent, 1) + index
-        if isinstance(level.numbers, np.ndarray):
+        if is_array(level.numbers):
             level.numbers = level.numbers[None]
         index += 1
         inside(machine)

@@ -5,10 +5,6 @@ axis per loop (inner loops in front, so that values of outer loops broadcast by 
 take part. Without lanes everything is a NumPy scalar.
 """
 
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
-# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
-
 from __future__ import annotations
 
 from collections.abc import Generator
@@ -21,7 +17,7 @@ import numpy as np
 from tensorir.errors import Diagnostic, DiagnosticError, Note
 from tensorir.source import NOWHERE, Span
 from tensorir.tir import nodes as n
-from tensorir.tir.interpret.arithmetic import Value
+from tensorir.tir.interpret.arithmetic import Value, is_array
 from tensorir.tir.interpret.hazards import Axis, Conflict, Level
 from tensorir.tir.interpret.memory import Memory, Pointer, View, row_major
 
@@ -232,7 +228,7 @@ class Machine:
         target[place] = value
 
     def _lanes_of(self, vector: bool, predicate: Value) -> Value:
-        mask = self.mask if not vector or not isinstance(self.mask, np.ndarray) else self.mask[..., None]
+        mask = self.mask if not vector or not is_array(self.mask) else self.mask[..., None]
         return _both(mask, predicate)
 
     def _note(
@@ -251,7 +247,7 @@ class Machine:
         if itemsize != wide:
             if itemsize > wide:
                 place = (np.asarray(place)[..., None] * (itemsize // wide)) + np.arange(itemsize // wide)
-                mask = mask if not isinstance(mask, np.ndarray) else mask[..., None]
+                mask = mask if not is_array(mask) else mask[..., None]
                 value, vector = None, True
             else:
                 place = place // (wide // itemsize)
@@ -272,7 +268,7 @@ class Machine:
         if not memory.allocated:
             return
         known = memory.knowledge()
-        if isinstance(mask, np.ndarray):
+        if is_array(mask):
             places, live = np.broadcast_arrays(place, mask)
             place = places[live]
         if write:
@@ -321,11 +317,11 @@ class Machine:
 
 
 def _whole(value: Value) -> Value:
-    return value.astype(np.int64) if isinstance(value, np.ndarray) else int(value)
+    return value.astype(np.int64) if is_array(value) else int(value)
 
 
 def _trailing(value: Value, vector: bool) -> Value:
-    return value[..., None] if vector and isinstance(value, np.ndarray) else value
+    return value[..., None] if vector and is_array(value) else value
 
 
 def _both(mask: Value, other: Value) -> Value:

@@ -10,10 +10,6 @@ views of one memory are aliases.
 np.int32(5)
 """
 
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
-# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -22,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.tir.interpret.arithmetic import Value
+from tensorir.tir.interpret.arithmetic import Value, is_array
 
 __all__ = ["Memory", "Pointer", "View", "row_major"]
 
@@ -100,14 +96,14 @@ class View:
     def address(self, indices: Sequence[Value], vector: bool) -> Value:
         """Where an element lies, counted in scalars; `vector` says that the last index is a vector."""
         total: Value = self.offset
-        if vector and isinstance(total, np.ndarray):
+        if vector and is_array(total):
             total = total[..., None]
         last = len(indices) - 1
         for place, (index, stride) in enumerate(zip(indices, self.strides, strict=True)):
-            index = index.astype(np.int64) if isinstance(index, np.ndarray) else int(index)
-            if vector and place != last and isinstance(index, np.ndarray):
+            index = index.astype(np.int64) if is_array(index) else int(index)
+            if vector and place != last and is_array(index):
                 index = index[..., None]
-            if vector and isinstance(stride, np.ndarray):
+            if vector and is_array(stride):
                 stride = stride[..., None]
             total = total + index * stride
         if self.lanes != 1:

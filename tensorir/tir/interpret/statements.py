@@ -1,9 +1,5 @@
 """Statements as Python functions of the machine, one rule of the specification each."""
 
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
-# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -14,7 +10,7 @@ import numpy as np
 
 from tensorir.source import Span
 from tensorir.tir import nodes as n
-from tensorir.tir.interpret.arithmetic import Value, cast
+from tensorir.tir.interpret.arithmetic import Value, cast, is_array
 from tensorir.tir.interpret.expressions import CODE, access, compiled
 from tensorir.tir.interpret.machine import Machine, error
 from tensorir.tir.interpret.memory import Memory, Pointer, View, row_major
@@ -231,7 +227,7 @@ def create(m: Machine, buffer: n.Buffer, shape: tuple[Value, ...], span: Span) -
 
 
 def _number(value: Value) -> Value:
-    return value.astype(np.int64) if isinstance(value, np.ndarray) else int(value)
+    return value.astype(np.int64) if is_array(value) else int(value)
 
 
 def _allocate_pointer(node: n.Allocate) -> Act:

@@ -5,10 +5,6 @@ shared memory gets one copy per block of threads and local memory one per thread
 index runs thread by thread, ascending.
 """
 
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
-# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -19,7 +15,7 @@ import numpy as np
 
 from tensorir.source import Span
 from tensorir.tir import nodes as n
-from tensorir.tir.interpret.arithmetic import Value
+from tensorir.tir.interpret.arithmetic import Value, is_array
 from tensorir.tir.interpret.hazards import Axis, Conflict, Level, lane_numbers
 from tensorir.tir.interpret.machine import error
 from tensorir.tir.interpret.memory import Memory
@@ -190,7 +186,7 @@ def _launch(m: Machine, node: n.Stmt, body: Act) -> None:
             if m.checked:
                 blocks = tuple(a for a in m.axes if not any(a is axes[t] for t in order if not is_block_tag(t)))
                 numbers = lane_numbers(blocks)
-                if isinstance(numbers, np.ndarray):
+                if is_array(numbers):
                     numbers = numbers.reshape(*([1] * (len(m.axes) - len(blocks))), *numbers.shape)
                 if grid is None:
                     grid = Level(blocks, depth, numbers, None, once=True, sites=m.sites)

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,8 @@ def run_function(m: Machine, func: r.Function, arguments: Sequence[object]) -> t
 
 def _flat(value: Item) -> list[Any]:
     if isinstance(value, tuple) and not isinstance(value, Shape):
-        return [leaf for item in value for leaf in _flat(item)]
+        items: tuple[Item, ...] = value
+        return [leaf for item in items for leaf in _flat(item)]
     return [np.asarray(value) if not isinstance(value, np.ndarray | Shape | str) else value]
 
 
@@ -190,7 +191,7 @@ class _Frame:
                 return _call(self.m, self.function(function, node), arguments, node.span)
 
     def named(self, ref: r.FunctionRef, node: r.Call) -> Any:
-        functions = {} if self.m.module is None else self.m.module.functions
+        functions: Mapping[str, Any] = {} if self.m.module is None else self.m.module.functions
         if ref.name not in functions:
             raise error("TR24", f"the function {ref.name!r} is not in the module.", node.span)
         return functions[ref.name]
@@ -235,7 +236,8 @@ class _Frame:
     def destination(self, node: r.Call) -> Item:
         """call_tir and its kin: the results are made here, and the callee fills them."""
         function, given = self.of(node.args[0]), self.of(node.args[1])
-        arguments = list(given) if isinstance(given, tuple) and not isinstance(given, Shape) else [given]
+        several = isinstance(given, tuple) and not isinstance(given, Shape)
+        arguments: list[Item] = list(given) if several else [given]  # type: ignore[arg-type]
         sizes = list(self.of(node.args[2])) if len(node.args) > 2 else []
         results = [self.empty(kind, node) for kind in _leaves(node.types)]
         if isinstance(function, r.ExternFunc):
@@ -248,7 +250,8 @@ class _Frame:
         values = list(arguments)
         outputs = results
         if inplace is not None:
-            where = [int(i) for i in (inplace if isinstance(inplace, tuple) else (inplace,))]
+            places: tuple[Any, ...] = inplace if isinstance(inplace, tuple) else (inplace,)
+            where = [int(i) for i in places]
             outputs = [new for new, place in zip(results, where, strict=True) if place < 0]
             filled = self.primitive(function, [*values, *outputs, *sizes], node)
             fresh = iter(filled[len(values) : len(values) + len(outputs)])

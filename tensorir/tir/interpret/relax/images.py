@@ -152,8 +152,9 @@ def _reflected(x: Array, size: int, align_corners: bool) -> Array:
     far = np.abs(start - x)
     times = (far.astype(np.int32) // reach).astype(np.int32)
     extra = far - times * reach
-    folded = np.where(times % 2 == 0, extra + start, reach - extra + start)
-    return np.where((x >= start) & (x <= reach + start), x, folded).astype(x.dtype)
+    folded: Array = np.where(times % 2 == 0, extra + start, reach - extra + start)
+    found: Array = np.where((x >= start) & (x <= reach + start), x, folded)
+    return found.astype(x.dtype)
 
 
 def _grid_sample(
@@ -213,9 +214,10 @@ def _pixels(data: Array, at: list[Array]) -> Array:
     for x, size in zip(at, data.shape[2:], strict=True):
         inside = inside & (x >= 0) & (x < size)
     safe = [np.where(inside, x, 0) for x in at]
-    batch = np.arange(data.shape[0]).reshape(-1, *([1] * len(at)))
+    batch: Array = np.arange(data.shape[0]).reshape(-1, *([1] * len(at)))
     found = data[(batch, slice(None), *safe)]
-    return np.where(inside[:, None], np.moveaxis(found, -1, 1), data.dtype.type(0))
+    kept: Array = np.where(inside[:, None], np.moveaxis(found, -1, 1), data.dtype.type(0))
+    return kept
 
 
 IMAGES: dict[str, Callable[..., Any]] = {

@@ -4,10 +4,6 @@
 array([[0.25, 0.25, 0.25, 0.25]], dtype=float32)
 """
 
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
-# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
-
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -412,10 +408,16 @@ def _cross_entropy(predictions: Array, labels: Array) -> Array:
     return np.asarray(-(predictions * labels).sum(dtype=predictions.dtype) / batch).astype(predictions.dtype)
 
 
+def _dropout(x: Array, rate: float = 0.5) -> tuple[Array, Array]:
+    """Nothing is dropped when a network is only run."""
+    del rate
+    return x, np.ones_like(x)
+
+
 NETWORKS: dict[str, Callable[..., Any]] = {
     "matmul": _matmul,
     "linear": _linear,
-    "outer": lambda x, y: np.multiply.outer(x, y),
+    "outer": np.multiply.outer,
     "einsum": _einsum,
     **{f"nn.conv{k}d": _conv(k) for k in (1, 2, 3)},
     **{f"nn.conv{k}d_transpose": _conv_transpose(k) for k in (1, 2, 3)},
@@ -429,7 +431,7 @@ NETWORKS: dict[str, Callable[..., Any]] = {
     "nn.group_norm": _group_norm,
     "nn.instance_norm": _instance_norm,
     "nn.batch_norm": _batch_norm,
-    "nn.dropout": lambda x, rate=0.5: (x, np.ones_like(x)),
+    "nn.dropout": _dropout,
     "nn.attention": _attention,
     "nn.attention_bias": _attention,
     "nn.attention_var_len": _attention_of_several,
