@@ -305,8 +305,8 @@ def rename_of_rename(e: Call) -> Expr | None:
     match e.args:
         case (Call("rename", (x,), (inner,)),):
             first, second = dict(inner), dict(e.static[0])
-            pairs = tuple((d, second.get(m, m)) for d in x.tensor.dims if (m := first.get(d, d)) or True)
-            pairs = tuple((a, b) for a, b in pairs if a != b)
+            both = {d: second.get(first.get(d, d), first.get(d, d)) for d in x.tensor.dims}
+            pairs = tuple((a, b) for a, b in both.items() if a != b)
             return call("rename", x, static=(pairs,), span=e.span) if pairs else x
         case _:
             return None

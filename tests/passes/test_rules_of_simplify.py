@@ -4,6 +4,7 @@ import pytest
 
 from tensorir.passes import Simplify
 from tensorir.passes.show import shown
+from tensorir.passes.simplify import RULES
 from tensorir.types import tensor
 
 FLOATS = {"x": {"I": (0, 6)}, "y": {"I": (0, 6)}}
@@ -44,6 +45,7 @@ ROWS = [
     ("subset_of_added", "subset(add_dim(J, 0, 5, x), J[1:3])", "add_dim(J, 1, 3, x)"),
     ("shift_of_added", "cartesian_shift(J, 1)(add_dim(J, 0, 5, x))", "add_dim(J, -1, 4, x)"),
     ("concat_of_parts", "concat(subset(x, I[0:2]), subset(x, I[2:5]))", "subset(x, I[0:5])"),
+    ("rename_to_itself", "rename(I → I)(x)", "x"),
     ("rename_of_rename", "rename(J → I)(rename(I → J)(x))", "x"),
     ("merge_of_split", "merge_dims(A, B, I)(split_dim(I, A, B, 2)(x))", "x"),
     (
@@ -60,6 +62,10 @@ LEFT_ALONE = ["x + 0.0", "x - -0.0", "x × 0.0", "x - x", "x / x", "x / 3.0", "x
 @pytest.mark.parametrize(("rule", "before", "after"), ROWS)
 def test_a_rule_makes_of_the_one_the_other(rule, before, after):
     assert shown(Simplify(), before, **FLOATS, **KINDS) == after
+
+
+def test_every_rule_has_a_row():
+    assert {rule.__name__ for rules in RULES.values() for rule in rules} - {name for name, *_ in ROWS} == set()
 
 
 @pytest.mark.parametrize("text", LEFT_ALONE)
