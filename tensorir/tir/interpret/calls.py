@@ -6,7 +6,7 @@ A builtin that is in neither table, and a packed function that the registry does
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -255,13 +255,17 @@ def _make_array(node: n.Call) -> Run:
 
     def run(m: Machine) -> Value:
         pointer, extents, steps = data(m), shape(m), strides(m)
-        if not isinstance(steps, tuple):
+        if not _is_shape(steps):
             steps = row_major(extents)
         start = int(offset(m))
         view = View(pointer.memory, dtype.element.numpy, dtype.lanes, extents, steps, start)
         return Pointer(pointer.memory, pointer.offset + start * dtype.element.numpy.itemsize * dtype.lanes, view)
 
     return run
+
+
+def _is_shape(value: Value) -> TypeGuard[tuple[Value, ...]]:
+    return isinstance(value, tuple)
 
 
 def _alloca(node: n.Call) -> Run:
