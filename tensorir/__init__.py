@@ -53,6 +53,10 @@ def __getattr__(name: str) -> Any:
         return SCALARS[name]
     if name in _MODULES:
         return importlib.import_module(f"tensorir.{name}")
+    if name == "equivalent":
+        from tensorir.lift.equality import equivalent
+
+        return equivalent
     if name in _PASSES:
         return getattr(importlib.import_module(f"tensorir.passes.{_PASSES[name]}"), name)
     if name in _FIELD_VIEW or name in _MATHEMATICS:
@@ -78,7 +82,9 @@ def iterate(*args: Any, **options: Any) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_MODULES, *_PASSES, *_FIELD_VIEW, *_MATHEMATICS, *_BOUNDARIES, *_FIELDS, *SCALARS})
+    return sorted(
+        {*__all__, "equivalent", *_MODULES, *_PASSES, *_FIELD_VIEW, *_MATHEMATICS, *_BOUNDARIES, *_FIELDS, *SCALARS}
+    )
 
 
 # the accessor da.tensorir, which needs xarray

@@ -117,6 +117,12 @@ class Lifted:
     def __str__(self) -> str:
         return str(self.fencil)
 
+    def _repr_html_(self) -> str:
+        from tensorir.inspect.page import markup, page, pre
+
+        shown = pre(str(self)) if self.static is not None or self.cache else markup("<p>{}</p>", repr(self))
+        return page(shown)
+
     def __repr__(self) -> str:
         return f"<lifted {self.name}({', '.join(a.name for a in self.arguments)})>"
 

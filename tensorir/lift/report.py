@@ -19,8 +19,13 @@ class Decision:
     reason: str
     spans: tuple[Span, ...] = ()
 
+    @property
+    def where(self) -> str:
+        """The line of the loop, where it has one."""
+        return str(self.loop.span.line) if self.loop.span is not NOWHERE else ""
+
     def __str__(self) -> str:
-        line = f"line {self.loop.span.line}: " if self.loop.span is not NOWHERE else ""
+        line = f"line {self.where}: " if self.where else ""
         title = self.loop.title or self.loop.name
         return f"{line}{title}: {self.strategy}{f' ({self.reason})' if self.reason else ''}"
 
@@ -47,6 +52,13 @@ class Report:
     def sequential(self) -> tuple[Decision, ...]:
         """The loops that run step by step."""
         return tuple(d for d in self.decisions if d.strategy == "sequential")
+
+    def _repr_html_(self) -> str:
+        from tensorir.inspect.page import page, pre, table
+
+        rows = dict.fromkeys((d.where, d.loop.title or d.loop.name, d.strategy, d.reason) for d in self.decisions)
+        notes = [pre("\n".join(f"note: {n}" for n in self.notes))] if self.notes else []
+        return page(table(("line", "loop", "runs as", "because"), rows), *notes)
 
     def __str__(self) -> str:
         lines = list(dict.fromkeys(str(d) for d in self.decisions)) or ["no loops"]
