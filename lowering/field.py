@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import equinox as eqx
@@ -13,8 +16,49 @@ from tensorir.types import DTYPES, FLOAT64, Dims, Interval, Scalar, scalar_of
 __all__ = ["Field", "as_field", "from_xarray", "full", "ones", "zeros"]
 
 
+def _unary(function: Callable[[Any], Any]) -> Callable[..., Any]:
+    """A method that is an operator on fields."""
+
+    def method(self: Field) -> Any:
+        return _operator(function)(self)
+
+    return method
+
+
+def _binary(function: Callable[[Any, Any], Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """The same of two fields, on the points that both have, or of a field and a number; and the other way round."""
+
+    def method(self: Field, other: Any) -> Any:
+        return _operator(function)(self, _of_type(other, self.dtype))
+
+    def reflected(self: Field, other: Any) -> Any:
+        return _operator(function)(_of_type(other, self.dtype), self)
+
+    return method, reflected
+
+
+def _of_type(other: Any, dtype: Any) -> Any:
+    """A number of Python takes the element type of the field that it meets; a float never becomes an integer."""
+    if isinstance(other, bool) or not isinstance(other, int if dtype.kind in "iu" else (int, float)):
+        return other
+    return np.asarray(other, dtype)[()]
+
+
+@cache
+def _operator(function: Callable[..., Any]) -> Callable[..., Any]:
+    from tensorir.fieldview import field_operator
+
+    if function in (abs, operator.neg):
+        return field_operator(lambda x: function(x))
+    return field_operator(lambda a, b: function(a, b))
+
+
 class Field(eqx.Module):
-    """An array (NumPy or JAX) whose axes are dims with integer intervals.
+    """An array (NumPy or JAX) whose axes are dims with integer intervals; arithmetic is that of field operators.
+
+    >>> a, b = as_field({"I": (0, 3)}, np.array([1.0, 2.0, 3.0])), as_field({"I": (1, 4)}, np.ones(3))
+    >>> a - b, (2 * a - b).data
+    (Field(float64, I[1:3]), array([3., 5.]))
 
     >>> f = as_field({"I": (-1, 2)}, np.array([1.0, 2.0, 3.0]))
     >>> f
@@ -44,6 +88,17 @@ class Field(eqx.Module):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         refuse_given_away(self.data, "field")
         return np.array(self.data, dtype) if copy else np.asarray(self.data, dtype)
+
+    __neg__, __abs__ = _unary(operator.neg), _unary(abs)
+    __add__, __radd__ = _binary(operator.add)
+    __sub__, __rsub__ = _binary(operator.sub)
+    __mul__, __rmul__ = _binary(operator.mul)
+    __truediv__, __rtruediv__ = _binary(operator.truediv)
+    __floordiv__, __rfloordiv__ = _binary(operator.floordiv)
+    __mod__, __rmod__ = _binary(operator.mod)
+    __pow__, __rpow__ = _binary(operator.pow)
+    __lt__, __gt__ = _binary(operator.lt)
+    __le__, __ge__ = _binary(operator.le)
 
     def __repr__(self) -> str:
         return f"Field({getattr(self.data, 'dtype', self.data)}, {self.dims})"

@@ -21,7 +21,8 @@ from tensorir.source import NOWHERE, Source, Span
 
 __all__ = ["assigned", "here", "located", "of_function"]
 
-_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_BESIDE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+_OURS = tuple(os.path.join(_BESIDE, package) + os.sep for package in ("tensorir", "lowering"))
 
 
 def here() -> Span:
