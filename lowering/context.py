@@ -63,6 +63,15 @@ class Context:
         """Record a check that fails where `bad` is true; `culprit` is the value to show."""
         bad, culprit = dense(bad), dense(culprit)
         dims = bad.dims
+        if not dims:
+            # one look, as in a loop that runs step by step: nothing to search
+            position = lax.select(bad.data, lax.full((), 0, "int32"), lax.full((), -1, "int32"))
+            shown = lax.full((), 0, "int32")
+            if culprit.data.dtype.kind in "iub" and not culprit.dims:
+                shown = lax.convert_element_type(culprit.data, "int32")
+            self.checks.append(Check(diagnostic, dims))
+            self.failures.append(lax.concatenate([lax.reshape(position, (1,)), lax.reshape(shown, (1,))], 0))
+            return
         flat = lax.reshape(bad.data, (dims.size,))
         index = lax.argmax(flat, 0, "int32") if dims.size else lax.full((), 0, "int32")
         failed = lax.reduce(flat, False, lax.bitwise_or, (0,))
