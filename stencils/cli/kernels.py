@@ -55,8 +55,9 @@ def run(
         given.update(read_arrays(Path(text)))
     arguments = _arguments(chosen, given, _sizes(settings), random)
     results = ti.tir.interpret(chosen, *arguments, checked=checked)
-    names = [p.name for p in chosen.params]
-    labelled = names if len(names) == len(results) else [f"result{k}" for k in range(len(results))]
+    # a PrimFunc gives its parameters back, a function of Relax its results
+    names = [p.name for p in chosen.params] if hasattr(chosen, "buffer_map") else []
+    labelled = names or [f"result{k}" for k in range(len(results))]
     told: dict[str, Any] = {}
     for k, (label, value) in enumerate(zip(labelled, results, strict=True)):
         before = arguments[k] if labelled is names else None
@@ -120,22 +121,28 @@ def _arguments(function: Any, given: dict[str, Any], sizes: dict[str, int], rand
             found.append(given[place])
         elif parameter.name in sizes:
             found.append(sizes[parameter.name])
-        elif buffer is not None and random:
-            found.append(_random(rng, buffer, sizes))
+        elif random and (described := buffer or _tensor(parameter)) is not None:
+            found.append(_random(rng, name, described, sizes))
         else:
             hint = "pass it in an npz file, --input arrays.npz, or write --random."
             raise refuse("A11", f"'{name}' of '{function.name}' is not given.", hint)
     return found
 
 
-def _random(rng: Any, buffer: Any, sizes: dict[str, int]) -> Any:
+def _tensor(parameter: Any) -> Any:
+    """The type of a parameter of Relax whose shape and elements are known."""
+    kind = getattr(parameter, "type", None)
+    return kind if getattr(kind, "shape", None) is not None and getattr(kind, "dtype", None) is not None else None
+
+
+def _random(rng: Any, name: str, described: Any, sizes: dict[str, int]) -> Any:
     shape: list[int] = []
-    for extent in buffer.shape:
+    for extent in described.shape:
         size = getattr(extent, "value", sizes.get(getattr(extent, "name", "")))
         if size is None:
-            raise refuse("C08", f"the size '{extent}' of '{buffer.name}' is not known.", f"say it: --set {extent}=8.")
+            raise refuse("C08", f"the size '{extent}' of '{name}' is not known.", f"say it: --set {extent}=8.")
         shape.append(int(size))
-    dtype = buffer.dtype.numpy
+    dtype = described.dtype.numpy
     if dtype.kind == "f" or dtype.kind == "V":
         return rng.normal(size=shape).astype(dtype)
     if dtype.kind == "b":

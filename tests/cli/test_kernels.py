@@ -39,6 +39,24 @@ def test_a_kernel_is_checked_and_printed(folder, capsys):
     assert code == 0 and "B[vi] = A[vi] * T.float32(2" in out
 
 
+RELAX = """
+@R.function
+def main(x: R.Tensor((2, "n"), "float32"), y: R.Tensor((2, "n"), "float32")):
+    lv = R.add(x, y)
+    gv = (lv, R.sum(lv))
+    return gv
+"""
+
+
+def test_a_function_of_relax_runs_on_random_arrays_and_says_its_results(folder, capsys):
+    (folder / "model.py").write_text(RELAX, encoding="utf-8")
+    code, out, err = run(capsys, "run", "model.py", "--random", "--set", "n=3")
+    assert (code, err) == (0, "")
+    assert [line.partition(", ")[0] for line in out.splitlines()] == ["result0: 2 × 3", "result1: a number"]
+    code, _, err = run(capsys, "run", "model.py", "--random")
+    assert code == 2 and "the size 'n' of 'x' is not known" in err
+
+
 def test_a_kernel_is_interpreted_on_given_and_on_random_arrays(folder, capsys):
     a = np.arange(8, dtype="float32")
     np.savez("in.npz", A=a, B=np.zeros(8, "float32"))
