@@ -10,7 +10,7 @@ demo: $(STAMP)
 	$(BIN)/python -m stencils.demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 	$(MAKE) check
 
 check: $(STAMP)
@@ -23,6 +23,10 @@ fuzz: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.core
+	$(BIN)/python -m tests.benchmarks.stored
+	$(BIN)/python -m tests.benchmarks.exploring
+	$(BIN)/python -m tests.benchmarks.first_result
+	$(BIN)/python -m tests.benchmarks.memory
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)

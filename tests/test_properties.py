@@ -7,7 +7,6 @@ new programs without end.
 from random import Random
 
 import pytest
-from generate.gradients import check_adjoint, check_differences, check_tables
 from generate.maker import REFUSED
 from generate.profiles import EVERY, OP_BY_OP, SMOOTH, WHOLE
 from generate.programs import made, programs
@@ -42,30 +41,6 @@ def test_compiled_programs_of_whole_numbers_agree_with_the_oracle_bit_for_bit(ca
 @given(programs(SMOOTH))
 def test_compiled_programs_agree_with_the_oracle_within_their_running_error(case):
     check_bounded(case)
-
-
-@settings(max_examples=40)
-@given(programs(SMOOTH, outputs=1))
-def test_forward_and_reverse_mode_are_adjoint_through_bound_constants(case):
-    check_adjoint(case)
-
-
-@settings(max_examples=40)
-@given(programs(SMOOTH, outputs=1))
-def test_forward_and_reverse_mode_are_adjoint_through_traced_tables(case):
-    check_adjoint(case, traced=True)
-
-
-@settings(max_examples=40)
-@given(programs(SMOOTH, outputs=1))
-def test_gradients_through_inverse_tables_are_those_through_scatters(case):
-    check_tables(case)
-
-
-@settings(max_examples=40)
-@given(programs(SMOOTH, outputs=1))
-def test_forward_mode_is_the_slope_of_what_the_oracle_computes(case):
-    check_differences(case)
 
 
 def test_generated_programs_use_every_builtin():
