@@ -1,8 +1,8 @@
 """New programs without end: `python -m tests.fuzz [folder]`, until one fails or the process is stopped.
 
 Every property of generated programs and of their gradients is tried on batches of new programs in turn. Where one
-fails, Hypothesis shrinks the program; what is left is written to the folder (`fuzz` by default) as NAME.fencil and NAME.npz, with what
-went wrong as comments, and the process ends with 1.
+fails, Hypothesis shrinks the program; what is left is written to the folder (`fuzz` by default) as NAME.fencil and
+NAME.npz, with what went wrong as comments, and the process ends with 1.
 """
 
 from __future__ import annotations
