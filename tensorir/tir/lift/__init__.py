@@ -17,6 +17,7 @@ main(A: tensor<float32, i[0:4]>, B: tensor<float32, i[0:4]>) {
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tensorir.errors import Diagnostic, DiagnosticError
@@ -25,7 +26,9 @@ from tensorir.lift.program import Argument, Lifted
 from tensorir.tir import nodes as n
 from tensorir.tir.interpret.stack import deep
 from tensorir.tir.lift.expressions import element_of
+from tensorir.tir.lift.external import READ_ONLY
 from tensorir.tir.lift.function import Reading, read_function
+from tensorir.tir.relax import nodes as r
 from tensorir.types import dtype_of
 
 __all__ = ["lift", "lift_prim_func"]
@@ -49,6 +52,10 @@ def lift(func: object, *, numerics: str = "fast", on_hazard: str = "error") -> L
             message = f"the module has {len(names)} functions; take one of them: {', '.join(names)}."
             raise DiagnosticError(Diagnostic("TA01", message, func.span))
         func = func[names[0]]
+    if isinstance(func, r.Function):
+        from tensorir.tir.lift.relax import lift_relax
+
+        return lift_relax(func, numerics=numerics, on_hazard=on_hazard)
     if not isinstance(func, n.PrimFunc):
         message = f"a function of TIR is lifted, and this is of type {type(func).__name__}."
         raise DiagnosticError(Diagnostic("TA01", message))
@@ -126,7 +133,7 @@ def _stored(func: n.PrimFunc) -> frozenset[int]:
             case n.BufferStore(buffer) if buffer.data in roots:
                 found.add(roots[buffer.data])
             case n.Evaluate(n.Call() as call):
-                for inner in walk(call):
+                for inner in (part for argument in _targets(func, call) for part in walk(argument)):
                     data = inner.data if isinstance(inner, n.Buffer) else inner
                     if isinstance(inner, n.BufferLoad):
                         data = inner.buffer.data
@@ -135,6 +142,22 @@ def _stored(func: n.PrimFunc) -> frozenset[int]:
             case _:
                 pass
     return frozenset(found)
+
+
+def _targets(func: n.PrimFunc, call: n.Call) -> list[n.Argument]:
+    """The arguments of a call that it may write."""
+    arguments = list(call.args)
+    match call.op:
+        case n.GlobalVar(name):
+            callee = None if func.module is None else func.module.functions.get(name)
+            if not isinstance(callee, n.PrimFunc) or callee.name == func.name:
+                return arguments
+            stored = _stored(replace(callee, module=func.module))
+            return [a for k, a in enumerate(call.args) if k in stored]
+        case "call_packed" | "call_cpacked" if arguments and isinstance(arguments[0], n.StringImm):
+            return arguments[1 + READ_ONLY.get(arguments[0].value, 0) :]
+        case _:
+            return arguments
 
 
 def _fixed(func: n.PrimFunc) -> Shapes | None:

@@ -10,7 +10,7 @@ from tensorir.ir import Expr
 from tensorir.lift.terms import Buffer
 from tensorir.types import INT32, Dims, Interval
 
-__all__ = ["EXTERNAL"]
+__all__ = ["EXTERNAL", "READ_ONLY"]
 
 Made = tuple[tuple[Buffer, ...], tuple[Buffer, ...], Callable[..., Any]]
 
@@ -110,3 +110,6 @@ EXTERNAL: dict[str, Callable[[list[Buffer], list[object]], Made]] = {
     "tvm.contrib.sort.topk": _topk,
 }
 """By name: from buffers and constants to what is read, what is written, and how the one follows from the other."""
+
+READ_ONLY = {name: 2 if name.endswith("argsort_nms") else 1 for name in EXTERNAL}
+"""How many of the leading arrays a function only reads."""

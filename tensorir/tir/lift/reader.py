@@ -114,7 +114,18 @@ class Reader:
         """The threads, of which each runs every statement."""
         if self.threads is None:
             return ()
-        return tuple(t for t in self.threads.values() if not t.block and t.extent != 1)
+        return tuple(t for t in self.threads.values() if not t.block and t.extent != 1 and t.name not in self.loops)
+
+    @contextmanager
+    def in_turn(self, names: frozenset[str]) -> Generator[tuple[Thread, ...], None, None]:
+        """Threads that take their turns, one after the other, for all that stands inside."""
+        turns = tuple(t for t in self.lanes if t.name in names)
+        before = self.loops
+        self.loops = (*before, *(t.name for t in turns))
+        try:
+            yield turns
+        finally:
+            self.loops = before
 
     def placed(self, node: Node) -> Node:
         """A statement, for every thread."""

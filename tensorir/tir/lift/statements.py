@@ -362,6 +362,20 @@ def _realize(reader: Reader, node: n.BlockRealize) -> list[Node]:
         bound.append((iterator, found))
     for iterator, found in bound:
         scope.values[iterator.var] = lambda lane, found=found: found
+    reduced = [v for i, v in bound if i.kind is n.IterKind.COMM_REDUCE]
+    over = frozenset(name for v in reduced for name in index_names(v))
+    with reader.in_turn(over) as turns:
+        nodes: list[Node] = _block(reader, node, bound)
+    # a reduction over threads runs thread by thread, all of the block for each
+    for thread in reversed(turns):
+        bounds = Number(0, INT32), Number(thread.extent, INT32)
+        nodes = [Loop(thread.name, *bounds, tuple(nodes), span=node.span, title=thread.name)]
+    return nodes
+
+
+def _block(reader: Reader, node: n.BlockRealize, bound: list[tuple[n.IterVar, Term]]) -> list[Node]:
+    """The nodes of a block whose iterators are bound."""
+    block = node.block
     with reader.guarded(*_unless_true(reader.term(node.predicate))):
         for buffer in block.alloc_buffers:
             allocate(reader, buffer, block.span)
