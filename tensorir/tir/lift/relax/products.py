@@ -1,0 +1,103 @@
+"""Products of tensors: `reduce(+, 0)(A × B)`, which the lowering makes one contraction of."""
+
+# Attributes hold values of any type here, and comprehensions get readers of as many tensors as they name.
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tensorir.lift.terms import Number, Term
+from tensorir.tir.lift.intrinsics import cast, op
+from tensorir.tir.lift.relax.elementwise import converted, element
+from tensorir.tir.lift.relax.values import Value, apply, fold, made
+from tensorir.types import FLOAT32, INT32, Scalar
+
+__all__ = ["PRODUCTS", "computed_in", "matmul"]
+
+
+def computed_in(kind: Scalar) -> Scalar:
+    """The element in which products that give an element are summed."""
+    return kind if (kind.is_float or kind.is_integer) and kind.bits >= 32 else FLOAT32
+
+
+def matmul(x: Value, y: Value, out_dtype: Any = None, transposed: bool = False) -> Value:
+    """The product of the last two axes; axes before them broadcast, and one axis is a row or a column."""
+    kind = element(out_dtype, x.element)
+    inner = computed_in(kind)
+    row, column = x.rank == 1, y.rank == 1
+    lead = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    rows, columns = (() if row else x.shape[-2:-1]), (() if column else (y.shape[-2] if transposed else y.shape[-1],))
+    size = x.shape[-1]
+    if (y.shape[-1] if column or transposed else y.shape[-2]) != size:
+        raise ValueError(f"{x.shape} and {y.shape} do not fit")
+
+    def before(ix: Any, v: Value) -> list[Term]:
+        shape = v.shape[:-2]
+        batch = ix[: len(lead)][len(lead) - len(shape) :]
+        return [Number(0, INT32) if s == 1 else i for i, s in zip(batch, shape, strict=True)]
+
+    def term(ix: Any, further: Any, left: Any, right: Any) -> Term:
+        (k,) = further
+        a = left(k) if row else left(*before(ix, x), ix[len(lead)], k)
+        place = (k,) if column else (*before(ix, y), *((ix[-1], k) if transposed else (k, ix[-1])))
+        b = right(*place)
+        return op("multiplies", cast(a, inner), cast(b, inner))
+
+    return converted(fold("plus", 0, (*lead, *rows, *columns), {"k": size}, term, x, y), kind)
+
+
+def _linear(x: Value, weight: Value, bias: Value | None = None, out_dtype: Any = None) -> Value:
+    found = matmul(x, weight, out_dtype, transposed=weight.rank > 1)
+    return found if bias is None else apply("plus", found, bias)
+
+
+def _outer(x: Value, y: Value) -> Value:
+    return made(
+        (*x.shape, *y.shape),
+        lambda ix, a, b: op("multiplies", a(*ix[: x.rank]), b(*ix[x.rank :])),
+        x,
+        y,
+    )
+
+
+def _einsum(operands: Any, subscripts: str) -> Value:
+    """A sum of products over the letters that the result lacks."""
+    if "..." in subscripts:
+        raise NotImplementedError("an ellipsis in subscripts")
+    values: tuple[Value, ...] = operands
+    left, arrow, right = subscripts.replace(" ", "").partition("->")
+    inputs = left.split(",")
+    letters = "".join(inputs)
+    if not arrow:
+        right = "".join(sorted(c for c in set(letters) if letters.count(c) == 1))
+    sizes = {c: s for v, part in zip(values, inputs, strict=True) for c, s in zip(part, v.shape, strict=True)}
+    over = {f"k{c}": sizes[c] for c in dict.fromkeys(letters) if c not in right}
+    kind = values[0].element
+
+    def term(ix: Any, further: Any, *reads: Any) -> Term:
+        place = {**dict(zip(right, ix, strict=True)), **{n[1:]: i for n, i in zip(over, further, strict=True)}}
+        found: Term | None = None
+        for read, part in zip(reads, inputs, strict=True):
+            one = read(*(place[c] for c in part))
+            found = one if found is None else op("multiplies", found, one)
+        assert found is not None
+        return found
+
+    shape = [sizes[c] for c in right]
+    if not over:
+        return made(shape, lambda ix, *reads: term(ix, (), *reads), *values)
+    return converted(fold("plus", 0, shape, over, term, *values), kind)
+
+
+PRODUCTS: dict[str, Callable[..., Any]] = {
+    "matmul": matmul,
+    "linear": _linear,
+    "outer": _outer,
+    "einsum": _einsum,
+}
+"""Sums of products."""
