@@ -223,4 +223,53 @@ FUNCTIONS = [
         "R.nn.avg_pool2d(x, pool_size=[3, 3], strides=[2, 2], padding=[1, 1, 1, 1], count_include_pad=True)",
     ),
     ("x: (1, 2, 7, 5) float32", "R.nn.adaptive_avg_pool2d(x, output_size=[3, 2])"),
+    # at computed indices
+    ("x: (9, 3) float32, i: (2, 4) int32", "R.take(x, R.clip(i, R.prim_value(-9), R.prim_value(8)), axis=0)"),
+    ("x: (3, 9) float32, i: (4,) int64", 'R.take(x, i, axis=-1, mode="clip")'),
+    ("x: (3, 5) float32, i: (4,) int64", 'R.take(x, i, axis=1, mode="wrap")'),
+    ("x: (3, 5) float32, i: (4,) int64", 'R.take(x, i, axis=1, mode="nan")'),
+    ("x: (5,) float32, i: (3, 2) uint8", 'R.take(x, R.mod(i, R.const(5, "uint8")))'),
+    ("x: (10, 3) float32, i: (4, 3) int32", "R.gather_elements(x, i, axis=0)"),
+    ("x: (10, 10, 2) float32, i: (4, 2) int32", "R.gather_nd(x, i)"),
+    ("x: (4, 10, 2) float32, i: (4, 3, 1) int64", "R.gather_nd(x, i, batch_dims=1)"),
+    ("x: (10, 11, 2) float32, i: (3, 1) int64, j: (4,) int64", "R.index_tensor(x, (i, j))"),
+    ("x: (10, 3) float32, i: (6,) int64, v: (6, 3) float32", "R.index_put(x, (i,), v)"),
+    (
+        "x: (10, 11) float32, i: (6,) int64, j: (6,) int64, v: (6,) float32",
+        "R.index_put(x, (i, j), v, accumulate=True)",
+    ),
+    *[
+        (
+            "x: (10, 3) float32, i: (6, 2) int64, u: (6, 2) float32",
+            f'R.scatter_elements(x, i, u, axis=0, reduction="{r}")',
+        )
+        for r in ("update", "add", "mul", "max", "min", "mean")
+    ],
+    ("x: (2, 10) int32, i: (2, 6) int64, u: (2, 6) int32", "R.scatter_elements(x, i, u, axis=-1)"),
+    ("x: (10, 3) float32, i: (4, 1) int64, u: (4, 3) float32", "R.scatter_nd(x, i, u)"),
+    ("x: (10, 10) float32, i: (2, 3, 2) int64, u: (2, 3) float32", 'R.scatter_nd(x, i, u, reduction="add")'),
+    ("i: (3, 2) int32", "R.one_hot(i, R.prim_value(1), R.prim_value(0), depth=4, axis=1)"),
+    ("x: (2, 7, 3) float32", 'R.reverse_sequence(x, R.const([3, 6], "int32"), seq_axis=1, batch_axis=0)'),
+    ("p: (3, 10) float32, w: (10,) float32", 'R.nn.nll_loss(p, R.const([2, -100, 7], "int64"), w)'),
+    ("p: (3, 10, 2) float32, t: (3, 2) uint8", 'R.nn.nll_loss(p, R.astype(t, dtype="int64"), reduction="sum")'),
+    ("p: (3, 4) float32, t: (3, 4) float32", "R.nn.cross_entropy_with_logits(p, t)"),
+    ("x: (3, 4) float32", "R.shape_to_tensor(R.shape_of(x))"),
+    ("x: (7,) float32, b: (5,) float32", "R.bucketize(x, R.sort(b), right=True)"),
+    ("x: (5, 6) float32", "R.median(x, axis=[0])"),
+    (
+        "x: (2, 9) float32, u: (2, 2) float32",
+        "R.slice_scatter(x, u, R.prim_value(2), R.prim_value(8), R.prim_value(3), axis=1)",
+    ),
+    # images
+    ("x: (1, 2, 5, 6) float32", 'R.image.resize2d(x, R.shape([7, 4]), method="linear")'),
+    ("x: (1, 5, 6, 2) float32", 'R.image.resize2d(x, R.shape([8, 9]), layout="NHWC", method="cubic")'),
+    (
+        "x: (1, 2, 5, 6) float32",
+        'R.image.resize2d(x, R.shape([3, 11]), method="nearest_neighbor", coordinate_transformation_mode="asymmetric", '
+        'rounding_method="floor")',
+    ),
+    (
+        "x: (1, 2, 5, 6) float32",
+        'R.image.resize2d(x, R.shape([4, 9]), coordinate_transformation_mode="align_corners")',
+    ),
 ]

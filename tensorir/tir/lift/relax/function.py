@@ -19,11 +19,12 @@ from tensorir.tir import nodes as n
 from tensorir.tir.interpret.expressions import compiled
 from tensorir.tir.interpret.machine import Machine
 from tensorir.tir.lift.expressions import element_of, refused
+from tensorir.tir.lift.relax.elementwise import converted
 from tensorir.tir.lift.relax.inlining import inlined
 from tensorir.tir.lift.relax.operators import OPERATORS
 from tensorir.tir.lift.relax.values import Shape, Value, apply, constant, filled, made, number
 from tensorir.tir.relax import nodes as r
-from tensorir.types import INT32
+from tensorir.types import BOOL, INT32
 from tensorir.walk import with_label
 
 __all__ = ["Frame", "Item", "flat", "mismatch"]
@@ -159,7 +160,7 @@ class Frame:
             return self.sequence(node.true_branch if condition else node.false_branch)
         if condition.size != 1:
             raise refused(f"the condition has the shape {condition.shape}, and one truth value decides.", node.span)
-        scalar = apply("not_eq", _single(condition), number(0, condition.element))
+        scalar = converted(_single(condition), BOOL)
         return _selected(scalar, self.sequence(node.true_branch), self.sequence(node.false_branch), node.span)
 
     # Calls

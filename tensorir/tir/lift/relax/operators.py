@@ -7,6 +7,8 @@ from typing import Any
 
 from tensorir.tir.lift.relax.convolutions import CONVOLUTIONS
 from tensorir.tir.lift.relax.elementwise import ELEMENTWISE
+from tensorir.tir.lift.relax.images import IMAGES
+from tensorir.tir.lift.relax.indexing import INDEXING
 from tensorir.tir.lift.relax.normalisation import NORMALISATION
 from tensorir.tir.lift.relax.products import PRODUCTS
 from tensorir.tir.lift.relax.reductions import REDUCTIONS
@@ -21,5 +23,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     **RESHAPING,
     **NORMALISATION,
     **CONVOLUTIONS,
+    **INDEXING,
+    **IMAGES,
 }
 """Arguments are values, tuples of them, shapes, numbers or None; attributes come by name."""

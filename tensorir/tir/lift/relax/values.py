@@ -195,7 +195,7 @@ def each(make: Callable[..., Term], *values: Value) -> Value:
 
 def apply(op: str, *values: Value | float | int) -> Value:
     """A builtin on each element; numbers take the element type of the tensors."""
-    element = next(v.element for v in values if isinstance(v, Value))
+    element = next(v.element for v in values[op == "if" :] if isinstance(v, Value))
     tensors = [v if isinstance(v, Value) else number(v, element) for v in values]
     result = BOOL if op in _TRUTHS else element
     return each(lambda *terms: Op(op, terms, terms[1].element if op == "if" else result), *tensors)
