@@ -13,6 +13,7 @@ from jax import lax
 from lowering.context import Check, Context, conjunction, first_failures, first_of, in_range, masks_of, no_failures
 from lowering.coordinates import sliced
 from lowering.neighbours import Prepared, read
+from lowering.single import at_one, put_at_one, zero_based
 from lowering.structure import updated
 from lowering.values import (
     Dense,
@@ -199,8 +200,8 @@ def _indexed(x: Dense, names: Sequence[str], indices: Sequence[Leaf], inside: Di
     x = dense(cut(x, Dims((*((n, inside[n]) for n in kept), *((n, need[n]) for n in x.dims if n not in kept)))))
     names_of = x.dims.names
     if not batch and x.present is None and all(inside[n] for n in kept):
-        return _at_one(x, dict(zip(kept, flat, strict=True)), inside)
-    columns = _one_type([_zero_based(aligned(f, batch), inside[n], mode) for f, n in zip(flat, kept, strict=True)])
+        return at_one(x, dict(zip(kept, flat, strict=True)), inside)
+    columns = _one_type([zero_based(aligned(f, batch), inside[n], mode) for f, n in zip(flat, kept, strict=True)])
     columns = [lax.expand_dims(c, (len(batch),)) for c in columns]
     rest = [n for n in names_of if n not in kept and n not in shared]
     if any(not inside[n] for n in kept):
@@ -223,32 +224,10 @@ def _indexed(x: Dense, names: Sequence[str], indices: Sequence[Leaf], inside: Di
     return Dense(data, dims, present)
 
 
-def _at_one(x: Dense, indices: dict[str, Dense], inside: Dims) -> Dense:
-    """x at one index per indexed dim, brought into its interval."""
-    zero = lax.full((), 0, "int32")
-    starts = [_zero_based(indices[n].data, inside[n]) if n in indices else zero for n in x.dims.names]
-    widest = max((s.dtype for s in starts), key=lambda t: t.itemsize)
-    starts = [lax.convert_element_type(s, widest) for s in starts]
-    sizes = [1 if n in indices else len(i) for n, i in x.dims.items]
-    data = lax.dynamic_slice(x.data, starts, sizes)
-    dims = x.dims.without(*indices)
-    return Dense(lax.reshape(data, dims.shape), dims)
-
-
 def _one_type(columns: Sequence[jax.Array]) -> list[jax.Array]:
     """The columns in the widest of their integer types."""
     widest = max((c.dtype for c in columns), key=lambda t: t.itemsize)
     return [lax.convert_element_type(c, widest) for c in columns]
-
-
-def _zero_based(index: jax.Array, inside: Interval, mode: Any = CLIP) -> jax.Array:
-    """An index counted from the start of its interval; what lies outside is brought in before it could wrap."""
-    if not inside.start:
-        return index
-    if mode == CLIP:
-        first, last = lax.full_like(index, inside.start), lax.full_like(index, max(inside.start, inside.stop - 1))
-        index = lax.clamp(first, index, last)
-    return lax.sub(index, lax.full_like(index, inside.start))
 
 
 def gather(context: Context, node: Call, values: Sequence[Value]) -> Value:
@@ -385,9 +364,9 @@ def _scattered(
     names, over, _ = node.static
     kind = combiner(function.function)
     if len(base) == 1 and kind == "last" and not over and not any(i.dims.names for i in indices) and part.size:
-        return [_put_at_one(dense(base[0]), indices, dense(updates[0]), ok, order, part, names)]
+        return [put_at_one(dense(base[0]), indices, dense(updates[0]), ok, order, part, names)]
     batch = [n for n in order.names if n not in over]
-    columns = _one_type([_zero_based(aligned(dense(i), order), part[n]) for i, n in zip(indices, names, strict=True)])
+    columns = _one_type([zero_based(aligned(dense(i), order), part[n]) for i, n in zip(indices, names, strict=True)])
     extents = [len(part[n]) for n in names]
     columns = [
         lax.clamp(lax.full_like(c, 0), c, lax.full_like(c, e - 1)) for c, e in zip(columns, extents, strict=True)
@@ -409,25 +388,6 @@ def _scattered(
             return [Dense(_last_wins(operands[0], start, values[0], numbers, order, over), part)]
         return [Dense(COMBINERS[str(kind)](operands[0], start, values[0], numbers, mode=DROP), part)]
     return _one_by_one(context, function, operands, columns, values, extents, order, over, part)
-
-
-def _put_at_one(
-    base: Dense, indices: Sequence[Leaf], update: Dense, ok: Leaf | None, order: Dims, part: Dims, names: Sequence[str]
-) -> Dense:
-    """One update at one index per indexed dim: a slice that is written in place."""
-    operand = aligned(base, part)
-    given = dict(zip(names, indices, strict=True))
-    zero = lax.full((), 0, "int32")
-    starts = [_zero_based(dense(given[n]).data, part[n]) if n in given else zero for n in part.names]
-    widest = max((s.dtype for s in starts), key=lambda t: t.itemsize)
-    starts = [lax.convert_element_type(s, widest) for s in starts]
-    sizes = [1 if n in given else len(i) for n, i in part.items]
-    rest = Dims(tuple((n, i) for n, i in part.items if n not in given))
-    value = lax.reshape(aligned(Dense(update.data, update.dims), rest), sizes)
-    if ok is not None:
-        before = lax.dynamic_slice(operand, starts, sizes)
-        value = lax.select(lax.broadcast_in_dim(aligned(dense(ok), Dims()), sizes, ()), value, before)
-    return Dense(lax.dynamic_update_slice(operand, value, starts), part)
 
 
 def _last_wins(

@@ -54,7 +54,8 @@ def effect(reader: Reader, call: n.Call, span: Span) -> list[Node]:
 
 def _function(reader: Reader, name: str, call: n.Call, span: Span) -> list[Node]:
     """A call of another function of the module: its body, with its parameters bound."""
-    from tensorir.tir.lift.statements import pointer, sequence, statement
+    from tensorir.tir.lift.allocation import pointer
+    from tensorir.tir.lift.statements import statement
 
     functions: Mapping[str, object] = {} if reader.module is None else reader.module.functions
     callee = functions.get(name)
@@ -89,7 +90,6 @@ def _function(reader: Reader, name: str, call: n.Call, span: Span) -> list[Node]
         return [*nodes, *statement(reader, callee.body)]
     finally:
         reader.scope, reader.stack, reader.returned, reader.live = outer, reader.stack[:-1], returned, live
-        del sequence
 
 
 def _inner(body: n.Stmt) -> list[n.Node]:
@@ -128,7 +128,7 @@ def bind(reader: Reader, func: n.PrimFunc) -> None:
 
 
 def _whole(reader: Reader, argument: object, span: Span) -> tuple[Buffer, View]:
-    from tensorir.tir.lift.statements import pointer
+    from tensorir.tir.lift.allocation import pointer
 
     match argument:
         case n.Call(op="tvm_stack_make_array", args=(n.Expr() as data, *_)):
@@ -168,7 +168,7 @@ def _packed(reader: Reader, call: n.Call, span: Span) -> list[Node]:
 
 def _atomic(reader: Reader, call: n.Call, name: str, span: Span) -> list[Node]:
     """An atomic update as a store: threads take their turns in ascending order."""
-    from tensorir.tir.lift.statements import pointer
+    from tensorir.tir.lift.allocation import pointer
 
     view = pointer(reader, call.args[0], span)  # type: ignore[arg-type]
     assert isinstance(call.args[1], n.Expr)
@@ -198,8 +198,8 @@ def reduce_scope(reader: Reader, reducer: n.CommReducer, body: n.Stmt) -> list[N
 
 def _allreduce(reader: Reader, call: n.Call, span: Span) -> list[Node]:
     """tvm_thread_allreduce(count, values..., condition, results..., thread indices...): every thread gets the total."""
+    from tensorir.tir.lift.allocation import pointer
     from tensorir.tir.lift.expressions import term
-    from tensorir.tir.lift.statements import pointer
 
     count = call.args[0]
     if not _reducers or reader.threads is None or not isinstance(count, n.IntImm):

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tensorir.lift.linear import linear
-from tensorir.lift.nest import Check, External, Loop, Node, Store, While
+from tensorir.lift.nest import Check, Loop, Node, Store, While
 from tensorir.lift.numbers import extremes
-from tensorir.lift.terms import Buffer, Index, Load, Number, Op, Term, index_names, loads
+from tensorir.lift.terms import Index, Load, Number, Op, Term, index_names, loads
 from tensorir.source import Span
 from tensorir.tir import nodes as n
+from tensorir.tir.lift import allocation
 from tensorir.tir.lift.expressions import element_of, place, refused
 from tensorir.tir.lift.intrinsics import cast, number
-from tensorir.tir.lift.memory import View, address_of, compact, plus, row_major
+from tensorir.tir.lift.memory import plus
 from tensorir.tir.lift.reader import Reader
 from tensorir.tir.walk import walk
 from tensorir.types import BOOL, INT32
@@ -47,20 +48,20 @@ def statement(reader: Reader, node: n.Stmt) -> list[Node]:
 
             return attribute(reader, node)
         case n.AllocBuffer(buffer):
-            allocate(reader, buffer, node.span)
+            allocation.allocate(reader, buffer, node.span)
             return []
         case n.BufferRealize(buffer, _, _, body):
-            allocate(reader, buffer, node.span)
+            allocation.allocate(reader, buffer, node.span)
             return statement(reader, body)
         case n.Allocate(var, dtype, extents):
-            allocate(reader, n.Buffer(var, dtype, extents, name=var.name, span=node.span), node.span)
+            allocation.allocate(reader, n.Buffer(var, dtype, extents, name=var.name, span=node.span), node.span)
             with reader.guarded(*_unless_true(reader.term(node.condition))):
                 return []
         case n.AllocateConst():
-            _constant(reader, node)
+            allocation.constant(reader, node)
             return []
         case n.DeclBuffer():
-            _declare(reader, node)
+            allocation.declare(reader, node)
             return []
         case n.Break():
             return _leave(reader, "broken", node.span)
@@ -95,7 +96,7 @@ def _let(reader: Reader, node: n.LetStmt, rest: Sequence[n.Stmt]) -> list[Node]:
     """A let whose value stays what it is stands for its value; any other is computed once and kept."""
     value, scope = node.value, reader.scope
     if node.var.dtype.code == "handle":
-        scope.pointers[node.var] = pointer(reader, value, node.span)
+        scope.pointers[node.var] = allocation.pointer(reader, value, node.span)
         return []
     if value.dtype.lanes != 1:
         from tensorir.tir.lift.expressions import term
@@ -378,9 +379,9 @@ def _block(reader: Reader, node: n.BlockRealize, bound: list[tuple[n.IterVar, Te
     block = node.block
     with reader.guarded(*_unless_true(reader.term(node.predicate))):
         for buffer in block.alloc_buffers:
-            allocate(reader, buffer, block.span)
-        for match in block.match_buffers:
-            _match(reader, match)
+            allocation.allocate(reader, buffer, block.span)
+        for one in block.match_buffers:
+            allocation.match(reader, one)
         nodes: list[Node] = []
         if block.init is not None:
             first: list[Term] = []
@@ -391,119 +392,6 @@ def _block(reader: Reader, node: n.BlockRealize, bound: list[tuple[n.IterVar, Te
             with reader.guarded(*first):
                 nodes += statement(reader, block.init)
         return [*nodes, *statement(reader, block.body)]
-
-
-def _match(reader: Reader, node: n.MatchBufferRegion) -> None:
-    """The buffer as another name for a region."""
-    buffer, source = node.buffer, reader.scope.view(node.source.buffer, node.span)
-    lows = [reader.term(r.min) for r in node.source.region]
-    extents = [reader.term(r.extent) for r in node.source.region]
-    left_out = len(lows) - len(buffer.shape)
-    offset = address_of(source, lows)
-
-    def place_in_source(indices: tuple[Term, ...]) -> tuple[Term, ...]:
-        own, lane = indices[: len(buffer.shape)], indices[len(buffer.shape) :]
-        moved = [plus(low, own[k - left_out]) if k >= left_out else low for k, low in enumerate(lows)]
-        return source.place((*moved, *lane))
-
-    scope = reader.scope
-    for declared, value in [
-        *zip(buffer.shape, extents[left_out:], strict=True),
-        *zip(buffer.strides, source.strides[left_out:], strict=False),
-        *([] if buffer.elem_offset is None else [(buffer.elem_offset, offset)]),
-    ]:
-        if isinstance(declared, n.Var) and declared not in scope.values:
-            kept = cast(value, element_of(declared.dtype))
-            scope.values[declared] = lambda lane, kept=kept: kept
-    view = View(
-        source.buffer, tuple(extents[left_out:]), source.strides[left_out:], offset, source.lanes, place_in_source
-    )
-    scope.views[buffer] = view
-    scope.pointers[buffer.data] = view
-
-
-# --------------------------------------------------------------------------------------------------------------- memory
-
-
-def allocate(reader: Reader, buffer: n.Buffer, span: Span) -> None:
-    """A buffer with memory of its own."""
-    shape: list[int] = []
-    for extent in buffer.shape:
-        value = reader.term(extent)
-        found = _bound(value, dict(reader.ranges))
-        if found is None:
-            raise refused(f"the shape of {buffer.name!r} depends on data.", span)
-        shape.append(max(found[1], 0))
-    lanes = buffer.dtype.lanes
-    made = reader.buffer(
-        buffer.name, element_of(buffer.dtype, span), tuple(shape) + ((lanes,) if lanes != 1 else ()), span
-    )
-    made.private = _private(reader, buffer)
-    view = compact(made, tuple(Number(e, INT32) for e in shape), lanes)
-    reader.scope.views[buffer] = view
-    reader.scope.pointers[buffer.data] = view
-    for stride, value in zip(buffer.strides, row_major([Number(e, INT32) for e in shape]), strict=False):
-        if isinstance(stride, n.Var):
-            reader.scope.values[stride] = lambda lane, value=value: value
-    if isinstance(buffer.elem_offset, n.Var):
-        reader.scope.values[buffer.elem_offset] = lambda lane: Number(0, INT32)
-
-
-def _private(reader: Reader, buffer: n.Buffer) -> tuple[str, ...]:
-    """The indices of the kernel of which every value has a copy of the buffer."""
-    if reader.threads is None:
-        return ()
-    shared = buffer.scope.startswith(("shared", "wmma.accumulator.shared"))
-    return tuple(t.name for t in reader.threads.values() if t.extent != 1 and (t.block or not shared))
-
-
-def _constant(reader: Reader, node: n.AllocateConst) -> None:
-    if not isinstance(node.data, tuple):
-        raise refused("the contents of this constant are not in the text.", node.span)
-    shape = tuple(int(e.value) for e in (reader.term(x) for x in node.extents) if isinstance(e, Number))
-    made = reader.buffer(node.buffer_var.name, element_of(node.dtype, node.span), shape, node.span)
-    made.value = node.data
-    reader.scope.pointers[node.buffer_var] = compact(made, tuple(Number(e, INT32) for e in shape), 1)
-
-
-def _declare(reader: Reader, node: n.DeclBuffer) -> None:
-    buffer, scope = node.buffer, reader.scope
-    if node.data is None:
-        if buffer.data not in scope.pointers:
-            allocate(reader, buffer, node.span)
-            return
-        base = scope.pointers[buffer.data]
-    else:
-        base = pointer(reader, node.data, node.span)
-        if node.data is not buffer.data:
-            scope.pointers[buffer.data] = base
-    scope.views[buffer] = scope.alias(base, buffer)
-
-
-def pointer(reader: Reader, node: n.Expr | n.Argument, span: Span) -> View:
-    """The memory that an expression of type handle points to, from that point on."""
-    scope = reader.scope
-    match node:
-        case n.Var() if node in scope.pointers:
-            return scope.pointers[node]
-        case n.Buffer():
-            return scope.view(node, span)
-        case n.Call(op="buffer_data" | "address_of" | "access_ptr", args=(n.Buffer() as buffer, *_)):
-            return scope.view(buffer, span)
-        case n.Call(op="address_of", args=(n.BufferLoad(buffer, indices), *_)) | n.BufferLoad(buffer, indices):
-            view = scope.view(buffer, span)
-            offset = address_of(view, [reader.term(i) for i in indices])
-            return View(view.buffer, view.shape, view.strides, offset, view.lanes, view.place)
-        case n.BufferRegion(buffer, region):
-            return pointer(reader, n.BufferLoad(buffer, tuple(r.min for r in region)), span)
-        case n.Call(op="tvm_access_ptr", args=(_, n.Expr() as data, n.Expr() as offset, *_)):
-            view = pointer(reader, data, span)
-            start = plus(view.offset, reader.term(offset))
-            return View(view.buffer, view.shape, view.strides, start, view.lanes, view.place)
-        case n.Cast(value, _):
-            return pointer(reader, value, span)
-        case _:
-            raise refused("this pointer leaves what can be followed.", span, "declare the buffer that it points to.")
 
 
 # -------------------------------------------------------------------------------------------------------------- effects
@@ -531,6 +419,3 @@ def _evaluate(reader: Reader, value: n.Expr, span: Span) -> list[Node]:
             return calls.effect(reader, value, span)
         case _:
             return []
-
-
-__all__ += ["Buffer", "External", "index_names"]
