@@ -7,10 +7,12 @@ import re
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
 import tensorir as ti
+from tests.lift.relax_models import CNN, CONTROL, MLP, TRANSFORMER
 from tests.lift.relax_operators import FUNCTIONS
 
 CONFORMANCE = Path(__file__).parents[3] / "shared" / "conformance" / "tir"
@@ -31,7 +33,7 @@ def relax(text: str) -> Any:
 def arrays_for(text: str, seed: int = 7) -> list[np.ndarray]:
     """Asymmetric values for the parameters of a function whose text states their shapes."""
     rng = np.random.default_rng(seed)
-    header = text[: text.index("\n", text.index("def main"))]
+    header = re.split(r"->|:\n", text)[0]
     found: list[np.ndarray] = []
     for sizes, dtype in re.findall(r"R\.Tensor\(\(([^)]*)\), \"(\w+)\"\)", header):
         shape = tuple(int(s) for s in sizes.split(",") if s.strip())
@@ -80,3 +82,121 @@ def test_a_lifted_operator_gives_what_the_interpreter_gives(params: str, value: 
     narrow = "float16" in params
     for got, want in zip(found, wanted, strict=True):
         same(got, want, *((2e-3, 2e-3) if narrow else (2e-5, 2e-6)))
+
+
+@pytest.mark.parametrize("text", [TRANSFORMER, CNN], ids=["transformer", "cnn"])
+def test_a_lifted_model_gives_what_the_interpreter_gives(text: str):
+    function, arrays = relax(text), arrays_for(text)
+    for got, want in zip(ti.lift(function)(*arrays), ti.tir.interpret(function, *arrays), strict=True):
+        same(got, want, 5e-5, 5e-6)
+
+
+@pytest.mark.parametrize("rows", [1, 4, 5])
+@pytest.mark.parametrize("condition", [True, False])
+def test_symbolic_sizes_branches_tuples_and_callees(rows: int, condition: bool):
+    function = relax(CONTROL)
+    rng = np.random.default_rng(rows)
+    x, w = rng.standard_normal((rows, 3)).astype("float32"), rng.standard_normal((3, 3)).astype("float32")
+    given = (x, (w, np.array(condition)))
+    found, wanted = ti.lift(function)(*given), ti.tir.interpret(function, *given)
+    assert len(found) == len(wanted) == 3
+    for got, want in zip(found, wanted, strict=True):
+        same(got, want)
+
+
+def test_sizes_are_bound_once_per_shape():
+    program = ti.lift(relax(CONTROL))
+    for rows in (4, 5, 4):
+        program(np.ones((rows, 3), "float32"), (np.ones((3, 3), "float32"), np.array(True)))
+    assert len(program.cache) == 2
+
+
+def test_the_text_of_a_layer_reads_as_a_person_would_write_it():
+    text = """
+@R.function
+def main(x: R.Tensor((5, 7), "float32"), w: R.Tensor((7, 6), "float32"), b: R.Tensor((6,), "float32")):
+    with R.dataflow():
+        h = R.add(R.matmul(x, w), b)
+        y = R.multiply(h, R.sigmoid(h))
+        R.output(y)
+    return y
+"""
+    assert str(ti.lift(relax(text))) == (
+        "main(\n"
+        "  x: tensor<float32, i[0:5], j[0:7]>,\n"
+        "  w: tensor<float32, i[0:7], j[0:6]>,\n"
+        "  b: tensor<float32, j[0:6]>,\n"
+        "  y: tensor<float32, i[0:5], j[0:6]>\n"
+        ") {\n"
+        "  y ←\n"
+        "    let h = reduce(+, 0.0f, k)(rename(j → k)(x) × rename(i → k)(w)) + b;\n"
+        "    h × (1.0f / (1.0f + exp(-h)));\n"
+        "}"
+    )
+
+
+def test_the_gradient_of_a_multilayer_perceptron_is_right():
+    program, arrays = ti.lift(relax(MLP)), arrays_for(MLP)
+    rng = np.random.default_rng(3)
+    with jax.enable_x64(True):
+        directions = [rng.standard_normal(a.shape) for a in arrays]
+        weights = rng.standard_normal((5, 3))
+
+        def loss(*xs: Any) -> Any:
+            return (program(*xs)[0] * weights).sum()
+
+        whole = [jax.numpy.asarray(a) for a in arrays]
+        _, forward = jax.jvp(loss, whole, [jax.numpy.asarray(d) for d in directions])
+        gradients = jax.grad(loss, argnums=tuple(range(5)))(*whole)
+        reverse = sum((g * d).sum() for g, d in zip(gradients, directions, strict=True))
+        assert abs(forward - reverse) <= 1e-12 * max(1.0, abs(forward))
+        start, remainders = loss(*whole), []
+        for step in (1e-3, 5e-4):
+            moved = loss(*(a + step * d for a, d in zip(whole, directions, strict=True)))
+            remainders.append(abs(moved - start - step * forward))
+        assert np.log2(remainders[0] / remainders[1]) >= 1.9
+
+
+def test_an_index_outside_is_an_error_with_a_witness():
+    text = '@R.function\ndef main(x: R.Tensor((3,), "float32"), i: R.Tensor((2,), "int32")):\n    return R.take(x, i)'
+    program = ti.lift(relax(text))
+    np.testing.assert_array_equal(program(np.arange(3, dtype="float32"), np.array([-1, 1], "int32"))[0], [2, 1])
+    with pytest.raises(ti.DiagnosticError):
+        program(np.arange(3, dtype="float32"), np.array([0, 3], "int32"))
+
+
+def refusal(text: str) -> str:
+    with pytest.raises(ti.DiagnosticError) as found:
+        ti.lift(ti.tir.parse(text, "model")["main"])
+    return str(found.value)
+
+
+def test_an_operator_without_a_program_is_refused_by_name():
+    text = '@R.function\ndef main(x: R.Tensor((3,), "float32")):\n    return R.unique(x)'
+    assert refusal(text) == (
+        "model:3:12: error[TL01]: R.unique is not lifted.\n"
+        "      return R.unique(x)\n"
+        "             ^^^^^^^^^^^\n"
+        "help: write it as a PrimFunc of the module, and use R.call_tir."
+    )
+
+
+def test_branches_of_different_shapes_are_refused():
+    text = """
+@R.function
+def main(c: R.Tensor((), "bool"), x: R.Tensor((3,), "float32")):
+    if c:
+        y = R.sum(x)
+    else:
+        y = x
+    return y
+"""
+    assert "the branches give values of different shapes" in refusal(text)
+
+
+def test_arguments_that_do_not_fit_are_refused():
+    program = ti.lift(relax(CONTROL))
+    with pytest.raises(ti.DiagnosticError, match="has 4 elements, but must have 3"):
+        program(np.ones((2, 4), "float32"), (np.ones((3, 3), "float32"), np.array(True)))
+    with pytest.raises(ti.DiagnosticError, match="takes 3 arguments"):
+        program(np.ones((2, 3), "float32"))

@@ -30,7 +30,8 @@ def _along(weight: Value, axes: Sequence[int], x: Value) -> Value:
 
 def _normal(x: Value, over: Sequence[int], epsilon: float) -> Value:
     away = apply("minus", x, mean(x, over))
-    return apply("divides", away, apply("sqrt", apply("plus", variance(x, over), float(epsilon))))
+    spread = mean(apply("multiplies", away, away), over)
+    return apply("divides", away, apply("sqrt", apply("plus", spread, float(epsilon))))
 
 
 def _scaled(x: Value, like: Value, gamma: Value, beta: Value, axes: Sequence[int]) -> Value:

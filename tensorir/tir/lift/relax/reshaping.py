@@ -45,27 +45,23 @@ def reshaped(x: Value, shape: Sequence[int]) -> Value:
     new_dims = [(n, s) for n, s in zip(dims_of(len(new)), new, strict=True) if s != 1]
     groups = _groups([s for _, s in old_dims], [s for _, s in new_dims])
     expr = without_ones(x)
-    hidden = {n: f"{n}_" for n, _ in old_dims}
-    expr = under(expr, hidden)
     a = b = 0
     final: dict[str, str] = {}
     for count, into in groups:
         olds, news = old_dims[a : a + count], new_dims[b : b + into]
         a, b = a + count, b + into
-        names = [hidden[n] for n, _ in olds]
-        present = [n for n in names if n in expr.tensor.dims]
-        if not present:
+        names = [n for n, _ in olds]
+        if not any(n in expr.tensor.dims for n in names):
             continue
-        for (_, size), name in zip(olds, names, strict=True):
-            if name not in expr.tensor.dims and (count > 1 or into > 1):
-                expr = call("add_dim", expr, static=(name, 0, size))
-        for name in names[1:]:
-            expr = call("merge_dims", expr, static=(names[0], name, names[0]))
+        if count > 1 or into > 1:
+            expr = spread(expr, {n: Interval(0, size) for n, size in olds})
         current = names[0]
+        for name in names[1:]:
+            expr = call("merge_dims", expr, static=(current, name, current))
         for k, (n, _) in enumerate(news[:-1]):
-            inner = f"{current}_"
-            expr = call("split_dim", expr, static=(current, f"{n}__", inner, prod(s for _, s in news[k + 1 :])))
-            final[f"{n}__"] = n
+            outer, inner = f"new_{n}", f"{current}_"
+            expr = call("split_dim", expr, static=(current, outer, inner, prod(s for _, s in news[k + 1 :])))
+            final[outer] = n
             current = inner
         final[current] = news[-1][0]
     return Value(under(expr, final), new)

@@ -170,11 +170,19 @@ def fold(
     op: str, start: Any, shape: Sequence[int], over: Mapping[str, int], make: Callable[..., Term], *values: Value
 ) -> Value:
     """All terms `make(index, further, *readers)` along further indices folded into one."""
-    expr: Expr = made(shape, make, *values, over=over)
-    expr = spread(expr, {n: Interval(0, size) for n, size in over.items()})
+    many = {n: size for n, size in over.items() if size != 1}
+
+    def term(ix: Sequence[Term], further: Sequence[Term], *reads: Read) -> Term:
+        place = iter(further)
+        return make(ix, tuple(next(place) if n in many else Number(0, INT32) for n in over), *reads)
+
+    expr: Expr = made(shape, term, *values, over=many)
+    expr = spread(expr, {n: Interval(0, size) for n, size in many.items()})
     element = expr.tensor.element
     assert isinstance(element, Scalar)
-    return Value(folded(op, literal(start, element), expr, list(over), element), tuple(shape))
+    if not many and op != "plus":
+        return Value(expr, tuple(shape))  # nothing to fold; the sum with 0 turns -0 into 0
+    return Value(folded(op, literal(start, element), expr, list(many), element), tuple(shape))
 
 
 def _aligned(index: Sequence[Term], shape: Sequence[int]) -> list[Term]:
