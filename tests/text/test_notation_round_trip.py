@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-import generated
+import random_programs
 import pytest
 from specification import OFFSETS, PROGRAMS
 
@@ -40,12 +40,16 @@ def test_a_program_of_the_specification_comes_back(program: str):
 
 @pytest.mark.parametrize("seed", range(200))
 def test_a_random_program_comes_back(seed: int):
-    check(generated.fencil(seed))
+    check(random_programs.fencil(seed))
 
 
 def test_random_programs_hold_every_builtin():
     found = Counter(
-        n.op for s in range(300) for c in generated.fencil(s).closures for n in postorder(c.value) if hasattr(n, "op")
+        n.op
+        for s in range(300)
+        for c in random_programs.fencil(s).closures
+        for n in postorder(c.value)
+        if hasattr(n, "op")
     )
     assert [name for name in TABLE if not found[name]] == []
 

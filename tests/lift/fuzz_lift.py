@@ -1,4 +1,4 @@
-"""Many random functions: `python -m tests.lift.fuzz [first] [count]`; prints the seeds that disagree."""
+"""Many random functions: `python -m tests.lift.fuzz_lift [first] [count]`; prints the seeds that disagree."""
 
 from __future__ import annotations
 
