@@ -1,4 +1,7 @@
-"""Functions made at random: lifted, they compute what the interpreter computes. More: `python -m tests.lift.fuzz`."""
+"""Functions made at random: lifted, they compute what the interpreter computes.
+
+More: `python -m tests.lift.fuzz_lift`.
+"""
 
 from __future__ import annotations
 

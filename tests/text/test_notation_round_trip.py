@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-import random_programs
 import pytest
+import random_programs
 from specification import OFFSETS, PROGRAMS
 
 from tensorir import build, ir
