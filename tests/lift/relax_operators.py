@@ -272,4 +272,18 @@ FUNCTIONS = [
         "x: (1, 2, 5, 6) float32",
         'R.image.resize2d(x, R.shape([4, 9]), coordinate_transformation_mode="align_corners")',
     ),
+    # whole numbers, powers, tables
+    ("x: (2, 3) int32", "R.mean(x, axis=[1])"),
+    ("x: (2, 3) int32", 'R.power(x, R.const(3, "int32"))'),
+    ("x: (2, 3) int8", 'R.divide(x, R.const(-3, "int8"))'),
+    (
+        "x: (2,) float32",
+        "R.hamming_window(R.prim_value(7), R.prim_value(1), R.prim_value(T.float32(0.5)), "
+        'R.prim_value(T.float32(0.4)), dtype="float32")',
+    ),
+    (
+        "x: (2, 6) float32",
+        "R.layout_transform(x, index_map=T.index_map(lambda i, j: (j // 4, i, j % 4)), pad_value=1.5)",
+    ),
+    ("x: (2, 6) float32", "R.layout_transform(x, index_map=T.index_map(lambda i, j: (j // 3, i, j % 3)))"),
 ]

@@ -200,3 +200,26 @@ def test_arguments_that_do_not_fit_are_refused():
         program(np.ones((2, 4), "float32"), (np.ones((3, 3), "float32"), np.array(True)))
     with pytest.raises(ti.DiagnosticError, match="takes 3 arguments"):
         program(np.ones((2, 3), "float32"))
+
+
+def test_what_is_not_a_number_is_the_largest():
+    text = '@R.function\ndef main(x: R.Tensor((5,), "float32")):\n    return (R.sort(x, descending=True), R.argmax(x))'
+    x = np.array([1, np.nan, np.inf, 3, -2], "float32")
+    ordered, place = ti.lift(relax(text))(x)
+    np.testing.assert_array_equal(ordered, [np.nan, np.inf, 3, 1, -2])
+    assert place == 1
+
+
+@pytest.mark.parametrize("value", ["R.sum(x, axis=[0])", "R.concat((x, x), axis=0)", "R.matmul(x, R.permute_dims(x))"])
+def test_tensors_without_elements(value: str):
+    function = relax(f'@R.function\ndef main(x: R.Tensor((0, 3), "float32")):\n    return {value}')
+    x = np.zeros((0, 3), "float32")
+    same(ti.lift(function)(x)[0], ti.tir.interpret(function, x)[0])
+
+
+def test_a_lifted_function_runs_under_jit_and_vmap():
+    text = '@R.function\ndef main(x: R.Tensor((3, 5), "float32")):\n    return R.nn.softmax(x)'
+    program, x = ti.lift(relax(text)), np.random.default_rng(0).standard_normal((4, 3, 5)).astype("float32")
+    wanted = np.stack([program(one)[0] for one in x])
+    same(jax.vmap(lambda one: program(one)[0])(x), wanted)
+    same(jax.jit(program)(x[0])[0], wanted[0])

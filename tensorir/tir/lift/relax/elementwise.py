@@ -18,9 +18,10 @@ import numpy as np
 
 from tensorir.lift.terms import Number, Term
 from tensorir.tir.dtypes import DataType
+from tensorir.tir.interpret.relax.elementwise import ELEMENTWISE as ARRAYS
 from tensorir.tir.lift.expressions import element_of
 from tensorir.tir.lift.intrinsics import INTRINSICS, binary, cast, choice, comparison, number, op, truth
-from tensorir.tir.lift.relax.values import Shape, Value, each, filled, made
+from tensorir.tir.lift.relax.values import Shape, Value, constant, each, filled, made
 from tensorir.tir.lift.relax.values import number as number_value
 from tensorir.types import BOOL, FLOAT32, INT32, INT64, Scalar, scalar_of
 
@@ -213,6 +214,10 @@ def _full(shape: Any, value: Any, dtype: Any = None) -> Value:
     return filled(converted(start, element(dtype, start.element)), shape)
 
 
+def _hamming(*values: Any, dtype: Any) -> Value:
+    return constant(ARRAYS["hamming_window"](*map(known, values), dtype), "window")
+
+
 def _like(x: Value, value: Any, dtype: Any = None) -> Value:
     return filled(converted(as_value(value), element(dtype, x.element)), x.shape)
 
@@ -332,6 +337,7 @@ ELEMENTWISE: dict[str, Meaning] = {
     "arange": _arange,
     "eye": _eye,
     "eye_like": lambda x, k=0, dtype=None: _eye(x.shape[0], x.shape[1], k, dtype or str(x.element)),
+    "hamming_window": _hamming,
     "quantize": _quantize,
     "dequantize": _dequantize,
     "shape_of": lambda x: Shape(x.shape),

@@ -14,10 +14,12 @@ import numpy as np
 from tensorir.build import call, function, literal, operator, var
 from tensorir.ir import Function
 from tensorir.lift.terms import Number, Term
+from tensorir.tir.interpret.relax.shapes import SHAPES
 from tensorir.tir.lift.intrinsics import cast, choice, op, truth
 from tensorir.tir.lift.intrinsics import number as numbered
-from tensorir.tir.lift.relax.elementwise import as_value, converted, element, whole
+from tensorir.tir.lift.relax.elementwise import as_value, converted, element, known, whole
 from tensorir.tir.lift.relax.reductions import REDUCTIONS, flat, scanned, total
+from tensorir.tir.lift.relax.reshaping import reshaped
 from tensorir.tir.lift.relax.values import HOME, Shape, Value, apply, constant, dims_of, filled, made, under
 from tensorir.types import BOOL, INT32, INT64, Scalar, TensorType
 
@@ -234,9 +236,19 @@ def _multinomial(prob: Value, samples: Value, rows: Value, dtype: Any = "int64")
         return choice(exceeds, numbered(1, INT32), numbered(0, INT32))
 
     hits = made((rows.size, prob.shape[1]), term, totals, where, wanted)
-    from tensorir.tir.lift.relax.reshaping import reshaped
-
     return reshaped(converted(REDUCTIONS["argmax"](hits, 1), element(dtype, INT64)), rows.shape)
+
+
+def _layout(x: Value, index_map: Any, pad_value: Any = None, **_: Any) -> Value:
+    """Every element moves to where the map sends its index; which those are follows from the sizes alone."""
+    numbers = np.arange(1, x.size + 1, dtype=np.int64).reshape(x.shape)
+    source: np.ndarray[Any, Any] = SHAPES["layout_transform"](numbers, index_map, 0)
+    found = picked(flat(x), 0, source.reshape(-1) - 1 if source.all() else np.maximum(source.reshape(-1) - 1, 0))
+    found = reshaped(found, source.shape)
+    if source.all():
+        return found
+    padding = as_value(0 if pad_value is None else known(pad_value), x.element)
+    return apply("if", constant(source != 0, "present"), found, padding)
 
 
 def _shape_to_tensor(shape: Shape) -> Value:
@@ -256,6 +268,7 @@ INDEXING: dict[str, Callable[..., Any]] = {
     "nn.nll_loss": _nll,
     "nn.cross_entropy_with_logits": _cross_entropy,
     "multinomial_from_uniform": _multinomial,
+    "layout_transform": _layout,
     "shape_to_tensor": _shape_to_tensor,
 }
 """At computed indices, and the losses that read so."""

@@ -53,7 +53,7 @@ class Ready:
         return tuple([found[name] for name in self.results])
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class LiftedRelax(Lifted):
     """A function of Relax as a pure tensor program; calling it gives its results, tuples flattened."""
 

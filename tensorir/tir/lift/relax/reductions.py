@@ -22,7 +22,7 @@ from tensorir.tir.lift.intrinsics import choice, truth
 from tensorir.tir.lift.intrinsics import number as numbered
 from tensorir.tir.lift.relax.elementwise import converted, element, whole, widened
 from tensorir.tir.lift.relax.values import Value, apply, dims_of, filled, made, number, under
-from tensorir.types import BOOL, INT32, INT64, Interval, TensorType
+from tensorir.types import BOOL, FLOAT64, INT32, INT64, Interval, TensorType
 
 __all__ = ["REDUCTIONS", "axes_of", "mean", "placed", "reduced", "softmax", "total"]
 
@@ -83,9 +83,8 @@ def _fold(name: str) -> Callable[..., Value]:
 
 def _statistic(make: Callable[[Value, Sequence[int], Any], Value]) -> Callable[..., Value]:
     def compute(x: Value, axis: Any = None, keepdims: Any = False) -> Value:
-        if not x.element.is_float:
-            raise NotImplementedError("a mean of whole numbers; convert them to floats first")
-        return converted(make(widened(x), axes_of(axis, x.rank), keepdims), x.element)
+        wide = widened(x) if x.element.is_float else converted(x, FLOAT64)
+        return converted(make(wide, axes_of(axis, x.rank), keepdims), x.element)
 
     return compute
 
@@ -155,8 +154,11 @@ def ordered(x: Value, along: int, descending: bool) -> tuple[Value, Value]:
     dim = dims_of(x.rank)[along]
     expr = spread(x.expr, {dim: Interval(0, x.shape[along])})
     wide = call("cast", expr, static=(INT32,)) if x.element == BOOL else expr
-    both = call("sort", wide, position(dim, Interval(0, x.shape[along])), static=(dim, 1, descending))
-    values, places = (call("tuple_get", both, static=(k,)) for k in (0, 1))
+    keys = [wide]
+    if descending and x.element.is_float:  # NaN is the largest, and comes first
+        keys = [call("cast", call("isnan", wide), static=(INT32,)), wide]
+    both = call("sort", *keys, position(dim, Interval(0, x.shape[along])), static=(dim, len(keys), descending))
+    values, places = (call("tuple_get", both, static=(len(keys) + k,)) for k in (-1, 0))
     found = Value(values, x.shape)
     return (converted(found, BOOL) if x.element == BOOL else found), Value(places, x.shape)
 

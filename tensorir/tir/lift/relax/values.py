@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from tensorir.build import literal, var
-from tensorir.ir import Expr, Var
+from tensorir.ir import Expr, Literal, Var
 from tensorir.lift.emit import Emitter
 from tensorir.lift.folds import folded
 from tensorir.lift.tensors import cut, renamed, spread
@@ -151,6 +151,10 @@ def made(shape: Sequence[int], make: Callable[..., Term], *values: Value, over: 
     emitter = Emitter(checked=home.checked)
     readers: list[Read] = []
     for k, value in enumerate(values):
+        if isinstance(value.expr, Literal):
+            same = Number(value.expr.value, value.element)
+            readers.append(lambda *ix, same=same: same)
+            continue
         buffer = Buffer(f"v{k}", value.element, value.shape, True)
         emitter.names[buffer], emitter.tensors[buffer] = dims_of(value.rank), value.expr
         readers.append(lambda *ix, buffer=buffer: Load(buffer, tuple(ix)))
