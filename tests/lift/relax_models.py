@@ -77,3 +77,28 @@ class Module:
             z = R.subtract(lv2, x)
         return (z, (lv1[1], lv2))
 """
+
+IN_PLACE = """
+@I.ir_module
+class Module:
+    @T.prim_func(private=True)
+    def moved(A: T.Buffer((4,), "float32"), n: T.int64, B: T.Buffer((4,), "float32")):
+        for i in range(4):
+            A[i] = A[i] + T.Cast("float32", n)
+            B[i] = A[i] * A[i]
+
+    @T.prim_func(private=True)
+    def part(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
+        for i in range(2):
+            B[i + 1] = A[i]
+
+    @R.function
+    def main(x: R.Tensor((4,), "float32")):
+        cls = Module
+        y = R.call_tir_inplace(
+            cls.moved, (x, R.prim_value(T.int64(3))),
+            out_ty=[R.Tensor((4,), "float32"), R.Tensor((4,), "float32")], inplace_indices=[0, -1],
+        )
+        z = R.call_tir(cls.part, (y[0],), out_ty=R.Tensor((4,), "float32"))
+        return (y, z, x)
+"""

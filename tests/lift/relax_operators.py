@@ -286,4 +286,46 @@ FUNCTIONS = [
         "R.layout_transform(x, index_map=T.index_map(lambda i, j: (j // 4, i, j % 4)), pad_value=1.5)",
     ),
     ("x: (2, 6) float32", "R.layout_transform(x, index_map=T.index_map(lambda i, j: (j // 3, i, j % 3)))"),
+    # further types, layouts and corners
+    (
+        "x: (1, 4, 5, 5) float32, w: (3, 3, 4, 2) float32",
+        'R.nn.conv2d(x, w, kernel_layout="HWIO", out_layout="NHWC")',
+    ),
+    ("x: (1, 4, 5, 5) int8, w: (2, 4, 3, 3) int8", 'R.nn.conv2d(x, w, out_dtype="int32")'),
+    (
+        "x: (1, 5, 6, 4) float32",
+        'R.nn.max_pool2d(x, pool_size=[2, 3], strides=[2, 1], padding=[0, 1, 1, 0], layout="NHWC")',
+    ),
+    ("x: (1, 2, 3, 4, 5) float32, w: (2, 3, 2, 2, 2) float32", "R.nn.conv3d_transpose(x, w, strides=[1, 2, 1])"),
+    ("x: (1, 2, 6, 4, 5) float32", "R.nn.avg_pool3d(x, pool_size=[2, 2, 2], strides=[2, 1, 1], ceil_mode=True)"),
+    ("x: (1, 3, 5) float32, y: (4, 5, 2) float32", "R.matmul(x, y)"),
+    ("x: (3, 1) float32, y: (1, 5) float32", "R.matmul(x, y)"),
+    ("x: (3, 3) float32", 'R.einsum((x,), subscripts="ii")'),
+    ("x: (2, 3) int8", 'R.cumsum(x, axis=1, dtype="int32")'),
+    (
+        "x: (3, 2) int8",
+        'R.quantize(R.astype(x, dtype="float32"), R.const([0.5, 1.5], "float32"), R.const([1, -4], "int8"), axis=1, '
+        'out_dtype="int8")',
+    ),
+    (
+        "x: (3, 4) int8",
+        'R.dequantize(x, R.const(0.5, "float32"), R.const(3, "int8"), axis=1, out_dtype="float32")',
+    ),
+    (
+        "p: (2, 5) float32, u: (3, 1) float32",
+        'R.multinomial_from_uniform(R.nn.softmax(p), R.sigmoid(u), R.const([[0], [1], [1]], "int64"))',
+    ),
+    (
+        "x: (1, 1, 4, 4) float32",
+        "R.image.resize2d(x, R.shape([3, 3]), roi=(0.1, 0.2, 0.9, 1.3), "
+        'coordinate_transformation_mode="tf_crop_and_resize", extrapolation_value=2.5)',
+    ),
+    ("x: (4, 3) float32, u: (4, 3) float32", 'R.scatter_nd(x, R.const([[0], [0], [3], [0]], "int64"), u)'),
+    ("x: (2, 3) float32", "R.strided_slice(x, (0,), (0,), (0,))"),
+    ("x: (2, 3) bool", "R.max(x, axis=[1])"),
+    ("x: (2, 3) bool", "R.sort(x, axis=1)"),
+    ("x: (1, 3) float32", "R.topk(x, k=1, axis=0)"),
+    ("x: (2, 3) float32", '(x, (x, R.zeros(R.shape([2, 1]), "int8")))'),
+    ("x: (2, 1, 2, 1, 2, 1, 2, 3) float32", "R.sum(R.add(x, x), axis=[1, 7])"),
+    ("x: (2, 3) bfloat16, y: (3, 2) bfloat16", "R.matmul(x, y)"),
 ]
