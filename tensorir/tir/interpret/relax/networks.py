@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tensorir.tir.dtypes import DataType
+from tensorir.tir.relax.padding import sides_of
 
 __all__ = ["NETWORKS"]
 
@@ -51,14 +52,6 @@ def _many(value: Any, count: int) -> list[int]:
     return [int(value)] * count if np.ndim(value) == 0 else [int(v) for v in value] * (count if len(value) == 1 else 1)
 
 
-def _sides(padding: Any, count: int) -> list[tuple[int, int]]:
-    """Padding before and behind, per spatial dimension."""
-    numbers = _many(padding, count)
-    if len(numbers) == count:
-        return [(p, p) for p in numbers]
-    return list(zip(numbers[:count], numbers[count:], strict=True))
-
-
 def _ordered(x: Array, layout: str, wanted: str) -> Array:
     return np.transpose(x, [layout.index(letter) for letter in wanted])
 
@@ -91,7 +84,7 @@ def _conv(count: int) -> Callable[..., Array]:
         wide = kind if np.dtype(kind).kind in "iuf" and np.dtype(kind).itemsize >= 4 else np.float32
         x = _ordered(data, data_layout, f"NC{spatial}").astype(wide)
         w = _ordered(weight, kernel_layout, f"OI{spatial}").astype(wide)
-        x = np.pad(x, [(0, 0), (0, 0), *_sides(padding, count)])
+        x = np.pad(x, [(0, 0), (0, 0), *sides_of(_many(padding, count), count)])
         views = _windows(x, w.shape[2:], _many(strides, count), _many(dilation, count))
         batch, channels = views.shape[:2]
         places = views.shape[2 : 2 + count]
@@ -125,7 +118,7 @@ def _conv_transpose(count: int) -> Callable[..., Array]:
         x = _wide(_ordered(data, data_layout, f"NC{spatial}"))
         w = _wide(_ordered(weight, kernel_layout, f"IO{spatial}"))
         steps, gaps, extra = (_many(v, count) for v in (strides, dilation, output_padding))
-        sides = _sides(padding, count)
+        sides = sides_of(_many(padding, count), count)
         batch, channels = x.shape[:2]
         size = w.shape[2:]
         full = [(n - 1) * s + d * (k - 1) + 1 for n, s, d, k in zip(x.shape[2:], steps, gaps, size, strict=True)]
@@ -163,7 +156,7 @@ def _pool(count: int, average: bool) -> Callable[..., Array]:
     ) -> Array:
         x = _wide(_ordered(data, layout, f"NC{spatial}"))
         size, steps, gaps = (_many(v, count) for v in (pool_size, strides, dilation))
-        sides = _sides(padding, count)
+        sides = sides_of(_many(padding, count), count)
         more = list(sides)
         if ceil_mode:
             for k, (a, b) in enumerate(sides):

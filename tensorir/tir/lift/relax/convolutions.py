@@ -17,6 +17,7 @@ from tensorir.tir.lift.relax.elementwise import converted, element, whole, widen
 from tensorir.tir.lift.relax.products import computed_in, matmul
 from tensorir.tir.lift.relax.reshaping import padded, permuted, reshaped
 from tensorir.tir.lift.relax.values import Value, apply, constant, fold
+from tensorir.tir.relax.padding import sides_of
 from tensorir.types import INT32, dtype_of
 
 __all__ = ["CONVOLUTIONS"]
@@ -28,14 +29,6 @@ def _many(value: Any, count: int) -> list[int]:
     if not isinstance(value, tuple | list):
         return [whole(value)] * count
     return [whole(v) for v in value] * (count if len(value) == 1 else 1)
-
-
-def _sides(padding: Any, count: int) -> list[tuple[int, int]]:
-    """Padding before and behind, per spatial dimension."""
-    numbers = _many(padding, count)
-    if len(numbers) == count:
-        return [(p, p) for p in numbers]
-    return list(zip(numbers[:count], numbers[count:], strict=True))
 
 
 def _ordered(x: Value, layout: str, wanted: str) -> Value:
@@ -64,7 +57,7 @@ def _conv(count: int) -> Callable[..., Value]:
         inner = computed_in(kind)
         x = converted(_ordered(data, data_layout, f"NC{spatial}"), inner)
         w = converted(_ordered(weight, kernel_layout, f"OI{spatial}"), inner)
-        x = padded(x, [(0, 0), (0, 0), *_sides(padding, count)], 0)
+        x = padded(x, [(0, 0), (0, 0), *sides_of(_many(padding, count), count)], 0)
         found = convolved(x, w, _many(strides, count), _many(dilation, count), whole(groups))
         return _ordered(converted(found, kind), f"NC{spatial}", out_layout or data_layout)
 
@@ -105,7 +98,7 @@ def _conv_transpose(count: int) -> Callable[..., Value]:
         x = widened(_ordered(data, data_layout, f"NC{spatial}"))
         w = widened(_ordered(weight, kernel_layout, f"IO{spatial}"))
         steps, gaps, extra = (_many(v, count) for v in (strides, dilation, output_padding))
-        sides = _sides(padding, count)
+        sides = sides_of(_many(padding, count), count)
         size = w.shape[2:]
         if any(s > 1 for s in steps):
             apart = reshaped(x, [*x.shape[:2], *(n for s in x.shape[2:] for n in (s, 1))])
@@ -140,7 +133,7 @@ def _pool(count: int, average: bool) -> Callable[..., Value]:
     ) -> Value:  # fmt: skip
         x = widened(_ordered(data, layout, f"NC{spatial}"))
         size, steps, gaps = (_many(v, count) for v in (pool_size, strides, dilation))
-        sides = _sides(padding, count)
+        sides = sides_of(_many(padding, count), count)
         more = list(sides)
         if ceil_mode:
             for k, (a, b) in enumerate(sides):

@@ -6,6 +6,7 @@ from tensorir.tir import nodes as n
 from tensorir.tir.build import const
 from tensorir.tir.dtypes import INT64
 from tensorir.tir.relax import nodes as r
+from tensorir.tir.relax.padding import sides_of
 from tensorir.tir.relax.rules.operands import (
     Contradiction,
     Rule,
@@ -28,14 +29,6 @@ def layout_sizes(x: r.TensorType, layout: object) -> tuple[dict[str, n.Expr], st
     if x.shape is None or not text.isalpha() or not text.isupper() or len(text) != len(x.shape):
         return None
     return dict(zip(text, x.shape, strict=True)), text
-
-
-def _padding(value: object, count: int) -> list[tuple[int, int]]:
-    """Padding before and behind each dimension: one number, one per dimension, or all of the first kind first."""
-    numbers = ints_of(value, count)
-    if len(numbers) == 2 * count:
-        return list(zip(numbers[:count], numbers[count:], strict=True))
-    return [(p, p) for p in numbers]
 
 
 def _window(size: n.Expr, window: n.Expr | int, stride: int, pad: tuple[int, int], dilation: int, up: bool) -> n.Expr:
@@ -64,7 +57,7 @@ def _conv(call: r.Call, type_of: TypeOf) -> r.RelaxType:
             f"R.{call.op} has {say(sizes['C'])} channels of data, and its weights take {say(expected)}."
         )
     strides, dilation = (ints_of(call.attrs.get(key), len(space)) for key in ("strides", "dilation"))
-    pads = _padding(call.attrs.get("padding"), len(space))
+    pads = sides_of(ints_of(call.attrs.get("padding"), len(space)), len(space))
     out = {"N": sizes["N"], "C": weights["O"]}
     for letter, stride, pad, by in zip(space, strides, pads, dilation, strict=True):
         out[letter] = _window(sizes[letter], weights[letter], stride, pad, by, False)
@@ -83,7 +76,7 @@ def _conv_transpose(call: r.Call, type_of: TypeOf) -> r.RelaxType:
     space = [letter for letter in letters if letter not in "NC"]
     keys = ("strides", "dilation", "output_padding")
     strides, dilation, extra = (ints_of(call.attrs.get(key), len(space)) for key in keys)
-    pads = _padding(call.attrs.get("padding"), len(space))
+    pads = sides_of(ints_of(call.attrs.get("padding"), len(space)), len(space))
     groups = call.attrs.get("groups")
     assert isinstance(groups, int)
     out = {"N": sizes["N"], "C": combine("*", weights["O"], groups)}
@@ -103,7 +96,7 @@ def _pool(call: r.Call, type_of: TypeOf) -> r.RelaxType:
     space = [letter for letter in letters if letter not in "NC"]
     keys = ("pool_size", "strides", "dilation")
     window, strides, dilation = (ints_of(call.attrs.get(key), len(space)) for key in keys)
-    pads = _padding(call.attrs.get("padding"), len(space))
+    pads = sides_of(ints_of(call.attrs.get("padding"), len(space)), len(space))
     up = call.attrs.get("ceil_mode") is True
     out = dict(sizes)
     for letter, size, stride, pad, by in zip(space, window, strides, pads, dilation, strict=True):
