@@ -23,10 +23,10 @@ from tensorir.walk import values
 
 __all__ = ["MIN_PER_BYTE", "worth_storing"]
 
-MIN_PER_BYTE = 0.45
+MIN_PER_BYTE = 0.875
 """Operations that a byte must save (`tests/benchmarks/stored.py`)."""
 CACHE = 16 << 20
-BEYOND = 1.4
+BEYOND = 2.0
 """How many times as dear the bytes of a buffer are that a cache of 16 MiB does not hold."""
 
 

@@ -14,7 +14,7 @@ from tensorir.walk import postorder
 __all__ = ["WEIGHTS", "Worth", "work_of"]
 
 WEIGHTS = {
-    **{name: 16 for name, row in TABLE.items() if row.transcendental},
+    **{name: 32 for name, row in TABLE.items() if row.transcendental},
     **dict.fromkeys(("divides", "sqrt", "floordiv", "mod", "rem"), 4),
 }
 """How many additions a builtin takes as long as, where it is more than one."""
@@ -26,14 +26,14 @@ class Worth:
 
     >>> from tensorir.types import tensor
     >>> print(Worth("tmp", 2, 8.0, tensor("float", I=(0, 100))))
-    tmp: read at 2 places; 8 operations per point, 100 points: 800 operations saved, 2,400 bytes added (0.33 per byte)
+    tmp: read at 2 places; 8 operations per point, 100 points: 800 operations saved, 1,600 bytes added (0.50 per byte)
     """
 
     name: str
     uses: int
     """At how many offsets, or by how many expressions, it is read."""
     work: float
-    """Operations per point; a transcendental one counts 16."""
+    """Operations per point; a transcendental one counts 32."""
     buffer: TensorType
 
     @property
@@ -43,8 +43,8 @@ class Worth:
 
     @property
     def added(self) -> int:
-        """Bytes that are written once and read at every use."""
-        return (self.uses + 1) * bytes_of(self.buffer)
+        """Bytes that are written once and read once: further reads, at other offsets, find them in the cache."""
+        return 2 * bytes_of(self.buffer)
 
     @property
     def per_byte(self) -> float:

@@ -20,7 +20,7 @@ def test_the_second_listing_of_the_specification_is_made_from_its_first():
 
 def test_the_figures_are_operations_saved_and_bytes_added():
     (worth,) = Temporaries().plan(ti.parse(COSINES))
-    assert (worth.saved, worth.added) == (16 * 100, 3 * 800)
+    assert (worth.saved, worth.added) == (32 * 100, 2 * 800)
 
 
 def test_inline_gives_the_buffer_back():
