@@ -49,7 +49,7 @@ def worth_storing(fencil: Fencil, min_per_byte: float = MIN_PER_BYTE) -> dict[in
 
 
 def _computes(node: Call) -> bool:
-    return bool(node.tensor.dims) and (TABLE[node.op].elementwise or node.op == "reduce")
+    return bool(node.tensor.dims) and (TABLE[node.op].elementwise or node.op in ("reduce", "update"))
 
 
 def _needed(uses: int, kind: TensorType, min_per_byte: float) -> float:
