@@ -226,7 +226,9 @@ class Engine:
     def _is_plain(self, executable: Executable, arguments: dict[str, Any]) -> bool:
         """Whether calls like this one need no conversion and no look at their numbers."""
         fencil = executable.fencil
-        special = {*executable.facts.tables, *(p.name for p in fencil.outputs if p.name not in self.options.donate)}
+        kept = {p.name for p in fencil.inputs if isinstance(arguments.get(p.name), jax.Array)}
+        written = {p.name for p in fencil.outputs if p.name not in self.options.donate}
+        special = {*executable.facts.tables, *(written - kept)}
         return (
             all(isinstance(v, (np.ndarray, jax.Array)) for v in arguments.values())
             and all(len(p.type.leaves) == 1 for p in fencil.params)
