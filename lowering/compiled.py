@@ -20,10 +20,12 @@ import jax
 import jax.export
 
 from lowering.engine import Engine, Executable, Options, inputs, on_device
+from lowering.raising import NAMES, RULES, Raised, rows
 from tensorir.arrays import refuse
 from tensorir.binding import BoundProgram, tables_of
 from tensorir.calls import refuse_absent_outputs
 from tensorir.cost import Cost, count
+from tensorir.errors import did_you_mean
 from tensorir.inspect import Inspection, inspect
 from tensorir.ir import Fencil
 from tensorir.passes.stored import MIN_PER_BYTE
@@ -114,6 +116,21 @@ class Compiled(_Callable, eqx.Module):
         with jax.enable_x64(True):
             return jax.export.export(jax.jit(partial(self._closed, executable)), platforms=platforms)(shapes)
 
+    def raised(self, **sizes: int) -> tuple[Raised, ...]:
+        """The rules of `lowering.raising` that were used: each with the expression that it was used for.
+
+        >>> import tensorir as ti
+        >>> f = ti.parse("f(y: tensor<float>, a: tensor<float, K[0:99]>) { y ← reduce(+, 0.0, K)(a × a); }")
+        >>> compile(f).raised()
+        (Raised(rule='contraction', expression='reduce(+, 0.0, K)(a × a)'),)
+        >>> compile(f, raising=()).raised()
+        ()
+        """
+        executable, shapes = self._ready(sizes)
+        with jax.enable_x64(True):
+            jax.eval_shape(partial(self._closed, executable), shapes)
+        return rows(executable.fired)
+
     def cost(self, **sizes: int) -> Cost:
         """Operations and bytes, exactly, from the types; and what XLA says of its optimised program."""
         executable, _ = self._ready(sizes)
@@ -123,15 +140,21 @@ class Compiled(_Callable, eqx.Module):
 
 
 def compile(
-    program: Any, *, full: Any = (), donate: Any = (), numerics: str = "fast", min_per_byte: float = MIN_PER_BYTE
-) -> Compiled:
+    program: Any, *, full: Any = (), donate: Any = (), numerics: str = "fast", min_per_byte: float = MIN_PER_BYTE,
+    raising: Any = NAMES,
+) -> Compiled:  # fmt: skip
     """A fencil, a template of one, or a bound program, as a JAX callable.
 
     What is read at several offsets is stored where that saves `min_per_byte` operations a byte, and computed again at
-    each where it does not: 0 stores all of it, infinity none.
+    each where it does not: 0 stores all of it, infinity none. `raising` has the names of the rules of
+    `lowering.raising` that may be used, all of them where it is not given.
     """
     if numerics not in ("fast", "exact"):
         raise refuse("A17", f"there is no numerics {numerics!r}.", "use 'fast' or 'exact'.")
+    for name in raising:
+        if name not in NAMES:
+            hint = did_you_mean(name, NAMES) or f"the rules are: {', '.join(r.name for r in RULES)}."
+            raise refuse("A21", f"there is no rule {name!r}.", hint)
     bound = BoundProgram.of(program)
-    options = Options(frozenset(full), tuple(donate), numerics, min_per_byte)
+    options = Options(frozenset(full), tuple(donate), numerics, min_per_byte, frozenset(raising))
     return Compiled(on_device(dict(bound.constants)), Engine(bound, options))

@@ -10,8 +10,8 @@ import jax
 import numpy as np
 from jax import lax
 
-from lowering.contractions import Products
 from lowering.neighbours import Prepared
+from lowering.products import Products
 from lowering.values import Leaf, Value, aligned, dense, elementwise, presence
 from tensorir.errors import Diagnostic
 from tensorir.evaluate import Bound
@@ -37,6 +37,8 @@ class Context:
     facts: Facts
     exact: bool = False
     """Keep the order of every fold: op-by-op execution, and programs compiled with `numerics="exact"`."""
+    raising: frozenset[str] = frozenset()
+    """The rules of the table that may be used."""
     stored: Mapping[int, Expr] = field(default_factory=dict[int, Expr])
     """The expressions that are computed once and kept, by identity."""
     checks: list[Check] = field(default_factory=list[Check])
@@ -48,6 +50,8 @@ class Context:
     """Loops that ran already, by identity of their operands: each carried tensor is asked for by a node of its own."""
     products: Products = field(default_factory=Products)
     """What is known of arrays that were multiplied, or read by windows."""
+    fired: dict[int, tuple[str, Call]] = field(default_factory=dict[int, tuple[str, Call]])
+    """The rules that were used, and for which node, by its identity."""
     prepared: dict[int, Prepared] = field(default_factory=dict[int, Prepared])
     """Tables that were bound, by identity of their leaf."""
     applying: Callable[[Context], Callable[..., Value]] = field(init=False)
@@ -83,9 +87,14 @@ class Context:
         self.checks.append(Check(diagnostic, dims))
         self.failures.append(lax.concatenate([lax.reshape(position, (1,)), lax.reshape(shown, (1,))], 0))
 
+    def absorbed(self, nodes: Sequence[int]) -> None:
+        """Forget which rules were used for nodes whose values are not used after all."""
+        for node in nodes:
+            self.fired.pop(node, None)
+
     def inner(self) -> Context:
         """A context for the body of a loop, whose checks are collected apart."""
-        context = Context(self.facts, self.exact, self.stored, prepared=self.prepared)
+        context = Context(self.facts, self.exact, self.raising, self.stored, fired=self.fired, prepared=self.prepared)
         context.applying = self.applying
         return context
 

@@ -13,6 +13,7 @@ import numpy as np
 from lowering.context import Check
 from lowering.lower import lower
 from lowering.neighbours import Prepared, prepare
+from lowering.raising import NAMES
 from lowering.tracing import concrete, inside_trace, x64
 from tensorir.arrays import refuse, refuse_given_away
 from tensorir.binding import BoundProgram, tables_of
@@ -38,6 +39,8 @@ class Options:
     numerics: str = "fast"
     min_per_byte: float = MIN_PER_BYTE
     """From how many operations a byte on what is read at several offsets is stored and not computed again."""
+    raising: frozenset[str] = NAMES
+    """The rules of the table of raised forms that may be used."""
 
 
 @dataclass(eq=False)
@@ -51,6 +54,8 @@ class Executable:
     options: Options
     checks: list[Check] = field(default_factory=list[Check])
     """The run-time checks, known once the function was traced."""
+    fired: list[tuple[str, Call]] = field(default_factory=list[tuple[str, Call]])
+    """The rules of the table that were used, known then too."""
     spare: list[Any] = field(default_factory=list[Any])
     """Output buffers that nobody holds: the next call writes into them."""
 
@@ -84,8 +89,8 @@ class Executable:
     def run(self, arrays: Any, prepared: dict[str, Prepared]) -> tuple[dict[str, tuple[Any, ...]], list[Any]]:
         """Outputs and the results of run-time checks; traced once."""
         exact = self.options.numerics == "exact"
-        lowered = lower(self.fencil, arrays, prepared, self.facts, exact, self.stored)
-        self.checks = lowered.checks
+        lowered = lower(self.fencil, arrays, prepared, self.facts, exact, self.stored, self.options.raising)
+        self.checks, self.fired = lowered.checks, lowered.fired
         return lowered.outputs, lowered.failures
 
     def run_into(self, spare: Any, arrays: Any, prepared: dict[str, Prepared]) -> Any:

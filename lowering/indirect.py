@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -11,9 +11,8 @@ import numpy as np
 from jax import lax
 
 from lowering.context import Check, Context, conjunction, first_failures, first_of, in_range, masks_of, no_failures
-from lowering.coordinates import sliced
 from lowering.neighbours import Prepared, read
-from lowering.single import at_one, put_at_one, zero_based
+from lowering.single import at_one, zero_based
 from lowering.structure import updated
 from lowering.values import (
     Dense,
@@ -32,11 +31,11 @@ from lowering.values import (
 )
 from tensorir.errors import Diagnostic
 from tensorir.evaluate import Bound
-from tensorir.ir import Call, Lambda, Literal, Operator
+from tensorir.ir import Call, Lambda, Operator
 from tensorir.types import Dims, Interval
 from tensorir.typing_rules import neighbour_source
 
-__all__ = ["INDIRECT"]
+__all__ = ["CLIP", "DROP", "INDIRECT", "Updates", "combiner", "scattered", "touched"]
 
 PROMISE, CLIP = lax.GatherScatterMode.PROMISE_IN_BOUNDS, lax.GatherScatterMode.CLIP
 DROP = lax.GatherScatterMode.FILL_OR_DROP
@@ -235,19 +234,6 @@ def gather(context: Context, node: Call, values: Sequence[Value]) -> Value:
     x, *given = values
     operand = node.args[0].type.dims
     inside = Dims(tuple((n, operand[n]) for n in names))
-    if all(isinstance(a, Literal) and a.value in operand[n] for a, n in zip(node.args[1:], names, strict=True)):
-        for a, n in zip(node.args[1:], names, strict=True):
-            assert isinstance(a, Literal)
-            x = tuple(select_slot(leaf, n, int(a.value)) for leaf in x)
-        return x
-    found_slices = (
-        sliced(x[0], names, node.args[1:], node.type.dims) if len(x) == 1 and isinstance(x[0], Dense) else None
-    )
-    if found_slices is not None and isinstance(x[0], Dense):
-        leaf, windows = found_slices
-        if windows and not context.exact:
-            context.products.windowed(leaf, x[0], windows)
-        return (leaf,)
     proven = context.access(node).proven
     masks = [m for (i,) in given if (m := presence(i)) is not None]
     indices: list[Leaf] = []
@@ -290,14 +276,6 @@ def _zero_outside(inside: Leaf, value: Leaf, need: Dims) -> Leaf:
     )
 
 
-COMBINERS: dict[str, Callable[..., jax.Array]] = {
-    "plus": lax.scatter_add,
-    "multiplies": lax.scatter_mul,
-    "min": lax.scatter_min,
-    "max": lax.scatter_max,
-}
-
-
 def combiner(function: Any) -> str | None:
     """The builtin that a function of two elements is, "last" for λ(old, new) → new, None for any other."""
     match function:
@@ -311,20 +289,66 @@ def combiner(function: Any) -> str | None:
             return None
 
 
+@dataclass(frozen=True, slots=True)
+class Updates:
+    """What is scattered: where the base is touched, the points in order, and for each an index per dim and a value."""
+
+    function: Bound[Value]
+    base: Value
+    names: tuple[str, ...]
+    over: tuple[str, ...]
+    indices: tuple[Leaf, ...]
+    values: Value
+    ok: Leaf | None
+    """Where an index is in range, None where all are."""
+    order: Dims
+    part: Dims
+
+    def columns(self) -> tuple[list[jax.Array], list[int]]:
+        """Indices that count from zero, those that are out of range beyond the end, and the extents."""
+        order, part = self.order, self.part
+        found = [zero_based(aligned(dense(i), order), part[n]) for i, n in zip(self.indices, self.names, strict=True)]
+        extents = [len(part[n]) for n in self.names]
+        columns = [
+            lax.clamp(lax.full_like(c, 0), c, lax.full_like(c, e - 1))
+            for c, e in zip(_one_type(found), extents, strict=True)
+        ]
+        if self.ok is not None:
+            dropped = lax.full_like(columns[0], extents[0])
+            columns[0] = lax.select(aligned(dense(self.ok), order), columns[0], dropped)
+        return columns, extents
+
+    def arrays(self) -> tuple[list[jax.Array], list[jax.Array]]:
+        """The part of the base, and the values, one array per leaf."""
+        return [aligned(dense(x), self.part) for x in self.base], [aligned(dense(x), self.order) for x in self.values]
+
+
+def touched(node: Call) -> tuple[Dims, Dims]:
+    """The points of the updates, those that are iterated first, and the part of the base that they touch."""
+    names, over, _ = node.static
+    whole = node.type.dims
+    points: dict[str, Interval] = {}
+    for a in node.args[2:]:
+        for n, i in a.tensor.dims.items:
+            points[n] = points.get(n, i) & i
+    points = {**{n: i for n, i in whole.items if n not in names}, **points}
+    order = Dims((*((n, points[n]) for n in over), *((n, points[n]) for n in points if n not in over)))
+    other = whole.without(*names)
+    return order, Dims((*((n, whole[n]) for n in names), *other.replaced(Dims(tuple(points.items()))).items))
+
+
 def scatter(context: Context, node: Call, args: Sequence[Any]) -> Value:
+    return scattered(context, node, args, lambda updates: _one_by_one(context, updates))
+
+
+def scattered(context: Context, node: Call, args: Sequence[Any], put: Callable[[Updates], Sequence[Dense]]) -> Value:
+    """The base with `put(updates)` in the place of its part that is touched."""
     names, over, mode = node.static
     function: Bound[Value] = args[0]
     base, *rest = args[1:]
-    *given, updates = rest
+    *given, values = rest
     whole = node.type.dims
-    types = [a.type.dims for a in node.args[2:]]
-    points: dict[str, Interval] = {}
-    for t in types:
-        for n, i in t.items:
-            points[n] = points.get(n, i) & i
-    points = {**{n: i for n, i in whole.items if n not in names}, **points}
-    aligned_names = [n for n in points if n not in over]
-    order = Dims((*((n, points[n]) for n in over), *((n, points[n]) for n in aligned_names)))
+    order, part = touched(node)
     proven = context.access(node).proven
     ok: Leaf | None = None
     indices: list[Leaf] = []
@@ -340,11 +364,9 @@ def scatter(context: Context, node: Call, args: Sequence[Any]) -> Value:
             ok = inner if ok is None else elementwise(lax.bitwise_and, [ok, inner], order)
         indices.append(index)
     absent = conjunction([m for v in rest for m in masks_of(v)], order)
-    other = whole.without(*names)
-    part = Dims((*((n, whole[n]) for n in names), *other.replaced(Dims(tuple(points.items()))).items))
-    scattered = _scattered(context, node, function, base, indices, updates, ok, order, part)
+    put_on = put(Updates(function, base, names, over, tuple(indices), values, ok, order, part))
     result: list[Leaf] = []
-    for old, new in zip(base, scattered, strict=True):
+    for old, new in zip(base, put_on, strict=True):
         value = updated(Dense(dense(old).data, dense(old).dims), new, whole, part)
         for mask in masks_of(base):
             value = dense(with_present(value, mask, whole))
@@ -356,66 +378,10 @@ def scatter(context: Context, node: Call, args: Sequence[Any]) -> Value:
     return tuple(result)
 
 
-def _scattered(
-    context: Context, node: Call, function: Bound[Value], base: Value, indices: Sequence[Leaf], updates: Value,
-    ok: Leaf | None, order: Dims, part: Dims,
-) -> list[Dense]:  # fmt: skip
-    """The part of the base on which updates are put, with all of them put on it."""
-    names, over, _ = node.static
-    kind = combiner(function.function)
-    if len(base) == 1 and kind == "last" and not over and not any(i.dims.names for i in indices) and part.size:
-        return [put_at_one(dense(base[0]), indices, dense(updates[0]), ok, order, part, names)]
-    batch = [n for n in order.names if n not in over]
-    columns = _one_type([zero_based(aligned(dense(i), order), part[n]) for i, n in zip(indices, names, strict=True)])
-    extents = [len(part[n]) for n in names]
-    columns = [
-        lax.clamp(lax.full_like(c, 0), c, lax.full_like(c, e - 1)) for c, e in zip(columns, extents, strict=True)
-    ]
-    if ok is not None:
-        dropped = lax.full_like(columns[0], extents[0])
-        columns[0] = lax.select(aligned(dense(ok), order), columns[0], dropped)
-    operands = [aligned(dense(leaf), part) for leaf in base]
-    values = [aligned(dense(leaf), order) for leaf in updates]
-    if len(base) == 1 and (kind == "last" or kind in COMBINERS) and not context.exact:
-        start = lax.concatenate([lax.expand_dims(c, (len(order),)) for c in columns], len(order))
-        shared = tuple(part.names.index(n) for n in batch)
-        numbers = lax.ScatterDimensionNumbers(
-            update_window_dims=(), inserted_window_dims=tuple(range(len(names))),
-            scatter_dims_to_operand_dims=tuple(range(len(names))), operand_batching_dims=shared,
-            scatter_indices_batching_dims=tuple(order.names.index(n) for n in batch),
-        )  # fmt: skip
-        if kind == "last":
-            return [Dense(_last_wins(operands[0], start, values[0], numbers, order, over), part)]
-        return [Dense(COMBINERS[str(kind)](operands[0], start, values[0], numbers, mode=DROP), part)]
-    return _one_by_one(context, function, operands, columns, values, extents, order, over, part)
-
-
-def _last_wins(
-    operand: jax.Array, start: jax.Array, values: jax.Array, numbers: Any, order: Dims, over: Any
-) -> jax.Array:
-    """Where several updates meet, the last: XLA leaves their order open, so the losers are dropped before."""
-    shape = values.shape
-    count = int(np.prod([len(order[n]) for n in over], dtype=np.int64))
-    rank = lax.broadcast_in_dim(
-        lax.reshape(lax.iota("int32", count), [len(order[n]) for n in over]), shape, tuple(range(len(over)))
-    )
-    latest = lax.scatter_max(lax.full(operand.shape, -1, "int32"), start, rank, numbers, mode=DROP)
-    back = lax.GatherDimensionNumbers(
-        offset_dims=(), collapsed_slice_dims=numbers.inserted_window_dims,
-        start_index_map=numbers.scatter_dims_to_operand_dims, operand_batching_dims=numbers.operand_batching_dims,
-        start_indices_batching_dims=numbers.scatter_indices_batching_dims,
-    )  # fmt: skip
-    winner = lax.eq(lax.gather(latest, start, back, (1,) * operand.ndim, mode=CLIP), rank)
-    outside = lax.full_like(start, np.iinfo(start.dtype).max)
-    mask = lax.broadcast_in_dim(winner, start.shape, tuple(range(len(shape))))
-    return lax.scatter(operand, lax.select(mask, start, outside), values, numbers, mode=DROP)
-
-
-def _one_by_one(
-    context: Context, function: Bound[Value], operands: list[jax.Array], columns: list[jax.Array],
-    values: list[jax.Array], extents: list[int], order: Dims, over: Sequence[str], part: Dims,
-) -> list[Dense]:  # fmt: skip
+def _one_by_one(context: Context, updates: Updates) -> list[Dense]:
     """Updates in order, one at a time over the iterated dims and all aligned points together."""
+    function, over, order, part = updates.function, updates.over, updates.order, updates.part
+    (columns, extents), (operands, values) = updates.columns(), updates.arrays()
     count = int(np.prod([len(order[n]) for n in over], dtype=np.int64))
     aligned_shape = tuple(len(i) for n, i in order.items if n not in over)
     size = int(np.prod(aligned_shape, dtype=np.int64))

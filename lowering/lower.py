@@ -1,7 +1,8 @@
 """From a fencil to a function of arrays: one `lax` program, traced by whoever calls it.
 
-Every builtin has a rule, in `elementwise`, `structure`, `indirect` or `folds`. `lower` walks the closures in order and
-puts what they give into the parameters; what is computed, where and in which memory, is XLA's business.
+Every builtin has a rule, in `elementwise`, `structure`, `indirect` or `folds`, and some calls a faster one in the table
+of `raising`. `lower` walks the closures in order and puts what they give into the parameters; what is computed, where
+and in which memory, is XLA's business.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from lowering.elementwise import LINEAR, SCALAR, bitcast, convert
 from lowering.folds import FOLDS
 from lowering.indirect import INDIRECT
 from lowering.neighbours import Prepared
+from lowering.raising import NAMES, raised
 from lowering.structure import STRUCTURE, updated
 from lowering.values import Dense, Leaf, Slots, Value, aligned, dense, elementwise
 from tensorir.errors import Diagnostic
@@ -75,14 +77,11 @@ def _rule(context: Context) -> Callable[..., Value]:
                 function = convert(element) if op == "cast" else bitcast(element)
                 return (_pointwise(op, function, args, node.type),)
             case Call("multiplies"):
-                result = _pointwise("multiplies", SCALAR["multiplies"], args, node.type)
-                if not context.exact:
-                    context.products.multiplied(result, args[0][0], args[1][0], node.type.dims)
-                return (result,)
+                return raised(context, node, args, _scalar)
             case Call(op) if op in SCALAR:
-                return (_pointwise(op, SCALAR[op], args, node.type),)
+                return _scalar(context, node, args)
             case Call(op):
-                return RULES[op](context, node, args)
+                return raised(context, node, args, RULES[op])
             case _:
                 raise AssertionError(node)
 
@@ -96,6 +95,10 @@ def _kept(value: Value) -> Value:
     return tuple(replace(leaf, data=next(kept)) if isinstance(leaf, Dense) else leaf for leaf in value)
 
 
+def _scalar(context: Context, node: Call, args: Sequence[Value]) -> Value:
+    return (_pointwise(node.op, SCALAR[node.op], args, node.tensor),)
+
+
 def _pointwise(op: str, function: Callable[..., jax.Array], args: Sequence[Value], kind: TensorType) -> Leaf:
     return elementwise(function, [leaf for (leaf,) in args], kind.dims, guard=op not in LINEAR)
 
@@ -107,6 +110,8 @@ class Lowered:
     outputs: dict[str, tuple[jax.Array, ...]]
     checks: list[Check]
     failures: list[jax.Array]
+    fired: list[tuple[str, Call]]
+    """The rules of the table that were used, and for which node."""
 
 
 def lower(
@@ -116,14 +121,16 @@ def lower(
     facts: Facts,
     exact: bool = False,
     stored: Mapping[int, Expr] | None = None,
+    raising: frozenset[str] = NAMES,
 ) -> Lowered:
     """The outputs of a fencil for arrays by parameter, one per leaf, axes in the order of the parameter's type.
 
     Parameters that need not be passed may be missing. `stored` has the expressions that are kept in memory, by
     identity; buffers that passes made are kept as well. Prepared tables need no array unless they are read as numbers.
+    `raising` has the names of the rules that may be used.
     """
     by_steps = bool(jax.config.jax_disable_jit)
-    context = Context(facts, exact or by_steps, {} if by_steps else stored or {})
+    context = Context(facts, exact or by_steps, raising, {} if by_steps else stored or {})
     context.applying = lambda inner: lambda f, *values: evaluate_function(f, values, _rule(inner))
     env: dict[Var, Value] = {}
     for p in fencil.params:
@@ -146,7 +153,7 @@ def lower(
             for key in [k for k in known if closure.output in visited[k].free]:
                 del known[key]
     outputs = {p.name: tuple(aligned(dense(leaf), p.type.dims) for leaf in env[p]) for p in fencil.results}
-    return Lowered(outputs, context.checks, context.failures)
+    return Lowered(outputs, context.checks, context.failures, list(context.fired.values()))
 
 
 def _table(param: Var, prepared: Prepared, arrays: Sequence[jax.Array] | None) -> Leaf:

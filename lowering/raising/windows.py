@@ -1,25 +1,52 @@
-"""Gathers whose indices are sums of coordinates: strided slices, mirrored ones, and windows kept apart by slot.
+"""Gathers whose indices are constants or sums of coordinates: slices, mirrored ones, and windows kept apart by slot.
 
 `gather(I)(x, 2 × pos(Y) + pos(R))` reads no table: for each point of R it is a slice of x with stride 2. Windows of few
 points stay apart, one slice per point, so that a fold over them is a sum (or a maximum) of shifted slices, which XLA
-fuses; the same window times weights is a convolution (`contractions`).
+fuses; the same window times weights is a convolution (`convolutions`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from jax import lax
 
-from lowering.values import Dense, Leaf, Slots, cut
+from lowering.context import Context
+from lowering.products import Window
+from lowering.values import Dense, Leaf, Slots, Value, cut, select_slot
 from tensorir.ir import Call, Expr, Literal
 from tensorir.types import Dims, Interval
 
-__all__ = ["Coordinate", "Window", "coordinate", "sliced"]
+__all__ = ["Coordinate", "constants", "coordinate", "windows"]
 
 MOST_POINTS = 32
 """Windows with more points along a dim are gathered."""
+
+
+def constants(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
+    """A read at constants inside of the interval: one point of each axis."""
+    names, inside = node.static[0], node.args[0].type.dims
+    found: Value = args[0]
+    for name, index in zip(names, node.args[1:], strict=True):
+        if not isinstance(index, Literal) or index.value not in inside[name]:
+            return None
+        found = tuple(select_slot(leaf, name, int(index.value)) for leaf in found)
+    return found
+
+
+def windows(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
+    x = args[0]
+    if len(x) != 1 or not isinstance(x[0], Dense):
+        return None
+    found = _sliced(x[0], node.static[0], node.args[1:], node.tensor.dims)
+    if found is None:
+        return None
+    leaf, seen = found
+    if seen:
+        context.products.windowed(leaf, x[0], seen)
+    return (leaf,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +64,6 @@ class Coordinate:
             ends = self.intervals[name].start * c, (self.intervals[name].stop - 1) * c
             low, high = low + min(ends), high + max(ends)
         return low, high
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """One indexed dim of a window: what moves it, by which stride; its own dim with its dilation; a distance."""
-
-    source: str
-    outer: str
-    stride: int
-    inner: str
-    dilation: int
-    constant: int
 
 
 def coordinate(e: Expr) -> Coordinate | None:
@@ -84,7 +99,7 @@ def _sum(a: Coordinate, b: Coordinate, factor: int) -> Coordinate:
     return Coordinate(kept, a.constant + factor * b.constant, {n: intervals[n] for n in kept})
 
 
-def sliced(
+def _sliced(
     x: Dense, names: Sequence[str], indices: Sequence[Expr], need: Dims
 ) -> tuple[Leaf, tuple[Window, ...]] | None:
     """x at sums of coordinates without any gather, and the windows that it was read by; None for other indices."""
@@ -101,13 +116,13 @@ def sliced(
             return None
         used |= set(c.terms)
         found.append((name, c))
-    windows: list[Window] = []
+    seen: list[Window] = []
     leaf: Leaf = x
     for name, c in found:
         leaf, window = _along(leaf, name, c)
         if window is not None:
-            windows.append(window)
-    return cut(leaf, need), tuple(windows)
+            seen.append(window)
+    return cut(leaf, need), tuple(seen)
 
 
 def _along(leaf: Leaf, name: str, c: Coordinate) -> tuple[Leaf, Window | None]:

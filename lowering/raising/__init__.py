@@ -1,0 +1,93 @@
+"""Raising: the forms that XLA has an operation for, recognised in expressions that say them step by step.
+
+`RULES` is the whole list, in the order in which rules are tried; what none fits is lowered step by step (`folds`,
+`indirect`). A rule stands here because its form was measured to be faster than the plain one, and each has a test of
+the one against the other (`tests/lowering/test_raising_*.py`). `ti.compile(f, raising=...)` names the rules that may be
+used, `ti.compile(f).raised()` those that were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from lowering.context import Context
+from lowering.raising.contractions import contraction, remember
+from lowering.raising.convolutions import convolution
+from lowering.raising.reductions import along_axis, mapped
+from lowering.raising.rule import Raised, Rule
+from lowering.raising.scatters import combined, in_place
+from lowering.raising.windows import constants, windows
+from lowering.values import Value
+from tensorir.ir import Call
+
+__all__ = ["NAMES", "RULES", "Raised", "Rule", "raised", "rows"]
+
+RULES = (
+    Rule(
+        "convolution", "reduce", "A window times weights, summed over the window and over channels: a convolution.",
+        convolution, reorders=True,
+    ),
+    Rule(
+        "contraction", "reduce", "A product of two, summed over one dim or several in turn: one `dot_general`.",
+        contraction, reorders=True,
+    ),
+    Rule(
+        "reduction", "reduce", "A fold of one array by +, ×, min, max or bits: a reduction of its axis.",
+        along_axis, reorders=True,
+    ),
+    Rule(
+        "mapped reduction", "reduce", "A fold λ(a, x...) → a ⊕ e(x...): e at all levels at once, reduced.",
+        mapped, reorders=True,
+    ),
+    Rule(
+        "constant index", "gather", "Indices that are constants: one point of the axis.",
+        constants,
+    ),
+    Rule(
+        "window", "gather", "Indices that are sums of coordinates: strided slices, one for each point of a window.",
+        windows,
+    ),
+    Rule(
+        "slice in place", "scatter", "One update at one index per dim: a slice that is written in place.",
+        in_place,
+    ),
+    Rule(
+        "scatter", "scatter", "Updates that meet by +, ×, min or max, or of which the last wins: one scatter.",
+        combined, reorders=True,
+    ),
+)  # fmt: skip
+
+NAMES = frozenset(rule.name for rule in RULES)
+
+_BY_OP = {op: tuple(r for r in RULES if r.op == op) for op in {r.op for r in RULES}}
+
+
+def raised(
+    context: Context, node: Call, args: Sequence[Any], plain: Callable[[Context, Call, Sequence[Any]], Value]
+) -> Value:
+    """What the first rule that fits makes of a call; `plain(context, node, args)` where none does."""
+    value = None
+    for rule in _BY_OP.get(node.op, ()):
+        if rule.name in context.raising and not (context.exact and rule.reorders):
+            value = rule.lower(context, node, args)
+            if value is not None:
+                context.fired[id(node)] = rule.name, node
+                break
+    if value is None:
+        value = plain(context, node, args)
+    remember(context, node, args, value)
+    return value
+
+
+LONGEST = 120
+"""Characters of an expression that a row shows."""
+
+
+def rows(fired: Sequence[tuple[str, Call]]) -> tuple[Raised, ...]:
+    """The rules that were used, each with its expression, in the order of the program."""
+    found: list[Raised] = []
+    for rule, node in fired:
+        text = " ".join(str(node).split())
+        found.append(Raised(rule, text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"))
+    return tuple(dict.fromkeys(found))

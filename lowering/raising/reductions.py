@@ -1,0 +1,129 @@
+"""Folds by an operation whose order is free, as reductions of an axis.
+
+`λ(a, x...) → a ⊕ e(x...)` with ⊕ one of `MONOIDS`: what is folded is computed for all levels at once, and XLA reduces
+it in the order that it likes. Short folds stay unrolled: XLA fuses them with what they are made of and used for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax import lax
+
+from lowering.context import Context, first_of, masks_of
+from lowering.folds import MOST_UNROLLED
+from lowering.indirect import combiner
+from lowering.levels import Levels, counted, levels_of, within_state
+from lowering.values import Dense, Value, aligned, cut, dense, elementwise, presence, with_present
+from tensorir.evaluate import Bound
+from tensorir.ir import Call, Expr, Lambda
+from tensorir.types import Dims, TensorType
+
+__all__ = ["MONOIDS", "along_axis", "mapped"]
+
+MONOIDS: dict[str, tuple[Callable[..., jax.Array], Callable[[np.dtype[Any]], Any]]] = {
+    "plus": (lax.add, lambda t: t.type(0)),
+    "multiplies": (lax.mul, lambda t: t.type(1)),
+    "min": (lax.min, lambda t: np.array(np.inf, t) if t.kind in "fV" else np.iinfo(t).max),
+    "max": (lax.max, lambda t: np.array(-np.inf, t) if t.kind in "fV" else np.iinfo(t).min),
+    "and": (lax.bitwise_and, lambda t: True),
+    "or": (lax.bitwise_or, lambda t: False),
+    "bit_and": (lax.bitwise_and, lambda t: np.array(-1).astype(t)),
+    "bit_or": (lax.bitwise_or, lambda t: t.type(0)),
+    "bit_xor": (lax.bitwise_xor, lambda t: t.type(0)),
+}
+"""Builtins that may be folded in any order, and their neutral elements."""
+
+
+def _monoid(function: Any, count: int) -> tuple[str, Expr | None] | None:
+    """The operation and the mapped expression of a fold λ(a, x...) → a ⊕ e(x...), None for any other."""
+    match function:
+        case Lambda((a, *_), Call(op, (x, e))) if op in MONOIDS and x == a and a not in e.free:
+            return op, e
+        case Lambda((a, *_), Call(op, (e, x))) if op in MONOIDS and x == a and a not in e.free:
+            return op, e
+        case _:
+            op = combiner(function) if count == 1 else None
+            return (op, None) if op in MONOIDS else None
+
+
+def _folded(node: Call) -> tuple[Any, ...]:
+    """The dim that a fold goes over, its interval, and which arguments have it."""
+    dim = node.static[0]
+    having = [dim in a.tensor.dims for a in node.args[2:]]
+    interval = next(a.tensor.dims[dim] for a, has in zip(node.args[2:], having, strict=True) if has)
+    return dim, interval, having
+
+
+def along_axis(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
+    """A fold of one array by one operation, as a reduction of the axis where it stands: moving it costs a copy."""
+    f, init, *values = args
+    dim, interval, _ = _folded(node)
+    fold = _monoid(f.function, len(values))
+    if fold is None or fold[1] is not None or len(values) != 1 or len(init) != 1 or presence(init[0]) is not None:
+        return None
+    (leaf,) = values[0]
+    if not isinstance(leaf, Dense) or leaf.present is not None or dim not in leaf.dims:
+        return None
+    if len(interval) <= MOST_UNROLLED:
+        return None
+    combine, neutral = MONOIDS[fold[0]]
+    state: Dims = f.function.type.params[0].dims
+    part = dense(cut(leaf, Dims(((dim, interval), *((n, state[n]) for n in leaf.dims.names if n != dim)))))
+    start = np.array(neutral(part.data.dtype), part.data.dtype)
+    folded = lax.reduce(part.data, start, combine, (part.dims.names.index(dim),))
+    whole = elementwise(combine, [init[0], Dense(folded, part.dims.without(dim))], state)
+    return (cut(whole, node.tensor.dims),)
+
+
+def mapped(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
+    """A fold whose order is free, as one XLA reduction of what is folded."""
+    f, init, *values = args
+    dim, interval, having = _folded(node)
+    fold = _monoid(f.function, len(values)) if len(init) == 1 else None
+    if fold is None or len(interval) <= MOST_UNROLLED:
+        return None
+    state: TensorType = f.function.type.params[0]
+    outside = [m for v, has in zip(values, having, strict=True) if not has for m in masks_of(v)]
+    result = _at_once(context, f, init, levels_of(values, dim, interval), having, fold, state, len(interval))
+    for mask in outside:
+        result = tuple(with_present(leaf, within_state(mask, state.dims), node.tensor.dims) for leaf in result)
+    return tuple(cut(leaf, node.tensor.dims) for leaf in result)
+
+
+def _at_once(
+    context: Context, f: Bound[Value], init: Value, levels: Levels, having: Sequence[bool],
+    fold: tuple[str, Expr | None], state: TensorType, count: int,
+) -> Value:  # fmt: skip
+    """A fold whose order is free, as one XLA reduction of what is folded."""
+    op, mapped = fold
+    combine, neutral = MONOIDS[op]
+    inner = context.inner()
+
+    def one(arrays: list[jax.Array]) -> tuple[Dense, list[jax.Array]]:
+        values = levels.rebuild(arrays)
+        keep = counted(values, having)
+        if mapped is None:
+            (item,) = values[0]
+        else:
+            function = Lambda(f.function.params[1:], mapped)
+            (item,) = inner.apply(Bound(function, f.env), *values)
+        item = dense(item)
+        data, dims = item.data, item.dims
+        if keep is not None:
+            dims = Dims(tuple((n, state.dims[n]) for n in dict.fromkeys([*item.dims.names, *dense(keep).dims.names])))
+            data = aligned(Dense(item.data, item.dims), dims)
+            data = lax.select(aligned(dense(keep), dims), data, lax.full_like(data, neutral(data.dtype)))
+        elif item.present is not None:
+            raise AssertionError("an item is absent only where its slot is")
+        return Dense(data, dims), inner.failures
+
+    items, failures = jax.vmap(one, in_axes=(levels.axes,), axis_size=count)(levels.arrays)
+    for check, failed in zip(inner.checks, failures, strict=True):
+        context.checks.append(check)
+        context.failures.append(first_of(failed))
+    folded = lax.reduce(items.data, np.array(neutral(items.data.dtype), items.data.dtype), combine, (0,))
+    return (elementwise(combine, [init[0], Dense(folded, items.dims)], state.dims),)
