@@ -180,15 +180,16 @@ def _put_in_place(x: jax.Array, y: jax.Array, whole: Dims, region: Dims) -> jax.
 
 def _put_anew(x: jax.Array, y: jax.Array, whole: Dims, region: Dims) -> jax.Array:
     # one fused loop over the whole; XLA's CPU backend updates a copy in place with one thread, in up to twice the time
-    (axis, *others) = [k for k, n in enumerate(whole.names) if region[n] != whole[n]]
-    if axis == 0 and not others:
-        outer, inner = whole.items[0][1], region.items[0][1]
+    axes = [k for k, n in enumerate(whole.names) if region[n] != whole[n]]
+    if len(axes) == 1:
+        (axis,) = axes
+        outer, inner = whole.items[axis][1], region.items[axis][1]
         first, last = inner.start - outer.start, inner.stop - outer.start
-        parts = [lax.slice_in_dim(x, 0, first), y, lax.slice_in_dim(x, last, len(outer))]
-        return lax.concatenate([p for p in parts if p.shape[0]], 0)
+        before, after = lax.slice_in_dim(x, 0, first, axis=axis), lax.slice_in_dim(x, last, len(outer), axis=axis)
+        return lax.concatenate([p for p in (before, y, after) if p.shape[axis]], axis)
     sides = [(region[n].start - i.start, i.stop - region[n].stop, 0) for n, i in whole.items]
     around = lax.pad(y, lax.full((), 0, y.dtype), sides)
-    inside = [_within(whole, region, k) for k in (axis, *others)]
+    inside = [_within(whole, region, axis) for axis in axes]
     return lax.select(reduce(lax.bitwise_and, inside), around, x)
 
 

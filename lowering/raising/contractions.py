@@ -16,8 +16,9 @@ from jax import lax
 from lowering.context import Context
 from lowering.indirect import combiner
 from lowering.products import Sum
+from lowering.raising.reductions import literal_of
 from lowering.values import Dense, Leaf, Slots, Value, aligned, cut, elementwise, presence
-from tensorir.ir import Call, Expr, Literal
+from tensorir.ir import Call
 from tensorir.types import Dims
 
 __all__ = ["contraction", "product_of_two", "remember", "total_of"]
@@ -46,7 +47,7 @@ def remember(context: Context, node: Call, args: Sequence[Any], value: Value) ->
     """A product, or a sum of products that starts from zero, for the sums that are made of it."""
     if node.op == "multiplies":
         context.products.multiplied(value[0], args[0][0], args[1][0], node.tensor.dims)
-    elif node.op == "reduce" and _is_zero(node.args[1]):
+    elif node.op == "reduce" and literal_of(node.args[1]) == 0:
         total = total_of(context, node, args)
         if total is not None:
             context.products.remember(value[0], total, id(node))
@@ -73,16 +74,9 @@ def product_of_two(
         names = Dims(tuple((n, total.dims[n]) for n in dict.fromkeys((*result.dims.names, *f.dims.names))))
         result = Dense(lax.mul(aligned(result, names), aligned(f, names)), names)
     context.absorbed(total.inside)
-    if not _is_zero(node.args[1]):
+    if literal_of(node.args[1]) != 0:
         return (elementwise(lax.add, [args[1][0], result], node.tensor.dims),)
     return (cut(result, node.tensor.dims),)
-
-
-def _is_zero(e: Expr) -> bool:
-    """Whether an expression is zero everywhere, as a fold starts from."""
-    while isinstance(e, Call) and e.op == "add_dim":
-        e = e.args[0]
-    return isinstance(e, Literal) and e.value == 0
 
 
 def _masked(leaf: Leaf) -> bool:

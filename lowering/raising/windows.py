@@ -102,12 +102,12 @@ def _sum(a: Coordinate, b: Coordinate, factor: int) -> Coordinate:
 def _sliced(
     x: Dense, names: Sequence[str], indices: Sequence[Expr], need: Dims
 ) -> tuple[Leaf, tuple[Window, ...]] | None:
-    """x at sums of coordinates without any gather, and the windows that it was read by; None for other indices."""
+    """x at constants and sums of coordinates without any gather, and the windows that it was read by; None for other indices."""
     known = [coordinate(i) for i in indices]
     found: list[tuple[str, Coordinate]] = []
     used: set[str] = set(x.dims.without(*names))
     for name, c in zip(names, known, strict=True):
-        if c is None or name not in x.dims or not 1 <= len(c.terms) <= 2 or used & set(c.terms):
+        if c is None or name not in x.dims or len(c.terms) > 2 or used & set(c.terms):
             return None
         low, high = c.range
         if low < x.dims[name].start or high >= x.dims[name].stop or any(not i for i in c.intervals.values()):
@@ -126,7 +126,9 @@ def _sliced(
 
 
 def _along(leaf: Leaf, name: str, c: Coordinate) -> tuple[Leaf, Window | None]:
-    """One dim read by a sum of one or two coordinates."""
+    """One dim read by a sum of at most two coordinates."""
+    if not c.terms:
+        return select_slot(leaf, name, c.constant), None
     if len(c.terms) == 1:
         ((dim, step),) = c.terms.items()
         return _strided(leaf, name, dim, step, c.constant, c.intervals[dim]), None
