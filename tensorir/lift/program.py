@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,7 @@ class Specialised:
         self.plain = build(False)
         self._checked: Built | None = None
         self._compiled: dict[tuple[bool, str], Any] = {}
+        self._raised: dict[str, tuple[tuple[str, str], ...]] = {}
 
     def built(self, checked: bool) -> Built:
         if not checked or not self.plain.unchecked:
@@ -62,6 +64,13 @@ class Specialised:
         if key not in self._compiled:
             self._compiled[key] = compile(self.built(checked).fencil, numerics=numerics)
         return self._compiled[key]
+
+    def raised(self, numerics: str) -> tuple[tuple[str, str], ...]:
+        """What the backend has operations for: rules and expressions; nothing where it does not say."""
+        if numerics not in self._raised:
+            said = getattr(self.compiled(False, numerics), "raised", tuple)
+            self._raised[numerics] = tuple(said())
+        return self._raised[numerics]
 
     def ready(self, checked: bool, numerics: str) -> Ready:
         """What a call needs."""
@@ -111,8 +120,9 @@ class Lifted:
 
     @property
     def report(self) -> Report:
-        """How each loop was lifted, and why."""
-        return self._only().plain.report
+        """How each loop was lifted, and why; what was raised is asked of the backend when it is shown."""
+        special = self._only()
+        return replace(special.plain.report, ask=partial(special.raised, self.numerics))
 
     def __str__(self) -> str:
         return str(self.fencil)

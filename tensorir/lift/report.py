@@ -1,7 +1,8 @@
-"""What a lift decided, loop by loop, and why."""
+"""What a lift decided, loop by loop, and why; and what the compiled program has operations for."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tensorir.lift.nest import Loop
@@ -32,7 +33,7 @@ class Decision:
 
 @dataclass(slots=True)
 class Report:
-    """The decisions in the order in which they were made, and notes on what was assumed.
+    """The decisions in the order in which they were made, notes on what was assumed, and what was raised.
 
     >>> print(Report())
     no loops
@@ -40,6 +41,13 @@ class Report:
 
     decisions: list[Decision] = field(default_factory=list[Decision])
     notes: list[str] = field(default_factory=list[str])
+    ask: Callable[[], Sequence[tuple[str, str]]] = field(default=tuple, repr=False, compare=False)
+    """Asks the compiled program, which takes a trace of it."""
+
+    @property
+    def raised(self) -> tuple[tuple[str, str], ...]:
+        """The rules that found an operation of the backend, and the expressions for which they did."""
+        return tuple(self.ask())
 
     def add(self, decision: Decision) -> None:
         self.decisions.append(decision)
@@ -58,8 +66,11 @@ class Report:
 
         rows = dict.fromkeys((d.where, d.loop.title or d.loop.name, d.strategy, d.reason) for d in self.decisions)
         notes = [pre("\n".join(f"note: {n}" for n in self.notes))] if self.notes else []
-        return page(table(("line", "loop", "runs as", "because"), rows), *notes)
+        found = self.raised
+        raised = [table(("raised", "expression"), found)] if found else []
+        return page(table(("line", "loop", "runs as", "because"), rows), *raised, *notes)
 
     def __str__(self) -> str:
         lines = list(dict.fromkeys(str(d) for d in self.decisions)) or ["no loops"]
-        return "\n".join([*lines, *(f"note: {n}" for n in self.notes)])
+        raised = [f"raised: {rule}: {expression}" for rule, expression in self.raised]
+        return "\n".join([*lines, *raised, *(f"note: {n}" for n in self.notes)])
