@@ -39,6 +39,13 @@ class _Callable:
     def __call__(self, /, *datasets: Any, **arguments: Any) -> Any:
         return self.engine.call(self.constants, datasets, arguments)  # type: ignore[attr-defined]
 
+    def direct(self, /, **arguments: Any) -> Any:
+        """What calls with jax arrays like these come to, as a function of a sequence of them, or None.
+
+        It skips the look at the arguments, which takes longer than small kernels; the first call must be plain.
+        """
+        return self.engine.direct(self.constants, arguments)  # type: ignore[attr-defined]
+
     def _repr_html_(self) -> str:
         from tensorir.inspect.pages import page_of
 

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 from jax._src import core as _core  # no public call says whether a trace is under way
 
-__all__ = ["concrete", "inside_trace", "x64"]
+__all__ = ["concrete", "inside_trace", "tracing", "x64"]
 
 
 def concrete(x: Any) -> bool:
@@ -17,7 +17,12 @@ def concrete(x: Any) -> bool:
 
 def inside_trace(arrays: list[Any]) -> bool:
     """Whether somebody else's trace is under way, be it of these arrays or around the call."""
-    return any(isinstance(a, jax.core.Tracer) for a in arrays) or not _core.trace_state_clean()
+    return any(isinstance(a, jax.core.Tracer) for a in arrays) or tracing()
+
+
+def tracing() -> bool:
+    """Whether a trace is under way around the call."""
+    return not _core.trace_state_clean()
 
 
 def x64() -> bool:

@@ -37,6 +37,20 @@ class Ready:
     compiled: Any
     passed: tuple[tuple[str, int], ...]
     outputs: tuple[str, ...]
+    direct: Any = None
+    """The program as a function of what it is passed, for arrays that need no look; None where they do."""
+
+    def prepared(self, arrays: Sequence[Any]) -> Ready:
+        """The same for further arrays like these."""
+        direct = getattr(self.compiled, "direct", None)
+        return self if direct is None else replace(self, direct=direct(**{n: arrays[k] for n, k in self.passed}))
+
+    def __call__(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
+        if self.direct is not None:
+            results = self.direct([arrays[k] for _, k in self.passed])
+        else:
+            results = self.compiled(**{n: _own(arrays[k]) if n in self.outputs else arrays[k] for n, k in self.passed})
+        return tuple([results[name] for name in self.outputs])
 
 
 class Specialised:
@@ -141,17 +155,15 @@ class Lifted:
         kinds = tuple([(type(a), getattr(a, "shape", None), getattr(a, "dtype", None)) for a in arrays])
         ready = self.quick.get(kinds)
         if ready is not None:
-            _refuse_overlaps(self.arguments, arrays)
-            results = ready.compiled(
-                **{n: _own(arrays[k]) if n in ready.outputs else arrays[k] for n, k in ready.passed}
-            )
-            return tuple([results[name] for name in ready.outputs])
+            if ready.direct is None:
+                _refuse_overlaps(self.arguments, arrays)
+            return ready(arrays)
         found = self._prepared(arrays)
         special = self.at(self.sizes_of(found))
         checked = not _traced(found)
         results = self._run(special, found, checked)
         if all(a is b for a, b in zip(arrays, found, strict=True)):
-            self.quick[kinds] = special.ready(checked, self.numerics)
+            self.quick[kinds] = special.ready(checked, self.numerics).prepared(arrays)
         return results
 
     def checked(self, *arrays: Any) -> tuple[Any, tuple[Any, ...]]:
@@ -174,7 +186,7 @@ class Lifted:
         built = special.built(checked)
         given = dict(zip(built.names, arrays, strict=True))
         given.update({new: given[old] for new, old in built.before.items()})
-        needed = {p.name for p in built.fencil.inputs}
+        needed = [p.name for p in built.fencil.inputs]
         missing = [n for n in needed if given.get(n) is None]
         if missing:
             message = (

@@ -221,3 +221,34 @@ def main(A: T.Buffer((4,), "float32"), s: T.float32, k: T.int8):
     np.testing.assert_array_equal(program(a, 2, np.int64(3))[0], 5 * a)
     with pytest.raises(DiagnosticError, match="int8"):
         program(a, 2, 300)
+
+
+GATHERED = """
+@T.prim_func
+def main(A: T.Buffer((4,), "float32"), I: T.Buffer((3,), "int32"), B: T.Buffer((3,), "float32")):
+    for i in range(3):
+        B[i] = A[I[i]]
+"""
+
+
+def test_calls_like_earlier_ones_give_the_same_results_and_errors():
+    p = ti.lift(ti.tir.parse(GATHERED)["main"])
+    a, b = jnp.arange(4, dtype="float32"), jnp.zeros(3, "float32")
+    for index in ([0, 2, 1], [3, 3, 0]):
+        (found,) = p(a, jnp.array(index, "int32"), b)
+        assert found.tolist() == index
+    with pytest.raises(DiagnosticError, match="at i = 1 it is 9"):
+        p(a, jnp.array([0, 9, 1], "int32"), b)
+    assert p(a, jnp.array([1, 1, 2], "int32"), b)[0].tolist() == [1, 1, 2]
+    # arrays that are known, in somebody's trace
+    index = jnp.array([1, 1, 2], "int32")
+    assert jax.jit(lambda x: p(a, index, b)[0] + x)(1.0).tolist() == [2, 2, 3]
+
+
+def test_a_buffer_that_was_given_away_is_named():
+    p = ti.lift(ti.tir.parse(MATMUL)["main"])
+    a, b, c = (jnp.ones((16, 16), "float32") for _ in range(3))
+    p(a, b, c), p(a, b, c)
+    a.delete()
+    with pytest.raises(DiagnosticError, match="'A'"):
+        p(a, b, c)
