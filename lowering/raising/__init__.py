@@ -88,6 +88,6 @@ def rows(fired: Sequence[tuple[str, Call]]) -> tuple[Raised, ...]:
     """The rules that were used, each with its expression, in the order of the program."""
     found: list[Raised] = []
     for rule, node in fired:
-        text = " ".join(str(node).split())
+        text = " ".join(str(node).split()).replace("( ", "(").replace(" )", ")")
         found.append(Raised(rule, text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"))
     return tuple(dict.fromkeys(found))

@@ -102,7 +102,7 @@ def _sum(a: Coordinate, b: Coordinate, factor: int) -> Coordinate:
 def _sliced(
     x: Dense, names: Sequence[str], indices: Sequence[Expr], need: Dims
 ) -> tuple[Leaf, tuple[Window, ...]] | None:
-    """x at constants and sums of coordinates without any gather, and the windows that it was read by; None for other indices."""
+    """x at constants and sums of coordinates, and the windows that it was read by; None for other indices."""
     known = [coordinate(i) for i in indices]
     found: list[tuple[str, Coordinate]] = []
     used: set[str] = set(x.dims.without(*names))
