@@ -20,7 +20,7 @@ from tensorir.lift.nest import Check, External, Leaf, Loop, Store, While, ranges
 from tensorir.lift.sets import domain, integer_set, point, text
 from tensorir.lift.terms import Buffer, Load
 
-__all__ = ["INDEPENDENT", "Access", "Dependence", "accesses", "common_loops", "dependences"]
+__all__ = ["INDEPENDENT", "Access", "Dependence", "accesses", "common_loops", "dependences", "touch"]
 
 INDEPENDENT = -1
 """The level of a dependence inside of one iteration of all common loops."""
@@ -132,10 +132,7 @@ def _levels(
         return set(), set()
     forward: set[int] = set()
     backward: set[int] = set()
-    base = _meeting(a, b, ra, rb, x, y, outer)
-    if base is None:
-        return set(candidates), set(candidates)
-    names, constraints = base
+    names, constraints = _meeting(a, b, ra, rb, x, y, outer)
     if integer_set(names, constraints).is_empty():
         return set(), set()
     for k in candidates:
@@ -165,8 +162,8 @@ def _fixed(x: Access, y: Access, loops: set[str]) -> set[str]:
 
 def _meeting(
     a: Leaf, b: Leaf, ra: Ranges, rb: Ranges, x: Access, y: Access, outer: Sequence[Loop]
-) -> tuple[list[str], list[str]] | None:
-    """Pairs of iterations that touch one element; None where nothing is known of either."""
+) -> tuple[list[str], list[str]]:
+    """Pairs of iterations that touch one element."""
     da, db = domain(a, ra, outer, "_a"), domain(b, rb, outer, "_b")
     names = [*(f"{n}_a" for n in a.names), *(f"{n}_b" for n in b.names), *(loop.name for loop in outer)]
     constraints = [*da.constraints, *db.constraints]
@@ -187,12 +184,21 @@ def _meet_inside(
     """Whether both touch one element in one iteration of all common loops (without any: taken for granted)."""
     if not shared:
         return True
-    base = _meeting(a, b, ra, rb, x, y, outer)
-    if base is None:
-        return True
-    names, constraints = base
+    names, constraints = _meeting(a, b, ra, rb, x, y, outer)
     same = [f"{loop.name}_a = {loop.name}_b" for loop in a.loops[:shared]]
     return not integer_set(names, [*constraints, *same]).is_empty()
+
+
+def touch(a: Leaf, b: Leaf) -> bool:
+    """Whether two leaves, in any of their iterations, touch one element that one of them writes."""
+    ra, rb = ranges_of(a.loops), ranges_of(b.loops)
+    for x in accesses(a, ra):
+        for y in accesses(b, rb):
+            if x.buffer is y.buffer and (x.write or y.write):
+                names, constraints = _meeting(a, b, ra, rb, x, y, ())
+                if not integer_set(names, constraints).is_empty():
+                    return True
+    return False
 
 
 def witness(names: Sequence[str], constraints: Sequence[str]) -> dict[str, int] | None:

@@ -17,6 +17,7 @@ from tensorir.lift.linear import COMPARISONS, affine_of, settled
 from tensorir.lift.space import digits, interval_of
 from tensorir.lift.tensors import cut, filled, position, renamed, shifted, spread, sum_of, widened
 from tensorir.lift.terms import Buffer, Index, Linear, Load, Number, Op, Term, loads
+from tensorir.lift.unknowns import bounds
 from tensorir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType
 
 __all__ = ["Box", "Emitter"]
@@ -210,7 +211,7 @@ class Emitter:
         fresh = _hidden(names, {d for d, _ in plain.values()} | box.keys())
         rest = [k for k in rest if fresh[k] in x.tensor.dims]
         rest, x = self._split(x, rest, sums, fresh, box, {d for d, _ in plain.values()})
-        return self._gathered(x, load, rest, sums, fresh, box, safe) if rest else x
+        return self._gathered(x, load, rest, fresh, box, safe) if rest else x
 
     def _apart(self, x: Expr, names: Sequence[str], plain: Mapping[int, str], box: Box) -> Expr:
         """The buffer's dims under the names of the box's where they are the same, under hidden names elsewhere."""
@@ -249,22 +250,28 @@ class Emitter:
         return left, x
 
     def _gathered(
-        self, x: Expr, load: Load, rest: Sequence[int], sums: Sequence[Affine | None], names: Sequence[str], box: Box,
-        safe: Term | None,
+        self, x: Expr, load: Load, rest: Sequence[int], names: Sequence[str], box: Box, safe: Term | None
     ) -> Expr:  # fmt: skip
         """Reads by any index: constants select, coordinates that stay inside need no check."""
-        dims: list[str] = []
+        scope = self.scope(box)
+        places = [(names[k], settled(load.indices[k], scope)) for k in rest]
+        address = _address([t for _, t in places], [load.buffer.shape[k] for k in rest])
+        if address is not None:
+            (whole, _), *others = places
+            for name, _ in others:
+                x = call("merge_dims", x, static=(whole, name, f"{places[0][0]}{name}"))
+                whole = f"{places[0][0]}{name}"
+            places = [(whole, address)]
         indices: list[Expr] = []
-        mode = "clamp"
-        for k in rest:
-            a = sums[k]
-            spread_of = None if a is None else a.range(self.scope(box))
-            interval = x.tensor.dims[names[k]]
+        mode, told = "clamp", True
+        for name, term in places:
+            a = affine_of(term)
+            spread_of = bounds(term, scope) if a is None else a.range(scope)
+            interval = x.tensor.dims[name]
             if spread_of is None or spread_of[0] < interval.start or spread_of[1] >= interval.stop:
                 mode = "zero"
-            dims.append(names[k])
-            indices.append(self.sum(a, box) if a is not None else self._index(load.indices[k], box, safe))
-        told = all(sums[k] is not None for k in rest)
+            told &= a is not None
+            indices.append(self.sum(a, box) if a is not None else self.emit(term, box, safe))
         if mode == "zero" and not told:
             self.notes.append("index")
         if mode == "zero" and self.checked and not told:
@@ -272,12 +279,27 @@ class Emitter:
             if safe is not None:
                 holds = self.emit(safe, box, None)
                 indices = [call("if", holds, i, literal(0, _scalar(i))) for i in indices]
-        if any(not x.tensor.dims[d] for d in dims):
+        if any(not x.tensor.dims[d] for d, _ in places):
             mode = "zero"
-        return call("gather", x, *indices, static=(tuple(dims), mode))
+        return call("gather", x, *indices, static=(tuple(d for d, _ in places), mode))
 
-    def _index(self, term: Term, box: Box, safe: Term | None) -> Expr:
-        return self.emit(settled(term, self.scope(box)), box, safe)
+
+def _address(terms: Sequence[Term], extents: Sequence[int]) -> Term | None:
+    """The place in flat memory that several indices take apart, where they are the digits of one."""
+    if len(terms) < 2:
+        return None
+    match terms[-1]:
+        case Op("mod", (whole, Number(by))) if by == extents[-1]:
+            step = extents[-1]
+        case _:
+            return None
+    for k in range(len(terms) - 2, -1, -1):
+        quotient = Op("floordiv", (whole, Number(step, whole.element)), whole.element)
+        digit = quotient if not k else Op("mod", (quotient, Number(extents[k], whole.element)), whole.element)
+        if terms[k] != digit:
+            return None
+        step *= extents[k]
+    return whole
 
 
 def _scalar(x: Expr) -> Scalar:

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 
 from tensorir.lift.affine import Affine, number, quotient, remainder, variable
 from tensorir.lift.terms import Index, Linear, Load, Number, Op, Term, rebuilt
+from tensorir.lift.unknowns import divided
 from tensorir.types import BOOL, INT64, Scalar
 
 __all__ = ["Ranges", "linear", "settled"]
@@ -80,7 +81,11 @@ def _operation(op: str, args: tuple[Term, ...], element: Scalar, ranges: Ranges)
         return term_of(found, element) if fits else None
     parts = [affine_of(a) for a in args]
     if any(p is None for p in parts):
-        return None
+        match parts[-1]:
+            case Affine((), by) if by > 0:
+                return divided(op, args[0], by, ranges)
+            case _:
+                return None
     known = [p for p in parts if p is not None]
     if op in COMPARISONS:
         return _compared(op, known[0], known[1], ranges)

@@ -14,6 +14,7 @@ from tensorir.lift.components import components
 from tensorir.lift.dependence import INDEPENDENT, Dependence, common_loops, dependences
 from tensorir.lift.emit import Emitter
 from tensorir.lift.folds import accumulate, fold_of
+from tensorir.lift.joins import joined
 from tensorir.lift.linear import linear
 from tensorir.lift.nest import Check, External, Leaf, Loop, Node, Store, While, leaves, ranges_of
 from tensorir.lift.recurrences import executed, fold_at_once, scan_at_once
@@ -48,6 +49,8 @@ def run(region: Region, nodes: Sequence[Node]) -> None:
 def schedule(region: Region, statements: Sequence[Leaf], level: int = 0) -> None:
     """Run statements that share a region; loops above `level` are decided already."""
     found = dependences(statements, region.steps, region.emitter.ranges)
+    if not region.steps:
+        statements, found = joined(statements, found)
     _order(region, statements, found, level)
 
 

@@ -12,15 +12,23 @@ from __future__ import annotations
 
 from tensorir.build import closure, fencil, var
 from tensorir.ir import Call, Expr, Fencil, Var
+from tensorir.lift.canonical import Canonical
+from tensorir.lift.naming import one_name_each
 from tensorir.lift.tensors import renamed
+from tensorir.passes.cse import Cse
 from tensorir.types import Dims
 from tensorir.walk import postorder, rewrite_all, values
 
 __all__ = ["tidied"]
 
 
-def tidied(f: Fencil) -> Fencil:
-    """The fencil with fewer renames."""
+def tidied(f: Fencil, exact: bool = False) -> Fencil:
+    """The fencil in canonical form, with fewer renames; `exact` keeps the order of sums."""
+    canonical = Canonical(exact)
+    return Cse().run(canonical.run(one_name_each(_renamed_at_the_edges(canonical.run(f)))))
+
+
+def _renamed_at_the_edges(f: Fencil) -> Fencil:
     roots = list(values(f.closures))
     read = {v for e in roots for v in e.free}
     names: dict[Var, dict[str, str]] = {}

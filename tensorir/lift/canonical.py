@@ -1,0 +1,192 @@
+"""One way to write what can be written in several: comparisons, sums with nothing, folds of folds, splits of merges.
+
+`RULES` is the table, as in `passes/simplify`, some of whose rules it shares: each looks at one node whose operands are
+done. Those in `LOOSE` change the order of sums, or the sign of a zero, and are left out where numerics are exact.
+
+>>> from tensorir.passes.show import show
+>>> show(Canonical(), "if 0.0 < x then x + 0.0 else 1.0 × x", x={"I": (0, 5)})
+if x > 0.0 then x else x
+>>> show(Canonical(exact=True), "x + 0.0", x={"I": (0, 5)})
+x + 0.0
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tensorir.build import call, operator, reduce
+from tensorir.builtins import TABLE
+from tensorir.ir import Call, Expr, Fencil, Literal, Operator
+from tensorir.lift.tensors import renamed
+from tensorir.passes import simplify
+from tensorir.passes.base import Pass, rewritten
+from tensorir.types import TensorType
+from tensorir.walk import with_label
+
+__all__ = ["LOOSE", "RULES", "Canonical"]
+
+
+@dataclass(frozen=True)
+class Canonical(Pass):
+    """Every rule of the table, until none applies; `exact` leaves out those that change roundings.
+
+    >>> from tensorir.passes.show import show
+    >>> f = "reduce(+, 0.0, I_0)(reduce(+, 0.0, I_1)(split_dim(I, I_0, I_1, 3)(x)))"
+    >>> show(Canonical(), f, x={"I": (0, 6)})
+    reduce(+, 0.0, I)(x)
+    """
+
+    exact: bool = False
+
+    def run(self, fencil: Fencil) -> Fencil:
+        return rewritten(fencil, self.rule)
+
+    def rule(self, node: Expr) -> Expr | None:
+        """One node by the rules, None where none applies."""
+        if not isinstance(node, Call):
+            return None
+        for one in RULES.get(node.op, ()):
+            if not (self.exact and one in LOOSE):
+                new = one(node)
+                if new is not None and new.type == node.type:
+                    return with_label(new, node.label) if node.label else new
+        return None
+
+
+# Arithmetic
+
+_MIRRORED = {"less": "greater", "greater": "less", "less_equal": "greater_equal", "greater_equal": "less_equal"}
+
+
+def small_first(e: Call) -> Expr | None:
+    """Comparisons have a number on the right, or the sign that opens to the right."""
+    x, y = e.args
+    one_number = isinstance(x, Literal) != isinstance(y, Literal)
+    wrong = isinstance(x, Literal) if one_number else e.op in ("greater", "greater_equal")
+    return call(_MIRRORED[e.op], y, x, span=e.span) if wrong else None
+
+
+def plus_nothing(e: Call) -> Expr | None:
+    """x + 0 is x, but for the sign of a zero."""
+    x, y = e.args
+    for one, other in ((x, y), (y, x)):
+        if isinstance(other, Literal) and not isinstance(other.value, bool) and other.value == 0:
+            return one
+    return None
+
+
+# Folds of folds
+
+_ANY_ORDER = frozenset({"plus", "multiplies", "min", "max", "and", "or", "bit_and", "bit_or", "bit_xor", "xor"})
+_AGAIN = frozenset({"min", "max", "and", "or", "bit_and", "bit_or"})
+_NEUTRAL = {"plus": 0, "multiplies": 1, "and": True, "or": False, "bit_or": 0, "bit_xor": 0, "xor": False}
+
+
+def fold_of_fold(e: Call) -> Expr | None:
+    """A fold over both parts of a dim is a fold over the dim."""
+    match e:
+        case Call("reduce", (Operator(op), init, Call("reduce", (Operator(inner), start, x), (b,))), (a,)):
+            pass
+        case _:
+            return None
+    if op != inner or op not in _ANY_ORDER or a not in x.tensor.dims or not isinstance(start, Literal):
+        return None
+    if not (op in _AGAIN and start == init) and start.value != _NEUTRAL.get(op):
+        return None
+    if a in init.tensor.dims or b in init.tensor.dims:
+        return None
+    for outer, part in ((a, b), (b, a)):
+        whole = _Whole(outer, part, len(x.tensor.dims[part]), _name(x, outer, part))
+        made = whole.of(x)
+        if made is not None:
+            rest = made.tensor.on(made.tensor.dims.without(whole.dim))
+            state = TensorType(e.tensor.element, e.tensor.dims)
+            return reduce(operator(op, state, rest), init, made, dim=whole.dim, span=e.span)
+    return None
+
+
+def _name(x: Expr, outer: str, part: str) -> str:
+    """The name that two parts of a dim share, or one that nothing has."""
+    stem = outer.rstrip("_0123456789")
+    if part.startswith(stem) and stem and stem not in x.tensor.dims:
+        return stem
+    return f"{outer}_{part}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """A dim in the place of its two parts."""
+
+    outer: str
+    part: str
+    size: int
+    dim: str
+
+    def of(self, e: Expr) -> Expr | None:
+        """The expression over the dim; None where it needs the parts apart."""
+        if self.outer not in e.tensor.dims and self.part not in e.tensor.dims:
+            return e if self.dim not in e.tensor.dims else None
+        match e:
+            case Call("split_dim", (x,), (dim, self.outer, self.part, self.size)):
+                return renamed(x, {dim: self.dim}) if self.dim == dim or self.dim not in x.tensor.dims else None
+            case Call(op, args) if TABLE[op].elementwise and all(isinstance(a.type, TensorType) for a in args):
+                parts = [self.of(a) for a in args]
+                known = [p for p in parts if p is not None]
+                return call(op, *known, static=e.static, span=e.span) if len(known) == len(parts) else None
+            case _:
+                return None
+
+
+# Splits of merges
+
+
+def split_of_renamed(e: Call) -> Expr | None:
+    """A split comes before a rename, where it may undo a merge."""
+    match e.args, e.static:
+        case (Call("rename", (x,), (pairs,)),), (dim, outer, inner, size):
+            before = {new: old for old, new in pairs}
+            old = before.get(dim, dim)
+            others = {a: b for a, b in pairs if b != dim}
+            if {outer, inner} & (set(others) | set(x.tensor.dims) - {old}):
+                return None
+            return renamed(call("split_dim", x, static=(old, outer, inner, size), span=e.span), others)
+        case _:
+            return None
+
+
+def split_of_merged(e: Call) -> Expr | None:
+    """A split into what was merged gives that back."""
+    match e.args, e.static:
+        case (Call("merge_dims", (x,), (a, b, d)),), (dim, outer, inner, size):
+            if d != dim or len(x.tensor.dims[b]) != size or {outer, inner} & (set(x.tensor.dims) - {a, b}):
+                return None
+            return renamed(x, {a: outer, b: inner})
+        case _:
+            return None
+
+
+RULES: dict[str, tuple[simplify.Rule, ...]] = {
+    **dict.fromkeys(_MIRRORED, (small_first,)),
+    "plus": (plus_nothing,),
+    "minus": (simplify.minus_zero,),
+    "multiplies": (simplify.times_one,),
+    "divides": (simplify.by_one,),
+    "neg": (simplify.twice,),
+    "not": (simplify.twice,),
+    "if": (simplify.known_choice, simplify.choice_by_not),
+    "and": (simplify.and_true, simplify.both_the_same),
+    "or": (simplify.or_false, simplify.both_the_same),
+    "min": (simplify.both_the_same,),
+    "max": (simplify.both_the_same,),
+    "reduce": (fold_of_fold,),
+    "rename": (simplify.rename_to_itself, simplify.rename_of_rename),
+    "subset": (simplify.subset_of_all, simplify.subset_of_subset, simplify.subset_of_added),
+    "cartesian_shift": (simplify.shift_of_added,),
+    "merge_dims": (simplify.merge_of_split,),
+    "split_dim": (split_of_merged, split_of_renamed),
+    "update": (simplify.update_of_all, simplify.update_of_nothing),
+}
+"""The rules by the builtin at whose calls they look, in the order in which they are tried."""
+
+LOOSE = frozenset([plus_nothing, fold_of_fold])
+"""Rules that change roundings, or the sign of a zero."""

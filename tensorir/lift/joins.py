@@ -1,0 +1,177 @@
+"""Statements that are one: the same store on adjacent boxes of iterations is one store on their union.
+
+A loop that was cut into parts (its first iterations, its body, its rest) leaves one statement per part. Two of them
+join where their boxes differ in one dim, in which they are adjacent, and no statement has to run between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+from tensorir.lift.affine import number, variable
+from tensorir.lift.components import components
+from tensorir.lift.dependence import Dependence, common_loops, dependences, touch
+from tensorir.lift.folds import fold_of
+from tensorir.lift.linear import affine_of
+from tensorir.lift.nest import Leaf, Loop, Store
+from tensorir.lift.space import Space, substituted
+from tensorir.lift.storage import whole_space
+from tensorir.lift.terms import Linear, Load, Number, Op, Term, walk
+from tensorir.types import INT32, Interval
+
+__all__ = ["joined"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A statement as a box: what it does to each point, under names that do not tell boxes apart."""
+
+    leaf: Leaf
+    fold: str | None
+    space: Space
+    shape: tuple[Term, ...]
+    dims: tuple[str, ...]
+    """The dims in the order of the shape."""
+
+
+def joined(statements: Sequence[Leaf], found: Sequence[Dependence]) -> tuple[list[Leaf], list[Dependence]]:
+    """The statements with parts of one joined, and the dependences between them."""
+    statements, found = list(statements), list(found)
+    while True:
+        pair = _pair(statements, found)
+        if pair is None:
+            return statements, found
+        first, second, leaf = pair
+        place = {k: k - (k > second) for k in range(len(statements)) if k != second} | {second: first}
+        kept = dict.fromkeys(
+            replace(d, source=place[d.source], sink=place[d.sink])
+            for d in found
+            if not {d.source, d.sink} & {first, second}
+            or (not {d.source, d.sink} <= {first, second} and _meet(statements[d.source], statements[d.sink]))
+        )
+        statements[first] = leaf
+        del statements[second]
+        found = [*kept, *(replace(d, source=first, sink=first) for d in dependences([leaf], (), {}))]
+
+
+def _meet(a: Leaf, b: Leaf) -> bool:
+    """Whether a dependence between two statements is one: those that share no loop are taken to have one."""
+    return common_loops(a, b) > 0 or touch(a, b)
+
+
+def _pair(statements: Sequence[Leaf], found: Sequence[Dependence]) -> tuple[int, int, Leaf] | None:
+    """Two statements that join, by position, and what they become."""
+    writers: dict[object, list[int]] = {}
+    for k, leaf in enumerate(statements):
+        if isinstance(leaf.node, Store) and leaf.loops:
+            writers.setdefault(leaf.node.buffer, []).append(k)
+    several = [group for group in writers.values() if len(group) > 1]
+    if not several:
+        return None
+    edges = {(d.source, d.sink) for d in found}
+
+    @cache
+    def meet(a: int, b: int) -> bool:
+        return _meet(statements[a], statements[b])
+
+    alone = {m[0] for m in components(len(statements), edges) if len(m) == 1}
+    for group in several:
+        parts = {k: part for k in group if k in alone and (part := _part(statements[k], (k, k) in edges)) is not None}
+        for a in parts:
+            for b in parts:
+                if a < b and (leaf := _union(parts[a], parts[b])) is not None:
+                    direct = parts[a].fold is not None
+                    if not _between(a, b, edges, meet, direct) and not _between(b, a, edges, meet, False):
+                        return a, b, leaf
+    return None
+
+
+def _between(a: int, b: int, edges: set[tuple[int, int]], meet: Callable[[int, int], bool], direct: bool) -> bool:
+    """Whether something must run after a and before b; `direct` allows that b itself must run after a."""
+    pending, seen = [a], {a}
+    while pending:
+        k = pending.pop()
+        for s, t in edges:
+            if s != k or t in seen or (direct and (s, t) == (a, b)) or not meet(s, t):
+                continue
+            if t == b:
+                return True
+            seen.add(t)
+            pending.append(t)
+    return False
+
+
+def _part(leaf: Leaf, ordered: bool) -> _Part | None:
+    """A statement that is a fold, or of which no iteration needs another."""
+    node = leaf.node
+    assert isinstance(node, Store)
+    fold = fold_of(node)
+    if fold is None and ordered:
+        return None
+    if fold is None:
+        space = whole_space(leaf)
+    else:
+        space = whole_space(replace(leaf, node=Store(node.buffer, node.indices, fold[1], (*node.guards, *fold[2]))))
+    if space is None or space.empty:
+        return None
+    space = _from_its_place(space)
+    order = {n: k for k, n in enumerate(_met(space))}
+    names = {n: variable(f" {k}") for n, k in order.items()}
+    dims = {f" {order[n]}": i for n, i in space.dims.items() if n in order}
+    if len(dims) < len(space.dims):
+        return None
+    plain = substituted(space, names, dims, space.guards)
+    shape = (*plain.location, plain.value, *plain.guards)
+    return _Part(leaf, None if fold is None else fold[0], space, shape, tuple(order))
+
+
+def _met(space: Space) -> dict[str, None]:
+    """The dims of a space in the order in which its terms name them."""
+    found: dict[str, None] = {}
+    for term in space.terms():
+        for t in walk(term):
+            if isinstance(t, Linear):
+                found.update({n: None for n, _ in t.affine.terms if isinstance(n, str) and n in space.dims})
+                found.update(dict.fromkeys(sorted((t.affine.names & space.dims.keys()) - found.keys())))
+    return found
+
+
+def _from_its_place(space: Space) -> Space:
+    """The space with dims counted as the elements that it writes."""
+    moved: dict[str, int] = {}
+    for term in space.location:
+        a = affine_of(term)
+        if a is not None and a.constant and len(a.terms) == 1 and a.terms[0][1] == 1 and isinstance(a.terms[0][0], str):
+            moved.setdefault(a.terms[0][0], a.constant)
+    if not moved:
+        return space
+    dims = {n: Interval(i.start + moved.get(n, 0), i.stop + moved.get(n, 0)) for n, i in space.dims.items()}
+    return substituted(space, {n: variable(n).plus(number(-c)) for n, c in moved.items()}, dims, space.guards)
+
+
+def _union(a: _Part, b: _Part) -> Leaf | None:
+    """One statement for two that do the same on adjacent boxes."""
+    if a.fold != b.fold or a.shape != b.shape or len(a.dims) != len(b.dims):
+        return None
+    apart = [
+        (n, a.space.dims[n], b.space.dims[m])
+        for n, m in zip(a.dims, b.dims, strict=True)
+        if a.space.dims[n] != b.space.dims[m]
+    ]
+    if len(apart) != 1:
+        return None
+    ((name, i, j),) = apart
+    if i.stop != j.start and j.stop != i.start:
+        return None
+    node = a.leaf.node
+    assert isinstance(node, Store)
+    value = a.space.value
+    if a.fold is not None:
+        value = Op(a.fold, (Load(node.buffer, a.space.location), value), node.buffer.element)
+    loops = tuple(
+        Loop(n, Number(k.start, INT32), Number(len(k), INT32), (), True, a.leaf.loops[0].span, n)
+        for n, k in {**a.space.dims, name: i | j}.items()
+    )
+    return Leaf(Store(node.buffer, a.space.location, value, a.space.guards, node.span), loops, a.leaf.place)

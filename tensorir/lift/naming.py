@@ -1,0 +1,174 @@
+"""One name per dim: renames that only join two names of one thing go away.
+
+Two names are one wherever no expression needs them apart: an expression, its operands, and a function with all that is
+inside of it need the names of their dims apart; the two sides of a rename do not.
+
+>>> from tensorir.text import parse
+>>> f = parse("f(A: tensor<float, k[0:3]>, B: tensor<float, i[0:3]>) { B ← rename(k → i)(A + reduce(+, 0.0, k)(A)); }")
+>>> print(one_name_each(f))
+f(A: tensor<float, i[0:3]>, B: tensor<float, i[0:3]>) {
+  B ← A + reduce(+, 0.0, i)(A);
+}
+"""  # fmt: skip
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from tensorir.build import closure, fencil
+from tensorir.builtins import TABLE
+from tensorir.ir import Apply, Call, Expr, Fencil, Lambda, Operator, Var
+from tensorir.types import Dims, TensorType
+from tensorir.walk import postorder, rebuild, values, with_label
+
+__all__ = ["one_name_each", "under_names"]
+
+
+def one_name_each(f: Fencil) -> Fencil:
+    """The fencil with as few names of dims, and as few renames, as its expressions allow."""
+    roots = list(values(f.closures))
+    pairs = _pairs(roots)
+    if not pairs:
+        return f
+    apart = _apart(f, roots)
+    classes: dict[str, set[str]] = {}
+    for a, b in pairs:
+        one, other = classes.get(a, {a}), classes.get(b, {b})
+        if one is other or any(group & one and group & other for group in apart):
+            continue
+        one |= other
+        classes.update(dict.fromkeys(one, one))
+    if not classes:
+        return f
+    order = {n: k for k, n in enumerate(_in_order(f, roots))}
+    names = {n: min(group, key=lambda m: (len(m), order[m])) for n, group in classes.items()}
+    names = {n: new for n, new in names.items() if n != new}
+    params = [_variable(p, names) for p in f.params]
+    made = under_names(roots, names)
+    stores = [
+        closure(_variable(c.output, names), e, None if c.region is None else _dims(c.region, names), c.span)
+        for c, e in zip(f.closures, made, strict=True)
+    ]
+    return fencil(f.name, params, stores, f.span, f.buffers)
+
+
+def _pairs(roots: Iterable[Expr]) -> dict[tuple[str, str], None]:
+    """The names that renames join, in the order of the text."""
+    found: dict[tuple[str, str], None] = {}
+    for e in postorder(*roots):
+        if isinstance(e, Call) and e.op == "rename":
+            found.update(dict.fromkeys(e.static[0]))
+    return found
+
+
+def _apart(f: Fencil, roots: Iterable[Expr]) -> set[frozenset[str]]:
+    """Sets of names of which each must stay what it is."""
+    found = {frozenset(p.type.dims.names) for p in f.params}
+    inside: dict[int, frozenset[str]] = {}
+    for e in postorder(*roots):
+        below = [inside[id(c)] for c in e.children]
+        inside[id(e)] = _own_names(e).union(*below)
+        match e:
+            case Call("rename"):
+                found |= {frozenset(e.tensor.dims.names), frozenset(e.args[0].tensor.dims.names)}
+            case Lambda():
+                found.add(inside[id(e)])
+            case _:
+                met = set(_own_names(e))
+                for c in e.children:
+                    met |= inside[id(c)] if isinstance(c, Lambda | Operator) else set(c.tensor.dims.names)
+                found.add(frozenset(met))
+    return {g for g in found if len(g) > 1}
+
+
+def _own_names(e: Expr) -> frozenset[str]:
+    """The names that a node mentions itself: in its type and its static parameters."""
+    match e:
+        case Lambda(params) | Operator(_, params):
+            types = [p.type if isinstance(p, Var) else p for p in params]
+            return frozenset(n for t in types for n in t.dims.names)
+        case Call(op, _, static):
+            mentioned: list[str] = [*e.tensor.dims.names]
+            over = _SLOTS
+            for slot, value in zip(TABLE[op].static_slots, static, strict=False):
+                if slot in over and value is not None:
+                    mentioned += over[slot][1](value)
+            return frozenset(mentioned)
+        case _:
+            return frozenset(e.tensor.dims.names)
+
+
+def _in_order(f: Fencil, roots: Iterable[Expr]) -> dict[str, None]:
+    """All names, those of outputs first, then those of parameters."""
+    found: dict[str, None] = {}
+    for v in (*f.outputs, *f.params):
+        found.update(dict.fromkeys(v.type.dims.names))
+    for e in postorder(*roots):
+        found.update(dict.fromkeys(sorted(_own_names(e) - found.keys())))
+    return found
+
+
+def under_names(roots: Sequence[Expr], names: Mapping[str, str]) -> list[Expr]:
+    """The expressions with dims under other names, wherever they are mentioned."""
+    done: dict[int, Expr] = {}
+    for e in postorder(*roots):
+        children = tuple(done[id(c)] for c in e.children)
+        done[id(e)] = _renamed(e, children, names)
+    return [done[id(root)] for root in roots]
+
+
+def _renamed(e: Expr, children: tuple[Expr, ...], names: Mapping[str, str]) -> Expr:
+    match e:
+        case Var():
+            return _variable(e, names)
+        case Lambda(params):
+            return dataclasses.replace(e, params=tuple(_variable(p, names) for p in params), body=children[0])
+        case Operator(_, params):
+            return dataclasses.replace(e, params=tuple(_type(p, names) for p in params))
+        case Call(op, _, static):
+            mentioned = tuple(
+                _SLOTS[slot][0](value, names) if slot in _SLOTS and value is not None else value
+                for slot, value in zip(TABLE[op].static_slots, static, strict=False)
+            ) + static[len(TABLE[op].static_slots) :]  # fmt: skip
+            if op == "rename" and not mentioned[0]:
+                return with_label(children[0], e.label) if e.label else children[0]
+            return dataclasses.replace(e, args=children, static=mentioned)
+        case Apply():
+            return rebuild(e, children)
+        case _:
+            return e
+
+
+def _variable(v: Var, names: Mapping[str, str]) -> Var:
+    new = _type(v.type, names)
+    return v if new is v.type else dataclasses.replace(v, type=new)
+
+
+def _type(t: TensorType, names: Mapping[str, str]) -> TensorType:
+    return t.on(_dims(t.dims, names)) if any(n in names for n in t.dims.names) else t
+
+
+def _dims(dims: Dims, names: Mapping[str, str]) -> Dims:
+    return Dims(tuple((names.get(n, n), i) for n, i in dims.items))
+
+
+def _several(dims: Sequence[str], names: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(names.get(d, d) for d in dims)
+
+
+def _kept(pairs: Sequence[tuple[str, str]], names: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    new = ((names.get(a, a), names.get(b, b)) for a, b in pairs)
+    return tuple((a, b) for a, b in new if a != b)
+
+
+_SLOTS: dict[str, tuple[Callable[[Any, Mapping[str, str]], Any], Callable[[Any], Iterable[str]]]] = {
+    "dim": (lambda d, names: names.get(d, d), lambda d: (d,)),
+    "dim?": (lambda d, names: names.get(d, d), lambda d: (d,)),
+    "dims": (_several, tuple),
+    "over": (_several, tuple),
+    "intervals": (_dims, lambda d: d.names),
+    "pairs": (_kept, lambda pairs: (n for pair in pairs for n in pair)),
+}
+"""Per kind of static parameter that mentions dims: it under other names, and the dims that it mentions."""
