@@ -281,7 +281,7 @@ class Emitter:
                 indices = [call("if", holds, i, literal(0, _scalar(i))) for i in indices]
         if any(not x.tensor.dims[d] for d, _ in places):
             mode = "zero"
-        return call("gather", x, *indices, static=(tuple(d for d, _ in places), mode))
+        return call("gather", x, *indices, static=(tuple(d for d, _ in places), mode), span=load.span)
 
 
 def _address(terms: Sequence[Term], extents: Sequence[int]) -> Term | None:

@@ -13,6 +13,7 @@ from tensorir.lift.space import Space
 from tensorir.lift.stores import Place, holding, place_of, put, scatter, wanted_names
 from tensorir.lift.tensors import constant_of, cut, spread
 from tensorir.lift.terms import Buffer, Load, Op, Term, buffers_of
+from tensorir.source import NOWHERE, Span
 from tensorir.types import BOOL, Scalar, TensorType, bcast
 
 __all__ = ["IDENTITY", "accumulate", "fold_of"]
@@ -81,12 +82,12 @@ def _nested(op: str, a: Term, b: Term, old: Load) -> tuple[str, Term, tuple[Term
     return None
 
 
-def accumulate(emitter: Emitter, buffer: Buffer, op: str, space: Space) -> bool:
+def accumulate(emitter: Emitter, buffer: Buffer, op: str, space: Space, span: Span = NOWHERE) -> bool:
     """Fold the value of a space into a buffer; False, with nothing done, where the place is told by data."""
     place = place_of(space)
     if place is None:
         if op in ("plus", "multiplies", "min", "max"):
-            scatter(emitter, buffer, space, op)
+            scatter(emitter, buffer, space, op, span)
             return True
         return False
     emitter.dims_of(buffer, wanted_names(space))

@@ -118,7 +118,7 @@ def _recurrence(region: Region, members: Sequence[Leaf], found: Sequence[Depende
         fold = fold_of(Store(buffer, place, value))
         if fold is not None:
             space = space_of(region, first, fold[1], fold[2], location=place)
-            if space.empty or accumulate(emitter, buffer, fold[0], space):
+            if space.empty or accumulate(emitter, buffer, fold[0], space, first.span):
                 _decided(region, members, carrying, "reduction", f"folds into {buffer.name} by {fold[0]}")
                 return True
 
@@ -174,7 +174,7 @@ def _alone(region: Region, leaf: Leaf, node: Store, found: Sequence[Dependence])
         space = space_of(region, leaf, term, conditions)
         if space.empty:
             return True
-        if not accumulate(region.emitter, node.buffer, op, space):
+        if not accumulate(region.emitter, node.buffer, op, space, node.span):
             return False
         for loop in leaf.loops:
             carries = any(leaf.loops.index(loop) in d.levels for d in flows)
@@ -186,7 +186,7 @@ def _alone(region: Region, leaf: Leaf, node: Store, found: Sequence[Dependence])
     ordered = any(d.kind == "output" for d in found)
     space = space_of(region, leaf, node.value, (), raw=ordered)
     if not space.empty:
-        store(region.emitter, node.buffer, space)
+        store(region.emitter, node.buffer, space, node.span)
     for loop in leaf.loops:
         region.report.add(
             Decision(loop, "parallel", "the last of several writes stays" if ordered else "", (leaf.span,))

@@ -87,8 +87,6 @@ def in_order(
 def _settle(space: Space) -> Space:
     """All terms in normal form for the intervals; conditions that hold everywhere are dropped."""
     ranges = space.ranges
-    memo: dict[int, Term] = {}
-    del memo
     location = tuple(settled(t, ranges) for t in space.location)
     guards: list[Term] = []
     for guard in space.guards:

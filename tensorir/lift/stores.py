@@ -13,7 +13,8 @@ from tensorir.lift.linear import affine_of
 from tensorir.lift.space import Space, digits
 from tensorir.lift.tensors import constant_of, cut, renamed, shifted, spread
 from tensorir.lift.terms import Buffer, Load, Number, Op, Term, index_names
-from tensorir.types import BOOL, Interval, TensorType
+from tensorir.source import NOWHERE, Span
+from tensorir.types import BOOL, Interval, Scalar, TensorType
 
 __all__ = ["Place", "combine", "holding", "place_of", "put", "scatter", "store"]
 
@@ -65,18 +66,18 @@ def wanted_names(space: Space) -> list[str | None]:
     return [names[0] if len(names) == 1 else None for names, _, _ in place.parts]
 
 
-def store(emitter: Emitter, buffer: Buffer, space: Space) -> None:
+def store(emitter: Emitter, buffer: Buffer, space: Space, span: Span = NOWHERE) -> None:
     """A store by all points of a box at once: of several for one element the last in the order of the box wins."""
     place = place_of(space)
     used = {n for g in space.guards for n in index_names(g)}
     if place is None or (used - place.dims) & space.dims.keys():
-        scatter(emitter, buffer, space, None)
+        scatter(emitter, buffer, space, None, span)
         return
     rest = {n: number(i.stop - 1) for n, i in space.dims.items() if n not in place.dims}
     if rest:
         space = at(space, rest)
         if place_of(space) is None:
-            scatter(emitter, buffer, space, None)
+            scatter(emitter, buffer, space, None, span)
             return
     emitter.dims_of(buffer, wanted_names(space))
     guard = holding(space.guards)
@@ -179,8 +180,12 @@ def combine(op: str, buffer: Buffer) -> Function:
     return operator(op, kind, kind)
 
 
-def scatter(emitter: Emitter, buffer: Buffer, space: Space, op: str | None) -> None:
-    """Stores (or updates by an operation) wherever indices point, in the order of the box."""
+def scatter(emitter: Emitter, buffer: Buffer, space: Space, op: str | None, span: Span = NOWHERE) -> None:
+    """Stores (or updates by an operation) wherever indices point, in the order of the box.
+
+    In a program that checks, an index outside of the buffer is an error at the statement's `span`; what a guard holds
+    back is not.
+    """
     names = emitter.dims_of(buffer)
     guard = holding(space.guards)
     sums = [affine_of(t) for t in space.location]
@@ -217,7 +222,10 @@ def scatter(emitter: Emitter, buffer: Buffer, space: Space, op: str | None) -> N
         holds = cut(emitter.emit(guard, space.dims), space.dims)
         element = indices[0].tensor.element
         if mode == "checked":
-            mode = "zero"  # a guard keeps the program from what lies outside
+            intervals = emitter.intervals(buffer)
+            indices = [
+                _asserted(i, holds, intervals[d], f"'{buffer.name}'", span) for i, d in zip(indices, dims, strict=True)
+            ]
         indices[0] = call("if", holds, indices[0], literal(-1, element))  # type: ignore[arg-type]
         mode = "zero"
     hidden = {d: f"{d}__p" for d in space.dims if d in names and all(d != own for own, _ in aligned.values())}
@@ -243,4 +251,14 @@ def scatter(emitter: Emitter, buffer: Buffer, space: Space, op: str | None) -> N
         }
         value = spread(value, lacking)
         over = tuple(hidden.get(d, d) for d in space.dims if d not in by)
-    emitter.tensors[buffer] = call("scatter", f, base, *indices, value, static=(tuple(dims), over, mode))
+    emitter.tensors[buffer] = call("scatter", f, base, *indices, value, static=(tuple(dims), over, mode), span=span)
+
+
+def _asserted(index: Expr, holds: Expr, inside: Interval, name: str, span: Span) -> Expr:
+    """The index, which must lie inside wherever a condition holds."""
+    element = index.tensor.element
+    assert isinstance(element, Scalar)
+    first, last = literal(inside.start, element), literal(inside.stop - 1, element)
+    within = call("and", call("greater_equal", index, first), call("less_equal", index, last))
+    message = f"an index leaves the {len(inside)} elements of {name}."
+    return call("assert_", index, call("if", holds, within, literal(True, BOOL)), static=(message,), span=span)

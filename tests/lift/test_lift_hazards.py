@@ -129,3 +129,39 @@ def main(A: T.Buffer((3,), "float32")):
     )["main"]
     with pytest.raises(DiagnosticError, match=r"the external function 'my\.function' is not known"):
         ti.lift(function)
+
+
+POINTED = """
+@T.prim_func
+def main(A: T.Buffer((4,), "float32"), I: T.Buffer((3,), "int32"), M: T.Buffer((3,), "float32"), B: T.Buffer((4,), "float32")):
+    for i in range(3):
+        {}
+"""  # noqa: E501
+STATEMENTS = {
+    "store": "B[I[i]] = A[i]",
+    "guarded store": "if M[i] > T.float32(0):\n            B[I[i]] = A[i]",
+    "guarded sum": "if M[i] > T.float32(0):\n            B[I[i]] = B[I[i]] + A[i]",
+    "guarded minimum": "if M[i] > T.float32(0):\n            B[I[i]] = T.min(B[I[i]], A[i])",
+    "load": "B[i] = A[I[i]]",
+    "guarded load": "if M[i] > T.float32(0):\n            B[i] = A[I[i]]",
+    "step by step": "B[I[i]] = B[0] + A[i]",
+    "guarded step by step": "if M[i] > T.float32(0):\n            B[I[i]] = B[0] + A[i]",
+}
+
+
+@pytest.mark.parametrize("indices", [[0, 9, 1], [0, -1, 1], [0, 1, 2], [0, 1, 9]])
+@pytest.mark.parametrize("statement", STATEMENTS.values(), ids=STATEMENTS)
+def test_an_index_that_data_tell_is_checked_as_by_the_interpreter(statement: str, indices: list[int]):
+    func = ti.tir.parse(POINTED.format(statement))["main"]
+    arrays = [
+        np.arange(4, dtype="float32"), np.array(indices, "int32"), np.array([1, 1, 0], "float32"), np.ones(4, "float32")
+    ]  # fmt: skip
+    try:
+        wanted = ti.tir.interpret(func, *arrays, checked=True)
+    except DiagnosticError as error:
+        (told,) = error.diagnostics
+        with pytest.raises(DiagnosticError) as found:
+            ti.lift(func)(*arrays)
+        assert found.value.diagnostics[0].span.line == told.span.line
+    else:
+        np.testing.assert_allclose(ti.lift(func)(*arrays)[0], wanted[3])
