@@ -10,10 +10,11 @@ from tensorir.errors import DiagnosticError
 from tensorir.ir import Closure, Expr, Fencil, Var
 from tensorir.lift.emit import Emitter
 from tensorir.lift.hazards import hazards
+from tensorir.lift.inlining import inlined
 from tensorir.lift.nest import Node, leaves, written
 from tensorir.lift.report import Report
 from tensorir.lift.schedule import Region, run
-from tensorir.lift.shapes import with_axes
+from tensorir.lift.shapes import trimmed, with_axes
 from tensorir.lift.storage import expanded, settled_values
 from tensorir.lift.tensors import spread
 from tensorir.lift.terms import Buffer
@@ -57,7 +58,7 @@ def assemble(
         for found in proven:
             report.note(found.message)
     emitter = Emitter(checked=checked, taken={b.name for b in arguments})
-    nodes = expanded(with_axes(nodes))
+    nodes = inlined(expanded(trimmed(with_axes(nodes))))
     run(Region(emitter, report, settled=settled_values(leaves(nodes))), nodes)
     outputs = tuple(k for k, b in enumerate(arguments) if b in stored)
     values = [(arguments[k], emitter.tensor(arguments[k])) for k in outputs]

@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from tensorir.build import call, operator, reduce
 from tensorir.builtins import TABLE
 from tensorir.ir import Call, Expr, Fencil, Literal, Operator
-from tensorir.lift.tensors import renamed
+from tensorir.lift.tensors import renamed, shifted
 from tensorir.passes import simplify
-from tensorir.passes.base import Pass, rewritten
+from tensorir.passes.base import Pass, remade, rewritten
 from tensorir.types import TensorType
-from tensorir.walk import with_label
+from tensorir.walk import postorder, rebuild, use_counts, values, with_label, with_values
 
-__all__ = ["LOOSE", "RULES", "Canonical"]
+__all__ = ["LOOSE", "RULES", "Canonical", "with_shifts_inside"]
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Canonical(Pass):
         """One node by the rules, None where none applies."""
         if not isinstance(node, Call):
             return None
-        for one in RULES.get(node.op, ()):
+        for one in (*RULES.get(node.op, ()), *((shift_outside,) if TABLE[node.op].elementwise else ())):
             if not (self.exact and one in LOOSE):
                 new = one(node)
                 if new is not None and new.type == node.type:
@@ -73,6 +73,66 @@ def plus_nothing(e: Call) -> Expr | None:
         if isinstance(other, Literal) and not isinstance(other.value, bool) and other.value == 0:
             return one
     return None
+
+
+# Shifts
+
+
+def shift_of_shift(e: Call) -> Expr | None:
+    """Shifts along one dim add up; along several they stand in the order of the dims, the last one outside."""
+    match e.args, e.static:
+        case (Call("cartesian_shift", (x,), (d, j)),), (dim, i):
+            if d == dim:
+                return shifted(x, dim, i + j) if i + j else x
+            order = x.tensor.dims.names
+            return shifted(shifted(x, dim, i), d, j) if order.index(dim) < order.index(d) else None
+        case _:
+            return None
+
+
+def shift_outside(e: Call) -> Expr | None:
+    """What shifts all that has a dim by one distance shifts the whole."""
+    having = [a for a in e.args if a.tensor.dims]
+    for dim, by in _shifts(having[0]) if having else ():
+        if all((dim, by) in _shifts(a) for a in having if dim in a.tensor.dims):
+            args = [_unshifted(a, dim) if dim in a.tensor.dims else a for a in e.args]
+            return shifted(call(e.op, *args, static=e.static, span=e.span), dim, by)
+    return None
+
+
+def _shifts(x: Expr) -> list[tuple[str, int]]:
+    """The distances of the shifts that a tensor starts with."""
+    found: list[tuple[str, int]] = []
+    while isinstance(x, Call) and x.op == "cartesian_shift":
+        found.append((x.static[0], x.static[1]))
+        x = x.args[0]
+    return found
+
+
+def _unshifted(x: Expr, dim: str) -> Expr:
+    assert isinstance(x, Call) and x.op == "cartesian_shift"
+    if x.static[0] == dim:
+        return x.args[0]
+    return shifted(_unshifted(x.args[0], dim), *x.static)
+
+
+def with_shifts_inside(f: Fencil) -> Fencil:
+    """Shifts of what is used once, and made of one tensor, are shifts of that tensor."""
+    roots = values(f.closures)
+    uses = use_counts(*roots)
+    made: dict[int, Expr] = {}
+    for e in postorder(*roots):
+        new = rebuild(e, tuple(made[id(c)] for c in e.children))
+        match e, new:
+            case Call("cartesian_shift", (inside,)), Call("cartesian_shift", (Call() as x,), (dim, by)):
+                having = [a for a in x.args if a.tensor.dims] if TABLE[x.op].elementwise else []
+                if len(having) == 1 and uses[id(inside)] == 1:
+                    args = [shifted(a, dim, by) if a is having[0] else a for a in x.args]
+                    new = call(x.op, *args, static=x.static, span=x.span)
+            case _:
+                pass
+        made[id(e)] = new
+    return remade(f, with_values(f.closures, [made[id(r)] for r in roots]))
 
 
 # Folds of folds
@@ -181,7 +241,7 @@ RULES: dict[str, tuple[simplify.Rule, ...]] = {
     "reduce": (fold_of_fold,),
     "rename": (simplify.rename_to_itself, simplify.rename_of_rename),
     "subset": (simplify.subset_of_all, simplify.subset_of_subset, simplify.subset_of_added),
-    "cartesian_shift": (simplify.shift_of_added,),
+    "cartesian_shift": (simplify.shift_of_added, shift_of_shift),
     "merge_dims": (simplify.merge_of_split,),
     "split_dim": (split_of_merged, split_of_renamed),
     "update": (simplify.update_of_all, simplify.update_of_nothing),

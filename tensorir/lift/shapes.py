@@ -1,22 +1,23 @@
 """Flat storage gets its axes back: what every access takes apart in one way is as many dims.
 
 `T[i * 12 + j]` and `T[k * 12 + j + r]`, wherever they stand, are `T[i, j]` and `T[k, j + r]` of a buffer of rows of 12.
+What no access touches, such as the end of rows that are longer than needed, is no part of the storage.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, pairwise
 
 from tensorir.lift.affine import Affine, quotient, remainder
 from tensorir.lift.linear import Ranges, affine_of
-from tensorir.lift.nest import External, Leaf, Node, Store, While, leaves
+from tensorir.lift.nest import Leaf, Node, Store, leaves
 from tensorir.lift.space import Space, digits
 from tensorir.lift.storage import changed, whole_space
 from tensorir.lift.terms import Buffer, Load, Number, Op, Term, rebuilt, walk
 
-__all__ = ["with_axes"]
+__all__ = ["trimmed", "with_axes"]
 
 MOST_AXES = 4
 
@@ -24,11 +25,11 @@ MOST_AXES = 4
 def with_axes(nodes: Sequence[Node]) -> tuple[Node, ...]:
     """The nodes with flat buffers of their own in the shape in which they are used."""
     found: dict[Buffer, tuple[Buffer, tuple[int, ...]]] = {}
-    uses: dict[Buffer, list[tuple[Affine | None, Space | None]]] = {}
+    uses: dict[Buffer, list[tuple[tuple[Affine | None, ...], Space | None]]] = {}
     for leaf in leaves(nodes):
-        _collect(leaf, uses)
+        _collect(leaf, uses, _flat)
     for buffer, accesses in uses.items():
-        radices = _radices(buffer.shape[0], accesses)
+        radices = _radices(buffer.shape[0], [(a, space) for (a,), space in accesses])
         if radices:
             sizes = (buffer.shape[0], *radices)
             shape = tuple(a // b for a, b in zip(sizes, (*radices, 1), strict=True))
@@ -36,20 +37,24 @@ def with_axes(nodes: Sequence[Node]) -> tuple[Node, ...]:
     return tuple(_changed(node, found) for node in nodes) if found else tuple(nodes)
 
 
-def _collect(leaf: Leaf, uses: dict[Buffer, list[tuple[Affine | None, Space | None]]]) -> None:
+def _collect(
+    leaf: Leaf, uses: dict[Buffer, list[tuple[tuple[Affine | None, ...], Space | None]]], own: Callable[[Buffer], bool]
+) -> None:
+    """Every access of some buffers: its indices where they are sums, and the box that they run over."""
     node = leaf.node
     space = whole_space(leaf) if isinstance(node, Store) else None
-    own = [b for b in leaf.written | leaf.read if _flat(b)]
-    for buffer in own:
+    for buffer in filter(own, leaf.written | leaf.read):
         places = uses.setdefault(buffer, [])
-        if space is None or isinstance(node, While | External):
-            places.append((None, None))
+        if space is None:
+            places.append((tuple(None for _ in buffer.shape), None))
             continue
         if isinstance(node, Store) and node.buffer is buffer:
-            places.append((affine_of(space.location[0]), space))
+            places.append((tuple(map(affine_of, space.location)), space))
         for term in space.terms():
             places += [
-                (affine_of(t.indices[0]), space) for t in walk(term) if isinstance(t, Load) and t.buffer is buffer
+                (tuple(map(affine_of, t.indices)), space)
+                for t in walk(term)
+                if isinstance(t, Load) and t.buffer is buffer
             ]
 
 
@@ -89,6 +94,56 @@ def apart(a: Affine, radices: Sequence[int], ranges: Ranges) -> list[Affine]:
         found.append(quotient(a, radix, ranges))
         a = remainder(a, radix, ranges)
     return [*found, a]
+
+
+def trimmed(nodes: Sequence[Node]) -> tuple[Node, ...]:
+    """The nodes with buffers of their own no larger than what is touched of them."""
+    uses: dict[Buffer, list[tuple[tuple[Affine | None, ...], Space | None]]] = {}
+    for leaf in leaves(nodes):
+        _collect(leaf, uses, lambda b: not b.argument and not b.loops and b.value is None)
+    touched: dict[Buffer, list[tuple[int, int] | None]] = {}
+    for buffer, accesses in uses.items():
+        for indices, space in accesses:
+            spans = [None if a is None or space is None else a.range(space.ranges) for a in indices]
+            before = touched.setdefault(buffer, spans)
+            touched[buffer] = [_hull(x, y) for x, y in zip(before, spans, strict=True)]
+    found: dict[Buffer, tuple[Buffer, tuple[int, ...]]] = {}
+    for buffer, spans in touched.items():
+        known = [s or (0, e - 1) for s, e in zip(spans, buffer.shape, strict=True)]
+        inside = [(max(low, 0), min(high, e - 1)) for (low, high), e in zip(known, buffer.shape, strict=True)]
+        shape = tuple(max(high - low + 1, 0) for low, high in inside)
+        if shape != buffer.shape and all(shape):
+            found[buffer] = (replace(buffer, shape=shape), tuple(low for low, _ in inside))
+    return tuple(_moved(node, found) for node in nodes) if found else tuple(nodes)
+
+
+def _hull(a: tuple[int, int] | None, b: tuple[int, int] | None) -> tuple[int, int] | None:
+    return None if a is None or b is None else (min(a[0], b[0]), max(a[1], b[1]))
+
+
+def _moved(node: Node, found: Mapping[Buffer, tuple[Buffer, tuple[int, ...]]]) -> Node:
+    def indices(old: Sequence[Term], lows: Sequence[int]) -> tuple[Term, ...]:
+        pairs = zip(old, lows, strict=True)
+        return tuple(Op("minus", (i, Number(low, i.element)), i.element) if low else i for i, low in pairs)
+
+    def rule(t: Term) -> Term | None:
+        if isinstance(t, Load) and t.buffer in found:
+            new, lows = found[t.buffer]
+            return Load(new, indices(t.indices, lows), t.span)
+        return None
+
+    def over(t: Term) -> Term:
+        return rebuilt(t, rule)
+
+    def inner(n: Node) -> Node:
+        if isinstance(n, Store) and n.buffer in found:
+            new, lows = found[n.buffer]
+            return Store(
+                new, indices(tuple(map(over, n.indices)), lows), over(n.value), tuple(map(over, n.guards)), n.span
+            )
+        return changed(n, over, inner, lambda b: b, lambda b: ())
+
+    return inner(node)
 
 
 def _changed(node: Node, found: Mapping[Buffer, tuple[Buffer, tuple[int, ...]]]) -> Node:

@@ -12,10 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from tensorir.lift.affine import Affine
-from tensorir.lift.linear import Ranges, linear
+from tensorir.lift.inverse import inverse
+from tensorir.lift.linear import Ranges, affine_of, linear
 from tensorir.lift.nest import Check, External, Leaf, Loop, Node, Store, While, leaves, ranges_of
 from tensorir.lift.sets import domain, integer_set, text
 from tensorir.lift.space import Space, boxed
@@ -55,10 +57,12 @@ def settled_values(statements: Sequence[Leaf]) -> frozenset[Buffer]:
         if not all(stable(b) for b in leaf.read):
             return False
         space = whole_space(leaf)
-        place = None if space is None else place_of(space)
-        if space is None or place is None or space.guards:
+        if space is None or space.guards:
             return False
-        return not ((index_names(space.value) - place.dims) & space.dims.keys())
+        place = place_of(space)
+        back = None if place is not None else inverse([affine_of(t) for t in space.location], space.dims)
+        told = place.dims if place is not None else back.names if back is not None else None
+        return told is not None and not ((index_names(space.value) - told) & space.dims.keys())
 
     return frozenset(b for b in writers if stable(b))
 
@@ -67,9 +71,14 @@ def whole_space(leaf: Leaf) -> Space | None:
     """The iterations of a store as a box, with no loop outside."""
     node = leaf.node
     assert isinstance(node, Store)
-    ranges = ranges_of(leaf.loops)
+    return _whole_space(node, leaf.loops)
+
+
+@lru_cache(maxsize=1024)
+def _whole_space(node: Store, loops: tuple[Loop, ...]) -> Space | None:
+    ranges = ranges_of(loops)
     dims: dict[str, Interval] = {}
-    for loop in leaf.loops:
+    for loop in loops:
         low, extent = linear(loop.low, ranges), linear(loop.extent, ranges)
         if low is None or extent is None or not (low.is_number and extent.is_number):
             return None

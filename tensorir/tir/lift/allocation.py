@@ -69,11 +69,12 @@ def allocate(reader: Reader, buffer: n.Buffer, span: Span) -> None:
 
 
 def _private(reader: Reader, buffer: n.Buffer) -> tuple[str, ...]:
-    """The indices of the kernel of which every value has a copy of the buffer."""
+    """The parallel loops around, and the indices of the kernel, of which every value has a copy of the buffer."""
+    around = tuple(name for name in reader.loops if name in reader.parallel)
     if reader.threads is None:
-        return ()
+        return around
     shared = buffer.scope.startswith(("shared", "wmma.accumulator.shared"))
-    return tuple(t.name for t in reader.threads.values() if t.extent != 1 and (t.block or not shared))
+    return around + tuple(t.name for t in reader.threads.values() if t.extent != 1 and (t.block or not shared))
 
 
 def constant(reader: Reader, node: n.AllocateConst) -> None:

@@ -60,6 +60,8 @@ class Reader:
     returned: Flag | None = None
     threads: dict[str, Thread] | None = None
     thread_guards: tuple[Term, ...] = ()
+    parallel: set[str] = field(default_factory=set[str])
+    """The loops whose iterations run at once, and have storage of their own for what is allocated inside."""
     taken: set[str] = field(default_factory=set[str])
     depth: int = 0
     stack: tuple[str, ...] = ()

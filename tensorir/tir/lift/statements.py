@@ -217,6 +217,9 @@ def loop(
     del start, last
     top = (first[0], first[1] + count[1] - 1) if by == 1 and not guard else (0, count[1] - 1)
     reader.scope.values[var] = lambda lane: value
+    reader.parallel.discard(name)
+    if parallel:
+        reader.parallel.add(name)
     with reader.inside(name, top):
         limit = (Op("less", (Index(name, INT32), cast(extent, INT32)), BOOL),) if guard else ()
         with reader.guarded(*limit):

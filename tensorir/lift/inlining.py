@@ -1,0 +1,220 @@
+"""Storage that only hands on goes away, and what every iteration fills anew is stored once.
+
+A buffer of the program's own whose every element has one value is read through: a read of it tells the iteration of the
+store that made the element. Where that copied an element of what never changes, the read is one of that element. Where
+it computed something from `i` and `j + r` only, whatever else its place tells, the buffer gets those as coordinates,
+so that what neighbouring iterations computed twice is computed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import gcd, prod
+
+from tensorir.lift.affine import Affine, Ranges, number, variable
+from tensorir.lift.inverse import Inverse, inverse
+from tensorir.lift.linear import affine_of, linear, term_of
+from tensorir.lift.nest import Check, Leaf, Loop, Node, Store, leaves, ranges_of
+from tensorir.lift.space import Space
+from tensorir.lift.storage import changed, settled_values, whole_space
+from tensorir.lift.terms import Buffer, Index, Linear, Load, Number, Op, Term, buffers_of, index_names, rebuilt, walk
+from tensorir.types import INT32
+
+__all__ = ["inlined"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Where the elements of a buffer come from: the store, which iteration of it, and what a read becomes.
+
+    `value` is what is read instead: the value of the store, or an element of another buffer.
+    """
+
+    space: Space
+    inverse: Inverse
+    value: Term
+
+    def at(self, iteration: Mapping[str, Affine]) -> Term:
+        """What is read in the place of the element that an iteration stored."""
+
+        def rule(t: Term) -> Term | None:
+            match t:
+                case Index(name, element) if name in iteration:
+                    return term_of(iteration[name], element)
+                case Linear(affine, element) if affine.names & iteration.keys():
+                    return term_of(affine.replaced(iteration, {}), element)
+                case _:
+                    return None
+
+        return rebuilt(self.value, rule)
+
+
+def inlined(nodes: Sequence[Node]) -> tuple[Node, ...]:
+    """The nodes with reads of copies, and of what is filled again and again, replaced."""
+    statements = leaves(nodes)
+    sources: dict[Buffer, _Source] = {}
+    stores: dict[Store, Node] = {}
+    for leaf, space, back in _once(statements):
+        node = leaf.node
+        assert isinstance(node, Store)
+        if _is_copy(space.value):
+            sources[node.buffer] = _Source(space, back, space.value)
+        elif (made := _by_what_it_needs(leaf, node, space)) is not None:
+            stores[node], read = made
+            sources[node.buffer] = _Source(space, back, read)
+    while sources:
+        lost = _lost(statements, sources)
+        if not lost:
+            return _with(tuple(nodes), statements, sources, stores)
+        sources = {b: s for b, s in sources.items() if b not in lost}
+        stores = {node: new for node, new in stores.items() if node.buffer not in lost}
+    return tuple(nodes)
+
+
+def _once(statements: Sequence[Leaf]) -> list[tuple[Leaf, Space, Inverse]]:
+    """Stores of what is settled, as boxes, with the iteration that each element tells."""
+    stored = {b for leaf in statements for b in leaf.written}
+    once = settled_values(statements)
+    found: list[tuple[Leaf, Space, Inverse]] = []
+    for leaf in statements:
+        node = leaf.node
+        if not isinstance(node, Store) or node.buffer not in once or node.buffer.argument or not leaf.loops:
+            continue
+        space = whole_space(leaf)
+        back = None if space is None else inverse([affine_of(t) for t in space.location], space.dims)
+        if space is None or back is None or not index_names(space.value) & space.dims.keys() <= back.names:
+            continue
+        if all(b not in stored or b in once for b in buffers_of(space.value)):
+            found.append((leaf, space, back))
+    return found
+
+
+def _is_copy(value: Term) -> bool:
+    match value:
+        case Number():
+            return True
+        case Load(_, indices):
+            return not any(buffers_of(i) for i in indices)
+        case Op("cast", (x,)):
+            return _is_copy(x)
+        case _:
+            return False
+
+
+# Coordinates
+
+
+def _by_what_it_needs(leaf: Leaf, node: Store, space: Space) -> tuple[Node, Load] | None:
+    """The store with the sums that its value depends on as coordinates, and a read of it; None where it has them."""
+    sums = _sums(space.value)
+    if sums is None or len(sums) >= len(space.dims):
+        return None
+    named = [n for a in sums for n, _ in a.terms]
+    spreads = [a.range(space.ranges) for a in sums]
+    if len(named) != len(set(named)) or None in spreads:
+        return None
+    lows = [s[0] for s in spreads if s is not None]
+    shape = tuple(s[1] - s[0] + 1 for s in spreads if s is not None)
+    if prod(shape) > 2 * prod(len(i) for i in space.dims.values()):
+        return None
+    buffer = replace(node.buffer, shape=shape, private=())
+    names = [f"{buffer.name}_{k}" for k in range(len(sums))]
+    places = {a: variable(n).plus(number(low)) for a, n, low in zip(sums, names, lows, strict=True)}
+
+    def rule(t: Term) -> Term | None:
+        match t:
+            case Linear(affine, element):
+                part, factor = _primitive(affine)
+                return term_of(places[part].times(factor).plus(number(affine.constant)), element)
+            case _:
+                return None
+
+    new: Node = Store(
+        buffer, tuple(Linear(variable(n), INT32) for n in names), rebuilt(space.value, rule), (), node.span
+    )
+    for name, extent in reversed(list(zip(names, shape, strict=True))):
+        new = Loop(name, Number(0, INT32), Number(extent, INT32), (new,), True, leaf.loops[0].span, name)
+    read = tuple(term_of(a.plus(number(-low)), INT32) for a, low in zip(sums, lows, strict=True))
+    return new, Load(buffer, read, node.span)
+
+
+def _sums(value: Term) -> list[Affine] | None:
+    """The sums, without constants and common factors, that a value depends on; None where quotients are among them."""
+    found: dict[Affine, None] = {}
+    for t in walk(value):
+        match t:
+            case Linear(affine):
+                if not affine.is_linear:
+                    return None
+                found[_primitive(affine)[0]] = None
+            case Index():
+                return None
+            case _:
+                pass
+    return list(found)
+
+
+def _primitive(a: Affine) -> tuple[Affine, int]:
+    """A sum without its constant as a factor times a sum whose coefficients have none in common."""
+    factor = gcd(*(c for _, c in a.terms)) * (1 if a.terms[0][1] > 0 else -1)
+    return Affine(tuple((n, c // factor) for n, c in a.terms)), factor
+
+
+# Replacing
+
+
+def _lost(statements: Sequence[Leaf], sources: Mapping[Buffer, _Source]) -> set[Buffer]:
+    """Buffers of which some read may find what the store did not write, or that is no read of one element."""
+    lost: set[Buffer] = set()
+    for leaf in statements:
+        if not isinstance(leaf.node, Store | Check):
+            lost |= (leaf.read | leaf.written) & sources.keys()
+        ranges = ranges_of(leaf.loops)
+        for load in leaf.reads:
+            source = sources.get(load.buffer)
+            if source is not None and _iteration(load, source, ranges) is None:
+                lost.add(load.buffer)
+        for loop in leaf.loops:
+            lost |= (buffers_of(loop.low) | buffers_of(loop.extent)) & sources.keys()
+    return lost
+
+
+def _iteration(load: Load, source: _Source, ranges: Ranges) -> dict[str, Affine] | None:
+    """The iteration of the store that made the element that is read."""
+    indices = [linear(i, ranges) for i in load.indices]
+    known = [a for a in indices if a is not None]
+    found = source.inverse.at(known) if len(known) == len(indices) else None
+    return found if found is not None and source.inverse.inside(found, source.space.dims, ranges) else None
+
+
+def _with(
+    nodes: tuple[Node, ...], statements: Sequence[Leaf], sources: Mapping[Buffer, _Source], stores: Mapping[Store, Node]
+) -> tuple[Node, ...]:
+    ranges: dict[str, tuple[int, int]] = {}
+    done: dict[Load, Term] = {}
+
+    def read(load: Load) -> Term:
+        """What is read instead, which may read what something else is read for."""
+        if load not in done:
+            source = sources[load.buffer]
+            found = _iteration(load, source, ranges)
+            assert found is not None
+            done[load] = rebuilt(source.at(found), rule)
+        return done[load]
+
+    def rule(t: Term) -> Term | None:
+        return read(t) if isinstance(t, Load) and t.buffer in sources else None
+
+    def over(t: Term) -> Term:
+        return rebuilt(t, rule) if buffers_of(t) & sources.keys() else t
+
+    def node_over(node: Node) -> Node:
+        if isinstance(node, Loop):
+            ranges.update(ranges_of((node,), ranges))
+            done.clear()
+        if isinstance(node, Store) and node in stores:
+            return node_over(stores[node])
+        return changed(node, over, node_over, lambda b: b, lambda b: ())
+
+    return tuple(map(node_over, nodes))
