@@ -1,4 +1,4 @@
-"""Lowering of reduce, scan, loop and sort, step by step; `raising` has the forms that are faster."""
+"""Lowering of reduce, scan and sort, step by step; `raising` has the forms that are faster."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from jax import lax
 
 from lowering.context import Context, conjunction, first_failures, masks_of, no_failures
 from lowering.levels import Levels, all_dims, along, counted, levels_of, masked_leaves, settled, survey, within_state
+from lowering.loops import loop
 from lowering.values import (
     Dense,
     Leaf,
@@ -26,8 +27,8 @@ from lowering.values import (
     with_present,
 )
 from tensorir.evaluate import Bound
-from tensorir.ir import Call, Lambda, Literal
-from tensorir.types import BOOL, Dims, TensorType
+from tensorir.ir import Call
+from tensorir.types import Dims, TensorType
 
 __all__ = ["FOLDS"]
 
@@ -176,55 +177,6 @@ def scan(context: Context, node: Call, args: Sequence[Any]) -> Value:
     context.checks += checks
     context.failures += failed
     return tuple(Dense(s.data, dims, None if s.present is None else Dense(s.present.data, dims)) for s in states)
-
-
-# loop
-
-
-def loop(context: Context, node: Call, args: Sequence[Any]) -> Value:
-    index, limit = node.static
-    count = (len(args) - 1) // 2
-    key = (limit or -1, *map(id, args))
-    if key in context.loops:
-        return context.loops[key][1][index]
-    condition, functions, start = args[0], args[1 : 1 + count], args[1 + count :]
-    places = [a.type for a in node.args[1 + count :]]
-
-    def number(i: jax.Array) -> Value:
-        return (Dense(i, Dims()),)
-
-    def settle(values: Sequence[Value], masked: list[list[bool]]) -> list[Value]:
-        return [settled(v, p, m) for v, p, m in zip(values, places, masked, strict=True)]
-
-    def step_masks(inner: Context, masked: list[list[bool]]) -> list[list[bool]]:
-        carried = settle(start, masked)
-        return [masked_leaves(inner.apply(g, number(lax.full((), 0, "int32")), *carried)) for g in functions]
-
-    masked, checks = survey(context, [masked_leaves(v) for v in start], step_masks)
-
-    def body(carry: Any) -> Any:
-        i, carried, failed = carry
-        inner = context.inner()
-        new = settle([inner.apply(g, number(i), *carried) for g in functions], masked)
-        return lax.add(i, lax.full_like(i, 1)), new, first_failures(failed, inner.failures)
-
-    def going(carry: Any) -> jax.Array:
-        i, carried, _ = carry
-        (more,) = context.inner().apply(condition, number(i), *carried)
-        more = dense(more).data
-        return more if limit is None else lax.bitwise_and(more, lax.lt(i, lax.full_like(i, limit)))
-
-    first = (lax.full((), 0, "int32"), settle(start, masked), no_failures(checks))
-    always = isinstance(condition.function, Lambda) and condition.function.body == Literal(True, BOOL)
-    if always and limit is not None:
-        # a known number of rounds: reverse mode works
-        _, result, failed = lax.fori_loop(0, limit, lambda _, carry: body(carry), first)
-    else:
-        _, result, failed = lax.while_loop(going, body, first)
-    context.checks += checks
-    context.failures += failed
-    context.loops[key] = args, result
-    return result[index]
 
 
 # sort

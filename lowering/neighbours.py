@@ -19,6 +19,7 @@ from jax import lax
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
+from lowering.through import still
 from tensorir.types import Interval
 
 __all__ = ["Prepared", "prepare", "read"]
@@ -156,7 +157,7 @@ def _read_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, slots: int) ->
     x, *tables = primals
     out = _read.bind(x, *tables, slots=slots)
     if isinstance(tangents[0], ad.Zero):
-        return out, [ad.Zero.from_primal_value(o) for o in out]
+        return out, [still(o) for o in out]
     return out, _read.bind(tangents[0], *tables, slots=slots)
 
 
@@ -182,7 +183,7 @@ def _collect_jvp(
     tables = primals[count:]
     out = _collect.bind(*primals, slots=slots, groups=groups)
     if all(isinstance(t, ad.Zero) for t in tangents[:count]):
-        return out, [ad.Zero.from_primal_value(o) for o in out]
+        return out, [still(o) for o in out]
     moved = [ad.instantiate_zeros(t) for t in tangents[:count]]
     return out, _collect.bind(*moved, *tables, slots=slots, groups=groups)
 

@@ -33,7 +33,7 @@ def at_one(x: Dense, indices: dict[str, Dense], inside: Dims) -> Dense:
     widest = max((s.dtype for s in starts), key=lambda t: t.itemsize)
     starts = [lax.convert_element_type(s, widest) for s in starts]
     sizes = [1 if n in indices else len(i) for n, i in x.dims.items]
-    data = lax.dynamic_slice(x.data, starts, sizes)
+    data = lax.dynamic_slice(x.data, starts, sizes, allow_negative_indices=False)
     dims = x.dims.without(*indices)
     return Dense(lax.reshape(data, dims.shape), dims)
 
@@ -52,6 +52,6 @@ def put_at_one(
     rest = Dims(tuple((n, i) for n, i in part.items if n not in given))
     value = lax.reshape(aligned(Dense(update.data, update.dims), rest), sizes)
     if ok is not None:
-        before = lax.dynamic_slice(operand, starts, sizes)
+        before = lax.dynamic_slice(operand, starts, sizes, allow_negative_indices=False)
         value = lax.select(lax.broadcast_in_dim(aligned(dense(ok), Dims()), sizes, ()), value, before)
-    return Dense(lax.dynamic_update_slice(operand, value, starts), part)
+    return Dense(lax.dynamic_update_slice(operand, value, starts, allow_negative_indices=False), part)
