@@ -20,10 +20,13 @@ from tensorir.lift.nest import Check, External, Leaf, Loop, Store, While, ranges
 from tensorir.lift.sets import domain, integer_set, point, text
 from tensorir.lift.terms import Buffer, Load
 
-__all__ = ["INDEPENDENT", "Access", "Dependence", "accesses", "common_loops", "dependences", "touch"]
+__all__ = ["INDEPENDENT", "LOCKSTEP", "Access", "Dependence", "accesses", "common_loops", "dependences", "touch"]
 
 INDEPENDENT = -1
 """The level of a dependence inside of one iteration of all common loops."""
+
+LOCKSTEP = "lockstep"
+"""The kind of what would be a dependence of a statement on itself, if its iterations did not run in lockstep."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +106,11 @@ def _between(
                 continue
             done.add(key)
             forward, backward = _levels(leaves[a], leaves[b], ranges[a], ranges[b], x, y, shared, outer)
+            if a == b and not (x.write and y.write):
+                together = {k for k, loop in enumerate(leaves[a].loops) if loop.lockstep}
+                if met := (forward | backward) & together:
+                    found.setdefault((a, a, LOCKSTEP, x.buffer), set()).update(met)
+                forward, backward = forward - together, backward - together
             if a != b:
                 forward.add(INDEPENDENT) if _meet_inside(
                     leaves[a], leaves[b], ranges[a], ranges[b], x, y, shared, outer

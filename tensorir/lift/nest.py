@@ -30,6 +30,8 @@ class Loop:
     span: Span = NOWHERE
     title: str = ""
     """The name in the source."""
+    lockstep: bool = False
+    """Whether each statement reads in all iterations before it writes in any, as threads and vectors do."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from tensorir.lift.components import components
-from tensorir.lift.dependence import INDEPENDENT, Dependence, common_loops, dependences
+from tensorir.lift.dependence import INDEPENDENT, LOCKSTEP, Dependence, common_loops, dependences
 from tensorir.lift.emit import Emitter
 from tensorir.lift.folds import accumulate, fold_of
 from tensorir.lift.joins import joined
@@ -75,11 +75,13 @@ def _renumbered(found: Sequence[Dependence], members: Sequence[int]) -> list[Dep
 
 
 def _component(region: Region, members: Sequence[Leaf], found: Sequence[Dependence], level: int) -> None:
+    together = {d.buffer.name: None for d in found if d.kind == LOCKSTEP}
+    found = [d for d in found if d.kind != LOCKSTEP]
     if len(members) == 1:
         leaf = members[0]
         match leaf.node:
             case Store():
-                if _alone(region, leaf, leaf.node, found):
+                if _alone(region, leaf, leaf.node, found, tuple(together)):
                     return
             case While() as node if not leaf.loops:
                 while_loop(region, node)
@@ -163,8 +165,11 @@ def _reason(carried: Sequence[Dependence], members: Sequence[Leaf]) -> str:
     return f"an iteration {words.get(d.kind, 'writes what another writes')}: {d.buffer.name}"
 
 
-def _alone(region: Region, leaf: Leaf, node: Store, found: Sequence[Dependence]) -> bool:
-    """One store over all its iterations; False where its own results order them."""
+def _alone(region: Region, leaf: Leaf, node: Store, found: Sequence[Dependence], together: Sequence[str] = ()) -> bool:
+    """One store over all its iterations; False where its own results order them.
+
+    `together` names buffers in which iterations may meet that run in lockstep.
+    """
     flows = [d for d in found if d.kind == "flow"]
     if flows:
         fold = fold_of(node)
@@ -188,9 +193,10 @@ def _alone(region: Region, leaf: Leaf, node: Store, found: Sequence[Dependence])
     if not space.empty:
         store(region.emitter, node.buffer, space, node.span)
     for loop in leaf.loops:
-        region.report.add(
-            Decision(loop, "parallel", "the last of several writes stays" if ordered else "", (leaf.span,))
-        )
+        reason = "the last of several writes stays" if ordered else ""
+        if loop.lockstep and together:
+            reason = f"in lockstep: all read {', '.join(together)} before any writes"
+        region.report.add(Decision(loop, "parallel", reason, (leaf.span,)))
     return True
 
 

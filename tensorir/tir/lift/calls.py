@@ -179,22 +179,20 @@ def _atomic(reader: Reader, call: n.Call, name: str, span: Span) -> list[Node]:
     else:
         indices = apart(view.offset, view.buffer.shape)
     old = Load(view.buffer, indices, span)
-    return [reader.store(view.buffer, indices, binary(name, old, value) if name else value, span)]
+    return [reader.store(view.buffer, indices, binary(name, old, value) if name else value, span, in_order=True)]
 
 
 # --------------------------------------------------------------------------------------------- reductions of threads
-
-_reducers: list[n.CommReducer] = []
 
 
 def reduce_scope(reader: Reader, reducer: n.CommReducer, body: n.Stmt) -> list[Node]:
     from tensorir.tir.lift.statements import statement
 
-    _reducers.append(reducer)
+    before, reader.reducer = reader.reducer, reducer
     try:
         return statement(reader, body)
     finally:
-        _reducers.pop()
+        reader.reducer = before
 
 
 def _in_turn(node: Node, names: set[str]) -> Node:
@@ -211,9 +209,9 @@ def _allreduce(reader: Reader, call: n.Call, span: Span) -> list[Node]:
     from tensorir.tir.lift.expressions import term
 
     count = call.args[0]
-    if not _reducers or reader.threads is None or not isinstance(count, n.IntImm):
+    if reader.reducer is None or reader.threads is None or not isinstance(count, n.IntImm):
         raise refused("T.tvm_thread_allreduce stands in no reduce_scope of a kernel.", span)
-    size, reducer = count.value, _reducers[-1]
+    size, reducer = count.value, reader.reducer
     arguments = list(call.args[1:])
     values = [reader.term(a) for a in arguments[:size] if isinstance(a, n.Expr)]
     condition = reader.term(arguments[size])  # type: ignore[arg-type]
@@ -247,10 +245,10 @@ def _allreduce(reader: Reader, call: n.Call, span: Span) -> list[Node]:
         for k, old in enumerate(totals):
             combined: Term = term(scope, reducer.result[k])
             if size > 1:
-                combined, keep = reader.temporary(f"next{k}", combined, span)
+                combined, keep = reader.temporary(f"next{k}", combined, span, in_order=True)
                 nodes.append(keep)
             updates.append((old, combined))
-        nodes += [reader.store(old.buffer, places, combined, span) for old, combined in updates]
+        nodes += [reader.store(old.buffer, places, combined, span, in_order=True) for old, combined in updates]
     nodes = [_in_turn(node, over) for node in nodes]
     for total, result in zip(totals, results, strict=True):
         view = pointer(reader, result, span)  # type: ignore[arg-type]

@@ -60,6 +60,8 @@ class Reader:
     returned: Flag | None = None
     threads: dict[str, Thread] | None = None
     thread_guards: tuple[Term, ...] = ()
+    reducer: n.CommReducer | None = None
+    """How threads combine their values, inside of a `reduce_scope`."""
     parallel: set[str] = field(default_factory=set[str])
     """The loops whose iterations run at once, and have storage of their own for what is allocated inside."""
     taken: set[str] = field(default_factory=set[str])
@@ -129,22 +131,25 @@ class Reader:
         finally:
             self.loops = before
 
-    def placed(self, node: Node) -> Node:
-        """A statement, for every thread."""
+    def placed(self, node: Node, in_order: bool = False) -> Node:
+        """A statement, for every thread: in lockstep, or one thread after the other."""
         for thread in reversed(self.lanes):
             low, extent = Number(0, INT32), Number(thread.extent, INT32)
-            node = Loop(thread.name, low, extent, (node,), parallel=True, span=node.span, title=thread.name)
+            node = Loop(
+                thread.name, low, extent, (node,), parallel=True, span=node.span, title=thread.name,
+                lockstep=not in_order,
+            )  # fmt: skip
         return node
 
-    def store(self, buffer: Buffer, indices: tuple[Term, ...], value: Term, span: Span) -> Node:
-        return self.placed(Store(buffer, indices, value, self.holding, span))
+    def store(self, buffer: Buffer, indices: tuple[Term, ...], value: Term, span: Span, in_order: bool = False) -> Node:
+        return self.placed(Store(buffer, indices, value, self.holding, span), in_order)
 
     def buffer(self, name: str, element: Scalar, shape: tuple[int, ...], span: Span) -> Buffer:
         made = Buffer(self.fresh(name), element, shape, span=span)
         self.buffers.append(made)
         return made
 
-    def temporary(self, name: str, value: Term, span: Span) -> tuple[Term, Node]:
+    def temporary(self, name: str, value: Term, span: Span, in_order: bool = False) -> tuple[Term, Node]:
         """A value that is computed here once, and the store that keeps it."""
         around = (*self.loops, *(t.name for t in self.lanes))
         shape = tuple(self.ranges[a][1] - self.ranges[a][0] + 1 for a in around)
@@ -155,7 +160,7 @@ class Reader:
             index: Term = Index(a, INT32)
             low = self.ranges[a][0]
             indices.append(Op("minus", (index, Number(low, INT32)), INT32) if low else index)
-        return Load(made, tuple(indices)), self.store(made, tuple(indices), value, span)
+        return Load(made, tuple(indices)), self.store(made, tuple(indices), value, span, in_order)
 
     def flag(self, name: str, span: Span) -> Flag:
         """A flag for every thread."""

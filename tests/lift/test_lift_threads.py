@@ -1,0 +1,98 @@
+"""Kernels whose threads share memory: trees of sums, prefix sums, transposes, threads that trade places."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensorir as ti
+
+TRANSPOSE = """
+@T.prim_func
+def main(A: T.Buffer((64, 32), "float32"), B: T.Buffer((32, 64), "float32")):
+    S = T.alloc_buffer((16, 17), "float32", scope="shared")
+    for by in T.thread_binding(4, thread="blockIdx.y"):
+        for bx in T.thread_binding(2, thread="blockIdx.x"):
+            for ty in T.thread_binding(16, thread="threadIdx.y"):
+                for tx in T.thread_binding(16, thread="threadIdx.x"):
+                    S[ty, tx] = A[by * 16 + ty, bx * 16 + tx]
+                    T.tvm_storage_sync("shared")
+                    B[bx * 16 + ty, by * 16 + tx] = S[tx, ty]
+"""
+TREE = """
+@T.prim_func
+def main(A: T.Buffer((8, 128), "float32"), B: T.Buffer((8,), "float32")):
+    S = T.alloc_buffer((128,), "float32", scope="shared")
+    for bx in T.thread_binding(8, thread="blockIdx.x"):
+        for tx in T.thread_binding(128, thread="threadIdx.x"):
+            S[tx] = A[bx, tx]
+            T.tvm_storage_sync("shared")
+            for s in range(7):
+                if tx < T.shift_right(64, s):
+                    S[tx] = S[tx] + S[tx + T.shift_right(64, s)]
+                T.tvm_storage_sync("shared")
+            if tx == 0:
+                B[bx] = S[0]
+"""
+PREFIX = """
+@T.prim_func
+def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+    S = T.alloc_buffer((2, 64), "float32", scope="shared")
+    for tx in T.thread_binding(64, thread="threadIdx.x"):
+        S[0, tx] = A[tx]
+        T.tvm_storage_sync("shared")
+        for s in range(6):
+            if tx >= T.shift_left(1, s):
+                S[(s + 1) % 2, tx] = S[s % 2, tx] + S[s % 2, tx - T.shift_left(1, s)]
+            else:
+                S[(s + 1) % 2, tx] = S[s % 2, tx]
+            T.tvm_storage_sync("shared")
+        B[tx] = S[0, tx]
+"""
+MOVED = """
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), I: T.Buffer((8,), "int32"), B: T.Buffer((8,), "float32")):
+    S = T.alloc_buffer((8,), "float32", scope="shared")
+    for tx in T.thread_binding(8, thread="threadIdx.x"):
+        S[tx] = A[tx]
+        T.tvm_storage_sync("shared")
+        S[tx] = S[I[tx]] + T.float32(1)
+        T.tvm_storage_sync("shared")
+        B[tx] = S[tx]
+"""
+
+
+def arrays(*shapes: tuple[int, ...]) -> list[np.ndarray]:
+    rng = np.random.default_rng(3)
+    return [rng.normal(size=s).astype(np.float32) for s in shapes]
+
+
+@pytest.mark.parametrize(
+    ("text", "given", "loops"),
+    [
+        (TRANSPOSE, arrays((64, 32), (32, 64)), 0),
+        (TREE, arrays((8, 128), (8,)), 1),
+        (PREFIX, arrays((64,), (64,)), 1),
+    ],
+    ids=["transpose", "tree", "prefix"],
+)
+def test_threads_that_share_memory_run_at_once(text: str, given: list[np.ndarray], loops: int):
+    func = ti.tir.parse(text)["main"]
+    program = ti.lift(func)
+    wanted = ti.tir.interpret(func, *given, checked=True)
+    np.testing.assert_allclose(program(*given)[0], wanted[-1], rtol=1e-5)
+    assert str(program).count("loop(") == loops
+    assert [d.loop.title for d in program.report.sequential] == ["s"] * loops
+
+
+def test_a_transpose_through_shared_memory_is_one_line():
+    assert "B ← A;" in str(ti.lift(ti.tir.parse(TRANSPOSE)["main"]))
+
+
+def test_all_threads_read_before_any_writes():
+    func = ti.tir.parse(MOVED)["main"]
+    (a, b), index = arrays((8,), (8,)), np.array([7, 0, 1, 2, 3, 4, 5, 6], np.int32)
+    program = ti.lift(func)
+    np.testing.assert_array_equal(program(a, index, b)[0], a[index] + 1)
+    np.testing.assert_array_equal(ti.tir.interpret(func, a, index, b)[2], a[index] + 1)
+    assert "in lockstep: all read S before any writes" in str(program.report)
