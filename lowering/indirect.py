@@ -304,9 +304,9 @@ class Updates:
     order: Dims
     part: Dims
 
-    def columns(self) -> tuple[list[jax.Array], list[int]]:
-        """Indices that count from zero, those that are out of range beyond the end, and the extents."""
-        order, part = self.order, self.part
+    def columns(self, order: Dims) -> tuple[list[jax.Array], list[int]]:
+        """Indices on some dims that count from zero, those that are out of range beyond the end, and the extents."""
+        part = self.part
         found = [zero_based(aligned(dense(i), order), part[n]) for i, n in zip(self.indices, self.names, strict=True)]
         extents = [len(part[n]) for n in self.names]
         columns = [
@@ -318,9 +318,9 @@ class Updates:
             columns[0] = lax.select(aligned(dense(self.ok), order), columns[0], dropped)
         return columns, extents
 
-    def arrays(self) -> tuple[list[jax.Array], list[jax.Array]]:
-        """The part of the base, and the values, one array per leaf."""
-        return [aligned(dense(x), self.part) for x in self.base], [aligned(dense(x), self.order) for x in self.values]
+    def arrays(self, order: Dims) -> tuple[list[jax.Array], list[jax.Array]]:
+        """The part of the base, and the values with their axes in some order, one array per leaf."""
+        return [aligned(dense(x), self.part) for x in self.base], [aligned(dense(x), order) for x in self.values]
 
 
 def touched(node: Call) -> tuple[Dims, Dims]:
@@ -381,7 +381,7 @@ def scattered(context: Context, node: Call, args: Sequence[Any], put: Callable[[
 def _one_by_one(context: Context, updates: Updates) -> list[Dense]:
     """Updates in order, one at a time over the iterated dims and all aligned points together."""
     function, over, order, part = updates.function, updates.over, updates.order, updates.part
-    (columns, extents), (operands, values) = updates.columns(), updates.arrays()
+    (columns, extents), (operands, values) = updates.columns(order), updates.arrays(order)
     count = int(np.prod([len(order[n]) for n in over], dtype=np.int64))
     aligned_shape = tuple(len(i) for n, i in order.items if n not in over)
     size = int(np.prod(aligned_shape, dtype=np.int64))

@@ -73,9 +73,8 @@ def _rule(context: Context) -> Callable[..., Value]:
                 return (Dense(lax.full((), value, DTYPES[element]), Dims()),)
             case Operator(op):
                 return (_pointwise(op, SCALAR[op], args, node.type.result),)
-            case Call("cast" | "bitcast" as op, static=(element,)):
-                function = convert(element) if op == "cast" else bitcast(element)
-                return (_pointwise(op, function, args, node.type),)
+            case Call("cast" | "bitcast"):
+                return raised(context, node, args, _converted)
             case Call("multiplies"):
                 return raised(context, node, args, _scalar)
             case Call(op) if op in SCALAR:
@@ -93,6 +92,11 @@ def _kept(value: Value) -> Value:
     data = [leaf.data for leaf in value if isinstance(leaf, Dense)]
     kept = iter(lax.optimization_barrier(data))
     return tuple(replace(leaf, data=next(kept)) if isinstance(leaf, Dense) else leaf for leaf in value)
+
+
+def _converted(context: Context, node: Call, args: Sequence[Value]) -> Value:
+    (element,) = node.static
+    return (_pointwise(node.op, convert(element) if node.op == "cast" else bitcast(element), args, node.tensor),)
 
 
 def _scalar(context: Context, node: Call, args: Sequence[Value]) -> Value:

@@ -1,4 +1,5 @@
-"""What is known of arrays: of which factors they are the product or the sum of products, and of what they are windows.
+"""What is known of arrays: of which factors they are the product or the sum of products, of what they are windows, and
+what they were before they were padded with zeros or converted.
 
 The expression that an array was computed by is gone when it is folded; it is remembered by the array that it gave, so
 that a sum of it can become one contraction, over several dims in turn (`raising.contractions`).
@@ -7,11 +8,15 @@ that a sum of it can become one contraction, over several dims in turn (`raising
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from lowering.values import Dense, Leaf, Slots
-from tensorir.types import Dims
+import jax
+from jax import lax
 
-__all__ = ["Products", "Sum", "Window"]
+from lowering.values import Dense, Leaf, Slots, aligned
+from tensorir.types import Dims, Interval
+
+__all__ = ["Products", "Sorted", "Sum", "Window"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,16 @@ class Sum:
     """The nodes that are sums over a part of the dims, by identity."""
 
 
+@dataclass(frozen=True, slots=True)
+class Sorted:
+    """One of several arrays that were sorted together by the first, along their last axes."""
+
+    arrays: tuple[jax.Array, ...]
+    member: int
+    dim: str
+    descending: bool
+
+
 @dataclass(slots=True)
 class Products:
     """What is known of arrays, by the arrays themselves."""
@@ -45,6 +60,15 @@ class Products:
     windows: dict[object, tuple[Leaf, Dense, tuple[Window, ...]]] = field(
         default_factory=dict[object, tuple[Leaf, Dense, tuple[Window, ...]]]
     )
+
+    converted: dict[object, tuple[Leaf, Leaf]] = field(default_factory=dict[object, tuple[Leaf, Leaf]])
+    padded: dict[object, tuple[Leaf, jax.Array, tuple[int, ...]]] = field(
+        default_factory=dict[object, tuple[Leaf, jax.Array, tuple[int, ...]]]
+    )
+
+    orders: dict[object, tuple[Leaf, Sorted]] = field(default_factory=dict[object, tuple[Leaf, Sorted]])
+    firsts: dict[tuple[int, ...], list[jax.Array]] = field(default_factory=dict[tuple[int, ...], list[jax.Array]])
+    """The first of rows that were sorted, by the arrays and their number: each is asked for one array at a time."""
 
     def multiplied(self, result: Leaf, a: Leaf, b: Leaf, dims: Dims) -> None:
         """Remember a product."""
@@ -79,6 +103,55 @@ class Products:
         """What an array is a window of, where it is one."""
         known = self.windows.get(_key(x))
         return None if known is None else known[1:]
+
+    def ordered(self, result: Leaf, order: Sorted) -> None:
+        """Remember what was sorted."""
+        self.orders[_key(result)] = (result, order)
+
+    def sorted_by(self, x: Dense) -> Sorted | None:
+        """What gave an array by being sorted."""
+        known = self.orders.get(_key(x))
+        return None if known is None or known[0].dims.items != x.dims.items else known[1]
+
+    def convert(self, result: Leaf, source: Leaf) -> None:
+        """Remember a conversion; that of a window is a window of the conversion."""
+        self.converted[_key(result)] = (result, source)
+        known = self.window(source)
+        if known is not None:
+            x, windows = known
+            self.windowed(result, replace(x, data=lax.convert_element_type(x.data, _type(result))), windows)
+
+    def before(self, x: Leaf) -> Leaf | None:
+        """What an array was converted from, where it was."""
+        known = self.converted.get(_key(x))
+        if known is None:
+            return None
+        result, source = known
+        if isinstance(source, Slots) or isinstance(x, Slots):
+            return source if source.dims.items == result.dims.items == x.dims.items else None
+        assert isinstance(result, Dense)
+        # the same array may have other names by now
+        return Dense(aligned(source, result.dims), x.dims) if source.dims.names == result.dims.names else None
+
+    def pad(self, result: Dense, part: Dense, inside: Dims) -> None:
+        """Remember an array that is a part on some intervals, and zero around it."""
+        region = result.dims.replaced(inside)
+        low = tuple(region[n].start - i.start for n, i in result.dims.items)
+        self.padded[_key(result)] = (result, aligned(part, region), low)
+
+    def unpadded(self, x: Dense) -> Dense | None:
+        """The part of an array outside of which it is zero, where that is known."""
+        known = self.padded.get(_key(x))
+        if known is None:
+            return None
+        _, data, low = known
+        starts = [i.start + by for (_, i), by in zip(x.dims.items, low, strict=True)]
+        inside = [Interval(a, a + e) for a, e in zip(starts, data.shape, strict=True)]
+        return Dense(data, Dims(tuple(zip(x.dims.names, inside, strict=True))))
+
+
+def _type(leaf: Leaf) -> Any:
+    return _type(leaf.leaves[0]) if isinstance(leaf, Slots) else leaf.data.dtype
 
 
 def _key(leaf: Leaf) -> object:

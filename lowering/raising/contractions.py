@@ -15,13 +15,13 @@ from jax import lax
 
 from lowering.context import Context
 from lowering.indirect import combiner
-from lowering.products import Sum
+from lowering.products import Products, Sum
 from lowering.raising.reductions import literal_of
 from lowering.values import Dense, Leaf, Slots, Value, aligned, cut, elementwise, presence
 from tensorir.ir import Call
 from tensorir.types import Dims
 
-__all__ = ["contraction", "product_of_two", "remember", "total_of"]
+__all__ = ["contraction", "product_of_two", "total_of"]
 
 SHORTEST = 16
 """Sums of fewer products are worth a contraction only if both factors have dims of their own."""
@@ -30,7 +30,7 @@ PRECISION = lax.Precision.HIGHEST
 
 
 def contraction(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
-    return product_of_two(context, node, args, lambda a, b, total: _dot(a, b, total))
+    return product_of_two(context, node, args, lambda a, b, total: _dot(a, b, total, context.products))
 
 
 def total_of(context: Context, node: Call, args: Sequence[Any]) -> Sum | None:
@@ -41,16 +41,6 @@ def total_of(context: Context, node: Call, args: Sequence[Any]) -> Sum | None:
     if presence(init[0]) is not None:
         return None
     return context.products.summed(values[0][0], node.static[0])
-
-
-def remember(context: Context, node: Call, args: Sequence[Any], value: Value) -> None:
-    """A product, or a sum of products that starts from zero, for the sums that are made of it."""
-    if node.op == "multiplies":
-        context.products.multiplied(value[0], args[0][0], args[1][0], node.tensor.dims)
-    elif node.op == "reduce" and literal_of(node.args[1]) == 0:
-        total = total_of(context, node, args)
-        if total is not None:
-            context.products.remember(value[0], total, id(node))
 
 
 def product_of_two(
@@ -83,24 +73,63 @@ def _masked(leaf: Leaf) -> bool:
     return presence(leaf) is not None
 
 
-def _dot(x: Leaf, y: Leaf, total: Sum) -> Dense | None:
-    if isinstance(x, Slots) or isinstance(y, Slots):
+NARROW = {("int8", "int32"), ("bfloat16", "float32")}
+"""Types whose products XLA adds up in a wider type 1.8 to 11 times as fast as those of converted factors."""
+
+
+def _dot(x: Leaf, y: Leaf, total: Sum, known: Products) -> Dense | None:
+    over = [d for d in total.over if d in x.dims and d in y.dims]
+    if set(over) != set(total.over):
         return None
-    a, b = needed(x, total, x.dims.names), needed(y, total, y.dims.names)
-    over = [d for d in total.over if d in a.dims and d in b.dims]
-    if set(over) != set(total.over) or a.data.dtype != b.data.dtype or a.data.dtype.kind not in "fiuV":
+    batch = [d for d in x.dims if d in y.dims and d not in over]
+    free = [[d for d in z.dims if d not in over and d not in batch] for z in (x, y)]
+    many = all(prod(len(total.dims[d]) for d in f) > 1 for f in free)
+    if not many and prod(len(total.dims[d]) for d in over) < SHORTEST:
         return None
-    batch = [d for d in a.dims if d in b.dims and d not in over]
-    free = [[d for d in z.dims if d not in over and d not in batch] for z in (a, b)]
-    size = prod(len(total.dims[d]) for d in over)
-    if size < SHORTEST and not all(prod(len(total.dims[d]) for d in f) > 1 for f in free):
+    if isinstance(x, Slots):
+        # a window is stacked along its first axes, and taken as the right factor
+        x, y = y, x
+    if isinstance(x, Slots) or (isinstance(y, Slots) and (batch or not many or not _slots_of(y) <= set(over))):
         return None
+    kind = _data_type(x)
+    if kind != _data_type(y) or kind.kind not in "fiuV":
+        return None
+    narrow_x, narrow_y = known.before(x), known.before(y)
+    if narrow_x is not None and narrow_y is not None:
+        before = _data_type(narrow_x)
+        if before == _data_type(narrow_y) and (before.name, kind.name) in NARROW:
+            x, y = narrow_x, narrow_y
+    a, b = _stacked(x, total, over, batch), _stacked(y, total, over, batch)
     numbers = (
         ([a.dims.names.index(d) for d in over], [b.dims.names.index(d) for d in over]),
         ([a.dims.names.index(d) for d in batch], [b.dims.names.index(d) for d in batch]),
     )
-    data = lax.dot_general(a.data, b.data, numbers, precision=PRECISION, preferred_element_type=a.data.dtype)
-    return Dense(data, Dims(tuple((d, total.dims[d]) for d in (*batch, *free[0], *free[1]))))
+    data = lax.dot_general(a.data, b.data, numbers, precision=PRECISION, preferred_element_type=kind)
+    left = [d for z in (a, b) for d in z.dims if d not in over and d not in batch]
+    return Dense(data, Dims(tuple((d, total.dims[d]) for d in (*batch, *left))))
+
+
+def _slots_of(x: Leaf) -> set[str]:
+    """The dims whose points are kept apart."""
+    return {x.dim} | _slots_of(x.leaves[0]) if isinstance(x, Slots) else set()
+
+
+def _data_type(x: Leaf) -> Any:
+    return _data_type(x.leaves[0]) if isinstance(x, Slots) else x.data.dtype
+
+
+def _stacked(x: Leaf, total: Sum, over: Sequence[str], batch: Sequence[str]) -> Dense:
+    """A factor on the points that the sum has; slots along axes in front of the others."""
+    if isinstance(x, Dense):
+        return needed(x, total, x.dims.names)
+    inside = cut(x, Dims(((x.dim, total.dims[x.dim]),)))
+    assert isinstance(inside, Slots)
+    parts = [_stacked(leaf, total, over, batch) for leaf in inside.leaves]
+    first = parts[0].dims.names
+    rest = [n for n in first if n not in over and n not in batch]
+    order = Dims(tuple((n, total.dims[n]) for n in (*(n for n in first if n not in rest), *rest)))
+    data = lax.concatenate([lax.expand_dims(aligned(p, order), (0,)) for p in parts], 0)
+    return Dense(data, Dims(((x.dim, total.dims[x.dim]), *order.items)))
 
 
 def needed(x: Dense, total: Sum, names: Sequence[str]) -> Dense:

@@ -35,22 +35,37 @@ def combined(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
         return None
 
     def put(updates: Updates) -> list[Dense]:
-        (columns, _), ((operand,), (values,)) = updates.columns(), updates.arrays()
-        order, part, over = updates.order, updates.part, updates.over
-        start = lax.concatenate([lax.expand_dims(c, (len(order),)) for c in columns], len(order))
-        batch = [n for n in order.names if n not in over]
-        count = len(updates.names)
-        numbers = lax.ScatterDimensionNumbers(
-            update_window_dims=(), inserted_window_dims=tuple(range(count)),
-            scatter_dims_to_operand_dims=tuple(range(count)),
-            operand_batching_dims=tuple(part.names.index(n) for n in batch),
-            scatter_indices_batching_dims=tuple(order.names.index(n) for n in batch),
-        )  # fmt: skip
+        names, order, part, over = updates.names, updates.order, updates.part, updates.over
+        told = [updates.ok] if updates.ok is not None else []
+        held = {n for leaf in (*updates.indices, *told) for n in leaf.dims.names}
+        # dims along which no index changes go along as rows: one by one they take six times as long
+        rows = [n for n in part.names if n not in (*names, *over) and n not in held]
+        points = order.without(*rows)
+        whole = Dims((*points.items, *((n, part[n]) for n in rows)))
+        (columns, _), ((operand,), (values,)) = updates.columns(points), updates.arrays(whole)
+        start = lax.concatenate([lax.expand_dims(c, (len(points),)) for c in columns], len(points))
         if kind == "last":
-            return [Dense(_last_wins(operand, start, values, numbers, order, over), part)]
-        return [Dense(COMBINERS[str(kind)](operand, start, values, numbers, mode=DROP), part)]
+            start = _last_wins(start, _numbers(points, part.without(*rows), updates, []), points, updates, rows)
+            return [Dense(lax.scatter(operand, start, values, _numbers(points, part, updates, rows), mode=DROP), part)]
+        scatter = COMBINERS[str(kind)]
+        return [Dense(scatter(operand, start, values, _numbers(points, part, updates, rows), mode=DROP), part)]
 
     return scattered(context, node, args, put)
+
+
+def _numbers(points: Dims, part: Dims, updates: Updates, rows: Sequence[str]) -> lax.ScatterDimensionNumbers:
+    """How indices on some points put values, with the rows as their last axes, into the part."""
+    count = len(updates.names)
+    batch = [n for n in points.names if n not in updates.over]
+    return lax.ScatterDimensionNumbers(
+        update_window_dims=tuple(range(len(points), len(points) + len(rows))),
+        inserted_window_dims=tuple(range(count)),
+        scatter_dims_to_operand_dims=tuple(range(count)),
+        operand_batching_dims=tuple(sorted(part.names.index(n) for n in batch)),
+        scatter_indices_batching_dims=tuple(
+            points.names.index(n) for n in sorted(batch, key=part.names.index)
+        ),
+    )  # fmt: skip
 
 
 def in_place(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
@@ -68,22 +83,20 @@ def in_place(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
     return scattered(context, node, args, put)
 
 
-def _last_wins(
-    operand: jax.Array, start: jax.Array, values: jax.Array, numbers: Any, order: Dims, over: Any
-) -> jax.Array:
-    """Where several updates meet, the last: XLA leaves their order open, so the losers are dropped before."""
-    shape = values.shape
-    count = int(np.prod([len(order[n]) for n in over], dtype=np.int64))
-    rank = lax.broadcast_in_dim(
-        lax.reshape(lax.iota("int32", count), [len(order[n]) for n in over]), shape, tuple(range(len(over)))
-    )
-    latest = lax.scatter_max(lax.full(operand.shape, -1, "int32"), start, rank, numbers, mode=DROP)
+def _last_wins(start: jax.Array, numbers: Any, points: Dims, updates: Updates, rows: Sequence[str]) -> jax.Array:
+    """Where several updates meet, the last: XLA leaves their order open, so the losers are sent out of range before."""
+    over = updates.over
+    count = int(np.prod([len(points[n]) for n in over], dtype=np.int64))
+    shape = tuple(len(points[n]) for n in over)
+    rank = lax.broadcast_in_dim(lax.reshape(lax.iota("int32", count), shape), points.shape, tuple(range(len(over))))
+    operand = updates.part.without(*rows).shape
+    latest = lax.scatter_max(lax.full(operand, -1, "int32"), start, rank, numbers, mode=DROP)
     back = lax.GatherDimensionNumbers(
         offset_dims=(), collapsed_slice_dims=numbers.inserted_window_dims,
         start_index_map=numbers.scatter_dims_to_operand_dims, operand_batching_dims=numbers.operand_batching_dims,
         start_indices_batching_dims=numbers.scatter_indices_batching_dims,
     )  # fmt: skip
-    winner = lax.eq(lax.gather(latest, start, back, (1,) * operand.ndim, mode=CLIP), rank)
+    winner = lax.eq(lax.gather(latest, start, back, (1,) * len(operand), mode=CLIP), rank)
     outside = lax.full_like(start, np.iinfo(start.dtype).max)
-    mask = lax.broadcast_in_dim(winner, start.shape, tuple(range(len(shape))))
-    return lax.scatter(operand, lax.select(mask, start, outside), values, numbers, mode=DROP)
+    mask = lax.broadcast_in_dim(winner, start.shape, tuple(range(len(points))))
+    return lax.select(mask, start, outside)

@@ -15,7 +15,7 @@ from jax import lax
 
 from lowering.context import Context
 from lowering.products import Window
-from lowering.values import Dense, Leaf, Slots, Value, cut, select_slot
+from lowering.values import Dense, Leaf, Slots, Value, cut, dense, select_slot
 from tensorir.ir import Call, Expr, Literal
 from tensorir.types import Dims, Interval
 
@@ -43,9 +43,9 @@ def windows(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
     found = _sliced(x[0], node.static[0], node.args[1:], node.tensor.dims)
     if found is None:
         return None
-    leaf, seen = found
+    leaf, source, seen = found
     if seen:
-        context.products.windowed(leaf, x[0], seen)
+        context.products.windowed(leaf, source, seen)
     return (leaf,)
 
 
@@ -101,8 +101,8 @@ def _sum(a: Coordinate, b: Coordinate, factor: int) -> Coordinate:
 
 def _sliced(
     x: Dense, names: Sequence[str], indices: Sequence[Expr], need: Dims
-) -> tuple[Leaf, tuple[Window, ...]] | None:
-    """x at constants and sums of coordinates, and the windows that it was read by; None for other indices."""
+) -> tuple[Leaf, Dense, tuple[Window, ...]] | None:
+    """x at constants and sums of coordinates, and which windows of what that is; None for other indices."""
     known = [coordinate(i) for i in indices]
     found: list[tuple[str, Coordinate]] = []
     used: set[str] = set(x.dims.without(*names))
@@ -116,22 +116,35 @@ def _sliced(
             return None
         used |= set(c.terms)
         found.append((name, c))
-    seen: list[Window] = []
-    leaf: Leaf = x
+    # the dims that are read go by names of their own, since coordinates may have theirs
+    source = _named_apart(x, names)
     for name, c in found:
-        leaf, window = _along(leaf, name, c)
-        if window is not None:
+        if len(c.terms) < 2:
+            source = dense(_at_one(source, f"{name}'", c))
+    leaf: Leaf = source
+    seen: list[Window] = []
+    for name, c in found:
+        if len(c.terms) == 2:
+            leaf, window = _at_two(leaf, f"{name}'", c)
             seen.append(window)
-    return cut(leaf, need), tuple(seen)
+    return cut(leaf, need), source, tuple(seen)
 
 
-def _along(leaf: Leaf, name: str, c: Coordinate) -> tuple[Leaf, Window | None]:
-    """One dim read by a sum of at most two coordinates."""
+def _named_apart(x: Dense, names: Sequence[str]) -> Dense:
+    dims = Dims(tuple((f"{n}'" if n in names else n, i) for n, i in x.dims.items))
+    return Dense(x.data, dims, None if x.present is None else _named_apart(x.present, names))
+
+
+def _at_one(leaf: Leaf, name: str, c: Coordinate) -> Leaf:
+    """One dim read at a constant, or along a coordinate."""
     if not c.terms:
-        return select_slot(leaf, name, c.constant), None
-    if len(c.terms) == 1:
-        ((dim, step),) = c.terms.items()
-        return _strided(leaf, name, dim, step, c.constant, c.intervals[dim]), None
+        return select_slot(leaf, name, c.constant)
+    ((dim, step),) = c.terms.items()
+    return _strided(leaf, name, dim, step, c.constant, c.intervals[dim])
+
+
+def _at_two(leaf: Leaf, name: str, c: Coordinate) -> tuple[Leaf, Window]:
+    """One dim read by a sum of two coordinates."""
     (a, step_a), (b, step_b) = c.terms.items()
     # the window's own dim is the one with fewer points
     inner, outer = (a, b) if len(c.intervals[a]) < len(c.intervals[b]) else (b, a)

@@ -1,0 +1,47 @@
+"""What calls leave behind for the rules: factors, sums, conversions, zeros around a part, and what was sorted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lowering.context import Context, masks_of
+from lowering.products import Sorted
+from lowering.raising.contractions import total_of
+from lowering.raising.reductions import literal_of
+from lowering.values import Dense, Value, aligned, dense
+from tensorir.ir import Call
+
+__all__ = ["remember"]
+
+
+def remember(context: Context, node: Call, args: Sequence[Any], value: Value) -> None:
+    """Remember what a call gave by the arrays that it gave."""
+    known = context.products
+    match node.op:
+        case "multiplies":
+            known.multiplied(value[0], args[0][0], args[1][0], node.tensor.dims)
+        case "cast":
+            known.convert(value[0], args[0][0])
+        case "reduce" if literal_of(node.args[1]) == 0:
+            total = total_of(context, node, args)
+            if total is not None:
+                known.remember(value[0], total, id(node))
+        case "update" if literal_of(node.args[0]) == 0 and len(value) == 1:
+            whole, part, inside = value[0], args[1][0], node.args[1].tensor.dims
+            match whole, part:
+                case Dense(present=None), Dense(present=None) if whole is not part and inside.size:
+                    known.pad(whole, part, inside)
+                case _:
+                    pass
+        case "sort" if node.static[1] == 1 and not any(masks_of(x) for x in args):
+            dim, _, descending = node.static
+            arrays = tuple(aligned(dense(x), dense(value[0]).dims) for (x,) in args)
+            # of other types XLA selects the first by sorting
+            if arrays[0].dtype == np.float32:
+                for member, leaf in enumerate(value):
+                    known.ordered(leaf, Sorted(arrays, member, dim, descending))
+        case _:
+            pass

@@ -1,0 +1,81 @@
+"""Long folds by an operation whose order is free are reductions; short ones and others run step by step."""
+
+import numpy as np
+import pytest
+from raised_forms import Draw, agree, kind
+
+START = {"+": "0.5f", "×": "2.0f", "min": "inf", "max": "-3.4e38f"}
+INTEGER = {"+": "3", "×": "-1", "min": "5", "max": "-5", "&": "12", "|": "0", "^": "6"}
+
+
+@pytest.mark.parametrize("op", START)
+@pytest.mark.parametrize("seed", range(4))
+def test_a_long_fold_of_one_array_is_a_reduction(op: str, seed: int) -> None:
+    r = Draw(seed)
+    dims = {"I": r.interval(1, 3), "K": r.interval(33, 40)}
+    box = dict(r.sample(list(dims.items()), 2))
+    start = START[op] if op not in ("min", "max") or seed % 2 else "float32(inf)" if op == "min" else "float32(-inf)"
+    start = "float32(inf)" if start == "inf" else start
+    text = f"""f(out: {kind("float32", {"I": dims["I"]})}, x: {kind("float32", box)}) {{
+      out ← reduce({op}, {start}, K)(x); }}"""
+    x = r.array("float32", *box.values())
+    x = np.where(np.abs(x) < 0.2, np.float32(1), x).clip(-1.1, 1.1) if op == "×" else x
+    agree(text, {"x": x}, {"reduction"}, {"mapped reduction"})
+
+
+@pytest.mark.parametrize("op", INTEGER)
+def test_a_long_fold_of_integers_is_a_reduction(op: str) -> None:
+    r = Draw(7)
+    text = (
+        f"f(out: tensor<int, I[-1:2]>, x: tensor<int, I[-1:2], K[3:40]>) {{ out ← reduce({op}, {INTEGER[op]}, K)(x); }}"
+    )
+    agree(text, {"x": r.array("int", (-1, 2), (3, 40))}, {"reduction"})
+
+
+@pytest.mark.parametrize("op", ["∧", "∨"])
+@pytest.mark.parametrize("start", ["true", "false"])
+def test_a_long_fold_of_bools_is_a_reduction(op: str, start: str) -> None:
+    text = f"f(out: tensor<bool, I[0:4]>, x: tensor<bool, K[0:40], I[0:4]>) {{ out ← reduce({op}, {start}, K)(x); }}"
+    x = np.zeros((40, 4), bool)
+    x[:, 1] = True
+    x[17, 2] = True
+    agree(text, {"x": x}, {"reduction"})
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_fold_of_an_expression_is_computed_at_all_levels_at_once(seed: int) -> None:
+    r = Draw(seed)
+    i, k = r.interval(1, 3), r.interval(33, 36)
+    step = r.choice(["a + x × y", "x × y + a", "max(a, x - y)", "min(y × y, a)"])
+    state = f"I[{i[0]}:{i[1]}]"
+    text = f"""f(out: tensor<float, {state}>, x: {kind("float", {"K": k, "I": i})}, y: {kind("float", {"K": k})}) {{
+      out ← reduce(λ(a: tensor<float, {state}>, x: tensor<float, {state}>, y: tensor<float>) → {step}, 0.25, K)(
+        x, y); }}"""
+    agree(text, {"x": r.array("float", k, i), "y": r.array("float", k)}, {"mapped reduction"})
+
+
+SQUARES = "reduce(λ(a: tensor<float>, x: tensor<float>) → x + a × a, 0.5, K)"
+
+
+@pytest.mark.parametrize(("fold", "count"), [("reduce(+, 0.0, K)", 32), ("reduce(-, 0.0, K)", 40), (SQUARES, 40)])
+def test_short_folds_and_others_run_step_by_step(fold: str, count: int) -> None:
+    text = f"f(out: tensor<float>, x: tensor<float, K[0:{count}]>) {{ out ← {fold}(x); }}"
+    agree(text, {"x": 0.1 * Draw(3).array("float", (0, count))}, set(), {"reduction", "mapped reduction"})
+
+
+@pytest.mark.parametrize("op", ["+", "max"])
+def test_elements_that_are_absent_are_left_out(op: str) -> None:
+    text = f"""f(out: tensor<float, V[0:3]>, x: tensor<float, E[0:4]>, T: tensor<int, V[0:3], K[0:40], _NB_E[0:1]>) {{
+      out ← reduce({op}, 0.25, K)(shift_apply(0)(⟪T⟫(x))); }}"""
+    table = np.random.default_rng(3).integers(-1, 4, (3, 40, 1)).astype(np.int32)
+    table[1] = -1
+    agree(text, {"x": Draw(1).array("float", (0, 4))}, {"mapped reduction"}, {"reduction"}, T=table)
+
+
+@pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf, -0.0])
+@pytest.mark.parametrize("op", ["+", "min", "max"])
+def test_special_values_come_through(op: str, special: float) -> None:
+    text = f"f(out: tensor<float>, x: tensor<float, K[0:40]>) {{ out ← reduce({op}, 0.5, K)(x); }}"
+    x = np.ones(40)
+    x[[3, 20]] = special
+    agree(text, {"x": x}, {"reduction"})
