@@ -53,6 +53,8 @@ class While:
     body: tuple[Node, ...]
     guards: tuple[Term, ...] = ()
     span: Span = NOWHERE
+    most: int | None = None
+    """The most rounds, where something bounds them: reverse mode runs so many."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,6 +17,7 @@ from tensorir.lift.space import Space
 from tensorir.lift.stores import holding
 from tensorir.lift.tensors import cut, renamed, spread
 from tensorir.lift.terms import Buffer, Index, Load, Number, Op, Term, rebuilt
+from tensorir.source import Span
 from tensorir.types import BOOL, INT32, Dims, TensorType
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ __all__ = ["external", "step_by_step", "verified", "while_loop"]
 
 ZERO = Number(0, INT32)
 BOOL_FALSE = Number(False, BOOL)
+MOST_ROUNDS = (1 << 31) - 1
 
 
 def step_by_step(region: Region, loop: Loop, depth: int, members: Sequence[Leaf]) -> None:
@@ -46,7 +48,9 @@ def step_by_step(region: Region, loop: Loop, depth: int, members: Sequence[Leaf]
         first_value, last_value = ranges[loop.name]
         low, extent = number(first_value), number(last_value - first_value + 1)
     first, count = emitter.sum(low, {}), emitter.sum(extent, {})
-    limit = extent.constant if extent.is_number else None
+    # where data tell the number of rounds, its greatest value: reverse mode runs so many, the last ones doing nothing
+    most = extent.range(emitter.ranges)
+    limit = None if most is None or most[1] > MOST_ROUNDS else max(0, most[1])
     if limit == 0:
         return
 
@@ -56,9 +60,9 @@ def step_by_step(region: Region, loop: Loop, depth: int, members: Sequence[Leaf]
         schedule(replace(region, emitter=inside, steps=(*region.steps, loop)), inner)
 
     def going(inside: Emitter, i: Expr) -> Expr:
-        return literal(True, BOOL) if limit is not None else call("less", i, count)
+        return literal(True, BOOL) if extent.is_number else call("less", i, count)
 
-    carry(region, _written(inner, members), body, going, limit)
+    carry(region, _written(inner, members), body, going, limit, loop.span)
 
 
 def while_loop(region: Region, node: While) -> None:
@@ -77,12 +81,12 @@ def while_loop(region: Region, node: While) -> None:
 
     title = Loop("while", ZERO, ZERO, (), span=node.span, title="while")
     region.report.add(Decision(title, "sequential", "runs until its condition fails"))
-    carry(region, sorted(written(node.body), key=lambda b: b.name), body, going, None)
+    carry(region, sorted(written(node.body), key=lambda b: b.name), body, going, node.most, node.span)
 
 
 def carry(
     region: Region, buffers: Sequence[Buffer], body: Callable[[Emitter, Expr], None],
-    going: Callable[[Emitter, Expr], Expr], limit: int | None,
+    going: Callable[[Emitter, Expr], Expr], limit: int | None, span: Span,
 ) -> None:  # fmt: skip
     """A loop that carries buffers."""
     emitter = region.emitter
@@ -103,7 +107,7 @@ def carry(
     changed = [k for k, (r, c) in enumerate(zip(results, carried, strict=True)) if r is not c]
     operands = (function(params, condition), *functions, *start)
     for k in changed:
-        emitter.tensors[buffers[k]] = call("loop", *operands, static=(k, limit))
+        emitter.tensors[buffers[k]] = call("loop", *operands, static=(k, limit), span=span)
 
 
 def _fresh(emitter: Emitter, name: str) -> str:
@@ -177,8 +181,8 @@ def contracted(inner: list[Leaf], name: str, outside: frozenset[Buffer]) -> list
                 found.append(Leaf(Store(buffer, indices, over(value), guards, span), leaf.loops, leaf.place))
             case Check(condition, message, _, span):
                 found.append(Leaf(Check(over(condition), message, guards, span), leaf.loops, leaf.place))
-            case While(condition, body, _, span) if not (leaf.read & smaller.keys()):
-                found.append(Leaf(While(over(condition), body, guards, span), leaf.loops, leaf.place))
+            case While(condition, body, _, span, most) if not (leaf.read & smaller.keys()):
+                found.append(Leaf(While(over(condition), body, guards, span, most), leaf.loops, leaf.place))
             case _:
                 return inner
     return found

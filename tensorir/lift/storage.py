@@ -279,8 +279,8 @@ def changed(
         case Store(buffer, indices, value, guards, span):
             places = (*prefix(buffer), *map(over, indices))
             return Store(target(buffer), places, over(value), tuple(map(over, guards)), span)
-        case While(condition, body, guards, span):
-            return While(over(condition), tuple(map(inner, body)), tuple(map(over, guards)), span)
+        case While(condition, body, guards, span, most):
+            return While(over(condition), tuple(map(inner, body)), tuple(map(over, guards)), span, most)
         case Check(condition, message, guards, span):
             return Check(over(condition), message, tuple(map(over, guards)), span)
         case External():

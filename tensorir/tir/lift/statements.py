@@ -324,7 +324,21 @@ def _open_loop(reader: Reader, var: n.Var, low: Term, extent: Term, by: int, bod
     inner, before = _body(reader, body, span)
     inner.append(Store(counter, (), _sum(current, number(by, element)), (), span))
     reader.guards, reader.live = guards, live
-    return [keep, start, *before, While(Op("less", (current, last), BOOL), tuple(inner), holding, span)]
+    rounds = _most(extent, {name: reader.ranges[name] for name in reader.loops})
+    most = None if rounds is None else max(0, -(-rounds // by))
+    return [keep, start, *before, While(Op("less", (current, last), BOOL), tuple(inner), holding, span, most)]
+
+
+def _most(extent: Term, ranges: dict[str, tuple[int, int]]) -> int | None:
+    """The greatest value of a loop's extent, None where nothing bounds it."""
+    match extent:
+        case Op("min", args):
+            return min((most for a in args if (most := _most(a, ranges)) is not None), default=None)
+        case Op("cast", (inner,)):
+            return _most(inner, ranges)
+        case _:
+            found = _bound(extent, ranges)
+            return None if found is None or found[1] >= 1 << 31 else found[1]
 
 
 def _declared(reader: Reader, var: n.Var, body: n.Stmt) -> int | None:
