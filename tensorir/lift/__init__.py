@@ -29,12 +29,23 @@ from tensorir.errors import Diagnostic, DiagnosticError
 class _Lift(ModuleType):
     def __call__(self, func: object, /, **options: Any) -> Any:
         """A function of another IR as a pure tensor program: a callable on arrays, with `fencil` and `report`."""
-        package, _, wing = type(func).__module__.partition(".")
-        name = f"{package}.{wing.partition('.')[0]}.lift"
-        if package != __name__.partition(".")[0] or importlib.util.find_spec(name) is None:
-            message = f"a function of TIR is lifted, and this is of type {type(func).__name__}."
-            raise DiagnosticError(Diagnostic("TA01", message))
+        name = _room(type(func))
+        if name is None:
+            kind = type(func).__name__
+            message = f"a function of TIR is lifted, and this is of type {kind}."
+            hint = "a fencil is a tensor program already: call it, or compile it." if kind == "Fencil" else ""
+            raise DiagnosticError(Diagnostic("TA01", message, help=hint))
         return importlib.import_module(name).lift(func, **options)
+
+
+def _room(kind: type) -> str | None:
+    """The package that lifts objects of a type, None where no wing has them."""
+    package, _, wing = kind.__module__.partition(".")
+    home = f"{package}.{wing.partition('.')[0]}"
+    found = importlib.util.find_spec(home) if package == __name__.partition(".")[0] else None
+    if found is None or found.submodule_search_locations is None:
+        return None
+    return f"{home}.lift" if importlib.util.find_spec(f"{home}.lift") is not None else None
 
 
 sys.modules[__name__].__class__ = _Lift

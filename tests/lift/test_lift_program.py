@@ -252,3 +252,17 @@ def test_a_buffer_that_was_given_away_is_named():
     a.delete()
     with pytest.raises(DiagnosticError, match="'A'"):
         p(a, b, c)
+
+
+@pytest.mark.parametrize("given", ["for i in range(3): pass", None, 3, np.zeros(3)])
+def test_only_functions_of_a_wing_are_lifted(given: object):
+    with pytest.raises(
+        DiagnosticError, match=f"a function of TIR is lifted, and this is of type {type(given).__name__}"
+    ):
+        ti.lift(given)
+
+
+def test_a_fencil_needs_no_lift():
+    f = ti.parse("f(x: tensor<float, I[0:3]>, y: tensor<float, I[0:3]>) { y ← x; }")
+    with pytest.raises(DiagnosticError, match="a fencil is a tensor program already: call it, or compile it"):
+        ti.lift(f)
