@@ -102,7 +102,8 @@ def _jvp(
     primals: Sequence[Any], tangents: Sequence[Any], *, body: ClosedJaxpr, going: ClosedJaxpr | None,
     limit: int | None, reading: int, refusal: Diagnostic,
 ) -> tuple[Any, Any]:  # fmt: skip
-    read, carried = list(primals[:reading]), list(primals[reading:])
+    operands = [jnp.asarray(x) for x in primals]
+    read, carried = operands[:reading], operands[reading:]
     moving = [k for k, x in enumerate(carried) if _moves(x)]
     varied = [k for k, t in enumerate(tangents[:reading]) if not isinstance(t, ad.Zero) and _moves(read[k])]
     one = partial(_round, body, read, moving, varied)
@@ -233,6 +234,7 @@ def _batched(
     args: Sequence[Any], axes: Sequence[Any], *, body: ClosedJaxpr, going: ClosedJaxpr | None, limit: int | None,
     reading: int, refusal: Diagnostic,
 ) -> tuple[Any, Any]:  # fmt: skip
+    args = [jnp.asarray(x) for x in args]
     size = next(a.shape[x] for a, x in zip(args, axes, strict=True) if x is not None)
     # the batch innermost: outermost takes three times as long
     read = [x if a is None else _last(x, a) for x, a in zip(args[:reading], axes[:reading], strict=True)]

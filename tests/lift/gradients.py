@@ -49,6 +49,11 @@ def verified(file: Path) -> Finding | None:
     results = [j for j, k in enumerate(written) if arrays[k].dtype == np.float64]
     if not varied or not results:
         return None
+    return compared(program, arrays, varied, results)
+
+
+def compared(program: Any, arrays: list[Any], varied: list[int], results: list[int]) -> Finding:
+    """The gradient of some results of a program along some of its arguments."""
     with jax.enable_x64(True):
         rng = np.random.default_rng(0)
         whole = [jnp.asarray(a) for a in arrays]

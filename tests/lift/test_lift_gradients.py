@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
-from tests.lift.gradients import CONFORMANCE, verified
+import tensorir as ti
+from tensorir.errors import DiagnosticError
+from tests.lift.gradients import CONFORMANCE, compared, verified
+from tests.lift.smooth_kernels import KERNELS, text
 
 MODULES = [
     "softmax_axis1", "reduce_welford", "hand_jacobi_time_pingpong", "hand_prefix_serial", "conv2d_nchw_stride2_pad",
     "sched_matmul64_gpu_shared", "low_sched_matmul64_rfactor_6flat", "pool1d_max",
 ]  # fmt: skip
+
+
+def lifted(name: str) -> tuple[Any, list[Any], list[int]]:
+    """A kernel lifted, arguments, and which of them hold floats."""
+    program = ti.lift(ti.tir.parse(text(name))["main"])
+    rng = np.random.default_rng(0)
+    arrays: list[Any] = []
+    for param in KERNELS[name][0].split(", "):
+        own, *shape = param.split()
+        extents = tuple(map(int, shape))
+        arrays.append(rng.integers(0, 4, extents).astype(np.int32) if own in "NP" else rng.normal(size=extents) + 0.5)
+    return program, arrays, [k for k, a in enumerate(arrays) if a.dtype == np.float64]
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -19,3 +39,105 @@ def test_the_gradient_of_a_lifted_module_is_right(name: str):
         pytest.skip("the conformance modules are not here")
     finding = verified(file)
     assert finding is not None and finding.right, finding
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_gradient_of_a_kernel_is_right(name: str):
+    program, arrays, varied = lifted(name)
+    written = [k for k, argument in enumerate(program.arguments) if argument.written]
+    finding = compared(program, arrays, varied, [j for j, k in enumerate(written) if arrays[k].dtype == np.float64])
+    assert finding.right, finding
+
+
+SEVERAL = [
+    "softmax", "sweeps", "a triangular system", "a table of alignments", "numbers that change places",
+    "a scatter that multiplies", "as often as data tell", "in place from before",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_a_batch_of_gradients_is_the_gradients_one_by_one(name: str):
+    program, arrays, varied = lifted(name)
+    with jax.enable_x64(True):
+
+        def total(*xs: Any) -> Any:
+            given = [jnp.asarray(a) for a in arrays]
+            for k, x in zip(varied, xs, strict=True):
+                given[k] = x
+            return sum((o**2).sum() for o in program(*given) if o.dtype == jnp.float64)
+
+        gradient = jax.jit(jax.grad(total, argnums=tuple(range(len(varied)))))
+        batch = [jnp.stack([arrays[k], arrays[k] * 1.1, arrays[k] - 0.2]) for k in varied]
+        together = jax.vmap(gradient)(*batch)
+        for k in range(3):
+            for one, all_ in zip(gradient(*(b[k] for b in batch)), together, strict=True):
+                np.testing.assert_allclose(all_[k], one, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["sweeps", "a triangular system", "as often as data tell"])
+def test_second_derivatives_of_a_sequential_loop_are_symmetric(name: str):
+    program, arrays, varied = lifted(name)
+    with jax.enable_x64(True):
+
+        def total(x: Any) -> Any:
+            given = [jnp.asarray(a) for a in arrays]
+            given[varied[-1]] = x
+            return sum((o**2).sum() for o in program(*given))
+
+        hessian = jax.jit(jax.hessian(total))(jnp.asarray(arrays[varied[-1]]))
+    assert np.abs(hessian).max() > 0
+    np.testing.assert_allclose(hessian, hessian.T, rtol=1e-10, atol=1e-10)
+
+
+STEPS = """
+@T.prim_func
+def main(x: T.Buffer((100000,), "float64")):
+    y = T.alloc_buffer((100000,), "float64")
+    for t in range(1000):
+        for i in range(100000):
+            y[i] = T.sin(x[i])
+        for i in range(99998):
+            x[i + 1] = T.float64(0.3) * (y[i] * y[i + 2] + x[i])
+"""
+
+SWEEP = """
+@T.prim_func
+def main(b: T.Buffer((100000,), "float64"), x: T.Buffer((100000,), "float64")):
+    for i in range(99998):
+        x[i + 1] = T.float64(0.3) * (x[i] * x[i + 2] + b[i])
+"""
+
+
+@pytest.mark.parametrize(("source", "buffers"), [(STEPS, 64), (SWEEP, 8)])
+def test_the_gradient_of_a_loop_of_n_updates_does_not_keep_n_buffers(source: str, buffers: int):
+    program = ti.lift(ti.tir.parse(source)["main"])
+    count = len(program.arguments)
+    with jax.enable_x64(True):
+        shapes = [jax.ShapeDtypeStruct((100000,), jnp.float64)] * count
+        gradient = jax.jit(jax.grad(lambda *xs: (program(*xs)[-1] ** 2).sum(), argnums=tuple(range(count))))
+        used = gradient.lower(*shapes).compile().memory_analysis().temp_size_in_bytes
+    assert used <= buffers * 800_000
+
+
+def test_reverse_mode_of_a_loop_that_nothing_bounds_is_refused_by_name():
+    program = ti.lift(
+        ti.tir.parse("""
+@T.prim_func
+def main(A: T.Buffer((1,), "float64")):
+    while A[0] > T.float64(1):
+        A[0] = A[0] * A[0] * T.float64(0.25)
+""")["main"]
+    )
+    with jax.enable_x64(True):
+        x = jnp.array([3.0])
+        value, slope = map(np.asarray, jax.jvp(lambda x: program(x)[0], (x,), (jnp.ones(1),)))
+        with pytest.raises(DiagnosticError) as caught:
+            jax.grad(lambda x: program(x)[0].sum())(x)
+    steps = int(np.log2(np.log(float(value[0]) / 4) / np.log(3 / 4)).round())
+    np.testing.assert_allclose(slope, 2**steps * value / 3)  # y = 4 (x / 4)^(2^steps)
+    assert str(caught.value) == (
+        "<tir>:4:5: error[R03]: reverse mode does not go through a loop of which nobody knows how often it runs.\n"
+        "      while A[0] > T.float64(1):\n"
+        "      ^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
+        "help: give the loop a limit, or take the derivative in forward mode: jax.jvp, jax.jacfwd."
+    )
