@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tensorir.build import closure, fencil, literal, var
 from tensorir.errors import DiagnosticError
 from tensorir.ir import Closure, Expr, Fencil, Var
+from tensorir.lift.axes import with_merged_axes
 from tensorir.lift.emit import Emitter
 from tensorir.lift.hazards import hazards
 from tensorir.lift.inlining import inlined
@@ -58,7 +59,7 @@ def assemble(
         for found in proven:
             report.note(found.message)
     emitter = Emitter(checked=checked, taken={b.name for b in arguments})
-    nodes = inlined(expanded(trimmed(with_axes(nodes))))
+    nodes = with_merged_axes(inlined(expanded(trimmed(with_axes(nodes)))))
     run(Region(emitter, report, settled=settled_values(leaves(nodes))), nodes)
     outputs = tuple(k for k, b in enumerate(arguments) if b in stored)
     values = [(arguments[k], emitter.tensor(arguments[k])) for k in outputs]

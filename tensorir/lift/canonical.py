@@ -17,13 +17,14 @@ from dataclasses import dataclass
 from tensorir.build import call, operator, reduce
 from tensorir.builtins import TABLE
 from tensorir.ir import Call, Expr, Fencil, Literal, Operator
+from tensorir.lift.padding import cut_of_padded, sum_of_padded
 from tensorir.lift.tensors import renamed, shifted
 from tensorir.passes import simplify
 from tensorir.passes.base import Pass, remade, rewritten
 from tensorir.types import TensorType
 from tensorir.walk import postorder, rebuild, use_counts, values, with_label, with_values
 
-__all__ = ["LOOSE", "RULES", "Canonical", "with_shifts_inside"]
+__all__ = ["LOOSE", "RULES", "Canonical", "in_order", "with_shifts_inside"]
 
 
 @dataclass(frozen=True)
@@ -79,13 +80,10 @@ def plus_nothing(e: Call) -> Expr | None:
 
 
 def shift_of_shift(e: Call) -> Expr | None:
-    """Shifts along one dim add up; along several they stand in the order of the dims, the last one outside."""
+    """Shifts along one dim add up."""
     match e.args, e.static:
-        case (Call("cartesian_shift", (x,), (d, j)),), (dim, i):
-            if d == dim:
-                return shifted(x, dim, i + j) if i + j else x
-            order = x.tensor.dims.names
-            return shifted(shifted(x, dim, i), d, j) if order.index(dim) < order.index(d) else None
+        case (Call("cartesian_shift", (x,), (d, j)),), (dim, i) if d == dim:
+            return shifted(x, dim, i + j)
         case _:
             return None
 
@@ -114,6 +112,27 @@ def _unshifted(x: Expr, dim: str) -> Expr:
     if x.static[0] == dim:
         return x.args[0]
     return shifted(_unshifted(x.args[0], dim), *x.static)
+
+
+def in_order(f: Fencil) -> Fencil:
+    """Dims that are added, and shifts, one after the other stand in the order of the parameters' dims."""
+    order = {n: k for k, n in enumerate(dict.fromkeys(n for p in f.params for n in p.type.dims.names))}
+
+    def rule(e: Expr) -> Expr | None:
+        if not isinstance(e, Call) or e.op not in ("add_dim", "cartesian_shift"):
+            return None
+        chain, x = [e.static], e.args[0]
+        while isinstance(x, Call) and x.op == e.op:
+            chain.append(x.static)
+            x = x.args[0]
+        sorted_chain = sorted(chain, key=lambda s: order.get(s[0], len(order)))
+        if sorted_chain == chain:
+            return None
+        for static in reversed(sorted_chain):
+            x = call(e.op, x, static=static, span=e.span)
+        return x
+
+    return rewritten(f, rule)
 
 
 def with_shifts_inside(f: Fencil) -> Fencil:
@@ -238,9 +257,9 @@ RULES: dict[str, tuple[simplify.Rule, ...]] = {
     "or": (simplify.or_false, simplify.both_the_same),
     "min": (simplify.both_the_same,),
     "max": (simplify.both_the_same,),
-    "reduce": (fold_of_fold,),
+    "reduce": (fold_of_fold, sum_of_padded),
     "rename": (simplify.rename_to_itself, simplify.rename_of_rename),
-    "subset": (simplify.subset_of_all, simplify.subset_of_subset, simplify.subset_of_added),
+    "subset": (simplify.subset_of_all, simplify.subset_of_subset, simplify.subset_of_added, cut_of_padded),
     "cartesian_shift": (simplify.shift_of_added, shift_of_shift),
     "merge_dims": (simplify.merge_of_split,),
     "split_dim": (split_of_merged, split_of_renamed),
@@ -248,5 +267,5 @@ RULES: dict[str, tuple[simplify.Rule, ...]] = {
 }
 """The rules by the builtin at whose calls they look, in the order in which they are tried."""
 
-LOOSE = frozenset([plus_nothing, fold_of_fold])
+LOOSE = frozenset([plus_nothing, fold_of_fold, sum_of_padded])
 """Rules that change roundings, or the sign of a zero."""

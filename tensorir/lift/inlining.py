@@ -8,11 +8,11 @@ so that what neighbouring iterations computed twice is computed once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import gcd, prod
 
-from tensorir.lift.affine import Affine, Ranges, number, variable
+from tensorir.lift.affine import Affine, Quotient, Ranges, number, variable
 from tensorir.lift.inverse import Inverse, inverse
 from tensorir.lift.linear import affine_of, linear, term_of
 from tensorir.lift.nest import Check, Leaf, Loop, Node, Store, leaves, ranges_of
@@ -107,12 +107,11 @@ def _is_copy(value: Term) -> bool:
 
 def _by_what_it_needs(leaf: Leaf, node: Store, space: Space) -> tuple[Node, Load] | None:
     """The store with the sums that its value depends on as coordinates, and a read of it; None where it has them."""
-    sums = _sums(space.value)
+    sums = proportional([space.value], space.dims)
     if sums is None or len(sums) >= len(space.dims):
         return None
-    named = [n for a in sums for n, _ in a.terms]
     spreads = [a.range(space.ranges) for a in sums]
-    if len(named) != len(set(named)) or None in spreads:
+    if None in spreads:
         return None
     lows = [s[0] for s in spreads if s is not None]
     shape = tuple(s[1] - s[0] + 1 for s in spreads if s is not None)
@@ -120,45 +119,72 @@ def _by_what_it_needs(leaf: Leaf, node: Store, space: Space) -> tuple[Node, Load
         return None
     buffer = replace(node.buffer, shape=shape, private=())
     names = [f"{buffer.name}_{k}" for k in range(len(sums))]
-    places = {a: variable(n).plus(number(low)) for a, n, low in zip(sums, names, lows, strict=True)}
+    ranges = {n: (0, extent - 1) for n, extent in zip(names, shape, strict=True)}
+    values: dict[str, Affine] = {}
+    for a, name, low in zip(sums, names, lows, strict=True):
+        values.update({n: number(0) for n in a.names})
+        # the sum stands for the variable that it has once
+        values[next(n for n, c in a.terms if isinstance(n, str) and c == 1)] = variable(name).plus(number(low))
 
     def rule(t: Term) -> Term | None:
         match t:
             case Linear(affine, element):
-                part, factor = _primitive(affine)
-                return term_of(places[part].times(factor).plus(number(affine.constant)), element)
+                return term_of(affine.replaced(values, ranges), element)
             case _:
                 return None
 
-    new: Node = Store(
-        buffer, tuple(Linear(variable(n), INT32) for n in names), rebuilt(space.value, rule), (), node.span
-    )
+    location = tuple(Linear(variable(n), INT32) for n in names)
+    new: Node = Store(buffer, location, rebuilt(space.value, rule), (), node.span)
     for name, extent in reversed(list(zip(names, shape, strict=True))):
         new = Loop(name, Number(0, INT32), Number(extent, INT32), (new,), True, leaf.loops[0].span, name)
     read = tuple(term_of(a.plus(number(-low)), INT32) for a, low in zip(sums, lows, strict=True))
     return new, Load(buffer, read, node.span)
 
 
-def _sums(value: Term) -> list[Affine] | None:
-    """The sums, without constants and common factors, that a value depends on; None where quotients are among them."""
-    found: dict[Affine, None] = {}
-    for t in walk(value):
-        match t:
-            case Linear(affine):
-                if not affine.is_linear:
+def proportional(terms: Sequence[Term], dims: Collection[str]) -> list[Affine] | None:
+    """The sums of variables that terms need: variables whose coefficients have one ratio everywhere are in one sum.
+
+    None where terms hold variables that are in no normal form, or a sum that has no variable once.
+    """
+    sums = sums_in(terms)
+    if sums is None:
+        return None
+    ratios: dict[tuple[int, ...], list[tuple[str, int]]] = {}
+    for n in dims:
+        coefficients = [a.coefficient(n) for a in sums]
+        factor = gcd(*coefficients)
+        if factor:
+            first = next(c for c in coefficients if c)
+            factor = factor if first > 0 else -factor
+            ratios.setdefault(tuple(c // factor for c in coefficients), []).append((n, factor))
+    found: list[Affine] = []
+    for members in ratios.values():
+        common = gcd(*(c for _, c in members))
+        a = Affine(tuple((n, c // common) for n, c in members))
+        if not any(c == 1 for _, c in a.terms):
+            return None
+        found.append(a)
+    return found
+
+
+def sums_in(terms: Sequence[Term]) -> list[Affine] | None:
+    """Every sum in settled terms, those inside of quotients among them; None where variables stand outside of sums."""
+    pending: list[Affine] = []
+    for term in terms:
+        for t in walk(term):
+            match t:
+                case Linear(affine):
+                    pending.append(affine)
+                case Index():
                     return None
-                found[_primitive(affine)[0]] = None
-            case Index():
-                return None
-            case _:
-                pass
+                case _:
+                    pass
+    found: dict[Affine, None] = {}
+    while pending:
+        a = pending.pop()
+        found[a] = None
+        pending += [atom.inner for atom, _ in a.terms if isinstance(atom, Quotient)]
     return list(found)
-
-
-def _primitive(a: Affine) -> tuple[Affine, int]:
-    """A sum without its constant as a factor times a sum whose coefficients have none in common."""
-    factor = gcd(*(c for _, c in a.terms)) * (1 if a.terms[0][1] > 0 else -1)
-    return Affine(tuple((n, c // factor) for n, c in a.terms)), factor
 
 
 # Replacing

@@ -28,6 +28,7 @@ __all__ = ["one_name_each", "under_names"]
 
 def one_name_each(f: Fencil) -> Fencil:
     """The fencil with as few names of dims, and as few renames, as its expressions allow."""
+    f = _named_inside(f)
     roots = list(values(f.closures))
     pairs = _pairs(roots)
     if not pairs:
@@ -52,6 +53,41 @@ def one_name_each(f: Fencil) -> Fencil:
         for c, e in zip(f.closures, made, strict=True)
     ]
     return fencil(f.name, params, stores, f.span, f.buffers)
+
+
+def _named_inside(f: Fencil) -> Fencil:
+    """A rename of what nothing else uses gives its names to all that is inside, parameters of the fencil included."""
+    roots = list(values(f.closures))
+    written = {c.output for c in f.closures}
+    users: dict[int, list[int]] = {}
+    for e in postorder(*roots):
+        for c in e.children:
+            users.setdefault(id(c), []).append(id(e))
+    roots_now = {id(r) for r in roots}
+    done: dict[int, Expr] = {}
+    params: dict[Var, Var] = {}
+    for e in postorder(*roots):
+        if not (isinstance(e, Call) and e.op == "rename"):
+            continue
+        below = list(postorder(e.args[0]))
+        own = {id(b) for b in below} | {id(e)}
+        alone = all(id(b) not in roots_now and all(u in own for u in users[id(b)]) for b in below)
+        names = dict(e.static[0])
+        mentioned = {n for b in below for n in _own_names(b)}
+        if not alone or mentioned & set(names.values()) or any(v in written for v in e.args[0].free):
+            continue
+        if any(v in params for v in e.args[0].free):
+            continue
+        params.update({v: _variable(v, names) for v in e.args[0].free})
+        done[id(e)] = under_names([e.args[0]], names)[0]
+        break
+    if not done:
+        return f
+    made: dict[int, Expr] = {}
+    for e in postorder(*roots):
+        made[id(e)] = done.get(id(e)) or rebuild(e, tuple(made[id(c)] for c in e.children))
+    stores = [closure(c.output, made[id(c.value)], c.region, c.span) for c in f.closures]
+    return _named_inside(fencil(f.name, [params.get(p, p) for p in f.params], stores, f.span, f.buffers))
 
 
 def _pairs(roots: Iterable[Expr]) -> dict[tuple[str, str], None]:

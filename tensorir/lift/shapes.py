@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, pairwise
 
-from tensorir.lift.affine import Affine, quotient, remainder
+from tensorir.lift.affine import Affine, Quotient, quotient, remainder, variable
 from tensorir.lift.linear import Ranges, affine_of
 from tensorir.lift.nest import Leaf, Node, Store, leaves
 from tensorir.lift.space import Space, digits
@@ -63,28 +63,50 @@ def _flat(buffer: Buffer) -> bool:
 
 
 def _radices(size: int, accesses: Sequence[tuple[Affine | None, Space | None]]) -> tuple[int, ...]:
-    """The fewest radices with which every access is a dim, or a window, per axis; none where that does not work."""
+    """The fewest radices with which every access is a dim, or a window, per axis; else those where it is a number."""
     coefficients: set[int] = set()
     for a, space in accesses:
         if a is None or space is None or not a.is_linear:
             return ()
         coefficients |= {abs(c) for _, c in a.terms if abs(c) > 1}
     candidates = sorted((c for c in coefficients if size % c == 0), reverse=True)[:8]
-    for count in range(1, MOST_AXES):
-        for chosen in combinations(candidates, count):
-            if all(a % b == 0 for a, b in pairwise(chosen)) and all(
-                _fits(a, chosen, space) for a, space in accesses if a is not None and space is not None
-            ):
-                return chosen
+    for fits in (_fits, _fits_as_numbers):
+        for count in range(1, MOST_AXES):
+            for chosen in combinations(candidates, count):
+                if all(a % b == 0 for a, b in pairwise(chosen)) and all(
+                    fits(a, chosen, space) for a, space in accesses if a is not None and space is not None
+                ):
+                    return chosen
     return ()
 
 
 def _fits(a: Affine, radices: Sequence[int], space: Space) -> bool:
-    for part in apart(a, radices, space.ranges):
-        plain = part.is_linear and part.names <= space.dims.keys()
-        if not plain or not (digits(part, space.dims) is not None or all(abs(c) == 1 for _, c in part.terms)):
-            return False
+    return all(
+        _splits(p, space) if not p.is_linear else _plain(p, space) and all(abs(c) == 1 for _, c in p.terms)
+        for p in apart(a, radices, space.ranges)
+    )
+
+
+def _splits(a: Affine, space: Space) -> bool:
+    """Whether the quotients of an index are of dims that can be split there."""
+    for atom, _ in a.terms:
+        if isinstance(atom, Quotient):
+            inside = space.dims.get(next(iter(atom.inner.names), ""))
+            alone = atom.inner == variable(next(iter(atom.inner.names), ""))
+            if inside is None or not alone or inside.start % atom.by or inside.stop % atom.by:
+                return False
     return True
+
+
+def _fits_as_numbers(a: Affine, radices: Sequence[int], space: Space) -> bool:
+    return all(
+        _plain(p, space) and (digits(p, space.dims) is not None or all(abs(c) == 1 for _, c in p.terms))
+        for p in apart(a, radices, space.ranges)
+    )
+
+
+def _plain(a: Affine, space: Space) -> bool:
+    return a.is_linear and a.names <= space.dims.keys()
 
 
 def apart(a: Affine, radices: Sequence[int], ranges: Ranges) -> list[Affine]:

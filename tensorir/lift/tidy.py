@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from tensorir.build import closure, fencil, var
 from tensorir.ir import Call, Expr, Fencil, Var
-from tensorir.lift.canonical import Canonical, with_shifts_inside
+from tensorir.lift.canonical import Canonical, in_order, with_shifts_inside
 from tensorir.lift.naming import one_name_each
 from tensorir.lift.tensors import renamed
 from tensorir.passes.cse import Cse
@@ -26,7 +26,7 @@ def tidied(f: Fencil, exact: bool = False) -> Fencil:
     """The fencil in canonical form, with fewer renames; `exact` keeps the order of sums."""
     canonical = Canonical(exact)
     f = one_name_each(_renamed_at_the_edges(canonical.run(f)))
-    return with_shifts_inside(Cse().run(canonical.run(f)))
+    return with_shifts_inside(Cse().run(in_order(canonical.run(f))))
 
 
 def _renamed_at_the_edges(f: Fencil) -> Fencil:
