@@ -40,6 +40,8 @@ class Sum:
     over: tuple[str, ...] = ()
     inside: tuple[int, ...] = ()
     """The nodes that are sums over a part of the dims, by identity."""
+    guard: Dense | None = None
+    """Where the product counts, None where it does everywhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +79,15 @@ class Products:
 
     def _factors(self, x: Leaf) -> tuple[Leaf, ...]:
         known = self.sums.get(_key(x))
-        if known is None or known[1].over or known[0].dims.names != x.dims.names:
+        if known is None or known[1].over or known[1].guard or known[0].dims.names != x.dims.names:
             return (x,)
         return known[1].factors
+
+    def guarded(self, result: Leaf, x: Leaf, guard: Dense, dims: Dims) -> None:
+        """Remember a product that is zero where a guard is false."""
+        known = self.sums.get(_key(x))
+        if known is not None and not known[1].over and not known[1].guard and known[0].dims.names == x.dims.names:
+            self.sums[_key(result)] = (result, Sum(known[1].factors, dims, guard=guard))
 
     def summed(self, x: Leaf, dim: str) -> Sum | None:
         """The sum of a remembered product over one more dim."""

@@ -23,6 +23,7 @@ from typing import Any
 from lowering.context import Context
 from lowering.raising.contractions import contraction
 from lowering.raising.convolutions import convolution
+from lowering.raising.guards import guarded
 from lowering.raising.memory import remember
 from lowering.raising.orders import first
 from lowering.raising.reductions import along_axis, mapped
@@ -42,6 +43,10 @@ RULES = (
     Rule(
         "contraction", "reduce", "A product of two, summed over one dim or several in turn: one `dot_general`.",
         contraction, reorders=True,
+    ),
+    Rule(
+        "guarded contraction", "reduce", "A product of two that counts where a guard holds, summed: one `dot_general`.",
+        guarded, reorders=True,
     ),
     Rule(
         "reduction", "reduce", "A fold of one array by +, ×, min, max or bits: a reduction of its axis.",

@@ -21,7 +21,7 @@ from lowering.values import Dense, Leaf, Slots, Value, aligned, cut, elementwise
 from tensorir.ir import Call
 from tensorir.types import Dims
 
-__all__ = ["contraction", "product_of_two", "total_of"]
+__all__ = ["contraction", "dot", "needed", "product_of_two", "total_of"]
 
 SHORTEST = 16
 """Sums of fewer products are worth a contraction only if both factors have dims of their own."""
@@ -30,7 +30,7 @@ PRECISION = lax.Precision.HIGHEST
 
 
 def contraction(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
-    return product_of_two(context, node, args, lambda a, b, total: _dot(a, b, total, context.products))
+    return product_of_two(context, node, args, lambda a, b, total: dot(a, b, total, context.products))
 
 
 def total_of(context: Context, node: Call, args: Sequence[Any]) -> Sum | None:
@@ -48,7 +48,7 @@ def product_of_two(
 ) -> Value | None:
     """The value of a fold as `make(a, b, total)` of the two factors that have the dims summed over, times the rest."""
     total = total_of(context, node, args)
-    if total is None or any(_masked(f) for f in total.factors):
+    if total is None or total.guard is not None or any(presence(f) is not None for f in total.factors):
         return None
     apart = [f for f in total.factors if any(d in f.dims for d in total.over)]
     rest = [f for f in total.factors if not any(d in f.dims for d in total.over)]
@@ -69,15 +69,12 @@ def product_of_two(
     return (cut(result, node.tensor.dims),)
 
 
-def _masked(leaf: Leaf) -> bool:
-    return presence(leaf) is not None
-
-
 NARROW = {("int8", "int32"), ("bfloat16", "float32")}
 """Types whose products XLA adds up in a wider type 1.8 to 11 times as fast as those of converted factors."""
 
 
-def _dot(x: Leaf, y: Leaf, total: Sum, known: Products) -> Dense | None:
+def dot(x: Leaf, y: Leaf, total: Sum, known: Products) -> Dense | None:
+    """Two factors contracted over the dims that are summed over, None where that is not better than the plain form."""
     over = [d for d in total.over if d in x.dims and d in y.dims]
     if set(over) != set(total.over):
         return None

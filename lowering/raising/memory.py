@@ -29,6 +29,10 @@ def remember(context: Context, node: Call, args: Sequence[Any], value: Value) ->
             total = total_of(context, node, args)
             if total is not None:
                 known.remember(value[0], total, id(node))
+        case "if" if literal_of(node.args[2]) == 0 and len(value) == 1 and not masks_of(value):
+            (guard,) = args[0]
+            if isinstance(guard, Dense) and isinstance(value[0], Dense):
+                known.guarded(value[0], args[1][0], guard, node.tensor.dims)
         case "update" if literal_of(node.args[0]) == 0 and len(value) == 1:
             whole, part, inside = value[0], args[1][0], node.args[1].tensor.dims
             match whole, part:
