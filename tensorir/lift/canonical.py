@@ -18,7 +18,7 @@ from tensorir.build import call, operator, reduce
 from tensorir.builtins import TABLE
 from tensorir.ir import Call, Expr, Fencil, Literal, Operator
 from tensorir.lift.padding import cut_of_padded, sum_of_padded
-from tensorir.lift.tensors import renamed, shifted
+from tensorir.lift.tensors import cut, renamed, shifted
 from tensorir.passes import simplify
 from tensorir.passes.base import Pass, remade, rewritten
 from tensorir.types import TensorType
@@ -244,6 +244,30 @@ def split_of_merged(e: Call) -> Expr | None:
             return None
 
 
+# Reads by position
+
+
+def gather_by_position(e: Call) -> Expr | None:
+    """A read at every coordinate of another dim is a rename."""
+    x, *indices = e.args
+    dims, mode = e.static
+    for k, (dim, index) in enumerate(zip(dims, indices, strict=True)):
+        match index:
+            case Call("pos", (base,), (here,)):
+                interval = base.tensor.dims[here]
+            case _:
+                continue
+        others = [i for j, i in enumerate(indices) if j != k]
+        if here in x.tensor.dims or any(here in i.tensor.dims for i in others):
+            continue
+        if not x.tensor.dims[dim].covers(interval):
+            continue
+        part = renamed(cut(x, {dim: interval}), {dim: here})
+        rest = tuple(d for d in dims if d != dim)
+        return call("gather", part, *others, static=(rest, mode), span=e.span) if rest else part
+    return None
+
+
 RULES: dict[str, tuple[simplify.Rule, ...]] = {
     **dict.fromkeys(_MIRRORED, (small_first,)),
     "plus": (plus_nothing,),
@@ -258,6 +282,7 @@ RULES: dict[str, tuple[simplify.Rule, ...]] = {
     "min": (simplify.both_the_same,),
     "max": (simplify.both_the_same,),
     "reduce": (fold_of_fold, sum_of_padded),
+    "gather": (gather_by_position,),
     "rename": (simplify.rename_to_itself, simplify.rename_of_rename),
     "subset": (simplify.subset_of_all, simplify.subset_of_subset, simplify.subset_of_added, cut_of_padded),
     "cartesian_shift": (simplify.shift_of_added, shift_of_shift),

@@ -1,0 +1,243 @@
+"""Schedules undone: what TVM's schedules and its lowering make of a module lifts to the text of the module itself."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+tvm = pytest.importorskip("tvm")
+
+import tensorir as ti  # noqa: E402
+import tensorir.tir as tir  # noqa: E402
+from tensorir.errors import DiagnosticError  # noqa: E402
+from tests.lift.schedules import up_to_names  # noqa: E402
+from tests.peers.test_tvm_schedules import PASSES, SCHEDULES, product, row_sum, stencil  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+Make = Callable[[], list[Any]]
+
+
+def softmax() -> list[Any]:
+    from tvm import te, topi
+
+    a: Any = te.placeholder((12, 30), name="A")
+    return [a, topi.nn.softmax(a)]
+
+
+def padded() -> list[Any]:
+    from tvm import te
+
+    a: Any = te.placeholder((3, 10, 10), name="A")
+    w: Any = te.placeholder((4, 3, 3, 3), name="W")
+
+    def value(c: Any, y: Any, x: Any) -> Any:
+        inside = tvm.tirx.all(y >= 1, y < 11, x >= 1, x < 11)
+        return tvm.tirx.if_then_else(inside, a[c, y - 1, x - 1], tvm.tirx.const(0.0, "float32"))
+
+    p: Any = te.compute((3, 12, 12), value, name="P")
+    c, u, v = te.reduce_axis((0, 3), "c"), te.reduce_axis((0, 3), "u"), te.reduce_axis((0, 3), "v")
+    return [
+        a, w,
+        te.compute(
+            (4, 10, 10), lambda f, y, x: te.sum(p[c, y + u, x + v] * w[f, c, u, v], axis=[c, u, v]), name="C"
+        ),
+    ]  # fmt: skip
+
+
+def odd_product() -> list[Any]:
+    from tvm import te
+
+    a: Any = te.placeholder((13, 21), name="A")
+    b: Any = te.placeholder((21, 30), name="B")
+    k = te.reduce_axis((0, 21), name="k")
+    return [a, b, te.compute((13, 30), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")]
+
+
+def back_near(s: Any) -> None:
+    block = s.get_sblock("C")
+    copy = s.cache_write(block, 0, "local")
+    i, j, k = s.get_loops(block)
+    (io, ii), (jo, ji) = s.split(i, [None, 4]), s.split(j, [None, 8])
+    s.reorder(io, jo, k, ii, ji)
+    s.reverse_compute_at(copy, jo)
+
+
+def in_registers(s: Any) -> None:
+    block = s.get_sblock("C")
+    copy = s.cache_write(block, 0, "local")
+    i, j, k = s.get_loops(block)
+    (io, im, ii), (jo, jm, ji) = s.split(i, [2, 2, 4]), s.split(j, [2, 4, 4])
+    s.reorder(io, jo, im, jm, k, ii, ji)
+    for loop, tag in ((io, "blockIdx.y"), (jo, "blockIdx.x"), (im, "threadIdx.y"), (jm, "threadIdx.x")):
+        s.bind(loop, tag)
+    s.reverse_compute_at(copy, jm)
+    s.decompose_reduction(block, k)
+
+
+def virtual(s: Any) -> None:
+    i, j, k = s.get_loops(s.get_sblock("C"))
+    (io, iv, ii), (jo, ji) = s.split(i, [2, 2, 4]), s.split(j, [None, 8])
+    s.reorder(io, jo, iv, ii, ji, k)
+    for loop, tag in (
+        (io, "blockIdx.y"),
+        (jo, "blockIdx.x"),
+        (iv, "vthread.y"),
+        (ii, "threadIdx.y"),
+        (ji, "threadIdx.x"),
+    ):
+        s.bind(loop, tag)
+
+
+def einsum_padded(s: Any) -> None:
+    s.pad_einsum(s.get_sblock("C"), [8, 8, 8])
+
+
+def split_unevenly(s: Any) -> None:
+    i, j, k = s.get_loops(s.get_sblock("C"))
+    s.split(i, [None, 4])
+    s.split(j, [None, 8])
+    s.split(k, [None, 5])
+
+
+def partial_sums(s: Any) -> None:
+    *_, k = s.get_loops(s.get_sblock("C"))
+    _, inner = s.split(k, [None, 6])
+    s.rfactor(inner, 2)
+
+
+def pad_near(s: Any) -> None:
+    f, y, x, *_ = s.get_loops(s.get_sblock("C"))
+    s.reorder(y, x, f)
+    yo, _ = s.split(y, [None, 5])
+    s.compute_at(s.get_sblock("P"), yo)
+
+
+def pad_at_hand(s: Any) -> None:
+    _, y, *_ = s.get_loops(s.get_sblock("C"))
+    s.compute_at(s.get_sblock("P"), y)
+
+
+def rows(s: Any) -> None:
+    for name in ("T_softmax_maxelem", "T_softmax_exp", "T_softmax_expsum", "T_softmax_norm"):
+        block = s.get_sblock(name)
+        i, k = s.get_loops(block)
+        _, inner = s.split(k, [None, 8])
+        s.unroll(inner)
+        s.parallel(i)
+
+
+def rows_together(s: Any) -> None:
+    i, _ = s.get_loops(s.get_sblock("T_softmax_norm"))
+    for name in ("T_softmax_expsum", "T_softmax_exp", "T_softmax_maxelem"):
+        s.compute_at(s.get_sblock(name), i)
+    s.bind(i, "blockIdx.x")
+
+
+FURTHER: dict[str, tuple[Make, Callable[[Any], None]]] = {
+    **{f"product, {f.__name__}": (product, f) for f in (back_near, in_registers, virtual, partial_sums)},
+    **{f"odd product, {f.__name__}": (odd_product, f) for f in (einsum_padded, split_unevenly)},
+    **{f"padded, {f.__name__}": (padded, f) for f in (pad_near, pad_at_hand)},
+    **{f"softmax, {f.__name__}": (softmax, f) for f in (rows, rows_together)},
+}
+
+
+def module_of(make: Make) -> Any:
+    from tvm import te
+
+    return tvm.IRModule({"main": te.create_prim_func(make()).with_attr("global_symbol", "main")})
+
+
+def text_of(module: Any) -> str:
+    return up_to_names(str(ti.lift(tir.parse(module)["main"])))
+
+
+def steps(module: Any) -> Iterator[tuple[str, Any]]:
+    """The module, and what each pass of the lowering makes of it, up to where TVM refuses, or unrolls."""
+    yield "scheduled", module
+    for name in PASSES[: PASSES.index("UnrollLoop")]:
+        maker = getattr(tvm.s_tir.transform, name, None) or getattr(tvm.tirx.transform, name)
+        try:
+            module = maker()(module)
+        except Exception:  # TVM knows no virtual threads here
+            return
+        yield name, module
+
+
+@pytest.mark.parametrize("name", [*SCHEDULES, *FURTHER])
+def test_a_schedule_and_each_step_of_its_lowering_lift_to_the_text_of_the_module(name: str):
+    make, schedule = (SCHEDULES | FURTHER)[name]
+    plain = module_of(make)
+    changed = tvm.s_tir.Schedule(plain)
+    schedule(changed)
+    wanted = text_of(plain)
+    for step, module in steps(changed.mod):
+        assert text_of(module) == wanted, step
+
+
+def at_random(s: Any, r: random.Random) -> None:
+    """A few random steps; those that TVM refuses are left out."""
+    for _ in range(r.randint(2, 7)):
+        try:
+            names = [block.name_hint for block in map(s.get, s.get_child_blocks(s.get_sblock("root")))]
+            block = s.get_sblock(r.choice(names))
+            loops = s.get_loops(block)
+            match r.choice(STEPS):
+                case "split":
+                    s.split(r.choice(loops), [None, r.choice([2, 3, 4, 5, 8])])
+                case "fuse":
+                    k = r.randrange(len(loops) - 1)
+                    s.fuse(loops[k], loops[k + 1])
+                case "reorder":
+                    s.reorder(*r.sample(loops, r.randint(2, len(loops))))
+                case "read":
+                    s.cache_read(block, r.randrange(2), r.choice(["global", "shared", "local"]))
+                case "write":
+                    s.cache_write(block, 0, r.choice(["global", "local"]))
+                case "compute_at":
+                    s.compute_at(block, r.choice(s.get_loops(s.get_sblock(r.choice(names)))))
+                case "reverse_compute_at":
+                    s.reverse_compute_at(block, r.choice(s.get_loops(s.get_sblock(r.choice(names)))))
+                case "inline":
+                    s.compute_inline(block)
+                case "rfactor":
+                    s.rfactor(r.choice(loops), 0)
+                case "decompose":
+                    s.decompose_reduction(block, r.choice(loops))
+                case step:
+                    getattr(s, step)(r.choice(loops))
+        except Exception:  # a step that is not legal here
+            continue
+
+
+STEPS = [
+    "split", "split", "fuse", "reorder", "parallel", "vectorize", "unroll", "read", "write", "compute_at",
+    "reverse_compute_at", "inline", "rfactor", "decompose",
+]  # fmt: skip
+BASES = [product, stencil, row_sum, odd_product, softmax, padded]
+
+
+def bits(module: Any, arrays: list[Any]) -> list[bytes]:
+    return [np.asarray(x).tobytes() for x in tir.interpret(tir.parse(module)["main"], *arrays, checked=True)]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_random_legal_schedule_lifts_to_the_text_of_the_module_where_it_computes_the_same_bits(seed: int):
+    plain = module_of(BASES[seed % len(BASES)])
+    s = tvm.s_tir.Schedule(plain)
+    at_random(s, random.Random(seed))
+    func: Any = tir.parse(plain)["main"]
+    rng = np.random.default_rng(seed)
+    shapes = [tuple(e.value for e in func.buffer_map[p].shape) for p in func.params]
+    arrays = [rng.normal(size=shape).astype(np.float32) for shape in shapes]
+    try:
+        found = text_of(s.mod)
+    except DiagnosticError:
+        with pytest.raises(DiagnosticError):  # TVM made what reads or writes where nothing is
+            bits(s.mod, arrays)
+        return
+    assert found == text_of(plain) or bits(s.mod, arrays) != bits(plain, arrays), str(tir.parse(s.mod))
