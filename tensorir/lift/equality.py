@@ -1,7 +1,9 @@
 """Whether two programs compute the same: proven by their text, agreeing on inputs, or refuted by one.
 
 Programs are fencils, lifted programs, or what `ti.lift` takes. Equal canonical forms are a proof; otherwise both run on
-generated inputs, and what differs is shrunk: first the values, one element after the other, to zero or to one.
+generated inputs: numbers at random, then the same with NaN, infinities, -0.0 and the least and greatest integers in
+places. What differs is shrunk, one element after the other, to zero or to one. Programs with symbolic sizes run at the
+smallest sizes first, so that the first difference is one of smallest size; other sizes are those of the types.
 
 >>> from tensorir.text import parse
 >>> f = parse("f(out: tensor<float, I[0:3]>, x: tensor<float, I[0:4]>) { out ← ⟪I, 1⟫(x) × 2.0; }")
@@ -11,6 +13,10 @@ equal by canonical form
 >>> h = parse("h(y: tensor<float, K[0:3]>, a: tensor<float, K[0:4]>) { y ← ⟪K, 1⟫(a) + ⟪K, 1⟫(a); }")
 >>> print(equivalent(f, h))
 agree on 8 generated inputs, within 4.4e-15
+>>> a = parse("a(y: tensor<int, I[0:n]>, x: tensor<int, I[0:n]>) { y ← x; }")
+>>> b = parse("b(y: tensor<int, I[0:n]>, x: tensor<int, I[0:n]>) { y ← if pos(I, x) < 2 then x else 0 × x; }")
+>>> print(equivalent(a, b))
+different at n = 3: y[2] is 1 and 0.
 """
 
 # Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
@@ -18,30 +24,32 @@ agree on 8 generated inputs, within 4.4e-15
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tensorir.arrays import refuse
-from tensorir.build import fencil
-from tensorir.builtins import TABLE
+from tensorir.errors import DiagnosticError
 from tensorir.ir import Fencil, Var
-from tensorir.lift.program import Lifted
-from tensorir.passes.cse import Cse
-from tensorir.passes.simplify import Simplify
-from tensorir.types import DTYPES, SCALARS, Scalar
+from tensorir.lift.family import Family, canonical, common_sizes, family
+from tensorir.types import DTYPES, Scalar
 
 __all__ = ["Equivalence", "equivalent"]
 
 INPUTS = 8
+MOST_SHRUNK = 64
+"""How many elements of an array are tried one by one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Equivalence:
-    """What was found: `proven`, `agreed` on a number of inputs within a bound, or a counterexample by parameter."""
+    """What was found: `proven`, `agreed` on a number of inputs within a bound, or a counterexample by parameter.
+
+    The bound is beside the size of a result; integers agree exactly, and NaN with NaN. `sizes`: all at which symbolic
+    programs ran, or those of the counterexample.
+    """
 
     proven: bool
     agreed: bool
@@ -49,47 +57,68 @@ class Equivalence:
     bound: float
     counterexample: dict[str, Any] | None = None
     difference: str = ""
+    sizes: tuple[Mapping[str, int], ...] = ()
 
     def __bool__(self) -> bool:
         return self.agreed
 
     def __str__(self) -> str:
-        if self.proven:
-            return "equal by canonical form"
+        ranges = {n: sorted({s[n] for s in self.sizes}) for s in self.sizes[:1] for n in s}
+        told = [f"{n} = {v[0]}" + (f" to {v[-1]}" if len(v) > 1 else "") for n, v in ranges.items()]
+        at = f" at {', '.join(told)}" if told else ""
+        if self.proven or (self.agreed and not self.inputs):
+            return f"equal by canonical form{at}"
         if self.agreed:
-            return f"agree on {self.inputs} generated inputs, within {self.bound:.1e}"
-        return f"different: {self.difference}"
+            return f"agree on {self.inputs} generated inputs{at}, within {self.bound:.1e}"
+        return f"different{at}: {self.difference}"
 
 
 def equivalent(a: Any, b: Any, *, inputs: int = INPUTS, seed: int = 0) -> Equivalence:
     """Whether two programs compute the same, parameters matched in their order (inputs, then outputs).
 
-    Raises TL04 where parameters differ in number, element or extents.
+    Half of the inputs hold special numbers. Raises TL04 where parameters differ in number, element or extents.
     """
-    f, g = _fencil(a), _fencil(b)
+    f, g = family(a), family(b)
+    if not f.sizes and not g.sizes:
+        return _compared(f.at({}), g.at({}), inputs, seed)
+    if f.text and f.text == g.text:
+        return Equivalence(True, True, 0, 0.0)
+    return _at_sizes(f, g, inputs, seed)
+
+
+def _at_sizes(f: Family, g: Family, inputs: int, seed: int) -> Equivalence:
+    """Programs of which one at least has symbolic sizes, the smallest first."""
+    tried: list[Mapping[str, int]] = []
+    total, bound = 0, 0.0
+    for sizes, one, other in common_sizes(f, g):
+        _comparable(one, other)
+        found = _compared(one, other, max(2, inputs // 2), seed)
+        if not found:
+            return Equivalence(False, False, total, found.bound, found.counterexample, found.difference, (sizes,))
+        tried.append(sizes)
+        total, bound = total + found.inputs, max(bound, found.bound)
+    if not tried:
+        raise refuse("TL04", "there are no sizes at which both programs are of the same arrays.", _SAME)
+    return Equivalence(False, True, total, bound, sizes=tuple(tried))
+
+
+_SAME = "compare programs of the same arrays."
+
+
+def _compared(f: Fencil, g: Fencil, inputs: int, seed: int) -> Equivalence:
     _comparable(f, g)
-    if _canonical(f) == _canonical(g):
+    if canonical(f) == canonical(g):
         return Equivalence(True, True, 0, 0.0)
     rng = np.random.default_rng(seed)
     bound = _bound(f)
-    for _ in range(inputs):
-        given = [_random(rng, p) for p in f.inputs]
+    for k in range(inputs):
+        given = [_random(rng, p, max(0, k + 1 - (inputs + 1) // 2)) for p in f.inputs]
         if _differs(f, g, given, bound):
             given = _shrunk(f, g, given, bound)
             told = _differs(f, g, given, bound)
             names = dict(zip((p.name for p in f.inputs), given, strict=True))
-            return Equivalence(False, False, inputs, bound, names, told)
+            return Equivalence(False, False, k, bound, names, told)
     return Equivalence(False, True, inputs, bound)
-
-
-def _fencil(program: Any) -> Fencil:
-    if isinstance(program, Fencil):
-        return program
-    if not isinstance(program, Lifted):
-        import tensorir
-
-        program = tensorir.lift(program)
-    return program.fencil
 
 
 def _comparable(f: Fencil, g: Fencil) -> None:
@@ -98,37 +127,34 @@ def _comparable(f: Fencil, g: Fencil) -> None:
         if kinds[0] != kinds[1]:
             told = [", ".join(f"{p.name}: {p.type}" for p in ps) or "none" for ps in (xs, ys)]
             message = f"the programs have different {what}: {told[0]} and {told[1]}."
-            raise refuse("TL04", message, "compare programs of the same arrays.")
+            raise refuse("TL04", message, _SAME)
+        for p in xs:
+            if not isinstance(p.type.element, Scalar):
+                raise refuse("TL04", f"'{p.name}' holds tuples, of which none are generated.", "compare its members.")
 
 
-def _canonical(f: Fencil) -> str:
-    """The text of the simplified program, every name called by where it first appears: inputs first, then outputs."""
-    for one in (Simplify(), Cse()):
-        f = one(f)
-    order = [*f.inputs, *(p for p in f.outputs if p not in f.inputs)]
-    text = str(fencil("program", order, f.closures))
-    names: dict[str, str] = {}
-
-    def called(found: re.Match[str]) -> str:
-        word = found[0]
-        return word if word in _WORDS else names.setdefault(word, f"n{len(names)}")
-
-    return re.sub(r"(?<!\w)[^\W\d]\w*", called, text)
-
-
-_WORDS = {*TABLE, *SCALARS, "tensor", "let", "if", "then", "else", "true", "false", "over", "int", "float", "λ", "none"}
-
-
-def _random(rng: np.random.Generator, p: Var) -> Any:
+def _random(rng: np.random.Generator, p: Var, turn: int) -> Any:
+    """Numbers for a parameter; from turn 1 on, special ones in places."""
     element = p.type.element
     assert isinstance(element, Scalar)
     shape = p.type.dims.shape
+    dtype = DTYPES[element]
     if element.is_float:
-        return rng.normal(size=shape).astype(DTYPES[element])
-    if element.is_integer:
-        low = 0 if element.kind == "uint" else -4
-        return rng.integers(low, 5, shape).astype(DTYPES[element])
-    return rng.integers(0, 2, shape).astype(bool)
+        numbers = rng.normal(size=shape)
+        rare = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0])
+    elif element.is_integer:
+        bits = element.bits - (element.kind != "uint")
+        numbers = rng.integers(0 if element.kind == "uint" else -4, 5, shape)
+        rare = np.array([(1 << bits) - 1, 0 if element.kind == "uint" else -(1 << bits), 0, 1], dtype)
+    else:
+        return rng.integers(0, 2, shape).astype(bool)
+    found = np.array(numbers).astype(dtype)
+    if turn and found.size:
+        # every special number has its turn, at places that change
+        count = min(-(-found.size // 2), max(len(rare), found.size // 5))
+        places = rng.permutation(found.size)[:count]
+        found.reshape(-1)[places] = rare[(np.arange(count) + (turn - 1) * count) % len(rare)].astype(dtype)
+    return found
 
 
 def _bound(f: Fencil) -> float:
@@ -139,31 +165,51 @@ def _bound(f: Fencil) -> float:
     return 4 * precision * max(longest, 5)
 
 
-def _run(f: Fencil, given: Sequence[Any]) -> list[Any]:
-    results = f(**dict(zip((p.name for p in f.inputs), (np.array(x) for x in given), strict=True)))
+def _run(f: Fencil, given: Sequence[Any]) -> list[Any] | str:
+    """What a program gives, or what it says of its inputs."""
+    try:
+        results = f(**dict(zip((p.name for p in f.inputs), (np.array(x) for x in given), strict=True)))
+    except DiagnosticError as error:
+        return str(error).splitlines()[0]
     return [np.asarray(results[p.name]) for p in f.outputs]
 
 
 def _differs(f: Fencil, g: Fencil, given: Sequence[Any], bound: float) -> str:
-    for p, x, y in zip(f.outputs, _run(f, given), _run(g, given), strict=True):
-        wide_x, wide_y = x.astype(np.float64), y.astype(np.float64)
-        size = np.maximum(np.max(np.abs(np.nan_to_num(wide_x)), initial=0.0), 1.0)
-        apart = ~(
-            (np.abs(wide_x - wide_y) <= bound * size) | (np.isnan(wide_x) & np.isnan(wide_y)) | (wide_x == wide_y)
-        )
+    found, other = _run(f, given), _run(g, given)
+    if isinstance(found, str) or isinstance(other, str):
+        if isinstance(found, str) and isinstance(other, str):
+            return ""
+        return f"only one of them refuses these inputs: {found if isinstance(found, str) else other}"
+    for p, x, y in zip(f.outputs, found, other, strict=True):
+        apart = _apart(x, y, bound)
         if apart.any():
             at = tuple(int(k) for k in np.argwhere(apart)[0])
-            return f"{p.name}{list(at)} is {x[at]} and {y[at]}."
+            return f"{p.name}{list(at) if at else ''} is {x[at]} and {y[at]}."
     return ""
 
 
+def _apart(x: Any, y: Any, bound: float) -> Any:
+    """Where results differ: integers at all, floats by more than the bound beside the largest finite one."""
+    if x.dtype.kind in "iub":
+        return x != y
+    wide_x, wide_y = x.astype(np.float64), y.astype(np.float64)
+    finite = np.where(np.isfinite(wide_x), np.abs(wide_x), 0.0)
+    size = np.maximum(np.max(finite, initial=0.0), 1.0)
+    with np.errstate(invalid="ignore"):
+        return ~((np.abs(wide_x - wide_y) <= bound * size) | (np.isnan(wide_x) & np.isnan(wide_y)) | (wide_x == wide_y))
+
+
 def _shrunk(f: Fencil, g: Fencil, given: list[Any], bound: float) -> list[Any]:
-    """The counterexample with as many zeros as it can have."""
+    """The counterexample with as many zeros, and then ones, as it can have."""
     given = [np.array(x) for x in given]
-    for x in given:
-        for attempt in (slice(None), *(range(min(x.size, 64)))):
-            kept = x.copy()
-            x.reshape(-1)[attempt] = 0
-            if not _differs(f, g, given, bound):
-                x[...] = kept
+    for value in (0, 1):
+        for x in given:
+            for attempt in (slice(None), *range(min(x.size, MOST_SHRUNK))):
+                kept = x.copy()
+                flat = x.reshape(-1)
+                if not isinstance(attempt, slice) and flat[attempt] in (0, value):
+                    continue
+                flat[attempt] = np.where(flat[attempt] == 0, flat[attempt], value) if value else 0
+                if not _differs(f, g, given, bound):
+                    x[...] = kept
     return given

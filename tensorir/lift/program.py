@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -108,6 +108,10 @@ class Lifted:
     static: Hashable | None
     """The key, where it does not depend on the call."""
     numerics: str = "fast"
+    sizes: tuple[str, ...] = ()
+    """The names of symbolic sizes, in the order in which parameters mention them."""
+    key_at: Callable[[Mapping[str, int]], Hashable] | None = None
+    """The key of the program at sizes by name."""
     cache: dict[Hashable, Specialised] = field(default_factory=dict[Hashable, Specialised])
     quick: dict[Hashable, Ready] = field(default_factory=dict[Hashable, "Ready"])
     """Calls with arrays like earlier ones, which need no conversion; may be emptied."""

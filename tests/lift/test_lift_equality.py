@@ -51,3 +51,88 @@ def test_programs_of_other_arrays_are_not_compared():
     other = STENCIL.replace("(8, 10)", "(7, 10)")
     with pytest.raises(DiagnosticError, match="different outputs"):
         ti.equivalent(ti.tir.parse(STENCIL)["main"], ti.tir.parse(other.replace("T.grid(8", "T.grid(7"))["main"])
+
+
+SCALED = """
+@T.prim_func
+def main(a: T.handle, b: T.handle):
+    n = T.int32()
+    A = T.match_buffer(a, (n,), "float32")
+    B = T.match_buffer(b, (n,), "float32")
+    for i in range(n):
+        B[i] = A[i] * T.float32(2)
+"""
+
+
+def lifted(text: str) -> object:
+    return ti.tir.parse(text)["main"]
+
+
+def test_programs_with_symbolic_sizes_are_compared_at_several():
+    doubled = SCALED.replace("A[i] * T.float32(2)", "A[i] + A[i]")
+    found = ti.equivalent(lifted(SCALED), lifted(doubled))
+    assert str(found) == "agree on 28 generated inputs at n = 1 to 17, within 8.2e-06"
+    assert len(found.sizes) == 7
+
+
+def test_a_difference_comes_with_the_smallest_sizes():
+    other = SCALED.replace("A[i] * T.float32(2)", "T.if_then_else(i == 3, A[i], A[i] * T.float32(2))")
+    found = ti.equivalent(lifted(SCALED), lifted(other))
+    assert not found and found.sizes == ({"n": 4},)
+    assert found.counterexample is not None and found.counterexample["A"].tolist() == [0, 0, 0, 1]
+    assert str(found) == "different at n = 4: B[3] is 2.0 and 1.0."
+
+
+def test_a_symbolic_program_is_compared_with_a_fencil_of_sizes_and_with_a_concrete_one():
+    fencil = ti.parse("double(y: tensor<float32, K[0:m]>, x: tensor<float32, K[0:m]>) { y ← x + x; }")
+    assert "at n = 1 to 17" in str(ti.equivalent(lifted(SCALED), fencil))
+    fixed = SCALED.replace("n = T.int32()", "n = 6").replace("(n,)", "(6,)").replace("    n = 6\n", "")
+    found = ti.equivalent(lifted(SCALED), lifted(fixed.replace("range(n)", "range(6)")))
+    assert str(found) == "equal by canonical form at n = 6"
+
+
+def test_integers_are_compared_exactly_and_at_their_extremes():
+    text = """
+@T.prim_func
+def main(A: T.Buffer((4,), "int32"), B: T.Buffer((4,), "int32")):
+    for i in range(4):
+        B[i] = {}
+"""
+    found = ti.equivalent(lifted(text.format("A[i]")), lifted(text.format("T.max(A[i], -2147483647)")))
+    assert not found and found.counterexample is not None
+    assert found.counterexample["A"].min() == -(2**31)
+
+
+def test_numbers_that_are_none_tell_programs_apart():
+    f = ti.parse("f(y: tensor<float, I[0:4]>, x: tensor<float, I[0:4]>) { y ← x - x; }")
+    g = ti.parse("g(y: tensor<float, I[0:4]>, x: tensor<float, I[0:4]>) { y ← x × 0.0 + 0.0; }")
+    h = ti.parse("h(y: tensor<float, I[0:4]>, x: tensor<float, I[0:4]>) { y ← 0.0; }")
+    assert ti.equivalent(f, g)
+    assert not ti.equivalent(f, h)
+
+
+def test_programs_on_shifted_intervals_are_compared_by_their_extents():
+    f = ti.parse("f(y: tensor<float, I[0:4]>, x: tensor<float, I[-1:4]>) { y ← ⟪I, -1⟫(x) + x; }")
+    g = ti.parse("g(y: tensor<float, I[7:11]>, x: tensor<float, I[7:12]>) { y ← ⟪I, 1⟫(x) + x; }")
+    assert ti.equivalent(f, g)
+
+
+def test_relax_and_tir_are_compared():
+    relax = ti.tir.parse("""
+@R.function
+def main(x: R.Tensor((3, 4), dtype="float32"), y: R.Tensor((4, 5), dtype="float32")):
+    with R.dataflow():
+        z = R.nn.relu(R.matmul(x, y))
+        R.output(z)
+    return z
+""")["main"]
+    tir = lifted("""
+@T.prim_func
+def main(x: T.Buffer((3, 4), "float32"), y: T.Buffer((4, 5), "float32"), z: T.Buffer((3, 5), "float32")):
+    for i, j in T.grid(3, 5):
+        z[i, j] = T.float32(0)
+        for k in range(4):
+            z[i, j] = z[i, j] + x[i, k] * y[k, j]
+        z[i, j] = T.max(z[i, j], T.float32(0))
+""")
+    assert ti.equivalent(relax, tir)

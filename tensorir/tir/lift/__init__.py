@@ -78,7 +78,18 @@ def _lifted(func: n.PrimFunc, numerics: str, on_hazard: str) -> Lifted:
     def build(key: Any, checked: bool) -> Built:
         return lift_prim_func(func, key, checked, on_hazard)
 
-    made = Lifted(func.name, arguments, sizes, build, fixed, numerics)
+    symbols = {e.name: e for b in func.buffer_map.values() for e in b.shape if isinstance(e, n.Var)}
+
+    def key_at(values: Mapping[str, int]) -> Hashable:
+        known = {symbols[name]: value for name, value in values.items()}
+        found: list[tuple[int, ...] | None] = []
+        for param in func.params:
+            buffer = func.buffer_map.get(param)
+            lanes = () if buffer is None or buffer.dtype.lanes == 1 else (buffer.dtype.lanes,)
+            found.append(None if buffer is None else (*(_evaluated(e, known, buffer) for e in buffer.shape), *lanes))
+        return tuple(found)
+
+    made = Lifted(func.name, arguments, sizes, build, fixed, numerics, tuple(symbols), key_at)
     if fixed is not None:
         made.at(fixed)  # what is wrong is said now, and not when it is called
     return made

@@ -1,0 +1,124 @@
+"""Programs that are compared: one fencil, or one for every set of sizes; and their canonical text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from tensorir.arrays import refuse
+from tensorir.build import fencil
+from tensorir.builtins import TABLE
+from tensorir.errors import DiagnosticError
+from tensorir.ir import Fencil
+from tensorir.lift.program import Lifted
+from tensorir.passes.cse import Cse
+from tensorir.passes.simplify import Simplify
+from tensorir.types import SCALARS
+
+__all__ = ["Family", "canonical", "common_sizes", "family"]
+
+LARGEST = 5
+"""Sizes run from 1 up to this, each on its own."""
+MOST_SIZES = 12
+"""How many sets of such sizes are tried."""
+FURTHER = (8, 17)
+"""Then all sizes are each of these: tiles and vectors begin to count, and what is left over of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A program at its sizes: their names, the fencil at each, and the text of all where there is one."""
+
+    sizes: tuple[str, ...]
+    at: Callable[[Mapping[str, int]], Fencil]
+    text: str = ""
+
+
+def family(program: Any) -> Family:
+    """A program as a family; one without symbolic sizes has one member."""
+    if isinstance(program, Fencil):
+        return Family((), lambda sizes: program)
+    if hasattr(program, "specialise") and hasattr(program, "sizes"):
+        return Family(tuple(program.sizes), lambda sizes: program.specialise(**sizes), _renamed(str(program)))
+    if not isinstance(program, Lifted):
+        import tensorir
+
+        program = tensorir.lift(program)
+    lifted = program
+    if lifted.static is not None:
+        return Family((), lambda sizes: lifted.fencil)
+    key_at = lifted.key_at
+    if key_at is None:
+        message = f"'{lifted.name}' has sizes that only a call tells."
+        raise refuse("TL02", message, "compare it at one set of sizes: declare them as numbers.")
+    return Family(lifted.sizes, lambda sizes: lifted.at(key_at(sizes)).plain.fencil)
+
+
+def common_sizes(f: Family, g: Family) -> Iterator[tuple[Mapping[str, int], Fencil, Fencil]]:
+    """Sizes, smallest first, with both programs at them; those at which one of the two is none are left out."""
+    if f.sizes and g.sizes:
+        named = set(f.sizes) == set(g.sizes)
+        if not named and len(f.sizes) != len(g.sizes):
+            raise refuse("TL04", f"one program has the sizes {_list(f)}, the other {_list(g)}.", "compare equal ones.")
+        for values in _ascending(len(f.sizes)):
+            sizes = dict(zip(f.sizes, values, strict=True))
+            others = sizes if named else dict(zip(g.sizes, values, strict=True))
+            pair = _member(f, sizes), _member(g, others)
+            if pair[0] is not None and pair[1] is not None:
+                yield sizes, pair[0], pair[1]
+    elif g.sizes:
+        for sizes, one, other in common_sizes(g, f):
+            yield sizes, other, one
+    else:
+        fixed = g.at({})
+        extents = sorted({e for p in fixed.params for e in p.type.dims.shape}) or [1]
+        for values in product(extents, repeat=len(f.sizes)):
+            sizes = dict(zip(f.sizes, values, strict=True))
+            one = _member(f, sizes)
+            if one is not None and _shapes(one) == _shapes(fixed):
+                yield sizes, one, fixed
+                return
+
+
+def _list(f: Family) -> str:
+    return ", ".join(f.sizes)
+
+
+def _ascending(count: int) -> list[tuple[int, ...]]:
+    small = sorted(product(range(1, LARGEST + 1), repeat=count), key=lambda v: (sum(v), v))
+    return [*small[:MOST_SIZES], *((size,) * count for size in FURTHER)]
+
+
+def _member(f: Family, sizes: Mapping[str, int]) -> Fencil | None:
+    try:
+        return f.at(sizes)
+    except DiagnosticError:
+        return None
+
+
+def _shapes(f: Fencil) -> list[list[tuple[int, ...]]]:
+    return [[p.type.dims.shape for p in ps] for ps in (f.inputs, f.outputs)]
+
+
+def canonical(f: Fencil) -> str:
+    """The text of the simplified program, every name called by where it first appears: inputs first, then outputs."""
+    for one in (Simplify(), Cse()):
+        f = one(f)
+    order = [*f.inputs, *(p for p in f.outputs if p not in f.inputs)]
+    return _renamed(str(fencil("program", order, f.closures)))
+
+
+def _renamed(text: str) -> str:
+    names: dict[str, str] = {}
+
+    def called(found: re.Match[str]) -> str:
+        word = found[0]
+        return word if word in _WORDS else names.setdefault(word, f"n{len(names)}")
+
+    return re.sub(r"(?<!\w)[^\W\d]\w*", called, text)
+
+
+_WORDS = {*TABLE, *SCALARS, "tensor", "let", "if", "then", "else", "true", "false", "over", "int", "float", "λ", "none"}
