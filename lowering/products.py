@@ -46,12 +46,15 @@ class Sum:
 
 @dataclass(frozen=True, slots=True)
 class Sorted:
-    """One of several arrays that were sorted together by the first, along their last axes."""
+    """One of several arrays that were sorted together by one of them, along their last axes."""
 
     arrays: tuple[jax.Array, ...]
+    key: int
     member: int
     dim: str
     descending: bool
+    nan_first: bool
+    """Whether what is no number stands before all numbers, or after them."""
 
 
 @dataclass(slots=True)

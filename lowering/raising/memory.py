@@ -40,12 +40,23 @@ def remember(context: Context, node: Call, args: Sequence[Any], value: Value) ->
                     known.pad(whole, part, inside)
                 case _:
                     pass
-        case "sort" if node.static[1] == 1 and not any(masks_of(x) for x in args):
-            dim, _, descending = node.static
+        case "sort" if (key := _key_of(node)) is not None and not any(masks_of(x) for x in args):
+            dim, keys, descending = node.static
             arrays = tuple(aligned(dense(x), dense(value[0]).dims) for (x,) in args)
             # of other types XLA selects the first by sorting
-            if arrays[0].dtype == np.float32:
+            if arrays[key].dtype == np.float32:
                 for member, leaf in enumerate(value):
-                    known.ordered(leaf, Sorted(arrays, member, dim, descending))
+                    known.ordered(leaf, Sorted(arrays, key, member, dim, descending, keys == 2 and descending))
         case _:
             pass
+
+
+def _key_of(sort: Call) -> int | None:
+    """The one key of a sort, which may stand behind whether it is a number."""
+    match sort.static[1], sort.args:
+        case 1, _:
+            return 0
+        case 2, (Call("cast", (Call("isnan", (x,)),)), y, *_) if x == y:
+            return 1
+        case _:
+            return None

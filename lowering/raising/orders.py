@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import numpy as np
 from jax import lax
 
 from lowering.context import Context
@@ -40,12 +41,13 @@ def first(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
 
 
 def _first(known: Sorted, count: int) -> list[jax.Array]:
-    """The first of each array along the last axis, in the order of the first array."""
+    """The first of each array along the last axis, in the order of one of them."""
 
     def by_selection(key: jax.Array, *arrays: jax.Array) -> list[jax.Array]:
-        # equal keys of both signs of zero keep the order in which they stand
-        zero = lax.full_like(key, 0)
-        _, places = lax.top_k(lax.select(lax.eq(key, zero), zero, key), count)
+        # equal keys of both signs of zero, or of NaN, keep the order in which they stand
+        zero, nan = lax.full_like(key, 0), lax.full_like(key, np.nan)
+        key = lax.select(lax.eq(key, zero), zero, lax.select(lax.ne(key, key), nan, key))
+        _, places = lax.top_k(key, count)
         return [_taken(a, places) for a in arrays]
 
     def by_sorting(key: jax.Array, *arrays: jax.Array) -> list[jax.Array]:
@@ -53,9 +55,12 @@ def _first(known: Sorted, count: int) -> list[jax.Array]:
         ordered = lax.sort([lax.neg(key), *arrays], dimension=axis, is_stable=True, num_keys=1)[1:]
         return [lax.slice_in_dim(a, 0, count, axis=axis) for a in ordered]
 
-    key = known.arrays[0] if known.descending else lax.neg(known.arrays[0])
-    missing = lax.reduce(lax.ne(key, key), False, lax.bitwise_or, tuple(range(key.ndim)))
+    key = known.arrays[known.key]
+    key = key if known.descending else lax.neg(key)
+    if known.nan_first:
+        return by_selection(key, *known.arrays)
     # a NaN stands last in the order, and is what XLA selects first
+    missing = lax.reduce(lax.ne(key, key), False, lax.bitwise_or, tuple(range(key.ndim)))
     return lax.cond(missing, by_sorting, by_selection, key, *known.arrays)
 
 

@@ -75,6 +75,17 @@ def test_the_first_of_a_row_are_selected(seed: int, descending: str, nan: bool) 
     agree(text, {"x": x}, {"top k"})
 
 
+@pytest.mark.parametrize("descending", ["true", "false"])
+@pytest.mark.parametrize("nan", [np.nan, -np.nan])
+def test_the_first_of_a_row_with_nan_as_the_largest_are_selected(descending: str, nan: float) -> None:
+    text = f"""f(v: tensor<float32, K[0:4]>, p: tensor<int, K[0:4]>, x: tensor<float32, K[0:9]>) {{
+      v ← let all = sort(K, 2, {descending})(cast(isnan(x), int), x, pos(K, x)); subset(all[1], K[0:4]);
+      p ← let all = sort(K, 2, {descending})(cast(isnan(x), int), x, pos(K, x)); subset(all[2], K[0:4]); }}"""
+    x = np.array([1, nan, -np.inf, -0.0, 0.0, np.inf, np.nan, -3, np.inf], np.float32)
+    for row in (x, x[::-1].copy(), np.roll(x, 4)):
+        agree(text, {"x": row}, {"top k"})
+
+
 @pytest.mark.parametrize(("element", "stop"), [("int", 2), ("float", 2), ("float32", 5), ("float32", 0)])
 def test_the_first_of_other_rows_are_sorted(element: str, stop: int) -> None:
     text = ROWS.format(element, "[0:2]", f"[0:{stop}]", "true", "I[0:2], K[0:5]")
