@@ -25,7 +25,7 @@ from tensorir.lift.assemble import Built, assemble
 from tensorir.lift.program import Argument, Lifted
 from tensorir.tir import nodes as n
 from tensorir.tir.interpret.stack import deep
-from tensorir.tir.lift.expressions import element_of
+from tensorir.tir.lift.expressions import element_of, refused
 from tensorir.tir.lift.external import READ_ONLY
 from tensorir.tir.lift.function import Reading, read_function
 from tensorir.tir.relax import nodes as r
@@ -67,6 +67,8 @@ def _lifted(func: n.PrimFunc, numerics: str, on_hazard: str) -> Lifted:
     stored = _stored(func)
     for k, param in enumerate(func.params):
         buffer = func.buffer_map.get(param)
+        if buffer is None and param.dtype.code == "handle":
+            raise refused(f"{param.name!r} is a pointer without a buffer.", param.span, "bind it with T.match_buffer.")
         name = param.name if buffer is None else buffer.name or param.name
         dtype = param.dtype if buffer is None else buffer.dtype
         arguments.append(Argument(name, dtype_of(element_of(dtype, param.span)), buffer is None, k in stored))
@@ -111,7 +113,7 @@ def reading_of(func: n.PrimFunc, shapes: Shapes) -> Reading:
     return read_function(func, shapes, _sizes(func, shapes))
 
 
-def _stored(func: n.PrimFunc) -> frozenset[int]:
+def _stored(func: n.PrimFunc, callers: frozenset[str] = frozenset()) -> frozenset[int]:
     """The parameters that may be written: by stores through any name that shares their memory."""
     from tensorir.tir.walk import walk
 
@@ -144,7 +146,7 @@ def _stored(func: n.PrimFunc) -> frozenset[int]:
             case n.BufferStore(buffer) if buffer.data in roots:
                 found.add(roots[buffer.data])
             case n.Evaluate(n.Call() as call):
-                for inner in (part for argument in _targets(func, call) for part in walk(argument)):
+                for inner in (part for argument in _targets(func, call, callers) for part in walk(argument)):
                     data = inner.data if isinstance(inner, n.Buffer) else inner
                     if isinstance(inner, n.BufferLoad):
                         data = inner.buffer.data
@@ -155,15 +157,15 @@ def _stored(func: n.PrimFunc) -> frozenset[int]:
     return frozenset(found)
 
 
-def _targets(func: n.PrimFunc, call: n.Call) -> list[n.Argument]:
+def _targets(func: n.PrimFunc, call: n.Call, callers: frozenset[str]) -> list[n.Argument]:
     """The arguments of a call that it may write."""
     arguments = list(call.args)
     match call.op:
         case n.GlobalVar(name):
             callee = None if func.module is None else func.module.functions.get(name)
-            if not isinstance(callee, n.PrimFunc) or callee.name == func.name:
+            if not isinstance(callee, n.PrimFunc) or callee.name in {func.name, *callers}:
                 return arguments
-            stored = _stored(replace(callee, module=func.module))
+            stored = _stored(replace(callee, module=func.module), callers | {func.name})
             return [a for k, a in enumerate(call.args) if k in stored]
         case "call_packed" | "call_cpacked" if arguments and isinstance(arguments[0], n.StringImm):
             return arguments[1 + READ_ONLY.get(arguments[0].value, 0) :]

@@ -146,7 +146,7 @@ def _packed(reader: Reader, call: n.Call, span: Span) -> list[Node]:
     title = call.args[0].value if isinstance(call.args[0], n.StringImm) else "?"
     row = EXTERNAL.get(title)
     if row is None:
-        help = f"known are {', '.join(map(repr, EXTERNAL))}."
+        help = f"write what it does with loops and stores; known are {', '.join(map(repr, EXTERNAL))}."
         raise refused(f"the external function {title!r} is not known.", span, help)
     arrays: list[Buffer] = []
     numbers: list[object] = []

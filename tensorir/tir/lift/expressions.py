@@ -211,6 +211,8 @@ def _call(scope: Scope, node: n.Call, lane: Term) -> Term:
     if make is None or len(arguments) != len(node.args):
         title = name if isinstance(name, str) else name.name
         help = "write it with the builtins of TIR that compute a value."
+        if node.args and isinstance(node.args[0], n.StringImm):
+            raise refused(f"the external function {node.args[0].value!r} is not known.", node.span, help)
         raise refused(f"T.{title} has no meaning in a pure program.", node.span, help)
     try:
         return make(element_of(node.dtype, node.span), tuple(term(scope, a, lane) for a in arguments))

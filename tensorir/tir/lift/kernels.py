@@ -76,8 +76,10 @@ def _launch(reader: Reader, node: n.Stmt) -> list[Node]:
     extents = _extents(reader, node)
     if any(extent <= 0 for extent in extents.values()):
         return []
+    alone = _waits(node) and _apart(node)
     reader.threads = {
-        tag: Thread(reader.fresh(tag.replace(".", "_")), extent, is_block(tag)) for tag, extent in extents.items()
+        tag: Thread(reader.fresh(tag.replace(".", "_")), extent, alone or is_block(tag))
+        for tag, extent in extents.items()
     }
     reader.ranges.update({t.name: (0, t.extent - 1) for t in reader.threads.values()})
     blocks = [t for t in reader.threads.values() if t.block and t.extent != 1]
@@ -91,6 +93,61 @@ def _launch(reader: Reader, node: n.Stmt) -> list[Node]:
         bounds = Number(0, INT32), Number(thread.extent, INT32)
         nodes = [Loop(thread.name, *bounds, tuple(nodes), True, node.span, thread.name)]
     return nodes
+
+
+def _waits(node: n.Stmt) -> bool:
+    """Whether threads take different numbers of turns: a while, or a loop whose bounds are data."""
+    for part in walk(node):
+        match part:
+            case n.While():
+                return True
+            case n.For(_, low, extent):
+                if any(isinstance(inner, n.BufferLoad) for bound in (low, extent) for inner in walk(bound)):
+                    return True
+            case _:
+                pass
+    return False
+
+
+def _apart(node: n.Stmt) -> bool:
+    """Whether every thread keeps to elements of its own, so that threads may as well run one after the other.
+
+    What is stored outside of a thread is so at indices of hardware and numbers only, and is read at the same ones.
+    """
+    own: set[n.Var] = set()
+    stored: set[n.Var] = set()
+    accesses: list[tuple[n.Buffer, tuple[n.Expr, ...]]] = []
+    for part in walk(node):
+        match part:
+            case n.For(var, _, _, n.ForKind.THREAD_BINDING):
+                own.add(var)
+            case n.AttrStmt(n.IterVar(_, var, _, _), "thread_extent"):
+                own.add(var)
+            case n.BufferStore(buffer, _, indices):
+                stored.add(buffer.data)
+                accesses.append((buffer, indices))
+            case n.BufferLoad(buffer, indices):
+                accesses.append((buffer, indices))
+            case n.Buffer() if part.scope.startswith("shared"):
+                return False
+            case n.Call(op=str(name)) if name in TOGETHER:
+                return False
+            case _:
+                pass
+    places: dict[n.Var, str] = {}
+    for buffer, indices in accesses:
+        if buffer.data in stored and buffer.scope != "local":
+            free = {inner for index in indices for inner in walk(index) if isinstance(inner, n.Var)}
+            if not free <= own or any(isinstance(inner, n.BufferLoad) for index in indices for inner in walk(index)):
+                return False
+            if places.setdefault(buffer.data, str(indices)) != str(indices):
+                return False
+    return True
+
+
+TOGETHER = frozenset(("tvm_storage_sync", "tvm_thread_allreduce", "tvm_warp_shuffle", "tvm_warp_shuffle_up",
+                      "tvm_warp_shuffle_down", "tvm_warp_activemask"))  # fmt: skip
+"""What threads do together."""
 
 
 def _privatise(reader: Reader, node: n.Stmt) -> None:

@@ -312,7 +312,10 @@ def _open_loop(reader: Reader, var: n.Var, low: Term, extent: Term, by: int, bod
         bounds = Number(0, INT32), Number(limit, INT32)
         return [*nodes, *before, Loop(name, *bounds, tuple(inner), span=span, title=var.name)]
     if reader.lanes:
-        raise refused("threads whose loops have bounds that depend on data cannot be lifted.", span)
+        raise refused(
+            "threads that take different numbers of turns and share memory cannot be lifted.", span,
+            "run the loop to its greatest bound, with a condition inside, or give every thread elements of its own.",
+        )  # fmt: skip
     element = element_of(var.dtype, span)
     counter = reader.buffer(var.name, element, (), span)
     last, keep = reader.temporary("stop", cast(_sum(low, extent), element), span)
@@ -355,7 +358,10 @@ def _declared(reader: Reader, var: n.Var, body: n.Stmt) -> int | None:
 
 def _while(reader: Reader, condition: n.Expr, body: n.Stmt, span: Span) -> list[Node]:
     if reader.lanes:
-        raise refused("threads that wait for each other in a while cannot be lifted.", span)
+        raise refused(
+            "threads that wait for each other in a while cannot be lifted.", span,
+            "write a loop with a bound and a condition inside, or give every thread elements of its own.",
+        )  # fmt: skip
     holds = reader.term(condition)
     holding = reader.holding
     guards, reader.guards, live, reader.live = reader.guards, (), reader.live, []

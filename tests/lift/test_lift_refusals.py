@@ -1,0 +1,147 @@
+"""What a kernel can do that no pure program says: one diagnostic each, at the statement, with what could be done."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensorir as ti
+from tensorir.errors import DiagnosticError
+
+HEAD = '@T.prim_func\ndef main(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):\n'
+KNOWN = "'tvm.contrib.sort.sort', 'tvm.contrib.sort.argsort', 'tvm.contrib.sort.argsort_nms', 'tvm.contrib.sort.topk'"
+
+REFUSED = {
+    "a pointer that escapes": (
+        HEAD + '    T.evaluate(T.call_packed("my.function", A.data))\n',
+        f"""\
+<tir>:3:5: error[TL01]: the external function 'my.function' is not known.
+      T.evaluate(T.call_packed("my.function", A.data))
+      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: write what it does with loops and stores; known are {KNOWN}.""",
+    ),
+    "an external function for its effect": (
+        HEAD + '    T.evaluate(T.call_extern("int32", "memcpy", B.data, A.data, 16))\n',
+        f"""\
+<tir>:3:5: error[TL01]: the external function 'memcpy' is not known.
+      T.evaluate(T.call_extern("int32", "memcpy", B.data, A.data, 16))
+      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: write what it does with loops and stores; known are {KNOWN}.""",
+    ),
+    "an external function for its value": (
+        HEAD + '    for i in range(4):\n        B[i] = T.call_pure_extern("float32", "special", A[i])\n',
+        """\
+<tir>:4:16: error[TL01]: the external function 'special' is not known.
+          B[i] = T.call_pure_extern("float32", "special", A[i])
+                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: write it with the builtins of TIR that compute a value.""",
+    ),
+    "an instruction of a GPU": (
+        HEAD + '    T.evaluate(T.ptx_ldmatrix("float32", T.bool(False), 4, ".b16", A.data, 0, B.data, 0))\n',
+        """\
+<tir>:3:5: error[TL01]: T.ptx_ldmatrix has no meaning in a pure program.
+      T.evaluate(T.ptx_ldmatrix("float32", T.bool(False), 4, ".b16", A.data, 0, B.data, 0))
+      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: write what it does with loops and stores.""",
+    ),
+    "a pointer without a buffer": (
+        '@T.prim_func\ndef main(p: T.handle, B: T.Buffer((4,), "float32")):\n    B[0] = T.float32(0)\n',
+        """\
+<tir>:2:10: error[TL01]: 'p' is a pointer without a buffer.
+  def main(p: T.handle, B: T.Buffer((4,), "float32")):
+           ^^^^^^^^^^^
+help: bind it with T.match_buffer.""",
+    ),
+    "a function that calls itself": (
+        """@I.ir_module
+class M:
+    @T.prim_func
+    def main(A: T.Buffer((4,), "float32")):
+        M.main(A.data)
+""",
+        """\
+<tir>:5:9: error[TL01]: calls of 'main' nest more than 64 deep.
+          M.main(A.data)
+          ^^^^^^^^^^^^^^
+help: replace the recursion by a loop.""",
+    ),
+    "functions that call each other": (
+        """@I.ir_module
+class M:
+    @T.prim_func
+    def other(A: T.Buffer((4,), "float32")):
+        M.main(A.data)
+    @T.prim_func
+    def main(A: T.Buffer((4,), "float32")):
+        M.other(A.data)
+""",
+        """\
+<tir>:8:9: error[TL01]: calls of 'other' nest more than 64 deep.
+          M.other(A.data)
+          ^^^^^^^^^^^^^^^
+help: replace the recursion by a loop.""",
+    ),
+    "memory seen as another type": (
+        HEAD + '    V = T.decl_buffer((4,), "int32", data=A.data)\n    B[0] = T.Cast("float32", V[0])\n',
+        """\
+<tir>:3:5: error[TL01]: 'V' reads memory of float32 as int32.
+      V = T.decl_buffer((4,), "int32", data=A.data)
+      ^
+help: declare the view with the element type of its memory.""",
+    ),
+    "threads that share memory in a while": (
+        """@T.prim_func
+def main(A: T.Buffer((4,), "int32")):
+    for t in T.thread_binding(4, thread="threadIdx.x"):
+        while A[(t + 1) % 4] > 1:
+            A[t] = A[t] // 2
+""",
+        """\
+<tir>:4:9: error[TL01]: threads that wait for each other in a while cannot be lifted.
+          while A[(t + 1) % 4] > 1:
+          ^^^^^^^^^^^^^^^^^^^^^^^^^
+help: write a loop with a bound and a condition inside, or give every thread elements of its own.""",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_no_pure_program_says_is_refused_where_it_stands(name: str):
+    text, message = REFUSED[name]
+    with pytest.raises(DiagnosticError) as caught:
+        ti.lift(ti.tir.parse(text)["main"])
+    assert str(caught.value) == message
+
+
+WHILE = """
+@T.prim_func
+def main(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+    for b in T.thread_binding(2, thread="blockIdx.x"):
+        for t in T.thread_binding(4, thread="threadIdx.x"):
+            x = T.alloc_buffer((1,), "int32", scope="local")
+            x[0] = A[b * 4 + t]
+            B[b * 4 + t] = 0
+            while x[0] > 1:
+                x[0] = x[0] // 2
+                B[b * 4 + t] = B[b * 4 + t] + 1
+"""
+
+COUNTED = """
+@T.prim_func
+def main(N: T.Buffer((4,), "int32"), A: T.Buffer((4, 8), "int32"), B: T.Buffer((4,), "int32")):
+    for t in T.thread_binding(4, thread="threadIdx.x"):
+        B[t] = 0
+        for j in range(N[t]):
+            B[t] = B[t] + A[t, j]
+"""
+
+
+@pytest.mark.parametrize("text", [WHILE, COUNTED])
+def test_threads_of_their_own_elements_take_as_many_turns_as_data_tell(text: str):
+    function = ti.tir.parse(text)["main"]
+    rng = np.random.default_rng(0)
+    arrays = [
+        rng.integers(0, 9, [e.value for e in function.buffer_map[p].shape]).astype(np.int32) for p in function.params
+    ]
+    (found,) = ti.lift(function)(*arrays)
+    np.testing.assert_array_equal(found, ti.tir.interpret(function, *arrays)[-1])
