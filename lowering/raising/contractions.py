@@ -18,7 +18,7 @@ from lowering.indirect import combiner
 from lowering.products import Products, Sum
 from lowering.raising.reductions import literal_of
 from lowering.values import Dense, Leaf, Slots, Value, aligned, cut, elementwise, presence
-from tensorir.ir import Call
+from tensorir.ir import Call, Lambda
 from tensorir.types import Dims
 
 __all__ = ["contraction", "dot", "needed", "product_of_two", "total_of"]
@@ -36,11 +36,29 @@ def contraction(context: Context, node: Call, args: Sequence[Any]) -> Value | No
 def total_of(context: Context, node: Call, args: Sequence[Any]) -> Sum | None:
     """The sum of products that a fold is, where it is one."""
     f, init, *values = args
-    if len(values) != 1 or combiner(f.function) != "plus" or len(init) != 1 or len(values[0]) != 1:
+    if len(init) != 1 or presence(init[0]) is not None or any(len(v) != 1 for v in values):
         return None
-    if presence(init[0]) is not None:
+    if combiner(f.function) == "plus" and len(values) == 1:
+        return context.products.summed(values[0][0], node.static[0])
+    factors = _factors(f.function)
+    if factors is None or any(presence(v[0]) is not None for v in values):
         return None
-    return context.products.summed(values[0][0], node.static[0])
+    (dim,) = node.static
+    interval = next(a.tensor.dims[dim] for a in node.args[2:] if dim in a.tensor.dims)
+    dims = Dims((*f.function.params[0].type.dims.items, (dim, interval)))
+    found = tuple(values[k][0] for k in factors)
+    return Sum(found, dims, (dim,)) if all(n in dims for x in found for n in x.dims) else None
+
+
+def _factors(function: Any) -> tuple[int, int] | None:
+    """Which arguments λ(a, x...) → a + x × y multiplies, None for any other function."""
+    match function:
+        case Lambda((a, *xs), Call("plus", (left, Call("multiplies", (x, y))))) if left == a and x in xs and y in xs:
+            return xs.index(x), xs.index(y)
+        case Lambda((a, *xs), Call("plus", (Call("multiplies", (x, y)), right))) if right == a and x in xs and y in xs:
+            return xs.index(x), xs.index(y)
+        case _:
+            return None
 
 
 def product_of_two(

@@ -72,6 +72,27 @@ def test_narrow_integers_reach_the_contraction_as_they_are() -> None:
     assert "(tensor<40x40xi8>, tensor<40x40xi8>) -> tensor<40x40xi32>" in dot
 
 
+@pytest.mark.parametrize("step", ["a + x × y", "y × x + a"])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_fold_that_multiplies_two_arguments_is_a_contraction(step: str, seed: int) -> None:
+    r = Draw(seed)
+    i, j, k = r.interval(1, 4), r.interval(1, 4), r.interval(16, 19)
+    state, left, right = (kind("float", box) for box in ({"I": i, "J": j}, {"I": i}, {"J": j}))
+    text = f"""f(out: {state}, p: {kind("float", {"K": k, "I": i})}, q: {kind("float", {"J": j, "K": k})}) {{
+      out ← reduce(λ(a: {state}, x: {left}, y: {right}) → {step}, 0.5, K)(p, q); }}"""
+    agree(text, {"p": r.array("float", k, i), "q": r.array("float", j, k)}, {"contraction"})
+
+
+def test_a_fold_of_products_skips_where_another_argument_is_absent() -> None:
+    text = """f(out: tensor<float>, x: tensor<float, K[0:20]>, e: tensor<float, E[0:2]>,
+      T: tensor<int, K[0:20], _NB_E[0:1]>) {
+      out ← reduce(λ(a: tensor<float>, x: tensor<float>, z: tensor<float>) → a + x × x, 0.0, K)(
+        x, shift_apply(0)(⟪T⟫(e))); }"""
+    table = np.where(np.arange(20) % 3 == 0, -1, 1)[:, None].astype(np.int32)
+    r = Draw(6)
+    agree(text, {"x": r.array("float", (0, 20)), "e": r.array("float", (0, 2))}, (), {"contraction"}, T=table)
+
+
 NEAR = {
     "few products without dims on both sides": "reduce(+, 0.0f, L)(a × a)",
     "a product that is changed before it is summed": "reduce(+, 0.0f, K)(exp(a × b))",
