@@ -73,6 +73,19 @@ def main(A: T.Buffer((20, 9), "float32"), B: T.Buffer((7, 20), "float32"), b: T.
         ),
         [integers(-128, 128, 3, 5, 8, dtype="int8"), integers(-128, 128, 3, 8, 6, dtype="int8"), integers(0, 1, 3, 5, 6)],
     ),
+    "product with a triangle": (
+        "guarded contraction",
+        """
+@T.prim_func
+def main(A: T.Buffer((17, 17), "float32"), B: T.Buffer((17, 5), "float32"), C: T.Buffer((17, 5), "float32")):
+    for i, j in T.grid(17, 5):
+        C[i, j] = T.float32(0)
+        for k in range(17):
+            if k <= i:
+                C[i, j] = C[i, j] + A[i, k] * B[k, j]
+""",
+        [floats(17, 17), floats(17, 5), floats(17, 5)],
+    ),
     "convolution with stride and dilation": (
         "convolution",
         reduced(
@@ -160,6 +173,39 @@ def test_a_kernel_is_raised_and_keeps_its_numbers(name: str) -> None:
     wanted = [new for old, new in zip(arrays, ti.tir.interpret(function, *arrays), strict=True) if not same(old, new)]
     (found,) = program(*arrays)
     np.testing.assert_allclose(found, wanted[0], rtol=1e-4, atol=1e-4)
+
+
+NEARLY = {
+    "one filter per channel": (
+        {"contraction", "convolution"},
+        reduced(
+            buffers(A="(16,9,9)", W="(16,3,3)", O="(16,7,7)"), "c, y, x, r, s", "16, 7, 7, 3, 3", "SSSRR",
+            "O[vc, vy, vx] = T.float32(0)", "O[vc, vy, vx] = O[vc, vy, vx] + A[vc, vy + vr, vx + vs] * W[vc, vr, vs]",
+        ),
+    ),
+    "a sum of exponentials of products": (
+        {"contraction"},
+        reduced(
+            buffers(A="(5,40)", W="(40,6)", O="(5,6)"), "i, j, k", "5, 6, 40", "SSR", "O[vi, vj] = T.float32(0)",
+            "O[vi, vj] = O[vi, vj] + T.exp(A[vi, vk] * W[vk, vj])",
+        ),
+    ),
+    "updates of which each reads what the last left": (
+        {"scatter"},
+        """
+@T.prim_func
+def main(I: T.Buffer((20,), "int32"), A: T.Buffer((20,), "float32"), O: T.Buffer((6,), "float32")):
+    for i in range(20):
+        O[I[i]] = O[I[i]] * T.float32(0.5) + A[i]
+""",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NEARLY)
+def test_a_kernel_that_is_nearly_of_a_form_is_not_raised_to_it(name: str) -> None:
+    rules, text = NEARLY[name]
+    assert not rules & {row[0] for row in ti.lift(ti.tir.parse(text)["main"]).report.raised}
 
 
 def same(a: Any, b: Any) -> bool:
