@@ -158,10 +158,10 @@ def compile(
     """
     if numerics not in ("fast", "exact"):
         raise refuse("A17", f"there is no numerics {numerics!r}.", "use 'fast' or 'exact'.")
-    for name in raising:
+    names = [raising] if isinstance(raising, str) else list(raising)
+    for name in names:
         if name not in NAMES:
-            hint = did_you_mean(name, NAMES) or f"the rules are: {', '.join(r.name for r in RULES)}."
-            raise refuse("A21", f"there is no rule {name!r}.", hint)
+            raise refuse("A21", f"there is no rule {name!r}.", did_you_mean(name, [rule.name for rule in RULES]))
     bound = BoundProgram.of(program)
-    options = Options(frozenset(full), tuple(donate), numerics, min_per_byte, frozenset(raising))
+    options = Options(frozenset(full), tuple(donate), numerics, min_per_byte, frozenset(names))
     return Compiled(on_device(dict(bound.constants)), Engine(bound, options))

@@ -39,10 +39,12 @@ def test_a_sum_of_products_is_a_contraction(seed: int) -> None:
 def test_a_third_factor_without_the_summed_dim_is_multiplied_afterwards(seed: int) -> None:
     r = Draw(seed)
     i, j, k = r.interval(1, 4), r.interval(1, 4), r.interval(17, 20)
-    boxes = {"a": {"I": i, "K": k}, "b": {"K": k, "J": j}, "c": r.choice([{"J": j}, {"I": i, "J": j}, {}])}
+    boxes = {"a": {"I": i, "K": k}, "b": {"K": k, "J": j}, "c": r.choice([{"J": j}, {"M": (0, 2)}, {}])}
     product = r.choice(["a × b × c", "a × (c × b)", "c × a × b"])
     given = ", ".join(f"{n}: {kind('float32', box)}" for n, box in boxes.items())
-    text = f"f(out: {kind('float32', {'I': i, 'J': j})}, {given}) {{ out ← reduce(+, 0.0f, K)({product}); }}"
+    text = (
+        f"f(out: {kind('float32', {'I': i, 'J': j, **boxes['c']})}, {given}) {{ out ← reduce(+, 0.0f, K)({product}); }}"
+    )
     agree(text, {n: r.array("float32", *box.values()) for n, box in boxes.items()}, {"contraction"})
 
 

@@ -62,10 +62,10 @@ def test_what_the_guard_leaves_out_may_be_infinite_or_no_number(guard: str, spec
 
 def test_a_guarded_product_that_is_multiplied_again_keeps_its_guard() -> None:
     text = """f(out: tensor<float, I[0:3], J[0:2]>, a: tensor<float, I[0:3], K[0:20]>,
-      b: tensor<float, K[0:20], J[0:2]>, g: tensor<float, K[0:20]>) {
-      out ← reduce(+, 0.0, K)((if g > 0.0 then a × b else 0.0) × a); }"""
+      b: tensor<float, K[0:20], J[0:2]>, g: tensor<float, K[0:20]>, c: tensor<float, I[0:3]>) {
+      out ← reduce(+, 0.0, K)((if g > 0.0 then a × b else 0.0) × c); }"""
     r = Draw(3)
-    boxes = {"a": [(0, 3), (0, 20)], "b": [(0, 20), (0, 2)], "g": [(0, 20)]}
+    boxes = {"a": [(0, 3), (0, 20)], "b": [(0, 20), (0, 2)], "g": [(0, 20)], "c": [(0, 3)]}
     agree(text, {n: r.array("float", *box) for n, box in boxes.items()}, set())
 
 
