@@ -17,6 +17,7 @@ from typing import Any
 from tensorir.lift.affine import Affine
 from tensorir.lift.linear import Ranges, linear
 from tensorir.lift.nest import Check, External, Leaf, Loop, Store, While, ranges_of
+from tensorir.lift.overlap import Box, Overlap, box_of, overlap
 from tensorir.lift.sets import domain, integer_set, point, text
 from tensorir.lift.terms import Buffer, Load
 
@@ -77,27 +78,33 @@ def common_loops(a: Leaf, b: Leaf) -> int:
     return count
 
 
-def dependences(leaves: Sequence[Leaf], outer: Sequence[Loop], outer_ranges: Ranges) -> list[Dependence]:
-    """Every dependence between leaves; loops in `outer` run outside, their variables are the same for both ends."""
+def dependences(
+    leaves: Sequence[Leaf], outer: Sequence[Loop], outer_ranges: Ranges, settled: frozenset[Buffer] = frozenset()
+) -> list[Dependence]:
+    """Every dependence between leaves; loops in `outer` run outside, their variables are the same for both ends.
+
+    The writers of `settled` buffers need no order among themselves.
+    """
     ranges = [ranges_of(leaf.loops, outer_ranges) for leaf in leaves]
     touched = [accesses(leaf, r) for leaf, r in zip(leaves, ranges, strict=True)]
+    boxes = [None if outer else box_of(leaf, r) for leaf, r in zip(leaves, ranges, strict=True)]
     found: list[Dependence] = []
     for a in range(len(leaves)):
         for b in range(a, len(leaves)):
-            found += _between(a, b, leaves, ranges, touched, outer)
+            found += _between(a, b, leaves, ranges, boxes, touched, outer, settled)
     return found
 
 
 def _between(
-    a: int, b: int, leaves: Sequence[Leaf], ranges: Sequence[Ranges], touched: Sequence[list[Access]],
-    outer: Sequence[Loop],
+    a: int, b: int, leaves: Sequence[Leaf], ranges: Sequence[Ranges], boxes: Sequence[Box | None],
+    touched: Sequence[list[Access]], outer: Sequence[Loop], settled: frozenset[Buffer],
 ) -> list[Dependence]:  # fmt: skip
     found: dict[tuple[int, int, str, Buffer], set[int]] = {}
     shared = common_loops(leaves[a], leaves[b])
     done: set[tuple[object, ...]] = set()
     for x in touched[a]:
         for y in touched[b]:
-            if x.buffer is not y.buffer or not (x.write or y.write):
+            if x.buffer is not y.buffer or not (x.write or y.write) or (x.write and y.write and x.buffer in settled):
                 continue
             if a == b and y.write and not x.write:
                 continue
@@ -105,21 +112,37 @@ def _between(
             if key in done:
                 continue
             done.add(key)
-            forward, backward = _levels(leaves[a], leaves[b], ranges[a], ranges[b], x, y, shared, outer)
+            known = _known(leaves[a], x, y, boxes[a], boxes[b], shared)
+            if known is None:
+                forward, backward = _levels(leaves[a], leaves[b], ranges[a], ranges[b], x, y, shared, outer)
+                inside = a != b and _meet_inside(leaves[a], leaves[b], ranges[a], ranges[b], x, y, shared, outer)
+            else:
+                forward, backward, inside = set(known.forward), set(known.backward), known.inside
             if a == b and not (x.write and y.write):
                 together = {k for k, loop in enumerate(leaves[a].loops) if loop.lockstep}
                 if met := (forward | backward) & together:
                     found.setdefault((a, a, LOCKSTEP, x.buffer), set()).update(met)
                 forward, backward = forward - together, backward - together
-            if a != b:
-                forward.add(INDEPENDENT) if _meet_inside(
-                    leaves[a], leaves[b], ranges[a], ranges[b], x, y, shared, outer
-                ) else None
+            if a != b and inside:
+                forward.add(INDEPENDENT)
             if forward:
                 found.setdefault((a, b, _kind(x, y), x.buffer), set()).update(forward)
             if backward and (a != b or x.write != y.write):
                 found.setdefault((b, a, _kind(y, x), x.buffer), set()).update(backward)
     return [Dependence(s, t, kind, buffer, frozenset(levels)) for (s, t, kind, buffer), levels in found.items()]
+
+
+def _known(a: Leaf, x: Access, y: Access, box_a: Box | None, box_b: Box | None, shared: int) -> Overlap | None:
+    """Where both touch one element, if that takes no set; statements without common loops are taken to."""
+    if not shared:
+        return Overlap(True, frozenset(), frozenset())
+    if box_a is None or box_b is None:
+        return None
+    i = x.indices if x.indices is not None else ()
+    j = y.indices if y.indices is not None else ()
+    if x.indices is None or y.indices is None:
+        i = j = ()
+    return overlap(i, j, box_a, box_b, a.names[:shared])
 
 
 def _kind(first: Access, second: Access) -> str:

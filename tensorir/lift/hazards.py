@@ -17,6 +17,7 @@ from tensorir.lift.affine import Affine
 from tensorir.lift.folds import fold_of
 from tensorir.lift.linear import Ranges, linear, settled
 from tensorir.lift.nest import Leaf, Node, Store, While, leaves, ranges_of
+from tensorir.lift.overlap import box_of, overlap
 from tensorir.lift.sets import Domain, condition_text, conjuncts, domain, integer_set, point, text
 from tensorir.lift.storage import settled_values
 from tensorir.lift.terms import Buffer, Load, Op, Term, children
@@ -227,8 +228,10 @@ def _race(a: Leaf, b: Leaf, settled: frozenset[Buffer]) -> list[Diagnostic]:
     loops = [k for k in range(shared) if a.loops[k].parallel]
     if not loops or not (a.written & (b.written | b.read) or b.written & a.read):
         return []
+    first = second = None
+    of_b = list(_touches(b, "_b"))
     for x in _touches(a, "_a"):
-        for y in _touches(b, "_b"):
+        for y in of_b:
             if x.buffer is not y.buffer or not (x.write or y.write) or not (x.exact and y.exact):
                 continue
             if x.buffer in settled or x.buffer.private or x.buffer.loops:
@@ -239,7 +242,16 @@ def _race(a: Leaf, b: Leaf, settled: frozenset[Buffer]) -> list[Diagnostic]:
                 f"{text(i, x.domain.names)} = {text(j, y.domain.names)}"
                 for i, j in zip(x.indices, y.indices, strict=True)
             ]
+            if first is None:
+                first, second = box_of(a, ranges_of(a.loops)), box_of(b, ranges_of(b.loops))
+            known = (
+                None
+                if first is None or second is None
+                else overlap(x.indices, y.indices, first, second, a.names[:shared])
+            )
             for k in loops:
+                if known is not None and k not in known.forward:
+                    continue
                 outer = [f"{loop.name}_a = {loop.name}_b" for loop in a.loops[:k]]
                 apart = f"{a.loops[k].name}_a < {a.loops[k].name}_b"
                 names = [*x.names, *y.names]

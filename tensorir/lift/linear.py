@@ -28,7 +28,10 @@ COMPARISONS = {"eq", "not_eq", "less", "less_equal", "greater", "greater_equal"}
 
 def linear(term: Term, ranges: Ranges) -> Affine | None:
     """The normal form of a term of indices; None where it is none."""
-    match settled(term, ranges):
+    # most bounds are numbers, and most indices variables
+    match term if isinstance(term, Number | Index) else settled(term, ranges):
+        case Index(name, element) if element.is_integer:
+            return variable(name)
         case Linear(affine):
             return affine
         case Number(value, element) if element.is_integer:

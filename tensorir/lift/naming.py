@@ -76,8 +76,8 @@ def _named_inside(f: Fencil) -> Fencil:
         mentioned = {n for b in below for n in _own_names(b)}
         if not alone or mentioned & set(names.values()) or any(v in written for v in e.args[0].free):
             continue
-        if any(v in params for v in e.args[0].free):
-            continue
+        if any(v in params or v not in f.params for v in e.args[0].free):
+            continue  # a parameter of a function around it is not one of the fencil
         params.update({v: _variable(v, names) for v in e.args[0].free})
         done[id(e)] = under_names([e.args[0]], names)[0]
         break

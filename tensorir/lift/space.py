@@ -26,7 +26,7 @@ from tensorir.lift.sets import conjuncts
 from tensorir.lift.terms import Index, Linear, Number, Op, Term, rebuilt, walk
 from tensorir.types import BOOL, Interval
 
-__all__ = ["Space", "boxed", "digits", "in_order", "interval_of", "substituted"]
+__all__ = ["Space", "bounds_of_guard", "boxed", "digits", "in_order", "interval_of", "substituted", "value_of_guard"]
 
 MOST_STEPS = 64
 
@@ -160,7 +160,7 @@ def _fix(space: Space) -> Space | None:
     return substituted(space, values, dims, guards)
 
 
-def _bounds(guard: Term) -> tuple[str, int, bool] | None:
+def bounds_of_guard(guard: Term) -> tuple[str, int, bool] | None:
     """A guard on one variable: name, the bound, and whether it is an upper one (inclusive)."""
     match guard:
         case Op("less" | "less_equal" | "greater" | "greater_equal" as op, (a, b)):
@@ -183,7 +183,7 @@ def _tighten(space: Space) -> Space | None:
     dims = dict(space.dims)
     guards: list[Term] = []
     for guard in space.guards:
-        found = _bounds(guard)
+        found = bounds_of_guard(guard)
         if found is None or found[0] not in dims:
             guards.append(guard)
             continue
@@ -328,9 +328,9 @@ def interval_of(condition: Term, box: Mapping[str, Interval]) -> tuple[dict[str,
     inside = dict(box)
     rest: Term | None = None
     for part in conjuncts(condition):
-        found = _bounds(part)
+        found = bounds_of_guard(part)
         if found is None:
-            found = _single(part)
+            found = value_of_guard(part)
             if found is not None and found[0] in inside:
                 name, value = found
                 i = inside[name] & Interval(value, value + 1)
@@ -350,7 +350,7 @@ def interval_of(condition: Term, box: Mapping[str, Interval]) -> tuple[dict[str,
     return inside, rest
 
 
-def _single(part: Term) -> tuple[str, int] | None:
+def value_of_guard(part: Term) -> tuple[str, int] | None:
     """A condition that one variable has one value."""
     match part:
         case Op("eq", (a, b)):

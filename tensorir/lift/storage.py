@@ -19,6 +19,7 @@ from tensorir.lift.affine import Affine
 from tensorir.lift.inverse import inverse
 from tensorir.lift.linear import Ranges, affine_of, linear
 from tensorir.lift.nest import Check, External, Leaf, Loop, Node, Store, While, leaves, ranges_of
+from tensorir.lift.overlap import box_of, overlap
 from tensorir.lift.sets import domain, integer_set, text
 from tensorir.lift.space import Space, boxed
 from tensorir.lift.stores import place_of
@@ -109,7 +110,9 @@ def expanded(nodes: Sequence[Node]) -> tuple[Node, ...]:
         names: list[str] = [n for n in buffer.private if all(n in leaf.names for leaf in touching)]
         if names and not _meet(buffer, touching, names):
             names = []
-        names += [n for n in _own_iterations(buffer, touching) if n not in names]
+        own = [n for n in _own_iterations(buffer, touching) if n not in names]
+        kept_apart = (*("" for _ in names), *own)
+        names += own
         if names:
             ranges = ranges_of(touching[0].loops)
             sizes = tuple(ranges[n][1] - ranges[n][0] + 1 for n in names)
@@ -117,7 +120,7 @@ def expanded(nodes: Sequence[Node]) -> tuple[Node, ...]:
             for e in (*sizes, *buffer.shape):
                 total *= e
             if total <= MOST_ELEMENTS or buffer.private:
-                new = replace(buffer, shape=(*sizes, *buffer.shape), private=())
+                new = replace(buffer, shape=(*sizes, *buffer.shape), private=(), copies=kept_apart)
                 copies[buffer] = (new, tuple(names), ranges)
     return _with_copies(tuple(nodes), copies) if copies else tuple(nodes)
 
@@ -145,9 +148,15 @@ def _meet(buffer: Buffer, touching: Sequence[Leaf], names: Sequence[str]) -> boo
             db = domain(b, rb, (), "_b")
             variables = [*(f"{n}_a" for n in a.names), *(f"{n}_b" for n in b.names)]
             apart = " or ".join(f"{n}_a != {n}_b" for n in names)
+            first, second = box_of(a, ra), box_of(b, rb)
             for write_a, x in _places(a, buffer, ra):
                 for write_b, y in _places(b, buffer, rb):
                     if not (write_a or write_b):
+                        continue
+                    known = None if first is None or second is None else overlap(x, y, first, second, names)
+                    if known is not None:
+                        if known.forward | known.backward:
+                            return True
                         continue
                     constraints = [*da.constraints, *db.constraints, f"({apart})"]
                     for i, j in zip(x, y, strict=True):
