@@ -272,6 +272,19 @@ FUNCTIONS = [
         "x: (1, 2, 5, 6) float32",
         'R.image.resize2d(x, R.shape([4, 9]), coordinate_transformation_mode="align_corners")',
     ),
+    ("t: (2, 2, 3) float32", "R.image.affine_grid(t, size=(4, 5))"),
+    ("t: (1, 3, 4) float32", "R.image.affine_grid(t, size=(2, 3, 4), align_corners=False)"),
+    ("x: (2, 3, 5, 6) float32, g: (2, 2, 3, 4) float32", "R.image.grid_sample(x, g)"),
+    (
+        "x: (1, 2, 5, 6) float32, g: (1, 2, 3, 4) float32",
+        'R.image.grid_sample(x, g, method="nearest", padding_mode="border", align_corners=True)',
+    ),
+    (
+        "x: (1, 2, 3, 4, 5) float32, g: (1, 3, 2, 3, 2) float32",
+        'R.image.grid_sample(x, g, layout="NCDHW", padding_mode="border")',
+    ),
+    ("x: (2, 3, 4) float32", "R.memory.view(x, R.shape([4, 6]))"),
+    ("x: (2, 6) float32", 'R.memory.view(x, R.shape([3, 2]), dtype="int32", relative_byte_offset=R.prim_value(16))'),
     # whole numbers, powers, tables
     ("x: (2, 3) int32", "R.mean(x, axis=[1])"),
     ("x: (2, 3) int32", 'R.power(x, R.const(3, "int32"))'),

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorir.build import call
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.lift.report import Report
 from tensorir.lift.terms import Number
@@ -19,10 +20,10 @@ from tensorir.tir import nodes as n
 from tensorir.tir.interpret.expressions import compiled
 from tensorir.tir.interpret.machine import Machine
 from tensorir.tir.lift.expressions import element_of, refused
-from tensorir.tir.lift.relax.elementwise import converted
+from tensorir.tir.lift.relax.elementwise import as_value, converted
 from tensorir.tir.lift.relax.inlining import inlined
 from tensorir.tir.lift.relax.operators import OPERATORS
-from tensorir.tir.lift.relax.values import Shape, Value, apply, constant, filled, made, number
+from tensorir.tir.lift.relax.values import HOME, Shape, Value, apply, constant, filled, made, number
 from tensorir.tir.relax import nodes as r
 from tensorir.types import BOOL, INT32
 from tensorir.walk import with_label
@@ -161,7 +162,23 @@ class Frame:
         if condition.size != 1:
             raise refused(f"the condition has the shape {condition.shape}, and one truth value decides.", node.span)
         scalar = converted(_single(condition), BOOL)
-        return _selected(scalar, self.sequence(node.true_branch), self.sequence(node.false_branch), node.span)
+        branches: list[Item] = []
+        for branch, other in ((node.true_branch, apply("not", scalar)), (node.false_branch, scalar)):
+            home = HOME.get()
+            before, home.asserted = home.asserted, []
+            branches.append(self.sequence(branch))
+            # what a branch asserts need not hold where the other one is taken
+            home.asserted = [*before, *((call("or", other.expr, holds), text) for holds, text in home.asserted)]
+        yes, no = branches
+        return _selected(scalar, yes, no, node.span)
+
+    def asserted(self, node: r.Call) -> Item:
+        """An error where a condition does not hold, in programs that check; it gives nothing."""
+        condition = self.of(node.args[0])
+        form = node.attrs.get("format")
+        message = form if isinstance(form, str) and form else "Assertion Failed"
+        HOME.get().asserted.append((converted(as_value(condition), BOOL).expr, message))
+        return ()
 
     # Calls
 
@@ -173,6 +190,8 @@ class Frame:
                 name = getattr(node.args[0], "name", "")
                 help = "write it as a PrimFunc of the module, and use R.call_tir."
                 raise refused(f"the external function {name!r} has no meaning in a pure program.", node.span, help)
+            case "assert_op":
+                return self.asserted(node)
             case "invoke_closure":
                 function, arguments = self.of(node.args[0]), self.of(node.args[1])
                 return self.invoke(function, list(arguments), node.span)
@@ -213,6 +232,9 @@ class Frame:
         meaning = OPERATORS.get(name)
         arguments = [self.of(a) for a in node.args]
         if meaning is None:
+            if name in SHAPED_BY_DATA:
+                message = f"the shape of what R.{name} gives depends on data, and shapes are known before data are."
+                raise refused(message, node.span, SHAPED_BY_DATA[name])
             help = "write it as a PrimFunc of the module, and use R.call_tir."
             raise refused(f"R.{name} is not lifted.", node.span, help)
         attributes = {key: self.attribute(value) for key, value in node.attrs.items()}
@@ -257,6 +279,15 @@ class Frame:
         if not isinstance(kind, r.TensorType) or kind.shape is None or kind.dtype is None:
             raise refused("the type of a result of this call has no shape, so it cannot be made.", span)
         return filled(number(0, element_of(kind.dtype, span)), self.shape(kind.shape))
+
+
+SHAPED_BY_DATA = {
+    "nonzero": "keep the mask, and use R.where.",
+    "unique": "use R.sort, and compare neighbours.",
+    "dynamic_strided_slice": "use R.strided_slice with bounds that are numbers, or R.take at indices.",
+    "tensor_to_shape": "pass the shape as a parameter: s: R.Shape(ndim=2).",
+}
+"""Operators whose results have shapes that only data tell, and what to write in their place."""
 
 
 def _argument(value: Item, param: n.Var, span: Span) -> Value:

@@ -7,6 +7,7 @@ from typing import Any
 
 from tensorir.tir.lift.relax.convolutions import CONVOLUTIONS
 from tensorir.tir.lift.relax.elementwise import ELEMENTWISE
+from tensorir.tir.lift.relax.grids import GRIDS
 from tensorir.tir.lift.relax.images import IMAGES
 from tensorir.tir.lift.relax.indexing import INDEXING
 from tensorir.tir.lift.relax.normalisation import NORMALISATION
@@ -25,5 +26,6 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     **CONVOLUTIONS,
     **INDEXING,
     **IMAGES,
+    **GRIDS,
 }
 """Arguments are values, tuples of them, shapes, numbers or None; attributes come by name."""

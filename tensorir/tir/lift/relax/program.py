@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.build import closure, fencil, literal, var
+from tensorir.build import call, closure, fencil, literal, var
 from tensorir.ir import Closure, Var
 from tensorir.lift.assemble import Built
 from tensorir.lift.program import Argument, Lifted, Specialised
@@ -204,6 +204,14 @@ def _in_home(home: Home, func: r.Function, leaves: Sequence[Leaf], key: Any, on_
     if not closures:
         outputs.append(var(home.fresh("nothing"), TensorType(BOOL)))
         closures.append(closure(outputs[-1], literal(False, BOOL)))
+    if home.asserted:
+        home.unchecked = True
+        if home.checked:
+            first, *others = closures
+            value = first.value
+            for holds, message in home.asserted:
+                value = call("assert_", value, holds, static=(message,))
+            closures = [closure(outputs[0], value), *others]
     names_out = tuple(o.name for o in outputs) if results else ()
     identifier = func.name if func.name.isidentifier() else "lifted"
     made = fencil(identifier, [*params, *home.params, *outputs], closures)

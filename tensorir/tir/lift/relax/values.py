@@ -56,6 +56,8 @@ class Home:
     taken: set[str] = field(default_factory=set[str])
     constants: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict[str, np.ndarray[Any, Any]])
     params: list[Var] = field(default_factory=list[Var])
+    asserted: list[tuple[Expr, str]] = field(default_factory=list[tuple[Expr, str]])
+    """What must hold, and what is said where it does not."""
 
     def fresh(self, name: str) -> str:
         """The name, or one like it that is free."""
