@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextvars import ContextVar
 
 from tensorir.build import call, literal, operator, reduce
 from tensorir.ir import Expr
@@ -16,7 +17,10 @@ from tensorir.lift.terms import Buffer, Load, Op, Term, buffers_of
 from tensorir.source import NOWHERE, Span
 from tensorir.types import BOOL, Scalar, TensorType, bcast
 
-__all__ = ["IDENTITY", "accumulate", "fold_of"]
+__all__ = ["EXACT", "IDENTITY", "accumulate", "fold_of", "folded"]
+
+EXACT: ContextVar[bool] = ContextVar("exact", default=False)
+"""Whether the program that is being built keeps the source's order and rounding."""
 
 COMMUTATIVE = {"plus", "multiplies", "min", "max", "and", "or", "bit_and", "bit_or", "bit_xor", "xor"}
 
@@ -74,12 +78,19 @@ def _fold(value: Term, old: Load) -> tuple[str, Term, tuple[Term, ...]] | None:
 
 
 def _nested(op: str, a: Term, b: Term, old: Load) -> tuple[str, Term, tuple[Term, ...]] | None:
-    """`(old ⊕ x) ⊕ y` is `old ⊕ (x ⊕ y)`."""
+    """`(old ⊕ x) ⊕ y` is `old ⊕ (x ⊕ y)`, but for rounding."""
+    if EXACT.get() and _rounds(op, old.buffer.element):
+        return None
     for x, y in ((a, b), (b, a)):
         inner = _fold(x, old) if isinstance(x, Op) and x.op == op else None
         if inner is not None and inner[0] == op and not inner[2]:
             return op, Op(op, (inner[1], y), y.element), ()
     return None
+
+
+def _rounds(op: str, element: Scalar) -> bool:
+    """Whether another order of folding gives other numbers."""
+    return element.is_float and op in ("plus", "multiplies")
 
 
 def accumulate(emitter: Emitter, buffer: Buffer, op: str, space: Space, span: Span = NOWHERE) -> bool:
@@ -114,6 +125,9 @@ def folded(op: str, old: Expr, value: Expr, over: Sequence[str], element: Scalar
     """The old value with all elements of `value` along some dims folded into it."""
     if not over:
         return call(op, old, value)
+    if EXACT.get() and _rounds(op, element):
+        # one fold from the first element to the last: folds of rows would be added up in another order
+        value, over = _in_a_row(value, over)
     for k, dim in enumerate(reversed(over)):
         last = k == len(over) - 1
         init = old if last else literal(neutral(op, element), element)
@@ -121,3 +135,16 @@ def folded(op: str, old: Expr, value: Expr, over: Sequence[str], element: Scalar
         state = TensorType(element, bcast([rest, init.tensor]))
         value = reduce(operator(op, state, rest), init, value, dim=dim)
     return value
+
+
+def _in_a_row(value: Expr, over: Sequence[str]) -> tuple[Expr, list[str]]:
+    """Several dims as one, the last of them fastest."""
+    first, *rest = over
+    for dim in rest:
+        start = value.tensor.dims[dim].start
+        if start:
+            value = call("cartesian_shift", value, static=(dim, start))
+        name = f"{first}_{dim}"
+        value = call("merge_dims", value, static=(first, dim, name))
+        first = name
+    return value, [first]

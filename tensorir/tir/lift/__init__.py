@@ -22,6 +22,7 @@ from typing import Any
 
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.lift.assemble import Built, assemble
+from tensorir.lift.folds import EXACT
 from tensorir.lift.program import Argument, Lifted
 from tensorir.tir import nodes as n
 from tensorir.tir.interpret.stack import deep
@@ -78,7 +79,7 @@ def _lifted(func: n.PrimFunc, numerics: str, on_hazard: str) -> Lifted:
         return _shapes(func, arrays)
 
     def build(key: Any, checked: bool) -> Built:
-        return lift_prim_func(func, key, checked, on_hazard)
+        return lift_prim_func(func, key, checked, on_hazard, numerics == "exact")
 
     symbols = {e.name: e for b in func.buffer_map.values() for e in b.shape if isinstance(e, n.Var)}
 
@@ -97,13 +98,19 @@ def _lifted(func: n.PrimFunc, numerics: str, on_hazard: str) -> Lifted:
     return made
 
 
-def lift_prim_func(func: n.PrimFunc, shapes: Shapes, checked: bool = False, on_hazard: str = "error") -> Built:
+def lift_prim_func(
+    func: n.PrimFunc, shapes: Shapes, checked: bool = False, on_hazard: str = "error", exact: bool = False
+) -> Built:
     """The tensor program of a function for the shapes of its buffers (None for scalars)."""
 
     def work() -> Built:
         reading = reading_of(func, shapes)
         arguments = [b for b in reading.arguments if b is not None]
-        return assemble(func.name, arguments, reading.nodes, checked, on_hazard)
+        token = EXACT.set(exact or EXACT.get())
+        try:
+            return assemble(func.name, arguments, reading.nodes, checked, on_hazard)
+        finally:
+            EXACT.reset(token)
 
     return deep(work)
 

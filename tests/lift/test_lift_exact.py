@@ -1,0 +1,31 @@
+"""`numerics="exact"` keeps the order in which the source adds up: bit for bit what the interpreter computes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensorir as ti
+
+SUMS = {
+    "loops in order": ("for j, k in T.grid(9, 11):", "A[i, j, k]"),
+    "loops changed in order": ("for k, j in T.grid(11, 9):", "A[i, j, k]"),
+    "backwards": ("for k, j in T.grid(11, 9):", "A[i, 8 - j, 10 - k]"),
+    "two terms at once": ("for j, k in T.grid(9, 11):", "A[i, j, k] + A[i, 8 - j, k]"),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_a_sum_is_added_up_in_the_order_of_the_source(name: str):
+    loops, term = SUMS[name]
+    function = ti.tir.parse(f"""
+@T.prim_func
+def main(A: T.Buffer((7, 9, 11), "float32"), B: T.Buffer((7,), "float32")):
+    for i in range(7):
+        B[i] = T.float32(0)
+        {loops}
+            B[i] = B[i] + {term}
+""")["main"]
+    given = np.random.default_rng(0).normal(size=(7, 9, 11)).astype(np.float32), np.zeros(7, np.float32)
+    (found,) = ti.lift(function, numerics="exact")(*given)
+    np.testing.assert_array_equal(found, ti.tir.interpret(function, *given)[1])
