@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from contextvars import ContextVar
 
 from tensorir.build import call, literal, operator, reduce
 from tensorir.ir import Expr
 from tensorir.lift.emit import Emitter
 from tensorir.lift.nest import Store
-from tensorir.lift.space import Space
+from tensorir.lift.space import EXACT, Space
 from tensorir.lift.stores import Place, holding, place_of, put, scatter, wanted_names
 from tensorir.lift.tensors import constant_of, cut, spread
 from tensorir.lift.terms import Buffer, Load, Op, Term, buffers_of
 from tensorir.source import NOWHERE, Span
 from tensorir.types import BOOL, Scalar, TensorType, bcast
 
-__all__ = ["EXACT", "IDENTITY", "accumulate", "fold_of", "folded"]
-
-EXACT: ContextVar[bool] = ContextVar("exact", default=False)
-"""Whether the program that is being built keeps the source's order and rounding."""
+__all__ = ["IDENTITY", "accumulate", "fold_of", "folded"]
 
 COMMUTATIVE = {"plus", "multiplies", "min", "max", "and", "or", "bit_and", "bit_or", "bit_xor", "xor"}
 

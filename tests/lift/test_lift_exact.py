@@ -11,6 +11,10 @@ SUMS = {
     "loops in order": ("for j, k in T.grid(9, 11):", "A[i, j, k]"),
     "loops changed in order": ("for k, j in T.grid(11, 9):", "A[i, j, k]"),
     "backwards": ("for k, j in T.grid(11, 9):", "A[i, 8 - j, 10 - k]"),
+    "digits of an index changed in order": (
+        "for a, b, j in T.grid(3, 4, 9):",
+        "T.if_then_else(b * 3 + a < 11, A[i, j, b * 3 + a], T.float32(0))",
+    ),
     "two terms at once": ("for j, k in T.grid(9, 11):", "A[i, j, k] + A[i, 8 - j, k]"),
 }
 

@@ -22,8 +22,8 @@ from typing import Any
 
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.lift.assemble import Built, assemble
-from tensorir.lift.folds import EXACT
 from tensorir.lift.program import Argument, Lifted
+from tensorir.lift.space import EXACT
 from tensorir.tir import nodes as n
 from tensorir.tir.interpret.stack import deep
 from tensorir.tir.lift.expressions import element_of, refused
