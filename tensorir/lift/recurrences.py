@@ -7,7 +7,7 @@ scan along that loop, whose state is the last few elements.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from tensorir.build import call, function, literal, reduce, scan, var
@@ -34,8 +34,11 @@ class Once:
     values: tuple[Term, ...]
 
 
-def executed(members: Sequence[Leaf]) -> Once | None:
-    """The statements of one iteration as new values; None where they write one buffer at several places."""
+def executed(members: Sequence[Leaf], kept_apart: Set[Buffer] = frozenset()) -> Once | None:
+    """The statements of one iteration as new values; None where they write one buffer at several places.
+
+    Nobody else touches the buffers in `kept_apart`, of which each iteration has a copy.
+    """
     names = members[0].names
     stores = [m.node for m in members if isinstance(m.node, Store)]
     if len(stores) != len(members) or any(m.names != names for m in members):
@@ -61,6 +64,8 @@ def executed(members: Sequence[Leaf]) -> Once | None:
             if load.buffer in places and load.buffer.loops and load.indices != places[load.buffer]:
                 return None
     kept = [b for b in places if not b.loops]
+    read = {t.buffer for b in kept for t in walk(now[Load(b, places[b])]) if isinstance(t, Load)}
+    kept = [b for b in kept if b in read or b not in kept_apart]
     values = tuple(now[Load(b, places[b])] for b in kept)
     if any(t.buffer.loops and t.buffer in places for v in values for t in walk(v) if isinstance(t, Load)):
         return None

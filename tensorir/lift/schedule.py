@@ -38,7 +38,7 @@ class Region:
     settled: frozenset[Buffer] = field(default_factory=frozenset[Buffer])
     """Buffers whose elements only ever get one value: their writers need no order among themselves or after readers."""
     outside: frozenset[Buffer] = field(default_factory=frozenset[Buffer])
-    """Buffers that statements outside of the region read."""
+    """Buffers that statements outside of the region touch."""
 
 
 def run(region: Region, nodes: Sequence[Node]) -> None:
@@ -48,7 +48,7 @@ def run(region: Region, nodes: Sequence[Node]) -> None:
 
 def schedule(region: Region, statements: Sequence[Leaf], level: int = 0) -> None:
     """Run statements that share a region; loops above `level` are decided already."""
-    found = dependences(statements, region.steps, region.emitter.ranges)
+    found = dependences(statements, region.steps, region.emitter.ranges, region.settled)
     if not region.steps:
         statements, found = joined(statements, found)
     _order(region, statements, found, level)
@@ -62,11 +62,28 @@ def _order(region: Region, statements: Sequence[Leaf], found: Sequence[Dependenc
         and (d.kind == "flow" or d.buffer not in region.settled)
     ]
     edges = {(d.source, d.sink) for d in kept if d.source != d.sink}
-    for members in components(len(statements), edges):
-        inside = [d for d in kept if d.source in members and d.sink in members]
-        others = frozenset(b for k, leaf in enumerate(statements) if k not in members for b in leaf.read)
-        here = replace(region, outside=region.outside | others)
-        _component(here, [statements[m] for m in members], _renumbered(inside, members), level)
+    # what is kept for one iteration ties a statement to those that read it
+    ties = {(d.sink, d.source) for d in kept if d.kind == "flow" and d.buffer.loops}
+    parts = components(len(statements), edges)
+    for together in components(len(statements), edges | ties) if ties else parts:
+        inside = [members for members in parts if members[0] in together]
+        if len(inside) > 1:
+            ordered = [d for d in kept if d.kind != LOCKSTEP]
+            carries = any(len(m) > 1 or any(d.source == d.sink == m[0] for d in ordered) for m in inside)
+            if carries and _recurrence(*_chosen(region, statements, ordered, together), level):
+                continue
+        for members in inside:
+            _component(*_chosen(region, statements, kept, members), level)
+
+
+def _chosen(
+    region: Region, statements: Sequence[Leaf], found: Sequence[Dependence], members: Sequence[int]
+) -> tuple[Region, list[Leaf], list[Dependence]]:
+    """Some of the statements of a region, with the dependences among them."""
+    within = [d for d in found if d.source in members and d.sink in members]
+    others = frozenset(b for k, leaf in enumerate(statements) if k not in members for b in leaf.read | leaf.written)
+    here = replace(region, outside=region.outside | others)
+    return here, [statements[m] for m in members], _renumbered(within, members)
 
 
 def _renumbered(found: Sequence[Dependence], members: Sequence[int]) -> list[Dependence]:
@@ -109,8 +126,9 @@ def _component(region: Region, members: Sequence[Leaf], found: Sequence[Dependen
 
 def _recurrence(region: Region, members: Sequence[Leaf], found: Sequence[Dependence], level: int) -> bool:
     """Statements that hand on a state: a fold, or a scan along one loop. False where they are none."""
-    once = executed(members)
-    if once is None or not once.buffers or any(b in region.outside for m in members for b in m.written if b.loops):
+    written = {b for m in members for b in m.written}
+    once = executed(members, {b for b in written if b.copies} - region.outside)
+    if once is None or not once.buffers or any(b in region.outside for b in written if b.loops):
         return False
     first = members[0]
     carrying = sorted({k for d in found for k in d.levels if k >= 0})

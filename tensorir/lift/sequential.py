@@ -141,21 +141,21 @@ def _written(inner: Sequence[Leaf], members: Sequence[Leaf]) -> list[Buffer]:
 
 
 def contracted(inner: list[Leaf], name: str, outside: frozenset[Buffer]) -> list[Leaf]:
-    """Values that live for one iteration lose the dim of the loop, if nobody else reads them."""
+    """Values that live for one iteration lose the dim of the loop, if nobody else touches them."""
     smaller: dict[Buffer, tuple[Buffer, int]] = {}
     for leaf in inner:
         node = leaf.node
-        if (
-            isinstance(node, Store)
-            and name in node.buffer.loops
-            and node.buffer not in smaller
-            and node.buffer not in outside
-        ):
-            buffer = node.buffer
-            place = buffer.loops.index(name)
-            shape = (*buffer.shape[:place], *buffer.shape[place + 1 :])
-            loops = (*buffer.loops[:place], *buffer.loops[place + 1 :])
-            smaller[buffer] = (replace(buffer, shape=shape, loops=loops), place)
+        if not isinstance(node, Store) or node.buffer in smaller or node.buffer in outside:
+            continue
+        buffer = node.buffer
+        dims = buffer.loops or buffer.copies
+        if name in dims:
+            place = dims.index(name)
+            shape, rest = ((*of[:place], *of[place + 1 :]) for of in (buffer.shape, dims))
+            new = (
+                replace(buffer, shape=shape, loops=rest) if buffer.loops else replace(buffer, shape=shape, copies=rest)
+            )
+            smaller[buffer] = (new, place)
     if not smaller:
         return inner
 

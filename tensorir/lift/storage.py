@@ -125,17 +125,26 @@ def expanded(nodes: Sequence[Node]) -> tuple[Node, ...]:
     return _with_copies(tuple(nodes), copies) if copies else tuple(nodes)
 
 
-def _places(leaf: Leaf, buffer: Buffer, ranges: Ranges) -> list[tuple[bool, tuple[Affine | None, ...]]]:
+Places = tuple[tuple[bool, tuple[Affine | None, ...]], ...]
+"""Accesses of a buffer: whether they write, and their indices where they are sums."""
+
+
+def _places(leaf: Leaf, buffer: Buffer) -> Places:
+    return _places_in(leaf.node, leaf.loops, buffer)
+
+
+@lru_cache(maxsize=4096)
+def _places_in(node: Store | While | Check | External, loops: tuple[Loop, ...], buffer: Buffer) -> Places:
+    ranges = ranges_of(loops)
     found: list[tuple[bool, tuple[Affine | None, ...]]] = []
-    node = leaf.node
     if isinstance(node, Store) and node.buffer is buffer:
         found.append((True, tuple(linear(i, ranges) for i in node.indices)))
-    for load in leaf.reads:
+    for load in Leaf(node, loops, ()).reads:
         if load.buffer is buffer:
             place = (False, tuple(linear(i, ranges) for i in load.indices))
             if place not in found:
                 found.append(place)
-    return found
+    return tuple(found)
 
 
 def _meet(buffer: Buffer, touching: Sequence[Leaf], names: Sequence[str]) -> bool:
@@ -149,8 +158,8 @@ def _meet(buffer: Buffer, touching: Sequence[Leaf], names: Sequence[str]) -> boo
             variables = [*(f"{n}_a" for n in a.names), *(f"{n}_b" for n in b.names)]
             apart = " or ".join(f"{n}_a != {n}_b" for n in names)
             first, second = box_of(a, ra), box_of(b, rb)
-            for write_a, x in _places(a, buffer, ra):
-                for write_b, y in _places(b, buffer, rb):
+            for write_a, x in _places(a, buffer):
+                for write_b, y in _places(b, buffer):
                     if not (write_a or write_b):
                         continue
                     known = None if first is None or second is None else overlap(x, y, first, second, names)
@@ -191,7 +200,7 @@ def _filled_first(buffer: Buffer, touching: Sequence[Leaf], depth: int) -> bool:
     for r in touching:
         ranges = ranges_of(r.loops)
         reading = domain(r, ranges, (), "_r")
-        for write, place in _places(r, buffer, ranges):
+        for write, place in _places(r, buffer):
             if write:
                 continue
             if any(i is None for i in place):
@@ -219,7 +228,7 @@ def _covered(
             if x is not y:
                 break
             common += 1
-        for write, stored in _places(w, buffer, ranges):
+        for write, stored in _places(w, buffer):
             if not write or any(i is None for i in stored):
                 continue
             same = [

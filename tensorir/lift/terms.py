@@ -37,6 +37,8 @@ class Buffer:
     private: tuple[str, ...] = ()
     """The loops of which every iteration has a copy of its own (blocks, or threads, of a kernel)."""
     loops: tuple[str, ...] = ()
+    copies: tuple[str, ...] = ()
+    """Of the first dims, the loops of which every iteration fills a copy before it reads it."""
     value: object = None
     """What a constant buffer holds."""
 

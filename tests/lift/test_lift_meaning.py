@@ -270,3 +270,55 @@ def test_loops_that_hand_nothing_on_leave_no_while():
     text, _, _ = PROGRAMS["storage used anew in every iteration"]
     program = ti.lift(ti.tir.parse(text)["main"])
     assert " while(" not in ti.compile(program.fencil).hlo()
+
+
+BEST = """
+@T.prim_func
+def main(A: T.Buffer((7, 45), "float32"), I: T.Buffer((7,), "int32"), V: T.Buffer((7,), "float32")):
+    for i in range(7):
+        V[i] = A[i, 0]
+        I[i] = 0
+        for k in range(1, 45):
+            if A[i, k] > V[i]:
+                V[i] = A[i, k]
+                I[i] = k
+"""
+
+
+def test_a_loop_that_keeps_the_best_and_its_place_is_one_fold():
+    func = ti.tir.parse(BEST)["main"]
+    program = ti.lift(func)
+    assert not program.report.sequential
+    assert "raised: extreme" in str(program.report)
+    a = np.random.default_rng(0).integers(-5, 5, (7, 45)).astype(np.float32)
+    a[3, 9], a[4, 0], a[5, 44] = np.nan, np.nan, np.nan
+    wanted = ti.tir.interpret(func, a, np.zeros(7, np.int32), np.zeros(7, np.float32))
+    for found, want in zip(program(a, None, None), wanted[1:], strict=True):
+        np.testing.assert_array_equal(found, want)
+
+
+ONLINE = """
+@T.prim_func
+def main(A: T.Buffer((16, 64), "float32"), B: T.Buffer((16, 64), "float32")):
+    m = T.alloc_buffer((16,), "float32")
+    s = T.alloc_buffer((16,), "float32")
+    n = T.alloc_buffer((16,), "float32")
+    for i in range(16):
+        m[i] = T.float32(-1e30)
+        s[i] = T.float32(0)
+        for j in range(64):
+            n[i] = T.max(m[i], A[i, j])
+            s[i] = s[i] * T.exp(m[i] - n[i]) + T.exp(A[i, j] - n[i])
+            m[i] = n[i]
+        for j in range(64):
+            B[i, j] = T.exp(A[i, j] - m[i]) / s[i]
+"""
+
+
+def test_a_softmax_in_one_pass_is_one_fold():
+    func = ti.tir.parse(ONLINE)["main"]
+    program = ti.lift(func)
+    assert not program.report.sequential
+    a = floats(16, 64)
+    wanted = ti.tir.interpret(func, a, np.zeros_like(a))[1]
+    np.testing.assert_allclose(program(a, None)[0], wanted, rtol=1e-5)

@@ -1,0 +1,258 @@
+"""The largest or smallest element and its index, as two reductions.
+
+A fold over pairs runs level by level; a reduction to the extreme, and one to the index among its places, run at once:
+on the CPU in the same time for rows of 1,000 elements and in 0.4 of it for rows of 100,000, and without a loop. What
+the fold's body does is decided by cases: as long as it only compares and chooses, the order of the two elements and
+that of the two indices are all that it depends on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import jax
+import numpy as np
+from jax import lax
+
+from lowering.context import Context
+from lowering.folds import MOST_UNROLLED
+from lowering.raising.reductions import MONOIDS
+from lowering.values import Dense, Leaf, Value, aligned, cut, presence
+from tensorir.ir import Call, Lambda, Literal, Var
+from tensorir.types import Dims
+from tensorir.walk import postorder
+
+__all__ = ["extreme"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Extreme:
+    """What a fold over pairs finds, and which leaf of its state and of its items is the index, and which the value."""
+
+    largest: bool
+    ties: str
+    """Which of equal elements stays: the "old" or the "new" one, that of the "least" or the "greatest" index."""
+    replaced: bool
+    """Whether a NaN replaces what was found and is replaced by what follows; if not, NaNs are passed over."""
+    state: tuple[int, int]
+    item: tuple[int, int]
+
+
+def extreme(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
+    f, init, *values = args
+    dim = node.static[0]
+    items = [leaf for v in values for leaf in v]
+    if len(init) != 2 or len(items) != 2 or not isinstance(f.function, Lambda):
+        return None
+    if any(presence(leaf) is not None for leaf in (*init, *items)):
+        return None
+    kind = _kind(f.function)
+    if kind is None or (kind.ties in ("old", "new") and not _counts(node, kind.item[0], dim)):
+        return None
+    k, a = items[kind.item[0]], items[kind.item[1]]
+    if not isinstance(a, Dense) or not isinstance(k, Dense) or dim not in a.dims or any(d != dim for d in k.dims):
+        return None
+    interval = next(t.tensor.dims[dim] for t in node.args[2:] if dim in t.tensor.dims)
+    if len(interval) <= MOST_UNROLLED:
+        return None
+    state: Dims = f.function.params[0].type.dims
+    row = Dims(((dim, interval),))
+    whole = cut(a, Dims((*row.items, *((n, state[n]) for n in a.dims.names if n != dim))))
+    assert isinstance(whole, Dense)
+    rest = whole.dims.without(dim)
+    index, value, alone = _found(whole.data, aligned(k, row), whole.dims.names.index(dim), kind)
+
+    def pair(places: tuple[int, int]) -> list[Leaf]:
+        found = dict(zip(places, (Dense(index, rest), Dense(value, rest)), strict=True))
+        return [found[0], found[1]]
+
+    last = iter(pair(kind.item))
+    result = context.apply(f, init, *(tuple(next(last) for _ in v) for v in values))
+    if alone is not None:
+        # behind a NaN, or among nothing but NaNs, what the fold starts from and what was found do not meet
+        apart = pair(kind.state) if kind.replaced else init
+        result = tuple(_chosen(Dense(alone, rest), x, y, state) for x, y in zip(apart, result, strict=True))
+    return tuple(cut(leaf, node.tensor.dims) for leaf in result)
+
+
+def _chosen(condition: Dense, x: Leaf, y: Leaf, dims: Dims) -> Dense:
+    assert isinstance(x, Dense) and isinstance(y, Dense)
+    return Dense(lax.select(aligned(condition, dims), aligned(x, dims), aligned(y, dims)), dims)
+
+
+def _counts(node: Call, place: int, dim: str) -> bool:
+    """Whether the indices of a fold ascend: they are the coordinate that it goes along."""
+    return len(node.args) == 4 and isinstance(e := node.args[2 + place], Call) and (e.op, e.static) == ("pos", (dim,))
+
+
+# Rows
+
+
+def _found(a: jax.Array, k: jax.Array, axis: int, kind: _Extreme) -> tuple[jax.Array, jax.Array, jax.Array | None]:
+    """The index and the value of each row, and which rows stand alone, for reasons of NaN."""
+    place = lax.broadcast_in_dim(k, a.shape, (axis,))
+
+    def plain(a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        index, value = _of(a, place, None, axis, kind)
+        return index, value, lax.full(value.shape, False)
+
+    def with_missing(a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        missing = lax.ne(a, a)
+        if not kind.replaced:
+            valid = lax.bitwise_not(missing)
+            return *_of(a, place, valid, axis, kind), lax.bitwise_not(_any(valid, axis))
+        position = lax.broadcasted_iota("int32", a.shape, axis)
+        nowhere = lax.full_like(position, -1)
+        last = lax.reduce_max(lax.select(missing, position, nowhere), (axis,))
+        some = lax.ge(last, lax.full_like(last, 0))
+        at_end = lax.eq(last, lax.full_like(last, a.shape[axis] - 1))
+        valid = lax.gt(position, lax.broadcast_in_dim(last, a.shape, [d for d in range(a.ndim) if d != axis]))
+        index, value = _of(a, place, valid, axis, kind)
+        end = (
+            lax.broadcast(lax.index_in_dim(k, k.shape[0] - 1, keepdims=False), index.shape),
+            lax.index_in_dim(a, a.shape[axis] - 1, axis, keepdims=False),
+        )
+        return lax.select(at_end, end[0], index), lax.select(at_end, end[1], value), some
+
+    if a.dtype.kind not in "fV":
+        return *plain(a)[:2], None
+    best = lax.reduce_max if kind.largest else lax.reduce_min
+    value = best(a, (axis,))
+    return lax.cond(_any(lax.ne(value, value), *range(value.ndim)), with_missing, plain, a)
+
+
+def _any(x: jax.Array, *axes: int) -> jax.Array:
+    return lax.reduce(x, False, lax.bitwise_or, axes)
+
+
+def _of(
+    a: jax.Array, place: jax.Array, valid: jax.Array | None, axis: int, kind: _Extreme
+) -> tuple[jax.Array, jax.Array]:
+    """The index and the value of each row among the elements that are valid."""
+    rows = [d for d in range(a.ndim) if d != axis]
+
+    def reduced(op: str, x: jax.Array, where: jax.Array | None) -> jax.Array:
+        combine, neutral = MONOIDS[op]
+        nothing = np.asarray(neutral(x.dtype), x.dtype)
+        if where is not None:
+            x = lax.select(where, x, lax.full_like(x, nothing))
+        return lax.reduce(x, nothing, combine, (axis,))
+
+    value = reduced("max" if kind.largest else "min", a, valid)
+    hit = lax.eq(a, lax.broadcast_in_dim(value, a.shape, rows))
+    if valid is not None:
+        hit = lax.bitwise_and(hit, valid)
+    return reduced("min" if kind.ties in ("old", "least") else "max", place, hit), value
+
+
+# What the body of a fold does, by cases
+
+_STATE, _ITEM = (0, 1), (2, 3)
+"""The leaves of what is folded into, and of what is folded in, as they are named here."""
+
+_HOLDS: Mapping[str, tuple[str, ...]] = {
+    "less": ("lt",), "less_equal": ("lt", "eq"), "greater": ("gt",), "greater_equal": ("gt", "eq"), "eq": ("eq",),
+    "not_eq": ("lt", "gt", "old nan", "new nan", "both nan"),
+}  # fmt: skip
+"""In which cases a comparison of the old with the new holds."""
+
+_MIRRORED = {"lt": "gt", "gt": "lt", "old nan": "new nan", "new nan": "old nan"}
+_KEPT, _TAKEN = "kept", "taken"
+
+
+def _kind(function: Lambda) -> _Extreme | None:
+    """What a fold finds, None where it is no extreme with its index."""
+    for state, item in product(((0, 1), (1, 0)), ((0, 1), (1, 0))):
+        found = _classified(function, state, item)
+        if found is not None:
+            return found
+    return None
+
+
+def _classified(function: Lambda, state: tuple[int, int], item: tuple[int, int]) -> _Extreme | None:
+    pairs = (_STATE[state[1]], _ITEM[item[1]]), (_STATE[state[0]], _ITEM[item[0]])
+
+    def outcome(values: str, indices: str) -> str | None:
+        result = _decided(function, dict(zip(pairs, (values, indices), strict=True)))
+        if result is None:
+            return None
+        (value, index), equal = (result[state[1]], result[state[0]]), values == "eq"
+        if index == pairs[1][0] and (value == pairs[0][0] or (equal and value == pairs[0][1])):
+            return _KEPT
+        if index == pairs[1][1] and (value == pairs[0][1] or (equal and value == pairs[0][0])):
+            return _TAKEN
+        return None
+
+    ascending = {case: outcome(case, "lt") for case in ("lt", "gt", "old nan", "new nan")}
+    orders = {case: [outcome(case, i) for i in ("lt", "eq", "gt")] for case in ascending}
+    if any(found != [ascending[case]] * 3 for case, found in orders.items()):
+        return None
+    largest = {(_TAKEN, _KEPT): True, (_KEPT, _TAKEN): False}.get((str(ascending["lt"]), str(ascending["gt"])))
+    ties = {
+        (_KEPT, _KEPT): "old", (_TAKEN, _TAKEN): "new", (_KEPT, _TAKEN): "least", (_TAKEN, _KEPT): "greatest",
+    }.get((str(outcome("eq", "lt")), str(outcome("eq", "gt"))))  # fmt: skip
+    if largest is None or ties is None:
+        return None
+    if ascending["new nan"] == _TAKEN and ascending["old nan"] == _TAKEN:
+        # of two NaNs the later one must count, and of what it is followed by nothing is lost
+        return _Extreme(largest, ties, True, state, item) if outcome("both nan", "lt") == _TAKEN else None
+    return _Extreme(largest, ties, False, state, item) if ascending["new nan"] == _KEPT else None
+
+
+def _decided(function: Lambda, cases: Mapping[tuple[int, int], str]) -> tuple[int, int] | None:
+    """The leaves that a body gives in a case, None where it does more than compare and choose."""
+    leaves = iter(_ITEM)
+    known: dict[int, Any] = {}
+    first, *others = function.params
+    bound: dict[Var, Any] = {first: _STATE}
+    for p in others:
+        count = len(p.type.leaves)
+        taken = tuple(leaf for _, leaf in zip(range(count), leaves, strict=False))
+        if len(taken) != count:
+            return None
+        bound[p] = taken if count > 1 else taken[0]
+    for node in postorder(function.body):
+        match node:
+            case Var() if node in bound:
+                value = bound[node]
+            case Literal(bool() as value):
+                pass
+            case Call("tuple_get", (x,), (place,)) if isinstance(known[id(x)], tuple):
+                value = known[id(x)][place]
+            case Call("make_tuple", args):
+                value = tuple(known[id(a)] for a in args)
+            case Call("if", (c, x, y)) if isinstance(known[id(c)], bool):
+                value = known[id(x)] if known[id(c)] else known[id(y)]
+            case Call("and" | "or" | "not" | "xor" as op, args) if all(isinstance(known[id(a)], bool) for a in args):
+                value = _logic(op, *(known[id(a)] for a in args))
+            case Call(op, (x, y)) if op in _HOLDS:
+                value = _compared(op, known[id(x)], known[id(y)], cases)
+            case _:
+                return None
+        if value is None:
+            return None
+        known[id(node)] = value
+    result = known[id(function.body)]
+    return result if isinstance(result, tuple) and len(result) == 2 else None
+
+
+def _logic(op: str, *xs: bool) -> bool:
+    return {"and": all(xs), "or": any(xs), "not": not xs[0], "xor": sum(xs) == 1}[op]
+
+
+def _compared(op: str, x: Any, y: Any, cases: Mapping[tuple[int, int], str]) -> bool | None:
+    if isinstance(x, tuple | bool) or isinstance(y, tuple | bool):
+        return None
+    if (x, y) in cases:
+        return cases[x, y] in _HOLDS[op]
+    if (y, x) in cases:
+        case = cases[y, x]
+        return _MIRRORED.get(case, case) in _HOLDS[op]
+    if x != y:
+        return None
+    nan = any(x == old and case in ("old nan", "both nan") for (old, _), case in cases.items())
+    nan |= any(x == new and case in ("new nan", "both nan") for (_, new), case in cases.items())
+    return ("old nan" if nan else "eq") in _HOLDS[op]
