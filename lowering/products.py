@@ -57,6 +57,15 @@ class Sorted:
     """Whether what is no number stands before all numbers, or after them."""
 
 
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Elements that stand in an array of zeros: where the first does, and how far from each other, per axis."""
+
+    data: jax.Array
+    low: tuple[int, ...]
+    step: tuple[int, ...]
+
+
 @dataclass(slots=True)
 class Products:
     """What is known of arrays, by the arrays themselves."""
@@ -67,9 +76,8 @@ class Products:
     )
 
     converted: dict[object, tuple[Leaf, Leaf]] = field(default_factory=dict[object, tuple[Leaf, Leaf]])
-    padded: dict[object, tuple[Leaf, jax.Array, tuple[int, ...]]] = field(
-        default_factory=dict[object, tuple[Leaf, jax.Array, tuple[int, ...]]]
-    )
+    padded: dict[object, tuple[Leaf, Spread]] = field(default_factory=dict[object, tuple[Leaf, Spread]])
+    reads: dict[object, tuple[Leaf, Dense]] = field(default_factory=dict[object, tuple[Leaf, Dense]])
 
     orders: dict[object, tuple[Leaf, Sorted]] = field(default_factory=dict[object, tuple[Leaf, Sorted]])
     firsts: dict[tuple[int, ...], list[jax.Array]] = field(default_factory=dict[tuple[int, ...], list[jax.Array]])
@@ -144,21 +152,40 @@ class Products:
         # the same array may have other names by now
         return Dense(aligned(source, result.dims), x.dims) if source.dims.names == result.dims.names else None
 
+    def read(self, result: Leaf, source: Dense) -> None:
+        """Remember what an array was gathered from."""
+        self.reads[_key(result)] = (result, source)
+
+    def read_of(self, x: Leaf) -> Dense | None:
+        """What an array was gathered from."""
+        known = self.reads.get(_key(x))
+        return None if known is None or known[0].dims.items != x.dims.items else known[1]
+
     def pad(self, result: Dense, part: Dense, inside: Dims) -> None:
         """Remember an array that is a part on some intervals, and zero around it."""
         region = result.dims.replaced(inside)
         low = tuple(region[n].start - i.start for n, i in result.dims.items)
-        self.padded[_key(result)] = (result, aligned(part, region), low)
+        before = self.padded.get(_key(part))
+        if before is not None and part.dims.items == region.items:
+            own = before[1]
+            self.spread(result, own.data, tuple(a + b for a, b in zip(low, own.low, strict=True)), own.step)
+        else:
+            self.spread(result, aligned(part, region), low, (1,) * len(low))
 
-    def unpadded(self, x: Dense) -> Dense | None:
-        """The part of an array outside of which it is zero, where that is known."""
+    def spread(self, result: Dense, data: jax.Array, low: tuple[int, ...], step: tuple[int, ...]) -> None:
+        """Remember an array of elements between zeros."""
+        self.padded[_key(result)] = (result, Spread(data, low, step))
+
+    def unpadded(self, x: Dense) -> tuple[Dense, dict[str, int]] | None:
+        """The elements outside of which an array is zero, where that is known, and how far apart they are."""
         known = self.padded.get(_key(x))
         if known is None:
             return None
-        _, data, low = known
-        starts = [i.start + by for (_, i), by in zip(x.dims.items, low, strict=True)]
-        inside = [Interval(a, a + e) for a, e in zip(starts, data.shape, strict=True)]
-        return Dense(data, Dims(tuple(zip(x.dims.names, inside, strict=True))))
+        part = known[1]
+        starts = [i.start + by for (_, i), by in zip(x.dims.items, part.low, strict=True)]
+        inside = [Interval(a, a + e) for a, e in zip(starts, part.data.shape, strict=True)]
+        steps = {n: s for n, s in zip(x.dims.names, part.step, strict=True) if s > 1}
+        return Dense(part.data, Dims(tuple(zip(x.dims.names, inside, strict=True)))), steps
 
 
 def _type(leaf: Leaf) -> Any:

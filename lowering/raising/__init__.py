@@ -23,6 +23,7 @@ from typing import Any
 from lowering.context import Context
 from lowering.raising.contractions import contraction
 from lowering.raising.convolutions import convolution
+from lowering.raising.dilations import dilated
 from lowering.raising.extremes import extreme
 from lowering.raising.guards import guarded
 from lowering.raising.memory import remember
@@ -68,6 +69,10 @@ RULES = (
     Rule(
         "window", "gather", "Indices that are sums of coordinates: strided slices, one for each point of a window.",
         windows,
+    ),
+    Rule(
+        "dilation", "if", "Elements where coordinates are multiples, and zero elsewhere: zeros put between them.",
+        dilated,
     ),
     Rule(
         "slice in place", "scatter", "One update at one index per dim: a slice that is written in place.",

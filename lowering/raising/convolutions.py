@@ -48,11 +48,11 @@ def _in_groups(source: Dense, windows: tuple[Window, ...], w: Dense, total: Sum,
     name = groups[0]
     if len(total.dims[name]) > MOST_GROUPS:
         return None
-    part = known.unpadded(source)
+    part, steps = known.unpadded(source) or (None, {})
     parts: list[Dense] = []
     for point in total.dims[name]:
         one, weights = dense(select_slot(source, name, point)), dense(select_slot(w, name, point))
-        if part is not None and point in part.dims[name]:
+        if part is not None and not steps and point in part.dims[name]:
             inner = dense(select_slot(part, name, point))
             known.pad(one, inner, inner.dims)
         found = _in_groups(one, windows, weights, total, known)
@@ -83,17 +83,22 @@ def _convolution(source: Dense, windows: tuple[Window, ...], w: Dense, total: Su
     filters = [d for d in w.dims if d not in inner and d not in channels]
     if not filters or prod(len(total.dims[d]) for d in filters) < 2:
         return None
-    source = needed(source, total, plain) if (part := _part(source, total, plain, known)) is None else part
+    part, steps = _part(source, total, plain, known) or (needed(source, total, plain), {})
     padding: list[tuple[int, int]] = []
     for v in windows:
-        points, taps, inside = total.dims[v.outer], total.dims[v.inner], source.dims[v.source]
+        points, taps, inside = total.dims[v.outer], total.dims[v.inner], part.dims[v.source]
         first = v.stride * points.start + v.dilation * taps.start + v.constant
         last = v.stride * (points.stop - 1) + v.dilation * (taps.stop - 1) + v.constant
+        if v.source in steps:
+            end = inside.start + steps[v.source] * (len(inside) - 1)
+            padding.append((inside.start - first, last - end))
+            continue
         padding.append((max(0, inside.start - first), max(0, last + 1 - inside.stop)))
         read = Interval(first, last + 1) & inside
         if not read:
             return None
-        source = dense(cut(source, Dims(((v.source, read),))))
+        part = dense(cut(part, Dims(((v.source, read),))))
+    source = part
     sizes = [len(source.dims[v.source]) for v in windows]
 
     def flat(names: Sequence[str]) -> int:
@@ -104,16 +109,17 @@ def _convolution(source: Dense, windows: tuple[Window, ...], w: Dense, total: Su
     rhs_dims = Dims(tuple((n, total.dims[n]) for n in (*filters, *channels, *inner)))
     rhs = lax.reshape(aligned(w, rhs_dims), (flat(filters), flat(channels), *(len(total.dims[d]) for d in inner)))
     data = lax.conv_general_dilated(
-        lhs, rhs, [v.stride for v in windows], padding, rhs_dilation=[v.dilation for v in windows],
+        lhs, rhs, [v.stride for v in windows], padding, lhs_dilation=[steps.get(v.source, 1) for v in windows],
+        rhs_dilation=[v.dilation for v in windows],
         precision=PRECISION,
     )  # fmt: skip
     dims = Dims(tuple((d, total.dims[d]) for d in (*batch, *filters, *outer)))
     return Dense(lax.reshape(data, dims.shape), dims)
 
 
-def _part(source: Dense, total: Sum, plain: Sequence[str], known: Products) -> Dense | None:
+def _part(source: Dense, total: Sum, plain: Sequence[str], known: Products) -> tuple[Dense, dict[str, int]] | None:
     """What lies between zeros along the dims that windows read, where the source is whole along the others."""
-    part = known.unpadded(source)
-    if part is None or not all(part.dims[n].covers(total.dims[n]) for n in plain):
+    part, steps = known.unpadded(source) or (None, {})
+    if part is None or any(n in steps or not part.dims[n].covers(total.dims[n]) for n in plain):
         return None
-    return needed(part, total, plain)
+    return needed(part, total, plain), steps

@@ -29,6 +29,8 @@ def remember(context: Context, node: Call, args: Sequence[Any], value: Value) ->
             total = total_of(context, node, args)
             if total is not None:
                 known.remember(value[0], total, id(node))
+        case "gather" if len(value) == 1 and not masks_of(value) and isinstance(args[0][0], Dense):
+            known.read(value[0], args[0][0])
         case "if" if literal_of(node.args[2]) == 0 and len(value) == 1 and not masks_of(value):
             (guard,) = args[0]
             if isinstance(guard, Dense) and isinstance(value[0], Dense):
