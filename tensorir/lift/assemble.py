@@ -16,6 +16,7 @@ from tensorir.lift.nest import Node, leaves, written
 from tensorir.lift.report import Report
 from tensorir.lift.schedule import Region, run
 from tensorir.lift.shapes import trimmed, with_axes
+from tensorir.lift.sharing import with_shared_terms
 from tensorir.lift.storage import expanded, settled_values
 from tensorir.lift.tensors import spread
 from tensorir.lift.terms import Buffer
@@ -50,6 +51,7 @@ def assemble(
     What is proven wrong raises TL10 (out of bounds), TL11 (a read of what nobody wrote) or TL12 (a race), unless
     `on_hazard` is "sequential" (the report says it, and iterations run in the order of the text) or "ignore".
     """
+    nodes = with_shared_terms(nodes)
     stored = written(nodes)
     report = Report()
     if on_hazard != "ignore" and not checked:

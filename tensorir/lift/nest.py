@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from tensorir.ir import Expr
 from tensorir.lift.linear import Ranges, linear
@@ -171,7 +172,18 @@ def leaves(nodes: Sequence[Node], loops: tuple[Loop, ...] = (), place: tuple[int
 
 def ranges_of(loops: Sequence[Loop], outer: Ranges | None = None) -> dict[str, tuple[int, int]]:
     """The least and the greatest value of each loop's variable, hulls where bounds depend on other loops."""
-    ranges = dict(outer or {})
+    if not outer:
+        return dict(_ranges_of(tuple(loops)))
+    return _with_ranges(outer, loops)
+
+
+@lru_cache(maxsize=4096)
+def _ranges_of(loops: tuple[Loop, ...]) -> dict[str, tuple[int, int]]:
+    return _with_ranges({}, loops)
+
+
+def _with_ranges(outer: Ranges, loops: Sequence[Loop]) -> dict[str, tuple[int, int]]:
+    ranges = dict(outer)
     for loop in loops:
         low, extent = linear(loop.low, ranges), linear(loop.extent, ranges)
         assert low is not None and extent is not None, loop.name

@@ -84,17 +84,22 @@ def position(dim: str, interval: Interval) -> Expr:
 
 def sum_of(a: Affine, parts: Mapping[str, Expr]) -> Expr:
     """A sum of coordinates as int32."""
-    total: Expr | None = None
-    for atom, c in a.terms:
+    # what is taken away stands after something that it is taken from
+    first = [t for t in a.terms if t[1] > 0]
+    total: Expr | None = literal(a.constant, INT32) if not first and a.constant > 0 else None
+    rest = 0 if total is not None else a.constant
+    for atom, c in [*first, *(t for t in a.terms if t[1] < 0)]:
         if isinstance(atom, str):
             part = parts[atom]
         else:
             part = call("floordiv", sum_of(atom.inner, parts), literal(atom.by, INT32))
-        if c != 1:
-            part = call("neg", part) if c == -1 else call("multiplies", literal(c, INT32), part)
-        total = part if total is None else call("plus", total, part)
+        part = part if abs(c) == 1 else call("multiplies", literal(abs(c), INT32), part)
+        if total is None:
+            total = part if c > 0 else call("neg", part)
+        else:
+            total = call("plus" if c > 0 else "minus", total, part)
     if total is None:
         return literal(a.constant, INT32)
-    if a.constant:
-        total = call("plus" if a.constant > 0 else "minus", total, literal(abs(a.constant), INT32))
+    if rest:
+        total = call("plus" if rest > 0 else "minus", total, literal(abs(rest), INT32))
     return total
