@@ -18,6 +18,7 @@ from tensorir.build import call, operator, reduce
 from tensorir.builtins import TABLE
 from tensorir.ir import Call, Expr, Fencil, Literal, Operator
 from tensorir.lift.padding import cut_of_padded, sum_of_padded
+from tensorir.lift.prefixes import added_point, point_of_added, point_of_update, prefix_of_scan, whole_of_parts
 from tensorir.lift.tensors import cut, renamed, shifted
 from tensorir.passes import simplify
 from tensorir.passes.base import Pass, remade, rewritten
@@ -282,13 +283,15 @@ RULES: dict[str, tuple[simplify.Rule, ...]] = {
     "min": (simplify.both_the_same,),
     "max": (simplify.both_the_same,),
     "reduce": (fold_of_fold, sum_of_padded),
-    "gather": (gather_by_position,),
+    "add_dim": (added_point,),
+    "concat": (prefix_of_scan,),
+    "gather": (gather_by_position, point_of_update, point_of_added),
     "rename": (simplify.rename_to_itself, simplify.rename_of_rename),
     "subset": (simplify.subset_of_all, simplify.subset_of_subset, simplify.subset_of_added, cut_of_padded),
     "cartesian_shift": (simplify.shift_of_added, shift_of_shift),
     "merge_dims": (simplify.merge_of_split,),
     "split_dim": (split_of_merged, split_of_renamed),
-    "update": (simplify.update_of_all, simplify.update_of_nothing),
+    "update": (simplify.update_of_all, simplify.update_of_nothing, whole_of_parts),
 }
 """The rules by the builtin at whose calls they look, in the order in which they are tried."""
 
