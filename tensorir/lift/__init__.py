@@ -13,7 +13,7 @@ function: calling it finds the wing that the function belongs to, and that wing'
 ... ''')
 >>> print(ti.lift(module["main"]).report)
 line 4: i: parallel
-raised: window: gather(A_0, clamp)(A, -pos(i, add_dim(i, 0, 8, false)) + 7)
+raised: window: gather(A_0, clamp)(A, 7 - pos(i, add_dim(i, 0, 8, false)))
 """
 
 from __future__ import annotations
