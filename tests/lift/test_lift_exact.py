@@ -33,3 +33,26 @@ def main(A: T.Buffer((7, 9, 11), "float32"), B: T.Buffer((7,), "float32")):
     given = np.random.default_rng(0).normal(size=(7, 9, 11)).astype(np.float32), np.zeros(7, np.float32)
     (found,) = ti.lift(function, numerics="exact")(*given)
     np.testing.assert_array_equal(found, ti.tir.interpret(function, *given)[1])
+
+
+ROWS = """
+@T.prim_func
+def main(A: T.Buffer((5, 40), "float32"), B: T.Buffer((5,), "float32")):
+    for i, k in T.grid(5, 40):
+        with T.sblock("m"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                B[vi] = T.float32({})
+            B[vi] = {}
+"""
+
+
+@pytest.mark.parametrize("op", ["max", "min"])
+@pytest.mark.parametrize("operands", ["B[vi], A[vi, vk]", "A[vi, vk], B[vi]"])
+def test_a_comparison_drops_a_nan_as_the_source_does(op: str, operands: str):
+    start = {"max": "-3.0e38", "min": "3.0e38"}[op]
+    function = ti.tir.parse(ROWS.format(start, f"T.{op}({operands})"))["main"]
+    a = np.random.default_rng(0).normal(size=(5, 40)).astype(np.float32)
+    a[1, 3], a[2, 39], a[3] = np.nan, np.nan, np.nan
+    (found,) = ti.lift(function, numerics="exact")(a, None)
+    np.testing.assert_array_equal(found, ti.tir.interpret(function, a, np.zeros(5, np.float32))[1])

@@ -322,3 +322,23 @@ def test_a_softmax_in_one_pass_is_one_fold():
     a = floats(16, 64)
     wanted = ti.tir.interpret(func, a, np.zeros_like(a))[1]
     np.testing.assert_allclose(program(a, None)[0], wanted, rtol=1e-5)
+
+
+INVERSE_ROOT = """
+@T.prim_func
+def main(A: T.Buffer((9,), "float32"), B: T.Buffer((9,), "float32")):
+    bits = T.decl_buffer((9,), "int32", data=A.data)
+    out = T.decl_buffer((3, 3), "int32", data=B.data)
+    for i, j in T.grid(3, 3):
+        out[i, j] = 0x5F3759DF - T.shift_right(bits[i * 3 + j], 1)
+    for i in range(9):
+        B[i] = B[i] * (T.float32(1.5) - T.float32(0.5) * A[i] * B[i] * B[i])
+"""
+
+
+def test_the_bits_of_a_buffer_are_read_and_written_as_another_type():
+    func = ti.tir.parse(INVERSE_ROOT)["main"]
+    a = np.arange(1, 10, dtype=np.float32)
+    (found,) = ti.lift(func)(a, None)
+    np.testing.assert_allclose(found, ti.tir.interpret(func, a, np.zeros(9, np.float32))[1], rtol=1e-6)
+    np.testing.assert_allclose(found, a**-0.5, rtol=2e-3)

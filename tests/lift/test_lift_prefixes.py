@@ -1,4 +1,4 @@
-"""Recurrences whose first element is stored apart: one scan from the neutral element, and nothing read of the output."""
+"""Recurrences whose first element is stored apart: one scan from the neutral element, which reads no output."""
 
 from __future__ import annotations
 

@@ -81,13 +81,13 @@ class M:
           ^^^^^^^^^^^^^^^
 help: replace the recursion by a loop.""",
     ),
-    "memory seen as another type": (
-        HEAD + '    V = T.decl_buffer((4,), "int32", data=A.data)\n    B[0] = T.Cast("float32", V[0])\n',
+    "memory seen as a type of another width": (
+        HEAD + '    V = T.decl_buffer((8,), "int16", data=A.data)\n    B[0] = T.Cast("float32", V[0])\n',
         """\
-<tir>:3:5: error[TL01]: 'V' reads memory of float32 as int32.
-      V = T.decl_buffer((4,), "int32", data=A.data)
+<tir>:3:5: error[TL01]: 'V' reads memory of float32 as int16.
+      V = T.decl_buffer((8,), "int16", data=A.data)
       ^
-help: declare the view with the element type of its memory.""",
+help: declare the view with an element type of the width of its memory's.""",
     ),
     "threads that share memory in a while": (
         """@T.prim_func

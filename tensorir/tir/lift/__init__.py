@@ -42,7 +42,8 @@ def lift(func: object, *, numerics: str = "fast", on_hazard: str = "error") -> L
 
     `p(*arrays)` takes all parameters and gives the written ones. Sizes that are symbolic are bound by each call.
     `on_hazard` says what to do with what is proven wrong: "error", "sequential" (in the order of the text, with a
-    note) or "ignore". `numerics="exact"` keeps the source's order and rounding. Raises TL01 for what no pure program
+    note) or "ignore". `numerics="exact"` keeps the source's order and rounding,
+    and what a comparison does with NaN; otherwise `max` and `min` keep a NaN. Raises TL01 for what no pure program
     says, TL10 to TL12 for what is proven wrong.
     """
     if on_hazard not in ("error", "sequential", "ignore"):
@@ -104,10 +105,10 @@ def lift_prim_func(
     """The tensor program of a function for the shapes of its buffers (None for scalars)."""
 
     def work() -> Built:
-        reading = reading_of(func, shapes)
-        arguments = [b for b in reading.arguments if b is not None]
         token = EXACT.set(exact or EXACT.get())
         try:
+            reading = reading_of(func, shapes)
+            arguments = [b for b in reading.arguments if b is not None]
             return assemble(func.name, arguments, reading.nodes, checked, on_hazard)
         finally:
             EXACT.reset(token)

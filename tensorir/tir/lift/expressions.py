@@ -14,7 +14,7 @@ from tensorir.tir.lift.intrinsics import INTRINSICS, binary, cast, comparison, n
 from tensorir.tir.lift.memory import View, compact, linear_view
 from tensorir.types import BOOL, INT32, Scalar, scalar_of
 
-__all__ = ["Scope", "element_of", "refused", "term"]
+__all__ = ["Scope", "as_stored", "element_of", "refused", "term"]
 
 Lanes = Callable[[Term], Term]
 """The value of a variable in each lane; scalars ignore the lane."""
@@ -48,8 +48,9 @@ class Scope:
 
     def alias(self, base: View, buffer: n.Buffer) -> View:
         """A buffer over memory that exists."""
-        if element_of(buffer.dtype, buffer.span) != base.buffer.element or abs(buffer.dtype.lanes) != base.lanes:
-            help = "declare the view with the element type of its memory."
+        own = element_of(buffer.dtype, buffer.span)
+        if not _one_width(own, base.buffer.element) or abs(buffer.dtype.lanes) != base.lanes:
+            help = "declare the view with an element type of the width of its memory's."
             raise refused(
                 f"{buffer.name!r} reads memory of {base.buffer.element} as {buffer.dtype}.", buffer.span, help
             )
@@ -67,6 +68,16 @@ class Scope:
         from tensorir.tir.lift.memory import plus
 
         return linear_view(base.buffer, shape, strides, plus(base.offset, offset), base.lanes)
+
+
+def _one_width(a: Scalar, b: Scalar) -> bool:
+    """Whether the bits of an element are those of another."""
+    return a == b or (BOOL not in (a, b) and a.bits == b.bits)
+
+
+def as_stored(value: Term, element: Scalar) -> Term:
+    """The bits of a value as an element of the memory where it is, or will be."""
+    return value if value.element == element else Op("bitcast", (value,), element)
 
 
 def _extents(shape: tuple[Term, ...]) -> tuple[object, ...]:
@@ -160,7 +171,7 @@ def place(scope: Scope, buffer: n.Buffer, indices: tuple[n.Expr, ...], lane: Ter
 
 def _load(scope: Scope, node: n.BufferLoad, lane: Term) -> Term:
     buffer, indices = place(scope, node.buffer, node.indices, lane, node.dtype.lanes, node.span)
-    found = Load(buffer, indices, node.span)
+    found = as_stored(Load(buffer, indices, node.span), element_of(node.buffer.dtype, node.span))
     if node.predicate is None:
         return found
     return Op("if", (term(scope, node.predicate, lane), found, number(0, found.element)), found.element)

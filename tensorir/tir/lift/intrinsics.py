@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tensorir.lift.space import EXACT
 from tensorir.lift.terms import Number, Op, Term
 from tensorir.types import BOOL, FLOAT32, INT32, INT64, SCALARS, Scalar
 
@@ -266,6 +267,9 @@ def binary(kind: str, a: Term, b: Term) -> Term:
             return op("floor", op("divides", a, b))
         if kind == "FloorMod":
             return op("minus", a, op("multiplies", op("floor", op("divides", a, b)), b))
+        if EXACT.get() and kind in ("Max", "Min"):
+            # TIR compares and selects, which drops a NaN on the left
+            return choice(truth("greater" if kind == "Max" else "less", a, b), a, b)
         return op(row.real, a, b)
     if kind in ("Div", "Mod", "FloorDiv", "FloorMod"):
         return quotient(row.integer, a, b)

@@ -11,7 +11,7 @@ from tensorir.lift.terms import Index, Load, Number, Op, Term, index_names, load
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.lift import allocation
-from tensorir.tir.lift.expressions import element_of, place, refused
+from tensorir.tir.lift.expressions import as_stored, element_of, place, refused
 from tensorir.tir.lift.intrinsics import cast, number
 from tensorir.tir.lift.memory import plus
 from tensorir.tir.lift.reader import Reader
@@ -128,7 +128,7 @@ def _store(reader: Reader, node: n.BufferStore) -> list[Node]:
         buffer, indices = place(scope, node.buffer, node.indices, Number(0, INT32), 1, node.span)
         value = cast(term(scope, node.value), target)
         with reader.guarded(*(() if node.predicate is None else _unless_true(term(scope, node.predicate)))):
-            return [reader.store(buffer, indices, value, node.span)]
+            return [reader.store(buffer, indices, as_stored(value, buffer.element), node.span)]
     name = reader.loop_name("lane")
     lane = Index(name, INT32)
     buffer, indices = place(scope, node.buffer, node.indices, lane, lanes, node.span)
@@ -141,7 +141,7 @@ def _store(reader: Reader, node: n.BufferStore) -> list[Node]:
             value, keep = reader.temporary("vector", value, node.span)
             nodes.append(_lane_loop(name, lanes, keep, node.span))
         with reader.guarded(*predicate):
-            stored = reader.store(buffer, indices, value, node.span)
+            stored = reader.store(buffer, indices, as_stored(value, buffer.element), node.span)
     return [*nodes, _lane_loop(name, lanes, stored, node.span)]
 
 
