@@ -47,8 +47,8 @@ def point_of_added(e: Call) -> Expr | None:
     names, _ = e.static
     match e.args:
         case (Call("add_dim", (x,), (dim, start, stop)), *indices) if dim in names:
-            index = indices[names.index(dim)]
-            if not isinstance(index, Literal) or index.value not in Interval(start, stop):
+            index: Expr = indices[names.index(dim)]
+            if not isinstance(index, Literal) or not start <= index.value < stop:
                 return None
             rest = [(d, i) for d, i in zip(names, indices, strict=True) if d != dim]
             if not rest:
@@ -63,9 +63,9 @@ def added_point(e: Call) -> Expr | None:
     """A point to which its dim is added again is a part."""
     match e.args, e.static:
         case (Call("gather", (x, Literal(value)), ((name,), _)),), (dim, start, stop) if name == dim:
-            if stop != start + 1 or value not in x.tensor.dims[dim]:
-                return None
             point = int(value)
+            if stop != start + 1 or point not in x.tensor.dims[dim]:
+                return None
             return shifted(cut(x, {dim: Interval(point, point + 1)}), dim, point - start)
         case _:
             return None
@@ -100,19 +100,19 @@ def prefix_of_scan(e: Call) -> Expr | None:
             pass
         case _:
             return None
-    moved, distance = tail, 0
+    moved, along, distance = tail, None, 0
     if isinstance(tail, Call) and tail.op == "cartesian_shift":
-        moved, distance = tail.args[0], tail.static[1]
+        moved, (along, distance) = tail.args[0], tail.static
     match moved:
         case Call("scan", (Lambda((a, b), Call(op, (Var() as p, Var() as q))) as f, init, x), (True, dim)):
             pass
         case _:
             return None
-    whole = e.tensor.dims.get(dim)
+    whole, here = e.tensor.dims.get(dim), head.tensor.dims.get(dim)
     x = shifted(x, dim, distance) if distance else x
-    if {p, q} != {a, b} or whole is None or len(head.tensor.dims[dim]) != 1 or (distance and tail.static[0] != dim):
+    if {p, q} != {a, b} or whole is None or here is None or len(here) != 1 or along not in (None, dim):
         return None
-    point = head.tensor.dims[dim].start
+    point = here.start
     source = _without_cut(x)
     element = x.tensor.element
     if point + 1 != x.tensor.dims[dim].start or point not in source.tensor.dims[dim] or not isinstance(element, Scalar):
