@@ -45,9 +45,10 @@ def point_of_update(e: Call) -> Expr | None:
 def point_of_added(e: Call) -> Expr | None:
     """A point along a dim that was added is what there was before."""
     names, _ = e.static
-    match e.args:
-        case (Call("add_dim", (x,), (dim, start, stop)), *indices) if dim in names:
-            index: Expr = indices[names.index(dim)]
+    indices = e.args[1:]
+    match e.args[0]:
+        case Call("add_dim", (x,), (dim, start, stop)) if dim in names:
+            index = indices[names.index(dim)]
             if not isinstance(index, Literal) or not start <= index.value < stop:
                 return None
             rest = [(d, i) for d, i in zip(names, indices, strict=True) if d != dim]
