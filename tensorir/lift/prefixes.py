@@ -48,7 +48,7 @@ def point_of_added(e: Call) -> Expr | None:
     indices = e.args[1:]
     match e.args[0]:
         case Call("add_dim", (x,), (dim, start, stop)) if dim in names:
-            index = indices[names.index(dim)]
+            index = indices[int(names.index(dim))]
             if not isinstance(index, Literal) or not start <= index.value < stop:
                 return None
             rest = [(d, i) for d, i in zip(names, indices, strict=True) if d != dim]
