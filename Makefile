@@ -27,6 +27,8 @@ bench: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.exploring
 	$(BIN)/python -m tests.benchmarks.first_result
 	$(BIN)/python -m tests.benchmarks.memory
+	$(BIN)/python -m tests.benchmarks.lift
+	$(BIN)/python -m tests.benchmarks.tvm_builds
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)

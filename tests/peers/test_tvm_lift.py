@@ -88,10 +88,17 @@ def scheduled_at_random(make: Callable[[], list[Any]], seed: int) -> tuple[Any, 
     return module, s.mod
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_a_random_legal_schedule_lifts_to_the_same(seed: int):
-    module, scheduled = scheduled_at_random([product, stencil, row_sum][seed % 3], seed)
-    func = tir.parse(module)["main"]
+@pytest.mark.parametrize("seed", range(150))
+def test_a_random_schedule_lifts_to_what_tvm_and_the_interpreter_compute(seed: int):
+    # TVM takes some orders of loops in which a reduction starts again in its midst: what it then computes counts
+    _, scheduled = scheduled_at_random([product, stencil, row_sum][seed % 3], seed)
+    func = tir.parse(scheduled)["main"]
     rng = np.random.default_rng(seed)
     arrays = [rng.normal(size=tuple(e.value for e in b.shape)).astype(np.float32) for b in func.buffer_map.values()]
-    lifts_to(scheduled, arrays, tir.interpret(func, *arrays))
+    wanted = tir.interpret(func, *arrays)
+    lifts_to(scheduled, arrays, wanted)
+    if str(scheduled).count("T.vectorized") < 2:  # TVM builds no vectors of vectors
+        passed = [tvm.runtime.tensor(a) for a in arrays]
+        tvm.compile(scheduled, target="llvm")["main"](*passed)
+        for theirs, ours in zip(passed, wanted, strict=True):
+            np.testing.assert_allclose(theirs.numpy(), ours, rtol=1e-4, atol=1e-5)
