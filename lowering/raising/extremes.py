@@ -1,7 +1,8 @@
 """The largest or smallest element and its index, as two reductions.
 
-A fold over pairs runs level by level; a reduction to the extreme, and one to the index among its places, run at once:
-on the CPU in the same time for rows of 1,000 elements and in 0.4 of it for rows of 100,000, and without a loop. What
+A fold over pairs runs level by level; a reduction to the extreme, and one to the index among its places, run at once
+and without a loop. On the CPU, rows of 1,000 and of 100,000 elements take 0.8 and 0.3 of the fold's time, rows of 40
+elements 1.6, and less than `lax.argmax` in every case; a fold of 1,000 steps on an accelerator is 1,000 launches. What
 the fold's body does is decided by cases: as long as it only compares and chooses, the order of the two elements and
 that of the two indices are all that it depends on.
 """
@@ -94,38 +95,22 @@ def _counts(node: Call, place: int, dim: str) -> bool:
 def _found(a: jax.Array, k: jax.Array, axis: int, kind: _Extreme) -> tuple[jax.Array, jax.Array, jax.Array | None]:
     """The index and the value of each row, and which rows stand alone, for reasons of NaN."""
     place = lax.broadcast_in_dim(k, a.shape, (axis,))
-
-    def plain(a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        index, value = _of(a, place, None, axis, kind)
-        return index, value, lax.full(value.shape, False)
-
-    def with_missing(a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        missing = lax.ne(a, a)
-        if not kind.replaced:
-            valid = lax.bitwise_not(missing)
-            return *_of(a, place, valid, axis, kind), lax.bitwise_not(_any(valid, axis))
-        position = lax.broadcasted_iota("int32", a.shape, axis)
-        nowhere = lax.full_like(position, -1)
-        last = lax.reduce_max(lax.select(missing, position, nowhere), (axis,))
-        some = lax.ge(last, lax.full_like(last, 0))
-        at_end = lax.eq(last, lax.full_like(last, a.shape[axis] - 1))
-        valid = lax.gt(position, lax.broadcast_in_dim(last, a.shape, [d for d in range(a.ndim) if d != axis]))
-        index, value = _of(a, place, valid, axis, kind)
-        end = (
-            lax.broadcast(lax.index_in_dim(k, k.shape[0] - 1, keepdims=False), index.shape),
-            lax.index_in_dim(a, a.shape[axis] - 1, axis, keepdims=False),
-        )
-        return lax.select(at_end, end[0], index), lax.select(at_end, end[1], value), some
-
     if a.dtype.kind not in "fV":
-        return *plain(a)[:2], None
-    best = lax.reduce_max if kind.largest else lax.reduce_min
-    value = best(a, (axis,))
-    return lax.cond(_any(lax.ne(value, value), *range(value.ndim)), with_missing, plain, a)
-
-
-def _any(x: jax.Array, *axes: int) -> jax.Array:
-    return lax.reduce(x, False, lax.bitwise_or, axes)
+        return *_of(a, place, None, axis, kind), None
+    missing = lax.ne(a, a)
+    if not kind.replaced:
+        valid = lax.bitwise_not(missing)
+        return *_of(a, place, valid, axis, kind), lax.bitwise_not(lax.reduce(valid, False, lax.bitwise_or, (axis,)))
+    # only what follows the last NaN counts; a row that ends with one gives that one
+    position = lax.broadcasted_iota("int32", a.shape, axis)
+    last = lax.reduce_max(lax.select(missing, position, lax.full_like(position, -1)), (axis,))
+    valid = lax.gt(position, lax.broadcast_in_dim(last, a.shape, [d for d in range(a.ndim) if d != axis]))
+    index, value = _of(a, place, valid, axis, kind)
+    end = a.shape[axis] - 1
+    at_end = lax.eq(last, lax.full_like(last, end))
+    index = lax.select(at_end, lax.broadcast(lax.index_in_dim(k, end, keepdims=False), index.shape), index)
+    value = lax.select(at_end, lax.index_in_dim(a, end, axis, keepdims=False), value)
+    return index, value, lax.ge(last, lax.full_like(last, 0))
 
 
 def _of(
