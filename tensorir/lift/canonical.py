@@ -137,21 +137,39 @@ def in_order(f: Fencil) -> Fencil:
 
 
 def with_shifts_inside(f: Fencil) -> Fencil:
-    """Shifts of what is used once, and made of one tensor, are shifts of that tensor."""
+    """Shifts of what is used once are shifts of what it is made of, in the order of the parameters' dims."""
     roots = values(f.closures)
     uses = use_counts(*roots)
+    order = {n: k for k, n in enumerate(dict.fromkeys(n for p in f.params for n in p.type.dims.names))}
     made: dict[int, Expr] = {}
+
+    def moved(x: Expr, offsets: dict[str, int]) -> Expr:
+        total = dict(offsets)
+        while isinstance(x, Call) and x.op == "cartesian_shift":
+            dim, by = x.static
+            total[dim] = total.get(dim, 0) + by
+            x = x.args[0]
+        for dim in sorted(total, key=lambda d: order.get(d, len(order)), reverse=True):
+            x = shifted(x, dim, total[dim])
+        return x
+
+    def inside(e: Expr, offsets: dict[str, int]) -> Expr:
+        if not isinstance(e, Call) or uses[id(e)] > 1:
+            return moved(made[id(e)], offsets)
+        if e.op == "cartesian_shift":
+            dim, by = e.static
+            return inside(e.args[0], {**offsets, dim: offsets.get(dim, 0) + by})
+        if not TABLE[e.op].elementwise or not all(isinstance(a.type, TensorType) for a in e.args):
+            return moved(made[id(e)], offsets)
+        return call(e.op, *(inside(a, offsets) if a.tensor.dims else made[id(a)] for a in e.args),
+                    static=e.static, span=e.span)  # fmt: skip
+
     for e in postorder(*roots):
-        new = rebuild(e, tuple(made[id(c)] for c in e.children))
-        match e, new:
-            case Call("cartesian_shift", (inside,)), Call("cartesian_shift", (Call() as x,), (dim, by)):
-                having = [a for a in x.args if a.tensor.dims] if TABLE[x.op].elementwise else []
-                if len(having) == 1 and uses[id(inside)] == 1:
-                    args = [shifted(a, dim, by) if a is having[0] else a for a in x.args]
-                    new = call(x.op, *args, static=x.static, span=x.span)
+        match e:
+            case Call("cartesian_shift", (x,), (dim, by)):
+                made[id(e)] = inside(x, {dim: by})
             case _:
-                pass
-        made[id(e)] = new
+                made[id(e)] = rebuild(e, tuple(made[id(c)] for c in e.children))
     return remade(f, with_values(f.closures, [made[id(r)] for r in roots]))
 
 

@@ -9,14 +9,17 @@ from itertools import product
 from typing import Any
 
 from tensorir.arrays import refuse
-from tensorir.build import fencil
+from tensorir.build import closure, fencil, var
 from tensorir.builtins import TABLE
 from tensorir.errors import DiagnosticError
-from tensorir.ir import Fencil
+from tensorir.ir import Expr, Fencil, Var
 from tensorir.lift.program import Lifted
+from tensorir.lift.tensors import shifted
+from tensorir.lift.tidy import tidied
 from tensorir.passes.cse import Cse
 from tensorir.passes.simplify import Simplify
-from tensorir.types import SCALARS
+from tensorir.types import SCALARS, Dims, Interval
+from tensorir.walk import rewrite_all, values
 
 __all__ = ["Family", "canonical", "common_sizes", "family"]
 
@@ -105,10 +108,40 @@ def _shapes(f: Fencil) -> list[list[tuple[int, ...]]]:
 
 def canonical(f: Fencil) -> str:
     """The text of the simplified program, every name called by where it first appears: inputs first, then outputs."""
+    f = tidied(_from_zero(f))
     for one in (Simplify(), Cse()):
         f = one(f)
     order = [*f.inputs, *(p for p in f.outputs if p not in f.inputs)]
     return _renamed(str(fencil("program", order, f.closures)))
+
+
+def _from_zero(f: Fencil) -> Fencil:
+    """The fencil with parameters whose intervals start at 0: arrays are passed by position."""
+    params = {
+        p: var(p.name, p.type.on(Dims(tuple((n, Interval(0, len(i))) for n, i in p.type.dims.items)))) for p in f.params
+    }
+
+    def moved(x: Expr, p: Var, sign: int) -> Expr:
+        for n, i in p.type.dims.items:
+            x = shifted(x, n, sign * i.start)
+        return x
+
+    def rule(e: Expr) -> Expr | None:
+        return moved(params[e], e, -1) if isinstance(e, Var) and e in params else None
+
+    roots = rewrite_all(values(f.closures), rule)
+
+    def region(p: Var, part: Dims | None) -> Dims | None:
+        if part is None:
+            return None
+        start = {n: i.start for n, i in p.type.dims.items}
+        return Dims(tuple((n, Interval(i.start - start[n], i.stop - start[n])) for n, i in part.items))
+
+    stores = [
+        closure(params[c.output], moved(e, c.output, 1), region(c.output, c.region))
+        for c, e in zip(f.closures, roots, strict=True)
+    ]
+    return fencil(f.name, [params[p] for p in f.params], stores)
 
 
 def _renamed(text: str) -> str:

@@ -31,7 +31,7 @@ class Decision:
         return f"{line}{title}: {self.strategy}{f' ({self.reason})' if self.reason else ''}"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Report:
     """The decisions in the order in which they were made, notes on what was assumed, and what was raised.
 
@@ -69,6 +69,9 @@ class Report:
         found = self.raised
         raised = [table(("raised", "expression"), found)] if found else []
         return page(table(("line", "loop", "runs as", "because"), rows), *raised, *notes)
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def __str__(self) -> str:
         lines = list(dict.fromkeys(str(d) for d in self.decisions)) or ["no loops"]
