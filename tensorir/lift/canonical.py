@@ -12,6 +12,7 @@ x + 0.0
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tensorir.build import call, operator, reduce
@@ -139,38 +140,75 @@ def in_order(f: Fencil) -> Fencil:
 def with_shifts_inside(f: Fencil) -> Fencil:
     """Shifts of what is used once are shifts of what it is made of, in the order of the parameters' dims."""
     roots = values(f.closures)
-    uses = use_counts(*roots)
+    uses, nodes = use_counts(*roots), list(postorder(*roots))
     order = {n: k for k, n in enumerate(dict.fromkeys(n for p in f.params for n in p.type.dims.names))}
-    made: dict[int, Expr] = {}
 
-    def moved(x: Expr, offsets: dict[str, int]) -> Expr:
-        total = dict(offsets)
-        while isinstance(x, Call) and x.op == "cartesian_shift":
-            dim, by = x.static
-            total[dim] = total.get(dim, 0) + by
-            x = x.args[0]
-        for dim in sorted(total, key=lambda d: order.get(d, len(order)), reverse=True):
-            x = shifted(x, dim, total[dim])
-        return x
-
-    def inside(e: Expr, offsets: dict[str, int]) -> Expr:
+    def opened(e: Expr) -> list[Expr]:
+        """The operands to which a shift of an expression moves; none where it stays."""
         if not isinstance(e, Call) or uses[id(e)] > 1:
-            return moved(made[id(e)], offsets)
+            return []
         if e.op == "cartesian_shift":
-            dim, by = e.static
-            return inside(e.args[0], {**offsets, dim: offsets.get(dim, 0) + by})
-        if not TABLE[e.op].elementwise or not all(isinstance(a.type, TensorType) for a in e.args):
-            return moved(made[id(e)], offsets)
-        return call(e.op, *(inside(a, offsets) if a.tensor.dims else made[id(a)] for a in e.args),
-                    static=e.static, span=e.span)  # fmt: skip
+            return [e.args[0]]
+        tensors = all(isinstance(a.type, TensorType) for a in e.args)
+        return [a for a in e.args if a.tensor.dims] if TABLE[e.op].elementwise and tensors else []
 
-    for e in postorder(*roots):
-        match e:
-            case Call("cartesian_shift", (x,), (dim, by)):
-                made[id(e)] = inside(x, {dim: by})
-            case _:
-                made[id(e)] = rebuild(e, tuple(made[id(c)] for c in e.children))
+    # each expression belongs to the outermost shift that reaches it
+    reached: set[int] = set()
+    for e in reversed(nodes):
+        if isinstance(e, Call) and e.op == "cartesian_shift" and id(e) not in reached:
+            pending = [e.args[0]]
+            while pending:
+                x = pending.pop()
+                if below := opened(x):
+                    reached.add(id(x))
+                    pending += below
+    made: dict[int, Expr] = {}
+    for e in nodes:
+        if id(e) in reached:
+            continue
+        if isinstance(e, Call) and e.op == "cartesian_shift":
+            made[id(e)] = _inside(e, opened, made, order)
+        else:
+            made[id(e)] = rebuild(e, tuple(made[id(c)] for c in e.children))
     return remade(f, with_values(f.closures, [made[id(r)] for r in roots]))
+
+
+def _inside(
+    shift: Call, opened: Callable[[Expr], list[Expr]], made: Mapping[int, Expr], order: Mapping[str, int]
+) -> Expr:
+    """A shift as shifts of what it reaches."""
+    stack: list[tuple[Expr, dict[str, int], bool]] = [(shift.args[0], {shift.static[0]: shift.static[1]}, False)]
+    out: list[Expr] = []
+    while stack:
+        e, offsets, ready = stack.pop()
+        below = opened(e)
+        if ready:
+            assert isinstance(e, Call)
+            parts = iter(out[len(out) - len(below) :])
+            del out[len(out) - len(below) :]
+            args = [next(parts) if a.tensor.dims else made[id(a)] for a in e.args]
+            out.append(call(e.op, *args, static=e.static, span=e.span))
+        elif not below:
+            out.append(_moved(made[id(e)], offsets, order))
+        elif isinstance(e, Call) and e.op == "cartesian_shift":
+            dim, by = e.static
+            stack.append((e.args[0], {**offsets, dim: offsets.get(dim, 0) + by}, False))
+        else:
+            stack.append((e, offsets, True))
+            stack.extend((x, offsets, False) for x in reversed(below))
+    return out[0]
+
+
+def _moved(x: Expr, offsets: Mapping[str, int], order: Mapping[str, int]) -> Expr:
+    """An expression shifted by distances, its own shifts added to them."""
+    total = dict(offsets)
+    while isinstance(x, Call) and x.op == "cartesian_shift":
+        dim, by = x.static
+        total[dim] = total.get(dim, 0) + by
+        x = x.args[0]
+    for dim in sorted(total, key=lambda d: order.get(d, len(order)), reverse=True):
+        x = shifted(x, dim, total[dim])
+    return x
 
 
 # Folds of folds

@@ -146,3 +146,11 @@ def main(x: T.Buffer((3, 4), "float32"), y: T.Buffer((4, 5), "float32"), z: T.Bu
         z[i, j] = T.max(z[i, j], T.float32(0))
 """)
     assert ti.equivalent(relax, tir)
+
+
+def test_shifts_of_deep_expressions_are_compared():
+    sums = " + ".join(["x"] * 4000)
+    shifted = ti.parse(f"f(out: tensor<float32, I[0:5]>, x: tensor<float32, I[0:6]>) {{ out ← ⟪I, 1⟫({sums}); }}")
+    each = " + ".join(["⟪I, 1⟫(x)"] * 4000)
+    other = ti.parse(f"f(out: tensor<float32, I[0:5]>, x: tensor<float32, I[0:6]>) {{ out ← {each}; }}")
+    assert ti.equivalent(shifted, other).proven
