@@ -232,3 +232,17 @@ def test_a_lifted_function_runs_under_jit_and_vmap():
     wanted = np.stack([program(one)[0] for one in x])
     same(jax.vmap(lambda one: program(one)[0])(x), wanted)
     same(jax.jit(program)(x[0])[0], wanted[0])
+
+
+@pytest.mark.parametrize(
+    "call", ["R.flip(x, axis=9)", "R.nn.softmax(x, axis=9)", "R.cumsum(x, axis=9)", "R.gather_elements(x, x, axis=9)"]
+)
+def test_an_axis_that_a_tensor_lacks_is_refused(call: str):
+    text = f"""
+@R.function
+def main(x: R.Tensor((2, 3), "float32")):
+    y = {call}
+    return y
+"""
+    with pytest.raises(ti.DiagnosticError, match="axis 9 of 2"):
+        ti.lift(ti.tir.parse(text)["main"])(np.ones((2, 3), np.float32))

@@ -45,8 +45,6 @@ def test_a_lowered_operator_lifts_to_its_numbers(name: str):
 
 @pytest.mark.parametrize("name", ["argmax", "argmin", "softmax", "matmul"])
 def test_a_default_schedule_for_gpus_lifts_to_its_numbers(name: str):
-    if name not in CASES:
-        pytest.skip(f"there is no operator {name}")
     from tvm.s_tir import dlight
 
     module, arrays, wanted = unscheduled(name)
@@ -83,7 +81,7 @@ def scheduled_at_random(make: Callable[[], list[Any]], seed: int) -> tuple[Any, 
                     s.decompose_reduction(block, r.choice(loops))
                 case _:
                     getattr(s, step)(r.choice(loops))
-        except Exception:  # a step that is not legal here
+        except tvm.s_tir.ScheduleError:  # a step that is not legal here
             continue
     return module, s.mod
 

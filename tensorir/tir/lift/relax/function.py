@@ -240,7 +240,7 @@ class Frame:
         attributes = {key: self.attribute(value) for key, value in node.attrs.items()}
         try:
             return meaning(*arguments, **attributes)
-        except (ValueError, IndexError, TypeError, NotImplementedError, KeyError, AttributeError) as problem:
+        except (ValueError, NotImplementedError) as problem:
             help = "write it as a PrimFunc of the module, and use R.call_tir."
             raise refused(f"R.{name} cannot be lifted here: {problem}.", node.span, help) from problem
 

@@ -32,8 +32,10 @@ def axes_of(axis: Any, rank: int) -> tuple[int, ...]:
     if axis is None:
         return tuple(range(rank))
     named: Sequence[Any] = axis if isinstance(axis, tuple | list) else (axis,)
-    found = tuple(sorted(whole(a) % rank for a in named)) if rank else ()
-    return tuple(dict.fromkeys(found))
+    numbers = [whole(a) for a in named]
+    if outside := [a for a in numbers if rank and not -rank <= a < rank]:
+        raise ValueError(f"axis {outside[0]} of {rank}")
+    return tuple(dict.fromkeys(sorted(a % rank for a in numbers))) if rank else ()
 
 
 def placed(expr: Expr, names: Sequence[str], shape: Sequence[int]) -> Value:
