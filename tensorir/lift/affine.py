@@ -234,6 +234,6 @@ def remainder(a: Affine, by: int, ranges: Ranges) -> Affine:
     if spread is not None and spread[0] >= 0 and spread[1] < by:
         return a
     spread = reduced.range(ranges)
-    if spread is not None and spread[1] < by:
+    if spread is not None and spread[0] >= 0 and spread[1] < by:
         return reduced
     return a.minus(quotient(a, by, ranges).times(by))

@@ -26,7 +26,7 @@ from tensorir.lift.stores import place_of
 from tensorir.lift.terms import Buffer, Index, Load, Number, Op, Term, buffers_of, index_names, rebuilt
 from tensorir.types import INT32, Interval
 
-__all__ = ["expanded", "settled_values"]
+__all__ = ["changed", "expanded", "filled_first", "settled_values"]
 
 MOST_ELEMENTS = 1 << 26
 """A buffer gets no copies beyond this size: iterations then share it, one after the other."""
@@ -189,13 +189,13 @@ def _own_iterations(buffer: Buffer, touching: Sequence[Leaf]) -> list[str]:
             break
     deepest = 0
     for depth in range(len(shared), 0, -1):
-        if _filled_first(buffer, touching, depth):
+        if filled_first(buffer, touching, depth):
             deepest = depth
             break
     return [loop.name for loop in shared[:deepest] if _meet(buffer, touching, [loop.name])]
 
 
-def _filled_first(buffer: Buffer, touching: Sequence[Leaf], depth: int) -> bool:
+def filled_first(buffer: Buffer, touching: Sequence[Leaf], depth: int) -> bool:
     """Whether every read finds what an earlier store in the same iteration of the outer loops wrote."""
     for r in touching:
         ranges = ranges_of(r.loops)

@@ -41,6 +41,13 @@ class Buffer:
     """Of the first dims, the loops of which every iteration fills a copy before it reads it."""
     value: object = None
     """What a constant buffer holds."""
+    memory: Buffer | None = None
+    """The buffer whose memory this one is a view of, from its first byte, as elements of its own type."""
+
+    @property
+    def root(self) -> Buffer:
+        """The buffer that has the memory."""
+        return self if self.memory is None else self.memory
 
     def __repr__(self) -> str:
         return f"<{self.name}: {self.element} {'×'.join(map(str, self.shape))}>"

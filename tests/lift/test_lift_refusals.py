@@ -81,13 +81,13 @@ class M:
           ^^^^^^^^^^^^^^^
 help: replace the recursion by a loop.""",
     ),
-    "memory seen as a type of another width": (
-        HEAD + '    V = T.decl_buffer((8,), "int16", data=A.data)\n    B[0] = T.Cast("float32", V[0])\n',
+    "memory seen as wider elements from the midst of one on": (
+        HEAD + '    V = T.decl_buffer((2,), "float64", data=T.address_of(A[1]))\n    B[0] = T.Cast("float32", V[0])\n',
         """\
-<tir>:3:5: error[TL01]: 'V' reads memory of float32 as int16.
-      V = T.decl_buffer((8,), "int16", data=A.data)
+<tir>:3:5: error[TL01]: 'V' may start in the midst of an element of float64, 8 bytes wide.
+      V = T.decl_buffer((2,), "float64", data=T.address_of(A[1]))
       ^
-help: declare the view with an element type of the width of its memory's.""",
+help: let it start at a multiple of 8 bytes.""",
     ),
     "threads that share memory in a while": (
         """@T.prim_func

@@ -164,7 +164,13 @@ class Machine:
         dtype = buffer.dtype.element.numpy
         whole = tuple(_whole(extent) for extent in shape)
         steps = tuple(_whole(stride) for stride in strides) if strides else row_major(whole)
-        start = _whole(offset) + pointer.offset // (dtype.itemsize * buffer.dtype.lanes)
+        width = dtype.itemsize * abs(buffer.dtype.lanes)
+        if np.any(np.asarray(pointer.offset) % width):
+            message = f"{buffer.name!r} starts in the midst of an element of {buffer.dtype}, {width} bytes wide."
+            raise error("TR17", message, buffer.span, help=f"let it start at a multiple of {width} bytes.")
+        if self.undo is None:
+            pointer.memory.refine(dtype.itemsize)
+        start = _whole(offset) + pointer.offset // width
         view = View(pointer.memory, dtype, buffer.dtype.lanes, whole, steps, start)
         if buffer.name in self.watch:
             self.watched.setdefault(buffer.name, view)
@@ -248,6 +254,11 @@ class Machine:
             if itemsize > wide:
                 place = (np.asarray(place)[..., None] * (itemsize // wide)) + np.arange(itemsize // wide)
                 mask = mask if not is_array(mask) else mask[..., None]
+                if vector:  # the lanes of a vector and the parts of each as one axis
+                    if is_array(mask):
+                        place, mask = np.broadcast_arrays(place, mask)
+                        mask = mask.reshape(*mask.shape[:-2], -1)
+                    place = place.reshape(*place.shape[:-2], -1)
                 value, vector = None, True
             else:
                 place = place // (wide // itemsize)
@@ -282,7 +293,8 @@ class Machine:
 
     def unknown(self, memory: Memory, element: int, span: Span) -> DiagnosticError:
         per_copy = memory.size // memory.unit
-        message = f"element {element % per_copy} of {memory.name!r} is read, but nobody has written it."
+        element = element % per_copy * memory.unit // memory.element
+        message = f"element {element} of {memory.name!r} is read, but nobody has written it."
         return error("TR02", message, span, *self.where())
 
     def where(self) -> tuple[str, ...]:
@@ -300,9 +312,10 @@ class Machine:
     def race(self, conflict: Conflict, help: str = "make the loop serial, or use an atomic.") -> DiagnosticError:
         """The diagnostic of two iterations that touch one element."""
         first, second = conflict.first, conflict.second
-        per_copy = conflict.memory.size // conflict.memory.unit
+        memory = conflict.memory
+        element = conflict.element % (memory.size // memory.unit) * memory.unit // memory.element
         message = (
-            f"race: element {conflict.element % per_copy} of {conflict.memory.name!r} is {first.verb} "
+            f"race: element {element} of {memory.name!r} is {first.verb} "
             f"at {first.iteration} and {second.verb} at {second.iteration}."
         )
         notes = [Note("the other access is here.", first.span)] if first.span and first.span is not second.span else []

@@ -42,6 +42,8 @@ class Memory:
     allocated: bool = True
     own: bool = False
     born: int = 0
+    element: int = 0
+    """The bytes of an element as it was allocated, by which messages count."""
     logs: dict[int, tuple[Any, ...]] = field(default_factory=dict[int, tuple[Any, ...]])
     views: dict[np.dtype[Any], np.ndarray[Any, Any]] = field(default_factory=dict[Any, Any])
 
@@ -49,7 +51,8 @@ class Memory:
     def new(count: int, dtype: np.dtype[Any], name: str, scope: str, copies: int = 1, copy: Value = 0) -> Memory:
         """Fresh memory for `count` elements, in as many copies."""
         size = -(-max(count, 1) * dtype.itemsize // _ALIGNMENT) * _ALIGNMENT
-        return Memory(np.zeros(size * copies, np.uint8), size, dtype.itemsize, name, scope, copy)
+        raw = np.zeros(size * copies, np.uint8)
+        return Memory(raw, size, dtype.itemsize, name, scope, copy, element=dtype.itemsize)
 
     @staticmethod
     def of(elements: np.ndarray[Any, Any], name: str) -> Memory:
@@ -65,6 +68,17 @@ class Memory:
         if found is None:
             found = self.views[dtype] = self.raw.view(dtype)
         return found
+
+    def refine(self, itemsize: int) -> None:
+        """Units of fewer bytes, since somebody sees the memory as narrower elements."""
+        if itemsize >= self.unit:
+            return
+        by = self.unit // itemsize
+        if self.known is not None:
+            self.known = np.repeat(self.known, by)
+        for depth, arrays in self.logs.items():
+            self.logs[depth] = tuple(None if a is None else np.repeat(a, by) for a in arrays)
+        self.unit = itemsize
 
     def knowledge(self) -> np.ndarray[Any, Any]:
         """One flag per unit: whether somebody has written it."""

@@ -278,6 +278,7 @@ def _privatise(m: Machine, buffers: list[n.Buffer], span: Span) -> None:
             axes = private_axes(m, buffer.scope, buffer)
             unit = np.dtype(f"u{old.unit}")
             new = moved[id(old)] = m.memory(old.size // old.unit, unit, old.name, old.scope, axes, span)
+            new.element = old.element
             if old.raw.any():
                 new.raw.reshape(-1, old.size)[:] = old.raw
             if old.known is not None:

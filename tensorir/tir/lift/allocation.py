@@ -6,11 +6,11 @@ from tensorir.lift.numbers import extremes
 from tensorir.lift.terms import Number, Term
 from tensorir.source import Span
 from tensorir.tir import nodes as n
-from tensorir.tir.lift.expressions import element_of, refused
+from tensorir.tir.lift.expressions import element_of, recast, refused
 from tensorir.tir.lift.intrinsics import cast
 from tensorir.tir.lift.memory import View, address_of, compact, plus, row_major
 from tensorir.tir.lift.reader import Reader
-from tensorir.types import INT32
+from tensorir.types import INT32, SCALARS
 
 __all__ = ["allocate", "constant", "declare", "match", "pointer"]
 
@@ -116,10 +116,18 @@ def pointer(reader: Reader, node: n.Expr | n.Argument, span: Span) -> View:
             return View(view.buffer, view.shape, view.strides, offset, view.lanes, view.place)
         case n.BufferRegion(buffer, region):
             return pointer(reader, n.BufferLoad(buffer, tuple(r.min for r in region)), span)
-        case n.Call(op="tvm_access_ptr", args=(_, n.Expr() as data, n.Expr() as offset, *_)):
+        case n.Call(op="tvm_access_ptr", args=(n.Expr() as kind, n.Expr() as data, n.Expr() as offset, *_)):
             view = pointer(reader, data, span)
+            if kind.dtype.code != "handle":
+                element, lanes = element_of(kind.dtype, span), abs(kind.dtype.lanes)
+                if (element, lanes) != (view.buffer.element, view.lanes):
+                    view = recast(view, element, lanes, view.buffer.name, span)
             start = plus(view.offset, reader.term(offset))
             return View(view.buffer, view.shape, view.strides, start, view.lanes, view.place)
+        case n.Call(op="handle_add_byte_offset" | "ptr_byte_offset", args=(n.Expr() as data, n.Expr() as offset, *_)):
+            view = pointer(reader, data, span)
+            view = recast(view, SCALARS["uint8"], 1, view.buffer.name, span)
+            return View(view.buffer, view.shape, view.strides, plus(view.offset, reader.term(offset)), 1, view.place)
         case n.Cast(value, _):
             return pointer(reader, value, span)
         case _:

@@ -138,6 +138,9 @@ def _whole(reader: Reader, argument: object, span: Span) -> tuple[Buffer, View]:
             view = pointer(reader, argument, span)  # type: ignore[arg-type]
     if not (isinstance(view.offset, Number) and not view.offset.value):
         raise refused("a function of the runtime takes whole buffers here.", span)
+    if view.buffer.memory is not None:
+        message = f"the memory of {view.buffer.name!r} is used as elements of several types."
+        raise refused(message, span, "a function of the runtime needs a buffer with memory of its own.")
     return view.buffer, view
 
 

@@ -6,15 +6,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.lift.bits import bytes_of
 from tensorir.lift.terms import Buffer, Load, Number, Op, Term, loads
 from tensorir.source import NOWHERE, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import DataType
 from tensorir.tir.lift.intrinsics import INTRINSICS, binary, cast, comparison, number
-from tensorir.tir.lift.memory import View, compact, linear_view
+from tensorir.tir.lift.memory import View, compact, linear_view, plus, scalar_view, scaled
 from tensorir.types import BOOL, INT32, Scalar, scalar_of
 
-__all__ = ["Scope", "as_stored", "element_of", "refused", "term"]
+__all__ = ["Scope", "as_stored", "element_of", "recast", "refused", "term"]
 
 Lanes = Callable[[Term], Term]
 """The value of a variable in each lane; scalars ignore the lane."""
@@ -48,15 +49,13 @@ class Scope:
 
     def alias(self, base: View, buffer: n.Buffer) -> View:
         """A buffer over memory that exists."""
-        own = element_of(buffer.dtype, buffer.span)
-        if not _one_width(own, base.buffer.element) or abs(buffer.dtype.lanes) != base.lanes:
-            help = "declare the view with an element type of the width of its memory's."
-            raise refused(
-                f"{buffer.name!r} reads memory of {base.buffer.element} as {buffer.dtype}.", buffer.span, help
-            )
+        own, lanes = element_of(buffer.dtype, buffer.span), abs(buffer.dtype.lanes)
         shape = tuple(term(self, e) for e in buffer.shape)
         strides = tuple(term(self, e) for e in buffer.strides)
         offset = Number(0, INT32) if buffer.elem_offset is None else term(self, buffer.elem_offset)
+        if not _in_place(own, lanes, base):
+            seen = recast(base, own, lanes, buffer.name, buffer.span)
+            return scalar_view(seen.buffer, shape, strides, plus(seen.offset, offset), lanes)
         same = not strides and isinstance(offset, Number) and not offset.value
         if (
             same
@@ -65,14 +64,33 @@ class Scope:
             and _extents(shape) == _extents(base.shape)
         ):
             return base
-        from tensorir.tir.lift.memory import plus
+        make = linear_view if base.buffer.memory is None else scalar_view
+        return make(base.buffer, shape, strides, plus(base.offset, offset), base.lanes)
 
-        return linear_view(base.buffer, shape, strides, plus(base.offset, offset), base.lanes)
+
+def _in_place(own: Scalar, lanes: int, base: View) -> bool:
+    """Whether elements of a view are those of its memory: the same bits, of an argument; the same type, elsewhere."""
+    there = base.buffer.element
+    if lanes != base.lanes:
+        return False
+    return own == there or (base.buffer.argument and BOOL not in (own, there) and own.bits == there.bits)
 
 
-def _one_width(a: Scalar, b: Scalar) -> bool:
-    """Whether the bits of an element are those of another."""
-    return a == b or (BOOL not in (a, b) and a.bits == b.bits)
+def recast(base: View, element: Scalar, lanes: int, name: str, span: Span) -> View:
+    """The memory of a view as elements of another type, from the view's start on."""
+    root = base.buffer.root
+    before, after = bytes_of(base.buffer.element) * base.lanes, bytes_of(element) * lanes
+    offset = scaled(base.offset, before, after)
+    if offset is None:
+        raise refused(
+            f"{name!r} may start in the midst of an element of {element}, {after} bytes wide.", span,
+            f"let it start at a multiple of {after} bytes.",
+        )  # fmt: skip
+    size = bytes_of(root.element)
+    for extent in root.shape:
+        size *= extent
+    made = Buffer(name, element, (size // bytes_of(element),), span=span, memory=root)
+    return scalar_view(made, (), (), offset, lanes)
 
 
 def as_stored(value: Term, element: Scalar) -> Term:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tensorir.lift.aliases import unaliased
 from tensorir.lift.nest import Node
 from tensorir.lift.terms import Buffer, Load, Number
 from tensorir.tir import nodes as n
@@ -59,6 +60,7 @@ def read_function(func: n.PrimFunc, shapes: Sequence[tuple[int, ...] | None], si
         reader.returned = reader.flag("returned", func.span)
         nodes.append(reader.raised(reader.returned, False, func.span))
     nodes += statement(reader, func.body)
+    nodes = unaliased(nodes, reader.fresh)
     return Reading(func, tuple(arguments), tuple(nodes), tuple(reader.buffers))
 
 

@@ -157,11 +157,10 @@ def _privatise(reader: Reader, node: n.Stmt) -> None:
         if isinstance(part, n.Buffer) and part in reader.scope.views:
             view = reader.scope.views[part]
             shared = part.scope.startswith("shared")
-            if part.scope in ("global", "") or view.buffer.argument or view.buffer.private:
+            memory = view.buffer.root
+            if part.scope in ("global", "") or memory.argument or memory.private:
                 continue
-            view.buffer.private = tuple(
-                t.name for t in reader.threads.values() if t.extent != 1 and (t.block or not shared)
-            )
+            memory.private = tuple(t.name for t in reader.threads.values() if t.extent != 1 and (t.block or not shared))
 
 
 def _extents(reader: Reader, node: n.Stmt) -> dict[str, int]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from tensorir.lift.affine import Affine
+from tensorir.lift.linear import linear, term_of
 from tensorir.lift.terms import Buffer, Number, Op, Term
 from tensorir.types import INT64
 
-__all__ = ["View", "address_of", "compact", "linear_view"]
+__all__ = ["View", "address_of", "compact", "linear_view", "scalar_view", "scaled"]
 
 
 def joined(name: str, a: Term, b: Term) -> Term:
@@ -94,6 +96,34 @@ def linear_view(buffer: Buffer, shape: Sequence[Term], strides: Sequence[Term], 
         return (*apart(total, extents), *lane)
 
     return View(buffer, tuple(shape), steps, offset, lanes, place)
+
+
+def scalar_view(buffer: Buffer, shape: Sequence[Term], strides: Sequence[Term], offset: Term, lanes: int) -> View:
+    """A view by strides and an offset of memory that is addressed scalar by scalar, lanes of vectors included."""
+    steps = tuple(strides) or row_major(shape)
+
+    def place(indices: tuple[Term, ...]) -> tuple[Term, ...]:
+        total = offset
+        for index, stride in zip(indices[: len(shape)], steps, strict=True):
+            total = plus(total, times(index, stride))
+        for lane in indices[len(shape) :]:
+            total = plus(times(total, whole(lanes)), lane)
+        return (total,)
+
+    return View(buffer, tuple(shape), steps, offset, lanes, place)
+
+
+def scaled(offset: Term, before: int, after: int) -> Term | None:
+    """An offset in units of `before` bytes in units of `after` bytes; None where that may be no whole number."""
+    if before % after == 0:
+        return times(offset, whole(before // after))
+    found = linear(offset, {})
+    if found is None or not found.is_linear:
+        return None
+    if any(c * before % after for _, c in found.terms) or found.constant * before % after:
+        return None
+    parts = tuple((atom, c * before // after) for atom, c in found.terms)
+    return term_of(Affine(parts, found.constant * before // after), INT64)
 
 
 def apart(address: Term, extents: Sequence[int]) -> tuple[Term, ...]:

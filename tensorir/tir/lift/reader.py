@@ -171,13 +171,13 @@ class Reader:
         return self.store(flag.buffer, flag.indices, Number(value, BOOL), span)
 
     def stored(self, *nodes: n.Node) -> set[Buffer]:
-        """The buffers that statements of the source may write."""
+        """The memories that statements of the source may write."""
         found: set[Buffer] = set()
 
         def add(buffer: n.Buffer) -> None:
             view = self.scope.views.get(buffer) or self.scope.pointers.get(buffer.data)
             if view is not None:
-                found.add(view.buffer)
+                found.add(view.buffer.root)
 
         for node in nodes:
             for part in walk(node):
@@ -194,7 +194,7 @@ class Reader:
                                 case n.BufferLoad(buffer) | n.BufferRegion(buffer):
                                     add(buffer)
                                 case n.Var() if inner in self.scope.pointers:
-                                    found.add(self.scope.pointers[inner].buffer)
+                                    found.add(self.scope.pointers[inner].buffer.root)
                                 case _:
                                     pass
                     case _:
@@ -203,7 +203,7 @@ class Reader:
 
     def unchanged(self, value: Term, *nodes: n.Node) -> bool:
         """Whether a value stays what it is while statements run."""
-        read = buffers_of(value)
+        read = {b.root for b in buffers_of(value)}
         return not read or not (read & self.stored(*nodes))
 
     def term(self, node: n.Expr) -> Term:

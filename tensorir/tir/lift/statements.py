@@ -136,7 +136,7 @@ def _store(reader: Reader, node: n.BufferStore) -> list[Node]:
     predicate = () if node.predicate is None else _unless_true(term(scope, node.predicate, lane))
     nodes: list[Node] = []
     with reader.inside(name, (0, lanes - 1)):
-        if any(load.buffer is buffer for load in loads(value)):
+        if any(load.buffer.root is buffer.root for load in loads(value)):
             # a vector is read as a whole before any of it is written
             value, keep = reader.temporary("vector", value, node.span)
             nodes.append(_lane_loop(name, lanes, keep, node.span))
