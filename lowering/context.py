@@ -14,12 +14,12 @@ from lowering.neighbours import Prepared
 from lowering.products import Products
 from lowering.values import Leaf, Value, aligned, dense, elementwise, presence
 from tensorir.errors import Diagnostic
-from tensorir.evaluate import Bound
+from tensorir.evaluate import Bound, Waiting
 from tensorir.facts import Access, Facts
 from tensorir.ir import Call, Expr
 from tensorir.types import Dims, Interval
 
-__all__ = ["Check", "Context"]
+__all__ = ["Check", "Choice", "Context"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,15 @@ class Check:
 
     diagnostic: Diagnostic
     dims: Dims
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What one truth value decides at once: every `if` of a scope that asks for it and needs none of the others."""
+
+    members: tuple[Call, ...]
+    shared: tuple[Expr, ...]
+    """What branches read that is not theirs alone."""
 
 
 @dataclass(slots=True)
@@ -54,10 +63,12 @@ class Context:
     """The rules that were used, and for which node, by its identity."""
     prepared: dict[int, Prepared] = field(default_factory=dict[int, Prepared])
     """Tables that were bound, by identity of their leaf."""
+    choices: Mapping[int, Choice] = field(default_factory=dict[int, Choice])
+    """What becomes a conditional, by the identity of each `if`."""
     applying: Callable[[Context], Callable[..., Value]] = field(init=False)
 
-    def apply(self, function: Bound[Value], *values: Value) -> Value:
-        """The value of a function operand applied to values."""
+    def apply(self, function: Bound[Value] | Waiting[Value], *values: Value) -> Value:
+        """The value of a function operand applied to values, or of an operand that waits."""
         return self.applying(self)(function, *values)
 
     def access(self, node: Expr) -> Access:
@@ -95,6 +106,7 @@ class Context:
     def inner(self) -> Context:
         """A context for the body of a loop, whose checks are collected apart."""
         context = Context(self.facts, self.exact, self.raising, self.stored, fired=self.fired, prepared=self.prepared)
+        context.choices = self.choices
         context.applying = self.applying
         return context
 

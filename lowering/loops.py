@@ -12,6 +12,7 @@ from jax.extend.core import ClosedJaxpr
 from lowering.context import Context, first_failures, no_failures
 from lowering.levels import masked_leaves, settled, survey
 from lowering.rounds import rounds
+from lowering.tracing import concrete
 from lowering.values import Dense, Value, dense
 from tensorir.errors import Diagnostic
 from tensorir.ir import Call, Lambda, Literal
@@ -72,11 +73,18 @@ Body = Callable[[jax.Array, Any], Any]
 
 
 def _op_by_op(body: Body, going: Body | None, state: Any, limit: int | None, refusal: Diagnostic) -> Any:
-    k = 0
-    while (limit is None or k < limit) and (going is None or going(lax.full((), k, "int32"), state)):
-        state = body(lax.full((), k, "int32"), state)
+    k, now = 0, state
+    while limit is None or k < limit:
+        if going is not None:
+            holds = going(lax.full((), k, "int32"), now)
+            if not concrete(holds):
+                # inside of a trace nobody can look whether it goes on
+                return _traced(body, going, state, limit, refusal)
+            if not holds:
+                break
+        now = body(lax.full((), k, "int32"), now)
         k += 1
-    return state
+    return now
 
 
 def _traced(body: Body, going: Body | None, state: Any, limit: int | None, refusal: Diagnostic) -> Any:

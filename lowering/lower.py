@@ -20,6 +20,7 @@ from lowering.folds import FOLDS
 from lowering.indirect import INDIRECT
 from lowering.neighbours import Prepared
 from lowering.raising import NAMES, raised
+from lowering.raising.conditionals import choices
 from lowering.structure import STRUCTURE, updated
 from lowering.values import Dense, Leaf, Slots, Value, aligned, dense, elementwise
 from tensorir.errors import Diagnostic
@@ -28,7 +29,7 @@ from tensorir.facts import Facts
 from tensorir.ir import Call, Expr, Fencil, Literal, Operator, Var
 from tensorir.types import DTYPES, Dims, TensorType
 from tensorir.typing_rules import neighbour_source
-from tensorir.walk import postorder
+from tensorir.walk import postorder, values
 
 __all__ = ["RULES", "Lowered", "lower"]
 
@@ -135,7 +136,9 @@ def lower(
     """
     by_steps = bool(jax.config.jax_disable_jit)
     context = Context(facts, exact or by_steps, raising, {} if by_steps else stored or {})
-    context.applying = lambda inner: lambda f, *values: evaluate_function(f, values, _rule(inner))
+    context.choices = choices(fencil, facts) if "conditional" in raising else {}
+    lazy = {key: choice.shared for key, choice in context.choices.items()}
+    context.applying = lambda inner: lambda f, *values: evaluate_function(f, values, _rule(inner), lazy)
     env: dict[Var, Value] = {}
     for p in fencil.params:
         if p.name in prepared:
@@ -147,14 +150,13 @@ def lower(
             env[p] = tuple(Dense(jax.numpy.asarray(a), p.type.dims) for a in arrays[p.name])
     # what closures share is computed once, as long as nothing that it reads is written
     known: dict[int, Any] = {}
-    visited: dict[int, Expr] = {}
+    nodes = {id(e): e for e in postorder(*values(fencil.closures))} if len(fencil.closures) > 1 else {}
     for closure in fencil.closures:
-        value = evaluate(closure.value, env, _rule(context), known)
+        value = evaluate(closure.value, env, _rule(context), known, lazy)
         held = _stored(env.get(closure.output), value, closure.output.type, closure.target)
         env[closure.output] = _kept(held) if closure.output.name in fencil.buffers and not by_steps else held
         if closure is not fencil.closures[-1]:
-            visited.update((id(e), e) for e in postorder(closure.value))
-            for key in [k for k in known if closure.output in visited[k].free]:
+            for key in [k for k in known if closure.output in nodes[k].free]:
                 del known[key]
     outputs = {p.name: tuple(aligned(dense(leaf), p.type.dims) for leaf in env[p]) for p in fencil.results}
     return Lowered(outputs, context.checks, context.failures, list(context.fired.values()))

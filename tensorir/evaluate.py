@@ -15,9 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from tensorir.ir import Apply, Expr, Function, Lambda, Operator, Var
+from tensorir.ir import Apply, Call, Expr, Function, Lambda, Operator, Var
 
-__all__ = ["Bound", "evaluate"]
+__all__ = ["Bound", "Lazy", "Waiting", "evaluate"]
 
 V = TypeVar("V")
 
@@ -29,6 +29,18 @@ class Bound(Generic[V]):
     function: Function
     env: Mapping[Var, V]
 
+
+@dataclass(frozen=True, slots=True)
+class Waiting(Generic[V]):
+    """An operand that is evaluated where a rule asks for it; `known` has the values of its scope, and takes more."""
+
+    root: Expr
+    env: Mapping[Var, V]
+    known: dict[int, Any]
+
+
+Lazy = Mapping[int, Sequence[Expr]]
+"""By identity, the nodes whose operands behind the first wait, and what those share with the rest of the program."""
 
 Rule = Callable[[Expr, Sequence[Any], Callable[..., V]], V]
 
@@ -45,16 +57,20 @@ class _Scope(Generic[V]):
     known: dict[int, Any]
 
 
-def evaluate(root: Expr, env: Mapping[Var, V], rule: Rule[V], known: dict[int, Any] | None = None) -> V:
+def evaluate(
+    root: Expr, env: Mapping[Var, V], rule: Rule[V], known: dict[int, Any] | None = None, lazy: Lazy | None = None
+) -> V:
     """The value of an expression.
 
     `rule(node, operands, apply)` gives the value of a literal, of a call, or of an `Operator` applied to operands; a
     function operand arrives as `Bound`, and `apply(bound, *values)` gives the value of its application. `known` has
-    the values of nodes, by identity, that need not be visited again; those that are visited are added.
+    the values of nodes, by identity, that need not be visited again; those that are visited are added. The operands
+    behind the first of the nodes in `lazy` arrive as `Waiting`, and `apply(waiting)` gives their values.
     """
+    postponed: Lazy = lazy or {}
 
-    def apply(bound: Bound[V], *values: V) -> V:
-        return evaluate_function(bound, values, rule)
+    def apply(bound: Bound[V] | Waiting[V], *values: V) -> V:
+        return evaluate_function(bound, values, rule, postponed)
 
     scopes = [_Scope(root, env, None, [(root, False)], {} if known is None else known)]
     while True:
@@ -75,6 +91,14 @@ def evaluate(root: Expr, env: Mapping[Var, V], rule: Rule[V], known: dict[int, A
                 done[id(node)] = scope.env[node]
             case Lambda() | Operator():
                 done[id(node)] = Bound(node, scope.env)
+            case Call(args=args) if id(node) in postponed:
+                first, *waiting = args
+                if ready:
+                    rest = [Waiting(a, scope.env, done) for a in waiting]
+                    done[id(node)] = rule(node, [done[id(first)], *rest], apply)
+                else:
+                    scope.stack.append((node, True))
+                    scope.stack.extend((c, False) for c in (*postponed[id(node)], first) if id(c) not in done)
             case _ if not ready:
                 scope.stack.append((node, True))
                 scope.stack.extend((c, False) for c in reversed(node.children) if id(c) not in done)
@@ -88,16 +112,18 @@ def evaluate(root: Expr, env: Mapping[Var, V], rule: Rule[V], known: dict[int, A
                 done[id(node)] = rule(node, [done[id(c)] for c in node.children], apply)
 
 
-def evaluate_function(bound: Bound[V], values: Sequence[V], rule: Rule[V]) -> V:
-    """The value of a function applied to values."""
+def evaluate_function(bound: Bound[V] | Waiting[V], values: Sequence[V], rule: Rule[V], lazy: Lazy | None = None) -> V:
+    """The value of a function applied to values, or of an operand that waits."""
 
-    def apply(inner: Bound[V], *inner_values: V) -> V:
-        return evaluate_function(inner, inner_values, rule)
+    def apply(inner: Bound[V] | Waiting[V], *inner_values: V) -> V:
+        return evaluate_function(inner, inner_values, rule, lazy)
 
+    if isinstance(bound, Waiting):
+        return evaluate(bound.root, bound.env, rule, bound.known, lazy)
     match bound.function:
         case Lambda(params, body) as function:
             env = {v: bound.env[v] for v in function.free}
             env.update(zip(params, values, strict=True))
-            return evaluate(body, env, rule)
+            return evaluate(body, env, rule, None, lazy)
         case operator:
             return rule(operator, list(values), apply)

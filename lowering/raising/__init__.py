@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lowering.context import Context
+from lowering.raising.conditionals import conditional
 from lowering.raising.contractions import contraction
 from lowering.raising.convolutions import convolution
 from lowering.raising.dilations import dilated
@@ -69,6 +70,10 @@ RULES = (
     Rule(
         "window", "gather", "Indices that are sums of coordinates: strided slices, one for each point of a window.",
         windows,
+    ),
+    Rule(
+        "conditional", "if", "A choice by one truth value between much: a conditional, which computes what is taken.",
+        conditional,
     ),
     Rule(
         "dilation", "if", "Elements where coordinates are multiples, and zero elsewhere: zeros put between them.",

@@ -1,0 +1,248 @@
+"""Raising of `if` whose condition is one truth value: the branch that is taken is computed, the other one is not.
+
+Both branches of an `if` are values, so an elementwise selection gives the right ones everywhere. XLA gets a conditional
+where one truth value decides, and a branch computes much that nothing else reads, or checks or prints something, which
+concerns nobody where the other branch is taken.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+import jax
+from jax import lax
+from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
+
+from lowering.context import Check, Choice, Context, no_failures
+from lowering.structure import select
+from lowering.tracing import concrete
+from lowering.values import Dense, Leaf, Value, aligned, cut, dense, everywhere, joined_dims, presence, with_present
+from tensorir.builtins import TABLE
+from tensorir.evaluate import Waiting
+from tensorir.facts import Facts
+from tensorir.ir import Apply, Call, Expr, Fencil, Lambda, Operator
+from tensorir.types import Dims
+from tensorir.walk import postorder, use_counts, values
+
+__all__ = ["choices", "conditional"]
+
+WORTH = 10_000
+"""Fewer operations are selected from: a conditional costs a call."""
+PER_ELEMENT = 8
+"""Fewer operations for each element of the result are selected from: a conditional keeps XLA from fusing."""
+MOST = 32
+"""Choices that are made together: more are seldom, and are looked through in pairs."""
+TRANSCENDENTAL = 8
+"""How many operations an exp or a sin counts for."""
+
+
+def choices(fencil: Fencil, facts: Facts) -> dict[int, Choice]:
+    """The choices that become conditionals, by the identity of each `if`.
+
+    >>> from tensorir.facts import analyse
+    >>> from tensorir.text import parse
+    >>> f = parse("f(c: tensor<bool>, x: tensor<float, I[0:20000]>, y: tensor<float, I[0:20000]>) "
+    ...           "{ y ← if c then exp(x) else x; }")
+    >>> [str(node) for choice in choices(f, analyse(f, {})).values() for node in choice.shared]
+    ['x']
+    """
+    roots = values(fencil.closures)
+    if not any(_decides(n) for n in postorder(*roots)):
+        return {}
+    uses = use_counts(*roots)
+    found: dict[int, Choice] = {}
+    for members in _groups(fencil):
+        own = [_only_in([m.args[k] for m in members], uses) for k in (1, 2)]
+        nodes = [n for branch in own for n in branch.values()]
+        elements = sum(m.tensor.dims.size for m in members)
+        worth = sum(map(_operations, nodes)) >= max(WORTH, PER_ELEMENT * elements)
+        if worth or any(_acts(n, facts) for n in nodes):
+            pairs = [([m.args[k] for m in members], nodes) for k, nodes in zip((1, 2), own, strict=True)]
+            shared = {id(n): n for branches, nodes in pairs for n in _around(branches, nodes)}
+            choice = Choice(members, tuple(shared.values()))
+            found.update((id(m), choice) for m in members)
+    return found
+
+
+def _decides(node: Expr) -> TypeGuard[Call]:
+    """Whether a node is an `if` of one truth value."""
+    return isinstance(node, Call) and node.op == "if" and not node.args[0].tensor.dims
+
+
+def _groups(fencil: Fencil) -> Iterator[tuple[Call, ...]]:
+    """Choices that may be made together: in one scope, by one condition, none of them in need of another."""
+    roots = values(fencil.closures)
+    bodies = [n.body for n in postorder(*roots) if isinstance(n, Lambda)]
+    order = {id(n): k for k, n in enumerate(postorder(*roots))}
+    scopes = [[n for n in _scope(*tops) if _decides(n)] for tops in (roots, *((b,) for b in bodies))]
+    times = Counter(id(n) for scope in scopes for n in scope)
+    needed = {id(n): k for k, root in reversed(list(enumerate(roots))) for n in _scope(root) if _decides(n)}
+    for scope in scopes:
+        groups: dict[int, list[list[Call]]] = {}
+        for node in sorted(scope, key=lambda n: order[id(n)]):
+            if times[id(node)] > 1:
+                # of two scopes, whose variables differ
+                groups[id(node)] = [[node]]
+                continue
+            known = groups.setdefault(id(node.args[0]), [])
+            below = {id(n) for n in _scope(*node.args[1:])} if known else set[int]()
+            begin = needed.get(id(node), 0)
+            for group in known:
+                written = {c.output for c in fencil.closures[needed.get(id(group[0]), 0) : begin]}
+                if below.isdisjoint(map(id, group)) and node.free.isdisjoint(written) and len(group) < MOST:
+                    group.append(node)
+                    break
+            else:
+                known.append([node])
+        yield from (tuple(group) for found in groups.values() for group in found)
+
+
+def _scope(*roots: Expr) -> Iterator[Expr]:
+    """Every distinct node that is evaluated where the roots are."""
+    seen = {id(root) for root in roots}
+    stack = list(roots)
+    while stack:
+        node = stack.pop()
+        yield node
+        for child in _operands(node):
+            if id(child) not in seen:
+                seen.add(id(child))
+                stack.append(child)
+
+
+def _only_in(branches: Sequence[Expr], uses: dict[int, int]) -> dict[int, Expr]:
+    """The nodes that are read by the branches and by nothing else, by identity."""
+    own: dict[int, Expr] = {}
+    seen: dict[int, int] = {}
+    stack = list(branches)
+    while stack:
+        node = stack.pop()
+        seen[id(node)] = seen.get(id(node), 0) + 1
+        if seen[id(node)] == uses[id(node)]:
+            own[id(node)] = node
+            stack.extend(_operands(node))
+    return own
+
+
+def _around(branches: Sequence[Expr], own: dict[int, Expr]) -> list[Expr]:
+    """What branches read that is not their own."""
+    read = (*branches, *(child for node in own.values() for child in _operands(node)))
+    return list({id(node): node for node in read if id(node) not in own}.values())
+
+
+def _operands(node: Expr) -> tuple[Expr, ...]:
+    """What is evaluated where the node is; the body of a function is a scope of its own."""
+    return () if isinstance(node, Lambda) else node.children
+
+
+def _operations(node: Expr) -> int:
+    """About how many scalar operations a node takes by itself, with the functions that it applies."""
+    if not isinstance(node, (Call, Apply)):
+        return 0
+    own = (node, *(c for c in node.children if not isinstance(c, (Lambda, Operator))))
+    size = max(n.tensor.dims.size for n in own)
+    bodies = [n for f in node.children if isinstance(f, Lambda) for n in postorder(f.body)]
+    match node:
+        case Apply():
+            return sum(map(_operations, bodies))
+        case Call("loop", static=(_, limit)):
+            return (limit or WORTH) * sum(map(_operations, bodies))
+        case Call(op) if op in _COMPUTES:
+            return size * max(PER_ELEMENT, len(bodies))
+        case Call(op) if TABLE[op].elementwise:
+            return size * (TRANSCENDENTAL if TABLE[op].transcendental else 1)
+        case _:
+            return 0
+
+
+_COMPUTES = {"reduce", "scan", "sort", "gather", "scatter", "unstructured_shift", "shift_init"}
+"""What is more than one operation for each of its elements, and is seldom fused with others."""
+
+
+def _acts(node: Expr, facts: Facts) -> bool:
+    """Whether a node, or the body of a function that it is, checks or prints something."""
+    inside = postorder(node.body) if isinstance(node, Lambda) else (node,)
+    return any(
+        isinstance(n, Call) and (n.op in ("assert_", "print") or ((a := facts.accesses.get(id(n))) and not a.proven))
+        for n in inside
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Branch:
+    """The branches of a choice for one truth value, traced once: their leaves in a row, and the checks they make."""
+
+    closed: ClosedJaxpr
+    dims: tuple[Dims, ...]
+    masked: tuple[bool, ...]
+    checks: list[Check]
+
+
+def conditional(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
+    """The value of the branch that is taken; those of the other members of the choice are known then, too."""
+    if (choice := context.choices.get(id(node))) is None:
+        return None
+    condition, first, second = args
+    (leaf,) = condition
+    truth = dense(leaf).data
+    if jax.config.jax_disable_jit:
+        if not concrete(truth):
+            return select(context, node, [condition, context.apply(first), context.apply(second)])
+        return _under(leaf, context.apply(first if truth else second), node.tensor.dims)
+    branches = [_traced(context, first, choice.members, k) for k in (1, 2)]
+    needs = [m.tensor.dims for m in choice.members for _ in m.tensor.leaves]
+    pairs = zip(*(b.dims for b in branches), needs, strict=True)
+    dims = [joined_dims([a, b], need) for a, b, need in pairs]
+    masked = [any(pair) for pair in zip(*(b.masked for b in branches), strict=True)]
+
+    def run(k: int) -> tuple[list[jax.Array], list[jax.Array], list[jax.Array]]:
+        branch = branches[k]
+        count = len(branch.dims)
+        flat = jaxpr_as_fun(branch.closed)()
+        data, rest = flat[:count], iter(flat[count:])
+        masks = [Dense(next(rest), d) if m else everywhere() for d, m in zip(branch.dims, branch.masked, strict=True)]
+        failures = list(rest)
+        return (
+            [aligned(Dense(a, own), d) for a, own, d in zip(data, branch.dims, dims, strict=True)],
+            [aligned(m, d) for m, d, is_masked in zip(masks, dims, masked, strict=True) if is_masked],
+            [f for j, b in enumerate(branches) for f in (failures if j == k else no_failures(b.checks))],
+        )
+
+    data, masks, failures = lax.cond(truth, lambda: run(0), lambda: run(1))
+    for branch in branches:
+        context.checks += branch.checks
+    context.failures += failures
+    present = iter(masks)
+    leaves = iter(
+        [Dense(a, d, Dense(next(present), d) if m else None) for a, d, m in zip(data, dims, masked, strict=True)]
+    )
+    for member in choice.members:
+        value = tuple(next(leaves) for _ in member.tensor.leaves)
+        first.known[id(member)] = _under(leaf, value, member.tensor.dims)
+    return first.known[id(node)]
+
+
+def _under(condition: Leaf, value: Value, need: Dims) -> Value:
+    """The value, absent where the condition is."""
+    return tuple(with_present(leaf, presence(condition), need) for leaf in value)
+
+
+def _traced(context: Context, waiting: Waiting[Value], members: Sequence[Call], branch: int) -> _Branch:
+    inner = context.inner()
+    dims: list[Dims] = []
+    masked: list[bool] = []
+
+    def run() -> list[jax.Array]:
+        known = dict(waiting.known)
+        parts = [inner.apply(Waiting(m.args[branch], waiting.env, known)) for m in members]
+        leaves = [dense(cut(leaf, m.tensor.dims)) for m, value in zip(members, parts, strict=True) for leaf in value]
+        dims.extend(leaf.dims for leaf in leaves)
+        masked.extend(leaf.present is not None for leaf in leaves)
+        masks = [aligned(leaf.present, leaf.dims) for leaf in leaves if leaf.present is not None]
+        return [*(leaf.data for leaf in leaves), *masks, *inner.failures]
+
+    closed = jax.make_jaxpr(run)()
+    return _Branch(closed, tuple(dims), tuple(masked), inner.checks)
