@@ -11,14 +11,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tensorir.lift.nest import Loop, Node, Store
 from tensorir.lift.terms import Buffer, Index, Load, Number, Op, Term
 from tensorir.source import NOWHERE, Span
 from tensorir.types import BOOL, INT32, INT64, SCALARS, Scalar
 
-__all__ = ["address", "apart", "bytes_of", "plus", "read", "write"]
+__all__ = ["address", "apart", "bytes_of", "composed", "plus", "read", "write"]
 
 
 def bytes_of(element: Scalar) -> int:
@@ -89,21 +89,25 @@ def apart(place: Term, shape: Sequence[int]) -> tuple[Term, ...]:
 
 def read(unit: Buffer, place: Term, element: Scalar, span: Span = NOWHERE) -> Term:
     """The element of a type at an address, counted in elements of that type, of memory that is kept in units."""
-    wide, narrow = bytes_of(element), bytes_of(unit.element)
+    return composed(lambda at: Load(unit, apart(at, unit.shape), span), unit.element, place, element)
+
+
+def composed(load: Callable[[Term], Term], unit: Scalar, place: Term, element: Scalar) -> Term:
+    """The element of a type at an address, from units that are read at theirs."""
+    wide, narrow = bytes_of(element), bytes_of(unit)
     if wide == narrow:
-        found = Load(unit, apart(place, unit.shape), span)
-        return found if unit.element == element else value_of(bits_of(found), element)
+        found = load(place)
+        return found if unit == element else value_of(bits_of(found), element)
     if wide < narrow:
         by = narrow // wide
-        word = bits_of(Load(unit, apart(joined("floordiv", place, by), unit.shape), span))
+        word = bits_of(load(joined("floordiv", place, by)))
         shift = Op("cast", (times(joined("mod", place, by), 8 * wide),), word.element)
         part = Op("cast", (Op("shift_right", (word, shift), word.element),), unsigned(element))
         return value_of(part, element)
     target, by = unsigned(element), wide // narrow
     total: Term | None = None
     for k in range(by):
-        part = bits_of(Load(unit, apart(plus(times(place, by), k), unit.shape), span))
-        part = Op("cast", (part,), target)
+        part = Op("cast", (bits_of(load(plus(times(place, by), k))),), target)
         part = Op("shift_left", (part, Number(8 * narrow * k, target)), target) if k else part
         total = part if total is None else Op("bit_or", (total, part), target)
     assert total is not None

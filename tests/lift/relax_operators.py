@@ -283,8 +283,29 @@ FUNCTIONS = [
         "x: (1, 2, 3, 4, 5) float32, g: (1, 3, 2, 3, 2) float32",
         'R.image.grid_sample(x, g, layout="NCDHW", padding_mode="border")',
     ),
+    *[
+        (
+            f"x: {shape} float32, g: {grid} float32",
+            f'R.image.grid_sample(x, R.multiply(g, R.const(3, "float32")), method="{method}", layout="{layout}", '
+            f'padding_mode="{padding}", align_corners={corners})',
+        )
+        for shape, grid, layout, method, padding, corners in (
+            ("(2, 3, 5, 6)", "(2, 2, 3, 4)", "NCHW", "bilinear", "reflection", True),
+            ("(2, 3, 5, 6)", "(2, 2, 3, 4)", "NCHW", "nearest", "reflection", False),
+            ("(1, 2, 5, 1)", "(1, 2, 3, 4)", "NCHW", "bilinear", "reflection", True),
+            ("(2, 3, 5, 6)", "(2, 2, 3, 4)", "NCHW", "bicubic", "zeros", False),
+            ("(1, 2, 5, 6)", "(1, 2, 3, 4)", "NCHW", "bicubic", "zeros", True),
+            ("(1, 2, 5, 6)", "(1, 2, 3, 4)", "NCHW", "bicubic", "border", False),
+            ("(1, 2, 5, 6)", "(1, 2, 3, 4)", "NCHW", "bicubic", "reflection", True),
+            ("(2, 3, 5, 6)", "(2, 2, 3, 4)", "NCHW", "bicubic", "reflection", False),
+            ("(1, 2, 3, 4, 5)", "(1, 3, 2, 3, 2)", "NCDHW", "bilinear", "reflection", False),
+        )
+    ],
     ("x: (2, 3, 4) float32", "R.memory.view(x, R.shape([4, 6]))"),
     ("x: (2, 6) float32", 'R.memory.view(x, R.shape([3, 2]), dtype="int32", relative_byte_offset=R.prim_value(16))'),
+    ("x: (2, 3) float32", 'R.memory.view(x, R.shape([3, 4]), dtype="int16")'),
+    ("x: (2, 3) float32", 'R.memory.view(x, R.shape([7]), dtype="uint8", relative_byte_offset=R.prim_value(5))'),
+    ("x: (4, 6) int8", 'R.memory.view(x, R.shape([2]), dtype="int64", relative_byte_offset=R.prim_value(8))'),
     # whole numbers, powers, tables
     ("x: (2, 3) int32", "R.mean(x, axis=[1])"),
     ("x: (2, 3) int32", 'R.power(x, R.const(3, "int32"))'),

@@ -181,13 +181,72 @@ def refusal(text: str) -> str:
 
 
 def test_an_operator_without_a_program_is_refused_by_name():
-    text = '@R.function\ndef main(x: R.Tensor((3,), "float32")):\n    _ = R.print(x)\n    return x'
+    text = '@R.function\ndef main(x: R.Tensor((3,), "float32")):\n    return R.cumsum_like(x)'
     assert refusal(text) == (
-        "model:3:9: error[TL01]: R.print is not lifted.\n"
-        "      _ = R.print(x)\n"
-        "          ^^^^^^^^^^\n"
+        "model:3:12: error[TL01]: R.cumsum_like is not lifted.\n"
+        "      return R.cumsum_like(x)\n"
+        "             ^^^^^^^^^^^^^^^^\n"
         "help: write it as a PrimFunc of the module, and use R.call_tir."
     )
+
+
+SPEAKING = """
+@R.function
+def main(x: R.Tensor((3,), "float32"), c: R.Tensor((), "bool")):
+    _ = R.print(x, format="x is {}")
+    if c:
+        s = R.sum(x)
+        _1 = R.print(s, x, R.shape([3]), format="sum {} of {} in all")
+        y = R.exp(x)
+    else:
+        y = x
+    return y
+"""
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+def test_what_is_printed_is_shown_once_and_only_in_the_branch_that_is_taken(chosen: bool, capsys: Any):
+    import jax
+
+    x = np.arange(3, dtype="float32")
+    (found,) = ti.lift(relax(SPEAKING))(x, np.bool_(chosen))
+    jax.effects_barrier()
+    np.testing.assert_allclose(found, np.exp(x) if chosen else x, rtol=1e-6)
+    shown = sorted(capsys.readouterr().out.splitlines())
+    branch = ["of … in all: [0. 1. 2.]", "sum: 3.0"] if chosen else []
+    assert shown == sorted(["x is: [0. 1. 2.]", *branch])
+
+
+def test_a_format_with_more_places_than_values_is_refused():
+    text = '@R.function\ndef main(x: R.Tensor((3,), "float32")):\n    _ = R.print(x, format="{} {}")\n    return x'
+    assert refusal(text) == (
+        "model:3:9: error[TL01]: the format of R.print has 2 places for 1 values.\n"
+        '      _ = R.print(x, format="{} {}")\n'
+        "          ^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
+        "help: give a value for each {}."
+    )
+
+
+@pytest.mark.parametrize("options", ["", ', causal_mask="TopLeft"', ', causal_mask="BottomRight"', ", scale=0.5"])
+@pytest.mark.parametrize("others", ["", ", z, m"], ids=["of itself", "of others"])
+def test_attention_of_sequences_of_several_lengths(options: str, others: str):
+    keys = 7 if others else 9
+    text = f"""
+@R.function
+def main(
+    q: R.Tensor((1, 9, 2, 4), "float32"), k: R.Tensor((1, {keys}, 2, 4), "float32"),
+    v: R.Tensor((1, {keys}, 2, 3), "float32"), s: R.Tensor((4,), "int32"), z: R.Tensor((4,), "int32"),
+    m: R.Tensor((), "int32"),
+):
+    return R.nn.attention_var_len(q, k, v, s, m{others}{options})
+"""
+    rng = np.random.default_rng(3)
+    q, k, v = (rng.normal(size=size).astype(np.float32) for size in ((1, 9, 2, 4), (1, keys, 2, 4), (1, keys, 2, 3)))
+    starts = np.array([0, 3, 4, 9], np.int32), np.array([0, 2, 5, 7], np.int32)
+    function = relax(text)
+    arrays = (q, k, v, *starts, np.int32(5))
+    # a query that may see no key is NaN, there and here
+    same(ti.lift(function)(*arrays)[0], ti.tir.interpret(function, *arrays)[0], 2e-5, 2e-6)
 
 
 def test_branches_of_different_shapes_are_refused():

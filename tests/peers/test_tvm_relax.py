@@ -15,6 +15,7 @@ import pytest
 
 tvm = pytest.importorskip("tvm")
 
+import tensorir as ti  # noqa: E402
 import tensorir.tir as tir  # noqa: E402
 from tensorir.tir.relax import nodes as r  # noqa: E402
 from tensorir.tir.relax.infer import type_of  # noqa: E402
@@ -172,6 +173,20 @@ def test_numbers_are_those_of_tvms_build(section: str):
                 wide = [a.astype(np.float64) for a in (got, want)]
                 close = 1e-3 if got.dtype.itemsize < 4 else 1e-5
                 np.testing.assert_allclose(*wide, rtol=2 * close, atol=close, err_msg=call)
+
+
+@pytest.mark.parametrize("call", SECTIONS["images"])
+def test_a_lifted_image_is_that_of_tvms_build(call: str):
+    from tvm import relax
+
+    text = module_of([call])
+    machine = relax.VirtualMachine(tvm.compile(tvm.script.from_source(text), target="llvm"), tvm.cpu())
+    arrays = [INPUTS[name] for name in inputs(call)]
+    wanted = leaves(machine["f0"](*map(tvm.runtime.tensor, arrays)))
+    for got, want in zip(ti.lift(tir.parse(text)["f0"])(*arrays), wanted, strict=True):
+        # a float that becomes a whole number may lie on either side of it, by its last bit
+        away = 1 if want.dtype.kind in "iu" else 1e-5
+        np.testing.assert_allclose(got.astype(np.float64), want.astype(np.float64), rtol=2e-5, atol=away)
 
 
 def test_every_operator_that_computes_is_in_the_table():

@@ -166,9 +166,11 @@ class Frame:
         for branch, other in ((node.true_branch, apply("not", scalar)), (node.false_branch, scalar)):
             home = HOME.get()
             before, home.asserted = home.asserted, []
+            said, home.shown = home.shown, []
             branches.append(self.sequence(branch))
-            # what a branch asserts need not hold where the other one is taken
+            # what a branch asserts need not hold where the other one is taken, and what it prints is not shown there
             home.asserted = [*before, *((call("or", other.expr, holds), text) for holds, text in home.asserted)]
+            home.shown = [*said, *((call("if", other.expr, plain, shown), plain) for shown, plain in home.shown)]
         yes, no = branches
         return _selected(scalar, yes, no, node.span)
 
@@ -178,6 +180,26 @@ class Frame:
         form = node.attrs.get("format")
         message = form if isinstance(form, str) and form else "Assertion Failed"
         HOME.get().asserted.append((converted(as_value(condition), BOOL).expr, message))
+        return ()
+
+    def printed(self, node: r.Call) -> Item:
+        """Values, each under the text before its place in the format, or under its name; it gives nothing."""
+        form = node.attrs.get("format")
+        pieces = form.split("{}") if isinstance(form, str) and form else [""] * (len(node.args) + 1)
+        if len(pieces) - 1 > len(node.args):
+            message = f"the format of R.print has {len(pieces) - 1} places for {len(node.args)} values."
+            raise refused(message, node.span, "give a value for each {}.")
+        home, last = HOME.get(), len(pieces) - 2
+        for k, (piece, argument) in enumerate(zip(pieces, node.args, strict=False)):
+            if k > last:
+                break
+            label = piece.strip().rstrip(" :=,") or getattr(argument, "name", "") or "R.print"
+            if k == last and pieces[-1].strip():
+                label = f"{label} … {pieces[-1].strip()}"
+            for item in flat(self.of(argument)):
+                value = constant(np.asarray(item)) if isinstance(item, Shape) else as_value(item)
+                plain = value.whole()
+                home.shown.append((call("print", plain, static=(label,)), plain))
         return ()
 
     # Calls
@@ -192,6 +214,8 @@ class Frame:
                 raise refused(f"the external function {name!r} has no meaning in a pure program.", node.span, help)
             case "assert_op":
                 return self.asserted(node)
+            case "print":
+                return self.printed(node)
             case "invoke_closure":
                 function, arguments = self.of(node.args[0]), self.of(node.args[1])
                 return self.invoke(function, list(arguments), node.span)

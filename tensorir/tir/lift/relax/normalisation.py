@@ -1,4 +1,4 @@
-"""Normalisations and attention: what networks compose of means, products and exponentials."""
+"""Normalisations: what networks compose of means and deviations."""
 
 # Attributes hold values of any type here.
 # pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
@@ -7,18 +7,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import inf, sqrt
 from typing import Any
 
-from tensorir.lift.terms import Number
-from tensorir.tir.lift.intrinsics import choice, op, truth
-from tensorir.tir.lift.intrinsics import number as numbered
 from tensorir.tir.lift.relax.elementwise import converted, widened
-from tensorir.tir.lift.relax.products import matmul
-from tensorir.tir.lift.relax.reductions import axes_of, mean, softmax, variance
-from tensorir.tir.lift.relax.reshaping import permuted, reshaped
-from tensorir.tir.lift.relax.values import Value, apply, filled, made, number
-from tensorir.types import INT32
+from tensorir.tir.lift.relax.reductions import axes_of, mean, variance
+from tensorir.tir.lift.relax.reshaping import reshaped
+from tensorir.tir.lift.relax.values import Value, apply, filled, number
 
 __all__ = ["NORMALISATION"]
 
@@ -93,41 +87,12 @@ def _moved(old: Value, new: Value, momentum: float) -> Value:
     return converted(apply("plus", kept, apply("multiplies", new, momentum)), old.element)
 
 
-def _attention(
-    query: Value, key: Value, value: Value, bias: Value | None = None, scale: Any = None, causal_mask: Any = None,
-    window_size: Any = None,
-) -> Value:  # fmt: skip
-    """Batch, sequence, heads, features; the scores in float32 at least."""
-    if window_size is not None:
-        raise NotImplementedError("a window of attention")
-    q, k, v = (permuted(widened(a), (0, 2, 1, 3)) for a in (query, key, value))
-    factor = 1 / sqrt(q.shape[-1]) if scale is None else float(scale)
-    scores = apply("multiplies", matmul(q, k, transposed=True), factor)
-    if bias is not None:
-        scores = apply("plus", scores, widened(bias))
-    if causal_mask is not None:
-        rows, columns = scores.shape[-2:]
-        ahead = Number(0 if str(causal_mask) == "TopLeft" else columns - rows, INT32)
-        masked = scores
-        scores = made(
-            masked.shape,
-            lambda ix, read: choice(
-                truth("less_equal", ix[-1], op("plus", ix[-2], ahead)), read(*ix), numbered(-inf, masked.element)
-            ),
-            masked,
-        )
-    found = matmul(softmax(scores, 3), v)
-    return converted(permuted(found, (0, 2, 1, 3)), query.element)
-
-
 NORMALISATION: dict[str, Callable[..., Any]] = {
     "nn.rms_norm": _rms_norm,
     "nn.layer_norm": _layer_norm,
     "nn.group_norm": _group_norm,
     "nn.instance_norm": _instance_norm,
     "nn.batch_norm": _batch_norm,
-    "nn.attention": _attention,
-    "nn.attention_bias": _attention,
     "nn.dropout": lambda x, rate=0.5: (x, filled(number(1, x.element), x.shape)),
 }
-"""Means and deviations taken out; scores that weigh values."""
+"""Means and deviations taken out."""

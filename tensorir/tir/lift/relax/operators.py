@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tensorir.tir.lift.relax.attention import ATTENTION
 from tensorir.tir.lift.relax.convolutions import CONVOLUTIONS
 from tensorir.tir.lift.relax.elementwise import ELEMENTWISE
 from tensorir.tir.lift.relax.grids import GRIDS
@@ -23,6 +24,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     **PRODUCTS,
     **RESHAPING,
     **NORMALISATION,
+    **ATTENTION,
     **CONVOLUTIONS,
     **INDEXING,
     **IMAGES,

@@ -213,6 +213,10 @@ def _in_home(home: Home, func: r.Function, leaves: Sequence[Leaf], key: Any, on_
                 value = call("assert_", value, holds, static=(message,))
             closures = [closure(outputs[0], value), *others]
     names_out = tuple(o.name for o in outputs) if results else ()
+    for shown, _ in home.shown:
+        # what is printed is an output that no call gives, so that it is computed, once and always
+        outputs.append(var(home.fresh("printed"), shown.tensor))
+        closures.append(closure(outputs[-1], shown))
     identifier = func.name if func.name.isidentifier() else "lifted"
     made = fencil(identifier, [*params, *home.params, *outputs], closures)
     return Program(made, tuple(names), (), {}, report, home.unchecked, names_out, home.constants)

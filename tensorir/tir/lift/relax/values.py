@@ -58,6 +58,8 @@ class Home:
     params: list[Var] = field(default_factory=list[Var])
     asserted: list[tuple[Expr, str]] = field(default_factory=list[tuple[Expr, str]])
     """What must hold, and what is said where it does not."""
+    shown: list[tuple[Expr, Expr]] = field(default_factory=list[tuple[Expr, Expr]])
+    """What is printed, and the same without being printed, in order."""
 
     def fresh(self, name: str) -> str:
         """The name, or one like it that is free."""
