@@ -76,12 +76,14 @@ def _touches(leaf: Leaf, suffix: str) -> Iterator[Touch]:
     for term in (node.value, *node.indices):
         for load, conditions in _under(term, ()):
             spots.append((load.buffer, load.indices, False, conditions, load.span))
+    # the reads of one statement share most of their indices and conditions, which `spots` keeps alive
+    memo: dict[int, Term] = {}
     for buffer, indices, write, conditions, span in spots:
-        sums = [linear(i, ranges) for i in indices]
+        sums = [linear(i, ranges, memo) for i in indices]
         known = [a for a in sums if a is not None and a.names <= whole.names.keys()]
         if len(known) != len(sums):
             continue
-        parts = [condition_text(part, whole.names) for c in conditions for part in conjuncts(settled(c, ranges))]
+        parts = [condition_text(part, whole.names) for c in conditions for part in conjuncts(settled(c, ranges, memo))]
         exact = whole.exact and None not in parts
         told = tuple(p for p in parts if p is not None)
         yield Touch(leaf, buffer, tuple(known), write, whole, (*whole.constraints, *told), exact, span)

@@ -8,13 +8,15 @@
 'i + 1'
 >>> show(settled(Op("less", (i, Number(10, INT32)), BOOL), {"i": (0, 9)}))
 'True'
+>>> show(settled(Op("less", (Op("floordiv", (i, Number(4, INT32)), INT32), Number(2, INT32)), BOOL), {"i": (0, 9)}))
+'less(i, 8)'
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tensorir.lift.affine import Affine, number, quotient, remainder, variable
+from tensorir.lift.affine import Affine, Quotient, number, quotient, remainder, variable
 from tensorir.lift.terms import Index, Linear, Load, Number, Op, Term, rebuilt
 from tensorir.lift.unknowns import divided
 from tensorir.types import BOOL, INT64, Scalar
@@ -26,10 +28,10 @@ Ranges = Mapping[str, tuple[int, int]]
 COMPARISONS = {"eq", "not_eq", "less", "less_equal", "greater", "greater_equal"}
 
 
-def linear(term: Term, ranges: Ranges) -> Affine | None:
+def linear(term: Term, ranges: Ranges, memo: dict[int, Term] | None = None) -> Affine | None:
     """The normal form of a term of indices; None where it is none."""
     # most bounds are numbers, and most indices variables
-    match term if isinstance(term, Number | Index) else settled(term, ranges):
+    match term if isinstance(term, Number | Index) else settled(term, ranges, memo):
         case Index(name, element) if element.is_integer:
             return variable(name)
         case Linear(affine):
@@ -40,9 +42,12 @@ def linear(term: Term, ranges: Ranges) -> Affine | None:
             return None
 
 
-def settled(term: Term, ranges: Ranges) -> Term:
-    """The term with its whole-number parts in normal form, and what the ranges decide decided."""
-    return rebuilt(term, lambda t: _rule(t, ranges))
+def settled(term: Term, ranges: Ranges, memo: dict[int, Term] | None = None) -> Term:
+    """The term with its whole-number parts in normal form, and what the ranges decide decided.
+
+    `memo` holds what was found, by identity, for other terms that share parts with this one and are kept alive.
+    """
+    return rebuilt(term, lambda t: _rule(t, ranges), memo)
 
 
 def affine_of(term: Term) -> Affine | None:
@@ -148,7 +153,7 @@ def _compared(op: str, a: Affine, b: Affine, ranges: Ranges) -> Term:
         }[op]
         if sure[0] or sure[1]:
             return Number(sure[0], BOOL)
-    a, b = _coarser(op, a.minus(b), ranges) or (a, b)
+    a, b = _coarser(op, a.minus(b), ranges) or _finer(op, a.minus(b)) or (a, b)
     return Op(op, (term_of(a, INT64), term_of(b, INT64)), BOOL)
 
 
@@ -167,6 +172,16 @@ def _coarser(op: str, difference: Affine, ranges: Ranges) -> tuple[Affine, Affin
         step = op in ("less_equal", "greater")
         return Affine(tuple((t, c // factor) for t, c in coarse.terms)), number(bound // factor - step)
     return None
+
+
+def _finer(op: str, difference: Affine) -> tuple[Affine, Affine] | None:
+    """`i // 16 < 8` is `i < 128`: a bound of a quotient bounds what is divided."""
+    match difference.terms:
+        case ((Quotient(inner, by), 1),) if op not in ("eq", "not_eq"):
+            step = op in ("less_equal", "greater")  # q <= bound is q < bound + 1, and q > bound is q >= bound + 1
+            return inner, number((step - difference.constant) * by - step)
+        case _:
+            return None
 
 
 def _logic(op: str, args: tuple[Term, ...]) -> Term | None:

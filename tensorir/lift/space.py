@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 
 from tensorir.lift.affine import Affine, Quotient, quotient, variable
 from tensorir.lift.affine import number as constant
-from tensorir.lift.linear import Ranges, affine_of, settled, term_of
+from tensorir.lift.linear import COMPARISONS, Ranges, affine_of, settled, term_of
 from tensorir.lift.sets import conjuncts
 from tensorir.lift.terms import Index, Linear, Number, Op, Term, rebuilt, walk
 from tensorir.types import BOOL, Interval
@@ -232,6 +232,7 @@ def _join(space: Space, in_order: bool = False) -> Space | None:
     order = list(space.dims)
     sums = _sums(space.terms())
     before = _cost(sums)
+    bounds = _bounds(space.terms())
     tried: set[tuple[str, str]] = set()
     for a in _levels(sums):
         flat = [(n, c) for n, c in a.terms if isinstance(n, str) and n in space.dims]
@@ -259,7 +260,25 @@ def _join(space: Space, in_order: bool = False) -> Space | None:
                 after = {s.replaced(values, ranges) for s in sums}
                 if _cost(after) < before:
                     return substituted(space, values, dims, space.guards)
+                if any(len({outer, inner} & b.names) == 1 for b in bounds):
+                    # what bounds one of the two may bound their sum: only the terms in normal form tell
+                    new = substituted(space, values, dims, space.guards)
+                    if _cost(_sums(new.terms())) < before:
+                        return new
     return None
+
+
+def _bounds(terms: Iterable[Term]) -> list[Affine]:
+    """The sums that are compared with a number."""
+    found: list[Affine] = []
+    for term in terms:
+        for t in walk(term):
+            match t:
+                case Op(op, (Linear(a), Number())) | Op(op, (Number(), Linear(a))) if op in COMPARISONS:
+                    found.append(a)
+                case _:
+                    pass
+    return found
 
 
 def _joined_name(outer: str, inner: str, taken: Mapping[str, Interval]) -> str:

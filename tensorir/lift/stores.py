@@ -100,6 +100,10 @@ def put(emitter: Emitter, buffer: Buffer, place: Place, value: Expr, box: Mappin
     """The buffer with a tensor over the dims of a place stored into it."""
     whole = emitter.intervals(buffer)
     piece, target = arranged(emitter, buffer, place, value, box)
+    if any(i & whole[n] != i for n, i in target.items()):
+        # a guard that is no interval holds back what lies outside of the buffer
+        target = {n: i & whole[n] for n, i in target.items()}
+        piece = cut(piece, target)
     if target == whole:
         emitter.tensors[buffer] = piece
         return

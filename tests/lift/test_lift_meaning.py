@@ -51,6 +51,17 @@ def main(A: T.Buffer((16,), "int32"), B: T.Buffer((16,), "int32"), n: T.Buffer((
         (ints(0, 8, 16), ints(0, 1, 16), ints(0, 1, 1)),
         "sequential",
     ),
+    "rows of three, the last of which is cut short": (
+        """
+@T.prim_func
+def main(A: T.Buffer((3,), "float32"), B: T.Buffer((3,), "float32"), O: T.Buffer((8,), "float32")):
+    for x, y in T.grid(3, 3):
+        if x * 3 + y < 8:
+            O[x * 3 + y] = A[x] * B[y]
+""",
+        (floats(3), floats(3), floats(8)),
+        "parallel",
+    ),
     "a while per element": (
         """
 @T.prim_func

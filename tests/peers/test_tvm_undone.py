@@ -122,6 +122,12 @@ def pad_at_hand(s: Any) -> None:
     s.compute_at(s.get_sblock("P"), y)
 
 
+def by_threes(s: Any) -> None:
+    for name in ("P", "C"):
+        for loop in s.get_loops(s.get_sblock(name)):
+            s.split(loop, [None, 3])
+
+
 def rows(s: Any) -> None:
     for name in ("T_softmax_maxelem", "T_softmax_exp", "T_softmax_expsum", "T_softmax_norm"):
         block = s.get_sblock(name)
@@ -141,7 +147,7 @@ def rows_together(s: Any) -> None:
 FURTHER: dict[str, tuple[Make, Callable[[Any], None]]] = {
     **{f"product, {f.__name__}": (product, f) for f in (back_near, in_registers, virtual, partial_sums)},
     **{f"odd product, {f.__name__}": (odd_product, f) for f in (einsum_padded, split_unevenly)},
-    **{f"padded, {f.__name__}": (padded, f) for f in (pad_near, pad_at_hand)},
+    **{f"padded, {f.__name__}": (padded, f) for f in (pad_near, pad_at_hand, by_threes)},
     **{f"softmax, {f.__name__}": (softmax, f) for f in (rows, rows_together)},
 }
 
