@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tensorir.build import closure, fencil, literal, var
 from tensorir.errors import DiagnosticError
@@ -41,6 +42,16 @@ class Built:
     before: dict[str, str]
     report: Report
     unchecked: bool
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """The parameters that a call gives."""
+        return tuple(self.names[k] for k in self.outputs)
+
+    @property
+    def tables(self) -> Mapping[str, Any]:
+        """What the program passes itself."""
+        return {}
 
 
 def assemble(

@@ -32,8 +32,8 @@ import numpy as np
 
 from tensorir.arrays import refuse
 from tensorir.errors import DiagnosticError
-from tensorir.ir import Fencil, Var
-from tensorir.lift.family import Family, canonical, common_sizes, family
+from tensorir.ir import Var
+from tensorir.lift.family import Family, Member, common_sizes, family
 from tensorir.types import DTYPES, Scalar
 
 __all__ = ["Equivalence", "equivalent"]
@@ -105,9 +105,9 @@ def _at_sizes(f: Family, g: Family, inputs: int, seed: int) -> Equivalence:
 _SAME = "compare programs of the same arrays."
 
 
-def _compared(f: Fencil, g: Fencil, inputs: int, seed: int) -> Equivalence:
+def _compared(f: Member, g: Member, inputs: int, seed: int) -> Equivalence:
     _comparable(f, g)
-    if canonical(f) == canonical(g):
+    if f.canonical() == g.canonical():
         return Equivalence(True, True, 0, 0.0)
     rng = np.random.default_rng(seed)
     bound = _bound(f)
@@ -121,7 +121,7 @@ def _compared(f: Fencil, g: Fencil, inputs: int, seed: int) -> Equivalence:
     return Equivalence(False, True, inputs, bound)
 
 
-def _comparable(f: Fencil, g: Fencil) -> None:
+def _comparable(f: Member, g: Member) -> None:
     for what, xs, ys in (("inputs", f.inputs, g.inputs), ("outputs", f.outputs, g.outputs)):
         kinds = [[(p.type.element, p.type.dims.shape) for p in ps] for ps in (xs, ys)]
         if kinds[0] != kinds[1]:
@@ -157,7 +157,7 @@ def _random(rng: np.random.Generator, p: Var, turn: int) -> Any:
     return found
 
 
-def _bound(f: Fencil) -> float:
+def _bound(f: Member) -> float:
     """How far results may lie apart, beside their size: rounding of the narrowest float on the way, times its depth."""
     bits = [s.bits for p in f.params for s in p.type.leaves if s.is_float]
     precision = {16: 1e-3, 32: 1.2e-7}.get(min(bits, default=64), 2.2e-16)
@@ -165,16 +165,16 @@ def _bound(f: Fencil) -> float:
     return 4 * precision * max(longest, 5)
 
 
-def _run(f: Fencil, given: Sequence[Any]) -> list[Any] | str:
+def _run(f: Member, given: Sequence[Any]) -> list[Any] | str:
     """What a program gives, or what it says of its inputs."""
     try:
-        results = f(**dict(zip((p.name for p in f.inputs), (np.array(x) for x in given), strict=True)))
+        results = f(dict(zip((p.name for p in f.inputs), (np.array(x) for x in given), strict=True)))
     except DiagnosticError as error:
         return str(error).splitlines()[0]
     return [np.asarray(results[p.name]) for p in f.outputs]
 
 
-def _differs(f: Fencil, g: Fencil, given: Sequence[Any], bound: float) -> str:
+def _differs(f: Member, g: Member, given: Sequence[Any], bound: float) -> str:
     found, other = _run(f, given), _run(g, given)
     if isinstance(found, str) or isinstance(other, str):
         if isinstance(found, str) and isinstance(other, str):
@@ -199,7 +199,7 @@ def _apart(x: Any, y: Any, bound: float) -> Any:
         return ~((np.abs(wide_x - wide_y) <= bound * size) | (np.isnan(wide_x) & np.isnan(wide_y)) | (wide_x == wide_y))
 
 
-def _shrunk(f: Fencil, g: Fencil, given: list[Any], bound: float) -> list[Any]:
+def _shrunk(f: Member, g: Member, given: list[Any], bound: float) -> list[Any]:
     """The counterexample with as many zeros, and then ones, as it can have."""
     given = [np.array(x) for x in given]
     for value in (0, 1):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -13,15 +13,16 @@ from tensorir.build import closure, fencil, var
 from tensorir.builtins import TABLE
 from tensorir.errors import DiagnosticError
 from tensorir.ir import Expr, Fencil, Var
+from tensorir.lift.assemble import Built
 from tensorir.lift.program import Lifted
 from tensorir.lift.tensors import shifted
 from tensorir.lift.tidy import tidied
 from tensorir.passes.cse import Cse
 from tensorir.passes.simplify import Simplify
 from tensorir.types import SCALARS, Dims, Interval
-from tensorir.walk import rewrite_all, values
+from tensorir.walk import postorder, rebuild, rewrite_all, values, with_label, with_values
 
-__all__ = ["Family", "canonical", "common_sizes", "family"]
+__all__ = ["Family", "Member", "canonical", "common_sizes", "family"]
 
 LARGEST = 5
 """Sizes run from 1 up to this, each on its own."""
@@ -32,35 +33,74 @@ FURTHER = (8, 17)
 
 
 @dataclass(frozen=True, slots=True)
+class Member:
+    """A fencil, and the tables that it passes itself."""
+
+    fencil: Fencil
+    tables: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def inputs(self) -> tuple[Var, ...]:
+        return tuple(p for p in self.fencil.inputs if p.name not in self.tables)
+
+    @property
+    def outputs(self) -> tuple[Var, ...]:
+        return tuple(self.fencil.outputs)
+
+    @property
+    def params(self) -> tuple[Var, ...]:
+        return (*self.inputs, *self.outputs)
+
+    def __call__(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        passed = {p.name for p in self.fencil.inputs}
+        return self.fencil(**given, **{name: table for name, table in self.tables.items() if name in passed})
+
+    def canonical(self) -> tuple[object, ...]:
+        """What equal programs have in common: their text, and the contents of the tables in it."""
+        tables = [self.tables[p.name] for p in self.fencil.inputs if p.name in self.tables]
+        return canonical(self.fencil), *((t.shape, str(t.dtype), t.tobytes()) for t in tables)
+
+
+@dataclass(frozen=True, slots=True)
 class Family:
-    """A program at its sizes: their names, the fencil at each, and the text of all where there is one."""
+    """A program at its sizes: their names, the program at each, and the text of all where there is one."""
 
     sizes: tuple[str, ...]
-    at: Callable[[Mapping[str, int]], Fencil]
+    at: Callable[[Mapping[str, int]], Member]
     text: str = ""
 
 
 def family(program: Any) -> Family:
     """A program as a family; one without symbolic sizes has one member."""
     if isinstance(program, Fencil):
-        return Family((), lambda sizes: program)
+        return Family((), lambda sizes: Member(program))
     if hasattr(program, "specialise") and hasattr(program, "sizes"):
-        return Family(tuple(program.sizes), lambda sizes: program.specialise(**sizes), _renamed(str(program)))
+        return Family(tuple(program.sizes), lambda sizes: Member(program.specialise(**sizes)), _renamed(str(program)))
     if not isinstance(program, Lifted):
         import tensorir
 
         program = tensorir.lift(program)
     lifted = program
     if lifted.static is not None:
-        return Family((), lambda sizes: lifted.fencil)
+        return Family((), lambda sizes: _member_of(lifted.at(lifted.static).plain))
     key_at = lifted.key_at
     if key_at is None:
         message = f"'{lifted.name}' has sizes that only a call tells."
         raise refuse("TL02", message, "compare it at one set of sizes: declare them as numbers.")
-    return Family(lifted.sizes, lambda sizes: lifted.at(key_at(sizes)).plain.fencil)
+    return Family(lifted.sizes, lambda sizes: _member_of(lifted.at(key_at(sizes)).plain))
 
 
-def common_sizes(f: Family, g: Family) -> Iterator[tuple[Mapping[str, int], Fencil, Fencil]]:
+def _member_of(built: Built) -> Member:
+    """A lifted program with what a call of it gives, and nothing else."""
+    made = built.fencil
+    if built.given and len(built.given) < len(made.outputs):
+        kept = [c for c in made.closures if c.output.name in built.given]
+        others = {p.name for p in made.outputs} - set(built.given)
+        made = fencil(made.name, [p for p in made.params if p.name not in others], kept)
+    return Member(made, built.tables)
+
+
+def common_sizes(f: Family, g: Family) -> Iterator[tuple[Mapping[str, int], Member, Member]]:
     """Sizes, smallest first, with both programs at them; those at which one of the two is none are left out."""
     if f.sizes and g.sizes:
         named = set(f.sizes) == set(g.sizes)
@@ -95,24 +135,32 @@ def _ascending(count: int) -> list[tuple[int, ...]]:
     return [*small[:MOST_SIZES], *((size,) * count for size in FURTHER)]
 
 
-def _member(f: Family, sizes: Mapping[str, int]) -> Fencil | None:
+def _member(f: Family, sizes: Mapping[str, int]) -> Member | None:
     try:
         return f.at(sizes)
     except DiagnosticError:
         return None
 
 
-def _shapes(f: Fencil) -> list[list[tuple[int, ...]]]:
+def _shapes(f: Member) -> list[list[tuple[int, ...]]]:
     return [[p.type.dims.shape for p in ps] for ps in (f.inputs, f.outputs)]
 
 
 def canonical(f: Fencil) -> str:
     """The text of the simplified program, every name called by where it first appears: inputs first, then outputs."""
-    f = tidied(_from_zero(f))
+    f = tidied(_unnamed(_from_zero(f)))
     for one in (Simplify(), Cse()):
         f = one(f)
     order = [*f.inputs, *(p for p in f.outputs if p not in f.inputs)]
     return _renamed(str(fencil("program", order, f.closures)))
+
+
+def _unnamed(f: Fencil) -> Fencil:
+    """The fencil without the names of parts, which some texts have and others have not."""
+    done: dict[int, Expr] = {}
+    for node in postorder(*values(f.closures)):
+        done[id(node)] = with_label(rebuild(node, tuple(done[id(child)] for child in node.children)), "")
+    return replace(f, closures=with_values(f.closures, (done[id(c.value)] for c in f.closures)))
 
 
 def _from_zero(f: Fencil) -> Fencil:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,12 +19,15 @@ from tensorir.lift.report import Report
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import INT64
+from tensorir.tir.interpret.expressions import compiled
+from tensorir.tir.interpret.machine import Machine
 from tensorir.tir.interpret.stack import deep
 from tensorir.tir.lift.expressions import element_of, refused
 from tensorir.tir.lift.relax.elementwise import as_value
 from tensorir.tir.lift.relax.function import Frame, Item, flat
 from tensorir.tir.lift.relax.values import HOME, Home, Shape, Value, dims_of
 from tensorir.tir.relax import nodes as r
+from tensorir.tir.walk import walk
 from tensorir.types import BOOL, Dims, Interval, Scalar, TensorType, dtype_of
 from tensorir.walk import with_label
 
@@ -37,6 +40,14 @@ class Program(Built):
 
     results: tuple[str, ...]
     constants: Mapping[str, np.ndarray[Any, Any]]
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        return self.results
+
+    @property
+    def tables(self) -> Mapping[str, np.ndarray[Any, Any]]:
+        return self.constants
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +122,18 @@ class Leaf:
     shape: tuple[n.Expr, ...] | None
     tensor: bool
     span: Span
+    rank: int = 0
+    value: n.Expr | None = None
+    """The number, where the type says it."""
+
+    @property
+    def unknown(self) -> tuple[str, ...] | None:
+        """Names for what no symbol of the type says; None where it may be anything."""
+        if self.tensor and self.shape is None:
+            return tuple(f"{self.name}_{k}" for k in range(self.rank)) if self.rank >= 0 else None
+        if self.tensor or self.value is not None:
+            return ()
+        return (self.name,) if self.element.is_integer else None
 
 
 def lift_relax(func: r.Function, *, numerics: str = "fast", on_hazard: str = "error") -> LiftedRelax:
@@ -142,7 +165,7 @@ def lift_relax(func: r.Function, *, numerics: str = "fast", on_hazard: str = "er
         if leaf.tensor and leaf.shape is not None and all(isinstance(e, n.IntImm) for e in leaf.shape):
             fixed.append(tuple(e.value for e in leaf.shape if isinstance(e, n.IntImm)))
     static = tuple(fixed) if len(fixed) == len(leaves) else None
-    made = LiftedRelax(func.name, arguments, sizes, build, static, numerics)
+    made = LiftedRelax(func.name, arguments, sizes, build, static, numerics, *_sizes(leaves))
     if static is not None:
         made.at(static)  # what is wrong is said now, and not when it is called
     return made
@@ -151,16 +174,46 @@ def lift_relax(func: r.Function, *, numerics: str = "fast", on_hazard: str = "er
 def _leaves(name: str, kind: r.RelaxType, span: Span) -> list[Leaf]:
     match kind:
         case r.TensorType(shape, dtype) if dtype is not None:
-            return [Leaf(name, element_of(dtype, span), shape, True, span)]
+            return [Leaf(name, element_of(dtype, span), shape, True, span, kind.ndim)]
         case r.TupleType(fields):
             return [leaf for k, f in enumerate(fields) for leaf in _leaves(f"{name}_{k}", f, span)]
         case r.PrimValueType(dtype):
             return [Leaf(name, element_of(dtype, span), None, False, span)]
-        case r.ShapeType(_, ndim) if ndim >= 0:
-            return [Leaf(f"{name}_{k}", element_of(INT64), None, False, span) for k in range(ndim)]
+        case r.ShapeType(values, ndim) if ndim >= 0:
+            known = values or (None,) * ndim
+            return [Leaf(f"{name}_{k}", element_of(INT64), None, False, span, value=v) for k, v in enumerate(known)]
         case _:
             help = 'state its type: R.Tensor((n, m), "float32").'
             raise refused(f"the parameter {name!r} has no type that a program could have.", span, help)
+
+
+def _sizes(leaves: Sequence[Leaf]) -> tuple[tuple[str, ...], Callable[[Mapping[str, int]], Hashable] | None]:
+    """The names of sizes, and the key of the program at sizes; None where it takes numbers that are no sizes."""
+    symbols: dict[n.Var, str] = {}
+    further: list[str] = []
+    for leaf in leaves:
+        if (unknown := leaf.unknown) is None:
+            return (), None
+        further += unknown
+        for e in (*(leaf.shape or ()), *(() if leaf.value is None else (leaf.value,))):
+            symbols.update({v: v.name for v in walk(e) if isinstance(v, n.Var)})
+
+    def key_at(values: Mapping[str, int]) -> Hashable:
+        machine = Machine(env={v: v.dtype.numpy.type(values[name]) for v, name in symbols.items()})
+
+        def of(e: n.Expr) -> int:
+            return int(compiled(e)(machine))
+
+        def key(leaf: Leaf) -> Any:
+            if leaf.tensor:
+                return (
+                    tuple(values[u] for u in leaf.unknown or ()) if leaf.shape is None else tuple(map(of, leaf.shape))
+                )
+            return values[leaf.name] if leaf.value is None else of(leaf.value)
+
+        return tuple(map(key, leaves))
+
+    return tuple(dict.fromkeys((*symbols.values(), *further))), key_at
 
 
 def _built(func: r.Function, leaves: Sequence[Leaf], key: Any, checked: bool, on_hazard: str) -> Program:
