@@ -301,6 +301,17 @@ def split_of_merged(e: Call) -> Expr | None:
             return None
 
 
+# Folds
+
+
+def start_of_added(e: Call) -> Expr | None:
+    """A fold spreads what it starts from by itself."""
+    f, init, *rest = e.args
+    while isinstance(init, Call) and init.op == "add_dim":
+        (init,) = init.args
+    return None if init is e.args[1] else call(e.op, f, init, *rest, static=e.static, span=e.span)
+
+
 # Reads by position
 
 
@@ -338,7 +349,8 @@ RULES: dict[str, tuple[simplify.Rule, ...]] = {
     "or": (simplify.or_false, simplify.both_the_same),
     "min": (simplify.both_the_same,),
     "max": (simplify.both_the_same,),
-    "reduce": (fold_of_fold, sum_of_padded),
+    "reduce": (start_of_added, fold_of_fold, sum_of_padded),
+    "scan": (start_of_added,),
     "add_dim": (added_point,),
     "concat": (prefix_of_scan,),
     "gather": (gather_by_position, point_of_update, point_of_added),

@@ -16,6 +16,7 @@ from tensorir.lift.canonical import Canonical, in_order, with_shifts_inside
 from tensorir.lift.naming import one_name_each
 from tensorir.lift.tensors import renamed
 from tensorir.passes.cse import Cse
+from tensorir.passes.settle_choices import SettleChoices
 from tensorir.types import Dims
 from tensorir.walk import postorder, rewrite_all, values
 
@@ -25,7 +26,7 @@ __all__ = ["tidied"]
 def tidied(f: Fencil, exact: bool = False) -> Fencil:
     """The fencil in canonical form, with fewer renames; `exact` keeps the order of sums."""
     canonical = Canonical(exact)
-    f = one_name_each(_renamed_at_the_edges(canonical.run(f)))
+    f = one_name_each(_renamed_at_the_edges(SettleChoices().run(canonical.run(f))))
     return with_shifts_inside(Cse().run(in_order(canonical.run(f))))
 
 

@@ -22,6 +22,7 @@ from tensorir.passes.fuse_scans import FuseScans
 from tensorir.passes.inline import Inline
 from tensorir.passes.pipeline import Pipeline
 from tensorir.passes.prune import Prune
+from tensorir.passes.settle_choices import SettleChoices
 from tensorir.passes.simplify import Simplify
 from tensorir.passes.split_closures import SplitClosures
 from tensorir.passes.temporaries import Temporaries
@@ -37,6 +38,7 @@ __all__ = [
     "Pass",
     "Pipeline",
     "Prune",
+    "SettleChoices",
     "Simplify",
     "SplitClosures",
     "Temporaries",
@@ -50,6 +52,7 @@ _ALL: tuple[type[Pass], ...] = (
     FuseScans,
     Inline,
     Prune,
+    SettleChoices,
     Simplify,
     SplitClosures,
     Temporaries,
