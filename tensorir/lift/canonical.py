@@ -149,8 +149,11 @@ def with_shifts_inside(f: Fencil) -> Fencil:
             return []
         if e.op == "cartesian_shift":
             return [e.args[0]]
-        tensors = all(isinstance(a.type, TensorType) for a in e.args)
-        return [a for a in e.args if a.tensor.dims] if TABLE[e.op].elementwise and tensors else []
+        if not all(isinstance(a.type, TensorType) for a in e.args):
+            return []
+        having = [a for a in e.args if a.tensor.dims]
+        selects = e.op == "gather" and having == [e.args[0]]
+        return having if TABLE[e.op].elementwise or selects else []
 
     # each expression belongs to the outermost shift that reaches it
     reached: set[int] = set()

@@ -7,7 +7,7 @@ in any other the outermost loop that carries a dependence runs step by step, and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from tensorir.lift.components import components
@@ -22,7 +22,7 @@ from tensorir.lift.report import Decision, Report
 from tensorir.lift.sequential import external, step_by_step, verified, while_loop
 from tensorir.lift.space import Space, boxed, in_order
 from tensorir.lift.stores import store
-from tensorir.lift.terms import Buffer, Index, Op, Term
+from tensorir.lift.terms import Buffer, Index, Op, Term, buffers_of
 from tensorir.types import BOOL, INT32, Interval
 
 __all__ = ["Region", "run"]
@@ -127,7 +127,8 @@ def _component(region: Region, members: Sequence[Leaf], found: Sequence[Dependen
 def _recurrence(region: Region, members: Sequence[Leaf], found: Sequence[Dependence], level: int) -> bool:
     """Statements that hand on a state: a fold, or a scan along one loop. False where they are none."""
     written = {b for m in members for b in m.written}
-    once = executed(members, {b for b in written if b.copies} - region.outside)
+    apart = {b for b in written if b.copies} - region.outside
+    once = executed(members, apart)
     if once is None or not once.buffers or any(b in region.outside for b in written if b.loops):
         return False
     first = members[0]
@@ -142,17 +143,28 @@ def _recurrence(region: Region, members: Sequence[Leaf], found: Sequence[Depende
                 _decided(region, members, carrying, "reduction", f"folds into {buffer.name} by {fold[0]}")
                 return True
 
-    def make(location: tuple[Term, ...], value: Term) -> Space:
-        return space_of(region, first, value, (), raw=True, location=location)
+    def make(location: tuple[Term, ...], value: Term, conditions: tuple[Term, ...] = ()) -> Space:
+        return space_of(region, first, value, conditions, raw=True, location=location)
 
     names = ", ".join(b.name for b in once.buffers)
-    if fold_at_once(emitter, once, make):
+    if _fold_inside(emitter, members, apart, make) or fold_at_once(emitter, once, make):
         _decided(region, members, carrying, "reduction", f"folds into {names}, in the order of the loop")
         return True
     along = scan_at_once(emitter, once, make) if len(carrying) == 1 else None
     if along is not None:
         _decided(region, members, carrying, "scan", f"{names} hands its last elements on")
     return along is not None
+
+
+def _fold_inside(emitter: Emitter, members: Sequence[Leaf], apart: Set[Buffer], make: Callable[..., Space]) -> bool:
+    """Statements under the same guards as a fold over the iterations where these hold, where those are a box."""
+    stores = [(m, m.node) for m in members if isinstance(m.node, Store)]
+    written = {node.buffer for _, node in stores}
+    shared, *others = dict.fromkeys(node.guards for _, node in stores)
+    if others or not shared or any(buffers_of(g) & written for g in shared):
+        return False
+    once = executed([replace(m, node=replace(node, guards=())) for m, node in stores], apart)
+    return once is not None and fold_at_once(emitter, once, lambda location, value: make(location, value, shared))
 
 
 def _decided(region: Region, members: Sequence[Leaf], carrying: Sequence[int], how: str, why: str) -> None:

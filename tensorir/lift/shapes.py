@@ -42,7 +42,7 @@ def _collect(
 ) -> None:
     """Every access of some buffers: its indices where they are sums, and the box that they run over."""
     node = leaf.node
-    space = whole_space(leaf) if isinstance(node, Store) else None
+    space = _space(leaf)
     for buffer in filter(own, leaf.written | leaf.read):
         places = uses.setdefault(buffer, [])
         if space is None:
@@ -56,6 +56,23 @@ def _collect(
                 for t in walk(term)
                 if isinstance(t, Load) and t.buffer is buffer
             ]
+
+
+def _space(leaf: Leaf) -> Space | None:
+    """The iterations of a store as a box; values that live for one iteration say nothing about their dims."""
+    node = leaf.node
+    if not isinstance(node, Store):
+        return None
+    if not any(b.loops for b in leaf.written | leaf.read):
+        return whole_space(leaf)
+
+    def bare(t: Term) -> Term | None:
+        return Number(0, t.buffer.element) if isinstance(t, Load) and t.buffer.loops else None
+
+    indices = () if node.buffer.loops else tuple(rebuilt(i, bare) for i in node.indices)
+    guards = tuple(rebuilt(g, bare) for g in node.guards)
+    node = replace(node, indices=indices, value=rebuilt(node.value, bare), guards=guards)
+    return whole_space(replace(leaf, node=node))
 
 
 def _flat(buffer: Buffer) -> bool:

@@ -219,32 +219,39 @@ def _cost(sums: Iterable[Affine]) -> int:
     return total
 
 
-def _levels(sums: Iterable[Affine]) -> Iterable[Affine]:
+def _levels(sums: Iterable[Affine], by: int = 0) -> Iterable[tuple[Affine, int]]:
+    """Every sum, and every one that is divided, with its divisor: of multiples of it nothing is left there."""
     for a in sums:
-        yield a
+        yield a, by
         for atom, _ in a.terms:
             if isinstance(atom, Quotient):
-                yield from _levels((atom.inner,))
+                yield from _levels((atom.inner,), atom.by)
 
 
 def _join(space: Space, in_order: bool = False) -> Space | None:
-    """Two dims that appear as one sum become one dim; in order, only where the one follows the other."""
+    """Two dims that appear as one sum become one dim; in order, only where the one follows the other.
+
+    Dims that the element tells which is stored have no order: iterations of several values of theirs do not meet.
+    """
     order = list(space.dims)
+    told = {n for t in space.location if (a := affine_of(t)) is not None for n in digits(a, space.dims) or ()}
     sums = _sums(space.terms())
     before = _cost(sums)
     bounds = _bounds(space.terms())
     tried: set[tuple[str, str]] = set()
-    for a in _levels(sums):
+    for a, by in _levels(sums):
         flat = [(n, c) for n, c in a.terms if isinstance(n, str) and n in space.dims]
         for inner, small in flat:
             n = len(space.dims[inner])
             if space.dims[inner].start:
                 continue
             for outer, large in flat:
-                if outer == inner or large != small * n or (outer, inner) in tried:
+                apart = large - small * n
+                if outer == inner or (apart % by if by else apart) or (outer, inner) in tried:
                     continue
                 tried.add((outer, inner))
-                if in_order and order.index(inner) != order.index(outer) + 1:
+                follows = order.index(inner) == order.index(outer) + 1
+                if in_order and not follows and not {outer, inner} <= told:
                     continue
                 name = _joined_name(outer, inner, space.dims)
                 whole = variable(name)
@@ -287,7 +294,8 @@ def _joined_name(outer: str, inner: str, taken: Mapping[str, Interval]) -> str:
         if x != y:
             break
         shared += 1
-    stem = outer[:shared].rstrip("_0123456789")
+    prefix = outer[:shared]
+    stem = prefix[:-1] if prefix.endswith("_") else prefix.rstrip("0123456789")
     if stem and stem not in taken:
         return stem
     name, k = outer.rstrip("_0123456789") or outer, 1
@@ -302,7 +310,7 @@ def _split(space: Space) -> Space | None:
     sums = _sums(space.terms())
     before = _cost(sums)
     tried: set[tuple[str, int]] = set()
-    for a in _levels(sums):
+    for a, _ in _levels(sums):
         for atom, _ in a.terms:
             if not isinstance(atom, Quotient):
                 continue

@@ -58,6 +58,29 @@ def odd_product() -> list[Any]:
     return [a, b, te.compute((13, 30), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")]
 
 
+def largest() -> list[Any]:
+    from tvm import te, topi
+
+    a: Any = te.placeholder((8, 16), name="A")
+    return [a, topi.argmax(a, 1)]
+
+
+def doubled() -> list[Any]:
+    from tvm import te
+
+    a: Any = te.placeholder((16, 12), name="A")
+    return [a, te.compute((16, 12), lambda i, j: a[i, j] * 2.0, name="C")]
+
+
+def over_threads(s: Any) -> None:
+    for block in map(s.get, s.get_child_blocks(s.get_sblock("root"))):
+        sblock = s.get_sblock(block.name_hint)
+        loops = [v for v, i in zip(s.get_loops(sblock), block.iter_vars, strict=True) if i.iter_type == 0]
+        outer, inner = s.split(s.fuse(*loops) if len(loops) > 1 else loops[0], [None, 32])
+        s.bind(outer, "blockIdx.x")
+        s.bind(inner, "threadIdx.x")
+
+
 def back_near(s: Any) -> None:
     block = s.get_sblock("C")
     copy = s.cache_write(block, 0, "local")
@@ -122,6 +145,17 @@ def pad_at_hand(s: Any) -> None:
     s.compute_at(s.get_sblock("P"), y)
 
 
+def padding_apart(s: Any) -> None:
+    s.decompose_padding(s.get_sblock("P"), s.get_loops(s.get_sblock("P"))[0])
+
+
+def in_vectors(s: Any) -> None:
+    for block in map(s.get, s.get_child_blocks(s.get_sblock("root"))):
+        spatial = [k for k, i in enumerate(block.iter_vars) if i.iter_type == 0]
+        _, inner = s.split(s.get_loops(s.get_sblock(block.name_hint))[spatial[-1]], [None, 4])
+        s.vectorize(inner)
+
+
 def by_threes(s: Any) -> None:
     for name in ("P", "C"):
         for loop in s.get_loops(s.get_sblock(name)):
@@ -147,8 +181,10 @@ def rows_together(s: Any) -> None:
 FURTHER: dict[str, tuple[Make, Callable[[Any], None]]] = {
     **{f"product, {f.__name__}": (product, f) for f in (back_near, in_registers, virtual, partial_sums)},
     **{f"odd product, {f.__name__}": (odd_product, f) for f in (einsum_padded, split_unevenly)},
-    **{f"padded, {f.__name__}": (padded, f) for f in (pad_near, pad_at_hand, by_threes)},
-    **{f"softmax, {f.__name__}": (softmax, f) for f in (rows, rows_together)},
+    **{f"padded, {f.__name__}": (padded, f) for f in (pad_near, pad_at_hand, by_threes, padding_apart)},
+    **{f"softmax, {f.__name__}": (softmax, f) for f in (rows, rows_together, over_threads)},
+    **{f"largest, {f.__name__}": (largest, f) for f in (over_threads,)},
+    **{f"doubled, {f.__name__}": (doubled, f) for f in (over_threads,)},
 }
 
 
@@ -183,6 +219,14 @@ def test_a_schedule_and_each_step_of_its_lowering_lift_to_the_text_of_the_module
     wanted = text_of(plain)
     for step, module in steps(changed.mod):
         assert text_of(module) == wanted, step
+
+
+@pytest.mark.parametrize("make", [softmax, largest, padded])
+def test_loops_that_vectors_split_have_their_names_again(make: Make):
+    plain = module_of(make)
+    changed = tvm.s_tir.Schedule(plain)
+    in_vectors(changed)
+    assert text_of(changed.mod) == text_of(plain)
 
 
 def at_random(s: Any, r: random.Random) -> None:
