@@ -338,7 +338,7 @@ def touched(node: Call) -> tuple[Dims, Dims]:
 
 
 def scatter(context: Context, node: Call, args: Sequence[Any]) -> Value:
-    return scattered(context, node, args, lambda updates: _one_by_one(context, updates))
+    return scattered(context, node, args, lambda updates: one_by_one(context, updates))
 
 
 def scattered(context: Context, node: Call, args: Sequence[Any], put: Callable[[Updates], Sequence[Dense]]) -> Value:
@@ -378,7 +378,7 @@ def scattered(context: Context, node: Call, args: Sequence[Any], put: Callable[[
     return tuple(result)
 
 
-def _one_by_one(context: Context, updates: Updates) -> list[Dense]:
+def one_by_one(context: Context, updates: Updates) -> list[Dense]:
     """Updates in order, one at a time over the iterated dims and all aligned points together."""
     function, over, order, part = updates.function, updates.over, updates.order, updates.part
     (columns, extents), (operands, values) = updates.columns(order), updates.arrays(order)

@@ -6,6 +6,7 @@ Without a rule, updates run one by one in order.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -13,7 +14,7 @@ import numpy as np
 from jax import lax
 
 from lowering.context import Context
-from lowering.indirect import CLIP, DROP, Updates, combiner, scattered, touched
+from lowering.indirect import CLIP, DROP, Updates, combiner, one_by_one, scattered, touched
 from lowering.single import put_at_one
 from lowering.values import Dense, Value, dense
 from tensorir.ir import Call
@@ -50,7 +51,35 @@ def combined(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
         scatter = COMBINERS[str(kind)]
         return [Dense(scatter(operand, start, values, _numbers(points, part, updates, rows), mode=DROP), part)]
 
+    if kind == "multiplies":
+        return scattered(context, node, args, lambda updates: _differentiable(context, updates, put))
     return scattered(context, node, args, put)
+
+
+def _differentiable(context: Context, updates: Updates, put: Callable[[Updates], Sequence[Dense]]) -> Sequence[Dense]:
+    """What `put` gives, with the derivative of updates one by one: JAX has none of products that meet."""
+    ((operand,), (values,)), part, order = updates.arrays(updates.order), updates.part, updates.order
+
+    def given(operand: jax.Array, values: jax.Array, indices: Any, ok: Any) -> Updates:
+        base, value = (Dense(operand, part),), (Dense(values, order),)
+        return replace(updates, base=base, values=value, indices=indices, ok=ok)
+
+    @jax.custom_jvp
+    def product(operand: jax.Array, values: jax.Array, indices: Any, ok: Any) -> jax.Array:
+        (found,) = put(given(operand, values, indices, ok))
+        return found.data
+
+    @product.defjvp
+    def _(primals: Any, tangents: Any) -> Any:
+        operand, values, indices, ok = primals
+
+        def in_order(operand: jax.Array, values: jax.Array) -> jax.Array:
+            (found,) = one_by_one(context.inner(), given(operand, values, indices, ok))
+            return found.data
+
+        return product(*primals), jax.jvp(in_order, (operand, values), tangents[:2])[1]
+
+    return [Dense(product(operand, values, updates.indices, updates.ok), part)]
 
 
 def _numbers(points: Dims, part: Dims, updates: Updates, rows: Sequence[str]) -> lax.ScatterDimensionNumbers:

@@ -1,8 +1,12 @@
 """Scatters in one operation, slices written in place, and the first of sorted rows, against what is done one by one."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from raised_forms import Draw, agree, kind
+
+import tensorir as ti
 
 OPS = ["+", "×", "min", "max", "λ(old: tensor<{0}>, new: tensor<{0}>) → new"]
 
@@ -97,3 +101,37 @@ def test_a_row_that_is_cut_elsewhere_is_sorted() -> None:
       v ← subset(sort(K, 1, true)(x, y)[1], K[1:3]) + subset(sort(K, 2, true)(x, y)[1], K[0:3])[K[1:3]]; }"""
     r = Draw(4)
     agree(text, {n: r.array("float32", (0, 5)) for n in "xy"}, set(), {"top k"})
+
+
+MULTIPLIED = """f(b: tensor<float, I[-1:3], J[0:2]>, i: tensor<int, P[0:6], J[0:2]>, v: tensor<float, P[0:6], J[0:2]>,
+  y: tensor<float, I[-1:3], J[0:2]>) { y ← scatter(×, I, over: (P), zero)(b, i, v); }"""
+
+
+def test_products_that_meet_have_the_derivative_of_updates_one_by_one():
+    # among them a zero, two of them at one place, and an index that is outside
+    i = np.array([[-1, 2], [0, 0], [0, 0], [2, 1], [2, 1], [7, 1]], np.int32)
+    v = np.array([[2.0, 3], [4, 0], [0.5, 7], [0, 2], [0, 3], [9, 5]])
+    b = np.arange(1.0, 9).reshape(4, 2)
+    fast = ti.compile(ti.parse(MULTIPLIED))
+    assert [row.rule for row in fast.raised()] == ["scatter"]
+
+    def total(b, v):
+        return (fast(b=b, i=i, v=v)["y"] * jnp.arange(1.0, 9).reshape(4, 2)).sum()
+
+    def by_hand(b, v):
+        y = b
+        for (p, j), k in np.ndenumerate(i):
+            if -1 <= k < 3:
+                y = y.at[k + 1, j].multiply(v[p, j], unique_indices=True)
+        return (y * jnp.arange(1.0, 9).reshape(4, 2)).sum()
+
+    with jax.enable_x64(True):
+        b, v = jnp.asarray(b), jnp.asarray(v)
+        for got, want in zip(jax.grad(total, (0, 1))(b, v), jax.grad(by_hand, (0, 1))(b, v), strict=True):
+            np.testing.assert_array_equal(got, want)
+        tangents = jax.jvp(total, (b, v), (b + 1, v * v))[1], jax.jvp(by_hand, (b, v), (b + 1, v * v))[1]
+        np.testing.assert_allclose(*tangents, rtol=1e-14)
+        batch = jnp.stack([v, v + 1])
+        np.testing.assert_allclose(
+            jax.vmap(jax.grad(total, 1), (None, 0))(b, batch), [jax.grad(by_hand, 1)(b, x) for x in batch], rtol=1e-14
+        )
