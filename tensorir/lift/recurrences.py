@@ -123,7 +123,14 @@ def fold_at_once(emitter: Emitter, once: Once, make: Make) -> bool:
 
 
 def _only_states(values: Sequence[Term], buffers: Sequence[Buffer], states: set[Load]) -> bool:
-    return all(t in states for v in values for t in walk(v) if isinstance(t, Load) and t.buffer in buffers)
+    reads = [t for v in values for t in walk(v) if isinstance(t, Load)]
+    return all(t in states for t in reads if t.buffer in buffers) and not _reads_by_state(values, states)
+
+
+def _reads_by_state(values: Sequence[Term], states: Set[Load]) -> bool:
+    """Whether the state says where something else is read: no part of a state does so."""
+    others = [t for v in values for t in walk(v) if isinstance(t, Load) and t not in states]
+    return any(inner in states for t in others for inner in walk(t) if isinstance(inner, Load))
 
 
 def _merged_name(over: Sequence[str]) -> str:
@@ -249,6 +256,8 @@ def scan_at_once(emitter: Emitter, once: Once, make: Make) -> str | None:
     if found is None:
         return None
     dim, distances = found
+    if _reads_by_state(values, distances.keys()):
+        return None
     depth = max(distances.values())
     interval = space.dims[dim]
     box = {n: i for n, i in space.dims.items() if n != dim}

@@ -35,6 +35,26 @@ def main(a: T.Buffer((20,), "int32"), b: T.Buffer((30,), "int32"), D: T.Buffer((
         (ints(0, 4, 20), ints(0, 4, 30), ints(0, 1, 21, 31)),
         "sequential",
     ),
+    "a walk through a table": (
+        """
+@T.prim_func
+def main(A: T.Buffer((8,), "int32"), B: T.Buffer((20,), "int32")):
+    for i in range(19):
+        B[i + 1] = A[B[i]] + B[i + 1] * 0
+""",
+        (ints(0, 8, 8), ints(0, 8, 20)),
+        "sequential",
+    ),
+    "a place that is found by what is summed up": (
+        """
+@T.prim_func
+def main(A: T.Buffer((8,), "int32"), B: T.Buffer((1,), "int32")):
+    for i in range(9):
+        B[0] = A[B[0] % 8] + i
+""",
+        (ints(0, 8, 8), ints(0, 8, 1)),
+        "sequential",
+    ),
     "continue and break": (
         """
 @T.prim_func
