@@ -55,6 +55,12 @@ def _divisor(x: Array, y: Array) -> tuple[Array, Array]:
     return zero, _where(wrong, _constant(y, 1), y)
 
 
+def _leading_zeros(x: Array) -> Array:
+    """Of the bits without a sign: of negative constants XLA counts less than nothing."""
+    unsigned = f"u{x.dtype.name.removeprefix('u')}"
+    return lax.convert_element_type(lax.clz(lax.bitcast_convert_type(x, unsigned)), x.dtype)
+
+
 def _divides(x: Array, y: Array) -> Array:
     if not _is_integer(x):
         return lax.div(x, y)
@@ -213,7 +219,7 @@ SCALAR: dict[str, Callable[..., Array]] = {
     "shift_left": lax.shift_left,
     "shift_right": _shift_right,
     "popcount": lax.population_count,
-    "clz": lax.clz,
+    "clz": _leading_zeros,
     "sqrt": lax.sqrt,
     "rsqrt": lax.rsqrt,
     "cbrt": lax.cbrt,

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
 from jax import lax
 from jax.extend.core import ClosedJaxpr
 
-from lowering.context import Context, first_failures, no_failures
+from lowering.context import Check, Context, first_failures, no_failures
 from lowering.levels import masked_leaves, settled, survey
 from lowering.rounds import rounds
 from lowering.tracing import concrete
 from lowering.values import Dense, Value, dense
 from tensorir.errors import Diagnostic
 from tensorir.ir import Call, Lambda, Literal
-from tensorir.types import BOOL, Dims
+from tensorir.types import BOOL, Dims, Interval
 
 __all__ = ["loop"]
+
+MOST_PLACES = (1 << 31) - 1
+"""Where a check failed is a number no greater than this."""
 
 
 def loop(context: Context, node: Call, args: Sequence[Any]) -> Value:
@@ -41,12 +45,15 @@ def loop(context: Context, node: Call, args: Sequence[Any]) -> Value:
         return [masked_leaves(inner.apply(g, number(lax.full((), 0, "int32")), *carried)) for g in functions]
 
     masked, checks = survey(context, [masked_leaves(v) for v in start], step_masks)
+    name = condition.function.params[0].name if isinstance(condition.function, Lambda) else "step"
+    told = [_of_steps(check, name, limit) for check in checks]
 
     def body(i: jax.Array, state: Any) -> Any:
         carried, failed = state
         inner = context.inner()
         new = settle([inner.apply(g, number(i), *carried) for g in functions], masked)
-        return new, first_failures(failed, inner.failures)
+        found = [_at_step(f, i, check, told) for f, check, told in zip(inner.failures, checks, told, strict=True)]
+        return new, first_failures(failed, found)
 
     def going(i: jax.Array, state: Any) -> jax.Array:
         (more,) = context.inner().apply(condition, number(i), *state[0])
@@ -56,10 +63,32 @@ def loop(context: Context, node: Call, args: Sequence[Any]) -> Value:
     first = settle(start, masked), no_failures(checks)
     run = _op_by_op if jax.config.jax_disable_jit else _traced
     result, failed = run(body, None if always and limit is not None else going, first, limit, _refusal(node))
-    context.checks += checks
+    context.checks += told
     context.failures += failed
     context.loops[key] = args, result
     return result[index]
+
+
+def _of_steps(check: Check, name: str, limit: int | None) -> Check:
+    """A check of one round as a check of all: the round is the first of its dims, as far as positions can count."""
+    size = check.dims.size
+    if not size or name in check.dims:
+        return check
+    last = MOST_PLACES // size
+    rounds = Interval(0, last if limit is None else max(1, min(limit, last)))
+    return replace(check, dims=Dims(((name, rounds), *check.dims.items)))
+
+
+def _at_step(failure: jax.Array, i: jax.Array, before: Check, after: Check) -> jax.Array:
+    """A failure of one round, with its place among those of all rounds."""
+    if before is after:
+        return failure
+    most = lax.full((), len(after.dims.items[0][1]) - 1, i.dtype)
+    step = lax.convert_element_type(lax.min(i, most), failure.dtype)
+    position, shown = failure[0], failure[1]
+    moved = lax.add(position, lax.mul(step, lax.full((), before.dims.size, failure.dtype)))
+    position = lax.select(lax.lt(position, lax.full((), 0, failure.dtype)), position, moved)
+    return lax.concatenate([lax.reshape(position, (1,)), lax.reshape(shown, (1,))], 0)
 
 
 def _refusal(node: Call) -> Diagnostic:

@@ -21,6 +21,7 @@ from lowering.indirect import INDIRECT
 from lowering.neighbours import Prepared
 from lowering.raising import NAMES, raised
 from lowering.raising.conditionals import choices
+from lowering.rounding import AS_WRITTEN
 from lowering.structure import STRUCTURE, updated
 from lowering.values import Dense, Leaf, Slots, Value, aligned, dense, elementwise
 from tensorir.errors import Diagnostic
@@ -73,7 +74,7 @@ def _rule(context: Context) -> Callable[..., Value]:
             case Literal(value, element):
                 return (Dense(lax.full((), value, DTYPES[element]), Dims()),)
             case Operator(op):
-                return (_pointwise(op, SCALAR[op], args, node.type.result),)
+                return (_pointwise(op, _function(context, op, node.type.result), args, node.type.result),)
             case Call("cast" | "bitcast"):
                 return raised(context, node, args, _converted)
             case Call("multiplies"):
@@ -101,7 +102,14 @@ def _converted(context: Context, node: Call, args: Sequence[Value]) -> Value:
 
 
 def _scalar(context: Context, node: Call, args: Sequence[Value]) -> Value:
-    return (_pointwise(node.op, SCALAR[node.op], args, node.tensor),)
+    return (_pointwise(node.op, _function(context, node.op, node.tensor), args, node.tensor),)
+
+
+def _function(context: Context, op: str, kind: TensorType) -> Callable[..., jax.Array]:
+    """What computes an elementwise builtin: as it is written, where a program asks for it and XLA sees it whole."""
+    if context.exact and op in AS_WRITTEN and kind.leaves[0].is_float and not jax.config.jax_disable_jit:
+        return AS_WRITTEN[op]
+    return SCALAR[op]
 
 
 def _pointwise(op: str, function: Callable[..., jax.Array], args: Sequence[Value], kind: TensorType) -> Leaf:

@@ -66,7 +66,7 @@ def differences(
             assert a.shape == b.shape == p.type.dims.shape
             wrong = _wrong(a, b, None if bounds is None else bounds[p.name][k])
             if wrong.any():
-                at = tuple(int(i[0]) for i in np.nonzero(wrong))
+                at = tuple(int(i[0]) for i in np.nonzero(wrong)) if wrong.ndim else ()
                 found.append(f"{p.name}, leaf {k}, at {at}: the oracle has {a[at]!r} and the lowering {b[at]!r}")
     return "\n".join([*found, repr(case)]) if found else ""
 
