@@ -17,7 +17,7 @@ HEAD = '@T.prim_func\ndef main(A: T.Buffer((8,), "{kind}"), B: T.Buffer((8,), "{
 def run(body: str, values: Any, kind: str = "int32", checked: bool = False) -> list[Any]:
     """B, which starts as zeros, after the body ran with A."""
     lines = "".join(f"    {line}\n" for line in body.strip("\n").splitlines())
-    array = np.zeros(8, ml_dtypes.bfloat16 if kind == "bfloat16" else kind)
+    array = np.zeros(8, getattr(ml_dtypes, kind, kind))
     array[: len(values)] = values
     module = tir.parse(HEAD.format(kind=kind) + lines)
     return tir.interpret(module["main"], array, np.zeros_like(array), checked=checked)[1].tolist()
@@ -55,6 +55,7 @@ def test_casts_are_those_of_c():
 def test_narrow_floats_round_after_each_operation():
     assert each("A[i] + T.bfloat16(1)", [256.0, 128.0], "bfloat16") == [256.0, 129.0]
     assert each("A[i] + T.float16(1)", [2048.0, 2046.0], "float16") == [2048.0, 2047.0]
+    assert each("A[i] + T.float8_e5m2(1)", [8.0, 2.0], "float8_e5m2") == [8.0, 3.0]
 
 
 def test_shifts_out_of_range_give_zero():

@@ -17,7 +17,7 @@ from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import DataType
 from tensorir.tir.interpret.arithmetic import Value
-from tensorir.tir.interpret.memory import Memory, Pointer, View, row_major
+from tensorir.tir.interpret.memory import Memory, Pointer, View, row_major, strided
 
 __all__ = ["give", "take"]
 
@@ -99,7 +99,7 @@ def _strided(buffer: n.Buffer, array: np.ndarray[Any, Any]) -> Pointer:
     length = 1 + sum((extent - 1) * step for extent, step in zip(array.shape, steps, strict=True)) if array.size else 0
     flat = np.zeros(max(length, 0), array.dtype)
     if array.size:
-        np.lib.stride_tricks.as_strided(flat, array.shape, tuple(s * itemsize for s in steps))[...] = array
+        strided(flat, array.shape, tuple(s * itemsize for s in steps))[...] = array
     memory = Memory.of(flat, buffer.name)
     return Pointer(memory, 0, View(memory, array.dtype, 1, array.shape, steps, 0))
 
@@ -135,4 +135,4 @@ def give(view: View | None) -> np.ndarray[Any, Any]:
     strides = tuple(int(np.max(s)) * view.dtype.itemsize * lanes for s in view.strides)
     if lanes != 1:
         shape, strides = (*shape, lanes), (*strides, view.dtype.itemsize)
-    return np.lib.stride_tricks.as_strided(elements[start:], shape, strides).copy()
+    return strided(elements[start:], shape, strides).copy()

@@ -16,7 +16,7 @@ from tensorir.tir.builtins import BUILTINS, EXTERNAL, GPU_ONLY
 from tensorir.tir.interpret.arithmetic import Value, operator
 from tensorir.tir.interpret.expressions import access, compiled, pointer_to
 from tensorir.tir.interpret.machine import Machine, error
-from tensorir.tir.interpret.memory import Memory, Pointer, View, row_major
+from tensorir.tir.interpret.memory import Memory, Pointer, View, row_major, strided
 from tensorir.tir.interpret.threads import private_axes
 from tensorir.tir.interpret.warps import ACTIVE, SHUFFLES
 
@@ -239,7 +239,7 @@ def _array(pointer: Pointer) -> Any:
     elements = view.memory.typed(view.dtype)[int(pointer.offset) // view.dtype.itemsize :]
     itemsize = view.dtype.itemsize * view.lanes
     strides = tuple(int(s) * itemsize for s in view.strides)
-    return np.lib.stride_tricks.as_strided(elements, tuple(int(e) for e in view.shape), strides)
+    return strided(elements, tuple(int(e) for e in view.shape), strides)
 
 
 def _make_shape(node: n.Call) -> Run:

@@ -20,7 +20,7 @@ import numpy as np
 
 from tensorir.tir.interpret.arithmetic import Value, is_array
 
-__all__ = ["Memory", "Pointer", "View", "row_major"]
+__all__ = ["Memory", "Pointer", "View", "row_major", "strided"]
 
 _ALIGNMENT = 16
 
@@ -125,6 +125,16 @@ class View:
             whole = np.asarray(total)[..., None] * self.lanes + within
             total = whole.reshape(*whole.shape[:-2], -1) if vector else whole
         return total
+
+
+def strided(elements: np.ndarray[Any, Any], shape: Sequence[int], strides: Sequence[int]) -> np.ndarray[Any, Any]:
+    """Contiguous elements seen with a shape and strides in bytes; unlike NumPy's own function, of any narrow type.
+
+    >>> import ml_dtypes
+    >>> strided(np.arange(6).astype(ml_dtypes.float8_e5m2), (2, 2), (3, 1)).astype(int).tolist()
+    [[0, 1], [3, 4]]
+    """
+    return np.ndarray(shape, elements.dtype, elements.view(np.uint8), strides=strides)  # type: ignore[call-overload]
 
 
 def row_major(shape: Sequence[Value]) -> tuple[Value, ...]:
