@@ -153,7 +153,9 @@ def compile(
     """A fencil, a template of one, or a bound program, as a JAX callable.
 
     What is read at several offsets is stored where that saves `min_per_byte` operations a byte, and computed again at
-    each where it does not: 0 stores all of it, infinity none. `raising` has the names of the rules of
+    each where it does not: 0 stores all of it, infinity none. `numerics="exact"` keeps the order of every fold and
+    rounds every + - × and / of floats where the program has it, as op-by-op execution does; "fast" leaves both to XLA,
+    which joins roundings and reorders sums. `raising` has the names of the rules of
     `lowering.raising` that may be used, all of them where it is not given.
     """
     if numerics not in ("fast", "exact"):
