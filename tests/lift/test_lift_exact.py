@@ -60,7 +60,7 @@ def test_a_comparison_drops_a_nan_as_the_source_does(op: str, operands: str):
 
 PRODUCTS = {
     "a product of matrices": "for i, j, k in T.grid(6, 7, 30):\n    C[i, j] = C[i, j] + A[i, k] * B[k, j]",
-    "a stencil": "for i, j in T.grid(4, 28):\n    C[i + 1, j] = (A[i, j] * T.float32(0.3) + A[i + 2, j]) / T.float32(3)",
+    "a stencil": "for i, j in T.grid(4, 28):\n    C[i + 1, j] = (A[i, j] * T.float32(0.3) + A[i + 2, j]) / B[j, 0]",
     "a recurrence": "for i, k in T.grid(6, 29):\n    C[i, k + 1] = C[i, k] * A[i, k] - B[k, i] * T.float32(1.7)",
     "steps that data lead": "for k in range(29):\n    C[k % 5, 0] = C[k % 3, 0] * A[k % 6, k] + C[k % 5, 0] * B[k, 1]",
 }  # fmt: skip
