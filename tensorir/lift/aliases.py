@@ -167,7 +167,7 @@ def _components(accesses: Sequence[Access]) -> list[tuple[int, int, list[Access]
 
 def _unit(root: Buffer, view: Buffer, start: int, stop: int, fresh: Fresh) -> Buffer:
     count = -(-(stop - start) // bytes_of(view.element))
-    return Buffer(fresh(view.name), view.element, (count,), span=view.span, private=root.private)
+    return Buffer(fresh(view.name), view.element, (count,), span=view.span, private=root.private, exact=root.exact)
 
 
 def _stored(accesses: Sequence[Access]) -> list[Scalar]:
@@ -183,7 +183,7 @@ def _kept(root: Buffer, accesses: Sequence[Access], fresh: Fresh) -> Buffer:
     if narrowest == bytes_of(root.element):
         return root
     element = unsigned(next(e for e in _stored(accesses) if bytes_of(e) == narrowest))
-    return Buffer(fresh(f"{root.name}_parts"), element, (_size(root) // narrowest,), span=root.span)
+    return Buffer(fresh(f"{root.name}_parts"), element, (_size(root) // narrowest,), span=root.span, exact=root.exact)
 
 
 def _mixed(root: Buffer, start: int, stop: int, accesses: Sequence[Access], fresh: Fresh) -> Part:
@@ -192,7 +192,8 @@ def _mixed(root: Buffer, start: int, stop: int, accesses: Sequence[Access], fres
     element = stored[0] if len(stored) == 1 else unsigned(stored[0])
     start -= start % 8
     count = -(-(stop - start) // bytes_of(element))
-    return Part(start, stop, Buffer(fresh(root.name), element, (count,), span=root.span, private=root.private))
+    unit = Buffer(fresh(root.name), element, (count,), span=root.span, private=root.private, exact=root.exact)
+    return Part(start, stop, unit)
 
 
 def _in_turn(root: Buffer, start: int, stop: int, accesses: Sequence[Access], fresh: Fresh) -> list[Part] | None:

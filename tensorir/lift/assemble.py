@@ -22,6 +22,7 @@ from tensorir.lift.storage import expanded, settled_values
 from tensorir.lift.tensors import spread
 from tensorir.lift.terms import Buffer
 from tensorir.lift.tidy import tidied
+from tensorir.source import NOWHERE, Span
 from tensorir.types import BOOL, TensorType
 from tensorir.walk import substitute
 
@@ -55,12 +56,14 @@ class Built:
 
 
 def assemble(
-    name: str, arguments: Sequence[Buffer], nodes: Sequence[Node], checked: bool = False, on_hazard: str = "error"
-) -> Built:
+    name: str, arguments: Sequence[Buffer], nodes: Sequence[Node], checked: bool = False, on_hazard: str = "error",
+    exact: bool = False,
+) -> Built:  # fmt: skip
     """The tensor program of a nest over its arguments.
 
     What is proven wrong raises TL10 (out of bounds), TL11 (a read of what nobody wrote) or TL12 (a race), unless
-    `on_hazard` is "sequential" (the report says it, and iterations run in the order of the text) or "ignore".
+    `on_hazard` is "sequential" (the report says it, and iterations run in the order of the text) or "ignore". `exact`
+    keeps the order of sums.
     """
     nodes = with_shared_terms(nodes)
     stored = written(nodes)
@@ -84,7 +87,11 @@ def assemble(
         # a program that leaves nothing behind still has to be one
         nothing = var("nothing", TensorType(BOOL))
         params, closures = [*params, nothing], [closure(nothing, literal(False, BOOL))]
-    made = tidied(fencil(_identifier(name), [*params, *before.values()], closures))
+    merged: list[Span] = []
+    made = tidied(fencil(_identifier(name), [*params, *before.values()], closures), exact, merged)
+    for span in dict.fromkeys(merged):
+        line = f"line {span.line}: " if span is not NOWHERE else ""
+        report.note(f"{line}a fold in parts is one fold, which takes its terms in another order.")
     names = tuple(p.name for p in params[: len(arguments)])
     return Built(made, names, outputs, {v.name: n for n, v in before.items()}, report, bool(emitter.notes))
 

@@ -13,7 +13,7 @@ x + 0.0
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tensorir.build import call, operator, reduce
 from tensorir.builtins import TABLE
@@ -23,7 +23,8 @@ from tensorir.lift.prefixes import added_point, point_of_added, point_of_update,
 from tensorir.lift.tensors import cut, renamed, shifted
 from tensorir.passes import simplify
 from tensorir.passes.base import Pass, remade, rewritten
-from tensorir.types import TensorType
+from tensorir.source import Span
+from tensorir.types import Scalar, TensorType
 from tensorir.walk import postorder, rebuild, use_counts, values, with_label, with_values
 
 __all__ = ["LOOSE", "RULES", "Canonical", "in_order", "with_shifts_inside"]
@@ -40,6 +41,8 @@ class Canonical(Pass):
     """
 
     exact: bool = False
+    merged: list[Span] = field(default_factory=list[Span], compare=False, repr=False)
+    """Where sums and products of floats were put together, which rounds them in another order."""
 
     def run(self, fencil: Fencil) -> Fencil:
         return rewritten(fencil, self.rule)
@@ -52,6 +55,8 @@ class Canonical(Pass):
             if not (self.exact and one in LOOSE):
                 new = one(node)
                 if new is not None and new.type == node.type:
+                    if one is fold_of_fold and _rounds(node):
+                        self.merged.append(node.span)
                     return with_label(new, node.label) if node.label else new
         return None
 
@@ -242,6 +247,13 @@ def fold_of_fold(e: Call) -> Expr | None:
             state = TensorType(e.tensor.element, e.tensor.dims)
             return reduce(operator(op, state, rest), init, made, dim=whole.dim, span=e.span)
     return None
+
+
+def _rounds(e: Call) -> bool:
+    """Whether a fold of floats depends on the order of its terms."""
+    element, f = e.tensor.element, e.args[0]
+    floats = isinstance(element, Scalar) and element.is_float
+    return floats and isinstance(f, Operator) and f.op in ("plus", "multiplies")
 
 
 def _name(x: Expr, outer: str, part: str) -> str:

@@ -9,7 +9,7 @@ from tensorir.build import call, literal, operator, reduce
 from tensorir.ir import Expr
 from tensorir.lift.emit import Emitter
 from tensorir.lift.nest import Store
-from tensorir.lift.space import EXACT, Space
+from tensorir.lift.space import Space
 from tensorir.lift.stores import Place, holding, place_of, put, scatter, wanted_names
 from tensorir.lift.tensors import constant_of, cut, spread
 from tensorir.lift.terms import Buffer, Load, Op, Term, buffers_of
@@ -75,7 +75,7 @@ def _fold(value: Term, old: Load) -> tuple[str, Term, tuple[Term, ...]] | None:
 
 def _nested(op: str, a: Term, b: Term, old: Load) -> tuple[str, Term, tuple[Term, ...]] | None:
     """`(old ⊕ x) ⊕ y` is `old ⊕ (x ⊕ y)`, but for rounding."""
-    if EXACT.get() and _rounds(op, old.buffer.element):
+    if old.buffer.exact and _rounds(op, old.buffer.element):
         return None
     for x, y in ((a, b), (b, a)):
         inner = _fold(x, old) if isinstance(x, Op) and x.op == op else None
@@ -107,7 +107,8 @@ def accumulate(emitter: Emitter, buffer: Buffer, op: str, space: Space, span: Sp
         value = call("if", emitter.emit(guard, box), value, literal(neutral(op, element), element))
     value = spread(cut(value, box), {n: box[n] for n in over})
     old = _old(emitter, buffer, space, place)
-    put(emitter, buffer, place, folded(op, old, value, over, element), {n: i for n, i in box.items() if n not in over})
+    total = folded(op, old, value, over, element, buffer.exact, span)
+    put(emitter, buffer, place, total, {n: i for n, i in box.items() if n not in over})
     return True
 
 
@@ -117,11 +118,13 @@ def _old(emitter: Emitter, buffer: Buffer, space: Space, place: Place) -> Expr:
     return constant_of(old) or cut(old, box)
 
 
-def folded(op: str, old: Expr, value: Expr, over: Sequence[str], element: Scalar) -> Expr:
+def folded(
+    op: str, old: Expr, value: Expr, over: Sequence[str], element: Scalar, exact: bool = False, span: Span = NOWHERE
+) -> Expr:
     """The old value with all elements of `value` along some dims folded into it."""
     if not over:
         return call(op, old, value)
-    if EXACT.get() and _rounds(op, element):
+    if exact and _rounds(op, element):
         # one fold from the first element to the last: folds of rows would be added up in another order
         value, over = _in_a_row(value, over)
     for k, dim in enumerate(reversed(over)):
@@ -129,7 +132,7 @@ def folded(op: str, old: Expr, value: Expr, over: Sequence[str], element: Scalar
         init = old if last else literal(neutral(op, element), element)
         rest = value.tensor.on(value.tensor.dims.without(dim))
         state = TensorType(element, bcast([rest, init.tensor]))
-        value = reduce(operator(op, state, rest), init, value, dim=dim)
+        value = reduce(operator(op, state, rest), init, value, dim=dim, span=span)
     return value
 
 

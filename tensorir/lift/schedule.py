@@ -253,6 +253,6 @@ def space_of(
     every = (*guards, *(node.guards if location is None else ()), *conditions)
     if location is None:
         location = node.indices if isinstance(node, Store) else ()
-    if raw:
+    if raw or (isinstance(node, Store) and node.buffer.exact):
         return in_order(dims, location, value, every, emitter.ranges)
     return boxed(dims, location, value, every, emitter.ranges)

@@ -17,7 +17,6 @@ nothing else: what may be run in any order, or folds over the rest, is the same.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 
 from tensorir.lift.affine import Affine, Quotient, quotient, variable
@@ -28,15 +27,11 @@ from tensorir.lift.terms import Index, Linear, Number, Op, Term, rebuilt, walk
 from tensorir.types import BOOL, Interval
 
 __all__ = [
-    "EXACT", "Space", "bounds_of_guard", "boxed", "digits", "in_order", "interval_of", "substituted",
+    "Space", "bounds_of_guard", "boxed", "digits", "in_order", "interval_of", "substituted",
     "value_of_guard",
 ]  # fmt: skip
 
 MOST_STEPS = 64
-
-
-EXACT: ContextVar[bool] = ContextVar("exact", default=False)
-"""Whether the program that is being built keeps the source's order and rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +61,6 @@ def boxed(
     dims: Mapping[str, Interval], location: tuple[Term, ...], value: Term, guards: Sequence[Term], outer: Ranges
 ) -> Space:
     """The space of a statement, in the simplest dims that are found, whatever becomes of the order of its loops."""
-    if EXACT.get():
-        return in_order(dims, location, value, guards, outer)
     space = _settle(Space(dict(dims), location, value, tuple(guards), outer))
     for _ in range(MOST_STEPS):
         if space.empty:

@@ -21,7 +21,7 @@ from tensorir.lift.linear import Ranges, affine_of, linear
 from tensorir.lift.nest import Check, External, Leaf, Loop, Node, Store, While, leaves, ranges_of
 from tensorir.lift.overlap import box_of, overlap
 from tensorir.lift.sets import domain, integer_set, text
-from tensorir.lift.space import Space, boxed
+from tensorir.lift.space import Space, boxed, in_order
 from tensorir.lift.stores import place_of
 from tensorir.lift.terms import Buffer, Index, Load, Number, Op, Term, buffers_of, index_names, rebuilt
 from tensorir.types import INT32, Interval
@@ -84,7 +84,8 @@ def _whole_space(node: Store, loops: tuple[Loop, ...]) -> Space | None:
         if low is None or extent is None or not (low.is_number and extent.is_number):
             return None
         dims[loop.name] = Interval(low.constant, low.constant + extent.constant)
-    return boxed(dims, node.indices, node.value, node.guards, {})
+    make = in_order if node.buffer.exact else boxed
+    return make(dims, node.indices, node.value, node.guards, {})
 
 
 # Copies

@@ -41,6 +41,8 @@ class Buffer:
     """Of the first dims, the loops of which every iteration fills a copy before it reads it."""
     value: object = None
     """What a constant buffer holds."""
+    exact: bool = False
+    """Whether what is folded into it keeps the source's order and rounding."""
     memory: Buffer | None = None
     """The buffer whose memory this one is a view of, from its first byte, as elements of its own type."""
 

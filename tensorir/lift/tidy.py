@@ -17,15 +17,19 @@ from tensorir.lift.naming import one_name_each
 from tensorir.lift.tensors import renamed
 from tensorir.passes.cse import Cse
 from tensorir.passes.settle_choices import SettleChoices
+from tensorir.source import Span
 from tensorir.types import Dims
 from tensorir.walk import postorder, rewrite_all, values
 
 __all__ = ["tidied"]
 
 
-def tidied(f: Fencil, exact: bool = False) -> Fencil:
-    """The fencil in canonical form, with fewer renames; `exact` keeps the order of sums."""
-    canonical = Canonical(exact)
+def tidied(f: Fencil, exact: bool = False, merged: list[Span] | None = None) -> Fencil:
+    """The fencil in canonical form, with fewer renames; `exact` keeps the order of sums.
+
+    `merged` gets the places of folds whose terms are taken in another order than they were.
+    """
+    canonical = Canonical(exact, [] if merged is None else merged)
     f = one_name_each(_renamed_at_the_edges(SettleChoices().run(canonical.run(f))))
     return with_shifts_inside(Cse().run(in_order(canonical.run(f))))
 

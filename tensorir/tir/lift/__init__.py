@@ -23,7 +23,6 @@ from typing import Any
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.lift.assemble import Built, assemble
 from tensorir.lift.program import Argument, Lifted
-from tensorir.lift.space import EXACT
 from tensorir.tir import nodes as n
 from tensorir.tir.interpret.stack import deep
 from tensorir.tir.lift.expressions import element_of, refused
@@ -105,20 +104,19 @@ def lift_prim_func(
     """The tensor program of a function for the shapes of its buffers (None for scalars)."""
 
     def work() -> Built:
-        token = EXACT.set(exact or EXACT.get())
-        try:
-            reading = reading_of(func, shapes)
-            arguments = [b for b in reading.arguments if b is not None]
-            return assemble(func.name, arguments, reading.nodes, checked, on_hazard)
-        finally:
-            EXACT.reset(token)
+        reading = reading_of(func, shapes, exact)
+        arguments = [b for b in reading.arguments if b is not None]
+        built = assemble(func.name, arguments, reading.nodes, checked, on_hazard, exact)
+        for note in reading.notes:
+            built.report.note(note)
+        return built
 
     return deep(work)
 
 
-def reading_of(func: n.PrimFunc, shapes: Shapes) -> Reading:
+def reading_of(func: n.PrimFunc, shapes: Shapes, exact: bool = False) -> Reading:
     """The nest of a function for the shapes of its buffers."""
-    return read_function(func, shapes, _sizes(func, shapes))
+    return read_function(func, shapes, _sizes(func, shapes), exact)
 
 
 def _stored(func: n.PrimFunc, callers: frozenset[str] = frozenset()) -> frozenset[int]:

@@ -70,7 +70,7 @@ def _function(reader: Reader, name: str, call: n.Call, span: Span) -> list[Node]
         raise refused(message, span)
     from tensorir.tir.lift.expressions import Scope
 
-    inner = Scope()
+    inner = Scope(exact=reader.scope.exact, notes=reader.scope.notes)
     for param, argument in zip(callee.params, call.args, strict=True):
         buffer = callee.buffer_map.get(param)
         if buffer is None and isinstance(argument, n.Expr) and param.dtype.code != "handle":
@@ -182,7 +182,11 @@ def _atomic(reader: Reader, call: n.Call, name: str, span: Span) -> list[Node]:
     else:
         indices = apart(view.offset, view.buffer.shape)
     old = Load(view.buffer, indices, span)
-    return [reader.store(view.buffer, indices, binary(name, old, value) if name else value, span, in_order=True)]
+    return [
+        reader.store(
+            view.buffer, indices, binary(name, old, value, reader.scope.exact) if name else value, span, in_order=True
+        )
+    ]
 
 
 # --------------------------------------------------------------------------------------------- reductions of threads

@@ -36,6 +36,10 @@ class Scope:
     views: dict[n.Buffer, View] = field(default_factory=dict[n.Buffer, View])
     pointers: dict[n.Var, View] = field(default_factory=dict[n.Var, View])
     constants: Mapping[str, object] = field(default_factory=dict[str, object])
+    exact: bool = False
+    """Whether values are computed as the source does, NaN included."""
+    notes: dict[str, None] = field(default_factory=dict[str, None])
+    """What the report has to say of values."""
 
     def view(self, buffer: n.Buffer, span: Span = NOWHERE) -> View:
         """The memory of a buffer; one that no statement declared stands for what its pointer points to."""
@@ -126,7 +130,10 @@ def term(scope: Scope, node: n.Expr, lane: Term = ZERO) -> Term:
         case n.Cast(value, dtype):
             return cast(term(scope, value, lane), element_of(dtype, node.span))
         case n.BinaryOp(a=a, b=b):
-            return binary(type(node).__name__, term(scope, a, lane), term(scope, b, lane))
+            x, y = term(scope, a, lane), term(scope, b, lane)
+            if not scope.exact and isinstance(node, n.Max | n.Min) and x.element.is_float and not isinstance(x, Number):
+                scope.notes[_keeps_nan(type(node).__name__.lower(), node.span)] = None
+            return binary(type(node).__name__, x, y, scope.exact)
         case n.CmpOp(a=a, b=b):
             return comparison(type(node).__name__, term(scope, a, lane), term(scope, b, lane))
         case n.And(a, b):
@@ -159,6 +166,11 @@ def term(scope: Scope, node: n.Expr, lane: Term = ZERO) -> Term:
             return _call(scope, node, lane)
         case _:
             raise refused(f"a {type(node).__name__} cannot be lifted.", node.span)
+
+
+def _keeps_nan(name: str, span: Span) -> str:
+    line = f"line {span.line}: " if span is not NOWHERE else ""
+    return f'{line}{name} keeps a NaN on its left, which a comparison drops; numerics="exact" drops it.'
 
 
 def _choice(scope: Scope, condition: n.Expr, yes: n.Expr, no: n.Expr, lane: Term) -> Term:

@@ -27,11 +27,17 @@ class Reading:
     arguments: tuple[Buffer | None, ...]
     nodes: tuple[Node, ...]
     own: tuple[Buffer, ...]
+    notes: tuple[str, ...]
 
 
-def read_function(func: n.PrimFunc, shapes: Sequence[tuple[int, ...] | None], sizes: Mapping[n.Var, int]) -> Reading:
-    """The nest of a function for the shapes of its buffers (None for scalars) and the values of its sizes."""
-    scope = Scope()
+def read_function(
+    func: n.PrimFunc, shapes: Sequence[tuple[int, ...] | None], sizes: Mapping[n.Var, int], exact: bool = False
+) -> Reading:
+    """The nest of a function for the shapes of its buffers (None for scalars) and the values of its sizes.
+
+    `exact` keeps the source's order and rounding, and what a comparison does with NaN.
+    """
+    scope = Scope(exact=exact)
     reader = Reader(scope, func.module)
     for var, size in sizes.items():
         number = Number(size, element_of(var.dtype))
@@ -42,7 +48,9 @@ def read_function(func: n.PrimFunc, shapes: Sequence[tuple[int, ...] | None], si
         if buffer is None and param.dtype.code == "handle":
             raise refused(f"{param.name!r} is a pointer without a buffer.", param.span, "bind it with T.match_buffer.")
         if buffer is None:
-            made = Buffer(reader.fresh(param.name), element_of(param.dtype, param.span), (), True, param.span)
+            made = Buffer(
+                reader.fresh(param.name), element_of(param.dtype, param.span), (), True, param.span, exact=exact
+            )
             arguments.append(made)
             if param not in sizes:
                 scope.values[param] = lambda lane, made=made: Load(made, ())
@@ -50,7 +58,7 @@ def read_function(func: n.PrimFunc, shapes: Sequence[tuple[int, ...] | None], si
         assert shape is not None
         lanes = buffer.dtype.lanes
         element = element_of(buffer.dtype, buffer.span)
-        made = Buffer(reader.fresh(buffer.name or param.name), element, shape, True, buffer.span)
+        made = Buffer(reader.fresh(buffer.name or param.name), element, shape, True, buffer.span, exact=exact)
         arguments.append(made)
         own = shape[:-1] if lanes != 1 else shape
         scope.pointers[param] = compact(made, tuple(Number(e, INT32) for e in own), lanes)
@@ -61,7 +69,7 @@ def read_function(func: n.PrimFunc, shapes: Sequence[tuple[int, ...] | None], si
         nodes.append(reader.raised(reader.returned, False, func.span))
     nodes += statement(reader, func.body)
     nodes = unaliased(nodes, reader.fresh)
-    return Reading(func, tuple(arguments), tuple(nodes), tuple(reader.buffers))
+    return Reading(func, tuple(arguments), tuple(nodes), tuple(reader.buffers), tuple(scope.notes))
 
 
 def _returns_early(body: n.Stmt) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tensorir.lift.space import EXACT
 from tensorir.lift.terms import Number, Op, Term
 from tensorir.types import BOOL, FLOAT32, INT32, INT64, SCALARS, Scalar
 
@@ -256,7 +255,7 @@ COMPARISONS = {
 }
 
 
-def binary(kind: str, a: Term, b: Term) -> Term:
+def binary(kind: str, a: Term, b: Term, exact: bool = False) -> Term:
     """An arithmetic operator of TIR on two values of one type."""
     row = ARITHMETIC[kind]
     element = a.element
@@ -267,7 +266,7 @@ def binary(kind: str, a: Term, b: Term) -> Term:
             return op("floor", op("divides", a, b))
         if kind == "FloorMod":
             return op("minus", a, op("multiplies", op("floor", op("divides", a, b)), b))
-        if EXACT.get() and kind in ("Max", "Min"):
+        if exact and kind in ("Max", "Min"):
             # TIR compares and selects, which drops a NaN on the left
             return choice(truth("greater" if kind == "Max" else "less", a, b), a, b)
         return op(row.real, a, b)

@@ -145,7 +145,7 @@ class Reader:
         return self.placed(Store(buffer, indices, value, self.holding, span), in_order)
 
     def buffer(self, name: str, element: Scalar, shape: tuple[int, ...], span: Span) -> Buffer:
-        made = Buffer(self.fresh(name), element, shape, span=span)
+        made = Buffer(self.fresh(name), element, shape, span=span, exact=self.scope.exact)
         self.buffers.append(made)
         return made
 
@@ -153,7 +153,7 @@ class Reader:
         """A value that is computed here once, and the store that keeps it."""
         around = (*self.loops, *(t.name for t in self.lanes))
         shape = tuple(self.ranges[a][1] - self.ranges[a][0] + 1 for a in around)
-        made = Buffer(self.fresh(name), value.element, shape, span=span, loops=around)
+        made = Buffer(self.fresh(name), value.element, shape, span=span, loops=around, exact=self.scope.exact)
         self.buffers.append(made)
         indices: list[Term] = []
         for a in around:

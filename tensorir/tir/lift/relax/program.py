@@ -158,7 +158,7 @@ def lift_relax(func: r.Function, *, numerics: str = "fast", on_hazard: str = "er
         )
 
     def build(key: Any, checked: bool) -> Built:
-        return deep(lambda: _built(func, leaves, key, checked, on_hazard))
+        return deep(lambda: _built(func, leaves, key, Home(checked, numerics == "exact"), on_hazard))
 
     fixed: list[tuple[int, ...]] = []
     for leaf in leaves:
@@ -216,8 +216,7 @@ def _sizes(leaves: Sequence[Leaf]) -> tuple[tuple[str, ...], Callable[[Mapping[s
     return tuple(dict.fromkeys((*symbols.values(), *further))), key_at
 
 
-def _built(func: r.Function, leaves: Sequence[Leaf], key: Any, checked: bool, on_hazard: str) -> Program:
-    home = Home(checked=checked)
+def _built(func: r.Function, leaves: Sequence[Leaf], key: Any, home: Home, on_hazard: str) -> Program:
     token = HOME.set(home)
     try:
         return _in_home(home, func, leaves, key, on_hazard)

@@ -51,6 +51,8 @@ class Home:
     """What the values of one program share: whether accesses are checked, and tables that the program brings along."""
 
     checked: bool = False
+    exact: bool = False
+    """Whether callees keep their order and rounding."""
     unchecked: bool = False
     """Whether a program that checks would differ."""
     taken: set[str] = field(default_factory=set[str])
