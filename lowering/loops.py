@@ -45,7 +45,8 @@ def loop(context: Context, node: Call, args: Sequence[Any]) -> Value:
         return [masked_leaves(inner.apply(g, number(lax.full((), 0, "int32")), *carried)) for g in functions]
 
     masked, checks = survey(context, [masked_leaves(v) for v in start], step_masks)
-    name = condition.function.params[0].name if isinstance(condition.function, Lambda) else "step"
+    body_of = functions[0].function  # equal conditions of several loops may be one function
+    name = body_of.params[0].name if isinstance(body_of, Lambda) else "step"
     told = [_of_steps(check, name, limit) for check in checks]
 
     def body(i: jax.Array, state: Any) -> Any:

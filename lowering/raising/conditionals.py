@@ -29,8 +29,8 @@ from tensorir.walk import postorder, use_counts, values
 
 __all__ = ["choices", "conditional"]
 
-WORTH = 10_000
-"""Fewer operations are selected from: a conditional costs a call."""
+WORTH = 100_000
+"""Fewer operations are selected from: a conditional costs a call, and an accelerator waits for its truth value."""
 PER_ELEMENT = 8
 """Fewer operations for each element of the result are selected from: a conditional keeps XLA from fusing."""
 MOST = 32
