@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 
 from tensorir.build import call, literal
 from tensorir.ir import Expr, Var
-from tensorir.lift.affine import Affine
-from tensorir.lift.linear import COMPARISONS, affine_of, settled
+from tensorir.lift.affine import Affine, variable
+from tensorir.lift.linear import COMPARISONS, affine_of, settled, term_of
+from tensorir.lift.sets import conjuncts
 from tensorir.lift.space import digits, interval_of
 from tensorir.lift.tensors import cut, filled, position, renamed, shifted, spread, sum_of, widened
-from tensorir.lift.terms import Buffer, Index, Linear, Load, Number, Op, Term, loads
+from tensorir.lift.terms import Buffer, Index, Linear, Load, Number, Op, Term, index_names, loads, rebuilt, walk
 from tensorir.lift.unknowns import bounds
 from tensorir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType
 
@@ -184,10 +186,60 @@ class Emitter:
             return call("update", whole, cut(spread(part, smaller), inside))
         if rest is not None and inside is not None and dict(inside) != dict(box):
             return self._choice(_all(_bounds_of(inside, box)), Op("if", (rest, yes, no), yes.element), no, box, safe)
+        padded = self._windows(condition, yes, no, box)
+        if padded is not None:
+            return padded
         here = condition if safe is None else Op("and", (safe, condition), BOOL)
         there = Op("not", (condition,), BOOL)
         there = there if safe is None else Op("and", (safe, there), BOOL)
         return call("if", self.emit(condition, box, safe), self.emit(yes, box, here), self.emit(no, box, there))
+
+    def _windows(self, condition: Term, yes: Term, no: Term, box: Box) -> Expr | None:
+        """What is read inside of bounds of sums, and a number elsewhere, as windows of a tensor with a margin of it.
+
+        `if 1 <= y + r < 9 then A[y + r - 1] else 0` is P[y + r], and P is A with zeros around it. None where a dim of
+        the sums stands anywhere else, where data tell what is read, and where the windows leave most of P out.
+        """
+        scope = self.scope(box)
+        reads = [t for t in walk(yes) if isinstance(t, Load)]
+        if not isinstance(no, Number) or any(affine_of(settled(i, scope)) is None for t in reads for i in t.indices):
+            return None
+        sums = _bounded_sums(condition)
+        inner = {n for a in sums for n in a.names}
+        if not sums or not inner <= box.keys() or sum(len(a.terms) for a in sums) != len(inner):
+            return None
+        spans = [a.range(scope) for a in sums]
+        windows = [Interval(low, high + 1) for low, high in (s for s in spans if s is not None)]
+        if len(windows) < len(sums) or prod(map(len, windows)) > prod(len(box[n]) for n in inner):
+            return None
+        names = _hidden([f"{min(a.names)}_in" for a in sums], box.keys() | self.outer.keys())
+        smaller = {n: i for n, i in box.items() if n not in inner} | dict(zip(names, windows, strict=True))
+        # one variable of each sum is what the window leaves for it: what only has the sum has no other of them then
+        values: dict[str, Affine] = {}
+        for name, a in zip(names, sums, strict=True):
+            told = next((n for n, c in a.terms if c == 1 and isinstance(n, str)), None)
+            if told is None:
+                return None
+            values[told] = variable(name).minus(a.minus(variable(told)))
+        ranges = {**scope, **self.scope(smaller)}
+
+        def rule(t: Term) -> Term | None:
+            match t:
+                case Linear(affine, element) if affine.names & inner:
+                    return term_of(affine.replaced(values, ranges), element)
+                case _:
+                    return None
+
+        choice = Op("if", (condition, yes, no), yes.element)
+        whole = rebuilt(settled(choice, scope), rule)
+        used = index_names(whole)
+        if used & inner:
+            return None
+        smaller = {n: i for n, i in smaller.items() if n in used}
+        whole = settled(whole, self.scope(smaller))
+        self.kept.append(whole)
+        x = self.emit(whole, smaller)
+        return call("gather", x, *(self.sum(a, box) for a in sums), static=(tuple(names), "clamp"))
 
     # Reads
 
@@ -282,6 +334,23 @@ class Emitter:
         if any(not x.tensor.dims[d] for d, _ in places):
             mode = "zero"
         return call("gather", x, *indices, static=(tuple(d for d, _ in places), mode), span=load.span)
+
+
+def _bounded_sums(condition: Term) -> list[Affine]:
+    """The sums of which a condition gives bounds, each once and without what is added to it."""
+    found: dict[Affine, None] = {}
+    for part in conjuncts(condition):
+        match part:
+            case Op("less" | "less_equal" | "greater" | "greater_equal", (a, b)):
+                x, y = affine_of(a), affine_of(b)
+                if x is None or y is None or not x.minus(y).is_linear:
+                    return []
+                terms = x.minus(y).terms
+                positive = Affine(terms) if terms and terms[0][1] > 0 else Affine(terms).times(-1)
+                found[positive] = None
+            case _:
+                return []
+    return list(found)
 
 
 def _address(terms: Sequence[Term], extents: Sequence[int]) -> Term | None:

@@ -145,6 +145,10 @@ def pad_at_hand(s: Any) -> None:
     s.compute_at(s.get_sblock("P"), y)
 
 
+def padding_inside(s: Any) -> None:
+    s.compute_inline(s.get_sblock("P"))
+
+
 def padding_apart(s: Any) -> None:
     s.decompose_padding(s.get_sblock("P"), s.get_loops(s.get_sblock("P"))[0])
 
@@ -181,7 +185,7 @@ def rows_together(s: Any) -> None:
 FURTHER: dict[str, tuple[Make, Callable[[Any], None]]] = {
     **{f"product, {f.__name__}": (product, f) for f in (back_near, in_registers, virtual, partial_sums)},
     **{f"odd product, {f.__name__}": (odd_product, f) for f in (einsum_padded, split_unevenly)},
-    **{f"padded, {f.__name__}": (padded, f) for f in (pad_near, pad_at_hand, by_threes, padding_apart)},
+    **{f"padded, {f.__name__}": (padded, f) for f in (pad_near, pad_at_hand, by_threes, padding_apart, padding_inside)},
     **{f"softmax, {f.__name__}": (softmax, f) for f in (rows, rows_together, over_threads)},
     **{f"largest, {f.__name__}": (largest, f) for f in (over_threads,)},
     **{f"doubled, {f.__name__}": (doubled, f) for f in (over_threads,)},
