@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tensorir.arrays import refuse
+from tensorir.errors import DiagnosticError
 from tensorir.ir import Fencil
 from tensorir.lift.assemble import Built
 from tensorir.lift.report import Report
@@ -161,7 +162,10 @@ class Lifted:
         if ready is not None:
             if ready.direct is None:
                 _refuse_overlaps(self.arguments, arrays)
-            return ready(arrays)
+            try:
+                return ready(arrays)
+            except DiagnosticError as error:
+                raise self._said(error, self.at(self.sizes_of(arrays)).built(True)) from None
         found = self._prepared(arrays)
         special = self.at(self.sizes_of(found))
         checked = not _traced(found)
@@ -175,8 +179,6 @@ class Lifted:
 
         Inside of a trace the error is raised when the traced program runs.
         """
-        from tensorir.errors import DiagnosticError
-
         found = self._prepared(arrays)
         special = self.at(self.sizes_of(found))
         if _traced(found):
@@ -199,11 +201,16 @@ class Lifted:
             raise refuse("TL03", message, "pass an array.")
         written = {built.names[k] for k in built.outputs}
         passed = {n: _own(given[n]) if n in written else given[n] for n in needed}
-        if not passed:
-            results = special.compiled(checked, self.numerics)()
-        else:
+        try:
             results = special.compiled(checked, self.numerics)(**passed)
+        except DiagnosticError as error:
+            raise self._said(error, built) from None
         return tuple(results[built.names[k]] for k in built.outputs)
+
+    def _said(self, error: DiagnosticError, built: Built) -> DiagnosticError:
+        from tensorir.lift.witness import in_words
+
+        return in_words(error, built)
 
     def _prepared(self, arrays: Sequence[Any]) -> list[Any]:
         if len(arrays) != len(self.arguments):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tensorir.build import call, closure, fencil, literal, var
+from tensorir.errors import DiagnosticError
 from tensorir.ir import Closure, Var
 from tensorir.lift.assemble import Built
 from tensorir.lift.program import Argument, Lifted, Specialised
@@ -77,12 +78,18 @@ class LiftedRelax(Lifted):
         kinds = tuple([(type(a), getattr(a, "shape", None), getattr(a, "dtype", None)) for a in given])
         known = self.calls.get(kinds)
         if known is not None:
-            return known(given)
+            try:
+                return known(given)
+            except DiagnosticError as error:
+                raise self._said(error, self.at(self.sizes_of(given)).built(True)) from None
         found = self._prepared(given)
         special = self.at(self.sizes_of(found))
         checked = not any("Tracer" in kind.__name__ for a in found for kind in type(a).__mro__)
         ready = self._ready(special, checked)
-        results = ready(found)
+        try:
+            results = ready(found)
+        except DiagnosticError as error:
+            raise self._said(error, special.built(checked)) from None
         if all(a is b for a, b in zip(given, found, strict=True)) and not any(a.scalar for a in self.arguments):
             self.calls[kinds] = ready
         return results

@@ -1,0 +1,105 @@
+"""What fails while a lifted program runs, in the source's words: buffers and axes, and the variables of loops.
+
+The program names dims and rounds of loops; the source has neither.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tensorir.errors import Diagnostic, DiagnosticError, Note
+from tensorir.ir import Call, Expr, Fencil, Lambda, Var
+from tensorir.lift.assemble import Built
+from tensorir.source import NOWHERE
+from tensorir.walk import postorder, values
+
+__all__ = ["in_words"]
+
+_LEAVES = re.compile(r"an index leaves (\w+)\[(-?\d+):(-?\d+)\]\.")
+_INNER = {"scatter": 1, "update": 0, "subset": 0, "add_dim": 0, "cartesian_shift": 0, "split_dim": 0, "merge_dims": 0}
+"""Operations that leave the dims of an operand where they are, but for those that they name themselves."""
+
+
+def in_words(error: DiagnosticError, built: Built) -> DiagnosticError:
+    """The error of a program, said of the source."""
+    return DiagnosticError([_told(d, built) for d in error.diagnostics])
+
+
+def _told(d: Diagnostic, built: Built) -> Diagnostic:
+    message = d.message
+    found = _LEAVES.fullmatch(message)
+    if found is not None and (place := _place(d, found[1], built.fencil)) is not None:
+        name, axis, rank = place
+        which = f"axis {axis} of '{name}'" if rank > 1 else f"'{name}'"
+        count = int(found[3]) - int(found[2])
+        message = f"an index leaves {which}, which has {count} element{'s' if count != 1 else ''}."
+    notes: list[Note | str] = [_round(note, built) if isinstance(note, str) else note for note in d.notes]
+    return replace(d, message=message, notes=tuple(notes))
+
+
+# Buffers
+
+
+def _place(d: Diagnostic, dim: str, f: Fencil) -> tuple[str, int, int] | None:
+    """The buffer that an access at the diagnostic's place reads or writes, its axis, and how many it has."""
+    names = {p.name for p in f.params}
+    for node in postorder(*values(f.closures)):
+        match node:
+            case Call("gather" | "scatter" as op, args, (dims, *_)) if node.span == d.span and dim in dims:
+                found = _root(args[0 if op == "gather" else 1], dim)
+                if found is None:
+                    continue
+                root, axis = found
+                name = re.sub(r"_now(_\d+)?$", "", root.name)
+                if name in names:
+                    return name, axis, len(root.tensor.dims)
+            case _:
+                pass
+    return None
+
+
+def _root(e: Expr, dim: str) -> tuple[Var, int] | None:
+    """The variable that a tensor comes from, and which of its dims this is."""
+    while True:
+        match e:
+            case Var():
+                return (e, e.tensor.dims.names.index(dim)) if dim in e.tensor.dims else None
+            case Call("rename", (x,), (pairs,)):
+                e, dim = x, {new: old for old, new in pairs}.get(dim, dim)
+            case Call(op, args) if op in _INNER:
+                e = args[_INNER[op]]
+            case _:
+                return None
+        if dim not in e.tensor.dims:
+            return None
+
+
+# Loops
+
+
+def _loops(built: Built) -> Iterator[tuple[str, str, str]]:
+    """Of each loop of the program the name of its round, the source's name, and where it starts."""
+    decided = {d.loop.span: d.loop for d in built.report.sequential if d.loop.span is not NOWHERE}
+    for node in postorder(*values(built.fencil.closures)):
+        match node:
+            case Call("loop", (_, Lambda(params=(step, *_)), *_)) if node.span in decided:
+                from tensorir.lift.terms import Number
+
+                loop = decided[node.span]
+                if isinstance(loop.low, Number):
+                    yield step.name, loop.title or loop.name, str(loop.low.value)
+            case _:
+                pass
+
+
+def _round(note: str, built: Built) -> str:
+    """A note with the variables of the source's loops in the place of rounds."""
+    for step, title, low in _loops(built):
+        if title == "while":
+            note = re.sub(rf"\b{step} = (\d+)", lambda m: f"round {m[1]}", note)
+            continue
+        first = int(low)
+        note = re.sub(rf"\b{step} = (\d+)", lambda m, t=title, k=first: f"{t} = {int(m[1]) + k}", note)
+    return note
