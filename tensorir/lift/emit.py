@@ -123,6 +123,8 @@ class Emitter:
 
     def emit(self, term: Term, box: Box, safe: Term | None = None) -> Expr:
         """The term on a box; `safe` is a condition outside of which the value does not matter."""
+        if not self.checked:
+            safe = None  # then nothing asks, and what stands under several conditions is made once
         key = (id(term), tuple(box.items()), id(safe))
         known = self.memo.get(key)
         if known is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 
 import tensorir as ti
 from tensorir.errors import DiagnosticError
+from tensorir.lift.emit import Emitter
 
 MATMUL = """
 @T.prim_func
@@ -266,3 +269,19 @@ def test_a_fencil_needs_no_lift():
     f = ti.parse("f(x: tensor<float, I[0:3]>, y: tensor<float, I[0:3]>) { y ← x; }")
     with pytest.raises(DiagnosticError, match="a fencil is a tensor program already: call it, or compile it"):
         ti.lift(f)
+
+
+def test_what_stands_under_many_choices_is_emitted_once():
+    steps = "".join(
+        f"        v{k + 1}: T.let[T.float32] = T.if_then_else(v{k} > A[J[i]], v{k} + A[J[i]], v{k} * T.float32(2))\n"
+        for k in range(6)
+    )
+    text = (
+        '@T.prim_func\ndef main(A: T.Buffer((9,), "float32"), J: T.Buffer((5,), "int32"), '
+        'B: T.Buffer((5,), "float32")):\n    for i in range(5):\n        v0: T.let[T.float32] = A[J[i]]\n'
+        f"{steps}        B[i] = v6\n"
+    )
+    function = ti.tir.parse(text)["main"]
+    with patch.object(Emitter, "_load", autospec=True, side_effect=Emitter.__dict__["_load"]) as load:
+        ti.lift(function)
+    assert load.call_count < 40
