@@ -155,11 +155,12 @@ def compile(
     What is read at several offsets is stored where that saves `min_per_byte` operations a byte, and computed again at
     each where it does not: 0 stores all of it, infinity none. `numerics="exact"` keeps the order of every fold and
     rounds every + - × and / of floats where the program has it, as op-by-op execution does; "fast" leaves both to XLA,
-    which joins roundings and reorders sums. `raising` has the names of the rules of
+    which joins roundings and reorders sums; "loose" is "fast", and `max` and `min` of many elements may drop a NaN,
+    which XLA does on the CPU. `raising` has the names of the rules of
     `lowering.raising` that may be used, all of them where it is not given.
     """
-    if numerics not in ("fast", "exact"):
-        raise refuse("A17", f"there is no numerics {numerics!r}.", "use 'fast' or 'exact'.")
+    if numerics not in ("fast", "loose", "exact"):
+        raise refuse("A17", f"there is no numerics {numerics!r}.", "use 'fast', 'loose' or 'exact'.")
     names = [raising] if isinstance(raising, str) else list(raising)
     for name in names:
         if name not in NAMES:

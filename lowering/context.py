@@ -46,6 +46,8 @@ class Context:
     facts: Facts
     exact: bool = False
     """Keep the order of every fold: op-by-op execution, and programs compiled with `numerics="exact"`."""
+    loose: bool = False
+    """`numerics="loose"`: extremes of many elements may drop a NaN."""
     raising: frozenset[str] = frozenset()
     """The rules of the table that may be used."""
     stored: Mapping[int, Expr] = field(default_factory=dict[int, Expr])
@@ -105,7 +107,9 @@ class Context:
 
     def inner(self) -> Context:
         """A context for the body of a loop, whose checks are collected apart."""
-        context = Context(self.facts, self.exact, self.raising, self.stored, fired=self.fired, prepared=self.prepared)
+        context = Context(
+            self.facts, self.exact, self.loose, self.raising, self.stored, fired=self.fired, prepared=self.prepared
+        )
         context.choices = self.choices
         context.applying = self.applying
         return context

@@ -88,8 +88,9 @@ class Executable:
 
     def run(self, arrays: Any, prepared: dict[str, Prepared]) -> tuple[dict[str, tuple[Any, ...]], list[Any]]:
         """Outputs and the results of run-time checks; traced once."""
-        exact = self.options.numerics == "exact"
-        lowered = lower(self.fencil, arrays, prepared, self.facts, exact, self.stored, self.options.raising)
+        lowered = lower(
+            self.fencil, arrays, prepared, self.facts, self.options.numerics, self.stored, self.options.raising
+        )
         self.checks, self.fired = lowered.checks, lowered.fired
         return lowered.outputs, lowered.failures
 

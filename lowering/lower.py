@@ -132,7 +132,7 @@ def lower(
     arrays: Mapping[str, Sequence[jax.Array]],
     prepared: Mapping[str, Prepared],
     facts: Facts,
-    exact: bool = False,
+    numerics: str = "fast",
     stored: Mapping[int, Expr] | None = None,
     raising: frozenset[str] = NAMES,
 ) -> Lowered:
@@ -143,7 +143,8 @@ def lower(
     `raising` has the names of the rules that may be used.
     """
     by_steps = bool(jax.config.jax_disable_jit)
-    context = Context(facts, exact or by_steps, raising, {} if by_steps else stored or {})
+    exact, loose = by_steps or numerics == "exact", numerics == "loose"
+    context = Context(facts, exact, loose, raising, {} if by_steps else stored or {})
     context.choices = choices(fencil, facts) if "conditional" in raising else {}
     lazy = {key: choice.shared for key, choice in context.choices.items()}
     context.applying = lambda inner: lambda f, *values: evaluate_function(f, values, _rule(inner), lazy)

@@ -37,11 +37,11 @@ def compile(program: Any, /, *, backend: str = "jax", **options: Any) -> Any:
 
     With the backend "jax" it is an `equinox.Module` and a plain JAX callable: `c(inp=x)["out"]` under `jit`, `grad`,
     `vmap` and the rest, `c.stablehlo()`, `c.export()`, `c.cost()`. Options of "jax": `full`, names of traced tables
-    that hold no -1; `donate`, names of outputs whose buffers are passed and may be used up; `numerics`, "fast" or
-    "exact" (folds keep their order); `min_per_byte`, how many operations a byte must save before what is read at
-    several offsets is stored and not computed again (0 stores all of it, infinity nothing); `raising`, the names of the
-    rules that may turn steps into operations of XLA, `()` for none (`lowering.raising` has the table, `c.raised()` says
-    which were used).
+    that hold no -1; `donate`, names of outputs whose buffers are passed and may be used up; `numerics`, "fast",
+    "loose" (extremes of many elements may drop a NaN) or "exact" (folds keep their order, every operation rounds);
+    `min_per_byte`, how many operations a byte must save before what is read at several offsets is stored and not
+    computed again (0 stores all of it, infinity nothing); `raising`, the names of the rules that may turn steps into
+    operations of XLA, `()` for none (`lowering.raising` has the table, `c.raised()` says which were used).
     """
     return _backend(backend).compile(program, **options)
 

@@ -6,7 +6,7 @@ it in the order that it likes. Short folds stay unrolled: XLA fuses them with wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -17,25 +17,13 @@ from lowering.context import Context, first_of, masks_of
 from lowering.folds import MOST_UNROLLED
 from lowering.indirect import combiner
 from lowering.levels import Levels, counted, levels_of, within_state
+from lowering.reduction import MONOIDS, by_rows, reduced
 from lowering.values import Dense, Value, aligned, cut, dense, elementwise, presence, with_present
 from tensorir.evaluate import Bound
 from tensorir.ir import Call, Expr, Lambda, Literal
-from tensorir.types import Dims, TensorType
+from tensorir.types import DTYPES, Dims, TensorType
 
-__all__ = ["MONOIDS", "along_axis", "literal_of", "mapped"]
-
-MONOIDS: dict[str, tuple[Callable[..., jax.Array], Callable[[np.dtype[Any]], Any]]] = {
-    "plus": (lax.add, lambda t: t.type(0)),
-    "multiplies": (lax.mul, lambda t: t.type(1)),
-    "min": (lax.min, lambda t: np.array(np.inf, t) if t.kind in "fV" else np.iinfo(t).max),
-    "max": (lax.max, lambda t: np.array(-np.inf, t) if t.kind in "fV" else np.iinfo(t).min),
-    "and": (lax.bitwise_and, lambda t: True),
-    "or": (lax.bitwise_or, lambda t: False),
-    "bit_and": (lax.bitwise_and, lambda t: np.array(-1).astype(t)),
-    "bit_or": (lax.bitwise_or, lambda t: t.type(0)),
-    "bit_xor": (lax.bitwise_xor, lambda t: t.type(0)),
-}
-"""Builtins that may be folded in any order, and their neutral elements."""
+__all__ = ["along_axis", "literal_of", "mapped"]
 
 IDEMPOTENT = frozenset(("min", "max", "and", "or", "bit_and", "bit_or"))
 """Those that may meet what the fold starts from any number of times, as XLA's reductions do."""
@@ -84,9 +72,11 @@ def along_axis(context: Context, node: Call, args: Sequence[Any]) -> Value | Non
     state: Dims = f.function.type.params[0].dims
     part = dense(cut(leaf, Dims(((dim, interval), *((n, state[n]) for n in leaf.dims.names if n != dim)))))
     first = literal_of(node.args[1])
-    within = first is not None and fold[0] in IDEMPOTENT
+    within = first is not None and first == first and fold[0] in IDEMPOTENT
     start = np.array(first if within else neutral(part.data.dtype), part.data.dtype)
-    folded = Dense(lax.reduce(part.data, start, combine, (part.dims.names.index(dim),)), part.dims.without(dim))
+    folded = Dense(
+        reduced(part.data, start, fold[0], part.dims.names.index(dim), context.loose), part.dims.without(dim)
+    )
     # XLA fuses what follows with the reduction itself: a softmax in 0.8 of the time
     whole = folded if within else elementwise(combine, [init[0], folded], state)
     return (cut(whole, node.tensor.dims),)
@@ -100,8 +90,12 @@ def mapped(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
     if fold is None or len(interval) <= MOST_UNROLLED:
         return None
     state: TensorType = f.function.type.params[0]
+    levels = levels_of(values, dim, interval)
+    if not any(levels.axes) and by_rows(DTYPES[state.leaves[0]], state.dims.size):
+        # step by step nothing but the rows themselves is read
+        return None
     outside = [m for v, has in zip(values, having, strict=True) if not has for m in masks_of(v)]
-    result = _at_once(context, f, init, levels_of(values, dim, interval), having, fold, state, len(interval))
+    result = _at_once(context, f, init, levels, having, fold, state, len(interval))
     for mask in outside:
         result = tuple(with_present(leaf, within_state(mask, state.dims), node.tensor.dims) for leaf in result)
     return tuple(cut(leaf, node.tensor.dims) for leaf in result)
@@ -138,5 +132,6 @@ def _at_once(
     for check, failed in zip(inner.checks, failures, strict=True):
         context.checks.append(check)
         context.failures.append(first_of(failed))
-    folded = lax.reduce(items.data, np.array(neutral(items.data.dtype), items.data.dtype), combine, (0,))
+    start = np.array(neutral(items.data.dtype), items.data.dtype)
+    folded = reduced(items.data, start, op, 0, context.loose)
     return (elementwise(combine, [init[0], Dense(folded, items.dims)], state.dims),)

@@ -1,8 +1,12 @@
 """Long folds by an operation whose order is free are reductions; short ones and others run step by step."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from raised_forms import Draw, agree, kind
+
+import tensorir as ti
 
 START = {"+": "0.5f", "×": "2.0f", "min": "inf", "max": "-3.4e38f"}
 INTEGER = {"+": "3", "×": "-1", "min": "5", "max": "-5", "&": "12", "|": "0", "^": "6"}
@@ -79,3 +83,75 @@ def test_special_values_come_through(op: str, special: float) -> None:
     x = np.ones(40)
     x[[3, 20]] = special
     agree(text, {"x": x}, {"reduction"})
+
+
+NUMPY = {"+": np.sum, "×": np.prod, "min": np.min, "max": np.max}
+LARGE = {"rows": ("I[0:70], K[0:90]", 1), "columns": ("K[0:90], I[0:70]", 0), "many columns": ("K[0:35], I[0:5000]", 0)}
+
+
+@pytest.mark.parametrize("element", ["float32", "float", "float16"])
+@pytest.mark.parametrize("op", ["+", "min", "max"])
+@pytest.mark.parametrize("name", LARGE)
+def test_no_nan_is_lost_among_many_elements(name: str, op: str, element: str) -> None:
+    dims, axis = LARGE[name]
+    kept = dims.split(", ")[1 - axis]
+    start = {"float32": "0.5f", "float": "0.5", "float16": "float16(0.5)"}[element]
+    program = ti.compile(
+        ti.parse(
+            f"f(out: tensor<{element}, {kept}>, x: tensor<{element}, {dims}>) {{ out ← reduce({op}, {start}, K)(x); }}"
+        )
+    )
+    x = np.random.default_rng(0).normal(size=[int(d[:-1].split(":")[1]) for d in dims.split(", ")])
+    for k, special in enumerate((np.nan, np.inf, -np.inf)):
+        np.moveaxis(x, axis, -1)[k, [3, 20]] = special
+    np.moveaxis(x, axis, -1)[3, [0, 7]] = np.nan, np.inf
+    np.moveaxis(x, axis, -1)[4, [0, 7]] = np.inf, -np.inf
+    x = x.astype({"float32": "f4", "float": "f8", "float16": "f2"}[element])
+    wide = np.concatenate([x.astype("f8"), np.full_like(x.take([0], axis), 0.5)], axis)
+    with np.errstate(invalid="ignore"):
+        want = NUMPY[op](wide, axis=axis)
+    tolerance = {"float32": 1e-5, "float": 1e-13, "float16": 0.3}[element]
+    np.testing.assert_allclose(program(x=x)["out"].astype("f8"), want, rtol=tolerance, atol=tolerance)
+    assert [row.rule for row in program.raised()] == ["reduction"]
+
+
+@pytest.mark.parametrize("op", ["+", "×", "min", "max"])
+@pytest.mark.parametrize("name", LARGE)
+def test_reductions_of_many_elements_have_derivatives(name: str, op: str) -> None:
+    dims, axis = LARGE[name]
+    kept = dims.split(", ")[1 - axis]
+    f = ti.parse(f"f(out: tensor<float, {kept}>, x: tensor<float, {dims}>) {{ out ← reduce({op}, 1.0, K)(x); }}")
+    x = 1 + np.random.default_rng(1).uniform(-0.4, 0.6, size=[len(i) for _, i in f["x"].type.dims.items])
+    hand = {"+": jnp.sum, "×": jnp.prod, "min": jnp.min, "max": jnp.max}[op]
+    with jax.enable_x64(True):
+        weights = jnp.arange(x.shape[1 - axis]) - 3.0
+
+        def total(x):
+            return (ti.compile(f)(x=x)["out"] * weights).sum()
+
+        def by_hand(x):
+            y = hand(x, axis)
+            return ((y + 1.0 if op == "+" else y * 1.0) * weights).sum()
+
+        if op in ("min", "max"):
+            # what the fold starts from must not be the extreme
+            x = x + (1.0 if op == "max" else -1.0)
+        got, want = jax.grad(total)(jnp.asarray(x)), jax.grad(by_hand)(jnp.asarray(x))
+        np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-12)
+
+
+def test_extremes_may_drop_nan_where_it_is_said() -> None:
+    f = ti.parse("f(out: tensor<float, I[0:70]>, x: tensor<float, I[0:70], K[0:90]>) { out ← reduce(max, 0.0, K)(x); }")
+    x = np.random.default_rng(0).normal(size=(70, 90))
+    np.testing.assert_array_equal(ti.compile(f, numerics="loose")(x=x)["out"], np.maximum(x.max(1), 0))
+    with pytest.raises(ti.DiagnosticError, match="there is no numerics 'quick'"):
+        ti.compile(f, numerics="quick")
+
+
+def test_a_mapped_fold_of_many_columns_goes_row_by_row() -> None:
+    f = ti.parse("""f(out: tensor<float, I[0:5000]>, x: tensor<float, K[0:35], I[0:5000]>) {
+      out ← reduce(λ(a: tensor<float, I[0:5000]>, x: tensor<float, I[0:5000]>) → a + abs(x), 0.25, K)(x); }""")
+    program = ti.compile(f)
+    x = np.random.default_rng(0).normal(size=(35, 5000))
+    np.testing.assert_allclose(program(x=x)["out"], 0.25 + np.abs(x).sum(0), rtol=1e-13)
+    assert program.raised() == ()

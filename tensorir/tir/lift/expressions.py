@@ -170,7 +170,7 @@ def term(scope: Scope, node: n.Expr, lane: Term = ZERO) -> Term:
 
 def _keeps_nan(name: str, span: Span) -> str:
     line = f"line {span.line}: " if span is not NOWHERE else ""
-    return f'{line}{name} keeps a NaN on its left, which a comparison drops; numerics="exact" drops it.'
+    return f'{line}{name} may keep a NaN on its left, which a comparison drops; numerics="exact" drops it.'
 
 
 def _choice(scope: Scope, condition: n.Expr, yes: n.Expr, no: n.Expr, lane: Term) -> Term:
