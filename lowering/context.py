@@ -67,6 +67,8 @@ class Context:
     """Tables that were bound, by identity of their leaf."""
     choices: Mapping[int, Choice] = field(default_factory=dict[int, Choice])
     """What becomes a conditional, by the identity of each `if`."""
+    written: frozenset[int] = frozenset()
+    """The operations that are rounded as they are written, by identity."""
     applying: Callable[[Context], Callable[..., Value]] = field(init=False)
 
     def apply(self, function: Bound[Value] | Waiting[Value], *values: Value) -> Value:
@@ -110,7 +112,7 @@ class Context:
         context = Context(
             self.facts, self.exact, self.loose, self.raising, self.stored, fired=self.fired, prepared=self.prepared
         )
-        context.choices = self.choices
+        context.choices, context.written = self.choices, self.written
         context.applying = self.applying
         return context
 

@@ -21,7 +21,7 @@ from lowering.indirect import INDIRECT
 from lowering.neighbours import Prepared
 from lowering.raising import NAMES, raised
 from lowering.raising.conditionals import choices
-from lowering.rounding import AS_WRITTEN
+from lowering.rounding import AS_WRITTEN, towards_wholes
 from lowering.structure import STRUCTURE, updated
 from lowering.values import Dense, Leaf, Slots, Value, aligned, dense, elementwise
 from tensorir.errors import Diagnostic
@@ -102,14 +102,14 @@ def _converted(context: Context, node: Call, args: Sequence[Value]) -> Value:
 
 
 def _scalar(context: Context, node: Call, args: Sequence[Value]) -> Value:
-    return (_pointwise(node.op, _function(context, node.op, node.tensor), args, node.tensor),)
+    return (_pointwise(node.op, _function(context, node.op, node.tensor, id(node)), args, node.tensor),)
 
 
-def _function(context: Context, op: str, kind: TensorType) -> Callable[..., jax.Array]:
-    """What computes an elementwise builtin: as it is written, where a program asks for it and XLA sees it whole."""
-    if context.exact and op in AS_WRITTEN and kind.leaves[0].is_float and not jax.config.jax_disable_jit:
-        return AS_WRITTEN[op]
-    return SCALAR[op]
+def _function(context: Context, op: str, kind: TensorType, node: int = 0) -> Callable[..., jax.Array]:
+    """What computes an elementwise builtin: as it is written, where that counts and XLA sees more than one."""
+    if op not in AS_WRITTEN or not kind.leaves[0].is_float or jax.config.jax_disable_jit:
+        return SCALAR[op]
+    return AS_WRITTEN[op] if context.exact or node in context.written else SCALAR[op]
 
 
 def _pointwise(op: str, function: Callable[..., jax.Array], args: Sequence[Value], kind: TensorType) -> Leaf:
@@ -145,6 +145,7 @@ def lower(
     by_steps = bool(jax.config.jax_disable_jit)
     exact, loose = by_steps or numerics == "exact", numerics == "loose"
     context = Context(facts, exact, loose, raising, {} if by_steps else stored or {})
+    context.written = towards_wholes(values(fencil.closures))
     context.choices = choices(fencil, facts) if "conditional" in raising else {}
     lazy = {key: choice.shared for key, choice in context.choices.items()}
     context.applying = lambda inner: lambda f, *values: evaluate_function(f, values, _rule(inner), lazy)

@@ -1,9 +1,12 @@
-"""Arithmetic that is rounded where the program says so, for `numerics="exact"`.
+"""Arithmetic that is rounded where the program says so: with `numerics="exact"`, and on the way to a whole number.
 
 XLA contracts x × y + z to one rounding, multiplies by 1/c where the program divides by c, and joins the constants of
 (x × c) × d; no option of a program stops it (JAX 0.10.2). `AS_WRITTEN` has the operations that it leaves as they are:
 a product is selected by its own bits, which no contraction looks through, and what stands behind a barrier is not
 rewritten together with what it is used in. The values are those of the plain operations.
+
+Where a float becomes a whole number, by a cast or by floor and its like, a last bit decides between two of them, and
+so, as an index, which element is read: what leads there is computed as it is written in every program.
 
 >>> x = jax.numpy.float32(1.1)
 >>> apart = jax.jit(lambda x: lax.sub(AS_WRITTEN["multiplies"](x, x), lax.mul(x, x)))
@@ -13,13 +16,18 @@ rewritten together with what it is used in. The values are those of the plain op
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import jax
 import numpy as np
 from jax import lax
 
-__all__ = ["AS_WRITTEN"]
+from tensorir.builtins import TABLE
+from tensorir.ir import Call, Expr
+from tensorir.types import TensorType
+from tensorir.walk import postorder
+
+__all__ = ["AS_WRITTEN", "towards_wholes"]
 
 Binary = Callable[[jax.Array, jax.Array], jax.Array]
 
@@ -52,3 +60,45 @@ AS_WRITTEN: dict[str, Binary] = {
     "divides": _divided,
 }
 """The operations of floats that round, by builtin."""
+
+_WHOLES = frozenset(("floor", "ceil", "trunc", "round", "floordiv", "mod", "rem"))
+_MOVES = frozenset(
+    (
+        "cartesian_shift", "subset", "rename", "add_dim", "split_dim", "merge_dims", "concat", "update", "make_tuple",
+        "tuple_get",
+    )
+)  # fmt: skip
+
+
+def towards_wholes(roots: Sequence[Expr]) -> frozenset[int]:
+    """The elementwise operations on floats whose results become whole numbers, by identity.
+
+    >>> from tensorir.text import parse
+    >>> f = parse("f(x: tensor<float>, i: tensor<int>, y: tensor<float>) "
+    ...           "{ i ← cast(x × 3.0 + 0.5, int); y ← x × 4.0 + floor(x); }")
+    >>> found = towards_wholes([c.value for c in f])
+    >>> sorted(str(e) for c in f for e in postorder(c.value) if id(e) in found)
+    ['x × 3.0', 'x × 3.0 + 0.5']
+    """
+    stack = [a for e in postorder(*roots) if _is_whole(e) for a in e.children]
+    seen: dict[int, Expr] = {}
+    while stack:
+        e = stack.pop()
+        if id(e) not in seen and isinstance(e, Call) and (TABLE[e.op].elementwise or e.op in _MOVES):
+            seen[id(e)] = e
+            stack.extend(e.children)
+    return frozenset(key for key, e in seen.items() if isinstance(e, Call) and e.op in AS_WRITTEN)
+
+
+def _is_whole(e: Expr) -> bool:
+    match e:
+        case Call("cast", (x,)):
+            return _is_float(x) and e.tensor.leaves[0].is_integer
+        case Call(op, (x, *_)):
+            return op in _WHOLES and _is_float(x)
+        case _:
+            return False
+
+
+def _is_float(x: Expr) -> bool:
+    return isinstance(x.type, TensorType) and x.type.leaves[0].is_float

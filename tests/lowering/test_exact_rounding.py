@@ -83,3 +83,31 @@ def test_leading_zeros_of_constants_are_those_of_data(value):
     found = ti.compile(f)(x=np.int32(value))
     want = 32 - (value & 0xFFFFFFFF).bit_length()
     assert [int(found["a"]), int(found["b"])] == [want, want]
+
+
+WHOLES = {
+    "a cast": "cast(x × 3.3{0} + 0.1{0}, int)",
+    "a floor": "floor((x + 0.5{0}) × 1.75{0} - 0.5{0})",
+    "a nearest": "round(x / 3.0{0} × 7.0{0} - 0.5{0})",
+    "an index": "gather(J, clamp)(t, cast(ceil((cast(pos(I, x), {1}) + 0.5{0}) × 0.7{0} - 0.35{0}), int))",
+    "a step": "scan(λ(a: tensor<{1}>, u: tensor<{1}>) → floor((a - a) × 0.3{0} + u × 3.3{0} + 0.1{0}), true, 1.0{0}, I)(x)",
+}
+
+
+@pytest.mark.parametrize("element", ["float32", "float"])
+@pytest.mark.parametrize("name", WHOLES)
+def test_what_becomes_a_whole_number_is_rounded_as_written(name, element):
+    suffix = "f" if element == "float32" else ""
+    text = WHOLES[name].format(suffix, element)
+    kind = "int" if name == "a cast" else element
+    f = ti.parse(
+        f"f(out: tensor<{kind}, I[0:400]>, x: tensor<{element}, I[0:400]>, t: tensor<{element}, J[0:300]>) "
+        f"{{ out ← {text}; }}"
+    )
+    dtype = "f4" if suffix else "f8"
+    # the last bit decides
+    k = np.arange(400)
+    x = {"a floor": (k + 0.5) / 1.75 - 0.5, "a nearest": (k + 1) * 3 / 7}.get(name, (k - 0.1) / 3.3).astype(dtype)
+    arrays = {"x": x, "t": np.random.default_rng(0).normal(size=300).astype(dtype)}
+    used = {p.name: arrays[p.name] for p in f.inputs}
+    np.testing.assert_array_equal(ti.compile(f)(**used)["out"], ti.reference.run(f, **used)["out"])
