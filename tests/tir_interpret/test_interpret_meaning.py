@@ -306,3 +306,22 @@ def test_wrong_arguments_are_named(arguments: tuple[Any, ...], sentence: str):
     with pytest.raises(DiagnosticError) as caught:
         tir.interpret(module["main"], *arguments)
     assert caught.value.diagnostics[0].message == sentence
+
+
+def test_a_row_major_layout_is_the_plain_buffer():
+    body = "V = A.view(2, 4, layout=T.TileLayout(T.S[(2, 4):(4, 1)]))\nB[0] = V[1, 2]"
+    assert run(body, [0, 1, 2, 3, 4, 5, 6])[0] == 6
+
+
+def test_other_layouts_are_refused():
+    text = HEAD.format(kind="int32") + (
+        "    V = A.view(2, 4, layout=T.TileLayout(T.S[(2, 4):(1, 2)]))\n    B[0] = V[1, 2]\n"
+    )
+    with pytest.raises(DiagnosticError) as caught:
+        tir.interpret(tir.parse(text)["main"], np.zeros(8, np.int32), np.zeros(8, np.int32))
+    assert str(caught.value).strip() == (
+        "<tir>:3:29: error[TR18]: the layout of 'V' is not the row-major one, and no other can be run here.\n"
+        "      V = A.view(2, 4, layout=T.TileLayout(T.S[(2, 4):(1, 2)]))\n"
+        "                              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
+        "help: leave the layout out, or write the places as indices."
+    )

@@ -100,6 +100,7 @@ class Machine:
         """A buffer with new memory, one copy for each lane that has one of its own."""
         from tensorir.tir.interpret.threads import private_axes
 
+        _row_major_only(buffer, span)
         extents = [int(np.max(extent)) if np.size(extent) else 0 for extent in shape]
         if any(extent < 0 for extent in extents):
             raise error("TR05", f"{buffer.name!r} is allocated with a negative extent, {tuple(extents)}.", span)
@@ -161,6 +162,7 @@ class Machine:
         self, pointer: Pointer, buffer: n.Buffer, shape: tuple[Value, ...], strides: tuple[Value, ...], offset: Value
     ) -> View:
         """A buffer over memory that exists."""
+        _row_major_only(buffer, buffer.span)
         dtype = buffer.dtype.element.numpy
         whole = tuple(_whole(extent) for extent in shape)
         steps = tuple(_whole(stride) for stride in strides) if strides else row_major(whole)
@@ -339,3 +341,10 @@ def _trailing(value: Value, vector: bool) -> Value:
 
 def _both(mask: Value, other: Value) -> Value:
     return other if mask is None else mask if other is None else mask & other
+
+
+def _row_major_only(buffer: n.Buffer, span: Span) -> None:
+    """Layouts that swizzle, spread over threads or leave gaps have a meaning on their hardware only."""
+    if isinstance(layout := buffer.layout, n.TileLayout | n.ComposeLayout) and not layout.is_row_major:
+        message = f"the layout of {buffer.name!r} is not the row-major one, and no other can be run here."
+        raise error("TR18", message, layout.span or span, help="leave the layout out, or write the places as indices.")

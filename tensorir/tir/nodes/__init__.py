@@ -67,6 +67,7 @@ from tensorir.tir.nodes.expressions import (
     lane_count,
 )
 from tensorir.tir.nodes.functions import Argument, Attribute, IRModule, PrimFunc
+from tensorir.tir.nodes.layouts import ComposeLayout, LayoutIter, OnAxis, TileLayout
 from tensorir.tir.nodes.statements import (
     Allocate,
     AllocateConst,
@@ -127,6 +128,7 @@ __all__ = [
     "Cast",
     "CmpOp",
     "CommReducer",
+    "ComposeLayout",
     "Continue",
     "DataType",
     "DeclBuffer",
@@ -145,6 +147,7 @@ __all__ = [
     "IntImm",
     "IterKind",
     "IterVar",
+    "LayoutIter",
     "Let",
     "LetStmt",
     "Load",
@@ -156,6 +159,7 @@ __all__ = [
     "Mul",
     "Node",
     "Not",
+    "OnAxis",
     "Opaque",
     "Or",
     "PointerType",
@@ -174,6 +178,7 @@ __all__ = [
     "StringImm",
     "Sub",
     "Target",
+    "TileLayout",
     "TupleType",
     "Type",
     "Var",

@@ -29,7 +29,7 @@ class Buffer(Node):
     """A view of memory as an array. The object is the identity, as for variables.
 
     Empty `strides` mean row-major and compact. `elem_offset` None means zero, or what the caller passes. `layout`
-    holds the text of a `tirx` layout, which nothing here reads.
+    is None where the layout is the row-major one that nobody wrote down, "scalar" for a scalar of 0.27's text.
     """
 
     data: Var

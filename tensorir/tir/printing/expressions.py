@@ -12,6 +12,7 @@ from decimal import Decimal
 from tensorir.tir import nodes as n
 from tensorir.tir.builtins import BUILTINS, Operands, Result
 from tensorir.tir.dtypes import BOOL, FLOAT32, INT32, DataType
+from tensorir.tir.printing.layouts import layout_text
 from tensorir.tir.printing.names import Names
 from tensorir.tir.script.arithmetic import would_fold
 
@@ -362,6 +363,8 @@ class ExpressionPrinter:
                 return self._iter_var(value)
             case n.Range(low, length):
                 return f"T.Range({self.show(low)}, {self.stop(low, length)})"
+            case n.TileLayout() | n.ComposeLayout():
+                return layout_text(value, self.show)
             case n.Opaque(text):
                 return text
             case tuple():

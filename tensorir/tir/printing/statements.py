@@ -87,6 +87,8 @@ class StatementPrinter:
                 assert owner is not None
                 shape = ", ".join(map(self.size, buffer.shape))
                 whole = self.names.of(owner)
+                if buffer.layout is not None:
+                    shape += f", layout={self._e.attribute(buffer.layout)}"
                 self.line(f"{self.names.define(buffer)} = {whole}.view({shape})")
             case n.DeclBuffer(buffer, data):
                 where = "" if data is None else self._show(data)
@@ -124,7 +126,7 @@ class StatementPrinter:
         if self.old or owner is None or buffer.data is not data or not buffer.shape or owner.layout is not None:
             return False
         strides = owner.strides if len(owner.strides) == len(buffer.shape) else ()
-        kept = ("dtype", "elem_offset", "data_alignment", "offset_factor", "layout")
+        kept = ("dtype", "elem_offset", "data_alignment", "offset_factor")
         same = all(getattr(buffer, name) == getattr(owner, name) for name in kept)
         plain = not buffer.axis_separators and buffer.buffer_type is n.BufferType.DEFAULT
         return same and plain and buffer.strides == strides

@@ -17,6 +17,7 @@ from tensorir.tir.build import const
 from tensorir.tir.dtypes import BOOL, HANDLE, INT32, INT64, DataType
 from tensorir.tir.script import operations, subscripts
 from tensorir.tir.script.arithmetic import IllTyped, as_expr
+from tensorir.tir.script.layouts import LAYOUTS, layout
 from tensorir.tir.script.syntax import Failure, Located, Text, parse_expression
 from tensorir.tir.script.values import (
     BoundMethod,
@@ -366,6 +367,8 @@ class Evaluator:
         from tensorir.tir.script.calls.dispatch import call
 
         target = self.value(node.func)
+        if isinstance(target, Name) and target.dialect == "T" and target.path in LAYOUTS:
+            return layout(self, node, target.path)
         args: list[Value] = []
         for arg in node.args:
             if isinstance(arg, ast.Starred):
