@@ -29,6 +29,7 @@ bench: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.memory
 	$(BIN)/python -m tests.benchmarks.lift
 	$(BIN)/python -m tests.benchmarks.compile_time
+	$(BIN)/python -m tests.benchmarks.forms
 	$(BIN)/python -m tests.benchmarks.tvm_builds
 
 $(STAMP): pyproject.toml
