@@ -96,3 +96,50 @@ def test_all_threads_read_before_any_writes():
     np.testing.assert_array_equal(program(a, index, b)[0], a[index] + 1)
     np.testing.assert_array_equal(ti.tir.interpret(func, a, index, b)[2], a[index] + 1)
     assert "in lockstep: all read S before any writes" in str(program.report)
+
+
+JOINED = """
+@T.prim_func
+def main(A: T.Buffer((16,), "float32"), B: T.Buffer((2,), "float32")):
+    S = T.alloc_buffer((1,), "float32", scope="local")
+    for tx in T.thread_binding(16, thread="threadIdx.x"):
+        with T.block("sum"):
+            v = T.axis.reduce(16, tx)
+            with T.init():
+                S[0] = T.float32(0)
+            S[0] = S[0] + A[v]
+        B[0] = S[0] / T.float32(16)
+        B[1] = B[1] + T.float32(1)
+"""
+ALIKE = """
+@T.prim_func
+def main(A: T.Buffer((16,), "float32"), B: T.Buffer((2,), "float32")):
+    for bx in T.thread_binding(4, thread="blockIdx.x"):
+        for tx in T.thread_binding(16, thread="threadIdx.x"):
+            B[0] = A[3]
+            B[1] = B[1] + T.float32(1)
+"""
+
+
+def test_threads_that_sum_up_together_have_one_sum_and_store_it_once():
+    f, (a, b) = ti.tir.parse(JOINED)["main"], arrays((16,), (2,))
+    wanted = ti.tir.interpret(f, a, b, checked=True)[1]
+    np.testing.assert_allclose(wanted, [a.mean(), b[1] + 1], rtol=1e-5)
+    np.testing.assert_allclose(ti.lift(f)(a, b)[0], wanted, rtol=1e-6)
+
+
+def test_threads_and_blocks_that_do_one_thing_do_it_once():
+    f, (a, b) = ti.tir.parse(ALIKE)["main"], arrays((16,), (2,))
+    np.testing.assert_array_equal(ti.lift(f)(a, b)[0], [a[3], b[1] + 1])
+    np.testing.assert_array_equal(ti.tir.interpret(f, a, b, checked=True)[1], [a[3], b[1] + 1])
+
+
+def test_lanes_of_a_vector_that_are_stored_to_one_element_follow_each_other():
+    text = """
+@T.prim_func
+def main(A: T.Buffer((4,), "float32"), B: T.Buffer((2,), "float32")):
+    B[T.Broadcast(0, 4)] = A[0:4] * T.Broadcast(T.float32(2), 4)
+"""
+    f, (a, b) = ti.tir.parse(text)["main"], arrays((4,), (2,))
+    np.testing.assert_array_equal(ti.lift(f)(a, b)[0], [a[3] * 2, b[1]])
+    np.testing.assert_array_equal(ti.tir.interpret(f, a, b)[1], [a[3] * 2, b[1]])

@@ -74,7 +74,7 @@ def _private(reader: Reader, buffer: n.Buffer) -> tuple[str, ...]:
     if reader.threads is None:
         return around
     shared = buffer.scope.startswith(("shared", "wmma.accumulator.shared"))
-    return around + tuple(t.name for t in reader.threads.values() if t.extent != 1 and (t.block or not shared))
+    return around + reader.apart(buffer, shared)
 
 
 def constant(reader: Reader, node: n.AllocateConst) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from tensorir.lift.nest import Loop, Node
-from tensorir.lift.terms import Index, Number, Op, Term
+from collections.abc import Sequence
+
+from tensorir.lift.nest import Check, External, Loop, Node, Store, While
+from tensorir.lift.terms import Index, Number, Op, Term, index_names
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.expressions import element_of, refused
 from tensorir.tir.lift.intrinsics import cast
@@ -84,15 +86,37 @@ def _launch(reader: Reader, node: n.Stmt) -> list[Node]:
     reader.ranges.update({t.name: (0, t.extent - 1) for t in reader.threads.values()})
     blocks = [t for t in reader.threads.values() if t.block and t.extent != 1]
     before, reader.loops = reader.loops, (*reader.loops, *(t.name for t in blocks))
+    reader.joined = _joined(node)
     _privatise(reader, node)
     try:
         nodes: list[Node] = statement(reader, node)
     finally:
         reader.loops, reader.threads = before, None
+    told = _told(nodes)
     for thread in reversed(blocks):
+        if thread.name not in told:
+            continue  # all blocks do the same, and so do it once
         bounds = Number(0, INT32), Number(thread.extent, INT32)
         nodes = [Loop(thread.name, *bounds, tuple(nodes), True, node.span, thread.name)]
     return nodes
+
+
+def _told(nodes: Sequence[Node]) -> set[str]:
+    """The loops whose variables occur in nodes."""
+    found: set[str] = set()
+    for node in nodes:
+        match node:
+            case Loop(_, low, extent, body):
+                found |= _told(body).union(*map(index_names, (low, extent)))
+            case Store(_, indices, value, guards):
+                found = found.union(*map(index_names, (*indices, value, *guards)))
+            case While(condition, body, guards):
+                found |= _told(body).union(*map(index_names, (condition, *guards)))
+            case Check(condition, _, guards):
+                found = found.union(*map(index_names, (condition, *guards)))
+            case External(guards=guards):
+                found = found.union(*map(index_names, guards))
+    return found
 
 
 def _waits(node: n.Stmt) -> bool:
@@ -160,7 +184,42 @@ def _privatise(reader: Reader, node: n.Stmt) -> None:
             memory = view.buffer.root
             if part.scope in ("global", "") or memory.argument or memory.private:
                 continue
-            memory.private = tuple(t.name for t in reader.threads.values() if t.extent != 1 and (t.block or not shared))
+            memory.private = reader.apart(part, shared)
+
+
+def _joined(node: n.Stmt) -> dict[n.Buffer, frozenset[str]]:
+    """What reductions over threads write, of which these threads have one copy together; and the tags of the threads.
+
+    What is also given to `tvm_thread_allreduce` each thread has summed up alone.
+    """
+    tags: dict[n.Var, frozenset[str]] = {}
+    found: dict[n.Buffer, frozenset[str]] = {}
+    alone: set[n.Buffer] = set()
+
+    def of(value: n.Expr) -> frozenset[str]:
+        return frozenset[str]().union(*(tags.get(v, frozenset()) for v in walk(value) if isinstance(v, n.Var)))
+
+    for part in walk(node):
+        match part:
+            case n.For(var, _, _, n.ForKind.THREAD_BINDING, _, n.IterVar(_, _, _, tag)):
+                tags[var] = frozenset([tag]) if is_hardware(tag) and not is_block(tag) else frozenset()
+            case n.AttrStmt(n.IterVar(_, var, _, tag), "thread_extent"):
+                tags[var] = frozenset([tag]) if not is_block(tag) else frozenset()
+            case n.LetStmt(var, value):
+                tags[var] = of(value)
+            case n.Call(op="tvm_thread_allreduce", args=arguments):
+                alone |= {a.buffer for a in arguments if isinstance(a, n.BufferLoad)}
+            case n.BlockRealize(values, _, block):
+                for iterator, value in zip(block.iter_vars, values, strict=True):
+                    tags[iterator.var] = of(value)
+                reduced = [tags[i.var] for i in block.iter_vars if i.kind is n.IterKind.COMM_REDUCE]
+                if crossing := frozenset[str]().union(*reduced):
+                    for store in walk(block):
+                        if isinstance(store, n.BufferStore):
+                            found[store.buffer] = found.get(store.buffer, frozenset()) | crossing
+            case _:
+                pass
+    return {b: t for b, t in found.items() if b not in alone}
 
 
 def _extents(reader: Reader, node: n.Stmt) -> dict[str, int]:

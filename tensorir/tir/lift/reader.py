@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from tensorir.lift.nest import Loop, Node, Store
-from tensorir.lift.terms import Buffer, Index, Load, Number, Op, Term, buffers_of
+from tensorir.lift.terms import Buffer, Index, Load, Number, Op, Term, buffers_of, index_names
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.expressions import Scope, term
@@ -60,6 +60,8 @@ class Reader:
     returned: Flag | None = None
     threads: dict[str, Thread] | None = None
     thread_guards: tuple[Term, ...] = ()
+    joined: dict[n.Buffer, frozenset[str]] = field(default_factory=dict[n.Buffer, frozenset[str]])
+    """Buffers that reductions over threads write, and the tags of these threads."""
     reducer: n.CommReducer | None = None
     """How threads combine their values, inside of a `reduce_scope`."""
     parallel: set[str] = field(default_factory=set[str])
@@ -131,9 +133,24 @@ class Reader:
         finally:
             self.loops = before
 
+    def apart(self, buffer: n.Buffer, shared: bool) -> tuple[str, ...]:
+        """The indices of the kernel of which every value has a copy of a buffer."""
+        together = self.joined.get(buffer, frozenset())
+        return tuple(
+            t.name
+            for tag, t in (self.threads or {}).items()
+            if t.extent != 1 and tag not in together and (t.block or not shared)
+        )
+
     def placed(self, node: Node, in_order: bool = False) -> Node:
-        """A statement, for every thread: in lockstep, or one thread after the other."""
+        """A statement, for every thread: in lockstep, or one thread after the other.
+
+        Threads in lockstep that write one value to one element do so once.
+        """
+        told = None if in_order or not isinstance(node, Store) else _telling(node)
         for thread in reversed(self.lanes):
+            if told is not None and thread.name not in told:
+                continue
             low, extent = Number(0, INT32), Number(thread.extent, INT32)
             node = Loop(
                 thread.name, low, extent, (node,), parallel=True, span=node.span, title=thread.name,
@@ -208,6 +225,15 @@ class Reader:
 
     def term(self, node: n.Expr) -> Term:
         return term(self.scope, node)
+
+
+def _telling(node: Store) -> set[str]:
+    """The loops whose iterations do different things: their variables occur, or each has storage of its own."""
+    found: set[str] = set(node.buffer.root.private)
+    for term in (*node.indices, node.value, *node.guards):
+        found |= index_names(term)
+        found |= {name for buffer in buffers_of(term) for name in buffer.root.private}
+    return found
 
 
 def _clean(name: str) -> str:

@@ -147,7 +147,7 @@ def _store(reader: Reader, node: n.BufferStore) -> list[Node]:
 
 def _lane_loop(name: str, lanes: int, node: Node, span: Span) -> Node:
     extent = Number(lanes, INT32)
-    return Loop(name, Number(0, INT32), extent, (node,), parallel=True, span=span, title="lane", lockstep=True)
+    return Loop(name, Number(0, INT32), extent, (node,), span=span, title="lane", lockstep=True)
 
 
 def _branch(reader: Reader, node: n.IfThenElse) -> list[Node]:
