@@ -294,7 +294,9 @@ class Emitter:
             x = cut(x, {dim: Interval(start, stop)})
             for level, n in enumerate(found[:-1]):
                 outer = n
-                inner = found[-1] if level == len(found) - 2 else f"{dim}_{level}"
+                inner = found[-1]
+                if level < len(found) - 2:
+                    (inner,) = _hidden([f"{dim}_{level}"], {*x.tensor.dims, *box})
                 size //= len(box[found[level]]) if level else 1
                 by = 1
                 for m in found[level + 1 :]:

@@ -373,3 +373,21 @@ def test_the_bits_of_a_buffer_are_read_and_written_as_another_type():
     (found,) = ti.lift(func)(a, None)
     np.testing.assert_allclose(found, ti.tir.interpret(func, a, np.zeros(9, np.float32))[1], rtol=1e-6)
     np.testing.assert_allclose(found, a**-0.5, rtol=2e-3)
+
+
+DIGITS = """
+@T.prim_func
+def main(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32"),
+         C: T.Buffer((2, 2, 2, 2, 2, 2), "float32")):
+    for i, i_0 in T.grid(8, 8):
+        B[i, i_0] = A[i, i_0] + T.float32(1)
+    for a, b, c, d, e, f in T.grid(2, 2, 2, 2, 2, 2):
+        C[a, b, c, d, e, f] = A[a * 4 + b * 2 + c, d * 4 + e * 2 + f]
+"""
+
+
+def test_dims_that_are_split_take_no_name_that_the_tensor_has():
+    a = floats(8, 8)
+    b, c = ti.lift(ti.tir.parse(DIGITS)["main"])(a, None, None)
+    np.testing.assert_array_equal(b, a + 1)
+    np.testing.assert_array_equal(c.ravel(), a.ravel())
