@@ -230,9 +230,9 @@ class Reader:
 def _telling(node: Store) -> set[str]:
     """The loops whose iterations do different things: their variables occur, or each has storage of its own."""
     found: set[str] = set(node.buffer.root.private)
-    for term in (*node.indices, node.value, *node.guards):
-        found |= index_names(term)
-        found |= {name for buffer in buffers_of(term) for name in buffer.root.private}
+    for part in (*node.indices, node.value, *node.guards):
+        found |= index_names(part)
+        found |= {name for buffer in buffers_of(part) for name in buffer.root.private}
     return found
 
 
