@@ -33,25 +33,29 @@ MONOIDS: dict[str, tuple[Callable[..., jax.Array], Callable[[np.dtype[Any]], Any
 LIBRARY = 4_096
 """Elements from which on XLA uses the library."""
 COLUMNS = 1_024
-"""Columns from which on a loop over the rows is as fast as the library, or much faster."""
+"""Columns of an array in memory from which on a loop over the rows is faster than the library."""
+MADE = 8_192
+"""The same for an array that is made: the library makes it while it reduces it."""
 
 
-def reduced(x: jax.Array, start: np.ndarray[Any, Any], op: str, axis: int, loose: bool = False) -> jax.Array:
+def reduced(
+    x: jax.Array, start: np.ndarray[Any, Any], op: str, axis: int, loose: bool = False, made: bool = True
+) -> jax.Array:
     """An array reduced along an axis by an operation of `MONOIDS`; a number, not NaN, goes along with every row.
 
-    With `loose`, `max` and `min` may drop a NaN.
+    With `loose`, `max` and `min` may drop a NaN; `made` says that the array does not stand in memory.
     """
     combine, _ = MONOIDS[op]
-    if by_rows(x.dtype, prod(x.shape[axis + 1 :])):
+    if by_rows(x.dtype, prod(x.shape[axis + 1 :]), made):
         return _by_rows(x, start, op, axis)
     found = lax.reduce(x, start, combine, (axis,))
     drops = op in ("min", "max") and x.dtype.kind in "fV" and x.size >= LIBRARY and jax.default_backend() == "cpu"
     return _with_nan(x, found, axis) if drops and not loose else found
 
 
-def by_rows(element: Any, columns: int) -> bool:
+def by_rows(element: Any, columns: int, made: bool) -> bool:
     """Whether rows of so many columns are better combined one after the other than given to the library."""
-    return np.dtype(element).kind in "fV" and columns >= COLUMNS and jax.default_backend() == "cpu"
+    return np.dtype(element).kind in "fV" and columns >= (MADE if made else COLUMNS) and jax.default_backend() == "cpu"
 
 
 def _by_rows(x: jax.Array, start: np.ndarray[Any, Any], op: str, axis: int) -> jax.Array:

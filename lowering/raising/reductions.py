@@ -20,7 +20,7 @@ from lowering.levels import Levels, counted, levels_of, within_state
 from lowering.reduction import MONOIDS, by_rows, reduced
 from lowering.values import Dense, Value, aligned, cut, dense, elementwise, presence, with_present
 from tensorir.evaluate import Bound
-from tensorir.ir import Call, Expr, Lambda, Literal
+from tensorir.ir import Call, Expr, Lambda, Literal, Var
 from tensorir.types import DTYPES, Dims, TensorType
 
 __all__ = ["along_axis", "literal_of", "mapped"]
@@ -74,9 +74,9 @@ def along_axis(context: Context, node: Call, args: Sequence[Any]) -> Value | Non
     first = literal_of(node.args[1])
     within = first is not None and first == first and fold[0] in IDEMPOTENT
     start = np.array(first if within else neutral(part.data.dtype), part.data.dtype)
-    folded = Dense(
-        reduced(part.data, start, fold[0], part.dims.names.index(dim), context.loose), part.dims.without(dim)
-    )
+    made = not isinstance(node.args[2], Var)
+    total = reduced(part.data, start, fold[0], part.dims.names.index(dim), context.loose, made)
+    folded = Dense(total, part.dims.without(dim))
     # XLA fuses what follows with the reduction itself: a softmax in 0.8 of the time
     whole = folded if within else elementwise(combine, [init[0], folded], state)
     return (cut(whole, node.tensor.dims),)
@@ -91,7 +91,7 @@ def mapped(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
         return None
     state: TensorType = f.function.type.params[0]
     levels = levels_of(values, dim, interval)
-    if not any(levels.axes) and by_rows(DTYPES[state.leaves[0]], state.dims.size):
+    if not any(levels.axes) and by_rows(DTYPES[state.leaves[0]], state.dims.size, False):
         # step by step nothing but the rows themselves is read
         return None
     outside = [m for v, has in zip(values, having, strict=True) if not has for m in masks_of(v)]

@@ -86,7 +86,7 @@ def test_special_values_come_through(op: str, special: float) -> None:
 
 
 NUMPY = {"+": np.sum, "×": np.prod, "min": np.min, "max": np.max}
-LARGE = {"rows": ("I[0:70], K[0:90]", 1), "columns": ("K[0:90], I[0:70]", 0), "many columns": ("K[0:35], I[0:5000]", 0)}
+LARGE = {"rows": ("I[0:70], K[0:90]", 1), "columns": ("K[0:90], I[0:70]", 0), "many columns": ("K[0:35], I[0:9000]", 0)}
 
 
 @pytest.mark.parametrize("element", ["float32", "float", "float16"])
