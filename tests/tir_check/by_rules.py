@@ -94,7 +94,6 @@ class Rules:
             case n.BinaryOp(a=a, b=b):
                 kind = self.type_of(a)
                 need(kind == self.type_of(b) and kind.code != "handle", "type")
-                need(not (isinstance(e, n.Mod) and kind.is_float), "type")
                 return kind
             case n.CmpOp(a=a, b=b):
                 kind = self.type_of(a)

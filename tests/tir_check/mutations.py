@@ -29,7 +29,14 @@ _OPERATORS: dict[type[n.Expr], tuple[type[n.Expr], ...]] = {
     n.And: (n.Or,),
     n.Min: (n.Max,),
 }
-_WIDER = {"int8": "int16", "int32": "int64", "int64": "int32", "float32": "float64", "float64": "float32"}
+_WIDER = {
+    "bfloat16": "float32",
+    "int8": "int16",
+    "int32": "int64",
+    "int64": "int32",
+    "float32": "float64",
+    "float64": "float32",
+}
 _LOOPS = (n.ForKind.SERIAL, n.ForKind.PARALLEL, n.ForKind.VECTORIZED)
 
 

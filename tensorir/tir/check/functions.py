@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from tensorir.errors import Diagnostic, did_you_mean
 from tensorir.source import NOWHERE, Span
 from tensorir.tir import nodes as n
+from tensorir.tir.builtins import GPU_ONLY, find
 from tensorir.tir.check.blocks import declared_rule, match_rule
 from tensorir.tir.check.buffers import buffer_rule
 from tensorir.tir.check.expressions import RULES, Finding, indices_rule
@@ -271,9 +272,9 @@ class _Checker:
         if value.lanes != wanted.lanes:
             message = f"a value of {value.lanes} lanes is stored where there are {wanted.lanes}."
             self.wrong("TC55", message, node.span)
-        elif value.code == "handle" and wanted.code != "handle":
+        elif value.code == "handle" and wanted.code != "handle" and not _is_of_a_device(node.value):
             self.wrong("TC56", f"a handle is stored into {node.buffer.name!r}, which holds {wanted}.", node.span)
-        elif value != wanted:
+        elif value != wanted and value.code != "handle":
             message = f"a value of type {value} is stored into {node.buffer.name!r}, which holds {wanted}: it is cast."
             self.wrong("TC56", message, node.span, severity="warning")
         if node.predicate is not None:
@@ -486,3 +487,11 @@ class _Checker:
                     self.wrong(
                         "TC77", f"a range of {region.buffer.name!r} is of integers, and not of {expr.dtype}.", span
                     )
+
+
+def _is_of_a_device(value: n.Expr) -> bool:
+    """Whether an intrinsic of a device gives the value: its type is the device's business."""
+    if not isinstance(value, n.Call) or not isinstance(value.op, str):
+        return False
+    row = find(value.op)
+    return row is not None and row.meaning == GPU_ONLY
