@@ -62,7 +62,7 @@ class Operands(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Builtin:
-    """One row. `dtype` says where TVMScript writes the type: "first", "last", as a keyword, or nowhere.
+    """One row. `dtype` says where TVMScript writes the type: "first", "last", under the keyword "ret_ty", or nowhere.
 
     `meaning` names a NumPy function (or one of `interpret`'s own), or is "interpreter", "GPU only" or "external".
     """
@@ -177,7 +177,8 @@ _TABLE: list[Builtin] = [
         "call_cpacked_lowered=tvm_call_cpacked_lowered", result=Result.INT32, effect=Effect.OPAQUE, meaning=EXTERNAL
     ),
     *_rows("tvm_call_trace_packed tvm_call_trace_packed_lowered", effect=Effect.OPAQUE, meaning=EXTERNAL),
-    *_rows("call_extern call_llvm_intrin call_ffi_kernel", dtype="first", effect=Effect.OPAQUE, meaning=EXTERNAL),
+    *_rows("call_extern call_llvm_intrin", dtype="first", effect=Effect.OPAQUE, meaning=EXTERNAL),
+    *_rows("call_ffi_kernel", dtype="ret_ty", effect=Effect.OPAQUE, meaning=EXTERNAL),
     *_rows("call_pure_extern call_llvm_pure_intrin", dtype="first", effect=Effect.PURE, meaning=EXTERNAL),
     *_rows("call_spirv_pure_glsl450", effect=Effect.PURE, meaning=GPU_ONLY),
     *_rows("lookup_param", result=Result.HANDLE, effect=Effect.OPAQUE, meaning=EXTERNAL),

@@ -34,6 +34,7 @@ __all__ = [
     "ForKind",
     "IfThenElse",
     "LetStmt",
+    "MetadataText",
     "Prefetch",
     "SeqStmt",
     "Stmt",
@@ -67,6 +68,12 @@ class AttrStmt(Stmt):
     value: Attribute
     body: Stmt
     span: Span = NOWHERE
+
+
+class MetadataText(str):
+    """A part of a message that text only refers to: `metadata["ir.StringImm"][0]`, which is also how it is shown."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

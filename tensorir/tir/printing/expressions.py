@@ -246,8 +246,14 @@ class ExpressionPrinter:
                 return f"T.{expr.op}({', '.join([*args, *attrs, f'dtype={quote(str(expr.dtype))}'])})"
             return f"T.call_intrin({', '.join([quote(str(expr.dtype)), quote('tirx.' + expr.op), *args])})"
         dtype = quote(str(expr.dtype))
-        ordered = [dtype, *args] if row.dtype == "first" else [*args, dtype]
-        return f"T.{expr.op}({', '.join([*ordered, *attrs])})"
+        match row.dtype:
+            case "first":
+                ordered = [dtype, *args, *attrs]
+            case "last":
+                ordered = [*args, dtype, *attrs]
+            case keyword:
+                ordered = [*args, *attrs, f"{keyword}={dtype}"]
+        return f"T.{expr.op}({', '.join(ordered)})"
 
     def _typed_argument(self, expr: n.Call, operands: object, arg: n.Argument) -> str:
         """Numbers in calls whose operands share a type are written with theirs, unless the others have it too."""

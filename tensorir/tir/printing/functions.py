@@ -148,7 +148,21 @@ def _preamble(writer: StatementPrinter, function: n.PrimFunc, defined: set[n.Var
     launches: Counter[n.Var] = Counter()
     tags: dict[n.Var, str] = {}
     buffers: dict[n.Buffer, None] = {}
+    about: dict[n.Var, None] = {}
+    bound: set[n.Var] = set()
     for node in walk(function.body):
+        match node:
+            case n.For(var) | n.LetStmt(var) | n.Allocate(var) | n.AllocateConst(var):
+                bound.add(var)
+            case n.AllocBuffer(buffer) | n.DeclBuffer(buffer) | n.BufferRealize(buffer):
+                bound.add(buffer.data)
+            case n.Block(iter_vars=axes, alloc_buffers=allocs, match_buffers=matches):
+                bound.update(axis.var for axis in axes)
+                bound.update(buffer.data for buffer in (*allocs, *(match.buffer for match in matches)))
+            case n.AttrStmt(n.Var() as var):
+                about[var] = None
+            case _:
+                pass
         match node:
             case n.Let(var):
                 if var not in defined:
@@ -166,6 +180,10 @@ def _preamble(writer: StatementPrinter, function: n.PrimFunc, defined: set[n.Var
                 buffers[buffer] = None
             case _:
                 pass
+    for var in about:
+        if var not in bound and var not in defined:
+            defined.add(var)
+            writer.line(f"{writer.names.define(var)} = {_variable(var)}")
     for var, count in launches.items():
         if count > 1:
             defined.add(var)

@@ -62,10 +62,10 @@ class StatementPrinter:
             case n.AttrStmt():
                 self._attribute(node, last)
             case n.AssertStmt(condition, message, kind):
-                parts = f"[{', '.join(map(quote, message))}]"
+                parts = f"[{', '.join(map(_message, message))}]"
                 text = f"({quote(kind)}, {parts})"
                 if kind == "RuntimeError" and len(message) == 1 and self.old:
-                    text = quote(message[0])
+                    text = _message(message[0])
                 self.line(f"assert {self._show(condition)}, {text}")
             case n.BufferStore():
                 self._store(node)
@@ -212,6 +212,8 @@ class StatementPrinter:
         self.line(f"{self.names.define(buffer)} = {maker}({text})")
 
     def _attribute(self, node: n.AttrStmt, last: bool) -> None:
+        if isinstance(node.node, n.Buffer) and not self.names.knows(node.node):
+            self.line(f"{self.names.define(node.node)} = T.Buffer({self.fields(node.node, 'type')})")
         match node:
             case n.AttrStmt(n.IterVar(_, var, IterKind.THREAD_INDEX, tag), key, n.Expr() as value) if _launches(node):
                 again = self.names.knows(var)
@@ -413,6 +415,10 @@ class StatementPrinter:
 
     def _is_defined(self, var: n.Var) -> bool:
         return var in self._defined
+
+
+def _message(part: str) -> str:
+    return part if isinstance(part, n.MetadataText) else quote(part)
 
 
 def _plain(node: n.For) -> bool:

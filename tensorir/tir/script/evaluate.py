@@ -299,7 +299,8 @@ class Evaluator:
                 return found
 
     def attribute_of(self, node: ast.Attribute) -> Value:
-        if node.attr.startswith("__"):
+        # Intrinsics of CUDA begin so too: `T.cuda.__shfl_sync`.
+        if node.attr.startswith("__") and not (isinstance(node.value, ast.Attribute) and node.value.attr == "cuda"):
             self.fail(node, "TS07", f"the attribute {node.attr!r} is no part of TVMScript.")
         target = self.value(node.value)
         match target:

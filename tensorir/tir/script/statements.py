@@ -280,8 +280,13 @@ class FunctionBody:
             parts = str(message.value if isinstance(message, n.IntImm) else message)
         items = members(parts)
         items = [parts] if items is None else items
-        texts = tuple(self.reader.string(item, node, "a message") for item in items)
+        texts = tuple(self._message(item, node) for item in items)
         return n.AssertStmt(condition, texts, kind, self.text.span(node))
+
+    def _message(self, part: Value, node: Located) -> str:
+        if isinstance(part, n.Opaque):
+            return n.MetadataText(part.text)
+        return self.reader.string(part, node, "a message")
 
     def return_(self, node: ast.Return) -> None:
         if node.value is None:

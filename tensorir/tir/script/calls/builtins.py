@@ -118,6 +118,8 @@ def builtin(it: Call) -> Value:
         explicit = it.dtype(args.pop(0))
     elif row.dtype == "last" and "dtype" not in kwargs and len(args) == (row.arity or 0) + 1:
         explicit = it.dtype(args.pop())
+    if row.dtype in kwargs:
+        explicit = it.dtype(kwargs.pop(row.dtype))
     if "dtype" in kwargs:
         explicit = it.dtype(kwargs.pop("dtype"))
     kwargs.pop("span", None)
