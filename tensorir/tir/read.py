@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.source import NOWHERE, Source
+from tensorir.tir.live import constants_of
 from tensorir.tir.nodes import IRModule
 from tensorir.tir.script.modules import read_module
 
@@ -29,8 +30,8 @@ def _without_collection() -> Generator[None, None, None]:
 def parse(text: object, name: str = "<tir>", metadata: Mapping[str, object] | None = None) -> IRModule:
     """The module that TVMScript text writes; the text is read, and never executed.
 
-    `text` may also be a live module or function of TVM: what its `script()` prints is read. `metadata` supplies the
-    values that printed text only refers to (`metadata["key"][index]`): a sequence of arrays per key.
+    `text` may also be a live module or function of TVM: what its `script()` prints is read, with its constants.
+    `metadata` supplies the values that printed text only refers to (`metadata["key"][index]`): arrays by index, by key.
 
     >>> parse("import os")
     Traceback (most recent call last):
@@ -42,8 +43,9 @@ def parse(text: object, name: str = "<tir>", metadata: Mapping[str, object] | No
         if not callable(script):
             message = f"TVMScript is text, or an object of TVM, and this is of type {type(text).__name__}."
             raise DiagnosticError(Diagnostic("TS33", message, NOWHERE))
-        text = script()
+        live, text = text, script()
         assert isinstance(text, str)
+        metadata = constants_of(live, text) if metadata is None else metadata
     try:
         with _without_collection():
             return read_module(Source(name, text), metadata)

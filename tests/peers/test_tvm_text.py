@@ -121,3 +121,27 @@ def test_tvm_reads_our_text_of_modules_that_it_makes_and_lowers():
             assert tvm_ffi.structural_equal(theirs, again), (name, tvm_ffi.get_first_structural_mismatch(theirs, again))
             seen += 1
     assert seen >= 100
+
+
+def test_live_modules_bring_their_constants():
+    import numpy as np
+
+    from tensorir.tir import interpret
+
+    relax = tvm.relax
+    x = relax.Var("x", relax.TensorType((3,), "float32"))
+    arrays = [np.arange(3, dtype="float32"), np.ones(3, "float32"), np.full(3, 7, "float32")]
+    constants = [relax.const(array) for array in arrays]
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        value = builder.emit(relax.op.subtract(constants[1], x))
+        value = builder.emit(relax.op.multiply(value, constants[2]))
+        value = builder.emit(relax.op.add(constants[1], value))
+        value = builder.emit(relax.op.add(value, constants[0]))
+        made = builder.emit(relax.op.arange(1, 7, 2, "float32"))
+        builder.emit_func_output(relax.Tuple([value, made]))
+    live = builder.get()
+    for module in (live, relax.transform.FoldConstant()(relax.transform.LegalizeOps()(live))):
+        found = interpret(parse(module)["main"], np.full(3, 2, "float32"))
+        assert found[0].tolist() == [-6, -5, -4]
+        assert found[1].tolist() == [1, 3, 5]
