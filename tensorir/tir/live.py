@@ -55,8 +55,8 @@ def _value(expr: Any) -> Any:
 def _underlined(text: str) -> Iterator[tuple[str, int]]:
     """The references above the marks in a printed text."""
     above = ""
-    for line in text.splitlines():
-        if line.strip() and not line.strip("^ "):
+    for line in filter(str.strip, text.splitlines()):
+        if not line.strip("^ "):
             for match in _REFERENCE.finditer(above):
                 if "^" in line[match.start() : match.end()]:
                     yield match[1], int(match[2])
