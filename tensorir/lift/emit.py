@@ -7,7 +7,7 @@ part where it holds; any other is an `if`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
@@ -18,7 +18,7 @@ from tensorir.lift.linear import COMPARISONS, affine_of, settled, term_of
 from tensorir.lift.sets import conjuncts
 from tensorir.lift.space import digits, interval_of
 from tensorir.lift.tensors import cut, filled, position, renamed, shifted, spread, sum_of, widened
-from tensorir.lift.terms import Buffer, Index, Linear, Load, Number, Op, Term, index_names, loads, rebuilt, walk
+from tensorir.lift.terms import Buffer, Index, Linear, Load, Number, Op, Term, always, index_names, loads, rebuilt, walk
 from tensorir.lift.unknowns import bounds
 from tensorir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType
 
@@ -42,6 +42,8 @@ class Emitter:
     asserted: list[tuple[Expr, str]] = field(default_factory=list[tuple[Expr, str]])
     """What must hold, and what is said where it does not, for the next buffer that leaves the region."""
     memo: dict[tuple[object, ...], Expr] = field(default_factory=dict[tuple[object, ...], Expr])
+    forms: dict[object, dict[int, Term]] = field(default_factory=dict[object, dict[int, Term]])
+    """By box, the normal forms of terms."""
     kept: list[object] = field(default_factory=list[object])
 
     def inside(
@@ -50,7 +52,7 @@ class Emitter:
         """An emitter for the body of a loop: the same names, other tensors."""
         return replace(
             self, tensors={**self.tensors, **tensors}, outer={**self.outer, **outer},
-            ranges={**self.ranges, **ranges}, memo={}, kept=[], asserted=[],
+            ranges={**self.ranges, **ranges}, memo={}, forms={}, kept=[], asserted=[],
         )  # fmt: skip
 
     # Buffers
@@ -125,12 +127,32 @@ class Emitter:
         """The term on a box; `safe` is a condition outside of which the value does not matter."""
         if not self.checked:
             safe = None  # then nothing asks, and what stands under several conditions is made once
-        key = (id(term), tuple(box.items()), id(safe))
-        known = self.memo.get(key)
-        if known is None:
-            self.kept += [term, safe]
-            known = self.memo[key] = self._emit(term, box, safe)
-        return known
+        place = tuple(box.items())
+        # what was made under a part of the conditions is checked wherever all of them hold, and more
+        for outer in _weaker(safe):
+            known = self.memo.get((id(term), place, id(outer)))
+            if known is not None:
+                return known
+        self.kept += [term, safe]
+        found = self.memo[id(term), place, id(safe)] = self._emit(term, box, safe)
+        return found
+
+    def settled(self, term: Term, box: Box) -> Term:
+        """The normal form of a term on a box."""
+        self.kept.append(term)
+        return settled(term, self.scope(box), self.forms.setdefault(tuple(box.items()), {}))
+
+    def holds(self, safe: Term, box: Box) -> Expr:
+        """Whether a condition holds, each of its parts checked where those before it hold."""
+        key = ("holds", id(safe), tuple(box.items()))
+        if key not in self.memo:
+            match safe:
+                case Op("and", (outer, inner)):
+                    self.memo[key] = call("and", self.holds(outer, box), self.emit(inner, box, outer))
+                case _:
+                    self.memo[key] = self.emit(safe, box)
+            self.kept.append(safe)
+        return self.memo[key]
 
     def scope(self, box: Box) -> dict[str, tuple[int, int]]:
         return {**self.ranges, **{n: (i.start, i.stop - 1) for n, i in box.items()}}
@@ -149,16 +171,16 @@ class Emitter:
                 return call(op, self.emit(x, box, safe), static=(element,))
             case Op(op, args, element):
                 if op in COMPARISONS:
-                    sides = [affine_of(settled(a, self.scope(box))) for a in args]
+                    sides = [affine_of(self.settled(a, box)) for a in args]
                     if all(s is not None for s in sides):
                         return call(op, *(self.sum(s, box) for s in sides if s is not None))
-                found = affine_of(settled(term, self.scope(box))) if element.is_integer else None
+                found = affine_of(self.settled(term, box)) if element.is_integer else None
                 if found is not None and not loads(term):
                     return self._coordinate(Linear(found, element), box)
                 return call(op, *(self.emit(a, box, safe) for a in args))
 
     def _coordinate(self, term: Term, box: Box) -> Expr:
-        match settled(term, self.scope(box)):
+        match self.settled(term, box):
             case Number(value, element):
                 return literal(value, element)
             case Linear(affine, element):
@@ -173,7 +195,7 @@ class Emitter:
         return sum_of(affine, parts)
 
     def _choice(self, condition: Term, yes: Term, no: Term, box: Box, safe: Term | None) -> Expr:
-        condition = settled(condition, self.scope(box))
+        condition = self.settled(condition, box)
         if isinstance(condition, Number):
             return self.emit(yes if condition.value else no, box, safe)
         if not loads(yes) and not loads(no):
@@ -191,6 +213,10 @@ class Emitter:
         padded = self._windows(condition, yes, no, box)
         if padded is not None:
             return padded
+        if self.checked:
+            either, other = always(yes), always(no)
+            for t in [t for key, t in either.items() if key in other]:
+                self.emit(t, box, safe)  # both branches need it
         here = condition if safe is None else Op("and", (safe, condition), BOOL)
         there = Op("not", (condition,), BOOL)
         there = there if safe is None else Op("and", (safe, there), BOOL)
@@ -246,8 +272,7 @@ class Emitter:
     # Reads
 
     def _load(self, load: Load, box: Box, safe: Term | None) -> Expr:
-        scope = self.scope(box)
-        sums = [affine_of(settled(i, scope)) for i in load.indices]
+        sums = [affine_of(self.settled(i, box)) for i in load.indices]
         wanted = [_only(a, box) for a in sums]
         names = self.dims_of(load.buffer, wanted)
         x = self.tensor(load.buffer)
@@ -310,7 +335,7 @@ class Emitter:
     ) -> Expr:  # fmt: skip
         """Reads by any index: constants select, coordinates that stay inside need no check."""
         scope = self.scope(box)
-        places = [(names[k], settled(load.indices[k], scope)) for k in rest]
+        places = [(names[k], self.settled(load.indices[k], box)) for k in rest]
         address = _address([t for _, t in places], [load.buffer.shape[k] for k in rest])
         if address is not None:
             (whole, _), *others = places
@@ -333,11 +358,21 @@ class Emitter:
         if mode == "zero" and self.checked and not told:
             mode = "checked"
             if safe is not None:
-                holds = self.emit(safe, box, None)
+                holds = self.holds(safe, box)
                 indices = [call("if", holds, i, literal(0, _scalar(i))) for i in indices]
         if any(not x.tensor.dims[d] for d, _ in places):
             mode = "zero"
         return call("gather", x, *indices, static=(tuple(d for d, _ in places), mode), span=load.span)
+
+
+def _weaker(safe: Term | None) -> Iterator[Term | None]:
+    """A condition, and what is left of it without its last parts, down to none."""
+    while isinstance(safe, Op) and safe.op == "and":
+        yield safe
+        safe = safe.args[0]
+    if safe is not None:
+        yield safe
+    yield None
 
 
 def _bounded_sums(condition: Term) -> list[Affine]:

@@ -20,11 +20,18 @@ from tensorir.lift.nest import Leaf, Node, Store, While, leaves, ranges_of
 from tensorir.lift.overlap import box_of, overlap
 from tensorir.lift.sets import Domain, condition_text, conjuncts, domain, integer_set, point, text
 from tensorir.lift.storage import settled_values
-from tensorir.lift.terms import Buffer, Load, Op, Term, children
+from tensorir.lift.terms import Buffer, Load, Op, Term, always, children
 from tensorir.source import Span
 from tensorir.types import BOOL
 
 __all__ = ["hazards"]
+
+
+MOST_CONDITIONS = 16
+"""Under how many sets of conditions one read is looked at: what is not looked at is left to the checks of a run."""
+
+_Seen = dict[int, list[set[tuple[int, bool]]]]
+"""By term, the sets of conditions under which it was met, all by identity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +80,9 @@ def _touches(leaf: Leaf, suffix: str) -> Iterator[Touch]:
     whole = domain(leaf, ranges, (), suffix)
     spots: list[tuple[Buffer, tuple[Term, ...], bool, tuple[Term, ...], Span]] = []
     spots.append((node.buffer, node.indices, True, (), node.span))
+    seen: _Seen = {}
     for term in (node.value, *node.indices):
-        for load, conditions in _under(term, ()):
+        for load, conditions in _under(term, (), seen):
             spots.append((load.buffer, load.indices, False, conditions, load.span))
     # the reads of one statement share most of their indices and conditions, which `spots` keeps alive
     memo: dict[int, Term] = {}
@@ -89,20 +97,28 @@ def _touches(leaf: Leaf, suffix: str) -> Iterator[Touch]:
         yield Touch(leaf, buffer, tuple(known), write, whole, (*whole.constraints, *told), exact, span)
 
 
-def _under(term: Term, conditions: tuple[Term, ...]) -> Iterator[tuple[Load, tuple[Term, ...]]]:
-    """Every read in a term with the conditions of the choices around it."""
+def _under(term: Term, conditions: tuple[Term, ...], seen: _Seen) -> Iterator[tuple[Load, tuple[Term, ...]]]:
+    """Every read in a term with the conditions of the choices around it, unless it is known under fewer."""
+    here = {(id(c.args[0]), False) if isinstance(c, Op) and c.op == "not" else (id(c), True) for c in conditions}
+    known = seen.setdefault(id(term), [])
+    if len(known) >= MOST_CONDITIONS or any(fewer <= here for fewer in known):
+        return
+    known.append(here)
     match term:
         case Load(_, indices):
             yield term, conditions
             for i in indices:
-                yield from _under(i, conditions)
+                yield from _under(i, conditions, seen)
         case Op("if", (c, yes, no)):
-            yield from _under(c, conditions)
-            yield from _under(yes, (*conditions, c))
-            yield from _under(no, (*conditions, Op("not", (c,), BOOL)))
+            yield from _under(c, conditions, seen)
+            other = always(no)
+            for both in [t for key, t in always(yes).items() if key in other]:
+                yield from _under(both, conditions, seen)
+            yield from _under(yes, (*conditions, c), seen)
+            yield from _under(no, (*conditions, Op("not", (c,), BOOL)), seen)
         case _:
             for child in children(term):
-                yield from _under(child, conditions)
+                yield from _under(child, conditions, seen)
 
 
 def _said(touch: Touch, at: Mapping[str, int]) -> str:

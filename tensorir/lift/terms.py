@@ -19,7 +19,20 @@ from tensorir.lift.affine import Affine
 from tensorir.source import NOWHERE, Span
 from tensorir.types import Scalar
 
-__all__ = ["Buffer", "Index", "Linear", "Load", "Number", "Op", "Term", "buffers_of", "loads", "rebuilt", "show"]
+__all__ = [
+    "Buffer",
+    "Index",
+    "Linear",
+    "Load",
+    "Number",
+    "Op",
+    "Term",
+    "always",
+    "buffers_of",
+    "loads",
+    "rebuilt",
+    "show",
+]
 
 
 @dataclass(eq=False, slots=True)
@@ -154,6 +167,28 @@ def walk(term: Term) -> Iterator[Term]:
 def loads(term: Term) -> list[Load]:
     """Every read in a term."""
     return [t for t in walk(term) if isinstance(t, Load)]
+
+
+def always(term: Term) -> dict[int, Term]:
+    """The reads and choices that a term needs whatever its choices choose, by identity."""
+    found: dict[int, Term] = {}
+    pending = [term]
+    while pending:
+        current = pending.pop()
+        if id(current) in found:
+            continue
+        match current:
+            case Load(_, indices):
+                pending += indices
+            case Op("if", (condition, _, _)):
+                pending.append(condition)
+            case Op(_, args):
+                pending += args
+                continue
+            case _:
+                continue
+        found[id(current)] = current
+    return found
 
 
 def buffers_of(term: Term) -> set[Buffer]:

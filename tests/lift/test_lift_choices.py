@@ -75,3 +75,49 @@ def test_an_index_that_is_wrong_in_the_other_branch_is_no_error():
     np.testing.assert_array_equal(program(np.int64(4), i, x)[0], [0.5, 0.5])
     with pytest.raises(ti.DiagnosticError, match="an index leaves"):
         program(np.int64(2), i, x)
+
+
+GUARDED = """
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), I: T.Buffer((16,), "int32"), J: T.Buffer((16,), "int32"),
+         B: T.Buffer((16,), "float32")):
+    for i in range(16):
+        B[i] = T.if_then_else(J[i] < 5, T.if_then_else(A[J[i]] > T.float32(0), A[I[i]], T.float32(2)), T.float32(1))
+"""
+
+
+def test_the_inner_of_two_conditions_is_checked_only_where_the_outer_holds():
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=8).astype(np.float32)
+    i, j = rng.integers(0, 8, 16).astype(np.int32), rng.integers(0, 20, 16).astype(np.int32)
+    i[j >= 5] = 99
+    wanted = np.where(j >= 5, 1, np.where(a[j % 8] > 0, a[i % 8], 2))
+    np.testing.assert_array_equal(ti.lift(ti.tir.parse(GUARDED)["main"])(a, i, j, None)[0], wanted)
+
+
+def nested(depth: int) -> str:
+    """Choices whose conditions and branches all read what the choice before gave."""
+    lines = [
+        f"        v{k}: T.let[T.int32] = T.if_then_else(v{k - 1} > {k % 4}, A[v{k - 1}], A[7 - v{k - 1}])\n"
+        for k in range(1, depth)
+    ]
+    return f"""
+@T.prim_func
+def main(A: T.Buffer((8,), "int32"), I: T.Buffer((16,), "int32"), B: T.Buffer((16,), "int32")):
+    for i in range(16):
+        v0: T.let[T.int32] = I[i]
+{"".join(lines)}        B[i] = v{depth - 1}
+"""
+
+
+def test_programs_that_check_choices_in_choices_grow_with_their_number():
+    sizes = [len(str(program.at(program.static).built(True).fencil)) for program in map(nested_lift, (6, 12, 24))]
+    assert sizes[2] - sizes[1] < 3 * (sizes[1] - sizes[0])
+    a, i = np.arange(8, dtype=np.int32)[::-1].copy(), (np.arange(16, dtype=np.int32) * 3) % 8
+    func = ti.tir.parse(nested(6))["main"]
+    wanted = ti.tir.interpret(func, a, i, np.zeros(16, np.int32))[2]
+    np.testing.assert_array_equal(ti.lift(func)(a, i, None)[0], wanted)
+
+
+def nested_lift(depth: int):
+    return ti.lift(ti.tir.parse(nested(depth))["main"])
