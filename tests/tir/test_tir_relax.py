@@ -105,3 +105,32 @@ def test_an_operator_fills_in_its_attributes():
         parse(f"{HEAD}    z = {text}\n    return z\n") for text in ("R.sum(x)", "R.sum(x, axis=None, keepdims=False)")
     )
     assert plain == full
+
+
+def test_the_values_of_a_one_hot_take_the_type_that_is_stated():
+    module = parse(f'{HEAD}    z: R.Tensor((4, 3), "int32") = R.one_hot(i, 5, -1, depth=3, axis=1)\n    return z\n')
+    assert parse(str(module)) == module
+    function = module["main"]
+    assert isinstance(function, r.Function)
+    assert str(type_of(function.body.body, {})) == 'R.Tensor((4, 3), dtype="int32")'
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "R.hint_on_device(x, R.device(device_type=1, index=0))",
+        "R.grad.no_grad(x)",
+        "R.median(x, axis=[0, 1])",
+        "R.layout_transform(x, index_map=lambda a, b: (b, a))",
+    ],
+)
+def test_calls_of_tvm_read_as_they_print(call: str):
+    module = parse(f"{HEAD}    z = {call}\n    return z\n")
+    assert parse(str(module)) == module
+    assert "separators" not in str(module)
+
+
+def test_a_wrong_call_is_all_that_is_wrong():
+    with pytest.raises(DiagnosticError) as caught:
+        parse(f"{HEAD}    z = R.no_such_call(x)\n    return z\n".replace("):\n", ') -> R.Tensor((1,), "int8"):\n', 1))
+    assert [found.code for found in caught.value.diagnostics] == ["TS12"]

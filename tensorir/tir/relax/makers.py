@@ -179,6 +179,13 @@ def _dataflow(reader: Reader, node: ast.Call) -> Value:
     return Name("R", "dataflow()")
 
 
+@_makes("device", "device_type", "index")
+def _device(reader: Reader, node: ast.Call, kind: Value, index: Value) -> Value:
+    number = reader.as_number(kind, node, "the kind of a device")
+    place = 0 if index is None else reader.as_number(index, node, "the number of a device")
+    return n.Opaque(f"R.device(device_type={number}, index={place})", reader.text.span(node))
+
+
 @_makes("match_cast", "value", "ty")
 @_makes("emit_match_cast", "value", "ty")
 def _match_cast(reader: Reader, node: ast.Call, value: Value, ty: Value) -> Value:

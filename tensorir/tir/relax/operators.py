@@ -47,6 +47,7 @@ unary: nn.layer_norm(data,gamma,beta,*,axes,epsilon=1e-05,center=True,scale=True
 unary: nn.group_norm(data,gamma,beta,*,num_groups,channel_axis,axes,epsilon=1e-05,center=True,scale=True)
 unary: nn.instance_norm(data,gamma,beta,*,channel_axis,axes,epsilon=1e-05,center=True,scale=True)
 unary: scatter_elements(data,indices,updates,*,axis=0,reduction="update") scatter_nd(data,indices,updates,*,reduction="update")
+unary: grad.no_grad(input) grad.start_checkpoint(input) grad.end_checkpoint(input)
 unary: to_vdevice(data,*,dst_vdevice) hint_on_device(data,*,dst_vdevice,memory_scope="global")
 predicate: isfinite(x) isinf(x) isnan(x)
 binary: add(x1,x2) subtract(x1,x2) multiply(x1,x2) divide(x1,x2) floor_divide(x1,x2) floor_mod(x1,x2) mod(x1,x2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.source import Span
@@ -93,7 +94,7 @@ class Reader(Evaluator):
         blocks = self._sequence(node.body, span)
         body = r.SeqExpr(tuple(blocks.blocks), self._result or r.Tuple((), span), span)
         attrs, (self.attrs, self._result, self.sequences) = dict(self.attrs), saved
-        if ret is not None:
+        if ret is not None and not self.problems:
             self.check(ret, body, node.returns or node, "the result")
         if keywords.get("private") is not True and not inner:
             attrs.setdefault("global_symbol", node.name)
@@ -178,6 +179,7 @@ class Reader(Evaluator):
     def _bind(
         self, name: str, expr: r.RelaxExpr, stated: r.RelaxType | None, target: Located, node: Located
     ) -> r.RelaxVar:
+        expr = _as_stated(expr, stated)
         kind = self.check(stated, expr, node, f"{name!r}")
         var = self._variable(name, kind, target)
         self._emit(r.VarBinding(var, expr, self.text.span(node)))
@@ -414,6 +416,19 @@ class Reader(Evaluator):
 
 
 """Calls whose types the text states, with the names of their leading arguments."""
+
+
+def _as_stated(expr: r.RelaxExpr, stated: r.RelaxType | None) -> r.RelaxExpr:
+    """TVM prints the two values of a one_hot without their type, and states only that of the result."""
+    match expr, stated:
+        case (
+            r.Call("one_hot", (indices, r.PrimValue(n.IntImm() as on), r.PrimValue(n.IntImm() as off))),
+            r.TensorType(_, DataType() as dtype),
+        ) if dtype.is_integer and on.dtype == off.dtype == INT64:
+            values = (r.PrimValue(replace(value, dtype=dtype), value.span) for value in (on, off))
+            return replace(expr, args=(indices, *values))
+        case _:
+            return expr
 
 
 def _output_names(node: ast.With) -> list[str]:

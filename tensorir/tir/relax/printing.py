@@ -237,8 +237,11 @@ class _Writer:
     def _call(self, call: r.Call) -> str:
         if not isinstance(call.op, str):
             return f"{self.expr(call.op)}({', '.join(map(self.expr, call.args))})"
-        attrs = [f"{key}={self._attribute(value)}" for key, value in call.attrs.items()]
-        if call.op in OPERATORS:
+        row = OPERATORS.get(call.op)
+        # An empty list that is the default is left out, as in TVM, which does not read some of them back.
+        shown = {k: v for k, v in call.attrs.items() if row is None or not (v == () == row.attributes.get(k))}
+        attrs = [f"{key}={self._attribute(value)}" for key, value in shown.items()]
+        if row is not None:
             return f"R.{call.op}({', '.join([*map(self._argument, call.args), *attrs])})"
         return self._typed_call(call, attrs)
 

@@ -36,7 +36,8 @@ def _reduce(call: r.Call, type_of: TypeOf, dtype: DataType | None = None) -> r.R
 
 def _median(call: r.Call, type_of: TypeOf) -> r.RelaxType:
     values = _reduce(call, type_of)
-    if call.attrs.get("axis") is None:
+    axis = call.attrs.get("axis")
+    if axis is None or (isinstance(axis, tuple) and len(axis) != 1):
         return values
     return r.TupleType((values, _reduce(call, type_of, INT64)))
 
