@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
+import ml_dtypes
 import numpy as np
 import pytest
 
+import tensorir as ti
 import tensorir.tir as tir
 from tensorir.errors import DiagnosticError
 
@@ -120,3 +124,58 @@ def test_structures_of_the_runtime_are_refused_by_name():
     with pytest.raises(DiagnosticError) as caught:
         run('B[0] = T.tvm_struct_get(A.data, 0, 1, "int32")')
     assert caught.value.diagnostics[0].message == "T.tvm_struct_get has no meaning here: it cannot be interpreted."
+
+
+NEIGHBOURS = {
+    "float16": (2.0**-24, 1 + 2.0**-10, 65504.0),
+    "bfloat16": (2.0**-133, 1 + 2.0**-7, 2.0**128 - 2.0**120),
+    "float32": (2.0**-149, 1 + 2.0**-23, 2.0**128 - 2.0**104),
+    "float64": (2.0**-1074, 1 + 2.0**-52, 2.0**1023 * (2 - 2.0**-52)),
+}
+
+
+@pytest.mark.parametrize("kind", NEIGHBOURS)
+def test_the_float_beside_another(kind: str):
+    least, beside_one, largest = NEIGHBOURS[kind]
+    inf, nan = math.inf, math.nan
+    rows = [
+        (0.0, 1.0, least),
+        (-0.0, -1.0, -least),
+        (least, -1.0, 0.0),
+        (-least, 1.0, -0.0),
+        (0.0, -0.0, -0.0),
+        (1.0, 2.0, beside_one),
+        (beside_one, 0.0, 1.0),
+        (-1.0, -2.0, -beside_one),
+        (largest, inf, inf),
+        (inf, 0.0, largest),
+        (-inf, 0.0, -largest),
+        (-inf, -inf, -inf),
+        (nan, 1.0, nan),
+        (1.0, nan, nan),
+    ]
+    table = np.array(rows).astype(getattr(ml_dtypes, kind, kind)).T.copy()
+    size = len(rows)
+    module = tir.parse(
+        f'@T.prim_func\ndef main(A: T.Buffer(({size},), "{kind}"), B: T.Buffer(({size},), "{kind}"), '
+        f'C: T.Buffer(({size},), "{kind}")):\n    for i in range({size}):\n        C[i] = T.nextafter(A[i], B[i])\n'
+    )
+    arguments = table[0].copy(), table[1].copy(), np.zeros_like(table[0])
+    for found in (tir.interpret(module["main"], *arguments)[2], ti.lift(module["main"])(*arguments)[0]):
+        bits = np.asarray(found).view(f"u{found.dtype.itemsize}")
+        assert bits[:-2].tolist() == table[2].view(bits.dtype)[:-2].tolist()
+        assert np.isnan(np.asarray(found, np.float64)[-2:]).all()
+
+
+def test_fixed_point_products_shift_per_axis():
+    text = (
+        '@T.prim_func\ndef main(A: T.Buffer((4,), "int32"), B: T.Buffer((4,), "int32")):\n    for i in range(4):\n'
+        "        B[i] = T.q_multiply_shift_per_axis(A[i], 1 << 30, 2, 1, 31, i % 2 == 1, i // 2 == 1)\n"
+    )
+    main = tir.parse(text)["main"]
+    # half of the number; times 4; halved once more; both
+    for found in (
+        tir.interpret(main, np.array([6, 6, 6, 6], np.int32), np.zeros(4, np.int32))[1],
+        ti.lift(main)(np.array([6, 6, 6, 6], np.int32), np.zeros(4, np.int32))[0],
+    ):
+        assert np.asarray(found).tolist() == [3, 12, 2, 6]

@@ -170,6 +170,11 @@ def _fma(x: Value, y: Value, z: Value) -> Value:
     return x * y + z
 
 
+def _nextafter(dtype: DataType, x: Value, y: Value) -> Value:
+    """In its own type, for the float beside a float16 is none of float32."""
+    return plain(np.where(x == y, y, np.nextafter(x, y)).astype(dtype.numpy))
+
+
 _OWN: dict[str, Meaning] = {
     "exp10": _float(lambda x: np.power(np.asarray(10, x.dtype)[()], x)),
     "erf": _float(_erf_of),
@@ -177,6 +182,7 @@ _OWN: dict[str, Meaning] = {
     "rsqrt": _float(lambda x: 1 / np.sqrt(x)),
     "fma": _float(_fma),
     "fabs": lambda dtype, x: np.abs(x),
+    "nextafter": _nextafter,
     "pow": _power,
     "ldexp": lambda dtype, x, e: _through_float32(lambda v: np.ldexp(v, e))(dtype, x),
     "round": _integral(np.rint),

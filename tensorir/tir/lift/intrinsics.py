@@ -182,6 +182,41 @@ def _hypot(x: Term, y: Term) -> Term:
     return choice(truth("eq", large, Number(0.0, x.element)), large, scaled)
 
 
+def _q_multiply_shift_per_axis(element: Scalar, args: tuple[Term, ...]) -> Term:
+    x, y, left, right, q, shifts_left, shifts_right = args
+    wide, zero = cast(x, INT64), number(0, INT64)
+    before = choice(cast(shifts_left, BOOL), op("shift_left", wide, cast(left, INT64)), wide)
+    after = choice(cast(shifts_right, BOOL), op("neg", cast(right, INT64)), zero)
+    return _q_multiply_shift(element, (before, y, q, after))
+
+
+_INFINITY = {"float16": 0x7C00, "bfloat16": 0x7F80, "float32": 0x7F800000, "float64": 0x7FF0000000000000}
+
+
+def _nextafter(element: Scalar, args: tuple[Term, ...]) -> Term:
+    """The float beside x in the direction of y, counted in bits: comparisons of floats may take subnormals for 0."""
+    if element.name not in _INFINITY:
+        raise NotImplementedError(f"the {element.name} beside another")
+    signed = SCALARS[f"int{element.bits}"]
+    zero, one, lowest = number(0, signed), number(1, signed), number(1 << (element.bits - 1), signed)
+
+    def mirrored(bits: Term) -> Term:
+        """Bits of floats to integers in the order of the floats, and back; both zeros are 0."""
+        return choice(truth("less", bits, zero), op("minus", lowest, bits), bits)
+
+    x, y = (op("bitcast", arg, element=signed) for arg in args)
+    a, b = mirrored(x), mirrored(y)
+    moved = choice(truth("less", a, b), op("plus", a, one), op("minus", a, one))
+    # What rises to 0 from below keeps its sign.
+    risen = both(truth("eq", moved, zero), truth("less", a, zero))
+    found = choice(truth("eq", a, b), y, choice(risen, lowest, mirrored(moved)))
+    limit = number(_INFINITY[element.name], signed)
+    wrong = [truth("greater", op("max", place, op("neg", place)), limit) for place in (a, b)]
+    infinity = _INFINITY[element.name]
+    nan = number(infinity | infinity >> 1, signed)
+    return op("bitcast", choice(Op("or", (wrong[0], wrong[1]), BOOL), nan, found), element=element)
+
+
 INTRINSICS: dict[str, Make] = {
     **{name: _plain(name) for name in ("exp", "exp2", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "erf")},
     **{name: _plain(name) for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
@@ -196,6 +231,7 @@ INTRINSICS: dict[str, Make] = {
     "fabs": lambda element, args: op("abs", args[0]),
     "pow": _power,
     "ldexp": _ldexp,
+    "nextafter": _nextafter,
     "round": _integral("round"),
     "nearbyint": _integral("round"),
     "floor": _integral("floor"),
@@ -213,6 +249,7 @@ INTRINSICS: dict[str, Make] = {
     "shift_left": _shift("shift_left"),
     "shift_right": _shift("shift_right"),
     "q_multiply_shift": _q_multiply_shift,
+    "q_multiply_shift_per_axis": _q_multiply_shift_per_axis,
     "likely": lambda element, args: args[0],
     "tvm_thread_invariant": lambda element, args: args[0],
     "ignore_loop_partition": lambda element, args: args[0],
