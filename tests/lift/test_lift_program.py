@@ -12,6 +12,10 @@ import pytest
 import tensorir as ti
 from tensorir.errors import DiagnosticError
 from tensorir.lift.emit import Emitter
+from tensorir.lift.sharing import Shared
+from tensorir.lift.terms import Buffer, Index, Load
+from tensorir.source import Source, Span
+from tensorir.types import FLOAT32, INT32
 
 MATMUL = """
 @T.prim_func
@@ -285,3 +289,12 @@ def test_what_stands_under_many_choices_is_emitted_once():
     with patch.object(Emitter, "_load", autospec=True, side_effect=Emitter.__dict__["_load"]) as load:
         ti.lift(function)
     assert load.call_count < 40
+
+
+def test_reads_that_stay_inside_are_one_wherever_the_text_has_them():
+    a = Buffer("A", FLOAT32, (8,), argument=True)
+    text = Source("two.py", "A[i] * A[i]")
+    here, there = Span(text, 0, 4), Span(text, 7, 11)
+    for index, same in ((Index("i", INT32), True), (Index("j", INT32), False)):
+        shared = Shared({"i": (0, 7), "j": (0, 8)})
+        assert (shared.of(Load(a, (index,), here)) is shared.of(Load(a, (index,), there))) is same
