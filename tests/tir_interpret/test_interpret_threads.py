@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tensorir as ti
 import tensorir.tir as tir
 from tensorir.errors import DiagnosticError
 
@@ -222,3 +223,32 @@ for b in T.thread_binding(1, thread="blockIdx.x"):
             B[0] = together[0]
 """
     assert run(body)[0] == 28
+
+
+SPLIT = """@I.ir_module
+class Module:
+    @T.prim_func(s_tir=True)
+    def main_kernel(A_ptr: T.handle("int32", "global"), B_ptr: T.handle("int32", "global"), n: T.int32):
+        B = T.decl_buffer((8,), "int32", data=B_ptr)
+        A = T.decl_buffer((8,), "int32", data=A_ptr)
+        blockIdx_x = T.launch_thread("blockIdx.x", n)
+        threadIdx_x = T.launch_thread("threadIdx.x", 4)
+        B[blockIdx_x * 4 + threadIdx_x] = A[blockIdx_x * 4 + threadIdx_x] + blockIdx_x
+
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+        T.call_ffi_kernel("KERNEL", A.data, B.data, 2, 2, launch_params=["blockIdx.x"], ret_ty="int32")
+"""
+
+
+def test_a_kernel_that_was_split_off_runs():
+    main = tir.parse(SPLIT.replace("KERNEL", "main_kernel"))["main"]
+    a, b = np.arange(8, dtype=np.int32), np.zeros(8, np.int32)
+    assert tir.interpret(main, a, b, checked=True)[1].tolist() == [0, 1, 2, 3, 5, 6, 7, 8]
+    assert np.asarray(ti.lift(main)(a, b)[0]).tolist() == [0, 1, 2, 3, 5, 6, 7, 8]
+
+
+def test_a_kernel_that_is_not_in_the_module_is_refused():
+    main = tir.parse(SPLIT.replace("KERNEL", "other"))["main"]
+    with pytest.raises(DiagnosticError, match="the kernel is not in the module: its launch cannot be interpreted"):
+        tir.interpret(main, np.zeros(8, np.int32), np.zeros(8, np.int32))

@@ -19,6 +19,7 @@ from tensorir.tir.interpret.machine import Machine, error
 from tensorir.tir.interpret.memory import Memory, Pointer, View, row_major, strided
 from tensorir.tir.interpret.threads import private_axes
 from tensorir.tir.interpret.warps import ACTIVE, SHUFFLES
+from tensorir.tir.launches import launched
 
 __all__ = ["compile_builtin", "compile_function_call", "invoke"]
 
@@ -303,6 +304,18 @@ def _masked_store(node: n.Call) -> Run:
     return run
 
 
+def _launch(node: n.Call) -> Run:
+    """A kernel that the module holds."""
+
+    def run(m: Machine) -> Value:
+        call = launched(node, m.module)
+        if call is None:
+            raise error("TR20", "the kernel is not in the module: its launch cannot be interpreted.", node.span)
+        return compile_function_call(call)(m)
+
+    return run
+
+
 _MAKERS: dict[str, Callable[[n.Call], Run]] = {
     **SHUFFLES,
     **ACTIVE,
@@ -326,6 +339,7 @@ _MAKERS: dict[str, Callable[[n.Call], Run]] = {
     "call_cpacked": _packed,
     "call_extern": _packed,
     "call_pure_extern": _packed,
+    "call_ffi_kernel": _launch,
     "tvm_stack_make_shape": _make_shape,
     "tvm_stack_make_array": _make_array,
     "tvm_stack_alloca": _alloca,

@@ -25,6 +25,7 @@ from tensorir.lift.assemble import Built, assemble
 from tensorir.lift.program import Argument, Lifted
 from tensorir.tir import nodes as n
 from tensorir.tir.interpret.stack import deep
+from tensorir.tir.launches import launched
 from tensorir.tir.lift.expressions import element_of, refused
 from tensorir.tir.lift.external import READ_ONLY
 from tensorir.tir.lift.function import Reading, read_function
@@ -165,6 +166,7 @@ def _stored(func: n.PrimFunc, callers: frozenset[str] = frozenset()) -> frozense
 
 def _targets(func: n.PrimFunc, call: n.Call, callers: frozenset[str]) -> list[n.Argument]:
     """The arguments of a call that it may write."""
+    call = launched(call, func.module) or call
     arguments = list(call.args)
     match call.op:
         case n.GlobalVar(name):

@@ -9,6 +9,7 @@ from tensorir.lift.nest import External, Loop, Node
 from tensorir.lift.terms import Buffer, Load, Number, Term
 from tensorir.source import Span
 from tensorir.tir import nodes as n
+from tensorir.tir.launches import launched
 from tensorir.tir.lift.expressions import element_of, refused
 from tensorir.tir.lift.external import EXTERNAL
 from tensorir.tir.lift.intrinsics import binary, cast
@@ -35,6 +36,8 @@ def effect(reader: Reader, call: n.Call, span: Span) -> list[Node]:
             return _function(reader, name, call, span)
         case "call_packed" | "call_cpacked" | "call_extern" | "call_pure_extern":
             return _packed(reader, call, span)
+        case "call_ffi_kernel" if (kernel := launched(call, reader.module)) is not None:
+            return effect(reader, kernel, span)
         case "tvm_thread_allreduce":
             return _allreduce(reader, call, span)
         case str(name) if name in _ATOMICS:
