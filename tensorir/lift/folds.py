@@ -12,7 +12,7 @@ from tensorir.lift.nest import Store
 from tensorir.lift.space import Space
 from tensorir.lift.stores import Place, holding, place_of, put, scatter, wanted_names
 from tensorir.lift.tensors import constant_of, cut, spread
-from tensorir.lift.terms import Buffer, Load, Op, Term, buffers_of
+from tensorir.lift.terms import Buffer, Load, Number, Op, Term, buffers_of, loads
 from tensorir.source import NOWHERE, Span
 from tensorir.types import BOOL, Scalar, TensorType, bcast
 
@@ -63,6 +63,10 @@ def _fold(value: Term, old: Load) -> tuple[str, Term, tuple[Term, ...]] | None:
             if b == old:
                 return op, a, ()
             return _nested(op, a, b, old)
+        case Op("if", (c, x, Number(False))) if value.element == BOOL and old in (c, x):
+            return _lazy("and", x if c == old else c, c == old)
+        case Op("if", (c, Number(True), x)) if value.element == BOOL and old in (c, x):
+            return _lazy("or", x if c == old else c, c == old)
         case Op("if", (c, x, y)) if y == old:
             inner = _fold(x, old)
             return None if inner is None else (inner[0], inner[1], (*inner[2], c))
@@ -71,6 +75,12 @@ def _fold(value: Term, old: Load) -> tuple[str, Term, tuple[Term, ...]] | None:
             return None if inner is None else (inner[0], inner[1], (*inner[2], Op("not", (c,), BOOL)))
         case _:
             return None
+
+
+def _lazy(op: str, term: Term, later: bool) -> tuple[str, Term, tuple[Term, ...]] | None:
+    """A truth value that is asked for only where the one before does not decide: all are, unless reads may fail."""
+    fails = later and any(loads(i) for load in loads(term) for i in load.indices)
+    return None if fails else (op, term, ())
 
 
 def _nested(op: str, a: Term, b: Term, old: Load) -> tuple[str, Term, tuple[Term, ...]] | None:
