@@ -25,7 +25,14 @@ __all__ = ["added_point", "point_of_added", "point_of_update", "prefix_of_scan",
 
 
 def point_of_update(e: Call) -> Expr | None:
-    """A point of an update is one of what was put there, or of what was there before."""
+    """A point of an update is one of what was put there, or of what was there before.
+
+    >>> from tensorir.passes.show import show
+    >>> from tensorir.lift.canonical import Canonical
+    >>> sizes = {"x": {"I": (0, 6), "J": (0, 4)}, "y": {"J": (0, 4)}}
+    >>> show(Canonical(), "gather(I, J, clamp)(update(x, y), 0, 1)", **sizes)
+    gather(J, clamp)(y, 1)
+    """
     names, _ = e.static
     match e.args:
         case (Call("update", (x, y)), *indices) if all(isinstance(i, Literal) for i in indices):
@@ -35,8 +42,11 @@ def point_of_update(e: Call) -> Expr | None:
     if any(y.tensor.dims.get(d) != i for d, i in x.tensor.dims.items if d not in names):
         return None
     values: list[Any] = [i.value for i in indices if isinstance(i, Literal)]
-    if all(v in y.tensor.dims[d] for d, v in zip(names, values, strict=True)):
-        return call("gather", y, *indices, static=e.static, span=e.span)
+    rest = [(d, v, i) for d, v, i in zip(names, values, indices, strict=True) if d in y.tensor.dims]
+    if all(v in y.tensor.dims[d] for d, v, _ in rest):
+        # along a dim that it lacks, what was put there is the same everywhere
+        static = tuple(d for d, _, _ in rest), e.static[1]
+        return call("gather", y, *(i for _, _, i in rest), static=static, span=e.span) if rest else y
     if all(v in x.tensor.dims[d] for d, v in zip(names, values, strict=True)):
         return call("gather", x, *indices, static=e.static, span=e.span)
     return None
