@@ -245,6 +245,7 @@ _DEVICES = (
     "tma",
     "amdgpu",
     "rocm",
+    "s_tir",
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tir"))
 
 from tir_samples import conformance, kernels  # noqa: E402
 
-from tensorir.tir import parse, print_function, print_module  # noqa: E402
+from tensorir.tir import check, parse, print_function, print_module  # noqa: E402
 
 NOT_READ_BY_TVM = (
     "vectors",
@@ -145,3 +146,47 @@ def test_live_modules_bring_their_constants():
         found = interpret(parse(module)["main"], np.full(3, 2, "float32"))
         assert found[0].tolist() == [-6, -5, -4]
         assert found[1].tolist() == [1, 3, 5]
+
+
+def lowered_to_the_end(module: object, target: object) -> Iterator[object]:
+    """What TVM's own pipeline makes of a module, one pass after the other."""
+    late, early = tvm.tirx.transform, tvm.s_tir.transform
+    passes = [late.BindTarget(target), *(getattr(early, name)() for name in LOWERING)]
+    passes += [late.FlattenBuffer(), late.BF16ComputeLegalize(), late.NarrowDataType(32), late.VectorizeLoop(True)]
+    passes += [late.StorageRewrite(), late.UnrollLoop(), late.StmtSimplify(), late.RemoveNoOp()]
+    passes += [late.CommonSubexprElim(), late.AnnotateEntryFunc(), early.ThreadSync("shared")]
+    passes += [early.LowerThreadAllreduce(), late.SplitHostDevice(), late.MakePackedAPI(), late.BF16StorageLegalize()]
+    for step in (*passes, late.LowerTVMBuiltin(), late.LowerIntrin()):
+        module = step(module)
+        yield module
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["softmax", "bfloat16", "remainder", "threads"])
+def test_what_every_pass_of_tvm_leaves_is_read_and_sound(kind: str):
+    from tvm import te, topi
+
+    dtype = "bfloat16" if kind == "bfloat16" else "float32"
+    a, b = (te.placeholder((4, 8), dtype, name=name) for name in "AB")
+    rows = te.placeholder((te.var("n"), 8), name="S")
+    inputs, output = {
+        "softmax": ([rows], topi.nn.softmax(rows)),
+        "bfloat16": ([a], topi.nn.softmax(a)),
+        "remainder": ([a, b], topi.mod(a, b)),
+        "threads": ([a], topi.exp(a)),
+    }[kind]
+    function = te.create_prim_func([*inputs, output]).with_attr("global_symbol", "main")
+    module = tvm.IRModule({"main": function})
+    target = tvm.target.Target("llvm", host="llvm")
+    if kind == "threads":
+        schedule = tvm.s_tir.Schedule(module)
+        block = schedule.get_sblock("compute")
+        for loop, tag in zip(schedule.get_loops(block), ("blockIdx.x", "threadIdx.x"), strict=True):
+            schedule.bind(loop, tag)
+        module = schedule.mod
+        target = tvm.target.Target({"kind": "cuda", "arch": "sm_80"}, host="llvm")
+    with target:
+        for stage in lowered_to_the_end(module, target):
+            ours = parse(stage)
+            assert parse(str(ours)) == ours
+            check(ours)

@@ -39,6 +39,11 @@ CASES: list[tuple[str, object, str]] = [
         "3:12 TS07 the attribute '__bases__' is no part of TVMScript.",
     ),
     (
+        "a thread without a name",
+        body("t = T.int32()", 'T.attr(t, "pragma_unroll_explicit", 1)', "T.launch_thread(t, 8)", "A[t] = A[t]"),
+        "5:5 TS21 't' is a plain variable, and the text does not say which thread it is.",
+    ),
+    (
         "a dunder of a dialect",
         body("T.__init__.__globals__['os']"),
         "3:5 TS07 the attribute '__globals__' is no part of TVMScript.",

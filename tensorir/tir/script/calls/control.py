@@ -170,6 +170,14 @@ def _launch_thread(it: Call) -> Value:
         return ThreadVar(thread.tag, it.expr(size), thread.iter_var)
     if isinstance(thread, n.IterVar):
         return ThreadVar(thread.thread_tag, it.expr(size), thread)
+    if isinstance(thread, n.Var):
+        # TVM prints so where a pragma about the thread stands before it is launched.
+        message = f"{thread.name!r} is a plain variable, and the text does not say which thread it is."
+        it.fail(
+            "TS21",
+            message,
+            f'define it as T.env_thread("threadIdx.x"), or as what it is, and not as T.{thread.dtype}().',
+        )
     return ThreadVar(it.string(thread, "the thread"), it.expr(size))
 
 
