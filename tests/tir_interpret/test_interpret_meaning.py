@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import tensorir as ti
 import tensorir.tir as tir
 from tensorir.errors import DiagnosticError
 
@@ -325,3 +326,5 @@ def test_other_layouts_are_refused():
         "                              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
         "help: leave the layout out, or write the places as indices."
     )
+    with pytest.raises(DiagnosticError, match="the layout of 'V' is not the row-major one, and no pure program has"):
+        ti.lift(tir.parse(text)["main"])

@@ -6,7 +6,7 @@ from tensorir.lift.numbers import extremes
 from tensorir.lift.terms import Number, Term
 from tensorir.source import Span
 from tensorir.tir import nodes as n
-from tensorir.tir.lift.expressions import element_of, recast, refused
+from tensorir.tir.lift.expressions import element_of, recast, refused, row_major_only
 from tensorir.tir.lift.intrinsics import cast
 from tensorir.tir.lift.memory import View, address_of, compact, plus, row_major
 from tensorir.tir.lift.reader import Reader
@@ -46,6 +46,7 @@ def match(reader: Reader, node: n.MatchBufferRegion) -> None:
 
 def allocate(reader: Reader, buffer: n.Buffer, span: Span) -> None:
     """A buffer with memory of its own."""
+    row_major_only(buffer)
     shape: list[int] = []
     for extent in buffer.shape:
         value = reader.term(extent)

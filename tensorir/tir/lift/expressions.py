@@ -15,7 +15,7 @@ from tensorir.tir.lift.intrinsics import INTRINSICS, binary, cast, comparison, n
 from tensorir.tir.lift.memory import View, compact, linear_view, plus, scalar_view, scaled
 from tensorir.types import BOOL, INT32, Scalar, scalar_of
 
-__all__ = ["Scope", "as_stored", "element_of", "recast", "refused", "term"]
+__all__ = ["Scope", "as_stored", "element_of", "recast", "refused", "row_major_only", "term"]
 
 Lanes = Callable[[Term], Term]
 """The value of a variable in each lane; scalars ignore the lane."""
@@ -26,6 +26,13 @@ ZERO = Number(0, INT32)
 def refused(message: str, span: Span, help: str = "") -> DiagnosticError:
     """The diagnostic for what no pure program says."""
     return DiagnosticError(Diagnostic("TL01", message, span, (), help))
+
+
+def row_major_only(buffer: n.Buffer) -> None:
+    """Layouts that swizzle, spread over threads or leave gaps have a meaning on their hardware only."""
+    if isinstance(layout := buffer.layout, n.TileLayout | n.ComposeLayout) and not layout.is_row_major:
+        message = f"the layout of {buffer.name!r} is not the row-major one, and no pure program has another."
+        raise refused(message, layout.span, "leave the layout out, or write the places as indices.")
 
 
 @dataclass(slots=True)
@@ -53,6 +60,7 @@ class Scope:
 
     def alias(self, base: View, buffer: n.Buffer) -> View:
         """A buffer over memory that exists."""
+        row_major_only(buffer)
         own, lanes = element_of(buffer.dtype, buffer.span), abs(buffer.dtype.lanes)
         shape = tuple(term(self, e) for e in buffer.shape)
         strides = tuple(term(self, e) for e in buffer.strides)
