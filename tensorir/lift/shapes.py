@@ -6,7 +6,7 @@ What no access touches, such as the end of rows that are longer than needed, is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, pairwise
 
@@ -16,6 +16,7 @@ from tensorir.lift.nest import Leaf, Node, Store, leaves
 from tensorir.lift.space import Space, digits
 from tensorir.lift.storage import changed, whole_space
 from tensorir.lift.terms import Buffer, Load, Number, Op, Term, rebuilt, walk
+from tensorir.types import BOOL
 
 __all__ = ["trimmed", "with_axes"]
 
@@ -25,11 +26,11 @@ MOST_AXES = 4
 def with_axes(nodes: Sequence[Node]) -> tuple[Node, ...]:
     """The nodes with flat buffers of their own in the shape in which they are used."""
     found: dict[Buffer, tuple[Buffer, tuple[int, ...]]] = {}
-    uses: dict[Buffer, list[tuple[tuple[Affine | None, ...], Space | None]]] = {}
+    uses: dict[Buffer, list[_Use]] = {}
     for leaf in leaves(nodes):
         _collect(leaf, uses, _flat)
     for buffer, accesses in uses.items():
-        radices = _radices(buffer.shape[0], [(a, space) for (a,), space in accesses])
+        radices = _radices(buffer.shape[0], [(a, space) for (a,), space, _ in accesses])
         if radices:
             sizes = (buffer.shape[0], *radices)
             shape = tuple(a // b for a, b in zip(sizes, (*radices, 1), strict=True))
@@ -37,22 +38,24 @@ def with_axes(nodes: Sequence[Node]) -> tuple[Node, ...]:
     return tuple(_changed(node, found) for node in nodes) if found else tuple(nodes)
 
 
-def _collect(
-    leaf: Leaf, uses: dict[Buffer, list[tuple[tuple[Affine | None, ...], Space | None]]], own: Callable[[Buffer], bool]
-) -> None:
-    """Every access of some buffers: its indices where they are sums, and the box that they run over."""
+_Use = tuple[tuple[Affine | None, ...], Space | None, bool]
+"""An access: its indices where they are sums, the box that they run over, and whether it reads."""
+
+
+def _collect(leaf: Leaf, uses: dict[Buffer, list[_Use]], own: Callable[[Buffer], bool]) -> None:
+    """Every access of some buffers."""
     node = leaf.node
     space = _space(leaf)
     for buffer in filter(own, leaf.written | leaf.read):
         places = uses.setdefault(buffer, [])
         if space is None:
-            places.append((tuple(None for _ in buffer.shape), None))
+            places.append((tuple(None for _ in buffer.shape), None, True))
             continue
         if isinstance(node, Store) and node.buffer is buffer:
-            places.append((tuple(map(affine_of, space.location)), space))
+            places.append((tuple(map(affine_of, space.location)), space, False))
         for term in space.terms():
             places += [
-                (tuple(map(affine_of, t.indices)), space)
+                (tuple(map(affine_of, t.indices)), space, True)
                 for t in walk(term)
                 if isinstance(t, Load) and t.buffer is buffer
             ]
@@ -136,13 +139,13 @@ def apart(a: Affine, radices: Sequence[int], ranges: Ranges) -> list[Affine]:
 
 
 def trimmed(nodes: Sequence[Node]) -> tuple[Node, ...]:
-    """The nodes with buffers of their own no larger than what is touched of them."""
-    uses: dict[Buffer, list[tuple[tuple[Affine | None, ...], Space | None]]] = {}
+    """The nodes with buffers of their own no larger than what is read of them."""
+    uses: dict[Buffer, list[_Use]] = {}
     for leaf in leaves(nodes):
         _collect(leaf, uses, lambda b: not b.argument and not b.loops and b.value is None)
     touched: dict[Buffer, list[tuple[int, int] | None]] = {}
     for buffer, accesses in uses.items():
-        for indices, space in accesses:
+        for indices, space, _ in [use for use in accesses if use[2]] or accesses:
             spans = [None if a is None or space is None else a.range(space.ranges) for a in indices]
             before = touched.setdefault(buffer, spans)
             touched[buffer] = [_hull(x, y) for x, y in zip(before, spans, strict=True)]
@@ -158,6 +161,14 @@ def trimmed(nodes: Sequence[Node]) -> tuple[Node, ...]:
 
 def _hull(a: tuple[int, int] | None, b: tuple[int, int] | None) -> tuple[int, int] | None:
     return None if a is None or b is None else (min(a[0], b[0]), max(a[1], b[1]))
+
+
+def _within(places: Sequence[Term], extents: Sequence[int], before: Sequence[int]) -> Iterator[Term]:
+    """That places lie inside of a buffer that became smaller."""
+    for place, extent, old in zip(places, extents, before, strict=True):
+        if extent < old:
+            yield Op("greater_equal", (place, Number(0, place.element)), BOOL)
+            yield Op("less", (place, Number(extent, place.element)), BOOL)
 
 
 def _moved(node: Node, found: Mapping[Buffer, tuple[Buffer, tuple[int, ...]]]) -> Node:
@@ -177,9 +188,9 @@ def _moved(node: Node, found: Mapping[Buffer, tuple[Buffer, tuple[int, ...]]]) -
     def inner(n: Node) -> Node:
         if isinstance(n, Store) and n.buffer in found:
             new, lows = found[n.buffer]
-            return Store(
-                new, indices(tuple(map(over, n.indices)), lows), over(n.value), tuple(map(over, n.guards)), n.span
-            )
+            places = indices(tuple(map(over, n.indices)), lows)
+            guards = (*map(over, n.guards), *_within(places, new.shape, n.buffer.shape))
+            return Store(new, places, over(n.value), guards, n.span)
         return changed(n, over, inner, lambda b: b, lambda b: ())
 
     return inner(node)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+import tensorir as ti
 from tests.lift.schedules import Pair, lifted, moves, pairs, same_arithmetic, up_to_names
 
 ABSENT = pytest.param(None, marks=pytest.mark.skip(reason="the conformance modules are not here"))
@@ -18,3 +20,31 @@ def test_a_scheduled_module_has_the_text_of_its_base_where_the_arithmetic_is_the
 @pytest.mark.parametrize("pair", [pytest.param(p, id=p.name) for p in pairs()] or [ABSENT])
 def test_a_scheduled_module_moves_no_more_data_than_its_base(pair: Pair):
     assert not moves(lifted(pair.name)) - moves(lifted(pair.base))
+
+
+POOL = """
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), B: T.Buffer((4,), "float32")):
+    P = T.alloc_buffer((10,), "float32")
+    for i in range(10):
+        P[i] = T.if_then_else(1 <= i and i < 9, A[i - 1], T.float32(-9))
+    for i, r in T.grid(4, 3):
+        with T.sblock("B"):
+            vi, vr = T.axis.remap("SR", [i, r])
+            with T.init():
+                B[vi] = T.float32(-9)
+            B[vi] = T.max(B[vi], P[vi * 2 + vr])
+"""
+
+
+def test_a_margin_of_which_no_window_reads_the_end_is_as_long_as_what_is_read():
+    lines = POOL.splitlines(keepends=True)
+    inlined = "".join(lines[:3] + lines[6:]).replace(
+        "P[vi * 2 + vr]",
+        "T.if_then_else(1 <= vi * 2 + vr and vi * 2 + vr < 9, A[vi * 2 + vr - 1], T.float32(-9))",
+    )
+    one, other = (ti.lift(ti.tir.parse(text)["main"]) for text in (POOL, inlined))
+    assert up_to_names(str(one)) == up_to_names(str(other))
+    a = np.arange(8, dtype=np.float32)[::-1].copy()
+    for program in (one, other):
+        np.testing.assert_array_equal(program(a, None)[0], [7, 6, 4, 2])
