@@ -53,11 +53,13 @@ def choices(fencil: Fencil, facts: Facts) -> dict[int, Choice]:
     if not any(_decides(n) for n in postorder(*roots)):
         return {}
     uses = use_counts(*roots)
+    stored = {id(r) for r in (*roots, *(n.body for n in postorder(*roots) if isinstance(n, Lambda)))}
     found: dict[int, Choice] = {}
     for members in _groups(fencil):
         own = [_only_in([m.args[k] for m in members], uses) for k in (1, 2)]
         nodes = [n for branch in own for n in branch.values()]
-        elements = sum(m.tensor.dims.size for m in members)
+        # what is a result anyway is not fused with what follows
+        elements = sum(m.tensor.dims.size for m in members if id(m) not in stored)
         worth = sum(map(_operations, nodes)) >= max(WORTH, PER_ELEMENT * elements)
         if worth or any(_acts(n, facts) for n in nodes):
             pairs = [([m.args[k] for m in members], nodes) for k, nodes in zip((1, 2), own, strict=True)]

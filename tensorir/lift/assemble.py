@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tensorir.build import closure, fencil, literal, var
@@ -24,7 +24,6 @@ from tensorir.lift.terms import Buffer
 from tensorir.lift.tidy import tidied
 from tensorir.source import NOWHERE, Span
 from tensorir.types import BOOL, TensorType
-from tensorir.walk import substitute
 
 __all__ = ["Built", "assemble"]
 
@@ -33,14 +32,12 @@ __all__ = ["Built", "assemble"]
 class Built:
     """A lifted nest: the fencil, which parameter of it each argument is, and what was decided.
 
-    `before` are parameters that hold what a written argument held before; `unchecked` says that a program that checks
-    would differ.
+    `unchecked` says that a program that checks would differ.
     """
 
     fencil: Fencil
     names: tuple[str, ...]
     outputs: tuple[int, ...]
-    before: dict[str, str]
     report: Report
     unchecked: bool
 
@@ -82,18 +79,19 @@ def assemble(
     if values:
         values[0] = (values[0][0], emitter.asserting(values[0][1]))
     params = [emitter.param(b) for b in arguments]
-    closures, before = _ordered(values, params, emitter)
+    closures, buffers = _ordered(values, params, emitter)
     if not closures:
         # a program that leaves nothing behind still has to be one
         nothing = var("nothing", TensorType(BOOL))
         params, closures = [*params, nothing], [closure(nothing, literal(False, BOOL))]
     merged: list[Span] = []
-    made = tidied(fencil(_identifier(name), [*params, *before.values()], closures), exact, merged)
+    made = tidied(fencil(_identifier(name), [*params, *buffers], closures), exact, merged)
+    made = replace(made, buffers=frozenset(b.name for b in buffers))
     for span in dict.fromkeys(merged):
         line = f"line {span.line}: " if span is not NOWHERE else ""
         report.note(f"{line}a fold in parts is one fold, which takes its terms in another order.")
     names = tuple(p.name for p in params[: len(arguments)])
-    return Built(made, names, outputs, {v.name: n for n, v in before.items()}, report, bool(emitter.notes))
+    return Built(made, names, outputs, report, bool(emitter.notes))
 
 
 def _identifier(name: str) -> str:
@@ -102,24 +100,26 @@ def _identifier(name: str) -> str:
 
 def _ordered(
     values: Sequence[tuple[Buffer, Expr]], params: Sequence[Var], emitter: Emitter
-) -> tuple[list[Closure], dict[str, Var]]:
-    """Closures in an order in which none reads what an earlier one wrote over; else what was there before is kept."""
+) -> tuple[list[Closure], list[Var]]:
+    """Closures in an order in which none reads what an earlier one wrote over, and buffers for what must wait."""
     by_var = {emitter.param(b): (b, e) for b, e in values}
     pending = list(by_var)
     closures: list[Closure] = []
-    before: dict[str, Var] = {}
+    buffers: list[Var] = []
     while pending:
         free = next((v for v in pending if not any(v in by_var[w][1].free for w in pending if w is not v)), None)
+        buffer, e = by_var[pending[0] if free is None else free]
+        value = spread(e, emitter.intervals(buffer)) if not e.tensor.dims else e
         if free is None:
-            free = pending[0]
-            kept = before[free.name] = var(f"{free.name}_before", free.type)
-            for w in pending[1:]:
-                buffer, e = by_var[w]
-                by_var[w] = (buffer, substitute(e, {free: kept}))
-        buffer, e = by_var[free]
-        if e is not free:
-            closures.append(closure(free, spread(e, emitter.intervals(buffer)) if not e.tensor.dims else e))
+            # the others read what it holds before: its new contents wait
+            name = f"{buffer.name}_new"
+            while any(p.name == name for p in (*params, *buffers)):
+                name += "_"
+            later = var(name, pending[0].type)
+            buffers.append(later)
+            closures.append(closure(later, value))
+            by_var[pending[0]] = buffer, later
         else:
-            closures.append(closure(free, e))
-        pending.remove(free)
-    return closures, before
+            closures.append(closure(free, value))
+            pending.remove(free)
+    return closures, buffers

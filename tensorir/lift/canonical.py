@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from tensorir.build import call, operator, reduce
 from tensorir.builtins import TABLE
 from tensorir.ir import Call, Expr, Fencil, Literal, Operator
+from tensorir.lift.choices import choice_of_renamed, choice_of_updates, update_of_itself
 from tensorir.lift.padding import cut_of_padded, sum_of_padded
 from tensorir.lift.prefixes import added_point, point_of_added, point_of_update, prefix_of_scan, whole_of_parts
 from tensorir.lift.tensors import cut, renamed, shifted
@@ -91,6 +92,24 @@ def shift_of_shift(e: Call) -> Expr | None:
     match e.args, e.static:
         case (Call("cartesian_shift", (x,), (d, j)),), (dim, i) if d == dim:
             return shifted(x, dim, i + j)
+        case _:
+            return None
+
+
+def rename_of_subset(e: Call) -> Expr | None:
+    """A part under other names, which were given before, is a part of what had them."""
+    match e.args[0]:
+        case Call("subset", (Call("rename") as named,)):
+            return cut(renamed(named, dict(e.static[0])), dict(e.tensor.dims.items))
+        case _:
+            return None
+
+
+def shift_of_subset(e: Call) -> Expr | None:
+    """A part that is shifted is a part of what is shifted."""
+    match e.args, e.static:
+        case (Call("subset", (x,)) as part,), (dim, by) if dim in part.tensor.dims:
+            return cut(shifted(x, dim, by), dict(e.tensor.dims.items))
         case _:
             return None
 
@@ -369,12 +388,12 @@ RULES: dict[str, tuple[simplify.Rule, ...]] = {
     "add_dim": (added_point,),
     "concat": (prefix_of_scan,),
     "gather": (gather_by_position, point_of_update, point_of_added),
-    "rename": (simplify.rename_to_itself, simplify.rename_of_rename),
+    "rename": (simplify.rename_to_itself, simplify.rename_of_rename, rename_of_subset, choice_of_renamed),
     "subset": (simplify.subset_of_all, simplify.subset_of_subset, simplify.subset_of_added, cut_of_padded),
-    "cartesian_shift": (simplify.shift_of_added, shift_of_shift),
+    "cartesian_shift": (simplify.shift_of_added, shift_of_shift, shift_of_subset),
     "merge_dims": (simplify.merge_of_split,),
     "split_dim": (split_of_merged, split_of_renamed),
-    "update": (simplify.update_of_all, simplify.update_of_nothing, whole_of_parts),
+    "update": (simplify.update_of_all, simplify.update_of_nothing, whole_of_parts, update_of_itself, choice_of_updates),
 }
 """The rules by the builtin at whose calls they look, in the order in which they are tried."""
 

@@ -45,7 +45,7 @@ class Member:
 
     @property
     def outputs(self) -> tuple[Var, ...]:
-        return tuple(self.fencil.outputs)
+        return self.fencil.results
 
     @property
     def params(self) -> tuple[Var, ...]:
@@ -93,9 +93,9 @@ def family(program: Any) -> Family:
 def _member_of(built: Built) -> Member:
     """A lifted program with what a call of it gives, and nothing else."""
     made = built.fencil
-    if built.given and len(built.given) < len(made.outputs):
+    if built.given and len(built.given) < len(made.results):
         kept = [c for c in made.closures if c.output.name in built.given]
-        others = {p.name for p in made.outputs} - set(built.given)
+        others = {p.name for p in made.results} - set(built.given)
         made = fencil(made.name, [p for p in made.params if p.name not in others], kept)
     return Member(made, built.tables)
 

@@ -93,7 +93,6 @@ class Specialised:
         """What a call needs."""
         built = self.built(checked)
         place = {name: k for k, name in enumerate(built.names)}
-        place.update({new: place[old] for new, old in built.before.items()})
         passed = tuple((p.name, place[p.name]) for p in built.fencil.inputs)
         outputs = tuple(built.names[k] for k in built.outputs)
         return Ready(self.compiled(checked, numerics), passed, outputs)
@@ -193,7 +192,6 @@ class Lifted:
     def _run(self, special: Specialised, arrays: Sequence[Any], checked: bool) -> tuple[Any, ...]:
         built = special.built(checked)
         given = dict(zip(built.names, arrays, strict=True))
-        given.update({new: given[old] for new, old in built.before.items()})
         needed = [p.name for p in built.fencil.inputs]
         missing = [n for n in needed if given.get(n) is None]
         if missing:

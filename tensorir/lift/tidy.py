@@ -31,7 +31,9 @@ def tidied(f: Fencil, exact: bool = False, merged: list[Span] | None = None) -> 
     """
     canonical = Canonical(exact, [] if merged is None else merged)
     f = one_name_each(_renamed_at_the_edges(SettleChoices().run(canonical.run(f))))
-    return with_shifts_inside(Cse().run(in_order(canonical.run(f))))
+    f = with_shifts_inside(Cse().run(in_order(canonical.run(f))))
+    settled = SettleChoices().run(canonical.run(f))
+    return f if settled is f else with_shifts_inside(Cse().run(in_order(canonical.run(settled))))
 
 
 def _renamed_at_the_edges(f: Fencil) -> Fencil:

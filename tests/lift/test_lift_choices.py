@@ -1,5 +1,7 @@
 """`if` of one truth value, lifted: what both branches fill is filled, and only the branch that is taken is computed."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -121,3 +123,28 @@ def test_programs_that_check_choices_in_choices_grow_with_their_number():
 
 def nested_lift(depth: int):
     return ti.lift(ti.tir.parse(nested(depth))["main"])
+
+
+IN_TURNS = """
+@T.prim_func
+def main(A: T.Buffer((9, 7), "float32"), B: T.Buffer((9, 7), "float32")):
+    for t in range(5):
+        if t % 2 == 0:
+            for i, j in T.grid(7, 6):
+                B[i + 1, j + 1] = T.float32(0.5) * (A[i, j + 1] + A[i + 2, j])
+        else:
+            for i, j in T.grid(7, 6):
+                A[i + 1, j + 1] = T.float32(0.5) * (B[i, j + 1] - B[i + 2, j])
+"""
+
+
+def test_buffers_that_are_written_in_turns_are_one_loop():
+    function = ti.tir.parse(IN_TURNS)["main"]
+    program = ti.lift(function)
+    given = [np.random.default_rng(k).normal(size=(9, 7)).astype(np.float32) for k in range(2)]
+    for got, want in zip(program(*given), ti.tir.interpret(function, *given), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+    text = jax.jit(lambda *xs: program(*xs)).lower(*map(jnp.asarray, given)).compile().as_text()
+    assert text.count(" while(") == 1
+    assert "else B_now_1" in str(program)
+    assert "then A_now_2" in str(program)

@@ -90,7 +90,7 @@ WHOLES = {
     "a floor": "floor((x + 0.5{0}) × 1.75{0} - 0.5{0})",
     "a nearest": "round(x / 3.0{0} × 7.0{0} - 0.5{0})",
     "an index": "gather(J, clamp)(t, cast(ceil((cast(pos(I, x), {1}) + 0.5{0}) × 0.7{0} - 0.35{0}), int))",
-    "a step": "scan(λ(a: tensor<{1}>, u: tensor<{1}>) → floor((a - a) × 0.3{0} + u × 3.3{0} + 0.1{0}), true, 1.0{0}, I)(x)",
+    "a step": "scan(λ(a: tensor<{1}>, u: tensor<{1}>) → floor(a - a + u × 3.3{0} + 0.1{0}), true, 1.0{0}, I)(x)",
 }
 
 

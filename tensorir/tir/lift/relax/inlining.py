@@ -35,7 +35,6 @@ def inlined(callee: n.PrimFunc, arguments: Sequence[Value], report: Report, on_h
     for note in built.report.notes:
         report.note(note)
     place = {name: k for k, name in enumerate(built.names)}
-    place.update({new: place[old] for new, old in built.before.items()})
     params = {p.name: p for p in built.fencil.params}
     now: dict[Var, Expr] = {}
     for p in built.fencil.params:

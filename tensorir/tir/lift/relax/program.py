@@ -278,7 +278,7 @@ def _in_home(home: Home, func: r.Function, leaves: Sequence[Leaf], key: Any, on_
         closures.append(closure(outputs[-1], shown))
     identifier = func.name if func.name.isidentifier() else "lifted"
     made = fencil(identifier, [*params, *home.params, *outputs], closures)
-    return Program(made, tuple(names), (), {}, report, home.unchecked, names_out, home.constants)
+    return Program(made, tuple(names), (), report, home.unchecked, names_out, home.constants)
 
 
 def _taken(kind: r.RelaxType, rest: Any) -> Item:
