@@ -108,17 +108,18 @@ def _ordered(
     buffers: list[Var] = []
     while pending:
         free = next((v for v in pending if not any(v in by_var[w][1].free for w in pending if w is not v)), None)
-        buffer, e = by_var[pending[0] if free is None else free]
+        chosen = free or next(v for v in pending if by_var[v][1] not in buffers)
+        buffer, e = by_var[chosen]
         value = spread(e, emitter.intervals(buffer)) if not e.tensor.dims else e
         if free is None:
             # the others read what it holds before: its new contents wait
             name = f"{buffer.name}_new"
             while any(p.name == name for p in (*params, *buffers)):
                 name += "_"
-            later = var(name, pending[0].type)
+            later = var(name, chosen.type)
             buffers.append(later)
             closures.append(closure(later, value))
-            by_var[pending[0]] = buffer, later
+            by_var[chosen] = buffer, later
         else:
             closures.append(closure(free, value))
             pending.remove(free)

@@ -148,3 +148,27 @@ def test_buffers_that_are_written_in_turns_are_one_loop():
     assert text.count(" while(") == 1
     assert "else B_now_1" in str(program)
     assert "then A_now_2" in str(program)
+
+
+IN_A_RING = """
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+    T_0 = T.alloc_buffer((8,), "float32")
+    for i in range(8):
+        T_0[i] = A[i]
+    for i in range(8):
+        A[i] = B[i] + C[i]
+    for i in range(8):
+        B[i] = C[i] * T_0[i]
+    for i in range(8):
+        C[i] = T_0[i] - B[i] / C[i]
+"""
+
+
+def test_buffers_that_need_what_each_other_held_before_wait_for_each_other():
+    function = ti.tir.parse(IN_A_RING)["main"]
+    program = ti.lift(function)
+    given = [np.random.default_rng(k).uniform(1, 2, size=8).astype(np.float32) for k in range(3)]
+    for got, want in zip(program(*given), ti.tir.interpret(function, *given), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-6)
+    assert [p.name for p in program.fencil.results] == ["A", "B", "C"]
