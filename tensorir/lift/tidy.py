@@ -16,7 +16,7 @@ from tensorir.lift.canonical import Canonical, in_order, with_shifts_inside
 from tensorir.lift.naming import one_name_each
 from tensorir.lift.tensors import renamed
 from tensorir.passes.cse import Cse
-from tensorir.passes.settle_choices import SettleChoices
+from tensorir.passes.settle_choices import SettleChoices, decides
 from tensorir.source import Span
 from tensorir.types import Dims
 from tensorir.walk import postorder, rewrite_all, values
@@ -32,8 +32,11 @@ def tidied(f: Fencil, exact: bool = False, merged: list[Span] | None = None) -> 
     canonical = Canonical(exact, [] if merged is None else merged)
     f = one_name_each(_renamed_at_the_edges(SettleChoices().run(canonical.run(f))))
     f = with_shifts_inside(Cse().run(in_order(canonical.run(f))))
+    if not any(decides(e) for e in postorder(*values(f.closures))):
+        return f
+    # moves inside of choices have met by now, and what is left of them is known
     settled = SettleChoices().run(canonical.run(f))
-    return f if settled is f else with_shifts_inside(Cse().run(in_order(canonical.run(settled))))
+    return with_shifts_inside(Cse().run(in_order(canonical.run(settled))))
 
 
 def _renamed_at_the_edges(f: Fencil) -> Fencil:

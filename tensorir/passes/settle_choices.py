@@ -13,7 +13,7 @@ from tensorir.passes.simplify import known_choice
 from tensorir.types import BOOL
 from tensorir.walk import postorder, rebuild, values
 
-__all__ = ["SettleChoices"]
+__all__ = ["SettleChoices", "decides"]
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,14 @@ class SettleChoices(Pass):
 
     def run(self, fencil: Fencil) -> Fencil:
         nodes = list(postorder(*values(fencil.closures)))
-        asked = Counter(part for e in nodes if _decides(e) for part, _ in _known(e.children[0], True))
+        asked = Counter(part for e in nodes if decides(e) for part, _ in _known(e.children[0], True))
         if not asked:
             return fencil
         uses = Counter(c for e in nodes for c in e.children if c in asked)
         often = {c for c in asked if uses[c] > 1}
 
         def rule(e: Expr) -> Expr | None:
-            if not _decides(e) or not isinstance(e, Call):
+            if not decides(e) or not isinstance(e, Call):
                 return None
             condition, *branches = e.args
             told = [{c: t for c, t in _known(condition, truth) if c in often} for truth in (True, False)]
@@ -50,7 +50,8 @@ class SettleChoices(Pass):
         return rewritten(fencil, rule) if often else fencil
 
 
-def _decides(e: Expr) -> bool:
+def decides(e: Expr) -> bool:
+    """Whether an expression is an `if` of one truth value that is not known."""
     match e:
         case Call("if", (condition, *_)):
             return not condition.tensor.dims and bool(condition.free)

@@ -134,7 +134,7 @@ def strided(elements: np.ndarray[Any, Any], shape: Sequence[int], strides: Seque
     >>> strided(np.arange(6).astype(ml_dtypes.float8_e5m2), (2, 2), (3, 1)).astype(int).tolist()
     [[0, 1], [3, 4]]
     """
-    return np.ndarray(shape, elements.dtype, elements.view(np.uint8), strides=strides)  # type: ignore[call-overload]
+    return np.ndarray(shape, elements.dtype, elements.view(np.uint8), strides=strides)
 
 
 def row_major(shape: Sequence[Value]) -> tuple[Value, ...]:
