@@ -117,9 +117,12 @@ class Compiled(_Callable, eqx.Module):
         `arrays` is a dict of tuples of arrays by parameter, one per leaf, as is what it returns. A program with
         run-time checks returns a pair: outputs, and per check a pair of integers that starts with -1 where all is
         well. Serialising needs flatbuffers (`pip install tensorir[export]`); 64-bit programs are called under
-        `jax.enable_x64(True)`.
+        `jax.enable_x64(True)`. Programs that print are refused: a print is a call of this process.
         """
         executable, shapes = self._ready(sizes)
+        if executable.prints:
+            message = f"'{self.engine.program.name}' prints, and an exported program cannot."
+            raise refuse("A22", message, "return what it prints, as a further output.")
         with jax.enable_x64(True):
             return jax.export.export(jax.jit(partial(self._closed, executable)), platforms=platforms)(shapes)
 

@@ -52,6 +52,8 @@ class Context:
     """The rules of the table that may be used."""
     stored: Mapping[int, Expr] = field(default_factory=dict[int, Expr])
     """The expressions that are computed once and kept, by identity."""
+    ordered: bool = True
+    """Whether lines that are printed come in the order of the program."""
     checks: list[Check] = field(default_factory=list[Check])
     failures: list[jax.Array] = field(default_factory=list[jax.Array])
     """Per check, an int64 or int32 pair: the first failing position (-1 for none), and the value there."""
@@ -110,8 +112,9 @@ class Context:
     def inner(self) -> Context:
         """A context for the body of a loop, whose checks are collected apart."""
         context = Context(
-            self.facts, self.exact, self.loose, self.raising, self.stored, fired=self.fired, prepared=self.prepared
-        )
+            self.facts, self.exact, self.loose, self.raising, self.stored, self.ordered,
+            fired=self.fired, prepared=self.prepared,
+        )  # fmt: skip
         context.choices, context.written = self.choices, self.written
         context.applying = self.applying
         return context

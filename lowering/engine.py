@@ -52,6 +52,8 @@ class Executable:
     """The bound constants: their own numbers, also where the module's leaves are traced."""
     facts: Facts
     options: Options
+    ordered: bool = True
+    """Whether what is printed comes in the order of the program, which XLA has on one device only."""
     checks: list[Check] = field(default_factory=list[Check])
     """The run-time checks, known once the function was traced."""
     fired: list[tuple[str, Call]] = field(default_factory=list[tuple[str, Call]])
@@ -60,6 +62,8 @@ class Executable:
     """Output buffers that nobody holds: the next call writes into them."""
 
     def __post_init__(self) -> None:
+        self.prints = any(isinstance(e, Call) and e.op == "print" for e in postorder(*values(self.fencil.closures)))
+        self._unordered: Executable | None = None
         self.empty = any(not p.type.dims.size for p in self.fencil.results)
         self.wide = any(s.bits == 64 for t in _types(self.fencil) for s in t.leaves)
         tables = {n: inside for n, (_, inside) in tables_of(self.fencil).items() if n in self.bound}
@@ -89,10 +93,19 @@ class Executable:
     def run(self, arrays: Any, prepared: dict[str, Prepared]) -> tuple[dict[str, tuple[Any, ...]], list[Any]]:
         """Outputs and the results of run-time checks; traced once."""
         lowered = lower(
-            self.fencil, arrays, prepared, self.facts, self.options.numerics, self.stored, self.options.raising
-        )
+            self.fencil, arrays, prepared, self.facts, self.options.numerics, self.stored, self.options.raising,
+            self.ordered,
+        )  # fmt: skip
         self.checks, self.fired = lowered.checks, lowered.fired
         return lowered.outputs, lowered.failures
+
+    def among(self, arrays: Sequence[Any]) -> Executable:
+        """The executable for where the arrays are: itself, or without an order of what is printed."""
+        if not self.prints or on_one_device(arrays):
+            return self
+        if self._unordered is None:
+            self._unordered = Executable(self.fencil, self.bound, self.facts, self.options, ordered=False)
+        return self._unordered
 
     def run_into(self, spare: Any, arrays: Any, prepared: dict[str, Prepared]) -> Any:
         """The same; the buffers of `spare` are used up, and XLA puts the outputs there."""
@@ -104,6 +117,13 @@ class Executable:
             p.name: tuple(jax.numpy.zeros(p.type.dims.shape, DTYPES[s]) for s in p.type.leaves)
             for p in self.fencil.results
         }
+
+
+def on_one_device(arrays: Sequence[Any]) -> bool:
+    """Whether a program of these arrays is sure to run on one device; of a trace nobody knows where there are more."""
+    if jax.device_count() == 1:
+        return True
+    return not inside_trace(list(arrays)) and all(len(a.devices()) == 1 for a in arrays if isinstance(a, jax.Array))
 
 
 def inputs(fencil: Fencil, names: set[str]) -> dict[str, tuple[jax.ShapeDtypeStruct, ...]]:
@@ -182,6 +202,7 @@ class Engine:
 
     def _run(self, executable: Executable, arrays: dict[str, Any], donated: Mapping[str, Any]) -> Any:
         flat = jax.tree_util.tree_leaves(arrays)
+        executable = executable.among(flat)
         if inside_trace(flat):
             if executable.wide and not x64():
                 raise refuse(
@@ -252,7 +273,12 @@ class Engine:
     def direct(self, constants: dict[str, Any], arguments: dict[str, Any]) -> Callable[[Sequence[Any]], Any] | None:
         """What calls with jax arrays like these come to, by position and without a look; None where they need one."""
         executable = self.quick.get(_kinds(arguments))
-        if executable is None or self.options.donate or any(not isinstance(v, jax.Array) for v in arguments.values()):
+        if (
+            executable is None
+            or executable.prints
+            or self.options.donate
+            or any(not isinstance(v, jax.Array) for v in arguments.values())
+        ):
             return None
         names, plain, prepared = tuple(arguments), executable.plain, executable.prepared
         held = constants or executable.constants

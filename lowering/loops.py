@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import jax
+import numpy as np
 from jax import lax
 from jax.extend.core import ClosedJaxpr
 
@@ -127,6 +128,8 @@ def _traced(body: Body, going: Body | None, state: Any, limit: int | None, refus
     ]
     if any(c.effects for c in closed):
         # something is printed, in order: no primitive of our own keeps that
+        if going is None and limit is not None:
+            return lax.fori_loop(np.int32(0), np.int32(limit), body, state)
         most = lax.full((), 2**31 - 1 if limit is None else limit, "int32")
 
         def more(s: Any) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -28,6 +29,7 @@ from tensorir.errors import Diagnostic
 from tensorir.evaluate import evaluate, evaluate_function
 from tensorir.facts import Facts
 from tensorir.ir import Call, Expr, Fencil, Literal, Operator, Var
+from tensorir.prints import said
 from tensorir.types import DTYPES, Dims, TensorType
 from tensorir.typing_rules import neighbour_source
 from tensorir.walk import postorder, values
@@ -48,10 +50,14 @@ def _assert(context: Context, node: Call, values: Sequence[Value]) -> Value:
 
 
 def _print(context: Context, node: Call, values: Sequence[Value]) -> Value:
-    label = node.static[0].replace("{", "{{").replace("}", "}}")
-    for leaf in values[0]:
-        jax.debug.print(label + ": {x}", x=aligned(dense(leaf), node.type.dims))
+    kinds = [a.tensor for a in node.args]
+    shown = [aligned(dense(leaf), k.dims) for k, value in zip(kinds, values, strict=True) for leaf in value]
+    jax.debug.callback(partial(_line, node.static[0]), *shown, ordered=context.ordered)
     return values[0]
+
+
+def _line(text: str, *arrays: Any) -> None:
+    print(said(text, [str(a) for a in arrays]))
 
 
 RULES: dict[str, Callable[[Context, Call, Sequence[Any]], Value]] = {
@@ -135,16 +141,18 @@ def lower(
     numerics: str = "fast",
     stored: Mapping[int, Expr] | None = None,
     raising: frozenset[str] = NAMES,
+    ordered: bool = True,
 ) -> Lowered:
     """The outputs of a fencil for arrays by parameter, one per leaf, axes in the order of the parameter's type.
 
     Parameters that need not be passed may be missing. `stored` has the expressions that are kept in memory, by
     identity; buffers that passes made are kept as well. Prepared tables need no array unless they are read as numbers.
-    `raising` has the names of the rules that may be used.
+    `raising` has the names of the rules that may be used. What is printed comes in order if it is `ordered`, which
+    programs on several devices cannot be.
     """
     by_steps = bool(jax.config.jax_disable_jit)
     exact, loose = by_steps or numerics == "exact", numerics == "loose"
-    context = Context(facts, exact, loose, raising, {} if by_steps else stored or {})
+    context = Context(facts, exact, loose, raising, {} if by_steps else stored or {}, ordered)
     context.written = towards_wholes(values(fencil.closures))
     context.choices = choices(fencil, facts) if "conditional" in raising else {}
     lazy = {key: choice.shared for key, choice in context.choices.items()}

@@ -328,7 +328,14 @@ ROWS: tuple[Builtin, ...] = (
         rules.assert_,
         (("x", "x", "string"),),
     ),
-    Builtin("print", "The operand, shown under a label each time it is computed.", rules.print_, (("string",), ("x",))),
+    Builtin(
+        "print",
+        "The first operand; all of them are shown, in one line, each time it is computed.\n"
+        'The text has a place for each, "sum {} of {}", or is a label before them.\n'
+        "Lines come in the order in which the text first mentions what they show, an operand's before its reader's.",
+        rules.print_,
+        (("string",), ("xs",)),
+    ),
 )
 
 TABLE: dict[str, Builtin] = {row.name: row for row in ROWS}

@@ -7,6 +7,7 @@ concerns nobody where the other branch is taken.
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -81,6 +82,7 @@ def _groups(fencil: Fencil) -> Iterator[tuple[Call, ...]]:
     order = {id(n): k for k, n in enumerate(postorder(*roots))}
     scopes = [[n for n in _scope(*tops) if _decides(n)] for tops in (roots, *((b,) for b in bodies))]
     times = Counter(id(n) for scope in scopes for n in scope)
+    printing = [k for k, n in enumerate(postorder(*roots)) if isinstance(n, Call) and n.op == "print"]
     needed = {id(n): k for k, root in reversed(list(enumerate(roots))) for n in _scope(root) if _decides(n)}
     for scope in scopes:
         groups: dict[int, list[list[Call]]] = {}
@@ -94,7 +96,10 @@ def _groups(fencil: Fencil) -> Iterator[tuple[Call, ...]]:
             begin = needed.get(id(node), 0)
             for group in known:
                 written = {c.output for c in fencil.closures[needed.get(id(group[0]), 0) : begin]}
-                if below.isdisjoint(map(id, group)) and node.free.isdisjoint(written) and len(group) < MOST:
+                apart = below.isdisjoint(map(id, group)) and node.free.isdisjoint(written)
+                # what is decided later is decided with the first: lines that are printed between would come after
+                silent = bisect(printing, order[id(group[0])]) == bisect(printing, order[id(node)])
+                if apart and silent and len(group) < MOST:
                     group.append(node)
                     break
             else:

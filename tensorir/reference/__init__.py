@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +25,18 @@ from tensorir.calls import arrange, nested, refuse_absent_outputs
 from tensorir.ir import Closure, Expr, Fencil, Var
 from tensorir.reference.expressions import Run, Scope
 from tensorir.reference.rules import RULES
-from tensorir.reference.tensors import ABSENT, Answer, Outside, Point, Tensor, Value, any_absent, ask, points
+from tensorir.reference.tensors import (
+    ABSENT,
+    Answer,
+    Outside,
+    Point,
+    Tensor,
+    Value,
+    any_absent,
+    ask,
+    leaves_of,
+    points,
+)
 from tensorir.types import DTYPES
 
 __all__ = ["ABSENT", "Interpreter", "Outside", "backend", "run", "trace"]
@@ -96,20 +107,13 @@ class Interpreter:
         for point, found in computed:
             assert not any_absent(found), "an output that may be absent is refused before"
             index = _index(output, point)
-            for array, leaf in zip(self.arrays[output.name], _leaves(found), strict=True):
+            for array, leaf in zip(self.arrays[output.name], leaves_of(found), strict=True):
                 array[index] = leaf
             self.stored[output.name].add(tuple([point[name] for name in output.type.dims]))
 
 
 def _index(param: Var, point: Point) -> tuple[int, ...]:
     return tuple([point[name] - interval.start for name, interval in param.type.dims.items])
-
-
-def _leaves(value: Value) -> list[Value]:
-    if not isinstance(value, tuple):
-        return [value]
-    members = cast("tuple[Value, ...]", value)
-    return [leaf for member in members for leaf in _leaves(member)]
 
 
 class _Stored(Tensor):

@@ -13,6 +13,7 @@ import numpy as np
 
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.ir import Call, Function
+from tensorir.prints import said
 from tensorir.reference.expressions import Rule, Scope, applied, type_of
 from tensorir.reference.folds import FOLDS
 from tensorir.reference.scalars import bitcast, cast, scalar
@@ -29,9 +30,10 @@ from tensorir.reference.tensors import (
     any_absent,
     check_inside,
     filled,
+    leaves_of,
     points,
 )
-from tensorir.types import Dims, Interval, Scalar, bcast
+from tensorir.types import DTYPES, Dims, Interval, Scalar, bcast
 from tensorir.typing_rules import highest_neighbour, neighbour_source
 
 __all__ = ["RULES"]
@@ -331,16 +333,23 @@ def assert_(node: Call, scope: Scope, point: Point) -> Answer:
 
 
 def print_(node: Call, scope: Scope, point: Point) -> Answer:
-    """All elements are shown when the first is asked for."""
+    """All elements of all operands are shown when the first is asked for."""
     shown: list[bool] = scope.once(node, list)
-    x = scope.tensor(node.args[0])
     if not shown:
         shown.append(True)
-        values: list[Value] = []
-        for where in points(node.type.dims):
-            values.append((yield x, where))
-        print(f"{node.static[0]}: {', '.join(map(str, values))}")
-    return (yield x, point)
+        words: list[str] = []
+        for arg in node.args:
+            kind = type_of(arg)
+            arrays = [np.empty(kind.dims.shape, object) for _ in kind.leaves]
+            for place, where in zip(np.ndindex(*kind.dims.shape), points(kind.dims), strict=True):
+                value: Value = yield scope.tensor(arg), where
+                for array, leaf in zip(arrays, leaves_of(value), strict=True):
+                    array[place] = leaf
+            for array, element in zip(arrays, kind.leaves, strict=True):
+                whole = not any(leaf is ABSENT for leaf in array.flat)
+                words.append(str(array.astype(DTYPES[element]) if whole else array))
+        print(said(node.static[0], words))
+    return (yield scope.tensor(node.args[0]), point)
 
 
 RULES: dict[str, Rule] = {

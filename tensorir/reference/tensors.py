@@ -29,6 +29,7 @@ __all__ = [
     "ask",
     "check_inside",
     "filled",
+    "leaves_of",
     "points",
 ]
 
@@ -46,6 +47,18 @@ Value = Any
 """A NumPy scalar or ABSENT, or for tuple elements a tuple of values."""
 
 Point = Mapping[str, int]
+
+
+def leaves_of(value: Value) -> list[Value]:
+    """The scalars of a value, from left to right.
+
+    >>> leaves_of((1, (2, 3)))
+    [1, 2, 3]
+    """
+    if not isinstance(value, tuple):
+        return [value]
+    members = cast("tuple[Value, ...]", value)
+    return [leaf for member in members for leaf in leaves_of(member)]
 
 
 class Outside(Exception):

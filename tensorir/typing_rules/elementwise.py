@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tensorir.prints import PLACE
 from tensorir.types import BOOL, Complaint, Dims, Scalar, TensorType, TupleElement, bcast
 from tensorir.typing_rules.operands import Operands, Static, tensors_of
 
@@ -164,5 +165,12 @@ def assert_(static: Static, args: Operands) -> TensorType:
 
 
 def print_(static: Static, args: Operands) -> TensorType:
-    (x,) = tensors_of(args)
-    return x
+    types = tensors_of(args)
+    if not types:
+        raise Complaint("T06", "there is nothing to print.", help='write print("x")(x).')
+    text: str = static[0]
+    count, places = sum(len(t.leaves) for t in types), text.count(PLACE)
+    if places not in (0, count):
+        message = f"the text has {places} place{'s' * (places != 1)} for {count} value{'s' * (count != 1)}."
+        raise Complaint("T42", message, help="write a {} for each value, or none at all.")
+    return types[0]

@@ -196,7 +196,8 @@ def main(x: R.Tensor((3,), "float32"), c: R.Tensor((), "bool")):
     _ = R.print(x, format="x is {}")
     if c:
         s = R.sum(x)
-        _1 = R.print(s, x, R.shape([3]), format="sum {} of {} in all")
+        _1 = R.print(s, x, R.shape([3]), format="sum {} of {} in all {}")
+        _2 = R.print(x, s)
         y = R.exp(x)
     else:
         y = x
@@ -205,16 +206,27 @@ def main(x: R.Tensor((3,), "float32"), c: R.Tensor((), "bool")):
 
 
 @pytest.mark.parametrize("chosen", [True, False])
-def test_what_is_printed_is_shown_once_and_only_in_the_branch_that_is_taken(chosen: bool, capsys: Any):
+def test_what_is_printed_is_shown_once_in_order_and_only_in_the_branch_that_is_taken(chosen: bool, capsys: Any):
     import jax
 
     x = np.arange(3, dtype="float32")
     (found,) = ti.lift(relax(SPEAKING))(x, np.bool_(chosen))
     jax.effects_barrier()
     np.testing.assert_allclose(found, np.exp(x) if chosen else x, rtol=1e-6)
-    shown = sorted(capsys.readouterr().out.splitlines())
-    branch = ["of … in all: [0. 1. 2.]", "sum: 3.0"] if chosen else []
-    assert shown == sorted(["x is: [0. 1. 2.]", *branch])
+    shown = capsys.readouterr().out
+    assert shown == "x is [0. 1. 2.]\n" + "sum 3.0 of [0. 1. 2.] in all (3,)\n[0. 1. 2.] 3.0\n" * chosen
+    ti.tir.interpret(relax(SPEAKING), x, np.bool_(chosen))
+    assert capsys.readouterr().out == shown
+
+
+def test_a_text_that_is_printed_without_a_value_is_refused():
+    text = '@R.function\ndef main(x: R.Tensor((3,), "float32")):\n    _ = R.print(format="here")\n    return x'
+    assert refusal(text) == (
+        "model:3:9: error[TL01]: this R.print shows no value, and a pure program prints nothing else.\n"
+        '      _ = R.print(format="here")\n'
+        "          ^^^^^^^^^^^^^^^^^^^^^^\n"
+        "help: show one: R.print(x, format=...)."
+    )
 
 
 def test_a_format_with_more_places_than_values_is_refused():

@@ -13,8 +13,10 @@ import numpy as np
 
 from tensorir.build import call
 from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.ir import Expr
 from tensorir.lift.report import Report
 from tensorir.lift.terms import Number
+from tensorir.prints import PLACE
 from tensorir.source import NOWHERE, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.interpret.expressions import compiled
@@ -183,23 +185,27 @@ class Frame:
         return ()
 
     def printed(self, node: r.Call) -> Item:
-        """Values, each under the text before its place in the format, or under its name; it gives nothing."""
+        """One line: values in the places of the format, or one after the other; it gives nothing."""
         form = node.attrs.get("format")
-        pieces = form.split("{}") if isinstance(form, str) and form else [""] * (len(node.args) + 1)
+        pieces = form.split(PLACE) if isinstance(form, str) and form else ["", *[" "] * (len(node.args) - 1), ""]
         if len(pieces) - 1 > len(node.args):
             message = f"the format of R.print has {len(pieces) - 1} places for {len(node.args)} values."
             raise refused(message, node.span, "give a value for each {}.")
-        home, last = HOME.get(), len(pieces) - 2
-        for k, (piece, argument) in enumerate(zip(pieces, node.args, strict=False)):
-            if k > last:
-                break
-            label = piece.strip().rstrip(" :=,") or getattr(argument, "name", "") or "R.print"
-            if k == last and pieces[-1].strip():
-                label = f"{label} … {pieces[-1].strip()}"
-            for item in flat(self.of(argument)):
-                value = constant(np.asarray(item)) if isinstance(item, Shape) else as_value(item)
-                plain = value.whole()
-                home.shown.append((call("print", plain, static=(label,)), plain))
+        words: list[str] = []
+        values: list[Expr] = []
+        for argument in node.args[: len(pieces) - 1]:
+            said, shown = _shown(self.of(argument))
+            words.append(said)
+            values += shown
+        if not words:
+            help = "show one: R.print(x, format=...)."
+            raise refused("this R.print shows no value, and a pure program prints nothing else.", node.span, help)
+        if not values:
+            # a line is shown with a tensor: all are known, and the first is one
+            known = self.of(node.args[0])
+            words[0], values = PLACE, [constant(np.asarray(flat(known))).whole()]
+        text = "".join(piece + word for piece, word in zip(pieces, [*words, ""], strict=True))
+        HOME.get().shown.append((call("print", *values, static=(text,)), values[0]))
         return ()
 
     # Calls
@@ -343,6 +349,16 @@ def _selected(condition: Value, yes: Item, no: Item, span: Span) -> Item:
         return yes
     help = "give both branches one type and shape."
     raise refused("the branches give values of different shapes, and only the data tell which.", span, help)
+
+
+def _shown(item: Item) -> tuple[str, list[Expr]]:
+    """What stands for a value in a text that is printed: places for its tensors, and what is known as it is."""
+    if isinstance(item, Value):
+        return PLACE, [item.whole()]
+    if isinstance(item, tuple) and not isinstance(item, Shape):
+        parts = [_shown(part) for part in item]
+        return f"({', '.join(words for words, _ in parts)})", [x for _, shown in parts for x in shown]
+    return str(tuple(item)) if isinstance(item, Shape) else str(item), []
 
 
 def _leaves(types: Sequence[r.RelaxType]) -> list[r.RelaxType]:
