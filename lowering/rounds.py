@@ -115,7 +115,7 @@ def _jvp(
         _, (carried, d_carried, d_read) = lax.while_loop(
             lambda s: holds(s[0], *read, *s[1][0])[0], lambda s: (lax.add(s[0], np.int32(1)), one(*s)), first
         )
-        d_carried = [forward_only.bind(t, refusal=refusal) for t in d_carried]
+        d_carried, d_read = ([forward_only.bind(t, refusal=refusal) for t in ts] for ts in (d_carried, d_read))
     else:
         if holds is not None:
             one = _while(holds, read, one)

@@ -141,3 +141,22 @@ def main(A: T.Buffer((1,), "float64")):
         "      ^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
         "help: give the loop a limit, or take the derivative in forward mode: jax.jvp, jax.jacfwd."
     )
+
+
+def test_reverse_mode_of_such_a_loop_inside_of_another_is_refused_by_name_too():
+    program = ti.lift(
+        ti.tir.parse("""
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), N: T.Buffer((4,), "int32"), B: T.Buffer((4,), "float32")):
+    p = T.alloc_buffer((1,), "int32")
+    for i in range(4):
+        B[i] = T.float32(0)
+        p[0] = 0
+        while p[0] * p[0] < N[i]:
+            B[i] = B[i] + A[p[0]] * A[p[0]]
+            p[0] = p[0] + 1
+""")["main"]
+    )
+    n, b = jnp.array([3, 0, 8, 2], "int32"), jnp.zeros(4, "float32")
+    with pytest.raises(DiagnosticError, match="reverse mode does not go through a loop"):
+        jax.grad(lambda a: program(a, n, b)[0].sum())(jnp.ones(8, "float32"))
