@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from tensorir.lift.linear import linear
 from tensorir.lift.nest import Check, Loop, Node, Store, While
@@ -15,6 +16,7 @@ from tensorir.tir.lift.expressions import as_stored, element_of, place, refused
 from tensorir.tir.lift.intrinsics import cast, number
 from tensorir.tir.lift.memory import plus
 from tensorir.tir.lift.reader import Reader
+from tensorir.tir.lift.turns import turns
 from tensorir.tir.walk import walk
 from tensorir.types import BOOL, INT32
 
@@ -295,22 +297,26 @@ def _leave(reader: Reader, kind: str, span: Span) -> list[Node]:
     return [node]
 
 
+MOST_MASKED = 1 << 16
+"""How many turns, of which data tell which take place, are laid side by side rather than taken in a while."""
+
+
 def _open_loop(reader: Reader, var: n.Var, low: Term, extent: Term, by: int, body: n.Stmt, span: Span) -> list[Node]:
-    """A loop whose bounds depend on data: bounded by what the block inside declares, or a while."""
+    """A loop whose bounds depend on data: bounded by the block or the accesses inside, or a while."""
     limit = _declared(reader, var, body)
     if limit is not None and by == 1 and isinstance(low, Number) and not low.value:
-        name = reader.loop_name(var.name)
-        reader.scope.values[var] = lambda lane: Index(name, element_of(var.dtype, span))
-        nodes: list[Node] = []
-        if not reader.unchanged(extent, body):
-            extent, keep = reader.temporary("extent", extent, span)
-            nodes.append(keep)
-        with reader.inside(name, (0, limit - 1)):
-            guard = Op("less", (Index(name, extent.element), extent), BOOL)
-            with reader.guarded(guard):
-                inner, before = _body(reader, body, span)
-        bounds = Number(0, INT32), Number(limit, INT32)
-        return [*nodes, *before, Loop(name, *bounds, tuple(inner), span=span, title=var.name)]
+        return _masked(reader, var, low, extent, by, limit, body, span)
+    bounded = None if _jumps(body)[0] else turns(reader, var, by, body)
+    checks: list[Node] = []
+    if bounded is not None:
+        inside = Op("less_equal", (extent, number(bounded.most, extent.element)), BOOL)
+        message = f"an index leaves the {bounded.elements} elements of {bounded.name}."
+        checks.append(reader.placed(Check(inside, message, reader.holding, bounded.span)))
+        around = prod(reader.ranges[a][1] - reader.ranges[a][0] + 1 for a in reader.loops)
+        if bounded.most <= 0:
+            return checks
+        if reader.lanes or around * bounded.most <= MOST_MASKED:
+            return [*checks, *_masked(reader, var, low, extent, by, bounded.most, body, span)]
     if reader.lanes:
         raise refused(
             "threads that take different numbers of turns and share memory cannot be lifted.", span,
@@ -328,8 +334,33 @@ def _open_loop(reader: Reader, var: n.Var, low: Term, extent: Term, by: int, bod
     inner.append(Store(counter, (), _sum(current, number(by, element)), (), span))
     reader.guards, reader.live = guards, live
     rounds = _most(extent, {name: reader.ranges[name] for name in reader.loops})
-    most = None if rounds is None else max(0, -(-rounds // by))
-    return [keep, start, *before, While(Op("less", (current, last), BOOL), tuple(inner), holding, span, most)]
+    most = bounded and bounded.most if rounds is None else max(0, -(-rounds // by))
+    return [*checks, keep, start, *before, While(Op("less", (current, last), BOOL), tuple(inner), holding, span, most)]
+
+
+def _masked(
+    reader: Reader, var: n.Var, low: Term, extent: Term, by: int, limit: int, body: n.Stmt, span: Span
+) -> list[Node]:
+    """As many turns as there may be, of which those do something that data ask for."""
+    name, element = reader.loop_name(var.name), element_of(var.dtype, span)
+    nodes: list[Node] = []
+    if not reader.unchanged(extent, body):
+        extent, keep = reader.temporary("extent", extent, span)
+        nodes.append(keep)
+    if not reader.unchanged(low, body):
+        low, keep = reader.temporary("start", low, span)
+        nodes.append(keep)
+    turn: Term = Index(name, element)
+    if by != 1:
+        turn = Op("multiplies", (turn, number(by, element)), element)
+    current = turn if isinstance(low, Number) and not low.value else _sum(cast(low, element), turn)
+    reader.scope.values[var] = lambda lane: current
+    with reader.inside(name, (0, max(0, limit - 1))):
+        guard = Op("less", (Index(name, extent.element), extent), BOOL)
+        with reader.guarded(guard):
+            inner, before = _body(reader, body, span)
+    bounds = Number(0, INT32), Number(limit, INT32)
+    return [*nodes, *before, Loop(name, *bounds, tuple(inner), span=span, title=var.name)]
 
 
 def _most(extent: Term, ranges: dict[str, tuple[int, int]]) -> int | None:

@@ -1,0 +1,172 @@
+"""How often a loop turns whose bounds depend on data: as often as an access that every turn makes stays inside.
+
+In `for j in range(n[i]): y[i] = y[i] + x[start[i] + j]` every turn reads another element of x: there are no more turns
+than x has elements, or one of them leaves x, which is an error in any case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tensorir.lift.terms import Buffer, Number
+from tensorir.source import Span
+from tensorir.tir import nodes as n
+from tensorir.tir.lift.reader import Reader
+from tensorir.tir.walk import children, walk
+
+__all__ = ["Turns", "turns"]
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """The most turns of a loop, and the buffer of so many elements along a dim that more of them would leave."""
+
+    most: int
+    elements: int
+    name: str
+    span: Span
+
+
+def turns(reader: Reader, var: n.Var, by: int, body: n.Stmt) -> Turns | None:
+    """The most turns that accesses leave a loop that nothing breaks, where they leave it any limit."""
+    if any(isinstance(part, n.Call) and part.op in ("ret", "thread_return") for part in walk(body)):
+        return None
+    always = _Always(reader, frozenset(reader.stored(body)), {var: by})
+    always.statement(body)
+    return min(always.found, key=lambda t: t.most, default=None)
+
+
+@dataclass(slots=True)
+class _Always:
+    """What every turn evaluates, with the step of each value from one turn to the next."""
+
+    reader: Reader
+    stored: frozenset[Buffer]
+    steps: dict[n.Var, int | None]
+    found: list[Turns] = field(default_factory=list[Turns])
+
+    def statement(self, node: n.Stmt) -> bool:
+        """Look at a statement; whether every turn comes to what follows it."""
+        match node:
+            case n.SeqStmt(parts):
+                return all(self.statement(part) for part in parts)
+            case n.LetStmt(var, value):
+                self.evaluated(value)
+                self.steps[var] = self.step(value)
+                return True
+            case n.BufferStore(buffer, value, indices, predicate):
+                self.evaluated(value)
+                if predicate is None:
+                    self.access(buffer, indices, node.span)
+                return True
+            case n.For(var, low, extent):
+                self.evaluated(extent)
+                if isinstance(extent, n.IntImm) and extent.value > 0:
+                    self.steps[var] = self.step(low)
+                    self.statement(node.body)
+                return True
+            case n.BlockRealize(values, predicate, block):
+                for iterator, value in zip(block.iter_vars, values, strict=True):
+                    self.evaluated(value)
+                    self.steps[iterator.var] = self.step(value)
+                self.evaluated(predicate)
+                if isinstance(predicate, n.IntImm) and predicate.value:
+                    return self.statement(block.body)
+                return not _leaves(block.body)
+            case n.AttrStmt(body=inner):
+                return self.statement(inner)
+            case n.IfThenElse(condition):
+                self.evaluated(condition)
+                return not _leaves(node)
+            case n.Evaluate(value):
+                self.evaluated(value)
+                return not _leaves(node)
+            case _:
+                return not _leaves(node)
+
+    def evaluated(self, expression: n.Expr) -> None:
+        """Look at an expression, without the parts that may be left out."""
+        pending: list[n.Node] = [expression]
+        while pending:
+            match pending.pop():
+                case n.And(a, _) | n.Or(a, _):
+                    pending.append(a)
+                case n.Select(condition):
+                    pending.append(condition)
+                case n.Call(op="if_then_else", args=args):
+                    pending += [a for a in args[:1] if isinstance(a, n.Expr)]
+                case n.Let(var, value, body):
+                    self.evaluated(value)
+                    self.steps[var] = self.step(value)
+                    pending.append(body)
+                case n.BufferLoad(buffer, indices, predicate) as load:
+                    if predicate is None:
+                        self.access(buffer, indices, load.span)
+                case n.Call(op="address_of" | "tvm_access_ptr"):
+                    pass
+                case n.Expr() as other:
+                    pending += [c for c in children(other) if isinstance(c, n.Expr)]
+                case _:
+                    pass
+
+    def access(self, buffer: n.Buffer, indices: Sequence[n.Expr], span: Span) -> None:
+        """An access that every turn makes."""
+        for index in indices:
+            self.evaluated(index)
+        view = self.reader.scope.views.get(buffer)
+        if view is None or any(index.dtype.lanes != 1 for index in indices):
+            return
+        for index, size in zip(indices, view.shape, strict=False):
+            step = self.step(index)
+            if step and isinstance(size, Number):
+                elements = int(size.value)
+                self.found.append(Turns((elements - 1) // abs(step) + 1, elements, buffer.name, span))
+
+    def step(self, value: n.Expr) -> int | None:
+        """By how much a value grows from turn to turn; None where nobody knows."""
+        match value:
+            case n.IntImm():
+                return 0
+            case n.Var():
+                return self.steps.get(value, 0)
+            case n.Add(a, b) | n.Sub(a, b):
+                x, y = self.step(a), self.step(b)
+                if x is None or y is None:
+                    return None
+                return x + y if isinstance(value, n.Add) else x - y
+            case n.Mul(a, b):
+                x, y = self.step(a), self.step(b)
+                if x == 0 and y == 0:
+                    return 0
+                if isinstance(a, n.IntImm) and y is not None:
+                    return a.value * y
+                if isinstance(b, n.IntImm) and x is not None:
+                    return x * b.value
+                return None
+            case n.Cast(inner) if _widens(inner.dtype, value.dtype):
+                return self.step(inner)
+            case n.BufferLoad(buffer):
+                view = self.reader.scope.views.get(buffer)
+                if view is None or view.buffer.root in self.stored:
+                    return None
+            case n.Call() | n.Let():
+                return None
+            case _:
+                pass
+        parts = [c for c in children(value) if isinstance(c, n.Expr)]
+        return 0 if all(self.step(part) == 0 for part in parts) else None
+
+
+def _widens(old: n.DataType, new: n.DataType) -> bool:
+    """Whether a cast keeps all values of a type of integers."""
+    return old.code == new.code == "int" and old.lanes == new.lanes == 1 and old.bits <= new.bits
+
+
+def _leaves(node: n.Node) -> bool:
+    """Whether a statement may go on with another turn, of this loop or of one inside."""
+    return any(isinstance(part, n.Break | n.Continue) or _jumps(part) for part in walk(node))
+
+
+def _jumps(part: n.Node) -> bool:
+    return isinstance(part, n.Call) and part.op in ("break_loop", "continue_loop")

@@ -1,0 +1,116 @@
+"""Loops whose bounds depend on data: as many turns as their accesses leave them, or a while."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tensorir as ti
+from tensorir.errors import DiagnosticError
+
+ROWS = """
+@T.prim_func
+def main(ptr: T.Buffer((5,), "int32"), x: T.Buffer((9,), "float32"), y: T.Buffer((4,), "float32")):
+    for i in range(4):
+        y[i] = T.float32(0)
+        for j in range(ptr[i], ptr[i + 1]):
+            y[i] = y[i] + x[j] * x[j]
+"""
+PTR = np.array([0, 2, 2, 8, 9], np.int32)
+
+
+def lowered(text: str) -> str:
+    return ti.compile(ti.lift(ti.tir.parse(text)["main"]).fencil).stablehlo()
+
+
+def test_rows_of_a_sparse_matrix_are_laid_side_by_side():
+    program = ti.lift(ti.tir.parse(ROWS)["main"])
+    x = np.arange(9, dtype=np.float32)
+    np.testing.assert_array_equal(program(PTR, x, None)[0], [1, 0, 139, 64])
+    assert "stablehlo.while" not in lowered(ROWS)
+    slope = jax.grad(lambda x: program(jnp.asarray(PTR), x, jnp.zeros(4, "float32"))[0].sum())(jnp.asarray(x))
+    np.testing.assert_array_equal(slope, 2 * x)
+
+
+def test_more_turns_than_elements_are_an_index_that_leaves_them():
+    function = ti.tir.parse("""
+@T.prim_func
+def main(n: T.int32, A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+    for i in range(8):
+        B[i] = T.float32(-1)
+    for i in range(0, n, 2):
+        B[i] = A[i]
+""")["main"]
+    program = ti.lift(function)
+    a = np.arange(8, dtype=np.float32)
+    for n in (-3, 0, 3, 8):
+        np.testing.assert_array_equal(program(n, a, None)[0], ti.tir.interpret(function, n, a, a)[2])
+    with pytest.raises(DiagnosticError, match="an index leaves the 8 elements of A"):
+        program(9, a, None)
+
+
+@pytest.mark.parametrize("n", [0, 3, 40])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if A[i % 8] > T.float32(5):\n            break\n        B[i % 8] = A[i]",
+        "if i % 8 != 1:\n            continue\n        B[i % 8] = A[i % 40 % 8]",
+        "if i < 8:\n            B[i] = A[i]",
+        "B[i % 8] = T.if_then_else(i < 8, A[T.min(i, 7)], T.float32(2))",
+        "if i % 3 == 0:\n            P[0] = (P[0] + 5) % 8\n        B[(P[0] - i % 3) % 8] = A[P[0]]",
+        "B[P[0]] = A[P[0]]\n        P[0] = (P[0] + 3) % 8",
+        "B[P[0] + i - i] = T.Cast('float32', i)",
+        "for k in range(i % 2):\n            B[i] = A[i]",
+    ],
+    ids=["break", "continue", "if", "choice", "moving", "moved", "one place", "no turn"],
+)
+def test_accesses_that_some_turns_leave_out_or_repeat_bound_nothing(body: str, n: int):
+    function = ti.tir.parse(f"""
+@T.prim_func
+def main(n: T.int32, P: T.Buffer((1,), "int32"), A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+    for i in range(n):
+        {body}
+""")["main"]
+    if "(i % 2)" in body and n > 8:
+        n = 8
+    arrays: list[Any] = [n, np.array([1], np.int32), np.arange(8, dtype=np.float32), np.zeros(8, np.float32)]
+    wanted = ti.tir.interpret(function, *arrays)
+    program = ti.lift(function)
+    written = [k for k, argument in enumerate(program.arguments) if argument.written]
+    for k, got in zip(written, program(*arrays), strict=True):
+        np.testing.assert_array_equal(got, wanted[k])
+
+
+def test_bounds_that_the_loop_itself_moves_hold_as_they_were_when_it_began():
+    function = ti.tir.parse("""
+@T.prim_func
+def main(N: T.Buffer((2,), "int32"), B: T.Buffer((9,), "int32")):
+    for i in range(N[0], N[1]):
+        N[0] = N[0] + 1
+        N[1] = 0
+        B[i] = N[0] * i
+""")["main"]
+    arrays = np.array([2, 7], np.int32), np.full(9, -1, np.int32)
+    wanted = ti.tir.interpret(function, *arrays)
+    for got, want in zip(ti.lift(function)(*arrays), wanted, strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+def test_threads_that_share_memory_take_as_many_turns_as_data_tell():
+    function = ti.tir.parse("""
+@T.prim_func
+def main(N: T.Buffer((4,), "int32"), A: T.Buffer((4, 6), "float32"), B: T.Buffer((4,), "float32")):
+    for t in T.thread_binding(4, thread="threadIdx.x"):
+        s = T.alloc_buffer((4,), "float32", scope="shared")
+        s[t] = T.float32(0)
+        for j in range(N[t]):
+            s[t] = s[t] + A[t, j]
+        T.tvm_storage_sync("shared")
+        B[t] = s[3 - t]
+""")["main"]
+    arrays = np.array([6, 0, 3, 1], np.int32), np.arange(24, dtype=np.float32).reshape(4, 6), np.zeros(4, np.float32)
+    np.testing.assert_array_equal(ti.lift(function)(*arrays)[0], ti.tir.interpret(function, *arrays)[2])
