@@ -327,7 +327,8 @@ class _Rewriting:
                     before.append(keep)
                 kept.append(term)
             where, value = kept
-        return [*before, write(part.unit, where, value, guards, node.span, self.fresh("part"))]
+        made = write(part.unit, where, value, guards, node.span, self.fresh("part"))
+        return [*before, replace(made, atomic=node.atomic) if isinstance(made, Store) else made]
 
 
 def _inside(body: Sequence[Node], loops: tuple[Loop, ...], place: tuple[int, ...], by: _Rewriting) -> list[Node]:

@@ -14,7 +14,6 @@ from typing import Any
 
 from tensorir.errors import Diagnostic, Note
 from tensorir.lift.affine import Affine
-from tensorir.lift.folds import fold_of
 from tensorir.lift.linear import Ranges, linear, settled
 from tensorir.lift.nest import Leaf, Node, Store, While, leaves, ranges_of
 from tensorir.lift.overlap import box_of, overlap
@@ -237,6 +236,11 @@ def _races(statements: Sequence[Leaf]) -> list[Diagnostic]:
     return found
 
 
+def _in_turn(a: Leaf, b: Leaf, buffer: Buffer) -> bool:
+    """Whether two statements touch a buffer by atomic updates of it only."""
+    return all(isinstance(n, Store) and n.atomic and n.buffer is buffer for n in (a.node, b.node))
+
+
 def _race(a: Leaf, b: Leaf, settled: frozenset[Buffer]) -> list[Diagnostic]:
     shared = 0
     for x, y in zip(a.loops, b.loops, strict=False):
@@ -254,8 +258,8 @@ def _race(a: Leaf, b: Leaf, settled: frozenset[Buffer]) -> list[Diagnostic]:
                 continue
             if x.buffer in settled or x.buffer.private or x.buffer.loops:
                 continue
-            if a is b and isinstance(a.node, Store) and fold_of(a.node) is not None:
-                continue  # a reduction over threads is one statement, in their order
+            if _in_turn(a, b, x.buffer):
+                continue
             same = [
                 f"{text(i, x.domain.names)} = {text(j, y.domain.names)}"
                 for i, j in zip(x.indices, y.indices, strict=True)

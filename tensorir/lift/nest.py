@@ -44,6 +44,8 @@ class Store:
     value: Term
     guards: tuple[Term, ...] = ()
     span: Span = NOWHERE
+    atomic: bool = False
+    """Whether iterations that run at once do this one after the other, where they meet."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

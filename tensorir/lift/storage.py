@@ -21,10 +21,10 @@ from tensorir.lift.linear import Ranges, affine_of, linear
 from tensorir.lift.nest import Check, External, Leaf, Loop, Node, Store, While, leaves, ranges_of
 from tensorir.lift.overlap import box_of, overlap
 from tensorir.lift.sets import domain, integer_set, text
-from tensorir.lift.space import Space, boxed, in_order
+from tensorir.lift.space import Space, boxed, hull_of, in_order
 from tensorir.lift.stores import place_of
 from tensorir.lift.terms import Buffer, Index, Load, Number, Op, Term, buffers_of, index_names, rebuilt
-from tensorir.types import INT32, Interval
+from tensorir.types import INT32
 
 __all__ = ["changed", "expanded", "filled_first", "settled_values"]
 
@@ -58,7 +58,7 @@ def settled_values(statements: Sequence[Leaf]) -> frozenset[Buffer]:
         if not all(stable(b) for b in leaf.read):
             return False
         space = whole_space(leaf)
-        if space is None or space.guards:
+        if space is None:
             return False
         place = place_of(space)
         back = None if place is not None else inverse([affine_of(t) for t in space.location], space.dims)
@@ -77,15 +77,9 @@ def whole_space(leaf: Leaf) -> Space | None:
 
 @lru_cache(maxsize=1024)
 def _whole_space(node: Store, loops: tuple[Loop, ...]) -> Space | None:
-    ranges = ranges_of(loops)
-    dims: dict[str, Interval] = {}
-    for loop in loops:
-        low, extent = linear(loop.low, ranges), linear(loop.extent, ranges)
-        if low is None or extent is None or not (low.is_number and extent.is_number):
-            return None
-        dims[loop.name] = Interval(low.constant, low.constant + extent.constant)
+    dims, guards = hull_of(loops, ranges_of(loops))
     make = in_order if node.buffer.exact else boxed
-    return make(dims, node.indices, node.value, node.guards, {})
+    return make(dims, node.indices, node.value, (*guards, *node.guards), {})
 
 
 # Copies
@@ -295,9 +289,9 @@ def changed(
     match node:
         case Loop():
             return replace(node, low=over(node.low), extent=over(node.extent), body=tuple(map(inner, node.body)))
-        case Store(buffer, indices, value, guards, span):
+        case Store(buffer, indices, value, guards, span, atomic):
             places = (*prefix(buffer), *map(over, indices))
-            return Store(target(buffer), places, over(value), tuple(map(over, guards)), span)
+            return Store(target(buffer), places, over(value), tuple(map(over, guards)), span, atomic)
         case While(condition, body, guards, span, most):
             return While(over(condition), tuple(map(inner, body)), tuple(map(over, guards)), span, most)
         case Check(condition, message, guards, span):

@@ -165,3 +165,73 @@ def test_an_index_that_data_tell_is_checked_as_by_the_interpreter(statement: str
         assert found.value.diagnostics[0].span.line == told.span.line
     else:
         np.testing.assert_allclose(ti.lift(func)(*arrays)[0], wanted[3])
+
+
+THREADS = (
+    '@T.prim_func\ndef main(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):\n    for t in {}:\n        {}\n'
+)
+THREADED = {
+    "threads": 'T.thread_binding(8, thread="threadIdx.x")',
+    "blocks": 'T.thread_binding(8, thread="blockIdx.x")',
+    "lanes": "T.vectorized(8)",
+    "tasks": "T.parallel(8)",
+}
+RACES = {
+    "values of its own": ("B[0] = A[t]", THREADED),
+    "sums": ("B[0] = B[0] + A[t]", THREADED),
+    "guarded sums": ("if t < 3:\n            B[0] = B[0] + 1", THREADED),
+    "a guard": ("if t < 4:\n            B[0] = A[3]", THREADED),
+    "halves": ("B[t // 2] = A[t // 2]", THREADED),
+    "one of them": ("if t == 4:\n            B[0] = A[t]", ()),
+    "all alike": ("B[0] = A[3]", ("lanes", "tasks")),
+    "all alike, in a loop": ("for i in range(8):\n            B[i] = B[i] + A[i]", ("lanes", "tasks")),
+    "all alike, step by step": ("for i in range(7):\n            B[i + 1] = B[i] + A[i]", ("lanes", "tasks")),
+    "own elements, in a loop": ("for i in range(8):\n            if i == t:\n                B[i] = A[i]", ()),
+    "atomic sums": ('T.evaluate(T.atomic_add(B.access_ptr("rw"), A[t]))', ()),
+}
+
+
+@pytest.mark.parametrize("threads", THREADED)
+@pytest.mark.parametrize("body, racing", RACES.values(), ids=RACES)
+def test_iterations_that_meet_race_in_the_lift_where_they_do_in_the_interpreter(
+    body: str, racing: object, threads: str
+):
+    func = ti.tir.parse(THREADS.format(THREADED[threads], body))["main"]
+    a, b = np.arange(8, dtype=np.int32), np.zeros(8, np.int32)
+    if threads not in racing:  # type: ignore[operator]
+        if "atomic" not in body or threads in ("threads", "blocks"):
+            np.testing.assert_array_equal(ti.lift(func)(a, b)[0], ti.tir.interpret(func, a, b, checked=True)[1])
+        return
+    for run, code in ((lambda: ti.tir.interpret(func, a, b, checked=True), "TR03"), (lambda: ti.lift(func), "TL12")):
+        with pytest.raises(DiagnosticError) as caught:
+            run()
+        assert caught.value.diagnostics[0].code == code
+
+
+def test_a_sum_of_threads_that_nobody_made_one_of_is_a_race_with_both_lines():
+    text = """
+@T.prim_func
+def main(A: T.Buffer((8, 64), "float32"), C: T.Buffer((8,), "float32")):
+    with T.launch_thread("blockIdx.x", 8) as bx:
+        tx = T.launch_thread("threadIdx.x", 64)
+        if tx == 0:
+            C[bx] = T.float32(0.0)
+        C[bx] = C[bx] + A[bx, tx]
+"""
+    with pytest.raises(DiagnosticError) as caught:
+        ti.lift(ti.tir.parse(text)["main"])
+    assert (
+        str(caught.value)
+        == """<tir>:8:9: error[TL12]: two iterations of the parallel loop over threadIdx_x touch C[0].
+          C[bx] = C[bx] + A[bx, tx]
+          ^^^^^^^^^^^^^^^^^^^^^^^^^
+note: written in the iteration blockIdx_x = 0, threadIdx_x = 0.
+  at <tir>:8:9:
+          C[bx] = C[bx] + A[bx, tx]
+          ^^^^^^^^^^^^^^^^^^^^^^^^^
+note: written in the iteration blockIdx_x = 0, threadIdx_x = 1.
+  at <tir>:8:9:
+          C[bx] = C[bx] + A[bx, tx]
+          ^^^^^^^^^^^^^^^^^^^^^^^^^
+help: make the loop serial, or give each iteration elements of its own."""
+    )

@@ -252,3 +252,17 @@ def test_a_kernel_that_is_not_in_the_module_is_refused():
     main = tir.parse(SPLIT.replace("KERNEL", "other"))["main"]
     with pytest.raises(DiagnosticError, match="the kernel is not in the module: its launch cannot be interpreted"):
         tir.interpret(main, np.zeros(8, np.int32), np.zeros(8, np.int32))
+
+
+def test_a_loop_that_all_threads_run_alike_is_run_once():
+    body = """
+for t in T.thread_binding(4, thread="threadIdx.x"):
+    for i in range(8):
+        B[i] = A[i] + 1
+"""
+    assert run(body) == list(range(1, 9))
+    with pytest.raises(DiagnosticError) as caught:
+        run(body.replace("+ 1", "+ t"))
+    assert caught.value.diagnostics[0].message == (
+        "race: element 0 of 'B' is written at threadIdx.x = 0 and written at threadIdx.x = 3."
+    )

@@ -10,7 +10,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from tensorir.source import Span
+from tensorir.source import NOWHERE, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.builtins import BUILTINS, EXTERNAL, GPU_ONLY
 from tensorir.tir.interpret.arithmetic import Value, operator
@@ -48,7 +48,9 @@ def compile_builtin(node: n.Call) -> Run:
 
 
 def _plain(argument: n.Argument) -> n.Expr:
-    assert isinstance(argument, n.Expr), argument
+    if not isinstance(argument, n.Expr):
+        message = "a buffer, or a region of one, stands where a value is needed."
+        raise error("TR20", message, getattr(argument, "span", NOWHERE), help="read elements: A[T.Ramp(0, 1, 4)].")
     return argument
 
 

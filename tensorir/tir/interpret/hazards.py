@@ -39,11 +39,15 @@ class Axis:
 
 
 class Conflict(Exception):
-    """Two lanes touched one element, and one of them wrote it; `depth` is the outermost level that tells them apart."""
+    """Two lanes touched one element, and one of them wrote it; `depth` is the outermost level that tells them apart.
 
-    def __init__(self, depth: int, memory: Memory, element: int, first: Access, second: Access) -> None:
+    `level` is the one that noticed.
+    """
+
+    def __init__(self, level: Level, depth: int, memory: Memory, element: int, first: Access, second: Access) -> None:
         super().__init__(memory.name)
-        self.depth, self.memory, self.element, self.first, self.second = depth, memory, element, first, second
+        self.level, self.depth, self.memory, self.element = level, depth, memory, element
+        self.first, self.second = first, second
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +226,7 @@ class Level:
                 break
         where = None if sites is None or self.sites is None else self.sites[int(sites[int(places[at])])]
         raise Conflict(
+            self,
             depth,
             memory,
             int(places[at]),

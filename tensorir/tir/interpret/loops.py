@@ -216,20 +216,22 @@ def _attempt(
         m.axes = (*m.axes, Axis(var.name, low, extent, np.arange(extent), depth, step))
         m.count *= extent
     assert nest.facts is not None
-    done = False
+    done, own = False, None
     try:
         if fold is not None:
             done = fold.run(m)
             return done
         memories = {id(m.view(buffer).memory) for buffer in nest.facts.written}
         sites = m.sites if m.checked else None
-        m.levels.append(Level(m.axes, depth, lane_numbers(m.axes), memories, sites=sites))
+        own = Level(m.axes, depth, lane_numbers(m.axes), memories, sites=sites)
+        m.levels.append(own)
         rest = [loop for place, loop in enumerate(nest.loops) if place not in chosen]
         _nested(m, rest, nest.loops[-1].body)
         done = True
     except Conflict as conflict:
         nest.failures += fold is None
-        if conflict.depth < depth:
+        # whether lanes outside may meet is for their own level to say, which looked before this one did
+        if conflict.depth < depth and conflict.level is not own:
             raise
     except DiagnosticError:
         nest.failures = TRIES if fold is None else nest.failures

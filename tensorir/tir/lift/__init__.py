@@ -175,6 +175,8 @@ def _targets(func: n.PrimFunc, call: n.Call, callers: frozenset[str]) -> list[n.
                 return arguments
             stored = _stored(replace(callee, module=func.module), callers | {func.name})
             return [a for k, a in enumerate(call.args) if k in stored]
+        case "masked_store":
+            return arguments[:1]
         case "call_packed" | "call_cpacked" if arguments and isinstance(arguments[0], n.StringImm):
             return arguments[1 + READ_ONLY.get(arguments[0].value, 0) :]
         case _:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tensorir.lift.nest import External, Loop, Node
+from tensorir.lift.nest import External, Loop, Node, Store
 from tensorir.lift.terms import Buffer, Load, Number, Term
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.launches import launched
-from tensorir.tir.lift.expressions import element_of, refused
+from tensorir.tir.lift.expressions import element_of, refused, value_of
 from tensorir.tir.lift.external import EXTERNAL
 from tensorir.tir.lift.intrinsics import binary, cast
 from tensorir.tir.lift.memory import View, apart
@@ -40,6 +40,11 @@ def effect(reader: Reader, call: n.Call, span: Span) -> list[Node]:
             return effect(reader, kernel, span)
         case "tvm_thread_allreduce":
             return _allreduce(reader, call, span)
+        case "masked_store" if isinstance(call.args[0], n.Buffer):
+            from tensorir.tir.lift.statements import statement
+
+            value, *indices, mask = map(value_of, call.args[1:])
+            return statement(reader, n.BufferStore(call.args[0], value, tuple(indices), mask, span))
         case str(name) if name in _ATOMICS:
             return _atomic(reader, call, _ATOMICS[name], span)
         case str(name) if name in _NOTHING:
@@ -185,11 +190,8 @@ def _atomic(reader: Reader, call: n.Call, name: str, span: Span) -> list[Node]:
     else:
         indices = apart(view.offset, view.buffer.shape)
     old = Load(view.buffer, indices, span)
-    return [
-        reader.store(
-            view.buffer, indices, binary(name, old, value, reader.scope.exact) if name else value, span, in_order=True
-        )
-    ]
+    new = binary(name, old, value, reader.scope.exact) if name else value
+    return [reader.placed(Store(view.buffer, indices, new, reader.holding, span, atomic=True), in_order=True)]
 
 
 # --------------------------------------------------------------------------------------------- reductions of threads

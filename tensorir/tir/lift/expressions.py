@@ -15,7 +15,16 @@ from tensorir.tir.lift.intrinsics import INTRINSICS, binary, cast, comparison, n
 from tensorir.tir.lift.memory import View, compact, linear_view, plus, scalar_view, scaled
 from tensorir.types import BOOL, INT32, Scalar, scalar_of
 
-__all__ = ["Scope", "as_stored", "element_of", "recast", "refused", "row_major_only", "term"]
+__all__ = [
+    "Scope",
+    "as_stored",
+    "element_of",
+    "recast",
+    "refused",
+    "row_major_only",
+    "term",
+    "value_of",
+]
 
 Lanes = Callable[[Term], Term]
 """The value of a variable in each lane; scalars ignore the lane."""
@@ -45,6 +54,8 @@ class Scope:
     constants: Mapping[str, object] = field(default_factory=dict[str, object])
     exact: bool = False
     """Whether values are computed as the source does, NaN included."""
+    exchanged: dict[int, Term] = field(default_factory=dict[int, Term])
+    """What shuffles of the statement that is read give, by the identity of the call."""
     notes: dict[str, None] = field(default_factory=dict[str, None])
     """What the report has to say of values."""
 
@@ -237,6 +248,8 @@ def by_lane(lane: Term, values: list[Term]) -> Term:
 
 
 def _call(scope: Scope, node: n.Call, lane: Term) -> Term:
+    if id(node) in scope.exchanged:
+        return scope.exchanged[id(node)]
     arguments = [a for a in node.args if isinstance(a, n.Expr)]
     name = node.op
     if name == "if_then_else":
@@ -251,6 +264,13 @@ def _call(scope: Scope, node: n.Call, lane: Term) -> Term:
     if name == "large_uint_imm":
         low, high = (a.value for a in arguments if isinstance(a, n.IntImm))
         return number((high << 32) | low, element_of(node.dtype))
+    if isinstance(name, str) and name.startswith("tvm_warp_"):
+        raise refused(f"T.{name} stands in no kernel.", node.span, "bind a loop to threadIdx.x.")
+    if name == "masked_load" and isinstance(node.args[0], n.Buffer):
+        *indices, mask = map(value_of, node.args[1:])
+        return _load(scope, n.BufferLoad(node.args[0], tuple(indices), mask, node.span), lane)
+    if name == "isnullptr" and _points(scope, node.args[0]):
+        return Number(False, BOOL)
     if name == "buffer_offset" and isinstance(node.args[0], n.Buffer):
         from tensorir.tir.lift.memory import address_of
 
@@ -267,6 +287,25 @@ def _call(scope: Scope, node: n.Call, lane: Term) -> Term:
         return make(element_of(node.dtype, node.span), tuple(term(scope, a, lane) for a in arguments))
     except NotImplementedError as found:
         raise refused(f"{found} cannot be lifted.", node.span) from None
+
+
+def value_of(argument: n.Argument) -> n.Expr:
+    """An argument that is a value."""
+    if isinstance(argument, n.Expr):
+        return argument
+    message = "a buffer, or a region of one, stands where a value is needed."
+    raise refused(message, getattr(argument, "span", NOWHERE), "read elements: A[T.Ramp(0, 1, 4)].")
+
+
+def _points(scope: Scope, pointer: n.Argument) -> bool:
+    """Whether a pointer is that of a buffer, and so none that points nowhere."""
+    match pointer:
+        case n.Buffer() | n.Call(op="buffer_data" | "address_of" | "access_ptr"):
+            return True
+        case n.Var():
+            return pointer in scope.pointers
+        case _:
+            return False
 
 
 def _dp4a(scope: Scope, node: n.Call, arguments: list[n.Expr]) -> Term:

@@ -11,6 +11,7 @@ from tensorir.tir.lift.expressions import element_of, refused
 from tensorir.tir.lift.intrinsics import cast
 from tensorir.tir.lift.memory import plus
 from tensorir.tir.lift.reader import Reader, Thread
+from tensorir.tir.lift.warps import EXCHANGES
 from tensorir.tir.walk import walk
 from tensorir.types import BOOL, INT32
 
@@ -87,6 +88,7 @@ def _launch(reader: Reader, node: n.Stmt) -> list[Node]:
     blocks = [t for t in reader.threads.values() if t.block and t.extent != 1]
     before, reader.loops = reader.loops, (*reader.loops, *(t.name for t in blocks))
     reader.joined = _joined(node)
+    reader.shuffles = any(isinstance(part, n.Call) and part.op in EXCHANGES for part in walk(node))
     _privatise(reader, node)
     try:
         nodes: list[Node] = statement(reader, node)
@@ -169,8 +171,7 @@ def _apart(node: n.Stmt) -> bool:
     return True
 
 
-TOGETHER = frozenset(("tvm_storage_sync", "tvm_thread_allreduce", "tvm_warp_shuffle", "tvm_warp_shuffle_up",
-                      "tvm_warp_shuffle_down", "tvm_warp_activemask"))  # fmt: skip
+TOGETHER = frozenset(("tvm_storage_sync", "tvm_thread_allreduce", *EXCHANGES))
 """What threads do together."""
 
 

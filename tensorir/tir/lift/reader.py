@@ -62,6 +62,8 @@ class Reader:
     thread_guards: tuple[Term, ...] = ()
     joined: dict[n.Buffer, frozenset[str]] = field(default_factory=dict[n.Buffer, frozenset[str]])
     """Buffers that reductions over threads write, and the tags of these threads."""
+    shuffles: bool = False
+    """Whether threads of the kernel hand values to one another."""
     reducer: n.CommReducer | None = None
     """How threads combine their values, inside of a `reduce_scope`."""
     parallel: set[str] = field(default_factory=set[str])
@@ -145,7 +147,8 @@ class Reader:
     def placed(self, node: Node, in_order: bool = False) -> Node:
         """A statement, for every thread: in lockstep, or one thread after the other.
 
-        Threads in lockstep that write one value to one element do so once.
+        A statement in which nothing tells threads apart they do once, all together; those that an index, a value or a
+        guard tells apart each do it, and race where they meet, whatever they write.
         """
         told = None if in_order or not isinstance(node, Store) else _telling(node)
         for thread in reversed(self.lanes):

@@ -17,6 +17,7 @@ from tensorir.tir.lift.intrinsics import cast, number
 from tensorir.tir.lift.memory import plus
 from tensorir.tir.lift.reader import Reader
 from tensorir.tir.lift.turns import turns
+from tensorir.tir.lift.warps import exchanged
 from tensorir.tir.walk import walk
 from tensorir.types import BOOL, INT32
 
@@ -25,6 +26,10 @@ __all__ = ["sequence", "statement"]
 
 def statement(reader: Reader, node: n.Stmt) -> list[Node]:
     """The nodes of one statement."""
+    return [*exchanged(reader, node), *_statement(reader, node)]
+
+
+def _statement(reader: Reader, node: n.Stmt) -> list[Node]:
     match node:
         case n.SeqStmt(parts):
             return sequence(reader, parts)
@@ -87,6 +92,7 @@ def sequence(reader: Reader, parts: Sequence[n.Stmt]) -> list[Node]:
     flags = len(reader.live)
     for k, part in enumerate(parts):
         if isinstance(part, n.LetStmt):
+            found += exchanged(reader, part)
             found += _let(reader, part, parts[k + 1 :])
         else:
             found += statement(reader, part)
