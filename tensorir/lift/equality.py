@@ -34,7 +34,7 @@ from tensorir.arrays import refuse
 from tensorir.errors import DiagnosticError
 from tensorir.ir import Var
 from tensorir.lift.family import Family, Member, common_sizes, family
-from tensorir.types import DTYPES, Scalar
+from tensorir.types import DTYPES, Element, Scalar
 
 __all__ = ["Equivalence", "equivalent"]
 
@@ -112,7 +112,7 @@ def _compared(f: Member, g: Member, inputs: int, seed: int) -> Equivalence:
     rng = np.random.default_rng(seed)
     bound = _bound(f)
     for k in range(inputs):
-        given = [_random(rng, p, max(0, k + 1 - (inputs + 1) // 2)) for p in f.inputs]
+        given = [_random(rng, p, f.element(p), max(0, k + 1 - (inputs + 1) // 2)) for p in f.inputs]
         if _differs(f, g, given, bound):
             given = _shrunk(f, g, given, bound)
             told = _differs(f, g, given, bound)
@@ -123,7 +123,7 @@ def _compared(f: Member, g: Member, inputs: int, seed: int) -> Equivalence:
 
 def _comparable(f: Member, g: Member) -> None:
     for what, xs, ys in (("inputs", f.inputs, g.inputs), ("outputs", f.outputs, g.outputs)):
-        kinds = [[(p.type.element, p.type.dims.shape) for p in ps] for ps in (xs, ys)]
+        kinds = [[(m.element(p), p.type.dims.shape) for p in ps] for m, ps in ((f, xs), (g, ys))]
         if kinds[0] != kinds[1]:
             told = [", ".join(f"{p.name}: {p.type}" for p in ps) or "none" for ps in (xs, ys)]
             message = f"the programs have different {what}: {told[0]} and {told[1]}."
@@ -133,18 +133,17 @@ def _comparable(f: Member, g: Member) -> None:
                 raise refuse("TL04", f"'{p.name}' holds tuples, of which none are generated.", "compare its members.")
 
 
-def _random(rng: np.random.Generator, p: Var, turn: int) -> Any:
-    """Numbers for a parameter; from turn 1 on, special ones in places."""
-    element = p.type.element
-    assert isinstance(element, Scalar)
+def _random(rng: np.random.Generator, p: Var, element: Element, turn: int) -> Any:
+    """Numbers of an element for a parameter; from turn 1 on, special ones in places."""
+    assert isinstance(element, Scalar) and isinstance(p.type.element, Scalar)
     shape = p.type.dims.shape
-    dtype = DTYPES[element]
+    dtype = DTYPES[p.type.element]
     if element.is_float:
         numbers = rng.normal(size=shape)
         rare = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0])
     elif element.is_integer:
         bits = element.bits - (element.kind != "uint")
-        numbers = rng.integers(0 if element.kind == "uint" else -4, 5, shape)
+        numbers = rng.integers(0 if element.kind == "uint" else -4, 5, shape).clip(*_ends(element))
         rare = np.array([(1 << bits) - 1, 0 if element.kind == "uint" else -(1 << bits), 0, 1], dtype)
     else:
         return rng.integers(0, 2, shape).astype(bool)
@@ -155,6 +154,10 @@ def _random(rng: np.random.Generator, p: Var, turn: int) -> Any:
         places = rng.permutation(found.size)[:count]
         found.reshape(-1)[places] = rare[(np.arange(count) + (turn - 1) * count) % len(rare)].astype(dtype)
     return found
+
+
+def _ends(element: Scalar) -> tuple[int, int]:
+    return element.range.start, element.range.stop - 1
 
 
 def _bound(f: Member) -> float:

@@ -14,12 +14,13 @@ from tensorir.builtins import TABLE
 from tensorir.errors import DiagnosticError
 from tensorir.ir import Expr, Fencil, Var
 from tensorir.lift.assemble import Built
+from tensorir.lift.narrow import NARROW
 from tensorir.lift.program import Lifted
 from tensorir.lift.tensors import shifted
 from tensorir.lift.tidy import tidied
 from tensorir.passes.cse import Cse
 from tensorir.passes.simplify import Simplify
-from tensorir.types import SCALARS, Dims, Interval
+from tensorir.types import SCALARS, Dims, Element, Interval, Scalar
 from tensorir.walk import postorder, rebuild, rewrite_all, values, with_label, with_values
 
 __all__ = ["Family", "Member", "canonical", "common_sizes", "family"]
@@ -34,10 +35,11 @@ FURTHER = (8, 17)
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A fencil, and the tables that it passes itself."""
+    """A fencil, the tables that it passes itself, and the narrow integers that some of its bytes stand for."""
 
     fencil: Fencil
     tables: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    narrow: Mapping[str, Scalar] = field(default_factory=dict[str, Scalar])
 
     @property
     def inputs(self) -> tuple[Var, ...]:
@@ -51,6 +53,10 @@ class Member:
     def params(self) -> tuple[Var, ...]:
         return (*self.inputs, *self.outputs)
 
+    def element(self, p: Var) -> Element:
+        """What a parameter holds."""
+        return self.narrow.get(p.name, p.type.element)
+
     def __call__(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
         passed = {p.name for p in self.fencil.inputs}
         return self.fencil(**given, **{name: table for name, table in self.tables.items() if name in passed})
@@ -58,7 +64,8 @@ class Member:
     def canonical(self) -> tuple[object, ...]:
         """What equal programs have in common: their text, and the contents of the tables in it."""
         tables = [self.tables[p.name] for p in self.fencil.inputs if p.name in self.tables]
-        return canonical(self.fencil), *((t.shape, str(t.dtype), t.tobytes()) for t in tables)
+        kinds = [str(self.element(p)) for p in self.params] if self.narrow else []
+        return canonical(self.fencil), *((t.shape, str(t.dtype), t.tobytes()) for t in tables), *kinds
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,22 +89,23 @@ def family(program: Any) -> Family:
         program = tensorir.lift(program)
     lifted = program
     if lifted.static is not None:
-        return Family((), lambda sizes: _member_of(lifted.at(lifted.static).plain))
+        return Family((), lambda sizes: _member_of(lifted, lifted.at(lifted.static).plain))
     key_at = lifted.key_at
     if key_at is None:
         message = f"'{lifted.name}' has sizes that only a call tells."
         raise refuse("TL02", message, "compare it at one set of sizes: declare them as numbers.")
-    return Family(lifted.sizes, lambda sizes: _member_of(lifted.at(key_at(sizes)).plain))
+    return Family(lifted.sizes, lambda sizes: _member_of(lifted, lifted.at(key_at(sizes)).plain))
 
 
-def _member_of(built: Built) -> Member:
+def _member_of(lifted: Lifted, built: Built) -> Member:
     """A lifted program with what a call of it gives, and nothing else."""
     made = built.fencil
     if built.given and len(built.given) < len(made.results):
         kept = [c for c in made.closures if c.output.name in built.given]
         others = {p.name for p in made.results} - set(built.given)
         made = fencil(made.name, [p for p in made.params if p.name not in others], kept)
-    return Member(made, built.tables)
+    held = [(name, a) for name, a in zip(built.names, lifted.arguments, strict=False) if a.held is not None]
+    return Member(made, built.tables, {name: NARROW[a.dtype.name] for name, a in held})
 
 
 def common_sizes(f: Family, g: Family) -> Iterator[tuple[Mapping[str, int], Member, Member]]:

@@ -29,6 +29,8 @@ class Argument:
     dtype: np.dtype[Any]
     scalar: bool
     written: bool
+    held: np.dtype[Any] | None = None
+    """The type that the program computes with in the place of one that no tensor has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +207,9 @@ class Lifted:
             results = special.compiled(checked, self.numerics)(**passed)
         except DiagnosticError as error:
             raise self._said(error, built) from None
-        return tuple(results[built.names[k]] for k in built.outputs)
+        found = [results[built.names[k]] for k in built.outputs]
+        kinds = [self.arguments[k] for k in built.outputs]
+        return tuple(x if a.held is None else x.astype(a.dtype) for a, x in zip(kinds, found, strict=True))
 
     def _said(self, error: DiagnosticError, built: Built) -> DiagnosticError:
         from tensorir.lift.witness import in_words
@@ -219,7 +223,8 @@ class Lifted:
             raise refuse("TA02", message)
         found = [_accepted(self.name, a, value) for a, value in zip(self.arguments, arrays, strict=True)]
         _refuse_overlaps(self.arguments, arrays)
-        return found
+        pairs = zip(self.arguments, found, strict=True)
+        return [x if a.held is None or x is None else x.astype(a.held) for a, x in pairs]
 
 
 def _own(value: Any) -> Any:

@@ -60,6 +60,8 @@ def cast(value: Value, source: DataType, target: DataType) -> Value:
         wide = np.trunc(np.asarray(value).astype(np.float64))
         fits = (wide >= float(low)) & (wide < float(high) + 1.0)
         return plain(np.where(fits, wide, 0.0).astype(target.numpy))
+    if source.is_integer and 1 < source.bits < 8:
+        value = value.astype(np.int8)  # from here NumPy knows the way to every type
     return value.astype(target.numpy)
 
 

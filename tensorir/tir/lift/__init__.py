@@ -22,6 +22,7 @@ from typing import Any
 
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.lift.assemble import Built, assemble
+from tensorir.lift.narrow import holder
 from tensorir.lift.program import Argument, Lifted
 from tensorir.tir import nodes as n
 from tensorir.tir.interpret.stack import deep
@@ -73,7 +74,9 @@ def _lifted(func: n.PrimFunc, numerics: str, on_hazard: str) -> Lifted:
             raise refused(f"{param.name!r} is a pointer without a buffer.", param.span, "bind it with T.match_buffer.")
         name = param.name if buffer is None else buffer.name or param.name
         dtype = param.dtype if buffer is None else buffer.dtype
-        arguments.append(Argument(name, dtype_of(element_of(dtype, param.span)), buffer is None, k in stored))
+        element = element_of(dtype, param.span)
+        given, held = dtype.element.numpy, dtype_of(holder(element))
+        arguments.append(Argument(name, given, buffer is None, k in stored, None if given == held else held))
     fixed = _fixed(func)
 
     def sizes(arrays: Sequence[Any]) -> Hashable:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.lift.bits import bytes_of
+from tensorir.lift.narrow import NARROW
 from tensorir.lift.terms import Buffer, Load, Number, Op, Term, loads
 from tensorir.source import NOWHERE, Span
 from tensorir.tir import nodes as n
@@ -16,15 +17,8 @@ from tensorir.tir.lift.memory import View, compact, linear_view, plus, scalar_vi
 from tensorir.types import BOOL, INT32, Scalar, scalar_of
 
 __all__ = [
-    "Scope",
-    "as_stored",
-    "element_of",
-    "recast",
-    "refused",
-    "row_major_only",
-    "term",
-    "value_of",
-]
+    "Scope", "as_stored", "element_of", "recast", "refused", "row_major_only", "tensor_element_of", "term", "value_of",
+]  # fmt: skip
 
 Lanes = Callable[[Term], Term]
 """The value of a variable in each lane; scalars ignore the lane."""
@@ -102,6 +96,10 @@ def _in_place(own: Scalar, lanes: int, base: View) -> bool:
 def recast(base: View, element: Scalar, lanes: int, name: str, span: Span) -> View:
     """The memory of a view as elements of another type, from the view's start on."""
     root = base.buffer.root
+    for narrow in (root.element, element):
+        if narrow.name in NARROW:
+            message = f"{name!r} shows {root.element} as {element}, and where the bits of {narrow} lie is not said."
+            raise refused(message, span, "convert the elements: T.Cast.")
     before, after = bytes_of(base.buffer.element) * base.lanes, bytes_of(element) * lanes
     offset = scaled(base.offset, before, after)
     if offset is None:
@@ -126,13 +124,19 @@ def _extents(shape: tuple[Term, ...]) -> tuple[object, ...]:
 
 
 def element_of(dtype: DataType, span: Span = NOWHERE) -> Scalar:
+    """The element of a data type: the tensor IR's, or a narrow integer that a byte will hold."""
+    return NARROW.get(str(dtype.element)) or tensor_element_of(dtype, span)
+
+
+def tensor_element_of(dtype: DataType, span: Span = NOWHERE) -> Scalar:
     """The tensor IR's element of a data type."""
     try:
         found = scalar_of(dtype.element.numpy)
     except TypeError:
         found = None
     if found is None:
-        raise refused(f"the tensor IR has no elements of type {dtype.element}.", span)
+        help = "hold it in a wider type, such as float32 or int32."
+        raise refused(f"the tensor IR has no elements of type {dtype.element}.", span, help)
     return found
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tensorir.lift.aliases import unaliased
+from tensorir.lift.narrow import Narrowed
 from tensorir.lift.nest import Node
 from tensorir.lift.terms import Buffer, Load, Number
 from tensorir.tir import nodes as n
@@ -68,8 +69,10 @@ def read_function(
         reader.returned = reader.flag("returned", func.span)
         nodes.append(reader.raised(reader.returned, False, func.span))
     nodes += statement(reader, func.body)
-    nodes = unaliased(nodes, reader.fresh)
-    return Reading(func, tuple(arguments), tuple(nodes), tuple(reader.buffers), tuple(scope.notes))
+    held = Narrowed()
+    nodes = unaliased(held.nodes(nodes), reader.fresh)
+    kept = tuple(None if b is None else held.buffer(b) for b in arguments)
+    return Reading(func, kept, tuple(nodes), tuple(map(held.buffer, reader.buffers)), tuple(scope.notes))
 
 
 def _returns_early(body: n.Stmt) -> bool:

@@ -146,12 +146,13 @@ def _shift(name: str) -> Make:
 
     def make(element: Scalar, args: tuple[Term, ...]) -> Term:
         x, by = args
+        if element == BOOL:
+            raise NotImplementedError("a shift of a truth value")
         if isinstance(by, Number):
             return op(name, x, by) if 0 <= by.value < element.bits else number(0, element)
-        fits = both(
-            truth("greater_equal", by, number(0, by.element)),
-            truth("less", by, number(element.bits, by.element)),
-        )
+        fits = truth("greater_equal", by, number(0, by.element))
+        if element.bits in by.element.range:
+            fits = both(fits, truth("less", by, number(element.bits, by.element)))
         return choice(fits, op(name, x, by), number(0, element))
 
     return make

@@ -19,7 +19,7 @@ import numpy as np
 from tensorir.lift.terms import Number, Term
 from tensorir.tir.dtypes import DataType
 from tensorir.tir.interpret.relax.elementwise import ELEMENTWISE as ARRAYS
-from tensorir.tir.lift.expressions import element_of
+from tensorir.tir.lift.expressions import tensor_element_of as element_of
 from tensorir.tir.lift.intrinsics import INTRINSICS, binary, cast, choice, comparison, number, op, truth
 from tensorir.tir.lift.relax.values import Shape, Value, constant, each, filled, made
 from tensorir.tir.lift.relax.values import number as number_value

@@ -21,7 +21,8 @@ from tensorir.source import NOWHERE, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.interpret.expressions import compiled
 from tensorir.tir.interpret.machine import Machine
-from tensorir.tir.lift.expressions import element_of, refused
+from tensorir.tir.lift.expressions import refused
+from tensorir.tir.lift.expressions import tensor_element_of as element_of
 from tensorir.tir.lift.relax.elementwise import as_value, converted
 from tensorir.tir.lift.relax.inlining import inlined
 from tensorir.tir.lift.relax.operators import OPERATORS

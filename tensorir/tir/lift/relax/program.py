@@ -23,7 +23,8 @@ from tensorir.tir.dtypes import INT64
 from tensorir.tir.interpret.expressions import compiled
 from tensorir.tir.interpret.machine import Machine
 from tensorir.tir.interpret.stack import deep
-from tensorir.tir.lift.expressions import element_of, refused
+from tensorir.tir.lift.expressions import refused
+from tensorir.tir.lift.expressions import tensor_element_of as element_of
 from tensorir.tir.lift.relax.elementwise import as_value
 from tensorir.tir.lift.relax.function import Frame, Item, flat
 from tensorir.tir.lift.relax.values import HOME, Home, Shape, Value, dims_of
