@@ -55,18 +55,42 @@ def choices(fencil: Fencil, facts: Facts) -> dict[int, Choice]:
         return {}
     uses = use_counts(*roots)
     stored = {id(r) for r in (*roots, *(n.body for n in postorder(*roots) if isinstance(n, Lambda)))}
-    found: dict[int, Choice] = {}
-    for members in _groups(fencil):
-        own = [_only_in([m.args[k] for m in members], uses) for k in (1, 2)]
-        nodes = [n for branch in own for n in branch.values()]
-        # what is a result anyway is not fused with what follows
-        elements = sum(m.tensor.dims.size for m in members if id(m) not in stored)
-        worth = sum(map(_operations, nodes)) >= max(WORTH, PER_ELEMENT * elements)
-        if worth or any(_acts(n, facts) for n in nodes):
-            pairs = [([m.args[k] for m in members], nodes) for k, nodes in zip((1, 2), own, strict=True)]
-            shared = {id(n): n for branches, nodes in pairs for n in _around(branches, nodes)}
-            choice = Choice(members, tuple(shared.values()))
-            found.update((id(m), choice) for m in members)
+    groups = list(_groups(fencil))
+    while True:
+        aside = _checked_aside(fencil, {id(m) for members in groups for m in members}, facts)
+        found: list[Choice] = []
+        for members in groups:
+            own = [_only_in([m.args[k] for m in members], uses, aside) for k in (1, 2)]
+            nodes = [n for branch in own for n in branch.values()]
+            # what is a result anyway is not fused with what follows
+            elements = sum(m.tensor.dims.size for m in members if id(m) not in stored)
+            worth = sum(map(_operations, nodes)) >= max(WORTH, PER_ELEMENT * elements)
+            if worth or any(_acts(n, facts) for n in nodes):
+                pairs = [([m.args[k] for m in members], nodes) for k, nodes in zip((1, 2), own, strict=True)]
+                shared = {id(n): n for branches, nodes in pairs for n in _around(branches, nodes)}
+                found.append(Choice(members, tuple(shared.values())))
+        if len(found) == len(groups):
+            return {id(m): choice for choice in found for m in choice.members}
+        # the branches of the others are evaluated in any case
+        groups = [choice.members for choice in found]
+
+
+def _checked_aside(fencil: Fencil, deciding: set[int], facts: Facts) -> set[int]:
+    """What is checked and read in branches only, with what needs it: each has its own, as none may be taken."""
+    roots = values(fencil.closures)
+    everything = list(postorder(*roots))
+    seen = {id(r): r for r in (*roots, *(n.body for n in everything if isinstance(n, Lambda)))}
+    stack = list(seen.values())
+    while stack:
+        node = stack.pop()
+        for child in _operands(node)[: 1 if id(node) in deciding else None]:
+            if id(child) not in seen:
+                seen[id(child)] = child
+                stack.append(child)
+    found: set[int] = set()
+    for node in everything:
+        if id(node) not in seen and (_checks(node, facts) or any(id(c) in found for c in _operands(node))):
+            found.add(id(node))
     return found
 
 
@@ -120,15 +144,15 @@ def _scope(*roots: Expr) -> Iterator[Expr]:
                 stack.append(child)
 
 
-def _only_in(branches: Sequence[Expr], uses: dict[int, int]) -> dict[int, Expr]:
-    """The nodes that are read by the branches and by nothing else, by identity."""
+def _only_in(branches: Sequence[Expr], uses: dict[int, int], aside: set[int]) -> dict[int, Expr]:
+    """The nodes that are read by the branches and by nothing else, or are a part of each that reads them."""
     own: dict[int, Expr] = {}
     seen: dict[int, int] = {}
     stack = list(branches)
     while stack:
         node = stack.pop()
         seen[id(node)] = seen.get(id(node), 0) + 1
-        if seen[id(node)] == uses[id(node)]:
+        if id(node) not in own and (seen[id(node)] == uses[id(node)] or id(node) in aside):
             own[id(node)] = node
             stack.extend(_operands(node))
     return own
@@ -172,10 +196,15 @@ _COMPUTES = {"reduce", "scan", "sort", "gather", "scatter", "unstructured_shift"
 def _acts(node: Expr, facts: Facts) -> bool:
     """Whether a node, or the body of a function that it is, checks or prints something."""
     inside = postorder(node.body) if isinstance(node, Lambda) else (node,)
-    return any(
-        isinstance(n, Call) and (n.op in ("assert_", "print") or ((a := facts.accesses.get(id(n))) and not a.proven))
-        for n in inside
-    )
+    return any(_checks(n, facts) or (isinstance(n, Call) and n.op == "print") for n in inside)
+
+
+def _checks(node: Expr, facts: Facts) -> bool:
+    """Whether a node by itself may find an error."""
+    if not isinstance(node, Call):
+        return False
+    access = facts.accesses.get(id(node))
+    return node.op == "assert_" or (access is not None and not access.proven)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tensorir as ti
+from tensorir.errors import DiagnosticError
 
 FILLED = """
 @T.prim_func
@@ -172,3 +173,22 @@ def test_buffers_that_need_what_each_other_held_before_wait_for_each_other():
     for got, want in zip(program(*given), ti.tir.interpret(function, *given), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-6)
     assert [p.name for p in program.fencil.results] == ["A", "B", "C"]
+
+
+def test_an_index_that_two_choices_read_is_checked_only_where_one_of_them_is_taken():
+    # both the inner condition and what follows it read the neighbour, and neither does beyond the last one
+    function = ti.tir.parse("""
+@T.prim_func
+def main(first: T.Buffer((4,), "int32"), next: T.Buffer((4,), "int32"), level: T.Buffer((3,), "int32")):
+    for u in range(3):
+        for e in range(4):
+            if e < first[u + 1] - first[u]:
+                if level[next[first[u] + e]] < 0:
+                    level[next[first[u] + e]] = 1
+""")["main"]
+    arrays = [np.array(a, np.int32) for a in ([0, 2, 3, 4], [1, 2, 0, 0], [0, -1, -1])]
+    (found,) = ti.lift(function)(*arrays)
+    np.testing.assert_array_equal(found, ti.tir.interpret(function, *arrays)[2])
+    arrays[0][2] = 5
+    with pytest.raises(DiagnosticError, match="an index leaves 'next', which has 4 elements"):
+        ti.lift(function)(*arrays)
