@@ -13,7 +13,7 @@ from jax.extend.core import ClosedJaxpr
 
 from lowering.context import Check, Context, first_failures, no_failures
 from lowering.levels import masked_leaves, settled, survey
-from lowering.rounds import rounds
+from lowering.rounds import forward_only, moves, rounds
 from lowering.tracing import concrete
 from lowering.values import Dense, Value, dense
 from tensorir.errors import Diagnostic
@@ -136,7 +136,8 @@ def _traced(body: Body, going: Body | None, state: Any, limit: int | None, refus
             holds = lax.lt(s[0], most)
             return holds if going is None else lax.bitwise_and(holds, going(*s))
 
-        return lax.while_loop(more, lambda s: (lax.add(s[0], lax.full((), 1, "int32")), body(*s)), (i, state))[1]
+        last = lax.while_loop(more, lambda s: (lax.add(s[0], lax.full((), 1, "int32")), body(*s)), (i, state))[1]
+        return jax.tree_util.tree_map(lambda x: forward_only.bind(x, refusal=refusal) if moves(x) else x, last)
     read = list({id(x): x for c in closed for x in c.consts}.values())
     explicit = [_explicit(c, read) for c in closed]
     results = rounds.bind(

@@ -24,7 +24,7 @@ from jax.interpreters import ad, batching, mlir
 from lowering.through import still, threaded
 from tensorir.errors import Diagnostic, DiagnosticError
 
-__all__ = ["rounds"]
+__all__ = ["forward_only", "moves", "rounds"]
 
 MOST_KEPT = 32
 """How many times the bytes of its buffers a loop keeps for the reverse pass before it runs in blocks."""
@@ -104,8 +104,8 @@ def _jvp(
 ) -> tuple[Any, Any]:  # fmt: skip
     operands = [jnp.asarray(x) for x in primals]
     read, carried = operands[:reading], operands[reading:]
-    moving = [k for k, x in enumerate(carried) if _moves(x)]
-    varied = [k for k, t in enumerate(tangents[:reading]) if not isinstance(t, ad.Zero) and _moves(read[k])]
+    moving = [k for k, x in enumerate(carried) if moves(x)]
+    varied = [k for k, t in enumerate(tangents[:reading]) if not isinstance(t, ad.Zero) and moves(read[k])]
     one = partial(_round, body, read, moving, varied)
     state = carried, [ad.instantiate_zeros(tangents[reading + k]) for k in moving], [tangents[k] for k in varied]
     holds = None if going is None else jaxpr_as_fun(going)
@@ -128,7 +128,7 @@ def _jvp(
     return results, moved
 
 
-def _moves(x: Any) -> bool:
+def moves(x: Any) -> bool:
     """Whether tangents of an array are arrays."""
     return jnp.issubdtype(x.dtype, jnp.inexact)
 
@@ -177,11 +177,11 @@ def _in_blocks(one: Callable[..., Any], state: Any, first: Any, n: int, blocks: 
 def _blocks(body: ClosedJaxpr, limit: int, reading: int) -> tuple[int, ...]:
     """The sizes of blocks, largest first; none where what all rounds keep is in proportion to the buffers."""
     shapes = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in body.in_avals[1:]]
-    moving = [k for k, s in enumerate(shapes) if _moves(s)]
+    moving = [k for k, s in enumerate(shapes) if moves(s)]
 
     def backward(i: Any, *operands: Any) -> Any:
         def function(*some: Any) -> Any:
-            return [r for r in _threaded(body, i, *_replaced(operands, moving, some))[0] if _moves(r)]
+            return [r for r in _threaded(body, i, *_replaced(operands, moving, some))[0] if moves(r)]
 
         return jax.vjp(function, *(operands[k] for k in moving))[1]
 

@@ -121,6 +121,22 @@ def test_an_exported_program_does_not_print():
     )
 
 
+def test_reverse_mode_of_a_loop_that_prints_until_data_end_it_is_refused_by_name():
+    text = """f(y: tensor<float>, x: tensor<float>) {
+      y ← loop(0)(
+        λ(i: tensor<int>, a: tensor<float>) → a < 9.0, λ(i: tensor<int>, a: tensor<float>) → print("a")(a × x), x
+      );
+    }"""
+    c = ti.compile(ti.parse(text))
+    with jax.enable_x64(True):
+        assert jax.jvp(lambda x: c(x=x)["y"], (jnp.asarray(2.0),), (jnp.asarray(1.0),))[1] == 32.0
+        with pytest.raises(ti.DiagnosticError) as caught:
+            jax.grad(lambda x: c(x=x)["y"])(jnp.asarray(2.0))
+    assert caught.value.diagnostics[0].message == (
+        "reverse mode does not go through a loop of which nobody knows how often it runs."
+    )
+
+
 ON_TWO_DEVICES = """
 import jax, jax.numpy as jnp, numpy as np, tensorir as ti
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
