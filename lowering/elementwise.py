@@ -261,7 +261,14 @@ LINEAR = frozenset(["plus", "minus", "neg"])
 
 def convert(element: Scalar) -> Callable[[Array], Array]:
     """cast: `lax.convert_element_type`, which saturates floats to integers and gives 0 for NaN."""
-    return lambda x: lax.convert_element_type(x, DTYPES[element])
+
+    def converted(x: Array) -> Array:
+        # XLA makes of a × convert(c) a selection of a or 0, which forgets NaN, infinities and signs of a × 0
+        if x.dtype == bool and element.is_float:
+            return lax.select(x, *(lax.full_like(x, v, DTYPES[element]) for v in (1, 0)))
+        return lax.convert_element_type(x, DTYPES[element])
+
+    return converted
 
 
 def bitcast(element: Scalar) -> Callable[[Array], Array]:

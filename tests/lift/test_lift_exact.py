@@ -137,3 +137,17 @@ def main(A: T.Buffer((6, 30), "float32"), B: T.Buffer((30, 7), "float32"), C: T.
     given = [rng.normal(size=shape).astype(np.float32) for shape in ((6, 30), (30, 7), (6, 30))]
     (found,) = ti.lift(function, numerics="exact")(*given)
     np.testing.assert_array_equal(found, ti.tir.interpret(function, *given)[2])
+
+
+@pytest.mark.parametrize("numerics", ["fast", "exact"])
+def test_nothing_times_a_truth_value_that_is_false_stays_what_it_is(numerics: str):
+    function = ti.tir.parse("""
+@T.prim_func
+def main(A: T.Buffer((6,), "float32"), B: T.Buffer((6,), "float32")):
+    for i in range(6):
+        B[i] = A[i] * T.Cast("float32", A[i] > T.float32(0))
+""")["main"]
+    a = np.array([np.nan, np.inf, -np.inf, -2, -0.0, 3], np.float32)
+    (found,) = ti.lift(function, numerics=numerics)(a, None)
+    np.testing.assert_array_equal(found, [np.nan, np.inf, np.nan, 0, 0, 3])
+    np.testing.assert_array_equal(np.signbit(found[3:]), [True, True, False])
