@@ -72,7 +72,8 @@ def assemble(
         for found in proven:
             report.note(found.message)
     emitter = Emitter(checked=checked, taken={b.name for b in arguments})
-    nodes = with_merged_axes(inlined(expanded(trimmed(with_axes(nodes)))))
+    # what is read in the place of a copy may show axes that the copy had none of
+    nodes = with_merged_axes(with_axes(inlined(expanded(trimmed(with_axes(nodes))))))
     run(Region(emitter, report, settled=settled_values(leaves(nodes))), nodes)
     outputs = tuple(k for k, b in enumerate(arguments) if b in stored)
     values = [(arguments[k], emitter.tensor(arguments[k])) for k in outputs]

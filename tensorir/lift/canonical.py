@@ -12,7 +12,7 @@ x + 0.0
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tensorir.build import call, operator, reduce
@@ -141,24 +141,53 @@ def _unshifted(x: Expr, dim: str) -> Expr:
 
 
 def in_order(f: Fencil) -> Fencil:
-    """Dims that are added, and shifts, one after the other stand in the order of the parameters' dims."""
-    order = {n: k for k, n in enumerate(dict.fromkeys(n for p in f.params for n in p.type.dims.names))}
+    """Chains of added dims, of shifts, and of whole numbers that are added, in the order of the fencil's dims.
+
+    Those of outputs come first for sums, those of parameters for what is done to these.
+    """
+    by_params = _places(n for p in f.params for n in p.type.dims.names)
+    by_outputs = _places(n for p in (*f.outputs, *f.params) for n in p.type.dims.names)
 
     def rule(e: Expr) -> Expr | None:
-        if not isinstance(e, Call) or e.op not in ("add_dim", "cartesian_shift"):
-            return None
-        chain, x = [e.static], e.args[0]
-        while isinstance(x, Call) and x.op == e.op:
-            chain.append(x.static)
-            x = x.args[0]
-        sorted_chain = sorted(chain, key=lambda s: order.get(s[0], len(order)))
-        if sorted_chain == chain:
-            return None
-        for static in reversed(sorted_chain):
-            x = call(e.op, x, static=static, span=e.span)
-        return x
+        match e:
+            case Call("add_dim" | "cartesian_shift"):
+                return _chain_in_order(e, by_params)
+            case Call("plus") if isinstance(e.tensor.element, Scalar) and e.tensor.element.is_integer:
+                return _sum_in_order(e, by_outputs)
+            case _:
+                return None
 
     return rewritten(f, rule)
+
+
+def _places(names: Iterable[str]) -> dict[str, int]:
+    return {n: k for k, n in enumerate(dict.fromkeys(names))}
+
+
+def _chain_in_order(e: Call, order: Mapping[str, int]) -> Expr | None:
+    chain, x = [e.static], e.args[0]
+    while isinstance(x, Call) and x.op == e.op:
+        chain.append(x.static)
+        x = x.args[0]
+    sorted_chain = sorted(chain, key=lambda s: order.get(s[0], len(order)))
+    if sorted_chain == chain:
+        return None
+    for static in reversed(sorted_chain):
+        x = call(e.op, x, static=static, span=e.span)
+    return x
+
+
+def _sum_in_order(e: Call, order: Mapping[str, int]) -> Expr | None:
+    terms: list[Expr] = [e]
+    while isinstance(first := terms[0], Call) and first.op == "plus" and not first.label:
+        terms[:1] = first.args
+    found = sorted(terms, key=lambda t: min((order.get(d, len(order)) for d in t.tensor.dims), default=len(order)))
+    if found == terms:
+        return None
+    total, *rest = found
+    for t in rest:
+        total = call("plus", total, t, span=e.span)
+    return total if total.type == e.type else None
 
 
 def with_shifts_inside(f: Fencil) -> Fencil:

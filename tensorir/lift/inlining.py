@@ -14,12 +14,13 @@ from math import gcd, prod
 
 from tensorir.lift.affine import Affine, Quotient, Ranges, number, variable
 from tensorir.lift.inverse import Inverse, inverse
-from tensorir.lift.linear import affine_of, linear, term_of
-from tensorir.lift.nest import Check, Leaf, Loop, Node, Store, leaves, ranges_of
-from tensorir.lift.space import Space
+from tensorir.lift.linear import affine_of, linear, settled, term_of
+from tensorir.lift.nest import Check, Leaf, Loop, Node, Store, is_true, leaves, ranges_of
+from tensorir.lift.sets import condition_text, domain, integer_set, text
+from tensorir.lift.space import Space, interval_of, substituted
 from tensorir.lift.storage import changed, settled_values, whole_space
 from tensorir.lift.terms import Buffer, Index, Linear, Load, Number, Op, Term, buffers_of, index_names, rebuilt, walk
-from tensorir.types import INT32
+from tensorir.types import INT32, Interval
 
 __all__ = ["inlined"]
 
@@ -37,17 +38,20 @@ class _Source:
 
     def at(self, iteration: Mapping[str, Affine]) -> Term:
         """What is read in the place of the element that an iteration stored."""
+        return _replaced(self.value, iteration)
 
-        def rule(t: Term) -> Term | None:
-            match t:
-                case Index(name, element) if name in iteration:
-                    return term_of(iteration[name], element)
-                case Linear(affine, element) if affine.names & iteration.keys():
-                    return term_of(affine.replaced(iteration, {}), element)
-                case _:
-                    return None
 
-        return rebuilt(self.value, rule)
+def _replaced(term: Term, values: Mapping[str, Affine]) -> Term:
+    def rule(t: Term) -> Term | None:
+        match t:
+            case Index(name, element) if name in values:
+                return term_of(values[name], element)
+            case Linear(affine, element) if affine.names & values.keys():
+                return term_of(affine.replaced(values, {}), element)
+            case _:
+                return None
+
+    return rebuilt(term, rule)
 
 
 def inlined(nodes: Sequence[Node]) -> tuple[Node, ...]:
@@ -66,7 +70,9 @@ def inlined(nodes: Sequence[Node]) -> tuple[Node, ...]:
     while sources:
         lost = _lost(statements, sources)
         if not lost:
-            return _with(tuple(nodes), statements, sources, stores)
+            made, lost = _with(tuple(nodes), sources, stores)
+            if not lost:
+                return made
         sources = {b: s for b, s in sources.items() if b not in lost}
         stores = {node: new for node, new in stores.items() if node.buffer not in lost}
     return tuple(nodes)
@@ -83,9 +89,10 @@ def _once(statements: Sequence[Leaf]) -> list[tuple[Leaf, Space, Inverse]]:
             continue
         space = whole_space(leaf)
         back = None if space is None else inverse([affine_of(t) for t in space.location], space.dims)
-        if space is None or back is None or not index_names(space.value) & space.dims.keys() <= back.names:
+        if space is None or back is None:
             continue
-        if all(b not in stored or b in once for b in buffers_of(space.value)):
+        needed = set[str]().union(*map(index_names, (space.value, *space.guards)))
+        if needed & space.dims.keys() <= back.names and all(b not in stored or b in once for b in leaf.read):
             found.append((leaf, space, back))
     return found
 
@@ -107,36 +114,35 @@ def _is_copy(value: Term) -> bool:
 
 def _by_what_it_needs(leaf: Leaf, node: Store, space: Space) -> tuple[Node, Load] | None:
     """The store with the sums that its value depends on as coordinates, and a read of it; None where it has them."""
-    sums = proportional([space.value], space.dims)
+    sums = proportional([space.value, *space.guards], space.dims)
     if sums is None or len(sums) >= len(space.dims):
         return None
-    spreads = [a.range(space.ranges) for a in sums]
-    if None in spreads:
-        return None
-    lows = [s[0] for s in spreads if s is not None]
-    shape = tuple(s[1] - s[0] + 1 for s in spreads if s is not None)
+    names = [f"{node.buffer.name}_{k}" for k in range(len(sums))]
+    values: dict[str, Affine] = {}
+    box: dict[str, Interval] = {}
+    for a, name in zip(sums, names, strict=True):
+        spread = a.range(space.ranges)
+        if spread is None:
+            return None
+        box[name] = Interval(spread[0], spread[1] + 1)
+        values.update({n: number(0) for n in a.names})
+        # the sum stands for the variable that it has once
+        values[next(n for n, c in a.terms if isinstance(n, str) and c == 1)] = variable(name)
+    made = substituted(Space(dict(space.dims), (), space.value, space.guards), values, box, space.guards)
+    guards: list[Term] = []
+    for guard in made.guards:
+        inside, left = interval_of(guard, box)
+        box, guards = (box if inside is None else inside), [*guards, *([] if left is None else [left])]
+    shape = tuple(len(box[n]) for n in names)
     if prod(shape) > 2 * prod(len(i) for i in space.dims.values()):
         return None
     buffer = replace(node.buffer, shape=shape, private=())
-    names = [f"{buffer.name}_{k}" for k in range(len(sums))]
-    ranges = {n: (0, extent - 1) for n, extent in zip(names, shape, strict=True)}
-    values: dict[str, Affine] = {}
-    for a, name, low in zip(sums, names, lows, strict=True):
-        values.update({n: number(0) for n in a.names})
-        # the sum stands for the variable that it has once
-        values[next(n for n, c in a.terms if isinstance(n, str) and c == 1)] = variable(name).plus(number(low))
-
-    def rule(t: Term) -> Term | None:
-        match t:
-            case Linear(affine, element):
-                return term_of(affine.replaced(values, ranges), element)
-            case _:
-                return None
-
-    location = tuple(Linear(variable(n), INT32) for n in names)
-    new: Node = Store(buffer, location, rebuilt(space.value, rule), (), node.span)
-    for name, extent in reversed(list(zip(names, shape, strict=True))):
-        new = Loop(name, Number(0, INT32), Number(extent, INT32), (new,), True, leaf.loops[0].span, name)
+    lows = [box[n].start for n in names]
+    location = tuple(term_of(variable(n).plus(number(-low)), INT32) for n, low in zip(names, lows, strict=True))
+    new: Node = Store(buffer, location, made.value, tuple(guards), node.span)
+    for name, low, extent in reversed(list(zip(names, lows, shape, strict=True))):
+        span = leaf.loops[0].span
+        new = Loop(name, Number(low, INT32), Number(extent, INT32), (new,), True, span, name)
     read = tuple(term_of(a.plus(number(-low)), INT32) for a, low in zip(sums, lows, strict=True))
     return new, Load(buffer, read, node.span)
 
@@ -199,8 +205,10 @@ def _lost(statements: Sequence[Leaf], sources: Mapping[Buffer, _Source]) -> set[
         ranges = ranges_of(leaf.loops)
         for load in leaf.reads:
             source = sources.get(load.buffer)
-            if source is not None and _iteration(load, source, ranges) is None:
-                lost.add(load.buffer)
+            if source is not None and load.buffer not in lost:
+                found = _iteration(load, source, ranges)
+                if found is None or not _stored(found, source, leaf, ranges):
+                    lost.add(load.buffer)
         for loop in leaf.loops:
             lost |= (buffers_of(loop.low) | buffers_of(loop.extent)) & sources.keys()
     return lost
@@ -210,13 +218,40 @@ def _iteration(load: Load, source: _Source, ranges: Ranges) -> dict[str, Affine]
     """The iteration of the store that made the element that is read."""
     indices = [linear(i, ranges) for i in load.indices]
     known = [a for a in indices if a is not None]
-    found = source.inverse.at(known) if len(known) == len(indices) else None
-    return found if found is not None and source.inverse.inside(found, source.space.dims, ranges) else None
+    return source.inverse.at(known, ranges) if len(known) == len(indices) else None
+
+
+def _stored(iteration: Mapping[str, Affine], source: _Source, leaf: Leaf, ranges: Ranges) -> bool:
+    """Whether an iteration is one in which a store writes, for all iterations of the leaf that reads it."""
+    doubts: list[str] = []
+    same = {n: n for n in ranges}
+    for name, a in iteration.items():
+        inside, spread = source.space.dims[name], a.range(ranges)
+        if not a.names <= ranges.keys():
+            return False
+        if spread is None or spread[0] < inside.start or spread[1] >= inside.stop:
+            doubts.append(f"{inside.start} <= {text(a, same)} < {inside.stop}")
+    for guard in source.space.guards:
+        held = settled(_replaced(guard, iteration), ranges)
+        if is_true(held):
+            continue
+        told = condition_text(held, same)
+        if told is None:
+            return False
+        doubts.append(told)
+    if not doubts:
+        return True
+    if not leaf.node.guards:
+        return False
+    here = domain(leaf, ranges, (), "")
+    return integer_set(list(here.names.values()), [*here.constraints, f"not ({' and '.join(doubts)})"]).is_empty()
 
 
 def _with(
-    nodes: tuple[Node, ...], statements: Sequence[Leaf], sources: Mapping[Buffer, _Source], stores: Mapping[Store, Node]
-) -> tuple[Node, ...]:
+    nodes: tuple[Node, ...], sources: Mapping[Buffer, _Source], stores: Mapping[Store, Node]
+) -> tuple[tuple[Node, ...], set[Buffer]]:
+    """The nodes with reads replaced, and the buffers of which a read tells no iteration where it came to stand."""
+    lost: set[Buffer] = set()
     ranges: dict[str, tuple[int, int]] = {}
     done: dict[Load, Term] = {}
 
@@ -225,7 +260,9 @@ def _with(
         if load not in done:
             source = sources[load.buffer]
             found = _iteration(load, source, ranges)
-            assert found is not None
+            if found is None:
+                lost.add(load.buffer)
+                return load
             done[load] = rebuilt(source.at(found), rule)
         return done[load]
 
@@ -243,4 +280,4 @@ def _with(
             return node_over(stores[node])
         return changed(node, over, node_over, lambda b: b, lambda b: ())
 
-    return tuple(map(node_over, nodes))
+    return tuple(map(node_over, nodes)), lost

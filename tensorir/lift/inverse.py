@@ -4,8 +4,11 @@
 >>> from tensorir.types import Interval
 >>> i, r = variable("i"), variable("r")
 >>> found = inverse([i, i.plus(r)], {"i": Interval(0, 8), "r": Interval(0, 3)})
->>> {n: str(a) for n, a in found.at([variable("y"), variable("y").plus(number(2))]).items()}
+>>> {n: str(a) for n, a in found.at([variable("y"), variable("y").plus(number(2))], {}).items()}
 {'i': 'y', 'r': '2'}
+>>> found = inverse([i.times(4).plus(r)], {"i": Interval(0, 8), "r": Interval(0, 4)})
+>>> {n: str(a) for n, a in found.at([variable("t")], {}).items()}
+{'i': 't // 4', 'r': 't - (t // 4)*4'}
 """
 
 from __future__ import annotations
@@ -13,44 +16,54 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tensorir.lift.affine import Affine, Ranges
+from tensorir.lift.affine import Affine, Ranges, quotient, remainder
+from tensorir.lift.space import digits
 from tensorir.types import Interval
 
-__all__ = ["Inverse", "inverse"]
+__all__ = ["Inverse", "Step", "inverse"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One variable: the index that tells it, its sign, what else that holds, and which digit of the rest it is.
+
+    The digit is `rest // by % size`, and without the remainder where there is no size.
+    """
+
+    name: str
+    index: int
+    sign: int
+    others: Affine
+    by: int = 1
+    size: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Inverse:
-    """Per variable, in an order in which they follow: the index that tells it, its sign, and what else that holds.
+    """A step per variable, in an order in which they follow.
 
     `rest` are indices that say nothing more, and must be what they are for the iteration that the others tell.
     """
 
-    steps: tuple[tuple[str, int, int, Affine], ...]
+    steps: tuple[Step, ...]
     rest: tuple[tuple[int, Affine], ...]
 
     @property
     def names(self) -> frozenset[str]:
-        return frozenset(n for n, _, _, _ in self.steps)
+        return frozenset(s.name for s in self.steps)
 
-    def at(self, indices: Sequence[Affine]) -> dict[str, Affine] | None:
+    def at(self, indices: Sequence[Affine], ranges: Ranges) -> dict[str, Affine] | None:
         """The iteration that stores the element at some indices; None where they are not known to be those of one."""
         found: dict[str, Affine] = {}
-        for name, k, sign, others in self.steps:
-            found[name] = indices[k].minus(others.replaced(found, {})).times(sign)
+        for s in self.steps:
+            left = indices[s.index].minus(s.others.replaced(found, ranges)).times(s.sign)
+            left = quotient(left, s.by, ranges)
+            found[s.name] = left if s.size is None else remainder(left, s.size, ranges)
         for k, a in self.rest:
-            left = indices[k].minus(a.replaced(found, {}))
-            if left.terms or left.constant:
+            left = indices[k].minus(a.replaced(found, ranges))
+            if left.range(ranges) != (0, 0):
                 return None
         return found
-
-    def inside(self, values: Mapping[str, Affine], dims: Mapping[str, Interval], ranges: Ranges) -> bool:
-        """Whether an iteration is one of the store's, for all values of the variables that it depends on."""
-        for name, _, _, _ in self.steps:
-            spread = values[name].range(ranges)
-            if spread is None or spread[0] < dims[name].start or spread[1] >= dims[name].stop:
-                return False
-        return True
 
 
 def inverse(location: Sequence[Affine | None], dims: Mapping[str, Interval]) -> Inverse | None:
@@ -60,25 +73,43 @@ def inverse(location: Sequence[Affine | None], dims: Mapping[str, Interval]) -> 
         if a is None or not a.names <= dims.keys():
             return None
         pending[k] = a
-    steps: list[tuple[str, int, int, Affine]] = []
+    steps: list[Step] = []
     known: set[str] = set()
     while True:
-        new = next((s for k, a in pending.items() if (s := _step(k, a, known)) is not None), None)
-        if new is None:
+        found = next((s for k, a in pending.items() if (s := _one(k, a, known))), None)
+        found = found or next((s for k, a in pending.items() if (s := _digits(k, a, known, dims))), None)
+        if found is None:
             break
-        steps.append(new)
-        known.add(new[0])
-        del pending[new[1]]
+        steps += found
+        known |= {s.name for s in found}
+        del pending[found[0].index]
     if any(not a.names <= known for a in pending.values()):
         return None
     return Inverse(tuple(steps), tuple(pending.items()))
 
 
-def _step(k: int, a: Affine, known: set[str]) -> tuple[str, int, int, Affine] | None:
+def _one(k: int, a: Affine, known: set[str]) -> list[Step]:
     """The one variable that an index tells beside those that are known."""
-    new = [(n, c) for n, c in a.terms if isinstance(n, str) and n not in known]
-    if len(new) != 1 or abs(new[0][1]) != 1:
-        return None
-    others = Affine(tuple(t for t in a.terms if t[0] != new[0][0]), a.constant)
+    new, others = _new(a, known)
+    if len(new) != 1 or abs(new[0][1]) != 1 or not others.names <= known:
+        return []
     ((name, c),) = new
-    return (name, k, c, others) if others.names <= known else None
+    return [Step(name, k, c, others)]
+
+
+def _digits(k: int, a: Affine, known: set[str], dims: Mapping[str, Interval]) -> list[Step]:
+    """The variables that are the digits of an index, beside those that are known."""
+    new, others = _new(a, known)
+    names = digits(Affine(tuple(new)), dims)
+    if not names or not others.names <= known:
+        return []
+    first, *rest = names
+    by = dict(new)
+    # the most significant digit may start anywhere, and leave its interval: the others do not reach so far
+    return [Step(first, k, 1, others, by[first]), *(Step(n, k, 1, others, by[n], len(dims[n])) for n in rest)]
+
+
+def _new(a: Affine, known: set[str]) -> tuple[list[tuple[str, int]], Affine]:
+    """The terms of an index that are variables which are not known, and the rest of it."""
+    new = [(n, c) for n, c in a.terms if isinstance(n, str) and n not in known]
+    return new, Affine(tuple(t for t in a.terms if t not in new), a.constant)

@@ -15,15 +15,14 @@ from tensorir.lift.dependence import INDEPENDENT, LOCKSTEP, Dependence, common_l
 from tensorir.lift.emit import Emitter
 from tensorir.lift.folds import accumulate, fold_of
 from tensorir.lift.joins import joined
-from tensorir.lift.linear import linear
 from tensorir.lift.nest import Check, External, Leaf, Loop, Node, Store, While, leaves, ranges_of
 from tensorir.lift.recurrences import executed, fold_at_once, scan_at_once
 from tensorir.lift.report import Decision, Report
 from tensorir.lift.sequential import external, step_by_step, verified, while_loop
-from tensorir.lift.space import Space, boxed, in_order
+from tensorir.lift.space import Space, boxed, hull_of, in_order
 from tensorir.lift.stores import store
-from tensorir.lift.terms import Buffer, Index, Op, Term, buffers_of
-from tensorir.types import BOOL, INT32, Interval
+from tensorir.lift.terms import Buffer, Op, Term, buffers_of
+from tensorir.types import BOOL
 
 __all__ = ["Region", "run"]
 
@@ -237,18 +236,7 @@ def space_of(
     """The iterations of a statement as a box: loops of a region's steps are numbers, all others dims."""
     emitter = region.emitter
     ranges = ranges_of(leaf.loops, emitter.ranges)
-    dims: dict[str, Interval] = {}
-    guards: list[Term] = []
-    for loop in leaf.loops:
-        low, high = ranges[loop.name]
-        dims[loop.name] = Interval(low, high + 1)
-        first, extent = linear(loop.low, ranges), linear(loop.extent, ranges)
-        assert first is not None and extent is not None
-        if not first.is_number:
-            guards.append(Op("greater_equal", (Index(loop.name, INT32), loop.low), BOOL))
-        if not (first.is_number and extent.is_number):
-            stop = Op("plus", (loop.low, loop.extent), loop.low.element)
-            guards.append(Op("less", (Index(loop.name, INT32), stop), BOOL))
+    dims, guards = hull_of(leaf.loops, ranges)
     node = leaf.node
     every = (*guards, *(node.guards if location is None else ()), *conditions)
     if location is None:

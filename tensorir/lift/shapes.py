@@ -24,18 +24,42 @@ MOST_AXES = 4
 
 
 def with_axes(nodes: Sequence[Node]) -> tuple[Node, ...]:
-    """The nodes with flat buffers of their own in the shape in which they are used."""
-    found: dict[Buffer, tuple[Buffer, tuple[int, ...]]] = {}
+    """The nodes with flat axes of their own buffers in the shape in which they are used."""
+    found: dict[Buffer, tuple[Buffer, tuple[tuple[int, ...], ...]]] = {}
     uses: dict[Buffer, list[_Use]] = {}
-    for leaf in leaves(nodes):
-        _collect(leaf, uses, _flat)
+    for leaf in _needed(leaves(nodes)):
+        _collect(leaf, uses, _own)
     for buffer, accesses in uses.items():
-        radices = _radices(buffer.shape[0], [(a, space) for (a,), space, _ in accesses])
-        if radices:
-            sizes = (buffer.shape[0], *radices)
-            shape = tuple(a // b for a, b in zip(sizes, (*radices, 1), strict=True))
-            found[buffer] = (replace(buffer, shape=shape), radices)
+        own = [*buffer.copies, *("" for _ in buffer.shape)]
+        radices = tuple(
+            () if own[k] else _radices(size, [(indices[k], space) for indices, space, _ in accesses])
+            for k, size in enumerate(buffer.shape)
+        )
+        if any(radices):
+            shape = [
+                a // b for size, by in zip(buffer.shape, radices, strict=True) for a, b in pairwise((size, *by, 1))
+            ]
+            copies = tuple(n for n, by in zip(buffer.copies, radices, strict=False) for n in (n, *("" for _ in by)))
+            found[buffer] = (replace(buffer, shape=tuple(shape), copies=copies), radices)
     return tuple(_changed(node, found) for node in nodes) if found else tuple(nodes)
+
+
+def _needed(statements: Sequence[Leaf]) -> list[Leaf]:
+    """The statements on which something depends: not those that fill storage that nothing reads."""
+    pending, kept = list(statements), list[Leaf]()
+    wanted: set[Buffer] = set()
+    while True:
+        new = [x for x in pending if not x.written or any(b in wanted or not _own(b) for b in x.written)]
+        if not new:
+            return kept
+        kept += new
+        pending = [x for x in pending if x not in new]
+        wanted |= {b for x in new for b in x.read}
+
+
+def _own(buffer: Buffer) -> bool:
+    """Whether a buffer is storage of the program's own that lives longer than an iteration."""
+    return not buffer.argument and not buffer.loops and buffer.value is None
 
 
 _Use = tuple[tuple[Affine | None, ...], Space | None, bool]
@@ -76,10 +100,6 @@ def _space(leaf: Leaf) -> Space | None:
     guards = tuple(rebuilt(g, bare) for g in node.guards)
     node = replace(node, indices=indices, value=rebuilt(node.value, bare), guards=guards)
     return whole_space(replace(leaf, node=node))
-
-
-def _flat(buffer: Buffer) -> bool:
-    return not buffer.argument and len(buffer.shape) == 1 and not buffer.loops and buffer.value is None
 
 
 def _radices(size: int, accesses: Sequence[tuple[Affine | None, Space | None]]) -> tuple[int, ...]:
@@ -141,8 +161,8 @@ def apart(a: Affine, radices: Sequence[int], ranges: Ranges) -> list[Affine]:
 def trimmed(nodes: Sequence[Node]) -> tuple[Node, ...]:
     """The nodes with buffers of their own no larger than what is read of them."""
     uses: dict[Buffer, list[_Use]] = {}
-    for leaf in leaves(nodes):
-        _collect(leaf, uses, lambda b: not b.argument and not b.loops and b.value is None)
+    for leaf in _needed(leaves(nodes)):
+        _collect(leaf, uses, _own)
     touched: dict[Buffer, list[tuple[int, int] | None]] = {}
     for buffer, accesses in uses.items():
         for indices, space, _ in [use for use in accesses if use[2]] or accesses:
@@ -196,19 +216,22 @@ def _moved(node: Node, found: Mapping[Buffer, tuple[Buffer, tuple[int, ...]]]) -
     return inner(node)
 
 
-def _changed(node: Node, found: Mapping[Buffer, tuple[Buffer, tuple[int, ...]]]) -> Node:
-    def indices(flat: Term, radices: tuple[int, ...]) -> tuple[Term, ...]:
+def _changed(node: Node, found: Mapping[Buffer, tuple[Buffer, tuple[tuple[int, ...], ...]]]) -> Node:
+    def indices(old: Sequence[Term], radices: Sequence[tuple[int, ...]]) -> tuple[Term, ...]:
         terms: list[Term] = []
-        for radix in radices:
-            by = Number(radix, flat.element)
-            terms.append(Op("floordiv", (flat, by), flat.element))
-            flat = Op("mod", (flat, by), flat.element)
-        return (*terms, flat)
+        for flat, by in zip(old, radices, strict=True):
+            rest = flat
+            for radix in by:
+                size = Number(radix, flat.element)
+                terms.append(Op("floordiv", (rest, size), flat.element))
+                rest = Op("mod", (rest, size), flat.element)
+            terms.append(rest)
+        return tuple(terms)
 
     def rule(t: Term) -> Term | None:
         if isinstance(t, Load) and t.buffer in found:
             new, radices = found[t.buffer]
-            return Load(new, indices(t.indices[0], radices), t.span)
+            return Load(new, indices(t.indices, radices), t.span)
         return None
 
     def over(t: Term) -> Term:
@@ -217,7 +240,7 @@ def _changed(node: Node, found: Mapping[Buffer, tuple[Buffer, tuple[int, ...]]])
     def inner(n: Node) -> Node:
         if isinstance(n, Store) and n.buffer in found:
             new, radices = found[n.buffer]
-            places = indices(over(n.indices[0]), radices)
+            places = indices([over(i) for i in n.indices], radices)
             return Store(new, places, over(n.value), tuple(map(over, n.guards)), n.span)
         return changed(n, over, inner, lambda b: b, lambda b: ())
 

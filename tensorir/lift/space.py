@@ -21,13 +21,14 @@ from dataclasses import dataclass, field, replace
 
 from tensorir.lift.affine import Affine, Quotient, quotient, variable
 from tensorir.lift.affine import number as constant
-from tensorir.lift.linear import COMPARISONS, Ranges, affine_of, settled, term_of
+from tensorir.lift.linear import COMPARISONS, Ranges, affine_of, linear, settled, term_of
+from tensorir.lift.nest import Loop
 from tensorir.lift.sets import conjuncts
 from tensorir.lift.terms import Index, Linear, Number, Op, Term, rebuilt, walk
-from tensorir.types import BOOL, Interval
+from tensorir.types import BOOL, INT32, Interval
 
 __all__ = [
-    "Space", "bounds_of_guard", "boxed", "digits", "in_order", "interval_of", "substituted",
+    "Space", "bounds_of_guard", "boxed", "digits", "hull_of", "in_order", "interval_of", "substituted",
     "value_of_guard",
 ]  # fmt: skip
 
@@ -85,6 +86,23 @@ def in_order(
             return space
         space = new
     return space
+
+
+def hull_of(loops: Sequence[Loop], ranges: Ranges) -> tuple[dict[str, Interval], list[Term]]:
+    """The iterations of loops as the least box around them, and the conditions that say where loops are shorter."""
+    dims: dict[str, Interval] = {}
+    guards: list[Term] = []
+    for loop in loops:
+        low, high = ranges[loop.name]
+        dims[loop.name] = Interval(low, high + 1)
+        first, extent = linear(loop.low, ranges), linear(loop.extent, ranges)
+        assert first is not None and extent is not None
+        if not first.is_number:
+            guards.append(Op("greater_equal", (Index(loop.name, INT32), loop.low), BOOL))
+        if not (first.is_number and extent.is_number):
+            stop = Op("plus", (loop.low, loop.extent), loop.low.element)
+            guards.append(Op("less", (Index(loop.name, INT32), stop), BOOL))
+    return dims, guards
 
 
 def _settle(space: Space) -> Space:

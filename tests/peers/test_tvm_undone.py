@@ -145,6 +145,28 @@ def pad_at_hand(s: Any) -> None:
     s.compute_at(s.get_sblock("P"), y)
 
 
+def pad_near_unevenly(s: Any) -> None:
+    _, _, x, *_ = s.get_loops(s.get_sblock("C"))
+    outer, _ = s.split(x, [None, 3])
+    s.compute_at(s.get_sblock("P"), outer)
+
+
+def fetched_together(s: Any) -> None:
+    """Threads fill shared memory together, in tiles that end within rows and within the last tile."""
+    block = s.get_sblock("C")
+    loops = s.get_loops(block)
+    spatial = [x for x, i in zip(loops, s.get(block).iter_vars, strict=True) if i.iter_type == 0]
+    outer, inner = s.split(s.fuse(*spatial), [None, 8])
+    s.bind(outer, "blockIdx.x")
+    s.bind(inner, "threadIdx.x")
+    part, _ = s.split(loops[len(spatial)], [None, 2])
+    for k in range(2):
+        copy = s.cache_read(block, k, "shared")
+        s.compute_at(copy, part)
+        _, thread = s.split(s.fuse(*s.get_loops(copy)[3:]), [None, 8])
+        s.bind(thread, "threadIdx.x")
+
+
 def padding_inside(s: Any) -> None:
     s.compute_inline(s.get_sblock("P"))
 
@@ -184,8 +206,11 @@ def rows_together(s: Any) -> None:
 
 FURTHER: dict[str, tuple[Make, Callable[[Any], None]]] = {
     **{f"product, {f.__name__}": (product, f) for f in (back_near, in_registers, virtual, partial_sums)},
-    **{f"odd product, {f.__name__}": (odd_product, f) for f in (einsum_padded, split_unevenly)},
-    **{f"padded, {f.__name__}": (padded, f) for f in (pad_near, pad_at_hand, by_threes, padding_apart, padding_inside)},
+    **{f"odd product, {f.__name__}": (odd_product, f) for f in (einsum_padded, split_unevenly, fetched_together)},
+    **{
+        f"padded, {f.__name__}": (padded, f)
+        for f in (pad_near, pad_near_unevenly, pad_at_hand, by_threes, padding_apart, padding_inside, fetched_together)
+    },
     **{f"softmax, {f.__name__}": (softmax, f) for f in (rows, rows_together, over_threads)},
     **{f"largest, {f.__name__}": (largest, f) for f in (over_threads,)},
     **{f"doubled, {f.__name__}": (doubled, f) for f in (over_threads,)},
