@@ -68,3 +68,31 @@ def test_an_assertion_of_a_branch_holds_where_the_branch_is_taken():
     np.testing.assert_allclose(program(np.bool_(False), np.bool_(False), x)[0], np.exp(x), rtol=1e-6)
     with pytest.raises(DiagnosticError, match="d must hold where c does"):
         program(np.bool_(True), np.bool_(False), x)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ('(5,), dtype="float32"', "dimension 0 of 'A' has 5 elements, but must have 4."),
+        ('(4, 1), dtype="float32"', "'A' has 1 dimensions, but the array has 2."),
+        ('(4,), dtype="int32"', "'A' holds float32, but the array holds int32."),
+    ],
+)
+def test_a_tensor_that_is_no_argument_of_the_function_that_is_called_is_refused(given: str, message: str):
+    module = ti.tir.parse(f"""
+@I.ir_module
+class Module:
+    @T.prim_func(private=True)
+    def double(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
+        for i in range(4):
+            B[i] = A[i] * T.float32(2)
+    @R.function
+    def main(x: R.Tensor({given})) -> R.Tensor((4,), dtype="float32"):
+        cls = Module
+        y = R.call_tir(cls.double, (x,), out_ty=R.Tensor((4,), dtype="float32"))
+        return y
+""")
+    with pytest.raises(DiagnosticError) as caught:
+        ti.lift(module["main"])
+    (found,) = caught.value.diagnostics
+    assert (found.message, found.span.line) == (message, 11)

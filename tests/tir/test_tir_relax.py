@@ -82,6 +82,22 @@ def test_an_annotation_that_the_operands_contradict_is_an_error():
     )
 
 
+def test_each_statement_of_a_dataflow_block_that_is_wrong_is_told_once():
+    with pytest.raises(DiagnosticError) as caught:
+        parse(
+            f"{HEAD}    with R.dataflow():\n        a = R.frob(x)\n        b = R.exp(a)\n        c = R.grok(x)\n"
+            "        R.output(b)\n    return b\n"
+        )
+    assert [d.message for d in caught.value.diagnostics] == ["R.frob is not known.", "R.grok is not known."]
+
+
+def test_a_function_that_states_a_tensor_returns_one():
+    with pytest.raises(DiagnosticError) as caught:
+        parse('@R.function\ndef main(x: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):\n    y = R.exp(x)\n')
+    (found,) = caught.value.diagnostics
+    assert found.message == "'main' returns nothing, and a tensor is stated."
+
+
 def test_symbolic_sizes_that_contradict_are_an_error():
     with pytest.raises(DiagnosticError) as caught:
         parse(

@@ -92,6 +92,8 @@ class Reader(Evaluator):
         self.attrs, self._result, self.sequences = {}, None, []
         span = self.text.span(node)
         blocks = self._sequence(node.body, span)
+        if self._result is None and isinstance(ret, r.TensorType) and not self.problems:
+            self.fail(node, "TS42", f"{node.name!r} returns nothing, and a tensor is stated.", "end it with 'return'.")
         body = r.SeqExpr(tuple(blocks.blocks), self._result or r.Tuple((), span), span)
         attrs, (self.attrs, self._result, self.sequences) = dict(self.attrs), saved
         if ret is not None and not self.problems:
@@ -107,20 +109,24 @@ class Reader(Evaluator):
         blocks = Blocks()
         self.sequences.append(blocks)
         try:
-            for statement in statements:
-                depth = len(self.scope.frames)
-                try:
-                    self._statement(statement)
-                except DiagnosticError as error:
-                    self.reset()
-                    del self.scope.frames[depth:]
-                    self.problems.extend(error.diagnostics)
-                    for name in _targets(statement):
-                        self.scope.define(name, Broken())
+            self._statements(statements)
         finally:
             self.sequences.pop()
         blocks.close(span)
         return blocks
+
+    def _statements(self, statements: list[ast.stmt]) -> None:
+        """Read statements; one that is wrong is told, and the names that it binds are, from then on."""
+        for statement in statements:
+            depth = len(self.scope.frames)
+            try:
+                self._statement(statement)
+            except DiagnosticError as error:
+                self.reset()
+                del self.scope.frames[depth:]
+                self.problems.extend(error.diagnostics)
+                for name in _targets(statement):
+                    self.scope.define(name, Broken())
 
     # ------------------------------------------------------------------------------------------- statements
 
@@ -217,11 +223,8 @@ class Reader(Evaluator):
         blocks.close(span)
         blocks.dataflow = set(_output_names(node))
         self.scope.push()
-        try:
-            for statement in node.body:
-                self._statement(statement)
-        finally:
-            frame = self.scope.frames.pop()
+        self._statements(node.body)
+        frame = self.scope.frames.pop()
         for var in blocks.outputs:
             for name, value in frame.items():
                 if value is var:

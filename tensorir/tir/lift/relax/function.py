@@ -28,6 +28,7 @@ from tensorir.tir.lift.relax.inlining import inlined
 from tensorir.tir.lift.relax.operators import OPERATORS
 from tensorir.tir.lift.relax.values import HOME, Shape, Value, apply, constant, filled, made, number
 from tensorir.tir.relax import nodes as r
+from tensorir.tir.walk import walk
 from tensorir.types import BOOL, INT32
 from tensorir.walk import with_label
 
@@ -301,10 +302,30 @@ class Frame:
             message = f"{callee.name!r} takes {len(callee.params)} arguments, but is called with {len(arguments)}."
             raise refused(message, node.span)
         passed = [_argument(a, p, node.span) for a, p in zip(arguments, callee.params, strict=True)]
+        self.fits(callee, arguments, node.span)
         filled_in = inlined(callee, passed, self.report, self.on_hazard)
         places = iter(range(len(values), len(values) + len(fresh)))
         chosen = tuple(filled_in[place if place >= 0 else next(places)] for place in where)
         return chosen[0] if len(chosen) == 1 else chosen
+
+    def fits(self, callee: n.PrimFunc, arguments: Sequence[Item], span: Span) -> None:
+        """Refuse arguments whose elements or extents are not those of the callee's buffers."""
+        inner = Frame(self.module, self.report, self.on_hazard)
+        pairs = [(callee.buffer_map.get(p), a) for p, a in zip(callee.params, arguments, strict=True)]
+        buffers = [(b, a) for b, a in pairs if b is not None]
+        for param, argument in zip(callee.params, arguments, strict=True):
+            if isinstance(argument, int | np.integer):
+                inner.machine.env[param] = param.dtype.numpy.type(int(argument))
+        for buffer, argument in buffers:
+            if isinstance(argument, Value):
+                sizes = zip(buffer.shape, argument.shape, strict=False)
+                new = {s: e for s, e in sizes if isinstance(s, n.Var) and s not in inner.machine.env}
+                inner.machine.env.update({s: s.dtype.numpy.type(e) for s, e in new.items()})
+        for buffer, argument in buffers:
+            free = {v for e in buffer.shape for v in walk(e) if isinstance(v, n.Var)}
+            if buffer.dtype.lanes == 1 and free <= inner.machine.env.keys():
+                kind = r.TensorType(buffer.shape, buffer.dtype, len(buffer.shape))
+                inner.fitted(argument, kind, buffer.name, span)
 
     def empty(self, kind: r.RelaxType, span: Span) -> Value:
         if not isinstance(kind, r.TensorType) or kind.shape is None or kind.dtype is None:
