@@ -53,8 +53,17 @@ def _found(statements: Sequence[Leaf]) -> dict[Buffer, tuple[Buffer, int, int]]:
             shape = list(buffer.shape)
             shape[q] *= shape[p]
             del shape[p]
-            found[buffer] = (replace(buffer, shape=tuple(shape)), p, q)
+            found[buffer] = (replace(buffer, shape=tuple(shape), copies=_copies(buffer, p, q)), p, q)
     return found
+
+
+def _copies(buffer: Buffer, p: int, q: int) -> tuple[str, ...]:
+    """The loops of which axes are copies, after p became a part of q: of none is what has the elements of both."""
+    own = [*buffer.copies, *("" for _ in range(len(buffer.shape) - len(buffer.copies)))]
+    kept = [own[k] for k, other in ((p, q), (q, p)) if buffer.shape[other] == 1]
+    own[q] = kept[0] if kept else ""
+    del own[p]
+    return tuple(own) if buffer.copies else ()
 
 
 Use = tuple[list[Affine], list[Affine]]

@@ -143,3 +143,25 @@ def main(A: T.Buffer((4,), "float32"), B: T.Buffer((2,), "float32")):
     f, (a, b) = ti.tir.parse(text)["main"], arrays((4,), (2,))
     np.testing.assert_array_equal(ti.lift(f)(a, b)[0], [a[3] * 2, b[1]])
     np.testing.assert_array_equal(ti.tir.interpret(f, a, b)[1], [a[3] * 2, b[1]])
+
+
+REUSED = """
+@T.prim_func
+def main(A: T.Buffer((4,), "int32"), B: T.Buffer((4,), "int32")):
+    for t in T.thread_binding(4, thread="threadIdx.x"):
+        S = T.alloc_buffer((1,), "int32", scope="local")
+        O = T.alloc_buffer((1,), "int32", scope="local")
+        S[0] = A[t]
+        for r in range(3):
+            O[0] = S[0] * 2
+            S[0] = S[0] + O[0]
+            O[0] = S[0] + 1
+            S[0] = S[0] + O[0]
+            if t == 0:
+                B[r] = S[0]
+"""
+
+
+def test_what_every_thread_keeps_for_one_round_stays_that_of_the_thread():
+    f, a, b = ti.tir.parse(REUSED)["main"], np.arange(4, dtype=np.int32), np.zeros(4, np.int32)
+    np.testing.assert_array_equal(ti.lift(f)(a, b)[0], ti.tir.interpret(f, a, b, checked=True)[1])
