@@ -298,3 +298,23 @@ def test_reads_that_stay_inside_are_one_wherever_the_text_has_them():
     for index, same in ((Index("i", INT32), True), (Index("j", INT32), False)):
         shared = Shared({"i": (0, 7), "j": (0, 8)})
         assert (shared.of(Load(a, (index,), here)) is shared.of(Load(a, (index,), there))) is same
+
+
+def test_a_size_that_an_extent_is_a_multiple_of_follows_from_it():
+    function = ti.tir.parse("""
+m = TypeVar("m")
+n = TypeVar("n")
+@T.prim_func
+def main(a: T.Buffer((n, m * 2 + 1), "float32"), m: T.int64, b: T.Buffer((m * 2, n), "float32")):
+    for i, j in T.grid(m * 2, n):
+        b[i, j] = a[j, i]
+""")["main"]
+    program = ti.lift(function)
+    a = np.arange(27, dtype=np.float32).reshape(3, 9)
+    np.testing.assert_array_equal(program(a, 4, None)[0], a.T[:8])
+    built = program.at(program.sizes_of([a, 4, None])).built(False)
+    assert "stablehlo.while" not in ti.compile(built.fencil).stablehlo()
+    with pytest.raises(DiagnosticError, match=r"'a' has the shape \(3, 7\), but the array has \(3, 9\)"):
+        program(a, 3, None)
+    with pytest.raises(DiagnosticError, match="'a' has the shape"):
+        program(a[:, :8], 4, None)

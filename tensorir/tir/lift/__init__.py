@@ -205,6 +205,7 @@ def _shapes(func: n.PrimFunc, arrays: Sequence[Any]) -> Shapes:
     """The shapes of a call; a buffer that is not given has the shape that the others tell."""
     shapes: list[tuple[int, ...] | None] = []
     known: dict[n.Var, int] = {}
+    told: list[tuple[n.Buffer, n.Expr, int]] = []
     for param, array in zip(func.params, arrays, strict=True):
         buffer = func.buffer_map.get(param)
         if buffer is None or array is None:
@@ -224,6 +225,8 @@ def _shapes(func: n.PrimFunc, arrays: Sequence[Any]) -> Shapes:
             if isinstance(declared, n.Var) and known.setdefault(declared, int(extent)) != extent:
                 message = f"dimension {place} of {buffer.name!r} is {extent}, but {declared.name} is {known[declared]}."
                 raise DiagnosticError(Diagnostic("TA03", message, buffer.span))
+            told.append((buffer, declared, int(extent)))
+    _solve(told, known)
     for param, array in zip(func.params, arrays, strict=True):
         buffer = func.buffer_map.get(param)
         if buffer is None:
@@ -239,7 +242,39 @@ def _shapes(func: n.PrimFunc, arrays: Sequence[Any]) -> Shapes:
 
 
 def _is_size(func: n.PrimFunc, param: n.Var) -> bool:
-    return any(e is param for b in func.buffer_map.values() for e in b.shape)
+    return any(param in _variables(e) for b in func.buffer_map.values() for e in b.shape)
+
+
+def _variables(extent: n.Expr) -> set[n.Var]:
+    from tensorir.tir.walk import walk
+
+    return {v for v in walk(extent) if isinstance(v, n.Var)}
+
+
+def _solve(extents: Sequence[tuple[n.Buffer, n.Expr, int]], known: dict[n.Var, int]) -> None:
+    """Add what extents tell of sizes: of each whose extent is a multiple of the only one that is not known, and more.
+
+    A size that two extents contradict, or that no whole number fits, is left to those who compare shapes.
+    """
+    for _, declared, extent in extents:
+        if isinstance(declared, n.Var):
+            known.setdefault(declared, extent)
+    pending = [e for e in extents if not _variables(e[1]) <= known.keys()]
+    while pending:
+        left, pending = pending, list[tuple[n.Buffer, n.Expr, int]]()
+        for buffer, declared, extent in left:
+            unknown = _variables(declared) - known.keys()
+            if len(unknown) > 1:
+                pending.append((buffer, declared, extent))
+            elif unknown:
+                (size,) = unknown
+                at = [_evaluated(declared, {**known, size: value}, buffer) for value in (0, 1)]
+                growth, rest = at[1] - at[0], extent - at[0]
+                value = rest // growth if growth else 0
+                if _evaluated(declared, {**known, size: value}, buffer) == extent:
+                    known[size] = value
+        if len(pending) == len(left):
+            return
 
 
 def _evaluated(extent: n.Expr, sizes: Mapping[n.Var, int], buffer: n.Buffer) -> int:
@@ -262,11 +297,6 @@ def _evaluated(extent: n.Expr, sizes: Mapping[n.Var, int], buffer: n.Buffer) -> 
 
 def _sizes(func: n.PrimFunc, shapes: Shapes) -> dict[n.Var, int]:
     sizes: dict[n.Var, int] = {}
-    for param, shape in zip(func.params, shapes, strict=True):
-        buffer = func.buffer_map.get(param)
-        if buffer is None or shape is None:
-            continue
-        for declared, extent in zip(buffer.shape, shape, strict=False):
-            if isinstance(declared, n.Var):
-                sizes.setdefault(declared, extent)
+    pairs = [(func.buffer_map.get(p), s) for p, s in zip(func.params, shapes, strict=True) if s is not None]
+    _solve([(b, e, size) for b, s in pairs if b is not None for e, size in zip(b.shape, s, strict=False)], sizes)
     return sizes
