@@ -83,3 +83,47 @@ def test_the_map_of_a_layout_is_a_lambda():
     assert tir.parse(str(module)) == module
     x = np.arange(8, dtype=np.int32).reshape(4, 2)
     np.testing.assert_array_equal(tir.interpret(module, x)[0], x.reshape(2, 2, 2).transpose(0, 2, 1))
+
+
+def test_a_function_inside_of_another_knows_what_has_a_value_around_it():
+    (found,) = run(
+        '@R.function\ndef f(y: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):\n'
+        "    z = R.add(y, x)\n    return z\n"
+        '@R.function\ndef g(y: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):\n'
+        "    z = R.multiply(f(y), x)\n    return z\n"
+        "x = g(x)",
+    )
+    np.testing.assert_array_equal(found, 2 * X * X)
+
+
+def test_arguments_that_a_known_function_does_not_take_are_refused_by_name():
+    with pytest.raises(DiagnosticError, match=r"'tvm\.contrib\.sort\.sort' cannot be applied to these arguments"):
+        run('x = R.call_dps_packed("tvm.contrib.sort.sort", (x, R.prim_value(0)), out_ty=R.Tensor((2,), "float32"))')
+
+
+IN_PLACE = """
+@I.ir_module
+class Module:
+    @T.prim_func(private=True)
+    def grow(A: T.Buffer((2,), "float32"), B: T.Buffer((2,), "float32"), n: T.int64):
+        for i in range(2):
+            A[i] = A[i] + T.float32(1)
+            {store}
+    @R.function
+    def main(x: R.Tensor((2,), "float32")) -> R.Tuple(R.Tensor((2,), "float32"), R.Tensor((2,), "float32")):
+        cls = Module
+        y = R.add(x, x)
+        z = R.call_tir_inplace(
+            cls.grow, (y,), inplace_indices=[0, -1], tir_vars=R.shape([3]),
+            out_ty=[R.Tensor((2,), "float32"), R.Tensor((2,), "float32")],
+        )
+        return z
+"""
+
+
+def test_what_is_written_in_place_was_written_before():
+    module = tir.parse(IN_PLACE.format(store="B[i] = A[i]"))
+    for found in tir.interpret(module, X, checked=True):
+        np.testing.assert_array_equal(found, 2 * X + 1)
+    with pytest.raises(DiagnosticError, match="element 0 of 'B' is read, but nobody has written it"):
+        tir.interpret(tir.parse(IN_PLACE.format(store="B[i] = B[i] + A[i]")), X, checked=True)

@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -42,15 +43,26 @@ def _flat(value: Item) -> list[Any]:
     return [np.asarray(value) if not isinstance(value, np.ndarray | Shape | str) else value]
 
 
-def _call(m: Machine, func: r.Function, arguments: Sequence[Item], span: Span = NOWHERE) -> Item:
+@dataclass(frozen=True, slots=True)
+class _Closure:
+    """A function that stands inside of another one, and what has a value around it."""
+
+    function: r.Function
+    values: dict[r.RelaxVar, Item]
+    sizes: dict[Any, Any]
+
+
+def _call(m: Machine, called: r.Function | _Closure, arguments: Sequence[Item], span: Span = NOWHERE) -> Item:
+    around = called if isinstance(called, _Closure) else _Closure(called, {}, {})
+    func = around.function
     if m.depth >= RECURSION_LIMIT:
         raise error("TR25", f"calls of {func.name!r} nest more than {RECURSION_LIMIT} deep.", span)
     if len(arguments) != len(func.params):
         names = ", ".join(param.name for param in func.params)
         message = f"{func.name!r} takes {len(func.params)} arguments ({names}), but got {len(arguments)}."
         raise error("TA02", message, func.span)
-    frame = _Frame(m, {})
-    before, m.env = m.env, {}
+    frame = _Frame(m, dict(around.values))
+    before, m.env = m.env, dict(around.sizes)
     m.depth += 1
     try:
         for param, value in zip(func.params, arguments, strict=True):
@@ -113,8 +125,6 @@ class _Frame:
                 match binding:
                     case r.MatchCast(var, value, kind):
                         self.values[var] = self.fitted(self.of(value), kind, var.name, binding.span)
-                    case r.VarBinding(var, r.Function() as function):
-                        self.values[var] = function
                     case r.VarBinding(var, value):
                         self.values[var] = self.of(value)
         return self.of(body.body)
@@ -142,8 +152,10 @@ class _Frame:
                 return value
             case r.DataTypeValue(value):
                 return value
-            case r.FunctionRef() | r.ExternFunc() | r.Function():
+            case r.FunctionRef() | r.ExternFunc():
                 return expr
+            case r.Function():
+                return _Closure(expr, self.values, self.m.env)
             case r.If(condition, yes, no):
                 return self.sequence(yes if bool(np.asarray(self.of(condition))) else no)
             case r.SeqExpr():
@@ -186,7 +198,7 @@ class _Frame:
                 function = self.of(other)
                 arguments = [self.of(a) for a in node.args]
                 if isinstance(function, r.FunctionRef) and isinstance(self.named(function, node), n.PrimFunc):
-                    self.primitive(function, arguments, node)
+                    self.primitive(function, arguments, node, range(0))
                     return ()
                 return _call(self.m, self.function(function, node), arguments, node.span)
 
@@ -196,9 +208,9 @@ class _Frame:
             raise error("TR24", f"the function {ref.name!r} is not in the module.", node.span)
         return functions[ref.name]
 
-    def function(self, value: Item, node: r.Call) -> r.Function:
+    def function(self, value: Item, node: r.Call) -> r.Function | _Closure:
         found = self.named(value, node) if isinstance(value, r.FunctionRef) else value
-        if not isinstance(found, r.Function):
+        if not isinstance(found, r.Function | _Closure):
             raise error("TR24", "this is no function of Relax, so it cannot be called.", node.span)
         return found
 
@@ -244,21 +256,18 @@ class _Frame:
             known = KNOWN.get(function.name)
             if known is None:
                 raise error("TR22", f"the external function {function.name!r} is not known.", node.span)
-            known(*arguments, *results)
+            self.external(known, [*arguments, *results], node)
             return results[0] if len(results) == 1 else tuple(results)
         inplace: Any = node.attrs.get("inplace_indices")
-        values = list(arguments)
-        outputs = results
-        if inplace is not None:
-            places: tuple[Any, ...] = inplace if isinstance(inplace, tuple) else (inplace,)
-            where = [int(i) for i in places]
-            outputs = [new for new, place in zip(results, where, strict=True) if place < 0]
-            filled = self.primitive(function, [*values, *outputs, *sizes], node)
-            fresh = iter(filled[len(values) : len(values) + len(outputs)])
-            chosen = [filled[place] if place >= 0 else next(fresh) for place in where]
+        if inplace is None:
+            where = [-1] * len(results)
         else:
-            filled = self.primitive(function, [*values, *outputs, *sizes], node)
-            chosen = filled[len(values) : len(values) + len(outputs)]
+            where = [int(i) for i in (inplace if isinstance(inplace, tuple) else (inplace,))]
+        outputs = [new for new, place in zip(results, where, strict=True) if place < 0]
+        fresh = range(len(arguments), len(arguments) + len(outputs))
+        filled = self.primitive(function, [*arguments, *outputs, *sizes], node, fresh)
+        places = iter(fresh)
+        chosen = [filled[place if place >= 0 else next(places)] for place in where]
         return chosen[0] if len(chosen) == 1 else tuple(chosen)
 
     def empty(self, kind: r.RelaxType, node: r.Call) -> Any:
@@ -266,13 +275,13 @@ class _Frame:
             raise error("TR32", "the type of a result of this call has no shape, so it cannot be made.", node.span)
         return np.zeros(self.shape(kind.shape), kind.dtype.numpy)
 
-    def primitive(self, function: Item, arguments: list[Item], node: r.Call) -> list[Any]:
-        """Run a PrimFunc on arrays; the arrays afterwards."""
+    def primitive(self, function: Item, arguments: list[Item], node: r.Call, fresh: range) -> list[Any]:
+        """Run a PrimFunc on arrays; the arrays afterwards. Nobody has written the ones at `fresh` yet."""
         callee = self.named(function, node) if isinstance(function, r.FunctionRef) else function
         if not isinstance(callee, n.PrimFunc):
             raise error("TR24", "this is no PrimFunc, so it cannot be called.", node.span)
         values = take(callee, arguments)
-        for value in values[-len(_leaves(node.types)) or len(values) :]:
+        for value in values[fresh.start : fresh.stop]:
             if self.m.checked and isinstance(value, Pointer):
                 _forget(value.memory)
         invoke(self.m, callee, values, node.span)
@@ -284,7 +293,15 @@ class _Frame:
         known = KNOWN.get(name)
         if known is None:
             raise error("TR22", f"the external function {name!r} is not known, so the call cannot be run.", node.span)
-        return known(*rest)
+        return self.external(known, rest, node)
+
+    def external(self, known: Callable[..., Any], arguments: Sequence[Item], node: r.Call) -> Any:
+        """Call a known function, whose arguments nothing has looked at."""
+        try:
+            return known(*arguments)
+        except (ValueError, IndexError, TypeError, AttributeError) as problem:
+            name = getattr(self.of(node.args[0]), "name", "this")
+            raise error("TR31", f"{name!r} cannot be applied to these arguments: {problem}", node.span) from problem
 
 
 def _forget(memory: Memory) -> None:
