@@ -12,6 +12,7 @@ tvm = pytest.importorskip("tvm")
 import tensorir as ti  # noqa: E402
 import tensorir.tir as tir  # noqa: E402
 from tensorir.errors import DiagnosticError  # noqa: E402
+from tests.lift.schedules import up_to_names  # noqa: E402
 from tests.peers.test_tvm_schedules import PASSES  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -60,6 +61,22 @@ def test_a_reduction_over_threads_lifts_through_shuffles(rows: int, columns: int
     (found,) = ti.lift(func)(a, c)
     np.testing.assert_allclose(found, tir.interpret(func, a, c)[1], rtol=1e-5)
     np.testing.assert_allclose(found, getattr(a, fold)(1), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("columns", "threads"), [(64, 16), (64, 32), (96, 32), (16, 8)])
+@pytest.mark.parametrize("fold", ["sum", "max"])
+def test_shuffles_print_as_the_reduction_that_they_are(columns: int, threads: int, fold: str):
+    module = lowered(4, columns, threads, fold, "float32", (*PASSES, *WARPS))
+    plain = lowered(4, columns, threads, fold, "float32", ())
+    texts = [up_to_names(str(ti.lift(tir.parse(m)["main"]))) for m in (module, plain)]
+    assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize(("columns", "threads"), [(128, 64), (512, 256)])
+@pytest.mark.parametrize("fold", ["sum", "max"])
+def test_shuffles_of_several_warps_are_reductions_of_reductions(columns: int, threads: int, fold: str):
+    text = str(ti.lift(tir.parse(lowered(4, columns, threads, fold, "float32", (*PASSES, *WARPS)))["main"]))
+    assert "reduce(" in text and "⟪" not in text and "gather(" not in text and "if" not in text
 
 
 @pytest.mark.parametrize("last", range(3, len(PASSES)))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
-from tensorir.lift.nest import External, Loop, Node, Store
+from tensorir.lift.nest import External, Node, Store
 from tensorir.lift.terms import Buffer, Load, Number, Term
 from tensorir.source import Span
 from tensorir.tir import nodes as n
@@ -14,7 +13,7 @@ from tensorir.tir.lift.expressions import element_of, refused, value_of
 from tensorir.tir.lift.external import EXTERNAL
 from tensorir.tir.lift.intrinsics import binary, cast
 from tensorir.tir.lift.memory import View, apart
-from tensorir.tir.lift.reader import Reader
+from tensorir.tir.lift.reader import Reader, in_turn
 from tensorir.types import INT32
 
 __all__ = ["bind", "effect", "reduce_scope"]
@@ -207,14 +206,6 @@ def reduce_scope(reader: Reader, reducer: n.CommReducer, body: n.Stmt) -> list[N
         reader.reducer = before
 
 
-def _in_turn(node: Node, names: set[str]) -> Node:
-    """Loops over some threads as loops whose iterations follow each other."""
-    if not isinstance(node, Loop):
-        return node
-    body = tuple(_in_turn(inner, names) for inner in node.body)
-    return replace(node, body=body, parallel=node.parallel and node.name not in names)
-
-
 def _allreduce(reader: Reader, call: n.Call, span: Span) -> list[Node]:
     """tvm_thread_allreduce(count, values..., condition, results..., thread indices...): every thread gets the total."""
     from tensorir.tir.lift.allocation import pointer
@@ -261,7 +252,7 @@ def _allreduce(reader: Reader, call: n.Call, span: Span) -> list[Node]:
                 nodes.append(keep)
             updates.append((old, combined))
         nodes += [reader.store(old.buffer, places, combined, span, in_order=True) for old, combined in updates]
-    nodes = [_in_turn(node, over) for node in nodes]
+    nodes = [in_turn(node, over) for node in nodes]
     for total, result in zip(totals, results, strict=True):
         view = pointer(reader, result, span)  # type: ignore[arg-type]
         indices = apart(view.offset, view.buffer.shape)

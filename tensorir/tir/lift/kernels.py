@@ -88,7 +88,7 @@ def _launch(reader: Reader, node: n.Stmt) -> list[Node]:
     blocks = [t for t in reader.threads.values() if t.block and t.extent != 1]
     before, reader.loops = reader.loops, (*reader.loops, *(t.name for t in blocks))
     reader.joined = _joined(node)
-    reader.shuffles = any(isinstance(part, n.Call) and part.op in EXCHANGES for part in walk(node))
+    reader.shuffling = node if any(isinstance(p, n.Call) and p.op in EXCHANGES for p in walk(node)) else None
     _privatise(reader, node)
     try:
         nodes: list[Node] = statement(reader, node)

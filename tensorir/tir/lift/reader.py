@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tensorir.lift.nest import Loop, Node, Store
 from tensorir.lift.terms import Buffer, Index, Load, Number, Op, Term, buffers_of, index_names
@@ -19,7 +19,7 @@ from tensorir.tir.lift.expressions import Scope, term
 from tensorir.tir.walk import walk
 from tensorir.types import BOOL, INT32, Scalar
 
-__all__ = ["Flag", "Reader", "Thread"]
+__all__ = ["Flag", "Reader", "Thread", "in_turn"]
 
 ZERO = Number(0, INT32)
 
@@ -62,8 +62,8 @@ class Reader:
     thread_guards: tuple[Term, ...] = ()
     joined: dict[n.Buffer, frozenset[str]] = field(default_factory=dict[n.Buffer, frozenset[str]])
     """Buffers that reductions over threads write, and the tags of these threads."""
-    shuffles: bool = False
-    """Whether threads of the kernel hand values to one another."""
+    shuffling: n.Stmt | None = None
+    """The kernel, where its threads hand values to one another."""
     reducer: n.CommReducer | None = None
     """How threads combine their values, inside of a `reduce_scope`."""
     parallel: set[str] = field(default_factory=set[str])
@@ -228,6 +228,14 @@ class Reader:
 
     def term(self, node: n.Expr) -> Term:
         return term(self.scope, node)
+
+
+def in_turn(node: Node, names: set[str]) -> Node:
+    """Loops over some threads as loops whose iterations follow each other."""
+    if not isinstance(node, Loop):
+        return node
+    body = tuple(in_turn(inner, names) for inner in node.body)
+    return replace(node, body=body, parallel=node.parallel and node.name not in names)
 
 
 def _telling(node: Store) -> set[str]:

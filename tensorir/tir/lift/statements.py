@@ -17,6 +17,7 @@ from tensorir.tir.lift.intrinsics import cast, number
 from tensorir.tir.lift.memory import plus
 from tensorir.tir.lift.reader import Reader
 from tensorir.tir.lift.turns import turns
+from tensorir.tir.lift.warp_folds import folded
 from tensorir.tir.lift.warps import exchanged
 from tensorir.tir.walk import walk
 from tensorir.types import BOOL, INT32
@@ -89,14 +90,16 @@ def _unless_true(condition: Term) -> tuple[Term, ...]:
 def sequence(reader: Reader, parts: Sequence[n.Stmt]) -> list[Node]:
     """Statements one after the other; lets and allocations hold for what follows."""
     found: list[Node] = []
-    flags = len(reader.live)
-    for k, part in enumerate(parts):
-        if isinstance(part, n.LetStmt):
-            found += exchanged(reader, part)
-            found += _let(reader, part, parts[k + 1 :])
-        else:
-            found += statement(reader, part)
-    del flags
+    k = 0
+    while k < len(parts):
+        part = parts[k]
+        nodes, taken = folded(reader, parts[k:]) if reader.shuffling is not None else ([], 0)
+        if not taken and isinstance(part, n.LetStmt):
+            nodes = [*exchanged(reader, part), *_let(reader, part, parts[k + 1 :])]
+        elif not taken:
+            nodes = statement(reader, part)
+        found += nodes
+        k += taken or 1
     return found
 
 

@@ -21,7 +21,7 @@ from tensorir.tir.lift.reader import Reader
 from tensorir.tir.walk import walk
 from tensorir.types import BOOL, INT32, SCALARS
 
-__all__ = ["EXCHANGES", "exchanged"]
+__all__ = ["EXCHANGES", "Block", "block_of", "exchanged", "of_all"]
 
 WARP = 32
 _TAGS = ("threadIdx.z", "threadIdx.y", "threadIdx.x")
@@ -41,7 +41,7 @@ EXCHANGES = frozenset((*_SOURCES, _ACTIVE))
 
 def exchanged(reader: Reader, node: n.Stmt) -> list[Node]:
     """What stands before a statement that shuffles: each thread keeps its value; the statement then reads those."""
-    if not reader.shuffles:
+    if reader.shuffling is None:
         return []
     found: list[Node] = []
     for part in _own(node):
@@ -86,29 +86,30 @@ def _calls(node: n.Node, lazy: bool) -> Iterator[tuple[n.Call, bool]]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Block:
+class Block:
     """The threads of a block: how many there are, and the number of one of them."""
 
     count: int
     thread: Term
 
 
-def _block(reader: Reader, call: n.Call) -> _Block:
+def block_of(reader: Reader, name: str, span: Span) -> Block:
+    """The threads that hand values to one another; `name` is what does it."""
     if reader.threads is None:
-        raise refused(f"T.{call.op} stands in no kernel.", call.span, "bind a loop to threadIdx.x.")
+        raise refused(f"T.{name} stands in no kernel.", span, "bind a loop to threadIdx.x.")
     known = [reader.threads[tag] for tag in _TAGS if tag in reader.threads]
     if any(t.name in reader.loops for t in known):
-        raise refused(f"T.{call.op} stands where threads take turns, and needs all of them at once.", call.span)
+        raise refused(f"T.{name} stands where threads take turns, and needs all of them at once.", span)
     thread: Term = _whole(0)
     for t in known:
         index: Term = Index(t.name, INT32) if t.extent != 1 else _whole(0)
         thread = _op("plus", _op("multiplies", thread, _whole(t.extent)), index)
-    return _Block(prod(t.extent for t in known), settled(thread, reader.ranges))
+    return Block(prod(t.extent for t in known), settled(thread, reader.ranges))
 
 
 def _kept(reader: Reader, call: n.Call) -> list[Node]:
     """The store of every thread's value, and what the call then stands for."""
-    block = _block(reader, call)
+    block = block_of(reader, str(call.op), call.span)
     if call.op == _ACTIVE:
         found, nodes = _active(reader, block, call.span)
         reader.scope.exchanged[id(call)] = cast(found, element_of(call.dtype, call.span))
@@ -118,7 +119,7 @@ def _kept(reader: Reader, call: n.Call) -> list[Node]:
     if call.dtype.lanes != 1:
         raise refused(f"T.{call.op} of a vector cannot be lifted.", call.span, "shuffle its lanes one by one.")
     group, size = _constant(width, call), _constant(warp, call)
-    own, keep = _of_all(reader, block, "own", value, call.span)
+    own, keep = of_all(reader, block, "own", value, call.span)
     within = _op("mod", _op("mod", block.thread, _whole(size)), _whole(group))
     taken = settled(_SOURCES[call.op](within, cast(by, INT32), group), reader.ranges)
     place = _op("plus", _op("minus", block.thread, within), taken)
@@ -132,8 +133,8 @@ def _kept(reader: Reader, call: n.Call) -> list[Node]:
     return [keep]
 
 
-def _of_all(
-    reader: Reader, block: _Block, name: str, value: Term, span: Span
+def of_all(
+    reader: Reader, block: Block, name: str, value: Term, span: Span
 ) -> tuple[Callable[[Term], Term], Node]:  # fmt: skip
     """A value that every thread keeps, 0 where it takes no part: how to read that of a thread, and the store."""
     if reader.holding:
@@ -145,10 +146,10 @@ def _of_all(
     return lambda thread: Load(made, (thread,), span), keep
 
 
-def _active(reader: Reader, block: _Block, span: Span) -> tuple[Term, list[Node]]:
+def _active(reader: Reader, block: Block, span: Span) -> tuple[Term, list[Node]]:
     """One bit per thread of the warp that takes part, and what that needs."""
     if reader.holding:
-        live, keep = _of_all(reader, block, "live", Number(True, BOOL), span)
+        live, keep = of_all(reader, block, "live", Number(True, BOOL), span)
         return _bits(block, live), [keep]
     word, whole = SCALARS["uint32"], block.count - block.count % WARP
     last: Term = Number((1 << block.count % WARP) - 1, word)
@@ -158,7 +159,7 @@ def _active(reader: Reader, block: _Block, span: Span) -> tuple[Term, list[Node]
     return settled(Op("if", (here, Number((1 << WARP) - 1, word), last), word), reader.ranges), []
 
 
-def _bits(block: _Block, live: Callable[[Term], Term]) -> Term:
+def _bits(block: Block, live: Callable[[Term], Term]) -> Term:
     """One bit per thread of the warp, where it is live."""
     word = SCALARS["uint32"]
     first = _op("minus", block.thread, _op("mod", block.thread, _whole(WARP)))
