@@ -206,6 +206,10 @@ RIGHT = {
         C[i] = A[i]
     for i in range(8):
         B[i] = C[i]""",
+    "a domain that says nothing": """for i in range(3):
+    with T.sblock("b"):
+        vi = T.axis.spatial((i, i + (1 - i)), i)
+        B[vi] = A[vi]""",
     "a division guarded": "for i in range(8):\n    if A[i] != 3:\n        B[i] = 8 // (A[i] - 3)",
     "a block without any declaration": "with T.sblock('b'):\n    T.reads()\n    T.writes()\n    B[0] = A[1]",
 }
