@@ -12,23 +12,22 @@ x + 0.0
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from tensorir.build import call, operator, reduce
+from tensorir.build import call
 from tensorir.builtins import TABLE
-from tensorir.ir import Call, Expr, Fencil, Literal, Operator
+from tensorir.ir import Call, Expr, Fencil, Literal
 from tensorir.lift.choices import choice_of_renamed, choice_of_updates, update_of_itself
+from tensorir.lift.nested_folds import fold_of_fold, rounds, sum_of_scattered
 from tensorir.lift.padding import cut_of_padded, sum_of_padded
 from tensorir.lift.prefixes import added_point, point_of_added, point_of_update, prefix_of_scan, whole_of_parts
 from tensorir.lift.tensors import cut, renamed, shifted
 from tensorir.passes import simplify
-from tensorir.passes.base import Pass, remade, rewritten
+from tensorir.passes.base import Pass, rewritten
 from tensorir.source import Span
-from tensorir.types import Scalar, TensorType
-from tensorir.walk import postorder, rebuild, use_counts, values, with_label, with_values
+from tensorir.walk import with_label
 
-__all__ = ["LOOSE", "RULES", "Canonical", "in_order", "with_shifts_inside"]
+__all__ = ["LOOSE", "RULES", "Canonical"]
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ class Canonical(Pass):
             if not (self.exact and one in LOOSE):
                 new = one(node)
                 if new is not None and new.type == node.type:
-                    if one is fold_of_fold and _rounds(node):
+                    if one in (fold_of_fold, sum_of_scattered) and rounds(node):
                         self.merged.append(node.span)
                     return with_label(new, node.label) if node.label else new
         return None
@@ -140,202 +139,6 @@ def _unshifted(x: Expr, dim: str) -> Expr:
     return shifted(_unshifted(x.args[0], dim), *x.static)
 
 
-def in_order(f: Fencil) -> Fencil:
-    """Chains of added dims, of shifts, and of whole numbers that are added, in the order of the fencil's dims.
-
-    Those of outputs come first for sums, those of parameters for what is done to these.
-    """
-    by_params = _places(n for p in f.params for n in p.type.dims.names)
-    by_outputs = _places(n for p in (*f.outputs, *f.params) for n in p.type.dims.names)
-
-    def rule(e: Expr) -> Expr | None:
-        match e:
-            case Call("add_dim" | "cartesian_shift"):
-                return _chain_in_order(e, by_params)
-            case Call("plus") if isinstance(e.tensor.element, Scalar) and e.tensor.element.is_integer:
-                return _sum_in_order(e, by_outputs)
-            case _:
-                return None
-
-    return rewritten(f, rule)
-
-
-def _places(names: Iterable[str]) -> dict[str, int]:
-    return {n: k for k, n in enumerate(dict.fromkeys(names))}
-
-
-def _chain_in_order(e: Call, order: Mapping[str, int]) -> Expr | None:
-    chain, x = [e.static], e.args[0]
-    while isinstance(x, Call) and x.op == e.op:
-        chain.append(x.static)
-        x = x.args[0]
-    sorted_chain = sorted(chain, key=lambda s: order.get(s[0], len(order)))
-    if sorted_chain == chain:
-        return None
-    for static in reversed(sorted_chain):
-        x = call(e.op, x, static=static, span=e.span)
-    return x
-
-
-def _sum_in_order(e: Call, order: Mapping[str, int]) -> Expr | None:
-    terms: list[Expr] = [e]
-    while isinstance(first := terms[0], Call) and first.op == "plus" and not first.label:
-        terms[:1] = first.args
-    found = sorted(terms, key=lambda t: min((order.get(d, len(order)) for d in t.tensor.dims), default=len(order)))
-    if found == terms:
-        return None
-    total, *rest = found
-    for t in rest:
-        total = call("plus", total, t, span=e.span)
-    return total if total.type == e.type else None
-
-
-def with_shifts_inside(f: Fencil) -> Fencil:
-    """Shifts of what is used once are shifts of what it is made of, in the order of the parameters' dims."""
-    roots = values(f.closures)
-    uses, nodes = use_counts(*roots), list(postorder(*roots))
-    order = {n: k for k, n in enumerate(dict.fromkeys(n for p in f.params for n in p.type.dims.names))}
-
-    def opened(e: Expr) -> list[Expr]:
-        """The operands to which a shift of an expression moves; none where it stays."""
-        if not isinstance(e, Call) or uses[id(e)] > 1:
-            return []
-        if e.op == "cartesian_shift":
-            return [e.args[0]]
-        if not all(isinstance(a.type, TensorType) for a in e.args):
-            return []
-        having = [a for a in e.args if a.tensor.dims]
-        selects = e.op == "gather" and having == [e.args[0]]
-        return having if TABLE[e.op].elementwise or selects else []
-
-    # each expression belongs to the outermost shift that reaches it
-    reached: set[int] = set()
-    for e in reversed(nodes):
-        if isinstance(e, Call) and e.op == "cartesian_shift" and id(e) not in reached:
-            pending = [e.args[0]]
-            while pending:
-                x = pending.pop()
-                if below := opened(x):
-                    reached.add(id(x))
-                    pending += below
-    made: dict[int, Expr] = {}
-    for e in nodes:
-        if id(e) in reached:
-            continue
-        if isinstance(e, Call) and e.op == "cartesian_shift":
-            made[id(e)] = _inside(e, opened, made, order)
-        else:
-            made[id(e)] = rebuild(e, tuple(made[id(c)] for c in e.children))
-    return remade(f, with_values(f.closures, [made[id(r)] for r in roots]))
-
-
-def _inside(
-    shift: Call, opened: Callable[[Expr], list[Expr]], made: Mapping[int, Expr], order: Mapping[str, int]
-) -> Expr:
-    """A shift as shifts of what it reaches."""
-    stack: list[tuple[Expr, dict[str, int], bool]] = [(shift.args[0], {shift.static[0]: shift.static[1]}, False)]
-    out: list[Expr] = []
-    while stack:
-        e, offsets, ready = stack.pop()
-        below = opened(e)
-        if ready:
-            assert isinstance(e, Call)
-            parts = iter(out[len(out) - len(below) :])
-            del out[len(out) - len(below) :]
-            args = [next(parts) if a.tensor.dims else made[id(a)] for a in e.args]
-            out.append(call(e.op, *args, static=e.static, span=e.span))
-        elif not below:
-            out.append(_moved(made[id(e)], offsets, order))
-        elif isinstance(e, Call) and e.op == "cartesian_shift":
-            dim, by = e.static
-            stack.append((e.args[0], {**offsets, dim: offsets.get(dim, 0) + by}, False))
-        else:
-            stack.append((e, offsets, True))
-            stack.extend((x, offsets, False) for x in reversed(below))
-    return out[0]
-
-
-def _moved(x: Expr, offsets: Mapping[str, int], order: Mapping[str, int]) -> Expr:
-    """An expression shifted by distances, its own shifts added to them."""
-    total = dict(offsets)
-    while isinstance(x, Call) and x.op == "cartesian_shift":
-        dim, by = x.static
-        total[dim] = total.get(dim, 0) + by
-        x = x.args[0]
-    for dim in sorted(total, key=lambda d: order.get(d, len(order)), reverse=True):
-        x = shifted(x, dim, total[dim])
-    return x
-
-
-# Folds of folds
-
-_ANY_ORDER = frozenset({"plus", "multiplies", "min", "max", "and", "or", "bit_and", "bit_or", "bit_xor", "xor"})
-_AGAIN = frozenset({"min", "max", "and", "or", "bit_and", "bit_or"})
-_NEUTRAL = {"plus": 0, "multiplies": 1, "and": True, "or": False, "bit_or": 0, "bit_xor": 0, "xor": False}
-
-
-def fold_of_fold(e: Call) -> Expr | None:
-    """A fold over both parts of a dim is a fold over the dim."""
-    match e:
-        case Call("reduce", (Operator(op), init, Call("reduce", (Operator(inner), start, x), (b,))), (a,)):
-            pass
-        case _:
-            return None
-    if op != inner or op not in _ANY_ORDER or a not in x.tensor.dims or not isinstance(start, Literal):
-        return None
-    if not (op in _AGAIN and start == init) and start.value != _NEUTRAL.get(op):
-        return None
-    if a in init.tensor.dims or b in init.tensor.dims:
-        return None
-    for outer, part in ((a, b), (b, a)):
-        whole = _Whole(outer, part, len(x.tensor.dims[part]), _name(x, outer, part))
-        made = whole.of(x)
-        if made is not None:
-            rest = made.tensor.on(made.tensor.dims.without(whole.dim))
-            state = TensorType(e.tensor.element, e.tensor.dims)
-            return reduce(operator(op, state, rest), init, made, dim=whole.dim, span=e.span)
-    return None
-
-
-def _rounds(e: Call) -> bool:
-    """Whether a fold of floats depends on the order of its terms."""
-    element, f = e.tensor.element, e.args[0]
-    floats = isinstance(element, Scalar) and element.is_float
-    return floats and isinstance(f, Operator) and f.op in ("plus", "multiplies")
-
-
-def _name(x: Expr, outer: str, part: str) -> str:
-    """The name that two parts of a dim share, or one that nothing has."""
-    stem = outer.rstrip("_0123456789")
-    if part.startswith(stem) and stem and stem not in x.tensor.dims:
-        return stem
-    return f"{outer}_{part}"
-
-
-@dataclass(frozen=True, slots=True)
-class _Whole:
-    """A dim in the place of its two parts."""
-
-    outer: str
-    part: str
-    size: int
-    dim: str
-
-    def of(self, e: Expr) -> Expr | None:
-        """The expression over the dim; None where it needs the parts apart."""
-        if self.outer not in e.tensor.dims and self.part not in e.tensor.dims:
-            return e if self.dim not in e.tensor.dims else None
-        match e:
-            case Call("split_dim", (x,), (dim, self.outer, self.part, self.size)):
-                return renamed(x, {dim: self.dim}) if self.dim == dim or self.dim not in x.tensor.dims else None
-            case Call(op, args) if TABLE[op].elementwise and all(isinstance(a.type, TensorType) for a in args):
-                parts = [self.of(a) for a in args]
-                known = [p for p in parts if p is not None]
-                return call(op, *known, static=e.static, span=e.span) if len(known) == len(parts) else None
-            case _:
-                return None
-
-
 # Splits of merges
 
 
@@ -412,7 +215,7 @@ RULES: dict[str, tuple[simplify.Rule, ...]] = {
     "or": (simplify.or_false, simplify.both_the_same),
     "min": (simplify.both_the_same,),
     "max": (simplify.both_the_same,),
-    "reduce": (start_of_added, fold_of_fold, sum_of_padded),
+    "reduce": (start_of_added, fold_of_fold, sum_of_scattered, sum_of_padded),
     "scan": (start_of_added,),
     "add_dim": (added_point,),
     "concat": (prefix_of_scan,),
@@ -426,5 +229,5 @@ RULES: dict[str, tuple[simplify.Rule, ...]] = {
 }
 """The rules by the builtin at whose calls they look, in the order in which they are tried."""
 
-LOOSE = frozenset([plus_nothing, fold_of_fold, sum_of_padded])
+LOOSE = frozenset([plus_nothing, fold_of_fold, sum_of_padded, sum_of_scattered])
 """Rules that change roundings, or the sign of a zero."""

@@ -222,7 +222,7 @@ def _before(w: Touch, r: Touch) -> Any:
 
 def _races(statements: Sequence[Leaf]) -> list[Diagnostic]:
     """Two iterations of a loop that is said to be parallel touch one element, and one of them writes it."""
-    settled = settled_values(statements)
+    settled = settled_values(statements, everywhere=True)
     found: list[Diagnostic] = []
     for p, a in enumerate(statements):
         if not isinstance(a.node, Store):

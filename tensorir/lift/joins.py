@@ -6,7 +6,7 @@ join where their boxes differ in one dim, in which they are adjacent, and no sta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -116,7 +116,10 @@ def _part(leaf: Leaf, ordered: bool) -> _Part | None:
         space = whole_space(replace(leaf, node=Store(node.buffer, node.indices, fold[1], (*node.guards, *fold[2]))))
     if space is None or space.empty:
         return None
-    space = _from_its_place(space)
+    return _as_part(leaf, None if fold is None else fold[0], _from_its_place(space))
+
+
+def _as_part(leaf: Leaf, fold: str | None, space: Space) -> _Part | None:
     order = {n: k for k, n in enumerate(_met(space))}
     names = {n: variable(f" {k}") for n, k in order.items()}
     dims = {f" {order[n]}": i for n, i in space.dims.items() if n in order}
@@ -124,7 +127,7 @@ def _part(leaf: Leaf, ordered: bool) -> _Part | None:
         return None
     plain = substituted(space, names, dims, space.guards)
     shape = (*plain.location, plain.value, *plain.guards)
-    return _Part(leaf, None if fold is None else fold[0], space, shape, tuple(order))
+    return _Part(leaf, fold, space, shape, tuple(order))
 
 
 def _met(space: Space) -> dict[str, None]:
@@ -153,7 +156,13 @@ def _from_its_place(space: Space) -> Space:
 
 def _union(a: _Part, b: _Part) -> Leaf | None:
     """One statement for two that do the same on adjacent boxes."""
-    if a.fold != b.fold or a.shape != b.shape or len(a.dims) != len(b.dims):
+    if len(a.dims) < len(b.dims):
+        a, b = b, a
+    if a.fold != b.fold:
+        return None
+    if len(a.dims) == len(b.dims) + 1:
+        return next((_joined(a, n, i) for n, i in _ends(a) if _does(a, n, i, b)), None)
+    if a.shape != b.shape:
         return None
     apart = [
         (n, a.space.dims[n], b.space.dims[m])
@@ -163,8 +172,28 @@ def _union(a: _Part, b: _Part) -> Leaf | None:
     if len(apart) != 1:
         return None
     ((name, i, j),) = apart
-    if i.stop != j.start and j.stop != i.start:
-        return None
+    return _joined(a, name, j) if i.stop == j.start or j.stop == i.start else None
+
+
+def _ends(a: _Part) -> Iterator[tuple[str, Interval]]:
+    """The iterations that are next to a box."""
+    for n in a.dims:
+        i = a.space.dims[n]
+        yield n, Interval(i.stop, i.stop + 1)
+        yield n, Interval(i.start - 1, i.start)
+
+
+def _does(a: _Part, name: str, i: Interval, b: _Part) -> bool:
+    """Whether a statement does in one more iteration what another one does, which has that dim no more."""
+    dims = {n: j for n, j in a.space.dims.items() if n != name}
+    there = _as_part(a.leaf, a.fold, substituted(a.space, {name: number(i.start)}, dims, a.space.guards))
+    if there is None or there.shape != b.shape or len(there.dims) != len(b.dims):
+        return False
+    return all(there.space.dims[n] == b.space.dims[m] for n, m in zip(there.dims, b.dims, strict=True))
+
+
+def _joined(a: _Part, name: str, more: Interval) -> Leaf:
+    """A statement on further iterations."""
     node = a.leaf.node
     assert isinstance(node, Store)
     value = a.space.value
@@ -172,6 +201,6 @@ def _union(a: _Part, b: _Part) -> Leaf | None:
         value = Op(a.fold, (Load(node.buffer, a.space.location), value), node.buffer.element)
     loops = tuple(
         Loop(n, Number(k.start, INT32), Number(len(k), INT32), (), True, a.leaf.loops[0].span, n)
-        for n, k in {**a.space.dims, name: i | j}.items()
+        for n, k in {**a.space.dims, name: a.space.dims[name] | more}.items()
     )
     return Leaf(Store(node.buffer, a.space.location, value, a.space.guards, node.span), loops, a.leaf.place)

@@ -16,7 +16,7 @@ nothing else: what may be run in any order, or folds over the rest, is the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tensorir.lift.affine import Affine, Quotient, quotient, variable
@@ -114,7 +114,47 @@ def _settle(space: Space) -> Space:
         for part in conjuncts(settled(guard, ranges)):
             if not (isinstance(part, Number) and part.value) and part not in guards:
                 guards.append(part)
-    return replace(space, location=location, value=settled(space.value, ranges), guards=tuple(guards))
+    within = _within(guards, ranges)
+    value = settled(space.value, ranges)
+    if within:
+        location, value = (
+            tuple(_in_one_period(t, within, ranges) for t in location),
+            _in_one_period(value, within, ranges),
+        )
+    return replace(space, location=location, value=value, guards=tuple(guards))
+
+
+def _within(guards: Sequence[Term], ranges: Ranges) -> dict[Affine, int]:
+    """Sums that are never negative, and which a guard keeps below a number."""
+    found: dict[Affine, int] = {}
+    for guard in guards:
+        match guard:
+            case Op("less" | "less_equal" as op, (a, Number(bound))):
+                x = affine_of(a)
+                spread = None if x is None else x.range(ranges)
+                if x is not None and len(x.terms) > 1 and spread is not None and spread[0] >= 0:
+                    found[x] = min(int(bound) + (op == "less_equal"), found.get(x, spread[1] + 1))
+            case _:
+                pass
+    return found
+
+
+def _in_one_period(term: Term, within: Mapping[Affine, int], ranges: Ranges) -> Term:
+    """A term in which quotients of what guards keep below the divisor are nothing."""
+
+    def rule(t: Term) -> Term | None:
+        match t:
+            case Linear(a, element):
+                kept = tuple((atom, c) for atom, c in a.terms if not below(atom))
+                return None if len(kept) == len(a.terms) else term_of(Affine(kept, a.constant), element)
+            case _:
+                return None
+
+    def below(atom: str | Quotient) -> bool:
+        return isinstance(atom, Quotient) and within.get(atom.inner, atom.by + 1) <= atom.by
+
+    new = rebuilt(term, rule)
+    return term if new is term else settled(new, ranges)
 
 
 def substituted(
@@ -201,22 +241,45 @@ def bounds_of_guard(guard: Term) -> tuple[str, int, bool] | None:
 
 
 def _tighten(space: Space) -> Space | None:
+    """Dims that end where guards end them: a guard on one dim goes away, one on several says how far each may go."""
     dims = dict(space.dims)
     guards: list[Term] = []
     for guard in space.guards:
         found = bounds_of_guard(guard)
         if found is None or found[0] not in dims:
             guards.append(guard)
-            continue
-        name, bound, upper = found
-        interval = dims[name]
-        if upper:
-            dims[name] = Interval(interval.start, max(interval.start, min(interval.stop, bound + 1)))
-        else:
-            dims[name] = Interval(min(interval.stop, max(interval.start, bound)), interval.stop)
-    if len(guards) == len(space.guards):
+        for name, bound, upper in (*_hulls(guard, space),) if found is None else (found,):
+            if name not in dims:
+                continue
+            interval = dims[name]
+            if upper:
+                dims[name] = Interval(interval.start, max(interval.start, min(interval.stop, bound + 1)))
+            else:
+                dims[name] = Interval(min(interval.stop, max(interval.start, bound)), interval.stop)
+    if len(guards) == len(space.guards) and dims == space.dims:
         return None
     return _settle(replace(space, dims=dims, guards=tuple(guards)))
+
+
+def _hulls(guard: Term, space: Space) -> Iterator[tuple[str, int, bool]]:
+    """How far each dim of a guard on several may go, whatever the others are, as `bounds_of_guard` says it."""
+    match guard:
+        case Op("less" | "less_equal" | "greater" | "greater_equal" as op, (a, b)):
+            x, y = affine_of(a), affine_of(b)
+        case _:
+            return
+    if x is None or y is None:
+        return
+    if op in ("greater", "greater_equal"):
+        x, y = y, x
+    difference = x.minus(y)  # <= 0, or < 0
+    for atom, c in difference.terms:
+        rest = Affine(tuple(t for t in difference.terms if t[0] != atom), difference.constant)
+        if isinstance(atom, str) and atom in space.dims and atom not in rest.names:
+            spread = rest.range(space.ranges)
+            if spread is not None:
+                k = -spread[0] - (op in ("less", "greater"))
+                yield (atom, k // c, True) if c > 0 else (atom, -(k // -c), False)
 
 
 # Joining and splitting

@@ -35,8 +35,11 @@ MOST_ELEMENTS = 1 << 26
 # Values that do not depend on who writes them
 
 
-def settled_values(statements: Sequence[Leaf]) -> frozenset[Buffer]:
-    """The program's own buffers whose every element is only ever written with one value."""
+def settled_values(statements: Sequence[Leaf], everywhere: bool = False) -> frozenset[Buffer]:
+    """The program's own buffers whose every element is only ever written with one value.
+
+    `everywhere` asks that no guard keeps an iteration from writing.
+    """
     writers: dict[Buffer, list[Leaf]] = {}
     for leaf in statements:
         for buffer in leaf.written:
@@ -58,7 +61,7 @@ def settled_values(statements: Sequence[Leaf]) -> frozenset[Buffer]:
         if not all(stable(b) for b in leaf.read):
             return False
         space = whole_space(leaf)
-        if space is None:
+        if space is None or (everywhere and space.guards):
             return False
         place = place_of(space)
         back = None if place is not None else inverse([affine_of(t) for t in space.location], space.dims)
@@ -289,9 +292,9 @@ def changed(
     match node:
         case Loop():
             return replace(node, low=over(node.low), extent=over(node.extent), body=tuple(map(inner, node.body)))
-        case Store(buffer, indices, value, guards, span, atomic):
-            places = (*prefix(buffer), *map(over, indices))
-            return Store(target(buffer), places, over(value), tuple(map(over, guards)), span, atomic)
+        case Store(buffer, indices, value, guards):
+            places, held = (*prefix(buffer), *map(over, indices)), tuple(map(over, guards))
+            return replace(node, buffer=target(buffer), indices=places, value=over(value), guards=held)
         case While(condition, body, guards, span, most):
             return While(over(condition), tuple(map(inner, body)), tuple(map(over, guards)), span, most)
         case Check(condition, message, guards, span):

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from tensorir.build import closure, fencil, var
 from tensorir.ir import Call, Expr, Fencil, Var
-from tensorir.lift.canonical import Canonical, in_order, with_shifts_inside
+from tensorir.lift.canonical import Canonical
 from tensorir.lift.naming import one_name_each
+from tensorir.lift.ordering import in_order, with_shifts_inside
 from tensorir.lift.tensors import renamed
 from tensorir.passes.cse import Cse
 from tensorir.passes.settle_choices import SettleChoices, decides
@@ -31,12 +32,12 @@ def tidied(f: Fencil, exact: bool = False, merged: list[Span] | None = None) -> 
     """
     canonical = Canonical(exact, [] if merged is None else merged)
     f = one_name_each(_renamed_at_the_edges(SettleChoices().run(canonical.run(f))))
-    f = with_shifts_inside(Cse().run(in_order(canonical.run(f))))
+    f = with_shifts_inside(Cse().run(in_order(canonical.run(f), exact)))
     if not any(decides(e) for e in postorder(*values(f.closures))):
         return f
     # moves inside of choices have met by now, and what is left of them is known
     settled = SettleChoices().run(canonical.run(f))
-    return with_shifts_inside(Cse().run(in_order(canonical.run(settled))))
+    return with_shifts_inside(Cse().run(in_order(canonical.run(settled), exact)))
 
 
 def _renamed_at_the_edges(f: Fencil) -> Fencil:

@@ -133,6 +133,12 @@ def partial_sums(s: Any) -> None:
     s.rfactor(inner, 2)
 
 
+def partial_sums_unevenly(s: Any) -> None:
+    *_, k = s.get_loops(s.get_sblock("C"))
+    _, inner = s.split(k, [None, 4])
+    s.rfactor(inner, 0)
+
+
 def pad_near(s: Any) -> None:
     f, y, x, *_ = s.get_loops(s.get_sblock("C"))
     s.reorder(y, x, f)
@@ -165,6 +171,21 @@ def fetched_together(s: Any) -> None:
         s.compute_at(copy, part)
         _, thread = s.split(s.fuse(*s.get_loops(copy)[3:]), [None, 8])
         s.bind(thread, "threadIdx.x")
+
+
+def in_other_order(s: Any) -> None:
+    s.reorder(*reversed(s.get_loops(s.get_sblock("C"))))
+
+
+def partial_sums_of_all(s: Any) -> None:
+    """Sums over three loops at once, in parts that end within the loops."""
+    _, _, _, *summed = s.get_loops(s.get_sblock("C"))
+    _, inner = s.split(s.fuse(*summed), [None, 4])
+    s.rfactor(inner, 0)
+
+
+def cut_in_two(s: Any) -> None:
+    s.loop_partition(s.get_loops(s.get_sblock("P"))[0], [2])
 
 
 def padding_inside(s: Any) -> None:
@@ -206,7 +227,10 @@ def rows_together(s: Any) -> None:
 
 FURTHER: dict[str, tuple[Make, Callable[[Any], None]]] = {
     **{f"product, {f.__name__}": (product, f) for f in (back_near, in_registers, virtual, partial_sums)},
-    **{f"odd product, {f.__name__}": (odd_product, f) for f in (einsum_padded, split_unevenly, fetched_together)},
+    **{
+        f"odd product, {f.__name__}": (odd_product, f)
+        for f in (einsum_padded, split_unevenly, fetched_together, partial_sums_unevenly)
+    },
     **{
         f"padded, {f.__name__}": (padded, f)
         for f in (pad_near, pad_near_unevenly, pad_at_hand, by_threes, padding_apart, padding_inside, fetched_together)
