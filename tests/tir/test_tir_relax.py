@@ -98,6 +98,18 @@ def test_a_function_that_states_a_tensor_returns_one():
     assert found.message == "'main' returns nothing, and a tensor is stated."
 
 
+def test_a_shape_that_has_a_name_stands_for_its_sizes():
+    function = parse(
+        '@R.function\ndef main(x: R.Tensor(("n", 4), "float32"), t: R.Shape(ndim=3)):\n    n = T.int64()\n'
+        '    s: R.Shape([n, 4]) = R.shape_of(x)\n    y: R.Tensor(s, dtype="float32") = R.exp(x)\n'
+        '    z: R.Tensor(t, dtype="float32") = R.broadcast_to(y, t)\n    return (y, z)\n'
+    ).functions["main"]
+    assert isinstance(function, r.Function)
+    assert str(type_of(function.body.body, {})) == (
+        'R.Tuple(R.Tensor((n, 4), dtype="float32"), R.Tensor(dtype="float32", ndim=3))'
+    )
+
+
 def test_symbolic_sizes_that_contradict_are_an_error():
     with pytest.raises(DiagnosticError) as caught:
         parse(

@@ -49,12 +49,16 @@ def _makes(name: str, *params: str) -> Callable[[Callable[..., Value]], Callable
 def _tensor(reader: Reader, node: ast.Call, shape: Value, dtype: Value, vdevice: Value, ndim: Value) -> Value:
     if isinstance(shape, str):
         shape, dtype = None, shape if dtype is None else dtype
-    if isinstance(shape, r.ShapeExpr):
-        sizes: tuple[n.Expr, ...] | None = shape.values
-    else:
-        sizes = None if shape is None else reader.exprs(shape, node, INT64)
-    element = None if dtype in (None, "") else reader.dtype(dtype, node)
     count = -1 if ndim is None else reader.as_number(ndim, node, "the number of dimensions")
+    match shape:
+        case r.ShapeExpr(values):
+            sizes: tuple[n.Expr, ...] | None = values
+        case r.RelaxVar(_, r.ShapeType(values, known)):
+            # a tensor of a shape that has a name: its sizes are those that the shape's type tells
+            sizes, count = values, known if count < 0 else count
+        case _:
+            sizes = None if shape is None else reader.exprs(shape, node, INT64)
+    element = None if dtype in (None, "") else reader.dtype(dtype, node)
     if sizes is not None and count >= 0 and count != len(sizes):
         reader.fail(node, "TS24", f"a shape of {len(sizes)} sizes has no {count} dimensions.")
     device = None if vdevice is None else reader.string(vdevice, node, "a device")
