@@ -328,7 +328,12 @@ class _Rewriting:
                 kept.append(term)
             where, value = kept
         made = write(part.unit, where, value, guards, node.span, self.fresh("part"))
-        return [*before, replace(made, atomic=node.atomic) if isinstance(made, Store) else made]
+        return [*before, _marked(made, node)]
+
+
+def _marked(made: Node, node: Store) -> Node:
+    """What stands for a store, with what is known of its order among threads."""
+    return replace(made, atomic=node.atomic, stretch=node.stretch) if isinstance(made, Store) else made
 
 
 def _inside(body: Sequence[Node], loops: tuple[Loop, ...], place: tuple[int, ...], by: _Rewriting) -> list[Node]:

@@ -10,6 +10,7 @@ from tensorir.build import closure, fencil, literal, var
 from tensorir.errors import DiagnosticError
 from tensorir.ir import Closure, Expr, Fencil, Var
 from tensorir.lift.axes import with_merged_axes
+from tensorir.lift.barriers import unordered
 from tensorir.lift.emit import Emitter
 from tensorir.lift.hazards import hazards
 from tensorir.lift.inlining import inlined
@@ -66,7 +67,7 @@ def assemble(
     stored = written(nodes)
     report = Report()
     if on_hazard != "ignore" and not checked:
-        proven = hazards(nodes)
+        proven = hazards(nodes) or unordered(nodes)
         if proven and on_hazard == "error":
             raise DiagnosticError(proven)
         for found in proven:

@@ -46,6 +46,8 @@ class Store:
     span: Span = NOWHERE
     atomic: bool = False
     """Whether iterations that run at once do this one after the other, where they meet."""
+    stretch: int | None = None
+    """Between which barriers of a kernel this stands; None where no barrier is needed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

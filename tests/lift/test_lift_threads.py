@@ -165,3 +165,38 @@ def main(A: T.Buffer((4,), "int32"), B: T.Buffer((4,), "int32")):
 def test_what_every_thread_keeps_for_one_round_stays_that_of_the_thread():
     f, a, b = ti.tir.parse(REUSED)["main"], np.arange(4, dtype=np.int32), np.zeros(4, np.int32)
     np.testing.assert_array_equal(ti.lift(f)(a, b)[0], ti.tir.interpret(f, a, b, checked=True)[1])
+
+
+LARGEST = """
+@T.prim_func
+def main(A: T.Buffer((3, 4, 16), "float32"), C: T.Buffer((3, 4), "int32"), D: T.Buffer((3, 4), "float32")):
+    for b in T.thread_binding(3, thread="blockIdx.x"):
+        v = T.alloc_buffer((1,), "int32", scope="local")
+        w = T.alloc_buffer((1,), "float32", scope="local")
+        v_all = T.alloc_buffer((1,), "int32", scope="local")
+        w_all = T.alloc_buffer((1,), "float32", scope="local")
+        for y in T.thread_binding(4, thread="threadIdx.y"):
+            for x in T.thread_binding(20, thread="threadIdx.x"):
+                v[0] = -1
+                w[0] = T.float32(-10000)
+                if x < 16:
+                    v[0] = x
+                    w[0] = A[b, y, x]
+                with T.attr(T.comm_reducer(lambda x0, x1, y0, y1: (T.Select(x1 >= y1, x0, y0), T.Select(x1 >= y1, x1, y1)), [-1, T.float32(-10000)]), "reduce_scope", 0):
+                    T.tvm_thread_allreduce(T.uint32(2), v[0], w[0], PART, v_all[0], w_all[0], x)
+                if x == 0:
+                    C[b, y] = v_all[0]
+                    D[b, y] = w_all[0]
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize("part", ["T.bool(True)", "x % 2 == 1"], ids=["all", "some"])
+def test_threads_that_reduce_several_values_combine_all_of_them_at_once(part: str):
+    f = ti.tir.parse(LARGEST.replace("PART", part))["main"]
+    a = np.random.default_rng(2).normal(size=(3, 4, 16)).astype(np.float32)
+    given = [a, np.zeros((3, 4), np.int32), np.zeros((3, 4), np.float32)]
+    found = ti.lift(f)(*given)
+    for ours, theirs in zip(found, ti.tir.interpret(f, *given)[1:], strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    taken = a if part == "T.bool(True)" else np.where(np.arange(16) % 2 == 1, a, -np.inf)
+    np.testing.assert_array_equal(found[0], taken.argmax(-1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tensorir.lift.nest import External, Node, Store
+from tensorir.lift.nest import External, Loop, Node, Store
 from tensorir.lift.terms import Buffer, Load, Number, Term
 from tensorir.source import Span
 from tensorir.tir import nodes as n
@@ -13,7 +13,7 @@ from tensorir.tir.lift.expressions import element_of, refused, value_of
 from tensorir.tir.lift.external import EXTERNAL
 from tensorir.tir.lift.intrinsics import binary, cast
 from tensorir.tir.lift.memory import View, apart
-from tensorir.tir.lift.reader import Reader, in_turn
+from tensorir.tir.lift.reader import Reader
 from tensorir.types import INT32
 
 __all__ = ["bind", "effect", "reduce_scope"]
@@ -22,7 +22,7 @@ DEEPEST = 64
 """Calls between functions nest no deeper: what calls itself without end is no pure program."""
 
 _NOTHING = {
-    "tvm_storage_sync", "start_profile_intrinsic", "end_profile_intrinsic", "prefetch", "assume", "likely",
+    "start_profile_intrinsic", "end_profile_intrinsic", "prefetch", "assume", "likely",
     "tvm_struct_set",
 }  # fmt: skip
 _ATOMICS = {"atomic_add": "Add", "atomic_max": "Max", "atomic_min": "Min", "atomic_store": ""}
@@ -38,7 +38,11 @@ def effect(reader: Reader, call: n.Call, span: Span) -> list[Node]:
         case "call_ffi_kernel" if (kernel := launched(call, reader.module)) is not None:
             return effect(reader, kernel, span)
         case "tvm_thread_allreduce":
+            reader.barrier()
             return _allreduce(reader, call, span)
+        case "tvm_storage_sync":
+            reader.barrier()
+            return []
         case "masked_store" if isinstance(call.args[0], n.Buffer):
             from tensorir.tir.lift.statements import statement
 
@@ -244,15 +248,21 @@ def _allreduce(reader: Reader, call: n.Call, span: Span) -> list[Node]:
         scope.values[reducer.lhs[k]] = lambda lane, old=old: old
         scope.values[reducer.rhs[k]] = lambda lane, new=new: new
     updates: list[tuple[Load, Term]] = []
-    with reader.guarded(*(() if isinstance(condition, Number) and condition.value else (condition,))):
+    turn: list[Node] = []
+    # what one thread combines, all of it, before the next one does
+    takes_part = () if isinstance(condition, Number) and condition.value else (condition,)
+    with reader.in_turn(frozenset(over)) as turns, reader.guarded(*takes_part):
         for k, old in enumerate(totals):
             combined: Term = term(scope, reducer.result[k])
             if size > 1:
-                combined, keep = reader.temporary(f"next{k}", combined, span, in_order=True)
-                nodes.append(keep)
+                combined, keep = reader.temporary(f"next{k}", combined, span)
+                turn.append(keep)
             updates.append((old, combined))
-        nodes += [reader.store(old.buffer, places, combined, span, in_order=True) for old, combined in updates]
-    nodes = [in_turn(node, over) for node in nodes]
+        turn += [reader.store(old.buffer, places, combined, span) for old, combined in updates]
+    for thread in reversed(turns):
+        bounds = Number(0, INT32), Number(thread.extent, INT32)
+        turn = [Loop(thread.name, *bounds, tuple(turn), span=span, title=thread.name)]
+    nodes += turn
     for total, result in zip(totals, results, strict=True):
         view = pointer(reader, result, span)  # type: ignore[arg-type]
         indices = apart(view.offset, view.buffer.shape)

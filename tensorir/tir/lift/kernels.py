@@ -79,7 +79,7 @@ def _launch(reader: Reader, node: n.Stmt) -> list[Node]:
     extents = _extents(reader, node)
     if any(extent <= 0 for extent in extents.values()):
         return []
-    alone = _waits(node) and _apart(node)
+    alone = _takes_turns(node) and _apart(node)
     reader.threads = {
         tag: Thread(reader.fresh(tag.replace(".", "_")), extent, alone or is_block(tag))
         for tag, extent in extents.items()
@@ -88,12 +88,14 @@ def _launch(reader: Reader, node: n.Stmt) -> list[Node]:
     blocks = [t for t in reader.threads.values() if t.block and t.extent != 1]
     before, reader.loops = reader.loops, (*reader.loops, *(t.name for t in blocks))
     reader.joined = _joined(node)
+    reader.stretches += 1
+    reader.stretch = reader.stretches if any(_is_barrier(part) for part in walk(node)) else None
     reader.shuffling = node if any(isinstance(p, n.Call) and p.op in EXCHANGES for p in walk(node)) else None
     _privatise(reader, node)
     try:
         nodes: list[Node] = statement(reader, node)
     finally:
-        reader.loops, reader.threads = before, None
+        reader.loops, reader.threads, reader.stretch = before, None, None
     told = _told(nodes)
     for thread in reversed(blocks):
         if thread.name not in told:
@@ -121,7 +123,11 @@ def _told(nodes: Sequence[Node]) -> set[str]:
     return found
 
 
-def _waits(node: n.Stmt) -> bool:
+def _is_barrier(node: n.Node) -> bool:
+    return isinstance(node, n.Call) and node.op == "tvm_storage_sync"
+
+
+def _takes_turns(node: n.Stmt) -> bool:
     """Whether threads take different numbers of turns: a while, or a loop whose bounds are data."""
     for part in walk(node):
         match part:

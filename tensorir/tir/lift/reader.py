@@ -19,7 +19,7 @@ from tensorir.tir.lift.expressions import Scope, term
 from tensorir.tir.walk import walk
 from tensorir.types import BOOL, INT32, Scalar
 
-__all__ = ["Flag", "Reader", "Thread", "in_turn"]
+__all__ = ["Flag", "Reader", "Thread", "in_turn", "waits"]
 
 ZERO = Number(0, INT32)
 
@@ -62,6 +62,9 @@ class Reader:
     thread_guards: tuple[Term, ...] = ()
     joined: dict[n.Buffer, frozenset[str]] = field(default_factory=dict[n.Buffer, frozenset[str]])
     """Buffers that reductions over threads write, and the tags of these threads."""
+    stretch: int | None = None
+    """Between which barriers of a kernel the text is; None in one that has none, where each statement ends in one."""
+    stretches: int = 0
     shuffling: n.Stmt | None = None
     """The kernel, where its threads hand values to one another."""
     reducer: n.CommReducer | None = None
@@ -128,12 +131,16 @@ class Reader:
     def in_turn(self, names: frozenset[str]) -> Generator[tuple[Thread, ...], None, None]:
         """Threads that take their turns, one after the other, for all that stands inside."""
         turns = tuple(t for t in self.lanes if t.name in names)
-        before = self.loops
+        before, stretch = self.loops, self.stretch
         self.loops = (*before, *(t.name for t in turns))
+        if turns:
+            self.stretch = None
         try:
             yield turns
         finally:
-            self.loops = before
+            self.loops, self.stretch = before, stretch
+            if turns:
+                self.barrier()
 
     def apart(self, buffer: n.Buffer, shared: bool) -> tuple[str, ...]:
         """The indices of the kernel of which every value has a copy of a buffer."""
@@ -163,6 +170,16 @@ class Reader:
 
     def store(self, buffer: Buffer, indices: tuple[Term, ...], value: Term, span: Span, in_order: bool = False) -> Node:
         return self.placed(Store(buffer, indices, value, self.holding, span), in_order)
+
+    def written(self, buffer: Buffer, indices: tuple[Term, ...], value: Term, span: Span) -> Node:
+        """A store that the text has, between two barriers."""
+        return self.placed(Store(buffer, indices, value, self.holding, span, stretch=self.stretch))
+
+    def barrier(self) -> None:
+        """All threads come here before any goes on."""
+        if self.stretch is not None:
+            self.stretches += 1
+            self.stretch = self.stretches
 
     def buffer(self, name: str, element: Scalar, shape: tuple[int, ...], span: Span) -> Buffer:
         made = Buffer(self.fresh(name), element, shape, span=span, exact=self.scope.exact)
@@ -236,6 +253,11 @@ def in_turn(node: Node, names: set[str]) -> Node:
         return node
     body = tuple(in_turn(inner, names) for inner in node.body)
     return replace(node, body=body, parallel=node.parallel and node.name not in names)
+
+
+def waits(node: n.Node) -> bool:
+    """Whether threads wait for each other somewhere inside."""
+    return any(isinstance(p, n.Call) and p.op in ("tvm_storage_sync", "tvm_thread_allreduce") for p in walk(node))
 
 
 def _telling(node: Store) -> set[str]:

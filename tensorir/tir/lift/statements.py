@@ -15,7 +15,7 @@ from tensorir.tir.lift import allocation
 from tensorir.tir.lift.expressions import as_stored, element_of, place, refused
 from tensorir.tir.lift.intrinsics import cast, number
 from tensorir.tir.lift.memory import plus
-from tensorir.tir.lift.reader import Reader
+from tensorir.tir.lift.reader import Reader, waits
 from tensorir.tir.lift.turns import turns
 from tensorir.tir.lift.warp_folds import folded
 from tensorir.tir.lift.warps import exchanged
@@ -139,7 +139,7 @@ def _store(reader: Reader, node: n.BufferStore) -> list[Node]:
         buffer, indices = place(scope, node.buffer, node.indices, Number(0, INT32), 1, node.span)
         value = cast(term(scope, node.value), target)
         with reader.guarded(*(() if node.predicate is None else _unless_true(term(scope, node.predicate)))):
-            return [reader.store(buffer, indices, as_stored(value, buffer.element), node.span)]
+            return [reader.written(buffer, indices, as_stored(value, buffer.element), node.span)]
     name = reader.loop_name("lane")
     lane = Index(name, INT32)
     buffer, indices = place(scope, node.buffer, node.indices, lane, lanes, node.span)
@@ -152,7 +152,7 @@ def _store(reader: Reader, node: n.BufferStore) -> list[Node]:
             value, keep = reader.temporary("vector", value, node.span)
             nodes.append(_lane_loop(name, lanes, keep, node.span))
         with reader.guarded(*predicate):
-            stored = reader.store(buffer, indices, as_stored(value, buffer.element), node.span)
+            stored = reader.written(buffer, indices, as_stored(value, buffer.element), node.span)
     return [*nodes, _lane_loop(name, lanes, stored, node.span)]
 
 
@@ -189,7 +189,13 @@ def _for(reader: Reader, node: n.For) -> list[Node]:
     low, extent = reader.term(node.min), reader.term(node.extent)
     step = None if node.step is None else reader.term(node.step)
     parallel = node.kind in (n.ForKind.PARALLEL, n.ForKind.VECTORIZED)
-    return loop(reader, node.loop_var, low, extent, step, parallel, node.body, node.span)
+    stretch = reader.stretch
+    if stretch is not None and waits(node.body):
+        reader.barrier()  # what stands before its barriers in one round, and behind them in another, is in no stretch
+    nodes = loop(reader, node.loop_var, low, extent, step, parallel, node.body, node.span)
+    if stretch is not None and reader.stretch != stretch:
+        reader.barrier()
+    return nodes
 
 
 def loop(
