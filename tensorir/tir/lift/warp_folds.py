@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.lift.folds import IDENTITY
+from tensorir.lift.folds import neutral
 from tensorir.lift.linear import settled
 from tensorir.lift.nest import Loop, Node, Store
 from tensorir.lift.terms import Index, Linear, Load, Number, Op, Term
@@ -308,7 +308,7 @@ def _start(reader: Reader, op: str, value: Load) -> Term:
         said = reader.term(reducer.identity_element[0])
         if said.element == value.element:
             return said
-    return number(IDENTITY(op, value.element), value.element)
+    return number(neutral(op, value.element), value.element)
 
 
 def _of(name: str, a: Term, by: int) -> Term:
