@@ -92,3 +92,38 @@ def test_what_is_lowered_without_its_reductions_over_threads_is_a_race_in_the_li
         tir.interpret(func, a, c, checked=True)
     with pytest.raises(DiagnosticError, match="TL12"):
         ti.lift(func)
+
+
+def default(name: str) -> Any:
+    """An operator under TVM's default schedule for GPUs, lowered as far as barriers."""
+    from tvm import te, topi
+    from tvm.s_tir import dlight
+
+    a: Any = te.placeholder((8, 48), name="A")
+    made: Any = {"softmax": topi.nn.softmax, "sum": lambda x: topi.sum(x, 1)}.get(name, lambda x: topi.argmax(x, 1))(a)
+    module = tvm.IRModule({"main": te.create_prim_func([a, made]).with_attr("global_symbol", "main")})
+    with tvm.target.Target({**CUDA, "max_shared_memory_per_block": 49152}):
+        rules = [dlight.gpu.GEMV(), dlight.gpu.Reduction(), dlight.gpu.GeneralReduction(), dlight.gpu.Fallback()]
+        module = dlight.ApplyDefaultSchedule(*rules)(module)
+    module = tvm.tirx.transform.BindTarget(tvm.target.Target(CUDA, host="llvm"))(module)
+    for step in (*PASSES, "StmtSimplify", "ThreadSync"):
+        maker = getattr(tvm.s_tir.transform, step, None) or getattr(tvm.tirx.transform, step)
+        module = (maker("shared") if step == "ThreadSync" else maker())(module)
+    return module
+
+
+@pytest.mark.parametrize("shuffled", [False, True], ids=["reductions of threads", "shuffles"])
+@pytest.mark.parametrize("name", ["argmax", "softmax", "sum"])
+def test_a_default_schedule_for_gpus_lifts_with_its_barriers(name: str, shuffled: bool):
+    module = default(name)
+    if shuffled:
+        module = tvm.s_tir.transform.LowerThreadAllreduce()(module)
+    func = tir.parse(module)["main"]
+    out = func.buffer_map[func.params[1]]
+    a = np.random.default_rng(4).normal(size=(8, 48)).astype(np.float32)
+    c = np.zeros(tuple(e.value for e in out.shape), out.dtype.numpy)
+    (found,) = ti.lift(func)(a, c)
+    np.testing.assert_allclose(found, tir.interpret(func, a, c)[1], rtol=1e-5, atol=1e-6)
+    e = np.exp(a - a.max(1, keepdims=True))
+    wanted = {"argmax": a.argmax(1), "softmax": e / e.sum(1, keepdims=True), "sum": a.sum(1)}[name]
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
