@@ -318,3 +318,17 @@ def main(a: T.Buffer((n, m * 2 + 1), "float32"), m: T.int64, b: T.Buffer((m * 2,
         program(a, 3, None)
     with pytest.raises(DiagnosticError, match="'a' has the shape"):
         program(a[:, :8], 4, None)
+
+
+def test_what_says_where_or_what_an_atomic_adds_is_not_written():
+    program = ti.lift(
+        ti.tir.parse("""
+@T.prim_func
+def main(I: T.Buffer((6,), "int32"), W: T.Buffer((6,), "int32"), H: T.Buffer((3,), "int32")):
+    for t in T.thread_binding(6, thread="threadIdx.x"):
+        T.evaluate(T.atomic_add(T.address_of(H[I[t]]), W[t]))
+""")["main"]
+    )
+    assert [a.name for a in program.arguments if a.written] == ["H"]
+    found = program(np.array([0, 1, 1, 2, 2, 2], np.int32), np.full(6, 5, np.int32), np.zeros(3, np.int32))
+    np.testing.assert_array_equal(found, [[5, 10, 15]])

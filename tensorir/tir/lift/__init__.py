@@ -16,7 +16,7 @@ main(A: tensor<float32, i[0:4]>, B: tensor<float32, i[0:4]>) {
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -156,15 +156,26 @@ def _stored(func: n.PrimFunc, callers: frozenset[str] = frozenset()) -> frozense
             case n.BufferStore(buffer) if buffer.data in roots:
                 found.add(roots[buffer.data])
             case n.Evaluate(n.Call() as call):
-                for inner in (part for argument in _targets(func, call, callers) for part in walk(argument)):
-                    data = inner.data if isinstance(inner, n.Buffer) else inner
-                    if isinstance(inner, n.BufferLoad):
-                        data = inner.buffer.data
-                    if isinstance(data, n.Var) and data in roots:
-                        found.add(roots[data])
+                named = (v for argument in _targets(func, call, callers) for v in _named(argument))
+                found |= {roots[v] for v in named if v in roots}
             case _:
                 pass
     return frozenset(found)
+
+
+def _named(argument: n.Node) -> Iterator[n.Var]:
+    """The memories that an argument names; what only says where in one of them is read."""
+    from tensorir.tir.walk import children
+
+    pending = [argument]
+    while pending:
+        match pending.pop():
+            case n.Var() as var:
+                yield var
+            case n.Buffer(data) | n.BufferLoad(n.Buffer(data)) | n.BufferRegion(n.Buffer(data)):
+                yield data
+            case node:
+                pending += children(node)
 
 
 def _targets(func: n.PrimFunc, call: n.Call, callers: frozenset[str]) -> list[n.Argument]:
@@ -178,7 +189,7 @@ def _targets(func: n.PrimFunc, call: n.Call, callers: frozenset[str]) -> list[n.
                 return arguments
             stored = _stored(replace(callee, module=func.module), callers | {func.name})
             return [a for k, a in enumerate(call.args) if k in stored]
-        case "masked_store":
+        case "masked_store" | "atomic_add" | "atomic_max" | "atomic_min" | "atomic_store":
             return arguments[:1]
         case "call_packed" | "call_cpacked" if arguments and isinstance(arguments[0], n.StringImm):
             return arguments[1 + READ_ONLY.get(arguments[0].value, 0) :]
