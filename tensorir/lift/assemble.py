@@ -11,6 +11,7 @@ from tensorir.errors import DiagnosticError
 from tensorir.ir import Closure, Expr, Fencil, Var
 from tensorir.lift.axes import with_merged_axes
 from tensorir.lift.barriers import unordered
+from tensorir.lift.elements import with_elements_apart
 from tensorir.lift.emit import Emitter
 from tensorir.lift.hazards import hazards
 from tensorir.lift.inlining import inlined
@@ -74,7 +75,7 @@ def assemble(
             report.note(found.message)
     emitter = Emitter(checked=checked, taken={b.name for b in arguments})
     # what is read in the place of a copy may show axes that the copy had none of
-    nodes = with_merged_axes(with_axes(inlined(expanded(trimmed(with_axes(nodes))))))
+    nodes = with_merged_axes(with_axes(inlined(expanded(trimmed(with_axes(with_elements_apart(nodes)))))))
     run(Region(emitter, report, settled=settled_values(leaves(nodes))), nodes)
     outputs = tuple(k for k, b in enumerate(arguments) if b in stored)
     values = [(arguments[k], emitter.tensor(arguments[k])) for k in outputs]
