@@ -1,0 +1,26 @@
+"""Generated kernels: the lift has the interpreter's numbers, and takes nothing for a race that checked mode lets pass."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensorir as ti
+from tensorir.errors import DiagnosticError
+from tests.lift.generated_kernels import kernel
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_threads_compute_what_the_interpreter_does(seed: int):
+    text, size = kernel(seed)
+    func = ti.tir.parse(text)["main"]
+    rng = np.random.default_rng(seed)
+    given = [rng.integers(-5, 6, size).astype(np.int32) for _ in range(2)]
+    wanted = ti.tir.interpret(func, *given)[1]
+    try:
+        ti.tir.interpret(func, *given, checked=True)
+    except DiagnosticError:
+        with_hazards = ti.lift(func, on_hazard="sequential")
+        np.testing.assert_array_equal(with_hazards(*given)[0], wanted, text)
+    else:
+        np.testing.assert_array_equal(ti.lift(func)(*given)[0], wanted, text)
