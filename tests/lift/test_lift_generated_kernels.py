@@ -1,4 +1,4 @@
-"""Generated kernels: the lift has the interpreter's numbers, and takes nothing for a race that checked mode lets pass."""
+"""Generated kernels: the lift has the interpreter's numbers, and sees no race where checked mode sees none."""
 
 from __future__ import annotations
 
