@@ -150,8 +150,10 @@ class _Body:
         element = elements[0] if len(elements) == 1 else TupleElement(tuple(elements))
         self.count = len(elements)
         self.state = var(_name(emitter, "state"), TensorType(element, dims))
-        self.found: dict[int, tuple[Term, Var, Expr]] = {}
-        self.memo: dict[int, Expr] = {}
+        self.found: dict[tuple[int, int], tuple[Term, Var, Expr]] = {}
+        self.memo: dict[tuple[int, int], Expr] = {}
+        self.safe: dict[tuple[int, int, bool], Term] = {}
+        """Conditions around a part of a value, by what they are made of, each once."""
 
     def packed(self, parts: Sequence[Expr]) -> Expr:
         return parts[0] if len(parts) == 1 else call("make_tuple", *parts)
@@ -190,44 +192,55 @@ class _Body:
             inner = name
         return x
 
-    def argument(self, term: Term, x: Expr) -> Var:
+    def argument(self, term: Term, x: Expr, safe: Term | None = None) -> Var:
         x = self._merge(x)
         for _, known, y in self.found.values():
             if y == x:
-                self.found[id(term)] = (term, known, y)
+                self.found[id(term), id(safe)] = (term, known, y)
                 return known
         kind = x.tensor.on(x.tensor.dims.without(self.merged))
         made = var(_name(self.emitter, "x"), kind)
-        self.found[id(term)] = (term, made, x)
+        self.found[id(term), id(safe)] = (term, made, x)
         return made
 
     def _depends(self, term: Term) -> bool:
         return any(isinstance(t, Load) and t in self.states for t in walk(term))
 
-    def term(self, term: Term) -> Expr:
-        known = self.memo.get(id(term))
+    def term(self, term: Term, safe: Term | None = None) -> Expr:
+        """A term inside of the function; what does not depend on the state matters where `safe` holds."""
+        known = self.memo.get((id(term), id(safe)))
         if known is None:
-            known = self.memo[id(term)] = self._made(term)
+            known = self.memo[id(term), id(safe)] = self._made(term, safe)
         return known
 
-    def _made(self, term: Term) -> Expr:
+    def _made(self, term: Term, safe: Term | None) -> Expr:
         match term:
             case Load() if term in self.states:
                 return self.member(self.state, self.states[term])
             case Number(value, element):
                 return literal(value, element)
             case _ if not self._depends(term):
-                known = self.found.get(id(term))
+                known = self.found.get((id(term), id(safe)))
                 if known is not None:
                     return known[1]
-                x = cut(self.emitter.emit(term, self.space.dims), self.space.dims)
-                return self.argument(term, x)
+                x = cut(self.emitter.emit(term, self.space.dims, safe), self.space.dims)
+                return self.argument(term, x, safe)
             case Op("cast" | "bitcast" as op, (x,), element):
-                return call(op, self.term(x), static=(element,))
+                return call(op, self.term(x, safe), static=(element,))
+            case Op("if", (condition, yes, no)) if self.emitter.checked and not self._depends(condition):
+                here, there = (self._under(safe, condition, truth) for truth in (True, False))
+                return call("if", self.term(condition, safe), self.term(yes, here), self.term(no, there))
             case Op(op, args):
-                return call(op, *map(self.term, args))
+                return call(op, *(self.term(a, safe) for a in args))
             case _:
                 raise AssertionError(term)
+
+    def _under(self, safe: Term | None, condition: Term, truth: bool) -> Term:
+        key = (id(safe), id(condition), truth)
+        if key not in self.safe:
+            new = condition if truth else Op("not", (condition,), BOOL)
+            self.safe[key] = new if safe is None else Op("and", (safe, new), BOOL)
+        return self.safe[key]
 
 
 def _name(emitter: Emitter, stem: str) -> str:

@@ -192,3 +192,22 @@ def main(first: T.Buffer((4,), "int32"), next: T.Buffer((4,), "int32"), level: T
     arrays[0][2] = 5
     with pytest.raises(DiagnosticError, match="an index leaves 'next', which has 4 elements"):
         ti.lift(function)(*arrays)
+
+
+@pytest.mark.parametrize("numerics", ["fast", "exact"])
+def test_an_index_that_a_guard_of_a_fold_keeps_inside_is_no_error(numerics: str):
+    # with exact numerics a maximum is a fold by a function that keeps the element on its left where a NaN comes
+    function = ti.tir.parse("""
+@T.prim_func
+def main(first: T.Buffer((3,), "int32"), X: T.Buffer((4,), "float32"), Y: T.Buffer((2,), "float32")):
+    for i in range(2):
+        Y[i] = T.float32(-9)
+        for j in range(4):
+            if first[i] + j < first[i + 1]:
+                Y[i] = T.max(Y[i], X[first[i] + j])
+""")["main"]
+    program = ti.lift(function, numerics=numerics)
+    x = np.array([5, 2, 3, 1], np.float32)
+    np.testing.assert_array_equal(program(np.array([0, 3, 4], np.int32), x, None)[0], [5, 1])
+    with pytest.raises(DiagnosticError, match="an index leaves 'X', which has 4 elements"):
+        program(np.array([0, 3, 5], np.int32), x, None)
