@@ -16,6 +16,7 @@ from tensorir.lift.affine import Affine, number
 from tensorir.lift.emit import Emitter
 from tensorir.lift.linear import affine_of
 from tensorir.lift.nest import Leaf, Store
+from tensorir.lift.sets import conjuncts
 from tensorir.lift.space import Space, substituted
 from tensorir.lift.stores import place_of, put
 from tensorir.lift.tensors import cut, spread
@@ -227,8 +228,13 @@ class _Body:
                 return self.argument(term, x, safe)
             case Op("cast" | "bitcast" as op, (x,), element):
                 return call(op, self.term(x, safe), static=(element,))
-            case Op("if", (condition, yes, no)) if self.emitter.checked and not self._depends(condition):
-                here, there = (self._under(safe, condition, truth) for truth in (True, False))
+            case Op("if", (condition, yes, no)) if self.emitter.checked:
+                here = there = safe
+                for part in conjuncts(condition):
+                    if not self._depends(part):
+                        here = self._under(here, part, True)
+                if not self._depends(condition):
+                    there = self._under(safe, condition, False)
                 return call("if", self.term(condition, safe), self.term(yes, here), self.term(no, there))
             case Op(op, args):
                 return call(op, *(self.term(a, safe) for a in args))

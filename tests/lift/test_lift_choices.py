@@ -211,3 +211,20 @@ def main(first: T.Buffer((3,), "int32"), X: T.Buffer((4,), "float32"), Y: T.Buff
     np.testing.assert_array_equal(program(np.array([0, 3, 4], np.int32), x, None)[0], [5, 1])
     with pytest.raises(DiagnosticError, match="an index leaves 'X', which has 4 elements"):
         program(np.array([0, 3, 5], np.int32), x, None)
+
+
+def test_an_index_is_checked_where_those_parts_of_a_condition_hold_that_the_state_of_a_fold_does_not_tell():
+    function = ti.tir.parse("""
+@T.prim_func
+def main(X: T.Buffer((4,), "float32"), I: T.Buffer((4,), "int32"), V: T.Buffer((2,), "float32"),
+         best: T.Buffer((1,), "float32"), tag: T.Buffer((1,), "float32")):
+    best[0] = T.float32(-100)
+    tag[0] = T.float32(0)
+    for k in range(4):
+        if X[k] > best[0] and I[k] >= 0:
+            best[0] = X[k]
+            tag[0] = V[I[k]]
+""")["main"]
+    arrays = np.array([1, 3, 2, 9], np.float32), np.array([1, 0, 1, -1], np.int32), np.array([5, 6], np.float32)
+    best, tag = ti.lift(function)(*arrays, None, None)
+    assert (best[0], tag[0]) == (3, 5)
