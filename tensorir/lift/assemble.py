@@ -13,7 +13,7 @@ from tensorir.lift.axes import with_merged_axes
 from tensorir.lift.barriers import unordered
 from tensorir.lift.elements import with_elements_apart
 from tensorir.lift.emit import Emitter
-from tensorir.lift.hazards import hazards
+from tensorir.lift.hazards import hazards, with_doubts_checked
 from tensorir.lift.inlining import inlined
 from tensorir.lift.nest import Node, leaves, written
 from tensorir.lift.report import Report
@@ -73,6 +73,8 @@ def assemble(
             raise DiagnosticError(proven)
         for found in proven:
             report.note(found.message)
+    if on_hazard != "ignore":
+        nodes = with_doubts_checked(nodes)
     emitter = Emitter(checked=checked, taken={b.name for b in arguments})
     # what is read in the place of a copy may show axes that the copy had none of
     nodes = with_merged_axes(with_axes(inlined(expanded(trimmed(with_axes(with_elements_apart(nodes)))))))

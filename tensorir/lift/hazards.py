@@ -8,22 +8,22 @@ Only exact sets of iterations count: what depends on data may be right, and is l
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tensorir.errors import Diagnostic, Note
 from tensorir.lift.affine import Affine
-from tensorir.lift.linear import Ranges, linear, settled
-from tensorir.lift.nest import Leaf, Node, Store, While, leaves, ranges_of
+from tensorir.lift.linear import Ranges, linear, settled, term_of
+from tensorir.lift.nest import Check, Leaf, Loop, Node, Store, While, leaves, ranges_of
 from tensorir.lift.overlap import box_of, overlap
 from tensorir.lift.sets import Domain, condition_text, conjuncts, domain, integer_set, point, text
 from tensorir.lift.storage import settled_values
-from tensorir.lift.terms import Buffer, Load, Op, Term, always, children
+from tensorir.lift.terms import Buffer, Load, Number, Op, Term, always, children
 from tensorir.source import Span
-from tensorir.types import BOOL
+from tensorir.types import BOOL, INT32
 
-__all__ = ["hazards"]
+__all__ = ["hazards", "with_doubts_checked"]
 
 
 MOST_CONDITIONS = 16
@@ -45,6 +45,8 @@ class Touch:
     constraints: tuple[str, ...]
     exact: bool
     span: Span
+    conditions: tuple[Term, ...]
+    """Those of the choices around a read."""
 
     @property
     def names(self) -> list[str]:
@@ -93,7 +95,7 @@ def _touches(leaf: Leaf, suffix: str) -> Iterator[Touch]:
         parts = [condition_text(part, whole.names) for c in conditions for part in conjuncts(settled(c, ranges, memo))]
         exact = whole.exact and None not in parts
         told = tuple(p for p in parts if p is not None)
-        yield Touch(leaf, buffer, tuple(known), write, whole, (*whole.constraints, *told), exact, span)
+        yield Touch(leaf, buffer, tuple(known), write, whole, (*whole.constraints, *told), exact, span, conditions)
 
 
 def _under(term: Term, conditions: tuple[Term, ...], seen: _Seen) -> Iterator[tuple[Load, tuple[Term, ...]]]:
@@ -144,17 +146,8 @@ def _outside(leaf: Leaf) -> list[Diagnostic]:
     for touch in _touches(leaf, "_a"):
         if not touch.exact:
             continue
-        ranges = ranges_of(leaf.loops)
-        doubtful: list[str] = []
-        for a, extent in zip(touch.indices, touch.buffer.shape, strict=True):
-            spread = a.range(ranges)
-            if spread is None or spread[0] < 0 or spread[1] >= extent:
-                shown = text(a, touch.domain.names)
-                doubtful.append(f"({shown} < 0 or {shown} >= {extent})")
-        if not doubtful:
-            continue
-        found = integer_set(touch.names, [*touch.constraints, f"({' or '.join(doubtful)})"])
-        if found.is_empty():
+        found = _leaving(touch, range(len(touch.indices)))
+        if found is None:
             continue
         at = dict(zip(touch.names, point(found), strict=True))
         verb = "written" if touch.write else "read"
@@ -163,6 +156,59 @@ def _outside(leaf: Leaf) -> list[Diagnostic]:
         note = f"in the iteration {_said(touch, at)}."
         return [Diagnostic("TL10", message, touch.span, (note,), "guard the access, or correct the loop's bounds.")]
     return []
+
+
+def _leaving(touch: Touch, dims: Iterable[int]) -> Any | None:
+    """The iterations that leave a buffer along some of its dims, as far as indices say; None where there are none."""
+    ranges = ranges_of(touch.leaf.loops)
+    doubtful: list[str] = []
+    for k in dims:
+        a, extent = touch.indices[k], touch.buffer.shape[k]
+        spread = a.range(ranges)
+        if spread is None or spread[0] < 0 or spread[1] >= extent:
+            shown = text(a, touch.domain.names)
+            doubtful.append(f"({shown} < 0 or {shown} >= {extent})")
+    if not doubtful:
+        return None
+    found = integer_set(touch.names, [*touch.constraints, f"({' or '.join(doubtful)})"])
+    return None if found.is_empty() else found
+
+
+def with_doubts_checked(nodes: Sequence[Node], loops: tuple[Loop, ...] = ()) -> tuple[Node, ...]:
+    """The nodes with a check before each store some of whose accesses only data keep inside of their buffers."""
+    found: list[Node] = []
+    for node in nodes:
+        match node:
+            case Loop(body=body) | While(body=body):
+                inner = with_doubts_checked(body, (*loops, node) if isinstance(node, Loop) else loops)
+                same = all(a is b for a, b in zip(inner, body, strict=False)) and len(inner) == len(body)
+                found.append(node if same else replace(node, body=inner))
+            case Store():
+                found += _doubts(Leaf(node, loops, ()))
+                found.append(node)
+            case _:
+                found.append(node)
+    return tuple(found)
+
+
+def _doubts(leaf: Leaf) -> Iterator[Check]:
+    """What must hold of the indices of a statement, in iterations that data choose; of one place it is said once."""
+    told: set[tuple[Affine, int, tuple[int, ...]]] = set()
+    for touch in _touches(leaf, "_a"):
+        if touch.exact or touch.buffer.loops:
+            continue
+        for k, (a, extent) in enumerate(zip(touch.indices, touch.buffer.shape, strict=True)):
+            places = {(a, extent, tuple(map(id, c))) for c in (touch.conditions, ())}
+            if _leaving(touch, [k]) is None or places & told:
+                continue
+            told.add((a, extent, tuple(map(id, touch.conditions))))
+            index = term_of(a, INT32)
+            first, last = (
+                Op(op, (index, Number(bound, INT32)), BOOL) for op, bound in (("greater_equal", 0), ("less", extent))
+            )
+            message = f"an index leaves the {extent} elements of {touch.buffer.name!r}."
+            guards = (*leaf.node.guards, *touch.conditions)
+            yield Check(Op("and", (first, last), BOOL), message, guards, touch.span)
 
 
 # Reads of what nobody wrote

@@ -235,3 +235,28 @@ note: written in the iteration blockIdx_x = 0, threadIdx_x = 1.
           ^^^^^^^^^^^^^^^^^^^^^^^^^
 help: make the loop serial, or give each iteration elements of its own."""
     )
+
+
+@pytest.mark.parametrize(
+    ("statement", "name", "place"),
+    [("B[i + 2] = A[i]", "B", 4), ("B[i] = T.if_then_else(i > 0, A[i - 3], T.float32(0))", "A", 1)],
+)
+def test_an_index_that_only_data_keep_inside_is_checked_when_the_program_runs(statement: str, name: str, place: int):
+    function = ti.tir.parse(f"""
+@T.prim_func
+def main(N: T.Buffer((1,), "int32"), A: T.Buffer((6,), "float32"), B: T.Buffer((6,), "float32")):
+    for i in range(6):
+        if i < N[0]:
+            {statement}
+""")["main"]
+    program = ti.lift(function)
+    a, b = np.arange(6, dtype=np.float32), np.zeros(6, np.float32)
+    inside, outside = np.array([place], np.int32), np.array([place + 1], np.int32)
+    np.testing.assert_array_equal(program(inside, a, b)[0], ti.tir.interpret(function, inside, a, b)[2])
+    with pytest.raises(DiagnosticError) as caught:
+        program(outside, a, b)
+    (found,) = caught.value.diagnostics
+    assert found.message == f"an index leaves the 6 elements of '{name}'."
+    assert found.notes == (f"it fails first at i = {place}.",)
+    ignoring = ti.lift(function, on_hazard="ignore")
+    assert ignoring(outside, a, b)[0].shape == (6,)

@@ -114,3 +114,22 @@ def main(N: T.Buffer((4,), "int32"), A: T.Buffer((4, 6), "float32"), B: T.Buffer
 """)["main"]
     arrays = np.array([6, 0, 3, 1], np.int32), np.arange(24, dtype=np.float32).reshape(4, 6), np.zeros(4, np.float32)
     np.testing.assert_array_equal(ti.lift(function)(*arrays)[0], ti.tir.interpret(function, *arrays)[2])
+
+
+def test_turns_that_may_do_nothing_inside_are_bounded_all_the_same():
+    text = """
+@T.prim_func
+def main(n: T.int32, m: T.int32, A: T.Buffer((6, 4), "float32"), B: T.Buffer((4, 6), "float32")):
+    for i in range(n):
+        for j in range(m):
+            B[i, j] = A[j, i]
+"""
+    assert "stablehlo.while" not in lowered(text)
+    function = ti.tir.parse(text)["main"]
+    program = ti.lift(function)
+    a, b = np.arange(24, dtype=np.float32).reshape(6, 4), np.zeros((4, 6), np.float32)
+    for n, m in ((4, 6), (2, 3), (900, 0), (-1, 5)):
+        np.testing.assert_array_equal(program(n, m, a, b)[0], ti.tir.interpret(function, n, m, a, b)[3])
+    for n, m in ((5, 1), (900, 2), (1, 7)):
+        with pytest.raises(DiagnosticError, match="an index leaves the"):
+            program(n, m, a, b)

@@ -323,15 +323,17 @@ def _open_loop(reader: Reader, var: n.Var, low: Term, extent: Term, by: int, bod
         return _masked(reader, var, low, extent, by, limit, body, span)
     bounded = None if _jumps(body)[0] else turns(reader, var, by, body)
     checks: list[Node] = []
-    if bounded is not None:
-        inside = Op("less_equal", (extent, number(bounded.most, extent.element)), BOOL)
-        message = f"an index leaves the {bounded.elements} elements of {bounded.name}."
-        checks.append(reader.placed(Check(inside, message, reader.holding, bounded.span)))
-        around = prod(reader.ranges[a][1] - reader.ranges[a][0] + 1 for a in reader.loops)
-        if bounded.most <= 0:
+    most = None if bounded is None else bounded.most if bounded.sure else bounded.most + 1
+    if bounded is not None and most is not None:
+        if bounded.sure:
+            inside = Op("less_equal", (extent, number(most, extent.element)), BOOL)
+            message = f"an index leaves the {bounded.elements} elements of {bounded.name}."
+            checks.append(reader.placed(Check(inside, message, reader.holding, bounded.span)))
+        if most <= 0:
             return checks
-        if reader.lanes or around * bounded.most <= MOST_MASKED:
-            return [*checks, *_masked(reader, var, low, extent, by, bounded.most, body, span)]
+        around = prod(reader.ranges[a][1] - reader.ranges[a][0] + 1 for a in reader.loops)
+        if reader.lanes or around * most <= MOST_MASKED:
+            return [*checks, *_masked(reader, var, low, extent, by, most, body, span)]
     if reader.lanes:
         raise refused(
             "threads that take different numbers of turns and share memory cannot be lifted.", span,
@@ -349,7 +351,7 @@ def _open_loop(reader: Reader, var: n.Var, low: Term, extent: Term, by: int, bod
     inner.append(Store(counter, (), _sum(current, number(by, element)), (), span))
     reader.guards, reader.live = guards, live
     rounds = _most(extent, {name: reader.ranges[name] for name in reader.loops})
-    most = bounded and bounded.most if rounds is None else max(0, -(-rounds // by))
+    most = most if rounds is None else max(0, -(-rounds // by))
     return [*checks, keep, start, *before, While(Op("less", (current, last), BOOL), tuple(inner), holding, span, most)]
 
 

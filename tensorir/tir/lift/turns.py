@@ -26,6 +26,8 @@ class Turns:
     elements: int
     name: str
     span: Span
+    sure: bool
+    """Whether each turn makes the access; one that does not does nothing."""
 
 
 def turns(reader: Reader, var: n.Var, by: int, body: n.Stmt) -> Turns | None:
@@ -33,7 +35,7 @@ def turns(reader: Reader, var: n.Var, by: int, body: n.Stmt) -> Turns | None:
     if any(isinstance(part, n.Call) and part.op in ("ret", "thread_return") for part in walk(body)):
         return None
     always = _Always(reader, frozenset(reader.stored(body)), {var: by})
-    always.statement(body)
+    always.statement(body, True)
     return min(always.found, key=lambda t: t.most, default=None)
 
 
@@ -45,12 +47,13 @@ class _Always:
     stored: frozenset[Buffer]
     steps: dict[n.Var, int | None]
     found: list[Turns] = field(default_factory=list[Turns])
+    sure: bool = True
 
-    def statement(self, node: n.Stmt) -> bool:
-        """Look at a statement; whether every turn comes to what follows it."""
+    def statement(self, node: n.Stmt, alone: bool = False) -> bool:
+        """Look at a statement; whether every turn comes to what follows it. `alone`: turns do nothing else."""
         match node:
             case n.SeqStmt(parts):
-                return all(self.statement(part) for part in parts)
+                return all(self.statement(part, alone and len(parts) == 1) for part in parts)
             case n.LetStmt(var, value):
                 self.evaluated(value)
                 self.steps[var] = self.step(value)
@@ -62,9 +65,14 @@ class _Always:
                 return True
             case n.For(var, low, extent):
                 self.evaluated(extent)
-                if isinstance(extent, n.IntImm) and extent.value > 0:
-                    self.steps[var] = self.step(low)
-                    self.statement(node.body)
+                self.steps[var] = self.step(low)
+                if isinstance(extent, n.IntImm):
+                    if extent.value > 0:
+                        self.statement(node.body, alone)
+                elif alone and self.step(extent) == 0 and self.steps[var] == 0:
+                    # as many turns inside of every turn, perhaps none
+                    self.sure = False
+                    self.statement(node.body, alone)
                 return True
             case n.BlockRealize(values, predicate, block):
                 for iterator, value in zip(block.iter_vars, values, strict=True):
@@ -72,10 +80,10 @@ class _Always:
                     self.steps[iterator.var] = self.step(value)
                 self.evaluated(predicate)
                 if isinstance(predicate, n.IntImm) and predicate.value:
-                    return self.statement(block.body)
+                    return self.statement(block.body, alone and block.init is None)
                 return not _leaves(block.body)
             case n.AttrStmt(body=inner):
-                return self.statement(inner)
+                return self.statement(inner, alone)
             case n.IfThenElse(condition):
                 self.evaluated(condition)
                 return not _leaves(node)
@@ -121,7 +129,7 @@ class _Always:
             step = self.step(index)
             if step and isinstance(size, Number):
                 elements = int(size.value)
-                self.found.append(Turns((elements - 1) // abs(step) + 1, elements, buffer.name, span))
+                self.found.append(Turns((elements - 1) // abs(step) + 1, elements, buffer.name, span, self.sure))
 
     def step(self, value: n.Expr) -> int | None:
         """By how much a value grows from turn to turn; None where nobody knows."""
