@@ -83,8 +83,9 @@ class Executable:
             return None
         found: dict[str, str] = {}
         if self.stored or self.fencil.buffers:
-            # it takes the barriers away that keep what is stored from being computed again
-            found["xla_disable_hlo_passes"] = "cse_barrier_expander"
+            # the one takes the barriers away that keep what is stored from being computed again, and the other makes
+            # of short loops code that may hold no barrier
+            found["xla_disable_hlo_passes"] = "cse_barrier_expander,small-while-loop-hoisting"
         if _sums(self.fencil):
             # sums of stencil expressions: 2.6 times as fast without this fusion
             found["xla_cpu_experimental_ynn_fusion_type"] = ""

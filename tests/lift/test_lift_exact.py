@@ -151,3 +151,18 @@ def main(A: T.Buffer((6,), "float32"), B: T.Buffer((6,), "float32")):
     (found,) = ti.lift(function, numerics=numerics)(a, None)
     np.testing.assert_array_equal(found, [np.nan, np.inf, np.nan, 0, 0, 3])
     np.testing.assert_array_equal(np.signbit(found[3:]), [True, True, False])
+
+
+def test_short_loops_that_round_as_written_compile_where_buffers_wait_for_each_other():
+    function = ti.tir.parse("""
+@T.prim_func
+def main(S: T.Buffer((1,), "float32"), X: T.Buffer((6,), "float32")):
+    for i in range(6):
+        for j in range(6):
+            S[0] = T.max(X[i] + S[0], T.float32(1))
+            X[j] = S[0] / T.float32(3)
+""")["main"]
+    arrays = np.zeros(1, np.float32), np.linspace(-1, 2, 6).astype(np.float32)
+    found = ti.lift(function, numerics="exact")(*arrays)
+    for got, want in zip(found, ti.tir.interpret(function, *arrays), strict=True):
+        np.testing.assert_array_equal(got, want)
