@@ -357,6 +357,8 @@ class Emitter:
             self.notes.append("index")
         if mode == "zero" and self.checked and not told:
             mode = "checked"
+            # where the box ends, nobody asks what an index is
+            indices = [cut(i, box) for i in indices]
             if safe is not None:
                 holds = self.holds(safe, box)
                 indices = [call("if", holds, i, literal(0, _scalar(i))) for i in indices]

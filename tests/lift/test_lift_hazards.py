@@ -260,3 +260,17 @@ def main(N: T.Buffer((1,), "int32"), A: T.Buffer((6,), "float32"), B: T.Buffer((
     assert found.notes == (f"it fails first at i = {place}.",)
     ignoring = ti.lift(function, on_hazard="ignore")
     assert ignoring(outside, a, b)[0].shape == (6,)
+
+
+def test_indices_beyond_the_end_of_a_loop_are_not_looked_at():
+    function = ti.tir.parse("""
+@T.prim_func
+def main(I: T.Buffer((6,), "int32"), X: T.Buffer((6,), "float32"), B: T.Buffer((4,), "float32")):
+    for i in range(4):
+        B[i] = X[I[i] + 1]
+""")["main"]
+    program = ti.lift(function)
+    x = np.arange(6, dtype=np.float32)
+    np.testing.assert_array_equal(program(np.array([4, 3, 2, 1, 5, -9], np.int32), x, None)[0], [5, 4, 3, 2])
+    with pytest.raises(DiagnosticError, match="an index leaves 'X', which has 6 elements"):
+        program(np.array([4, 3, 2, 5, 0, 0], np.int32), x, None)
