@@ -15,7 +15,9 @@ from tensorir.lift.elements import with_elements_apart
 from tensorir.lift.emit import Emitter
 from tensorir.lift.hazards import hazards, with_doubts_checked
 from tensorir.lift.inlining import inlined
+from tensorir.lift.lifetimes import with_lifetimes
 from tensorir.lift.nest import Node, leaves, written
+from tensorir.lift.partial_folds import folded_at_once
 from tensorir.lift.report import Report
 from tensorir.lift.schedule import Region, run
 from tensorir.lift.shapes import trimmed, with_axes
@@ -75,9 +77,13 @@ def assemble(
             report.note(found.message)
     if on_hazard != "ignore":
         nodes = with_doubts_checked(nodes)
+    merged: list[Span] = []
     emitter = Emitter(checked=checked, taken={b.name for b in arguments})
-    # what is read in the place of a copy may show axes that the copy had none of
-    nodes = with_merged_axes(with_axes(inlined(expanded(trimmed(with_axes(with_elements_apart(nodes)))))))
+    nodes = inlined(expanded(trimmed(with_axes(with_elements_apart(with_lifetimes(nodes))))))
+    if not exact:
+        nodes = folded_at_once(nodes, merged)
+    # what is read in the place of copies may show axes that the copies did not, and tells where these end
+    nodes = with_merged_axes(trimmed(with_axes(nodes)))
     run(Region(emitter, report, settled=settled_values(leaves(nodes))), nodes)
     outputs = tuple(k for k, b in enumerate(arguments) if b in stored)
     values = [(arguments[k], emitter.tensor(arguments[k])) for k in outputs]
@@ -89,7 +95,6 @@ def assemble(
         # a program that leaves nothing behind still has to be one
         nothing = var("nothing", TensorType(BOOL))
         params, closures = [*params, nothing], [closure(nothing, literal(False, BOOL))]
-    merged: list[Span] = []
     made = tidied(fencil(_identifier(name), [*params, *buffers], closures), exact, merged)
     made = replace(made, buffers=frozenset(b.name for b in buffers))
     for span in dict.fromkeys(merged):

@@ -18,7 +18,7 @@ from tensorir.build import call
 from tensorir.builtins import TABLE
 from tensorir.ir import Call, Expr, Fencil, Literal
 from tensorir.lift.choices import choice_of_renamed, choice_of_updates, update_of_itself
-from tensorir.lift.nested_folds import fold_of_fold, rounds, sum_of_scattered
+from tensorir.lift.nested_folds import fold_of_fold, merge_of_whole, rounds
 from tensorir.lift.padding import cut_of_padded, sum_of_padded
 from tensorir.lift.prefixes import added_point, point_of_added, point_of_update, prefix_of_scan, whole_of_parts
 from tensorir.lift.tensors import cut, renamed, shifted
@@ -55,7 +55,7 @@ class Canonical(Pass):
             if not (self.exact and one in LOOSE):
                 new = one(node)
                 if new is not None and new.type == node.type:
-                    if one in (fold_of_fold, sum_of_scattered) and rounds(node):
+                    if one is fold_of_fold and rounds(node):
                         self.merged.append(node.span)
                     return with_label(new, node.label) if node.label else new
         return None
@@ -215,7 +215,7 @@ RULES: dict[str, tuple[simplify.Rule, ...]] = {
     "or": (simplify.or_false, simplify.both_the_same),
     "min": (simplify.both_the_same,),
     "max": (simplify.both_the_same,),
-    "reduce": (start_of_added, fold_of_fold, sum_of_scattered, sum_of_padded),
+    "reduce": (start_of_added, fold_of_fold, sum_of_padded),
     "scan": (start_of_added,),
     "add_dim": (added_point,),
     "concat": (prefix_of_scan,),
@@ -223,11 +223,11 @@ RULES: dict[str, tuple[simplify.Rule, ...]] = {
     "rename": (simplify.rename_to_itself, simplify.rename_of_rename, rename_of_subset, choice_of_renamed),
     "subset": (simplify.subset_of_all, simplify.subset_of_subset, simplify.subset_of_added, cut_of_padded),
     "cartesian_shift": (simplify.shift_of_added, shift_of_shift, shift_of_subset),
-    "merge_dims": (simplify.merge_of_split,),
+    "merge_dims": (simplify.merge_of_split, merge_of_whole),
     "split_dim": (split_of_merged, split_of_renamed),
     "update": (simplify.update_of_all, simplify.update_of_nothing, whole_of_parts, update_of_itself, choice_of_updates),
 }
 """The rules by the builtin at whose calls they look, in the order in which they are tried."""
 
-LOOSE = frozenset([plus_nothing, fold_of_fold, sum_of_padded, sum_of_scattered])
+LOOSE = frozenset([plus_nothing, fold_of_fold, sum_of_padded])
 """Rules that change roundings, or the sign of a zero."""

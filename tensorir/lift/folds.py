@@ -16,7 +16,7 @@ from tensorir.lift.terms import Buffer, Load, Number, Op, Term, buffers_of, load
 from tensorir.source import NOWHERE, Span
 from tensorir.types import BOOL, Scalar, TensorType, bcast
 
-__all__ = ["IDENTITY", "accumulate", "fold_of", "folded"]
+__all__ = ["accumulate", "fold_of", "folded", "neutral", "rounds"]
 
 COMMUTATIVE = {"plus", "multiplies", "min", "max", "and", "or", "bit_and", "bit_or", "bit_xor", "xor"}
 
@@ -31,9 +31,6 @@ def neutral(op: str, element: Scalar) -> bool | int | float:
     if op == "bit_and":
         return -1 if element.kind == "int" else element.range.stop - 1
     return {"plus": 0, "multiplies": 1, "and": True, "or": False, "xor": False, "bit_or": 0, "bit_xor": 0}[op]
-
-
-IDENTITY = neutral
 
 
 def fold_of(node: Store) -> tuple[str, Term, tuple[Term, ...]] | None:
@@ -85,7 +82,7 @@ def _lazy(op: str, term: Term, later: bool) -> tuple[str, Term, tuple[Term, ...]
 
 def _nested(op: str, a: Term, b: Term, old: Load) -> tuple[str, Term, tuple[Term, ...]] | None:
     """`(old ⊕ x) ⊕ y` is `old ⊕ (x ⊕ y)`, but for rounding."""
-    if old.buffer.exact and _rounds(op, old.buffer.element):
+    if old.buffer.exact and rounds(op, old.buffer.element):
         return None
     for x, y in ((a, b), (b, a)):
         inner = _fold(x, old) if isinstance(x, Op) and x.op == op else None
@@ -94,7 +91,7 @@ def _nested(op: str, a: Term, b: Term, old: Load) -> tuple[str, Term, tuple[Term
     return None
 
 
-def _rounds(op: str, element: Scalar) -> bool:
+def rounds(op: str, element: Scalar) -> bool:
     """Whether another order of folding gives other numbers."""
     return element.is_float and op in ("plus", "multiplies")
 
@@ -134,7 +131,7 @@ def folded(
     """The old value with all elements of `value` along some dims folded into it."""
     if not over:
         return call(op, old, value)
-    if exact and _rounds(op, element):
+    if exact and rounds(op, element):
         # one fold from the first element to the last: folds of rows would be added up in another order
         value, over = _in_a_row(value, over)
     for k, dim in enumerate(reversed(over)):

@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 from math import gcd, prod
 
 from tensorir.lift.affine import Affine, Quotient, Ranges, number, variable
-from tensorir.lift.inverse import Inverse, inverse
-from tensorir.lift.linear import affine_of, linear, settled, term_of
-from tensorir.lift.nest import Check, Leaf, Loop, Node, Store, is_true, leaves, ranges_of
-from tensorir.lift.sets import condition_text, domain, integer_set, text
+from tensorir.lift.inverse import Inverse, at_iteration, inverse, written_at
+from tensorir.lift.linear import affine_of, linear, term_of
+from tensorir.lift.nest import Check, Leaf, Loop, Node, Store, leaves, ranges_of
 from tensorir.lift.space import Space, interval_of, substituted
 from tensorir.lift.storage import changed, settled_values, whole_space
 from tensorir.lift.terms import Buffer, Index, Linear, Load, Number, Op, Term, buffers_of, index_names, rebuilt, walk
@@ -38,20 +37,7 @@ class _Source:
 
     def at(self, iteration: Mapping[str, Affine]) -> Term:
         """What is read in the place of the element that an iteration stored."""
-        return _replaced(self.value, iteration)
-
-
-def _replaced(term: Term, values: Mapping[str, Affine]) -> Term:
-    def rule(t: Term) -> Term | None:
-        match t:
-            case Index(name, element) if name in values:
-                return term_of(values[name], element)
-            case Linear(affine, element) if affine.names & values.keys():
-                return term_of(affine.replaced(values, {}), element)
-            case _:
-                return None
-
-    return rebuilt(term, rule)
+        return at_iteration(self.value, iteration)
 
 
 def inlined(nodes: Sequence[Node]) -> tuple[Node, ...]:
@@ -207,7 +193,7 @@ def _lost(statements: Sequence[Leaf], sources: Mapping[Buffer, _Source]) -> set[
             source = sources.get(load.buffer)
             if source is not None and load.buffer not in lost:
                 found = _iteration(load, source, ranges)
-                if found is None or not _stored(found, source, leaf, ranges):
+                if found is None or not written_at(found, source.space.dims, source.space.guards, leaf, ranges):
                     lost.add(load.buffer)
         for loop in leaf.loops:
             lost |= (buffers_of(loop.low) | buffers_of(loop.extent)) & sources.keys()
@@ -219,32 +205,6 @@ def _iteration(load: Load, source: _Source, ranges: Ranges) -> dict[str, Affine]
     indices = [linear(i, ranges) for i in load.indices]
     known = [a for a in indices if a is not None]
     return source.inverse.at(known, ranges) if len(known) == len(indices) else None
-
-
-def _stored(iteration: Mapping[str, Affine], source: _Source, leaf: Leaf, ranges: Ranges) -> bool:
-    """Whether an iteration is one in which a store writes, for all iterations of the leaf that reads it."""
-    doubts: list[str] = []
-    same = {n: n for n in ranges}
-    for name, a in iteration.items():
-        inside, spread = source.space.dims[name], a.range(ranges)
-        if not a.names <= ranges.keys():
-            return False
-        if spread is None or spread[0] < inside.start or spread[1] >= inside.stop:
-            doubts.append(f"{inside.start} <= {text(a, same)} < {inside.stop}")
-    for guard in source.space.guards:
-        held = settled(_replaced(guard, iteration), ranges)
-        if is_true(held):
-            continue
-        told = condition_text(held, same)
-        if told is None:
-            return False
-        doubts.append(told)
-    if not doubts:
-        return True
-    if not leaf.node.guards:
-        return False
-    here = domain(leaf, ranges, (), "")
-    return integer_set(list(here.names.values()), [*here.constraints, f"not ({' and '.join(doubts)})"]).is_empty()
 
 
 def _with(

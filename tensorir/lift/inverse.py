@@ -17,10 +17,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tensorir.lift.affine import Affine, Ranges, quotient, remainder
+from tensorir.lift.linear import settled, term_of
+from tensorir.lift.nest import Leaf, is_true
+from tensorir.lift.sets import condition_text, domain, integer_set, text
 from tensorir.lift.space import digits
+from tensorir.lift.terms import Index, Linear, Term, rebuilt
 from tensorir.types import Interval
 
-__all__ = ["Inverse", "Step", "inverse"]
+__all__ = ["Inverse", "Step", "at_iteration", "inverse", "written_at"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,3 +117,44 @@ def _new(a: Affine, known: set[str]) -> tuple[list[tuple[str, int]], Affine]:
     """The terms of an index that are variables which are not known, and the rest of it."""
     new = [(n, c) for n, c in a.terms if isinstance(n, str) and n not in known]
     return new, Affine(tuple(t for t in a.terms if t not in new), a.constant)
+
+
+def at_iteration(term: Term, values: Mapping[str, Affine]) -> Term:
+    """A term of a store at one of its iterations."""
+
+    def rule(t: Term) -> Term | None:
+        match t:
+            case Index(name, element) if name in values:
+                return term_of(values[name], element)
+            case Linear(affine, element) if affine.names & values.keys():
+                return term_of(affine.replaced(values, {}), element)
+            case _:
+                return None
+
+    return rebuilt(term, rule)
+
+
+def written_at(
+    iteration: Mapping[str, Affine], dims: Mapping[str, Interval], guards: Sequence[Term], leaf: Leaf, ranges: Ranges
+) -> bool:
+    """Whether an iteration is one of a box in which guards hold, for all iterations of the leaf that it depends on."""
+    doubts: list[str] = []
+    same = {n: n for n in ranges}
+    for name, a in iteration.items():
+        inside, spread = dims[name], a.range(ranges)
+        if not a.names <= ranges.keys():
+            return False
+        if spread is None or spread[0] < inside.start or spread[1] >= inside.stop:
+            doubts.append(f"{inside.start} <= {text(a, same)} < {inside.stop}")
+    for guard in guards:
+        held = settled(at_iteration(guard, iteration), ranges)
+        if is_true(held):
+            continue
+        told = condition_text(held, same)
+        if told is None:
+            return False
+        doubts.append(told)
+    if not doubts:
+        return True
+    here = domain(leaf, ranges, (), "")
+    return integer_set(list(here.names.values()), [*here.constraints, f"not ({' and '.join(doubts)})"]).is_empty()

@@ -74,7 +74,8 @@ def _named_inside(f: Fencil) -> Fencil:
         alone = all(id(b) not in roots_now and all(u in own for u in users[id(b)]) for b in below)
         names = dict(e.static[0])
         mentioned = {n for b in below for n in _own_names(b)}
-        if not alone or mentioned & set(names.values()) or any(v in written for v in e.args[0].free):
+        # names that go away are free for others
+        if not alone or (mentioned - names.keys()) & set(names.values()) or any(v in written for v in e.args[0].free):
             continue
         if any(v in params or v not in f.params for v in e.args[0].free):
             continue  # a parameter of a function around it is not one of the fencil

@@ -1,4 +1,4 @@
-"""Folds of folds: over the parts of a dim, and over what was folded into places first.
+"""Folds of folds: over the parts of a dim, and what the parts of a dim are put together for.
 
 >>> from tensorir.passes.show import show
 >>> from tensorir.lift.canonical import Canonical
@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from tensorir.build import call, operator, reduce
 from tensorir.builtins import TABLE
 from tensorir.ir import Call, Expr, Literal, Operator
-from tensorir.lift.prefixes import neutral
-from tensorir.lift.tensors import constant_of, position, renamed, spread
-from tensorir.types import Interval, Scalar, TensorType
+from tensorir.lift.folds import neutral
+from tensorir.lift.tensors import renamed
+from tensorir.types import Scalar, TensorType
 
-__all__ = ["ANY_ORDER", "fold_of_fold", "folded", "rounds", "starts_from_nothing", "sum_of_scattered"]
+__all__ = ["ANY_ORDER", "fold_like", "fold_of_fold", "rounds", "starts_from_nothing"]
 
 
 def starts_from_nothing(op: str, start: Expr, init: Expr) -> bool:
@@ -55,39 +55,7 @@ def fold_of_fold(e: Call) -> Expr | None:
     return None
 
 
-def sum_of_scattered(e: Call) -> Expr | None:
-    """What is added up somewhere along a dim, and then along the dim, is added up.
-
-    >>> from tensorir.lift.canonical import Canonical
-    >>> from tensorir.passes.show import show
-    >>> from tensorir.types import INT32, Dims, Interval, TensorType
-    >>> i = TensorType(INT32, Dims((("J", Interval(0, 4)),)))
-    >>> f = "reduce(+, 0.0, I)(scatter(+, I, over: (J), clamp)(add_dim(I, 0, 3, 0.0), i, x))"
-    >>> show(Canonical(), f, x={"J": (0, 4)}, i=i)
-    reduce(+, 0.0, J)(x)
-    """
-    match e:
-        case Call(
-            "reduce",
-            (
-                Operator("plus"),
-                Literal(0) as init,
-                Call("scatter", (Operator("plus"), base, _, x), ((along,), over, "clamp")) as parts,
-            ),
-            (dim,),
-        ) if along == dim and constant_of(base) == init:
-            pass
-        case _:
-            return None
-    x = spread(x, {d: i for d, i in parts.tensor.dims.items if d != dim})
-    if not set(over) <= set(x.tensor.dims.names):
-        return None
-    for d in reversed(over):
-        x = folded("plus", init, x, d, e)
-    return x
-
-
-def folded(op: str, init: Expr, x: Expr, dim: str, like: Call) -> Expr:
+def fold_like(op: str, init: Expr, x: Expr, dim: str, like: Call) -> Expr:
     """A fold whose results have their dims as those of another have them, where they have all of these."""
     rest = x.tensor.on(x.tensor.dims.without(dim))
     same = set(rest.dims.names) == set(like.tensor.dims.names)
@@ -126,14 +94,6 @@ class _Whole:
         match e:
             case Call("split_dim", (x,), (dim, self.outer, self.part, self.size)):
                 return renamed(x, {dim: self.dim}) if self.dim == dim or self.dim not in x.tensor.dims else None
-            case Call("plus", (Call("multiplies", (Literal(self.size), outer)), inner)) | Call(
-                "plus", (inner, Call("multiplies", (Literal(self.size), outer)))
-            ) if _is_position(outer, self.outer) and _is_position(inner, self.part):
-                start, stop = (
-                    self.size * k for k in (outer.tensor.dims[self.outer].start, outer.tensor.dims[self.outer].stop)
-                )
-                here = position(self.dim, Interval(start, stop))
-                return here if here.tensor.element == e.tensor.element else None
             case Call(op, args) if TABLE[op].elementwise and all(isinstance(a.type, TensorType) for a in args):
                 parts = [self.of(a) for a in args]
                 known = [p for p in parts if p is not None]
@@ -142,9 +102,14 @@ class _Whole:
                 return None
 
 
-def _is_position(e: Expr, dim: str) -> bool:
-    match e:
-        case Call("pos", (base,), (along,)):
-            return along == dim and base.tensor.dims.names == (dim,)
-        case _:
-            return False
+def merge_of_whole(e: Call) -> Expr | None:
+    """What is put together of parts that nothing needed apart was never taken apart.
+
+    >>> from tensorir.lift.canonical import Canonical
+    >>> from tensorir.passes.show import show
+    >>> show(Canonical(), "merge_dims(I_0, I_1, I)(exp(split_dim(I, I_0, I_1, 3)(x)))", x={"I": (0, 6)})
+    exp(x)
+    """
+    outer, part, dim = e.static
+    (x,) = e.args
+    return _Whole(outer, part, len(x.tensor.dims[part]), dim).of(x) if outer != part else None

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from tensorir.build import call
 from tensorir.builtins import TABLE
 from tensorir.ir import Call, Expr, Fencil, Operator
-from tensorir.lift.nested_folds import ANY_ORDER, folded, starts_from_nothing
+from tensorir.lift.nested_folds import ANY_ORDER, fold_like, starts_from_nothing
 from tensorir.lift.tensors import shifted
 from tensorir.passes.base import remade, rewritten
 from tensorir.types import Scalar, TensorType
@@ -97,8 +97,8 @@ def _folds_in_order(e: Call, order: Mapping[str, int]) -> Expr | None:
     if found == chain:
         return None
     for dim in reversed(found[1:]):
-        x = folded(op.op, start, x, dim, e)
-    return folded(op.op, init, x, found[0], e)
+        x = fold_like(op.op, start, x, dim, e)
+    return fold_like(op.op, init, x, found[0], e)
 
 
 def with_shifts_inside(f: Fencil) -> Fencil:

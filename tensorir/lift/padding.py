@@ -15,8 +15,8 @@ from collections.abc import Mapping
 
 from tensorir.build import call, operator, reduce
 from tensorir.builtins import TABLE
-from tensorir.ir import Call, Expr, Literal, Operator
-from tensorir.lift.tensors import constant_of, cut, filled, renamed, shifted, spread
+from tensorir.ir import Call, Expr, Operator
+from tensorir.lift.tensors import constant_of, filled, renamed, shifted
 from tensorir.types import Interval, Scalar, TensorType
 
 __all__ = ["cut_of_padded", "sum_of_padded"]
@@ -27,14 +27,6 @@ Cuts = Mapping[str, Interval]
 def sum_of_padded(e: Call) -> Expr | None:
     """A sum over a dim does not need the places where every factor is a zero."""
     match e:
-        case Call("reduce", (Operator("plus"), init, Call("if", (c, x, zero))), (dim,)) if _is_zero(zero):
-            # what is added where a condition on the dim holds
-            inside = _where(c, dim)
-            if inside is None or dim in init.tensor.dims or dim not in x.tensor.dims:
-                return None
-            smaller = restricted(x, {dim: inside})
-            x = cut(x, {dim: inside}) if smaller is None else smaller
-            return _sum(e, init, spread(x, dict(e.args[2].tensor.dims.without(dim).items)), dim)
         case Call("reduce", (Operator("plus"), init, x), (dim,)):
             inside = _inside(x, dim)
             if inside is None or inside == x.tensor.dims[dim] or dim in init.tensor.dims:
@@ -59,27 +51,12 @@ def _sum(e: Call, init: Expr, x: Expr, dim: str) -> Expr:
     return reduce(operator(f.op, state, rest), init, x, dim=dim, span=e.span)
 
 
-def _is_zero(x: Expr) -> bool:
-    zero = constant_of(x)
-    return zero is not None and zero.value == 0
-
-
-def _where(c: Expr, dim: str) -> Interval | None:
-    """The part of a dim in which a condition on its positions holds."""
-    match c:
-        case Call("less", (Call("pos", (base,), (along,)), Literal(bound))) if along == dim:
-            whole = base.tensor.dims[dim]
-            stop = max(whole.start, min(whole.stop, int(bound)))
-            return Interval(whole.start, stop) if base.tensor.dims.names == (dim,) else None
-        case _:
-            return None
-
-
 def _inside(x: Expr, dim: str) -> Interval | None:
     """Where along a dim a tensor is anything else than padding that is zero."""
     match x:
         case Call("update", (base, part)) if dim in part.tensor.dims:
-            return part.tensor.dims[dim] if _is_zero(base) else None
+            zero = constant_of(base)
+            return part.tensor.dims[dim] if zero is not None and zero.value == 0 else None
         case Call("multiplies", (a, b)):
             first, second = _inside(a, dim), _inside(b, dim)
             return first if first == second else None

@@ -21,7 +21,7 @@ from tensorir.ir import Call, Expr, Lambda, Literal, Var
 from tensorir.lift.tensors import cut, shifted, spread
 from tensorir.types import INT32, Interval, Scalar
 
-__all__ = ["added_point", "neutral", "point_of_added", "point_of_update", "prefix_of_scan", "whole_of_parts"]
+__all__ = ["added_point", "point_of_added", "point_of_update", "prefix_of_scan", "whole_of_parts"]
 
 
 def point_of_update(e: Call) -> Expr | None:
@@ -131,10 +131,10 @@ def prefix_of_scan(e: Call) -> Expr | None:
     first = call("gather", source, literal(point, INT32), static=((dim,), "clamp"))
     if _settled(_at(head, dim, point)) != init or _settled(first) != init:
         return None
-    nothing = neutral(op, element)
-    if nothing is None:
+    neutral = _neutral(op, element)
+    if neutral is None:
         return None
-    start = spread(literal(nothing, element), dict(init.tensor.dims.items))
+    start = spread(literal(neutral, element), dict(init.tensor.dims.items))
     return scan(f, True, start, cut(source, {dim: whole}), dim=dim, span=moved.span)
 
 
@@ -169,7 +169,7 @@ def _settled(e: Expr) -> Expr:
     return e
 
 
-def neutral(op: str, element: Scalar) -> Any:
+def _neutral(op: str, element: Scalar) -> Any:
     """What leaves every element as it is, to the sign of a zero; None where an operation has none."""
     floating = element.is_float
     match op:
@@ -177,17 +177,9 @@ def neutral(op: str, element: Scalar) -> Any:
             return -0.0 if floating else 0
         case "multiplies":
             return 1.0 if floating else 1
-        case "min" | "max" if not (floating or element.is_integer):
-            return None
         case "min":
             return math.inf if floating else element.range.stop - 1
         case "max":
             return -math.inf if floating else element.range.start
-        case "and":
-            return True
-        case "or" | "xor":
-            return False
-        case "bit_or" | "bit_xor":
-            return 0
         case _:
             return None

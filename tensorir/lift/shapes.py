@@ -103,15 +103,19 @@ def _space(leaf: Leaf) -> Space | None:
 
 
 def _radices(size: int, accesses: Sequence[tuple[Affine | None, Space | None]]) -> tuple[int, ...]:
-    """The fewest radices with which every access is a dim, or a window, per axis; else those where it is a number."""
+    """The fewest radices with which every access is a dim, or a window, per axis.
+
+    Else the fewest with which it is a number there, else the most with which it is any sum.
+    """
     coefficients: set[int] = set()
     for a, space in accesses:
         if a is None or space is None or not a.is_linear:
             return ()
         coefficients |= {abs(c) for _, c in a.terms if abs(c) > 1}
     candidates = sorted((c for c in coefficients if size % c == 0), reverse=True)[:8]
-    for fits in (_fits, _fits_as_numbers):
-        for count in range(1, MOST_AXES):
+    few = range(1, MOST_AXES)
+    for fits, counts in ((_fits, few), (_fits_as_numbers, few), (_fits_as_sums, reversed(few))):
+        for count in counts:
             for chosen in combinations(candidates, count):
                 if all(a % b == 0 for a, b in pairwise(chosen)) and all(
                     fits(a, chosen, space) for a, space in accesses if a is not None and space is not None
@@ -145,6 +149,10 @@ def _fits_as_numbers(a: Affine, radices: Sequence[int], space: Space) -> bool:
     )
 
 
+def _fits_as_sums(a: Affine, radices: Sequence[int], space: Space) -> bool:
+    return all(_plain(p, space) for p in apart(a, radices, space.ranges))
+
+
 def _plain(a: Affine, space: Space) -> bool:
     return a.is_linear and a.names <= space.dims.keys()
 
@@ -165,6 +173,8 @@ def trimmed(nodes: Sequence[Node]) -> tuple[Node, ...]:
         _collect(leaf, uses, _own)
     touched: dict[Buffer, list[tuple[int, int] | None]] = {}
     for buffer, accesses in uses.items():
+        if len(buffer.shape) == 1 and not all(a is not None and a.is_linear for (a,), _, _ in accesses):
+            continue  # it may have axes when what is read through it is known
         for indices, space, _ in [use for use in accesses if use[2]] or accesses:
             spans = [None if a is None or space is None else a.range(space.ranges) for a in indices]
             before = touched.setdefault(buffer, spans)

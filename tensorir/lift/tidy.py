@@ -32,12 +32,21 @@ def tidied(f: Fencil, exact: bool = False, merged: list[Span] | None = None) -> 
     """
     canonical = Canonical(exact, [] if merged is None else merged)
     f = one_name_each(_renamed_at_the_edges(SettleChoices().run(canonical.run(f))))
-    f = with_shifts_inside(Cse().run(in_order(canonical.run(f), exact)))
+    f = _one_name_more(canonical.run(f), canonical)
+    f = with_shifts_inside(Cse().run(in_order(f, exact)))
     if not any(decides(e) for e in postorder(*values(f.closures))):
         return f
     # moves inside of choices have met by now, and what is left of them is known
     settled = SettleChoices().run(canonical.run(f))
     return with_shifts_inside(Cse().run(in_order(canonical.run(settled), exact)))
+
+
+def _one_name_more(f: Fencil, canonical: Canonical) -> Fencil:
+    """The fencil without the renames that came to light when others had gone."""
+    if not any(isinstance(e, Call) and e.op == "rename" for e in postorder(*values(f.closures))):
+        return f
+    new = one_name_each(_renamed_at_the_edges(f))
+    return f if new == f else canonical.run(new)
 
 
 def _renamed_at_the_edges(f: Fencil) -> Fencil:

@@ -72,6 +72,13 @@ def doubled() -> list[Any]:
     return [a, te.compute((16, 12), lambda i, j: a[i, j] * 2.0, name="C")]
 
 
+def pooled() -> list[Any]:
+    from tvm import te, topi
+
+    a: Any = te.placeholder((1, 3, 8, 8), name="A")
+    return [a, topi.nn.pool2d(a, (3, 3), (2, 2), (1, 1), (1, 1, 1, 1), "max")]
+
+
 def over_threads(s: Any) -> None:
     for block in map(s.get, s.get_child_blocks(s.get_sblock("root"))):
         sblock = s.get_sblock(block.name_hint)
@@ -218,6 +225,34 @@ def rows(s: Any) -> None:
         s.parallel(i)
 
 
+def rows_in_parts(s: Any) -> None:
+    for name in ("T_softmax_maxelem", "T_softmax_expsum"):
+        _, k = s.get_loops(s.get_sblock(name))
+        _, inner = s.split(k, [None, 4])
+        s.rfactor(inner, 1)
+
+
+def again_per_tile(s: Any) -> None:
+    _, k = s.get_loops(s.get_sblock("T_softmax_norm"))
+    tile, _ = s.split(k, [None, 5])
+    for name in ("T_softmax_expsum", "T_softmax_exp", "T_softmax_maxelem"):
+        s.compute_at(s.get_sblock(name), tile)
+
+
+def windows_in_parts(s: Any) -> None:
+    s.cache_read(s.get_sblock("pool_max"), 0, "local")
+    *_, y, x = s.get_loops(s.get_sblock("pool_max"))
+    _, inner = s.split(s.fuse(y, x), [None, 4])
+    s.rfactor(inner, 0)
+
+
+def windows_across_threads(s: Any) -> None:
+    n, c, i, j, y, x = s.get_loops(s.get_sblock("pool_max"))
+    s.bind(s.fuse(n, c, i, j), "blockIdx.x")
+    _, inner = s.split(s.fuse(y, x), [None, 8])
+    s.bind(inner, "threadIdx.x")
+
+
 def rows_together(s: Any) -> None:
     i, _ = s.get_loops(s.get_sblock("T_softmax_norm"))
     for name in ("T_softmax_expsum", "T_softmax_exp", "T_softmax_maxelem"):
@@ -235,7 +270,11 @@ FURTHER: dict[str, tuple[Make, Callable[[Any], None]]] = {
         f"padded, {f.__name__}": (padded, f)
         for f in (pad_near, pad_near_unevenly, pad_at_hand, by_threes, padding_apart, padding_inside, fetched_together)
     },
-    **{f"softmax, {f.__name__}": (softmax, f) for f in (rows, rows_together, over_threads)},
+    **{
+        f"softmax, {f.__name__}": (softmax, f)
+        for f in (rows, rows_together, rows_in_parts, again_per_tile, over_threads)
+    },
+    **{f"pooled, {f.__name__}": (pooled, f) for f in (windows_in_parts, windows_across_threads)},
     **{f"largest, {f.__name__}": (largest, f) for f in (over_threads,)},
     **{f"doubled, {f.__name__}": (doubled, f) for f in (over_threads,)},
 }

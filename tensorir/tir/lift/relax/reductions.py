@@ -15,7 +15,7 @@ from typing import Any
 
 from tensorir.build import call, literal, operator, scan
 from tensorir.ir import Expr
-from tensorir.lift.folds import IDENTITY, folded
+from tensorir.lift.folds import folded, neutral
 from tensorir.lift.tensors import cut, position, shifted, spread
 from tensorir.lift.terms import Number, Term
 from tensorir.tir.lift.intrinsics import choice, truth
@@ -78,7 +78,7 @@ def _fold(name: str) -> Callable[..., Value]:
             x = converted(x, INT32)
             return converted(compute(x, axis, keepdims), BOOL)
         wide = widened(x)
-        return converted(reduced(name, IDENTITY(name, wide.element), wide, axes_of(axis, x.rank), keepdims), x.element)
+        return converted(reduced(name, neutral(name, wide.element), wide, axes_of(axis, x.rank), keepdims), x.element)
 
     return compute
 
@@ -109,7 +109,7 @@ def _best(largest: bool) -> Callable[..., Value]:
             found = compute(flat(x), 0, False)
             return Value(found.expr, (1,) * x.rank if keepdims else ())
         along = x.axis(whole(axis))
-        best = reduced(name, IDENTITY(name, x.element), x, (along,), True)
+        best = reduced(name, neutral(name, x.element), x, (along,), True)
 
         def place(ix: Any, read: Any, top: Any) -> Term:
             here = truth("eq", read(*ix), top(*ix))
@@ -192,7 +192,7 @@ def _topk(
 def softmax(x: Value, along: int, logarithm: bool = False) -> Value:
     """The exponentials along an axis, divided by their sum; or the logarithm of that."""
     wide = widened(x)
-    moved = apply("minus", wide, reduced("max", IDENTITY("max", wide.element), wide, (along,), True))
+    moved = apply("minus", wide, reduced("max", neutral("max", wide.element), wide, (along,), True))
     powers = apply("exp", moved)
     if logarithm:
         return converted(apply("minus", moved, apply("log", total(powers, (along,)))), x.element)
