@@ -35,26 +35,29 @@ def with_lifetimes(nodes: Sequence[Node]) -> tuple[Node, ...]:
 
 def _apart(nodes: tuple[Node, ...], buffer: Buffer, loops: tuple[Loop, ...], names: set[str]) -> tuple[Node, ...]:
     """The body of some loops with the lifetimes of a buffer apart, which nothing outside of it touches."""
-    at = [k for k, node in enumerate(nodes) if any(buffer in x.read | x.written for x in leaves((node,)))]
+    at = [k for k in range(len(nodes)) if _users(nodes[k : k + 1], buffer, loops)]
     if len(at) == 1:
         (k,) = at
         inner = nodes[k]
-        if not isinstance(inner, Loop) or not filled_first(buffer, _users(nodes, buffer, k, loops), len(loops) + 1):
+        if not isinstance(inner, Loop):
             return nodes
         body = _apart(inner.body, buffer, (*loops, inner), names)
-        return nodes if body is inner.body else (*nodes[:k], replace(inner, body=body), *nodes[k + 1 :])
+        # what an iteration leaves behind may be read by the next one
+        alone = body is not inner.body and filled_first(buffer, _users(nodes, buffer, loops), len(loops) + 1)
+        return (*nodes[:k], replace(inner, body=body), *nodes[k + 1 :]) if alone else nodes
     for k in at[1:]:
-        users = _users(nodes, buffer, k, loops)
-        if buffer not in users[0].read and filled_first(buffer, users, len(loops)):
+        before, users = _users(nodes[:k], buffer, loops), _users(nodes[k:], buffer, loops)
+        again = buffer not in users[0].read and any(buffer in x.read for x in before)
+        if again and filled_first(buffer, users, len(loops)):
             new = replace(buffer, name=_fresh(buffer.name, names))
             later = tuple(_with(node, buffer, new) for node in nodes[k:])
             return _apart((*nodes[:k], *later), new, loops, names)
     return nodes
 
 
-def _users(nodes: Sequence[Node], buffer: Buffer, start: int, loops: tuple[Loop, ...]) -> list[Leaf]:
-    """What touches a buffer from some node on, in the order of the text, with the loops around the nodes."""
-    return [leaf for leaf in leaves(nodes[start:], loops) if buffer in leaf.read | leaf.written]
+def _users(nodes: Sequence[Node], buffer: Buffer, loops: tuple[Loop, ...]) -> list[Leaf]:
+    """What touches a buffer in nodes inside of some loops, in the order of the text."""
+    return [leaf for leaf in leaves(nodes, loops) if buffer in leaf.read | leaf.written]
 
 
 def _fresh(name: str, names: set[str]) -> str:
