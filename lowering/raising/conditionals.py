@@ -108,13 +108,11 @@ def _groups(fencil: Fencil) -> Iterator[tuple[Call, ...]]:
     times = Counter(id(n) for scope in scopes for n in scope)
     printing = [k for k, n in enumerate(postorder(*roots)) if isinstance(n, Call) and n.op == "print"]
     needed = {id(n): k for k, root in reversed(list(enumerate(roots))) for n in _scope(root) if _decides(n)}
+    # of two scopes, whose variables differ: each alone
+    yield from ((node,) for node in {id(n): n for scope in scopes for n in scope}.values() if times[id(node)] > 1)
     for scope in scopes:
         groups: dict[int, list[list[Call]]] = {}
-        for node in sorted(scope, key=lambda n: order[id(n)]):
-            if times[id(node)] > 1:
-                # of two scopes, whose variables differ
-                groups[id(node)] = [[node]]
-                continue
+        for node in sorted((n for n in scope if times[id(n)] == 1), key=lambda n: order[id(n)]):
             known = groups.setdefault(id(node.args[0]), [])
             below = {id(n) for n in _scope(*node.args[1:])} if known else set[int]()
             begin = needed.get(id(node), 0)

@@ -162,6 +162,24 @@ def test_choices_inside_of_a_loop(always):
         np.testing.assert_allclose(jax.grad(total)(jnp.asarray(x)), jax.grad(by_hand)(jnp.asarray(x)), rtol=1e-11)
 
 
+def test_a_choice_that_decides_another_one_inside_of_a_function_is_made_apart_from_it():
+    f = ti.parse(
+        """f(c: tensor<bool>, n: tensor<int32>, x: tensor<float, I[0:5]>, y: tensor<float>) {
+          y ← let t = if c then gather(I)(x, n) < 3.0 else false;
+            loop(0, 4)(λ(k: tensor<int32>, s: tensor<float>) → true,
+              λ(k: tensor<int32>, s: tensor<float>) → if t then s + gather(I)(x, k + n) else s - 1.0,
+              if t then 1.0 else 0.0);
+        }"""
+    )
+    program = ti.compile(f)
+    x = np.arange(5.0)
+    # 1 + (1 + 2 + 3 + 4) where the element is less than 3, and as many steps down where nothing is read
+    assert program(c=np.array(True), n=np.int32(1), x=x)["y"] == 11
+    assert program(c=np.array(False), n=np.int32(9), x=x)["y"] == -4
+    with pytest.raises(ti.DiagnosticError, match=r"an index leaves I\[0:5\]"):
+        program(c=np.array(True), n=np.int32(2), x=x)
+
+
 @pytest.mark.usefixtures("always")
 @settings(max_examples=80)
 @given(programs(WHOLE))
