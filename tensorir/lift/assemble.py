@@ -83,7 +83,7 @@ def assemble(
     if not exact:
         nodes = folded_at_once(nodes, merged)
     # what is read in the place of copies may show axes that the copies did not, and tells where these end
-    nodes = with_merged_axes(trimmed(with_axes(nodes)))
+    nodes = with_merged_axes(trimmed(with_axes(nodes, every=True)))
     run(Region(emitter, report, settled=settled_values(leaves(nodes))), nodes)
     outputs = tuple(k for k, b in enumerate(arguments) if b in stored)
     values = [(arguments[k], emitter.tensor(arguments[k])) for k in outputs]

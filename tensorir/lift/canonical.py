@@ -167,6 +167,15 @@ def split_of_merged(e: Call) -> Expr | None:
             return None
 
 
+def split_of_shifted(e: Call) -> Expr | None:
+    """A split of what is shifted along another dim is shifted."""
+    match e.args[0]:
+        case Call("cartesian_shift", (x,), (dim, by)) if dim != e.static[0]:
+            return shifted(call("split_dim", x, static=e.static, span=e.span), dim, by)
+        case _:
+            return None
+
+
 # Folds
 
 
@@ -176,6 +185,18 @@ def start_of_added(e: Call) -> Expr | None:
     while isinstance(init, Call) and init.op == "add_dim":
         (init,) = init.args
     return None if init is e.args[1] else call(e.op, f, init, *rest, static=e.static, span=e.span)
+
+
+def point_of_shifted(e: Call) -> Expr | None:
+    """A point of what is shifted along other dims is shifted."""
+    names, _ = e.static
+    match e.args[0]:
+        case Call("cartesian_shift", (x,), (dim, by)) if dim not in names and all(
+            isinstance(i, Literal) for i in e.args[1:]
+        ):
+            return shifted(call("gather", x, *e.args[1:], static=e.static, span=e.span), dim, by)
+        case _:
+            return None
 
 
 # Reads by position
@@ -219,12 +240,12 @@ RULES: dict[str, tuple[simplify.Rule, ...]] = {
     "scan": (start_of_added,),
     "add_dim": (added_point,),
     "concat": (prefix_of_scan,),
-    "gather": (gather_by_position, point_of_update, point_of_added),
+    "gather": (gather_by_position, point_of_update, point_of_added, point_of_shifted),
     "rename": (simplify.rename_to_itself, simplify.rename_of_rename, rename_of_subset, choice_of_renamed),
     "subset": (simplify.subset_of_all, simplify.subset_of_subset, simplify.subset_of_added, cut_of_padded),
     "cartesian_shift": (simplify.shift_of_added, shift_of_shift, shift_of_subset),
     "merge_dims": (simplify.merge_of_split, merge_of_whole),
-    "split_dim": (split_of_merged, split_of_renamed),
+    "split_dim": (split_of_merged, split_of_renamed, split_of_shifted),
     "update": (simplify.update_of_all, simplify.update_of_nothing, whole_of_parts, update_of_itself, choice_of_updates),
 }
 """The rules by the builtin at whose calls they look, in the order in which they are tried."""

@@ -103,6 +103,9 @@ def _by_what_it_needs(leaf: Leaf, node: Store, space: Space) -> tuple[Node, Load
     sums = proportional([space.value, *space.guards], space.dims)
     if sums is None or len(sums) >= len(space.dims):
         return None
+    # in the order in which the place names them, whatever that of the loops is
+    places = [a.names for t in space.location if (a := affine_of(t)) is not None]
+    sums.sort(key=lambda s: next((k for k, names in enumerate(places) if s.names & names), len(places)))
     names = [f"{node.buffer.name}_{k}" for k in range(len(sums))]
     values: dict[str, Affine] = {}
     box: dict[str, Interval] = {}

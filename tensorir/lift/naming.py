@@ -92,11 +92,19 @@ def _named_inside(f: Fencil) -> Fencil:
 
 
 def _pairs(roots: Iterable[Expr]) -> dict[tuple[str, str], None]:
-    """The names that renames join, in the order of the text."""
+    """The names that renames join, in the order of the text, and those of what splits make the same parts of."""
     found: dict[tuple[str, str], None] = {}
+    split: dict[tuple[Any, ...], str] = {}
     for e in postorder(*roots):
-        if isinstance(e, Call) and e.op == "rename":
-            found.update(dict.fromkeys(e.static[0]))
+        match e:
+            case Call("rename", _, (pairs,)):
+                found.update(dict.fromkeys(pairs))
+            case Call("split_dim", (x,), (dim, *parts)):
+                first = split.setdefault((*parts, x.tensor.dims[dim]), dim)
+                if first != dim:
+                    found[dim, first] = None
+            case _:
+                pass
     return found
 
 

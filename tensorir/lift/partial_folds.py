@@ -15,11 +15,11 @@ from tensorir.lift.inverse import Inverse, at_iteration, inverse, written_at
 from tensorir.lift.linear import affine_of, linear, settled
 from tensorir.lift.nest import Leaf, Loop, Node, Store, leaves, ranges_of
 from tensorir.lift.sets import conjuncts
-from tensorir.lift.space import Space, hull_of, substituted, value_of_guard
+from tensorir.lift.space import Space, boxed, hull_of, substituted, value_of_guard
 from tensorir.lift.storage import whole_space
 from tensorir.lift.terms import Buffer, Load, Number, Op, Term, buffers_of
 from tensorir.source import Span
-from tensorir.types import INT32
+from tensorir.types import INT32, Interval
 
 __all__ = ["folded_at_once"]
 
@@ -92,9 +92,15 @@ def _parts(leaf: Leaf, buffer: Buffer) -> _Parts | None:
     op, term, conditions = fold
     dims, guards = hull_of(leaf.loops, ranges_of(leaf.loops))
     every = (*guards, *node.guards, *conditions)
-    space = substituted(Space(dims, node.indices, term, every), {}, dims, every)
-    back = inverse([affine_of(t) for t in space.location], space.dims)
-    return None if back is None or len(back.names) == len(dims) else _Parts(leaf, op, space, back)
+    # the loops as they are, or what their indices take apart and put together
+    for space in (
+        substituted(Space(dims, node.indices, term, every), {}, dims, every),
+        boxed(dims, node.indices, term, every, {}),
+    ):
+        back = inverse([affine_of(t) for t in space.location], space.dims)
+        if back is not None and len(back.names) < len(space.dims):
+            return _Parts(leaf, op, space, back)
+    return None
 
 
 def _known_before(buffer: Buffer, first: Leaf, second: Leaf, statements: Sequence[Leaf]) -> bool:
@@ -179,23 +185,23 @@ def _at_once(
     parts: _Parts, node: Store, conditions: Sequence[Term], told: Mapping[str, Affine], ranges: Ranges
 ) -> Node:
     taken, values = set(ranges), dict(told)
-    free: list[tuple[str, Loop]] = []
-    for loop in parts.leaf.loops:
-        if loop.name not in told:
-            name = loop.name
+    free: list[tuple[str, Interval]] = []
+    for dim, interval in parts.space.dims.items():
+        if dim not in told:
+            name = dim
             while name in taken:
                 name += "_"
             taken.add(name)
-            values[loop.name] = variable(name)
-            free.append((name, loop))
+            values[dim] = variable(name)
+            free.append((name, interval))
     guards = (*node.guards, *conditions, *(at_iteration(g, values) for g in parts.space.guards))
     value = Op(
         parts.op, (Load(node.buffer, node.indices), at_iteration(parts.space.value, values)), node.buffer.element
     )
     new: Node = Store(node.buffer, node.indices, value, guards, node.span)
-    for name, loop in reversed(free):
-        i = parts.space.dims[loop.name]
-        new = replace(loop, name=name, low=Number(i.start, INT32), extent=Number(len(i), INT32), body=(new,))
+    span = parts.leaf.loops[0].span
+    for name, i in reversed(free):
+        new = Loop(name, Number(i.start, INT32), Number(len(i), INT32), (new,), False, span, name)
     return new
 
 

@@ -23,13 +23,15 @@ __all__ = ["trimmed", "with_axes"]
 MOST_AXES = 4
 
 
-def with_axes(nodes: Sequence[Node]) -> tuple[Node, ...]:
-    """The nodes with flat axes of their own buffers in the shape in which they are used."""
+def with_axes(nodes: Sequence[Node], every: bool = False) -> tuple[Node, ...]:
+    """The nodes with flat buffers of their own, or flat axes of `every` one, in the shape in which they are used."""
     found: dict[Buffer, tuple[Buffer, tuple[tuple[int, ...], ...]]] = {}
     uses: dict[Buffer, list[_Use]] = {}
     for leaf in _needed(leaves(nodes)):
         _collect(leaf, uses, _own)
     for buffer, accesses in uses.items():
+        if not every and len(buffer.shape) > 1:
+            continue
         own = [*buffer.copies, *("" for _ in buffer.shape)]
         radices = tuple(
             () if own[k] else _radices(size, [(indices[k], space) for indices, space, _ in accesses])

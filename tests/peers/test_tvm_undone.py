@@ -49,6 +49,25 @@ def padded() -> list[Any]:
     ]  # fmt: skip
 
 
+def grouped() -> list[Any]:
+    from tvm import te
+
+    a: Any = te.placeholder((4, 6, 6), name="A")
+    w: Any = te.placeholder((6, 2, 3, 3), name="W")
+
+    def value(c: Any, y: Any, x: Any) -> Any:
+        inside = tvm.tirx.all(y >= 1, y < 7, x >= 1, x < 7)
+        return tvm.tirx.if_then_else(inside, a[c, y - 1, x - 1], tvm.tirx.const(0.0, "float32"))
+
+    p: Any = te.compute((4, 8, 8), value, name="P")
+    c, u, v = te.reduce_axis((0, 2), "c"), te.reduce_axis((0, 3), "u"), te.reduce_axis((0, 3), "v")
+
+    def total(f: Any, y: Any, x: Any) -> Any:
+        return te.sum(p[f // 3 * 2 + c, y + u, x + v] * w[f, c, u, v], axis=[c, u, v])
+
+    return [a, w, te.compute((6, 6, 6), total, name="C")]
+
+
 def odd_product() -> list[Any]:
     from tvm import te
 
@@ -269,6 +288,10 @@ FURTHER: dict[str, tuple[Make, Callable[[Any], None]]] = {
     **{
         f"padded, {f.__name__}": (padded, f)
         for f in (pad_near, pad_near_unevenly, pad_at_hand, by_threes, padding_apart, padding_inside, fetched_together)
+    },
+    **{
+        f"grouped, {f.__name__}": (grouped, f)
+        for f in (padding_apart, padding_inside, in_other_order, partial_sums_of_all)
     },
     **{
         f"softmax, {f.__name__}": (softmax, f)
