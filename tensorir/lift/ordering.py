@@ -31,7 +31,10 @@ def in_order(f: Fencil, exact: bool = False) -> Fencil:
     For sums it is that of the outputs' dims, then of the parameters'; for the others that of the parameters' dims. Dims
     that neither has come as they are met. `exact` keeps the order of folds.
     """
-    by_params = _places(n for p in f.params for n in p.type.dims.names)
+    named = [n for p in f.params for n in p.type.dims.names]
+    # where dims are added says nothing of an order
+    met = [e for e in postorder(*values(f.closures)) if isinstance(e, Call) and e.op != "add_dim"]
+    by_params = _places([*named, *(n for e in met for n in e.tensor.dims.names)])
     by_outputs = _places(n for p in (*f.outputs, *f.params) for n in p.type.dims.names)
 
     def rule(e: Expr) -> Expr | None:

@@ -1,7 +1,8 @@
 """Folds in parts are one fold: what a statement folds into places, and another one folds from there, is folded at once.
 
 `T[k1] = T[k1] + v(k0, k1)` for all k0, k1, then `C = C + T[k1]` for all k1, is `C = C + v(k0, k1)`, where nothing else
-touches T and T starts from nothing. Terms of floats are taken in another order, so programs that are exact keep parts.
+touches T, T starts from nothing, and each place is read once. Terms of floats are taken in another order, so programs
+that are exact keep parts.
 """
 
 from __future__ import annotations
@@ -171,6 +172,8 @@ def _whole(parts: _Parts, leaf: Leaf) -> tuple[Store, Node] | None:
     if buffer not in parts.leaf.written or any(buffer in buffers_of(t) for t in others):
         return None
     ranges = ranges_of(leaf.loops)
+    if not _each_once(leaf, load, ranges):
+        return None
     places = [linear(i, ranges) for i in load.indices]
     known = [a for a in places if a is not None]
     told = parts.inverse.at(known, ranges) if len(known) == len(places) else None
@@ -179,6 +182,14 @@ def _whole(parts: _Parts, leaf: Leaf) -> tuple[Store, Node] | None:
     if any(told.get(x.name) != variable(x.name) for x in _common(parts.leaf, leaf)):
         return None
     return node, _at_once(parts, node, conditions, told, ranges)
+
+
+def _each_once(leaf: Leaf, load: Load, ranges: Ranges) -> bool:
+    """Whether each place is read once: what several iterations need, such as sums of rows, is folded once for all."""
+    dims, guards = hull_of(leaf.loops, ranges)
+    space = boxed(dims, load.indices, Number(0, INT32), (*guards, *leaf.node.guards), {})
+    back = inverse([affine_of(t) for t in space.location], space.dims)
+    return back is not None and back.names == frozenset(space.dims)
 
 
 def _at_once(

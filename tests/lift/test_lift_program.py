@@ -332,3 +332,26 @@ def main(I: T.Buffer((6,), "int32"), W: T.Buffer((6,), "int32"), H: T.Buffer((3,
     assert [a.name for a in program.arguments if a.written] == ["H"]
     found = program(np.array([0, 1, 1, 2, 2, 2], np.int32), np.full(6, 5, np.int32), np.zeros(3, np.int32))
     np.testing.assert_array_equal(found, [[5, 10, 15]])
+
+
+def test_sums_that_several_elements_need_are_taken_once():
+    program = ti.lift(
+        ti.tir.parse("""
+@T.prim_func
+def main(A: T.Buffer((20, 20), "float32"), C: T.Buffer((18, 18), "float32")):
+    R = T.alloc_buffer((20, 18), "float32")
+    for y, x in T.grid(20, 18):
+        R[y, x] = T.float32(0)
+        for s in range(3):
+            R[y, x] = R[y, x] + A[y, x + s]
+    for y, x in T.grid(18, 18):
+        C[y, x] = T.float32(0)
+        for r in range(3):
+            C[y, x] = C[y, x] + R[y + r, x]
+""")["main"]
+    )
+    rows = "gather(y_, clamp)( reduce(+, 0.0f, s)( gather(A_1, clamp)(A"
+    assert rows in " ".join(str(program).split())
+    a = np.arange(400, dtype=np.float32).reshape(20, 20)
+    wanted = np.lib.stride_tricks.sliding_window_view(a, (3, 3)).sum((2, 3))
+    np.testing.assert_array_equal(program(a, None)[0], wanted)
