@@ -21,12 +21,20 @@ from tests.generate.bounds import flat
 from tests.generate.gradients import check_adjoint, check_differences, check_tables
 from tests.generate.profiles import EVERY, EXACT, SMOOTH, WHOLE, Profile
 from tests.generate.programs import Case, programs
-from tests.generate.properties import check_bounded, check_compiled, check_domain, check_op_by_op, check_round_trip
+from tests.generate.properties import (
+    check_bounded,
+    check_compiled,
+    check_domain,
+    check_exact,
+    check_op_by_op,
+    check_round_trip,
+)
 
 PROPERTIES: list[tuple[Profile, Callable[[Case], None]]] = [
     (EVERY, check_round_trip),
     (EVERY, check_domain),
     (EXACT, check_op_by_op),
+    (EXACT, check_exact),
     (WHOLE, check_compiled),
     (SMOOTH, check_bounded),
     (SMOOTH, check_adjoint),

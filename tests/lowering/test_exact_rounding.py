@@ -4,10 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from generate.data import copied
 from generate.profiles import EXACT
 from generate.programs import programs
-from generate.properties import differences
+from generate.properties import check_exact
 from hypothesis import given, settings
 
 import tensorir as ti
@@ -71,9 +70,7 @@ def test_derivatives_and_batches_go_through():
 @settings(max_examples=100)
 @given(programs(EXACT, outputs=1, depth=3))
 def test_compiled_programs_agree_with_the_oracle_bit_for_bit(case):
-    want = ti.reference.run(case.fencil, **copied(case.arguments))
-    got = ti.compile(case.fencil, numerics="exact")(**copied(case.arguments))
-    assert not differences(case, want, got), differences(case, want, got)
+    check_exact(case)
 
 
 @pytest.mark.parametrize("value", [-1, -5, 0, 1, 2**31 - 1, -(2**31)])
