@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeGuard
 
 import jax
@@ -18,6 +19,7 @@ from jax import lax
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from lowering.context import Check, Choice, Context, no_failures
+from lowering.demand import Demand, Places, demand
 from lowering.structure import select
 from lowering.tracing import concrete
 from lowering.values import Dense, Leaf, Value, aligned, cut, dense, everywhere, joined_dims, presence, with_present
@@ -57,10 +59,12 @@ def choices(fencil: Fencil, facts: Facts) -> dict[int, Choice]:
     stored = {id(r) for r in (*roots, *(n.body for n in postorder(*roots) if isinstance(n, Lambda)))}
     groups = list(_groups(fencil))
     while True:
-        aside = _checked_aside(fencil, {id(m) for members in groups for m in members}, facts)
+        needs = demand(roots, {id(m) for members in groups for m in members})
+        aside = _checked_aside(roots, needs, facts)
         found: list[Choice] = []
         for members in groups:
-            own = [_only_in([m.args[k] for m in members], uses, aside) for k in (1, 2)]
+            apart = partial(_apart, aside, needs, needs.of[id(members[0])])
+            own = [_only_in([m.args[k] for m in members], uses, apart) for k in (1, 2)]
             nodes = [n for branch in own for n in branch.values()]
             # what is a result anyway is not fused with what follows
             elements = sum(m.tensor.dims.size for m in members if id(m) not in stored)
@@ -75,23 +79,18 @@ def choices(fencil: Fencil, facts: Facts) -> dict[int, Choice]:
         groups = [choice.members for choice in found]
 
 
-def _checked_aside(fencil: Fencil, deciding: set[int], facts: Facts) -> set[int]:
+def _checked_aside(roots: Sequence[Expr], needs: Demand, facts: Facts) -> set[int]:
     """What is checked and read in branches only, with what needs it: each has its own, as none may be taken."""
-    roots = values(fencil.closures)
-    everything = list(postorder(*roots))
-    seen = {id(r): r for r in (*roots, *(n.body for n in everything if isinstance(n, Lambda)))}
-    stack = list(seen.values())
-    while stack:
-        node = stack.pop()
-        for child in _operands(node)[: 1 if id(node) in deciding else None]:
-            if id(child) not in seen:
-                seen[id(child)] = child
-                stack.append(child)
     found: set[int] = set()
-    for node in everything:
-        if id(node) not in seen and (_checks(node, facts) or any(id(c) in found for c in _operands(node))):
+    for node in postorder(*roots):
+        if _checks(node, facts) or any(id(c) in found for c in node.children):
             found.add(id(node))
-    return found
+    return {key for key in found if not needs.certain(key)}
+
+
+def _apart(aside: set[int], needs: Demand, places: Places, node: Expr) -> bool:
+    """Whether a choice in some places may not evaluate a node for both of its branches."""
+    return id(node) in aside and not needs.covers(id(node), places)
 
 
 def _decides(node: Expr) -> TypeGuard[Call]:
@@ -100,20 +99,22 @@ def _decides(node: Expr) -> TypeGuard[Call]:
 
 
 def _groups(fencil: Fencil) -> Iterator[tuple[Call, ...]]:
-    """Choices that may be made together: in one scope, by one condition, none of them in need of another."""
+    """Choices that may be made together: needed in the same places, by one condition, none in need of another."""
     roots = values(fencil.closures)
-    bodies = [n.body for n in postorder(*roots) if isinstance(n, Lambda)]
-    order = {id(n): k for k, n in enumerate(postorder(*roots))}
+    everything = list(postorder(*roots))
+    bodies = [n.body for n in everything if isinstance(n, Lambda)]
+    order = {id(n): k for k, n in enumerate(everything)}
     scopes = [[n for n in _scope(*tops) if _decides(n)] for tops in (roots, *((b,) for b in bodies))]
     times = Counter(id(n) for scope in scopes for n in scope)
-    printing = [k for k, n in enumerate(postorder(*roots)) if isinstance(n, Call) and n.op == "print"]
+    printing = [k for k, n in enumerate(everything) if isinstance(n, Call) and n.op == "print"]
     needed = {id(n): k for k, root in reversed(list(enumerate(roots))) for n in _scope(root) if _decides(n)}
     # of two scopes, whose variables differ: each alone
     yield from ((node,) for node in {id(n): n for scope in scopes for n in scope}.values() if times[id(node)] > 1)
+    places = demand(roots, {id(n) for n in everything if _decides(n)}).of
     for scope in scopes:
-        groups: dict[int, list[list[Call]]] = {}
+        groups: dict[tuple[int, Places], list[list[Call]]] = {}
         for node in sorted((n for n in scope if times[id(n)] == 1), key=lambda n: order[id(n)]):
-            known = groups.setdefault(id(node.args[0]), [])
+            known = groups.setdefault((id(node.args[0]), places[id(node)]), [])
             below = {id(n) for n in _scope(*node.args[1:])} if known else set[int]()
             begin = needed.get(id(node), 0)
             for group in known:
@@ -142,15 +143,15 @@ def _scope(*roots: Expr) -> Iterator[Expr]:
                 stack.append(child)
 
 
-def _only_in(branches: Sequence[Expr], uses: dict[int, int], aside: set[int]) -> dict[int, Expr]:
-    """The nodes that are read by the branches and by nothing else, or are a part of each that reads them."""
+def _only_in(branches: Sequence[Expr], uses: dict[int, int], apart: Callable[[Expr], bool]) -> dict[int, Expr]:
+    """The nodes that are read by the branches and by nothing else, or that each branch has apart from others."""
     own: dict[int, Expr] = {}
     seen: dict[int, int] = {}
     stack = list(branches)
     while stack:
         node = stack.pop()
         seen[id(node)] = seen.get(id(node), 0) + 1
-        if id(node) not in own and (seen[id(node)] == uses[id(node)] or id(node) in aside):
+        if id(node) not in own and (seen[id(node)] == uses[id(node)] or apart(node)):
             own[id(node)] = node
             stack.extend(_operands(node))
     return own

@@ -180,6 +180,43 @@ def test_a_choice_that_decides_another_one_inside_of_a_function_is_made_apart_fr
         program(c=np.array(True), n=np.int32(2), x=x)
 
 
+def test_what_both_branches_check_is_traced_once_however_long_the_chain_of_choices():
+    steps = [f"let s{k + 1} = if gather(I)(c, {k}) then s{k} + 1.0 else s{k} × 2.0; " for k in range(40)]
+    f = ti.parse(
+        "f(a: tensor<bool>, c: tensor<bool, I[0:40]>, n: tensor<int32>, x: tensor<float, J[0:5]>, y: tensor<float>) "
+        "{ y ← let s0 = gather(J)(x, n); " + "".join(steps) + "if a then s40 else 0.5; }"
+    )
+    program = ti.compile(f)
+    given_ = {"c": np.arange(40) >= 2, "x": np.arange(5.0)}
+    assert program(a=np.array(True), n=np.int32(3), **given_)["y"] == 3 * 4 + 38
+    assert program(a=np.array(False), n=np.int32(7), **given_)["y"] == 0.5
+    with pytest.raises(ti.DiagnosticError, match=r"an index leaves J\[0:5\]"):
+        program(a=np.array(True), n=np.int32(7), **given_)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        # the inner choice, and one by the same condition that is needed in any case
+        '(if c then (if d then gather(J)(x, n) else 1.0) else 0.0) + (if d then assert_(2.0, n > 0, "small") else 3.0)',
+        # a fold whose function checks, which two choices read
+        """let r = reduce(λ(s: tensor<float>, k: tensor<int32>) → s + gather(J)(x, k + n), 0.0, I)(i);
+           (if c then r else 0.5) + (if c = d then r else 1.5)""",
+    ],
+)
+def test_what_no_taken_branch_needs_is_not_checked(value):
+    program = ti.compile(
+        ti.parse(
+            "f(c: tensor<bool>, d: tensor<bool>, n: tensor<int32>, i: tensor<int32, I[0:5]>, x: tensor<float, J[0:5]>, "
+            "y: tensor<float>) { y ← " + value + "; }"
+        )
+    )
+    given_ = {"x": np.arange(5.0), "n": np.int32(9), "d": np.array(True), "i": np.arange(5, dtype=np.int32)}
+    assert program(c=np.array(False), **given_)["y"] == 2
+    with pytest.raises(ti.DiagnosticError, match="an index leaves"):
+        program(c=np.array(True), **given_)
+
+
 @pytest.mark.usefixtures("always")
 @settings(max_examples=80)
 @given(programs(WHOLE))

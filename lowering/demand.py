@@ -1,0 +1,111 @@
+"""Where the value of a node is needed: in a scope, or in branches that may not be taken.
+
+A place is a scope, or what one truth value decides: all branches of it, of the choices that are needed in the same
+places. A node is needed in places of which none lies in others, and what both branches of a choice need is needed where
+the choice is. So a node that is needed in all places of a choice may be evaluated, and checked, before the choice.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from tensorir.ir import Call, Expr, Lambda, Literal, Var
+from tensorir.walk import postorder
+
+__all__ = ["Demand", "Places", "demand"]
+
+Places = frozenset[int]
+
+
+@dataclass(slots=True)
+class Demand:
+    """The places of a program, and in which of them each node is needed."""
+
+    of: dict[int, Places] = field(default_factory=dict[int, Places])
+    """By identity of the node."""
+    _around: list[Places] = field(default_factory=list[Places])
+    """Where the choice stands of which a place is a branch; nowhere for a scope. Branches are an even number and the
+    odd one behind it."""
+    _branches: dict[tuple[int, Places], int] = field(default_factory=dict[tuple[int, Places], int])
+
+    def scope(self) -> Places:
+        """A new scope."""
+        self._around += [frozenset()] * 2
+        return frozenset([len(self._around) - 2])
+
+    def branch(self, condition: Expr, around: Places, first: bool) -> Places:
+        """Where one branch is taken of a choice that is needed in `around`."""
+        pair = self._branches.setdefault((id(condition), around), len(self._around))
+        if pair == len(self._around):
+            self._around += [around] * 2
+        return frozenset([pair if first else pair + 1])
+
+    def certain(self, node: int) -> bool:
+        """Whether a node, by identity, is needed in any case."""
+        return not any(self._around[place] for place in self.of[node])
+
+    def covers(self, node: int, places: Places) -> bool:
+        """Whether a node, by identity, is needed in all of the places, or in what they lie in."""
+        return places <= self.of[node] or self._inside(self.of[node], places)
+
+    def joined(self, needs: Iterable[Places]) -> Places:
+        """The places of all."""
+        first, *rest = needs
+        if not rest:
+            return first
+        found = set(first).union(*rest)
+        stack = list(found)
+        while stack:
+            place = stack.pop()
+            if place in found and place ^ 1 in found:
+                found -= {place, place ^ 1}
+                stack += self._around[place] - found
+                found |= self._around[place]
+        return frozenset(p for p in found if not self._around[p] or not self._inside(found, self._around[p]))
+
+    def _inside(self, outer: Container[int], inner: Places) -> bool:
+        seen = set(inner)
+        stack = list(inner)
+        while stack:
+            place = stack.pop()
+            if place in outer:
+                continue
+            if not self._around[place]:
+                return False
+            stack += self._around[place] - seen
+            seen |= self._around[place]
+        return True
+
+
+def demand(roots: Sequence[Expr], deciding: Container[int]) -> Demand:
+    """Where each node is needed, if those in `deciding`, by identity, evaluate one of their branches.
+
+    >>> from tensorir.build import call, literal, var
+    >>> from tensorir.types import tensor
+    >>> c, x = var("c", tensor("bool")), call("neg", literal(1.0))
+    >>> often, seldom = (call("if", c, call("sin", x), y) for y in (x, literal(0.0)))
+    >>> [demand([e], {id(e)}).certain(id(x)) for e in (often, seldom)]
+    [True, False]
+    """
+    found = Demand()
+    needs: defaultdict[int, set[Places]] = defaultdict(set)
+    top = found.scope()
+    for root in roots:
+        needs[id(root)].add(top)
+    for node in reversed(list(postorder(*roots))):
+        if isinstance(node, (Var, Literal)):
+            continue
+        places = found.of[id(node)] = found.joined(needs.pop(id(node)))
+        match node:
+            case Lambda(body=body):
+                needs[id(body)].add(found.scope())
+            case Call(args=(condition, first, second)) if id(node) in deciding:
+                needs[id(condition)].add(places)
+                needs[id(first)].add(found.branch(condition, places, True))
+                needs[id(second)].add(found.branch(condition, places, False))
+            case _:
+                for child in node.children:
+                    needs[id(child)].add(places)
+    return found
