@@ -221,7 +221,8 @@ def assert_(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
 
 
 def print_(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
-    needs.add(node.args[0], Points.box(node.tensor.dims))
+    for arg in node.args:
+        needs.add(arg, Points.box(arg.tensor.dims))
 
 
 RULES: dict[str, Rule] = {

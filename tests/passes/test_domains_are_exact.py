@@ -6,6 +6,7 @@ from generate.data import Entries, arguments
 from generate.profiles import EVERY
 from hypothesis import given, settings
 
+import tensorir as ti
 from tensorir import reference
 from tensorir.passes.domains import domains
 
@@ -45,3 +46,14 @@ def compare(case, given, allow_more):
 
 def test_most_generated_programs_were_compared_exactly():
     assert COUNTS["exact"] > COUNTS["whole"], COUNTS
+
+
+def test_every_value_that_is_printed_is_read_as_a_whole():
+    f = ti.parse(
+        """f(x: tensor<float, I[0:5]>, z: tensor<float, J[0:7]>, y: tensor<float, I[1:3]>) {
+          y ← let t = exp(z); print("{} of {}")(x, t) + 1.0;
+        }"""
+    )
+    assert str(ti.explain(f)) == (
+        "f stores y at I[1:3].\nt: J[0:7] are needed.\nx: I[0:5] are read.\nz: J[0:7] are read."
+    )
