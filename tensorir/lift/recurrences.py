@@ -7,7 +7,7 @@ scan along that loop, whose state is the last few elements.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from tensorir.build import call, function, literal, reduce, scan, var
@@ -20,7 +20,7 @@ from tensorir.lift.sets import conjuncts
 from tensorir.lift.space import Space, substituted
 from tensorir.lift.stores import place_of, put
 from tensorir.lift.tensors import cut, spread
-from tensorir.lift.terms import Buffer, Load, Number, Op, Term, children, rebuilt, walk
+from tensorir.lift.terms import Buffer, Load, Number, Op, Term, children, loads, rebuilt, walk
 from tensorir.types import BOOL, Dims, Interval, TensorType, TupleElement
 
 __all__ = ["Once", "executed", "fold_at_once", "scan_at_once"]
@@ -105,7 +105,7 @@ def fold_at_once(emitter: Emitter, once: Once, make: Make) -> bool:
     states: dict[Load, int] = {}
     for k, (b, part) in enumerate(zip(once.buffers, parts, strict=True)):
         states[Load(b, part.location)] = k
-    if not _only_states(values, once.buffers, set(states)):
+    if not _only_states(values, once.buffers, set(states)) or (emitter.checked and _checked_by_state(values, states)):
         return False
     known = [p for p in places if p is not None]
     over = [n for n in space.dims if n not in known[0].dims]
@@ -132,6 +132,14 @@ def _reads_by_state(values: Sequence[Term], states: Set[Load]) -> bool:
     """Whether the state says where something else is read: no part of a state does so."""
     others = [t for v in values for t in walk(v) if isinstance(t, Load) and t not in states]
     return any(inner in states for t in others for inner in walk(t) if isinstance(inner, Load))
+
+
+def _checked_by_state(values: Sequence[Term], states: Collection[Load]) -> bool:
+    """Whether the state decides if something is read whose place only data tell: that place is checked only then."""
+    choices = [t for v in values for t in walk(v) if isinstance(t, Op) and t.op == "if"]
+    waiting = [t.args[1:] for t in choices if any(isinstance(x, Load) and x in states for x in walk(t.args[0]))]
+    reads = [x for both in waiting for b in both for x in walk(b) if isinstance(x, Load) and x not in states]
+    return any(loads(i) for x in reads for i in x.indices)
 
 
 def _merged_name(over: Sequence[str]) -> str:
@@ -275,7 +283,7 @@ def scan_at_once(emitter: Emitter, once: Once, make: Make) -> str | None:
     if found is None:
         return None
     dim, distances = found
-    if _reads_by_state(values, distances.keys()):
+    if _reads_by_state(values, distances.keys()) or (emitter.checked and _checked_by_state(values, distances)):
         return None
     depth = max(distances.values())
     interval = space.dims[dim]

@@ -274,3 +274,24 @@ def main(I: T.Buffer((6,), "int32"), X: T.Buffer((6,), "float32"), B: T.Buffer((
     np.testing.assert_array_equal(program(np.array([4, 3, 2, 1, 5, -9], np.int32), x, None)[0], [5, 4, 3, 2])
     with pytest.raises(DiagnosticError, match="an index leaves 'X', which has 6 elements"):
         program(np.array([4, 3, 2, 5, 0, 0], np.int32), x, None)
+
+
+def test_what_the_state_of_a_fold_decides_to_read_is_checked_where_it_is_read():
+    program = ti.lift(
+        ti.tir.parse("""
+@T.prim_func
+def main(X: T.Buffer((6,), "float32"), V: T.Buffer((6,), "float32"), I: T.Buffer((6,), "int32"),
+         best: T.Buffer((1,), "float32"), tag: T.Buffer((1,), "float32")):
+    best[0] = T.float32(0)
+    tag[0] = T.float32(-1)
+    for k in range(6):
+        if X[k] > best[0]:
+            best[0] = X[k]
+            tag[0] = V[I[k]]
+""")["main"]
+    )
+    x, v = np.array([1, 0.5, 3, 2, 5, 4], np.float32), np.arange(6, dtype=np.float32)
+    found = program(x, v, np.array([0, -1, 2, 9, 4, -1], np.int32), None, None)
+    np.testing.assert_array_equal(np.concatenate(found), [5, 4])
+    with pytest.raises(DiagnosticError, match="an index leaves 'V'"):
+        program(x, v, np.array([0, 1, 7, 3, 4, 5], np.int32), None, None)
