@@ -12,6 +12,22 @@ HEAD = '@T.prim_func\ndef main(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "
 KNOWN = "'tvm.contrib.sort.sort', 'tvm.contrib.sort.argsort', 'tvm.contrib.sort.argsort_nms', 'tvm.contrib.sort.topk'"
 
 REFUSED = {
+    "a number for a condition": (
+        HEAD + "    for i in range(4):\n        if B[0] < A[i] and A[i]:\n            B[i] = A[i]\n",
+        """\
+<tir>:4:28: error[T04]: the condition is float32, not bool.
+          if B[0] < A[i] and A[i]:
+                             ^^^^
+help: compare it: x != T.float32(0).""",
+    ),
+    "a number that chooses": (
+        HEAD + "    for i in range(4):\n        B[i] = T.if_then_else(A[i], A[0], A[1])\n",
+        """\
+<tir>:4:31: error[T04]: the condition is float32, not bool.
+          B[i] = T.if_then_else(A[i], A[0], A[1])
+                                ^^^^
+help: compare it: x != T.float32(0).""",
+    ),
     "a pointer that escapes": (
         HEAD + '    T.evaluate(T.call_packed("my.function", A.data))\n',
         f"""\

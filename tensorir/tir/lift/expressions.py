@@ -17,7 +17,8 @@ from tensorir.tir.lift.memory import View, compact, linear_view, plus, scalar_vi
 from tensorir.types import BOOL, INT32, Scalar, scalar_of
 
 __all__ = [
-    "Scope", "as_stored", "element_of", "recast", "refused", "row_major_only", "tensor_element_of", "term", "value_of",
+    "Scope", "as_stored", "element_of", "recast", "refused", "row_major_only", "tensor_element_of", "term", "truth",
+    "value_of",
 ]  # fmt: skip
 
 Lanes = Callable[[Term], Term]
@@ -140,6 +141,15 @@ def tensor_element_of(dtype: DataType, span: Span = NOWHERE) -> Scalar:
     return found
 
 
+def truth(scope: Scope, node: n.Expr, lane: Term = ZERO) -> Term:
+    """The value of a condition in one lane."""
+    found = term(scope, node, lane)
+    if found.element != BOOL and not isinstance(found, Number):
+        message = f"the condition is {node.dtype}, not bool."
+        raise DiagnosticError(Diagnostic("T04", message, node.span, (), f"compare it: x != T.{node.dtype}(0)."))
+    return found
+
+
 def term(scope: Scope, node: n.Expr, lane: Term = ZERO) -> Term:
     """The value of an expression in one lane."""
     match node:
@@ -160,13 +170,13 @@ def term(scope: Scope, node: n.Expr, lane: Term = ZERO) -> Term:
         case n.CmpOp(a=a, b=b):
             return comparison(type(node).__name__, term(scope, a, lane), term(scope, b, lane))
         case n.And(a, b):
-            x, y = term(scope, a, lane), term(scope, b, lane)
+            x, y = truth(scope, a, lane), truth(scope, b, lane)
             return Op("if", (x, y, Number(False, BOOL)), BOOL) if loads(y) else Op("and", (x, y), BOOL)
         case n.Or(a, b):
-            x, y = term(scope, a, lane), term(scope, b, lane)
+            x, y = truth(scope, a, lane), truth(scope, b, lane)
             return Op("if", (x, Number(True, BOOL), y), BOOL) if loads(y) else Op("or", (x, y), BOOL)
         case n.Not(a):
-            return Op("not", (term(scope, a, lane),), BOOL)
+            return Op("not", (truth(scope, a, lane),), BOOL)
         case n.Select(condition, yes, no):
             return _choice(scope, condition, yes, no, lane)
         case n.BufferLoad():
@@ -197,8 +207,8 @@ def _keeps_nan(name: str, span: Span) -> str:
 
 
 def _choice(scope: Scope, condition: n.Expr, yes: n.Expr, no: n.Expr, lane: Term) -> Term:
-    which, a, b = (term(scope, e, lane) for e in (condition, yes, no))
-    return Op("if", (which, a, b), a.element)
+    a, b = term(scope, yes, lane), term(scope, no, lane)
+    return Op("if", (truth(scope, condition, lane), a, b), a.element)
 
 
 def vector_lane(view: View, last: n.Expr | None, lane: Term, lanes: int) -> tuple[Term, Term]:

@@ -12,7 +12,7 @@ from tensorir.lift.terms import Index, Load, Number, Op, Term, index_names, load
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.lift import allocation
-from tensorir.tir.lift.expressions import as_stored, element_of, place, refused
+from tensorir.tir.lift.expressions import as_stored, element_of, place, refused, truth
 from tensorir.tir.lift.intrinsics import cast, number
 from tensorir.tir.lift.memory import plus
 from tensorir.tir.lift.reader import Reader, waits
@@ -162,7 +162,7 @@ def _lane_loop(name: str, lanes: int, node: Node, span: Span) -> Node:
 
 
 def _branch(reader: Reader, node: n.IfThenElse) -> list[Node]:
-    condition = reader.term(node.condition)
+    condition = truth(reader.scope, node.condition)
     cases = [node.then_case, *([] if node.else_case is None else [node.else_case])]
     nodes: list[Node] = []
     if not reader.unchanged(condition, *cases):
@@ -410,7 +410,7 @@ def _while(reader: Reader, condition: n.Expr, body: n.Stmt, span: Span) -> list[
             "threads that wait for each other in a while cannot be lifted.", span,
             "write a loop with a bound and a condition inside, or give every thread elements of its own.",
         )  # fmt: skip
-    holds = reader.term(condition)
+    holds = truth(reader.scope, condition)
     holding = reader.holding
     guards, reader.guards, live, reader.live = reader.guards, (), reader.live, []
     inner, before = _body(reader, body, span)
