@@ -25,7 +25,9 @@ def with_lifetimes(nodes: Sequence[Node]) -> tuple[Node, ...]:
             touching.setdefault(b, []).append(leaf)
     names = {b.name for b in touching}
     for buffer, users in touching.items():
-        own = not (buffer.argument or buffer.loops or buffer.value is not None or buffer.memory is not None)
+        # what each thread has of its own is one name for many buffers
+        several = buffer.argument or buffer.loops or buffer.private or buffer.memory is not None
+        own = not several and buffer.value is None
         writers = [leaf for leaf in users if buffer in leaf.written]
         opaque = any(isinstance(leaf.node, While | External) for leaf in users)
         if own and not opaque and len(writers) > 1 and any(leaf.place > writers[0].place for leaf in users):
