@@ -11,12 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tensorir.errors import Diagnostic, Note
-from tensorir.lift.hazards import (
-    Touch,
-    _element,  # pyright: ignore[reportPrivateUsage]
-    _said,  # pyright: ignore[reportPrivateUsage]
-    _touches,  # pyright: ignore[reportPrivateUsage]
-)
+from tensorir.lift.hazards import Touch, element_of, iteration_of, touches_of
 from tensorir.lift.nest import Leaf, Node, Store, leaves, ranges_of
 from tensorir.lift.overlap import box_of, overlap
 from tensorir.lift.sets import integer_set, point, text
@@ -47,8 +42,8 @@ def unordered(nodes: Sequence[Node]) -> list[Diagnostic]:
 
 def _meeting(a: Leaf, b: Leaf) -> Iterator[tuple[Touch, Touch]]:
     """Accesses of one buffer that threads share, of which one writes, with all that leads to them known."""
-    of_b = list(_touches(b, "_b"))
-    for x in _touches(a, "_a"):
+    of_b = list(touches_of(b, "_b"))
+    for x in touches_of(a, "_a"):
         for y in of_b:
             if x.buffer is y.buffer and (x.write or y.write) and x.exact and y.exact and not x.buffer.loops:
                 yield x, y
@@ -85,10 +80,11 @@ def _told(x: Touch, y: Touch, budget: list[int]) -> Diagnostic | None:
             at = dict(zip(names, point(meeting), strict=True))
             verbs = ["written" if t.write else "read" for t in (x, y)]
             message = (
-                f"{_element(x, at)} is {verbs[0]} by one thread and {verbs[1]} by another, without a barrier between."
+                f"{element_of(x, at)} is {verbs[0]} by one thread and {verbs[1]} by another, without a barrier between."
             )
             notes = tuple(
-                Note(f"{verb} in the iteration {_said(t, at)}.", t.span) for verb, t in zip(verbs, (x, y), strict=True)
+                Note(f"{verb} in the iteration {iteration_of(t, at)}.", t.span)
+                for verb, t in zip(verbs, (x, y), strict=True)
             )
             return Diagnostic("TL12", message, y.span, notes, "put T.tvm_storage_sync between the two.")
     return None

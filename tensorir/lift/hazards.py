@@ -23,7 +23,7 @@ from tensorir.lift.terms import Buffer, Load, Number, Op, Term, always, children
 from tensorir.source import Span
 from tensorir.types import BOOL, INT32
 
-__all__ = ["hazards", "with_doubts_checked"]
+__all__ = ["Touch", "element_of", "hazards", "iteration_of", "touches_of", "with_doubts_checked"]
 
 
 MOST_CONDITIONS = 16
@@ -74,7 +74,8 @@ def hazards(nodes: Sequence[Node]) -> list[Diagnostic]:
 # Accesses and the conditions that lead to them
 
 
-def _touches(leaf: Leaf, suffix: str) -> Iterator[Touch]:
+def touches_of(leaf: Leaf, suffix: str) -> Iterator[Touch]:
+    """Every access of a store, its variables under names that end in a suffix."""
     node = leaf.node
     assert isinstance(node, Store)
     ranges = ranges_of(leaf.loops)
@@ -122,13 +123,14 @@ def _under(term: Term, conditions: tuple[Term, ...], seen: _Seen) -> Iterator[tu
                 yield from _under(child, conditions, seen)
 
 
-def _said(touch: Touch, at: Mapping[str, int]) -> str:
+def iteration_of(touch: Touch, at: Mapping[str, int]) -> str:
     """The iteration, in the source's words."""
     parts = [f"{loop.title or loop.name} = {at[touch.domain.names[loop.name]]}" for loop in touch.leaf.loops]
     return ", ".join(parts) or "the only iteration"
 
 
-def _element(touch: Touch, at: Mapping[str, int]) -> str:
+def element_of(touch: Touch, at: Mapping[str, int]) -> str:
+    """The element that is accessed in an iteration."""
     values = {n: at[touch.domain.names[n]] for n in touch.leaf.names}
     ranges: Ranges = {n: (v, v) for n, v in values.items()}
     numbers: list[str] = []
@@ -143,7 +145,7 @@ def _element(touch: Touch, at: Mapping[str, int]) -> str:
 
 
 def _outside(leaf: Leaf) -> list[Diagnostic]:
-    for touch in _touches(leaf, "_a"):
+    for touch in touches_of(leaf, "_a"):
         if not touch.exact:
             continue
         found = _leaving(touch, range(len(touch.indices)))
@@ -152,8 +154,8 @@ def _outside(leaf: Leaf) -> list[Diagnostic]:
         at = dict(zip(touch.names, point(found), strict=True))
         verb = "written" if touch.write else "read"
         shape = "×".join(map(str, touch.buffer.shape)) or "one element"
-        message = f"{_element(touch, at)} is {verb}, and {touch.buffer.name!r} has {shape} elements."
-        note = f"in the iteration {_said(touch, at)}."
+        message = f"{element_of(touch, at)} is {verb}, and {touch.buffer.name!r} has {shape} elements."
+        note = f"in the iteration {iteration_of(touch, at)}."
         return [Diagnostic("TL10", message, touch.span, (note,), "guard the access, or correct the loop's bounds.")]
     return []
 
@@ -194,7 +196,7 @@ def with_doubts_checked(nodes: Sequence[Node], loops: tuple[Loop, ...] = ()) -> 
 def _doubts(leaf: Leaf) -> Iterator[Check]:
     """What must hold of the indices of a statement, in iterations that data choose; of one place it is said once."""
     told: set[tuple[Affine, int, tuple[int, ...]]] = set()
-    for touch in _touches(leaf, "_a"):
+    for touch in touches_of(leaf, "_a"):
         if touch.exact or touch.buffer.loops:
             continue
         for k, (a, extent) in enumerate(zip(touch.indices, touch.buffer.shape, strict=True)):
@@ -216,7 +218,7 @@ def _doubts(leaf: Leaf) -> Iterator[Check]:
 
 def _unwritten(statements: Sequence[Leaf]) -> list[Diagnostic]:
     """Reads of the program's own storage of elements that no earlier statement writes."""
-    touches = [t for leaf in statements if isinstance(leaf.node, Store) for t in _touches(leaf, "_a")]
+    touches = [t for leaf in statements if isinstance(leaf.node, Store) for t in touches_of(leaf, "_a")]
     unknown: set[Buffer] = set()
     for leaf in statements:
         told = {t.buffer for t in touches if t.leaf is leaf and t.write}
@@ -233,8 +235,8 @@ def _unwritten(statements: Sequence[Leaf]) -> list[Diagnostic]:
         if missing.is_empty():
             continue
         at = dict(zip(r.names, point(missing), strict=True))
-        message = f"{_element(r, at)} is read, and nothing has written it."
-        note = f"in the iteration {_said(r, at)}."
+        message = f"{element_of(r, at)} is read, and nothing has written it."
+        note = f"in the iteration {iteration_of(r, at)}."
         found.append(Diagnostic("TL11", message, r.span, (note,), f"give {buffer.name!r} a value first."))
         break
     return found
@@ -297,8 +299,8 @@ def _race(a: Leaf, b: Leaf, settled: frozenset[Buffer]) -> list[Diagnostic]:
     if not loops or not (a.written & (b.written | b.read) or b.written & a.read):
         return []
     first = second = None
-    of_b = list(_touches(b, "_b"))
-    for x in _touches(a, "_a"):
+    of_b = list(touches_of(b, "_b"))
+    for x in touches_of(a, "_a"):
         for y in of_b:
             if x.buffer is not y.buffer or not (x.write or y.write) or not (x.exact and y.exact):
                 continue
@@ -328,10 +330,10 @@ def _race(a: Leaf, b: Leaf, settled: frozenset[Buffer]) -> list[Diagnostic]:
                     continue
                 at = dict(zip(names, point(meeting), strict=True))
                 title = a.loops[k].title or a.loops[k].name
-                message = f"two iterations of the parallel loop over {title} touch {_element(x, at)}."
+                message = f"two iterations of the parallel loop over {title} touch {element_of(x, at)}."
                 notes = (
-                    Note(f"{'written' if x.write else 'read'} in the iteration {_said(x, at)}.", x.span),
-                    Note(f"{'written' if y.write else 'read'} in the iteration {_said(y, at)}.", y.span),
+                    Note(f"{'written' if x.write else 'read'} in the iteration {iteration_of(x, at)}.", x.span),
+                    Note(f"{'written' if y.write else 'read'} in the iteration {iteration_of(y, at)}.", y.span),
                 )
                 help = "make the loop serial, or give each iteration elements of its own."
                 return [Diagnostic("TL12", message, a.loops[k].span, notes, help)]

@@ -251,11 +251,7 @@ def _tighten(space: Space) -> Space | None:
         for name, bound, upper in (*_hulls(guard, space),) if found is None else (found,):
             if name not in dims:
                 continue
-            interval = dims[name]
-            if upper:
-                dims[name] = Interval(interval.start, max(interval.start, min(interval.stop, bound + 1)))
-            else:
-                dims[name] = Interval(min(interval.stop, max(interval.start, bound)), interval.stop)
+            dims[name] = _bounded(dims[name], bound, upper)
     if len(guards) == len(space.guards) and dims == space.dims:
         return None
     return _settle(replace(space, dims=dims, guards=tuple(guards)))
@@ -453,12 +449,15 @@ def interval_of(condition: Term, box: Mapping[str, Interval]) -> tuple[dict[str,
         if name not in inside:
             rest = part if rest is None else Op("if", (rest, part, Number(False, BOOL)), BOOL)
             continue
-        i = inside[name]
-        if upper:
-            inside[name] = Interval(i.start, max(i.start, min(i.stop, bound + 1)))
-        else:
-            inside[name] = Interval(min(i.stop, max(i.start, bound)), i.stop)
+        inside[name] = _bounded(inside[name], bound, upper)
     return inside, rest
+
+
+def _bounded(i: Interval, bound: int, upper: bool) -> Interval:
+    """The part of an interval up to a bound, or from it on."""
+    if upper:
+        return Interval(i.start, max(i.start, min(i.stop, bound + 1)))
+    return Interval(min(i.stop, max(i.start, bound)), i.stop)
 
 
 def value_of_guard(part: Term) -> tuple[str, int] | None:

@@ -194,11 +194,11 @@ RACES = {
 @pytest.mark.parametrize("threads", THREADED)
 @pytest.mark.parametrize("body, racing", RACES.values(), ids=RACES)
 def test_iterations_that_meet_race_in_the_lift_where_they_do_in_the_interpreter(
-    body: str, racing: object, threads: str
+    body: str, racing: tuple[str, ...], threads: str
 ):
     func = ti.tir.parse(THREADS.format(THREADED[threads], body))["main"]
     a, b = np.arange(8, dtype=np.int32), np.zeros(8, np.int32)
-    if threads not in racing:  # type: ignore[operator]
+    if threads not in racing:
         if "atomic" not in body or threads in ("threads", "blocks"):
             np.testing.assert_array_equal(ti.lift(func)(a, b)[0], ti.tir.interpret(func, a, b, checked=True)[1])
         return

@@ -1,4 +1,4 @@
-"""Threads that hand values to one another, and vectors of which some lanes take part: the lift has the interpreter's numbers."""  # noqa: E501
+"""Threads that hand on values, and vectors of which some lanes take part: the lift has the interpreter's numbers."""
 
 from __future__ import annotations
 
