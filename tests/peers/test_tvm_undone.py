@@ -287,7 +287,17 @@ FURTHER: dict[str, tuple[Make, Callable[[Any], None]]] = {
     },
     **{
         f"padded, {f.__name__}": (padded, f)
-        for f in (pad_near, pad_near_unevenly, pad_at_hand, by_threes, padding_apart, padding_inside, fetched_together)
+        for f in (
+            pad_near,
+            pad_near_unevenly,
+            pad_at_hand,
+            by_threes,
+            padding_apart,
+            padding_inside,
+            fetched_together,
+            in_other_order,
+            cut_in_two,
+        )
     },
     **{
         f"grouped, {f.__name__}": (grouped, f)
