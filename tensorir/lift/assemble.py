@@ -26,6 +26,7 @@ from tensorir.lift.storage import expanded, settled_values
 from tensorir.lift.tensors import spread
 from tensorir.lift.terms import Buffer
 from tensorir.lift.tidy import tidied
+from tensorir.lift.unseen import with_unseen_checked
 from tensorir.source import NOWHERE, Span
 from tensorir.types import BOOL, TensorType
 
@@ -77,6 +78,7 @@ def assemble(
             report.note(found.message)
     if on_hazard != "ignore":
         nodes = with_doubts_checked(nodes)
+        nodes = with_unseen_checked(nodes) if checked else nodes
     merged: list[Span] = []
     emitter = Emitter(checked=checked, taken={b.name for b in arguments})
     nodes = inlined(expanded(trimmed(with_axes(with_elements_apart(with_lifetimes(nodes))))))
@@ -94,7 +96,7 @@ def assemble(
     if not closures:
         # a program that leaves nothing behind still has to be one
         nothing = var("nothing", TensorType(BOOL))
-        params, closures = [*params, nothing], [closure(nothing, literal(False, BOOL))]
+        params, closures = [*params, nothing], [closure(nothing, emitter.asserting(literal(False, BOOL)))]
     made = tidied(fencil(_identifier(name), [*params, *buffers], closures), exact, merged)
     made = replace(made, buffers=frozenset(b.name for b in buffers))
     for span in dict.fromkeys(merged):

@@ -20,6 +20,7 @@ from tensorir.lift.space import digits, interval_of
 from tensorir.lift.tensors import cut, filled, position, renamed, shifted, spread, sum_of, widened
 from tensorir.lift.terms import Buffer, Index, Linear, Load, Number, Op, Term, always, index_names, loads, rebuilt, walk
 from tensorir.lift.unknowns import bounds
+from tensorir.source import Span
 from tensorir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType
 
 __all__ = ["Box", "Emitter"]
@@ -39,8 +40,8 @@ class Emitter:
     taken: set[str] = field(default_factory=set[str])
     checked: bool = False
     notes: list[str] = field(default_factory=list[str])
-    asserted: list[tuple[Expr, str]] = field(default_factory=list[tuple[Expr, str]])
-    """What must hold, and what is said where it does not, for the next buffer that leaves the region."""
+    asserted: list[tuple[Expr, str, Span]] = field(default_factory=list[tuple[Expr, str, Span]])
+    """What must hold, what is said where it does not, and of which place: for the next buffer to leave the region."""
     memo: dict[tuple[object, ...], Expr] = field(default_factory=dict[tuple[object, ...], Expr])
     forms: dict[object, dict[int, Term]] = field(default_factory=dict[object, dict[int, Term]])
     """By box, the normal forms of terms."""
@@ -116,8 +117,8 @@ class Emitter:
 
     def asserting(self, x: Expr) -> Expr:
         """The tensor, with what must hold attached to it."""
-        for holds, message in self.asserted:
-            x = call("assert_", x, holds, static=(message,))
+        for holds, message, span in self.asserted:
+            x = call("assert_", x, holds, static=(message,), span=span)
         self.asserted.clear()
         return x
 

@@ -23,7 +23,7 @@ from tensorir.lift.terms import Buffer, Load, Number, Op, Term, always, children
 from tensorir.source import Span
 from tensorir.types import BOOL, INT32
 
-__all__ = ["Touch", "element_of", "hazards", "iteration_of", "touches_of", "with_doubts_checked"]
+__all__ = ["Touch", "element_of", "hazards", "iteration_of", "reads_under", "touches_of", "with_doubts_checked"]
 
 
 MOST_CONDITIONS = 16
@@ -84,7 +84,7 @@ def touches_of(leaf: Leaf, suffix: str) -> Iterator[Touch]:
     spots.append((node.buffer, node.indices, True, (), node.span))
     seen: _Seen = {}
     for term in (node.value, *node.indices):
-        for load, conditions in _under(term, (), seen):
+        for load, conditions in reads_under(term, (), seen):
             spots.append((load.buffer, load.indices, False, conditions, load.span))
     # the reads of one statement share most of their indices and conditions, which `spots` keeps alive
     memo: dict[int, Term] = {}
@@ -99,8 +99,11 @@ def touches_of(leaf: Leaf, suffix: str) -> Iterator[Touch]:
         yield Touch(leaf, buffer, tuple(known), write, whole, (*whole.constraints, *told), exact, span, conditions)
 
 
-def _under(term: Term, conditions: tuple[Term, ...], seen: _Seen) -> Iterator[tuple[Load, tuple[Term, ...]]]:
+def reads_under(
+    term: Term, conditions: tuple[Term, ...] = (), seen: _Seen | None = None
+) -> Iterator[tuple[Load, tuple[Term, ...]]]:
     """Every read in a term with the conditions of the choices around it, unless it is known under fewer."""
+    seen = {} if seen is None else seen
     here = {(id(c.args[0]), False) if isinstance(c, Op) and c.op == "not" else (id(c), True) for c in conditions}
     known = seen.setdefault(id(term), [])
     if len(known) >= MOST_CONDITIONS or any(fewer <= here for fewer in known):
@@ -110,17 +113,17 @@ def _under(term: Term, conditions: tuple[Term, ...], seen: _Seen) -> Iterator[tu
         case Load(_, indices):
             yield term, conditions
             for i in indices:
-                yield from _under(i, conditions, seen)
+                yield from reads_under(i, conditions, seen)
         case Op("if", (c, yes, no)):
-            yield from _under(c, conditions, seen)
+            yield from reads_under(c, conditions, seen)
             other = always(no)
             for both in [t for key, t in always(yes).items() if key in other]:
-                yield from _under(both, conditions, seen)
-            yield from _under(yes, (*conditions, c), seen)
-            yield from _under(no, (*conditions, Op("not", (c,), BOOL)), seen)
+                yield from reads_under(both, conditions, seen)
+            yield from reads_under(yes, (*conditions, c), seen)
+            yield from reads_under(no, (*conditions, Op("not", (c,), BOOL)), seen)
         case _:
             for child in children(term):
-                yield from _under(child, conditions, seen)
+                yield from reads_under(child, conditions, seen)
 
 
 def iteration_of(touch: Touch, at: Mapping[str, int]) -> str:

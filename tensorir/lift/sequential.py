@@ -100,14 +100,21 @@ def carry(
     inside = emitter.inside(tensors, {}, {})
     body(inside, i)
     results = [inside.tensors[b] for b in buffers]
-    if results:
-        results[0] = inside.asserting(results[0])
+    if inside.asserted:
+        # what must hold is asked for whoever reads which buffer: it is a state of its own, and always true
+        fine = var(_fresh(emitter, "holds"), TensorType(BOOL))
+        params, carried = [*params, fine], [*carried, fine]
+        results, start = [*results, inside.asserting(fine)], [*start, literal(True, BOOL)]
     condition = going(emitter.inside(tensors, {}, {}), i)
     functions = [function(params, r) for r in results]
     changed = [k for k, (r, c) in enumerate(zip(results, carried, strict=True)) if r is not c]
     operands = (function(params, condition), *functions, *start)
     for k in changed:
-        emitter.tensors[buffers[k]] = call("loop", *operands, static=(k, limit), span=span)
+        made = call("loop", *operands, static=(k, limit), span=span)
+        if k < len(buffers):
+            emitter.tensors[buffers[k]] = made
+        else:
+            emitter.asserted.append((made, "an assertion of a loop fails.", span))
 
 
 def _fresh(emitter: Emitter, name: str) -> str:
@@ -214,4 +221,4 @@ def verified(region: Region, leaf: Leaf, node: Check, space: Space) -> None:
     fails = emitter.emit(space.value, space.dims, guard)
     if guard is not None:
         fails = call("and", emitter.emit(guard, space.dims), fails)
-    emitter.asserted.append((call("not", cut(fails, space.dims)), node.message))
+    emitter.asserted.append((call("not", cut(fails, space.dims)), node.message, node.span))

@@ -23,8 +23,13 @@ _INNER = {"scatter": 1, "update": 0, "subset": 0, "add_dim": 0, "cartesian_shift
 
 
 def in_words(error: DiagnosticError, built: Built) -> DiagnosticError:
-    """The error of a program, said of the source."""
-    return DiagnosticError([_told(d, built) for d in error.diagnostics])
+    """The error of a program, said of the source: what an access says itself, no check of its index repeats."""
+    accesses = {d.span for d in error.diagnostics if d.code == "R01"} - {NOWHERE}
+    found: dict[object, Diagnostic] = {}
+    for d in (_told(d, built) for d in error.diagnostics):
+        if d.code != "R02" or d.span not in accesses:
+            found.setdefault((d.span, d.message), d)
+    return DiagnosticError(list(found.values()))
 
 
 def _told(d: Diagnostic, built: Built) -> Diagnostic:
