@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -39,12 +39,13 @@ class _Callable:
     def __call__(self, /, *datasets: Any, **arguments: Any) -> Any:
         return self.engine.call(self.constants, datasets, arguments)  # type: ignore[attr-defined]
 
-    def direct(self, /, **arguments: Any) -> Any:
+    def direct(self, given: Sequence[tuple[str, int]], results: Sequence[str], arrays: Sequence[Any]) -> Any:
         """What calls with jax arrays like these come to, as a function of a sequence of them, or None.
 
-        It skips the look at the arguments, which takes longer than small kernels; the first call must be plain.
+        `given` has the place of each parameter in the arrays, and `results` the names of what is wanted. The function
+        skips the look at the arguments, which takes longer than small kernels; the first call must be plain.
         """
-        return self.engine.direct(self.constants, arguments)  # type: ignore[attr-defined]
+        return self.engine.direct(self.constants, given, results, arrays)  # type: ignore[attr-defined]
 
     def _repr_html_(self) -> str:
         from tensorir.inspect.pages import page_of

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 import equinox as eqx
@@ -52,6 +53,8 @@ class Executable:
     """The bound constants: their own numbers, also where the module's leaves are traced."""
     facts: Facts
     options: Options
+    structure: Any = None
+    """The tree of the arrays of a call."""
     ordered: bool = True
     """Whether what is printed comes in the order of the program, which XLA has on one device only."""
     checks: list[Check] = field(default_factory=list[Check])
@@ -73,7 +76,7 @@ class Executable:
         self.stored = worth_storing(self.fencil, self.options.min_per_byte)
         chosen = self.compiler_options
         self.inside = jax.jit(self.run)
-        self.plain = jax.jit(self.run, compiler_options=chosen) if chosen else self.inside
+        self.plain = jax.jit(self.run_flat, compiler_options=chosen)
         self.into = jax.jit(self.run_into, donate_argnums=0, keep_unused=True, compiler_options=chosen)
 
     @property
@@ -100,12 +103,24 @@ class Executable:
         self.checks, self.fired = lowered.checks, lowered.fired
         return lowered.outputs, lowered.failures
 
+    def run_flat(self, flat: Sequence[Any], prepared: dict[str, Prepared]) -> tuple[tuple[Any, ...], list[Any]]:
+        """The same of the leaves of the arrays, and giving leaves: trees cost a call more."""
+        outputs, failures = self.run(jax.tree_util.tree_unflatten(self.structure, flat), prepared)
+        return tuple([leaf for p in self.fencil.results for leaf in outputs[p.name]]), failures
+
+    def named(self, flat: Iterable[Any]) -> dict[str, tuple[Any, ...]]:
+        """Results by name."""
+        leaves = iter(flat)
+        return {p.name: tuple(islice(leaves, len(p.type.leaves))) for p in self.fencil.results}
+
     def among(self, arrays: Sequence[Any]) -> Executable:
         """The executable for where the arrays are: itself, or without an order of what is printed."""
         if not self.prints or on_one_device(arrays):
             return self
         if self._unordered is None:
-            self._unordered = Executable(self.fencil, self.bound, self.facts, self.options, ordered=False)
+            self._unordered = Executable(
+                self.fencil, self.bound, self.facts, self.options, self.structure, ordered=False
+            )
         return self._unordered
 
     def run_into(self, spare: Any, arrays: Any, prepared: dict[str, Prepared]) -> Any:
@@ -221,7 +236,8 @@ class Engine:
                 }
                 outputs, failures = executable.into(spare, arrays, executable.prepared)
             elif jax.config.jax_disable_jit or executable.empty or any(not isinstance(a, np.ndarray) for a in flat):
-                outputs, failures = executable.plain(arrays, executable.prepared)
+                results, failures = executable.plain(flat, executable.prepared)
+                outputs = executable.named(results)
             else:
                 return self._recycled(executable, arrays)
         _raise_failures(failures, executable.checks)
@@ -271,31 +287,48 @@ class Engine:
         outputs = self._run(executable, arrays, {n: (arguments[n],) for n in self.options.donate if n in arguments})
         return {n: leaves[0] for n, leaves in outputs.items()}
 
-    def direct(self, constants: dict[str, Any], arguments: dict[str, Any]) -> Callable[[Sequence[Any]], Any] | None:
-        """What calls with jax arrays like these come to, by position and without a look; None where they need one."""
-        executable = self.quick.get(_kinds(arguments))
+    def direct(
+        self, constants: dict[str, Any], given: Sequence[tuple[str, int]], results: Sequence[str], arrays: Sequence[Any]
+    ) -> Callable[[Sequence[Any]], tuple[Any, ...]] | None:
+        """What calls with jax arrays like these come to, by position and without a look; None where they need one.
+
+        `given` has the place of each parameter in the arrays; results come in the order of their names.
+        """
+        executable = self.quick.get(_kinds({n: arrays[k] for n, k in given}))
         if (
             executable is None
             or executable.prints
             or self.options.donate
-            or any(not isinstance(v, jax.Array) for v in arguments.values())
+            or any(not isinstance(arrays[k], jax.Array) for _, k in given)
         ):
             return None
-        names, plain, prepared = tuple(arguments), executable.plain, executable.prepared
+        plain, prepared, checks = executable.plain, executable.prepared, executable.checks
+        # leaves of a dict stand in the order of its keys
         held = constants or executable.constants
+        leaves = [(n, leaf) for n, found in held.items() for leaf in found]
+        constant = tuple(leaf for _, leaf in leaves)
+        places = [*given, *((n, len(arrays) + k) for k, (n, _) in enumerate(leaves))]
+        order = [k for _, k in sorted(places)]
+        written = [p.name for p in executable.fencil.results]
+        wanted = [written.index(n) for n in results]
 
-        def run(arrays: Sequence[Any]) -> dict[str, Any]:
+        def looked_at(arrays: Sequence[Any]) -> tuple[Any, ...]:
+            outputs = self.call(constants, (), {n: arrays[k] for n, k in given})
+            return tuple([outputs[n] for n in results])
+
+        def run(arrays: Sequence[Any]) -> tuple[Any, ...]:
             if tracing():
-                return self.call(constants, (), dict(zip(names, arrays, strict=True)))
-            given = {n: (a,) for n, a in zip(names, arrays, strict=True)}
+                return looked_at(arrays)
+            if constant:
+                arrays = (*arrays, *constant)
             try:
                 with jax.enable_x64(True):
-                    outputs, failures = plain({**given, **held} if held else given, prepared)
+                    outputs, failures = plain(tuple(map(arrays.__getitem__, order)), prepared)
             except (RuntimeError, ValueError):
-                return self.call(constants, (), dict(zip(names, arrays, strict=True)))
+                return looked_at(arrays)
             if failures:
-                _raise_failures(failures, executable.checks)
-            return {n: leaves[0] for n, leaves in outputs.items()}
+                _raise_failures(failures, checks)
+            return tuple(map(outputs.__getitem__, wanted))
 
         return run
 
@@ -305,7 +338,8 @@ class Engine:
         if found is None:
             facts = refuse_absent_outputs(ready.fencil, ready.holes, self.options.full)
             bound = self.program.constants or ready.bound.constants
-            found = Executable(ready.fencil, bound, facts, self.options)
+            structure = jax.tree_util.tree_structure(ready.arrays)
+            found = Executable(ready.fencil, bound, facts, self.options, structure)
             self.executables[key] = found
         return found
 

@@ -35,24 +35,21 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A compiled program, which arguments it is passed under which names, and the names of its results."""
+    """A compiled program, what a caller passes, which of it goes under which names, and the names of its results."""
 
+    arguments: Sequence[Argument]
     compiled: Any
     passed: tuple[tuple[str, int], ...]
     outputs: tuple[str, ...]
-    direct: Any = None
-    """The program as a function of what it is passed, for arrays that need no look; None where they do."""
 
-    def prepared(self, arrays: Sequence[Any]) -> Ready:
+    def prepared(self, arrays: Sequence[Any]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
         """The same for further arrays like these."""
         direct = getattr(self.compiled, "direct", None)
-        return self if direct is None else replace(self, direct=direct(**{n: arrays[k] for n, k in self.passed}))
+        return (direct and direct(self.passed, self.outputs, arrays)) or self
 
     def __call__(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
-        if self.direct is not None:
-            results = self.direct([arrays[k] for _, k in self.passed])
-        else:
-            results = self.compiled(**{n: _own(arrays[k]) if n in self.outputs else arrays[k] for n, k in self.passed})
+        _refuse_overlaps(self.arguments, arrays)
+        results = self.compiled(**{n: _own(arrays[k]) if n in self.outputs else arrays[k] for n, k in self.passed})
         return tuple([results[name] for name in self.outputs])
 
 
@@ -91,13 +88,13 @@ class Specialised:
             self._raised[numerics] = tuple(said())
         return self._raised[numerics]
 
-    def ready(self, checked: bool, numerics: str) -> Ready:
+    def ready(self, arguments: Sequence[Argument], checked: bool, numerics: str) -> Ready:
         """What a call needs."""
         built = self.built(checked)
         place = {name: k for k, name in enumerate(built.names)}
         passed = tuple((p.name, place[p.name]) for p in built.fencil.inputs)
         outputs = tuple(built.names[k] for k in built.outputs)
-        return Ready(self.compiled(checked, numerics), passed, outputs)
+        return Ready(arguments, self.compiled(checked, numerics), passed, outputs)
 
 
 @dataclass(eq=False)
@@ -117,7 +114,7 @@ class Lifted:
     key_at: Callable[[Mapping[str, int]], Hashable] | None = None
     """The key of the program at sizes by name."""
     cache: dict[Hashable, Specialised] = field(default_factory=dict[Hashable, Specialised])
-    quick: dict[Hashable, Ready] = field(default_factory=dict[Hashable, "Ready"])
+    quick: dict[Hashable, Callable[[Sequence[Any]], tuple[Any, ...]]] = field(default_factory=dict[Hashable, Any])
     """Calls with arrays like earlier ones, which need no conversion; may be emptied."""
 
     def at(self, key: Hashable) -> Specialised:
@@ -163,8 +160,6 @@ class Lifted:
         kinds = tuple([(type(a), getattr(a, "shape", None), getattr(a, "dtype", None)) for a in arrays])
         ready = self.quick.get(kinds)
         if ready is not None:
-            if ready.direct is None:
-                _refuse_overlaps(self.arguments, arrays)
             try:
                 return ready(arrays)
             except DiagnosticError as error:
@@ -174,7 +169,7 @@ class Lifted:
         checked = not _traced(found)
         results = self._run(special, found, checked)
         if all(a is b for a, b in zip(arrays, found, strict=True)):
-            self.quick[kinds] = special.ready(checked, self.numerics).prepared(arrays)
+            self.quick[kinds] = special.ready(self.arguments, checked, self.numerics).prepared(arrays)
         return results
 
     def checked(self, *arrays: Any) -> tuple[Any, tuple[Any, ...]]:
