@@ -187,6 +187,22 @@ def start_of_added(e: Call) -> Expr | None:
     return None if init is e.args[1] else call(e.op, f, init, *rest, static=e.static, span=e.span)
 
 
+def gather_of_point(e: Call) -> Expr | None:
+    """A read of what was read at a point of other dims reads at that point too."""
+    dims, mode = e.static
+    match e.args:
+        case (Call("gather", (x, *points), (fixed, _)), *indices):
+            pass
+        case _:
+            return None
+    known = [p for p in points if isinstance(p, Literal)]
+    if len(known) < len(points) or any(p.value not in x.tensor.dims[d] for d, p in zip(fixed, known, strict=True)):
+        return None
+    chosen: dict[str, Expr] = dict(zip((*fixed, *dims), (*known, *indices), strict=True))
+    every = tuple(d for d in x.tensor.dims.names if d in chosen)
+    return call("gather", x, *(chosen[d] for d in every), static=(every, mode), span=e.span)
+
+
 def point_of_shifted(e: Call) -> Expr | None:
     """A point of what is shifted along other dims is shifted."""
     names, _ = e.static
@@ -240,7 +256,7 @@ RULES: dict[str, tuple[simplify.Rule, ...]] = {
     "scan": (start_of_added,),
     "add_dim": (added_point,),
     "concat": (prefix_of_scan,),
-    "gather": (gather_by_position, point_of_update, point_of_added, point_of_shifted),
+    "gather": (gather_by_position, point_of_update, point_of_added, point_of_shifted, gather_of_point),
     "rename": (simplify.rename_to_itself, simplify.rename_of_rename, rename_of_subset, choice_of_renamed),
     "subset": (simplify.subset_of_all, simplify.subset_of_subset, simplify.subset_of_added, cut_of_padded),
     "cartesian_shift": (simplify.shift_of_added, shift_of_shift, shift_of_subset),

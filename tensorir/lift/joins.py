@@ -9,17 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import product
 
 from tensorir.lift.affine import number, variable
 from tensorir.lift.components import components
 from tensorir.lift.dependence import Dependence, common_loops, dependences, touch
 from tensorir.lift.folds import fold_of
+from tensorir.lift.inverse import at_iteration
 from tensorir.lift.linear import affine_of
 from tensorir.lift.nest import Leaf, Loop, Store
+from tensorir.lift.sets import conjuncts
 from tensorir.lift.space import Space, substituted
 from tensorir.lift.storage import whole_space
 from tensorir.lift.terms import Linear, Load, Number, Op, Term, walk
-from tensorir.types import INT32, Interval
+from tensorir.types import BOOL, INT32, Interval
 
 __all__ = ["joined"]
 
@@ -156,23 +159,23 @@ def _from_its_place(space: Space) -> Space:
 
 def _union(a: _Part, b: _Part) -> Leaf | None:
     """One statement for two that do the same on adjacent boxes."""
-    if len(a.dims) < len(b.dims):
-        a, b = b, a
     if a.fold != b.fold:
         return None
+    if len(a.dims) < len(b.dims):
+        a, b = b, a
     if len(a.dims) == len(b.dims) + 1:
         return next((_joined(a, n, i) for n, i in _ends(a) if _does(a, n, i, b)), None)
-    if a.shape != b.shape:
+    if len(a.dims) != len(b.dims):
         return None
-    apart = [
-        (n, a.space.dims[n], b.space.dims[m])
-        for n, m in zip(a.dims, b.dims, strict=True)
-        if a.space.dims[n] != b.space.dims[m]
-    ]
-    if len(apart) != 1:
-        return None
-    ((name, i, j),) = apart
-    return _joined(a, name, j) if i.stop == j.start or j.stop == i.start else None
+    if a.shape == b.shape:
+        there = [(n, b.space.dims[m]) for n, m in zip(a.dims, b.dims, strict=True)]
+        apart = [(n, i) for n, i in there if a.space.dims[n] != i]
+        return _joined(a, *apart[0]) if len(apart) == 1 and apart[0] in _next_to(a, b) else None
+    for one, other in ((a, b), (b, a)):
+        found = next(((n, i) for n, i in _next_to(one, other) if _does(one, n, i, other)), None)
+        if found is not None:
+            return _joined(one, *found)
+    return _of_both(a, b)
 
 
 def _ends(a: _Part) -> Iterator[tuple[str, Interval]]:
@@ -183,13 +186,85 @@ def _ends(a: _Part) -> Iterator[tuple[str, Interval]]:
         yield n, Interval(i.start - 1, i.start)
 
 
+def _next_to(a: _Part, b: _Part) -> Iterator[tuple[str, Interval]]:
+    """The dims of a box, and intervals of another box that are next to theirs."""
+    for n in a.dims:
+        for j in dict.fromkeys(b.space.dims.values()):
+            if a.space.dims[n].stop == j.start or j.stop == a.space.dims[n].start:
+                yield n, j
+
+
 def _does(a: _Part, name: str, i: Interval, b: _Part) -> bool:
-    """Whether a statement does in one more iteration what another one does, which has that dim no more."""
-    dims = {n: j for n, j in a.space.dims.items() if n != name}
-    there = _as_part(a.leaf, a.fold, substituted(a.space, {name: number(i.start)}, dims, a.space.guards))
+    """Whether a statement does in more iterations what another one does, which lacks the dim if it is one more."""
+    there = _there(a, name, i)
     if there is None or there.shape != b.shape or len(there.dims) != len(b.dims):
         return False
     return all(there.space.dims[n] == b.space.dims[m] for n, m in zip(there.dims, b.dims, strict=True))
+
+
+def _there(a: _Part, name: str, i: Interval) -> _Part | None:
+    """A statement in other iterations."""
+    dims = {n: i if n == name else j for n, j in a.space.dims.items() if n != name or len(i) > 1}
+    value = {} if len(i) > 1 else {name: number(i.start)}
+    return _as_part(a.leaf, a.fold, substituted(a.space, value, dims, a.space.guards))
+
+
+def _of_both(a: _Part, b: _Part) -> Leaf | None:
+    """One statement with the conditions of two, of which each part lacks those that always hold in it."""
+    names = {f" {k}": variable(n) for k, n in enumerate(a.dims)}
+    count = len(a.space.location)
+    if a.shape[:count] != b.shape[:count] or a.shape[count + 1 :] != b.shape[count + 1 :]:
+        return None
+    for merged in _merged(a.shape[count], b.shape[count]):
+        value = at_iteration(merged, names)
+        both = replace(a, space=replace(a.space, value=value))
+        for n, i in _next_to(a, b):
+            if _does(both, n, a.space.dims[n], a) and _does(both, n, i, b):
+                return _joined(both, n, i)
+    return None
+
+
+def _merged(x: Term, y: Term) -> Iterator[Term]:
+    """Terms that may be two terms, each where some conditions are known."""
+    match x, y:
+        case _ if x == y:
+            yield x
+        case Op("if", (c, p, q)), Op("if", (d, r, s)) if p == r and q == s:
+            kind = "if" if any(isinstance(t, Op) and t.op == "if" for t in (c, d)) else "and"
+            yield Op("if", (_all_of(kind, _in_turn(conjuncts(c), conjuncts(d))), p, q), x.element)
+        case Op("if", (_, p, q)), _ if y in (p, q):
+            yield x
+        case _, Op("if", (_, p, q)) if x in (p, q):
+            yield y
+        case Op("if", (c, p, q)), Op("if", (d, r, s)) if q == s:
+            yield Op("if", (d, r, x), x.element)
+            yield Op("if", (c, p, y), x.element)
+        case Op(op, args), Op(other, more) if op == other and len(args) == len(more):
+            for new in product(*(list(_merged(p, q)) for p, q in zip(args, more, strict=True))):
+                yield replace(x, args=new)
+        case Load(buffer, indices), Load(other, more) if buffer is other:
+            for new in product(*(list(_merged(p, q)) for p, q in zip(indices, more, strict=True))):
+                yield replace(x, indices=new)
+        case _:
+            pass
+
+
+def _in_turn(a: list[Term], b: list[Term]) -> list[Term]:
+    """What two lists hold, in an order that both have."""
+    found: list[Term] = []
+    for x in a:
+        if x in b:
+            found += [y for y in b[: b.index(x)] if y not in found]
+        found.append(x)
+    return [*found, *(y for y in b if y not in found)]
+
+
+def _all_of(kind: str, conditions: list[Term]) -> Term:
+    """Conditions that must all hold, as `kind` puts them together."""
+    whole, *rest = conditions
+    for c in rest:
+        whole = Op(kind, (whole, c) if kind == "and" else (whole, c, Number(False, BOOL)), BOOL)
+    return whole
 
 
 def _joined(a: _Part, name: str, more: Interval) -> Leaf:

@@ -14,42 +14,47 @@ f(A: tensor<float, i[0:3]>, B: tensor<float, i[0:3]>) {
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tensorir.build import closure, fencil
 from tensorir.builtins import TABLE
 from tensorir.ir import Apply, Call, Expr, Fencil, Lambda, Operator, Var
-from tensorir.types import Dims, TensorType
+from tensorir.types import Dims, Interval, TensorType
 from tensorir.walk import postorder, rebuild, values, with_label
 
-__all__ = ["one_name_each", "under_names"]
+__all__ = ["dims_under", "node_under", "one_name_each", "own_names", "under_names", "variable_under"]
 
 
 def one_name_each(f: Fencil) -> Fencil:
     """The fencil with as few names of dims, and as few renames, as its expressions allow."""
     f = _named_inside(f)
     roots = list(values(f.closures))
-    pairs = _pairs(roots)
-    if not pairs:
-        return f
-    apart = _apart(f, roots)
-    classes: dict[str, set[str]] = {}
-    for a, b in pairs:
-        one, other = classes.get(a, {a}), classes.get(b, {b})
-        if one is other or any(group & one and group & other for group in apart):
-            continue
-        one |= other
-        classes.update(dict.fromkeys(one, one))
-    if not classes:
+    nodes = list(postorder(*roots))
+    classes = _Classes(lambda: _apart(f, roots))
+    for e in nodes:
+        if isinstance(e, Call) and e.op == "rename":
+            for a, b in e.static[0]:
+                classes.join([(a, b)])
+    splits = [e for e in nodes if isinstance(e, Call) and e.op == "split_dim"]
+    while any(classes.join([pair]) for pair in _of_splits(splits, classes)):
+        pass
+    for k, p in enumerate(f.params):
+        # what is of one shape has one meaning per axis, where that can be
+        for q in f.params[:k]:
+            if p.type.dims.size and _shape(p) == _shape(q):
+                pairs = list(zip(q.type.dims.names, p.type.dims.names, strict=True))
+                if all(classes.same(*pair) for pair in pairs) or classes.join(pairs):
+                    break
+    if not classes.of:
         return f
     order = {n: k for k, n in enumerate(_in_order(f, roots))}
-    names = {n: min(group, key=lambda m: (len(m), order[m])) for n, group in classes.items()}
+    names = {n: min(group, key=lambda m: (len(m), order[m])) for n, group in classes.of.items()}
     names = {n: new for n, new in names.items() if n != new}
-    params = [_variable(p, names) for p in f.params]
+    params = [variable_under(p, names) for p in f.params]
     made = under_names(roots, names)
     stores = [
-        closure(_variable(c.output, names), e, None if c.region is None else _dims(c.region, names), c.span)
+        closure(variable_under(c.output, names), e, None if c.region is None else dims_under(c.region, names), c.span)
         for c, e in zip(f.closures, made, strict=True)
     ]
     return fencil(f.name, params, stores, f.span, f.buffers)
@@ -73,13 +78,13 @@ def _named_inside(f: Fencil) -> Fencil:
         own = {id(b) for b in below} | {id(e)}
         alone = all(id(b) not in roots_now and all(u in own for u in users[id(b)]) for b in below)
         names = dict(e.static[0])
-        mentioned = {n for b in below for n in _own_names(b)}
+        mentioned = {n for b in below for n in own_names(b)}
         # names that go away are free for others
         if not alone or (mentioned - names.keys()) & set(names.values()) or any(v in written for v in e.args[0].free):
             continue
         if any(v in params or v not in f.params for v in e.args[0].free):
             continue  # a parameter of a function around it is not one of the fencil
-        params.update({v: _variable(v, names) for v in e.args[0].free})
+        params.update({v: variable_under(v, names) for v in e.args[0].free})
         done[id(e)] = under_names([e.args[0]], names)[0]
         break
     if not done:
@@ -91,21 +96,50 @@ def _named_inside(f: Fencil) -> Fencil:
     return _named_inside(fencil(f.name, [params.get(p, p) for p in f.params], stores, f.span, f.buffers))
 
 
-def _pairs(roots: Iterable[Expr]) -> dict[tuple[str, str], None]:
-    """The names that renames join, in the order of the text, and those of what splits make the same parts of."""
-    found: dict[tuple[str, str], None] = {}
-    split: dict[tuple[Any, ...], str] = {}
-    for e in postorder(*roots):
-        match e:
-            case Call("rename", _, (pairs,)):
-                found.update(dict.fromkeys(pairs))
-            case Call("split_dim", (x,), (dim, *parts)):
-                first = split.setdefault((*parts, x.tensor.dims[dim]), dim)
-                if first != dim:
-                    found[dim, first] = None
-            case _:
-                pass
-    return found
+class _Classes:
+    """Names that are one, by sets of names that have to stay apart."""
+
+    def __init__(self, apart: Callable[[], Iterable[frozenset[str]]]) -> None:
+        self.of: dict[str, frozenset[str]] = {}
+        self._find = apart
+        self._apart: list[frozenset[str]] | None = None
+
+    def same(self, a: str, b: str) -> bool:
+        return a == b or b in self.of.get(a, ())
+
+    def join(self, pairs: Iterable[tuple[str, str]]) -> bool:
+        """Makes the names of each pair one, if all can be; whether that is news."""
+        if self._apart is None:
+            self._apart = list(self._find())
+        before = dict(self.of)
+        for a, b in pairs:
+            one, other = self.of.get(a, frozenset((a,))), self.of.get(b, frozenset((b,)))
+            if one != other and any(group & one and group & other for group in self._apart):
+                self.of = before
+                return False
+            if one != other:
+                self.of.update(dict.fromkeys(one | other, one | other))
+        return self.of != before
+
+
+def _of_splits(splits: Iterable[Call], classes: _Classes) -> Iterator[tuple[str, str]]:
+    """What splits make the same parts of, and the parts that they make of one dim."""
+    whole: dict[tuple[Any, ...], str] = {}
+    parts: dict[tuple[Any, ...], tuple[str, str]] = {}
+    for e in splits:
+        dim, outer, inner, size = e.static
+        interval = e.args[0].tensor.dims[dim]
+        one, a, b = (min(classes.of.get(n, (n,))) for n in (dim, outer, inner))
+        first = whole.setdefault((a, b, size, interval), dim)
+        if not classes.same(first, dim):
+            yield dim, first
+        for old, new in zip(parts.setdefault((one, size, interval), (outer, inner)), (outer, inner), strict=True):
+            if not classes.same(old, new):
+                yield old, new
+
+
+def _shape(v: Var) -> tuple[Interval, ...]:
+    return tuple(i for _, i in v.type.dims.items)
 
 
 def _apart(f: Fencil, roots: Iterable[Expr]) -> set[frozenset[str]]:
@@ -114,21 +148,24 @@ def _apart(f: Fencil, roots: Iterable[Expr]) -> set[frozenset[str]]:
     inside: dict[int, frozenset[str]] = {}
     for e in postorder(*roots):
         below = [inside[id(c)] for c in e.children]
-        inside[id(e)] = _own_names(e).union(*below)
+        inside[id(e)] = own_names(e).union(*below)
         match e:
             case Call("rename"):
                 found |= {frozenset(e.tensor.dims.names), frozenset(e.args[0].tensor.dims.names)}
+            case Call("gather", (x, *_)):
+                # the axes that are selected from are none of the result's
+                found |= {frozenset(e.tensor.dims.names), frozenset(x.tensor.dims.names)}
             case Lambda():
                 found.add(inside[id(e)])
             case _:
-                met = set(_own_names(e))
+                met = set(own_names(e))
                 for c in e.children:
                     met |= inside[id(c)] if isinstance(c, Lambda | Operator) else set(c.tensor.dims.names)
                 found.add(frozenset(met))
     return {g for g in found if len(g) > 1}
 
 
-def _own_names(e: Expr) -> frozenset[str]:
+def own_names(e: Expr) -> frozenset[str]:
     """The names that a node mentions itself: in its type and its static parameters."""
     match e:
         case Lambda(params) | Operator(_, params):
@@ -151,7 +188,7 @@ def _in_order(f: Fencil, roots: Iterable[Expr]) -> dict[str, None]:
     for v in (*f.outputs, *f.params):
         found.update(dict.fromkeys(v.type.dims.names))
     for e in postorder(*roots):
-        found.update(dict.fromkeys(sorted(_own_names(e) - found.keys())))
+        found.update(dict.fromkeys(sorted(own_names(e) - found.keys())))
     return found
 
 
@@ -160,16 +197,16 @@ def under_names(roots: Sequence[Expr], names: Mapping[str, str]) -> list[Expr]:
     done: dict[int, Expr] = {}
     for e in postorder(*roots):
         children = tuple(done[id(c)] for c in e.children)
-        done[id(e)] = _renamed(e, children, names)
+        done[id(e)] = node_under(e, children, names)
     return [done[id(root)] for root in roots]
 
 
-def _renamed(e: Expr, children: tuple[Expr, ...], names: Mapping[str, str]) -> Expr:
+def node_under(e: Expr, children: tuple[Expr, ...], names: Mapping[str, str]) -> Expr:
     match e:
         case Var():
-            return _variable(e, names)
+            return variable_under(e, names)
         case Lambda(params):
-            return dataclasses.replace(e, params=tuple(_variable(p, names) for p in params), body=children[0])
+            return dataclasses.replace(e, params=tuple(variable_under(p, names) for p in params), body=children[0])
         case Operator(_, params):
             return dataclasses.replace(e, params=tuple(_type(p, names) for p in params))
         case Call(op, _, static):
@@ -186,16 +223,16 @@ def _renamed(e: Expr, children: tuple[Expr, ...], names: Mapping[str, str]) -> E
             return e
 
 
-def _variable(v: Var, names: Mapping[str, str]) -> Var:
+def variable_under(v: Var, names: Mapping[str, str]) -> Var:
     new = _type(v.type, names)
     return v if new is v.type else dataclasses.replace(v, type=new)
 
 
 def _type(t: TensorType, names: Mapping[str, str]) -> TensorType:
-    return t.on(_dims(t.dims, names)) if any(n in names for n in t.dims.names) else t
+    return t.on(dims_under(t.dims, names)) if any(n in names for n in t.dims.names) else t
 
 
-def _dims(dims: Dims, names: Mapping[str, str]) -> Dims:
+def dims_under(dims: Dims, names: Mapping[str, str]) -> Dims:
     return Dims(tuple((names.get(n, n), i) for n, i in dims.items))
 
 
@@ -213,7 +250,7 @@ _SLOTS: dict[str, tuple[Callable[[Any, Mapping[str, str]], Any], Callable[[Any],
     "dim?": (lambda d, names: names.get(d, d), lambda d: (d,)),
     "dims": (_several, tuple),
     "over": (_several, tuple),
-    "intervals": (_dims, lambda d: d.names),
+    "intervals": (dims_under, lambda d: d.names),
     "pairs": (_kept, lambda pairs: (n for pair in pairs for n in pair)),
 }
 """Per kind of static parameter that mentions dims: it under other names, and the dims that it mentions."""

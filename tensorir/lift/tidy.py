@@ -13,6 +13,7 @@ from __future__ import annotations
 from tensorir.build import closure, fencil, var
 from tensorir.ir import Call, Expr, Fencil, Var
 from tensorir.lift.canonical import Canonical
+from tensorir.lift.distinct import with_distinct_names
 from tensorir.lift.naming import one_name_each
 from tensorir.lift.ordering import in_order, with_shifts_inside
 from tensorir.lift.tensors import renamed
@@ -31,7 +32,7 @@ def tidied(f: Fencil, exact: bool = False, merged: list[Span] | None = None) -> 
     `merged` gets the places of folds whose terms are taken in another order than they were.
     """
     canonical = Canonical(exact, [] if merged is None else merged)
-    f = one_name_each(_renamed_at_the_edges(SettleChoices().run(canonical.run(f))))
+    f = _named(SettleChoices().run(canonical.run(f)))
     f = _one_name_more(canonical.run(f), canonical)
     f = with_shifts_inside(Cse().run(in_order(f, exact)))
     if not any(decides(e) for e in postorder(*values(f.closures))):
@@ -45,8 +46,14 @@ def _one_name_more(f: Fencil, canonical: Canonical) -> Fencil:
     """The fencil without the renames that came to light when others had gone."""
     if not any(isinstance(e, Call) and e.op == "rename" for e in postorder(*values(f.closures))):
         return f
-    new = one_name_each(_renamed_at_the_edges(f))
+    new = _named(f)
     return f if new == f else canonical.run(new)
+
+
+def _named(f: Fencil) -> Fencil:
+    """The fencil with a name for each dim, and with few renames."""
+    # equal expressions keep their names together
+    return one_name_each(_renamed_at_the_edges(with_distinct_names(Cse().run(f))))
 
 
 def _renamed_at_the_edges(f: Fencil) -> Fencil:
@@ -57,7 +64,7 @@ def _renamed_at_the_edges(f: Fencil) -> Fencil:
         pairs = _only_rename(v, roots)
         if pairs is not None and not any(c.output == v for c in f.closures):
             names[v] = dict(pairs)
-    new = {v: _named(v, names[v]) for v in names}
+    new = {v: _under(v, names[v]) for v in names}
 
     def rule(e: Expr) -> Expr | None:
         if isinstance(e, Call) and e.op == "rename" and e.args[0] in new:
@@ -71,7 +78,7 @@ def _renamed_at_the_edges(f: Fencil) -> Fencil:
         once = sum(other.output == c.output for other in closures) == 1
         if once and c.region is None and c.output not in read and isinstance(e, Call) and e.op == "rename":
             back = {b: a for a, b in e.static[0]}
-            made = _named(c.output, back)
+            made = _under(c.output, back)
             if len(set(made.type.dims.names)) == len(made.type.dims):
                 outputs[c.output] = made
                 roots[k] = renamed(e, back)
@@ -80,7 +87,7 @@ def _renamed_at_the_edges(f: Fencil) -> Fencil:
     return fencil(f.name, params, stores)
 
 
-def _named(v: Var, names: dict[str, str]) -> Var:
+def _under(v: Var, names: dict[str, str]) -> Var:
     return var(v.name, v.type.on(Dims(tuple((names.get(d, d), i) for d, i in v.type.dims.items))))
 
 

@@ -81,7 +81,7 @@ def up_to_names(text: str) -> str:
     """  # fmt: skip
     names: dict[str, str] = {}
     text = _WORDS.sub(lambda m: m[0] if m[0] in _KEPT else names.setdefault(m[0], f"n{len(names)}"), text)
-    return re.sub(r"(?<=[(,]) | (?=\))", "", " ".join(text.split()))
+    return re.sub(r"(?<=[(,⟪]) | (?=[)⟫])", "", " ".join(text.split()))
 
 
 def same_arithmetic(pair: Pair) -> bool:

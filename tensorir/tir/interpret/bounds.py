@@ -85,7 +85,9 @@ def check_declared(m: Machine, buffer: n.Buffer, write: bool, span: Span) -> Non
         bad = _live(m, ~np.asarray(inside), vector)
         if np.any(bad):
             shown = [_widened(i, vector and place < len(indices) - 1) for place, i in enumerate(indices)]
-            at = tuple(int(np.broadcast_to(i, np.shape(bad))[bad][0]) for i in shown)
+            everywhere = np.broadcast_shapes(np.shape(bad), *map(np.shape, shown))
+            first = np.argwhere(np.broadcast_to(bad, everywhere))[0]
+            at = tuple(int(np.broadcast_to(i, everywhere)[tuple(first)]) for i in shown)
             verb, where = ("written", "T.writes") if write else ("read", "T.reads")
             access = f"element {at} of {buffer.name!r} is {verb}"
             message = f"{access}, but {where} of the block {block.node.name!r} leaves it out."
