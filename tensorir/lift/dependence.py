@@ -21,7 +21,17 @@ from tensorir.lift.overlap import Box, Overlap, box_of, overlap
 from tensorir.lift.sets import domain, integer_set, point, text
 from tensorir.lift.terms import Buffer, Load
 
-__all__ = ["INDEPENDENT", "LOCKSTEP", "Access", "Dependence", "accesses", "common_loops", "dependences", "touch"]
+__all__ = [
+    "INDEPENDENT",
+    "LOCKSTEP",
+    "Access",
+    "Dependence",
+    "accesses",
+    "apart",
+    "common_loops",
+    "dependences",
+    "touch",
+]
 
 INDEPENDENT = -1
 """The level of a dependence inside of one iteration of all common loops."""
@@ -218,6 +228,18 @@ def _meet_inside(
     names, constraints = _meeting(a, b, ra, rb, x, y, outer)
     same = [f"{loop.name}_a = {loop.name}_b" for loop in a.loops[:shared]]
     return not integer_set(names, [*constraints, *same]).is_empty()
+
+
+def apart(leaf: Leaf, load: Load, outer: Sequence[Loop], outer_ranges: Ranges) -> bool:
+    """Whether no iteration of a store writes an element that a read in any of its iterations finds."""
+    ranges = ranges_of(leaf.loops, outer_ranges)
+    assert isinstance(leaf.node, Store)
+    store, read = (
+        Access(load.buffer, tuple(linear(i, ranges) for i in indices), write)
+        for indices, write in ((leaf.node.indices, True), (load.indices, False))
+    )
+    names, constraints = _meeting(leaf, leaf, ranges, ranges, store, read, outer)
+    return integer_set(names, constraints).is_empty()
 
 
 def touch(a: Leaf, b: Leaf) -> bool:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from tensorir.build import call, literal, operator, reduce
 from tensorir.ir import Expr
+from tensorir.lift.affine import Affine
 from tensorir.lift.emit import Emitter
+from tensorir.lift.linear import affine_of, term_of
 from tensorir.lift.nest import Store
 from tensorir.lift.space import Space
 from tensorir.lift.stores import Place, holding, place_of, put, scatter, wanted_names
@@ -19,6 +22,8 @@ from tensorir.types import BOOL, Scalar, TensorType, bcast
 __all__ = ["accumulate", "fold_of", "folded", "neutral", "rounds"]
 
 COMMUTATIVE = {"plus", "multiplies", "min", "max", "and", "or", "bit_and", "bit_or", "bit_xor", "xor"}
+WRAPPING = {"plus", "multiplies", "bit_and", "bit_or", "bit_xor"}
+"""Of which the lowest bits of the result are those of the lowest bits of the operands."""
 
 
 def neutral(op: str, element: Scalar) -> bool | int | float:
@@ -33,22 +38,34 @@ def neutral(op: str, element: Scalar) -> bool | int | float:
     return {"plus": 0, "multiplies": 1, "and": True, "or": False, "xor": False, "bit_or": 0, "bit_xor": 0}[op]
 
 
-def fold_of(node: Store) -> tuple[str, Term, tuple[Term, ...]] | None:
-    """The operation, what is folded, and under which further conditions, of a store that folds into its element."""
+Fold = tuple[str, Term, tuple[Term, ...]]
+
+
+def fold_of(node: Store, apart: Callable[[Load], bool] = lambda load: False) -> Fold | None:
+    """The operation, what is folded, and under which further conditions, of a store that folds into its element.
+
+    What is folded reads the buffer only where `apart` says that no iteration writes.
+    """
     old = Load(node.buffer, node.indices)
     found = _fold(node.value, old)
     if found is None:
         return None
     _, term, conditions = found
-    if node.buffer in buffers_of(term) or any(node.buffer in buffers_of(c) for c in (*conditions, *node.guards)):
-        return None
     if any(node.buffer in buffers_of(i) for i in node.indices):
         return None
-    return found
+    reads = {load for part in (term, *conditions, *node.guards) for load in loads(part) if load.buffer is node.buffer}
+    return found if all(apart(load) for load in reads) else None
 
 
-def _fold(value: Term, old: Load) -> tuple[str, Term, tuple[Term, ...]] | None:
+def _fold(value: Term, old: Load | Op) -> Fold | None:
+    """`old` is an element, or the element as a number of a wider type."""
     match value:
+        case Op("cast", (wide,), element) if _wraps(element, wide.element) and old.element == element:
+            # what does not fit wraps: whether after every step, or once, is the same
+            inner = _fold(wide, Op("cast", (old,), wide.element))
+            if inner is None or inner[0] not in WRAPPING:
+                return None
+            return inner[0], Op("cast", (inner[1],), element), inner[2]
         case Op("minus", (x, e), element) if x == old:
             return "plus", Op("neg", (e,), element), ()
         case Op(
@@ -74,15 +91,20 @@ def _fold(value: Term, old: Load) -> tuple[str, Term, tuple[Term, ...]] | None:
             return None
 
 
-def _lazy(op: str, term: Term, later: bool) -> tuple[str, Term, tuple[Term, ...]] | None:
+def _lazy(op: str, term: Term, later: bool) -> Fold | None:
     """A truth value that is asked for only where the one before does not decide: all are, unless reads may fail."""
     fails = later and any(loads(i) for load in loads(term) for i in load.indices)
     return None if fails else (op, term, ())
 
 
-def _nested(op: str, a: Term, b: Term, old: Load) -> tuple[str, Term, tuple[Term, ...]] | None:
+def _wraps(narrow: Scalar, wide: Scalar) -> bool:
+    """Whether a conversion keeps the lowest bits of a number."""
+    return narrow.is_integer and wide.is_integer and narrow.bits <= wide.bits
+
+
+def _nested(op: str, a: Term, b: Term, old: Load | Op) -> Fold | None:
     """`(old ⊕ x) ⊕ y` is `old ⊕ (x ⊕ y)`, but for rounding."""
-    if old.buffer.exact and rounds(op, old.buffer.element):
+    if isinstance(old, Load) and old.buffer.exact and rounds(op, old.element):
         return None
     for x, y in ((a, b), (b, a)):
         inner = _fold(x, old) if isinstance(x, Op) and x.op == op else None
@@ -98,13 +120,14 @@ def rounds(op: str, element: Scalar) -> bool:
 
 def accumulate(emitter: Emitter, buffer: Buffer, op: str, space: Space, span: Span = NOWHERE) -> bool:
     """Fold the value of a space into a buffer; False, with nothing done, where the place is told by data."""
-    place = place_of(space)
-    if place is None:
+    standing = _standing(space)
+    place, moves = place_of(standing), standing is not space
+    if place is None or (moves and space.dims.keys() <= place.dims):
         if op in ("plus", "multiplies", "min", "max"):
             scatter(emitter, buffer, space, op, span)
             return True
         return False
-    emitter.dims_of(buffer, wanted_names(space))
+    emitter.dims_of(buffer, wanted_names(standing))
     guard = holding(space.guards)
     box = space.dims
     over = [n for n in box if n not in place.dims]
@@ -115,8 +138,25 @@ def accumulate(emitter: Emitter, buffer: Buffer, op: str, space: Space, span: Sp
     value = spread(cut(value, box), {n: box[n] for n in over})
     old = _old(emitter, buffer, space, place)
     total = folded(op, old, value, over, element, buffer.exact, span)
-    put(emitter, buffer, place, total, {n: i for n, i in box.items() if n not in over})
+    left = {n: i for n, i in box.items() if n not in over}
+    if moves:
+        scatter(emitter, buffer, replace(space, dims=left, guards=()), None, span, total)
+    else:
+        put(emitter, buffer, place, total, left)
     return True
+
+
+def _standing(space: Space) -> Space:
+    """The space with its place as it were if all loops that run step by step stood at nothing."""
+    location: list[Term] = []
+    for term in space.location:
+        a = affine_of(term)
+        if a is None or not a.is_linear:
+            return space
+        kept = Affine(tuple((n, c) for n, c in a.terms if n in space.dims), a.constant)
+        location.append(term if len(kept.terms) == len(a.terms) else term_of(kept, term.element))
+    same = all(x is y for x, y in zip(location, space.location, strict=True))
+    return space if same else replace(space, location=tuple(location))
 
 
 def _old(emitter: Emitter, buffer: Buffer, space: Space, place: Place) -> Expr:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from tensorir.lift.components import components
-from tensorir.lift.dependence import INDEPENDENT, LOCKSTEP, Dependence, common_loops, dependences
+from tensorir.lift.dependence import INDEPENDENT, LOCKSTEP, Dependence, apart, common_loops, dependences
 from tensorir.lift.emit import Emitter
 from tensorir.lift.folds import accumulate, fold_of
 from tensorir.lift.joins import joined
@@ -201,7 +201,7 @@ def _alone(region: Region, leaf: Leaf, node: Store, found: Sequence[Dependence],
     """
     flows = [d for d in found if d.kind == "flow"]
     if flows:
-        fold = fold_of(node)
+        fold = fold_of(node, lambda load: apart(leaf, load, region.steps, region.emitter.ranges))
         if fold is None:
             return False
         op, term, conditions = fold

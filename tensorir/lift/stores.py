@@ -184,11 +184,13 @@ def combine(op: str, buffer: Buffer) -> Function:
     return operator(op, kind, kind)
 
 
-def scatter(emitter: Emitter, buffer: Buffer, space: Space, op: str | None, span: Span = NOWHERE) -> None:
+def scatter(
+    emitter: Emitter, buffer: Buffer, space: Space, op: str | None, span: Span = NOWHERE, made: Expr | None = None
+) -> None:
     """Stores (or updates by an operation) wherever indices point, in the order of the box.
 
-    In a program that checks, an index outside of the buffer is an error at the statement's `span`; what a guard holds
-    back is not.
+    `made` is the value, where it is there already. In a program that checks, an index outside of the buffer is an error
+    at the statement's `span`; what a guard holds back is not.
     """
     names = emitter.dims_of(buffer)
     guard = holding(space.guards)
@@ -205,7 +207,7 @@ def scatter(emitter: Emitter, buffer: Buffer, space: Space, op: str | None, span
                 aligned[name] = (d, a.constant)
     if len(aligned) == len(names):
         aligned.popitem()
-    value = cut(emitter.emit(space.value, space.dims, guard), space.dims)
+    value = cut(emitter.emit(space.value, space.dims, guard) if made is None else made, space.dims)
     indices: list[Expr] = []
     dims: list[str] = []
     bounded = True
