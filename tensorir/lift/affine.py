@@ -199,10 +199,13 @@ def quotient(a: Affine, by: int, ranges: Ranges) -> Affine:
     if factor > 1:
         inside = Affine(tuple((t, c // factor) for t, c in inside.terms), inside.constant // factor)
         return outside.plus(quotient(inside, by // factor, ranges))
-    if len(inside.terms) == 1 and not inside.constant:
-        (atom, c) = inside.terms[0]
-        if isinstance(atom, Quotient) and c == 1:
-            return outside.plus(quotient(atom.inner, atom.by * by, ranges))
+    divided = [atom for atom, c in inside.terms if isinstance(atom, Quotient) and c == 1]
+    if len(divided) == 1:
+        # (x // n + r) // by is (x + n r) // (n by)
+        (atom,) = divided
+        rest = inside.minus(Affine(((atom, 1),)))
+        if rest.is_linear:
+            return outside.plus(quotient(atom.inner.plus(rest.times(atom.by)), atom.by * by, ranges))
     nested = _nested(inside, by, ranges)
     if nested is not None:
         return outside.plus(nested)

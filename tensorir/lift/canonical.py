@@ -21,10 +21,11 @@ from tensorir.lift.choices import choice_of_renamed, choice_of_updates, update_o
 from tensorir.lift.nested_folds import fold_of_fold, merge_of_whole, rounds
 from tensorir.lift.padding import cut_of_padded, sum_of_padded
 from tensorir.lift.prefixes import added_point, point_of_added, point_of_update, prefix_of_scan, whole_of_parts
-from tensorir.lift.tensors import cut, renamed, shifted
+from tensorir.lift.tensors import constant_of, cut, filled, renamed, shifted
 from tensorir.passes import simplify
 from tensorir.passes.base import Pass, rewritten
 from tensorir.source import Span
+from tensorir.types import Scalar
 from tensorir.walk import with_label
 
 __all__ = ["LOOSE", "RULES", "Canonical"]
@@ -176,6 +177,32 @@ def split_of_shifted(e: Call) -> Expr | None:
             return None
 
 
+def split_of_point(e: Call) -> Expr | None:
+    """A split of a point of other dims is a point of what is split."""
+    dim, outer, inner, _ = e.static
+    match e.args[0]:
+        case Call("gather", (x, *points), (names, _) as static) if all(isinstance(p, Literal) for p in points):
+            if dim in names or {outer, inner} & (set(x.tensor.dims) - {dim}):
+                return None
+            return call("gather", call("split_dim", x, static=e.static), *points, static=static, span=e.span)
+        case _:
+            return None
+
+
+def split_of_padded(e: Call) -> Expr | None:
+    """A split of what is padded along other dims is padded."""
+    dim = e.static[0]
+    match e.args[0]:
+        case Call("update", (base, part)) if part.tensor.dims.get(dim) == base.tensor.dims[dim]:
+            same, element = constant_of(base), e.tensor.element
+            if same is None or not isinstance(element, Scalar):
+                return None
+            whole = filled(same.value, element, dict(e.tensor.dims.items))
+            return call("update", whole, call("split_dim", part, static=e.static), span=e.span)
+        case _:
+            return None
+
+
 # Folds
 
 
@@ -196,7 +223,7 @@ def gather_of_point(e: Call) -> Expr | None:
         case _:
             return None
     known = [p for p in points if isinstance(p, Literal)]
-    if len(known) < len(points) or any(p.value not in x.tensor.dims[d] for d, p in zip(fixed, known, strict=True)):
+    if len(known) < len(points) or any(int(p.value) not in x.tensor.dims[d] for d, p in zip(fixed, known, strict=True)):
         return None
     chosen: dict[str, Expr] = dict(zip((*fixed, *dims), (*known, *indices), strict=True))
     every = tuple(d for d in x.tensor.dims.names if d in chosen)
@@ -261,7 +288,7 @@ RULES: dict[str, tuple[simplify.Rule, ...]] = {
     "subset": (simplify.subset_of_all, simplify.subset_of_subset, simplify.subset_of_added, cut_of_padded),
     "cartesian_shift": (simplify.shift_of_added, shift_of_shift, shift_of_subset),
     "merge_dims": (simplify.merge_of_split, merge_of_whole),
-    "split_dim": (split_of_merged, split_of_renamed, split_of_shifted),
+    "split_dim": (split_of_merged, split_of_renamed, split_of_shifted, split_of_point, split_of_padded),
     "update": (simplify.update_of_all, simplify.update_of_nothing, whole_of_parts, update_of_itself, choice_of_updates),
 }
 """The rules by the builtin at whose calls they look, in the order in which they are tried."""

@@ -31,7 +31,7 @@ def one_name_each(f: Fencil) -> Fencil:
     f = _named_inside(f)
     roots = list(values(f.closures))
     nodes = list(postorder(*roots))
-    classes = _Classes(lambda: _apart(f, roots))
+    classes = _Classes(lambda: _apart(f, roots), lambda: _read(nodes))
     for e in nodes:
         if isinstance(e, Call) and e.op == "rename":
             for a, b in e.static[0]:
@@ -44,7 +44,7 @@ def one_name_each(f: Fencil) -> Fencil:
         for q in f.params[:k]:
             if p.type.dims.size and _shape(p) == _shape(q):
                 pairs = list(zip(q.type.dims.names, p.type.dims.names, strict=True))
-                if all(classes.same(*pair) for pair in pairs) or classes.join(pairs):
+                if all(classes.same(*pair) for pair in pairs) or classes.join(pairs, clearly=True):
                     break
     if not classes.of:
         return f
@@ -96,25 +96,29 @@ def _named_inside(f: Fencil) -> Fencil:
     return _named_inside(fencil(f.name, [params.get(p, p) for p in f.params], stores, f.span, f.buffers))
 
 
-class _Classes:
-    """Names that are one, by sets of names that have to stay apart."""
+Sets = Iterable[frozenset[str]]
 
-    def __init__(self, apart: Callable[[], Iterable[frozenset[str]]]) -> None:
+
+class _Classes:
+    """Names that are one, by sets of names that have to stay apart, and of those that better do."""
+
+    def __init__(self, apart: Callable[[], Sets], better: Callable[[], Sets]) -> None:
         self.of: dict[str, frozenset[str]] = {}
-        self._find = apart
-        self._apart: list[frozenset[str]] | None = None
+        self._find = apart, better
+        self._apart: tuple[list[frozenset[str]], list[frozenset[str]]] | None = None
 
     def same(self, a: str, b: str) -> bool:
         return a == b or b in self.of.get(a, ())
 
-    def join(self, pairs: Iterable[tuple[str, str]]) -> bool:
-        """Makes the names of each pair one, if all can be; whether that is news."""
+    def join(self, pairs: Iterable[tuple[str, str]], clearly: bool = False) -> bool:
+        """Makes the names of each pair one, if all can be (and, if `clearly`, better are); whether that is news."""
         if self._apart is None:
-            self._apart = list(self._find())
+            self._apart = list(self._find[0]()), list(self._find[1]())
+        apart = [*self._apart[0], *self._apart[1]] if clearly else self._apart[0]
         before = dict(self.of)
         for a, b in pairs:
             one, other = self.of.get(a, frozenset((a,))), self.of.get(b, frozenset((b,)))
-            if one != other and any(group & one and group & other for group in self._apart):
+            if one != other and any(group & one and group & other for group in apart):
                 self.of = before
                 return False
             if one != other:
@@ -163,6 +167,13 @@ def _apart(f: Fencil, roots: Iterable[Expr]) -> set[frozenset[str]]:
                     met |= inside[id(c)] if isinstance(c, Lambda | Operator) else set(c.tensor.dims.names)
                 found.add(frozenset(met))
     return {g for g in found if len(g) > 1}
+
+
+def _read(nodes: Iterable[Expr]) -> Iterator[frozenset[str]]:
+    """The axes that reads select from, with the names of what is read."""
+    for e in nodes:
+        if isinstance(e, Call) and e.op == "gather":
+            yield frozenset((*e.static[0], *e.tensor.dims.names))
 
 
 def own_names(e: Expr) -> frozenset[str]:

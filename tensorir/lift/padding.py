@@ -15,7 +15,7 @@ from collections.abc import Mapping
 
 from tensorir.build import call, operator, reduce
 from tensorir.builtins import TABLE
-from tensorir.ir import Call, Expr, Operator
+from tensorir.ir import Call, Expr, Literal, Operator
 from tensorir.lift.tensors import constant_of, filled, renamed, shifted
 from tensorir.types import Interval, Scalar, TensorType
 
@@ -62,6 +62,8 @@ def _inside(x: Expr, dim: str) -> Interval | None:
             return first if first == second else None
         case Call("rename", (y,), (pairs,)):
             return _inside(y, {new: old for old, new in pairs}.get(dim, dim))
+        case Call("reduce", (Operator("plus"), Literal(value), y), (other,)) if not value and other != dim:
+            return _inside(y, dim)
         case _:
             return None
 

@@ -11,20 +11,22 @@ reads it gets a dim for that loop, so that iterations do not meet in it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import prod
 from typing import Any
 
-from tensorir.lift.affine import Affine
+from tensorir.lift.affine import Affine, quotient, variable
 from tensorir.lift.inverse import inverse
-from tensorir.lift.linear import Ranges, affine_of, linear
+from tensorir.lift.linear import affine_of, linear
 from tensorir.lift.nest import Check, External, Leaf, Loop, Node, Store, While, leaves, ranges_of
 from tensorir.lift.overlap import box_of, overlap
+from tensorir.lift.periods import periods
 from tensorir.lift.sets import domain, integer_set, text
 from tensorir.lift.space import Space, boxed, hull_of, in_order
 from tensorir.lift.stores import place_of
 from tensorir.lift.terms import Buffer, Index, Load, Number, Op, Term, buffers_of, index_names, rebuilt
-from tensorir.types import INT32
+from tensorir.types import BOOL, INT32
 
 __all__ = ["changed", "expanded", "filled_first", "settled_values"]
 
@@ -92,7 +94,6 @@ def expanded(nodes: Sequence[Node]) -> tuple[Node, ...]:
     """The nodes with copies of their own for what threads, blocks and iterations keep to themselves."""
     statements = leaves(nodes)
     settled = settled_values(statements)
-    copies: dict[Buffer, tuple[Buffer, tuple[str, ...], Ranges]] = {}
     by_buffer: dict[Buffer, list[Leaf]] = {}
     kept_as_they_are: set[Buffer] = set(settled)
     for leaf in statements:
@@ -100,6 +101,8 @@ def expanded(nodes: Sequence[Node]) -> tuple[Node, ...]:
             by_buffer.setdefault(buffer, []).append(leaf)
             if buffer.argument or buffer.loops or buffer.value is not None:
                 kept_as_they_are.add(buffer)
+    wanted: dict[Buffer, list[str]] = {}
+    own: dict[Buffer, list[str]] = {}
     for buffer, touching in by_buffer.items():
         if buffer in kept_as_they_are:
             continue
@@ -108,19 +111,81 @@ def expanded(nodes: Sequence[Node]) -> tuple[Node, ...]:
         names: list[str] = [n for n in buffer.private if all(n in leaf.names for leaf in touching)]
         if names and not _meet(buffer, touching, names):
             names = []
-        own = [n for n in _own_iterations(buffer, touching) if n not in names]
-        kept_apart = (*("" for _ in names), *own)
-        names += own
-        if names:
-            ranges = ranges_of(touching[0].loops)
-            sizes = tuple(ranges[n][1] - ranges[n][0] + 1 for n in names)
-            total = 1
-            for e in (*sizes, *buffer.shape):
-                total *= e
-            if total <= MOST_ELEMENTS or buffer.private:
-                new = replace(buffer, shape=(*sizes, *buffer.shape), private=(), copies=kept_apart)
-                copies[buffer] = (new, tuple(names), ranges)
+        own[buffer] = [n for n in _own_iterations(buffer, touching) if n not in names]
+        if names or own[buffer]:
+            wanted[buffer] = [*names, *own[buffer]]
+    alike = periods(statements, wanted, settled)
+    copies: dict[Buffer, _Copied] = {}
+    for buffer, names in wanted.items():
+        touching, ranges = by_buffer[buffer], ranges_of(by_buffer[buffer][0].loops)
+        shared = (_shared(buffer, touching, n, ranges[n], alike[buffer, n]) for n in names)
+        found = _Copied(buffer, tuple(shared))
+        kept_apart = tuple(x.name if x.period == 1 and x.name in own[buffer] else "" for x in found.loops if x.apart)
+        shape = (*found.sizes, *buffer.shape)
+        if prod(shape) <= MOST_ELEMENTS or buffer.private:
+            copies[buffer] = replace(found, buffer=replace(buffer, shape=shape, private=(), copies=kept_apart))
     return _with_copies(tuple(nodes), copies) if copies else tuple(nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """A loop for which a buffer has copies: from `low` on, `period` iterations share one, or all do, where it is 0."""
+
+    name: str
+    low: int
+    size: int
+    period: int
+    apart: bool
+    """Whether there is more than one copy."""
+
+    @property
+    def place(self) -> Term:
+        """The index of the copy of an iteration."""
+        index: Term = Index(self.name, INT32)
+        if self.period > 1:
+            return Op("floordiv", (index, Number(self.period, INT32)), INT32)
+        return Op("minus", (index, Number(self.low, INT32)), INT32) if self.low else index
+
+    @property
+    def first(self) -> Term:
+        """That an iteration is the first of those that share a copy."""
+        index: Term = Index(self.name, INT32)
+        if not self.period:
+            return Op("eq", (index, Number(self.low, INT32)), BOOL)
+        return Op("eq", (Op("mod", (index, Number(self.period, INT32)), INT32), Number(0, INT32)), BOOL)
+
+
+def _shared(buffer: Buffer, touching: Sequence[Leaf], name: str, span: tuple[int, int], period: int) -> _Shared:
+    low, high = span
+    if not period:
+        return _Shared(name, low, 1, period, apart=False)
+    # what has an index for the copy needs no other one
+    wanted = quotient(variable(name), period, {name: span})
+    places = [indices for leaf in touching for _, indices in _places(leaf, buffer)]
+    told = period > 1 and any(all(p[k] == wanted for p in places) for k in range(len(buffer.shape)))
+    return _Shared(name, low, (high - low) // period + 1, period, apart=not told)
+
+
+@dataclass(frozen=True, slots=True)
+class _Copied:
+    """A buffer with copies, and the loops that it has them for."""
+
+    buffer: Buffer
+    loops: tuple[_Shared, ...]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(x.size for x in self.loops if x.apart)
+
+    @property
+    def places(self) -> tuple[Term, ...]:
+        """The indices of the copy of an iteration."""
+        return tuple(x.place for x in self.loops if x.apart)
+
+    @property
+    def first(self) -> tuple[Term, ...]:
+        """That an iteration is the first of those that share a copy."""
+        return tuple(x.first for x in self.loops if x.period != 1)
 
 
 Places = tuple[tuple[bool, tuple[Affine | None, ...]], ...]
@@ -254,32 +319,23 @@ def _set_dim() -> Any:
     return islpy.dim_type.set
 
 
-Copies = Mapping[Buffer, tuple[Buffer, tuple[str, ...], Ranges]]
-
-
-def _with_copies(nodes: tuple[Node, ...], copies: Copies) -> tuple[Node, ...]:
-    def places(names: tuple[str, ...], ranges: Ranges) -> tuple[Term, ...]:
-        found: list[Term] = []
-        for n in names:
-            low = ranges[n][0]
-            index: Term = Index(n, INT32)
-            found.append(Op("minus", (index, Number(low, INT32)), INT32) if low else index)
-        return tuple(found)
-
+def _with_copies(nodes: tuple[Node, ...], copies: Mapping[Buffer, _Copied]) -> tuple[Node, ...]:
     def rule(t: Term) -> Term | None:
         if isinstance(t, Load) and t.buffer in copies:
-            new, names, ranges = copies[t.buffer]
-            return Load(new, (*places(names, ranges), *t.indices), t.span)
+            found = copies[t.buffer]
+            return Load(found.buffer, (*found.places, *t.indices), t.span)
         return None
 
     def over(t: Term) -> Term:
         return rebuilt(t, rule) if buffers_of(t) & copies.keys() else t
 
     def node_over(node: Node) -> Node:
-        return changed(node, over, node_over, lambda b: copies[b][0] if b in copies else b, prefix)
+        if isinstance(node, Store) and node.buffer in copies:
+            node = replace(node, guards=(*copies[node.buffer].first, *node.guards))
+        return changed(node, over, node_over, lambda b: copies[b].buffer if b in copies else b, prefix)
 
     def prefix(buffer: Buffer) -> tuple[Term, ...]:
-        return places(*copies[buffer][1:]) if buffer in copies else ()
+        return copies[buffer].places if buffer in copies else ()
 
     return tuple(map(node_over, nodes))
 
