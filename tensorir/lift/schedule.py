@@ -72,7 +72,21 @@ def _order(region: Region, statements: Sequence[Leaf], found: Sequence[Dependenc
             if carries and _recurrence(*_chosen(region, statements, ordered, together), level):
                 continue
         for members in inside:
-            _component(*_chosen(region, statements, kept, members), level)
+            handed = _handed(region, statements, kept, members)
+            _component(*_chosen(region, statements, kept, members), level, handed)
+
+
+def _handed(
+    region: Region, statements: Sequence[Leaf], found: Sequence[Dependence], members: Sequence[int]
+) -> frozenset[Buffer]:
+    """Buffers of which each iteration has a copy, and which nobody touches after the members."""
+    copied = {b for m in members for b in statements[m].written if b.copies} - region.outside
+    for k, leaf in enumerate(statements) if copied else ():
+        for b in () if k in members else copied & (leaf.written | leaf.read):
+            between = [(d.source, d.sink) for d in found if d.buffer is b and k in (d.source, d.sink)]
+            if not any(s == k and t in members for s, t in between) or any(s in members for s, _ in between):
+                copied = copied - {b}
+    return frozenset(copied)
 
 
 def _chosen(
@@ -90,7 +104,10 @@ def _renumbered(found: Sequence[Dependence], members: Sequence[int]) -> list[Dep
     return [replace(d, source=place[d.source], sink=place[d.sink]) for d in found]
 
 
-def _component(region: Region, members: Sequence[Leaf], found: Sequence[Dependence], level: int) -> None:
+def _component(
+    region: Region, members: Sequence[Leaf], found: Sequence[Dependence], level: int,
+    handed: frozenset[Buffer] = frozenset(),
+) -> None:  # fmt: skip
     together = {d.buffer.name: None for d in found if d.kind == LOCKSTEP}
     found = [d for d in found if d.kind != LOCKSTEP]
     if len(members) == 1:
@@ -120,7 +137,7 @@ def _component(region: Region, members: Sequence[Leaf], found: Sequence[Dependen
         return
     carried = [d for d in found if depth in d.levels]
     region.report.add(Decision(loop, "sequential", _reason(carried, members), tuple(m.span for m in members)))
-    step_by_step(region, loop, depth, members)
+    step_by_step(region, loop, depth, members, handed)
 
 
 def _recurrence(region: Region, members: Sequence[Leaf], found: Sequence[Dependence], level: int) -> bool:

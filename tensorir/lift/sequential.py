@@ -18,7 +18,7 @@ from tensorir.lift.stores import holding
 from tensorir.lift.tensors import cut, renamed, spread
 from tensorir.lift.terms import Buffer, Index, Load, Number, Op, Term, rebuilt
 from tensorir.source import Span
-from tensorir.types import BOOL, INT32, Dims, TensorType
+from tensorir.types import BOOL, INT32, Dims, Interval, TensorType
 
 if TYPE_CHECKING:
     from tensorir.lift.schedule import Region
@@ -30,12 +30,17 @@ BOOL_FALSE = Number(False, BOOL)
 MOST_ROUNDS = (1 << 31) - 1
 
 
-def step_by_step(region: Region, loop: Loop, depth: int, members: Sequence[Leaf]) -> None:
-    """Run a loop around statements one iteration after the other."""
+def step_by_step(
+    region: Region, loop: Loop, depth: int, members: Sequence[Leaf], handed: frozenset[Buffer] = frozenset()
+) -> None:
+    """Run a loop around statements one iteration after the other.
+
+    Of `handed` buffers each iteration has a copy, which holds what was put there before, and which nobody reads later.
+    """
     from tensorir.lift.schedule import schedule
 
     emitter = region.emitter
-    inner = contracted([_without(m, depth) for m in members], loop.name, region.outside)
+    inner, smaller = contracted([_without(m, depth) for m in members], loop.name, region.outside - handed)
     ranges = ranges_of((*members[0].loops[:depth], loop), emitter.ranges)
     low, extent = linear(loop.low, ranges), linear(loop.extent, ranges)
     assert low is not None and extent is not None
@@ -57,6 +62,9 @@ def step_by_step(region: Region, loop: Loop, depth: int, members: Sequence[Leaf]
     def body(inside: Emitter, i: Expr) -> None:
         inside.outer[loop.name] = i if low.is_number and not low.constant else call("plus", i, first)
         inside.ranges[loop.name] = ranges[loop.name]
+        for old, (new, place) in smaller.items():
+            if old in emitter.tensors:
+                _hand_over(inside, old, new, place, Index(loop.name, INT32), ranges[loop.name][0])
         schedule(replace(region, emitter=inside, steps=(*region.steps, loop)), inner)
 
     def going(inside: Emitter, i: Expr) -> Expr:
@@ -81,7 +89,9 @@ def while_loop(region: Region, node: While) -> None:
 
     title = Loop("while", ZERO, ZERO, (), span=node.span, title="while")
     region.report.add(Decision(title, "sequential", "runs until its condition fails"))
-    carry(region, sorted(written(node.body), key=lambda b: b.name), body, going, node.most, node.span)
+    # values that live for one iteration are no state, unless somebody outside reads the last ones
+    kept = [b for b in written(node.body) if not b.loops or b in region.outside]
+    carry(region, sorted(kept, key=lambda b: b.name), body, going, node.most, node.span)
 
 
 def carry(
@@ -147,8 +157,23 @@ def _written(inner: Sequence[Leaf], members: Sequence[Leaf]) -> list[Buffer]:
     return [b for b in found if b in before]
 
 
-def contracted(inner: list[Leaf], name: str, outside: frozenset[Buffer]) -> list[Leaf]:
-    """Values that live for one iteration lose the dim of the loop, if nobody else touches them."""
+def _hand_over(inside: Emitter, old: Buffer, new: Buffer, place: int, index: Index, low: int) -> None:
+    """What an iteration's copy of a buffer holds when the iteration begins, as a buffer of its own."""
+    names = [f"{n}_" if n == index.name else n for n in inside.dims_of(old)]
+    at: Term = Op("minus", (index, Number(low, INT32)), INT32) if low else index
+    indices = tuple(at if k == place else Index(n, INT32) for k, n in enumerate(names))
+    box = {n: Interval(0, size) for k, (n, size) in enumerate(zip(names, old.shape, strict=True)) if k != place}
+    inside.names[new] = tuple(box)
+    inside.tensors[new] = spread(cut(inside.emit(Load(old, indices), box), box), box)
+
+
+def contracted(
+    inner: list[Leaf], name: str, outside: frozenset[Buffer]
+) -> tuple[list[Leaf], dict[Buffer, tuple[Buffer, int]]]:
+    """Values that live for one iteration lose the dim of the loop, if nobody else touches them.
+
+    Also gives each such buffer with the one in its place, and which dim it lost.
+    """
     smaller: dict[Buffer, tuple[Buffer, int]] = {}
     for leaf in inner:
         node = leaf.node
@@ -164,7 +189,7 @@ def contracted(inner: list[Leaf], name: str, outside: frozenset[Buffer]) -> list
             )
             smaller[buffer] = (new, place)
     if not smaller:
-        return inner
+        return inner, {}
 
     def rule(t: Term) -> Term | None:
         if isinstance(t, Load) and t.buffer in smaller:
@@ -191,8 +216,8 @@ def contracted(inner: list[Leaf], name: str, outside: frozenset[Buffer]) -> list
             case While(condition, body, _, span, most) if not (leaf.read & smaller.keys()):
                 found.append(Leaf(While(over(condition), body, guards, span, most), leaf.loops, leaf.place))
             case _:
-                return inner
-    return found
+                return inner, {}
+    return found, smaller
 
 
 def external(region: Region, node: External) -> None:
