@@ -9,6 +9,7 @@ from typing import Any
 from tensorir.build import closure, fencil, literal, var
 from tensorir.errors import DiagnosticError
 from tensorir.ir import Closure, Expr, Fencil, Var
+from tensorir.lift.abreast import abreast
 from tensorir.lift.axes import with_merged_axes
 from tensorir.lift.barriers import unordered
 from tensorir.lift.elements import with_elements_apart
@@ -79,6 +80,7 @@ def assemble(
     if on_hazard != "ignore":
         nodes = with_doubts_checked(nodes)
         nodes = with_unseen_checked(nodes) if checked else nodes
+    nodes = abreast(nodes)
     merged: list[Span] = []
     emitter = Emitter(checked=checked, taken={b.name for b in arguments})
     nodes = inlined(expanded(trimmed(with_axes(with_elements_apart(with_lifetimes(nodes))))))
