@@ -204,7 +204,7 @@ def quotient(a: Affine, by: int, ranges: Ranges) -> Affine:
         # (x // n + r) // by is (x + n r) // (n by)
         (atom,) = divided
         rest = inside.minus(Affine(((atom, 1),)))
-        if rest.is_linear:
+        if rest.is_linear and not rest.names & atom.inner.names:
             return outside.plus(quotient(atom.inner.plus(rest.times(atom.by)), atom.by * by, ranges))
     nested = _nested(inside, by, ranges)
     if nested is not None:

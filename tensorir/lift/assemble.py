@@ -14,6 +14,7 @@ from tensorir.lift.axes import with_merged_axes
 from tensorir.lift.barriers import unordered
 from tensorir.lift.elements import with_elements_apart
 from tensorir.lift.emit import Emitter
+from tensorir.lift.forwarding import with_values_in_place
 from tensorir.lift.hazards import hazards, with_doubts_checked
 from tensorir.lift.inlining import inlined
 from tensorir.lift.lifetimes import with_lifetimes
@@ -83,7 +84,8 @@ def assemble(
     nodes = abreast(nodes)
     merged: list[Span] = []
     emitter = Emitter(checked=checked, taken={b.name for b in arguments})
-    nodes = inlined(expanded(trimmed(with_axes(with_elements_apart(with_lifetimes(nodes))))))
+    nodes = with_elements_apart(with_lifetimes(with_values_in_place(nodes)))
+    nodes = inlined(expanded(trimmed(with_axes(nodes))))
     if not exact:
         nodes = folded_at_once(nodes, merged)
     # what is read in the place of copies may show axes that the copies did not, and tells where these end

@@ -75,6 +75,15 @@ def small_first(e: Call) -> Expr | None:
     return call(_MIRRORED[e.op], y, x, span=e.span) if wrong else None
 
 
+def last_coordinate(e: Call) -> Expr | None:
+    """A coordinate that is the last one is one from the last one on."""
+    match e.args:
+        case (Call("pos", (base,), (dim,)) as x, Literal(value) as last) if value == base.tensor.dims[dim].stop - 1:
+            return call("greater_equal", x, last, span=e.span)
+        case _:
+            return None
+
+
 def plus_nothing(e: Call) -> Expr | None:
     """x + 0 is x, but for the sign of a zero."""
     x, y = e.args
@@ -268,6 +277,7 @@ def gather_by_position(e: Call) -> Expr | None:
 
 RULES: dict[str, tuple[simplify.Rule, ...]] = {
     **dict.fromkeys(_MIRRORED, (small_first,)),
+    "eq": (last_coordinate,),
     "plus": (plus_nothing,),
     "minus": (simplify.minus_zero,),
     "multiplies": (simplify.times_one,),

@@ -14,11 +14,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from tensorir.lift.affine import Affine, Quotient, number, quotient, remainder, variable
-from tensorir.lift.terms import Index, Linear, Load, Number, Op, Term, rebuilt
-from tensorir.lift.unknowns import divided
+from tensorir.lift.terms import Index, Linear, Load, Number, Op, Term, rebuilt, walk
+from tensorir.lift.unknowns import bounds, divided, narrowed
 from tensorir.types import BOOL, INT64, Scalar
 
 __all__ = ["Ranges", "linear", "settled"]
@@ -78,7 +78,8 @@ def _rule(term: Term, ranges: Ranges) -> Term | None:
 
 def _operation(op: str, args: tuple[Term, ...], element: Scalar, ranges: Ranges) -> Term | None:
     if op in ("and", "or", "not", "if"):
-        return _logic(op, args)
+        found = _logic(op, args)
+        return _chosen(args, element, ranges) if found is None and op == "if" else found
     if op == "cast":
         (x,) = args
         found = affine_of(x)
@@ -89,6 +90,10 @@ def _operation(op: str, args: tuple[Term, ...], element: Scalar, ranges: Ranges)
         return term_of(found, element) if fits else None
     parts = [affine_of(a) for a in args]
     if any(p is None for p in parts):
+        if op in ("plus", "minus") and element.is_integer:
+            return _sum(op, args, element)
+        if op in ("min", "max") and element.is_integer:
+            return _extreme(op, args, ranges)
         match parts[-1]:
             case Affine((), by) if by > 0:
                 return divided(op, args[0], by, ranges)
@@ -101,6 +106,72 @@ def _operation(op: str, args: tuple[Term, ...], element: Scalar, ranges: Ranges)
         return None
     made = _arithmetic(op, known, ranges)
     return None if made is None else term_of(made, element)
+
+
+def _chosen(args: tuple[Term, ...], element: Scalar, ranges: Ranges) -> Term | None:
+    """A choice, each branch in normal form where it is chosen."""
+    condition, *branches = args
+    made: list[Term] = []
+    for branch, holds in zip(branches, (True, False), strict=True):
+        inside = narrowed(condition, ranges, holds)
+        if inside is None:
+            return branches[holds]
+        if inside is not ranges:
+            known = {n for n, spread in inside.items() if ranges[n] != spread}
+            made.append(settled(branch, inside) if any(_asks(t, known) for t in walk(branch)) else branch)
+        else:
+            made.append(branch)
+    return None if all(a is b for a, b in zip(made, branches, strict=True)) else Op("if", (condition, *made), element)
+
+
+def _asks(term: Term, names: Collection[str]) -> bool:
+    """Whether the ranges of variables may change the normal form of a term, its parts aside."""
+    match term:
+        case Linear(a):
+            return not a.is_linear and not a.names.isdisjoint(names)
+        case Op(op, args) if op in COMPARISONS:
+            return any(isinstance(a, Linear) and not a.affine.names.isdisjoint(names) for a in args)
+        case _:
+            return False
+
+
+def _sum(op: str, args: tuple[Term, ...], element: Scalar) -> Term | None:
+    """A sum of terms of which some are no sums of indices: those that are, are one; None where they are already."""
+    whole, count = number(0), 0
+    others: list[tuple[bool, Term]] = []
+    pending = [(op == "minus", args[1]), (False, args[0])]
+    while pending:
+        negative, t = pending.pop()
+        match t:
+            case Op("plus" | "minus" as inner, (a, b)) if t.element == element and affine_of(t) is None:
+                pending += [(negative ^ (inner == "minus"), b), (negative, a)]
+            case _ if (known := affine_of(t)) is not None:
+                whole, count = whole.plus(known.times(-1 if negative else 1)), count + 1
+            case _:
+                others.append((negative, t))
+    if count < 2:
+        return None
+    others.sort(key=lambda o: o[0])
+    if whole.terms or whole.constant:
+        others.insert(0 if others[0][0] else 1, (False, term_of(whole, element)))
+    (negative, total), *rest = others
+    if negative:
+        total = Op("neg", (total,), element)
+    for negative, t in rest:
+        total = Op("minus" if negative else "plus", (total, t), element)
+    return total
+
+
+def _extreme(op: str, args: tuple[Term, ...], ranges: Ranges) -> Term | None:
+    """The smaller or the greater of two terms, where their bounds tell which one that is."""
+    a, b = (bounds(t, ranges) for t in args)
+    if a is None or b is None:
+        return None
+    below = a if op == "min" else b
+    above = b if op == "min" else a
+    if below[1] <= above[0]:
+        return args[0]
+    return args[1] if above[1] <= below[0] else None
 
 
 def _arithmetic(op: str, parts: list[Affine], ranges: Ranges) -> Affine | None:

@@ -20,7 +20,7 @@ from tensorir.lift.affine import Affine, number, quotient, remainder, variable
 from tensorir.lift.terms import Linear, Number, Op, Term
 from tensorir.types import Scalar
 
-__all__ = ["bounds", "divided"]
+__all__ = ["bounds", "divided", "narrowed"]
 
 Ranges = Mapping[str, tuple[int, int]]
 
@@ -45,9 +45,11 @@ def _bounds(term: Term, ranges: Ranges, depth: int) -> tuple[int, int] | None:
             return int(value), int(value)
         case Linear(affine):
             return affine.range(ranges)
-        case Op("if", (_, x, y)):
-            a, b = bounds(x, ranges, depth + 1), bounds(y, ranges, depth + 1)
-            return None if a is None or b is None else (min(a[0], b[0]), max(a[1], b[1]))
+        case Op("if", (c, x, y)):
+            chosen = ((x, narrowed(c, ranges, True)), (y, narrowed(c, ranges, False)))
+            found = [bounds(t, inside, depth + 1) for t, inside in chosen if inside is not None]
+            known = [f for f in found if f is not None]
+            return (min(f[0] for f in known), max(f[1] for f in known)) if len(known) == len(found) else None
         case Op("mod", (_, Number(by))) if by > 0:
             return 0, int(by) - 1
         case Op("min" | "max" as op, (x, y)):
@@ -68,6 +70,38 @@ def _bounds(term: Term, ranges: Ranges, depth: int) -> tuple[int, int] | None:
                     return min(corners), max(corners)
         case _:
             return None
+
+
+_LIMITS = {"less": (1, 1), "less_equal": (1, 0), "greater": (-1, 1), "greater_equal": (-1, 0)}
+"""Comparisons as `sign * (x - y) + step <= 0`: their sign and step."""
+
+
+def narrowed(condition: Term, ranges: Ranges, holds: bool) -> Ranges | None:
+    """The ranges of variables where a condition holds, or does not; None where it never does."""
+    match condition:
+        case Op("and", (a, b)) | Op("if", (a, b, Number(False))) if holds:
+            inside = narrowed(a, ranges, holds)
+            return None if inside is None else narrowed(b, inside, holds)
+        case Op(op, (Linear(a), Number(b))) if op in _LIMITS:
+            difference = a.plus(number(-int(b)))
+        case Op(op, (Number(a), Linear(b))) if op in _LIMITS:
+            difference = number(int(a)).minus(b)
+        case _:
+            return ranges
+    sign, step = _LIMITS[op]
+    # sum <= 0, of which the contrary is 1 - sum <= 0
+    limit = difference.times(sign).plus(number(step))
+    limit = limit if holds else number(1).minus(limit)
+    match limit.terms:
+        case ((str(name), c),) if name in ranges:
+            low, high = ranges[name]
+            if c > 0:
+                high = min(high, -limit.constant // c)
+            else:
+                low = max(low, -(-limit.constant // -c))
+            return {**ranges, name: (low, high)} if low <= high else None
+        case _:
+            return ranges
 
 
 def _limited(op: str, a: tuple[int, int] | None, b: tuple[int, int] | None, element: Scalar) -> tuple[int, int] | None:
