@@ -133,3 +133,40 @@ def main(n: T.int32, m: T.int32, A: T.Buffer((6, 4), "float32"), B: T.Buffer((4,
     for n, m in ((5, 1), (900, 2), (1, 7)):
         with pytest.raises(DiagnosticError, match="an index leaves the"):
             program(n, m, a, b)
+
+
+TILES = """
+@T.prim_func
+def main(n: T.int32, A: T.Buffer((10,), "float32"), B: T.Buffer((10,), "float32")):
+    for io in range({}):
+        for ii in range(4):
+            if {}:
+                {}
+"""
+TILED = {
+    "rounded up": ("(n + 3) // 4", "io * 4 + ii < n", "B[io * 4 + ii] = A[io * 4 + ii]", True),
+    "the other way round": ("(3 + n) // 4", "T.likely(n > ii + 4 * io)", "B[io * 4 + ii] = A[io * 4 + ii]", True),
+    "rounded down": ("n // 4", "io * 4 + ii < n", "B[io * 4 + ii] = A[io * 4 + ii]", True),
+    "a sum": ("(n + 3) // 4", "io * 4 + ii < n", "B[0] = B[0] + A[io * 4 + ii]", True),
+    "turns that do nothing": ("(n + 7) // 4", "io * 4 + ii < n", "B[io * 4 + ii] = A[io * 4 + ii]", False),
+    "a later start": ("(n + 3) // 4", "io * 4 + ii + 1 < n", "B[io * 4 + ii + 1] = A[io * 4 + ii]", False),
+    "another step": ("(n + 3) // 4", "io * 3 + ii < n", "B[io * 3 + ii] = A[io * 3 + ii]", False),
+    "another bound": ("(n + 3) // 4", "io * 4 + ii < 9 - n", "B[io * 4 + ii] = A[io * 4 + ii]", False),
+}
+
+
+@pytest.mark.parametrize(("extent", "condition", "store", "bounded"), TILED.values(), ids=TILED)
+def test_tiles_of_what_data_tell_are_as_many_as_begin_inside(extent: str, condition: str, store: str, bounded: bool):
+    text = TILES.format(extent, condition, store)
+    assert ("stablehlo.while" not in lowered(text)) == bounded
+    function = ti.tir.parse(text)["main"]
+    program = ti.lift(function)
+    a, b = np.arange(1, 11, dtype=np.float32), np.zeros(10, np.float32)
+    for n in (-3, 0, 1, 4, 7, 10, 11, 30):
+        try:
+            wanted = ti.tir.interpret(function, n, a, b, checked=True)[2]
+        except DiagnosticError:
+            with pytest.raises(DiagnosticError, match="an index leaves"):
+                program(n, a, b)
+        else:
+            np.testing.assert_array_equal(program(n, a, b)[0], wanted)

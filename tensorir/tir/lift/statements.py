@@ -321,7 +321,8 @@ def _open_loop(reader: Reader, var: n.Var, low: Term, extent: Term, by: int, bod
     limit = _declared(reader, var, body)
     if limit is not None and by == 1 and isinstance(low, Number) and not low.value:
         return _masked(reader, var, low, extent, by, limit, body, span)
-    bounded = None if _jumps(body)[0] else turns(reader, var, by, body)
+    counted = extent if by == 1 and isinstance(low, Number) and not low.value else None
+    bounded = None if _jumps(body)[0] else turns(reader, var, by, body, counted)
     checks: list[Node] = []
     most = None if bounded is None else bounded.most if bounded.sure else bounded.most + 1
     if bounded is not None and most is not None:

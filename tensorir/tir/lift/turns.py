@@ -1,7 +1,8 @@
 """How often a loop turns whose bounds depend on data: as often as an access that every turn makes stays inside.
 
 In `for j in range(n[i]): y[i] = y[i] + x[start[i] + j]` every turn reads another element of x: there are no more turns
-than x has elements, or one of them leaves x, which is an error in any case.
+than x has elements, or one of them leaves x, which is an error in any case. A loop of `(n + 3) // 4` turns, whose turn
+t does something where `4 * t + r < n`, does it in each of them for r = 0.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tensorir.lift.terms import Buffer, Number
+from tensorir.lift.terms import Buffer, Number, Op, Term
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.reader import Reader
@@ -30,11 +31,15 @@ class Turns:
     """Whether each turn makes the access; one that does not does nothing."""
 
 
-def turns(reader: Reader, var: n.Var, by: int, body: n.Stmt) -> Turns | None:
-    """The most turns that accesses leave a loop that nothing breaks, where they leave it any limit."""
+def turns(reader: Reader, var: n.Var, by: int, body: n.Stmt, extent: Term | None = None) -> Turns | None:
+    """The most turns that accesses leave a loop that nothing breaks, where they leave it any limit.
+
+    `extent` is how many turns there are of a loop that counts from 0.
+    """
     if any(isinstance(part, n.Call) and part.op in ("ret", "thread_return") for part in walk(body)):
         return None
-    always = _Always(reader, frozenset(reader.stored(body)), {var: by})
+    starts = {} if extent is None else {var: 0}
+    always = _Always(reader, frozenset(reader.stored(body)), {var: by}, _parts_of(extent), starts)
     always.statement(body, True)
     return min(always.found, key=lambda t: t.most, default=None)
 
@@ -46,6 +51,10 @@ class _Always:
     reader: Reader
     stored: frozenset[Buffer]
     steps: dict[n.Var, int | None]
+    parts: tuple[Term, int, int] | None
+    """What the number of turns is a quotient of: a number that data tell, what is added to it, and the divisor."""
+    starts: dict[n.Var, int]
+    """Values in the first turn, and there in the first turns of the loops inside."""
     found: list[Turns] = field(default_factory=list[Turns])
     sure: bool = True
 
@@ -55,8 +64,7 @@ class _Always:
             case n.SeqStmt(parts):
                 return all(self.statement(part, alone and len(parts) == 1) for part in parts)
             case n.LetStmt(var, value):
-                self.evaluated(value)
-                self.steps[var] = self.step(value)
+                self.let(var, value)
                 return True
             case n.BufferStore(buffer, value, indices, predicate):
                 self.evaluated(value)
@@ -65,7 +73,7 @@ class _Always:
                 return True
             case n.For(var, low, extent):
                 self.evaluated(extent)
-                self.steps[var] = self.step(low)
+                self.follow(var, low)
                 if isinstance(extent, n.IntImm):
                     if extent.value > 0:
                         self.statement(node.body, alone)
@@ -76,22 +84,70 @@ class _Always:
                 return True
             case n.BlockRealize(values, predicate, block):
                 for iterator, value in zip(block.iter_vars, values, strict=True):
-                    self.evaluated(value)
-                    self.steps[iterator.var] = self.step(value)
+                    self.let(iterator.var, value)
                 self.evaluated(predicate)
-                if isinstance(predicate, n.IntImm) and predicate.value:
+                if self.holds(predicate):
                     return self.statement(block.body, alone and block.init is None)
                 return not _leaves(block.body)
             case n.AttrStmt(body=inner):
                 return self.statement(inner, alone)
-            case n.IfThenElse(condition):
+            case n.IfThenElse(condition, then):
                 self.evaluated(condition)
+                if self.holds(condition):
+                    self.statement(then)
                 return not _leaves(node)
             case n.Evaluate(value):
                 self.evaluated(value)
                 return not _leaves(node)
             case _:
                 return not _leaves(node)
+
+    def let(self, var: n.Var, value: n.Expr) -> None:
+        """Look at a value that gets a name."""
+        self.evaluated(value)
+        self.follow(var, value)
+
+    def follow(self, var: n.Var, value: n.Expr) -> None:
+        """What is known of a value is known of its name."""
+        self.steps[var] = self.step(value)
+        self.starts.pop(var, None)
+        if (start := self.start(value)) is not None:
+            self.starts[var] = start
+
+    def holds(self, condition: n.Expr) -> bool:
+        """Whether a condition holds in every turn, in the first turns of the loops inside."""
+        match condition:
+            case n.IntImm(value):
+                return bool(value)
+            case n.Call(op="likely", args=(n.Expr() as inner, *_)):
+                return self.holds(inner)
+            case n.LT(a, b) | n.GT(b, a) if self.parts is not None:
+                whole, more, by = self.parts
+                start = self.start(a)
+                # the last turn is (whole + more) // by - 1
+                if start is None or self.step(a) != by or start >= by - more or self.step(b) != 0:
+                    return False
+                inner = any(isinstance(part, n.Var) and part in self.steps for part in walk(b))
+                return not inner and self.reader.term(b) == whole
+            case _:
+                return False
+
+    def start(self, value: n.Expr) -> int | None:
+        """A value in the first turn, None where nobody knows."""
+        match value:
+            case n.IntImm(number):
+                return number
+            case n.Var():
+                return self.starts.get(value)
+            case n.Add(a, b) | n.Sub(a, b) | n.Mul(a, b):
+                x, y = self.start(a), self.start(b)
+                if x is None or y is None:
+                    return None
+                return x * y if isinstance(value, n.Mul) else x + y if isinstance(value, n.Add) else x - y
+            case n.Cast(inner) if _widens(inner.dtype, value.dtype):
+                return self.start(inner)
+            case _:
+                return None
 
     def evaluated(self, expression: n.Expr) -> None:
         """Look at an expression, without the parts that may be left out."""
@@ -105,8 +161,7 @@ class _Always:
                 case n.Call(op="if_then_else", args=args):
                     pending += [a for a in args[:1] if isinstance(a, n.Expr)]
                 case n.Let(var, value, body):
-                    self.evaluated(value)
-                    self.steps[var] = self.step(value)
+                    self.let(var, value)
                     pending.append(body)
                 case n.BufferLoad(buffer, indices, predicate) as load:
                     if predicate is None:
@@ -164,6 +219,19 @@ class _Always:
                 pass
         parts = [c for c in children(value) if isinstance(c, n.Expr)]
         return 0 if all(self.step(part) == 0 for part in parts) else None
+
+
+def _parts_of(extent: Term | None) -> tuple[Term, int, int] | None:
+    """The parts of a quotient by a number."""
+    match extent:
+        case Op("floordiv" | "divides", (Op("plus", (whole, Number(more)) | (Number(more), whole)), Number(by))) if (
+            by > 0
+        ):
+            return whole, int(more), int(by)
+        case Op("floordiv" | "divides", (whole, Number(by))) if by > 0:
+            return whole, 0, int(by)
+        case _:
+            return None
 
 
 def _widens(old: n.DataType, new: n.DataType) -> bool:
