@@ -178,6 +178,8 @@ def quotient(a: Affine, by: int, ranges: Ranges) -> Affine:
     """The floor of a / by, for a positive number, in normal form."""
     if by == 1:
         return a
+    if not a.is_linear and (known := _of_remainders(a, by, ranges)) is not None:
+        return known
     whole: dict[Atom, int] = {}
     rest: dict[Atom, int] = {}
     for atom, c in a.terms:
@@ -202,14 +204,42 @@ def quotient(a: Affine, by: int, ranges: Ranges) -> Affine:
     divided = [atom for atom, c in inside.terms if isinstance(atom, Quotient) and c == 1]
     if len(divided) == 1:
         # (x // n + r) // by is (x + n r) // (n by)
-        (atom,) = divided
-        rest = inside.minus(Affine(((atom, 1),)))
-        if rest.is_linear and not rest.names & atom.inner.names:
-            return outside.plus(quotient(atom.inner.plus(rest.times(atom.by)), atom.by * by, ranges))
+        (only,) = divided
+        others = inside.minus(Affine(((only, 1),)))
+        if others.is_linear and not others.names & only.inner.names:
+            return outside.plus(quotient(only.inner.plus(others.times(only.by)), only.by * by, ranges))
     nested = _nested(inside, by, ranges)
     if nested is not None:
         return outside.plus(nested)
     return outside.plus(Affine(((Quotient(inside, by), 1),)))
+
+
+def _of_remainders(a: Affine, by: int, ranges: Ranges) -> Affine | None:
+    """The floor of a / by where remainders, `e - n × (e // n)`, count as variables from 0 to n - 1; None if they do not
+    help."""
+    rest, parts = a, dict[str, Quotient]()
+    for atom, c in a.terms:
+        if not isinstance(atom, Quotient) or c >= 0 or c % atom.by:
+            continue
+        factor = -c // atom.by
+        left = rest.minus(atom.inner.times(factor)).minus(Affine(((atom, c),)))
+        if len(left.terms) == len(rest.terms) - 1 - len(atom.inner.terms):
+            name = "  "
+            while name in ranges or name in parts:
+                name += " "
+            parts[name] = atom
+            rest = left.plus(Affine(((name, factor),)))
+    if not parts:
+        return None
+    made = quotient(rest, by, {**ranges, **{n: (0, q.by - 1) for n, q in parts.items()}})
+    if not made.is_linear:
+        return None
+    total = number(made.constant)
+    for atom, c in made.terms:
+        part = parts.get(atom) if isinstance(atom, str) else None
+        value = Affine(((atom, 1),)) if part is None else part.inner.minus(Affine(((part, part.by),)))
+        total = total.plus(value.times(c))
+    return total
 
 
 def _nested(inside: Affine, by: int, ranges: Ranges) -> Affine | None:

@@ -22,6 +22,7 @@ from tensorir.lift.nested_folds import fold_of_fold, merge_of_whole, rounds
 from tensorir.lift.padding import cut_of_padded, sum_of_padded
 from tensorir.lift.prefixes import added_point, point_of_added, point_of_update, prefix_of_scan, whole_of_parts
 from tensorir.lift.tensors import constant_of, cut, filled, renamed, shifted
+from tensorir.lift.windows import read_through_padding
 from tensorir.passes import simplify
 from tensorir.passes.base import Pass, rewritten
 from tensorir.source import Span
@@ -293,7 +294,14 @@ RULES: dict[str, tuple[simplify.Rule, ...]] = {
     "scan": (start_of_added,),
     "add_dim": (added_point,),
     "concat": (prefix_of_scan,),
-    "gather": (gather_by_position, point_of_update, point_of_added, point_of_shifted, gather_of_point),
+    "gather": (
+        gather_by_position,
+        point_of_update,
+        point_of_added,
+        point_of_shifted,
+        gather_of_point,
+        read_through_padding,
+    ),
     "rename": (simplify.rename_to_itself, simplify.rename_of_rename, rename_of_subset, choice_of_renamed),
     "subset": (simplify.subset_of_all, simplify.subset_of_subset, simplify.subset_of_added, cut_of_padded),
     "cartesian_shift": (simplify.shift_of_added, shift_of_shift, shift_of_subset),

@@ -118,9 +118,12 @@ def _chosen(args: tuple[Term, ...], element: Scalar, ranges: Ranges) -> Term | N
             return branches[holds]
         if inside is not ranges:
             known = {n for n, spread in inside.items() if ranges[n] != spread}
-            made.append(settled(branch, inside) if any(_asks(t, known) for t in walk(branch)) else branch)
-        else:
-            made.append(branch)
+            if any(_asks(t, known) for t in walk(branch)):
+                branch = settled(branch, inside)
+            fixed = {n: number(low) for n, (low, high) in inside.items() if n in known and low == high}
+            if fixed and element.is_integer and isinstance(branch, Linear) and branch.affine.names & fixed.keys():
+                branch = term_of(branch.affine.replaced(fixed, inside), element)
+        made.append(branch)
     return None if all(a is b for a, b in zip(made, branches, strict=True)) else Op("if", (condition, *made), element)
 
 

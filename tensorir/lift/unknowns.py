@@ -50,8 +50,16 @@ def _bounds(term: Term, ranges: Ranges, depth: int) -> tuple[int, int] | None:
             found = [bounds(t, inside, depth + 1) for t, inside in chosen if inside is not None]
             known = [f for f in found if f is not None]
             return (min(f[0] for f in known), max(f[1] for f in known)) if len(known) == len(found) else None
-        case Op("mod", (_, Number(by))) if by > 0:
-            return 0, int(by) - 1
+        case Op("mod", (x, Number(by))) if by > 0:
+            a = bounds(x, ranges, depth + 1)
+            return a if a is not None and a[0] >= 0 and a[1] < by else (0, int(by) - 1)
+        case Op("rem", (x, Number(by))) if by > 0:
+            # what is left has the sign of what is divided
+            a, most = bounds(x, ranges, depth + 1), int(by) - 1
+            return (-most, most) if a is None else (max(min(a[0], 0), -most), min(max(a[1], 0), most))
+        case Op("floordiv", (x, Number(by))) if by > 0:
+            a = bounds(x, ranges, depth + 1)
+            return None if a is None else (a[0] // int(by), a[1] // int(by))
         case Op("min" | "max" as op, (x, y)):
             return _limited(op, bounds(x, ranges, depth + 1), bounds(y, ranges, depth + 1), term.element)
         case Op("cast", (x,)) if x.element.is_integer:

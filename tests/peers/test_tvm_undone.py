@@ -98,6 +98,91 @@ def pooled() -> list[Any]:
     return [a, topi.nn.pool2d(a, (3, 3), (2, 2), (1, 1), (1, 1, 1, 1), "max")]
 
 
+def normal_groups() -> list[Any]:
+    from tvm import te, topi
+
+    a, b, c = (te.placeholder(shape, name=n) for n, shape in (("A", (2, 4, 3, 3)), ("B", (4,)), ("C", (4,))))
+    return [a, b, c, topi.nn.group_norm(a, b, c, 2, 1, [2, 3])]
+
+
+def normal_rows() -> list[Any]:
+    from tvm import te, topi
+
+    a, b, c = (te.placeholder(shape, name=n) for n, shape in (("A", (5, 8)), ("B", (8,)), ("C", (8,))))
+    return [a, b, c, topi.nn.layer_norm(a, b, c, [1])]
+
+
+def normal_channels() -> list[Any]:
+    from tvm import te, topi
+
+    a: Any = te.placeholder((1, 5, 4, 4), name="A")
+    return [a, topi.nn.lrn(a, 3, 1, 1e-4, 0.75, 2)]
+
+
+def joined() -> list[Any]:
+    from tvm import te, topi
+
+    a, b, c = (te.placeholder((3, n, 5), name=f"A{n}") for n in (2, 3, 4))
+    return [a, b, c, topi.concatenate((a, b, c), 1)]
+
+
+def mirrored() -> list[Any]:
+    from tvm import te, topi
+
+    a: Any = te.placeholder((5, 6), name="A")
+    return [a, topi.nn.mirror_pad(a, (1, 2), (2, 1), "REFLECT")]
+
+
+def enlarged() -> list[Any]:
+    from tvm import te, topi
+
+    a: Any = te.placeholder((1, 2, 4, 4), name="A")
+    return [a, topi.image.resize2d(a, [0.0] * 4, (7, 5), "NCHW", "linear")]
+
+
+def as_it_is(s: Any) -> None:
+    """Lowered only."""
+
+
+def last_block(s: Any) -> Any:
+    *_, last = map(s.get, s.get_child_blocks(s.get_sblock("root")))
+    return s.get_sblock(last.name_hint)
+
+
+def all_near(s: Any) -> None:
+    """Everything again per part of a row, of which the last one is shorter."""
+    last = last_block(s)
+    tile, _ = s.split(s.get_loops(last)[-1], [None, 3])
+    for block in reversed(list(map(s.get, s.get_child_blocks(s.get_sblock("root"))))[:-1]):
+        s.compute_at(s.get_sblock(block.name_hint), tile)
+
+
+def all_inside(s: Any) -> None:
+    for block in list(map(s.get, s.get_child_blocks(s.get_sblock("root"))))[:-1]:
+        try:
+            s.compute_inline(s.get_sblock(block.name_hint))
+        except tvm.s_tir.ScheduleError:  # a reduction
+            continue
+
+
+def inputs_at_hand(s: Any) -> None:
+    last = last_block(s)
+    for k in range(len(s.get(last).reads)):
+        s.cache_read(last, k, "shared")
+
+
+def reduced_in_parts(s: Any) -> None:
+    block = s.get_sblock("A_red_temp")
+    loops = [x for x, i in zip(s.get_loops(block), s.get(block).iter_vars, strict=True) if i.iter_type != 0]
+    _, inner = s.split(s.fuse(*loops), [None, 4])
+    s.rfactor(inner, 0)
+
+
+def in_two_parts(s: Any) -> None:
+    last = last_block(s)
+    s.loop_partition(s.get_loops(last)[0], [2])
+
+
 def over_threads(s: Any) -> None:
     for block in map(s.get, s.get_child_blocks(s.get_sblock("root"))):
         sblock = s.get_sblock(block.name_hint)
@@ -303,13 +388,10 @@ FURTHER: dict[str, tuple[Make, Callable[[Any], None]]] = {
         f"grouped, {f.__name__}": (grouped, f)
         for f in (padding_apart, padding_inside, in_other_order, partial_sums_of_all)
     },
-    **{
-        f"softmax, {f.__name__}": (softmax, f)
-        for f in (rows, rows_together, rows_in_parts, again_per_tile, over_threads)
-    },
-    **{f"pooled, {f.__name__}": (pooled, f) for f in (windows_in_parts, windows_across_threads)},
-    **{f"largest, {f.__name__}": (largest, f) for f in (over_threads,)},
-    **{f"doubled, {f.__name__}": (doubled, f) for f in (over_threads,)},
+    **{f"normal rows, {f.__name__}": (normal_rows, f) for f in (all_near,)},
+    **{f"normal channels, {f.__name__}": (normal_channels, f) for f in (all_inside,)},
+    **{f"joined, {f.__name__}": (joined, f) for f in (as_it_is, in_two_parts)},
+    "mirrored, as_it_is": (mirrored, as_it_is),
 }
 
 
@@ -351,6 +433,23 @@ def test_loops_that_vectors_split_have_their_names_again(make: Make):
     plain = module_of(make)
     changed = tvm.s_tir.Schedule(plain)
     in_vectors(changed)
+    assert text_of(changed.mod) == text_of(plain)
+
+
+SCHEDULED: dict[str, tuple[Make, Callable[[Any], None]]] = {
+    "grouped, in_two_parts": (grouped, in_two_parts),
+    **{f"normal groups, {f.__name__}": (normal_groups, f) for f in (over_threads, all_near, reduced_in_parts)},
+    "normal channels, all_near": (normal_channels, all_near),
+    "enlarged, inputs_at_hand": (enlarged, inputs_at_hand),
+}
+
+
+@pytest.mark.parametrize("name", SCHEDULED)
+def test_a_schedule_lifts_to_the_text_of_the_module(name: str):
+    make, schedule = SCHEDULED[name]
+    plain = module_of(make)
+    changed = tvm.s_tir.Schedule(plain)
+    schedule(changed)
     assert text_of(changed.mod) == text_of(plain)
 
 
