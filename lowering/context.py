@@ -19,7 +19,7 @@ from tensorir.facts import Access, Facts
 from tensorir.ir import Call, Expr
 from tensorir.types import Dims, Interval
 
-__all__ = ["Check", "Choice", "Context"]
+__all__ = ["Check", "Choice", "Context", "Settled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,22 @@ class Choice:
     members: tuple[Call, ...]
     shared: tuple[Expr, ...]
     """What branches read that is not theirs alone."""
+    own: tuple[frozenset[int], frozenset[int]]
+    """What is evaluated in each branch and only if it is taken, by identity."""
+    masked: bool = False
+    """Whether the first branch is computed in any case, and only what it checks counts if it is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What is known of the choices of a program before it is looked at, by identity."""
+
+    before: frozenset[int] = frozenset()
+    """What is evaluated before any choice that reads it; its checks concern nobody where it is not needed."""
+    guarded: frozenset[int] = frozenset()
+    """Of these, choices whose first branch is evaluated if it is needed, and whose value counts only then."""
+    masked: frozenset[int] = frozenset()
+    """Of these, those whose first branch may be computed in any case."""
 
 
 @dataclass(slots=True)
@@ -103,6 +119,15 @@ class Context:
             shown = lax.convert_element_type(lax.dynamic_index_in_dim(values, index, keepdims=False), "int32")
         self.checks.append(Check(diagnostic, dims))
         self.failures.append(lax.concatenate([lax.reshape(position, (1,)), lax.reshape(shown, (1,))], 0))
+
+    def found(self, checks: Sequence[Check]) -> list[jax.Array]:
+        """What each check has found; step by step, those of branches that are not taken are not made."""
+        made = list(zip(self.checks, self.failures, strict=True))
+        result: list[jax.Array] = []
+        for check in checks:
+            k = next((k for k, (c, _) in enumerate(made) if c == check), None)
+            result += no_failures([check]) if k is None else [made.pop(k)[1]]
+        return result
 
     def absorbed(self, nodes: Sequence[int]) -> None:
         """Forget which rules were used for nodes whose values are not used after all."""

@@ -8,13 +8,13 @@ the choice is. So a node that is needed in all places of a choice may be evaluat
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tensorir.ir import Call, Expr, Lambda, Literal, Var
 from tensorir.walk import postorder
 
-__all__ = ["Demand", "Places", "demand"]
+__all__ = ["Demand", "Places", "demand", "operands", "scope"]
 
 Places = frozenset[int]
 
@@ -29,6 +29,8 @@ class Demand:
     """Where the choice stands of which a place is a branch; nowhere for a scope. Branches are an even number and the
     odd one behind it."""
     _branches: dict[tuple[int, Places], int] = field(default_factory=dict[tuple[int, Places], int])
+    _conditions: dict[int, Expr] = field(default_factory=dict[int, Expr])
+    """By the place of a choice's first branch."""
 
     def scope(self) -> Places:
         """A new scope."""
@@ -40,11 +42,20 @@ class Demand:
         pair = self._branches.setdefault((id(condition), around), len(self._around))
         if pair == len(self._around):
             self._around += [around] * 2
+            self._conditions[pair] = condition
         return frozenset([pair if first else pair + 1])
+
+    def taken(self, place: int) -> tuple[Places, Expr, bool]:
+        """Where the choice of a branch stands, its condition, and the truth value for which the branch is taken."""
+        return self._around[place], self._conditions[place & ~1], not place & 1
+
+    def always(self, places: Places) -> bool:
+        """Whether places are no branches."""
+        return not any(self._around[place] for place in places)
 
     def certain(self, node: int) -> bool:
         """Whether a node, by identity, is needed in any case."""
-        return not any(self._around[place] for place in self.of[node])
+        return self.always(self.of[node])
 
     def covers(self, node: int, places: Places) -> bool:
         """Whether a node, by identity, is needed in all of the places, or in what they lie in."""
@@ -79,8 +90,10 @@ class Demand:
         return True
 
 
-def demand(roots: Sequence[Expr], deciding: Container[int]) -> Demand:
+def demand(roots: Sequence[Expr], deciding: Container[int], bodies: bool = True) -> Demand:
     """Where each node is needed, if those in `deciding`, by identity, evaluate one of their branches.
+
+    Without `bodies` it is where the scope of the roots needs it, and not where functions do.
 
     >>> from tensorir.build import call, literal, var
     >>> from tensorir.types import tensor
@@ -95,12 +108,13 @@ def demand(roots: Sequence[Expr], deciding: Container[int]) -> Demand:
     for root in roots:
         needs[id(root)].add(top)
     for node in reversed(list(postorder(*roots))):
-        if isinstance(node, (Var, Literal)):
+        if isinstance(node, (Var, Literal)) or id(node) not in needs:
             continue
         places = found.of[id(node)] = found.joined(needs.pop(id(node)))
         match node:
             case Lambda(body=body):
-                needs[id(body)].add(found.scope())
+                if bodies:
+                    needs[id(body)].add(found.scope())
             case Call(args=(condition, first, second)) if id(node) in deciding:
                 needs[id(condition)].add(places)
                 needs[id(first)].add(found.branch(condition, places, True))
@@ -109,3 +123,21 @@ def demand(roots: Sequence[Expr], deciding: Container[int]) -> Demand:
                 for child in node.children:
                     needs[id(child)].add(places)
     return found
+
+
+def operands(node: Expr) -> tuple[Expr, ...]:
+    """What is evaluated where the node is; the body of a function is a scope of its own."""
+    return () if isinstance(node, Lambda) else node.children
+
+
+def scope(*roots: Expr) -> Iterator[Expr]:
+    """Every distinct node that is evaluated where the roots are."""
+    seen = {id(root) for root in roots}
+    stack = list(roots)
+    while stack:
+        node = stack.pop()
+        yield node
+        for child in operands(node):
+            if id(child) not in seen:
+                seen.add(id(child))
+                stack.append(child)

@@ -136,7 +136,7 @@ def _looped(
         carried, failed = carry
         inner = context.inner()
         new = settled(step(inner, carried, level), state, masked)
-        return (new, first_failures(failed, inner.failures)), None
+        return (new, first_failures(failed, inner.found(checks))), None
 
     start = (settled(init, state, masked), no_failures(checks))
     (result, failed), _ = lax.scan(body, start, arrays, length=count)
@@ -170,7 +170,7 @@ def scan(context: Context, node: Call, args: Sequence[Any]) -> Value:
         carried, failed = carry
         inner = context.inner()
         new = settled(inner.apply(f, carried, *levels.rebuild(level)), state, masked)
-        return (new, first_failures(failed, inner.failures)), new
+        return (new, first_failures(failed, inner.found(checks))), new
 
     start = (settled(init, state, masked), no_failures(checks))
     (_, failed), states = lax.scan(body, start, arrays, length=len(interval), reverse=not forward)

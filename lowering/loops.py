@@ -54,7 +54,7 @@ def loop(context: Context, node: Call, args: Sequence[Any]) -> Value:
         carried, failed = state
         inner = context.inner()
         new = settle([inner.apply(g, number(i), *carried) for g in functions], masked)
-        found = [_at_step(f, i, check, told) for f, check, told in zip(inner.failures, checks, told, strict=True)]
+        found = [_at_step(f, i, check, told) for f, check, told in zip(inner.found(checks), checks, told, strict=True)]
         return new, first_failures(failed, found)
 
     def going(i: jax.Array, state: Any) -> jax.Array:

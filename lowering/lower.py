@@ -17,6 +17,7 @@ from jax import lax
 
 from lowering.context import Check, Context, masks_of
 from lowering.elementwise import LINEAR, SCALAR, bitcast, convert
+from lowering.flat import flattened
 from lowering.folds import FOLDS
 from lowering.indirect import INDIRECT
 from lowering.neighbours import Prepared
@@ -152,9 +153,13 @@ def lower(
     """
     by_steps = bool(jax.config.jax_disable_jit)
     exact, loose = by_steps or numerics == "exact", numerics == "loose"
+    found = choices(fencil, facts) if "conditional" in raising else {}
+    flat = flattened(fencil, facts, found)
+    if flat is not None:
+        fencil, facts, stored = flat.fencil, flat.facts, flat.stored(stored or {})
+        found = choices(fencil, facts, flat.settled)
     context = Context(facts, exact, loose, raising, {} if by_steps else stored or {}, ordered)
-    context.written = towards_wholes(values(fencil.closures))
-    context.choices = choices(fencil, facts) if "conditional" in raising else {}
+    context.written, context.choices = towards_wholes(values(fencil.closures)), found
     lazy = {key: choice.shared for key, choice in context.choices.items()}
     context.applying = lambda inner: lambda f, *values: evaluate_function(f, values, _rule(inner), lazy)
     env: dict[Var, Value] = {}

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeGuard
 
@@ -18,8 +18,8 @@ import jax
 from jax import lax
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
-from lowering.context import Check, Choice, Context, no_failures
-from lowering.demand import Demand, Places, demand
+from lowering.context import Check, Choice, Context, Settled, no_failures
+from lowering.demand import Demand, Places, demand, operands, scope
 from lowering.structure import select
 from lowering.tracing import concrete
 from lowering.values import Dense, Leaf, Value, aligned, cut, dense, everywhere, joined_dims, presence, with_present
@@ -30,7 +30,7 @@ from tensorir.ir import Apply, Call, Expr, Fencil, Lambda, Operator
 from tensorir.types import Dims
 from tensorir.walk import postorder, use_counts, values
 
-__all__ = ["choices", "conditional"]
+__all__ = ["WORTH", "acts", "choices", "conditional", "operations"]
 
 WORTH = 100_000
 """Fewer operations are selected from: a conditional costs a call, and an accelerator waits for its truth value."""
@@ -42,8 +42,8 @@ TRANSCENDENTAL = 8
 """How many operations an exp or a sin counts for."""
 
 
-def choices(fencil: Fencil, facts: Facts) -> dict[int, Choice]:
-    """The choices that become conditionals, by the identity of each `if`.
+def choices(fencil: Fencil, facts: Facts, settled: Settled | None = None) -> dict[int, Choice]:
+    """The choices that become conditionals, by the identity of each `if`; `settled` has what `flat` made of nests.
 
     >>> from tensorir.facts import analyse
     >>> from tensorir.text import parse
@@ -58,32 +58,35 @@ def choices(fencil: Fencil, facts: Facts) -> dict[int, Choice]:
     uses = use_counts(*roots)
     stored = {id(r) for r in (*roots, *(n.body for n in postorder(*roots) if isinstance(n, Lambda)))}
     groups = list(_groups(fencil))
+    settled = settled or Settled()
     while True:
         needs = demand(roots, {id(m) for members in groups for m in members})
-        aside = _checked_aside(roots, needs, facts)
+        aside = _checked_aside(roots, needs, facts, settled.before)
         found: list[Choice] = []
         for members in groups:
             apart = partial(_apart, aside, needs, needs.of[id(members[0])])
-            own = [_only_in([m.args[k] for m in members], uses, apart) for k in (1, 2)]
+            own = [_only_in([m.args[k] for m in members], uses, apart, settled.before) for k in (1, 2)]
             nodes = [n for branch in own for n in branch.values()]
             # what is a result anyway is not fused with what follows
             elements = sum(m.tensor.dims.size for m in members if id(m) not in stored)
-            worth = sum(map(_operations, nodes)) >= max(WORTH, PER_ELEMENT * elements)
-            if worth or any(_acts(n, facts) for n in nodes):
+            worth = sum(map(operations, nodes)) >= max(WORTH, PER_ELEMENT * elements)
+            forced = any(id(m) in settled.guarded for m in members)
+            if worth or forced or any(acts(n, facts) for n in nodes):
                 pairs = [([m.args[k] for m in members], nodes) for k, nodes in zip((1, 2), own, strict=True)]
                 shared = {id(n): n for branches, nodes in pairs for n in _around(branches, nodes)}
-                found.append(Choice(members, tuple(shared.values())))
+                masked = all(id(m) in settled.masked for m in members)
+                found.append(Choice(members, tuple(shared.values()), (frozenset(own[0]), frozenset(own[1])), masked))
         if len(found) == len(groups):
             return {id(m): choice for choice in found for m in choice.members}
         # the branches of the others are evaluated in any case
         groups = [choice.members for choice in found]
 
 
-def _checked_aside(roots: Sequence[Expr], needs: Demand, facts: Facts) -> set[int]:
+def _checked_aside(roots: Sequence[Expr], needs: Demand, facts: Facts, settled: Container[int]) -> set[int]:
     """What is checked and read in branches only, with what needs it: each has its own, as none may be taken."""
     found: set[int] = set()
     for node in postorder(*roots):
-        if _checks(node, facts) or any(id(c) in found for c in node.children):
+        if id(node) not in settled and (_checks(node, facts) or any(id(c) in found for c in node.children)):
             found.add(id(node))
     return {key for key in found if not needs.certain(key)}
 
@@ -104,18 +107,18 @@ def _groups(fencil: Fencil) -> Iterator[tuple[Call, ...]]:
     everything = list(postorder(*roots))
     bodies = [n.body for n in everything if isinstance(n, Lambda)]
     order = {id(n): k for k, n in enumerate(everything)}
-    scopes = [[n for n in _scope(*tops) if _decides(n)] for tops in (roots, *((b,) for b in bodies))]
-    times = Counter(id(n) for scope in scopes for n in scope)
+    scopes = [[n for n in scope(*tops) if _decides(n)] for tops in (roots, *((b,) for b in bodies))]
+    times = Counter(id(n) for inside in scopes for n in inside)
     printing = [k for k, n in enumerate(everything) if isinstance(n, Call) and n.op == "print"]
-    needed = {id(n): k for k, root in reversed(list(enumerate(roots))) for n in _scope(root) if _decides(n)}
+    needed = {id(n): k for k, root in reversed(list(enumerate(roots))) for n in scope(root) if _decides(n)}
     # of two scopes, whose variables differ: each alone
-    yield from ((node,) for node in {id(n): n for scope in scopes for n in scope}.values() if times[id(node)] > 1)
+    yield from ((node,) for node in {id(n): n for inside in scopes for n in inside}.values() if times[id(node)] > 1)
     places = demand(roots, {id(n) for n in everything if _decides(n)}).of
-    for scope in scopes:
+    for inside in scopes:
         groups: dict[tuple[int, Places], list[list[Call]]] = {}
-        for node in sorted((n for n in scope if times[id(n)] == 1), key=lambda n: order[id(n)]):
+        for node in sorted((n for n in inside if times[id(n)] == 1), key=lambda n: order[id(n)]):
             known = groups.setdefault((id(node.args[0]), places[id(node)]), [])
-            below = {id(n) for n in _scope(*node.args[1:])} if known else set[int]()
+            below = {id(n) for n in scope(*node.args[1:])} if known else set[int]()
             begin = needed.get(id(node), 0)
             for group in known:
                 written = {c.output for c in fencil.closures[needed.get(id(group[0]), 0) : begin]}
@@ -130,45 +133,31 @@ def _groups(fencil: Fencil) -> Iterator[tuple[Call, ...]]:
         yield from (tuple(group) for found in groups.values() for group in found)
 
 
-def _scope(*roots: Expr) -> Iterator[Expr]:
-    """Every distinct node that is evaluated where the roots are."""
-    seen = {id(root) for root in roots}
-    stack = list(roots)
-    while stack:
-        node = stack.pop()
-        yield node
-        for child in _operands(node):
-            if id(child) not in seen:
-                seen.add(id(child))
-                stack.append(child)
-
-
-def _only_in(branches: Sequence[Expr], uses: dict[int, int], apart: Callable[[Expr], bool]) -> dict[int, Expr]:
+def _only_in(
+    branches: Sequence[Expr], uses: dict[int, int], apart: Callable[[Expr], bool], settled: Container[int]
+) -> dict[int, Expr]:
     """The nodes that are read by the branches and by nothing else, or that each branch has apart from others."""
     own: dict[int, Expr] = {}
     seen: dict[int, int] = {}
     stack = list(branches)
     while stack:
         node = stack.pop()
+        if id(node) in settled:
+            continue
         seen[id(node)] = seen.get(id(node), 0) + 1
         if id(node) not in own and (seen[id(node)] == uses[id(node)] or apart(node)):
             own[id(node)] = node
-            stack.extend(_operands(node))
+            stack.extend(operands(node))
     return own
 
 
 def _around(branches: Sequence[Expr], own: dict[int, Expr]) -> list[Expr]:
     """What branches read that is not their own."""
-    read = (*branches, *(child for node in own.values() for child in _operands(node)))
+    read = (*branches, *(child for node in own.values() for child in operands(node)))
     return list({id(node): node for node in read if id(node) not in own}.values())
 
 
-def _operands(node: Expr) -> tuple[Expr, ...]:
-    """What is evaluated where the node is; the body of a function is a scope of its own."""
-    return () if isinstance(node, Lambda) else node.children
-
-
-def _operations(node: Expr) -> int:
+def operations(node: Expr) -> int:
     """About how many scalar operations a node takes by itself, with the functions that it applies."""
     if not isinstance(node, (Call, Apply)):
         return 0
@@ -177,9 +166,9 @@ def _operations(node: Expr) -> int:
     bodies = [n for f in node.children if isinstance(f, Lambda) for n in postorder(f.body)]
     match node:
         case Apply():
-            return sum(map(_operations, bodies))
+            return sum(map(operations, bodies))
         case Call("loop", static=(_, limit)):
-            return (limit or WORTH) * sum(map(_operations, bodies))
+            return (limit or WORTH) * sum(map(operations, bodies))
         case Call(op) if op in _COMPUTES:
             return size * max(PER_ELEMENT, len(bodies))
         case Call(op) if TABLE[op].elementwise:
@@ -192,7 +181,7 @@ _COMPUTES = {"reduce", "scan", "sort", "gather", "scatter", "unstructured_shift"
 """What is more than one operation for each of its elements, and is seldom fused with others."""
 
 
-def _acts(node: Expr, facts: Facts) -> bool:
+def acts(node: Expr, facts: Facts) -> bool:
     """Whether a node, or the body of a function that it is, checks or prints something."""
     inside = postorder(node.body) if isinstance(node, Lambda) else (node,)
     return any(_checks(n, facts) or (isinstance(n, Call) and n.op == "print") for n in inside)
@@ -227,6 +216,8 @@ def conditional(context: Context, node: Call, args: Sequence[Any]) -> Value | No
         if not concrete(truth):
             return select(context, node, [condition, context.apply(first), context.apply(second)])
         return _under(leaf, context.apply(first if truth else second), node.tensor.dims)
+    if choice.masked:
+        return _masked(context, node, truth, first)
     branches = [_traced(context, first, choice.members, k) for k in (1, 2)]
     needs = [m.tensor.dims for m in choice.members for _ in m.tensor.leaves]
     pairs = zip(*(b.dims for b in branches), needs, strict=True)
@@ -258,6 +249,17 @@ def conditional(context: Context, node: Call, args: Sequence[Any]) -> Value | No
         value = tuple(next(leaves) for _ in member.tensor.leaves)
         first.known[id(member)] = _under(leaf, value, member.tensor.dims)
     return first.known[id(node)]
+
+
+def _masked(context: Context, node: Call, truth: jax.Array, waiting: Waiting[Value]) -> Value:
+    """The value of the first branch in any case; what it checks counts if it is taken."""
+    inner = context.inner()
+    value = inner.apply(replace(waiting, known=dict(waiting.known)))
+    taken = lax.broadcast_in_dim(truth, (2,), ())
+    context.checks += inner.checks
+    pairs = zip(inner.failures, no_failures(inner.checks), strict=True)
+    context.failures += [lax.select(taken, f, none) for f, none in pairs]
+    return value
 
 
 def _under(condition: Leaf, value: Value, need: Dims) -> Value:
