@@ -28,7 +28,7 @@ from tensorir.lift.storage import expanded, settled_values
 from tensorir.lift.tensors import spread
 from tensorir.lift.terms import Buffer
 from tensorir.lift.tidy import tidied
-from tensorir.lift.unseen import with_unseen_checked
+from tensorir.lift.unseen import told_by_data, with_unseen_checked
 from tensorir.source import NOWHERE, Span
 from tensorir.types import BOOL, TensorType
 
@@ -81,6 +81,7 @@ def assemble(
     if on_hazard != "ignore":
         nodes = with_doubts_checked(nodes)
         nodes = with_unseen_checked(nodes) if checked else nodes
+    source = nodes
     nodes = abreast(nodes)
     merged: list[Span] = []
     emitter = Emitter(checked=checked, taken={b.name for b in arguments})
@@ -107,7 +108,9 @@ def assemble(
         line = f"line {span.line}: " if span is not NOWHERE else ""
         report.note(f"{line}a fold in parts is one fold, which takes its terms in another order.")
     names = tuple(p.name for p in params[: len(arguments)])
-    return Built(made, names, outputs, report, bool(emitter.notes))
+    # what is not read after all, or alike wherever it is read, has left no note
+    unchecked = bool(emitter.notes) or (on_hazard != "ignore" and told_by_data(source))
+    return Built(made, names, outputs, report, unchecked)
 
 
 def _identifier(name: str) -> str:

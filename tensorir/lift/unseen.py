@@ -1,7 +1,8 @@
-"""Indices that data tell, of statements whose results nobody may see: what they point at is checked by itself.
+"""Indices that data tell, of accesses whose results nobody may see: what they point at is checked by itself.
 
 A tensor that nobody reads is not computed, and with it goes the check of what it indexes: of `A[idx[i]] = 1`, where
-all of A is written over before anybody reads it. A check is a statement of its own, which no other one undoes.
+all of A is written over before anybody reads it. Where all elements are alike, nobody looks which of them is read. A
+check is a statement of its own, which no other one undoes.
 """
 
 # islpy has no types of its own that say enough.
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import takewhile
 
 from tensorir.lift.affine import Affine
@@ -18,16 +20,28 @@ from tensorir.lift.hazards import reads_under
 from tensorir.lift.linear import linear
 from tensorir.lift.nest import Check, Leaf, Loop, Node, Store, While, leaves, ranges_of
 from tensorir.lift.sets import domain, integer_set, text
-from tensorir.lift.terms import Buffer, Load, Number, Op, Term, always, walk
+from tensorir.lift.terms import Buffer, Load, Number, Op, Term, always, index_names, loads, walk
 from tensorir.source import Span
 from tensorir.types import BOOL, INT64
 
-__all__ = ["with_unseen_checked"]
+__all__ = ["told_by_data", "with_unseen_checked"]
 
 
 def with_unseen_checked(nodes: Sequence[Node]) -> tuple[Node, ...]:
     """The nodes with a check before each store that may have no effect, of every index in it that data tell."""
     return tuple(_checked(nodes, (), _Uses(_all(nodes))))
+
+
+def told_by_data(nodes: Sequence[Node]) -> bool:
+    """Whether data tell any index of the nodes."""
+    for leaf in _all(nodes):
+        indices = [
+            *(leaf.node.indices if isinstance(leaf.node, Store) else ()),
+            *(i for r in leaf.reads for i in r.indices),
+        ]
+        if any(loads(i) for i in indices):
+            return True
+    return False
 
 
 def _all(nodes: Sequence[Node]) -> list[Leaf]:
@@ -51,8 +65,9 @@ def _checked(nodes: Sequence[Node], loops: tuple[Loop, ...], uses: _Uses) -> Ite
                 yield replace(node, body=tuple(_checked(body, loops, uses)))
             case Store():
                 checks = list(_checks(node, loops))
-                if checks and not uses.seen(node):
-                    yield from checks
+                if checks:
+                    seen = uses.seen(node)
+                    yield from (check for buffer, check in checks if not seen or buffer in uses.alike)
                 yield node
             case _:
                 yield node
@@ -62,8 +77,8 @@ def _same(a: Node, b: Node) -> bool:
     return a is b
 
 
-def _checks(node: Store, loops: tuple[Loop, ...]) -> Iterator[Check]:
-    """What must hold of the indices of a store that data tell."""
+def _checks(node: Store, loops: tuple[Loop, ...]) -> Iterator[tuple[Buffer | None, Check]]:
+    """What must hold of the indices of a store that data tell, and of which buffer that is read."""
     ranges = ranges_of(loops)
     told: set[tuple[Buffer, tuple[Term, ...]]] = set()
 
@@ -79,8 +94,11 @@ def _checks(node: Store, loops: tuple[Loop, ...]) -> Iterator[Check]:
         for load, conditions in reads_under(term):
             if (load.buffer, load.indices) not in told:
                 told |= {(load.buffer, load.indices)} if not conditions else set()
-                yield from of(load.buffer, load.indices, (*before, *conditions), load.span)
-    yield from of(node.buffer, node.indices, node.guards, node.span)
+                same = load.buffer is node.buffer and load.indices == node.indices
+                for check in of(load.buffer, load.indices, (*before, *conditions), load.span):
+                    yield None if same else load.buffer, check
+    for check in of(node.buffer, node.indices, node.guards, node.span):
+        yield None, check
 
 
 def _inside(index: Term, extent: int) -> Term:
@@ -94,11 +112,21 @@ MOST_STEPS = 8
 """Through how many stores a value is followed."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Uses:
     """Who writes and who reads each buffer."""
 
     statements: Sequence[Leaf]
+
+    @cached_property
+    def alike(self) -> frozenset[Buffer]:
+        """Buffers in which elements are alike along some dim, so that it may not matter which of them is read."""
+        return frozenset(
+            leaf.node.buffer
+            for leaf in self.statements
+            if isinstance(leaf.node, Store)
+            and not set().union(*map(index_names, leaf.node.indices)) <= index_names(leaf.node.value)
+        )
 
     def seen(self, store: Store, above: frozenset[Store] = frozenset()) -> bool:
         """Whether all that a store writes is sure to come to an argument, which the program gives back."""

@@ -27,6 +27,8 @@ STATEMENTS = {
     "storage that is read under a condition": "t[i] = B[idx[i]]"
     "\n    for i in range(8):\n        if B[i] > T.float32(4):\n            A[i] = t[i]",
     "what leads to nothing": "t[i] = B[idx[i]]\n    for i in range(8):\n        A[i] = t[i]" + OVER,
+    "one of many that are alike": "t[i] = T.float32(2)\n    for i in range(8):\n        A[i] = t[idx[i]]",
+    "one of a row that is alike": "t[i] = B[3]\n    for i in range(8):\n        A[i] = A[i] + t[idx[i]]",
     "under a guard": "if B[i] > T.float32(4):\n            A[idx[i]] = B[i]" + OVER,
     "a sum": "A[0] = A[0] + B[idx[i]]" + OVER,
     "step by step": "A[idx[i]] = A[i] * A[7 - i] + B[i]" + OVER,
