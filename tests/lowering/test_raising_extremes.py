@@ -1,5 +1,7 @@
 """Folds to the extreme element and its index, with every rule for ties, and NaNs wherever they may stand."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from raised_forms import Draw, kind
@@ -17,13 +19,18 @@ BODIES = {
 }
 
 
-def fold(body: str, element: str, dims: dict[str, tuple[int, int]], start: str) -> str:
+def fold(body: str, element: str, dims: dict[str, tuple[int, int]], start: str, value_first: bool = False) -> str:
     rest = {n: i for n, i in dims.items() if n != "K"}
     a, b = dims["K"]
-    state = kind(f"(int, {element})", rest)
+    places = (1, 0) if value_first else (0, 1)
+    kinds, bodies, starts = (
+        ", ".join(pair[k] for k in places) for pair in (("int", element), body.split(", "), ("-1", start))
+    )
+    state = kind(f"({kinds})", rest)
     return f"""f(out: {state}, x: {kind(element, dims)}) {{
       out ← reduce(λ(s: {state}, x: {kind(element, rest)}, k: tensor<int>) →
-        let i = s[0]; let v = s[1]; ({body}), (-1, {start}), K)(x, pos(K, add_dim(K, {a}, {b}, 0))); }}"""
+        let i = s[{places[0]}]; let v = s[{places[1]}]; ({bodies}), ({starts}), K)(
+          x, pos(K, add_dim(K, {a}, {b}, 0))); }}"""
 
 
 def arrays(r: Draw, element: str, shape: tuple[int, ...], axis: int) -> list[np.ndarray]:
@@ -57,6 +64,38 @@ def test_an_extreme_and_its_index_are_two_reductions(body: str, element: str) ->
         for compiled in (raised, plain):
             for found, want in zip(compiled(x=x)["out"], wanted, strict=True):
                 np.testing.assert_array_equal(found, want)
+
+
+@pytest.mark.parametrize("value_first", [False, True])
+@pytest.mark.parametrize("start", ["0.5f", "float32(-inf)", "2f"])
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+def test_rows_without_nan_are_one_reduction_of_pairs(body: str, start: str, value_first: bool) -> None:
+    r = Draw(len(body) + len(start))
+    dims = {"I": r.interval(3, 5), "K": (0, 37)}
+    text = fold(body, "float32", dims, start, value_first)
+    compiled = ti.compile(ti.parse(text), numerics="loose")
+    assert [row.rule for row in compiled.raised()] == ["extreme"]
+    rows = arrays(r, "float32", (dims["I"][1] - dims["I"][0], 37), 1)
+    for x in (rows[0], rows[4]):
+        wanted = ti.reference.run(ti.parse(text), x=x)["out"]
+        for found, want in zip(compiled(x=x)["out"], wanted, strict=True):
+            np.testing.assert_array_equal(found, want)
+    # one reduction, and no comparison behind it
+    assert compiled.stablehlo().count("stablehlo.reduce") == 1
+
+
+def test_the_derivative_of_the_largest_is_that_of_its_element() -> None:
+    dims = {"I": (0, 2), "K": (0, 40)}
+    compiled = ti.compile(ti.parse(fold(BODIES["first largest"], "float32", dims, "-3f")), numerics="loose")
+    x = np.linspace(-2, -1, 80, dtype=np.float32).reshape(2, 40)
+    x[0, 7] = x[0, 31] = 4
+    x[1] = -9
+    slope = jax.grad(lambda a: (jnp.asarray([2.0, 5.0]) * compiled(x=a)["out"][1]).sum())(jnp.asarray(x))
+    wanted = np.zeros_like(x)
+    wanted[0, 7] = 2
+    np.testing.assert_array_equal(slope, wanted)
+    moved = jax.jvp(lambda a: compiled(x=a)["out"][1], (jnp.asarray(x),), (jnp.asarray(x),))[1]
+    np.testing.assert_array_equal(moved, [4, 0])
 
 
 OTHERS = {
