@@ -19,7 +19,7 @@ from tensorir.facts import Access, Facts
 from tensorir.ir import Call, Expr
 from tensorir.types import Dims, Interval
 
-__all__ = ["Check", "Choice", "Context", "Settled"]
+__all__ = ["Check", "Choice", "Context", "Pool", "Settled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,14 @@ class Settled:
     """Of these, those whose first branch may be computed in any case."""
 
 
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """A fold by an operation over windows of several dims, as gathers and folds of one dim each, innermost first."""
+
+    op: str
+    steps: tuple[Call, ...]
+
+
 @dataclass(slots=True)
 class Context:
     """One trace of one fencil."""
@@ -85,6 +93,8 @@ class Context:
     """Tables that were bound, by identity of their leaf."""
     choices: Mapping[int, Choice] = field(default_factory=dict[int, Choice])
     """What becomes a conditional, by the identity of each `if`."""
+    pools: Mapping[int, Pool] = field(default_factory=dict[int, Pool])
+    """Folds over windows of several dims, by identity."""
     written: frozenset[int] = frozenset()
     """The operations that are rounded as they are written, by identity."""
     applying: Callable[[Context], Callable[..., Value]] = field(init=False)
@@ -140,7 +150,7 @@ class Context:
             self.facts, self.exact, self.loose, self.raising, self.stored, self.ordered,
             fired=self.fired, prepared=self.prepared,
         )  # fmt: skip
-        context.choices, context.written = self.choices, self.written
+        context.choices, context.pools, context.written = self.choices, self.pools, self.written
         context.applying = self.applying
         return context
 

@@ -21,14 +21,15 @@ from lowering.flat import flattened
 from lowering.folds import FOLDS
 from lowering.indirect import INDIRECT
 from lowering.neighbours import Prepared
-from lowering.raising import NAMES, raised
+from lowering.raising import NAMES, raised, waiting
 from lowering.raising.conditionals import choices
+from lowering.raising.pools import pools
 from lowering.rounding import AS_WRITTEN, towards_wholes
 from lowering.structure import STRUCTURE, updated
 from lowering.values import Dense, Leaf, Slots, Value, aligned, dense, elementwise
 from tensorir.errors import Diagnostic
 from tensorir.evaluate import evaluate, evaluate_function
-from tensorir.facts import Facts
+from tensorir.facts import Access, Facts
 from tensorir.ir import Call, Expr, Fencil, Literal, Operator, Var
 from tensorir.prints import said
 from tensorir.types import DTYPES, Dims, TensorType
@@ -158,9 +159,12 @@ def lower(
     if flat is not None:
         fencil, facts, stored = flat.fencil, flat.facts, flat.stored(stored or {})
         found = choices(fencil, facts, flat.settled)
+    windows = pools(fencil) if "pool" in raising else {}
+    inside = {id(step): Access(False, True) for pool in windows.values() for step in pool.steps}
+    facts = replace(facts, accesses={**facts.accesses, **inside})
     context = Context(facts, exact, loose, raising, {} if by_steps else stored or {}, ordered)
-    context.written, context.choices = towards_wholes(values(fencil.closures)), found
-    lazy = {key: choice.shared for key, choice in context.choices.items()}
+    context.written, context.choices, context.pools = towards_wholes(values(fencil.closures)), found, windows
+    lazy = {**waiting(fencil, windows), **{key: choice.shared for key, choice in found.items()}}
     context.applying = lambda inner: lambda f, *values: evaluate_function(f, values, _rule(inner), lazy)
     env: dict[Var, Value] = {}
     for p in fencil.params:
@@ -173,7 +177,8 @@ def lower(
             env[p] = tuple(Dense(jax.numpy.asarray(a), p.type.dims) for a in arrays[p.name])
     # what closures share is computed once, as long as nothing that it reads is written
     known: dict[int, Any] = {}
-    nodes = {id(e): e for e in postorder(*values(fencil.closures))} if len(fencil.closures) > 1 else {}
+    made = [pool.steps[-1] for pool in windows.values()]
+    nodes = {id(e): e for e in postorder(*values(fencil.closures), *made)} if len(fencil.closures) > 1 else {}
     for closure in fencil.closures:
         value = evaluate(closure.value, env, _rule(context), known, lazy)
         held = _stored(env.get(closure.output), value, closure.output.type, closure.target)

@@ -17,10 +17,10 @@ What is not here, with JAX 0.10.2 on 2 cores of a CPU:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from lowering.context import Context
+from lowering.context import Context, Pool
 from lowering.raising.conditionals import conditional
 from lowering.raising.contractions import contraction
 from lowering.raising.convolutions import convolution
@@ -29,16 +29,23 @@ from lowering.raising.extremes import extreme
 from lowering.raising.guards import guarded
 from lowering.raising.memory import remember
 from lowering.raising.orders import first
+from lowering.raising.pools import pooled
 from lowering.raising.reductions import along_axis, mapped
 from lowering.raising.rule import Raised, Rule
 from lowering.raising.scatters import combined, in_place
-from lowering.raising.windows import constants, windows
+from lowering.raising.windows import constants, coordinate, windows
 from lowering.values import Value
-from tensorir.ir import Call
+from tensorir.evaluate import Waiting
+from tensorir.ir import Call, Expr, Fencil
+from tensorir.walk import postorder, values
 
-__all__ = ["NAMES", "RULES", "Raised", "Rule", "raised", "rows"]
+__all__ = ["NAMES", "RULES", "Raised", "Rule", "raised", "rows", "waiting"]
 
 RULES = (
+    Rule(
+        "pool", "reduce", "Folds by max, min or + over windows of several dims: one dim after the other.",
+        pooled, waits=True,
+    ),
     Rule(
         "convolution", "reduce", "A window times weights, summed over the window and over channels: a convolution.",
         convolution, reorders=True,
@@ -65,15 +72,15 @@ RULES = (
     ),
     Rule(
         "constant index", "gather", "Indices that are constants: one point of the axis.",
-        constants,
+        constants, waits=True,
     ),
     Rule(
         "window", "gather", "Indices that are sums of coordinates: strided slices, one for each point of a window.",
-        windows,
+        windows, waits=True,
     ),
     Rule(
         "conditional", "if", "A choice by one truth value between much: a conditional, which computes what is taken.",
-        conditional,
+        conditional, waits=True,
     ),
     Rule(
         "dilation", "if", "Elements where coordinates are multiples, and zero elsewhere: zeros put between them.",
@@ -105,14 +112,32 @@ def raised(
     value = None
     for rule in _BY_OP.get(node.op, ()):
         if rule.name in context.raising and not (context.exact and rule.reorders):
-            value = rule.lower(context, node, args)
+            given = args if rule.waits else _settled(context, args)
+            value = rule.lower(context, node, given)
             if value is not None:
                 context.fired[id(node)] = rule.name, node
                 break
     if value is None:
+        args = _settled(context, args)
         value = plain(context, node, args)
     remember(context, node, args, value)
     return value
+
+
+def waiting(fencil: Fencil, pools: Mapping[int, Pool]) -> dict[int, tuple[Expr, ...]]:
+    """The calls whose operands wait, by identity: where a rule reads their text, nothing looks at what they are.
+
+    What they share with others is evaluated like anything else: nothing of it is left out by a choice.
+    """
+    nodes = (*postorder(*values(fencil.closures)), *(step for pool in pools.values() for step in pool.steps))
+    gathers = (n for n in nodes if isinstance(n, Call) and n.op == "gather")
+    told = (n for n in gathers if all(coordinate(index) is not None for index in n.args[1:]))
+    return dict.fromkeys((*pools, *(id(n) for n in told)), ())
+
+
+def _settled(context: Context, args: Sequence[Any]) -> Sequence[Any]:
+    """The operands, also those that waited."""
+    return [context.apply(a) if isinstance(a, Waiting) else a for a in args]
 
 
 LONGEST = 120

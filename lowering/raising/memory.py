@@ -12,6 +12,7 @@ from lowering.products import Sorted
 from lowering.raising.contractions import total_of
 from lowering.raising.reductions import literal_of
 from lowering.values import Dense, Value, aligned, dense
+from tensorir.evaluate import Waiting
 from tensorir.ir import Call
 
 __all__ = ["remember"]
@@ -25,7 +26,7 @@ def remember(context: Context, node: Call, args: Sequence[Any], value: Value) ->
             known.multiplied(value[0], args[0][0], args[1][0], node.tensor.dims)
         case "cast":
             known.convert(value[0], args[0][0])
-        case "reduce" if literal_of(node.args[1]) == 0:
+        case "reduce" if literal_of(node.args[1]) == 0 and not isinstance(args[-1], Waiting):
             total = total_of(context, node, args)
             if total is not None:
                 known.remember(value[0], total, id(node))
