@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tensorir as ti
+from tests.lift.gradients import compared
 
 HEAD = """
 @T.prim_func
@@ -166,3 +167,19 @@ def test_an_index_that_leaves_its_buffer_in_one_of_the_iterations_is_an_error_in
     program(starts, steps, counts)
     with pytest.raises(ti.DiagnosticError, match="an index leaves 'B', which has 8 elements"):
         program(np.arange(8, dtype=np.int32), steps, counts)
+
+
+def test_the_gradient_goes_through_rounds_that_only_some_iterations_have():
+    function = ti.tir.parse("""
+@T.prim_func
+def main(A: T.Buffer((6,), "float32"), N: T.Buffer((6,), "int32"), C: T.Buffer((6,), "float32")):
+    x = T.alloc_buffer((1,), "float32")
+    for i in range(6):
+        x[0] = A[i]
+        for k in range(T.min(N[i], 9)):
+            x[0] = T.float32(0.5) * (x[0] + A[i] / x[0])
+        C[i] = x[0]
+""")["main"]
+    program = ti.lift(ti.tir.retype(function, float32="float64"))
+    a, rounds = np.arange(2.0, 8.0), np.array([0, 1, 2, 5, 9, 3], np.int32)
+    assert compared(program, [a, rounds, a], [0], [0]).right
