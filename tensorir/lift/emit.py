@@ -245,16 +245,22 @@ class Emitter:
         smaller = {n: i for n, i in box.items() if n not in inner} | dict(zip(names, windows, strict=True))
         # one variable of each sum is what the window leaves for it: what only has the sum has no other of them then
         values: dict[str, Affine] = {}
+        strided: list[tuple[str, Affine]] = []
         for name, a in zip(names, sums, strict=True):
             told = next((n for n, c in a.terms if c == 1 and isinstance(n, str)), None)
-            if told is None:
-                return None
-            values[told] = variable(name).minus(a.minus(variable(told)))
+            if told is not None:
+                values[told] = variable(name).minus(a.minus(variable(told)))
+            elif self.checked:
+                return None  # what lies between the steps is read by nobody, and might be outside
+            else:
+                strided.append((name, a))
         ranges = {**scope, **self.scope(smaller)}
 
         def rule(t: Term) -> Term | None:
             match t:
                 case Linear(affine, element) if affine.names & inner:
+                    for name, a in strided:
+                        affine = _by_multiple(affine, a, name)
                     return term_of(affine.replaced(values, ranges), element)
                 case _:
                     return None
@@ -463,3 +469,11 @@ def _bounds_of(inside: Box, box: Box) -> list[Term]:
         if i.stop != box[n].stop:
             found.append(Op("less", (Index(n, INT32), Number(i.stop, INT32)), BOOL))
     return found
+
+
+def _by_multiple(affine: Affine, a: Affine, name: str) -> Affine:
+    """A sum that holds a multiple of another one, under a name for that."""
+    times, rest = divmod(affine.coefficient(a.terms[0][0]), a.terms[0][1])
+    if rest or any(affine.coefficient(n) != times * c for n, c in a.terms):
+        return affine
+    return affine.minus(a.times(times)).plus(variable(name).times(times))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, pairwise
 
-from tensorir.lift.affine import Affine, Quotient, quotient, remainder, variable
+from tensorir.lift.affine import Affine, Quotient, number, quotient, remainder, variable
 from tensorir.lift.linear import Ranges, affine_of
 from tensorir.lift.nest import Leaf, Node, Store, leaves
 from tensorir.lift.space import Space, digits
@@ -33,8 +33,11 @@ def with_axes(nodes: Sequence[Node], every: bool = False) -> tuple[Node, ...]:
         if not every and len(buffer.shape) > 1:
             continue
         own = [*buffer.copies, *("" for _ in buffer.shape)]
+        places = [[(indices[k], space) for indices, space, _ in accesses] for k in range(len(buffer.shape))]
         radices = tuple(
-            () if own[k] else _radices(size, [(indices[k], space) for indices, space, _ in accesses])
+            ()
+            if own[k] or (len(buffer.shape) > 1 and not any(_mixed(*p) for p in places[k]))
+            else _radices(size, places[k])
             for k, size in enumerate(buffer.shape)
         )
         if any(radices):
@@ -124,6 +127,11 @@ def _radices(size: int, accesses: Sequence[tuple[Affine | None, Space | None]]) 
                 ):
                     return chosen
     return ()
+
+
+def _mixed(a: Affine | None, space: Space | None) -> bool:
+    """Whether an index is a mixed-radix number: only such ones tell that an axis is several."""
+    return a is not None and space is not None and len(digits(a.plus(number(-a.constant)), space.dims) or ()) > 1
 
 
 def _fits(a: Affine, radices: Sequence[int], space: Space) -> bool:

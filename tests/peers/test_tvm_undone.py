@@ -140,6 +140,20 @@ def enlarged() -> list[Any]:
     return [a, topi.image.resize2d(a, [0.0] * 4, (7, 5), "NCHW", "linear")]
 
 
+def strided() -> list[Any]:
+    from tvm import te, topi
+
+    a, w = te.placeholder((2, 9, 3), name="A"), te.placeholder((3, 3, 4), name="W")
+    return [a, w, topi.nn.conv1d_nwc(a, w, 2, 1, 2)]
+
+
+def dilated() -> list[Any]:
+    from tvm import te, topi
+
+    a, w = te.placeholder((1, 8, 8, 2), name="A"), te.placeholder((3, 3, 2, 3), name="W")
+    return [a, w, topi.nn.conv2d_nhwc(a, w, 1, (1, 2), 2)]
+
+
 def as_it_is(s: Any) -> None:
     """Lowered only."""
 
@@ -441,6 +455,8 @@ SCHEDULED: dict[str, tuple[Make, Callable[[Any], None]]] = {
     **{f"normal groups, {f.__name__}": (normal_groups, f) for f in (over_threads, all_near, reduced_in_parts)},
     "normal channels, all_near": (normal_channels, all_near),
     "enlarged, inputs_at_hand": (enlarged, inputs_at_hand),
+    "strided, all_inside": (strided, all_inside),
+    "dilated, all_inside": (dilated, all_inside),
 }
 
 
