@@ -80,6 +80,22 @@ def _bounds(term: Term, ranges: Ranges, depth: int) -> tuple[int, int] | None:
             return None
 
 
+def _at(a: Affine, ranges: Ranges, holds: bool) -> Ranges | None:
+    """The ranges of variables where a sum is nothing, or is something; None where that is nowhere."""
+    match a.terms:
+        case ((str(name), c),) if name in ranges:
+            low, high = ranges[name]
+            value, rest = divmod(-a.constant, c)
+        case _:
+            return ranges
+    if rest or not low <= value <= high:
+        return None if holds else ranges
+    if holds:
+        return {**ranges, name: (value, value)}
+    low, high = low + (value == low), high - (value == high)
+    return {**ranges, name: (low, high)} if low <= high else None
+
+
 _LIMITS = {"less": (1, 1), "less_equal": (1, 0), "greater": (-1, 1), "greater_equal": (-1, 0)}
 """Comparisons as `sign * (x - y) + step <= 0`: their sign and step."""
 
@@ -90,6 +106,8 @@ def narrowed(condition: Term, ranges: Ranges, holds: bool) -> Ranges | None:
         case Op("and", (a, b)) | Op("if", (a, b, Number(False))) if holds:
             inside = narrowed(a, ranges, holds)
             return None if inside is None else narrowed(b, inside, holds)
+        case Op("eq", (Linear(a), Number(b)) | (Number(b), Linear(a))):
+            return _at(a.plus(number(-int(b))), ranges, holds)
         case Op(op, (Linear(a), Number(b))) if op in _LIMITS:
             difference = a.plus(number(-int(b)))
         case Op(op, (Number(a), Linear(b))) if op in _LIMITS:
