@@ -10,6 +10,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("tensorir", "lowering", "stencils")
 WINGS = ("iterator", "tir", "tile")
+LIFT = ("nests", "accesses", "emission", "storage", "hazards", "loops", "rewrites")
 
 
 def imports_of(path: Path) -> set[str]:
@@ -54,6 +55,15 @@ def test_a_wing_knows_no_other_wing(wing: str) -> None:
         if path.relative_to(ROOT / "tensorir").parts[0] == wing:
             wrong = {n for n in imports_of(path) if n.startswith(others)}
             assert not wrong, f"{path.relative_to(ROOT)} imports {sorted(wrong)}"
+
+
+@pytest.mark.parametrize("room", LIFT)
+def test_a_room_of_the_lift_imports_only_what_stands_before_it(room: str) -> None:
+    home, known = ROOT / "tensorir" / "lift", {f"tensorir.lift.{r}" for r in LIFT[: LIFT.index(room) + 1]}
+    assert {p.name for p in home.iterdir() if p.is_dir()} - {"__pycache__"} == set(LIFT)
+    for path in sorted((home / room).glob("*.py")):
+        modules = {".".join(n.split(".")[:3]) for n in imports_of(path) if n.startswith("tensorir.lift")}
+        assert modules <= known, f"{path.relative_to(ROOT)} imports {sorted(modules - known)}"
 
 
 def test_the_core_does_not_import_a_wing_when_it_is_imported() -> None:

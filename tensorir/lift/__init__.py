@@ -1,8 +1,10 @@
 """What the lifts share, and the way in: `ti.lift(func)` for a function of any wing.
 
-A wing reads its source into a nest (`nest`) of scalar terms (`terms`); dependences between the statements decide per
-loop how it runs; what is found is written in the tensor IR's builtins, and told in a report. The module itself is the
-function: calling it finds the wing that the function belongs to, and that wing's own `lift`.
+A wing reads its source into a nest of scalar terms (`nests`); storage that is only the source's goes away (`storage`),
+and what is wrong is said (`hazards`); dependences between the statements (`accesses`) decide per loop how it runs
+(`loops`); what is found is written in the tensor IR's builtins (`emission`), as a person would write it (`rewrites`),
+and told in a report. `assemble` is the way through these rooms. The module itself is the function: calling it finds the
+wing that the function belongs to, and that wing's own `lift`.
 
 >>> import tensorir as ti
 >>> module = ti.tir.parse('''

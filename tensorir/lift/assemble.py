@@ -9,26 +9,26 @@ from typing import Any
 from tensorir.build import closure, fencil, literal, var
 from tensorir.errors import DiagnosticError
 from tensorir.ir import Closure, Expr, Fencil, Var
-from tensorir.lift.abreast import abreast
-from tensorir.lift.axes import with_merged_axes
-from tensorir.lift.barriers import unordered
-from tensorir.lift.elements import with_elements_apart
-from tensorir.lift.emit import Emitter
-from tensorir.lift.forwarding import with_values_in_place
-from tensorir.lift.hazards import hazards, with_doubts_checked
-from tensorir.lift.inlining import inlined
-from tensorir.lift.lifetimes import with_lifetimes
-from tensorir.lift.nest import Node, leaves, written
-from tensorir.lift.partial_folds import folded_at_once
-from tensorir.lift.report import Report
-from tensorir.lift.schedule import Region, run
-from tensorir.lift.shapes import trimmed, with_axes
-from tensorir.lift.sharing import with_shared_terms
-from tensorir.lift.storage import expanded, settled_values
-from tensorir.lift.tensors import spread
-from tensorir.lift.terms import Buffer
-from tensorir.lift.tidy import tidied
-from tensorir.lift.unseen import told_by_data, with_unseen_checked
+from tensorir.lift.emission.emit import Emitter
+from tensorir.lift.emission.tensors import spread
+from tensorir.lift.hazards.barriers import unordered
+from tensorir.lift.hazards.proven import hazards, with_doubts_checked
+from tensorir.lift.hazards.unseen import told_by_data, with_unseen_checked
+from tensorir.lift.loops.abreast import abreast
+from tensorir.lift.loops.report import Report
+from tensorir.lift.loops.schedule import Region, run
+from tensorir.lift.nests.nest import Node, leaves, written
+from tensorir.lift.nests.terms import Buffer
+from tensorir.lift.rewrites.tidy import tidied
+from tensorir.lift.storage.axes import with_merged_axes
+from tensorir.lift.storage.copies import expanded, settled_values
+from tensorir.lift.storage.elements import with_elements_apart
+from tensorir.lift.storage.forwarding import with_values_in_place
+from tensorir.lift.storage.inlining import inlined
+from tensorir.lift.storage.lifetimes import with_lifetimes
+from tensorir.lift.storage.partial_folds import folded_at_once
+from tensorir.lift.storage.shapes import trimmed, with_axes
+from tensorir.lift.storage.sharing import with_shared_terms
 from tensorir.source import NOWHERE, Span
 from tensorir.types import BOOL, TensorType
 

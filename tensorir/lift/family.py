@@ -14,10 +14,10 @@ from tensorir.builtins import TABLE
 from tensorir.errors import DiagnosticError
 from tensorir.ir import Expr, Fencil, Var
 from tensorir.lift.assemble import Built
-from tensorir.lift.narrow import NARROW
+from tensorir.lift.emission.tensors import shifted
 from tensorir.lift.program import Lifted
-from tensorir.lift.tensors import shifted
-from tensorir.lift.tidy import tidied
+from tensorir.lift.rewrites.tidy import tidied
+from tensorir.lift.storage.narrow import NARROW
 from tensorir.passes.cse import Cse
 from tensorir.passes.simplify import Simplify
 from tensorir.types import SCALARS, Dims, Element, Interval, Scalar

@@ -16,7 +16,7 @@ from tensorir.arrays import refuse
 from tensorir.errors import DiagnosticError
 from tensorir.ir import Fencil
 from tensorir.lift.assemble import Built
-from tensorir.lift.report import Report
+from tensorir.lift.loops.report import Report
 
 __all__ = ["Argument", "Lifted", "Specialised"]
 

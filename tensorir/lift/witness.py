@@ -90,7 +90,7 @@ def _loops(built: Built) -> Iterator[tuple[str, str, str]]:
     for node in postorder(*values(built.fencil.closures)):
         match node:
             case Call("loop", (_, Lambda(params=(step, *_)), *_)) if node.span in decided:
-                from tensorir.lift.terms import Number
+                from tensorir.lift.nests.terms import Number
 
                 loop = decided[node.span]
                 if isinstance(loop.low, Number):

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from tensorir.lift.affine import Affine, number, variable
-from tensorir.lift.overlap import overlap
-from tensorir.lift.sets import integer_set, text
+from tensorir.lift.accesses.overlap import overlap
+from tensorir.lift.accesses.sets import integer_set, text
+from tensorir.lift.nests.affine import Affine, number, variable
 
 
 def an_index(r: random.Random, names: list[str]) -> Affine:

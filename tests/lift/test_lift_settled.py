@@ -7,10 +7,10 @@ import random
 import numpy as np
 import pytest
 
-from tensorir.lift.linear import settled
-from tensorir.lift.numbers import values
-from tensorir.lift.terms import Index, Number, Op, Term, show
-from tensorir.lift.unknowns import bounds
+from tensorir.lift.nests.linear import settled
+from tensorir.lift.nests.numbers import values
+from tensorir.lift.nests.terms import Index, Number, Op, Term, show
+from tensorir.lift.nests.unknowns import bounds
 from tensorir.types import BOOL, INT32
 
 RANGES = {"i": (0, 7), "j": (0, 4), "k": (2, 9)}

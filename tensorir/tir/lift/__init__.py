@@ -22,8 +22,8 @@ from typing import Any
 
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.lift.assemble import Built, assemble
-from tensorir.lift.narrow import holder
 from tensorir.lift.program import Argument, Lifted
+from tensorir.lift.storage.narrow import holder
 from tensorir.tir import nodes as n
 from tensorir.tir.interpret.stack import deep
 from tensorir.tir.launches import launched
@@ -289,8 +289,8 @@ def _solve(extents: Sequence[tuple[n.Buffer, n.Expr, int]], known: dict[n.Var, i
 
 
 def _evaluated(extent: n.Expr, sizes: Mapping[n.Var, int], buffer: n.Buffer) -> int:
-    from tensorir.lift.linear import settled
-    from tensorir.lift.terms import Number
+    from tensorir.lift.nests.linear import settled
+    from tensorir.lift.nests.terms import Number
     from tensorir.tir.lift.expressions import Scope, term
 
     scope = Scope()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tensorir.lift.numbers import extremes
-from tensorir.lift.terms import Number, Term
+from tensorir.lift.nests.numbers import extremes
+from tensorir.lift.nests.terms import Number, Term
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.expressions import element_of, recast, refused, row_major_only

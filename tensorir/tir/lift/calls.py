@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tensorir.lift.nest import External, Loop, Node, Store
-from tensorir.lift.terms import Buffer, Load, Number, Term
+from tensorir.lift.nests.nest import External, Loop, Node, Store
+from tensorir.lift.nests.terms import Buffer, Load, Number, Term
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.launches import launched
@@ -225,7 +225,7 @@ def _allreduce(reader: Reader, call: n.Call, span: Span) -> list[Node]:
     results = arguments[size + 1 : 2 * size + 1]
     over: set[str] = set()
     for index in arguments[2 * size + 1 :]:
-        from tensorir.lift.terms import index_names
+        from tensorir.lift.nests.terms import index_names
 
         over |= index_names(reader.term(index))  # type: ignore[arg-type]
     kept = [*reader.loops, *(t.name for t in reader.lanes if t.name not in over)]
@@ -235,7 +235,7 @@ def _allreduce(reader: Reader, call: n.Call, span: Span) -> list[Node]:
     totals: list[Load] = []
     places: tuple[Term, ...] = ()
     lows = {name: reader.ranges[name][0] for name in kept}
-    from tensorir.lift.terms import Index
+    from tensorir.lift.nests.terms import Index
     from tensorir.tir.lift.memory import plus
 
     places = tuple(plus(Index(name, INDEX), Number(-lows[name], INDEX)) for name in kept)

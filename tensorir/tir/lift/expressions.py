@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.lift.bits import bytes_of
-from tensorir.lift.narrow import NARROW
-from tensorir.lift.terms import Buffer, Load, Number, Op, Term, loads
+from tensorir.lift.nests.bits import bytes_of
+from tensorir.lift.nests.terms import Buffer, Load, Number, Op, Term, loads
+from tensorir.lift.storage.narrow import NARROW
 from tensorir.source import NOWHERE, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import DataType

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tensorir.lift.aliases import unaliased
-from tensorir.lift.narrow import Narrowed
-from tensorir.lift.nest import Node
-from tensorir.lift.terms import Buffer, Load, Number
+from tensorir.lift.nests.nest import Node
+from tensorir.lift.nests.terms import Buffer, Load, Number
+from tensorir.lift.storage.aliases import unaliased
+from tensorir.lift.storage.narrow import Narrowed
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.calls import bind
 from tensorir.tir.lift.expressions import Scope, element_of, refused
@@ -84,7 +84,7 @@ def _returns_early(body: n.Stmt) -> bool:
 
 def stored_parameters(reading: Reading) -> tuple[int, ...]:
     """The parameters that the text stores to, in order."""
-    from tensorir.lift.nest import written
+    from tensorir.lift.nests.nest import written
 
     found = written(reading.nodes)
     return tuple(k for k, b in enumerate(reading.arguments) if b is not None and b in found)

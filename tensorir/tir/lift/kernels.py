@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tensorir.lift.nest import Check, External, Loop, Node, Store, While
-from tensorir.lift.terms import Index, Number, Op, Term, index_names
+from tensorir.lift.nests.nest import Check, External, Loop, Node, Store, While
+from tensorir.lift.nests.terms import Index, Number, Op, Term, index_names
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.expressions import element_of, refused
 from tensorir.tir.lift.intrinsics import cast
@@ -243,7 +243,7 @@ def _extents(reader: Reader, node: n.Stmt) -> dict[str, int]:
         if is_hardware(tag):
             size = reader.term(extent)
             if not isinstance(size, Number):
-                from tensorir.lift.linear import linear
+                from tensorir.lift.nests.linear import linear
 
                 known = linear(size, {})
                 if known is None or not known.is_number:

@@ -11,8 +11,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from tensorir.lift.nest import Loop, Node, Store
-from tensorir.lift.terms import Buffer, Index, Load, Number, Op, Term, buffers_of, index_names
+from tensorir.lift.nests.nest import Loop, Node, Store
+from tensorir.lift.nests.terms import Buffer, Index, Load, Number, Op, Term, buffers_of, index_names
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.expressions import Scope, term

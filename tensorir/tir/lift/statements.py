@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from tensorir.lift.linear import linear
-from tensorir.lift.nest import Check, Loop, Node, Store, While
-from tensorir.lift.numbers import extremes
-from tensorir.lift.terms import Index, Load, Number, Op, Term, index_names, loads
+from tensorir.lift.nests.linear import linear
+from tensorir.lift.nests.nest import Check, Loop, Node, Store, While
+from tensorir.lift.nests.numbers import extremes
+from tensorir.lift.nests.terms import Index, Load, Number, Op, Term, index_names, loads
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.lift import allocation

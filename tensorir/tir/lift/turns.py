@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tensorir.lift.terms import Buffer, Number, Op, Term
+from tensorir.lift.nests.terms import Buffer, Number, Op, Term
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.reader import Reader

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.lift.folds import neutral
-from tensorir.lift.linear import settled
-from tensorir.lift.nest import Loop, Node, Store
-from tensorir.lift.terms import Index, Linear, Load, Number, Op, Term
+from tensorir.lift.emission.folds import neutral
+from tensorir.lift.nests.linear import settled
+from tensorir.lift.nests.nest import Loop, Node, Store
+from tensorir.lift.nests.terms import Index, Linear, Load, Number, Op, Term
 from tensorir.source import NOWHERE
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.expressions import place

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from math import inf, sqrt
 from typing import Any
 
-from tensorir.lift.terms import Number, Term
+from tensorir.lift.nests.terms import Number, Term
 from tensorir.tir.lift.intrinsics import both, cast, choice, op, truth
 from tensorir.tir.lift.intrinsics import number as numbered
 from tensorir.tir.lift.relax.elementwise import converted, widened

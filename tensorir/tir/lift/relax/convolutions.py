@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.lift.terms import Number, Term
+from tensorir.lift.nests.terms import Number, Term
 from tensorir.tir.lift.intrinsics import op
 from tensorir.tir.lift.relax.elementwise import converted, element, whole, widened
 from tensorir.tir.lift.relax.products import computed_in, matmul

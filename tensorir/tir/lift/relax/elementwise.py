@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.lift.terms import Number, Term
+from tensorir.lift.nests.terms import Number, Term
 from tensorir.tir.dtypes import DataType
 from tensorir.tir.interpret.relax.elementwise import ELEMENTWISE as ARRAYS
 from tensorir.tir.lift.expressions import tensor_element_of as element_of
@@ -51,7 +51,7 @@ def as_value(x: Any, wanted: Scalar | None = None) -> Value:
 def known(x: Any) -> Any:
     """A number that is known when the program is built."""
     if isinstance(x, Value):
-        from tensorir.lift.tensors import constant_of
+        from tensorir.lift.emission.tensors import constant_of
 
         found = constant_of(x.expr)
         if found is None:

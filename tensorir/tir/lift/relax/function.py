@@ -14,8 +14,8 @@ import numpy as np
 from tensorir.build import call
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.ir import Expr
-from tensorir.lift.report import Report
-from tensorir.lift.terms import Number
+from tensorir.lift.loops.report import Report
+from tensorir.lift.nests.terms import Number
 from tensorir.prints import PLACE
 from tensorir.source import NOWHERE, Span
 from tensorir.tir import nodes as n

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from tensorir.build import call
-from tensorir.lift.bits import bytes_of, composed
-from tensorir.lift.terms import Number, Term
+from tensorir.lift.nests.bits import bytes_of, composed
+from tensorir.lift.nests.terms import Number, Term
 from tensorir.tir.lift.intrinsics import both, cast, choice, op, truth
 from tensorir.tir.lift.intrinsics import number as numbered
 from tensorir.tir.lift.relax.elementwise import converted, element, whole

@@ -13,7 +13,7 @@ import numpy as np
 
 from tensorir.build import call, function, literal, operator, var
 from tensorir.ir import Function
-from tensorir.lift.terms import Number, Term
+from tensorir.lift.nests.terms import Number, Term
 from tensorir.tir.interpret.relax.shapes import SHAPES
 from tensorir.tir.lift.intrinsics import cast, choice, op, truth
 from tensorir.tir.lift.intrinsics import number as numbered

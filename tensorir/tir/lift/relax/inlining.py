@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from tensorir.build import call
 from tensorir.ir import Expr, Lambda, Var
-from tensorir.lift.report import Report
-from tensorir.lift.tensors import cut, filled, spread
+from tensorir.lift.emission.tensors import cut, filled, spread
+from tensorir.lift.loops.report import Report
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.relax.values import HOME, Value, dims_of, under
 from tensorir.types import Scalar

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.lift.terms import Number, Term
+from tensorir.lift.nests.terms import Number, Term
 from tensorir.tir.lift.intrinsics import cast, op
 from tensorir.tir.lift.relax.elementwise import converted, element
 from tensorir.tir.lift.relax.values import Value, apply, fold, made

@@ -15,8 +15,8 @@ from tensorir.build import call, closure, fencil, literal, var
 from tensorir.errors import DiagnosticError
 from tensorir.ir import Closure, Var
 from tensorir.lift.assemble import Built
+from tensorir.lift.loops.report import Report
 from tensorir.lift.program import Argument, Lifted, Specialised
-from tensorir.lift.report import Report
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import INT64

@@ -15,9 +15,9 @@ from typing import Any
 
 from tensorir.build import call, literal, operator, scan
 from tensorir.ir import Expr
-from tensorir.lift.folds import folded, neutral
-from tensorir.lift.tensors import cut, position, shifted, spread
-from tensorir.lift.terms import Number, Term
+from tensorir.lift.emission.folds import folded, neutral
+from tensorir.lift.emission.tensors import cut, position, shifted, spread
+from tensorir.lift.nests.terms import Number, Term
 from tensorir.tir.lift.intrinsics import choice, truth
 from tensorir.tir.lift.intrinsics import number as numbered
 from tensorir.tir.lift.relax.elementwise import converted, element, whole, widened

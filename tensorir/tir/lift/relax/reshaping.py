@@ -13,8 +13,8 @@ from typing import Any
 
 from tensorir.build import call
 from tensorir.ir import Expr
-from tensorir.lift.tensors import cut, shifted, spread
-from tensorir.lift.terms import Number, Term
+from tensorir.lift.emission.tensors import cut, shifted, spread
+from tensorir.lift.nests.terms import Number, Term
 from tensorir.tir.lift.intrinsics import choice, op, truth
 from tensorir.tir.lift.relax.elementwise import whole
 from tensorir.tir.lift.relax.reductions import axes_of, total

@@ -1,0 +1,1 @@
+"""Which elements and iterations: exact sets, boxes of iterations, overlaps, inverses, dependences."""

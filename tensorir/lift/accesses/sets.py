@@ -1,0 +1,125 @@
+"""Iterations and accesses as exact sets of integers (isl): what is empty, and a point of what is not.
+
+Only parts that are sums, quotients and comparisons of indices take part; what depends on data is left out, which makes
+a set larger than it is, and `exact` says so.
+
+>>> from tensorir.lift.nests.affine import number, quotient, variable
+>>> text(quotient(variable("i").plus(number(1)), 4, {}), {"i": "a"})
+'floor((a + 1)/4)'
+"""
+
+# islpy has no types of its own that say enough.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportAttributeAccessIssue=false, reportMissingTypeStubs=false
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from tensorir.lift.nests.affine import Affine
+from tensorir.lift.nests.linear import COMPARISONS, Ranges, affine_of, linear, settled
+from tensorir.lift.nests.nest import Leaf, Loop
+from tensorir.lift.nests.terms import Number, Op, Term
+
+__all__ = ["Domain", "condition_text", "domain", "integer_set", "text"]
+
+_SIGNS = {"eq": "=", "not_eq": "!=", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">="}
+
+
+@cache
+def _isl() -> Any:
+    import islpy
+
+    return islpy
+
+
+def integer_set(names: Sequence[str], constraints: Sequence[str]) -> Any:
+    """The set of integer points for which all constraints hold."""
+    condition = f" : {' and '.join(constraints)}" if constraints else ""
+    return _isl().Set(f"{{ [{', '.join(names)}]{condition} }}")
+
+
+def point(found: Any) -> tuple[int, ...]:
+    """The first point of a set that is not empty, in the order of its names."""
+    sample = found.lexmin().sample_point()
+    count = sample.get_space().dim(_isl().dim_type.set)
+    return tuple(sample.get_coordinate_val(_isl().dim_type.set, k).to_python() for k in range(count))
+
+
+def text(affine: Affine, names: Mapping[str, str]) -> str:
+    """A sum as isl writes it, variables under the names given."""
+    parts: list[str] = []
+    for atom, c in affine.terms:
+        shown = names[atom] if isinstance(atom, str) else f"floor(({text(atom.inner, names)})/{atom.by})"
+        parts.append(shown if c == 1 else f"{c}*{shown}")
+    if affine.constant or not parts:
+        parts.append(str(affine.constant))
+    return " + ".join(parts)
+
+
+def condition_text(term: Term, names: Mapping[str, str]) -> str | None:
+    """A settled condition as isl writes it; None where a part of it depends on data."""
+    match term:
+        case Number(value):
+            return "1 = 1" if value else "1 = 0"
+        case Op(op, (a, b)) if op in COMPARISONS:
+            x, y = affine_of(a), affine_of(b)
+            if x is None or y is None or not (x.names | y.names) <= names.keys():
+                return None
+            return f"{text(x, names)} {_SIGNS[op]} {text(y, names)}"
+        case Op("and" | "or" as op, (a, b)):
+            parts = condition_text(a, names), condition_text(b, names)
+            return None if None in parts else f"({parts[0]} {op} {parts[1]})"
+        case Op("not", (a,)):
+            inner = condition_text(a, names)
+            return None if inner is None else f"(not ({inner}))"
+        case Op("if", (c, a, b)):
+            found = [condition_text(x, names) for x in (c, a, b)]
+            if None in found:
+                return None
+            return f"((({found[0]}) and ({found[1]})) or (not ({found[0]}) and ({found[2]})))"
+        case _:
+            return None
+
+
+def conjuncts(term: Term) -> list[Term]:
+    """A condition taken apart into what must all hold."""
+    match term:
+        case Op("and", (a, b)):
+            return [*conjuncts(a), *conjuncts(b)]
+        case Op("if", (a, b, Number(False))):
+            return [*conjuncts(a), *conjuncts(b)]
+        case _:
+            return [term]
+
+
+class Domain:
+    """The iterations of a leaf: constraints on its loops' variables, and whether they say all."""
+
+    __slots__ = ("constraints", "exact", "names")
+
+    def __init__(self, names: Mapping[str, str], constraints: list[str], exact: bool) -> None:
+        self.names, self.constraints, self.exact = names, constraints, exact
+
+
+def domain(leaf: Leaf, ranges: Ranges, outer: Sequence[Loop], suffix: str) -> Domain:
+    """The iterations of a leaf; variables of loops outside of `leaf.loops` keep their names as further unknowns."""
+    names = {loop.name: f"{loop.name}{suffix}" for loop in leaf.loops}
+    names.update({loop.name: loop.name for loop in outer})
+    constraints: list[str] = []
+    exact = True
+    for loop in leaf.loops:
+        low, extent = linear(loop.low, ranges), linear(loop.extent, ranges)
+        assert low is not None and extent is not None
+        first = text(low, names)
+        constraints.append(f"{first} <= {names[loop.name]} < {first} + {text(extent, names)}")
+    for guard in leaf.node.guards:
+        for part in conjuncts(settled(guard, ranges)):
+            found = condition_text(part, names)
+            if found is None:
+                exact = False
+            else:
+                constraints.append(found)
+    return Domain(names, constraints, exact)

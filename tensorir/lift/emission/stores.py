@@ -1,0 +1,270 @@
+"""Stores of whole boxes: a piece put into place by renames and shifts, or a scatter where no place is told by dims."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tensorir.build import call, function, literal, operator, var
+from tensorir.ir import Expr, Function
+from tensorir.lift.accesses.space import Space, digits
+from tensorir.lift.emission.emit import Emitter
+from tensorir.lift.emission.tensors import constant_of, cut, renamed, shifted, spread
+from tensorir.lift.nests.affine import Affine, number
+from tensorir.lift.nests.linear import affine_of
+from tensorir.lift.nests.terms import Buffer, Load, Number, Op, Term, index_names
+from tensorir.source import NOWHERE, Span
+from tensorir.types import BOOL, Interval, Scalar, TensorType
+
+__all__ = ["Place", "combine", "holding", "place_of", "put", "scatter", "store"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a box is stored: per dim of the buffer, the dims of the box as digits of a number, and a distance."""
+
+    parts: tuple[tuple[tuple[str, ...], int, bool], ...]
+
+    @property
+    def dims(self) -> frozenset[str]:
+        return frozenset(n for names, _, _ in self.parts for n in names)
+
+
+def place_of(space: Space) -> Place | None:
+    """The place of a store whose every index is a number, a dim (forward or backward), or digits; None for others."""
+    parts: list[tuple[tuple[str, ...], int, bool]] = []
+    used: set[str] = set()
+    for term in space.location:
+        a = affine_of(term)
+        if a is None or not a.names <= space.dims.keys():
+            return None
+        found, backward = digits(a, space.dims), False
+        if found is None:
+            found, backward = digits(a.times(-1), space.dims), True
+            if found is None or len(found) != 1:
+                return None
+        if used & set(found):
+            return None
+        used |= set(found)
+        parts.append((tuple(found), a.constant, backward))
+    return Place(tuple(parts))
+
+
+def holding(guards: Sequence[Term]) -> Term | None:
+    """All guards as one condition, later ones evaluated under earlier ones."""
+    result: Term | None = None
+    for guard in guards:
+        result = guard if result is None else Op("if", (result, guard, Number(False, BOOL)), BOOL)
+    return result
+
+
+def wanted_names(space: Space) -> list[str | None]:
+    """The names that the dims of a buffer get if this store is the first to touch it."""
+    place = place_of(space)
+    if place is None:
+        return []
+    return [names[0] if len(names) == 1 else None for names, _, _ in place.parts]
+
+
+def store(emitter: Emitter, buffer: Buffer, space: Space, span: Span = NOWHERE) -> None:
+    """A store by all points of a box at once: of several for one element the last in the order of the box wins."""
+    place = place_of(space)
+    used = {n for g in space.guards for n in index_names(g)}
+    if place is None or (used - place.dims) & space.dims.keys():
+        scatter(emitter, buffer, space, None, span)
+        return
+    rest = {n: number(i.stop - 1) for n, i in space.dims.items() if n not in place.dims}
+    if rest:
+        space = at(space, rest)
+        if place_of(space) is None:
+            scatter(emitter, buffer, space, None, span)
+            return
+    emitter.dims_of(buffer, wanted_names(space))
+    guard = holding(space.guards)
+    value = emitter.emit(space.value, space.dims, guard)
+    if guard is not None:
+        old = emitter.emit(Load(buffer, space.location), space.dims)
+        value = call("if", emitter.emit(guard, space.dims), value, old)
+    put(emitter, buffer, place, value, space.dims)
+
+
+def at(space: Space, values: Mapping[str, Affine]) -> Space:
+    """The space at one value of some dims."""
+    from tensorir.lift.accesses.space import substituted
+
+    dims = {n: i for n, i in space.dims.items() if n not in values}
+    return substituted(space, values, dims, space.guards)
+
+
+def put(emitter: Emitter, buffer: Buffer, place: Place, value: Expr, box: Mapping[str, Interval]) -> None:
+    """The buffer with a tensor over the dims of a place stored into it."""
+    whole = emitter.intervals(buffer)
+    piece, target = arranged(emitter, buffer, place, value, box)
+    if any(i & whole[n] != i for n, i in target.items()):
+        # a guard that is no interval holds back what lies outside of the buffer
+        target = {n: i & whole[n] for n, i in target.items()}
+        piece = cut(piece, target)
+    if target == whole:
+        emitter.tensors[buffer] = piece
+        return
+    smaller = {n: i for n, i in target.items() if i != whole[n]}
+    base = emitter.tensor(buffer)
+    same = constant_of(base)
+    if same is not None and constant_of(piece) == same:
+        return
+    emitter.tensors[buffer] = call("update", spread(base, whole), spread(piece, smaller))
+
+
+def arranged(
+    emitter: Emitter, buffer: Buffer, place: Place, value: Expr, box: Mapping[str, Interval]
+) -> tuple[Expr, dict[str, Interval]]:
+    """A tensor over the dims of a box as a piece of a buffer, and the intervals that it stands on."""
+    names = emitter.dims_of(buffer)
+    piece = cut(value, box)
+    target: dict[str, Interval] = {}
+    moves: dict[str, str] = {}
+    hidden = 0
+    for name, (dims, by, backward) in zip(names, place.parts, strict=True):
+        if not dims:
+            target[name] = Interval(by, by + 1)
+            continue
+        if len(dims) > 1:
+            piece = spread(piece, {d: box[d] for d in dims}) if any(d in piece.tensor.dims for d in dims) else piece
+            merged = dims[-1]
+            for k, d in enumerate(reversed(dims)):
+                if k == 0:
+                    merged = d
+                    continue
+                if d in piece.tensor.dims:
+                    made = f"{buffer.name}__{hidden}"
+                    hidden += 1
+                    piece = call("merge_dims", piece, static=(d, merged, made))
+                    merged = made
+            size = 1
+            for d in dims[1:]:
+                size *= len(box[d])
+            start, stop = box[dims[0]].start * size, box[dims[0]].stop * size
+        else:
+            merged = next(iter(dims))
+            start, stop = box[merged].start, box[merged].stop
+        if backward and merged in piece.tensor.dims:
+            piece = reversed_along(piece, merged)
+            start, stop = -stop + 1, -start + 1
+        elif backward:
+            start, stop = -stop + 1, -start + 1
+        piece = shifted(piece, merged, -by)
+        target[name] = Interval(start + by, stop + by)
+        moves[merged] = name
+    piece = renamed(piece, moves)
+    single = {n: target[n] for n, (dims, _, _) in zip(names, place.parts, strict=True) if not dims}
+    whole = emitter.intervals(buffer)
+    return spread(piece, {n: i for n, i in single.items() if i != whole[n]}), target
+
+
+def reversed_along(x: Expr, dim: str) -> Expr:
+    """`reversed_along(x, d)[p] = x[-p]`."""
+    i = x.tensor.dims[dim]
+    mirrored = Interval(-i.stop + 1, -i.start + 1)
+    from tensorir.lift.emission.tensors import position
+
+    here = f"{dim}__back"
+    y = call("gather", x, call("neg", position(here, mirrored)), static=((dim,), "clamp"))
+    return renamed(y, {here: dim})
+
+
+LAST = "last"
+
+
+def combine(op: str, buffer: Buffer) -> Function:
+    """How an update meets what is there: an operation, or the last one stays."""
+    kind = TensorType(buffer.element)
+    if op == LAST:
+        old, new = var("old", kind), var("new", kind)
+        return function([old, new], new)
+    return operator(op, kind, kind)
+
+
+def scatter(
+    emitter: Emitter, buffer: Buffer, space: Space, op: str | None, span: Span = NOWHERE, made: Expr | None = None
+) -> None:
+    """Stores (or updates by an operation) wherever indices point, in the order of the box.
+
+    `made` is the value, where it is there already. In a program that checks, an index outside of the buffer is an error
+    at the statement's `span`; what a guard holds back is not.
+    """
+    names = emitter.dims_of(buffer)
+    guard = holding(space.guards)
+    sums = [affine_of(t) for t in space.location]
+    counts: dict[str, int] = {}
+    for term in space.location:
+        for n in index_names(term):
+            counts[n] = counts.get(n, 0) + 1
+    aligned: dict[str, tuple[str, int]] = {}
+    for name, a in zip(names, sums, strict=True):
+        if a is not None and len(a.terms) == 1 and a.terms[0][1] == 1 and isinstance(a.terms[0][0], str):
+            d = a.terms[0][0]
+            if d in space.dims and counts[d] == 1:
+                aligned[name] = (d, a.constant)
+    if len(aligned) == len(names):
+        aligned.popitem()
+    value = cut(emitter.emit(space.value, space.dims, guard) if made is None else made, space.dims)
+    indices: list[Expr] = []
+    dims: list[str] = []
+    bounded = True
+    for name, term, a in zip(names, space.location, sums, strict=True):
+        if name in aligned:
+            continue
+        dims.append(name)
+        spread_of = None if a is None else a.range(space.ranges)
+        extent = emitter.intervals(buffer)[name].stop
+        bounded &= spread_of is not None and spread_of[0] >= 0 and spread_of[1] < extent
+        indices.append(emitter.sum(a, space.dims) if a is not None else emitter.emit(term, space.dims, guard))
+    indices = [cut(i, space.dims) for i in indices]
+    told = all(a is not None for name, a in zip(names, sums, strict=True) if name not in aligned)
+    if not told:
+        emitter.notes.append("index")
+    mode = "clamp" if bounded else ("checked" if emitter.checked and not told else "zero")
+    if guard is not None:
+        holds = cut(emitter.emit(guard, space.dims), space.dims)
+        element = indices[0].tensor.element
+        if mode == "checked":
+            intervals = emitter.intervals(buffer)
+            indices = [
+                _asserted(i, holds, intervals[d], f"'{buffer.name}'", span) for i, d in zip(indices, dims, strict=True)
+            ]
+        indices[0] = call("if", holds, indices[0], literal(-1, element))  # type: ignore[arg-type]
+        mode = "zero"
+    hidden = {d: f"{d}__p" for d in space.dims if d in names and all(d != own for own, _ in aligned.values())}
+    moves = {**hidden, **{d: name for name, (d, _) in aligned.items()}}
+    by = dict(aligned.values())
+
+    def moved(x: Expr) -> Expr:
+        for d, c in by.items():
+            x = shifted(x, d, -c)
+        return renamed(x, moves)
+
+    value, indices = moved(value), [moved(i) for i in indices]
+    needed = {name: Interval(space.dims[d].start + c, space.dims[d].stop + c) for name, (d, c) in aligned.items()}
+    whole = emitter.intervals(buffer)
+    value = spread(value, {n: i for n, i in needed.items() if i != whole[n]})
+    present = {d for x in (value, *indices) for d in x.tensor.dims}
+    over = tuple(hidden.get(d, d) for d in space.dims if hidden.get(d, d) in present and d not in by)
+    base = spread(emitter.tensor(buffer), whole)
+    f = combine(LAST if op is None else op, buffer)
+    if op is not None:
+        lacking = {
+            hidden.get(d, d): i for d, i in space.dims.items() if d not in by and hidden.get(d, d) not in present
+        }
+        value = spread(value, lacking)
+        over = tuple(hidden.get(d, d) for d in space.dims if d not in by)
+    emitter.tensors[buffer] = call("scatter", f, base, *indices, value, static=(tuple(dims), over, mode), span=span)
+
+
+def _asserted(index: Expr, holds: Expr, inside: Interval, name: str, span: Span) -> Expr:
+    """The index, which must lie inside wherever a condition holds."""
+    element = index.tensor.element
+    assert isinstance(element, Scalar)
+    first, last = literal(inside.start, element), literal(inside.stop - 1, element)
+    within = call("and", call("greater_equal", index, first), call("less_equal", index, last))
+    message = f"an index leaves the {len(inside)} elements of {name}."
+    return call("assert_", index, call("if", holds, within, literal(True, BOOL)), static=(message,), span=span)

@@ -1,0 +1,343 @@
+"""What is proven wrong before anything runs: accesses out of bounds, reads of what nobody wrote, races; each witnessed.
+
+Only exact sets of iterations count: what depends on data may be right, and is left to the checks of a run.
+"""
+
+# islpy has no types of its own that say enough.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tensorir.errors import Diagnostic, Note
+from tensorir.lift.accesses.overlap import box_of, overlap
+from tensorir.lift.accesses.sets import Domain, condition_text, conjuncts, domain, integer_set, point, text
+from tensorir.lift.nests.affine import Affine
+from tensorir.lift.nests.linear import Ranges, linear, settled, term_of
+from tensorir.lift.nests.nest import Check, Leaf, Loop, Node, Store, While, leaves, ranges_of
+from tensorir.lift.nests.terms import Buffer, Load, Number, Op, Term, always, children
+from tensorir.lift.storage.copies import settled_values
+from tensorir.source import Span
+from tensorir.types import BOOL, INT32
+
+__all__ = ["Touch", "element_of", "hazards", "iteration_of", "reads_under", "touches_of", "with_doubts_checked"]
+
+
+MOST_CONDITIONS = 16
+"""Under how many sets of conditions one read is looked at: what is not looked at is left to the checks of a run."""
+
+_Seen = dict[int, list[set[tuple[int, bool]]]]
+"""By term, the sets of conditions under which it was met, all by identity."""
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """One access under all the conditions that lead to it; `exact` says that they are all there."""
+
+    leaf: Leaf
+    buffer: Buffer
+    indices: tuple[Affine, ...]
+    write: bool
+    domain: Domain
+    constraints: tuple[str, ...]
+    exact: bool
+    span: Span
+    conditions: tuple[Term, ...]
+    """Those of the choices around a read."""
+
+    @property
+    def names(self) -> list[str]:
+        return [self.domain.names[n] for n in self.leaf.names]
+
+
+def hazards(nodes: Sequence[Node]) -> list[Diagnostic]:
+    """Every hazard that is proven, the first of each statement."""
+    statements = leaves(nodes)
+    if any(isinstance(leaf.node, While) for leaf in statements):
+        statements = [leaf for leaf in statements if isinstance(leaf.node, Store)]
+        whiles = True
+    else:
+        whiles = False
+    found: list[Diagnostic] = []
+    for leaf in statements:
+        if isinstance(leaf.node, Store):
+            found += _outside(leaf)
+    if not whiles:
+        found += _unwritten(statements)
+        found += _races(statements)
+    return found
+
+
+# Accesses and the conditions that lead to them
+
+
+def touches_of(leaf: Leaf, suffix: str) -> Iterator[Touch]:
+    """Every access of a store, its variables under names that end in a suffix."""
+    node = leaf.node
+    assert isinstance(node, Store)
+    ranges = ranges_of(leaf.loops)
+    whole = domain(leaf, ranges, (), suffix)
+    spots: list[tuple[Buffer, tuple[Term, ...], bool, tuple[Term, ...], Span]] = []
+    spots.append((node.buffer, node.indices, True, (), node.span))
+    seen: _Seen = {}
+    for term in (node.value, *node.indices):
+        for load, conditions in reads_under(term, (), seen):
+            spots.append((load.buffer, load.indices, False, conditions, load.span))
+    # the reads of one statement share most of their indices and conditions, which `spots` keeps alive
+    memo: dict[int, Term] = {}
+    for buffer, indices, write, conditions, span in spots:
+        sums = [linear(i, ranges, memo) for i in indices]
+        known = [a for a in sums if a is not None and a.names <= whole.names.keys()]
+        if len(known) != len(sums):
+            continue
+        parts = [condition_text(part, whole.names) for c in conditions for part in conjuncts(settled(c, ranges, memo))]
+        exact = whole.exact and None not in parts
+        told = tuple(p for p in parts if p is not None)
+        yield Touch(leaf, buffer, tuple(known), write, whole, (*whole.constraints, *told), exact, span, conditions)
+
+
+def reads_under(
+    term: Term, conditions: tuple[Term, ...] = (), seen: _Seen | None = None
+) -> Iterator[tuple[Load, tuple[Term, ...]]]:
+    """Every read in a term with the conditions of the choices around it, unless it is known under fewer."""
+    seen = {} if seen is None else seen
+    here = {(id(c.args[0]), False) if isinstance(c, Op) and c.op == "not" else (id(c), True) for c in conditions}
+    known = seen.setdefault(id(term), [])
+    if len(known) >= MOST_CONDITIONS or any(fewer <= here for fewer in known):
+        return
+    known.append(here)
+    match term:
+        case Load(_, indices):
+            yield term, conditions
+            for i in indices:
+                yield from reads_under(i, conditions, seen)
+        case Op("if", (c, yes, no)):
+            yield from reads_under(c, conditions, seen)
+            other = always(no)
+            for both in [t for key, t in always(yes).items() if key in other]:
+                yield from reads_under(both, conditions, seen)
+            yield from reads_under(yes, (*conditions, c), seen)
+            yield from reads_under(no, (*conditions, Op("not", (c,), BOOL)), seen)
+        case _:
+            for child in children(term):
+                yield from reads_under(child, conditions, seen)
+
+
+def iteration_of(touch: Touch, at: Mapping[str, int]) -> str:
+    """The iteration, in the source's words."""
+    parts = [f"{loop.title or loop.name} = {at[touch.domain.names[loop.name]]}" for loop in touch.leaf.loops]
+    return ", ".join(parts) or "the only iteration"
+
+
+def element_of(touch: Touch, at: Mapping[str, int]) -> str:
+    """The element that is accessed in an iteration."""
+    values = {n: at[touch.domain.names[n]] for n in touch.leaf.names}
+    ranges: Ranges = {n: (v, v) for n, v in values.items()}
+    numbers: list[str] = []
+    for a in touch.indices:
+        spread = a.range(ranges)
+        assert spread is not None
+        numbers.append(str(spread[0]))
+    return f"{touch.buffer.name}[{', '.join(numbers)}]"
+
+
+# Out of bounds
+
+
+def _outside(leaf: Leaf) -> list[Diagnostic]:
+    for touch in touches_of(leaf, "_a"):
+        if not touch.exact:
+            continue
+        found = _leaving(touch, range(len(touch.indices)))
+        if found is None:
+            continue
+        at = dict(zip(touch.names, point(found), strict=True))
+        verb = "written" if touch.write else "read"
+        shape = "×".join(map(str, touch.buffer.shape)) or "one element"
+        message = f"{element_of(touch, at)} is {verb}, and {touch.buffer.name!r} has {shape} elements."
+        note = f"in the iteration {iteration_of(touch, at)}."
+        return [Diagnostic("TL10", message, touch.span, (note,), "guard the access, or correct the loop's bounds.")]
+    return []
+
+
+def _leaving(touch: Touch, dims: Iterable[int]) -> Any | None:
+    """The iterations that leave a buffer along some of its dims, as far as indices say; None where there are none."""
+    ranges = ranges_of(touch.leaf.loops)
+    doubtful: list[str] = []
+    for k in dims:
+        a, extent = touch.indices[k], touch.buffer.shape[k]
+        spread = a.range(ranges)
+        if spread is None or spread[0] < 0 or spread[1] >= extent:
+            shown = text(a, touch.domain.names)
+            doubtful.append(f"({shown} < 0 or {shown} >= {extent})")
+    if not doubtful:
+        return None
+    found = integer_set(touch.names, [*touch.constraints, f"({' or '.join(doubtful)})"])
+    return None if found.is_empty() else found
+
+
+def with_doubts_checked(nodes: Sequence[Node], loops: tuple[Loop, ...] = ()) -> tuple[Node, ...]:
+    """The nodes with a check before each store some of whose accesses only data keep inside of their buffers."""
+    found: list[Node] = []
+    for node in nodes:
+        match node:
+            case Loop(body=body) | While(body=body):
+                inner = with_doubts_checked(body, (*loops, node) if isinstance(node, Loop) else loops)
+                same = all(a is b for a, b in zip(inner, body, strict=False)) and len(inner) == len(body)
+                found.append(node if same else replace(node, body=inner))
+            case Store():
+                found += _doubts(Leaf(node, loops, ()))
+                found.append(node)
+            case _:
+                found.append(node)
+    return tuple(found)
+
+
+def _doubts(leaf: Leaf) -> Iterator[Check]:
+    """What must hold of the indices of a statement, in iterations that data choose; of one place it is said once."""
+    told: set[tuple[Affine, int, tuple[int, ...]]] = set()
+    for touch in touches_of(leaf, "_a"):
+        if touch.exact or touch.buffer.loops:
+            continue
+        for k, (a, extent) in enumerate(zip(touch.indices, touch.buffer.shape, strict=True)):
+            places = {(a, extent, tuple(map(id, c))) for c in (touch.conditions, ())}
+            if _leaving(touch, [k]) is None or places & told:
+                continue
+            told.add((a, extent, tuple(map(id, touch.conditions))))
+            index = term_of(a, INT32)
+            first, last = (
+                Op(op, (index, Number(bound, INT32)), BOOL) for op, bound in (("greater_equal", 0), ("less", extent))
+            )
+            message = f"an index leaves the {extent} elements of {touch.buffer.name!r}."
+            guards = (*leaf.node.guards, *touch.conditions)
+            yield Check(Op("and", (first, last), BOOL), message, guards, touch.span)
+
+
+# Reads of what nobody wrote
+
+
+def _unwritten(statements: Sequence[Leaf]) -> list[Diagnostic]:
+    """Reads of the program's own storage of elements that no earlier statement writes."""
+    touches = [t for leaf in statements if isinstance(leaf.node, Store) for t in touches_of(leaf, "_a")]
+    unknown: set[Buffer] = set()
+    for leaf in statements:
+        told = {t.buffer for t in touches if t.leaf is leaf and t.write}
+        unknown |= {b for b in leaf.written if b not in told}
+    found: list[Diagnostic] = []
+    for r in touches:
+        buffer = r.buffer
+        if r.write or not r.exact or buffer.argument or buffer.loops or buffer.value is not None or buffer in unknown:
+            continue
+        missing = integer_set(r.names, r.constraints)
+        for w in touches:
+            if w.write and w.buffer is buffer and not missing.is_empty():
+                missing = missing.subtract(_before(w, r))
+        if missing.is_empty():
+            continue
+        at = dict(zip(r.names, point(missing), strict=True))
+        message = f"{element_of(r, at)} is read, and nothing has written it."
+        note = f"in the iteration {iteration_of(r, at)}."
+        found.append(Diagnostic("TL11", message, r.span, (note,), f"give {buffer.name!r} a value first."))
+        break
+    return found
+
+
+def _before(w: Touch, r: Touch) -> Any:
+    """The iterations of a read before which a store may write its element: more than do, where data decide."""
+    import islpy
+
+    reader = {n: f"{v[:-2]}_r" for n, v in r.domain.names.items()}
+    names = [reader[n] for n in r.leaf.names]
+    common = 0
+    for x, y in zip(w.leaf.loops, r.leaf.loops, strict=False):
+        if x is not y:
+            break
+        common += 1
+    same = [f"{text(i, w.domain.names)} = {text(j, reader)}" for i, j in zip(w.indices, r.indices, strict=True)]
+    pairs = [(w.domain.names[loop.name], reader[loop.name]) for loop in w.leaf.loops[:common]]
+    orders = [[*(f"{a} = {b}" for a, b in pairs[:k]), f"{pairs[k][0]} < {pairs[k][1]}"] for k in range(common)]
+    if w.leaf.place < r.leaf.place:
+        orders.append([f"{a} = {b}" for a, b in pairs])
+    covered = integer_set(names, ["1 = 0"])
+    for order in orders:
+        found = integer_set([*names, *w.names], [*w.constraints, *same, *order])
+        covered = covered.union(found.project_out(islpy.dim_type.set, len(names), len(w.names)))
+    return covered
+
+
+# Races
+
+
+def _races(statements: Sequence[Leaf]) -> list[Diagnostic]:
+    """Two iterations of a loop that is said to be parallel touch one element, and one of them writes it."""
+    settled = settled_values(statements, everywhere=True)
+    found: list[Diagnostic] = []
+    for p, a in enumerate(statements):
+        if not isinstance(a.node, Store):
+            continue
+        for b in statements[p:]:
+            if not isinstance(b.node, Store):
+                continue
+            found += _race(a, b, settled)
+            if found:
+                return found
+    return found
+
+
+def _in_turn(a: Leaf, b: Leaf, buffer: Buffer) -> bool:
+    """Whether two statements touch a buffer by atomic updates of it only."""
+    return all(isinstance(n, Store) and n.atomic and n.buffer is buffer for n in (a.node, b.node))
+
+
+def _race(a: Leaf, b: Leaf, settled: frozenset[Buffer]) -> list[Diagnostic]:
+    shared = 0
+    for x, y in zip(a.loops, b.loops, strict=False):
+        if x is not y:
+            break
+        shared += 1
+    loops = [k for k in range(shared) if a.loops[k].parallel]
+    if not loops or not (a.written & (b.written | b.read) or b.written & a.read):
+        return []
+    first = second = None
+    of_b = list(touches_of(b, "_b"))
+    for x in touches_of(a, "_a"):
+        for y in of_b:
+            if x.buffer is not y.buffer or not (x.write or y.write) or not (x.exact and y.exact):
+                continue
+            if x.buffer in settled or x.buffer.private or x.buffer.loops:
+                continue
+            if _in_turn(a, b, x.buffer):
+                continue
+            same = [
+                f"{text(i, x.domain.names)} = {text(j, y.domain.names)}"
+                for i, j in zip(x.indices, y.indices, strict=True)
+            ]
+            if first is None:
+                first, second = box_of(a, ranges_of(a.loops)), box_of(b, ranges_of(b.loops))
+            known = (
+                None
+                if first is None or second is None
+                else overlap(x.indices, y.indices, first, second, a.names[:shared])
+            )
+            for k in loops:
+                if known is not None and k not in known.forward:
+                    continue
+                outer = [f"{loop.name}_a = {loop.name}_b" for loop in a.loops[:k]]
+                apart = f"{a.loops[k].name}_a < {a.loops[k].name}_b"
+                names = [*x.names, *y.names]
+                meeting = integer_set(names, [*x.constraints, *y.constraints, *same, *outer, apart])
+                if meeting.is_empty():
+                    continue
+                at = dict(zip(names, point(meeting), strict=True))
+                title = a.loops[k].title or a.loops[k].name
+                message = f"two iterations of the parallel loop over {title} touch {element_of(x, at)}."
+                notes = (
+                    Note(f"{'written' if x.write else 'read'} in the iteration {iteration_of(x, at)}.", x.span),
+                    Note(f"{'written' if y.write else 'read'} in the iteration {iteration_of(y, at)}.", y.span),
+                )
+                help = "make the loop serial, or give each iteration elements of its own."
+                return [Diagnostic("TL12", message, a.loops[k].span, notes, help)]
+    return []

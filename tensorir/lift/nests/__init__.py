@@ -1,0 +1,1 @@
+"""What a wing writes: loops around stores of scalar terms, with whole-number terms in normal form."""

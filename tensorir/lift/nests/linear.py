@@ -1,0 +1,274 @@
+"""Terms in normal form: whole-number arithmetic of indices becomes `Affine`, comparisons that ranges decide go away.
+
+>>> from tensorir.lift.nests.terms import Index, Number, Op, show
+>>> from tensorir.types import BOOL, INT32
+>>> i = Index("i", INT32)
+>>> flat = Op("plus", (Op("multiplies", (i, Number(4, INT32)), INT32), Number(6, INT32)), INT32)
+>>> show(settled(Op("floordiv", (flat, Number(4, INT32)), INT32), {"i": (0, 9)}))
+'i + 1'
+>>> show(settled(Op("less", (i, Number(10, INT32)), BOOL), {"i": (0, 9)}))
+'True'
+>>> show(settled(Op("less", (Op("floordiv", (i, Number(4, INT32)), INT32), Number(2, INT32)), BOOL), {"i": (0, 9)}))
+'less(i, 8)'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from tensorir.lift.nests.affine import Affine, Quotient, number, quotient, remainder, variable
+from tensorir.lift.nests.terms import Index, Linear, Load, Number, Op, Term, rebuilt, walk
+from tensorir.lift.nests.unknowns import bounds, divided, narrowed
+from tensorir.types import BOOL, INT64, Scalar
+
+__all__ = ["Ranges", "linear", "settled"]
+
+Ranges = Mapping[str, tuple[int, int]]
+
+COMPARISONS = {"eq", "not_eq", "less", "less_equal", "greater", "greater_equal"}
+
+
+def linear(term: Term, ranges: Ranges, memo: dict[int, Term] | None = None) -> Affine | None:
+    """The normal form of a term of indices; None where it is none."""
+    # most bounds are numbers, and most indices variables
+    match term if isinstance(term, Number | Index) else settled(term, ranges, memo):
+        case Index(name, element) if element.is_integer:
+            return variable(name)
+        case Linear(affine):
+            return affine
+        case Number(value, element) if element.is_integer:
+            return number(int(value))
+        case _:
+            return None
+
+
+def settled(term: Term, ranges: Ranges, memo: dict[int, Term] | None = None) -> Term:
+    """The term with its whole-number parts in normal form, and what the ranges decide decided.
+
+    `memo` holds what was found, by identity, for other terms that share parts with this one and are kept alive.
+    """
+    return rebuilt(term, lambda t: _rule(t, ranges), memo)
+
+
+def affine_of(term: Term) -> Affine | None:
+    match term:
+        case Linear(affine):
+            return affine
+        case Number(value, element) if element.is_integer:
+            return number(int(value))
+        case _:
+            return None
+
+
+def term_of(affine: Affine, element: Scalar) -> Term:
+    return Number(affine.constant, element) if affine.is_number else Linear(affine, element)
+
+
+def _rule(term: Term, ranges: Ranges) -> Term | None:
+    match term:
+        case Index(name, element) if element.is_integer:
+            return Linear(variable(name), element)
+        case Linear(affine, element) if not affine.is_linear:
+            return term_of(affine.replaced({}, ranges), element)
+        case Op(op, args, element):
+            return _operation(op, args, element, ranges)
+        case _:
+            return None
+
+
+def _operation(op: str, args: tuple[Term, ...], element: Scalar, ranges: Ranges) -> Term | None:
+    if op in ("and", "or", "not", "if"):
+        found = _logic(op, args)
+        return _chosen(args, element, ranges) if found is None and op == "if" else found
+    if op == "cast":
+        (x,) = args
+        found = affine_of(x)
+        if found is None or not element.is_integer:
+            return None
+        spread = found.range(ranges)
+        fits = spread is not None and spread[0] in element.range and spread[1] in element.range
+        return term_of(found, element) if fits else None
+    parts = [affine_of(a) for a in args]
+    if any(p is None for p in parts):
+        if op in ("plus", "minus") and element.is_integer:
+            return _sum(op, args, element)
+        if op in ("min", "max") and element.is_integer:
+            return _extreme(op, args, ranges)
+        match parts[-1]:
+            case Affine((), by) if by > 0:
+                return divided(op, args[0], by, ranges)
+            case _:
+                return None
+    known = [p for p in parts if p is not None]
+    if op in COMPARISONS:
+        return _compared(op, known[0], known[1], ranges)
+    if not element.is_integer:
+        return None
+    made = _arithmetic(op, known, ranges)
+    return None if made is None else term_of(made, element)
+
+
+def _chosen(args: tuple[Term, ...], element: Scalar, ranges: Ranges) -> Term | None:
+    """A choice, each branch in normal form where it is chosen."""
+    condition, *branches = args
+    made: list[Term] = []
+    for branch, holds in zip(branches, (True, False), strict=True):
+        inside = narrowed(condition, ranges, holds)
+        if inside is None:
+            return branches[holds]
+        if inside is not ranges:
+            known = {n for n, spread in inside.items() if ranges[n] != spread}
+            if any(_asks(t, known) for t in walk(branch)):
+                branch = settled(branch, inside)
+            fixed = {n: number(low) for n, (low, high) in inside.items() if n in known and low == high}
+            if fixed and element.is_integer and isinstance(branch, Linear) and branch.affine.names & fixed.keys():
+                branch = term_of(branch.affine.replaced(fixed, inside), element)
+        made.append(branch)
+    return None if all(a is b for a, b in zip(made, branches, strict=True)) else Op("if", (condition, *made), element)
+
+
+def _asks(term: Term, names: Collection[str]) -> bool:
+    """Whether the ranges of variables may change the normal form of a term, its parts aside."""
+    match term:
+        case Linear(a):
+            return not a.is_linear and not a.names.isdisjoint(names)
+        case Op(op, args) if op in COMPARISONS:
+            return any(isinstance(a, Linear) and not a.affine.names.isdisjoint(names) for a in args)
+        case _:
+            return False
+
+
+def _sum(op: str, args: tuple[Term, ...], element: Scalar) -> Term | None:
+    """A sum of terms of which some are no sums of indices: those that are, are one; None where they are already."""
+    whole, count = number(0), 0
+    others: list[tuple[bool, Term]] = []
+    pending = [(op == "minus", args[1]), (False, args[0])]
+    while pending:
+        negative, t = pending.pop()
+        match t:
+            case Op("plus" | "minus" as inner, (a, b)) if t.element == element and affine_of(t) is None:
+                pending += [(negative ^ (inner == "minus"), b), (negative, a)]
+            case _ if (known := affine_of(t)) is not None:
+                whole, count = whole.plus(known.times(-1 if negative else 1)), count + 1
+            case _:
+                others.append((negative, t))
+    if count < 2:
+        return None
+    others.sort(key=lambda o: o[0])
+    if whole.terms or whole.constant:
+        others.insert(0 if others[0][0] else 1, (False, term_of(whole, element)))
+    (negative, total), *rest = others
+    if negative:
+        total = Op("neg", (total,), element)
+    for negative, t in rest:
+        total = Op("minus" if negative else "plus", (total, t), element)
+    return total
+
+
+def _extreme(op: str, args: tuple[Term, ...], ranges: Ranges) -> Term | None:
+    """The smaller or the greater of two terms, where their bounds tell which one that is."""
+    a, b = (bounds(t, ranges) for t in args)
+    if a is None or b is None:
+        return None
+    below = a if op == "min" else b
+    above = b if op == "min" else a
+    if below[1] <= above[0]:
+        return args[0]
+    return args[1] if above[1] <= below[0] else None
+
+
+def _arithmetic(op: str, parts: list[Affine], ranges: Ranges) -> Affine | None:
+    match op, parts:
+        case "plus", [a, b]:
+            return a.plus(b)
+        case "minus", [a, b]:
+            return a.minus(b)
+        case "neg", [a]:
+            return a.times(-1)
+        case "multiplies", [a, b] if b.is_number:
+            return a.times(b.constant)
+        case "multiplies", [a, b] if a.is_number:
+            return b.times(a.constant)
+        case "floordiv", [a, b] if b.is_number and b.constant > 0:
+            return quotient(a, b.constant, ranges)
+        case "mod", [a, b] if b.is_number and b.constant > 0:
+            return remainder(a, b.constant, ranges)
+        case (("divides" | "rem"), [a, b]) if b.is_number and b.constant > 0:
+            spread = a.range(ranges)
+            if spread is None or spread[0] < 0:
+                return None
+            return (quotient if op == "divides" else remainder)(a, b.constant, ranges)
+        case "shift_left", [a, b] if b.is_number and 0 <= b.constant < 31:
+            return a.times(1 << b.constant)
+        case "shift_right", [a, b] if b.is_number and 0 <= b.constant < 31:
+            return quotient(a, 1 << b.constant, ranges)
+        case (("min" | "max"), [a, b]):
+            spread = a.minus(b).range(ranges)
+            if spread is None:
+                return None
+            if spread[1] <= 0:
+                return a if op == "min" else b
+            return (b if op == "min" else a) if spread[0] >= 0 else None
+        case _:
+            return None
+
+
+def _compared(op: str, a: Affine, b: Affine, ranges: Ranges) -> Term:
+    spread = a.minus(b).range(ranges)
+    if spread is not None:
+        low, high = spread
+        sure = {
+            "less": (high < 0, low >= 0),
+            "less_equal": (high <= 0, low > 0),
+            "greater": (low > 0, high <= 0),
+            "greater_equal": (low >= 0, high < 0),
+            "eq": (low == high == 0, low > 0 or high < 0),
+            "not_eq": (low > 0 or high < 0, low == high == 0),
+        }[op]
+        if sure[0] or sure[1]:
+            return Number(sure[0], BOOL)
+    a, b = _coarser(op, a.minus(b), ranges) or _finer(op, a.minus(b)) or (a, b)
+    return Op(op, (term_of(a, INT64), term_of(b, INT64)), BOOL)
+
+
+def _coarser(op: str, difference: Affine, ranges: Ranges) -> tuple[Affine, Affine] | None:
+    """`16 × i + j < 128`, for j in [0, 16), is `i < 8`: what cannot reach the next period does not matter."""
+    if op in ("eq", "not_eq"):
+        return None
+    # sum < bound, or sum >= bound
+    bound = -difference.constant + (op in ("less_equal", "greater"))
+    for factor in sorted({abs(c) for _, c in difference.terms if abs(c) > 1}, reverse=True):
+        coarse = Affine(tuple((t, c) for t, c in difference.terms if c % factor == 0))
+        fine = Affine(tuple((t, c) for t, c in difference.terms if c % factor))
+        spread = fine.range(ranges)
+        if not fine.terms or bound % factor or spread is None or spread[0] < 0 or spread[1] >= factor:
+            continue
+        step = op in ("less_equal", "greater")
+        return Affine(tuple((t, c // factor) for t, c in coarse.terms)), number(bound // factor - step)
+    return None
+
+
+def _finer(op: str, difference: Affine) -> tuple[Affine, Affine] | None:
+    """`i // 16 < 8` is `i < 128`: a bound of a quotient bounds what is divided."""
+    match difference.terms:
+        case ((Quotient(inner, by), 1),) if op not in ("eq", "not_eq"):
+            step = op in ("less_equal", "greater")  # q <= bound is q < bound + 1, and q > bound is q >= bound + 1
+            return inner, number((step - difference.constant) * by - step)
+        case _:
+            return None
+
+
+def _logic(op: str, args: tuple[Term, ...]) -> Term | None:
+    match op, args:
+        case "and", (Number(value), other) | (other, Number(value)):
+            return other if value else Number(False, BOOL)
+        case "or", (Number(value), other) | (other, Number(value)):
+            return Number(True, BOOL) if value else other
+        case "not", (Number(value),):
+            return Number(not value, BOOL)
+        case "if", (Number(value), a, b):
+            return a if value else b
+        case "if", (_, a, b) if a == b and not isinstance(a, Load):
+            return a
+        case _:
+            return None

@@ -1,0 +1,205 @@
+"""Programs as nests: loops around stores, with everything that decides in between turned into guards.
+
+A wing gives one tree of nodes per function. `leaves` lists what stands at the bottom, each with the loops around it
+and its place in the text, which is what dependences, regions and strategies are computed from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from tensorir.ir import Expr
+from tensorir.lift.nests.linear import Ranges, linear
+from tensorir.lift.nests.terms import Buffer, Load, Number, Term, buffers_of, loads
+from tensorir.source import NOWHERE, Span
+
+__all__ = ["Check", "External", "Leaf", "Loop", "Node", "Store", "While", "leaves", "ranges_of"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loop:
+    """The body for low <= name < low + extent; a term that is no number depends on loops around or on data."""
+
+    name: str
+    low: Term
+    extent: Term
+    body: tuple[Node, ...]
+    parallel: bool = False
+    """The source says that iterations are independent."""
+    span: Span = NOWHERE
+    title: str = ""
+    """The name in the source."""
+    lockstep: bool = False
+    """Whether each statement reads in all iterations before it writes in any, as threads and vectors do."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Store:
+    """buffer[indices] becomes the value where all guards hold."""
+
+    buffer: Buffer
+    indices: tuple[Term, ...]
+    value: Term
+    guards: tuple[Term, ...] = ()
+    span: Span = NOWHERE
+    atomic: bool = False
+    """Whether iterations that run at once do this one after the other, where they meet."""
+    stretch: int | None = None
+    """Between which barriers of a kernel this stands; None where no barrier is needed."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class While:
+    """The body as long as the condition holds."""
+
+    condition: Term
+    body: tuple[Node, ...]
+    guards: tuple[Term, ...] = ()
+    span: Span = NOWHERE
+    most: int | None = None
+    """The most rounds, where something bounds them: reverse mode runs so many."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Check:
+    """An error with the message where the condition does not hold."""
+
+    condition: Term
+    message: str
+    guards: tuple[Term, ...] = ()
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class External:
+    """A known function of whole buffers: `make(tensors)` gives the new contents of `writes` from those of `reads`."""
+
+    name: str
+    reads: tuple[Buffer, ...]
+    writes: tuple[Buffer, ...]
+    make: Callable[..., tuple[Expr, ...]]
+    guards: tuple[Term, ...] = ()
+    span: Span = NOWHERE
+
+
+Node = Loop | Store | While | Check | External
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Leaf:
+    """A node without loops inside, the loops around it from the outside in, and its place in the text."""
+
+    node: Store | While | Check | External
+    loops: tuple[Loop, ...]
+    place: tuple[int, ...]
+    reads: tuple[Load, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reads", tuple(_reads(self.node)))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(loop.name for loop in self.loops)
+
+    @property
+    def span(self) -> Span:
+        return self.node.span
+
+    @property
+    def written(self) -> frozenset[Buffer]:
+        return frozenset(_written((self.node,)))
+
+    @property
+    def read(self) -> frozenset[Buffer]:
+        return frozenset(load.buffer for load in self.reads) | _read_inside(self.node)
+
+
+def _reads(node: Node) -> list[Load]:
+    match node:
+        case Store(_, indices, value, guards):
+            return [load for term in (value, *indices, *guards) for load in loads(term)]
+        case Check(condition, _, guards):
+            return [load for term in (condition, *guards) for load in loads(term)]
+        case While(_, _, guards) | External(guards=guards):
+            return [load for term in guards for load in loads(term)]
+        case Loop():
+            return []
+
+
+def _read_inside(node: Node) -> frozenset[Buffer]:
+    """Buffers that an opaque node reads somewhere."""
+    match node:
+        case While(condition, body):
+            found = buffers_of(condition)
+            for leaf in leaves(body):
+                found |= leaf.read
+                for loop in leaf.loops:
+                    found |= buffers_of(loop.low) | buffers_of(loop.extent)
+            return frozenset(found)
+        case External(_, reads):
+            return frozenset(reads)
+        case _:
+            return frozenset()
+
+
+def _written(nodes: Sequence[Node]) -> Iterator[Buffer]:
+    for node in nodes:
+        match node:
+            case Store(buffer):
+                yield buffer
+            case Loop(body=body) | While(body=body):
+                yield from _written(body)
+            case External(_, _, writes):
+                yield from writes
+            case Check():
+                pass
+
+
+def written(nodes: Sequence[Node]) -> set[Buffer]:
+    """Every buffer that is stored to somewhere in the nodes."""
+    return set(_written(nodes))
+
+
+def leaves(nodes: Sequence[Node], loops: tuple[Loop, ...] = (), place: tuple[int, ...] = ()) -> list[Leaf]:
+    """The bottom of a tree in the order of the text."""
+    found: list[Leaf] = []
+    for k, node in enumerate(nodes):
+        here = (*place, k)
+        if isinstance(node, Loop):
+            found += leaves(node.body, (*loops, node), here)
+        else:
+            found.append(Leaf(node, loops, here))
+    return found
+
+
+def ranges_of(loops: Sequence[Loop], outer: Ranges | None = None) -> dict[str, tuple[int, int]]:
+    """The least and the greatest value of each loop's variable, hulls where bounds depend on other loops."""
+    if not outer:
+        return dict(_ranges_of(tuple(loops)))
+    return _with_ranges(outer, loops)
+
+
+@lru_cache(maxsize=4096)
+def _ranges_of(loops: tuple[Loop, ...]) -> dict[str, tuple[int, int]]:
+    return _with_ranges({}, loops)
+
+
+def _with_ranges(outer: Ranges, loops: Sequence[Loop]) -> dict[str, tuple[int, int]]:
+    ranges = dict(outer)
+    for loop in loops:
+        low, extent = linear(loop.low, ranges), linear(loop.extent, ranges)
+        assert low is not None and extent is not None, loop.name
+        first, count, last = low.range(ranges), extent.range(ranges), low.plus(extent).range(ranges)
+        assert first is not None and count is not None and last is not None
+        ranges[loop.name] = (first[0], max(first[0], min(last[1], first[1] + count[1]) - 1))
+    return ranges
+
+
+def is_true(term: Term) -> bool:
+    return isinstance(term, Number) and bool(term.value)
+
+
+def is_false(term: Term) -> bool:
+    return isinstance(term, Number) and not term.value

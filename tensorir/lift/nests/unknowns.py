@@ -1,0 +1,202 @@
+"""Whole-number terms that are sums with parts that depend on data: their bounds, and what division leaves of them.
+
+`(max(min(A[i], 3), 0) * 4 + j) // 4`, for j in [0, 4), is `max(min(A[i], 3), 0)`: each part that depends on data is a
+variable of its own, with the bounds that its operations give it.
+
+>>> from tensorir.lift.nests.terms import Buffer, Load, Op, show
+>>> from tensorir.types import INT32
+>>> a = Op("mod", (Load(Buffer("A", INT32, ()), ()), Number(4, INT32)), INT32)
+>>> flat = Op("plus", (Op("multiplies", (a, Number(8, INT32)), INT32), Linear(variable("j"), INT32)), INT32)
+>>> show(divided("floordiv", flat, 8, {"j": (0, 7)})), show(divided("mod", flat, 8, {"j": (0, 7)}))
+('mod(A[], 4)', 'j')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tensorir.lift.nests.affine import Affine, number, quotient, remainder, variable
+from tensorir.lift.nests.terms import Linear, Number, Op, Term
+from tensorir.types import Scalar
+
+__all__ = ["bounds", "divided", "narrowed"]
+
+Ranges = Mapping[str, tuple[int, int]]
+
+MOST_DEPTH = 12
+
+
+def bounds(term: Term, ranges: Ranges, depth: int = 0) -> tuple[int, int] | None:
+    """The least and the greatest value that the operations of a settled whole-number term allow."""
+    found = _bounds(term, ranges, depth) if depth < MOST_DEPTH and term.element.is_integer else None
+    if term.element.is_integer and term.element.bits <= 16:
+        limits = term.element.range
+        whole = (limits.start, limits.stop - 1)
+        return whole if found is None or found[0] < whole[0] or found[1] > whole[1] else found
+    limits = term.element.range if term.element.is_integer else None
+    fits = found is not None and limits is not None and found[0] in limits and found[1] in limits
+    return found if fits else None
+
+
+def _bounds(term: Term, ranges: Ranges, depth: int) -> tuple[int, int] | None:
+    match term:
+        case Number(value):
+            return int(value), int(value)
+        case Linear(affine):
+            return affine.range(ranges)
+        case Op("if", (c, x, y)):
+            chosen = ((x, narrowed(c, ranges, True)), (y, narrowed(c, ranges, False)))
+            found = [bounds(t, inside, depth + 1) for t, inside in chosen if inside is not None]
+            known = [f for f in found if f is not None]
+            return (min(f[0] for f in known), max(f[1] for f in known)) if len(known) == len(found) else None
+        case Op("mod", (x, Number(by))) if by > 0:
+            a = bounds(x, ranges, depth + 1)
+            return a if a is not None and a[0] >= 0 and a[1] < by else (0, int(by) - 1)
+        case Op("rem", (x, Number(by))) if by > 0:
+            # what is left has the sign of what is divided
+            a, most = bounds(x, ranges, depth + 1), int(by) - 1
+            return (-most, most) if a is None else (max(min(a[0], 0), -most), min(max(a[1], 0), most))
+        case Op("floordiv", (x, Number(by))) if by > 0:
+            a = bounds(x, ranges, depth + 1)
+            return None if a is None else (a[0] // int(by), a[1] // int(by))
+        case Op("min" | "max" as op, (x, y)):
+            return _limited(op, bounds(x, ranges, depth + 1), bounds(y, ranges, depth + 1), term.element)
+        case Op("cast", (x,)) if x.element.is_integer:
+            return bounds(x, ranges, depth + 1)
+        case Op("plus" | "minus" | "multiplies" as op, (x, y)):
+            a, b = bounds(x, ranges, depth + 1), bounds(y, ranges, depth + 1)
+            if a is None or b is None:
+                return None
+            match op:
+                case "plus":
+                    return a[0] + b[0], a[1] + b[1]
+                case "minus":
+                    return a[0] - b[1], a[1] - b[0]
+                case _:
+                    corners = [p * q for p in a for q in b]
+                    return min(corners), max(corners)
+        case _:
+            return None
+
+
+def _at(a: Affine, ranges: Ranges, holds: bool) -> Ranges | None:
+    """The ranges of variables where a sum is nothing, or is something; None where that is nowhere."""
+    match a.terms:
+        case ((str(name), c),) if name in ranges:
+            low, high = ranges[name]
+            value, rest = divmod(-a.constant, c)
+        case _:
+            return ranges
+    if rest or not low <= value <= high:
+        return None if holds else ranges
+    if holds:
+        return {**ranges, name: (value, value)}
+    low, high = low + (value == low), high - (value == high)
+    return {**ranges, name: (low, high)} if low <= high else None
+
+
+_LIMITS = {"less": (1, 1), "less_equal": (1, 0), "greater": (-1, 1), "greater_equal": (-1, 0)}
+"""Comparisons as `sign * (x - y) + step <= 0`: their sign and step."""
+
+
+def narrowed(condition: Term, ranges: Ranges, holds: bool) -> Ranges | None:
+    """The ranges of variables where a condition holds, or does not; None where it never does."""
+    match condition:
+        case Op("and", (a, b)) | Op("if", (a, b, Number(False))) if holds:
+            inside = narrowed(a, ranges, holds)
+            return None if inside is None else narrowed(b, inside, holds)
+        case Op("eq", (Linear(a), Number(b)) | (Number(b), Linear(a))):
+            return _at(a.plus(number(-int(b))), ranges, holds)
+        case Op(op, (Linear(a), Number(b))) if op in _LIMITS:
+            difference = a.plus(number(-int(b)))
+        case Op(op, (Number(a), Linear(b))) if op in _LIMITS:
+            difference = number(int(a)).minus(b)
+        case _:
+            return ranges
+    sign, step = _LIMITS[op]
+    # sum <= 0, of which the contrary is 1 - sum <= 0
+    limit = difference.times(sign).plus(number(step))
+    limit = limit if holds else number(1).minus(limit)
+    match limit.terms:
+        case ((str(name), c),) if name in ranges:
+            low, high = ranges[name]
+            if c > 0:
+                high = min(high, -limit.constant // c)
+            else:
+                low = max(low, -(-limit.constant // -c))
+            return {**ranges, name: (low, high)} if low <= high else None
+        case _:
+            return ranges
+
+
+def _limited(op: str, a: tuple[int, int] | None, b: tuple[int, int] | None, element: Scalar) -> tuple[int, int] | None:
+    """The bounds of a minimum, or a maximum, of which one operand may be anything."""
+    if a is None and b is None:
+        return None
+    whole = (element.range.start, element.range.stop - 1)
+    x, y = a or whole, b or whole
+    pick = min if op == "min" else max
+    return pick(x[0], y[0]), pick(x[1], y[1])
+
+
+@dataclass(slots=True)
+class _Parts:
+    """The parts of a sum that depend on data, each under a name that no variable has."""
+
+    ranges: dict[str, tuple[int, int]]
+    names: dict[Term, str] = field(default_factory=dict[Term, str])
+
+    def sum_of(self, term: Term) -> Affine | None:
+        """The term as a sum, None where the bounds of a part are not known."""
+        match term:
+            case Number(value):
+                return number(int(value))
+            case Linear(affine):
+                return affine
+            case Op("plus" | "minus" as op, (x, y)):
+                a, b = self.sum_of(x), self.sum_of(y)
+                return None if a is None or b is None else a.plus(b if op == "plus" else b.times(-1))
+            case Op("multiplies", (x, Number(factor)) | (Number(factor), x)):
+                a = self.sum_of(x)
+                return None if a is None else a.times(int(factor))
+            case Op("cast", (x,)) if x.element.is_integer and bounds(term, self.ranges) is not None:
+                return self.sum_of(x)
+            case _:
+                known = bounds(term, self.ranges)
+                if known is None:
+                    return None
+                name = self.names.setdefault(term, f" {len(self.names)}")
+                self.ranges[name] = known
+                return variable(name)
+
+    def term_of(self, a: Affine, element: Scalar) -> Term:
+        """A sum, its parts in their places again."""
+        terms = {name: term for term, name in self.names.items()}
+        rest = Affine(tuple((n, c) for n, c in a.terms if n not in terms), a.constant)
+        total: Term | None = None
+        for name, c in a.terms:
+            if isinstance(name, str) and name in terms:
+                part = terms[name]
+                part = part if part.element == element else Op("cast", (part,), element)
+                part = part if c == 1 else Op("multiplies", (part, Number(c, element)), element)
+                total = part if total is None else Op("plus", (total, part), element)
+        if rest.is_number and not rest.constant and total is not None:
+            return total
+        last: Term = Number(rest.constant, element) if rest.is_number else Linear(rest, element)
+        return last if total is None else Op("plus", (total, last), element)
+
+
+def divided(op: str, term: Term, by: int, ranges: Ranges) -> Term | None:
+    """The quotient, or the remainder, of a settled sum by a positive number; None where it stays a division."""
+    if not isinstance(term, Op) or op not in ("floordiv", "divides", "mod", "rem"):
+        return None
+    spread = bounds(term, ranges)
+    if spread is None or (spread[0] < 0 and op in ("divides", "rem")):
+        return None
+    parts = _Parts(dict(ranges))
+    whole = parts.sum_of(term)
+    if whole is None:
+        return None
+    made = (quotient if op in ("floordiv", "divides") else remainder)(whole, by, parts.ranges)
+    return parts.term_of(made, term.element) if made.is_linear else None

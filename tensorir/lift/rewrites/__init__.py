@@ -1,0 +1,1 @@
+"""The tensor program as a person would write it: names, order, padding, folds of folds."""

@@ -1,0 +1,315 @@
+"""One way to write what can be written in several: comparisons, sums with nothing, folds of folds, splits of merges.
+
+`RULES` is the table, as in `passes/simplify`, some of whose rules it shares: each looks at one node whose operands are
+done. Those in `LOOSE` change the order of sums, or the sign of a zero, and are left out where numerics are exact.
+
+>>> from tensorir.passes.show import show
+>>> show(Canonical(), "if 0.0 < x then x + 0.0 else 1.0 × x", x={"I": (0, 5)})
+if x > 0.0 then x else x
+>>> show(Canonical(exact=True), "x + 0.0", x={"I": (0, 5)})
+x + 0.0
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tensorir.build import call
+from tensorir.builtins import TABLE
+from tensorir.ir import Call, Expr, Fencil, Literal
+from tensorir.lift.emission.tensors import constant_of, cut, filled, renamed, shifted
+from tensorir.lift.rewrites.choices import choice_of_renamed, choice_of_updates, update_of_itself
+from tensorir.lift.rewrites.nested_folds import fold_of_fold, merge_of_whole, rounds
+from tensorir.lift.rewrites.padding import cut_of_padded, sum_of_padded
+from tensorir.lift.rewrites.prefixes import added_point, point_of_added, point_of_update, prefix_of_scan, whole_of_parts
+from tensorir.lift.rewrites.windows import read_through_padding
+from tensorir.passes import simplify
+from tensorir.passes.base import Pass, rewritten
+from tensorir.source import Span
+from tensorir.types import Scalar
+from tensorir.walk import with_label
+
+__all__ = ["LOOSE", "RULES", "Canonical"]
+
+
+@dataclass(frozen=True)
+class Canonical(Pass):
+    """Every rule of the table, until none applies; `exact` leaves out those that change roundings.
+
+    >>> from tensorir.passes.show import show
+    >>> f = "reduce(+, 0.0, I_0)(reduce(+, 0.0, I_1)(split_dim(I, I_0, I_1, 3)(x)))"
+    >>> show(Canonical(), f, x={"I": (0, 6)})
+    reduce(+, 0.0, I)(x)
+    """
+
+    exact: bool = False
+    merged: list[Span] = field(default_factory=list[Span], compare=False, repr=False)
+    """Where sums and products of floats were put together, which rounds them in another order."""
+
+    def run(self, fencil: Fencil) -> Fencil:
+        return rewritten(fencil, self.rule)
+
+    def rule(self, node: Expr) -> Expr | None:
+        """One node by the rules, None where none applies."""
+        if not isinstance(node, Call):
+            return None
+        for one in (*RULES.get(node.op, ()), *((shift_outside,) if TABLE[node.op].elementwise else ())):
+            if not (self.exact and one in LOOSE):
+                new = one(node)
+                if new is not None and new.type == node.type:
+                    if one is fold_of_fold and rounds(node):
+                        self.merged.append(node.span)
+                    return with_label(new, node.label) if node.label else new
+        return None
+
+
+# Arithmetic
+
+_MIRRORED = {"less": "greater", "greater": "less", "less_equal": "greater_equal", "greater_equal": "less_equal"}
+
+
+def small_first(e: Call) -> Expr | None:
+    """Comparisons have a number on the right, or the sign that opens to the right."""
+    x, y = e.args
+    one_number = isinstance(x, Literal) != isinstance(y, Literal)
+    wrong = isinstance(x, Literal) if one_number else e.op in ("greater", "greater_equal")
+    return call(_MIRRORED[e.op], y, x, span=e.span) if wrong else None
+
+
+def last_coordinate(e: Call) -> Expr | None:
+    """A coordinate that is the last one is one from the last one on."""
+    match e.args:
+        case (Call("pos", (base,), (dim,)) as x, Literal(value) as last) if value == base.tensor.dims[dim].stop - 1:
+            return call("greater_equal", x, last, span=e.span)
+        case _:
+            return None
+
+
+def plus_nothing(e: Call) -> Expr | None:
+    """x + 0 is x, but for the sign of a zero."""
+    x, y = e.args
+    for one, other in ((x, y), (y, x)):
+        if isinstance(other, Literal) and not isinstance(other.value, bool) and other.value == 0:
+            return one
+    return None
+
+
+# Shifts
+
+
+def shift_of_shift(e: Call) -> Expr | None:
+    """Shifts along one dim add up."""
+    match e.args, e.static:
+        case (Call("cartesian_shift", (x,), (d, j)),), (dim, i) if d == dim:
+            return shifted(x, dim, i + j)
+        case _:
+            return None
+
+
+def rename_of_subset(e: Call) -> Expr | None:
+    """A part under other names, which were given before, is a part of what had them."""
+    match e.args[0]:
+        case Call("subset", (Call("rename") as named,)):
+            return cut(renamed(named, dict(e.static[0])), dict(e.tensor.dims.items))
+        case _:
+            return None
+
+
+def shift_of_subset(e: Call) -> Expr | None:
+    """A part that is shifted is a part of what is shifted."""
+    match e.args, e.static:
+        case (Call("subset", (x,)) as part,), (dim, by) if dim in part.tensor.dims:
+            return cut(shifted(x, dim, by), dict(e.tensor.dims.items))
+        case _:
+            return None
+
+
+def shift_outside(e: Call) -> Expr | None:
+    """What shifts all that has a dim by one distance shifts the whole."""
+    having = [a for a in e.args if a.tensor.dims]
+    for dim, by in _shifts(having[0]) if having else ():
+        if all((dim, by) in _shifts(a) for a in having if dim in a.tensor.dims):
+            args = [_unshifted(a, dim) if dim in a.tensor.dims else a for a in e.args]
+            return shifted(call(e.op, *args, static=e.static, span=e.span), dim, by)
+    return None
+
+
+def _shifts(x: Expr) -> list[tuple[str, int]]:
+    """The distances of the shifts that a tensor starts with."""
+    found: list[tuple[str, int]] = []
+    while isinstance(x, Call) and x.op == "cartesian_shift":
+        found.append((x.static[0], x.static[1]))
+        x = x.args[0]
+    return found
+
+
+def _unshifted(x: Expr, dim: str) -> Expr:
+    assert isinstance(x, Call) and x.op == "cartesian_shift"
+    if x.static[0] == dim:
+        return x.args[0]
+    return shifted(_unshifted(x.args[0], dim), *x.static)
+
+
+# Splits of merges
+
+
+def split_of_renamed(e: Call) -> Expr | None:
+    """A split comes before a rename, where it may undo a merge."""
+    match e.args, e.static:
+        case (Call("rename", (x,), (pairs,)),), (dim, outer, inner, size):
+            before = {new: old for old, new in pairs}
+            old = before.get(dim, dim)
+            others = {a: b for a, b in pairs if b != dim}
+            if {outer, inner} & (set(others) | set(x.tensor.dims) - {old}):
+                return None
+            return renamed(call("split_dim", x, static=(old, outer, inner, size), span=e.span), others)
+        case _:
+            return None
+
+
+def split_of_merged(e: Call) -> Expr | None:
+    """A split into what was merged gives that back."""
+    match e.args, e.static:
+        case (Call("merge_dims", (x,), (a, b, d)),), (dim, outer, inner, size):
+            if d != dim or len(x.tensor.dims[b]) != size or {outer, inner} & (set(x.tensor.dims) - {a, b}):
+                return None
+            return renamed(x, {a: outer, b: inner})
+        case _:
+            return None
+
+
+def split_of_shifted(e: Call) -> Expr | None:
+    """A split of what is shifted along another dim is shifted."""
+    match e.args[0]:
+        case Call("cartesian_shift", (x,), (dim, by)) if dim != e.static[0]:
+            return shifted(call("split_dim", x, static=e.static, span=e.span), dim, by)
+        case _:
+            return None
+
+
+def split_of_point(e: Call) -> Expr | None:
+    """A split of a point of other dims is a point of what is split."""
+    dim, outer, inner, _ = e.static
+    match e.args[0]:
+        case Call("gather", (x, *points), (names, _) as static) if all(isinstance(p, Literal) for p in points):
+            if dim in names or {outer, inner} & (set(x.tensor.dims) - {dim}):
+                return None
+            return call("gather", call("split_dim", x, static=e.static), *points, static=static, span=e.span)
+        case _:
+            return None
+
+
+def split_of_padded(e: Call) -> Expr | None:
+    """A split of what is padded along other dims is padded."""
+    dim = e.static[0]
+    match e.args[0]:
+        case Call("update", (base, part)) if part.tensor.dims.get(dim) == base.tensor.dims[dim]:
+            same, element = constant_of(base), e.tensor.element
+            if same is None or not isinstance(element, Scalar):
+                return None
+            whole = filled(same.value, element, dict(e.tensor.dims.items))
+            return call("update", whole, call("split_dim", part, static=e.static), span=e.span)
+        case _:
+            return None
+
+
+# Folds
+
+
+def start_of_added(e: Call) -> Expr | None:
+    """A fold spreads what it starts from by itself."""
+    f, init, *rest = e.args
+    while isinstance(init, Call) and init.op == "add_dim":
+        (init,) = init.args
+    return None if init is e.args[1] else call(e.op, f, init, *rest, static=e.static, span=e.span)
+
+
+def gather_of_point(e: Call) -> Expr | None:
+    """A read of what was read at a point of other dims reads at that point too."""
+    dims, mode = e.static
+    match e.args:
+        case (Call("gather", (x, *points), (fixed, _)), *indices):
+            pass
+        case _:
+            return None
+    known = [p for p in points if isinstance(p, Literal)]
+    if len(known) < len(points) or any(int(p.value) not in x.tensor.dims[d] for d, p in zip(fixed, known, strict=True)):
+        return None
+    chosen: dict[str, Expr] = dict(zip((*fixed, *dims), (*known, *indices), strict=True))
+    every = tuple(d for d in x.tensor.dims.names if d in chosen)
+    return call("gather", x, *(chosen[d] for d in every), static=(every, mode), span=e.span)
+
+
+def point_of_shifted(e: Call) -> Expr | None:
+    """A point of what is shifted along other dims is shifted."""
+    names, _ = e.static
+    match e.args[0]:
+        case Call("cartesian_shift", (x,), (dim, by)) if dim not in names and all(
+            isinstance(i, Literal) for i in e.args[1:]
+        ):
+            return shifted(call("gather", x, *e.args[1:], static=e.static, span=e.span), dim, by)
+        case _:
+            return None
+
+
+# Reads by position
+
+
+def gather_by_position(e: Call) -> Expr | None:
+    """A read at every coordinate of another dim is a rename."""
+    x, *indices = e.args
+    dims, mode = e.static
+    for k, (dim, index) in enumerate(zip(dims, indices, strict=True)):
+        match index:
+            case Call("pos", (base,), (here,)):
+                interval = base.tensor.dims[here]
+            case _:
+                continue
+        others = [i for j, i in enumerate(indices) if j != k]
+        if here in x.tensor.dims or any(here in i.tensor.dims for i in others):
+            continue
+        if not x.tensor.dims[dim].covers(interval):
+            continue
+        part = renamed(cut(x, {dim: interval}), {dim: here})
+        rest = tuple(d for d in dims if d != dim)
+        return call("gather", part, *others, static=(rest, mode), span=e.span) if rest else part
+    return None
+
+
+RULES: dict[str, tuple[simplify.Rule, ...]] = {
+    **dict.fromkeys(_MIRRORED, (small_first,)),
+    "eq": (last_coordinate,),
+    "plus": (plus_nothing,),
+    "minus": (simplify.minus_zero,),
+    "multiplies": (simplify.times_one,),
+    "divides": (simplify.by_one,),
+    "neg": (simplify.twice,),
+    "not": (simplify.twice,),
+    "if": (simplify.known_choice, simplify.choice_by_not),
+    "and": (simplify.and_true, simplify.both_the_same),
+    "or": (simplify.or_false, simplify.both_the_same),
+    "min": (simplify.both_the_same,),
+    "max": (simplify.both_the_same,),
+    "reduce": (start_of_added, fold_of_fold, sum_of_padded),
+    "scan": (start_of_added,),
+    "add_dim": (added_point,),
+    "concat": (prefix_of_scan,),
+    "gather": (
+        gather_by_position,
+        point_of_update,
+        point_of_added,
+        point_of_shifted,
+        gather_of_point,
+        read_through_padding,
+    ),
+    "rename": (simplify.rename_to_itself, simplify.rename_of_rename, rename_of_subset, choice_of_renamed),
+    "subset": (simplify.subset_of_all, simplify.subset_of_subset, simplify.subset_of_added, cut_of_padded),
+    "cartesian_shift": (simplify.shift_of_added, shift_of_shift, shift_of_subset),
+    "merge_dims": (simplify.merge_of_split, merge_of_whole),
+    "split_dim": (split_of_merged, split_of_renamed, split_of_shifted, split_of_point, split_of_padded),
+    "update": (simplify.update_of_all, simplify.update_of_nothing, whole_of_parts, update_of_itself, choice_of_updates),
+}
+"""The rules by the builtin at whose calls they look, in the order in which they are tried."""
+
+LOOSE = frozenset([plus_nothing, fold_of_fold, sum_of_padded])
+"""Rules that change roundings, or the sign of a zero."""

@@ -1,0 +1,115 @@
+"""Folds of folds: over the parts of a dim, and what the parts of a dim are put together for.
+
+>>> from tensorir.passes.show import show
+>>> from tensorir.lift.rewrites.canonical import Canonical
+>>> f = "reduce(+, 0.0, I_0)(reduce(+, 0.0, I_1)(split_dim(I, I_0, I_1, 3)(x)))"
+>>> show(Canonical(), f, x={"I": (0, 6)})
+reduce(+, 0.0, I)(x)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tensorir.build import call, operator, reduce
+from tensorir.builtins import TABLE
+from tensorir.ir import Call, Expr, Literal, Operator
+from tensorir.lift.emission.folds import neutral
+from tensorir.lift.emission.tensors import renamed
+from tensorir.types import Scalar, TensorType
+
+__all__ = ["ANY_ORDER", "fold_like", "fold_of_fold", "rounds", "starts_from_nothing"]
+
+
+def starts_from_nothing(op: str, start: Expr, init: Expr) -> bool:
+    """Whether a fold inside of a fold by one operation adds nothing by what it starts from."""
+    match start:
+        case Literal(value, element):
+            return (op in _AGAIN and start == init) or value == neutral(op, element)
+        case _:
+            return False
+
+
+ANY_ORDER = frozenset({"plus", "multiplies", "min", "max", "and", "or", "bit_and", "bit_or", "bit_xor", "xor"})
+_AGAIN = frozenset({"min", "max", "and", "or", "bit_and", "bit_or"})
+
+
+def fold_of_fold(e: Call) -> Expr | None:
+    """A fold over both parts of a dim is a fold over the dim."""
+    match e:
+        case Call("reduce", (Operator(op), init, Call("reduce", (Operator(inner), start, x), (b,))), (a,)):
+            pass
+        case _:
+            return None
+    if op != inner or op not in ANY_ORDER or a not in x.tensor.dims or not starts_from_nothing(op, start, init):
+        return None
+    if a in init.tensor.dims or b in init.tensor.dims:
+        return None
+    for outer, part in ((a, b), (b, a)):
+        whole = _Whole(outer, part, len(x.tensor.dims[part]), _name(x, outer, part))
+        made = whole.of(x)
+        if made is not None:
+            rest = made.tensor.on(made.tensor.dims.without(whole.dim))
+            state = TensorType(e.tensor.element, e.tensor.dims)
+            return reduce(operator(op, state, rest), init, made, dim=whole.dim, span=e.span)
+    return None
+
+
+def fold_like(op: str, init: Expr, x: Expr, dim: str, like: Call) -> Expr:
+    """A fold whose results have their dims as those of another have them, where they have all of these."""
+    rest = x.tensor.on(x.tensor.dims.without(dim))
+    same = set(rest.dims.names) == set(like.tensor.dims.names)
+    state = like.tensor if same else rest
+    return reduce(operator(op, state, rest), init, x, dim=dim, span=like.span)
+
+
+def rounds(e: Call) -> bool:
+    """Whether a fold of floats depends on the order of its terms."""
+    element, f = e.tensor.element, e.args[0]
+    floats = isinstance(element, Scalar) and element.is_float
+    return floats and isinstance(f, Operator) and f.op in ("plus", "multiplies")
+
+
+def _name(x: Expr, outer: str, part: str) -> str:
+    """The name that two parts of a dim share, or one that nothing has."""
+    stem = outer.rstrip("_0123456789")
+    if part.startswith(stem) and stem and stem not in x.tensor.dims:
+        return stem
+    return f"{outer}_{part}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """A dim in the place of its two parts."""
+
+    outer: str
+    part: str
+    size: int
+    dim: str
+
+    def of(self, e: Expr) -> Expr | None:
+        """The expression over the dim; None where it needs the parts apart."""
+        if self.outer not in e.tensor.dims and self.part not in e.tensor.dims:
+            return e if self.dim not in e.tensor.dims else None
+        match e:
+            case Call("split_dim", (x,), (dim, self.outer, self.part, self.size)):
+                return renamed(x, {dim: self.dim}) if self.dim == dim or self.dim not in x.tensor.dims else None
+            case Call(op, args) if TABLE[op].elementwise and all(isinstance(a.type, TensorType) for a in args):
+                parts = [self.of(a) for a in args]
+                known = [p for p in parts if p is not None]
+                return call(op, *known, static=e.static, span=e.span) if len(known) == len(parts) else None
+            case _:
+                return None
+
+
+def merge_of_whole(e: Call) -> Expr | None:
+    """What is put together of parts that nothing needed apart was never taken apart.
+
+    >>> from tensorir.lift.rewrites.canonical import Canonical
+    >>> from tensorir.passes.show import show
+    >>> show(Canonical(), "merge_dims(I_0, I_1, I)(exp(split_dim(I, I_0, I_1, 3)(x)))", x={"I": (0, 6)})
+    exp(x)
+    """
+    outer, part, dim = e.static
+    (x,) = e.args
+    return _Whole(outer, part, len(x.tensor.dims[part]), dim).of(x) if outer != part else None

@@ -1,0 +1,107 @@
+"""Padding that leaves no trace goes away: zeros that are added up, and parts of what is cut off again.
+
+>>> from tensorir.passes.show import show
+>>> from tensorir.lift.rewrites.canonical import Canonical
+>>> wide = "update(add_dim(I, 0, 8, 0.0), x)"
+>>> show(Canonical(), f"reduce(+, 0.0, I)({wide} × {wide})", x={"I": (0, 6)})
+reduce(+, 0.0, I)(x × x)
+>>> show(Canonical(), f"subset(exp({wide}), I[0:6])", x={"I": (0, 6)})
+exp(x)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tensorir.build import call, operator, reduce
+from tensorir.builtins import TABLE
+from tensorir.ir import Call, Expr, Literal, Operator
+from tensorir.lift.emission.tensors import constant_of, filled, renamed, shifted
+from tensorir.types import Interval, Scalar, TensorType
+
+__all__ = ["cut_of_padded", "sum_of_padded"]
+
+Cuts = Mapping[str, Interval]
+
+
+def sum_of_padded(e: Call) -> Expr | None:
+    """A sum over a dim does not need the places where every factor is a zero."""
+    match e:
+        case Call("reduce", (Operator("plus"), init, x), (dim,)):
+            inside = _inside(x, dim)
+            if inside is None or inside == x.tensor.dims[dim] or dim in init.tensor.dims:
+                return None
+            smaller = restricted(x, {dim: inside})
+            return None if smaller is None else _sum(e, init, smaller, dim)
+        case _:
+            return None
+
+
+def cut_of_padded(e: Call) -> Expr | None:
+    """A part of what was padded needs less padding, or none."""
+    return restricted(e.args[0], dict(e.static[0].items))
+
+
+def _sum(e: Call, init: Expr, x: Expr, dim: str) -> Expr:
+    f = e.args[0]
+    assert isinstance(f, Operator)
+    rest = x.tensor.on(x.tensor.dims.without(dim))
+    wanted = e.tensor.dims.names
+    state = TensorType(rest.element, rest.dims if set(wanted) == set(rest.dims.names) else f.params[0].dims)
+    return reduce(operator(f.op, state, rest), init, x, dim=dim, span=e.span)
+
+
+def _inside(x: Expr, dim: str) -> Interval | None:
+    """Where along a dim a tensor is anything else than padding that is zero."""
+    match x:
+        case Call("update", (base, part)) if dim in part.tensor.dims:
+            zero = constant_of(base)
+            return part.tensor.dims[dim] if zero is not None and zero.value == 0 else None
+        case Call("multiplies", (a, b)):
+            first, second = _inside(a, dim), _inside(b, dim)
+            return first if first == second else None
+        case Call("rename", (y,), (pairs,)):
+            return _inside(y, {new: old for old, new in pairs}.get(dim, dim))
+        case Call("reduce", (Operator("plus"), Literal(value), y), (other,)) if not value and other != dim:
+            return _inside(y, dim)
+        case _:
+            return None
+
+
+def restricted(x: Expr, cuts: Cuts) -> Expr | None:
+    """A part of a tensor, where it takes no cut to have it."""
+    cuts = {d: i for d, i in cuts.items() if d in x.tensor.dims and x.tensor.dims[d] != i}
+    if not cuts:
+        return x
+    match x:
+        case Call("update", (base, part)):
+            return _less_padding(x, base, part, cuts)
+        case Call("rename", (y,), (pairs,)):
+            before = {new: old for old, new in pairs}
+            inner = restricted(y, {before.get(d, d): i for d, i in cuts.items()})
+            return None if inner is None else renamed(inner, dict(pairs))
+        case Call("cartesian_shift", (y,), (dim, by)):
+            inner = restricted(y, {d: i.shifted(-by) if d == dim else i for d, i in cuts.items()})
+            return None if inner is None else shifted(inner, dim, by)
+        case Call("reduce", (Operator(), init, y), (dim,)) if dim not in cuts and not init.tensor.dims:
+            inner = restricted(y, cuts)
+            return None if inner is None else _sum(x, init, inner, dim)
+        case Call(op, args) if TABLE[op].elementwise:
+            made = [(restricted(a, cuts), a) for a in args]
+            new = call(op, *(a if b is None else b for b, a in made), static=x.static, span=x.span)
+            return new if all(new.tensor.dims[d] == i for d, i in cuts.items()) else None
+        case _:
+            return None
+
+
+def _less_padding(x: Call, base: Expr, part: Expr, cuts: Cuts) -> Expr | None:
+    same, element = constant_of(base), x.tensor.element
+    inner = restricted(part, {d: part.tensor.dims[d] & i for d, i in cuts.items() if d in part.tensor.dims})
+    if same is None or inner is None or not isinstance(element, Scalar):
+        return None
+    whole = {d: cuts.get(d, i) for d, i in x.tensor.dims.items}
+    if all(d in inner.tensor.dims and inner.tensor.dims[d] == i for d, i in whole.items()):
+        return inner
+    if not inner.tensor.dims.size:
+        return filled(same.value, element, whole)
+    return call("update", filled(same.value, element, whole), inner)

@@ -1,0 +1,359 @@
+"""Storage of the program's own: which copies of it can be one, and which iterations need copies of their own.
+
+A buffer whose every element has one value, whoever writes it and how often, needs no order between its writers and
+readers: a cache of an input, for example. A buffer that every iteration of a loop (or every thread) fills before it
+reads it gets a dim for that loop, so that iterations do not meet in it.
+"""
+
+# islpy has no types of its own that say enough.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+from tensorir.lift.accesses.inverse import inverse
+from tensorir.lift.accesses.overlap import box_of, overlap
+from tensorir.lift.accesses.sets import domain, integer_set, text
+from tensorir.lift.accesses.space import Space, boxed, hull_of, in_order
+from tensorir.lift.emission.stores import place_of
+from tensorir.lift.nests.affine import Affine, quotient, variable
+from tensorir.lift.nests.linear import affine_of, linear
+from tensorir.lift.nests.nest import Check, External, Leaf, Loop, Node, Store, While, leaves, ranges_of
+from tensorir.lift.nests.terms import Buffer, Index, Load, Number, Op, Term, buffers_of, index_names, rebuilt
+from tensorir.lift.storage.periods import periods
+from tensorir.types import BOOL, INT32
+
+__all__ = ["changed", "expanded", "filled_first", "settled_values"]
+
+MOST_ELEMENTS = 1 << 26
+"""A buffer gets no copies beyond this size: iterations then share it, one after the other."""
+
+
+# Values that do not depend on who writes them
+
+
+def settled_values(statements: Sequence[Leaf], everywhere: bool = False) -> frozenset[Buffer]:
+    """The program's own buffers whose every element is only ever written with one value.
+
+    `everywhere` asks that no guard keeps an iteration from writing.
+    """
+    writers: dict[Buffer, list[Leaf]] = {}
+    for leaf in statements:
+        for buffer in leaf.written:
+            writers.setdefault(buffer, []).append(leaf)
+    known: dict[Buffer, bool] = {}
+
+    def stable(buffer: Buffer) -> bool:
+        if buffer not in writers:
+            return True
+        if buffer not in known:
+            known[buffer] = False  # while it is looked at: what follows from itself is not settled
+            known[buffer] = not buffer.argument and len(writers[buffer]) == 1 and of_its_place(writers[buffer][0])
+        return known[buffer]
+
+    def of_its_place(leaf: Leaf) -> bool:
+        node = leaf.node
+        if not isinstance(node, Store) or node.buffer.loops or node.buffer in leaf.read:
+            return False
+        if not all(stable(b) for b in leaf.read):
+            return False
+        space = whole_space(leaf)
+        if space is None or (everywhere and space.guards):
+            return False
+        place = place_of(space)
+        back = None if place is not None else inverse([affine_of(t) for t in space.location], space.dims)
+        told = place.dims if place is not None else back.names if back is not None else None
+        return told is not None and not ((index_names(space.value) - told) & space.dims.keys())
+
+    return frozenset(b for b in writers if stable(b))
+
+
+def whole_space(leaf: Leaf) -> Space | None:
+    """The iterations of a store as a box, with no loop outside."""
+    node = leaf.node
+    assert isinstance(node, Store)
+    return _whole_space(node, leaf.loops)
+
+
+@lru_cache(maxsize=1024)
+def _whole_space(node: Store, loops: tuple[Loop, ...]) -> Space | None:
+    dims, guards = hull_of(loops, ranges_of(loops))
+    make = in_order if node.buffer.exact else boxed
+    return make(dims, node.indices, node.value, (*guards, *node.guards), {})
+
+
+# Copies
+
+
+def expanded(nodes: Sequence[Node]) -> tuple[Node, ...]:
+    """The nodes with copies of their own for what threads, blocks and iterations keep to themselves."""
+    statements = leaves(nodes)
+    settled = settled_values(statements)
+    by_buffer: dict[Buffer, list[Leaf]] = {}
+    kept_as_they_are: set[Buffer] = set(settled)
+    for leaf in statements:
+        for buffer in leaf.written | leaf.read:
+            by_buffer.setdefault(buffer, []).append(leaf)
+            if buffer.argument or buffer.loops or buffer.value is not None:
+                kept_as_they_are.add(buffer)
+    wanted: dict[Buffer, list[str]] = {}
+    own: dict[Buffer, list[str]] = {}
+    for buffer, touching in by_buffer.items():
+        if buffer in kept_as_they_are:
+            continue
+        if any(isinstance(leaf.node, While | External) for leaf in touching):
+            continue
+        names: list[str] = [n for n in buffer.private if all(n in leaf.names for leaf in touching)]
+        if names and not _meet(buffer, touching, names):
+            names = []
+        own[buffer] = [n for n in _own_iterations(buffer, touching) if n not in names]
+        if names or own[buffer]:
+            wanted[buffer] = [*names, *own[buffer]]
+    alike = periods(statements, wanted, settled)
+    copies: dict[Buffer, _Copied] = {}
+    for buffer, names in wanted.items():
+        touching, ranges = by_buffer[buffer], ranges_of(by_buffer[buffer][0].loops)
+        shared = (_shared(buffer, touching, n, ranges[n], alike[buffer, n]) for n in names)
+        found = _Copied(buffer, tuple(shared))
+        kept_apart = tuple(x.name if x.period == 1 and x.name in own[buffer] else "" for x in found.loops if x.apart)
+        shape = (*found.sizes, *buffer.shape)
+        if prod(shape) <= MOST_ELEMENTS or buffer.private:
+            copies[buffer] = replace(found, buffer=replace(buffer, shape=shape, private=(), copies=kept_apart))
+    return _with_copies(tuple(nodes), copies) if copies else tuple(nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """A loop for which a buffer has copies: from `low` on, `period` iterations share one, or all do, where it is 0."""
+
+    name: str
+    low: int
+    size: int
+    period: int
+    apart: bool
+    """Whether there is more than one copy."""
+
+    @property
+    def place(self) -> Term:
+        """The index of the copy of an iteration."""
+        index: Term = Index(self.name, INT32)
+        if self.period > 1:
+            return Op("floordiv", (index, Number(self.period, INT32)), INT32)
+        return Op("minus", (index, Number(self.low, INT32)), INT32) if self.low else index
+
+    @property
+    def first(self) -> Term:
+        """That an iteration is the first of those that share a copy."""
+        index: Term = Index(self.name, INT32)
+        if not self.period:
+            return Op("eq", (index, Number(self.low, INT32)), BOOL)
+        return Op("eq", (Op("mod", (index, Number(self.period, INT32)), INT32), Number(0, INT32)), BOOL)
+
+
+def _shared(buffer: Buffer, touching: Sequence[Leaf], name: str, span: tuple[int, int], period: int) -> _Shared:
+    low, high = span
+    if not period:
+        return _Shared(name, low, 1, period, apart=False)
+    # what has an index for the copy needs no other one
+    wanted = quotient(variable(name), period, {name: span})
+    places = [indices for leaf in touching for _, indices in _places(leaf, buffer)]
+    told = period > 1 and any(all(p[k] == wanted for p in places) for k in range(len(buffer.shape)))
+    return _Shared(name, low, (high - low) // period + 1, period, apart=not told)
+
+
+@dataclass(frozen=True, slots=True)
+class _Copied:
+    """A buffer with copies, and the loops that it has them for."""
+
+    buffer: Buffer
+    loops: tuple[_Shared, ...]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(x.size for x in self.loops if x.apart)
+
+    @property
+    def places(self) -> tuple[Term, ...]:
+        """The indices of the copy of an iteration."""
+        return tuple(x.place for x in self.loops if x.apart)
+
+    @property
+    def first(self) -> tuple[Term, ...]:
+        """That an iteration is the first of those that share a copy."""
+        return tuple(x.first for x in self.loops if x.period != 1)
+
+
+Places = tuple[tuple[bool, tuple[Affine | None, ...]], ...]
+"""Accesses of a buffer: whether they write, and their indices where they are sums."""
+
+
+def _places(leaf: Leaf, buffer: Buffer) -> Places:
+    return _places_in(leaf.node, leaf.loops, buffer)
+
+
+@lru_cache(maxsize=4096)
+def _places_in(node: Store | While | Check | External, loops: tuple[Loop, ...], buffer: Buffer) -> Places:
+    ranges = ranges_of(loops)
+    found: list[tuple[bool, tuple[Affine | None, ...]]] = []
+    if isinstance(node, Store) and node.buffer is buffer:
+        found.append((True, tuple(linear(i, ranges) for i in node.indices)))
+    for load in Leaf(node, loops, ()).reads:
+        if load.buffer is buffer:
+            place = (False, tuple(linear(i, ranges) for i in load.indices))
+            if place not in found:
+                found.append(place)
+    return tuple(found)
+
+
+def _meet(buffer: Buffer, touching: Sequence[Leaf], names: Sequence[str]) -> bool:
+    """Whether two different values of some loops touch one element, and one of them writes it."""
+    for p, a in enumerate(touching):
+        ra = ranges_of(a.loops)
+        da = domain(a, ra, (), "_a")
+        for b in touching[p:]:
+            rb = ranges_of(b.loops)
+            db = domain(b, rb, (), "_b")
+            variables = [*(f"{n}_a" for n in a.names), *(f"{n}_b" for n in b.names)]
+            apart = " or ".join(f"{n}_a != {n}_b" for n in names)
+            first, second = box_of(a, ra), box_of(b, rb)
+            for write_a, x in _places(a, buffer):
+                for write_b, y in _places(b, buffer):
+                    if not (write_a or write_b):
+                        continue
+                    known = None if first is None or second is None else overlap(x, y, first, second, names)
+                    if known is not None:
+                        if known.forward | known.backward:
+                            return True
+                        continue
+                    constraints = [*da.constraints, *db.constraints, f"({apart})"]
+                    for i, j in zip(x, y, strict=True):
+                        if i is not None and j is not None:
+                            constraints.append(f"{text(i, da.names)} = {text(j, db.names)}")
+                    if not integer_set(variables, constraints).is_empty():
+                        return True
+    return False
+
+
+def _own_iterations(buffer: Buffer, touching: Sequence[Leaf]) -> list[str]:
+    """The loops around all accesses of which every iteration fills the buffer before it reads it.
+
+    Only those are told in which iterations meet, since the others need no copies.
+    """
+    shared: list[Loop] = []
+    for level, loop in enumerate(touching[0].loops):
+        if all(len(leaf.loops) > level and leaf.loops[level] is loop for leaf in touching):
+            shared.append(loop)
+        else:
+            break
+    deepest = 0
+    for depth in range(len(shared), 0, -1):
+        if filled_first(buffer, touching, depth):
+            deepest = depth
+            break
+    return [loop.name for loop in shared[:deepest] if _meet(buffer, touching, [loop.name])]
+
+
+def filled_first(buffer: Buffer, touching: Sequence[Leaf], depth: int) -> bool:
+    """Whether every read finds what an earlier store in the same iteration of the outer loops wrote."""
+    for r in touching:
+        ranges = ranges_of(r.loops)
+        reading = domain(r, ranges, (), "_r")
+        for write, place in _places(r, buffer):
+            if write:
+                continue
+            if any(i is None for i in place):
+                return False
+            names = [f"{n}_r" for n in r.names]
+            needed = integer_set(names, reading.constraints)
+            if not needed.subtract(_covered(buffer, touching, r, place, depth, names, reading.names)).is_empty():
+                return False
+    return True
+
+
+def _covered(
+    buffer: Buffer, touching: Sequence[Leaf], r: Leaf, place: tuple[Affine | None, ...], depth: int,
+    names: Sequence[str], of_reader: Mapping[str, str],
+) -> Any:  # fmt: skip
+    """The iterations of a read before which a store in the same iteration of the outer loops wrote its element."""
+    covered = integer_set(names, ["1 = 0"])
+    for w in touching:
+        ranges = ranges_of(w.loops)
+        writing = domain(w, ranges, (), "_w")
+        if not writing.exact:
+            continue
+        common = 0
+        for x, y in zip(w.loops, r.loops, strict=False):
+            if x is not y:
+                break
+            common += 1
+        for write, stored in _places(w, buffer):
+            if not write or any(i is None for i in stored):
+                continue
+            same = [
+                f"{text(i, writing.names)} = {text(j, of_reader)}"
+                for i, j in zip(stored, place, strict=True)
+                if i is not None and j is not None
+            ]
+            inside = [f"{loop.name}_w = {loop.name}_r" for loop in w.loops[:depth]]
+            orders: list[list[str]] = []
+            for k in range(depth, common):
+                equal = [f"{loop.name}_w = {loop.name}_r" for loop in w.loops[depth:k]]
+                orders.append([*equal, f"{w.loops[k].name}_w < {w.loops[k].name}_r"])
+            if w.place < r.place:
+                orders.append([f"{loop.name}_w = {loop.name}_r" for loop in w.loops[depth:common]])
+            for order in orders:
+                variables = [*names, *(f"{n}_w" for n in w.names)]
+                found = integer_set(variables, [*writing.constraints, *same, *inside, *order])
+                covered = covered.union(found.project_out(_set_dim(), len(names), len(w.names)))
+    return covered
+
+
+def _set_dim() -> Any:
+    import islpy
+
+    return islpy.dim_type.set
+
+
+def _with_copies(nodes: tuple[Node, ...], copies: Mapping[Buffer, _Copied]) -> tuple[Node, ...]:
+    def rule(t: Term) -> Term | None:
+        if isinstance(t, Load) and t.buffer in copies:
+            found = copies[t.buffer]
+            return Load(found.buffer, (*found.places, *t.indices), t.span)
+        return None
+
+    def over(t: Term) -> Term:
+        return rebuilt(t, rule) if buffers_of(t) & copies.keys() else t
+
+    def node_over(node: Node) -> Node:
+        if isinstance(node, Store) and node.buffer in copies:
+            node = replace(node, guards=(*copies[node.buffer].first, *node.guards))
+        return changed(node, over, node_over, lambda b: copies[b].buffer if b in copies else b, prefix)
+
+    def prefix(buffer: Buffer) -> tuple[Term, ...]:
+        return copies[buffer].places if buffer in copies else ()
+
+    return tuple(map(node_over, nodes))
+
+
+def changed(
+    node: Node, over: Callable[[Term], Term], inner: Callable[[Node], Node], target: Callable[[Buffer], Buffer],
+    prefix: Callable[[Buffer], tuple[Term, ...]],
+) -> Node:  # fmt: skip
+    """A node with its terms and buffers changed."""
+    match node:
+        case Loop():
+            return replace(node, low=over(node.low), extent=over(node.extent), body=tuple(map(inner, node.body)))
+        case Store(buffer, indices, value, guards):
+            places, held = (*prefix(buffer), *map(over, indices)), tuple(map(over, guards))
+            return replace(node, buffer=target(buffer), indices=places, value=over(value), guards=held)
+        case While(condition, body, guards, span, most):
+            return While(over(condition), tuple(map(inner, body)), tuple(map(over, guards)), span, most)
+        case Check(condition, message, guards, span):
+            return Check(over(condition), message, tuple(map(over, guards)), span)
+        case External():
+            return replace(node, guards=tuple(map(over, node.guards)))

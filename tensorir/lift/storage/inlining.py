@@ -1,0 +1,258 @@
+"""Storage that only hands on goes away, and what every iteration fills anew is stored once.
+
+A buffer of the program's own whose every element has one value is read through: a read of it tells the iteration of the
+store that made the element. Where that copied an element of what never changes, the read is one of that element. Where
+it computed something from `i` and `j + r` only, whatever else its place tells, the buffer gets those as coordinates,
+so that what neighbouring iterations computed twice is computed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import gcd, prod
+
+from tensorir.lift.accesses.inverse import Inverse, at_iteration, inverse, written_at
+from tensorir.lift.accesses.space import Space, interval_of, substituted
+from tensorir.lift.nests.affine import Affine, Quotient, Ranges, number, variable
+from tensorir.lift.nests.linear import affine_of, linear, term_of
+from tensorir.lift.nests.nest import Check, Leaf, Loop, Node, Store, leaves, ranges_of
+from tensorir.lift.nests.terms import (
+    Buffer,
+    Index,
+    Linear,
+    Load,
+    Number,
+    Op,
+    Term,
+    buffers_of,
+    index_names,
+    rebuilt,
+    walk,
+)
+from tensorir.lift.storage.copies import changed, settled_values, whole_space
+from tensorir.types import INT32, Interval
+
+__all__ = ["inlined"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Where the elements of a buffer come from: the store, which iteration of it, and what a read becomes.
+
+    `value` is what is read instead: the value of the store, or an element of another buffer.
+    """
+
+    space: Space
+    inverse: Inverse
+    value: Term
+
+    def at(self, iteration: Mapping[str, Affine]) -> Term:
+        """What is read in the place of the element that an iteration stored."""
+        return at_iteration(self.value, iteration)
+
+
+def inlined(nodes: Sequence[Node]) -> tuple[Node, ...]:
+    """The nodes with reads of copies, and of what is filled again and again, replaced."""
+    statements = leaves(nodes)
+    sources: dict[Buffer, _Source] = {}
+    stores: dict[Store, Node] = {}
+    for leaf, space, back in _once(statements):
+        node = leaf.node
+        assert isinstance(node, Store)
+        if _is_copy(space.value):
+            sources[node.buffer] = _Source(space, back, space.value)
+        elif (made := _by_what_it_needs(leaf, node, space)) is not None:
+            stores[node], read = made
+            sources[node.buffer] = _Source(space, back, read)
+    while sources:
+        lost = _lost(statements, sources)
+        if not lost:
+            made, lost = _with(tuple(nodes), sources, stores)
+            if not lost:
+                return made
+        sources = {b: s for b, s in sources.items() if b not in lost}
+        stores = {node: new for node, new in stores.items() if node.buffer not in lost}
+    return tuple(nodes)
+
+
+def _once(statements: Sequence[Leaf]) -> list[tuple[Leaf, Space, Inverse]]:
+    """Stores of what is settled, as boxes, with the iteration that each element tells."""
+    stored = {b for leaf in statements for b in leaf.written}
+    once = settled_values(statements)
+    found: list[tuple[Leaf, Space, Inverse]] = []
+    for leaf in statements:
+        node = leaf.node
+        if not isinstance(node, Store) or node.buffer not in once or node.buffer.argument or not leaf.loops:
+            continue
+        space = whole_space(leaf)
+        back = None if space is None else inverse([affine_of(t) for t in space.location], space.dims)
+        if space is None or back is None:
+            continue
+        needed = set[str]().union(*map(index_names, (space.value, *space.guards)))
+        if needed & space.dims.keys() <= back.names and all(b not in stored or b in once for b in leaf.read):
+            found.append((leaf, space, back))
+    return found
+
+
+def _is_copy(value: Term) -> bool:
+    match value:
+        case Number():
+            return True
+        case Load(_, indices):
+            return not any(buffers_of(i) for i in indices)
+        case Op("cast", (x,)):
+            return _is_copy(x)
+        case _:
+            return False
+
+
+# Coordinates
+
+
+def _by_what_it_needs(leaf: Leaf, node: Store, space: Space) -> tuple[Node, Load] | None:
+    """The store with the sums that its value depends on as coordinates, and a read of it; None where it has them."""
+    sums = proportional([space.value, *space.guards], space.dims)
+    if sums is None or len(sums) >= len(space.dims):
+        return None
+    # in the order in which the place names them, whatever that of the loops is
+    places = [a.names for t in space.location if (a := affine_of(t)) is not None]
+    sums.sort(key=lambda s: next((k for k, names in enumerate(places) if s.names & names), len(places)))
+    names = [f"{node.buffer.name}_{k}" for k in range(len(sums))]
+    values: dict[str, Affine] = {}
+    box: dict[str, Interval] = {}
+    for a, name in zip(sums, names, strict=True):
+        spread = a.range(space.ranges)
+        if spread is None:
+            return None
+        box[name] = Interval(spread[0], spread[1] + 1)
+        values.update({n: number(0) for n in a.names})
+        # the sum stands for the variable that it has once
+        values[next(n for n, c in a.terms if isinstance(n, str) and c == 1)] = variable(name)
+    made = substituted(Space(dict(space.dims), (), space.value, space.guards), values, box, space.guards)
+    guards: list[Term] = []
+    for guard in made.guards:
+        inside, left = interval_of(guard, box)
+        box, guards = (box if inside is None else inside), [*guards, *([] if left is None else [left])]
+    shape = tuple(len(box[n]) for n in names)
+    if prod(shape) > 2 * prod(len(i) for i in space.dims.values()):
+        return None
+    buffer = replace(node.buffer, shape=shape, private=())
+    lows = [box[n].start for n in names]
+    location = tuple(term_of(variable(n).plus(number(-low)), INT32) for n, low in zip(names, lows, strict=True))
+    new: Node = Store(buffer, location, made.value, tuple(guards), node.span)
+    for name, low, extent in reversed(list(zip(names, lows, shape, strict=True))):
+        span = leaf.loops[0].span
+        new = Loop(name, Number(low, INT32), Number(extent, INT32), (new,), True, span, name)
+    read = tuple(term_of(a.plus(number(-low)), INT32) for a, low in zip(sums, lows, strict=True))
+    return new, Load(buffer, read, node.span)
+
+
+def proportional(terms: Sequence[Term], dims: Collection[str]) -> list[Affine] | None:
+    """The sums of variables that terms need: variables whose coefficients have one ratio everywhere are in one sum.
+
+    None where terms hold variables that are in no normal form, or a sum that has no variable once.
+    """
+    sums = sums_in(terms)
+    if sums is None:
+        return None
+    ratios: dict[tuple[int, ...], list[tuple[str, int]]] = {}
+    for n in dims:
+        coefficients = [a.coefficient(n) for a in sums]
+        factor = gcd(*coefficients)
+        if factor:
+            first = next(c for c in coefficients if c)
+            factor = factor if first > 0 else -factor
+            ratios.setdefault(tuple(c // factor for c in coefficients), []).append((n, factor))
+    found: list[Affine] = []
+    for members in ratios.values():
+        common = gcd(*(c for _, c in members))
+        a = Affine(tuple((n, c // common) for n, c in members))
+        if not any(c == 1 for _, c in a.terms):
+            return None
+        found.append(a)
+    return found
+
+
+def sums_in(terms: Sequence[Term]) -> list[Affine] | None:
+    """Every sum in settled terms, those inside of quotients among them; None where variables stand outside of sums."""
+    pending: list[Affine] = []
+    for term in terms:
+        for t in walk(term):
+            match t:
+                case Linear(affine):
+                    pending.append(affine)
+                case Index():
+                    return None
+                case _:
+                    pass
+    found: dict[Affine, None] = {}
+    while pending:
+        a = pending.pop()
+        found[a] = None
+        pending += [atom.inner for atom, _ in a.terms if isinstance(atom, Quotient)]
+    return list(found)
+
+
+# Replacing
+
+
+def _lost(statements: Sequence[Leaf], sources: Mapping[Buffer, _Source]) -> set[Buffer]:
+    """Buffers of which some read may find what the store did not write, or that is no read of one element."""
+    lost: set[Buffer] = set()
+    for leaf in statements:
+        if not isinstance(leaf.node, Store | Check):
+            lost |= (leaf.read | leaf.written) & sources.keys()
+        ranges = ranges_of(leaf.loops)
+        for load in leaf.reads:
+            source = sources.get(load.buffer)
+            if source is not None and load.buffer not in lost:
+                found = _iteration(load, source, ranges)
+                if found is None or not written_at(found, source.space.dims, source.space.guards, leaf, ranges):
+                    lost.add(load.buffer)
+        for loop in leaf.loops:
+            lost |= (buffers_of(loop.low) | buffers_of(loop.extent)) & sources.keys()
+    return lost
+
+
+def _iteration(load: Load, source: _Source, ranges: Ranges) -> dict[str, Affine] | None:
+    """The iteration of the store that made the element that is read."""
+    indices = [linear(i, ranges) for i in load.indices]
+    known = [a for a in indices if a is not None]
+    return source.inverse.at(known, ranges) if len(known) == len(indices) else None
+
+
+def _with(
+    nodes: tuple[Node, ...], sources: Mapping[Buffer, _Source], stores: Mapping[Store, Node]
+) -> tuple[tuple[Node, ...], set[Buffer]]:
+    """The nodes with reads replaced, and the buffers of which a read tells no iteration where it came to stand."""
+    lost: set[Buffer] = set()
+    ranges: dict[str, tuple[int, int]] = {}
+    done: dict[Load, Term] = {}
+
+    def read(load: Load) -> Term:
+        """What is read instead, which may read what something else is read for."""
+        if load not in done:
+            source = sources[load.buffer]
+            found = _iteration(load, source, ranges)
+            if found is None:
+                lost.add(load.buffer)
+                return load
+            done[load] = rebuilt(source.at(found), rule)
+        return done[load]
+
+    def rule(t: Term) -> Term | None:
+        return read(t) if isinstance(t, Load) and t.buffer in sources else None
+
+    def over(t: Term) -> Term:
+        return rebuilt(t, rule) if buffers_of(t) & sources.keys() else t
+
+    def node_over(node: Node) -> Node:
+        if isinstance(node, Loop):
+            ranges.update(ranges_of((node,), ranges))
+            done.clear()
+        if isinstance(node, Store) and node in stores:
+            return node_over(stores[node])
+        return changed(node, over, node_over, lambda b: b, lambda b: ())
+
+    return tuple(map(node_over, nodes)), lost

@@ -1,0 +1,267 @@
+"""Flat storage gets its axes back: what every access takes apart in one way is as many dims.
+
+`T[i * 12 + j]` and `T[k * 12 + j + r]`, wherever they stand, are `T[i, j]` and `T[k, j + r]` of a buffer of rows of 12.
+What no access touches, such as the end of rows that are longer than needed, is no part of the storage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations, pairwise
+
+from tensorir.lift.accesses.space import Space, digits
+from tensorir.lift.nests.affine import Affine, Quotient, number, quotient, remainder, variable
+from tensorir.lift.nests.linear import Ranges, affine_of
+from tensorir.lift.nests.nest import Leaf, Node, Store, leaves
+from tensorir.lift.nests.terms import Buffer, Load, Number, Op, Term, rebuilt, walk
+from tensorir.lift.storage.copies import changed, whole_space
+from tensorir.types import BOOL
+
+__all__ = ["trimmed", "with_axes"]
+
+MOST_AXES = 4
+
+
+def with_axes(nodes: Sequence[Node], every: bool = False) -> tuple[Node, ...]:
+    """The nodes with flat buffers of their own, or flat axes of `every` one, in the shape in which they are used."""
+    found: dict[Buffer, tuple[Buffer, tuple[tuple[int, ...], ...]]] = {}
+    uses: dict[Buffer, list[_Use]] = {}
+    for leaf in _needed(leaves(nodes)):
+        _collect(leaf, uses, _own)
+    for buffer, accesses in uses.items():
+        if not every and len(buffer.shape) > 1:
+            continue
+        own = [*buffer.copies, *("" for _ in buffer.shape)]
+        places = [[(indices[k], space) for indices, space, _ in accesses] for k in range(len(buffer.shape))]
+        radices = tuple(
+            ()
+            if own[k] or (len(buffer.shape) > 1 and not any(_mixed(*p) for p in places[k]))
+            else _radices(size, places[k])
+            for k, size in enumerate(buffer.shape)
+        )
+        if any(radices):
+            shape = [
+                a // b for size, by in zip(buffer.shape, radices, strict=True) for a, b in pairwise((size, *by, 1))
+            ]
+            copies = tuple(n for n, by in zip(buffer.copies, radices, strict=False) for n in (n, *("" for _ in by)))
+            found[buffer] = (replace(buffer, shape=tuple(shape), copies=copies), radices)
+    return tuple(_changed(node, found) for node in nodes) if found else tuple(nodes)
+
+
+def _needed(statements: Sequence[Leaf]) -> list[Leaf]:
+    """The statements on which something depends: not those that fill storage that nothing reads."""
+    pending, kept = list(statements), list[Leaf]()
+    wanted: set[Buffer] = set()
+    while True:
+        new = [x for x in pending if not x.written or any(b in wanted or not _own(b) for b in x.written)]
+        if not new:
+            return kept
+        kept += new
+        pending = [x for x in pending if x not in new]
+        wanted |= {b for x in new for b in x.read}
+
+
+def _own(buffer: Buffer) -> bool:
+    """Whether a buffer is storage of the program's own that lives longer than an iteration."""
+    return not buffer.argument and not buffer.loops and buffer.value is None
+
+
+_Use = tuple[tuple[Affine | None, ...], Space | None, bool]
+"""An access: its indices where they are sums, the box that they run over, and whether it reads."""
+
+
+def _collect(leaf: Leaf, uses: dict[Buffer, list[_Use]], own: Callable[[Buffer], bool]) -> None:
+    """Every access of some buffers."""
+    node = leaf.node
+    space = _space(leaf)
+    for buffer in filter(own, leaf.written | leaf.read):
+        places = uses.setdefault(buffer, [])
+        if space is None:
+            places.append((tuple(None for _ in buffer.shape), None, True))
+            continue
+        if isinstance(node, Store) and node.buffer is buffer:
+            places.append((tuple(map(affine_of, space.location)), space, False))
+        for term in space.terms():
+            places += [
+                (tuple(map(affine_of, t.indices)), space, True)
+                for t in walk(term)
+                if isinstance(t, Load) and t.buffer is buffer
+            ]
+
+
+def _space(leaf: Leaf) -> Space | None:
+    """The iterations of a store as a box; values that live for one iteration say nothing about their dims."""
+    node = leaf.node
+    if not isinstance(node, Store):
+        return None
+    if not any(b.loops for b in leaf.written | leaf.read):
+        return whole_space(leaf)
+
+    def bare(t: Term) -> Term | None:
+        return Number(0, t.buffer.element) if isinstance(t, Load) and t.buffer.loops else None
+
+    indices = () if node.buffer.loops else tuple(rebuilt(i, bare) for i in node.indices)
+    guards = tuple(rebuilt(g, bare) for g in node.guards)
+    node = replace(node, indices=indices, value=rebuilt(node.value, bare), guards=guards)
+    return whole_space(replace(leaf, node=node))
+
+
+def _radices(size: int, accesses: Sequence[tuple[Affine | None, Space | None]]) -> tuple[int, ...]:
+    """The fewest radices with which every access is a dim, or a window, per axis.
+
+    Else the fewest with which it is a number there, else the most with which it is any sum.
+    """
+    coefficients: set[int] = set()
+    for a, space in accesses:
+        if a is None or space is None or not a.is_linear:
+            return ()
+        coefficients |= {abs(c) for _, c in a.terms if abs(c) > 1}
+    candidates = sorted((c for c in coefficients if size % c == 0), reverse=True)[:8]
+    few = range(1, MOST_AXES)
+    for fits, counts in ((_fits, few), (_fits_as_numbers, few), (_fits_as_sums, reversed(few))):
+        for count in counts:
+            for chosen in combinations(candidates, count):
+                if all(a % b == 0 for a, b in pairwise(chosen)) and all(
+                    fits(a, chosen, space) for a, space in accesses if a is not None and space is not None
+                ):
+                    return chosen
+    return ()
+
+
+def _mixed(a: Affine | None, space: Space | None) -> bool:
+    """Whether an index is a mixed-radix number: only such ones tell that an axis is several."""
+    return a is not None and space is not None and len(digits(a.plus(number(-a.constant)), space.dims) or ()) > 1
+
+
+def _fits(a: Affine, radices: Sequence[int], space: Space) -> bool:
+    return all(
+        _splits(p, space) if not p.is_linear else _plain(p, space) and all(abs(c) == 1 for _, c in p.terms)
+        for p in apart(a, radices, space.ranges)
+    )
+
+
+def _splits(a: Affine, space: Space) -> bool:
+    """Whether the quotients of an index are of dims that can be split there."""
+    for atom, _ in a.terms:
+        if isinstance(atom, Quotient):
+            inside = space.dims.get(next(iter(atom.inner.names), ""))
+            alone = atom.inner == variable(next(iter(atom.inner.names), ""))
+            if inside is None or not alone or inside.start % atom.by or inside.stop % atom.by:
+                return False
+    return True
+
+
+def _fits_as_numbers(a: Affine, radices: Sequence[int], space: Space) -> bool:
+    return all(
+        _plain(p, space) and (digits(p, space.dims) is not None or all(abs(c) == 1 for _, c in p.terms))
+        for p in apart(a, radices, space.ranges)
+    )
+
+
+def _fits_as_sums(a: Affine, radices: Sequence[int], space: Space) -> bool:
+    return all(_plain(p, space) for p in apart(a, radices, space.ranges))
+
+
+def _plain(a: Affine, space: Space) -> bool:
+    return a.is_linear and a.names <= space.dims.keys()
+
+
+def apart(a: Affine, radices: Sequence[int], ranges: Ranges) -> list[Affine]:
+    """A flat index as one index per axis."""
+    found: list[Affine] = []
+    for radix in radices:
+        found.append(quotient(a, radix, ranges))
+        a = remainder(a, radix, ranges)
+    return [*found, a]
+
+
+def trimmed(nodes: Sequence[Node]) -> tuple[Node, ...]:
+    """The nodes with buffers of their own no larger than what is read of them."""
+    uses: dict[Buffer, list[_Use]] = {}
+    for leaf in _needed(leaves(nodes)):
+        _collect(leaf, uses, _own)
+    touched: dict[Buffer, list[tuple[int, int] | None]] = {}
+    for buffer, accesses in uses.items():
+        if len(buffer.shape) == 1 and not all(a is not None and a.is_linear for (a,), _, _ in accesses):
+            continue  # it may have axes when what is read through it is known
+        for indices, space, _ in [use for use in accesses if use[2]] or accesses:
+            spans = [None if a is None or space is None else a.range(space.ranges) for a in indices]
+            before = touched.setdefault(buffer, spans)
+            touched[buffer] = [_hull(x, y) for x, y in zip(before, spans, strict=True)]
+    found: dict[Buffer, tuple[Buffer, tuple[int, ...]]] = {}
+    for buffer, spans in touched.items():
+        known = [s or (0, e - 1) for s, e in zip(spans, buffer.shape, strict=True)]
+        inside = [(max(low, 0), min(high, e - 1)) for (low, high), e in zip(known, buffer.shape, strict=True)]
+        shape = tuple(max(high - low + 1, 0) for low, high in inside)
+        if shape != buffer.shape and all(shape):
+            found[buffer] = (replace(buffer, shape=shape), tuple(low for low, _ in inside))
+    return tuple(_moved(node, found) for node in nodes) if found else tuple(nodes)
+
+
+def _hull(a: tuple[int, int] | None, b: tuple[int, int] | None) -> tuple[int, int] | None:
+    return None if a is None or b is None else (min(a[0], b[0]), max(a[1], b[1]))
+
+
+def _within(places: Sequence[Term], extents: Sequence[int], before: Sequence[int]) -> Iterator[Term]:
+    """That places lie inside of a buffer that became smaller."""
+    for place, extent, old in zip(places, extents, before, strict=True):
+        if extent < old:
+            yield Op("greater_equal", (place, Number(0, place.element)), BOOL)
+            yield Op("less", (place, Number(extent, place.element)), BOOL)
+
+
+def _moved(node: Node, found: Mapping[Buffer, tuple[Buffer, tuple[int, ...]]]) -> Node:
+    def indices(old: Sequence[Term], lows: Sequence[int]) -> tuple[Term, ...]:
+        pairs = zip(old, lows, strict=True)
+        return tuple(Op("minus", (i, Number(low, i.element)), i.element) if low else i for i, low in pairs)
+
+    def rule(t: Term) -> Term | None:
+        if isinstance(t, Load) and t.buffer in found:
+            new, lows = found[t.buffer]
+            return Load(new, indices(t.indices, lows), t.span)
+        return None
+
+    def over(t: Term) -> Term:
+        return rebuilt(t, rule)
+
+    def inner(n: Node) -> Node:
+        if isinstance(n, Store) and n.buffer in found:
+            new, lows = found[n.buffer]
+            places = indices(tuple(map(over, n.indices)), lows)
+            guards = (*map(over, n.guards), *_within(places, new.shape, n.buffer.shape))
+            return Store(new, places, over(n.value), guards, n.span)
+        return changed(n, over, inner, lambda b: b, lambda b: ())
+
+    return inner(node)
+
+
+def _changed(node: Node, found: Mapping[Buffer, tuple[Buffer, tuple[tuple[int, ...], ...]]]) -> Node:
+    def indices(old: Sequence[Term], radices: Sequence[tuple[int, ...]]) -> tuple[Term, ...]:
+        terms: list[Term] = []
+        for flat, by in zip(old, radices, strict=True):
+            rest = flat
+            for radix in by:
+                size = Number(radix, flat.element)
+                terms.append(Op("floordiv", (rest, size), flat.element))
+                rest = Op("mod", (rest, size), flat.element)
+            terms.append(rest)
+        return tuple(terms)
+
+    def rule(t: Term) -> Term | None:
+        if isinstance(t, Load) and t.buffer in found:
+            new, radices = found[t.buffer]
+            return Load(new, indices(t.indices, radices), t.span)
+        return None
+
+    def over(t: Term) -> Term:
+        return rebuilt(t, rule)
+
+    def inner(n: Node) -> Node:
+        if isinstance(n, Store) and n.buffer in found:
+            new, radices = found[n.buffer]
+            places = indices([over(i) for i in n.indices], radices)
+            return Store(new, places, over(n.value), tuple(map(over, n.guards)), n.span)
+        return changed(n, over, inner, lambda b: b, lambda b: ())
+
+    return inner(node)
