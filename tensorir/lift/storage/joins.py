@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import product
+from itertools import islice, product
 
 from tensorir.lift.accesses.components import components
 from tensorir.lift.accesses.dependence import Dependence, common_loops, dependences, touch
@@ -240,13 +240,22 @@ def _merged(x: Term, y: Term) -> Iterator[Term]:
             yield Op("if", (d, r, x), x.element)
             yield Op("if", (c, p, y), x.element)
         case Op(op, args), Op(other, more) if op == other and len(args) == len(more):
-            for new in product(*(list(_merged(p, q)) for p, q in zip(args, more, strict=True))):
+            for new in _merged_all(args, more):
                 yield replace(x, args=new)
         case Load(buffer, indices), Load(other, more) if buffer is other:
-            for new in product(*(list(_merged(p, q)) for p, q in zip(indices, more, strict=True))):
+            for new in _merged_all(indices, more):
                 yield replace(x, indices=new)
         case _:
             pass
+
+
+MOST_MERGED = 16
+"""Terms that are tried in the place of two."""
+
+
+def _merged_all(xs: Sequence[Term], ys: Sequence[Term]) -> Iterator[tuple[Term, ...]]:
+    every = (list(_merged(x, y)) for x, y in zip(xs, ys, strict=True))
+    return islice(product(*every), MOST_MERGED)
 
 
 def _in_turn(a: list[Term], b: list[Term]) -> list[Term]:
