@@ -36,8 +36,11 @@ __all__ = ["Compiled", "compile"]
 class _Callable:
     """Calls, apart from the module: equinox wraps the methods of modules, which would cost more than the call."""
 
+    constants: dict[str, tuple[Any, ...]]
+    engine: Engine
+
     def __call__(self, /, *datasets: Any, **arguments: Any) -> Any:
-        return self.engine.call(self.constants, datasets, arguments)  # type: ignore[attr-defined]
+        return self.engine.call(self.constants, datasets, arguments)
 
     def direct(self, given: Sequence[tuple[str, int]], results: Sequence[str], arrays: Sequence[Any]) -> Any:
         """What calls with jax arrays like these come to, as a function of a sequence of them, or None.
@@ -45,16 +48,16 @@ class _Callable:
         `given` has the place of each parameter in the arrays, and `results` the names of what is wanted. The function
         skips the look at the arguments, which takes longer than small kernels; the first call must be plain.
         """
-        return self.engine.direct(self.constants, given, results, arrays)  # type: ignore[attr-defined]
+        return self.engine.direct(self.constants, given, results, arrays)
 
     def _repr_html_(self) -> str:
         from tensorir.inspect.pages import page_of
 
-        return page_of(self.engine.program)  # type: ignore[attr-defined]
+        return page_of(self.engine.program)
 
     def inspect(self, /, **arguments: Any) -> Inspection:
         """Every named or let-bound intermediate of one run, as DataArrays on their own intervals."""
-        engine: Engine = self.engine  # type: ignore[attr-defined]
+        engine = self.engine
 
         def run(observed: BoundProgram, given: Mapping[str, Any]) -> Any:
             key = id(observed.program)

@@ -1,8 +1,8 @@
 """Folds over windows of several dims: over the window of one dim after the other.
 
 The largest of 3 × 3 elements is the largest of three in a row, of the largest of three in a column: 4 comparisons a
-point in the place of 8, and 6 strided slices in the place of 9. On the CPU a max-pool of 3 × 3 with stride 2 takes 0.55
-of the time, and compiles in 0.9.
+point in the place of 8, and 6 strided slices in the place of 9 ("max-pool" in `tests/benchmarks/lift.py`, and in
+`compile_time.py` there).
 """
 
 from __future__ import annotations
