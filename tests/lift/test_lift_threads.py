@@ -200,3 +200,31 @@ def test_threads_that_reduce_several_values_combine_all_of_them_at_once(part: st
         np.testing.assert_array_equal(ours, theirs)
     taken = a if part == "T.bool(True)" else np.where(np.arange(16) % 2 == 1, a, -np.inf)
     np.testing.assert_array_equal(found[0], taken.argmax(-1))
+
+
+@pytest.mark.parametrize(
+    "turns",
+    ["tx + 1", "tx, tx + 3", "tx, 12 - tx", "0, tx % 3 * 4, 2", "tx, 12, 3", "T.Select(tx % 3 == 0, 5, tx)"],
+)
+@pytest.mark.parametrize("waits", [False, True])
+def test_threads_that_take_turns_by_their_number_are_bounded_by_it(turns: str, waits: bool):
+    f = ti.tir.parse(f"""
+@T.prim_func
+def main(A: T.Buffer((16,), "float32"), B: T.Buffer((8,), "float32")):
+    S = T.alloc_buffer((16,), "float32", scope="shared")
+    for i in range(3):
+        B[i] = A[i]
+    for tx in T.thread_binding(8, thread="threadIdx.x"):
+        S[tx] = A[tx]
+        S[tx + 8] = A[tx + 8]
+        {'T.tvm_storage_sync("shared")' if waits else "S[tx] = S[tx] + T.float32(1)"}
+        B[tx] = T.float32(0)
+        for i in range({turns}):
+            B[tx] = B[tx] + S[i] * S[tx]
+    for i in range(8):
+        B[i] = B[i] + T.float32(i)
+""")["main"]
+    a, b = arrays((16,), (8,))
+    program = ti.lift(f)
+    np.testing.assert_allclose(program(a, b)[0], ti.tir.interpret(f, a, b, checked=True)[1], rtol=1e-5)
+    assert "loop(" not in str(program)

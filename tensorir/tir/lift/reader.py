@@ -121,6 +121,12 @@ class Reader:
             self.loops = before
 
     @property
+    def known(self) -> dict[str, tuple[int, int]]:
+        """The values of the loops around, and of the kernel's threads."""
+        threads = (t.name for t in (self.threads or {}).values())
+        return {name: self.ranges[name] for name in (*self.loops, *threads)}
+
+    @property
     def lanes(self) -> tuple[Thread, ...]:
         """The threads, of which each runs every statement."""
         if self.threads is None:

@@ -211,14 +211,16 @@ def loop(
         extent = Op(
             "floordiv", (_sum(extent, Number(by - 1, extent.element)), Number(by, extent.element)), extent.element
         )
-    known = {name: reader.ranges[name] for name in reader.loops}
+    known = reader.known
     first, count = _bound(low, known), _bound(extent, known)
     if first is None or count is None:
         return _open_loop(reader, var, low, extent, by, body, span)
     if count[1] <= 0:
         return []
     name = reader.loop_name(var.name)
-    if by == 1 and not isinstance(extent, Number) and linear(extent, known) is None:
+    # the loops over threads stand inside of this one, so what tells threads apart is no bound of it
+    told = any(lane.name in index_names(low) | index_names(extent) for lane in reader.lanes)
+    if by == 1 and (told or (not isinstance(extent, Number) and linear(extent, known) is None)):
         start, guard, last = Number(0, INT32), True, count[1]
         index: Term = Index(name, INT32)
         value = _sum(cast(low, element), cast(index, element))
@@ -351,7 +353,7 @@ def _open_loop(reader: Reader, var: n.Var, low: Term, extent: Term, by: int, bod
     inner, before = _body(reader, body, span)
     inner.append(Store(counter, (), _sum(current, number(by, element)), (), span))
     reader.guards, reader.live = guards, live
-    rounds = _most(extent, {name: reader.ranges[name] for name in reader.loops})
+    rounds = _most(extent, reader.known)
     most = most if rounds is None else max(0, -(-rounds // by))
     return [*checks, keep, start, *before, While(Op("less", (current, last), BOOL), tuple(inner), holding, span, most)]
 

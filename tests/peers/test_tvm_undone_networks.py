@@ -1,0 +1,54 @@
+"""Schedules undone of what networks are made of: the text of the module itself again, and TVM's values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+tvm = pytest.importorskip("tvm")
+
+import tensorir as ti  # noqa: E402
+import tensorir.tir as tir  # noqa: E402
+from tests.peers.test_tvm_undone import (  # noqa: E402
+    Make,
+    as_it_is,
+    module_of,
+    over_threads,
+    steps,
+    text_of,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def adaptive() -> list[Any]:
+    from tvm import te, topi
+
+    a: Any = te.placeholder((1, 3, 7, 5), name="A")
+    return [a, topi.nn.adaptive_pool(a, (3, 2), "avg")]
+
+
+CASES: dict[str, tuple[Make, Callable[[Any], None]]] = {
+    **{f"adaptive, {f.__name__}": (adaptive, f) for f in (as_it_is, over_threads)},
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_network_scheduled_and_each_step_of_its_lowering_lift_to_the_text_of_the_module_and_its_values(name: str):
+    make, schedule = CASES[name]
+    plain = module_of(make)
+    changed = tvm.s_tir.Schedule(plain)
+    schedule(changed)
+    wanted = text_of(plain)
+    function: Any = tir.parse(plain)["main"]
+    rng = np.random.default_rng(0)
+    shapes = [tuple(e.value for e in function.buffer_map[p].shape) for p in function.params]
+    arrays = [rng.normal(size=shape).astype(np.float32) for shape in shapes]
+    *_, values = tir.interpret(function, *arrays)
+    for step, module in steps(changed.mod):
+        assert text_of(module) == wanted, step
+        (found,) = ti.lift(tir.parse(module)["main"])(*arrays)
+        np.testing.assert_allclose(found, values, rtol=1e-5, atol=1e-6, err_msg=step)
