@@ -7,11 +7,11 @@ scan along that loop, whose state is the last few elements.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from tensorir.build import call, function, literal, reduce, scan, var
 from tensorir.ir import Expr, Lambda, Var
+from tensorir.lift.accesses.iteration import Once, only_states, packed, reads_by_state, unpacked
 from tensorir.lift.accesses.sets import conjuncts
 from tensorir.lift.accesses.space import Space, substituted
 from tensorir.lift.emission.emit import Emitter
@@ -19,75 +19,10 @@ from tensorir.lift.emission.stores import place_of, put
 from tensorir.lift.emission.tensors import cut, spread
 from tensorir.lift.nests.affine import Affine, number
 from tensorir.lift.nests.linear import affine_of
-from tensorir.lift.nests.nest import Leaf, Store
-from tensorir.lift.nests.terms import Buffer, Load, Number, Op, Term, children, loads, rebuilt, walk
+from tensorir.lift.nests.terms import Buffer, Load, Number, Op, Term, loads, walk
 from tensorir.types import BOOL, Dims, Interval, TensorType, TupleElement
 
-__all__ = ["Once", "executed", "fold_at_once", "scan_at_once"]
-
-
-@dataclass(frozen=True, slots=True)
-class Once:
-    """One iteration of some statements: what each buffer's element becomes, in terms of what buffers held before."""
-
-    buffers: tuple[Buffer, ...]
-    places: tuple[tuple[Term, ...], ...]
-    values: tuple[Term, ...]
-
-
-def executed(members: Sequence[Leaf], kept_apart: Set[Buffer] = frozenset()) -> Once | None:
-    """The statements of one iteration as new values; None where they write one buffer at several places.
-
-    Nobody else touches the buffers in `kept_apart`, of which each iteration has a copy.
-    """
-    names = members[0].names
-    stores = [m.node for m in members if isinstance(m.node, Store)]
-    if len(stores) != len(members) or any(m.names != names for m in members):
-        return None
-    now: dict[Load, Term] = {}
-    places: dict[Buffer, tuple[Term, ...]] = {}
-
-    def rule(t: Term) -> Term | None:
-        return now.get(t) if isinstance(t, Load) else None
-
-    for store in stores:
-        indices = tuple(rebuilt(i, rule) for i in store.indices)
-        here = Load(store.buffer, indices)
-        if places.setdefault(store.buffer, indices) != indices:
-            return None
-        value = rebuilt(store.value, rule)
-        # a value of one iteration is only read under the guards under which it was made
-        for guard in () if store.buffer.loops else reversed(store.guards):
-            value = Op("if", (rebuilt(guard, rule), value, now.get(here, here)), value.element)
-        now[here] = value
-    for store in stores:
-        for load in (t for term in (store.value, *store.guards) for t in walk(term) if isinstance(t, Load)):
-            if load.buffer in places and load.buffer.loops and load.indices != places[load.buffer]:
-                return None
-    kept = [b for b in places if not b.loops]
-    read = {t.buffer for b in kept for t in walk(now[Load(b, places[b])]) if isinstance(t, Load)}
-    kept = [b for b in kept if b in read or b not in kept_apart]
-    values = tuple(now[Load(b, places[b])] for b in kept)
-    if any(t.buffer.loops and t.buffer in places for v in values for t in walk(v) if isinstance(t, Load)):
-        return None
-    return Once(tuple(kept), tuple(places[b] for b in kept), values)
-
-
-def _packed(once: Once) -> tuple[tuple[Term, ...], Term]:
-    """All places, and all values as one term, so that a space changes them together."""
-    location = tuple(i for place in once.places for i in place)
-    return location, Op("values", once.values, BOOL)
-
-
-def _unpacked(once: Once, space: Space) -> tuple[list[Space], tuple[Term, ...]]:
-    """The places of each buffer as spaces of their own, and the values."""
-    values = children(space.value)
-    parts: list[Space] = []
-    at = 0
-    for place, value in zip(once.places, values, strict=True):
-        parts.append(Space(space.dims, space.location[at : at + len(place)], value, space.guards, space.outer))
-        at += len(place)
-    return parts, values
+__all__ = ["fold_at_once", "scan_at_once"]
 
 
 Make = Callable[[tuple[Term, ...], Term], Space]
@@ -95,17 +30,17 @@ Make = Callable[[tuple[Term, ...], Term], Space]
 
 def fold_at_once(emitter: Emitter, once: Once, make: Make) -> bool:
     """Run the statements as one fold, whose state is a tuple; False, with nothing done, where they are none."""
-    space = make(*_packed(once))
+    space = make(*packed(once))
     if space.empty or space.guards or not once.buffers:
         return False
-    parts, values = _unpacked(once, space)
+    parts, values = unpacked(once, space)
     places = [place_of(p) for p in parts]
     if any(p is None or p.dims != places[0].dims for p in places if places[0] is not None) or places[0] is None:
         return False
     states: dict[Load, int] = {}
     for k, (b, part) in enumerate(zip(once.buffers, parts, strict=True)):
         states[Load(b, part.location)] = k
-    if not _only_states(values, once.buffers, set(states)) or (emitter.checked and _checked_by_state(values, states)):
+    if not only_states(values, once.buffers, set(states)) or (emitter.checked and _checked_by_state(values, states)):
         return False
     known = [p for p in places if p is not None]
     over = [n for n in space.dims if n not in known[0].dims]
@@ -121,17 +56,6 @@ def fold_at_once(emitter: Emitter, once: Once, make: Make) -> bool:
     for k, (b, place) in enumerate(zip(once.buffers, known, strict=True)):
         put(emitter, b, place, body.member(result, k), box)
     return True
-
-
-def _only_states(values: Sequence[Term], buffers: Sequence[Buffer], states: set[Load]) -> bool:
-    reads = [t for v in values for t in walk(v) if isinstance(t, Load)]
-    return all(t in states for t in reads if t.buffer in buffers) and not _reads_by_state(values, states)
-
-
-def _reads_by_state(values: Sequence[Term], states: Set[Load]) -> bool:
-    """Whether the state says where something else is read: no part of a state does so."""
-    others = [t for v in values for t in walk(v) if isinstance(t, Load) and t not in states]
-    return any(inner in states for t in others for inner in walk(t) if isinstance(inner, Load))
 
 
 def _checked_by_state(values: Sequence[Term], states: Collection[Load]) -> bool:
@@ -271,10 +195,10 @@ def _name(emitter: Emitter, stem: str) -> str:
 
 def scan_at_once(emitter: Emitter, once: Once, make: Make) -> str | None:
     """Run the statements as a scan along one dim; its name, or None, with nothing done, where they are none."""
-    space = make(*_packed(once))
+    space = make(*packed(once))
     if space.empty or space.guards or len(once.buffers) != 1:
         return None
-    (part,), values = _unpacked(once, space)
+    (part,), values = unpacked(once, space)
     place = place_of(part)
     (buffer,) = once.buffers
     if place is None or place.dims != frozenset(space.dims):
@@ -283,7 +207,7 @@ def scan_at_once(emitter: Emitter, once: Once, make: Make) -> str | None:
     if found is None:
         return None
     dim, distances = found
-    if _reads_by_state(values, distances.keys()) or (emitter.checked and _checked_by_state(values, distances)):
+    if reads_by_state(values, distances.keys()) or (emitter.checked and _checked_by_state(values, distances)):
         return None
     depth = max(distances.values())
     interval = space.dims[dim]

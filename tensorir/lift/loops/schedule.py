@@ -12,11 +12,12 @@ from dataclasses import dataclass, field, replace
 
 from tensorir.lift.accesses.components import components
 from tensorir.lift.accesses.dependence import INDEPENDENT, LOCKSTEP, Dependence, apart, common_loops, dependences
+from tensorir.lift.accesses.iteration import executed
 from tensorir.lift.accesses.space import Space, boxed, hull_of, in_order
 from tensorir.lift.emission.emit import Emitter
 from tensorir.lift.emission.folds import accumulate, fold_of
 from tensorir.lift.emission.stores import store
-from tensorir.lift.loops.recurrences import executed, fold_at_once, scan_at_once
+from tensorir.lift.loops.recurrences import fold_at_once, scan_at_once
 from tensorir.lift.loops.report import Decision, Report
 from tensorir.lift.loops.sequential import external, step_by_step, verified, while_loop
 from tensorir.lift.nests.nest import Check, External, Leaf, Loop, Node, Store, While, leaves, ranges_of

@@ -28,7 +28,7 @@ from tensorir.lift.nests.terms import Buffer, Index, Load, Number, Op, Term, buf
 from tensorir.lift.storage.periods import periods
 from tensorir.types import BOOL, INT32
 
-__all__ = ["changed", "expanded", "filled_first", "settled_values"]
+__all__ = ["changed", "expanded", "filled_first", "places", "settled_values"]
 
 MOST_ELEMENTS = 1 << 26
 """A buffer gets no copies beyond this size: iterations then share it, one after the other."""
@@ -161,8 +161,8 @@ def _shared(buffer: Buffer, touching: Sequence[Leaf], name: str, span: tuple[int
         return _Shared(name, low, 1, period, apart=False)
     # what has an index for the copy needs no other one
     wanted = quotient(variable(name), period, {name: span})
-    places = [indices for leaf in touching for _, indices in _places(leaf, buffer)]
-    told = period > 1 and any(all(p[k] == wanted for p in places) for k in range(len(buffer.shape)))
+    found = [indices for leaf in touching for _, indices in places(leaf, buffer)]
+    told = period > 1 and any(all(p[k] == wanted for p in found) for k in range(len(buffer.shape)))
     return _Shared(name, low, (high - low) // period + 1, period, apart=not told)
 
 
@@ -192,7 +192,8 @@ Places = tuple[tuple[bool, tuple[Affine | None, ...]], ...]
 """Accesses of a buffer: whether they write, and their indices where they are sums."""
 
 
-def _places(leaf: Leaf, buffer: Buffer) -> Places:
+def places(leaf: Leaf, buffer: Buffer) -> Places:
+    """How a statement accesses a buffer, each way once."""
     return _places_in(leaf.node, leaf.loops, buffer)
 
 
@@ -221,8 +222,8 @@ def _meet(buffer: Buffer, touching: Sequence[Leaf], names: Sequence[str]) -> boo
             variables = [*(f"{n}_a" for n in a.names), *(f"{n}_b" for n in b.names)]
             apart = " or ".join(f"{n}_a != {n}_b" for n in names)
             first, second = box_of(a, ra), box_of(b, rb)
-            for write_a, x in _places(a, buffer):
-                for write_b, y in _places(b, buffer):
+            for write_a, x in places(a, buffer):
+                for write_b, y in places(b, buffer):
                     if not (write_a or write_b):
                         continue
                     known = None if first is None or second is None else overlap(x, y, first, second, names)
@@ -263,7 +264,7 @@ def filled_first(buffer: Buffer, touching: Sequence[Leaf], depth: int) -> bool:
     for r in touching:
         ranges = ranges_of(r.loops)
         reading = domain(r, ranges, (), "_r")
-        for write, place in _places(r, buffer):
+        for write, place in places(r, buffer):
             if write:
                 continue
             if any(i is None for i in place):
@@ -291,7 +292,7 @@ def _covered(
             if x is not y:
                 break
             common += 1
-        for write, stored in _places(w, buffer):
+        for write, stored in places(w, buffer):
             if not write or any(i is None for i in stored):
                 continue
             same = [

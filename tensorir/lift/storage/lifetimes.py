@@ -1,19 +1,26 @@
 """Storage that is filled anew is another storage: each of its lifetimes gets a buffer of its own.
 
 `T` that a program fills, reads, and fills again without reading what it held before, is `T`, and then `T_`: what shares
-memory only because it is not needed at the same time has its own shape, and its own place among the statements.
+memory only because it is not needed at the same time has its own shape, and its own place among the statements. What
+parts of one loop fill and read, each in its own rows, shares no memory, and stays one buffer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
+from itertools import permutations
 
-from tensorir.lift.nests.nest import External, Leaf, Loop, Node, While, leaves
+from tensorir.lift.nests.nest import External, Leaf, Loop, Node, While, leaves, ranges_of
 from tensorir.lift.nests.terms import Buffer, Load, Term, rebuilt
-from tensorir.lift.storage.copies import changed, filled_first
+from tensorir.lift.storage.copies import changed, filled_first, places
+from tensorir.types import Interval
 
 __all__ = ["with_lifetimes"]
+
+_Way = tuple[bool, tuple[tuple[int, ...], ...]]
+"""An access: whether it writes, and the coefficients of each index."""
 
 
 def with_lifetimes(nodes: Sequence[Node]) -> tuple[Node, ...]:
@@ -50,7 +57,7 @@ def _apart(nodes: tuple[Node, ...], buffer: Buffer, loops: tuple[Loop, ...], nam
     for k in at[1:]:
         before, users = _users(nodes[:k], buffer, loops), _users(nodes[k:], buffer, loops)
         again = buffer not in users[0].read and any(buffer in x.read for x in before)
-        if again and filled_first(buffer, users, len(loops)):
+        if again and not _side_by_side(buffer, before, users) and filled_first(buffer, users, len(loops)):
             new = replace(buffer, name=_fresh(buffer.name, names))
             later = tuple(_with(node, buffer, new) for node in nodes[k:])
             return _apart((*nodes[:k], *later), new, loops, names)
@@ -60,6 +67,31 @@ def _apart(nodes: tuple[Node, ...], buffer: Buffer, loops: tuple[Loop, ...], nam
 def _users(nodes: Sequence[Node], buffer: Buffer, loops: tuple[Loop, ...]) -> list[Leaf]:
     """What touches a buffer in nodes inside of some loops, in the order of the text."""
     return [leaf for leaf in leaves(nodes, loops) if buffer in leaf.read | leaf.written]
+
+
+def _side_by_side(buffer: Buffer, before: Sequence[Leaf], after: Sequence[Leaf]) -> bool:
+    """Whether statements touch elements next to those that others touch, in the same ways, as parts of a loop do."""
+    a, b = _touched(buffer, before), _touched(buffer, after)
+    if a is None or b is None or a[0] != b[0]:
+        return False
+    apart = [(i, j) for i, j in zip(a[1], b[1], strict=True) if i != j]
+    return len(apart) == 1 and any(x.stop == y.start for x, y in permutations(apart[0]))
+
+
+def _touched(buffer: Buffer, users: Sequence[Leaf]) -> tuple[frozenset[_Way], list[Interval]] | None:
+    """In which ways statements touch a buffer, and which elements along each axis; None where data tell it."""
+    ways: set[_Way] = set()
+    reach: list[list[Interval]] = [[] for _ in buffer.shape]
+    for leaf in users:
+        ranges = ranges_of(leaf.loops)
+        for write, place in places(leaf, buffer):
+            spans = [None if a is None else a.range(ranges) for a in place]
+            for axis, span in zip(reach, spans, strict=True):
+                if span is None:
+                    return None
+                axis.append(Interval(span[0], span[1] + 1))
+            ways.add((write, tuple(tuple(sorted(c for _, c in a.terms)) for a in place if a is not None)))
+    return frozenset(ways), [reduce(Interval.__or__, axis) for axis in reach]
 
 
 def _fresh(name: str, names: set[str]) -> str:

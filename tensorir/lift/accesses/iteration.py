@@ -1,0 +1,100 @@
+"""One iteration of several statements, run symbolically: what each buffer's element becomes, from what buffers held.
+
+`if x > B: I = i` and `B = max(B, x)` are together `(I, B) = (x > B ? i : I, max(B, x))`: what all of them do at once is
+what tells whether they are a fold or a scan, and which parts of a loop they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+
+from tensorir.lift.accesses.space import Space
+from tensorir.lift.nests.nest import Leaf, Store
+from tensorir.lift.nests.terms import Buffer, Load, Op, Term, children, rebuilt, walk
+from tensorir.types import BOOL
+
+__all__ = ["Once", "executed", "only_states", "packed", "reads_by_state", "unpacked"]
+
+
+@dataclass(frozen=True, slots=True)
+class Once:
+    """One iteration of some statements: what each buffer's element becomes, in terms of what buffers held before."""
+
+    buffers: tuple[Buffer, ...]
+    places: tuple[tuple[Term, ...], ...]
+    values: tuple[Term, ...]
+
+
+def executed(members: Sequence[Leaf], kept_apart: Set[Buffer] = frozenset()) -> Once | None:
+    """The statements of one iteration as new values; None where they share none, or write one buffer at two places.
+
+    Nobody else touches the buffers in `kept_apart`, of which each iteration has a copy.
+    """
+    stores = [m.node for m in members if isinstance(m.node, Store)]
+    if len(stores) != len(members) or not all(_same_iterations(members[0], m) for m in members):
+        return None
+    now: dict[Load, Term] = {}
+    places: dict[Buffer, tuple[Term, ...]] = {}
+
+    def rule(t: Term) -> Term | None:
+        return now.get(t) if isinstance(t, Load) else None
+
+    for store in stores:
+        indices = tuple(rebuilt(i, rule) for i in store.indices)
+        here = Load(store.buffer, indices)
+        if places.setdefault(store.buffer, indices) != indices:
+            return None
+        value = rebuilt(store.value, rule)
+        # a value of one iteration is only read under the guards under which it was made
+        for guard in () if store.buffer.loops else reversed(store.guards):
+            value = Op("if", (rebuilt(guard, rule), value, now.get(here, here)), value.element)
+        now[here] = value
+    for store in stores:
+        for load in (t for term in (store.value, *store.guards) for t in walk(term) if isinstance(t, Load)):
+            if load.buffer in places and load.buffer.loops and load.indices != places[load.buffer]:
+                return None
+    kept = [b for b in places if not b.loops]
+    read = {t.buffer for b in kept for t in walk(now[Load(b, places[b])]) if isinstance(t, Load)}
+    kept = [b for b in kept if b in read or b not in kept_apart]
+    values = tuple(now[Load(b, places[b])] for b in kept)
+    if any(t.buffer.loops and t.buffer in places for v in values for t in walk(v) if isinstance(t, Load)):
+        return None
+    return Once(tuple(kept), tuple(places[b] for b in kept), values)
+
+
+def _same_iterations(a: Leaf, b: Leaf) -> bool:
+    """Whether statements run in the same rounds of loops, where lanes and threads have a loop for each statement."""
+    return len(a.loops) == len(b.loops) and all(
+        x is y or (x.lockstep and y.lockstep and (x.name, x.low, x.extent) == (y.name, y.low, y.extent))
+        for x, y in zip(a.loops, b.loops, strict=True)
+    )
+
+
+def packed(once: Once) -> tuple[tuple[Term, ...], Term]:
+    """All places, and all values as one term, so that a space changes them together."""
+    location = tuple(i for place in once.places for i in place)
+    return location, Op("values", once.values, BOOL)
+
+
+def unpacked(once: Once, space: Space) -> tuple[list[Space], tuple[Term, ...]]:
+    """The places of each buffer as spaces of their own, and the values."""
+    values = children(space.value)
+    parts: list[Space] = []
+    at = 0
+    for place, value in zip(once.places, values, strict=True):
+        parts.append(Space(space.dims, space.location[at : at + len(place)], value, space.guards, space.outer))
+        at += len(place)
+    return parts, values
+
+
+def only_states(values: Sequence[Term], buffers: Sequence[Buffer], states: set[Load]) -> bool:
+    """Whether values read some buffers only as the state, and nothing where the state says."""
+    reads = [t for v in values for t in walk(v) if isinstance(t, Load)]
+    return all(t in states for t in reads if t.buffer in buffers) and not reads_by_state(values, states)
+
+
+def reads_by_state(values: Sequence[Term], states: Set[Load]) -> bool:
+    """Whether the state says where something else is read: no part of a state does so."""
+    others = [t for v in values for t in walk(v) if isinstance(t, Load) and t not in states]
+    return any(inner in states for t in others for inner in walk(t) if isinstance(inner, Load))
