@@ -27,6 +27,7 @@ from tensorir.lift.storage.forwarding import with_values_in_place
 from tensorir.lift.storage.inlining import inlined
 from tensorir.lift.storage.lifetimes import with_lifetimes
 from tensorir.lift.storage.partial_folds import folded_at_once
+from tensorir.lift.storage.partials import Whole
 from tensorir.lift.storage.shapes import trimmed, with_axes
 from tensorir.lift.storage.sharing import with_shared_terms
 from tensorir.source import NOWHERE, Span
@@ -84,11 +85,13 @@ def assemble(
     source = nodes
     nodes = abreast(nodes)
     merged: list[Span] = []
+    whole: list[Whole] = []
     emitter = Emitter(checked=checked, taken={b.name for b in arguments})
     nodes = with_elements_apart(with_lifetimes(with_values_in_place(nodes)))
     nodes = inlined(expanded(trimmed(with_axes(nodes))))
     if not exact:
-        nodes = folded_at_once(nodes, merged)
+        nodes = folded_at_once(nodes, whole)
+        merged += (w.old[0].span for w in whole if w.rounds)
     # what is read in the place of copies may show axes that the copies did not, and tells where these end
     nodes = with_merged_axes(trimmed(with_axes(nodes, every=True)))
     run(Region(emitter, report, settled=settled_values(leaves(nodes))), nodes)
@@ -107,6 +110,11 @@ def assemble(
     for span in dict.fromkeys(merged):
         line = f"line {span.line}: " if span is not NOWHERE else ""
         report.note(f"{line}a fold in parts is one fold, which takes its terms in another order.")
+    for span in dict.fromkeys(w.old[0].span for w in whole if w.drops):
+        line = f"line {span.line}: " if span is not NOWHERE else ""
+        report.note(
+            f"{line}a fold in parts is one fold, and what its comparisons do with a NaN depends on their order."
+        )
     names = tuple(p.name for p in params[: len(arguments)])
     # what is not read after all, or alike wherever it is read, has left no note
     unchecked = bool(emitter.notes) or (on_hazard != "ignore" and told_by_data(source))

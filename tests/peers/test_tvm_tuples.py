@@ -12,6 +12,7 @@ tvm = pytest.importorskip("tvm")
 
 import tensorir as ti  # noqa: E402
 import tensorir.tir as tir  # noqa: E402
+from tests.lift.schedules import up_to_names  # noqa: E402
 from tests.peers.test_tvm_undone import Make, largest, module_of, steps, text_of  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -22,6 +23,20 @@ def least() -> list[Any]:
 
     a: Any = te.placeholder((8, 16), name="A")
     return [a, topi.argmin(a, 0)]
+
+
+def last_of_the_largest() -> list[Any]:
+    from tvm import te, topi
+
+    a: Any = te.placeholder((4, 15), name="A")
+    return [a, topi.argmax(a, 1, False, True)]
+
+
+def largest_of_planes() -> list[Any]:
+    from tvm import te, topi
+
+    a: Any = te.placeholder((4, 5, 6), name="A")
+    return [a, topi.argmax(a, (0, 2))]
 
 
 def variance() -> list[Any]:
@@ -63,10 +78,49 @@ def both_in_parts(s: Any) -> None:
     s.loop_partition(s.get_loops(block)[0], [2])
 
 
+def best_of_parts(by: int, axis: int, inner: bool) -> Callable[[Any], None]:
+    """The extreme of each part of the reduced loops, and then the extreme of these."""
+
+    def schedule(s: Any) -> None:
+        block = first_block(s)
+        reduced = [v for v, i in zip(s.get_loops(block), s.get(block).iter_vars, strict=True) if i.iter_type != 0]
+        loops = s.split(s.fuse(*reduced) if len(reduced) > 1 else reduced[0], [None, by])
+        s.rfactor(loops[1 if inner else 0], axis)
+
+    return schedule
+
+
+def parts_at_hand(s: Any) -> None:
+    block = first_block(s)
+    outer, _ = s.split(s.get_loops(block)[-1], [None, 4])
+    parts = s.rfactor(outer, 0)
+    name, *_ = [b.name_hint for b in map(s.get, s.get_child_blocks(s.get_sblock("root")))][1:]
+    s.reverse_compute_at(s.get_sblock(name), s.get_loops(parts)[0])
+
+
+def in_other_order(s: Any) -> None:
+    s.reorder(*reversed(s.get_loops(first_block(s))))
+
+
+BEST: dict[str, Callable[[Any], None]] = {
+    "inner parts": best_of_parts(4, 0, True),
+    "inner parts, along the rows": best_of_parts(4, 1, True),
+    "outer parts": best_of_parts(4, 0, False),
+    "outer parts, along the rows": best_of_parts(4, 1, False),
+    "uneven inner parts": best_of_parts(3, 0, True),
+    "uneven outer parts": best_of_parts(5, 1, False),
+    "parts at hand": parts_at_hand,
+    "in other order": in_other_order,
+}
+
 CASES: dict[str, tuple[Make, Callable[[Any], None]]] = {
     f"{make.__name__}, {schedule.__name__}": (make, schedule)
     for make in (largest, least, variance)
     for schedule in (rows_in_parts, sums_in_parts, both_in_parts)
+} | {
+    f"{make.__name__}, {name}": (make, schedule)
+    for make in (largest, least, last_of_the_largest, largest_of_planes)
+    for name, schedule in BEST.items()
 }
 
 
@@ -102,3 +156,19 @@ def test_a_reduction_of_tuples_in_parts_computes_what_tvm_computes_as_a_whole(na
     tvm.compile(plain, target="llvm")["main"](*theirs)
     for got, want in zip(ti.lift(func)(*given), theirs[1:], strict=True):
         np.testing.assert_allclose(got, want.numpy(), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", BEST)
+def test_the_best_of_parts_of_rows_of_any_length_is_the_best_of_the_rows(name: str):
+    from tvm import te, topi
+
+    n, m = (tvm.tirx.Var(x, "int64") for x in "nm")
+    a: Any = te.placeholder((n, m), name="A")
+    plain = tvm.IRModule({"main": te.create_prim_func([a, topi.argmax(a, 1)]).with_attr("global_symbol", "main")})
+    changed = tvm.s_tir.Schedule(plain)
+    BEST[name](changed)
+    given = np.round(np.random.default_rng(1).normal(size=(5, 7)) * 2).astype(np.float32), np.zeros(5, np.int64)
+    base, lifted = (ti.lift(tir.parse(module)["main"]) for module in (plain, changed.mod))
+    for f in (base, lifted):
+        np.testing.assert_array_equal(f(*given)[0], given[0].argmax(1))
+    assert up_to_names(str(lifted)) == up_to_names(str(base))

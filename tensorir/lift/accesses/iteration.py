@@ -6,15 +6,27 @@ what tells whether they are a fold or a scan, and which parts of a loop they are
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 
 from tensorir.lift.accesses.space import Space
+from tensorir.lift.nests.affine import number, variable
+from tensorir.lift.nests.linear import term_of
 from tensorir.lift.nests.nest import Leaf, Store
-from tensorir.lift.nests.terms import Buffer, Load, Op, Term, children, rebuilt, walk
-from tensorir.types import BOOL
+from tensorir.lift.nests.terms import Buffer, Load, Op, Term, buffers_of, children, rebuilt, walk
+from tensorir.source import Span
+from tensorir.types import BOOL, INT32
 
-__all__ = ["Once", "executed", "only_states", "packed", "reads_by_state", "unpacked"]
+__all__ = [
+    "Once",
+    "executed",
+    "only_states",
+    "packed",
+    "reads_by_state",
+    "stored",
+    "under_shared_guards",
+    "unpacked",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +81,33 @@ def _same_iterations(a: Leaf, b: Leaf) -> bool:
         x is y or (x.lockstep and y.lockstep and (x.name, x.low, x.extent) == (y.name, y.low, y.extent))
         for x, y in zip(a.loops, b.loops, strict=True)
     )
+
+
+def under_shared_guards(members: Sequence[Leaf]) -> tuple[list[Leaf], tuple[Term, ...]]:
+    """The statements without their guards, and these, where all have the same, which none of them changes."""
+    stores = [m.node for m in members if isinstance(m.node, Store)]
+    written = {s.buffer for s in stores}
+    different = list(dict.fromkeys(s.guards for s in stores))
+    if len(stores) < len(members) or len(different) != 1 or any(buffers_of(g) & written for g in different[0]):
+        return list(members), ()
+    (shared,) = different
+    return [replace(m, node=replace(s, guards=())) for m, s in zip(members, stores, strict=True)], shared
+
+
+def stored(once: Once, guards: tuple[Term, ...], loops: Mapping[str, tuple[int, int]], span: Span) -> list[Store]:
+    """Stores that do that in each iteration of some loops: all values are known before any is stored."""
+    if len(once.buffers) == 1:
+        return [
+            Store(b, place, v, guards, span) for b, place, v in zip(once.buffers, once.places, once.values, strict=True)
+        ]
+    here = tuple(term_of(variable(n).plus(number(-low)), INT32) for n, (low, _) in loops.items())
+    shape = tuple(high - low + 1 for low, high in loops.values())
+    kept = [
+        Buffer(f"{b.name}_new", b.element, shape, span=span, loops=tuple(loops), exact=b.exact) for b in once.buffers
+    ]
+    first = [Store(new, here, v, guards, span) for new, v in zip(kept, once.values, strict=True)]
+    targets = zip(once.buffers, once.places, kept, strict=True)
+    return [*first, *(Store(b, place, Load(new, here), guards, span) for b, place, new in targets)]
 
 
 def packed(once: Once) -> tuple[tuple[Term, ...], Term]:

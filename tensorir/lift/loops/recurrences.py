@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from tensorir.build import call, function, literal, reduce, scan, var
 from tensorir.ir import Expr, Lambda, Var
-from tensorir.lift.accesses.iteration import Once, only_states, packed, reads_by_state, unpacked
+from tensorir.lift.accesses.iteration import Once, only_states, reads_by_state, unpacked
 from tensorir.lift.accesses.sets import conjuncts
 from tensorir.lift.accesses.space import Space, substituted
 from tensorir.lift.emission.emit import Emitter
@@ -25,12 +25,12 @@ from tensorir.types import BOOL, Dims, Interval, TensorType, TupleElement
 __all__ = ["fold_at_once", "scan_at_once"]
 
 
-Make = Callable[[tuple[Term, ...], Term], Space]
+Make = Callable[[Once], Space]
 
 
 def fold_at_once(emitter: Emitter, once: Once, make: Make) -> bool:
     """Run the statements as one fold, whose state is a tuple; False, with nothing done, where they are none."""
-    space = make(*packed(once))
+    space = make(once)
     if space.empty or space.guards or not once.buffers:
         return False
     parts, values = unpacked(once, space)
@@ -195,7 +195,7 @@ def _name(emitter: Emitter, stem: str) -> str:
 
 def scan_at_once(emitter: Emitter, once: Once, make: Make) -> str | None:
     """Run the statements as a scan along one dim; its name, or None, with nothing done, where they are none."""
-    space = make(*packed(once))
+    space = make(once)
     if space.empty or space.guards or len(once.buffers) != 1:
         return None
     (part,), values = unpacked(once, space)

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 
 from tensorir.lift.accesses.components import components
 from tensorir.lift.accesses.dependence import INDEPENDENT, LOCKSTEP, Dependence, apart, common_loops, dependences
-from tensorir.lift.accesses.iteration import executed
-from tensorir.lift.accesses.space import Space, boxed, hull_of, in_order
+from tensorir.lift.accesses.iteration import Once, executed, packed, under_shared_guards
+from tensorir.lift.accesses.space import Space, boxed, hull_of, in_order, met
+from tensorir.lift.emission.choosers import order_is_free
 from tensorir.lift.emission.emit import Emitter
 from tensorir.lift.emission.folds import accumulate, fold_of
 from tensorir.lift.emission.stores import store
@@ -21,7 +22,7 @@ from tensorir.lift.loops.recurrences import fold_at_once, scan_at_once
 from tensorir.lift.loops.report import Decision, Report
 from tensorir.lift.loops.sequential import external, step_by_step, verified, while_loop
 from tensorir.lift.nests.nest import Check, External, Leaf, Loop, Node, Store, While, leaves, ranges_of
-from tensorir.lift.nests.terms import Buffer, Op, Term, buffers_of
+from tensorir.lift.nests.terms import Buffer, Op, Term
 from tensorir.lift.storage.joins import joined
 from tensorir.types import BOOL
 
@@ -160,8 +161,12 @@ def _recurrence(region: Region, members: Sequence[Leaf], found: Sequence[Depende
                 _decided(region, members, carrying, "reduction", f"folds into {buffer.name} by {fold[0]}")
                 return True
 
-    def make(location: tuple[Term, ...], value: Term, conditions: tuple[Term, ...] = ()) -> Space:
-        return space_of(region, first, value, conditions, raw=True, location=location)
+    def make(once: Once, conditions: tuple[Term, ...] = ()) -> Space:
+        free, (location, value) = order_is_free(once), packed(once)
+        space = space_of(region, first, value, conditions, raw=not free, location=location)
+        return (
+            replace(space, dims={n: space.dims[n] for n in (met(space) | dict.fromkeys(space.dims))}) if free else space
+        )
 
     names = ", ".join(b.name for b in once.buffers)
     if _fold_inside(emitter, members, apart, make) or fold_at_once(emitter, once, make):
@@ -175,13 +180,9 @@ def _recurrence(region: Region, members: Sequence[Leaf], found: Sequence[Depende
 
 def _fold_inside(emitter: Emitter, members: Sequence[Leaf], apart: Set[Buffer], make: Callable[..., Space]) -> bool:
     """Statements under the same guards as a fold over the iterations where these hold, where those are a box."""
-    stores = [(m, m.node) for m in members if isinstance(m.node, Store)]
-    written = {node.buffer for _, node in stores}
-    shared, *others = dict.fromkeys(node.guards for _, node in stores)
-    if others or not shared or any(buffers_of(g) & written for g in shared):
-        return False
-    once = executed([replace(m, node=replace(node, guards=())) for m, node in stores], apart)
-    return once is not None and fold_at_once(emitter, once, lambda location, value: make(location, value, shared))
+    members, shared = under_shared_guards(members)
+    once = executed(members, apart) if shared else None
+    return once is not None and fold_at_once(emitter, once, lambda once: make(once, shared))
 
 
 def _decided(region: Region, members: Sequence[Leaf], carrying: Sequence[int], how: str, why: str) -> None:

@@ -7,20 +7,25 @@ that are exact keep parts.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tensorir.lift.accesses.inverse import Inverse, at_iteration, inverse, written_at
-from tensorir.lift.accesses.sets import conjuncts
-from tensorir.lift.accesses.space import Space, boxed, hull_of, substituted, value_of_guard
+from tensorir.lift.accesses.inverse import Inverse, at_iteration, inverse
+from tensorir.lift.accesses.space import Space, boxed, hull_of, substituted
 from tensorir.lift.emission.folds import fold_of, neutral, rounds
-from tensorir.lift.nests.affine import Affine, Ranges, variable
-from tensorir.lift.nests.linear import affine_of, linear, settled
+from tensorir.lift.nests.linear import affine_of
 from tensorir.lift.nests.nest import Leaf, Loop, Node, Store, leaves, ranges_of
-from tensorir.lift.nests.terms import Buffer, Load, Number, Op, Term, buffers_of
-from tensorir.lift.storage.copies import whole_space
-from tensorir.source import Span
-from tensorir.types import INT32, Interval
+from tensorir.lift.nests.terms import Buffer, Load, Number, Op, buffers_of
+from tensorir.lift.storage.partial_tuples import joint
+from tensorir.lift.storage.partials import (
+    Whole,
+    around,
+    begins,
+    gives_start,
+    iterations_of,
+    known_before,
+    unbound,
+)
 
 __all__ = ["folded_at_once"]
 
@@ -35,19 +40,18 @@ class _Parts:
     inverse: Inverse
 
 
-def folded_at_once(nodes: Sequence[Node], merged: list[Span]) -> tuple[Node, ...]:
-    """The nodes with folds of folds as one; `merged` gets the places where that changes the order of rounded sums."""
+def folded_at_once(nodes: Sequence[Node], merged: list[Whole]) -> tuple[Node, ...]:
+    """The nodes with folds of folds as one; `merged` gets what became of them."""
     nodes = tuple(nodes)
     while True:
         statements = leaves(nodes)
-        found = next((m for b, users in _touching(statements).items() if (m := _made(b, users, statements))), None)
+        touching = _touching(statements)
+        ways = (way for b in touching for way in (_made(b, touching[b], statements), joint(b, touching, statements)))
+        found = next(filter(None, ways), None)
         if found is None:
             return nodes
-        old, new = found
-        fold = fold_of(old)
-        if fold is not None and rounds(fold[0], old.buffer.element):
-            merged.append(old.span)
-        nodes = tuple(_replaced(node, old, new) for node in nodes)
+        merged.append(found)
+        nodes = _replaced(nodes, found.old, found.new)
 
 
 def _touching(statements: Sequence[Leaf]) -> dict[Buffer, list[Leaf]]:
@@ -60,7 +64,7 @@ def _touching(statements: Sequence[Leaf]) -> dict[Buffer, list[Leaf]]:
     return found
 
 
-def _made(buffer: Buffer, touching: Sequence[Leaf], statements: Sequence[Leaf]) -> tuple[Store, Node] | None:
+def _made(buffer: Buffer, touching: Sequence[Leaf], statements: Sequence[Leaf]) -> Whole | None:
     """The statement that folds from a buffer, and what it becomes without it."""
     readers = [leaf for leaf in touching if buffer in leaf.read]
     starts = [leaf for leaf in touching if buffer not in leaf.read]
@@ -68,14 +72,14 @@ def _made(buffer: Buffer, touching: Sequence[Leaf], statements: Sequence[Leaf]) 
         return None
     first, second = readers
     parts = _parts(first, buffer)
-    if parts is None or not all(_starts(leaf, parts) for leaf in starts):
+    if parts is None or not all(gives_start(leaf, first, parts.inverse.names) for leaf in starts):
         return None
-    if not all(_known_before(b, parts.leaf, second, statements) for b in parts.leaf.read - {buffer}):
+    if not all(known_before(b, parts.leaf, second, statements) for b in parts.leaf.read - {buffer}):
         return None
     # by what a fold starts from nothing changes, or nothing changes any more
     begun = {n.value for leaf in starts if isinstance(n := leaf.node, Store)}
     plain = all(isinstance(v, Number) and v.value == neutral(parts.op, v.element) for v in begun)
-    if plain or (parts.op in _AGAIN and len(begun) == 1 and _begins(second, begun, statements)):
+    if plain or (parts.op in _AGAIN and len(begun) == 1 and begins(second, begun, statements)):
         return _whole(parts, second)
     return None
 
@@ -104,59 +108,7 @@ def _parts(leaf: Leaf, buffer: Buffer) -> _Parts | None:
     return None
 
 
-def _known_before(buffer: Buffer, first: Leaf, second: Leaf, statements: Sequence[Leaf]) -> bool:
-    """Whether a buffer holds at one statement what it held at an earlier one in the iterations that they share."""
-    shared = len(_common(first, second))
-    writers = [leaf for leaf in statements if buffer in leaf.written]
-    return all(w.place < first.place and len(_common(w, first)) <= shared for w in writers)
-
-
-def _starts(leaf: Leaf, parts: _Parts) -> bool:
-    """Whether a statement gives each place one number once, before anything is folded into it."""
-    node = leaf.node
-    assert isinstance(node, Store)
-    space = whole_space(leaf)
-    back = None if space is None else inverse([affine_of(t) for t in space.location], space.dims)
-    if not isinstance(node.value, Number) or space is None or space.guards or back is None:
-        return False
-    # in a loop whose iterations meet in one place only the first one may give it its start
-    ranges = ranges_of(leaf.loops)
-    dims, _ = hull_of(leaf.loops, ranges)
-    held = {value_of_guard(part) for guard in node.guards for part in conjuncts(settled(guard, ranges))}
-    together = [x.name for x in _common(leaf, parts.leaf) if x.name not in parts.inverse.names]
-    at_first = all(len(dims[n]) == 1 or (n, dims[n].start) in held for n in together)
-    return leaf.place < parts.leaf.place and at_first and back.names == frozenset(space.dims)
-
-
-def _begins(leaf: Leaf, numbers: Collection[Term], statements: Sequence[Leaf]) -> bool:
-    """Whether what a statement folds into held one of some numbers when it began."""
-    node = leaf.node
-    assert isinstance(node, Store)
-    ranges = ranges_of(leaf.loops)
-    places = [linear(i, ranges) for i in node.indices]
-    known = [a for a in places if a is not None]
-    others = [other for other in statements if node.buffer in other.written and other is not leaf]
-    for other in others:
-        if not isinstance(other.node, Store) or other.node.value not in numbers or other.place > leaf.place:
-            return False
-        space = whole_space(other)
-        back = None if space is None else inverse([affine_of(t) for t in space.location], space.dims)
-        told = None if back is None or len(known) < len(places) else back.at(known, ranges)
-        if space is None or told is None or not written_at(told, space.dims, space.guards, leaf, ranges):
-            return False
-    return bool(others)
-
-
-def _common(a: Leaf, b: Leaf) -> list[Loop]:
-    found: list[Loop] = []
-    for x, y in zip(a.loops, b.loops, strict=False):
-        if x is not y:
-            break
-        found.append(x)
-    return found
-
-
-def _whole(parts: _Parts, leaf: Leaf) -> tuple[Store, Node] | None:
+def _whole(parts: _Parts, leaf: Leaf) -> Whole | None:
     """The statement that folds from places as one that folds what was folded into them."""
     node = leaf.node
     fold = fold_of(node) if isinstance(node, Store) else None
@@ -171,54 +123,26 @@ def _whole(parts: _Parts, leaf: Leaf) -> tuple[Store, Node] | None:
     others = (*load.indices, *node.indices, *node.guards, *conditions)
     if buffer not in parts.leaf.written or any(buffer in buffers_of(t) for t in others):
         return None
-    ranges = ranges_of(leaf.loops)
-    if not _each_once(leaf, load, ranges):
+    told = iterations_of(load, parts.inverse, parts.space.dims, parts.leaf, leaf)
+    if told is None:
         return None
-    places = [linear(i, ranges) for i in load.indices]
-    known = [a for a in places if a is not None]
-    told = parts.inverse.at(known, ranges) if len(known) == len(places) else None
-    if told is None or not written_at(told, parts.space.dims, (), leaf, ranges):
-        return None
-    if any(told.get(x.name) != variable(x.name) for x in _common(parts.leaf, leaf)):
-        return None
-    return node, _at_once(parts, node, conditions, told, ranges)
-
-
-def _each_once(leaf: Leaf, load: Load, ranges: Ranges) -> bool:
-    """Whether each place is read once: what several iterations need, such as sums of rows, is folded once for all."""
-    dims, guards = hull_of(leaf.loops, ranges)
-    space = boxed(dims, load.indices, Number(0, INT32), (*guards, *leaf.node.guards), {})
-    back = inverse([affine_of(t) for t in space.location], space.dims)
-    return back is not None and back.names == frozenset(space.dims)
-
-
-def _at_once(
-    parts: _Parts, node: Store, conditions: Sequence[Term], told: Mapping[str, Affine], ranges: Ranges
-) -> Node:
-    taken, values = set(ranges), dict(told)
-    free: list[tuple[str, Interval]] = []
-    for dim, interval in parts.space.dims.items():
-        if dim not in told:
-            name = dim
-            while name in taken:
-                name += "_"
-            taken.add(name)
-            values[dim] = variable(name)
-            free.append((name, interval))
+    values, free = unbound(parts.space.dims, told, ranges_of(leaf.loops))
     guards = (*node.guards, *conditions, *(at_iteration(g, values) for g in parts.space.guards))
-    value = Op(
-        parts.op, (Load(node.buffer, node.indices), at_iteration(parts.space.value, values)), node.buffer.element
-    )
-    new: Node = Store(node.buffer, node.indices, value, guards, node.span)
-    span = parts.leaf.loops[0].span
-    for name, i in reversed(free):
-        new = Loop(name, Number(i.start, INT32), Number(len(i), INT32), (new,), False, span, name)
-    return new
+    value = Op(op, (Load(node.buffer, node.indices), at_iteration(parts.space.value, values)), node.buffer.element)
+    new = Store(node.buffer, node.indices, value, guards, node.span)
+    return Whole((node,), around(free, (new,), parts.leaf.loops[0].span), rounds(op, node.buffer.element))
 
 
-def _replaced(node: Node, old: Store, new: Node) -> Node:
-    match node:
-        case Loop(body=body):
-            return replace(node, body=tuple(_replaced(inner, old, new) for inner in body))
-        case _:
-            return new if node is old else node
+def _replaced(nodes: Sequence[Node], old: Sequence[Store], new: Sequence[Node]) -> tuple[Node, ...]:
+    """The nodes with new ones in the place of the first of some stores, and without the others."""
+    first, *_ = old
+    found: list[Node] = []
+    for node in nodes:
+        match node:
+            case Loop(body=body):
+                found.append(replace(node, body=_replaced(body, old, new)))
+            case _ if node in old:
+                found += new if node is first else ()
+            case _:
+                found.append(node)
+    return tuple(found)

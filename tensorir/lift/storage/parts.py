@@ -11,15 +11,16 @@ from dataclasses import dataclass, replace
 from itertools import islice, product
 
 from tensorir.lift.accesses.inverse import at_iteration
-from tensorir.lift.accesses.iteration import executed, only_states, packed, unpacked
+from tensorir.lift.accesses.iteration import Once, executed, only_states, packed, stored, under_shared_guards, unpacked
 from tensorir.lift.accesses.sets import conjuncts
-from tensorir.lift.accesses.space import Space, hull_of, in_order, substituted
+from tensorir.lift.accesses.space import Space, boxed, hull_of, in_order, met, substituted
+from tensorir.lift.emission.choosers import order_is_free
 from tensorir.lift.emission.folds import fold_of, rounds
 from tensorir.lift.emission.stores import place_of
 from tensorir.lift.nests.affine import number, variable
-from tensorir.lift.nests.linear import affine_of, term_of
+from tensorir.lift.nests.linear import affine_of
 from tensorir.lift.nests.nest import Leaf, Loop, Store, ranges_of
-from tensorir.lift.nests.terms import Buffer, Linear, Load, Number, Op, Term, children, loads, walk
+from tensorir.lift.nests.terms import Buffer, Load, Number, Op, Term, loads
 from tensorir.lift.storage.copies import whole_space
 from tensorir.types import BOOL, INT32, Interval
 
@@ -32,8 +33,8 @@ class Part:
 
     leaf: Leaf
     """The first statement."""
-    stores: tuple[Store, ...]
-    """The store of each element that is written."""
+    once: Once
+    """What an iteration does, before it was a box."""
     kind: str | None
     """The operation of a fold, "values" for what several statements do, None for a store whose iterations are apart."""
     space: Space
@@ -67,7 +68,8 @@ def part_of(leaf: Leaf, ordered: bool) -> Part | None:
         return None
     kind = None if fold is None else fold[0]
     told = _told(space) if kind is not None and node.buffer.exact and rounds(kind, node.buffer.element) else space.dims
-    return _as_part(leaf, (node,), kind, _from_its_place(space), told)
+    once = Once((node.buffer,), (node.indices,), (node.value,))
+    return _as_part(leaf, once, kind, _from_its_place(space), told)
 
 
 def recurrence_of(members: Sequence[Leaf], kept_apart: Set[Buffer]) -> Part | None:
@@ -76,22 +78,16 @@ def recurrence_of(members: Sequence[Leaf], kept_apart: Set[Buffer]) -> Part | No
     Nobody else touches the buffers in `kept_apart`, of which each iteration has a copy.
     """
     first = members[0]
-    stores = [m.node for m in members if isinstance(m.node, Store)]
-    if len(stores) < len(members) or any(m.loops != first.loops for m in members):
+    if any(loop.lockstep for loop in first.loops) or any(isinstance(m.node, Store) and m.node.atomic for m in members):
         return None
-    if any(loop.lockstep for loop in first.loops) or any(s.atomic for s in stores):
-        return None
-    shared, *others = dict.fromkeys(s.guards for s in stores)
-    if others or any(load.buffer in {s.buffer for s in stores} for g in shared for load in loads(g)):
-        shared = ()
-    else:
-        members = [replace(m, node=replace(s, guards=())) for m, s in zip(members, stores, strict=True)]
+    members, shared = under_shared_guards(members)
     once = executed(members, kept_apart)
     if once is None or not once.buffers:
         return None
     dims, guards = hull_of(first.loops, ranges_of(first.loops))
+    free = order_is_free(once)
     location, value = packed(once)
-    space = in_order(dims, location, value, (*guards, *shared), {})
+    space = (boxed if free else in_order)(dims, location, value, (*guards, *shared), {})
     spaces, values = unpacked(once, space)
     states = {Load(b, s.location) for b, s in zip(once.buffers, spaces, strict=True)}
     reads = [load for v in (*values, *space.guards) for load in loads(v)]
@@ -100,8 +96,7 @@ def recurrence_of(members: Sequence[Leaf], kept_apart: Set[Buffer]) -> Part | No
     told = _told(spaces[0])
     if told is None or any(_told(s) != told for s in spaces):
         return None
-    last = {s.buffer: s for s in stores}
-    return _as_part(first, tuple(last[b] for b in once.buffers), "values", _from_its_place(space), told)
+    return _as_part(first, once, "values", _from_its_place(space), space.dims if free else told)
 
 
 def _told(space: Space) -> Set[str] | None:
@@ -110,11 +105,9 @@ def _told(space: Space) -> Set[str] | None:
     return None if place is None else place.dims
 
 
-def _as_part(
-    leaf: Leaf, stores: tuple[Store, ...], kind: str | None, space: Space, told: Collection[str] | None
-) -> Part | None:
+def _as_part(leaf: Leaf, once: Once, kind: str | None, space: Space, told: Collection[str] | None) -> Part | None:
     """Statements as a part, whose iterations keep their order along the dims that are not told."""
-    order = {n: k for k, n in enumerate(_met(space))}
+    order = {n: k for k, n in enumerate(met(space))}
     names = {n: variable(f" {k}") for n, k in order.items()}
     dims = {f" {order[n]}": i for n, i in space.dims.items() if n in order}
     if len(dims) < len(space.dims):
@@ -122,18 +115,7 @@ def _as_part(
     plain = substituted(space, names, dims, space.guards)
     shape = (*plain.location, plain.value, *plain.guards)
     turns = tuple(order[n] for n in space.dims if told is None or n not in told)
-    return Part(leaf, stores, kind, space, shape, tuple(order), turns)
-
-
-def _met(space: Space) -> dict[str, None]:
-    """The dims of a space in the order in which its terms name them."""
-    found: dict[str, None] = {}
-    for term in space.terms():
-        for t in walk(term):
-            if isinstance(t, Linear):
-                found.update({n: None for n, _ in t.affine.terms if isinstance(n, str) and n in space.dims})
-                found.update(dict.fromkeys(sorted((t.affine.names & space.dims.keys()) - found.keys())))
-    return found
+    return Part(leaf, once, kind, space, shape, tuple(order), turns)
 
 
 def _from_its_place(space: Space) -> Space:
@@ -151,7 +133,7 @@ def _from_its_place(space: Space) -> Space:
 
 def one_of_both(a: Part, b: Part) -> list[Leaf] | None:
     """The statements that do what two parts do on adjacent boxes, of which `a` runs first."""
-    if a.kind != b.kind or [s.buffer for s in a.stores] != [s.buffer for s in b.stores]:
+    if a.kind != b.kind or a.once.buffers != b.once.buffers:
         return None
     if len(a.dims) == len(b.dims) and _alike(a, b):
         there = [(n, b.space.dims[m]) for n, m in zip(a.dims, b.dims, strict=True)]
@@ -218,7 +200,7 @@ def _there(a: Part, name: str, i: Interval) -> Part | None:
     dims = {n: i if n == name else j for n, j in a.space.dims.items() if n != name or len(i) > 1}
     value = {} if len(i) > 1 else {name: number(i.start)}
     told = [n for n in a.dims if not a.waits(n)]
-    return _as_part(a.leaf, a.stores, a.kind, substituted(a.space, value, dims, a.space.guards), told)
+    return _as_part(a.leaf, a.once, a.kind, substituted(a.space, value, dims, a.space.guards), told)
 
 
 def _of_both(a: Part, b: Part) -> list[Leaf] | None:
@@ -294,30 +276,10 @@ def _joined(a: Part, name: str, more: Interval) -> list[Leaf]:
         Loop(n, Number(k.start, INT32), Number(len(k), INT32), (), True, a.leaf.loops[0].span, n)
         for n, k in {**a.space.dims, name: a.space.dims[name] | more}.items()
     )
-    made = _at_once(a, loops) if a.kind == "values" else [_one(a)]
+    spaces, values = ([a.space], (a.space.value,)) if a.kind != "values" else unpacked(a.once, a.space)
+    once = Once(a.once.buffers, tuple(s.location for s in spaces), values)
+    if a.kind not in (None, "values"):
+        (buffer,), (place,) = once.buffers, once.places
+        once = replace(once, values=(Op(a.kind, (Load(buffer, place), *values), buffer.element),))
+    made = stored(once, a.space.guards, ranges_of(loops), a.leaf.span)
     return [Leaf(store, loops, (*a.leaf.place, k)) for k, store in enumerate(made)]
-
-
-def _one(a: Part) -> Store:
-    (node,), value = a.stores, a.space.value
-    if a.kind is not None:
-        value = Op(a.kind, (Load(node.buffer, a.space.location), value), node.buffer.element)
-    return Store(node.buffer, a.space.location, value, a.space.guards, node.span)
-
-
-def _at_once(a: Part, loops: Sequence[Loop]) -> Iterator[Store]:
-    """Stores of several values, all of which are computed before any is stored."""
-    ranges = ranges_of(loops)
-    shape = tuple(high - low + 1 for low, high in ranges.values())
-    indices = tuple(term_of(variable(n).plus(number(-low)), INT32) for n, (low, _) in ranges.items())
-    later: list[Store] = []
-    at = 0
-    for node, value in zip(a.stores, children(a.space.value), strict=True):
-        buffer, location = node.buffer, a.space.location[at : at + len(node.indices)]
-        at += len(node.indices)
-        new = Buffer(
-            f"{buffer.name}_new", buffer.element, shape, span=node.span, loops=tuple(ranges), exact=buffer.exact
-        )
-        yield Store(new, indices, value, a.space.guards, node.span)
-        later.append(Store(buffer, location, Load(new, indices), a.space.guards, node.span))
-    yield from later
