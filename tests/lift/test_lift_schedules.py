@@ -48,3 +48,55 @@ def test_a_margin_of_which_no_window_reads_the_end_is_as_long_as_what_is_read():
     a = np.arange(8, dtype=np.float32)[::-1].copy()
     for program in (one, other):
         np.testing.assert_array_equal(program(a, None)[0], [7, 6, 4, 2])
+
+
+SPREAD = """
+@T.prim_func
+def main(A: T.Buffer((4, 5), "float32"), W: T.Buffer((4, 3), "float32"), B: T.Buffer((2, 10), "float32")):
+    {0}
+    for g, i, c, r in T.grid(2, 10, 2, 3):
+        with T.sblock("B"):
+            vg, vi, vc, vr = T.axis.remap("SSRR", [g, i, c, r])
+            with T.init():
+                B[vg, vi] = T.float32(0)
+            B[vg, vi] = B[vg, vi] + {1} * W[vg * 2 + vc, vr]
+"""
+APART = """D = T.alloc_buffer((4, 9), "float32")
+    P = T.alloc_buffer((4, 12), "float32")
+    for c, i in T.grid(4, 9):
+        D[c, i] = T.if_then_else(i % 2 == 0, A[c, i // 2], T.float32(0))
+    for c, i in T.grid(4, 12):
+        P[c, i] = T.if_then_else(1 <= i and i < 10, D[c, i - 1], T.float32(0))
+"""
+FLAT = """D = T.alloc_buffer((36,), "float32")
+    P = T.alloc_buffer((48,), "float32")
+    for c, i in T.grid(4, 9):
+        D[c * 9 + i] = T.if_then_else(i % 2 == 0, A[c, i // 2], T.float32(0))
+    for c, i in T.grid(4, 12):
+        P[c * 12 + i] = T.if_then_else(1 <= i and i < 10, D[c * 9 + (i - 1)], T.float32(0))
+"""
+INSIDE = "1 <= vi + vr and vi + vr < 10"
+EVEN = "(vi + vr - 1) % 2 == 0"
+READ, NOTHING = "A[vg * 2 + vc, (vi + vr - 1) // 2]", "T.float32(0)"
+
+
+@pytest.mark.parametrize(
+    ("storage", "value"),
+    [
+        (FLAT, "P[vg * 24 + vc * 12 + vi + vr]"),
+        ("", f"T.if_then_else({INSIDE}, T.if_then_else({EVEN}, {READ}, {NOTHING}), {NOTHING})"),
+        ("", f"T.if_then_else({INSIDE} and {EVEN}, {READ}, {NOTHING})"),
+    ],
+    ids=["flat", "inside", "inside at once"],
+)
+def test_what_is_spread_and_padded_is_so_wherever_it_stands(storage: str, value: str):
+    base, other = (
+        ti.tir.parse(SPREAD.format(*parts))["main"] for parts in ((APART, "P[vg * 2 + vc, vi + vr]"), (storage, value))
+    )
+    one, two = ti.lift(base), ti.lift(other)
+    assert up_to_names(str(one)) == up_to_names(str(two))
+    rng = np.random.default_rng(0)
+    a, w = rng.normal(size=(4, 5)).astype(np.float32), rng.normal(size=(4, 3)).astype(np.float32)
+    wanted = ti.tir.interpret(base, a, w, np.zeros((2, 10), np.float32), checked=True)[2]
+    for program in (one, two):
+        np.testing.assert_allclose(program(a, w, None)[0], wanted, rtol=1e-5, atol=1e-6)

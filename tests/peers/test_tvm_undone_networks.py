@@ -14,6 +14,7 @@ import tensorir as ti  # noqa: E402
 import tensorir.tir as tir  # noqa: E402
 from tests.peers.test_tvm_undone import (  # noqa: E402
     Make,
+    all_inside,
     as_it_is,
     module_of,
     over_threads,
@@ -31,8 +32,24 @@ def adaptive() -> list[Any]:
     return [a, topi.nn.adaptive_pool(a, (3, 2), "avg")]
 
 
+def spread() -> list[Any]:
+    from tvm import te, topi
+
+    a, w = te.placeholder((1, 3, 5, 5), name="A"), te.placeholder((3, 4, 3, 3), name="W")
+    return [a, w, topi.nn.conv2d_transpose_nchw(a, w, (2, 2), (1, 1), "float32", (1, 1))]
+
+
+def spread_groups() -> list[Any]:
+    from tvm import te, topi
+
+    a, w = te.placeholder((1, 4, 5), name="A"), te.placeholder((4, 2, 3), name="W")
+    return [a, w, topi.nn.group_conv1d_transpose_ncw(a, w, 2, 1, "float32", 0, 2)]
+
+
 CASES: dict[str, tuple[Make, Callable[[Any], None]]] = {
     **{f"adaptive, {f.__name__}": (adaptive, f) for f in (as_it_is, over_threads)},
+    **{f"spread, {f.__name__}": (spread, f) for f in (as_it_is, all_inside)},
+    **{f"spread groups, {f.__name__}": (spread_groups, f) for f in (as_it_is, all_inside, over_threads)},
 }
 
 

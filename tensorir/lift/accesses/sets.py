@@ -21,9 +21,10 @@ from typing import Any
 from tensorir.lift.nests.affine import Affine
 from tensorir.lift.nests.linear import COMPARISONS, Ranges, affine_of, linear, settled
 from tensorir.lift.nests.nest import Leaf, Loop
-from tensorir.lift.nests.terms import Number, Op, Term
+from tensorir.lift.nests.terms import Number, Op, Term, loads
+from tensorir.types import BOOL
 
-__all__ = ["Domain", "condition_text", "domain", "integer_set", "text"]
+__all__ = ["Domain", "both", "condition_text", "conjuncts", "domain", "integer_set", "text"]
 
 _SIGNS = {"eq": "=", "not_eq": "!=", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">="}
 
@@ -93,6 +94,11 @@ def conjuncts(term: Term) -> list[Term]:
             return [*conjuncts(a), *conjuncts(b)]
         case _:
             return [term]
+
+
+def both(a: Term, b: Term) -> Term:
+    """That two conditions hold; of data the second one asks only where the first one does."""
+    return Op("if", (a, b, Number(False, BOOL)), BOOL) if loads(b) else Op("and", (a, b), BOOL)
 
 
 class Domain:

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tensorir.lift.accesses.sets import conjuncts
+from tensorir.lift.accesses.sets import both, conjuncts
 from tensorir.lift.nests.affine import Affine, Quotient, quotient, variable
 from tensorir.lift.nests.affine import number as constant
 from tensorir.lift.nests.linear import COMPARISONS, Ranges, affine_of, linear, settled, term_of
@@ -320,7 +320,9 @@ def _join(space: Space, in_order: bool = False) -> Space | None:
     before = _cost(sums)
     bounds = _bounds(space.terms())
     tried: set[tuple[str, str]] = set()
-    for a, by in _levels(sums):
+    # what is one sum everywhere comes before what is one up to multiples of a divisor
+    levels = [(a, by, exact) for exact in (True, False) for a, by in _levels(sums) if exact or by]
+    for a, by, exact in levels:
         flat = [(n, c) for n, c in a.terms if isinstance(n, str) and n in space.dims]
         for inner, small in flat:
             n = len(space.dims[inner])
@@ -328,7 +330,7 @@ def _join(space: Space, in_order: bool = False) -> Space | None:
                 continue
             for outer, large in flat:
                 apart = large - small * n
-                if outer == inner or (apart % by if by else apart) or (outer, inner) in tried:
+                if outer == inner or (apart if exact else apart % by) or (outer, inner) in tried:
                     continue
                 tried.add((outer, inner))
                 follows = order.index(inner) == order.index(outer) + 1
@@ -454,11 +456,11 @@ def interval_of(condition: Term, box: Mapping[str, Interval]) -> tuple[dict[str,
                 i = inside[name] & Interval(value, value + 1)
                 inside[name] = i if value in inside[name] else Interval(inside[name].start, inside[name].start)
                 continue
-            rest = part if rest is None else Op("if", (rest, part, Number(False, BOOL)), BOOL)
+            rest = part if rest is None else both(rest, part)
             continue
         name, bound, upper = found
         if name not in inside:
-            rest = part if rest is None else Op("if", (rest, part, Number(False, BOOL)), BOOL)
+            rest = part if rest is None else both(rest, part)
             continue
         inside[name] = _bounded(inside[name], bound, upper)
     return inside, rest

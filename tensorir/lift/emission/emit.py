@@ -398,19 +398,19 @@ def _weaker(safe: Term | None) -> Iterator[Term | None]:
 
 
 def _bounded_sums(condition: Term) -> list[Affine]:
-    """The sums of which a condition gives bounds, each once and without what is added to it."""
+    """The sums of which parts of a condition give bounds, each once and without what is added to it."""
     found: dict[Affine, None] = {}
     for part in conjuncts(condition):
         match part:
             case Op("less" | "less_equal" | "greater" | "greater_equal", (a, b)):
                 x, y = affine_of(a), affine_of(b)
                 if x is None or y is None or not x.minus(y).is_linear:
-                    return []
+                    continue
                 terms = x.minus(y).terms
                 positive = Affine(terms) if terms and terms[0][1] > 0 else Affine(terms).times(-1)
                 found[positive] = None
             case _:
-                return []
+                continue
     return list(found)
 
 

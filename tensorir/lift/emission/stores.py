@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from tensorir.build import call, function, literal, operator, var
 from tensorir.ir import Expr, Function
+from tensorir.lift.accesses.sets import both
 from tensorir.lift.accesses.space import Space, digits
 from tensorir.lift.emission.emit import Emitter
 from tensorir.lift.emission.tensors import constant_of, cut, renamed, shifted, spread
 from tensorir.lift.nests.affine import Affine, number
 from tensorir.lift.nests.linear import affine_of
-from tensorir.lift.nests.terms import Buffer, Load, Number, Op, Term, index_names
+from tensorir.lift.nests.terms import Buffer, Load, Term, index_names
 from tensorir.source import NOWHERE, Span
 from tensorir.types import BOOL, Interval, Scalar, TensorType
 
@@ -54,7 +55,7 @@ def holding(guards: Sequence[Term]) -> Term | None:
     """All guards as one condition, later ones evaluated under earlier ones."""
     result: Term | None = None
     for guard in guards:
-        result = guard if result is None else Op("if", (result, guard, Number(False, BOOL)), BOOL)
+        result = guard if result is None else both(result, guard)
     return result
 
 

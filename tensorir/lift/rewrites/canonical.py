@@ -188,13 +188,28 @@ def split_of_shifted(e: Call) -> Expr | None:
 
 
 def split_of_point(e: Call) -> Expr | None:
-    """A split of a point of other dims is a point of what is split."""
+    """A split of a read along other dims, at points that it has no part in, is a read of what is split."""
     dim, outer, inner, _ = e.static
     match e.args[0]:
-        case Call("gather", (x, *points), (names, _) as static) if all(isinstance(p, Literal) for p in points):
-            if dim in names or {outer, inner} & (set(x.tensor.dims) - {dim}):
+        case Call("gather", (x, *points), (names, _) as static):
+            own = {d for p in points for d in p.tensor.dims}
+            if dim in names or dim in own or {outer, inner} & (set(x.tensor.dims) - {dim} | own):
                 return None
             return call("gather", call("split_dim", x, static=e.static), *points, static=static, span=e.span)
+        case _:
+            return None
+
+
+def split_of_choice(e: Call) -> Expr | None:
+    """A split of a choice that one branch alone has the dim of is a choice of what is split."""
+    dim, outer, inner, _ = e.static
+    match e.args[0]:
+        case Call("if", (c, x, y) as parts) as choice if not choice.label:
+            having = [a for a in parts if dim in a.tensor.dims]
+            if having not in ([x], [y]) or any({outer, inner} & set(a.tensor.dims) for a in (c, x, y)):
+                return None
+            split = [call("split_dim", a, static=e.static, span=e.span) if a is having[0] else a for a in parts]
+            return call("if", *split, span=choice.span)
         case _:
             return None
 
@@ -306,7 +321,14 @@ RULES: dict[str, tuple[simplify.Rule, ...]] = {
     "subset": (simplify.subset_of_all, simplify.subset_of_subset, simplify.subset_of_added, cut_of_padded),
     "cartesian_shift": (simplify.shift_of_added, shift_of_shift, shift_of_subset),
     "merge_dims": (simplify.merge_of_split, merge_of_whole),
-    "split_dim": (split_of_merged, split_of_renamed, split_of_shifted, split_of_point, split_of_padded),
+    "split_dim": (
+        split_of_merged,
+        split_of_renamed,
+        split_of_shifted,
+        split_of_point,
+        split_of_choice,
+        split_of_padded,
+    ),
     "update": (simplify.update_of_all, simplify.update_of_nothing, whole_of_parts, update_of_itself, choice_of_updates),
 }
 """The rules by the builtin at whose calls they look, in the order in which they are tried."""

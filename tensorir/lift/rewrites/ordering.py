@@ -119,7 +119,7 @@ def with_shifts_inside(f: Fencil) -> Fencil:
         if not all(isinstance(a.type, TensorType) for a in e.args):
             return []
         having = [a for a in e.args if a.tensor.dims]
-        selects = e.op == "gather" and having == [e.args[0]]
+        selects = e.op == "gather" and not any(d in e.tensor.dims for d in e.static[0])
         return having if TABLE[e.op].elementwise or selects else []
 
     # each expression belongs to the outermost shift that reaches it

@@ -14,6 +14,7 @@ from tensorir.build import closure, fencil, var
 from tensorir.ir import Call, Expr, Fencil, Var
 from tensorir.lift.emission.tensors import renamed
 from tensorir.lift.rewrites.canonical import Canonical
+from tensorir.lift.rewrites.coordinates import with_sums_of_coordinates
 from tensorir.lift.rewrites.distinct import with_distinct_names
 from tensorir.lift.rewrites.naming import one_name_each
 from tensorir.lift.rewrites.ordering import in_order, with_shifts_inside
@@ -34,12 +35,19 @@ def tidied(f: Fencil, exact: bool = False, merged: list[Span] | None = None) -> 
     canonical = Canonical(exact, [] if merged is None else merged)
     f = _named(SettleChoices().run(canonical.run(f)))
     f = _one_name_more(canonical.run(f), canonical)
-    f = with_shifts_inside(Cse().run(in_order(f, exact)))
+    f = _in_one_order(f, exact)
     if not any(decides(e) for e in postorder(*values(f.closures))):
         return f
     # moves inside of choices have met by now, and what is left of them is known
     settled = SettleChoices().run(canonical.run(f))
-    return with_shifts_inside(Cse().run(in_order(canonical.run(settled), exact)))
+    return _in_one_order(canonical.run(settled), exact)
+
+
+def _in_one_order(f: Fencil, exact: bool) -> Fencil:
+    """The fencil with its sums, shifts, and folds in order, and what only coordinates tell as sums of them."""
+    f = with_shifts_inside(Cse().run(in_order(f, exact)))
+    new = with_sums_of_coordinates(f)
+    return f if new is f else Cse().run(in_order(new, exact))
 
 
 def _one_name_more(f: Fencil, canonical: Canonical) -> Fencil:

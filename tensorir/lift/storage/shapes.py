@@ -6,7 +6,7 @@ What no access touches, such as the end of rows that are longer than needed, is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, pairwise
 
@@ -15,12 +15,15 @@ from tensorir.lift.nests.affine import Affine, Quotient, number, quotient, remai
 from tensorir.lift.nests.linear import Ranges, affine_of
 from tensorir.lift.nests.nest import Leaf, Node, Store, leaves
 from tensorir.lift.nests.terms import Buffer, Load, Number, Op, Term, rebuilt, walk
+from tensorir.lift.nests.unknowns import narrowed
 from tensorir.lift.storage.copies import changed, whole_space
-from tensorir.types import BOOL
+from tensorir.types import BOOL, Interval
 
 __all__ = ["trimmed", "with_axes"]
 
 MOST_AXES = 4
+MOST_PARTS = 8
+"""In how many parts of a box a term is looked at by itself."""
 
 
 def with_axes(nodes: Sequence[Node], every: bool = False) -> tuple[Node, ...]:
@@ -28,7 +31,7 @@ def with_axes(nodes: Sequence[Node], every: bool = False) -> tuple[Node, ...]:
     found: dict[Buffer, tuple[Buffer, tuple[tuple[int, ...], ...]]] = {}
     uses: dict[Buffer, list[_Use]] = {}
     for leaf in _needed(leaves(nodes)):
-        _collect(leaf, uses, _own)
+        _collect(leaf, uses, _chosen_reads)
     for buffer, accesses in uses.items():
         if not every and len(buffer.shape) > 1:
             continue
@@ -71,23 +74,62 @@ _Use = tuple[tuple[Affine | None, ...], Space | None, bool]
 """An access: its indices where they are sums, the box that they run over, and whether it reads."""
 
 
-def _collect(leaf: Leaf, uses: dict[Buffer, list[_Use]], own: Callable[[Buffer], bool]) -> None:
-    """Every access of some buffers."""
+def _collect(
+    leaf: Leaf, uses: dict[Buffer, list[_Use]], reads: Callable[[Space], Iterable[tuple[Load, Space]]]
+) -> None:
+    """Every access of the program's own buffers, of which `reads` are a statement's."""
     node = leaf.node
     space = _space(leaf)
-    for buffer in filter(own, leaf.written | leaf.read):
+    loads = [] if space is None else list(reads(space))
+    for buffer in filter(_own, leaf.written | leaf.read):
         places = uses.setdefault(buffer, [])
         if space is None:
             places.append((tuple(None for _ in buffer.shape), None, True))
             continue
         if isinstance(node, Store) and node.buffer is buffer:
             places.append((tuple(map(affine_of, space.location)), space, False))
-        for term in space.terms():
-            places += [
-                (tuple(map(affine_of, t.indices)), space, True)
-                for t in walk(term)
-                if isinstance(t, Load) and t.buffer is buffer
-            ]
+        places += [(tuple(map(affine_of, t.indices)), part, True) for t, part in loads if t.buffer is buffer]
+
+
+def _every_read(space: Space) -> Iterator[tuple[Load, Space]]:
+    """What a statement reads, wherever in its box."""
+    return ((t, space) for term in space.terms() for t in walk(term) if isinstance(t, Load))
+
+
+def _chosen_reads(space: Space) -> Iterator[tuple[Load, Space]]:
+    """What a statement reads, and the part of its box where it reads that: choices bound what they read."""
+    pending: list[tuple[Term, Space]] = [(t, space) for t in space.terms()]
+    parts: dict[int, list[Space]] = {}
+    while pending:
+        term, part = pending.pop()
+        before = parts.setdefault(id(term), [])
+        if len(before) >= MOST_PARTS:
+            part = space  # what many choices share is looked at once for all of them
+        if any(part.dims == other.dims for other in before):
+            continue
+        before.append(part)
+        match term:
+            case Op("if", (condition, *branches)):
+                pending.append((condition, part))
+                for branch, holds in zip(branches, (True, False), strict=True):
+                    inside = _where(condition, part, holds)
+                    pending += [] if inside is None else [(branch, inside)]
+            case Op(_, args):
+                pending += [(a, part) for a in args]
+            case Load(_, indices):
+                yield term, part
+                pending += [(i, part) for i in indices]
+            case _:
+                pass
+
+
+def _where(condition: Term, space: Space, holds: bool) -> Space | None:
+    """The part of a box where a condition holds, or does not; None where that is nowhere."""
+    ranges = narrowed(condition, space.ranges, holds)
+    if ranges is None:
+        return None
+    dims = {n: Interval(ranges[n][0], ranges[n][1] + 1) for n in space.dims}
+    return space if dims == dict(space.dims) else replace(space, dims=dims)
 
 
 def _space(leaf: Leaf) -> Space | None:
@@ -136,9 +178,19 @@ def _mixed(a: Affine | None, space: Space | None) -> bool:
 
 def _fits(a: Affine, radices: Sequence[int], space: Space) -> bool:
     return all(
-        _splits(p, space) if not p.is_linear else _plain(p, space) and all(abs(c) == 1 for _, c in p.terms)
+        _splits(p, space) if not p.is_linear else _plain(p, space) and not _parted(p, space.ranges)
         for p in apart(a, radices, space.ranges)
     )
+
+
+def _parted(a: Affine, ranges: Ranges) -> bool:
+    """Whether a sum is one of multiples of a number and of what is less than that: a dim of either tells them apart."""
+    for by in {abs(c) for _, c in a.terms} - {1}:
+        fine = Affine(tuple(t for t in a.terms if t[1] % by))
+        spread = fine.range(ranges)
+        if fine.terms and (spread is None or spread[1] - spread[0] < by):
+            return True
+    return False
 
 
 def _splits(a: Affine, space: Space) -> bool:
@@ -180,7 +232,7 @@ def trimmed(nodes: Sequence[Node]) -> tuple[Node, ...]:
     """The nodes with buffers of their own no larger than what is read of them."""
     uses: dict[Buffer, list[_Use]] = {}
     for leaf in _needed(leaves(nodes)):
-        _collect(leaf, uses, _own)
+        _collect(leaf, uses, _every_read)
     touched: dict[Buffer, list[tuple[int, int] | None]] = {}
     for buffer, accesses in uses.items():
         if len(buffer.shape) == 1 and not all(a is not None and a.is_linear for (a,), _, _ in accesses):
