@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -100,3 +102,42 @@ def test_what_is_spread_and_padded_is_so_wherever_it_stands(storage: str, value:
     wanted = ti.tir.interpret(base, a, w, np.zeros((2, 10), np.float32), checked=True)[2]
     for program in (one, two):
         np.testing.assert_allclose(program(a, w, None)[0], wanted, rtol=1e-5, atol=1e-6)
+
+
+PARTS = """
+@T.prim_func
+def main(A: T.Buffer((8, 6), "float32"), B: T.Buffer((8, 6), "float32"), C: T.Buffer((8,), "float32")):
+    {0}
+"""
+ONE = """
+    for i in range({0}, {1}):
+        C[i] = T.float32(0)
+        for j in range({2}, {3}):
+            B[i, j] = A[T.if_then_else(i < 3, 3 - i, i - 3), j] + T.float32(j)
+            C[i] = C[i] + A[i, j]
+"""
+
+
+@pytest.mark.parametrize("cuts", [(0, 2, 8), (0, 1, 4, 8), (0, 1, 2, 8)])
+def test_a_loop_that_was_cut_in_parts_is_one_loop(cuts: tuple[int, ...]):
+    parts = [ONE.format(a, b, 0, 6) for a, b in pairwise(cuts)]
+    base, other = (ti.tir.parse(PARTS.format(text))["main"] for text in (ONE.format(0, 8, 0, 6), "".join(parts)))
+    one, two = ti.lift(base), ti.lift(other)
+    assert up_to_names(str(one)) == up_to_names(str(two))
+    a = np.random.default_rng(0).normal(size=(8, 6)).astype(np.float32)
+    wanted = ti.tir.interpret(base, a, np.zeros((8, 6), np.float32), np.zeros(8, np.float32), checked=True)[1:]
+    for found, value in zip(two(a, None, None), wanted, strict=True):
+        np.testing.assert_allclose(found, value, rtol=1e-6, atol=1e-6)
+
+
+def test_parts_of_a_loop_that_do_other_things_or_do_not_meet_stay_apart():
+    more = (
+        ONE.format(0, 3, 0, 6),
+        ONE.format(5, 8, 0, 6),
+        ONE.format(3, 5, 0, 6).replace("+ T.float32(j)", "- T.float32(j)"),
+    )
+    func = ti.tir.parse(PARTS.format("".join(more)))["main"]
+    a = np.random.default_rng(0).normal(size=(8, 6)).astype(np.float32)
+    b, c = np.zeros((8, 6), np.float32), np.zeros(8, np.float32)
+    for found, value in zip(ti.lift(func)(a, b, c), ti.tir.interpret(func, a, b, c, checked=True)[1:], strict=True):
+        np.testing.assert_allclose(found, value, rtol=1e-6, atol=1e-6)
