@@ -36,6 +36,13 @@ def adaptive() -> list[Any]:
     return [a, topi.nn.adaptive_pool(a, (3, 2), "avg")]
 
 
+def overlapping() -> list[Any]:
+    from tvm import te, topi
+
+    a: Any = te.placeholder((1, 3, 7, 5), name="A")
+    return [a, topi.nn.adaptive_pool(a, (3, 3), "max")]
+
+
 def spread() -> list[Any]:
     from tvm import te, topi
 
@@ -57,6 +64,8 @@ def inside_in_two_parts(s: Any) -> None:
 
 CASES: dict[str, tuple[Make, Callable[[Any], None]]] = {
     **{f"adaptive, {f.__name__}": (adaptive, f) for f in (as_it_is, over_threads)},
+    **{f"overlapping, {f.__name__}": (overlapping, f) for f in (as_it_is, over_threads)},
+    "mirrored, over_threads": (mirrored, over_threads),
     **{f"spread, {f.__name__}": (spread, f) for f in (as_it_is, all_inside)},
     **{f"spread groups, {f.__name__}": (spread_groups, f) for f in (as_it_is, all_inside, over_threads)},
 }

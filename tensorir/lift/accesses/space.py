@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from tensorir.lift.accesses.counted import in_one_period
 from tensorir.lift.accesses.sets import both, conjuncts
 from tensorir.lift.nests.affine import Affine, Quotient, quotient, variable
 from tensorir.lift.nests.affine import number as constant
@@ -132,7 +133,8 @@ def _settle(space: Space) -> Space:
             tuple(_in_one_period(t, within, ranges) for t in location),
             _in_one_period(value, within, ranges),
         )
-    return replace(space, location=location, value=value, guards=tuple(guards))
+    location = tuple(in_one_period(t, guards, ranges) for t in location)
+    return replace(space, location=location, value=in_one_period(value, guards, ranges), guards=tuple(guards))
 
 
 def _within(guards: Sequence[Term], ranges: Ranges) -> dict[Affine, int]:

@@ -227,8 +227,15 @@ def _compared(op: str, a: Affine, b: Affine, ranges: Ranges) -> Term:
         }[op]
         if sure[0] or sure[1]:
             return Number(sure[0], BOOL)
-    a, b = _coarser(op, a.minus(b), ranges) or _finer(op, a.minus(b)) or (a, b)
+    simpler = _coarser(op, a.minus(b), ranges) or _finer(op, a.minus(b))
+    if simpler is None and op in _SWAPPED and not a.terms:
+        found = _coarser(_SWAPPED[op], b.minus(a), ranges) or _finer(_SWAPPED[op], b.minus(a))
+        simpler = None if found is None else found[::-1]
+    a, b = simpler or (a, b)
     return Op(op, (term_of(a, INT64), term_of(b, INT64)), BOOL)
+
+
+_SWAPPED = {"less": "greater", "less_equal": "greater_equal", "greater": "less", "greater_equal": "less_equal"}
 
 
 def _coarser(op: str, difference: Affine, ranges: Ranges) -> tuple[Affine, Affine] | None:
