@@ -62,6 +62,15 @@ def inside_in_two_parts(s: Any) -> None:
     s.loop_partition(s.get_loops(last)[1], [2])
 
 
+def parts_near(s: Any) -> None:
+    """Everything again per part of a row, of which the last one is shorter: parts share what they read."""
+    last = last_block(s)
+    spatial = [x for x, i in zip(s.get_loops(last), s.get(last).iter_vars, strict=True) if i.iter_type == 0]
+    tile, _ = s.split(spatial[-1], [None, 3])
+    for block in reversed(list(map(s.get, s.get_child_blocks(s.get_sblock("root"))))[:-1]):
+        s.compute_at(s.get_sblock(block.name_hint), tile)
+
+
 CASES: dict[str, tuple[Make, Callable[[Any], None]]] = {
     **{f"adaptive, {f.__name__}": (adaptive, f) for f in (as_it_is, over_threads)},
     **{f"overlapping, {f.__name__}": (overlapping, f) for f in (as_it_is, over_threads)},
@@ -72,10 +81,14 @@ CASES: dict[str, tuple[Make, Callable[[Any], None]]] = {
 
 
 SCHEDULED: dict[str, tuple[Make, Callable[[Any], None]]] = {
+    **{f"{make.__name__}, parts_near": (make, parts_near) for make in (spread, spread_groups)},
     "mirrored, in_two_parts": (mirrored, in_two_parts),
     **{f"{make.__name__}, inside_in_two_parts": (make, inside_in_two_parts) for make in (normal_groups, mirrored)},
 }
-"""Those of which TVM's lowering makes something else: it simplifies each part of a loop by itself."""
+"""Those of which TVM's lowering makes something else.
+
+It simplifies each part of a loop by itself, and gives storage per part an origin that is the greater of two numbers.
+"""
 
 
 @pytest.mark.parametrize("name", [*CASES, *SCHEDULED])

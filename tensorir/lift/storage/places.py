@@ -1,0 +1,137 @@
+"""Storage whose places tell what they hold: what iterations fill again and again, each a part of it, is filled once.
+
+`D[i + r] = f(i + r)`, for i in [0, 8) and r in [0, 3), is `D[p] = f(p)` for p in [0, 10): whoever fills an element
+fills it with the same value, and nobody can tell whether all of them had it before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from tensorir.lift.accesses.inverse import inverse
+from tensorir.lift.accesses.space import Space, substituted
+from tensorir.lift.nests.affine import Affine, variable
+from tensorir.lift.nests.linear import affine_of
+from tensorir.lift.nests.nest import Check, Leaf, Loop, Node, Store, leaves
+from tensorir.lift.nests.terms import Buffer, Linear, Load, Number, Term, buffers_of, index_names, rebuilt
+from tensorir.lift.storage.copies import changed, whole_space
+from tensorir.types import INT32, Interval
+
+__all__ = ["filled_once"]
+
+
+def filled_once(nodes: Sequence[Node]) -> tuple[Node, ...]:
+    """The nodes with stores of what places tell before the loops in which parts of it are stored again."""
+    statements = leaves(nodes)
+    writers: dict[Buffer, list[Leaf]] = {}
+    for leaf in statements:
+        for buffer in leaf.written:
+            writers.setdefault(buffer, []).append(leaf)
+    whole = {b for leaf in statements if not isinstance(leaf.node, Store | Check) for b in leaf.read}
+    found: dict[Store, Node] = {}
+    filled: dict[Buffer, Buffer] = {}
+    for leaf in statements:
+        node = leaf.node
+        if not isinstance(node, Store) or node.atomic or not _own(node.buffer) or node.buffer in whole:
+            continue
+        if len(writers[node.buffer]) > 1:
+            continue
+        inside = {b for b in leaf.read if b in writers and b not in filled}
+        if any(w.place[0] >= leaf.place[0] for b in inside for w in writers[b]):
+            continue
+        if (space := _by_place(leaf, node.buffer)) is not None:
+            filled[node.buffer] = replace(node.buffer, private=())
+            found[node] = _loops(leaf, node, filled[node.buffer], space)
+    if not found:
+        return tuple(nodes)
+    first: dict[int, list[Node]] = {}
+    for leaf in statements:
+        if isinstance(leaf.node, Store) and leaf.node in found:
+            first.setdefault(leaf.place[0], []).append(found[leaf.node])
+    made: list[Node] = []
+    for k, node in enumerate(nodes):
+        made += [_reading(new, filled) for new in first.get(k, ())]
+        kept = _without(node, found.keys())
+        made += [] if kept is None else [_reading(kept, filled)]
+    return tuple(made)
+
+
+def _own(buffer: Buffer) -> bool:
+    return not (buffer.argument or buffer.loops or buffer.copies or buffer.memory) and buffer.value is None
+
+
+def _by_place(leaf: Leaf, buffer: Buffer) -> Space | None:
+    """A store over the elements that it writes, in the place of iterations that meet there; None where it is none."""
+    if not leaf.loops or buffer in leaf.read:
+        return None
+    space = whole_space(leaf)
+    if space is None or space.empty or space.outer:
+        return None
+    sums = [affine_of(t) for t in space.location]
+    known = [a for a in sums if a is not None and a.is_linear and a.names <= space.dims.keys()]
+    if len(known) < len(sums) or inverse(known, space.dims) is not None:
+        return None
+    told = [n for a in known for n in a.names]
+    if len(told) > len(set(told)) or not all(_without_gaps(a, space) for a in known):
+        return None
+    values: dict[str, Affine] = {}
+    places: dict[str, Interval] = {}
+    location: list[Term] = []
+    for k, a in enumerate(known):
+        if a.is_number:
+            location.append(space.location[k])
+            continue
+        name = next(n for n, c in reversed(a.terms) if isinstance(n, str) and abs(c) == 1)
+        sign, place = a.coefficient(name), f"{buffer.name}_{k}"
+        values[name] = variable(place).minus(a.minus(variable(name).times(sign))).times(sign)
+        spread = a.range(space.ranges)
+        if place in space.dims or spread is None:
+            return None
+        places[place] = Interval(max(spread[0], 0), min(spread[1] + 1, buffer.shape[k]))
+        location.append(Linear(variable(place), INT32))
+    old = {n: i for n, i in space.dims.items() if n not in values}
+    new = substituted(replace(space, location=()), values, {**old, **places}, space.guards)
+    if any(index_names(t) & old.keys() for t in (new.value, *new.guards)):
+        return None
+    return replace(new, dims=places, location=tuple(location))
+
+
+def _without_gaps(a: Affine, space: Space) -> bool:
+    """Whether a sum takes each value from its least to its greatest one, one of them at a variable that it has once."""
+    reach = 0
+    for c, name in sorted((abs(c), n) for n, c in a.terms if isinstance(n, str)):
+        if c > reach + 1:
+            return False
+        reach += c * (len(space.dims[name]) - 1)
+    return True
+
+
+def _loops(leaf: Leaf, node: Store, buffer: Buffer, space: Space) -> Node:
+    made: Node = Store(buffer, space.location, space.value, space.guards, node.span)
+    for name, i in reversed(list(space.dims.items())):
+        made = Loop(name, Number(i.start, INT32), Number(len(i), INT32), (made,), True, leaf.loops[0].span, name)
+    return made
+
+
+def _without(node: Node, gone: Collection[Store]) -> Node | None:
+    """A node without some stores; None where nothing is left."""
+    if isinstance(node, Loop):
+        body = tuple(kept for inner in node.body if (kept := _without(inner, gone)) is not None)
+        return replace(node, body=body) if body else None
+    return None if isinstance(node, Store) and node in gone else node
+
+
+def _reading(node: Node, filled: Mapping[Buffer, Buffer]) -> Node:
+    """A node that reads what is filled once."""
+
+    def rule(t: Term) -> Term | None:
+        return Load(filled[t.buffer], t.indices, t.span) if isinstance(t, Load) and t.buffer in filled else None
+
+    def over(t: Term) -> Term:
+        return rebuilt(t, rule) if buffers_of(t) & filled.keys() else t
+
+    def inner(n: Node) -> Node:
+        return changed(n, over, inner, lambda b: b, lambda b: ())
+
+    return inner(node)

@@ -1,0 +1,72 @@
+"""Storage whose places tell what they hold: it is filled once, however often iterations fill parts of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensorir as ti
+from tests.lift.schedules import up_to_names
+
+HEAD = """
+@T.prim_func
+def main(A: T.Buffer((12,), "float32"), B: T.Buffer((8, 3), "float32")):
+    D = T.alloc_buffer(({0},), "float32")
+"""
+AT_ONCE = """
+    for p in range({0}):
+        D[p] = {1}
+    for i, r in T.grid(8, 3):
+        B[i, r] = D[{2}]
+"""
+AGAIN = """
+    for i in range(8):
+        for r in range(3):
+            if {3}:
+                D[{2}] = {1}
+        for r in range(3):
+            B[i, r] = D[{2}]
+"""
+
+
+def lifted(text: str) -> tuple[ti.tir.PrimFunc, ti.Lifted]:
+    function = ti.tir.parse(text)["main"]
+    return function, ti.lift(function)
+
+
+@pytest.mark.parametrize(
+    ("size", "value", "place", "guard"),
+    [
+        (10, "T.if_then_else({0} % 2 == 0, A[{0} // 2], T.float32(1))", "i + r", "i + r < 10"),
+        (9, "A[8 - {0}]", "T.if_then_else(i + r < 9, i + r, 0)", "i + r < 9"),
+        (17, "T.if_then_else({0} % 3 == 1, A[{0} // 3], T.float32(2))", "i * 2 + r", "True"),
+        (10, "A[{0}] * A[9 - {0}]", "7 - i + r", "7 - i + r >= 0"),
+    ],
+    ids=["sum", "end", "steps", "backwards"],
+)
+def test_what_parts_share_has_the_text_of_what_is_filled_at_once(size: int, value: str, place: str, guard: str):
+    args = (size, value.format(f"({place})"), place, guard)
+    function, program = lifted(HEAD.format(size) + AGAIN.format(*args))
+    _, base = lifted(HEAD.format(size) + AT_ONCE.format(size, value.format("p"), place))
+    a, b = np.random.default_rng(0).normal(size=12).astype(np.float32), np.zeros((8, 3), np.float32)
+    wanted = ti.tir.interpret(function, a, b)[1]
+    np.testing.assert_array_equal(program(a, b)[0], wanted)
+    np.testing.assert_array_equal(base(a, b)[0], wanted)
+    if "if_then_else" not in place:
+        assert up_to_names(str(program)) == up_to_names(str(base))
+
+
+@pytest.mark.parametrize(
+    ("value", "place", "guard"),
+    [
+        ("A[i] + A[r]", "i + r", "True"),  # which iteration was the last one tells the value
+        ("A[i + r]", "i + r", "r == 2 or i == 0"),  # who fills an element is not told by its place
+        ("A[i * 2 % 12]", "i * 4 + r", "True"),  # places between parts are left out
+        ("B[(i + r) % 8, 0]", "i + r", "True"),  # what is read changes in between
+    ],
+)
+def test_what_places_do_not_tell_is_filled_by_each_iteration(value: str, place: str, guard: str):
+    function, program = lifted(HEAD.format(40) + AGAIN.format(0, value, place, guard))
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=12).astype(np.float32), rng.normal(size=(8, 3)).astype(np.float32)
+    np.testing.assert_array_equal(program(a, b)[0], ti.tir.interpret(function, a, b)[1])
