@@ -27,6 +27,7 @@ from tensorir.lift.storage.elements import with_elements_apart
 from tensorir.lift.storage.forwarding import with_values_in_place
 from tensorir.lift.storage.inlining import inlined
 from tensorir.lift.storage.lifetimes import with_lifetimes
+from tensorir.lift.storage.mirrors import read_through
 from tensorir.lift.storage.partial_folds import folded_at_once
 from tensorir.lift.storage.partials import Whole
 from tensorir.lift.storage.places import filled_once
@@ -90,7 +91,7 @@ def assemble(
     whole: list[Whole] = []
     emitter = Emitter(checked=checked, taken={b.name for b in arguments})
     nodes = with_elements_apart(with_lifetimes(with_values_in_place(nodes)))
-    nodes = inlined(expanded(filled_once(trimmed(with_axes(nodes)))))
+    nodes = inlined(expanded(filled_once(trimmed(read_through(with_axes(nodes))))))
     if not exact:
         nodes = folded_at_once(nodes, whole)
         merged += (w.old[0].span for w in whole if w.rounds)

@@ -16,6 +16,8 @@ from tests.peers.test_tvm_undone import (  # noqa: E402
     Make,
     all_inside,
     as_it_is,
+    fetched_together,
+    grouped,
     in_two_parts,
     last_block,
     mirrored,
@@ -41,6 +43,18 @@ def overlapping() -> list[Any]:
 
     a: Any = te.placeholder((1, 3, 7, 5), name="A")
     return [a, topi.nn.adaptive_pool(a, (3, 3), "max")]
+
+
+def channels_last() -> list[Any]:
+    from tvm import te
+
+    a, w = te.placeholder((6, 6, 2), name="A"), te.placeholder((3, 3, 2, 3), name="W")
+    u, v, c = (te.reduce_axis((0, n), name) for n, name in ((3, "u"), (3, "v"), (2, "c")))
+
+    def total(y: Any, x: Any, f: Any) -> Any:
+        return te.sum(a[y + u, x + v, c] * w[u, v, c, f], axis=[u, v, c])
+
+    return [a, w, te.compute((4, 4, 3), total, name="C")]
 
 
 def spread() -> list[Any]:
@@ -82,6 +96,7 @@ CASES: dict[str, tuple[Make, Callable[[Any], None]]] = {
 
 SCHEDULED: dict[str, tuple[Make, Callable[[Any], None]]] = {
     **{f"{make.__name__}, parts_near": (make, parts_near) for make in (spread, spread_groups)},
+    **{f"{make.__name__}, fetched_together": (make, fetched_together) for make in (grouped, channels_last)},
     "mirrored, in_two_parts": (mirrored, in_two_parts),
     **{f"{make.__name__}, inside_in_two_parts": (make, inside_in_two_parts) for make in (normal_groups, mirrored)},
 }

@@ -18,7 +18,7 @@ from tensorir.lift.nests.terms import Buffer, Linear, Load, Number, Term, buffer
 from tensorir.lift.storage.copies import changed, whole_space
 from tensorir.types import INT32, Interval
 
-__all__ = ["filled_once"]
+__all__ = ["filled_once", "own", "without"]
 
 
 def filled_once(nodes: Sequence[Node]) -> tuple[Node, ...]:
@@ -28,17 +28,18 @@ def filled_once(nodes: Sequence[Node]) -> tuple[Node, ...]:
     for leaf in statements:
         for buffer in leaf.written:
             writers.setdefault(buffer, []).append(leaf)
+    mine = own(statements)
     whole = {b for leaf in statements if not isinstance(leaf.node, Store | Check) for b in leaf.read}
     found: dict[Store, Node] = {}
     filled: dict[Buffer, Buffer] = {}
     for leaf in statements:
         node = leaf.node
-        if not isinstance(node, Store) or node.atomic or not _own(node.buffer) or node.buffer in whole:
+        if not isinstance(node, Store) or node.atomic or node.buffer not in mine or node.buffer in whole:
             continue
         if len(writers[node.buffer]) > 1:
             continue
-        inside = {b for b in leaf.read if b in writers and b not in filled}
-        if any(w.place[0] >= leaf.place[0] for b in inside for w in writers[b]):
+        inside = {b.root for b in leaf.read if b not in filled}
+        if any(x.place[0] >= leaf.place[0] and any(b.root in inside for b in x.written) for x in statements):
             continue
         if (space := _by_place(leaf, node.buffer)) is not None:
             filled[node.buffer] = replace(node.buffer, private=())
@@ -52,13 +53,17 @@ def filled_once(nodes: Sequence[Node]) -> tuple[Node, ...]:
     made: list[Node] = []
     for k, node in enumerate(nodes):
         made += [_reading(new, filled) for new in first.get(k, ())]
-        kept = _without(node, found.keys())
+        kept = without(node, found.keys())
         made += [] if kept is None else [_reading(kept, filled)]
     return tuple(made)
 
 
-def _own(buffer: Buffer) -> bool:
-    return not (buffer.argument or buffer.loops or buffer.copies or buffer.memory) and buffer.value is None
+def own(statements: Sequence[Leaf]) -> set[Buffer]:
+    """The storage of a program's own that has no copies for iterations yet, and no other names."""
+    every = {b for leaf in statements for b in leaf.written | leaf.read}
+    named = {b.memory for b in every}
+    plain = (b for b in every if not (b.argument or b.loops or b.copies or b.memory) and b.value is None)
+    return {b for b in plain if b not in named}
 
 
 def _by_place(leaf: Leaf, buffer: Buffer) -> Space | None:
@@ -114,10 +119,10 @@ def _loops(leaf: Leaf, node: Store, buffer: Buffer, space: Space) -> Node:
     return made
 
 
-def _without(node: Node, gone: Collection[Store]) -> Node | None:
+def without(node: Node, gone: Collection[Store]) -> Node | None:
     """A node without some stores; None where nothing is left."""
     if isinstance(node, Loop):
-        body = tuple(kept for inner in node.body if (kept := _without(inner, gone)) is not None)
+        body = tuple(kept for inner in node.body if (kept := without(inner, gone)) is not None)
         return replace(node, body=body) if body else None
     return None if isinstance(node, Store) and node in gone else node
 
