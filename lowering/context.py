@@ -14,7 +14,7 @@ from lowering.neighbours import Prepared
 from lowering.products import Products
 from lowering.values import Leaf, Value, aligned, dense, elementwise, presence
 from tensorir.errors import Diagnostic
-from tensorir.evaluate import Bound, Waiting
+from tensorir.evaluate import Applier, Bound, Waiting
 from tensorir.facts import Access, Facts
 from tensorir.ir import Call, Expr
 from tensorir.types import Dims, Interval
@@ -97,11 +97,15 @@ class Context:
     """Folds over windows of several dims, by identity."""
     written: frozenset[int] = frozenset()
     """The operations that are rounded as they are written, by identity."""
-    applying: Callable[[Context], Callable[..., Value]] = field(init=False)
+    applying: Callable[[Context], Applier[Value]] = field(init=False)
 
     def apply(self, function: Bound[Value] | Waiting[Value], *values: Value) -> Value:
         """The value of a function operand applied to values, or of an operand that waits."""
         return self.applying(self)(function, *values)
+
+    def apply_each(self, function: Bound[Value], *values: Value) -> list[Value]:
+        """The values of all results of a function operand applied to values."""
+        return self.applying(self).each(function, *values)
 
     def access(self, node: Expr) -> Access:
         return self.facts.accesses[id(node)]

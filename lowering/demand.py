@@ -112,9 +112,11 @@ def demand(roots: Sequence[Expr], deciding: Container[int], bodies: bool = True)
             continue
         places = found.of[id(node)] = found.joined(needs.pop(id(node)))
         match node:
-            case Lambda(body=body):
+            case Lambda(results=results):
                 if bodies:
-                    needs[id(body)].add(found.scope())
+                    inside = found.scope()
+                    for result in results:
+                        needs[id(result)].add(inside)
             case Call(args=(condition, first, second)) if id(node) in deciding:
                 needs[id(condition)].add(places)
                 needs[id(first)].add(found.branch(condition, places, True))

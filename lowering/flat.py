@@ -79,8 +79,7 @@ def flattened(fencil: Fencil, facts: Facts, choices: Mapping[int, Choice]) -> Fl
     making = _Making(facts, frozenset(choices), own, nested, _printing(fencil), absent)
     for node in postorder(*values(fencil.closures)):
         if isinstance(node, Lambda):
-            (body,) = making.scope((node.body,))
-            making.functions[id(node)] = node if body is node.body else making.rebuilt(node, (body,))
+            making.functions[id(node)] = making.function(node)
     new = [value for run in _runs(fencil.closures) for value in making.scope(values(run))]
     accesses = {id(e): facts.accesses[id(old)] for old, e in making.became if id(old) in facts.accesses}
     return Flat(
@@ -113,7 +112,7 @@ def _printing(fencil: Fencil) -> set[int]:
     """What prints, by identity: calls, and functions with such in their bodies."""
     found: set[int] = set()
     for node in postorder(*values(fencil.closures)):
-        inside = scope(node.body) if isinstance(node, Lambda) else ()
+        inside = scope(*node.results) if isinstance(node, Lambda) else ()
         if (isinstance(node, Call) and node.op == "print") or any(id(n) in found for n in inside):
             found.add(id(node))
     return found
@@ -265,6 +264,12 @@ class _Making:
                 self.before.add(id(new))
             made[key] = new
         return [made[id(root)] for root in roots]
+
+    def function(self, node: Lambda) -> Expr:
+        """A function whose results are flat."""
+        made = tuple(self.scope(node.results))
+        same = all(a is b for a, b in zip(node.results, made, strict=True))
+        return node if same else self.rebuilt(node, made)
 
     def _again(self, node: Expr, made: Mapping[int, Expr], here: int) -> Expr:
         """The node of what its operands became; `here` for what other scopes evaluate where it is needed only."""

@@ -281,9 +281,9 @@ def combiner(function: Any) -> str | None:
     match function:
         case Operator(op):
             return op
-        case Lambda((a, b), Call(op, (x, y))) if (x, y) == (a, b):
+        case Lambda((a, b), (Call(op, (x, y)),)) if (x, y) == (a, b):
             return op
-        case Lambda((_, b), body) if body == b:
+        case Lambda((_, b), (body,)) if body == b:
             return "last"
         case _:
             return None

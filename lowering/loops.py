@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
 import numpy as np
 from jax import lax
-from jax.extend.core import ClosedJaxpr
+from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from lowering.context import Check, Context, first_failures, no_failures
 from lowering.levels import masked_leaves, settled, survey
@@ -17,8 +17,9 @@ from lowering.rounds import forward_only, moves, rounds
 from lowering.tracing import concrete
 from lowering.values import Dense, Value, dense
 from tensorir.errors import Diagnostic
+from tensorir.evaluate import Bound
 from tensorir.ir import Call, Lambda, Literal
-from tensorir.types import BOOL, Dims, Interval
+from tensorir.types import BOOL, Dims, Interval, TensorType
 
 __all__ = ["loop"]
 
@@ -28,47 +29,96 @@ MOST_PLACES = (1 << 31) - 1
 
 def loop(context: Context, node: Call, args: Sequence[Any]) -> Value:
     index, limit = node.static
-    count = (len(args) - 1) // 2
     key = (-1 if limit is None else limit, *map(id, args))
     if key in context.loops:
         return context.loops[key][1][index]
-    condition, functions, start = args[0], args[1 : 1 + count], args[1 + count :]
-    places = [a.type for a in node.args[1 + count :]]
-
-    def number(i: jax.Array) -> Value:
-        return (Dense(i, Dims()),)
-
-    def settle(values: Sequence[Value], masked: list[list[bool]]) -> list[Value]:
-        return [settled(v, p, m) for v, p, m in zip(values, places, masked, strict=True)]
-
-    def step_masks(inner: Context, masked: list[list[bool]]) -> list[list[bool]]:
-        carried = settle(start, masked)
-        return [masked_leaves(inner.apply(g, number(lax.full((), 0, "int32")), *carried)) for g in functions]
-
-    masked, checks = survey(context, [masked_leaves(v) for v in start], step_masks)
-    body_of = functions[0].function  # equal conditions of several loops may be one function
-    name = body_of.params[0].name if isinstance(body_of, Lambda) else "step"
-    told = [_of_steps(check, name, limit) for check in checks]
+    condition, step, *start = args
+    by_steps = bool(jax.config.jax_disable_jit)
+    round = (_by_steps if by_steps else _at_once)(context, step, start, [a.tensor for a in node.args[2:]])
+    name = step.function.params[0].name if isinstance(step.function, Lambda) else "step"
+    told = [_of_steps(check, name, limit) for check in round.checks]
 
     def body(i: jax.Array, state: Any) -> Any:
         carried, failed = state
-        inner = context.inner()
-        new = settle([inner.apply(g, number(i), *carried) for g in functions], masked)
-        found = [_at_step(f, i, check, told) for f, check, told in zip(inner.found(checks), checks, told, strict=True)]
+        new, failures = round.run(i, carried)
+        found = [_at_step(f, i, *pair) for f, *pair in zip(failures, round.checks, told, strict=True)]
         return new, first_failures(failed, found)
 
     def going(i: jax.Array, state: Any) -> jax.Array:
-        (more,) = context.inner().apply(condition, number(i), *state[0])
+        (more,) = context.inner().apply(condition, _number(i), *state[0])
         return dense(more).data
 
     always = isinstance(condition.function, Lambda) and condition.function.body == Literal(True, BOOL)
-    first = settle(start, masked), no_failures(checks)
-    run = _op_by_op if jax.config.jax_disable_jit else _traced
+    first = round.first, no_failures(round.checks)
+    run = _op_by_op if by_steps else _traced
     result, failed = run(body, None if always and limit is not None else going, first, limit, _refusal(node))
     context.checks += told
     context.failures += failed
     context.loops[key] = args, result
     return result[index]
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """One round: what it makes of what is carried, and what each check finds, whose places are those of one round."""
+
+    run: Callable[[jax.Array, list[Value]], tuple[list[Value], list[jax.Array]]]
+    checks: list[Check]
+    first: list[Value]
+    """What the first round gets."""
+
+
+def _by_steps(context: Context, step: Bound[Value], start: list[Value], places: list[TensorType]) -> _Round:
+    """A round that is run operation by operation."""
+
+    def step_masks(inner: Context, masked: list[list[bool]]) -> list[list[bool]]:
+        carried = _settled(start, places, masked)
+        return [masked_leaves(v) for v in inner.apply_each(step, _number(lax.full((), 0, "int32")), *carried)]
+
+    masked, checks = survey(context, [masked_leaves(v) for v in start], step_masks)
+
+    def run(i: jax.Array, carried: list[Value]) -> tuple[list[Value], list[jax.Array]]:
+        inner = context.inner()
+        new = _settled(inner.apply_each(step, _number(i), *carried), places, masked)
+        return new, inner.found(checks)
+
+    return _Round(run, checks, _settled(start, places, masked))
+
+
+def _at_once(context: Context, step: Bound[Value], start: list[Value], places: list[TensorType]) -> _Round:
+    """A round that is traced once, however deep loops stand in each other."""
+    masked = [masked_leaves(v) for v in start]
+    while True:
+        inner, found = context.inner(), list[list[bool]]()
+
+        def trace(
+            i: jax.Array, carried: list[Value], inner: Context = inner, found: list[list[bool]] = found
+        ) -> tuple[list[Value], list[jax.Array]]:
+            new = inner.apply_each(step, _number(i), *carried)
+            found.extend(map(masked_leaves, new))
+            return _settled(new, places, found), inner.failures
+
+        first = _settled(start, places, masked)
+        closed, shape = jax.make_jaxpr(trace, return_shape=True)(lax.full((), 0, "int32"), first)
+        joined = [[a or b for a, b in zip(m, f, strict=True)] for m, f in zip(masked, found, strict=True)]
+        if joined == masked:
+            break
+        masked = joined
+    made, tree = jaxpr_as_fun(closed), jax.tree_util.tree_structure(shape)
+
+    def run(i: jax.Array, carried: list[Value]) -> tuple[list[Value], list[jax.Array]]:
+        new, failures = tree.unflatten(made(i, *jax.tree_util.tree_leaves(carried)))
+        return _settled(new, places, masked), failures
+
+    return _Round(run, inner.checks, first)
+
+
+def _number(i: jax.Array) -> Value:
+    return (Dense(i, Dims()),)
+
+
+def _settled(values: Sequence[Value], places: Sequence[TensorType], masked: Sequence[Sequence[bool]]) -> list[Value]:
+    return [settled(v, p, m) for v, p, m in zip(values, places, masked, strict=True)]
 
 
 def _of_steps(check: Check, name: str, limit: int | None) -> Check:

@@ -28,7 +28,7 @@ from lowering.rounding import AS_WRITTEN, towards_wholes
 from lowering.structure import STRUCTURE, updated
 from lowering.values import Dense, Leaf, Slots, Value, aligned, dense, elementwise
 from tensorir.errors import Diagnostic
-from tensorir.evaluate import evaluate, evaluate_function
+from tensorir.evaluate import Applier, Rule, evaluate
 from tensorir.facts import Access, Facts
 from tensorir.ir import Call, Expr, Fencil, Literal, Operator, Var
 from tensorir.prints import said
@@ -72,8 +72,8 @@ RULES: dict[str, Callable[[Context, Call, Sequence[Any]], Value]] = {
 """The rule of every builtin that is not elementwise; `elementwise.SCALAR` has the others."""
 
 
-def _rule(context: Context) -> Callable[..., Value]:
-    def rule(node: Expr, args: Sequence[Any], apply: Callable[..., Value]) -> Value:
+def _rule(context: Context) -> Rule[Value]:
+    def rule(node: Expr, args: Sequence[Any], apply: Applier[Value]) -> Value:
         value = computed(node, args)
         return _kept(value) if id(node) in context.stored else value
 
@@ -165,7 +165,7 @@ def lower(
     context = Context(facts, exact, loose, raising, {} if by_steps else stored or {}, ordered)
     context.written, context.choices, context.pools = towards_wholes(values(fencil.closures)), found, windows
     lazy = {**waiting(fencil, windows), **{key: choice.shared for key, choice in found.items()}}
-    context.applying = lambda inner: lambda f, *values: evaluate_function(f, values, _rule(inner), lazy)
+    context.applying = lambda inner: Applier(_rule(inner), lazy)
     env: dict[Var, Value] = {}
     for p in fencil.params:
         if p.name in prepared:

@@ -98,9 +98,9 @@ def var(name: str, type: TensorType, span: Span = NOWHERE) -> Var:
     return Var(name, type, span)
 
 
-def function(params: Sequence[Var], body: Expr, span: Span = NOWHERE) -> Lambda:
-    """λ(params) → body."""
-    return _located(lambda: Lambda(tuple(params), body, span), (), span)
+def function(params: Sequence[Var], *results: Expr, span: Span = NOWHERE) -> Lambda:
+    """λ(params) → result, or λ(params) → {result, ...} of several."""
+    return _located(lambda: Lambda(tuple(params), results, span), (), span)
 
 
 def operator(op: str, *params: TensorType, span: Span = NOWHERE) -> Operator:

@@ -308,9 +308,9 @@ ROWS: tuple[Builtin, ...] = (
     # control
     Builtin(
         "loop",
-        "Carried tensor k after a loop: `loop(k, limit)(condition, f0, ..., a0, ...)`.\n"
-        "While condition(i, a0, ...) holds, and i < limit if there is one, each a becomes f(i, a0, ...), i counting "
-        "from 0.",
+        "Carried tensor k after a loop: `loop(k, limit)(condition, step, a, b, ...)`.\n"
+        "While condition(i, a, b, ...) holds, and i < limit if there is one, a, b, ... become the results of "
+        "step(i, a, b, ...), i counting from 0.",
         rules.loop,
         (("int", "int?"), ("xs",)),
     ),

@@ -6,12 +6,12 @@ used several times counts once, a function once per application, a fold once per
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tensorir.builtins import TABLE
-from tensorir.evaluate import Bound, evaluate
+from tensorir.evaluate import Applier, Bound, evaluate
 from tensorir.ir import Call, Expr, Fencil, Operator
 from tensorir.types import TensorType
 
@@ -68,7 +68,7 @@ class _Counter:
     transcendental: int = 0
     times: int = 1
 
-    def __call__(self, node: Expr, args: Sequence[Any], apply: Callable[..., int]) -> int:
+    def __call__(self, node: Expr, args: Sequence[Any], apply: Applier[int]) -> int:
         match node:
             case Operator(op) | Call(op) if TABLE[op].elementwise:
                 kind = node.type.result if isinstance(node, Operator) else node.tensor
@@ -82,9 +82,8 @@ class _Counter:
             case Call("loop"):
                 _, limit = node.static
                 rounds = 1 if limit is None else limit
-                carried = (len(args) - 1) // 2
-                for f in args[: 1 + carried]:
-                    self._body(rounds, f, 1 + carried, apply)
+                for f in args[:2]:
+                    self._body(rounds, f, len(args) - 1, apply)
             case Call("scatter"):
                 updates = node.args[-1].tensor.dims.size
                 self._body(updates, args[0], 2, apply)
@@ -92,7 +91,7 @@ class _Counter:
                 pass
         return 0
 
-    def _body(self, times: int, f: Bound[int], arity: int, apply: Callable[..., int]) -> None:
+    def _body(self, times: int, f: Bound[int], arity: int, apply: Applier[int]) -> None:
         before, self.times = self.times, self.times * times
-        apply(f, *([0] * arity))
+        apply.each(f, *([0] * arity))
         self.times = before

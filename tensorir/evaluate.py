@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 
 from tensorir.ir import Apply, Call, Expr, Function, Lambda, Operator, Var
 
-__all__ = ["Bound", "Lazy", "Waiting", "evaluate"]
+__all__ = ["Applier", "Bound", "Lazy", "Rule", "Waiting", "evaluate"]
 
 V = TypeVar("V")
 
@@ -42,7 +42,34 @@ class Waiting(Generic[V]):
 Lazy = Mapping[int, Sequence[Expr]]
 """By identity, the nodes whose operands behind the first wait, and what those share with the rest of the program."""
 
-Rule = Callable[[Expr, Sequence[Any], Callable[..., V]], V]
+
+@dataclass(frozen=True, slots=True)
+class Applier(Generic[V]):
+    """What a rule applies functions with: a call gives the value of an application."""
+
+    rule: Rule[V]
+    lazy: Lazy
+
+    def __call__(self, function: Bound[V] | Waiting[V], *values: V) -> V:
+        """The value of a function of one result applied to values, or of an operand that waits."""
+        if isinstance(function, Waiting):
+            return evaluate(function.root, function.env, self.rule, function.known, self.lazy)
+        (value,) = self.each(function, *values)
+        return value
+
+    def each(self, function: Bound[V], *values: V) -> list[V]:
+        """The values of all results of a function: what they share is evaluated once."""
+        match function.function:
+            case Lambda(params, results) as own:
+                env = {v: function.env[v] for v in own.free}
+                env.update(zip(params, values, strict=True))
+                known: dict[int, Any] = {}
+                return [evaluate(result, env, self.rule, known, self.lazy) for result in results]
+            case operator:
+                return [self.rule(operator, list(values), self)]
+
+
+Rule = Callable[[Expr, Sequence[Any], Applier[V]], V]
 
 
 @dataclass(slots=True)
@@ -68,10 +95,7 @@ def evaluate(
     behind the first of the nodes in `lazy` arrive as `Waiting`, and `apply(waiting)` gives their values.
     """
     postponed: Lazy = lazy or {}
-
-    def apply(bound: Bound[V] | Waiting[V], *values: V) -> V:
-        return evaluate_function(bound, values, rule, postponed)
-
+    apply = Applier(rule, postponed)
     scopes = [_Scope(root, env, None, [(root, False)], {} if known is None else known)]
     while True:
         scope = scopes[-1]
@@ -102,7 +126,7 @@ def evaluate(
             case _ if not ready:
                 scope.stack.append((node, True))
                 scope.stack.extend((c, False) for c in reversed(node.children) if id(c) not in done)
-            case Apply(Lambda(params, body) as function, args):
+            case Apply(Lambda(params, (body,)) as function, args):
                 inner = {v: scope.env[v] for v in function.free}
                 inner.update(zip(params, (done[id(a)] for a in args), strict=True))
                 scopes.append(_Scope(body, inner, node, [(body, False)], {}))
@@ -110,20 +134,3 @@ def evaluate(
                 done[id(node)] = rule(operator, [done[id(a)] for a in args], apply)
             case _:
                 done[id(node)] = rule(node, [done[id(c)] for c in node.children], apply)
-
-
-def evaluate_function(bound: Bound[V] | Waiting[V], values: Sequence[V], rule: Rule[V], lazy: Lazy | None = None) -> V:
-    """The value of a function applied to values, or of an operand that waits."""
-
-    def apply(inner: Bound[V] | Waiting[V], *inner_values: V) -> V:
-        return evaluate_function(inner, inner_values, rule, lazy)
-
-    if isinstance(bound, Waiting):
-        return evaluate(bound.root, bound.env, rule, bound.known, lazy)
-    match bound.function:
-        case Lambda(params, body) as function:
-            env = {v: bound.env[v] for v in function.free}
-            env.update(zip(params, values, strict=True))
-            return evaluate(body, env, rule, None, lazy)
-        case operator:
-            return rule(operator, list(values), apply)

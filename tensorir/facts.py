@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tensorir.errors import Diagnostic
-from tensorir.evaluate import Bound, evaluate
+from tensorir.evaluate import Applier, Bound, evaluate
 from tensorir.ir import Call, Expr, Fencil, Literal, Operator
 from tensorir.types import Interval, Scalar, TensorType, TupleElement, leaves
 from tensorir.typing_rules import neighbour_source
@@ -165,7 +165,7 @@ class _Rules:
     tables: Mapping[str, Holes]
     full: frozenset[str]
 
-    def __call__(self, node: Expr, args: Sequence[Known | Bound[Known]], apply: Callable[..., Known]) -> Known:
+    def __call__(self, node: Expr, args: Sequence[Known | Bound[Known]], apply: Applier[Known]) -> Known:
         kind = node.type.result if isinstance(node, Operator) else node.tensor
         match node:
             case Literal(value=value):
@@ -270,7 +270,7 @@ class _Rules:
         within = tuple(_hull(r, (0, 0)) if node.static[-1] == "zero" else r for r in x.ranges)
         return Known(tuple(a | absent for a in x.absent), within)
 
-    def scatter(self, node: Call, args: list[Known | Bound[Known]], apply: Callable[..., Known]) -> Known:
+    def scatter(self, node: Call, args: list[Known | Bound[Known]], apply: Applier[Known]) -> Known:
         function, *operands = args
         values = [v for v in operands if isinstance(v, Known)]
         base, updates = values[0], values[-1]
@@ -280,7 +280,7 @@ class _Rules:
         found = self.indexed(node, values)
         return Known(tuple(a | made for a in found.absent), found.ranges)
 
-    def fold(self, node: Call, args: list[Known | Bound[Known]], apply: Callable[..., Known]) -> Known:
+    def fold(self, node: Call, args: list[Known | Bound[Known]], apply: Applier[Known]) -> Known:
         """reduce skips absent slots of arguments that have the dim; scan hands absence on in its state."""
         f, init, *values = args
         assert isinstance(f, Bound) and isinstance(init, Known)
@@ -301,14 +301,15 @@ class _Rules:
                 return Known(tuple(a | outside for a in new.absent), new.ranges)
             state = Known(new.absent, state.ranges)
 
-    def loop(self, node: Call, args: list[Known | Bound[Known]], apply: Callable[..., Known]) -> Known:
-        count = (len(args) - 1) // 2
-        condition, *functions = args[: 1 + count]
+    def loop(self, node: Call, args: list[Known | Bound[Known]], apply: Applier[Known]) -> Known:
+        condition, step, *start = args
+        assert isinstance(condition, Bound) and isinstance(step, Bound)
         counter = Known((NEVER,), ((0, (1 << 31) - 1),))
-        carried = [Known(a.absent, (None,) * len(a.ranges)) for a in args[1 + count :] if isinstance(a, Known)]
+        carried = [Known(a.absent, (None,) * len(a.ranges)) for a in start if isinstance(a, Known)]
         while True:
             going = _rounds(node, NEVER, apply(condition, counter, *carried).anywhere)
-            made = [_through(node, old, apply(f, counter, *carried)) for old, f in zip(carried, functions, strict=True)]
+            steps = zip(carried, apply.each(step, counter, *carried), strict=True)
+            made = [_through(node, old, new) for old, new in steps]
             new = [old.joined(now) for old, now in zip(carried, made, strict=True)]
             new = [Known(tuple(a | going for a in v.absent), v.ranges) for v in new]
             if [v.absent for v in new] == [v.absent for v in carried]:
@@ -341,7 +342,7 @@ _RULES: dict[str, Callable[[_Rules, Call, list[Known]], Known]] = {
     **dict.fromkeys(("rename", "split_dim", "merge_dims"), _Rules.rearranged),
     **dict.fromkeys(("subset", "add_dim", "print", "assert_"), _Rules.same),
 }
-_FOLDS: dict[str, Callable[[_Rules, Call, list[Known | Bound[Known]], Callable[..., Known]], Known]] = {
+_FOLDS: dict[str, Callable[[_Rules, Call, list[Known | Bound[Known]], Applier[Known]], Known]] = {
     "reduce": _Rules.fold,
     "scan": _Rules.fold,
     "loop": _Rules.loop,

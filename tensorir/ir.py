@@ -148,10 +148,13 @@ class Var(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Lambda(Node):
-    """A function of typed parameters; its body may use variables from outside."""
+    """A function of typed parameters, of one result, or, as what a loop repeats, of several, which may share nodes.
+
+    The results may use variables from outside.
+    """
 
     params: tuple[Var, ...]
-    body: Expr
+    results: tuple[Expr, ...]
     span: Span = NOWHERE
     label: str = ""
     type: FunctionType = field(init=False)
@@ -159,17 +162,23 @@ class Lambda(Node):
     key: int = field(init=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.body.type, TensorType):
+        kinds = [r.type for r in self.results if isinstance(r.type, TensorType)]
+        if len(kinds) != len(self.results):
             raise Complaint("T14", "a function cannot return a function.", help="apply it in the body: f(x).")
         if len({p.name for p in self.params}) != len(self.params):
             raise Complaint("N02", "two parameters of a function have one name.", help="rename one.")
-        self._settle(
-            FunctionType(tuple(p.type for p in self.params), self.body.type), self.body.free.difference(self.params)
-        )
+        free = _union(self.results).difference(self.params)
+        self._settle(FunctionType(tuple(p.type for p in self.params), tuple(kinds)), free)
+
+    @property
+    def body(self) -> Expr:
+        """The only result."""
+        (only,) = self.results
+        return only
 
     @property
     def children(self) -> tuple[Expr, ...]:
-        return (self.body,)
+        return self.results
 
     def own(self) -> tuple[Any, ...]:
         return "lambda", self.params
@@ -189,7 +198,7 @@ class Operator(Node):
 
     def __post_init__(self) -> None:
         operands = tuple(Var(f"_{i}", t) for i, t in enumerate(self.params))
-        self._settle(FunctionType(self.params, TABLE[self.op].rule((), operands)), _NONE)
+        self._settle(FunctionType(self.params, (TABLE[self.op].rule((), operands),)), _NONE)
 
     def own(self) -> tuple[Any, ...]:
         return "operator", self.op, self.params

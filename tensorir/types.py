@@ -446,13 +446,20 @@ class TensorType:
 
 @dataclass(frozen=True, slots=True)
 class FunctionType:
-    """From one or more tensors to one tensor."""
+    """From one or more tensors to one, or, of what a loop repeats, to several."""
 
     params: tuple[TensorType, ...]
-    result: TensorType
+    results: tuple[TensorType, ...]
+
+    @property
+    def result(self) -> TensorType:
+        """The only one."""
+        (only,) = self.results
+        return only
 
     def __str__(self) -> str:
-        return f"({', '.join(map(str, self.params))}) → {self.result}"
+        made = ", ".join(map(str, self.results))
+        return f"({', '.join(map(str, self.params))}) → {made if len(self.results) == 1 else f'{{{made}}}'}"
 
     __repr__ = __str__
 

@@ -25,6 +25,7 @@ __all__ = [
     "rewrite_all",
     "rewrite_fencil",
     "substitute",
+    "substitute_all",
     "use_counts",
     "values",
     "with_label",
@@ -61,7 +62,7 @@ def rebuild(node: Expr, children: tuple[Expr, ...]) -> Expr:
         return node
     match node:
         case Lambda():
-            return dataclasses.replace(node, body=children[0])
+            return dataclasses.replace(node, results=children)
         case Apply():
             function, *args = children
             assert not isinstance(function, (Apply, Call, Var)) and not hasattr(function, "value")
@@ -115,10 +116,15 @@ def with_values(closures: Iterable[Closure], new: Iterable[Expr]) -> tuple[Closu
 
 def substitute(root: Expr, values: Mapping[Var, Expr]) -> Expr:
     """The expression with free variables replaced; names must be unique, so that nothing is captured."""
-    if root.free.isdisjoint(values):
-        return root
+    return substitute_all((root,), values)[0]
+
+
+def substitute_all(roots: tuple[Expr, ...], values: Mapping[Var, Expr]) -> tuple[Expr, ...]:
+    """`substitute` in several expressions that may share nodes."""
+    if all(root.free.isdisjoint(values) for root in roots):
+        return roots
     done: dict[int, Expr] = {}
-    stack: list[tuple[Expr, bool]] = [(root, False)]
+    stack: list[tuple[Expr, bool]] = [(root, False) for root in roots]
     while stack:
         node, ready = stack.pop()
         if id(node) in done:
@@ -132,14 +138,14 @@ def substitute(root: Expr, values: Mapping[Var, Expr]) -> Expr:
         else:
             stack.append((node, True))
             stack.extend((child, False) for child in node.children if id(child) not in done)
-    return done[id(root)]
+    return tuple(done[id(root)] for root in roots)
 
 
 def rename_bound(function: Lambda, names: Mapping[str, str]) -> Lambda:
     """The function with some of its parameters under other names."""
     params = tuple(dataclasses.replace(p, name=names.get(p.name, p.name)) for p in function.params)
-    body = substitute(function.body, dict(zip(function.params, params, strict=True)))
-    return dataclasses.replace(function, params=params, body=body)
+    results = substitute_all(function.results, dict(zip(function.params, params, strict=True)))
+    return dataclasses.replace(function, params=params, results=results)
 
 
 def with_label(node: Expr, label: str) -> Expr:

@@ -56,7 +56,7 @@ def choices(fencil: Fencil, facts: Facts, settled: Settled | None = None) -> dic
     if not any(_decides(n) for n in postorder(*roots)):
         return {}
     uses = use_counts(*roots)
-    stored = {id(r) for r in (*roots, *(n.body for n in postorder(*roots) if isinstance(n, Lambda)))}
+    stored = {id(r) for r in (*roots, *(r for n in postorder(*roots) if isinstance(n, Lambda) for r in n.results))}
     groups = list(_groups(fencil))
     settled = settled or Settled()
     while True:
@@ -105,9 +105,9 @@ def _groups(fencil: Fencil) -> Iterator[tuple[Call, ...]]:
     """Choices that may be made together: needed in the same places, by one condition, none in need of another."""
     roots = values(fencil.closures)
     everything = list(postorder(*roots))
-    bodies = [n.body for n in everything if isinstance(n, Lambda)]
+    bodies = [n.results for n in everything if isinstance(n, Lambda)]
     order = {id(n): k for k, n in enumerate(everything)}
-    scopes = [[n for n in scope(*tops) if _decides(n)] for tops in (roots, *((b,) for b in bodies))]
+    scopes = [[n for n in scope(*tops) if _decides(n)] for tops in (roots, *bodies)]
     times = Counter(id(n) for inside in scopes for n in inside)
     printing = [k for k, n in enumerate(everything) if isinstance(n, Call) and n.op == "print"]
     needed = {id(n): k for k, root in reversed(list(enumerate(roots))) for n in scope(root) if _decides(n)}
@@ -163,7 +163,7 @@ def operations(node: Expr) -> int:
         return 0
     own = (node, *(c for c in node.children if not isinstance(c, (Lambda, Operator))))
     size = max(n.tensor.dims.size for n in own)
-    bodies = [n for f in node.children if isinstance(f, Lambda) for n in postorder(f.body)]
+    bodies = [n for f in node.children if isinstance(f, Lambda) for n in postorder(*f.results)]
     match node:
         case Apply():
             return sum(map(operations, bodies))
@@ -183,7 +183,7 @@ _COMPUTES = {"reduce", "scan", "sort", "gather", "scatter", "unstructured_shift"
 
 def acts(node: Expr, facts: Facts) -> bool:
     """Whether a node, or the body of a function that it is, checks or prints something."""
-    inside = postorder(node.body) if isinstance(node, Lambda) else (node,)
+    inside = postorder(*node.results) if isinstance(node, Lambda) else (node,)
     return any(_checks(n, facts) or (isinstance(n, Call) and n.op == "print") for n in inside)
 
 

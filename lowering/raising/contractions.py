@@ -53,9 +53,11 @@ def total_of(context: Context, node: Call, args: Sequence[Any]) -> Sum | None:
 def _factors(function: Any) -> tuple[int, int] | None:
     """Which arguments λ(a, x...) → a + x × y multiplies, None for any other function."""
     match function:
-        case Lambda((a, *xs), Call("plus", (left, Call("multiplies", (x, y))))) if left == a and x in xs and y in xs:
+        case Lambda((a, *xs), (Call("plus", (left, Call("multiplies", (x, y)))),)) if left == a and x in xs and y in xs:
             return xs.index(x), xs.index(y)
-        case Lambda((a, *xs), Call("plus", (Call("multiplies", (x, y)), right))) if right == a and x in xs and y in xs:
+        case Lambda((a, *xs), (Call("plus", (Call("multiplies", (x, y)), right)),)) if (
+            right == a and x in xs and y in xs
+        ):
             return xs.index(x), xs.index(y)
         case _:
             return None

@@ -32,9 +32,9 @@ IDEMPOTENT = frozenset(("min", "max", "and", "or", "bit_and", "bit_or"))
 def _monoid(function: Any, count: int) -> tuple[str, Expr | None] | None:
     """The operation and the mapped expression of a fold λ(a, x...) → a ⊕ e(x...), None for any other."""
     match function:
-        case Lambda((a, *_), Call(op, (x, e))) if op in MONOIDS and x == a and a not in e.free:
+        case Lambda((a, *_), (Call(op, (x, e)),)) if op in MONOIDS and x == a and a not in e.free:
             return op, e
-        case Lambda((a, *_), Call(op, (e, x))) if op in MONOIDS and x == a and a not in e.free:
+        case Lambda((a, *_), (Call(op, (e, x)),)) if op in MONOIDS and x == a and a not in e.free:
             return op, e
         case _:
             op = combiner(function) if count == 1 else None
@@ -116,7 +116,7 @@ def _at_once(
         if mapped is None:
             (item,) = values[0]
         else:
-            function = Lambda(f.function.params[1:], mapped)
+            function = Lambda(f.function.params[1:], (mapped,))
             (item,) = inner.apply(Bound(function, f.env), *values)
         item = dense(item)
         data, dims = item.data, item.dims

@@ -406,7 +406,7 @@ def _scanned(
             function, "V24", f"'{function.__name__}' returns {value.element}, and its init is {place.element}.",
             "return the state in the structure of init.",
         )  # fmt: skip
-    f = build.function([state_variable, *variables.values()], value.expr, here())
+    f = build.function([state_variable, *variables.values()], value.expr, span=here())
     scanned = build.scan(f, forward, start.expr, *(a.expr for a in args.values()), dim=axis, span=here())
     return like(result, tuple_of(assignable(scanned)))
 

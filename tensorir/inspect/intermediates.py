@@ -201,7 +201,7 @@ def observed(fencil: Fencil) -> tuple[Fencil, tuple[Intermediate, ...]]:
 
 def _named(root: Expr) -> Iterator[Call]:
     """The nodes that have a name, and scans, outside of the bodies of folds."""
-    inside = {id(n) for f in postorder(root) if isinstance(f, Lambda) for n in postorder(f.body)}
+    inside = {id(n) for f in postorder(root) if isinstance(f, Lambda) for n in postorder(*f.results)}
     for node in postorder(root):
         if id(node) in inside or not isinstance(node, Call):
             continue

@@ -15,7 +15,7 @@ I[0:5]
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -180,41 +180,39 @@ class Reads:
             inner = {p for node in postorder(value) if isinstance(node, Lambda) for p in node.params}
             order = [n for n in postorder(value) if n.free.isdisjoint(inner) and isinstance(n.type, TensorType)]
             self._orders[id(value)] = order[::-1]
-        local: dict[int, Points] = {id(value): wanted.onto(value.tensor.dims.names)}
-        return self._follow(self._orders[id(value)], local, {})
+        start = {id(value): wanted.onto(value.tensor.dims.names)}
+        return self._follow(self._orders[id(value)], Needs(start, {}, None, self))
 
-    def of_function(self, function: Any, wanted: Points, outside: Needs) -> list[Points]:
-        """Which points of its parameters the needed points of a function's result read.
+    def of_function(self, function: Any, wanted: Sequence[Points], outside: Needs) -> list[Points]:
+        """Which points of its parameters the needed points of a function's results read.
 
         What it reads of expressions from outside is added to `outside`.
         """
         if not isinstance(function, Lambda):
-            return [self.shaped(wanted.onto(t.dims.names), t.dims) for t in function.params]
-        body, own = function.body, function.params
+            (points,) = wanted
+            return [self.shaped(points.onto(t.dims.names), t.dims) for t in function.params]
+        results, own = function.results, function.params
         if id(function) not in self._orders:
-            inner = {p for node in postorder(body) if isinstance(node, Lambda) for p in node.params}
+            inner = {p for node in postorder(*results) if isinstance(node, Lambda) for p in node.params}
             mine = frozenset(own)
             self._orders[id(function)] = [
                 n
-                for n in postorder(body)
+                for n in postorder(*results)
                 if isinstance(n.type, TensorType) and n.free.isdisjoint(inner) and not n.free.isdisjoint(mine)
             ][::-1]
         order = self._orders[id(function)]
-        start = wanted.onto(body.tensor.dims.names)
-        if body.free.isdisjoint(own):
-            outside.add(body, start)
-            found: dict[Var, Points] = {}
-        else:
-            found = self._follow(order, {id(body): start}, {id(n): n for n in order}, outside)
+        need: dict[int, Points] = {}
+        local = Needs(need, {id(n): n for n in order}, outside, self)
+        for result, points in zip(results, wanted, strict=True):
+            local.add(result, points.onto(result.tensor.dims.names))
+        found = self._follow(order, local)
         for p, points in found.items():
             self.variables[p] = self.shaped(self.variables[p] | points if p in self.variables else points, p.type.dims)
         return [found.get(p, Points(p.type.dims.names)) for p in own]
 
-    def _follow(
-        self, order: list[Expr], need: dict[int, Points], own: Mapping[int, Expr], outside: Needs | None = None
-    ) -> dict[Var, Points]:
+    def _follow(self, order: list[Expr], local: Needs) -> dict[Var, Points]:
         """The nodes of one scope, results before operands; what is needed of its variables."""
-        local = Needs(need, own, outside, self)
+        need = local.need
         found: dict[Var, Points] = {}
         for node in order:
             wanted = need.get(id(node))

@@ -254,7 +254,7 @@ def scatter(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
         needs.add(arg, every.onto(_names(arg)))
     if f.free and (every or reads.boxes):
         reads.unknown[id(node)] = node
-        reads.of_function(f, Points((), ((),)), needs)
+        reads.of_function(f, [Points((), ((),))], needs)
     needs.add(base, Points.box(base.tensor.dims) if reads.boxes else wanted)
 
 
@@ -264,22 +264,19 @@ def loop(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
     limit: int | None = node.static[1]
     if limit != 0:
         reads.unknown[id(node)] = node
-    count = (len(node.args) - 1) // 2
-    condition, functions, start = node.args[0], node.args[1 : 1 + count], node.args[1 + count :]
+    condition, step, *start = node.args
     carried = [Points.box(a.tensor.dims) if reads.boxes else Points(_names(a)) for a in start]
     if not reads.boxes:
         carried[index] = wanted.onto(_names(start[index]))
     if limit != 0 or reads.boxes:
-        for k, more in enumerate(reads.of_function(condition, Points((), ((),)), needs)[1:]):
+        for k, more in enumerate(reads.of_function(condition, [Points((), ((),))], needs)[1:]):
             carried[k] |= more
     rounds = 0
     while limit is None or rounds < max(limit, reads.boxes):
         rounds += 1
         before = list(carried)
-        for k, f in enumerate(functions):
-            if before[k]:
-                for j, more in enumerate(reads.of_function(f, before[k], needs)[1:]):
-                    carried[j] |= Points.box(start[j].tensor.dims) if reads.boxes and more else more
+        for j, more in enumerate(reads.of_function(step, before, needs)[1:]):
+            carried[j] |= Points.box(start[j].tensor.dims) if reads.boxes and more else more
         if all(a is b or a == b for a, b in zip(before, carried, strict=True)):
             break
     for arg, points in zip(start, carried, strict=True):
@@ -361,7 +358,7 @@ def _levels(
         if not now:
             found = []
             continue
-        carried, *found = reads.of_function(f, now, needs)
+        carried, *found = reads.of_function(f, [now], needs)
         carried = reads.shaped(carried, state)
         if skips:
             carried |= now if reads.holes else carried

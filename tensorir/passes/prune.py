@@ -40,7 +40,7 @@ class Prune(Pass):
 def without_unused_parameters(node: Expr) -> Expr | None:
     """Parameters of applied functions and of scans that the body does not use, and their arguments."""
     match node:
-        case Apply(Lambda(params, body) as f, args):
+        case Apply(Lambda(params, (body,)) as f, args):
             kept = [k for k, p in enumerate(params) if p in body.free]
             if len(kept) == len(params):
                 return None
@@ -48,7 +48,7 @@ def without_unused_parameters(node: Expr) -> Expr | None:
                 return with_label(body, node.label) if node.label else body
             smaller = dataclasses.replace(f, params=tuple(params[k] for k in kept))
             return dataclasses.replace(node, function=smaller, args=tuple(args[k] for k in kept))
-        case Call("scan", (Lambda(params, body), init, *args), static):
+        case Call("scan", (Lambda(params, (body,)), init, *args), static):
             kept = [k for k, p in enumerate(params[1:]) if p in body.free]
             if len(kept) == len(args) or not kept:
                 return None

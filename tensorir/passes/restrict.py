@@ -147,8 +147,8 @@ class _Smaller:
 
     def _is_needed(self, node: Expr) -> bool:
         match node:
-            case Lambda(_, body):
-                return id(body) in self.made
+            case Lambda(_, results):
+                return all(id(r) in self.made for r in results)
             case Operator():
                 return True
             case _:
@@ -171,9 +171,8 @@ class _Smaller:
             case Literal() | Operator():
                 return node
             case Lambda(params):
-                return dataclasses.replace(
-                    node, params=tuple(self.variables.get(p, p) for p in params), body=made[id(node.body)]
-                )
+                smaller = tuple(self.variables.get(p, p) for p in params)
+                return dataclasses.replace(node, params=smaller, results=tuple(made[id(r)] for r in node.results))
             case Apply():
                 return rebuild(node, tuple(made[id(c)] for c in node.children))
             case Call(op):

@@ -44,15 +44,15 @@ def rescoped(roots: Iterable[Expr], binders: Binders, *, applied: bool) -> tuple
         match node:
             case Var():
                 scope.done[id(node)] = scope.variables.get(node, node)
-            case Lambda(params, body):
+            case Lambda(params, results):
                 if stage == 0:
                     new = binders(node)
                     scope.inner[id(node)] = inner = _Scope(dict(zip(params, new, strict=True)), scope)
-                    stack += [(node, scope, 1), (body, inner, 0)]
+                    stack += [(node, scope, 1), *((result, inner, 0) for result in reversed(results))]
                 else:
                     inner = scope.inner.pop(id(node))
                     scope.done[id(node)] = _function(node, inner)
-            case Apply(Lambda(params, body), args) if applied:
+            case Apply(Lambda(params, (body,)), args) if applied:
                 if stage == 0:
                     stack.append((node, scope, 1))
                     stack += [(arg, scope, 0) for arg in reversed(args)]
@@ -90,7 +90,7 @@ def _made(node: Expr, scope: _Scope) -> Expr:
 
 def _function(node: Lambda, inner: _Scope) -> Lambda:
     params = tuple([v for v in inner.variables.values() if isinstance(v, Var)])
-    body = _made(node.body, inner)
-    if body is node.body and all(a is b for a, b in zip(params, node.params, strict=True)):
+    results = tuple([_made(r, inner) for r in node.results])
+    if all(a is b for a, b in zip((*params, *results), (*node.params, *node.results), strict=True)):
         return node
-    return dataclasses.replace(node, params=params, body=body)
+    return dataclasses.replace(node, params=params, results=results)

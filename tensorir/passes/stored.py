@@ -82,7 +82,7 @@ def _work(root: Expr, enough: float, stored: Mapping[int, Expr]) -> float:
                 if TABLE[op].elementwise:
                     total += WEIGHTS.get(op, 1) * node.tensor.dims.size / points
                 stack += args
-            case Apply(Lambda(_, body), args):
+            case Apply(Lambda(_, (body,)), args):
                 stack += [body, *args]
             case _:
                 pass

@@ -96,7 +96,7 @@ class _Storing:
     def closure(self, one: Closure) -> _Made:
         """A closure, and before it those that store a part of it."""
         match one.value:
-            case Apply(Lambda(params, body), args) if body.free <= set(params):
+            case Apply(Lambda(params, (body,)), args) if body.free <= set(params):
                 return self._parts(one, body, params, args)
             case value:
                 return self._parts(one, value, (), ())

@@ -11,7 +11,7 @@ from tensorir.reference.scalars import SCALAR, scalar
 from tensorir.reference.tensors import ABSENT, Answer, Constant, Point, Tensor, Within
 from tensorir.types import Scalar, TensorType
 
-__all__ = ["Rule", "Run", "Scope", "applied"]
+__all__ = ["Rule", "Run", "Scope", "applied", "applied_each"]
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class Scope:
             case Var():
                 return Within(self.variables[node], node.type.dims)
             case Apply(function, args):
-                return applied(self, function, [_Argument(a, self) for a in args])
+                return applied(self, function, [_Scoped(a, self) for a in args])
             case Call():
                 return _Called(node, self)
             case Lambda() | Operator():
@@ -71,10 +71,17 @@ Rule = Callable[[Call, Scope, Point], Answer]
 
 
 def applied(scope: Scope, function: Function, args: Sequence[Tensor]) -> Tensor:
-    """A function applied to tensors."""
+    """A function of one result applied to tensors."""
+    (result,) = applied_each(scope, function, args)
+    return result
+
+
+def applied_each(scope: Scope, function: Function, args: Sequence[Tensor]) -> list[Tensor]:
+    """The results of a function applied to tensors."""
     if isinstance(function, Operator):
-        return _Operation(function, args)
-    return _Applied(scope, function, args)
+        return [_Operation(function, args)]
+    inner = Scope(scope.run, dict(zip(function.params, args, strict=True)), scope)
+    return [_Scoped(result, inner) for result in function.results]
 
 
 class _Called(Tensor):
@@ -116,8 +123,8 @@ class _Operation(Tensor):
         return _operation(self.operator.op, self.operator.params[0], self.args, point)
 
 
-class _Argument(Tensor):
-    """An expression that a function is applied to, as the variable that stands for it sees it."""
+class _Scoped(Tensor):
+    """An expression in a scope, as others see it: what a function is applied to, or a result of it."""
 
     __slots__ = ("node", "scope")
 
@@ -127,20 +134,6 @@ class _Argument(Tensor):
 
     def answer(self, point: Point) -> Answer:
         return (yield self.scope.tensor(self.node), point)
-
-
-class _Applied(Tensor):
-    """A function of the language, its parameters bound to tensors."""
-
-    __slots__ = ("body", "function", "inner")
-
-    def __init__(self, scope: Scope, function: Lambda, args: Sequence[Tensor]) -> None:
-        super().__init__(function.type.result.dims.names)
-        self.inner = Scope(scope.run, dict(zip(function.params, args, strict=True)), scope)
-        self.function = function
-
-    def answer(self, point: Point) -> Answer:
-        return (yield self.inner.tensor(self.function.body), point)
 
 
 def type_of(node: Expr) -> TensorType:

@@ -7,7 +7,7 @@ from collections.abc import Generator, Sequence
 import numpy as np
 
 from tensorir.ir import Call, Function
-from tensorir.reference.expressions import Rule, Scope, applied, type_of
+from tensorir.reference.expressions import Rule, Scope, applied, applied_each, type_of
 from tensorir.reference.tensors import (
     ABSENT,
     Answer,
@@ -119,11 +119,9 @@ class Rounds:
     def __init__(self, node: Call, scope: Scope) -> None:
         self.scope = scope
         self.limit: int | None = node.static[1]
-        count = (len(node.args) - 1) // 2
-        functions = [f for f in node.args[: count + 1] if isinstance(f, Function)]
-        self.condition, self.functions = functions[0], functions[1:]
-        self.places = [type_of(a).dims for a in node.args[count + 1 :]]
-        self.carried: list[Tensor] = [scope.tensor(a) for a in node.args[count + 1 :]]
+        self.condition, self.step = (f for f in node.args if isinstance(f, Function))
+        self.places = [type_of(a).dims for a in node.args[2:]]
+        self.carried: list[Tensor] = [scope.tensor(a) for a in node.args[2:]]
         self.round = 0
         self.done = False
         self.lost = False
@@ -136,7 +134,7 @@ class Rounds:
             if going is ABSENT or not going:
                 self.lost, self.done = going is ABSENT, True
                 return
-            new = [applied(self.scope, f, args) for f in self.functions]
+            new = applied_each(self.scope, self.step, args)
             self.carried = [Within(tensor, dims) for tensor, dims in zip(new, self.places, strict=True)]
             self.round += 1
         self.done = True

@@ -16,7 +16,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from tensorir import build, ir
 from tensorir.builtins import TABLE
@@ -113,9 +113,17 @@ def _expression(e: Elaboration, node: syntax.Expression) -> Rule[ir.Expr | None]
         case syntax.Lambda():
             return (yield _lambda(e, node, _UNKNOWN))
         case syntax.Let():
-            return (yield _let(e, node))
+            return (yield _let(e, node, _expression))
         case syntax.Operator():
             return _operator(e, node, _UNKNOWN)
+        case syntax.Results():
+            e.report(
+                "T14",
+                "several results stand where one value is needed.",
+                node.span,
+                "they end a function that a loop repeats, λ(i, a, b) → {a + 1, b}; a tuple is written (a, b).",
+            )
+            return None
 
 
 def _literal(node: syntax.Number) -> ir.Literal:
@@ -153,7 +161,11 @@ def _tensor(e: Elaboration, node: syntax.Expression) -> Rule[ir.Expr | None]:
     return value
 
 
-def _let(e: Elaboration, node: syntax.Let) -> Rule[ir.Expr | None]:
+T = TypeVar("T")
+
+
+def _let(e: Elaboration, node: syntax.Let, body: Callable[[Elaboration, syntax.Expression], Rule[T]]) -> Rule[T]:
+    """What `body` makes of the expression behind bindings."""
     shadowed: list[tuple[str, Any]] = []
     inner: syntax.Expression = node
     while isinstance(inner, syntax.Let):
@@ -165,7 +177,7 @@ def _let(e: Elaboration, node: syntax.Let) -> Rule[ir.Expr | None]:
         shadowed.append((inner.name, e.scope.get(inner.name, _MISSING)))
         e.scope[inner.name] = value
         inner = inner.body
-    result: ir.Expr | None = yield _expression(e, inner)
+    result: T = yield body(e, inner)
     _leave(e, shadowed)
     return result
 
@@ -300,17 +312,32 @@ def _lambda(e: Elaboration, node: syntax.Lambda, hint: _Hint) -> Rule[ir.Expr | 
             params.append(None if kind is None else ir.Var(e.unique(p.name), kind, p.span))
         shadowed.append((p.name, e.scope.get(p.name, _MISSING)))
         e.scope[p.name] = params[-1]
-    body: ir.Expr | None = yield _expression(e, node.body)
+    made: list[ir.Expr | None] = yield _results(e, node.body)
     _leave(e, shadowed)
     intact = [p for p in params if p is not None]
-    if body is None or hint.broken or len(intact) != len(params) or len(names) != len(params):
+    results = [r for r in made if r is not None]
+    if len(results) != len(made) or hint.broken or len(intact) != len(params) or len(names) != len(params):
         return None
-    function = e.attempt(lambda: build.function(intact, body, node.span), node.span)
+    function = e.attempt(lambda: build.function(intact, *results, span=node.span), node.span)
     if function is not None and twin is not None and e.structure.of(function) != e.structure.of(twin):
         function = rename_bound(function, {p.name: e.unique(p.name) for p in intact})
     if function is not None:
         e.following.update((p.name, function) for p in function.params)
     return function
+
+
+def _results(e: Elaboration, node: syntax.Expression) -> Rule[list[ir.Expr | None]]:
+    """The results of a function."""
+    match node:
+        case syntax.Let():
+            return (yield _let(e, node, _results))
+        case syntax.Results(values):
+            found: list[ir.Expr | None] = []
+            for value in values:
+                found.append((yield _expression(e, value)))
+            return found
+        case _:
+            return [(yield _expression(e, node))]
 
 
 def _count(number: int, noun: str) -> str:

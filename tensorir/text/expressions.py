@@ -28,6 +28,7 @@ from tensorir.text.syntax import (
     Offset,
     Operator,
     Param,
+    Results,
     Shift,
     TensorType,
 )
@@ -144,6 +145,8 @@ def _operand(c: Cursor) -> Rule[Expression]:
         return (yield _lambda(c))
     elif c.at("if") and not (c.ahead().text == "(" and c.tokens.commas.get(c.position + 1)):
         return (yield _conditional(c))
+    elif c.at("{"):
+        return (yield _results(c))
     elif c.at("("):
         result = yield _parentheses(c)
     elif c.at("⟪"):
@@ -182,15 +185,16 @@ def _postfix(c: Cursor, value: Expression, first: int) -> Rule[Expression]:
     return Call("tuple_get", (value,), (index,), c.since(first))
 
 
-def _arguments(c: Cursor) -> Rule[tuple[Expression, ...]]:
+def _arguments(c: Cursor, closer: str = ")") -> Rule[tuple[Expression, ...]]:
     """Expressions between commas, up to and with the closing parenthesis."""
     found: list[Expression] = []
-    while not c.at(")"):
+    while not c.at(closer):
         value: Expression = yield expression(c)
         found.append(value)
         if not c.accept(","):
             break
-    c.expect(")", help=missing_operator(c) or "arguments are separated by commas.")
+    what = "arguments" if closer == ")" else "results"
+    c.expect(closer, help=missing_operator(c) or f"{what} are separated by commas.")
     return tuple(found)
 
 
@@ -282,6 +286,16 @@ def _lambda(c: Cursor) -> Rule[Expression]:
     c.expect("→", "->", help="a function is written λ(x: tensor<float, I[0:5]>) → e.")
     body: Expression = yield expression(c)
     return Lambda(params, body, c.since(first))
+
+
+def _results(c: Cursor) -> Rule[Expression]:
+    """`{a, b}`"""
+    first = c.position
+    c.advance()
+    values: tuple[Expression, ...] = yield _arguments(c, "}")
+    if not values:
+        c.fail("S01", "this function returns nothing.", c.since(first), "its results are written {a + 1, b}.")
+    return Results(values, c.since(first))
 
 
 def _conditional(c: Cursor) -> Rule[Expression]:

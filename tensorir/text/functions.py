@@ -23,11 +23,11 @@ Declared = Sequence[TensorType | None]
 def function_count(op: str, operands: int) -> int:
     """How many of the operands of a builtin are functions; they come first.
 
-    >>> function_count("reduce", 3), function_count("loop", 5), function_count("plus", 2)
-    (1, 3, 0)
+    >>> function_count("reduce", 3), function_count("loop", 4), function_count("plus", 2)
+    (1, 2, 0)
     """
     if op == "loop":
-        return (operands - 1) // 2 + 1 if operands % 2 else 0
+        return min(2, operands)
     return sum(slot == "f" for group in TABLE[op].form for slot in group)
 
 

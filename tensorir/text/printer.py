@@ -106,6 +106,9 @@ def _expression(node: syntax.Expression, style: _Style, least: int = 0) -> Rule[
             result = yield _shift(node, style)
         case syntax.Let():
             result = yield _let(node, style)
+        case syntax.Results(values):
+            results: list[Document] = yield _each(values, style)
+            result = _list("{", results, "}")
         case syntax.Call("if") if precedence == 0:
             result = yield _conditional(node, style)
         case syntax.Call("make_tuple") if node.args:

@@ -1,6 +1,6 @@
 """The syntax tree of the notation: what was written, before types, names resolved by nobody yet.
 
-Ten kinds of expression, types whose bounds are affine in size parameters, closures and programs. Nodes are frozen;
+Nine kinds of expression, types whose bounds are affine in size parameters, closures and programs. Nodes are frozen;
 equality ignores spans and works at any depth.
 
 >>> a = Call("plus", (Name("x"), Number(1.0, FLOAT64)))
@@ -33,6 +33,7 @@ __all__ = [
     "Param",
     "Program",
     "Range",
+    "Results",
     "Shift",
     "TensorType",
     "same",
@@ -133,7 +134,7 @@ class Operator(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lambda(Node):
-    """`λ(x: T) → e`"""
+    """`λ(x: T) → e`; of several results the body is `Results`, or a `let` around them."""
 
     params: tuple[Param, ...]
     body: Expression
@@ -145,6 +146,21 @@ class Lambda(Node):
 
     def own(self) -> Any:
         return self.params
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Results(Node):
+    """`{e, f}`, what a function of several results ends with."""
+
+    values: tuple[Expression, ...]
+    span: Span = field(default=NOWHERE, repr=False)
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return self.values
+
+    def own(self) -> Any:
+        return len(self.values)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -214,7 +230,7 @@ class Let(Node):
         return self.name
 
 
-Expression = Number | Name | Operator | Lambda | Apply | Call | Shift | Let
+Expression = Number | Name | Operator | Lambda | Results | Apply | Call | Shift | Let
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,8 +159,10 @@ def _value(root: ir.Expr, names: _Names) -> syntax.Expression:
                 tree = syntax.Name(name)
             case ir.Operator(op, types):
                 tree = syntax.Operator(op, tuple(unparse_type(t) for t in types))
-            case ir.Lambda(params, body):
-                tree = syntax.Lambda(tuple(_param(p) for p in params), opened(id(node), use(body)))
+            case ir.Lambda(params, results):
+                made = tuple(use(r) for r in results)
+                body = made[0] if len(made) == 1 else syntax.Results(made)
+                tree = syntax.Lambda(tuple(_param(p) for p in params), opened(id(node), body))
             case ir.Apply(function, args):
                 inferred = tuple(a.type for a in args)
                 tree = syntax.Apply(_function(use(function), function, inferred), tuple(use(a) for a in args))

@@ -28,6 +28,12 @@ def _check_arguments(function: FunctionType, values: Sequence[TensorType], first
 def apply(function: FunctionType, args: Operands) -> TensorType:
     """The rule of an application: arguments cover the parameters' types."""
     values = tensors_of(args)
+    if len(function.results) > 1:
+        raise Complaint(
+            "T14",
+            "a function of several results is repeated by loop, and not applied.",
+            help="write a function for each of them.",
+        )
     _check_arguments(function, values, 0, None)
     return function.result
 
@@ -135,21 +141,21 @@ def scan(static: Static, args: Operands) -> TensorType:
 def loop(static: Static, args: Operands) -> TensorType:
     index: int = static[0]
     limit: int | None = static[1]
-    count, odd = divmod(len(args) - 1, 2)
-    if odd or count < 1:
+    count = len(args) - 2
+    if count < 1:
         raise Complaint(
             "T35",
-            f"a loop takes a condition, then as many functions as tensors, and there are {len(args)} operands.",
+            f"a loop takes a condition, a function and what is carried, and there are {len(args)} operands.",
             help="write loop(0, none)(λ(i, a) → condition, λ(i, a) → next, a0).",
         )
     if not 0 <= index < count:
         raise Complaint("T35", f"there is no carried tensor {index}: they count from 0 to {count - 1}.")
     if limit is not None and limit < 0:
         raise Complaint("T35", f"a loop cannot run {limit} times.", help="the limit is 0 or more.")
-    carried = tensors_of(args[1 + count :])
+    carried = tensors_of(args[2:])
     types = (TensorType(INT32), *carried)
-    for position in range(count + 1):
-        f = function_of(args, position)
+    condition, step = function_of(args, 0), function_of(args, 1, count)
+    for position, f in enumerate((condition, step)):
         if f.params != types:
             taken, wanted = (", ".join(map(str, t)) for t in (f.params, types))
             raise Complaint(
@@ -158,12 +164,13 @@ def loop(static: Static, args: Operands) -> TensorType:
                 help="it takes the counter, an int, and every carried tensor.",
                 at=position,
             )
-        result = TensorType(BOOL) if position == 0 else carried[position - 1]
-        if position == 0 and f.result != result:
-            hint = "it decides for the whole loop; compare single values."
-            raise Complaint("T35", f"the condition is {f.result}, and {result} is needed.", help=hint, at=0)
-        if found := assignable(f.result, result):
-            raise Complaint(
-                "T19", f"the function returns {f.result}, and {result} is carried.", help=found.message, at=position
-            )
+    if condition.result != TensorType(BOOL):
+        hint = "it decides for the whole loop; compare single values."
+        raise Complaint(
+            "T35", f"the condition is {condition.result}, and {TensorType(BOOL)} is needed.", help=hint, at=0
+        )
+    for k, (made, place) in enumerate(zip(step.results, carried, strict=True)):
+        if found := assignable(made, place):
+            which = "the function returns" if count == 1 else f"result {k} of the function is"
+            raise Complaint("T19", f"{which} {made}, and {place} is carried.", help=found.message, at=1)
     return carried[index]

@@ -78,7 +78,7 @@ def scatter(static: Static, args: Operands) -> TensorType:
             raise Complaint(
                 "T21", f"{dim}{interval} is not inside of {dim}{aligned[dim]}.", help="subset the updates.", at=1
             )
-    expected = FunctionType((TensorType(base.element), TensorType(updates.element)), TensorType(base.element))
+    expected = FunctionType((TensorType(base.element), TensorType(updates.element)), (TensorType(base.element),))
     if f != expected:
         raise Complaint(
             "T34", f"the function is {f}, and {expected} is needed.", help="it combines two elements.", at=0

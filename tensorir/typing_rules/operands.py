@@ -33,11 +33,25 @@ def tensors_of(args: Operands) -> list[TensorType]:
     return found
 
 
-def function_of(args: Operands, index: int) -> FunctionType:
+def function_of(args: Operands, index: int, results: int = 1) -> FunctionType:
     kind = args[index].type if index < len(args) else None
     if not isinstance(kind, FunctionType):
         raise Complaint("T14", "a tensor stands where a function is needed.", help="write λ(x: T) → e.", at=index)
+    if len(kind.results) != results:
+        raise Complaint(
+            "T15",
+            f"the function returns {_values(len(kind.results))}, and {_values(results)} "
+            f"{'is' if results == 1 else 'are'} needed.",
+            help="one value may be a tuple, λ(x: T, y: T) → (x, y)."
+            if results == 1
+            else "several are written λ(x: T, y: T) → {x + y, x - y}.",
+            at=index,
+        )
     return kind
+
+
+def _values(count: int) -> str:
+    return "1 value" if count == 1 else f"{count} values"
 
 
 def interval_of(x: TensorType, dim: str, at: int | None) -> Interval:

@@ -115,21 +115,17 @@ def loop(m: Maker, element: Element, need: Dims, depth: int, scope: Scope) -> Ex
         for k in range(count)
     ]
     limit = m.pick([2, 0, 1, 3, None])
-    functions: list[Function] = []
-    for k in range(count + 1):
-        i = var(m.name("i"), TensorType(INT32))
-        bound = [(i, False), *((var(m.name("a"), a.type), scope.absent) for a in start)]
-        if k == 0:
-            inner = scope.within(bound, absent=False)
-            condition = m.expr(BOOL, Dims(), min(depth, 2), inner) if not m.chance(3) else literal(True)
-            if limit is None:
-                condition = call("and", call("less", i, literal(m.integer(0, 3))), condition)
-            functions.append(function([v for v, _ in bound], condition))
-        else:
-            place = start[k - 1].type
-            functions.append(
-                function([v for v, _ in bound], m.expr(place.element, place.dims, depth, scope.within(bound)))
-            )
+    names = [[var(m.name("i"), TensorType(INT32)), *(var(m.name("a"), a.type) for a in start)] for _ in range(2)]
+    inner = scope.within([(v, False) for v in names[0]], absent=False)
+    condition = m.expr(BOOL, Dims(), min(depth, 2), inner) if not m.chance(3) else literal(True)
+    if limit is None:
+        condition = call("and", call("less", names[0][0], literal(m.integer(0, 3))), condition)
+    inner = scope.within([(names[1][0], False), *((v, scope.absent) for v in names[1][1:])])
+    results = [m.expr(a.type.element, a.type.dims, depth, inner) for a in start]
+    if count == 2 and start[0].type == start[1].type and m.chance(2):
+        # what several results share
+        results[1] = call("if", condition if not condition.free & set(names[0]) else literal(True), *results)
+    functions = function(names[0], condition), function(names[1], *results)
     return call("loop", *functions, *start, static=(at, limit))
 
 

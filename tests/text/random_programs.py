@@ -119,10 +119,11 @@ def _call(r: Random, op: str, pool: list[ir.Expr]) -> ir.Expr:
         carried = args[:many]
         takes = parameter_types(op, static, [a.type for a in carried], ())
         assert takes is not None
-        functions: list[ir.Expr] = []
-        for k in range(many + 1):
-            names = [build.var(f"{n}{k}", t) for n, t in zip("iuvw", takes, strict=False)]
-            functions.append(build.function(names, names[k] if k else build.literal(True)))
+        names = [[build.var(f"{n}{k}", t) for n, t in zip("iuvw", takes, strict=False)] for k in range(2)]
+        inner: list[ir.Expr] = [*(p for p in pool if isinstance(p, ir.Literal)), *names[1]]
+        _grow(r, inner, r.randrange(4))
+        results = [[e for e in inner if e.type == a.type][-1] for a in carried]
+        functions = build.function(names[0], build.literal(True)), build.function(names[1], *results)
         return build.call(op, *functions, *carried, static=(r.randrange(many), static[1]))
     if function_count(op, len(args) + 1):
         takes = parameter_types(op, static, types, ())

@@ -13,6 +13,22 @@ f(out: tensor<float, I[0:5]>, inp: tensor<float, I[0:5]>) {
 }"""
 
 CASES = {
+    "a function has no results": (
+        FIELD % "out ← loop(0, 3)(λ(i, a) → i < 2, λ(i, a) → {}, inp);",
+        """\
+p.fencil:2:47: error[S01]: this function returns nothing.
+    out ← loop(0, 3)(λ(i, a) → i < 2, λ(i, a) → {}, inp);
+                                                ^^
+help: its results are written {a + 1, b}.""",
+    ),
+    "results are not closed": (
+        FIELD % "out ← loop(0, 3)(λ(i, a, b) → i < 2, λ(i, a, b) → {a b}, inp, inp);",
+        """\
+p.fencil:2:56: error[S01]: '}' is needed here, and this is 'b'.
+    out ← loop(0, 3)(λ(i, a, b) → i < 2, λ(i, a, b) → {a b}, inp, inp);
+                                                         ^
+help: a product needs its sign: 2.0 × x.""",
+    ),
     "an operand is missing": (
         FIELD % "out ← inp +;",
         """\

@@ -512,6 +512,46 @@ p.fencil:2:23: error[T35]: the condition is tensor<bool, I[0:5]>, and tensor<boo
                         ^^^^^^^^^^^^^^^^^
 help: it decides for the whole loop; compare single values.""",
     ),
+    "a loop carries more than its function returns": (
+        FIELD % "out ← loop(0, 3)(λ(i, a, b) → i < 2, λ(i, a, b) → a, inp, inp);",
+        """\
+p.fencil:2:40: error[T15]: the function returns 1 value, and 2 values are needed.
+    out ← loop(0, 3)(λ(i, a, b) → i < 2, λ(i, a, b) → a, inp, inp);
+                                         ^^^^^^^^^^^^^^
+help: several are written λ(x: T, y: T) → {x + y, x - y}.""",
+    ),
+    "a result of a loop does not fit what is carried": (
+        FIELD % "out ← loop(0, 3)(λ(i, a, b) → i < 2, λ(i, a, b) → {a, i}, inp, inp);",
+        """\
+p.fencil:2:40: error[T19]: result 1 of the function is tensor<int>, and tensor<float, I[0:5]> is carried.
+    out ← loop(0, 3)(λ(i, a, b) → i < 2, λ(i, a, b) → {a, i}, inp, inp);
+                                         ^^^^^^^^^^^^^^^^^^^
+help: float64 is needed, and this is int32.""",
+    ),
+    "several results stand where one value is needed": (
+        FIELD % "out ← 1.0 + {inp, inp};",
+        """\
+p.fencil:2:15: error[T14]: several results stand where one value is needed.
+    out ← 1.0 + {inp, inp};
+                ^^^^^^^^^^
+help: they end a function that a loop repeats, λ(i, a, b) → {a + 1, b}; a tuple is written (a, b).""",
+    ),
+    "a function of several results is applied": (
+        FIELD % "out ← (λ(a) → {a, a})(inp);",
+        """\
+p.fencil:2:9: error[T14]: a function of several results is repeated by loop, and not applied.
+    out ← (λ(a) → {a, a})(inp);
+          ^^^^^^^^^^^^^^^^^^^^
+help: write a function for each of them.""",
+    ),
+    "a fold takes a function of several results": (
+        FIELD % "out ← reduce(λ(s: tensor<float>, a: tensor<float>) → {s, a}, 0.0, I)(inp);",
+        """\
+p.fencil:2:16: error[T15]: the function returns 2 values, and 1 value is needed.
+    out ← reduce(λ(s: tensor<float>, a: tensor<float>) → {s, a}, 0.0, I)(inp);
+                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: one value may be a tuple, λ(x: T, y: T) → (x, y).""",
+    ),
     "more keys than operands": (
         FIELD % "out ← sort(I, 2)(inp);",
         """\

@@ -129,3 +129,21 @@ def test_functions_that_share_a_parameter_are_written_with_names_of_their_own():
     back = parse_expr(print_expr(e), [x])
     assert back.type == e.type and back.free == e.free
     assert print_expr(back) == print_expr(e)
+
+
+def test_results_of_a_function_share_nodes():
+    text = """f(x: tensor<float, I[0:5]>, y: tensor<float, J[0:3]>, z: tensor<float, J[0:3]>) {
+      z ← loop(1, 4)(
+        λ(i, a, b) → true,
+        λ(i, a, b) → let t = reduce(+, 0.0, I)(a); let u = gather(J)(b, 1) × t; { a + u, b × t },
+        x, y
+      );
+    }"""
+    f = parse(text)
+    loop = f.closures[0].value
+    step = loop.args[1]
+    assert [str(t) for t in step.type.results] == ["tensor<float, I[0:5]>", "tensor<float, J[0:3]>"]
+    first, second = step.results
+    assert {id(n) for n in postorder(first)} & {id(n) for n in postorder(second) if n.label == "t"}
+    assert parse(str(f)) == f and str(parse(str(f))) == str(f)
+    assert str(f).count("reduce") == 1

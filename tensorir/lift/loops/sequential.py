@@ -116,9 +116,8 @@ def carry(
         params, carried = [*params, fine], [*carried, fine]
         results, start = [*results, inside.asserting(fine)], [*start, literal(True, BOOL)]
     condition = going(emitter.inside(tensors, {}, {}), i)
-    functions = [function(params, r) for r in results]
     changed = [k for k, (r, c) in enumerate(zip(results, carried, strict=True)) if r is not c]
-    operands = (function(params, condition), *functions, *start)
+    operands = (function(params, condition), function(params, *results), *start)
     for k in changed:
         made = call("loop", *operands, static=(k, limit), span=span)
         if k < len(buffers):

@@ -180,7 +180,7 @@ def _renamed(e: Expr, children: tuple[Expr, ...], own: Mapping[str, str], taken:
 
 def _dims_of(e: Expr) -> tuple[str, ...]:
     """The names of dims by which others meet an expression, or a function's operands and result."""
-    types = [e.type.result, *e.type.params] if isinstance(e.type, FunctionType) else [e.type]
+    types = [*e.type.results, *e.type.params] if isinstance(e.type, FunctionType) else [e.type]
     return tuple(dict.fromkeys(n for t in types for n in t.dims.names))
 
 

@@ -217,7 +217,7 @@ def node_under(e: Expr, children: tuple[Expr, ...], names: Mapping[str, str]) ->
         case Var():
             return variable_under(e, names)
         case Lambda(params):
-            return dataclasses.replace(e, params=tuple(variable_under(p, names) for p in params), body=children[0])
+            return dataclasses.replace(e, params=tuple(variable_under(p, names) for p in params), results=children)
         case Operator(_, params):
             return dataclasses.replace(e, params=tuple(_type(p, names) for p in params))
         case Call(op, _, static):

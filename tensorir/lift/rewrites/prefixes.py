@@ -115,7 +115,7 @@ def prefix_of_scan(e: Call) -> Expr | None:
     if isinstance(tail, Call) and tail.op == "cartesian_shift":
         moved, (along, distance) = tail.args[0], tail.static
     match moved:
-        case Call("scan", (Lambda((a, b), Call(op, (Var() as p, Var() as q))) as f, init, x), (True, dim)):
+        case Call("scan", (Lambda((a, b), (Call(op, (Var() as p, Var() as q)),)) as f, init, x), (True, dim)):
             pass
         case _:
             return None
