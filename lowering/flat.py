@@ -24,9 +24,9 @@ from lowering.structure import STRUCTURE
 from tensorir.build import call, literal
 from tensorir.builtins import TABLE
 from tensorir.facts import Facts
-from tensorir.ir import Apply, Call, Closure, Expr, Fencil, Lambda, Literal, Var
+from tensorir.ir import Apply, Call, Expr, Fencil, Lambda, Literal
 from tensorir.types import Element, Scalar
-from tensorir.walk import postorder, rebuild, values, with_values
+from tensorir.walk import postorder, rebuild, runs, values, with_values
 
 __all__ = ["Flat", "flattened"]
 
@@ -80,7 +80,7 @@ def flattened(fencil: Fencil, facts: Facts, choices: Mapping[int, Choice]) -> Fl
     for node in postorder(*values(fencil.closures)):
         if isinstance(node, Lambda):
             making.functions[id(node)] = making.function(node)
-    new = [value for run in _runs(fencil.closures) for value in making.scope(values(run))]
+    new = [value for run in runs(fencil.closures) for value in making.scope(values(run))]
     accesses = {id(e): facts.accesses[id(old)] for old, e in making.became if id(old) in facts.accesses}
     return Flat(
         replace(fencil, closures=with_values(fencil.closures, new)),
@@ -116,19 +116,6 @@ def _printing(fencil: Fencil) -> set[int]:
         if (isinstance(node, Call) and node.op == "print") or any(id(n) in found for n in inside):
             found.add(id(node))
     return found
-
-
-def _runs(closures: Iterable[Closure]) -> list[list[Closure]]:
-    """Closures in a row of which none reads what another has written: to all of them a variable is the same."""
-    runs: list[list[Closure]] = [[]]
-    written: set[Var] = set()
-    for c in closures:
-        if not written.isdisjoint(c.value.free):
-            runs.append([])
-            written.clear()
-        runs[-1].append(c)
-        written.add(c.output)
-    return runs
 
 
 @dataclass(frozen=True, slots=True)

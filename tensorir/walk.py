@@ -24,6 +24,7 @@ __all__ = [
     "rewrite",
     "rewrite_all",
     "rewrite_fencil",
+    "runs",
     "substitute",
     "substitute_all",
     "use_counts",
@@ -112,6 +113,19 @@ def with_values(closures: Iterable[Closure], new: Iterable[Expr]) -> tuple[Closu
     return tuple(
         c if value is c.value else dataclasses.replace(c, value=value) for c, value in zip(closures, new, strict=True)
     )
+
+
+def runs(closures: Iterable[Closure]) -> list[list[Closure]]:
+    """Closures in a row of which none reads what another has written: to all of them a variable is the same."""
+    runs: list[list[Closure]] = [[]]
+    written: set[Var] = set()
+    for c in closures:
+        if not written.isdisjoint(c.value.free):
+            runs.append([])
+            written.clear()
+        runs[-1].append(c)
+        written.add(c.output)
+    return runs
 
 
 def substitute(root: Expr, values: Mapping[Var, Expr]) -> Expr:

@@ -54,9 +54,12 @@ def elaborate(program: syntax.Program, sizes: Mapping[str, int] | None = None) -
         e.report("N05", f"'{program.name}' computes nothing.", program.span, "add a closure: out ← e;")
     closures: list[ir.Closure | None] = []
     for written in program.closures:
+        for binding in written.before:
+            run(_binding(e, binding, program))
         closures.append(run(_closure(e, written, params)))
         e.functions.update(e.following)
         e.following.clear()
+        _forget(e, written.output)
     intact_params = [p for p in params if p is not None]
     intact_closures = [c for c in closures if c is not None]
     for written, closure in zip(program.closures, closures, strict=True):
@@ -95,6 +98,36 @@ def _closure(e: Elaboration, written: syntax.Closure, params: Sequence[ir.Var | 
         return None
     assert isinstance(output, ir.Var)
     return build.closure(output, value, region, written.span)
+
+
+def _binding(e: Elaboration, written: syntax.Binding, program: syntax.Program) -> Rule[None]:
+    """A name for closures to come."""
+    if any(p.name == written.name for p in program.params):
+        e.report("N02", f"'{written.name}' is a parameter of this fencil.", written.span, "bind another name.")
+        return
+    value: ir.Expr | None = yield _bound(e, written.name, written.value)
+    e.scope[written.name] = value
+    e.named.add(written.name)
+    e.stale.pop(written.name, None)
+
+
+def _forget(e: Elaboration, output: str) -> None:
+    """Names in front of closures do not reach behind a closure that stores into what they read."""
+    for name in sorted(e.named):
+        value = e.scope[name]
+        if value is not None and any(v.name == output for v in value.free):
+            e.named.remove(name)
+            del e.scope[name]
+            e.stale[name] = output
+
+
+def _bound(e: Elaboration, name: str, node: syntax.Expression) -> Rule[ir.Expr | None]:
+    """The value of a binding."""
+    e.defining.append(name)
+    value: ir.Expr | None = yield _expression(e, node)
+    e.defining.pop()
+    # a second name of one node leaves it the first
+    return with_label(value, name) if value is not None and not value.label else value
 
 
 def _expression(e: Elaboration, node: syntax.Expression) -> Rule[ir.Expr | None]:
@@ -143,6 +176,13 @@ def _value_of(e: Elaboration, node: syntax.Name) -> ir.Expr | None:
         return e.attempt(lambda: build.literal(e.sizes[name], None, node.span), node.span)
     if name in e.defining:
         e.report("N06", f"'{name}' is used in its own definition.", node.span, "a let cannot refer to itself.")
+    elif name in e.stale:
+        e.report(
+            "N13",
+            f"'{name}' reads '{e.stale[name]}', into which a closure has stored since.",
+            node.span,
+            f"bind it again behind that closure: let {name} = ...;",
+        )
     elif name in e.dims:
         e.report("N01", f"'{name}' is a dim, not a value.", node.span, f"its coordinates are pos({name}, x).")
     elif name.removeprefix("__") in TABLE:
@@ -169,11 +209,7 @@ def _let(e: Elaboration, node: syntax.Let, body: Callable[[Elaboration, syntax.E
     shadowed: list[tuple[str, Any]] = []
     inner: syntax.Expression = node
     while isinstance(inner, syntax.Let):
-        e.defining.append(inner.name)
-        value: ir.Expr | None = yield _expression(e, inner.value)
-        e.defining.pop()
-        if value is not None and not value.label:  # a second name of one node leaves it the first
-            value = with_label(value, inner.name)
+        value: ir.Expr | None = yield _bound(e, inner.name, inner.value)
         shadowed.append((inner.name, e.scope.get(inner.name, _MISSING)))
         e.scope[inner.name] = value
         inner = inner.body
@@ -222,7 +258,7 @@ def _function(e: Elaboration, node: syntax.Expression, hint: _Hint) -> Rule[ir.E
             row = TABLE.get(op)
             if row is not None and row.elementwise and not row.static_slots and (name not in e.scope or is_tensor):
                 return _operator(e, syntax.Operator(op, None, node.span), hint)
-            if name not in e.scope and name not in e.defining:
+            if name not in e.scope and name not in e.defining and name not in e.stale:
                 known = [n for n, v in e.scope.items() if v is not None and not isinstance(v.type, TensorType)]
                 e.report("N03", f"there is no function '{name}'.", node.span, did_you_mean(name, [*known, *TABLE]))
                 return None

@@ -35,7 +35,7 @@ from tensorir.text.syntax import (
 from tensorir.text.trampoline import Rule, run
 from tensorir.types import BOOL, FLOAT32, FLOAT64, INT32, Scalar
 
-__all__ = ["expression", "missing_operator", "parameters", "parse_expression"]
+__all__ = ["binding", "expression", "missing_operator", "parameters", "parse_expression"]
 
 
 def parse_expression(source: Source) -> Expression:
@@ -245,21 +245,28 @@ def _literal(c: Cursor, text: str, sign: int, wanted: Scalar | None, span: Span)
 
 def _let(c: Cursor) -> Rule[Expression]:
     """`let a = e; let b = e; body`"""
-    bound: list[tuple[str, Span, Expression]] = []
-    while c.accept("let"):
-        name, span = c.word("a name", "a binding is written let t = x + y; t × t.")
-        if name in RESERVED and c.tokens.source.text[span.start] != "`":
-            c.fail("N07", f"'{name}' is a builtin, and let cannot give it another meaning.", span, f"call it {name}_.")
-        c.expect("=", help="a binding is written let t = x + y; t × t.")
-        value: Expression = yield expression(c)
-        c.expect(";", help=missing_operator(c) or "a binding ends with ; and what it is used in follows.")
-        bound.append((name, span, value))
-        if c.at("}"):
-            c.fail("S01", f"'{name}' is bound and then used in nothing.", span, "the result follows: let t = e; t + t")
+    bound: list[tuple[str, Expression, Span]] = []
+    while c.at("let"):
+        one: tuple[str, Expression, Span] = yield binding(c)
+        bound.append(one)
     body: Expression = yield expression(c)
-    for name, span, value in reversed(bound):
+    for name, value, span in reversed(bound):
         body = Let(name, value, body, span)
     return body
+
+
+def binding(c: Cursor) -> Rule[tuple[str, Expression, Span]]:
+    """`let a = e;`"""
+    c.advance()
+    name, span = c.word("a name", "a binding is written let t = x + y; t × t.")
+    if name in RESERVED and c.tokens.source.text[span.start] != "`":
+        c.fail("N07", f"'{name}' is a builtin, and let cannot give it another meaning.", span, f"call it {name}_.")
+    c.expect("=", help="a binding is written let t = x + y; t × t.")
+    value: Expression = yield expression(c)
+    c.expect(";", help=missing_operator(c) or "a binding ends with ; and what it is used in follows.")
+    if c.at("}"):
+        c.fail("S01", f"'{name}' is bound and then used in nothing.", span, "the result follows: let t = e; t + t")
+    return name, value, span
 
 
 def parameters(c: Cursor, typed: bool) -> tuple[Param, ...]:

@@ -32,7 +32,7 @@ def inventory(program: Program) -> Inventory:
     """What a fencil mentions."""
     types = [p.type for p in program.params if p.type is not None]
     regions = [r for closure in program.closures for r in closure.region or ()]
-    return inventory_of(types, regions, [closure.value for closure in program.closures])
+    return inventory_of(types, regions, [e for closure in program.closures for e in closure.expressions])
 
 
 def inventory_of(types: list[TensorType], regions: list[Range], values: list[Expression]) -> Inventory:

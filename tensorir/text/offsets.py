@@ -24,7 +24,7 @@ def provide(program: Program, provider: Mapping[str, Any]) -> tuple[Program, dic
     used = {
         offset.name.removesuffix(OFFSET)
         for closure in program.closures
-        for node in walk(closure.value)
+        for node in walk(*closure.expressions)
         if isinstance(node, Shift)
         for offset in node.offsets
     }

@@ -12,11 +12,12 @@ from __future__ import annotations
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.source import Source
 from tensorir.text.cursor import Cursor, ranges
-from tensorir.text.expressions import expression, missing_operator, parameters
+from tensorir.text.expressions import binding, expression, missing_operator, parameters
 from tensorir.text.lexer import tokenize
 from tensorir.text.limits import MAX_FINDINGS
 from tensorir.text.spelling import OFFSET
 from tensorir.text.syntax import (
+    Binding,
     Closure,
     Expression,
     Program,
@@ -82,11 +83,16 @@ def _program(c: Cursor, offsets: dict[str, str], found: list[Diagnostic]) -> Pro
     c.expect("{", help="the closures of a fencil stand between { and }.")
     block_end = c.tokens.closing[opening]
     closures: list[Closure] = []
+    before: list[Binding] = []
     while c.position < block_end:
         first, c.depth = c.position, 0
         try:
-            closures.append(run(_closure(c)))
-            if not c.accept(";") and not c.at("}") and not _at_closure(c):
+            if c.at("let"):
+                before.append(Binding(*run(binding(c))))
+                continue
+            closures.append(run(_closure(c, tuple(before))))
+            before.clear()
+            if not c.accept(";") and not c.at("}", "let") and not _at_closure(c):
                 c.missing("an operator or ';'", missing_operator(c))
         except DiagnosticError as error:
             found += error.diagnostics
@@ -97,8 +103,8 @@ def _program(c: Cursor, offsets: dict[str, str], found: list[Diagnostic]) -> Pro
     return Program(name, params, tuple(closures), tuple(offsets.items()), span)
 
 
-def _closure(c: Cursor) -> Rule[Closure]:
-    """`out ← e`, `out[I[0:3]] ← e` or `subset(out, I[0:3]) ← e`."""
+def _closure(c: Cursor, before: tuple[Binding, ...]) -> Rule[Closure]:
+    """Behind what is bound for it, `out ← e`, `out[I[0:3]] ← e` or `subset(out, I[0:3]) ← e`."""
     start = c.position
     region: tuple[Range, ...] | None = None
     if c.at("subset", "__subset") and c.ahead().text == "(":
@@ -118,7 +124,7 @@ def _closure(c: Cursor) -> Rule[Closure]:
         c.missing("'←'", "a closure stores with ← or <-.")
     c.expect("←", "<-", help="closures are written out ← e;.")
     value: Expression = yield expression(c)
-    return Closure(output, region, value, span)
+    return Closure(output, region, value, span, before)
 
 
 def _at_closure(c: Cursor) -> bool:

@@ -57,8 +57,11 @@ def _program(program: syntax.Program, style: _Style) -> Document:
         parts += [f"offsets {{ {entries} }}", LINE]
     params = [together(_param(p, style)) for p in program.params]
     parts += [_list(f"{style.name(program.name)}(", list(params), ") {")]
-    closures = [run(_closure(c, style)) for c in program.closures]
-    parts += [nested(*(part for c in closures for part in (LINE, c))), LINE, "}"]
+    lines: list[Document] = []
+    for c in program.closures:
+        lines += [run(_binding(b.name, b.value, style)) for b in c.before]
+        lines.append(run(_closure(c, style)))
+    parts += [nested(*(part for line in lines for part in (LINE, line))), LINE, "}"]
     return together(*parts)
 
 
@@ -231,15 +234,20 @@ def _let(node: syntax.Let, style: _Style) -> Rule[Document]:
     parts: list[Document] = []
     inner: syntax.Expression = node
     while isinstance(inner, syntax.Let):
-        value: Document
-        if isinstance(inner.value, syntax.Operator):
-            value = _operator(inner.value, style)
-        else:
-            value = yield _expression(inner.value, style, 1 if isinstance(inner.value, syntax.Let) else 0)
-        parts += [group(f"let {style.name(inner.name)} =", nested(SPACE, value), ";"), SPACE]
+        binding: Document = yield _binding(inner.name, inner.value, style)
+        parts += [binding, SPACE]
         inner = inner.body
     body: Document = yield _expression(inner, style)
     return group(*parts, body)
+
+
+def _binding(name: str, bound: syntax.Expression, style: _Style) -> Rule[Document]:
+    value: Document
+    if isinstance(bound, syntax.Operator):
+        value = _operator(bound, style)
+    else:
+        value = yield _expression(bound, style, 1 if isinstance(bound, syntax.Let) else 0)
+    return group(f"let {style.name(name)} =", nested(SPACE, value), ";")
 
 
 def _conditional(node: syntax.Call, style: _Style) -> Rule[Document]:

@@ -42,6 +42,10 @@ class Elaboration:
     counters: dict[str, int] = field(default_factory=dict[str, int])
     defining: list[str] = field(default_factory=list[str])
     """Names whose `let` is being read."""
+    named: set[str] = field(default_factory=set[str])
+    """Names that a `let` in front of a closure gave."""
+    stale: dict[str, str] = field(default_factory=dict[str, str])
+    """Names of which a closure has stored into what they read, and that parameter."""
     found: list[Diagnostic] = field(default_factory=list[Diagnostic])
     tuple_depths: dict[int, tuple[Element, int]] = field(default_factory=dict[int, tuple[Element, int]])
     """How deep the tuples that were made are, by identity."""

@@ -21,6 +21,7 @@ from tensorir.types import FLOAT64, Element, Scalar
 __all__ = [
     "FLOAT64",
     "Apply",
+    "Binding",
     "Call",
     "Closure",
     "Expression",
@@ -234,6 +235,16 @@ Expression = Number | Name | Operator | Lambda | Results | Apply | Call | Shift 
 
 
 @dataclass(frozen=True, slots=True)
+class Binding:
+    """`let name = value;` in front of a closure, for it and for those behind it."""
+
+    name: str
+    value: Expression
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+    """Of the name."""
+
+
+@dataclass(frozen=True, slots=True)
 class Closure:
     """`out ← e` or `out[I[0:n]] ← e`"""
 
@@ -242,6 +253,12 @@ class Closure:
     value: Expression
     span: Span = field(default=NOWHERE, compare=False, repr=False)
     """Of what stands left of the arrow."""
+    before: tuple[Binding, ...] = ()
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """What is bound in front of it, and its value."""
+        return (*(b.value for b in self.before), self.value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """Typed expressions to syntax trees, with a `let` for everything that is used more than once or has a label.
 
-A `let` stands at the beginning of the innermost function, or of the closure, that binds all variables in its value.
-The tree is linear in the distinct nodes.
+A `let` stands at the beginning of the innermost function, or of the closure, that binds all variables in its value;
+what several closures use, and none of them has stored into since, before the first of them. The tree is linear in the
+distinct nodes.
 
 >>> from tensorir.text import parse_expr
 >>> from tensorir.text.printer import print_expr
@@ -13,7 +14,8 @@ let t1 = x × x; t1 + t1
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,28 +28,52 @@ from tensorir.text.slots import lift
 from tensorir.text.spelling import RESERVED
 from tensorir.types import Complaint, Dims, TensorType
 from tensorir.typing_rules import highest_neighbour, scanned_dim
-from tensorir.walk import postorder, use_counts
+from tensorir.walk import postorder, runs, use_counts, values, with_values
 
 __all__ = ["unparse", "unparse_expr", "unparse_type"]
 
 
 def unparse(fencil: ir.Fencil) -> syntax.Program:
     """The syntax tree of a fencil."""
-    names = _Names.of([c.value for c in fencil.closures], fencil.params)
-    closures = tuple(
-        syntax.Closure(
-            c.output.name,
-            None if c.region is None else _ranges(c.region),
-            _value(c.value, names),
-        )
-        for c in fencil.closures
-    )
-    return syntax.Program(fencil.name, tuple(_param(p) for p in fencil.params), closures)
+    closures = _distinct(fencil)
+    names = _Names.of([c.value for c in closures], fencil.params)
+    written = [one for run in runs(closures) for one in _run(run, names)]
+    return syntax.Program(fencil.name, tuple(_param(p) for p in fencil.params), tuple(written))
 
 
 def unparse_expr(expr: ir.Expr) -> syntax.Expression:
     """The syntax tree of an expression."""
-    return _value(expr, _Names.of([expr], expr.free))
+    if _repeats(expr):
+        (expr,) = build.with_unique_names([expr], {v.name for v in expr.free})
+    units = _units([expr])
+    return _written(units.of[~0], expr, _named(units, _Names.of([expr], expr.free)), units.uses)
+
+
+def _distinct(fencil: ir.Fencil) -> tuple[ir.Closure, ...]:
+    """The closures of a fencil, where a pass left one name with two functions under other names."""
+    if not any(_repeats(c.value) for c in fencil.closures):
+        return fencil.closures
+    return with_values(
+        fencil.closures, build.with_unique_names(values(fencil.closures), {p.name for p in fencil.params})
+    )
+
+
+def _repeats(root: ir.Expr) -> bool:
+    parameters = [p for n in postorder(root) if isinstance(n, ir.Lambda) for p in n.params]
+    return len({p.name for p in parameters}) < len(parameters)
+
+
+def _run(closures: Sequence[ir.Closure], names: _Names) -> Iterator[syntax.Closure]:
+    """Closures of which none reads what another has stored, with what several of them use in front."""
+    units = _units(values(closures))
+    outer = _named(units, names)
+    for k, c in enumerate(closures):
+        before = tuple(
+            syntax.Binding(outer.label[id(n)], _written(units.of[id(n)], n, outer, units.uses, bound=True))
+            for n in units.before[k]
+        )
+        region = None if c.region is None else _ranges(c.region)
+        yield syntax.Closure(c.output.name, region, _written(units.of[~k], c.value, outer, units.uses), before=before)
 
 
 def unparse_type(kind: TensorType) -> syntax.TensorType:
@@ -87,26 +113,81 @@ class _Names:
 
 
 @dataclass(slots=True)
+class _Units:
+    """What stands between two semicolons of a fencil: the values of closures, and what several of these use."""
+
+    of: dict[int, list[ir.Expr]]
+    """The nodes of each unit, operands first: of closure k by ~k, of what is shared by its identity."""
+    before: list[list[ir.Expr]]
+    """What is shared and stands before each closure."""
+    uses: dict[int, int]
+
+
+def _units(roots: Sequence[ir.Expr]) -> _Units:
+    order = list(postorder(*roots))
+    bound = {p for n in order if isinstance(n, ir.Lambda) for p in n.params}
+    readers: defaultdict[int, set[int]] = defaultdict(set)
+    first: dict[int, int] = {}
+    for k, root in reversed(list(enumerate(roots))):
+        readers[id(root)].add(~k)
+        first[id(root)] = k
+    before: list[list[ir.Expr]] = [[] for _ in roots]
+    for node in reversed(order):
+        if len(readers[id(node)]) > 1 and not isinstance(node, _UNNAMED) and node.free.isdisjoint(bound):
+            before[first[id(node)]].append(node)
+            readers[id(node)] = {id(node)}
+        for child in node.children:
+            readers[id(child)] |= readers[id(node)]
+            first[id(child)] = min(first.get(id(child), len(roots)), first[id(node)])
+    of: defaultdict[int, list[ir.Expr]] = defaultdict(list)
+    for node in order:
+        for unit in readers[id(node)]:
+            of[unit].append(node)
+    return _Units(of, [nodes[::-1] for nodes in before], use_counts(*roots))
+
+
+_UNNAMED = (ir.Var, ir.Literal, ir.Operator)
+"""What is written again and again."""
+
+
+def _named(units: _Units, names: _Names) -> _Scopes:
+    """Names for what several closures use."""
+    found = _Scopes(names)
+    found.name([n for nodes in units.before for n in nodes])
+    return found
+
+
+@dataclass(slots=True)
 class _Scopes:
     """Which nodes get a name, and where: by the identity of the function whose body they open, or None."""
 
+    names: _Names
     label: dict[int, str] = field(default_factory=dict[int, str])
     members: dict[int | None, list[ir.Expr]] = field(default_factory=dict[int | None, list[ir.Expr]])
 
+    @property
+    def used(self) -> frozenset[str]:
+        """The names that stand for values."""
+        return self.names.variables.union(self.label.values())
 
-def _scopes(root: ir.Expr, names: _Names) -> _Scopes:
-    order = list(postorder(root))
-    uses = use_counts(root)
-    named = [n for n in order if n.label or (uses[id(n)] > 1 and not isinstance(n, (ir.Var, ir.Literal, ir.Operator)))]
-    result = _Scopes()
-    taken = set(names.variables | names.dims | RESERVED)
-    counters: dict[str, int] = {}
-    for node in named:
-        if node.label:
-            result.label[id(node)] = _fresh(node.label, node.label, "_", taken, counters)
-    for node in named:
-        if not node.label:
-            result.label[id(node)] = _fresh("", "t", "", taken, counters)
+    def name(self, nodes: Sequence[ir.Expr]) -> None:
+        """Give each node a name of its own: its label, or one that is free."""
+        taken, counters = set(self.used | self.names.dims | RESERVED), dict[str, int]()
+        for node in nodes:
+            if node.label:
+                self.label[id(node)] = _fresh(node.label, node.label, "_", taken, counters)
+        for node in nodes:
+            if not node.label:
+                self.label[id(node)] = _fresh("", "t", "", taken, counters)
+
+
+def _scopes(order: Sequence[ir.Expr], outer: _Scopes, uses: Mapping[int, int]) -> _Scopes:
+    """The names of a unit's nodes, those from outside of it among them."""
+    result = _Scopes(outer.names, dict(outer.label))
+    named = [
+        n for n in order if id(n) not in outer.label and (n.label or (uses[id(n)] > 1 and not isinstance(n, _UNNAMED)))
+    ]
+    result.name(named)
     binder, level = _binders(order) if named else ({}, {})
     for node in named:
         owner = max((binder[v] for v in node.free if v in binder), key=lambda f: level[f], default=None)
@@ -132,15 +213,14 @@ def _binders(order: Sequence[ir.Expr]) -> tuple[dict[ir.Var, int], dict[int, int
     return binder, level
 
 
-def _value(root: ir.Expr, names: _Names) -> syntax.Expression:
-    parameters = [p for n in postorder(root) if isinstance(n, ir.Lambda) for p in n.params]
-    if len({p.name for p in parameters}) < len(parameters):  # a pass left one name with two functions
-        (root,) = build.with_unique_names([root], {v.name for v in root.free})
-        names = _Names.of([root], root.free)
-    scopes = _scopes(root, names)
-    used = names.variables.union(scopes.label.values())
+def _written(
+    order: Sequence[ir.Expr], root: ir.Expr, outer: _Scopes, uses: Mapping[int, int], bound: bool = False
+) -> syntax.Expression:
+    """The syntax tree of a unit, or, with `bound`, of what its own name stands for."""
+    scopes = _scopes(order, outer, uses)
+    used = scopes.used
     written: dict[int, syntax.Expression] = {}
-    inner = _inner_shifts(root, scopes, used)
+    inner = _inner_shifts(order, scopes, used)
 
     def use(node: ir.Expr) -> syntax.Expression:
         name = scopes.label.get(id(node))
@@ -151,7 +231,7 @@ def _value(root: ir.Expr, names: _Names) -> syntax.Expression:
             body = syntax.Let(scopes.label[id(node)], written[id(node)], body)
         return body
 
-    for node in postorder(root):
+    for node in order:
         match node:
             case ir.Literal(value, element):
                 tree: syntax.Expression = syntax.Number(value, element)
@@ -171,7 +251,7 @@ def _value(root: ir.Expr, names: _Names) -> syntax.Expression:
                     continue
                 tree = _shift(node, scopes, use, used) or _call(node, [use(a) for a in node.args])
         written[id(node)] = tree
-    return opened(None, use(root))
+    return opened(None, written[id(root)] if bound else use(root))
 
 
 def _function(tree: syntax.Expression, function: ir.Expr, inferred: Any) -> syntax.Expression:
@@ -184,11 +264,11 @@ def _function(tree: syntax.Expression, function: ir.Expr, inferred: Any) -> synt
 # Shifts: one in front of another is written as one, `⟪I, 1, J, 1⟫(x)`
 
 
-def _inner_shifts(root: ir.Expr, scopes: _Scopes, used: frozenset[str]) -> set[int]:
+def _inner_shifts(order: Sequence[ir.Expr], scopes: _Scopes, used: frozenset[str]) -> set[int]:
     """Shifts that are written as part of the shift that they are operands of."""
     return {
         id(node.args[-1])
-        for node in postorder(root)
+        for node in order
         if isinstance(node, ir.Call)
         and _is_shift(node, scopes, used)
         and id(node.args[-1]) not in scopes.label

@@ -182,6 +182,56 @@ p.fencil:1:33: error[N12]: there are two fencils named 'f'.
                                   ^
 help: rename one.""",
     ),
+    "a name reads what was stored into since": (
+        """\
+f(x: tensor<float>, y: tensor<float>) {
+  let t = exp(x);
+  x ← t;
+  y ← t × 2.0;
+}""",
+        """\
+p.fencil:4:7: error[N13]: 't' reads 'x', into which a closure has stored since.
+    y ← t × 2.0;
+        ^
+help: bind it again behind that closure: let t = ...;""",
+    ),
+    "a function reads what was stored into since": (
+        """\
+f(x: tensor<float>, y: tensor<float>) {
+  let t = λ(a: tensor<float>) → a × x;
+  x ← t(1.0);
+  y ← t(2.0);
+}""",
+        """\
+p.fencil:4:7: error[N13]: 't' reads 'x', into which a closure has stored since.
+    y ← t(2.0);
+        ^
+help: bind it again behind that closure: let t = ...;""",
+    ),
+    "a name for closures is that of a parameter": (
+        """\
+f(x: tensor<float>, y: tensor<float>) {
+  let x = 1.0;
+  y ← x;
+}""",
+        """\
+p.fencil:2:7: error[N02]: 'x' is a parameter of this fencil.
+    let x = 1.0;
+        ^
+help: bind another name.""",
+    ),
+    "a name stands behind the last closure": (
+        """\
+f(x: tensor<float>, y: tensor<float>) {
+  y ← x;
+  let t = 1.0;
+}""",
+        """\
+p.fencil:3:7: error[S01]: 't' is bound and then used in nothing.
+    let t = 1.0;
+        ^
+help: the result follows: let t = e; t + t""",
+    ),
     "a text without a fencil": (
         """\
 // nothing yet

@@ -147,3 +147,35 @@ def test_results_of_a_function_share_nodes():
     assert {id(n) for n in postorder(first)} & {id(n) for n in postorder(second) if n.label == "t"}
     assert parse(str(f)) == f and str(parse(str(f))) == str(f)
     assert str(f).count("reduce") == 1
+
+
+def test_what_closures_share_stands_in_front_of_them():
+    text = """f(x: tensor<float, I[0:5]>, a: tensor<float, I[0:5]>, b: tensor<float, I[0:5]>, c: tensor<float>) {
+  let t1 = exp(x);
+  let square = λ(v: tensor<float, I[0:5]>) → v × v;
+  a ← t1 + square(x);
+  b ← t1 - square(t1);
+  c ← let t2 = reduce(+, 0.0, I)(a); t2 × t2;
+}"""
+    f = parse(text)
+    assert str(f) == text
+    first, second, _ = f.closures
+    assert {id(n) for n in postorder(first.value) if isinstance(n, ir.Call) and n.op == "exp"} == {
+        id(n) for n in postorder(second.value) if isinstance(n, ir.Call) and n.op == "exp"
+    }
+    check(f)
+
+
+def test_what_is_stored_into_ends_what_was_bound():
+    text = """f(x: tensor<float, I[0:5]>, a: tensor<float, I[0:5]>, b: tensor<float, I[0:5]>) {
+  let t1 = exp(a);
+  let t2 = exp(x);
+  a ← t1 + t2;
+  let t1 = sin(a);
+  b ← t1 × t2;
+  x ← t1 - t2;
+}"""
+    f = parse(text)
+    # what the first closure shares with the others would read another `x` behind the last
+    assert str(f).count("exp(x)") == 2
+    check(f)
