@@ -99,6 +99,20 @@ for k in range(8):
         "element (1,) of 'A' is read, but T.reads of the block 'b' leaves it out.",
         "in the iteration i = 0.",
     ),
+    "a read of what no region names": (
+        """C = T.alloc_buffer((8, 3), "int32")
+for i, j in T.grid(8, 3):
+    C[i, j] = j
+for i, j in T.grid(8, 3):
+    with T.sblock("b"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        T.reads(A[vi])
+        T.writes(B[vi])
+        if vj == 2:
+            B[vi] = C[vi, vj]""",
+        "element (0, 2) of 'C' is read, but T.reads of the block 'b' leaves it out.",
+        "in the iteration i = 0, j = 2.",
+    ),
     "an iterator outside of its domain": (
         """for i in range(8):
     with T.sblock("b"):
