@@ -34,6 +34,8 @@ STATEMENTS = {
     "step by step": "A[idx[i]] = A[i] * A[7 - i] + B[i]" + OVER,
     "in a loop that runs step by step": "t[i] = A[idx[i]]"
     "\n        t[i] = B[i]\n        A[(i + 1) % 8] = A[i] * A[(i + 1) % 8] + t[i]",
+    "in the condition of a while": "t[0] = T.float32(0)\n        while t[0] < B[idx[i]]:"
+    "\n            t[0] = t[0] + T.float32(1)" + OVER,
     "in a while": "t[0] = T.float32(0)\n        while t[0] < T.float32(2):"
     "\n            t[0] = t[0] + T.float32(1)\n            A[idx[i]] = B[i]" + OVER,
 }

@@ -62,7 +62,11 @@ def _checked(nodes: Sequence[Node], loops: tuple[Loop, ...], uses: _Uses) -> Ite
                 inner = tuple(_checked(body, (*loops, node), uses))
                 yield node if len(inner) == len(body) and all(map(_same, inner, body)) else replace(node, body=inner)
             case While(body=body):
-                yield replace(node, body=tuple(_checked(body, loops, uses)))
+                inner = tuple(_checked(body, loops, uses))
+                stores = [leaf.node for leaf in _all(body) if isinstance(leaf.node, Store)]
+                again = list(_of_condition(node, loops)) if not any(map(uses.seen, stores)) else []
+                yield from (replace(check, guards=(*node.guards, *check.guards)) for check in again)
+                yield replace(node, body=(*inner, *again))
             case Store():
                 checks = list(_checks(node, loops))
                 if checks:
@@ -79,15 +83,7 @@ def _same(a: Node, b: Node) -> bool:
 
 def _checks(node: Store, loops: tuple[Loop, ...]) -> Iterator[tuple[Buffer | None, Check]]:
     """What must hold of the indices of a store that data tell, and of which buffer that is read."""
-    ranges = ranges_of(loops)
     told: set[tuple[Buffer, tuple[Term, ...]]] = set()
-
-    def of(buffer: Buffer, indices: Sequence[Term], guards: tuple[Term, ...], span: Span) -> Iterator[Check]:
-        for index, extent in zip(indices, buffer.shape, strict=True):
-            if linear(index, ranges) is None:
-                message = f"an index leaves the {extent} elements of {buffer.name!r}."
-                yield Check(_inside(index, extent), message, guards, span)
-
     places: list[tuple[Term, tuple[Term, ...]]] = [(g, node.guards[:k]) for k, g in enumerate(node.guards)]
     places += [(term, node.guards) for term in (node.value, *node.indices)]
     for term, before in places:
@@ -95,10 +91,27 @@ def _checks(node: Store, loops: tuple[Loop, ...]) -> Iterator[tuple[Buffer | Non
             if (load.buffer, load.indices) not in told:
                 told |= {(load.buffer, load.indices)} if not conditions else set()
                 same = load.buffer is node.buffer and load.indices == node.indices
-                for check in of(load.buffer, load.indices, (*before, *conditions), load.span):
+                for check in _of(load.buffer, load.indices, loops, (*before, *conditions), load.span):
                     yield None if same else load.buffer, check
-    for check in of(node.buffer, node.indices, node.guards, node.span):
+    for check in _of(node.buffer, node.indices, loops, node.guards, node.span):
         yield None, check
+
+
+def _of_condition(node: While, loops: tuple[Loop, ...]) -> Iterator[Check]:
+    """What must hold whenever a condition is looked at."""
+    for load, conditions in reads_under(node.condition):
+        yield from _of(load.buffer, load.indices, loops, conditions, load.span)
+
+
+def _of(
+    buffer: Buffer, indices: Sequence[Term], loops: tuple[Loop, ...], guards: tuple[Term, ...], span: Span
+) -> Iterator[Check]:
+    """What must hold of indices that data tell."""
+    ranges = ranges_of(loops)
+    for index, extent in zip(indices, buffer.shape, strict=True):
+        if linear(index, ranges) is None:
+            message = f"an index leaves the {extent} elements of {buffer.name!r}."
+            yield Check(_inside(index, extent), message, guards, span)
 
 
 def _inside(index: Term, extent: int) -> Term:
