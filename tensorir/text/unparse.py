@@ -132,8 +132,12 @@ def _units(roots: Sequence[ir.Expr]) -> _Units:
         readers[id(root)].add(~k)
         first[id(root)] = k
     before: list[list[ir.Expr]] = [[] for _ in roots]
+    uses = use_counts(*roots)
     for node in reversed(order):
-        if len(readers[id(node)]) > 1 and not isinstance(node, _UNNAMED) and node.free.isdisjoint(bound):
+        named = node.label or uses[id(node)] > 1
+        # what a value in front of closures begins with stands in front of them, too
+        several = len(readers[id(node)]) > 1 or (named and min(readers[id(node)]) >= 0)
+        if several and not isinstance(node, _UNNAMED) and node.free.isdisjoint(bound):
             before[first[id(node)]].append(node)
             readers[id(node)] = {id(node)}
         for child in node.children:
@@ -143,7 +147,7 @@ def _units(roots: Sequence[ir.Expr]) -> _Units:
     for node in order:
         for unit in readers[id(node)]:
             of[unit].append(node)
-    return _Units(of, [nodes[::-1] for nodes in before], use_counts(*roots))
+    return _Units(of, [nodes[::-1] for nodes in before], uses)
 
 
 _UNNAMED = (ir.Var, ir.Literal, ir.Operator)

@@ -101,29 +101,32 @@ def carry(
     """A loop that carries buffers."""
     emitter = region.emitter
     start = [spread(emitter.tensor(b), emitter.intervals(b)) for b in buffers]
-    i = var(_fresh(emitter, "step"), TensorType(INT32))
-    carried = [
-        var(_fresh(emitter, b.name), TensorType(b.element, Dims(tuple(emitter.intervals(b).items())))) for b in buffers
-    ]
-    params: list[Var] = [i, *carried]
-    tensors: dict[Buffer, Expr] = dict(zip(buffers, carried, strict=True))
-    inside = emitter.inside(tensors, {}, {})
+    i, *carried = _variables(emitter, buffers)
+    inside = emitter.inside(dict(zip(buffers, carried, strict=True)), {}, {})
     body(inside, i)
     results = [inside.tensors[b] for b in buffers]
+    j, *before = _variables(emitter, buffers)
+    condition = going(emitter.inside(dict(zip(buffers, before, strict=True)), {}, {}), j)
     if inside.asserted:
         # what must hold is asked for whoever reads which buffer: it is a state of its own, and always true
-        fine = var(_fresh(emitter, "holds"), TensorType(BOOL))
-        params, carried = [*params, fine], [*carried, fine]
+        fine, other = (var(_fresh(emitter, "holds"), TensorType(BOOL)) for _ in range(2))
+        carried, before = [*carried, fine], [*before, other]
         results, start = [*results, inside.asserting(fine)], [*start, literal(True, BOOL)]
-    condition = going(emitter.inside(tensors, {}, {}), i)
     changed = [k for k, (r, c) in enumerate(zip(results, carried, strict=True)) if r is not c]
-    operands = (function(params, condition), function(params, *results), *start)
+    operands = (function([j, *before], condition), function([i, *carried], *results), *start)
     for k in changed:
         made = call("loop", *operands, static=(k, limit), span=span)
         if k < len(buffers):
             emitter.tensors[buffers[k]] = made
         else:
             emitter.asserted.append((made, "an assertion of a loop fails.", span))
+
+
+def _variables(emitter: Emitter, buffers: Sequence[Buffer]) -> list[Var]:
+    """The number of a round, and what buffers hold before it."""
+    types = [TensorType(b.element, Dims(tuple(emitter.intervals(b).items()))) for b in buffers]
+    names = ["step", *(b.name for b in buffers)]
+    return [var(_fresh(emitter, n), t) for n, t in zip(names, [TensorType(INT32), *types], strict=True)]
 
 
 def _fresh(emitter: Emitter, name: str) -> str:
