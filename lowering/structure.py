@@ -51,7 +51,12 @@ def cartesian_shift(context: Context, node: Call, values: Sequence[Value]) -> Va
     def move(x: Dense) -> Dense:
         return replace(x, dims=x.dims.with_interval(dim, x.dims[dim].shifted(offset))) if dim in x.dims else x
 
-    return tuple(mapped(move, leaf) for leaf in values[0])
+    def moved(leaf: Leaf) -> Leaf:
+        if isinstance(leaf, Slots) and leaf.dim == dim:
+            return replace(leaf, start=leaf.dims[dim].shifted(offset).start)
+        return mapped(move, leaf)
+
+    return tuple(map(moved, values[0]))
 
 
 def shift_apply(context: Context, node: Call, values: Sequence[Value]) -> Value:

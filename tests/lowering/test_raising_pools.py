@@ -132,3 +132,14 @@ def test_gradients_go_to_the_largest_of_each_window() -> None:
             found.append(jax.grad(lambda x, run=compiled: (run(a=x)["out"] ** 2).sum())(a))
     assert np.asarray(found[0]).any()
     same(found[0], found[1])
+
+
+@pytest.mark.parametrize("offset", [-2, -1, 1])
+def test_a_window_that_is_shifted_along_its_own_dim(offset: int) -> None:
+    start, stop = -offset, 3 - offset
+    text = f"""f(out: tensor<float, I[0:5], J[{start}:{stop}]>, x: tensor<float, A[0:20]>,
+      y: tensor<float, I[0:5], J[{start}:{stop}]>) {{
+      out ← y + ⟪J, {offset}⟫(gather(A, clamp)(x, 4 × pos(I, y) + pos(J, add_dim(J, 0, 3, 0)))); }}"""
+    r = Draw(3)
+    arrays = {"x": r.array("float", (0, 20)), "y": r.array("float", (0, 5), (start, stop))}
+    agree(text, arrays, {"window"}, set())
