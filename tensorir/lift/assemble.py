@@ -17,8 +17,8 @@ from tensorir.lift.hazards.unseen import told_by_data, with_unseen_checked
 from tensorir.lift.loops.abreast import abreast
 from tensorir.lift.loops.report import Report
 from tensorir.lift.loops.schedule import Region, run
+from tensorir.lift.nests.adjacent import with_parts_joined
 from tensorir.lift.nests.nest import Node, leaves, written
-from tensorir.lift.nests.parts import with_parts_joined
 from tensorir.lift.nests.terms import Buffer
 from tensorir.lift.rewrites.tidy import tidied
 from tensorir.lift.storage.axes import with_merged_axes
