@@ -242,8 +242,7 @@ def loop(
         reader.parallel.add(name)
     with reader.inside(name, top):
         limit = (Op("less", (Index(name, INT32), cast(extent, INT32)), BOOL),) if guard else ()
-        with reader.guarded(*limit):
-            nodes, before = _body(reader, body, span)
+        nodes, before = _body(reader, body, span, limit)
     return [*before, Loop(name, bounds[0], bounds[1], tuple(nodes), parallel, span, var.name)]
 
 
@@ -281,8 +280,8 @@ def _jumps(body: n.Stmt) -> tuple[bool, bool]:
     return breaks, continues
 
 
-def _body(reader: Reader, body: n.Stmt, span: Span) -> tuple[list[Node], list[Node]]:
-    """The nodes of one iteration, and those that prepare the loop."""
+def _body(reader: Reader, body: n.Stmt, span: Span, limit: tuple[Term, ...] = ()) -> tuple[list[Node], list[Node]]:
+    """The nodes of one iteration, which does something where the limit holds, and those that prepare the loop."""
     breaks, continues = _jumps(body)
     outer = (reader.broken, reader.continued, list(reader.live))
     before: list[Node] = []
@@ -294,10 +293,11 @@ def _body(reader: Reader, body: n.Stmt, span: Span) -> tuple[list[Node], list[No
         before.append(reader.raised(reader.broken, False, span))
         reader.loops = inside
         reader.live.append(reader.broken)
-    if continues:
-        reader.continued = reader.flag("continued", span)
-        nodes.append(reader.raised(reader.continued, False, span))
-    nodes += statement(reader, body)
+    with reader.guarded(*limit):
+        if continues:
+            reader.continued = reader.flag("continued", span)
+            nodes.append(reader.raised(reader.continued, False, span))
+        nodes += statement(reader, body)
     returned = [f for f in reader.live if f is reader.returned]
     reader.broken, reader.continued, reader.live = outer
     reader.live += [f for f in returned if f not in reader.live]
@@ -377,8 +377,7 @@ def _masked(
     reader.scope.values[var] = lambda lane: current
     with reader.inside(name, (0, max(0, limit - 1))):
         guard = Op("less", (Index(name, extent.element), extent), BOOL)
-        with reader.guarded(guard):
-            inner, before = _body(reader, body, span)
+        inner, before = _body(reader, body, span, (guard,))
     bounds = Number(0, INT32), Number(limit, INT32)
     return [*nodes, *before, Loop(name, *bounds, tuple(inner), span=span, title=var.name)]
 

@@ -1,0 +1,26 @@
+"""Loops that are left before their end, whatever says how many turns they take."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensorir as ti
+
+BOUNDS = ["0, 5, 2", "i, 5, 2", "i * i % 5", "i * i % 4, 5", "A[i] % 4", "A[i] % 3, 5", "A[i] % 3, 5, 2"]
+
+
+@pytest.mark.parametrize("jump", ["break", "continue"])
+@pytest.mark.parametrize("bounds", BOUNDS)
+def test_a_loop_begins_with_nobody_having_left(bounds: str, jump: str):
+    function = ti.tir.parse(f"""
+@T.prim_func
+def main(A: T.Buffer((5,), "int32"), B: T.Buffer((5,), "int32")):
+    for i in range(5):
+        for j in range({bounds}):
+            if A[j] > 3:
+                {jump}
+            B[i] = B[i] + A[j] * (j + 1)
+""")["main"]
+    given = np.array([1, 2, 7, 9, 1], np.int32), np.arange(5, dtype=np.int32)
+    np.testing.assert_array_equal(ti.lift(function)(*given)[0], ti.tir.interpret(function, *given)[1])
