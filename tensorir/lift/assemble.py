@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -65,9 +65,11 @@ class Built:
 
 def assemble(
     name: str, arguments: Sequence[Buffer], nodes: Sequence[Node], checked: bool = False, on_hazard: str = "error",
-    exact: bool = False,
+    exact: bool = False, results: Set[int] = frozenset(),
 ) -> Built:  # fmt: skip
     """The tensor program of a nest over its arguments.
+
+    `results` are arguments that it gives back even if no iteration stores to them.
 
     What is proven wrong raises TL10 (out of bounds), TL11 (a read of what nobody wrote) or TL12 (a race), unless
     `on_hazard` is "sequential" (the report says it, and iterations run in the order of the text) or "ignore". `exact`
@@ -98,7 +100,7 @@ def assemble(
     # what is read in the place of copies may show axes that the copies did not, and tells where these end
     nodes = with_merged_axes(trimmed(with_axes(nodes, every=True)))
     run(Region(emitter, report, settled=settled_values(leaves(nodes))), nodes)
-    outputs = tuple(k for k, b in enumerate(arguments) if b in stored)
+    outputs = tuple(k for k, b in enumerate(arguments) if b in stored or k in results)
     values = [(arguments[k], emitter.tensor(arguments[k])) for k in outputs]
     if values:
         values[0] = (values[0][0], emitter.asserting(values[0][1]))

@@ -110,7 +110,7 @@ def lift_prim_func(
     def work() -> Built:
         reading = reading_of(func, shapes, exact)
         arguments = [b for b in reading.arguments if b is not None]
-        built = assemble(func.name, arguments, reading.nodes, checked, on_hazard, exact)
+        built = assemble(func.name, arguments, reading.nodes, checked, on_hazard, exact, _stored(func))
         for note in reading.notes:
             built.report.note(note)
         return built

@@ -1,0 +1,53 @@
+"""What the text stores to is given back, whether or not any iteration stores to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensorir as ti
+
+A = np.array([1, 2, 5, 9, 1], np.int32)
+
+
+def agree(text: str, *given: Any, **options: Any) -> None:
+    """The lift gives back what the interpreter says of all but the first argument."""
+    function = ti.tir.parse(text)["main"]
+    found, wanted = ti.lift(function, **options)(*given), ti.tir.interpret(function, *given)
+    for got, want in zip(found, wanted[1:], strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("bounds", ["0", "3, 3", "k + 3, 5", "k + 4, k + 2"])
+def test_what_no_iteration_stores_to_is_given_back_in_its_place(bounds: str):
+    agree(
+        f"""
+@T.prim_func
+def main(A: T.Buffer((5,), "int32"), B: T.Buffer((5,), "int32"), C: T.Buffer((5,), "int32")):
+    for k in range(2, 3):
+        for i in range({bounds}):
+            B[i] = 1
+    for i in range(5):
+        C[i] = A[i]
+""",
+        A, np.arange(5, dtype=np.int32), np.zeros(5, np.int32),
+    )  # fmt: skip
+
+
+def test_a_size_at_which_no_iteration_stores_changes_no_result_but_its_own():
+    text = """
+@T.prim_func
+def main(a: T.handle, b: T.handle, c: T.handle):
+    n = T.int32()
+    A = T.match_buffer(a, (n,), "int32")
+    B = T.match_buffer(b, (n,), "int32")
+    C = T.match_buffer(c, (n,), "int32")
+    for i in range(n - 3):
+        B[i + 3] = A[i]
+    for i in range(n):
+        C[i] = A[i]
+"""
+    for n in (2, 3, 5):
+        agree(text, A[:n], np.arange(n, dtype=np.int32), np.zeros(n, np.int32))
