@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tensorir.build import call, function, literal, operator, var
 from tensorir.ir import Expr, Function
@@ -13,9 +13,9 @@ from tensorir.lift.emission.emit import Emitter
 from tensorir.lift.emission.tensors import constant_of, cut, renamed, shifted, spread
 from tensorir.lift.nests.affine import Affine, number
 from tensorir.lift.nests.linear import affine_of
-from tensorir.lift.nests.terms import Buffer, Load, Term, index_names
+from tensorir.lift.nests.terms import Buffer, Load, Number, Term, index_names
 from tensorir.source import NOWHERE, Span
-from tensorir.types import BOOL, Interval, Scalar, TensorType
+from tensorir.types import BOOL, INT32, Interval, Scalar, TensorType
 
 __all__ = ["Place", "combine", "holding", "place_of", "put", "scatter", "store"]
 
@@ -174,6 +174,7 @@ def reversed_along(x: Expr, dim: str) -> Expr:
 
 
 LAST = "last"
+ROW = "row"
 
 
 def combine(op: str, buffer: Buffer) -> Function:
@@ -193,7 +194,11 @@ def scatter(
     `made` is the value, where it is there already. In a program that checks, an index outside of the buffer is an error
     at the statement's `span`; what a guard holds back is not.
     """
-    names = emitter.dims_of(buffer)
+    names, whole = emitter.dims_of(buffer), emitter.intervals(buffer)
+    if not buffer.shape:
+        # a place that a guard tells is an index: one number is a row of one
+        names, whole = [ROW], {ROW: Interval(0, 1)}
+        space = replace(space, location=(Number(0, INT32),))
     guard = holding(space.guards)
     sums = [affine_of(t) for t in space.location]
     counts: dict[str, int] = {}
@@ -217,7 +222,7 @@ def scatter(
             continue
         dims.append(name)
         spread_of = None if a is None else a.range(space.ranges)
-        extent = emitter.intervals(buffer)[name].stop
+        extent = whole[name].stop
         bounded &= spread_of is not None and spread_of[0] >= 0 and spread_of[1] < extent
         indices.append(emitter.sum(a, space.dims) if a is not None else emitter.emit(term, space.dims, guard))
     indices = [cut(i, space.dims) for i in indices]
@@ -229,9 +234,8 @@ def scatter(
         holds = cut(emitter.emit(guard, space.dims), space.dims)
         element = indices[0].tensor.element
         if mode == "checked":
-            intervals = emitter.intervals(buffer)
             indices = [
-                _asserted(i, holds, intervals[d], f"'{buffer.name}'", span) for i, d in zip(indices, dims, strict=True)
+                _asserted(i, holds, whole[d], f"'{buffer.name}'", span) for i, d in zip(indices, dims, strict=True)
             ]
         indices[0] = call("if", holds, indices[0], literal(-1, element))  # type: ignore[arg-type]
         mode = "zero"
@@ -246,7 +250,6 @@ def scatter(
 
     value, indices = moved(value), [moved(i) for i in indices]
     needed = {name: Interval(space.dims[d].start + c, space.dims[d].stop + c) for name, (d, c) in aligned.items()}
-    whole = emitter.intervals(buffer)
     value = spread(value, {n: i for n, i in needed.items() if i != whole[n]})
     present = {d for x in (value, *indices) for d in x.tensor.dims}
     over = tuple(hidden.get(d, d) for d in space.dims if hidden.get(d, d) in present and d not in by)
@@ -258,7 +261,10 @@ def scatter(
         }
         value = spread(value, lacking)
         over = tuple(hidden.get(d, d) for d in space.dims if d not in by)
-    emitter.tensors[buffer] = call("scatter", f, base, *indices, value, static=(tuple(dims), over, mode), span=span)
+    stored = call("scatter", f, base, *indices, value, static=(tuple(dims), over, mode), span=span)
+    emitter.tensors[buffer] = (
+        stored if buffer.shape else call("gather", stored, literal(0, INT32), static=((ROW,), "clamp"))
+    )
 
 
 def _asserted(index: Expr, holds: Expr, inside: Interval, name: str, span: Span) -> Expr:
