@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from tensorir.lift.accesses.space import Space
 from tensorir.lift.nests.affine import number, variable
-from tensorir.lift.nests.linear import term_of
-from tensorir.lift.nests.nest import Leaf, Store
+from tensorir.lift.nests.linear import Ranges, linear, term_of
+from tensorir.lift.nests.nest import Leaf, Store, ranges_of
 from tensorir.lift.nests.terms import Buffer, Load, Op, Term, buffers_of, children, rebuilt, walk
 from tensorir.source import Span
 from tensorir.types import BOOL, INT32
@@ -38,29 +38,45 @@ class Once:
     values: tuple[Term, ...]
 
 
-def executed(members: Sequence[Leaf], kept_apart: Set[Buffer] = frozenset()) -> Once | None:
+def executed(
+    members: Sequence[Leaf], kept_apart: Set[Buffer] = frozenset(), outer: Ranges | None = None
+) -> Once | None:
     """The statements of one iteration as new values; None where they share none, or write one buffer at two places.
 
-    Nobody else touches the buffers in `kept_apart`, of which each iteration has a copy.
+    Nor where one may read what another one wrote, under indices that do not tell whether it does. Nobody else touches
+    the buffers in `kept_apart`, of which each iteration has a copy; `outer` are loops outside that run step by step.
     """
     stores = [m.node for m in members if isinstance(m.node, Store)]
-    if len(stores) != len(members) or not all(_same_iterations(members[0], m) for m in members):
+    if not stores or len(stores) != len(members) or not all(_same_iterations(members[0], m) for m in members):
         return None
     now: dict[Load, Term] = {}
     places: dict[Buffer, tuple[Term, ...]] = {}
+    ranges = ranges_of(members[0].loops, outer)
+    doubtful: list[Load] = []
 
     def rule(t: Term) -> Term | None:
-        return now.get(t) if isinstance(t, Load) else None
+        if not isinstance(t, Load) or t in now or t.buffer not in places or t.buffer.loops:
+            return now.get(t) if isinstance(t, Load) else None
+        # other words for a place may mean the place
+        place = places[t.buffer]
+        match _same_place(t.indices, place, ranges):
+            case True:
+                return now[Load(t.buffer, place)]
+            case None:
+                doubtful.append(t)
+            case False:
+                pass
+        return None
 
     for store in stores:
         indices = tuple(rebuilt(i, rule) for i in store.indices)
         here = Load(store.buffer, indices)
-        if places.setdefault(store.buffer, indices) != indices:
-            return None
         value = rebuilt(store.value, rule)
         # a value of one iteration is only read under the guards under which it was made
         for guard in () if store.buffer.loops else reversed(store.guards):
             value = Op("if", (rebuilt(guard, rule), value, now.get(here, here)), value.element)
+        if doubtful or places.setdefault(store.buffer, indices) != indices:
+            return None
         now[here] = value
     for store in stores:
         for load in (t for term in (store.value, *store.guards) for t in walk(term) if isinstance(t, Load)):
@@ -73,6 +89,16 @@ def executed(members: Sequence[Leaf], kept_apart: Set[Buffer] = frozenset()) -> 
     if any(t.buffer.loops and t.buffer in places for v in values for t in walk(v) if isinstance(t, Load)):
         return None
     return Once(tuple(kept), tuple(places[b] for b in kept), values)
+
+
+def _same_place(a: Sequence[Term], b: Sequence[Term], ranges: Ranges) -> bool | None:
+    """Whether indices name one element in each iteration: True, False where they do in none, None where it is open."""
+    apart: list[int | None] = []
+    for x, y in zip(a, b, strict=True):
+        i, j = linear(x, ranges), linear(y, ranges)
+        known = None if i is None or j is None else i.plus(j.times(-1))
+        apart.append(0 if x == y else known.constant if known is not None and not known.terms else None)
+    return False if any(apart) else None if None in apart else True
 
 
 def _same_iterations(a: Leaf, b: Leaf) -> bool:

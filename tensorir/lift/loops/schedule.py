@@ -146,7 +146,7 @@ def _recurrence(region: Region, members: Sequence[Leaf], found: Sequence[Depende
     """Statements that hand on a state: a fold, or a scan along one loop. False where they are none."""
     written = {b for m in members for b in m.written}
     apart = {b for b in written if b.copies} - region.outside
-    once = executed(members, apart)
+    once = executed(members, apart, region.emitter.ranges)
     if once is None or not once.buffers or any(b in region.outside for b in written if b.loops):
         return False
     first = members[0]
@@ -181,7 +181,7 @@ def _recurrence(region: Region, members: Sequence[Leaf], found: Sequence[Depende
 def _fold_inside(emitter: Emitter, members: Sequence[Leaf], apart: Set[Buffer], make: Callable[..., Space]) -> bool:
     """Statements under the same guards as a fold over the iterations where these hold, where those are a box."""
     members, shared = under_shared_guards(members)
-    once = executed(members, apart) if shared else None
+    once = executed(members, apart, emitter.ranges) if shared else None
     return once is not None and fold_at_once(emitter, once, lambda once: make(once, shared))
 
 
