@@ -170,3 +170,20 @@ def test_tiles_of_what_data_tell_are_as_many_as_begin_inside(extent: str, condit
                 program(n, a, b)
         else:
             np.testing.assert_array_equal(program(n, a, b)[0], wanted)
+
+
+def test_turns_that_data_tell_scatter_into_as_many_rows_as_there_are():
+    """How many rounds k takes is only told when it runs: one more than there are rows would be an error."""
+    function = ti.tir.parse("""
+@T.prim_func
+def main(A: T.Buffer((3, 3), "int32"), P: T.Buffer((1,), "int32")):
+    for k in range(P[0]):
+        for i in range(3):
+            A[k, T.max(i - 1, 0)] = A[k, T.max(i - 1, 0)] * 2 + i
+""")["main"]
+    program, a = ti.lift(function), np.arange(9, dtype=np.int32).reshape(3, 3)
+    for rounds in (0, 2, 3):
+        given = a, np.array([rounds], np.int32)
+        np.testing.assert_array_equal(program(*given)[0], ti.tir.interpret(function, *given)[0])
+    with pytest.raises(DiagnosticError):
+        program(a, np.array([4], np.int32))

@@ -209,7 +209,9 @@ def scatter(
     for name, a in zip(names, sums, strict=True):
         if a is not None and len(a.terms) == 1 and a.terms[0][1] == 1 and isinstance(a.terms[0][0], str):
             d = a.terms[0][0]
-            if d in space.dims and counts[d] == 1:
+            # a dim that goes further than the buffer, under a guard, is an index
+            reach = None if d not in space.dims or counts[d] > 1 else a.range(space.ranges)
+            if reach is not None and whole[name].start <= reach[0] and reach[1] < whole[name].stop:
                 aligned[name] = (d, a.constant)
     if len(aligned) == len(names):
         aligned.popitem()
