@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import sys
+from itertools import product
 
 import numpy as np
 
 import tensorir as ti
 from tensorir.errors import DiagnosticError
 from tests.lift.generated import arrays, program
+from tests.lift.generated_states import state_arrays, state_program
+
+GENERATORS = ((program, arrays), (state_program, state_arrays))
 
 
 def main(first: int, count: int) -> int:
     wrong = skipped = 0
-    for seed in range(first, first + count):
-        function, given = ti.tir.parse(program(seed))["main"], arrays(seed)
+    for seed, (text_of, arrays_of) in product(range(first, first + count), GENERATORS):
+        text = text_of(seed)
+        function, given = ti.tir.parse(text)["main"], arrays_of(seed)
         try:
             wanted = ti.tir.interpret(function, *given)
         except DiagnosticError:
@@ -25,8 +30,8 @@ def main(first: int, count: int) -> int:
         written = [k for k, argument in enumerate(lifted.arguments) if argument.written]
         if not all(np.array_equal(got, wanted[k]) for k, got in zip(written, found, strict=True)):
             wrong += 1
-            print(f"seed {seed} disagrees:\n{program(seed)}")
-    print(f"{count - skipped} functions, {wrong} wrong, {skipped} that the interpreter refuses")
+            print(f"seed {seed} disagrees:\n{text}")
+    print(f"{count * len(GENERATORS) - skipped} functions, {wrong} wrong, {skipped} that the interpreter refuses")
     return wrong
 
 
