@@ -24,3 +24,17 @@ def main(A: T.Buffer((5,), "int32"), B: T.Buffer((5,), "int32")):
 """)["main"]
     given = np.array([1, 2, 7, 9, 1], np.int32), np.arange(5, dtype=np.int32)
     np.testing.assert_array_equal(ti.lift(function)(*given)[0], ti.tir.interpret(function, *given)[1])
+
+
+def test_a_while_of_steps_takes_as_many_as_there_are():
+    """Bounds that data tell make a while, which counts its steps in what the loop counts."""
+    function = ti.tir.parse("""
+@T.prim_func
+def main(A: T.Buffer((5, 5), "int32"), B: T.Buffer((5,), "int32"), P: T.Buffer((6,), "int32")):
+    for k in range(2):
+        for i in range(P[0] % 6):
+            for j in range(i + 1, 5, 2):
+                A[(j + 1) % 5, 0] = B[(i + 1) % 5]
+""")["main"]
+    given = np.zeros((5, 5), np.int32), np.array([3, 1, 4, 2, 7], np.int32), np.full(6, 3, np.int32)
+    np.testing.assert_array_equal(ti.lift(function)(*given)[0], ti.tir.interpret(function, *given)[0])

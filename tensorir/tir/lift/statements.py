@@ -344,7 +344,8 @@ def _open_loop(reader: Reader, var: n.Var, low: Term, extent: Term, by: int, bod
         )  # fmt: skip
     element = element_of(var.dtype, span)
     counter = reader.buffer(var.name, element, (), span)
-    last, keep = reader.temporary("stop", cast(_sum(low, extent), element), span)
+    length = extent if by == 1 else Op("multiplies", (extent, number(by, extent.element)), extent.element)
+    last, keep = reader.temporary("stop", cast(_sum(low, length), element), span)
     start = reader.store(counter, (), cast(low, element), span)
     current = Load(counter, ())
     reader.scope.values[var] = lambda lane: current
@@ -354,7 +355,7 @@ def _open_loop(reader: Reader, var: n.Var, low: Term, extent: Term, by: int, bod
     inner.append(Store(counter, (), _sum(current, number(by, element)), (), span))
     reader.guards, reader.live = guards, live
     rounds = _most(extent, reader.known)
-    most = most if rounds is None else max(0, -(-rounds // by))
+    most = most if rounds is None else max(0, rounds)
     return [*checks, keep, start, *before, While(Op("less", (current, last), BOOL), tuple(inner), holding, span, most)]
 
 
