@@ -129,7 +129,9 @@ def coloured(thing: Dims | Interval | Type) -> Markup:
             inner = markup(" {}", coloured(thing.dims)) if thing.dims.items else Markup("")
             return markup('<code class="type"><span class="element">{}</span>{}</code>', element, inner)
         case FunctionType():
-            return markup("({}) → {}", joined((coloured(p) for p in thing.params), ", "), coloured(thing.result))
+            made = joined((coloured(r) for r in thing.results), ", ")
+            shown = made if len(thing.results) == 1 else markup("{{{}}}", made)
+            return markup("({}) → {}", joined((coloured(p) for p in thing.params), ", "), shown)
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> Markup:
