@@ -71,7 +71,7 @@ def pages_of_an_evil_program():
     return {
         "dims": f[EVIL].type.dims,
         "type": f[EVIL].type,
-        "function": FunctionType((f[EVIL].type,), f[EVIL].type),
+        "function": FunctionType((f[EVIL].type,), (f[EVIL].type, f[EVIL].type)),
         "expression": f.closures[0].value,
         "closure": f.closures[0],
         "fencil": f,
