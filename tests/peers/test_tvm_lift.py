@@ -11,10 +11,10 @@ import pytest
 
 tvm = pytest.importorskip("tvm")
 
-import tensorir as ti  # noqa: E402
-import tensorir.tir as tir  # noqa: E402
-from tests.peers.test_tvm_numbers import CASES, LOWERING, unscheduled  # noqa: E402
-from tests.peers.test_tvm_schedules import product, row_sum, stencil  # noqa: E402
+import tensorir as ti
+import tensorir.tir as tir
+from tests.peers.test_tvm_numbers import CASES, LOWERING, unscheduled
+from tests.peers.test_tvm_schedules import product, row_sum, stencil
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

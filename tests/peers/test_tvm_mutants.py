@@ -12,11 +12,11 @@ tvm = pytest.importorskip("tvm")
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tir_check"))
 
-from by_definition import verdict  # noqa: E402
-from mutations import mutants  # noqa: E402
-from test_mutants import PROGRAMS, program  # noqa: E402
+from by_definition import verdict
+from mutations import mutants
+from test_mutants import PROGRAMS, program
 
-import tensorir.tir as tir  # noqa: E402
+import tensorir.tir as tir
 
 ON_A_DEVICE = ("thread", "barrier")
 

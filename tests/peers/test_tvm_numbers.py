@@ -11,7 +11,7 @@ import pytest
 
 tvm = pytest.importorskip("tvm")
 
-import tensorir.tir as tir  # noqa: E402
+import tensorir.tir as tir
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -6,7 +6,7 @@ import pytest
 
 tvm = pytest.importorskip("tvm")
 
-import tensorir.tir as tir  # noqa: E402
+import tensorir.tir as tir
 
 HEAD = """@T.prim_func(s_tir=True)
 def main(

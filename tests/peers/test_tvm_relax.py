@@ -15,11 +15,11 @@ import pytest
 
 tvm = pytest.importorskip("tvm")
 
-import tensorir as ti  # noqa: E402
-import tensorir.tir as tir  # noqa: E402
-from tensorir.tir.relax import nodes as r  # noqa: E402
-from tensorir.tir.relax.infer import type_of  # noqa: E402
-from tensorir.tir.relax.operators import OPERATORS  # noqa: E402
+import tensorir as ti
+import tensorir.tir as tir
+from tensorir.tir.relax import nodes as r
+from tensorir.tir.relax.infer import type_of
+from tensorir.tir.relax.operators import OPERATORS
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -13,9 +13,9 @@ tvm_ffi = pytest.importorskip("tvm_ffi")
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tir"))
 
-from tir_samples import conformance, kernels  # noqa: E402
+from tir_samples import conformance, kernels
 
-from tensorir.tir import check, parse, print_function, print_module  # noqa: E402
+from tensorir.tir import check, parse, print_function, print_module
 
 NOT_READ_BY_TVM = (
     "vectors",

@@ -10,10 +10,10 @@ import pytest
 
 tvm = pytest.importorskip("tvm")
 
-import tensorir as ti  # noqa: E402
-import tensorir.tir as tir  # noqa: E402
-from tests.lift.schedules import up_to_names  # noqa: E402
-from tests.peers.test_tvm_undone import Make, largest, module_of, steps, text_of  # noqa: E402
+import tensorir as ti
+import tensorir.tir as tir
+from tests.lift.schedules import up_to_names
+from tests.peers.test_tvm_undone import Make, largest, scheduled, steps, text_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -135,11 +135,9 @@ def arrays_of(func: Any, seed: int) -> list[Any]:
 @pytest.mark.parametrize("name", CASES)
 def test_a_reduction_of_tuples_in_parts_and_each_step_of_its_lowering_lift_to_the_text_of_the_module(name: str):
     make, schedule = CASES[name]
-    plain = module_of(make)
-    changed = tvm.s_tir.Schedule(plain)
-    schedule(changed)
+    plain, changed = scheduled(make, schedule)
     wanted = text_of(plain)
-    for step, module in steps(changed.mod):
+    for step, module in steps(changed):
         assert text_of(module) == wanted, step
 
 
@@ -147,10 +145,8 @@ def test_a_reduction_of_tuples_in_parts_and_each_step_of_its_lowering_lift_to_th
 def test_a_reduction_of_tuples_in_parts_computes_what_tvm_computes_as_a_whole(name: str):
     """TVM refuses to build some of the parts that it makes."""
     make, schedule = CASES[name]
-    plain = module_of(make)
-    changed = tvm.s_tir.Schedule(plain)
-    schedule(changed)
-    func: Any = tir.parse(changed.mod)["main"]
+    plain, changed = scheduled(make, schedule)
+    func: Any = tir.parse(changed)["main"]
     given = arrays_of(func, len(name))
     theirs = [tvm.runtime.tensor(x) for x in given]
     tvm.compile(plain, target="llvm")["main"](*theirs)

@@ -11,11 +11,11 @@ import pytest
 
 tvm = pytest.importorskip("tvm")
 
-import tensorir as ti  # noqa: E402
-import tensorir.tir as tir  # noqa: E402
-from tensorir.errors import DiagnosticError  # noqa: E402
-from tests.lift.schedules import up_to_names  # noqa: E402
-from tests.peers.test_tvm_schedules import PASSES, SCHEDULES, product, row_sum, stencil  # noqa: E402
+import tensorir as ti
+import tensorir.tir as tir
+from tensorir.errors import DiagnosticError
+from tests.lift.schedules import up_to_names
+from tests.peers.test_tvm_schedules import PASSES, SCHEDULES, product, row_sum, stencil
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -415,6 +415,14 @@ def module_of(make: Make) -> Any:
     return tvm.IRModule({"main": te.create_prim_func(make()).with_attr("global_symbol", "main")})
 
 
+def scheduled(make: Make, schedule: Callable[[Any], None]) -> tuple[Any, Any]:
+    """A module, and what a schedule makes of it."""
+    plain = module_of(make)
+    changed = tvm.s_tir.Schedule(plain)
+    schedule(changed)
+    return plain, changed.mod
+
+
 def text_of(module: Any) -> str:
     return up_to_names(str(ti.lift(tir.parse(module)["main"])))
 
@@ -434,20 +442,16 @@ def steps(module: Any) -> Iterator[tuple[str, Any]]:
 @pytest.mark.parametrize("name", [*SCHEDULES, *FURTHER])
 def test_a_schedule_and_each_step_of_its_lowering_lift_to_the_text_of_the_module(name: str):
     make, schedule = (SCHEDULES | FURTHER)[name]
-    plain = module_of(make)
-    changed = tvm.s_tir.Schedule(plain)
-    schedule(changed)
+    plain, changed = scheduled(make, schedule)
     wanted = text_of(plain)
-    for step, module in steps(changed.mod):
+    for step, module in steps(changed):
         assert text_of(module) == wanted, step
 
 
 @pytest.mark.parametrize("make", [softmax, largest, padded])
 def test_loops_that_vectors_split_have_their_names_again(make: Make):
-    plain = module_of(make)
-    changed = tvm.s_tir.Schedule(plain)
-    in_vectors(changed)
-    assert text_of(changed.mod) == text_of(plain)
+    plain, changed = scheduled(make, in_vectors)
+    assert text_of(changed) == text_of(plain)
 
 
 SCHEDULED: dict[str, tuple[Make, Callable[[Any], None]]] = {
@@ -463,10 +467,8 @@ SCHEDULED: dict[str, tuple[Make, Callable[[Any], None]]] = {
 @pytest.mark.parametrize("name", SCHEDULED)
 def test_a_schedule_lifts_to_the_text_of_the_module(name: str):
     make, schedule = SCHEDULED[name]
-    plain = module_of(make)
-    changed = tvm.s_tir.Schedule(plain)
-    schedule(changed)
-    assert text_of(changed.mod) == text_of(plain)
+    plain, changed = scheduled(make, schedule)
+    assert text_of(changed) == text_of(plain)
 
 
 def at_random(s: Any, r: random.Random) -> None:

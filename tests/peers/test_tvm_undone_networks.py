@@ -10,9 +10,9 @@ import pytest
 
 tvm = pytest.importorskip("tvm")
 
-import tensorir as ti  # noqa: E402
-import tensorir.tir as tir  # noqa: E402
-from tests.peers.test_tvm_undone import (  # noqa: E402
+import tensorir as ti
+import tensorir.tir as tir
+from tests.peers.test_tvm_undone import (
     Make,
     all_inside,
     as_it_is,
@@ -21,9 +21,9 @@ from tests.peers.test_tvm_undone import (  # noqa: E402
     in_two_parts,
     last_block,
     mirrored,
-    module_of,
     normal_groups,
     over_threads,
+    scheduled,
     steps,
     text_of,
 )
@@ -109,16 +109,14 @@ It simplifies each part of a loop by itself, and gives storage per part an origi
 @pytest.mark.parametrize("name", [*CASES, *SCHEDULED])
 def test_a_network_scheduled_and_each_step_of_its_lowering_lift_to_the_text_of_the_module_and_its_values(name: str):
     make, schedule = (CASES | SCHEDULED)[name]
-    plain = module_of(make)
-    changed = tvm.s_tir.Schedule(plain)
-    schedule(changed)
+    plain, changed = scheduled(make, schedule)
     wanted = text_of(plain)
     function: Any = tir.parse(plain)["main"]
     rng = np.random.default_rng(0)
     shapes = [tuple(e.value for e in function.buffer_map[p].shape) for p in function.params]
     arrays = [rng.normal(size=shape).astype(np.float32) for shape in shapes]
     *_, values = tir.interpret(function, *arrays)
-    for step, module in [("scheduled", changed.mod)] if name in SCHEDULED else steps(changed.mod):
+    for step, module in [("scheduled", changed)] if name in SCHEDULED else steps(changed):
         assert text_of(module) == wanted, step
         (found,) = ti.lift(tir.parse(module)["main"])(*arrays)
         np.testing.assert_allclose(found, values, rtol=1e-5, atol=1e-6, err_msg=step)

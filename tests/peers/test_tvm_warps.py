@@ -9,11 +9,11 @@ import pytest
 
 tvm = pytest.importorskip("tvm")
 
-import tensorir as ti  # noqa: E402
-import tensorir.tir as tir  # noqa: E402
-from tensorir.errors import DiagnosticError  # noqa: E402
-from tests.lift.schedules import up_to_names  # noqa: E402
-from tests.peers.test_tvm_schedules import PASSES  # noqa: E402
+import tensorir as ti
+import tensorir.tir as tir
+from tensorir.errors import DiagnosticError
+from tests.lift.schedules import up_to_names
+from tests.peers.test_tvm_schedules import PASSES
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -10,9 +10,9 @@ import pytest
 tvm = pytest.importorskip("tvm")
 source = pytest.importorskip("tvm.script").from_source
 
-import tensorir as ti  # noqa: E402
-import tensorir.tir as tir  # noqa: E402
-from tests.lift.test_lift_widths import HEAD, PROGRAMS  # noqa: E402
+import tensorir as ti
+import tensorir.tir as tir
+from tests.lift.test_lift_widths import HEAD, PROGRAMS
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 IMPORTS = "# from tvm.script import ir as I\n# from tvm.script import tirx as T\n\n"
