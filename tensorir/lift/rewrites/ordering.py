@@ -151,6 +151,8 @@ def _inside(
     out: list[Expr] = []
     while stack:
         e, offsets, ready = stack.pop()
+        # what is made of other dims may use the name of this one for a dim that it no longer has
+        offsets = {dim: by for dim, by in offsets.items() if dim in e.tensor.dims}
         below = opened(e)
         if ready:
             assert isinstance(e, Call)
