@@ -1,8 +1,9 @@
 """New programs without end: `python -m tests.fuzz [folder]`, until one fails or the process is stopped.
 
-Every property of generated programs and of their gradients is tried on batches of new programs in turn. Where one
-fails, Hypothesis shrinks the program; what is left is written to the folder (`fuzz` by default) as NAME.fencil and
-NAME.npz, with what went wrong as comments, and the process ends with 1.
+Every property of generated programs and of their gradients is tried on batches of new programs in turn, and functions
+of TIR are lifted between them; `tests/lift/fuzz_lift.py` prints those that disagree. Where a property fails, Hypothesis
+shrinks the program; what is left is written to the folder (`fuzz` by default) as NAME.fencil and NAME.npz, with what
+went wrong as comments, and the process ends with 1.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from tests.generate.properties import (
     check_op_by_op,
     check_round_trip,
 )
+from tests.lift import fuzz_lift
 
 PROPERTIES: list[tuple[Profile, Callable[[Case], None]]] = [
     (EVERY, check_round_trip),
@@ -42,6 +44,8 @@ PROPERTIES: list[tuple[Profile, Callable[[Case], None]]] = [
     (SMOOTH, check_differences),
 ]
 BATCH = 200
+SEEDS = 20
+"""Of functions of TIR, between the batches."""
 
 
 def main(folder: Path, batches: int | None = None) -> int:
@@ -56,6 +60,8 @@ def main(folder: Path, batches: int | None = None) -> int:
                 return 1
             count += BATCH
             print(f"{count} programs in {time.time() - began:.0f} s, the last of {profile} for {check.__name__}")
+        if fuzz_lift.main(number, SEEDS):
+            return 1
         batches = None if batches is None else batches - 1
     return 0
 

@@ -1,9 +1,17 @@
-"""Many random functions: `python -m tests.lift.fuzz_lift [first] [count]`; prints the seeds that disagree."""
+"""Many random functions: `python -m tests.lift.fuzz_lift [first] [count]`; prints the seeds that disagree.
+
+The lift is held against the interpreter, with loops made parallel against the interpreter of the serial text, and the
+interpreter against TVM's build where TVM is there.
+"""
 
 from __future__ import annotations
 
+import random
+import re
 import sys
-from itertools import product
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 
@@ -11,28 +19,60 @@ import tensorir as ti
 from tensorir.errors import DiagnosticError
 from tests.lift.generated import arrays, program
 from tests.lift.generated_states import state_arrays, state_program
+from tests.lift.generated_types import typed_arrays, typed_program
+from tests.peers.llvm import computed
 
-GENERATORS = ((program, arrays), (state_program, state_arrays))
+__all__ = ["agree", "in_parallel", "main"]
+
+GENERATORS: list[tuple[Callable[[int], str], Callable[[int], list[Any]], bool]] = [
+    (program, arrays, False),  # TVM's simplifier joins remainders that differ
+    (state_program, state_arrays, True),
+    (typed_program, typed_arrays, True),
+]
+"""Texts, arguments, and whether TVM keeps the numbers of such texts."""
 
 
 def main(first: int, count: int) -> int:
+    """How many functions are wrong, of `count` seeds from the first."""
     wrong = skipped = 0
-    for seed, (text_of, arrays_of) in product(range(first, first + count), GENERATORS):
-        text = text_of(seed)
-        function, given = ti.tir.parse(text)["main"], arrays_of(seed)
-        try:
-            wanted = ti.tir.interpret(function, *given)
-        except DiagnosticError:
-            skipped += 1  # it accesses what is not there
-            continue
-        lifted = ti.lift(function, on_hazard="ignore")
-        found = lifted(*given)
-        written = [k for k, argument in enumerate(lifted.arguments) if argument.written]
-        if not all(np.array_equal(got, wanted[k]) for k, got in zip(written, found, strict=True)):
-            wrong += 1
-            print(f"seed {seed} disagrees:\n{text}")
+    for seed in range(first, first + count):
+        for text_of, arrays_of, builds in GENERATORS:
+            text, given = text_of(seed), arrays_of(seed)
+            try:
+                wanted = ti.tir.interpret(ti.tir.parse(text)["main"], *given)
+            except DiagnosticError:
+                skipped += 1  # it accesses what is not there
+                continue
+            try:
+                agree(text, given, wanted, "ignore")
+                agree(in_parallel(text, seed), given, wanted, "sequential")
+                if builds and find_spec("tvm"):
+                    for theirs, ours in zip(computed(ti.tir.parse(text)["main"], given), wanted, strict=True):
+                        np.testing.assert_array_equal(ours, theirs)
+            except Exception as error:
+                wrong += 1
+                print(f"seed {seed} disagrees:\n{text}\n{type(error).__name__}: {error}")
     print(f"{count * len(GENERATORS) - skipped} functions, {wrong} wrong, {skipped} that the interpreter refuses")
     return wrong
+
+
+def agree(text: str, given: Sequence[Any], wanted: Sequence[Any], on_hazard: str) -> None:
+    """Lift a function and run it."""
+    lifted = ti.lift(ti.tir.parse(text)["main"], on_hazard=on_hazard)
+    written = [k for k, argument in enumerate(lifted.arguments) if argument.written]
+    for place, got in zip(written, lifted(*given), strict=True):
+        np.testing.assert_array_equal(got, wanted[place])
+
+
+def in_parallel(text: str, seed: int) -> str:
+    """The text with loops that claim to be parallel, at random, whatever their iterations hand on."""
+    r = random.Random(seed)
+
+    def claimed(found: re.Match[str]) -> str:
+        kinds = ["T.parallel", "T.vectorized"] if found[1].isdigit() else ["T.parallel"]
+        return f"in {r.choice(['range', *kinds])}({found[1]}):"
+
+    return re.sub(r"in range\(([^,\n]*)\):", claimed, text)
 
 
 if __name__ == "__main__":

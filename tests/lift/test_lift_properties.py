@@ -5,15 +5,13 @@ More: `python -m tests.lift.fuzz_lift`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
 import pytest
 
 import tensorir as ti
+from tests.lift.fuzz_lift import agree, in_parallel
 from tests.lift.generated import arrays, program
 from tests.lift.generated_states import state_arrays, state_program
+from tests.lift.generated_types import typed_arrays, typed_program
 
 SEEDS = [7, 21, 50, 200, 226, *range(400, 411)]
 """Seeds that once found something, and a few more."""
@@ -21,19 +19,23 @@ SEEDS = [7, 21, 50, 200, 226, *range(400, 411)]
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_random_function_lifts_to_what_it_computes(seed: int):
-    agree(program(seed), arrays(seed))
+    agree(program(seed), arrays(seed), ti.tir.interpret(ti.tir.parse(program(seed))["main"], *arrays(seed)), "ignore")
 
 
 @pytest.mark.parametrize("seed", range(16))
 def test_states_in_odd_loops_lift_to_what_they_hold(seed: int):
-    agree(state_program(seed), state_arrays(seed))
+    text, given = state_program(seed), state_arrays(seed)
+    agree(text, given, ti.tir.interpret(ti.tir.parse(text)["main"], *given), "ignore")
 
 
-def agree(text: str, given: Sequence[Any]) -> None:
-    function = ti.tir.parse(text)["main"]
-    wanted = ti.tir.interpret(function, *given)
-    lifted = ti.lift(function, on_hazard="ignore")
-    found = lifted(*given)
-    written = [k for k, argument in enumerate(lifted.arguments) if argument.written]
-    for place, got in zip(written, found, strict=True):
-        np.testing.assert_array_equal(got, wanted[place])
+@pytest.mark.parametrize("seed", range(8))
+def test_types_views_and_vectors_lift_to_what_they_hold(seed: int):
+    text, given = typed_program(seed), typed_arrays(seed)
+    agree(text, given, ti.tir.interpret(ti.tir.parse(text)["main"], *given, checked=True), "error")
+
+
+@pytest.mark.parametrize("seed", range(20, 26))
+def test_iterations_that_race_run_in_the_order_of_the_text_where_that_is_asked_for(seed: int):
+    text, given = state_program(seed), state_arrays(seed)
+    wanted = ti.tir.interpret(ti.tir.parse(text)["main"], *given)
+    agree(in_parallel(text, seed), given, wanted, "sequential")
