@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import islice
 from typing import Any
 
@@ -74,10 +75,21 @@ class Executable:
         self.prepared = on_device(prepared)
         self.constants = on_device(dict(self.bound))
         self.stored = worth_storing(self.fencil, self.options.min_per_byte)
-        chosen = self.compiler_options
-        self.inside = jax.jit(self.run)
-        self.plain = jax.jit(self.run_flat, compiler_options=chosen)
-        self.into = jax.jit(self.run_into, donate_argnums=0, keep_unused=True, compiler_options=chosen)
+
+    @cached_property
+    def inside(self) -> Callable[..., Any]:
+        """What runs in somebody's trace."""
+        return jax.jit(self.run)
+
+    @cached_property
+    def plain(self) -> Callable[..., Any]:
+        """What runs on arrays of the device."""
+        return jax.jit(self.run_flat, compiler_options=self.compiler_options)
+
+    @cached_property
+    def into(self) -> Callable[..., Any]:
+        """What writes into buffers that are given away."""
+        return jax.jit(self.run_into, donate_argnums=0, keep_unused=True, compiler_options=self.compiler_options)
 
     @property
     def compiler_options(self) -> dict[str, str] | None:

@@ -123,7 +123,10 @@ def select_slot(leaf: Leaf, dim: str, point: int) -> Leaf:
             if dim not in dims:
                 return leaf if inner is present else Dense(data, dims, inner)
             axis = dims.names.index(dim)
-            data = lax.index_in_dim(data, point - dims[dim].start, axis, keepdims=False)
+            if len(dims[dim]) == 1:
+                data = lax.squeeze(data, [axis])
+            else:
+                data = lax.index_in_dim(data, point - dims[dim].start, axis, keepdims=False)
             return Dense(data, dims.without(dim), inner)
 
 
