@@ -33,6 +33,7 @@ from tensorir.lift.storage.partials import Whole
 from tensorir.lift.storage.places import filled_once
 from tensorir.lift.storage.shapes import trimmed, with_axes
 from tensorir.lift.storage.sharing import with_shared_terms
+from tensorir.lift.storage.threads import with_threads_apart
 from tensorir.source import NOWHERE, Span
 from tensorir.types import BOOL, TensorType
 
@@ -88,7 +89,7 @@ def assemble(
         nodes = with_doubts_checked(nodes)
         nodes = with_unseen_checked(nodes) if checked else nodes
     source = nodes
-    nodes = abreast(nodes)
+    nodes = abreast(with_threads_apart(nodes))
     merged: list[Span] = []
     whole: list[Whole] = []
     emitter = Emitter(checked=checked, taken={b.name for b in arguments})

@@ -105,19 +105,6 @@ help: replace the recursion by a loop.""",
       ^
 help: let it start at a multiple of 8 bytes.""",
     ),
-    "threads that share memory in a while": (
-        """@T.prim_func
-def main(A: T.Buffer((4,), "int32")):
-    for t in T.thread_binding(4, thread="threadIdx.x"):
-        while A[(t + 1) % 4] > 1:
-            A[t] = A[t] // 2
-""",
-        """\
-<tir>:4:9: error[TL01]: threads that wait for each other in a while cannot be lifted.
-          while A[(t + 1) % 4] > 1:
-          ^^^^^^^^^^^^^^^^^^^^^^^^^
-help: write a loop with a bound and a condition inside, or give every thread elements of its own.""",
-    ),
 }
 
 

@@ -22,6 +22,8 @@ from tensorir.types import BOOL, Scalar, TensorType, bcast
 __all__ = ["accumulate", "fold_of", "folded", "neutral", "rounds"]
 
 COMMUTATIVE = {"plus", "multiplies", "min", "max", "and", "or", "bit_and", "bit_or", "bit_xor", "xor"}
+IDEMPOTENT = {"min", "max", "and", "or", "bit_and", "bit_or"}
+"""Which add nothing where an operand comes twice."""
 WRAPPING = {"plus", "multiplies", "bit_and", "bit_or", "bit_xor"}
 """Of which the lowest bits of the result are those of the lowest bits of the operands."""
 
@@ -135,7 +137,10 @@ def accumulate(emitter: Emitter, buffer: Buffer, op: str, space: Space, span: Sp
     value = emitter.emit(space.value, box, guard)
     if guard is not None:
         value = call("if", emitter.emit(guard, box), value, literal(neutral(op, element), element))
-    value = spread(cut(value, box), {n: box[n] for n in over})
+    value = cut(value, box)
+    if op in IDEMPOTENT:
+        over = [n for n in over if n in value.tensor.dims]  # what all iterations have alike counts once
+    value = spread(value, {n: box[n] for n in over})
     old = _old(emitter, buffer, space, place)
     total = folded(op, old, value, over, element, buffer.exact, span)
     left = {n: i for n, i in box.items() if n not in over}

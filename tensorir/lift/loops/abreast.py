@@ -18,8 +18,8 @@ from tensorir.lift.emission.stores import holding
 from tensorir.lift.nests.affine import Affine
 from tensorir.lift.nests.linear import linear
 from tensorir.lift.nests.nest import Check, External, Leaf, Loop, Node, Store, While, leaves, ranges_of
-from tensorir.lift.nests.terms import Buffer, Index, Load, Number, Op, Term, buffers_of, index_names, rebuilt
-from tensorir.lift.storage.copies import changed, filled_first
+from tensorir.lift.nests.terms import Buffer, Index, Load, Number, Op, Term, buffers_of, index_names
+from tensorir.lift.storage.copies import Moves, filled_first, moved
 from tensorir.types import BOOL, INT32
 
 __all__ = ["abreast"]
@@ -66,9 +66,6 @@ def _flat(
                 yield from _flat(body, leaf.loops, leaf.place, (*whiles, node), (*around, leaf.loops), guards)
             case _:
                 yield _Part(Leaf(replace(node, guards=guards), leaf.loops, leaf.place), whiles, around)
-
-
-_Copies = dict[Buffer, tuple[Buffer, tuple[Term, ...]]]
 
 
 class _Meeting(Exception):
@@ -123,7 +120,7 @@ class _Abreast:
         self._apart(loop)
         made = self._spread((loop,), loop.body, outer)
         copies = self._copies()
-        return [_with(node, copies) for node in made] if copies else made
+        return list(moved(made, copies))
 
     # Which iterations meet
 
@@ -222,9 +219,9 @@ class _Abreast:
         body = self._spread(around, [_guarded(inner, on) for inner in node.body], outer)
         return [*asked(holding(node.guards)), While(some, (*body, *asked(on)), (), span, node.most)]
 
-    def _copies(self) -> _Copies:
+    def _copies(self) -> Moves:
         """Of what each iteration keeps to itself a buffer with a dim per loop, and the place in it."""
-        made: _Copies = {}
+        made: dict[Buffer, tuple[Buffer, tuple[Term, ...]]] = {}
         for buffer, loops in self.copies.items():
             around = next(p.leaf.loops for p in self.program.inside(loops[-1]) if buffer in p.leaf.written)
             ranges = ranges_of(around)
@@ -294,24 +291,6 @@ def _guarded(node: Node, condition: Term) -> Node:
             return replace(node, body=tuple(_guarded(inner, condition) for inner in body))
         case _:
             return replace(node, guards=(condition, *node.guards))
-
-
-def _with(node: Node, made: _Copies) -> Node:
-    def rule(t: Term) -> Term | None:
-        if isinstance(t, Load) and t.buffer in made:
-            new, place = made[t.buffer]
-            return Load(new, (*place, *t.indices), t.span)
-        return None
-
-    def over(t: Term) -> Term:
-        return rebuilt(t, rule) if buffers_of(t) & made.keys() else t
-
-    def inner(n: Node) -> Node:
-        return changed(
-            n, over, inner, lambda b: made[b][0] if b in made else b, lambda b: made[b][1] if b in made else ()
-        )
-
-    return inner(node)
 
 
 def _meet(buffer: Buffer, touching: Sequence[Leaf], loop: Loop) -> bool:

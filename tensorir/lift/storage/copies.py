@@ -28,7 +28,7 @@ from tensorir.lift.nests.terms import Buffer, Index, Load, Number, Op, Term, buf
 from tensorir.lift.storage.periods import periods
 from tensorir.types import BOOL, INT32
 
-__all__ = ["changed", "expanded", "filled_first", "places", "settled_values"]
+__all__ = ["Moves", "changed", "expanded", "filled_first", "moved", "places", "settled_values"]
 
 MOST_ELEMENTS = 1 << 26
 """A buffer gets no copies beyond this size: iterations then share it, one after the other."""
@@ -339,6 +339,30 @@ def _with_copies(nodes: tuple[Node, ...], copies: Mapping[Buffer, _Copied]) -> t
         return copies[buffer].places if buffer in copies else ()
 
     return tuple(map(node_over, nodes))
+
+
+Moves = Mapping[Buffer, tuple[Buffer, tuple[Term, ...]]]
+"""What stands in the place of buffers, and at which first indices their elements are there."""
+
+
+def moved(nodes: Sequence[Node], moves: Moves) -> tuple[Node, ...]:
+    """The nodes with other buffers in the place of some, which have further dims."""
+
+    def rule(t: Term) -> Term | None:
+        if isinstance(t, Load) and t.buffer in moves:
+            new, place = moves[t.buffer]
+            return Load(new, (*place, *t.indices), t.span)
+        return None
+
+    def over(t: Term) -> Term:
+        return rebuilt(t, rule) if buffers_of(t) & moves.keys() else t
+
+    def inner(node: Node) -> Node:
+        return changed(
+            node, over, inner, lambda b: moves[b][0] if b in moves else b, lambda b: moves[b][1] if b in moves else ()
+        )
+
+    return tuple(map(inner, nodes)) if moves else tuple(nodes)
 
 
 def changed(

@@ -12,6 +12,7 @@ from tensorir.tir.launches import launched
 from tensorir.tir.lift.expressions import element_of, refused, value_of
 from tensorir.tir.lift.external import EXTERNAL
 from tensorir.tir.lift.intrinsics import binary, cast
+from tensorir.tir.lift.leaving import returns_early
 from tensorir.tir.lift.memory import View, apart
 from tensorir.tir.lift.reader import Reader
 from tensorir.types import INT32
@@ -96,22 +97,12 @@ def _function(reader: Reader, name: str, call: n.Call, span: Span) -> list[Node]
     try:
         bind(reader, callee)
         nodes: list[Node] = []
-        if any(isinstance(part, n.Call) and part.op in ("ret", "thread_return") for part in _inner(callee.body)):
+        if returns_early(callee.body):
             reader.returned = reader.flag("returned", span)
             nodes.append(reader.raised(reader.returned, False, span))
         return [*nodes, *statement(reader, callee.body)]
     finally:
         reader.scope, reader.stack, reader.returned, reader.live = outer, reader.stack[:-1], returned, live
-
-
-def _inner(body: n.Stmt) -> list[n.Node]:
-    """The nodes of a body without its last statement, where returning changes nothing."""
-    from tensorir.tir.walk import walk
-
-    parts = list(body.seq) if isinstance(body, n.SeqStmt) else [body]
-    if parts and isinstance(parts[-1], n.Evaluate):
-        parts = parts[:-1]
-    return [node for part in parts for node in walk(part)]
 
 
 def bind(reader: Reader, func: n.PrimFunc) -> None:

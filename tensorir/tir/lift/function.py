@@ -12,6 +12,7 @@ from tensorir.lift.storage.narrow import Narrowed
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.calls import bind
 from tensorir.tir.lift.expressions import Scope, element_of, refused
+from tensorir.tir.lift.leaving import returns_early
 from tensorir.tir.lift.memory import compact
 from tensorir.tir.lift.reader import Reader
 from tensorir.tir.lift.statements import statement
@@ -65,7 +66,7 @@ def read_function(
         scope.pointers[param] = compact(made, tuple(Number(e, INT32) for e in own), lanes)
     bind(reader, func)
     nodes: list[Node] = []
-    if _returns_early(func.body):
+    if returns_early(func.body):
         reader.returned = reader.flag("returned", func.span)
         nodes.append(reader.raised(reader.returned, False, func.span))
     nodes += statement(reader, func.body)
@@ -73,13 +74,6 @@ def read_function(
     nodes = unaliased(held.nodes(nodes), reader.fresh)
     kept = tuple(None if b is None else held.buffer(b) for b in arguments)
     return Reading(func, kept, tuple(nodes), tuple(map(held.buffer, reader.buffers)), tuple(scope.notes))
-
-
-def _returns_early(body: n.Stmt) -> bool:
-    """Whether a `ret` stands somewhere else than at the end."""
-    from tensorir.tir.lift.calls import _inner  # pyright: ignore[reportPrivateUsage]
-
-    return any(isinstance(part, n.Call) and part.op in ("ret", "thread_return") for part in _inner(body))
 
 
 def stored_parameters(reading: Reading) -> tuple[int, ...]:

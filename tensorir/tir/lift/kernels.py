@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from tensorir.lift.nests.linear import linear
 from tensorir.lift.nests.nest import Check, External, Loop, Node, Store, While
 from tensorir.lift.nests.terms import Index, Number, Op, Term, index_names
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.expressions import element_of, refused
 from tensorir.tir.lift.intrinsics import cast
+from tensorir.tir.lift.leaving import returns
 from tensorir.tir.lift.memory import plus
 from tensorir.tir.lift.reader import Reader, Thread
+from tensorir.tir.lift.tags import is_block, is_hardware
 from tensorir.tir.lift.warps import EXCHANGES
 from tensorir.tir.walk import walk
 from tensorir.types import BOOL, INT32
 
 __all__ = ["attribute", "thread_loop"]
-
-
-def is_hardware(tag: str) -> bool:
-    """Whether a tag names a hardware index; virtual threads are loops."""
-    return not tag.startswith(("vthread", "cthread"))
-
-
-def is_block(tag: str) -> bool:
-    return tag.startswith(("blockIdx", "clusterIdx"))
 
 
 def thread_loop(reader: Reader, node: n.For) -> list[Node] | None:
@@ -60,22 +54,34 @@ def _thread(
         return _launch(reader, node)
     from tensorir.tir.lift.statements import statement
 
-    thread = reader.threads[tag]
-    index: Term = Index(thread.name, INT32) if thread.extent != 1 else Number(0, INT32)
+    size = reader.term(extent)
+    thread = reader.threads.get(tag)
+    if thread is None:
+        among, most = reader.launched[tag]
+        index = cast(reader.term(among), INT32)
+    else:
+        index = Index(thread.name, INT32) if thread.extent != 1 else Number(0, INT32)
+        most = Number(thread.extent, size.element)
     value = cast(plus(cast(reader.term(low), INT32), index), element_of(var.dtype))
     reader.scope.values[var] = lambda lane: value
-    size = reader.term(extent)
-    inside: tuple[Term, ...] = ()
-    if not (isinstance(size, Number) and int(size.value) == thread.extent):
-        inside = (Op("less", (index, cast(size, INT32)), BOOL),)
+    inside = () if size == most else (Op("less", (index, cast(size, INT32)), BOOL),)
     with reader.guarded(*inside):
         return statement(reader, body)
 
 
 def _launch(reader: Reader, node: n.Stmt) -> list[Node]:
     """A kernel: its blocks as loops around it, its threads around each statement."""
+    from tensorir.tir.lift.loops import loop
     from tensorir.tir.lift.statements import statement
 
+    for part, tag, var, extent in _bindings(node):
+        size = reader.term(extent)
+        if is_block(tag) and tag not in reader.launched and _number(size) is None:
+            # data tell how many blocks there are: one after the other
+            before, reader.launched = reader.launched, {**reader.launched, tag: (var, size)}
+            found = loop(reader, var, Number(0, size.element), size, None, False, node, part.span)
+            reader.launched = before
+            return found
     extents = _extents(reader, node)
     if any(extent <= 0 for extent in extents.values()):
         return []
@@ -92,10 +98,17 @@ def _launch(reader: Reader, node: n.Stmt) -> list[Node]:
     reader.stretch = reader.stretches if any(_is_barrier(part) for part in walk(node)) else None
     reader.shuffling = node if any(isinstance(p, n.Call) and p.op in EXCHANGES for p in walk(node)) else None
     _privatise(reader, node)
+    returned, live = reader.returned, list(reader.live)
+    nodes: list[Node] = []
+    if returns(node):
+        reader.returned = reader.flag("returned", node.span)
+        with reader.unguarded():
+            nodes.append(reader.raised(reader.returned, False, node.span))
     try:
-        nodes: list[Node] = statement(reader, node)
+        nodes += statement(reader, node)
     finally:
         reader.loops, reader.threads, reader.stretch = before, None, None
+        reader.returned, reader.live = returned, live
     told = _told(nodes)
     for thread in reversed(blocks):
         if thread.name not in told:
@@ -230,25 +243,35 @@ def _joined(node: n.Stmt) -> dict[n.Buffer, frozenset[str]]:
 
 
 def _extents(reader: Reader, node: n.Stmt) -> dict[str, int]:
-    """The extent of every index of the hardware that a kernel uses."""
+    """The extent of every index of the hardware that a kernel uses, but for those that a loop counts."""
     found: dict[str, int] = {}
+    for part, tag, _, extent in _bindings(node):
+        if tag not in reader.launched:
+            size = _number(reader.term(extent))
+            if size is None:
+                raise refused(
+                    f"the extent of {tag} depends on data.", part.span,
+                    "launch as many threads as there may be, with a condition inside.",
+                )  # fmt: skip
+            found[tag] = max(found.get(tag, 0), size)
+    return found
+
+
+def _bindings(node: n.Stmt) -> Iterator[tuple[n.Stmt, str, n.Var, n.Expr]]:
+    """What binds a variable to an index of the hardware in a kernel: tag, variable and extent."""
     for part in walk(node):
         match part:
-            case n.For(_, _, extent, n.ForKind.THREAD_BINDING, _, n.IterVar(_, _, _, tag)):
-                pass
-            case n.AttrStmt(n.IterVar(_, _, _, tag), "thread_extent", n.Expr() as extent):
-                pass
+            case n.For(var, _, extent, n.ForKind.THREAD_BINDING, _, n.IterVar(_, _, _, tag)) if is_hardware(tag):
+                yield part, tag, var, extent
+            case n.AttrStmt(n.IterVar(_, var, _, tag), "thread_extent", n.Expr() as extent) if is_hardware(tag):
+                yield part, tag, var, extent
             case _:
-                continue
-        if is_hardware(tag):
-            size = reader.term(extent)
-            if not isinstance(size, Number):
-                from tensorir.lift.nests.linear import linear
+                pass
 
-                known = linear(size, {})
-                if known is None or not known.is_number:
-                    raise refused(f"the extent of {tag} depends on data.", part.span)
-                found[tag] = max(found.get(tag, 0), known.constant)
-                continue
-            found[tag] = max(found.get(tag, 0), int(size.value))
-    return found
+
+def _number(size: Term) -> int | None:
+    """The number that a term is, whatever the data."""
+    known = None if isinstance(size, Number) else linear(size, {})
+    if isinstance(size, Number):
+        return int(size.value)
+    return known.constant if known is not None and known.is_number else None

@@ -59,7 +59,8 @@ class Reader:
     continued: Flag | None = None
     returned: Flag | None = None
     threads: dict[str, Thread] | None = None
-    thread_guards: tuple[Term, ...] = ()
+    launched: dict[str, tuple[n.Var, Term]] = field(default_factory=dict[str, tuple[n.Var, Term]])
+    """The tags of a kernel's blocks that a loop counts, since data tell how many there are; with its variable."""
     joined: dict[n.Buffer, frozenset[str]] = field(default_factory=dict[n.Buffer, frozenset[str]])
     """Buffers that reductions over threads write, and the tags of these threads."""
     stretch: int | None = None
@@ -99,6 +100,19 @@ class Reader:
             yield
         finally:
             self.guards = before
+
+    @contextmanager
+    def unguarded(self) -> Generator[None, None, None]:
+        """Where every thread does what stands inside, whatever guards what stands around.
+
+        Those who return there do nothing of what follows.
+        """
+        before, live = self.guards, self.live
+        self.guards, self.live = (), []
+        try:
+            yield
+        finally:
+            self.guards, self.live = before, [*live, *(f for f in self.live if f not in live)]
 
     def loop_name(self, name: str) -> str:
         """A name for a loop that no loop around it has, nor any thread."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from tensorir.lift.nests.terms import Buffer, Number, Op, Term
 from tensorir.source import Span
 from tensorir.tir import nodes as n
+from tensorir.tir.lift.leaving import returns
 from tensorir.tir.lift.reader import Reader
 from tensorir.tir.walk import children, walk
 
@@ -36,7 +37,7 @@ def turns(reader: Reader, var: n.Var, by: int, body: n.Stmt, extent: Term | None
 
     `extent` is how many turns there are of a loop that counts from 0.
     """
-    if any(isinstance(part, n.Call) and part.op in ("ret", "thread_return") for part in walk(body)):
+    if returns(body):
         return None
     starts = {} if extent is None else {var: 0}
     always = _Always(reader, frozenset(reader.stored(body)), {var: by}, _parts_of(extent), starts)

@@ -1,0 +1,278 @@
+"""Loops of TIR as nests: counted ones, whiles, and those that are left before their end.
+
+A loop whose bounds depend on data takes as many turns as accesses or blocks inside leave it, and data tell which of
+them do something; where nothing bounds it, it is a while.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from tensorir.lift.nests.linear import linear
+from tensorir.lift.nests.nest import Check, Loop, Node, Store, While
+from tensorir.lift.nests.numbers import extremes
+from tensorir.lift.nests.terms import Index, Load, Number, Op, Term, index_names
+from tensorir.source import Span
+from tensorir.tir import nodes as n
+from tensorir.tir.lift import lockstep
+from tensorir.tir.lift.expressions import element_of, refused, truth
+from tensorir.tir.lift.intrinsics import cast, number
+from tensorir.tir.lift.memory import plus
+from tensorir.tir.lift.reader import Flag, Reader, waits
+from tensorir.tir.lift.turns import turns
+from tensorir.tir.walk import walk
+from tensorir.types import BOOL, INT32
+
+__all__ = ["for_loop", "leave", "loop", "while_loop"]
+
+
+def for_loop(reader: Reader, node: n.For) -> list[Node]:
+    if node.kind is n.ForKind.THREAD_BINDING and node.thread_binding is not None:
+        from tensorir.tir.lift.kernels import thread_loop
+
+        done = thread_loop(reader, node)
+        if done is not None:
+            return done
+    low, extent = reader.term(node.min), reader.term(node.extent)
+    step = None if node.step is None else reader.term(node.step)
+    parallel = node.kind in (n.ForKind.PARALLEL, n.ForKind.VECTORIZED)
+    stretch = reader.stretch
+    if stretch is not None and waits(node.body):
+        reader.barrier()  # what stands before its barriers in one round, and behind them in another, is in no stretch
+    nodes = loop(reader, node.loop_var, low, extent, step, parallel, node.body, node.span)
+    if stretch is not None and reader.stretch != stretch:
+        reader.barrier()
+    return nodes
+
+
+def loop(
+    reader: Reader, var: n.Var, low: Term, extent: Term, step: Term | None, parallel: bool, body: n.Stmt, span: Span
+) -> list[Node]:
+    """A loop: bounded, and guarded where its bounds depend on other loops in other ways than sums; or a while."""
+    element = element_of(var.dtype, span)
+    by = 1
+    if step is not None:
+        if not isinstance(step, Number) or int(step.value) <= 0:
+            raise refused("the step of a loop must be a positive constant.", span)
+        by = int(step.value)
+        extent = Op(
+            "floordiv", (plus(extent, Number(by - 1, extent.element)), Number(by, extent.element)), extent.element
+        )
+    known = reader.known
+    first, count = extremes(low, known), extremes(extent, known)
+    if first is None or count is None:
+        return _open_loop(reader, var, low, extent, by, body, span)
+    if count[1] <= 0:
+        return []
+    name = reader.loop_name(var.name)
+    # the loops over threads stand inside of this one, so what tells threads apart is no bound of it
+    told = any(lane.name in index_names(low) | index_names(extent) for lane in reader.lanes)
+    if by == 1 and (told or (not isinstance(extent, Number) and linear(extent, known) is None)):
+        guard = True
+        index: Term = Index(name, INT32)
+        value = plus(cast(low, element), cast(index, element))
+        bounds = (Number(0, INT32), Number(count[1], INT32))
+    elif by == 1:
+        guard = False
+        value = Index(name, element)
+        bounds = (low, extent)
+    else:
+        guard = not isinstance(extent, Number)
+        scaled = Op("multiplies", (Index(name, element), number(by, element)), element)
+        value = plus(cast(low, element), scaled)
+        bounds = (Number(0, INT32), Number(count[1], INT32))
+    top = (first[0], first[1] + count[1] - 1) if by == 1 and not guard else (0, count[1] - 1)
+    reader.scope.values[var] = lambda lane: value
+    reader.parallel.discard(name)
+    if parallel:
+        reader.parallel.add(name)
+    with reader.inside(name, top):
+        limit = (Op("less", (Index(name, INT32), cast(extent, INT32)), BOOL),) if guard else ()
+        nodes, before, _ = _body(reader, body, span, limit)
+    return [*before, Loop(name, bounds[0], bounds[1], tuple(nodes), parallel, span, var.name)]
+
+
+def _jumps(body: n.Stmt) -> tuple[bool, bool]:
+    """Whether a loop's body breaks, or continues, this loop."""
+    breaks = continues = False
+    pending: list[n.Node] = [body]
+    while pending:
+        node = pending.pop()
+        match node:
+            case n.Break() | n.Evaluate(n.Call(op="break_loop")):
+                breaks = True
+            case n.Continue() | n.Evaluate(n.Call(op="continue_loop")):
+                continues = True
+            case n.For() | n.While():
+                pass
+            case n.SeqStmt(parts):
+                pending += parts
+            case n.IfThenElse(_, then, otherwise):
+                pending += [then, *([] if otherwise is None else [otherwise])]
+            case n.AttrStmt(body=inner) | n.BufferRealize(body=inner) | n.Block(body=inner):
+                pending.append(inner)
+            case n.BlockRealize(_, _, block):
+                pending.append(block)
+            case _:
+                pass
+    return breaks, continues
+
+
+def _body(
+    reader: Reader, body: n.Stmt, span: Span, limit: tuple[Term, ...] = ()
+) -> tuple[list[Node], list[Node], Flag | None]:
+    """The nodes of one iteration, which does something where the limit holds, those that prepare the loop, and the flag
+    of those who broke it.
+    """
+    from tensorir.tir.lift.statements import statement
+
+    breaks, continues = _jumps(body)
+    outer = (reader.broken, reader.continued, list(reader.live))
+    before: list[Node] = []
+    nodes: list[Node] = []
+    if breaks:
+        inside = reader.loops
+        reader.loops = inside[:-1]
+        reader.broken = reader.flag("broken", span)
+        before.append(reader.raised(reader.broken, False, span))
+        reader.loops = inside
+        reader.live.append(reader.broken)
+    with reader.guarded(*limit):
+        if continues:
+            reader.continued = reader.flag("continued", span)
+            nodes.append(reader.raised(reader.continued, False, span))
+        nodes += statement(reader, body)
+    returned, broken = [f for f in reader.live if f is reader.returned], reader.broken if breaks else None
+    reader.broken, reader.continued, reader.live = outer
+    reader.live += [f for f in returned if f not in reader.live]
+    return nodes, before, broken
+
+
+def leave(reader: Reader, kind: str, span: Span) -> list[Node]:
+    flag = reader.broken if kind == "broken" else reader.continued
+    if flag is None:
+        raise refused("this leaves no loop.", span)
+    node = reader.raised(flag, True, span)
+    if flag not in reader.live:
+        reader.live.append(flag)
+    return [node]
+
+
+MOST_MASKED = 1 << 16
+"""How many turns, of which data tell which take place, are laid side by side rather than taken in a while."""
+
+
+def _open_loop(reader: Reader, var: n.Var, low: Term, extent: Term, by: int, body: n.Stmt, span: Span) -> list[Node]:
+    """A loop whose bounds depend on data: bounded by the block or the accesses inside, or a while."""
+    limit = _declared(reader, var, body)
+    if limit is not None and by == 1 and isinstance(low, Number) and not low.value:
+        return _masked(reader, var, low, extent, by, limit, body, span)
+    counted = extent if by == 1 and isinstance(low, Number) and not low.value else None
+    bounded = None if _jumps(body)[0] else turns(reader, var, by, body, counted)
+    checks: list[Node] = []
+    most = None if bounded is None else bounded.most if bounded.sure else bounded.most + 1
+    if bounded is not None and most is not None:
+        if bounded.sure:
+            inside = Op("less_equal", (extent, number(most, extent.element)), BOOL)
+            message = f"an index leaves the {bounded.elements} elements of {bounded.name}."
+            checks.append(reader.placed(Check(inside, message, reader.holding, bounded.span)))
+        if most <= 0:
+            return checks
+        around = prod(reader.ranges[a][1] - reader.ranges[a][0] + 1 for a in reader.loops)
+        if reader.lanes or around * most <= MOST_MASKED:
+            return [*checks, *_masked(reader, var, low, extent, by, most, body, span)]
+    rounds = _most(extent, reader.known)
+    most = most if rounds is None else max(0, rounds)
+    if reader.lanes:
+        return [*checks, *_together(reader, var, low, extent, by, most, body, span)]
+    element = element_of(var.dtype, span)
+    counter = reader.buffer(var.name, element, (), span)
+    length = extent if by == 1 else Op("multiplies", (extent, number(by, extent.element)), extent.element)
+    last, keep = reader.temporary("stop", cast(plus(low, length), element), span)
+    start = reader.store(counter, (), cast(low, element), span)
+    current = Load(counter, ())
+    reader.scope.values[var] = lambda lane: current
+    holding = reader.holding
+    with reader.unguarded():
+        inner, before, _ = _body(reader, body, span)
+        inner.append(Store(counter, (), plus(current, number(by, element)), (), span))
+    return [*checks, keep, start, *before, While(Op("less", (current, last), BOOL), tuple(inner), holding, span, most)]
+
+
+def _masked(
+    reader: Reader, var: n.Var, low: Term, extent: Term, by: int, limit: int, body: n.Stmt, span: Span
+) -> list[Node]:
+    """As many turns as there may be, of which those do something that data ask for."""
+    name, element = reader.loop_name(var.name), element_of(var.dtype, span)
+    nodes: list[Node] = []
+    if not reader.unchanged(extent, body):
+        extent, keep = reader.temporary("extent", extent, span)
+        nodes.append(keep)
+    if not reader.unchanged(low, body):
+        low, keep = reader.temporary("start", low, span)
+        nodes.append(keep)
+    turn: Term = Index(name, element)
+    if by != 1:
+        turn = Op("multiplies", (turn, number(by, element)), element)
+    current = turn if isinstance(low, Number) and not low.value else plus(cast(low, element), turn)
+    reader.scope.values[var] = lambda lane: current
+    with reader.inside(name, (0, max(0, limit - 1))):
+        guard = Op("less", (Index(name, extent.element), extent), BOOL)
+        inner, before, _ = _body(reader, body, span, (guard,))
+    bounds = Number(0, INT32), Number(limit, INT32)
+    return [*nodes, *before, Loop(name, *bounds, tuple(inner), span=span, title=var.name)]
+
+
+def _most(extent: Term, ranges: dict[str, tuple[int, int]]) -> int | None:
+    """The greatest value of a loop's extent, None where nothing bounds it."""
+    match extent:
+        case Op("min", args):
+            return min((most for a in args if (most := _most(a, ranges)) is not None), default=None)
+        case Op("cast", (inner,)):
+            return _most(inner, ranges)
+        case _:
+            found = extremes(extent, ranges)
+            return None if found is None or found[1] >= 1 << 31 else found[1]
+
+
+def _declared(reader: Reader, var: n.Var, body: n.Stmt) -> int | None:
+    """How far a loop can go, since a block binds one of its iterators to it."""
+    for part in walk(body):
+        if isinstance(part, n.BlockRealize):
+            for iterator, value in zip(part.block.iter_vars, part.values, strict=True):
+                if value is var and iterator.dom is not None:
+                    low, extent = reader.term(iterator.dom.min), reader.term(iterator.dom.extent)
+                    if isinstance(low, Number) and isinstance(extent, Number) and not low.value:
+                        return int(extent.value)
+    return None
+
+
+def _together(
+    reader: Reader, var: n.Var, low: Term, extent: Term, by: int, most: int | None, body: n.Stmt, span: Span
+) -> list[Node]:
+    """A loop whose bounds depend on data, and which threads take in lockstep."""
+    element = element_of(var.dtype, span)
+    kept: list[Node] = []
+    if not reader.unchanged(low, body):
+        low, keep = reader.temporary("start", low, span)
+        kept.append(keep)
+
+    def turn(current: Term) -> lockstep.Turn:
+        at = plus(cast(low, element), Op("multiplies", (cast(current, element), number(by, element)), element))
+        reader.scope.values[var] = lambda lane: at
+        return lambda guards: _body(reader, body, span, guards)
+
+    return [*kept, *lockstep.counted(reader, var.name, cast(extent, INT32), most, turn, waits(body), span)]
+
+
+def while_loop(reader: Reader, condition: n.Expr, body: n.Stmt, span: Span) -> list[Node]:
+    holds = truth(reader.scope, condition)
+    if reader.lanes:
+        return lockstep.repeated(reader, holds, lambda guards: _body(reader, body, span, guards), waits(body), span)
+    holding = reader.holding
+    with reader.unguarded():
+        inner, before, broken = _body(reader, body, span)
+        left = [*([] if broken is None else [broken]), *reader.live]
+    for flag in left:
+        holds = Op("and", (flag.clear, holds), BOOL)
+    return [*before, While(holds, tuple(inner), holding, span)]
