@@ -154,6 +154,13 @@ def dilated() -> list[Any]:
     return [a, w, topi.nn.conv2d_nhwc(a, w, 1, (1, 2), 2)]
 
 
+def dilated_by_stride() -> list[Any]:
+    from tvm import te, topi
+
+    a, w = te.placeholder((1, 8, 8, 2), name="A"), te.placeholder((3, 3, 2, 3), name="W")
+    return [a, w, topi.nn.conv2d_nhwc(a, w, 2, "SAME", 2)]
+
+
 def as_it_is(s: Any) -> None:
     """Lowered only."""
 
@@ -405,7 +412,8 @@ FURTHER: dict[str, tuple[Make, Callable[[Any], None]]] = {
     **{f"normal rows, {f.__name__}": (normal_rows, f) for f in (all_near,)},
     **{f"normal channels, {f.__name__}": (normal_channels, f) for f in (all_inside,)},
     **{f"joined, {f.__name__}": (joined, f) for f in (as_it_is, in_two_parts)},
-    "mirrored, as_it_is": (mirrored, as_it_is),
+    **{f"mirrored, {f.__name__}": (mirrored, f) for f in (as_it_is, in_two_parts)},
+    "dilated by stride, as_it_is": (dilated_by_stride, as_it_is),
 }
 
 

@@ -150,7 +150,7 @@ def _space(leaf: Leaf) -> Space | None:
 
 
 def _radices(size: int, accesses: Sequence[tuple[Affine | None, Space | None]]) -> tuple[int, ...]:
-    """The fewest radices with which every access is a dim, or a window, per axis.
+    """The fewest radices with which every access is a dim, or a window, per axis, if can be without a split of dims.
 
     Else the fewest with which it is a number there, else the most with which it is any sum.
     """
@@ -161,19 +161,25 @@ def _radices(size: int, accesses: Sequence[tuple[Affine | None, Space | None]]) 
         coefficients |= {abs(c) for _, c in a.terms if abs(c) > 1}
     candidates = sorted((c for c in coefficients if size % c == 0), reverse=True)[:8]
     few = range(1, MOST_AXES)
-    for fits, counts in ((_fits, few), (_fits_as_numbers, few), (_fits_as_sums, reversed(few))):
-        for count in counts:
-            for chosen in combinations(candidates, count):
-                if all(a % b == 0 for a, b in pairwise(chosen)) and all(
-                    fits(a, chosen, space) for a, space in accesses if a is not None and space is not None
-                ):
-                    return chosen
+    ways = [(fits, count) for count in few for fits in (_fits_unsplit, _fits)]
+    ways += [(_fits_as_numbers, count) for count in few]
+    ways += [(_fits_as_sums, count) for count in reversed(few)]
+    for fits, count in ways:
+        for chosen in combinations(candidates, count):
+            if all(a % b == 0 for a, b in pairwise(chosen)) and all(
+                fits(a, chosen, space) for a, space in accesses if a is not None and space is not None
+            ):
+                return chosen
     return ()
 
 
 def _mixed(a: Affine | None, space: Space | None) -> bool:
     """Whether an index is a mixed-radix number: only such ones tell that an axis is several."""
     return a is not None and space is not None and len(digits(a.plus(number(-a.constant)), space.dims) or ()) > 1
+
+
+def _fits_unsplit(a: Affine, radices: Sequence[int], space: Space) -> bool:
+    return all(_plain(p, space) and not _parted(p, space.ranges) for p in apart(a, radices, space.ranges))
 
 
 def _fits(a: Affine, radices: Sequence[int], space: Space) -> bool:
