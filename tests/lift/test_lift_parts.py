@@ -133,6 +133,47 @@ def test_memory_of_which_each_part_has_its_rows_is_one_buffer():
     np.testing.assert_array_equal(found, A[:, :, 0] * 2 + A[:, ::-1, 0] * 2)
 
 
+PIECES = """
+@T.prim_func
+def main(A: T.Buffer((10,), "float32"), B: T.Buffer((10,), "float32")):
+    for i in range({1}):
+        B[i] = A[{0}]
+    for i in range({1}, 10):
+        B[9 - (9 - i)] = A[{0}] * T.float32(1)
+"""
+
+
+@pytest.mark.parametrize("cut", [2, 3, 5, 7])
+@pytest.mark.parametrize(
+    "place",
+    [
+        "T.if_then_else(i >= 6, 9 - i, T.if_then_else(i < 1, 1 - i, i - 1))",
+        "T.if_then_else(i < 4, 9 - i, i - 1)",
+    ],
+)
+def test_a_place_of_several_sums_is_one_place_again_wherever_its_loop_is_cut(place: str, cut: int):
+    function = ti.tir.parse(PIECES.format(place, cut))["main"]
+    whole = PIECES[: PIECES.index("    for i in range({1},")].format(place, 10)
+    assert text(function) == text(ti.tir.parse(whole)["main"])
+    given = A[0].reshape(-1)[:10], np.zeros(10, np.float32)
+    np.testing.assert_array_equal(ti.lift(function)(*given)[0], ti.tir.interpret(function, *given)[1])
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        ("T.if_then_else(i < 1, 1, 0)", "T.if_then_else(i >= 6, 9 - i, i + 1)"),
+        ("i", "T.if_then_else(i >= 6, 9 - i, 2)"),
+        ("T.if_then_else(i < 2, 5, i)", "T.if_then_else(i < 6, i, 4)"),
+    ],
+)
+def test_places_of_which_neither_part_tells_those_of_the_other_have_the_values_of_the_text(first: str, then: str):
+    text_of_both = PIECES.replace("A[{0}]", "A[{2}]", 1).format(then, 3, first)
+    function = ti.tir.parse(text_of_both)["main"]
+    given = A[0].reshape(-1)[:10], np.zeros(10, np.float32)
+    np.testing.assert_array_equal(ti.lift(function)(*given)[0], ti.tir.interpret(function, *given)[1])
+
+
 def test_a_sum_whose_last_part_comes_first_is_added_up_so():
     function = ti.tir.parse("""
 @T.prim_func

@@ -20,7 +20,7 @@ from tensorir.lift.emission.stores import place_of
 from tensorir.lift.nests.affine import number, variable
 from tensorir.lift.nests.linear import affine_of
 from tensorir.lift.nests.nest import Leaf, Loop, Store, ranges_of
-from tensorir.lift.nests.terms import Buffer, Load, Number, Op, Term, loads
+from tensorir.lift.nests.terms import Buffer, Linear, Load, Number, Op, Term, loads
 from tensorir.lift.storage.copies import whole_space
 from tensorir.types import BOOL, INT32, Interval
 
@@ -209,10 +209,14 @@ def _of_both(a: Part, b: Part) -> list[Leaf] | None:
     count = len(a.space.location)
     if a.shape[:count] != b.shape[:count] or a.shape[count + 1 :] != b.shape[count + 1 :]:
         return None
-    for merged in _merged(a.shape[count], b.shape[count]):
+    sides = list(_next_to(a, b, True))
+    alone = (a.shape[count], b.shape[count])  # neither does what both do
+    for merged in islice(_merged(*alone), MOST_MERGED) if sides else ():
+        if merged in alone:
+            continue
         value = at_iteration(merged, names)
         both = replace(a, space=replace(a.space, value=value))
-        for n, i in _next_to(a, b, True):
+        for n, i in sides:
             if _does(both, n, a.space.dims[n], a) and _does(both, n, i, b):
                 return _joined(both, n, i)
     return None
@@ -230,15 +234,25 @@ def _merged(x: Term, y: Term) -> Iterator[Term]:
             yield x
         case _, Op("if", (_, p, q)) if x in (p, q):
             yield y
-        case Op("if", (c, p, q)), Op("if", (d, r, s)) if q == s:
-            yield Op("if", (d, r, x), x.element)
-            yield Op("if", (c, p, y), x.element)
+        case Op("if", (c, p, q)), Op("if", (d, r, s)):
+            for rest in _merged(q, s):
+                yield Op("if", (d, r, Op("if", (c, p, rest), x.element)), x.element)
+                yield Op("if", (c, p, Op("if", (d, r, rest), x.element)), x.element)
         case Op(op, args), Op(other, more) if op == other and len(args) == len(more):
             for new in _merged_all(args, more):
                 yield replace(x, args=new)
         case Load(buffer, indices), Load(other, more) if buffer is other:
             for new in _merged_all(indices, more):
                 yield replace(x, indices=new)
+        case (Linear(), Linear() | Number()) | (Number(), Linear()):
+            # either may be what is left of the other where a variable is known
+            yield from (x, y)
+        case Op("if", (c, p, q)), _:
+            yield from (Op("if", (c, p, new), x.element) for new in _merged(q, y))
+            yield from (Op("if", (c, new, q), x.element) for new in _merged(p, y))
+        case _, Op("if", (c, p, q)):
+            yield from (Op("if", (c, p, new), x.element) for new in _merged(x, q))
+            yield from (Op("if", (c, new, q), x.element) for new in _merged(x, p))
         case _:
             pass
 
@@ -248,7 +262,7 @@ MOST_MERGED = 16
 
 
 def _merged_all(xs: Sequence[Term], ys: Sequence[Term]) -> Iterator[tuple[Term, ...]]:
-    every = (list(_merged(x, y)) for x, y in zip(xs, ys, strict=True))
+    every = (list(islice(_merged(x, y), MOST_MERGED)) for x, y in zip(xs, ys, strict=True))
     return islice(product(*every), MOST_MERGED)
 
 
