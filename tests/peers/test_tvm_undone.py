@@ -161,6 +161,13 @@ def dilated_by_stride() -> list[Any]:
     return [a, w, topi.nn.conv2d_nhwc(a, w, 2, "SAME", 2)]
 
 
+def transposed() -> list[Any]:
+    from tvm import te, topi
+
+    a, w = te.placeholder((1, 2, 3, 4), name="A"), te.placeholder((2, 3, 3, 3), name="W")
+    return [a, w, topi.nn.conv2d_transpose_nchw(a, w, (2, 2), (1, 1), "float32", (1, 1))]
+
+
 def as_it_is(s: Any) -> None:
     """Lowered only."""
 
@@ -407,13 +414,14 @@ FURTHER: dict[str, tuple[Make, Callable[[Any], None]]] = {
     },
     **{
         f"grouped, {f.__name__}": (grouped, f)
-        for f in (padding_apart, padding_inside, in_other_order, partial_sums_of_all)
+        for f in (padding_apart, padding_inside, in_other_order, partial_sums_of_all, fetched_together)
     },
     **{f"normal rows, {f.__name__}": (normal_rows, f) for f in (all_near,)},
     **{f"normal channels, {f.__name__}": (normal_channels, f) for f in (all_inside,)},
     **{f"joined, {f.__name__}": (joined, f) for f in (as_it_is, in_two_parts)},
     **{f"mirrored, {f.__name__}": (mirrored, f) for f in (as_it_is, in_two_parts)},
     "dilated by stride, as_it_is": (dilated_by_stride, as_it_is),
+    "transposed, all_near": (transposed, all_near),
 }
 
 

@@ -33,7 +33,7 @@ from tensorir.lift.nests.terms import (
 from tensorir.lift.storage.copies import changed, settled_values, whole_space
 from tensorir.types import INT32, Interval
 
-__all__ = ["inlined"]
+__all__ = ["by_what_it_needs", "inlined"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def inlined(nodes: Sequence[Node]) -> tuple[Node, ...]:
         assert isinstance(node, Store)
         if _is_copy(space.value):
             sources[node.buffer] = _Source(space, back, space.value)
-        elif (made := _by_what_it_needs(leaf, node, space)) is not None:
+        elif (made := by_what_it_needs(leaf, node, space)) is not None:
             stores[node], read = made
             sources[node.buffer] = _Source(space, back, read)
     while sources:
@@ -110,13 +110,15 @@ def _is_copy(value: Term) -> bool:
 # Coordinates
 
 
-def _by_what_it_needs(leaf: Leaf, node: Store, space: Space) -> tuple[Node, Load] | None:
+def by_what_it_needs(leaf: Leaf, node: Store, space: Space) -> tuple[Node, Load] | None:
     """The store with the sums that its value depends on as coordinates, and a read of it; None where it has them."""
+    places = [a.names for t in space.location if (a := affine_of(t)) is not None]
+    before = space.dims
+    space, told = _in_fewer(replace(space, location=()))
     sums = proportional([space.value, *space.guards], space.dims)
-    if sums is None or len(sums) >= len(space.dims):
+    if sums is None or len(sums) >= len(before):
         return None
     # in the order in which the place names them, whatever that of the loops is
-    places = [a.names for t in space.location if (a := affine_of(t)) is not None]
     sums.sort(key=lambda s: next((k for k, names in enumerate(places) if s.names & names), len(places)))
     names = [f"{node.buffer.name}_{k}" for k in range(len(sums))]
     values: dict[str, Affine] = {}
@@ -129,13 +131,13 @@ def _by_what_it_needs(leaf: Leaf, node: Store, space: Space) -> tuple[Node, Load
         values.update({n: number(0) for n in a.names})
         # the sum stands for the variable that it has once
         values[next(n for n, c in a.terms if isinstance(n, str) and c == 1)] = variable(name)
-    made = substituted(Space(dict(space.dims), (), space.value, space.guards), values, box, space.guards)
+    made = substituted(space, values, box, space.guards)
     guards: list[Term] = []
     for guard in made.guards:
         inside, left = interval_of(guard, box)
         box, guards = (box if inside is None else inside), [*guards, *([] if left is None else [left])]
     shape = tuple(len(box[n]) for n in names)
-    if prod(shape) > 2 * prod(len(i) for i in space.dims.values()):
+    if prod(shape) > 2 * prod(len(i) for i in before.values()):
         return None
     buffer = replace(node.buffer, shape=shape, private=())
     lows = [box[n].start for n in names]
@@ -144,8 +146,41 @@ def _by_what_it_needs(leaf: Leaf, node: Store, space: Space) -> tuple[Node, Load
     for name, low, extent in reversed(list(zip(names, lows, shape, strict=True))):
         span = leaf.loops[0].span
         new = Loop(name, Number(low, INT32), Number(extent, INT32), (new,), True, span, name)
-    read = tuple(term_of(a.plus(number(-low)), INT32) for a, low in zip(sums, lows, strict=True))
+    read = tuple(term_of(a.replaced(told, {}).plus(number(-low)), INT32) for a, low in zip(sums, lows, strict=True))
     return new, Load(buffer, read, node.span)
+
+
+def _in_fewer(space: Space) -> tuple[Space, dict[str, Affine]]:
+    """The space in sums of its variables where value and guards need nothing else of these, and what the sums are.
+
+    What is divided hides it: `w + (w + r) // 2` is `(3 * w + r) // 2`, and needs no more than `3 * w + r`.
+    """
+    told: dict[str, Affine] = {}
+    while (found := _one_fewer(space)) is not None:
+        space, name, a = found
+        told[name] = a.replaced(told, {})
+    return space, told
+
+
+def _one_fewer(space: Space) -> tuple[Space, str, Affine] | None:
+    """The space with a sum in the place of one of its variables, which another variable does not outlive."""
+    sums = sums_in((space.value, *space.guards)) or ()
+    if all(a.is_linear for a in sums):
+        return None
+    for a in sums:
+        if not a.is_linear or len(a.terms) < 2 or not a.names <= space.dims.keys():
+            continue
+        bare = Affine(a.terms)
+        spread = bare.range(space.ranges)
+        name = next((n for n, c in reversed(a.terms) if isinstance(n, str) and c == 1), None)
+        if name is None or spread is None:
+            continue
+        value = variable(name).times(2).minus(bare)
+        new = substituted(space, {name: value}, {**space.dims, name: Interval(spread[0], spread[1] + 1)}, space.guards)
+        needed = set[str]().union(*map(index_names, (new.value, *new.guards)))
+        if not (a.names - {name}) & needed:
+            return replace(new, dims={n: i for n, i in new.dims.items() if n in needed or n not in a.names}), name, bare
+    return None
 
 
 def proportional(terms: Sequence[Term], dims: Collection[str]) -> list[Affine] | None:
