@@ -199,6 +199,13 @@ def inputs_at_hand(s: Any) -> None:
         s.cache_read(last, k, "shared")
 
 
+def all_at_hand(s: Any) -> None:
+    """Copies of everything, of which several share memory after lowering."""
+    inputs_at_hand(s)
+    for block in list(map(s.get, s.get_child_blocks(s.get_sblock("root")))):
+        s.cache_write(s.get_sblock(block.name_hint), 0, "local")
+
+
 def reduced_in_parts(s: Any) -> None:
     block = s.get_sblock("A_red_temp")
     loops = [x for x, i in zip(s.get_loops(block), s.get(block).iter_vars, strict=True) if i.iter_type != 0]
@@ -421,7 +428,7 @@ FURTHER: dict[str, tuple[Make, Callable[[Any], None]]] = {
     **{f"joined, {f.__name__}": (joined, f) for f in (as_it_is, in_two_parts)},
     **{f"mirrored, {f.__name__}": (mirrored, f) for f in (as_it_is, in_two_parts)},
     "dilated by stride, as_it_is": (dilated_by_stride, as_it_is),
-    "transposed, all_near": (transposed, all_near),
+    **{f"transposed, {f.__name__}": (transposed, f) for f in (all_near, all_at_hand)},
 }
 
 

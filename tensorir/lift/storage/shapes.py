@@ -37,16 +37,15 @@ def with_axes(nodes: Sequence[Node], every: bool = False) -> tuple[Node, ...]:
             continue
         own = [*buffer.copies, *("" for _ in buffer.shape)]
         places = [[(indices[k], space) for indices, space, _ in accesses] for k in range(len(buffer.shape))]
-        radices = tuple(
-            ()
+        split = tuple(
+            (size, ())
             if own[k] or (len(buffer.shape) > 1 and not any(_mixed(*p) for p in places[k]))
-            else _radices(size, places[k])
+            else _split_up(size, places[k])
             for k, size in enumerate(buffer.shape)
         )
+        radices = tuple(by for _, by in split)
         if any(radices):
-            shape = [
-                a // b for size, by in zip(buffer.shape, radices, strict=True) for a, b in pairwise((size, *by, 1))
-            ]
+            shape = [a // b for size, by in split for a, b in pairwise((size, *by, 1))]
             copies = tuple(n for n, by in zip(buffer.copies, radices, strict=False) for n in (n, *("" for _ in by)))
             found[buffer] = (replace(buffer, shape=tuple(shape), copies=copies), radices)
     return tuple(_changed(node, found) for node in nodes) if found else tuple(nodes)
@@ -147,6 +146,16 @@ def _space(leaf: Leaf) -> Space | None:
     guards = tuple(rebuilt(g, bare) for g in node.guards)
     node = replace(node, indices=indices, value=rebuilt(node.value, bare), guards=guards)
     return whole_space(replace(leaf, node=node))
+
+
+def _split_up(size: int, accesses: Sequence[tuple[Affine | None, Space | None]]) -> tuple[int, tuple[int, ...]]:
+    """The size and the radices of a flat axis, which may end where its last access does; no radices if it is none."""
+    if found := _radices(size, accesses):
+        return size, found
+    spans = [None if a is None or space is None else a.range(space.ranges) for a, space in accesses]
+    end = max((s[1] + 1 for s in spans if s is not None), default=size)
+    shorter = None not in spans and 0 < end < size
+    return (end, found) if shorter and (found := _radices(end, accesses)) else (size, ())
 
 
 def _radices(size: int, accesses: Sequence[tuple[Affine | None, Space | None]]) -> tuple[int, ...]:
