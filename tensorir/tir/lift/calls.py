@@ -89,7 +89,7 @@ def _function(reader: Reader, name: str, call: n.Call, span: Span) -> list[Node]
             value = cast(reader.term(argument), element_of(param.dtype))
             inner.values[param] = lambda lane, value=value: value
         else:
-            inner.pointers[param] = pointer(reader, argument, span)  # type: ignore[arg-type]
+            inner.pointers[param] = pointer(reader, argument, span)
     outer, returned = reader.scope, reader.returned
     reader.scope, reader.stack = inner, (*reader.stack, name)
     reader.returned = None
@@ -103,6 +103,13 @@ def _function(reader: Reader, name: str, call: n.Call, span: Span) -> list[Node]
         return [*nodes, *statement(reader, callee.body)]
     finally:
         reader.scope, reader.stack, reader.returned, reader.live = outer, reader.stack[:-1], returned, live
+
+
+def _expression(argument: n.Argument, span: Span) -> n.Expr:
+    """An argument that has to be an expression."""
+    if not isinstance(argument, n.Expr):
+        raise refused("this call takes expressions.", span)
+    return argument
 
 
 def bind(reader: Reader, func: n.PrimFunc) -> None:
@@ -130,14 +137,14 @@ def bind(reader: Reader, func: n.PrimFunc) -> None:
             scope.views[buffer] = base if same else scope.alias(base, buffer)
 
 
-def _whole(reader: Reader, argument: object, span: Span) -> tuple[Buffer, View]:
+def _whole(reader: Reader, argument: n.Argument, span: Span) -> tuple[Buffer, View]:
     from tensorir.tir.lift.allocation import pointer
 
     match argument:
         case n.Call(op="tvm_stack_make_array", args=(n.Expr() as data, *_)):
             view = pointer(reader, data, span)
         case _:
-            view = pointer(reader, argument, span)  # type: ignore[arg-type]
+            view = pointer(reader, argument, span)
     if not (isinstance(view.offset, Number) and not view.offset.value):
         raise refused("a function of the runtime takes whole buffers here.", span)
     if view.buffer.memory is not None:
@@ -176,9 +183,8 @@ def _atomic(reader: Reader, call: n.Call, name: str, span: Span) -> list[Node]:
     """An atomic update as a store: threads take their turns in ascending order."""
     from tensorir.tir.lift.allocation import pointer
 
-    view = pointer(reader, call.args[0], span)  # type: ignore[arg-type]
-    assert isinstance(call.args[1], n.Expr)
-    value = reader.term(call.args[1])
+    view = pointer(reader, call.args[0], span)
+    value = reader.term(_expression(call.args[1], span))
     if isinstance(call.args[0], n.BufferLoad):
         indices = view.place(tuple(reader.term(i) for i in call.args[0].indices))
     else:
@@ -211,14 +217,14 @@ def _allreduce(reader: Reader, call: n.Call, span: Span) -> list[Node]:
         raise refused("T.tvm_thread_allreduce stands in no reduce_scope of a kernel.", span)
     size, reducer = count.value, reader.reducer
     arguments = list(call.args[1:])
-    values = [reader.term(a) for a in arguments[:size] if isinstance(a, n.Expr)]
-    condition = reader.term(arguments[size])  # type: ignore[arg-type]
+    values = [reader.term(_expression(a, span)) for a in arguments[:size]]
+    condition = reader.term(_expression(arguments[size], span))
     results = arguments[size + 1 : 2 * size + 1]
     over: set[str] = set()
     for index in arguments[2 * size + 1 :]:
         from tensorir.lift.nests.terms import index_names
 
-        over |= index_names(reader.term(index))  # type: ignore[arg-type]
+        over |= index_names(reader.term(_expression(index, span)))
     kept = [*reader.loops, *(t.name for t in reader.lanes if t.name not in over)]
     from tensorir.types import INT32 as INDEX
 
@@ -255,7 +261,7 @@ def _allreduce(reader: Reader, call: n.Call, span: Span) -> list[Node]:
         turn = [Loop(thread.name, *bounds, tuple(turn), span=span, title=thread.name)]
     nodes += turn
     for total, result in zip(totals, results, strict=True):
-        view = pointer(reader, result, span)  # type: ignore[arg-type]
+        view = pointer(reader, result, span)
         indices = apart(view.offset, view.buffer.shape)
         nodes.append(reader.store(view.buffer, indices, total, span))
     return nodes

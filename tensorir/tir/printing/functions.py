@@ -80,7 +80,7 @@ def _prim_func(name: str, function: n.PrimFunc, old: bool, sizes: dict[str, None
             defined.add(buffer.data)
     returns = "" if function.ret_type is None else f" -> {expressions.type(function.ret_type)}"
     lines = [_decorator(name, function, old), f"def {name}({', '.join(params)}){returns}:"]
-    writer._depth = 1  # pyright: ignore[reportPrivateUsage]
+    writer.depth = 1
     attrs = {key: value for key, value in function.attrs.items() if (key, value) != ("global_symbol", name)}
     if old:
         attrs = {f"tir.{key.removeprefix('tirx.')}" if key.startswith("tirx.") else key: v for key, v in attrs.items()}

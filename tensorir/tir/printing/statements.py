@@ -25,21 +25,21 @@ class StatementPrinter:
         self.old = expressions.old
         self._e = expressions
         self._show = expressions.show
-        self._depth = 0
+        self.depth = 0
         self._loops: dict[n.Var, n.Range] = {}
         self._defined = defined
         self._launched: set[n.Var] = set()
 
     def line(self, text: str) -> None:
-        self.lines.append(_INDENT * self._depth + text)
+        self.lines.append(_INDENT * self.depth + text)
 
     def indented(self, statement: n.Stmt) -> None:
         """A suite of its own, with the names of its own."""
-        self._depth += 1
+        self.depth += 1
         self.names.push()
         self.suite(statement)
         self.names.pop()
-        self._depth -= 1
+        self.depth -= 1
 
     def suite(self, statement: n.Stmt) -> None:
         before = len(self.lines)
@@ -301,7 +301,7 @@ class StatementPrinter:
         word = "block" if self.old else "sblock"
         unrealized = "" if realize is not None else ", no_realize=True"
         self.line(f"with T.{word}({quote(block.name)}{unrealized}):")
-        self._depth += 1
+        self.depth += 1
         self.names.push()
         values = () if realize is None else realize.values
         self._axes(block.iter_vars, values)
@@ -321,7 +321,7 @@ class StatementPrinter:
             self.indented(block.init)
         self.suite(block.body)
         self.names.pop()
-        self._depth -= 1
+        self.depth -= 1
 
     def allocs(self, buffers: tuple[n.Buffer, ...]) -> None:
         maker = "alloc_buffer" if self.old else "sblock_alloc_buffer"

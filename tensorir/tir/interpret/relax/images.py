@@ -19,7 +19,7 @@ __all__ = ["IMAGES"]
 Array = Any
 
 
-def _source(places: Array, old: int, new: int, mode: str, box: tuple[float, float]) -> Array:
+def source_places(places: Array, old: int, new: int, mode: str, box: tuple[float, float]) -> Array:
     """Where along the old axis each new element lies; `box` is the part of it that is cropped."""
     scale = np.float32(old / new)
     half = np.float32(0.5)
@@ -43,7 +43,7 @@ def _source(places: Array, old: int, new: int, mode: str, box: tuple[float, floa
             raise NotImplementedError(f"the coordinates {mode!r} are not run")
 
 
-def _nearest(where: Array, rounding: str) -> Array:
+def nearest(where: Array, rounding: str) -> Array:
     match rounding:
         case "floor":
             return np.floor(where + np.float32(1e-5))
@@ -57,7 +57,7 @@ def _nearest(where: Array, rounding: str) -> Array:
             return np.rint(where) if rounding == "round" else np.floor(where + np.float32(1e-5))
 
 
-def _weights(part: Array, method: str, alpha: float) -> dict[int, Array]:
+def weights_of(part: Array, method: str, alpha: float) -> dict[int, Array]:
     """What the elements around a place count, by their distance from the one before it."""
     if method == "linear":
         return {0: 1 - part, 1: part}
@@ -74,9 +74,9 @@ def _along(x: Array, axis: int, where: Array, method: str, rounding: str, alpha:
     """The elements at places between those of an axis."""
     old = x.shape[axis]
     if method == "nearest_neighbor":
-        return np.take(x, np.clip(_nearest(where, rounding).astype(int), 0, old - 1), axis)
+        return np.take(x, np.clip(nearest(where, rounding).astype(int), 0, old - 1), axis)
     low = np.floor(where).astype(int)
-    weights = _weights((where - low).astype(np.float32), method, alpha)
+    weights = weights_of((where - low).astype(np.float32), method, alpha)
     if exclude and method == "cubic":
         inside = {k: np.where((low + k < 0) | (low + k >= old), np.float32(0), w) for k, w in weights.items()}
         total = sum(inside.values())
@@ -112,7 +112,7 @@ def _resize(
     outside = np.zeros((), bool)
     for k in reversed(range(len(axes))):
         axis, old = axes[k], data.shape[axes[k]]
-        where = _source(
+        where = source_places(
             np.arange(sizes[k], dtype=np.float32), old, sizes[k], mode, (corners[k], corners[len(axes) + k])
         )
         found = _along(found, axis, where, method, rounding_method, cubic_alpha, bool(cubic_exclude))
@@ -185,7 +185,7 @@ def _grid_sample(
         return _pixels(data, [np.rint(x).astype(int) for x in places])
     lows = [np.floor(x).astype(int) for x in places]
     parts = [(x - low).astype(grid.dtype) for x, low in zip(places, lows, strict=True)]
-    weights = [_weights(part, "cubic" if cubic else "linear", -0.75) for part in parts]
+    weights = [weights_of(part, "cubic" if cubic else "linear", -0.75) for part in parts]
     found = np.zeros((), data.dtype)
     for corner in product(*(range(-1, 3) if cubic else range(2) for _ in sizes)):
         at = [low + k for low, k in zip(lows, corner, strict=True)]

@@ -6,7 +6,7 @@ program as tables.
 
 # Attributes hold values of any type here.
 # pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportPrivateUsage=false
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.tir.interpret.relax.images import _nearest, _source, _weights
+from tensorir.tir.interpret.relax.images import nearest, source_places, weights_of
 from tensorir.tir.lift.relax.elementwise import converted, element, whole
 from tensorir.tir.lift.relax.indexing import picked
 from tensorir.tir.lift.relax.reshaping import reshaped
@@ -37,9 +37,9 @@ def _along(x: Value, axis: int, where: Array, method: str, rounding: str, alpha:
     """The elements at places between those of an axis."""
     old = x.shape[axis]
     if method == "nearest_neighbor":
-        return picked(x, axis, np.clip(_nearest(where, rounding).astype(int), 0, old - 1))
+        return picked(x, axis, np.clip(nearest(where, rounding).astype(int), 0, old - 1))
     low: Array = np.floor(where).astype(int)
-    weights: dict[int, Array] = _weights((where - low).astype(np.float32), method, alpha)
+    weights: dict[int, Array] = weights_of((where - low).astype(np.float32), method, alpha)
     if exclude and method == "cubic":
         inside = {k: np.where((low + k < 0) | (low + k >= old), np.float32(0), w) for k, w in weights.items()}
         total = sum(inside.values())
@@ -70,7 +70,7 @@ def _resize(
     for k in reversed(range(len(axes))):
         axis, old = axes[k], data.shape[axes[k]]
         places = np.arange(sizes[k], dtype=np.float32)
-        where: Array = _source(places, old, sizes[k], mode, (corners[k], corners[len(axes) + k]))
+        where: Array = source_places(places, old, sizes[k], mode, (corners[k], corners[len(axes) + k]))
         found = _along(found, axis, where, method, rounding_method, cubic_alpha, bool(cubic_exclude))
         shape = [1] * data.rank
         shape[axis] = sizes[k]
