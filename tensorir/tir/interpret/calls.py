@@ -359,7 +359,9 @@ def compile_function_call(node: n.Call) -> Run:
     """A call of another function of the module."""
     assert isinstance(node.op, n.GlobalVar)
     name = node.op.name
-    arguments = [_handle(a, node.span) for a in node.args]
+    pointers = [_handle(a, node.span) for a in node.args]
+    # an element is a value where the function takes a scalar, and a place in memory where it takes a buffer
+    scalars = {k: compiled(a) for k, a in enumerate(node.args) if isinstance(a, n.BufferLoad)}
 
     def run(m: Machine) -> Value:
         functions: Mapping[str, object] = {} if m.module is None else m.module.functions
@@ -367,6 +369,10 @@ def compile_function_call(node: n.Call) -> Run:
         if not isinstance(callee, n.PrimFunc):
             what = "is not in the module" if callee is None else "is no PrimFunc"
             raise error("TR24", f"the function {name!r} {what}, so it cannot be called.", node.span)
+        arguments = list(pointers)
+        for k, param in enumerate(callee.params):
+            if k in scalars and param not in callee.buffer_map and param.dtype.code != "handle":
+                arguments[k] = scalars[k]
         return invoke(m, callee, [argument(m) for argument in arguments], node.span)
 
     return run

@@ -83,10 +83,14 @@ def _function(reader: Reader, name: str, call: n.Call, span: Span) -> list[Node]
     from tensorir.tir.lift.expressions import Scope
 
     inner = Scope(exact=reader.scope.exact, notes=reader.scope.notes)
+    kept: list[Node] = []
     for param, argument in zip(callee.params, call.args, strict=True):
         buffer = callee.buffer_map.get(param)
         if buffer is None and isinstance(argument, n.Expr) and param.dtype.code != "handle":
             value = cast(reader.term(argument), element_of(param.dtype))
+            if not reader.unchanged(value, n.Evaluate(call)):
+                value, keep = reader.temporary(param.name, value, span)
+                kept.append(keep)
             inner.values[param] = lambda lane, value=value: value
         else:
             inner.pointers[param] = pointer(reader, argument, span)
@@ -100,7 +104,7 @@ def _function(reader: Reader, name: str, call: n.Call, span: Span) -> list[Node]
         if returns_early(callee.body):
             reader.returned = reader.flag("returned", span)
             nodes.append(reader.raised(reader.returned, False, span))
-        return [*nodes, *statement(reader, callee.body)]
+        return [*kept, *nodes, *statement(reader, callee.body)]
     finally:
         reader.scope, reader.stack, reader.returned, reader.live = outer, reader.stack[:-1], returned, live
 
