@@ -24,18 +24,28 @@ from tensorir.walk import postorder, rebuild, use_counts, values, with_values
 
 __all__ = ["in_order", "with_shifts_inside"]
 
+MOST_WORDS = 32
+"""How many operations of what is added tell where it comes."""
+
+COORDINATES = {"pos", "add_dim", "plus", "minus", "multiplies"}
+"""Sums of coordinates are in an order of their own."""
+
 
 def in_order(f: Fencil, exact: bool = False) -> Fencil:
     """Chains of added dims, of shifts, of whole numbers that are added, and of folds, in the order of dims.
 
-    For sums it is that of the outputs' dims, then of the parameters'; for the others that of the parameters' dims. Dims
-    that neither has come as they are met. `exact` keeps the order of folds.
+    For sums it is that of the outputs' dims, then of the parameters', and what has the same comes in the order of the
+    operations that it is made of; for the others that of the parameters' dims. Dims that neither has come as they are
+    met. `exact` keeps the order of folds.
     """
     named = [n for p in f.params for n in p.type.dims.names]
     # where dims are added says nothing of an order
     met = [e for e in postorder(*values(f.closures)) if isinstance(e, Call) and e.op != "add_dim"]
     by_params = _places([*named, *(n for e in met for n in e.tensor.dims.names)])
-    by_outputs = _places(n for p in (*f.outputs, *f.params) for n in p.type.dims.names)
+    # what coordinates are added to is in some order already
+    data = [e for e in met if not (isinstance(e.tensor.element, Scalar) and e.tensor.element.is_integer)]
+    edges = (n for p in (*f.outputs, *f.params) for n in p.type.dims.names)
+    by_outputs = _places([*edges, *(n for e in data for n in e.tensor.dims.names)])
 
     def rule(e: Expr) -> Expr | None:
         match e:
@@ -72,13 +82,27 @@ def _sum_in_order(e: Call, order: Mapping[str, int]) -> Expr | None:
     terms: list[Expr] = [e]
     while isinstance(first := terms[0], Call) and first.op == "plus" and not first.label:
         terms[:1] = first.args
-    found = sorted(terms, key=lambda t: min((order.get(d, len(order)) for d in t.tensor.dims), default=len(order)))
+    places = {id(t): min((order.get(d, len(order)) for d in t.tensor.dims), default=len(order)) for t in terms}
+    found = sorted(terms, key=lambda t: (places[id(t)], _words(t)))
     if found == terms:
         return None
     total, *rest = found
     for t in rest:
         total = call("plus", total, t, span=e.span)
     return total if total.type == e.type else None
+
+
+def _words(e: Expr) -> tuple[str, ...]:
+    """The operations that an expression begins with; a coordinate has none."""
+    found: list[str] = []
+    pending, seen = [e], set[int]()
+    while pending and len(found) < MOST_WORDS:
+        x = pending.pop()
+        if isinstance(x, Call) and id(x) not in seen:
+            seen.add(id(x))
+            found.append(x.op)
+            pending += reversed(x.args)
+    return () if COORDINATES.issuperset(found) else tuple(found)
 
 
 def _folds_in_order(e: Call, order: Mapping[str, int]) -> Expr | None:
