@@ -25,10 +25,11 @@ from typing import Any
 
 import numpy as np
 
+from tensorir.lift.accesses.sets import conjuncts
 from tensorir.lift.nests.affine import Affine, Quotient, number
 from tensorir.lift.nests.linear import COMPARISONS, Ranges, affine_of, term_of
 from tensorir.lift.nests.numbers import values
-from tensorir.lift.nests.terms import Linear, Op, Term, index_names, loads, rebuilt
+from tensorir.lift.nests.terms import Linear, Load, Op, Term, index_names, rebuilt, walk
 from tensorir.types import INT64
 
 __all__ = ["in_one_period"]
@@ -38,14 +39,20 @@ MOST_COUNTED = 1 << 12
 
 
 def in_one_period(term: Term, guards: Sequence[Term], ranges: Ranges) -> Term:
-    """A term without the quotients that are sums wherever all guards hold, by those guards that are no sums."""
-    conditions = [g for g in guards if not _is_bound(g) and not loads(g)]
-    if not conditions:
+    """A term without the quotients that are sums wherever all guards hold, by those guards that are no sums.
+
+    What a choice chooses is such a term wherever its conditions hold as well.
+    """
+    if not _divides(term):
         return term
+    conditions = _telling(guards)
 
     def rule(t: Term) -> Term | None:
         match t:
-            case Linear(a, element) if not a.is_linear:
+            case Op("if", (condition, yes, no), element) if _telling(conjuncts(condition)) and _divides(yes):
+                chosen = in_one_period(yes, (*guards, *conjuncts(condition)), ranges)
+                return None if chosen is yes else Op("if", (condition, chosen, no), element)
+            case Linear(a, element) if conditions and not a.is_linear:
                 total = number(a.constant)
                 for atom, c in a.terms:
                     whole = _whole(atom, conditions, ranges) if isinstance(atom, Quotient) else None
@@ -55,6 +62,15 @@ def in_one_period(term: Term, guards: Sequence[Term], ranges: Ranges) -> Term:
                 return None
 
     return rebuilt(term, rule)
+
+
+def _telling(guards: Sequence[Term]) -> list[Term]:
+    """Conditions that are no sums, and that no data tell."""
+    return [g for g in guards if not _is_bound(g) and not any(isinstance(t, Load) for t in walk(g))]
+
+
+def _divides(term: Term) -> bool:
+    return any(isinstance(t, Linear) and not t.affine.is_linear for t in walk(term))
 
 
 def _is_bound(guard: Term) -> bool:

@@ -26,6 +26,7 @@ from tensorir.lift.nests.affine import number as constant
 from tensorir.lift.nests.linear import COMPARISONS, Ranges, affine_of, linear, settled, term_of
 from tensorir.lift.nests.nest import Loop
 from tensorir.lift.nests.terms import Index, Linear, Number, Op, Term, rebuilt, walk
+from tensorir.lift.nests.unknowns import NO_FACTS, told
 from tensorir.types import BOOL, INT32, Interval
 
 __all__ = [
@@ -119,15 +120,16 @@ def met(space: Space) -> dict[str, None]:
 
 def _settle(space: Space) -> Space:
     """All terms in normal form for the intervals; conditions that hold everywhere are dropped."""
-    ranges = space.ranges
-    location = tuple(settled(t, ranges) for t in space.location)
+    ranges, facts = space.ranges, NO_FACTS
     guards: list[Term] = []
     for guard in space.guards:
         for part in conjuncts(settled(guard, ranges)):
             if not (isinstance(part, Number) and part.value) and part not in guards:
                 guards.append(part)
+                facts = told(part, facts, True)
     within = _within(guards, ranges)
-    value = settled(space.value, ranges)
+    location = tuple(settled(t, ranges, facts=facts) for t in space.location)
+    value = settled(space.value, ranges, facts=facts)
     if within:
         location, value = (
             tuple(_in_one_period(t, within, ranges) for t in location),

@@ -17,8 +17,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from tensorir.lift.nests.affine import Affine, Quotient, number, quotient, remainder, variable
-from tensorir.lift.nests.terms import Index, Linear, Load, Number, Op, Term, rebuilt, walk
-from tensorir.lift.nests.unknowns import bounds, divided, narrowed
+from tensorir.lift.nests.numbers import folded
+from tensorir.lift.nests.sums import in_normal_form
+from tensorir.lift.nests.terms import Index, Linear, Load, Number, Op, Term, children, rebuilt, walk
+from tensorir.lift.nests.unknowns import NO_FACTS, Facts, bounds, divided, narrowed, told
 from tensorir.types import BOOL, INT64, Scalar
 
 __all__ = ["Ranges", "linear", "settled"]
@@ -26,6 +28,8 @@ __all__ = ["Ranges", "linear", "settled"]
 Ranges = Mapping[str, tuple[int, int]]
 
 COMPARISONS = {"eq", "not_eq", "less", "less_equal", "greater", "greater_equal"}
+
+DIVISIONS = {"floordiv", "divides", "mod", "rem"}
 
 
 def linear(term: Term, ranges: Ranges, memo: dict[int, Term] | None = None) -> Affine | None:
@@ -42,12 +46,14 @@ def linear(term: Term, ranges: Ranges, memo: dict[int, Term] | None = None) -> A
             return None
 
 
-def settled(term: Term, ranges: Ranges, memo: dict[int, Term] | None = None) -> Term:
+def settled(term: Term, ranges: Ranges, memo: dict[int, Term] | None = None, facts: Facts = NO_FACTS) -> Term:
     """The term with its whole-number parts in normal form, and what the ranges decide decided.
 
-    `memo` holds what was found, by identity, for other terms that share parts with this one and are kept alive.
+    `memo` holds what was found, by identity, for other terms that share parts with this one and are kept alive. `facts`
+    are bounds of terms that depend on data.
     """
-    return rebuilt(term, lambda t: _rule(t, ranges), memo)
+    divisions: dict[int, bool] = {}
+    return rebuilt(term, lambda t: _rule(t, ranges, facts, divisions), memo)
 
 
 def affine_of(term: Term) -> Affine | None:
@@ -64,22 +70,25 @@ def term_of(affine: Affine, element: Scalar) -> Term:
     return Number(affine.constant, element) if affine.is_number else Linear(affine, element)
 
 
-def _rule(term: Term, ranges: Ranges) -> Term | None:
+def _rule(term: Term, ranges: Ranges, facts: Facts, divisions: dict[int, bool]) -> Term | None:
     match term:
         case Index(name, element) if element.is_integer:
             return Linear(variable(name), element)
         case Linear(affine, element) if not affine.is_linear:
             return term_of(affine.replaced({}, ranges), element)
         case Op(op, args, element):
-            return _operation(op, args, element, ranges)
+            found = folded(term) if all(isinstance(a, Number) for a in args) else None
+            return _operation(op, args, element, ranges, facts, divisions) if found is None else found
         case _:
             return None
 
 
-def _operation(op: str, args: tuple[Term, ...], element: Scalar, ranges: Ranges) -> Term | None:
+def _operation(
+    op: str, args: tuple[Term, ...], element: Scalar, ranges: Ranges, facts: Facts, divisions: dict[int, bool]
+) -> Term | None:  # fmt: skip
     if op in ("and", "or", "not", "if"):
         found = _logic(op, args)
-        return _chosen(args, element, ranges) if found is None and op == "if" else found
+        return _chosen(args, element, ranges, facts, divisions) if found is None and op == "if" else found
     if op == "cast":
         (x,) = args
         found = affine_of(x)
@@ -96,7 +105,8 @@ def _operation(op: str, args: tuple[Term, ...], element: Scalar, ranges: Ranges)
             return _extreme(op, args, ranges)
         match parts[-1]:
             case Affine((), by) if by > 0:
-                return divided(op, args[0], by, ranges)
+                found = divided(op, args[0], by, ranges, facts)
+                return _of_sum(op, args, element, ranges, facts) if found is None else found
             case _:
                 return None
     known = [p for p in parts if p is not None]
@@ -108,23 +118,38 @@ def _operation(op: str, args: tuple[Term, ...], element: Scalar, ranges: Ranges)
     return None if made is None else term_of(made, element)
 
 
-def _chosen(args: tuple[Term, ...], element: Scalar, ranges: Ranges) -> Term | None:
-    """A choice, each branch in normal form where it is chosen."""
+def _chosen(
+    args: tuple[Term, ...], element: Scalar, ranges: Ranges, facts: Facts, divisions: dict[int, bool]
+) -> Term | None:
+    """A choice, each branch in normal form where it is chosen; `divisions` says of terms whether data are divided."""
     condition, *branches = args
     made: list[Term] = []
     for branch, holds in zip(branches, (True, False), strict=True):
         inside = narrowed(condition, ranges, holds)
         if inside is None:
             return branches[holds]
-        if inside is not ranges:
+        here = told(condition, facts, holds) if _has_division(branch, divisions) else facts
+        if inside is not ranges or here is not facts:
             known = {n for n, spread in inside.items() if ranges[n] != spread}
-            if any(_asks(t, known) for t in walk(branch)):
-                branch = settled(branch, inside)
+            if any(_asks(t, known) or (here is not facts and _divides(t, here)) for t in walk(branch)):
+                branch = settled(branch, inside, facts=here)
             fixed = {n: number(low) for n, (low, high) in inside.items() if n in known and low == high}
-            if fixed and element.is_integer and isinstance(branch, Linear) and branch.affine.names & fixed.keys():
-                branch = term_of(branch.affine.replaced(fixed, inside), element)
+            branch = _with_fixed(branch, fixed, inside) if fixed else branch
         made.append(branch)
     return None if all(a is b for a, b in zip(made, branches, strict=True)) else Op("if", (condition, *made), element)
+
+
+def _with_fixed(branch: Term, fixed: Mapping[str, Affine], ranges: Ranges) -> Term:
+    """A term without the variables that have one value, where it is a sum of them, or adds others to them."""
+
+    def rule(t: Term) -> Term | None:
+        match t:
+            case Linear(a, element) if (t is branch or len(a.terms) > 1) and not a.names.isdisjoint(fixed):
+                return term_of(a.replaced(fixed, ranges), element)
+            case _:
+                return None
+
+    return rebuilt(branch, rule)
 
 
 def _asks(term: Term, names: Collection[str]) -> bool:
@@ -132,8 +157,35 @@ def _asks(term: Term, names: Collection[str]) -> bool:
     match term:
         case Linear(a):
             return not a.is_linear and not a.names.isdisjoint(names)
-        case Op(op, args) if op in COMPARISONS:
+        case Op(op, args) if op in COMPARISONS or op in DIVISIONS:
             return any(isinstance(a, Linear) and not a.affine.names.isdisjoint(names) for a in args)
+        case _:
+            return False
+
+
+def _has_division(term: Term, known: dict[int, bool]) -> bool:
+    """Whether a part of a term is a division of data; `known` says it of the terms that were looked at."""
+    stack = [term]
+    while stack:
+        t = stack[-1]
+        below = [c for c in children(t) if id(c) not in known]
+        if below and not _is_division(t):
+            stack += below
+            continue
+        known[id(t)] = _is_division(t) or any(known[id(c)] for c in children(t))
+        stack.pop()
+    return known[id(term)]
+
+
+def _is_division(term: Term) -> bool:
+    return isinstance(term, Op) and term.op in DIVISIONS and isinstance(term.args[0], Op)
+
+
+def _divides(term: Term, facts: Facts) -> bool:
+    """Whether a term is a division of a sum with parts of which facts are known."""
+    match term:
+        case Op(op, (Op() as inner, Number())) if op in DIVISIONS:
+            return any(t in facts for t in walk(inner) if isinstance(t, Load | Op))
         case _:
             return False
 
@@ -163,6 +215,13 @@ def _sum(op: str, args: tuple[Term, ...], element: Scalar) -> Term | None:
     for negative, t in rest:
         total = Op("minus" if negative else "plus", (total, t), element)
     return total
+
+
+def _of_sum(op: str, args: tuple[Term, ...], element: Scalar, ranges: Ranges, facts: Facts) -> Term | None:
+    """A division of a sum in normal form, where it had another; None where it stays."""
+    sums = op in ("floordiv", "mod") and isinstance(args[0], Op) and args[0].op in ("plus", "minus", "multiplies")
+    new = in_normal_form(args[0], ranges, facts) if sums else args[0]
+    return None if new == args[0] else Op(op, (new, args[1]), element)
 
 
 def _extreme(op: str, args: tuple[Term, ...], ranges: Ranges) -> Term | None:

@@ -1,10 +1,13 @@
-"""Numbers of terms without loads: evaluated on all iterations at once, for bounds that are no sums of indices.
+"""Numbers of terms without loads: evaluated on many iterations at once, or once where no index is in them.
 
 >>> from tensorir.lift.nests.terms import Index, Number, Op
->>> from tensorir.types import INT32
+>>> from tensorir.types import FLOAT32, INT32
 >>> i = Index("i", INT32)
->>> extremes(Op("mod", (Op("multiplies", (i, i), INT32), Number(5, INT32)), INT32), {"i": (0, 9)})
-(0, 4)
+>>> print(values(Op("mod", (Op("multiplies", (i, i), INT32), Number(5, INT32)), INT32), {"i": np.arange(5)}))
+[0 1 4 4 1]
+>>> half = Op("divides", (Number(1.0, FLOAT32), Number(2.0, FLOAT32)), FLOAT32)
+>>> folded(half).value
+0.5
 """
 
 # Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
@@ -18,13 +21,10 @@ from typing import Any
 import numpy as np
 
 from tensorir.lift.nests.affine import Affine
-from tensorir.lift.nests.linear import Ranges, linear
-from tensorir.lift.nests.terms import Index, Linear, Load, Number, Op, Term, index_names, walk
-from tensorir.types import DTYPES
+from tensorir.lift.nests.terms import Index, Linear, Load, Number, Op, Term, walk
+from tensorir.types import DTYPES, FLOAT32, FLOAT64
 
-__all__ = ["extremes", "values"]
-
-MOST_POINTS = 1 << 20
+__all__ = ["folded", "values"]
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "plus": np.add,
@@ -122,24 +122,24 @@ def _affine(affine: Affine, grid: Mapping[str, Any]) -> Any | None:
     return total
 
 
-def extremes(term: Term, ranges: Ranges) -> tuple[int, int] | None:
-    """The least and the greatest value of a whole-number term; None where it reads data, or has too many."""
-    found = linear(term, ranges)
-    if found is not None and found.is_linear:
-        return found.range(ranges)
-    names = sorted(index_names(term))
-    if any(name not in ranges for name in names):
+def folded(term: Op) -> Number | None:
+    """The number that an operation on numbers is, some of them floats; None where rounding might be another's.
+
+    Floats of other widths than 32 and 64 bits may be computed in wider ones, and tiny numbers as zeros.
+    """
+    numbers = [a for a in term.args if isinstance(a, Number)]
+    floats = [x.element for x in (term, *numbers) if x.element.is_float]
+    if len(numbers) != len(term.args) or not floats or not {FLOAT32, FLOAT64}.issuperset(floats):
         return None
-    count = 1
-    for name in names:
-        count *= max(0, ranges[name][1] - ranges[name][0] + 1)
-    if not count or count > MOST_POINTS:
+    found = values(term, {})
+    if found is None or not np.isfinite(found):
         return None
-    grid = {
-        name: np.arange(ranges[name][0], ranges[name][1] + 1).reshape([-1 if k == j else 1 for k in range(len(names))])
-        for j, name in enumerate(names)
-    }
-    result = values(term, grid)
-    if result is None:
-        return None
-    return int(np.min(result)), int(np.max(result))
+    value = found.item()
+    match term:
+        case Op("cast", (Number(x),), element) if element.is_integer:
+            return Number(value, element) if np.isfinite(x) and int(x) == value else None
+        case Op(_, _, element) if element.is_float:
+            least = float(np.finfo(DTYPES[element]).tiny)
+            return Number(value, element) if not value or abs(value) >= least else None
+        case _:
+            return Number(value, term.element)

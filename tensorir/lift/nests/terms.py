@@ -29,6 +29,7 @@ __all__ = [
     "Term",
     "always",
     "buffers_of",
+    "children",
     "loads",
     "rebuilt",
     "show",

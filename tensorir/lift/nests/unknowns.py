@@ -17,19 +17,34 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tensorir.lift.nests.affine import Affine, number, quotient, remainder, variable
-from tensorir.lift.nests.terms import Linear, Number, Op, Term
-from tensorir.types import Scalar
+from tensorir.lift.nests.terms import Linear, Load, Number, Op, Term
+from tensorir.types import BOOL, Scalar
 
-__all__ = ["bounds", "divided", "narrowed"]
+__all__ = ["NO_FACTS", "Facts", "bounds", "divided", "narrowed", "told"]
 
 Ranges = Mapping[str, tuple[int, int]]
+
+Facts = Mapping[Term, tuple[int, int]]
+"""The least and the greatest value of terms that depend on data, where conditions have let them through."""
+
+NO_FACTS: Facts = {}
 
 MOST_DEPTH = 12
 
 
-def bounds(term: Term, ranges: Ranges, depth: int = 0) -> tuple[int, int] | None:
-    """The least and the greatest value that the operations of a settled whole-number term allow."""
-    found = _bounds(term, ranges, depth) if depth < MOST_DEPTH and term.element.is_integer else None
+def bounds(term: Term, ranges: Ranges, facts: Facts = NO_FACTS, depth: int = 0) -> tuple[int, int] | None:
+    """The least and the greatest value that the operations of a settled whole-number term, and facts, allow."""
+    found = _by_operations(term, ranges, facts, depth)
+    known = facts.get(term) if facts else None
+    if known is None or found is None:
+        return found or known
+    both = max(known[0], found[0]), min(known[1], found[1])
+    return both if both[0] <= both[1] else known  # elsewhere nobody is
+
+
+def _by_operations(term: Term, ranges: Ranges, facts: Facts, depth: int) -> tuple[int, int] | None:
+    """The least and the greatest value that operations allow, None where they might wrap around."""
+    found = _bounds(term, ranges, facts, depth) if depth < MOST_DEPTH and term.element.is_integer else None
     if term.element.is_integer and term.element.bits <= 16:
         limits = term.element.range
         whole = (limits.start, limits.stop - 1)
@@ -39,33 +54,35 @@ def bounds(term: Term, ranges: Ranges, depth: int = 0) -> tuple[int, int] | None
     return found if fits else None
 
 
-def _bounds(term: Term, ranges: Ranges, depth: int) -> tuple[int, int] | None:
+def _bounds(term: Term, ranges: Ranges, facts: Facts, depth: int) -> tuple[int, int] | None:
     match term:
         case Number(value):
             return int(value), int(value)
         case Linear(affine):
             return affine.range(ranges)
         case Op("if", (c, x, y)):
-            chosen = ((x, narrowed(c, ranges, True)), (y, narrowed(c, ranges, False)))
-            found = [bounds(t, inside, depth + 1) for t, inside in chosen if inside is not None]
+            chosen = ((x, narrowed(c, ranges, True), True), (y, narrowed(c, ranges, False), False))
+            found = [
+                bounds(t, inside, told(c, facts, holds), depth + 1) for t, inside, holds in chosen if inside is not None
+            ]
             known = [f for f in found if f is not None]
             return (min(f[0] for f in known), max(f[1] for f in known)) if len(known) == len(found) else None
         case Op("mod", (x, Number(by))) if by > 0:
-            a = bounds(x, ranges, depth + 1)
+            a = bounds(x, ranges, facts, depth + 1)
             return a if a is not None and a[0] >= 0 and a[1] < by else (0, int(by) - 1)
         case Op("rem", (x, Number(by))) if by > 0:
             # what is left has the sign of what is divided
-            a, most = bounds(x, ranges, depth + 1), int(by) - 1
+            a, most = bounds(x, ranges, facts, depth + 1), int(by) - 1
             return (-most, most) if a is None else (max(min(a[0], 0), -most), min(max(a[1], 0), most))
         case Op("floordiv", (x, Number(by))) if by > 0:
-            a = bounds(x, ranges, depth + 1)
+            a = bounds(x, ranges, facts, depth + 1)
             return None if a is None else (a[0] // int(by), a[1] // int(by))
         case Op("min" | "max" as op, (x, y)):
-            return _limited(op, bounds(x, ranges, depth + 1), bounds(y, ranges, depth + 1), term.element)
-        case Op("cast", (x,)) if x.element.is_integer:
-            return bounds(x, ranges, depth + 1)
+            return _limited(op, bounds(x, ranges, facts, depth + 1), bounds(y, ranges, facts, depth + 1), term.element)
+        case Op("cast", (x,)) if x.element.is_integer or x.element == BOOL:
+            return (0, 1) if x.element == BOOL else bounds(x, ranges, facts, depth + 1)
         case Op("plus" | "minus" | "multiplies" as op, (x, y)):
-            a, b = bounds(x, ranges, depth + 1), bounds(y, ranges, depth + 1)
+            a, b = bounds(x, ranges, facts, depth + 1), bounds(y, ranges, facts, depth + 1)
             if a is None or b is None:
                 return None
             match op:
@@ -130,6 +147,56 @@ def narrowed(condition: Term, ranges: Ranges, holds: bool) -> Ranges | None:
             return ranges
 
 
+def told(condition: Term, facts: Facts, holds: bool) -> Facts:
+    """The facts where a condition holds, or does not, of the terms that it compares with a number.
+
+    >>> from tensorir.lift.nests.terms import Buffer, Load, Op
+    >>> from tensorir.types import BOOL, INT32
+    >>> a = Load(Buffer("A", INT32, ()), ())
+    >>> low, high = (Op(op, (a, Number(n, INT32)), BOOL) for op, n in (("greater_equal", 0), ("less", 4)))
+    >>> told(Op("and", (low, high), BOOL), {}, True)[a]
+    (0, 3)
+    """
+    match condition:
+        case Op("and", (a, b)) | Op("if", (a, b, Number(False))) if holds:
+            return told(b, told(a, facts, holds), holds)
+        case Op("or", (a, b)) | Op("if", (a, Number(True), b)) if not holds:
+            return told(b, told(a, facts, holds), holds)
+        case Op("not", (a,)):
+            return told(a, facts, not holds)
+        case Op("eq" | "not_eq" as op, (Load() | Op() as x, Number(b))) if x.element.is_integer:
+            return _with_fact(facts, x, (int(b), int(b))) if holds == (op == "eq") else facts
+        case Op(op, (Load() | Op() as x, Number(b))) if op in _LIMITS and x.element.is_integer:
+            sign, step = _LIMITS[op]
+        case Op(op, (Number(b), Load() | Op() as x)) if op in _LIMITS and x.element.is_integer:
+            sign, step = _LIMITS[op]
+            sign = -sign
+        case _:
+            return facts
+    # sign * (x - b) + step <= 0, of which the contrary is sign * (x - b) + step >= 1
+    least, most = x.element.range.start, x.element.range.stop - 1
+    bound = int(b) + (-step if holds else 1 - step) * sign
+    return _with_fact(facts, x, (least, bound) if (sign > 0) == holds else (bound, most))
+
+
+def _with_fact(facts: Facts, x: Term, spread: tuple[int, int]) -> Facts:
+    """The facts, and that a term lies between two numbers, and so what is in it besides a number."""
+    element = x.element
+    low, high = facts.get(x, (element.range.start, element.range.stop - 1))
+    low, high = max(low, spread[0]), min(high, spread[1])
+    if low > high:
+        return facts  # nobody is here
+    found = {**facts, x: (low, high)}
+    match x:
+        case Op("plus", (Load() | Op() as inner, Number(by))):
+            # a sum that wraps around lies outside of the range that is left for it
+            low, high = low - int(by), high - int(by)
+            fits = low in element.range and high in element.range
+            return _with_fact(found, inner, (low, high)) if fits else found
+        case _:
+            return found
+
+
 def _limited(op: str, a: tuple[int, int] | None, b: tuple[int, int] | None, element: Scalar) -> tuple[int, int] | None:
     """The bounds of a minimum, or a maximum, of which one operand may be anything."""
     if a is None and b is None:
@@ -145,6 +212,7 @@ class _Parts:
     """The parts of a sum that depend on data, each under a name that no variable has."""
 
     ranges: dict[str, tuple[int, int]]
+    facts: Facts = field(default_factory=dict[Term, tuple[int, int]])
     names: dict[Term, str] = field(default_factory=dict[Term, str])
 
     def sum_of(self, term: Term) -> Affine | None:
@@ -160,10 +228,10 @@ class _Parts:
             case Op("multiplies", (x, Number(factor)) | (Number(factor), x)):
                 a = self.sum_of(x)
                 return None if a is None else a.times(int(factor))
-            case Op("cast", (x,)) if x.element.is_integer and bounds(term, self.ranges) is not None:
+            case Op("cast", (x,)) if x.element.is_integer and bounds(term, self.ranges, self.facts) is not None:
                 return self.sum_of(x)
             case _:
-                known = bounds(term, self.ranges)
+                known = bounds(term, self.ranges, self.facts)
                 if known is None:
                     return None
                 name = self.names.setdefault(term, f" {len(self.names)}")
@@ -183,20 +251,38 @@ class _Parts:
                 total = part if total is None else Op("plus", (total, part), element)
         if rest.is_number and not rest.constant and total is not None:
             return total
+        if rest.is_number and rest.constant < 0 and total is not None:
+            return Op("minus", (total, Number(-rest.constant, element)), element)
         last: Term = Number(rest.constant, element) if rest.is_number else Linear(rest, element)
         return last if total is None else Op("plus", (total, last), element)
 
 
-def divided(op: str, term: Term, by: int, ranges: Ranges) -> Term | None:
-    """The quotient, or the remainder, of a settled sum by a positive number; None where it stays a division."""
+def divided(op: str, term: Term, by: int, ranges: Ranges, facts: Facts = NO_FACTS) -> Term | None:
+    """The quotient, or the remainder, of a settled sum by a positive number, in normal form; None where it is that."""
     if not isinstance(term, Op) or op not in ("floordiv", "divides", "mod", "rem"):
         return None
-    spread = bounds(term, ranges)
-    if spread is None or (spread[0] < 0 and op in ("divides", "rem")):
-        return None
-    parts = _Parts(dict(ranges))
-    whole = parts.sum_of(term)
-    if whole is None:
-        return None
-    made = (quotient if op in ("floordiv", "divides") else remainder)(whole, by, parts.ranges)
-    return parts.term_of(made, term.element) if made.is_linear else None
+    spread = bounds(term, ranges, facts)
+    positive = spread is not None and spread[0] >= 0
+    if spread is not None and (positive or op in ("floordiv", "mod")):
+        parts = _Parts(dict(ranges), facts)
+        whole = parts.sum_of(term)
+        if whole is not None:
+            made = (quotient if op in ("floordiv", "divides") else remainder)(whole, by, parts.ranges)
+            if made.is_linear:
+                return parts.term_of(made, term.element)
+    return _of_division(op, term, by) if op in ("floordiv", "mod") else None
+
+
+def _of_division(op: str, term: Op, by: int) -> Term | None:
+    """A division of a division as one, or with the quotient inside: `x % 12 // 4` is `x // 4 % 3`."""
+    element = term.element
+    match op, term:
+        case "floordiv", Op("floordiv", (x, Number(first))) if first > 0 and int(first) * by in element.range:
+            return Op("floordiv", (x, Number(int(first) * by, element)), element)
+        case "floordiv", Op("mod", (x, Number(first))) if first > by and first % by == 0:
+            quotient_of = Op("floordiv", (x, Number(by, element)), element)
+            return Op("mod", (quotient_of, Number(int(first) // by, element)), element)
+        case "mod", Op("mod", (x, Number(first))) if first > 0 and first % by == 0:
+            return Op("mod", (x, Number(by, element)), element)
+        case _:
+            return None

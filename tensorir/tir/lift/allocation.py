@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensorir.lift.nests.numbers import extremes
+from tensorir.lift.nests.extremes import extremes
 from tensorir.lift.nests.terms import Number, Term
 from tensorir.source import Span
 from tensorir.tir import nodes as n

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from math import prod
 
+from tensorir.lift.nests.extremes import extremes
 from tensorir.lift.nests.linear import linear
 from tensorir.lift.nests.nest import Check, Loop, Node, Store, While
-from tensorir.lift.nests.numbers import extremes
 from tensorir.lift.nests.terms import Index, Load, Number, Op, Term, index_names
 from tensorir.source import Span
 from tensorir.tir import nodes as n
