@@ -160,3 +160,25 @@ def main(A: T.Buffer((8,), "float32"), N: T.Buffer((4,), "int32"), B: T.Buffer((
     n, b = jnp.array([3, 0, 8, 2], "int32"), jnp.zeros(4, "float32")
     with pytest.raises(DiagnosticError, match="reverse mode does not go through a loop"):
         jax.grad(lambda a: program(a, n, b)[0].sum())(jnp.ones(8, "float32"))
+
+
+@pytest.mark.parametrize(
+    "bound",
+    ["I[0] % 4", "T.max(T.min(I[0], 4), 0)", "1, I[0] % 4 + 1", 'T.Cast("int32", J[0]) - 2', "(I[0] + 1) // 2 % 5"],
+)
+def test_reverse_mode_goes_through_loops_that_data_end_within_a_bound(bound: str):
+    function = ti.tir.parse(f"""
+@T.prim_func
+def main(I: T.Buffer((1,), "int32"), J: T.Buffer((1,), "uint8"), B: T.Buffer((2,), "float64")):
+    for i in range({bound}):
+        B[0] = B[1] * T.float64(2) - B[0] * B[0]
+""")["main"]
+    given = np.array([7], np.int32), np.array([5], np.uint8)
+    start = np.array([0.3, 0.7])
+    program = ti.lift(function)
+    with jax.enable_x64(True):
+        gradient = jax.grad(lambda b: program(*given, b)[0][0])(jnp.array(start))
+    step = 1e-6 * np.eye(2)
+    differences = [ti.tir.interpret(function, *given, start + s)[2][0] for s in step]
+    before = [ti.tir.interpret(function, *given, start - s)[2][0] for s in step]
+    np.testing.assert_allclose(gradient, (np.array(differences) - np.array(before)) / 2e-6, rtol=1e-6)

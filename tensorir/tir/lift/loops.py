@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from math import prod
 
-from tensorir.lift.nests.extremes import extremes
+from tensorir.lift.nests.extremes import bounds, extremes
 from tensorir.lift.nests.linear import linear
 from tensorir.lift.nests.nest import Check, Loop, Node, Store, While
 from tensorir.lift.nests.terms import Index, Load, Number, Op, Term, index_names
@@ -158,6 +158,8 @@ def leave(reader: Reader, kind: str, span: Span) -> list[Node]:
     return [node]
 
 
+MOST_TURNS = (1 << 31) - 1
+"""A number of turns that says no more than its type does."""
 MOST_MASKED = 1 << 16
 """How many turns, of which data tell which take place, are laid side by side rather than taken in a while."""
 
@@ -225,14 +227,8 @@ def _masked(
 
 def _most(extent: Term, ranges: dict[str, tuple[int, int]]) -> int | None:
     """The greatest value of a loop's extent, None where nothing bounds it."""
-    match extent:
-        case Op("min", args):
-            return min((most for a in args if (most := _most(a, ranges)) is not None), default=None)
-        case Op("cast", (inner,)):
-            return _most(inner, ranges)
-        case _:
-            found = extremes(extent, ranges)
-            return None if found is None or found[1] >= 1 << 31 else found[1]
+    found = bounds(extent, ranges)
+    return None if found is None or found[1] >= MOST_TURNS else found[1]
 
 
 def _declared(reader: Reader, var: n.Var, body: n.Stmt) -> int | None:
