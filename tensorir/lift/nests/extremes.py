@@ -1,4 +1,4 @@
-"""Bounds of whole-number terms: of those that are no sums of indices by evaluating them on all iterations.
+"""Bounds of whole-number terms that are no sums of indices: found by evaluating them on all iterations.
 
 >>> from tensorir.lift.nests.terms import Index, Number, Op
 >>> from tensorir.types import INT32
@@ -16,9 +16,9 @@ import numpy as np
 
 from tensorir.lift.nests.linear import Ranges, linear
 from tensorir.lift.nests.numbers import values
-from tensorir.lift.nests.terms import Number, Op, Term, index_names
+from tensorir.lift.nests.terms import Term, index_names
 
-__all__ = ["bounds", "extremes"]
+__all__ = ["extremes"]
 
 MOST_POINTS = 1 << 20
 
@@ -44,47 +44,3 @@ def extremes(term: Term, ranges: Ranges) -> tuple[int, int] | None:
     if result is None:
         return None
     return int(np.min(result)), int(np.max(result))
-
-
-def bounds(term: Term, ranges: Ranges) -> tuple[int, int] | None:
-    """The least and the greatest value that a term can have whatever the data are; None of what is no whole number.
-
-    >>> from tensorir.lift.nests.terms import Buffer, Index, Load, Number, Op
-    >>> from tensorir.types import INT32
-    >>> n = Load(Buffer("N", INT32, (8,)), (Index("i", INT32),))
-    >>> bounds(Op("minus", (Op("mod", (n, Number(5, INT32)), INT32), Number(1, INT32)), INT32), {"i": (0, 7)})
-    (-1, 3)
-    """
-    if not term.element.is_integer:
-        return None
-    found = extremes(term, ranges)
-    if found is not None:
-        return found
-    whole = term.element.range
-    found = _of_parts(term, ranges)
-    # what leaves the type comes back from its other end
-    return found if found is not None and found[0] in whole and found[1] in whole else (whole.start, whole.stop - 1)
-
-
-def _of_parts(term: Term, ranges: Ranges) -> tuple[int, int] | None:
-    match term:
-        case Op("mod", (_, Number(d))) if d > 0:
-            return 0, int(d) - 1
-        case Op("min" | "max" | "plus" | "minus" | "cast" | "if" as op, args):
-            parts = [bounds(a, ranges) for a in (args[1:] if op == "if" else args)]
-            known = [p for p in parts if p is not None]
-            if len(known) < len(parts):
-                return None
-            lows, highs = zip(*known, strict=True)
-            match op:
-                case "min" | "max":
-                    choose = min if op == "min" else max
-                    return choose(lows), choose(highs)
-                case "plus":
-                    return sum(lows), sum(highs)
-                case "minus":
-                    return lows[0] - highs[1], highs[0] - lows[1]
-                case _:
-                    return min(lows), max(highs)
-        case _:
-            return None

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from math import prod
 
-from tensorir.lift.nests.extremes import bounds, extremes
-from tensorir.lift.nests.linear import linear
+from tensorir.lift.nests.extremes import extremes
+from tensorir.lift.nests.linear import linear, settled
 from tensorir.lift.nests.nest import Check, Loop, Node, Store, While
 from tensorir.lift.nests.terms import Index, Load, Number, Op, Term, index_names
+from tensorir.lift.nests.unknowns import bounds
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.lift import lockstep
@@ -227,7 +228,7 @@ def _masked(
 
 def _most(extent: Term, ranges: dict[str, tuple[int, int]]) -> int | None:
     """The greatest value of a loop's extent, None where nothing bounds it."""
-    found = bounds(extent, ranges)
+    found = bounds(settled(extent, ranges), ranges)
     return None if found is None or found[1] >= MOST_TURNS else found[1]
 
 
