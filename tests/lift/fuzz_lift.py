@@ -49,7 +49,7 @@ def main(first: int, count: int) -> int:
                 if builds and find_spec("tvm"):
                     for theirs, ours in zip(computed(ti.tir.parse(text)["main"], given), wanted, strict=True):
                         np.testing.assert_array_equal(ours, theirs)
-            except Exception as error:
+            except Exception as error:  # whatever goes wrong in what the interpreter runs is found
                 wrong += 1
                 print(f"seed {seed} disagrees:\n{text}\n{type(error).__name__}: {error}")
     print(f"{count * len(GENERATORS) - skipped} functions, {wrong} wrong, {skipped} that the interpreter refuses")

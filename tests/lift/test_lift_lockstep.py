@@ -173,6 +173,25 @@ def test_arguments_tell_how_many_blocks_are_launched(n: int):
     agrees(LAUNCH, np.arange(64, dtype=np.float32), n, np.full(64, -1, np.float32))
 
 
+def test_parts_of_a_kernel_launch_as_many_blocks_as_each_asks_for():
+    text = """
+@T.prim_func
+def main(A: T.Buffer((64,), "int32"), n: T.int32, m: T.int64, B: T.Buffer((64,), "int32")):
+    for tx in T.thread_binding(8, thread="threadIdx.x"):
+        for bx in T.thread_binding(n, thread="blockIdx.x"):
+            B[bx * 8 + tx] = A[bx * 8 + tx] * 2
+        for by in T.thread_binding(m, thread="blockIdx.x"):
+            B[by * 8 + tx] = B[by * 8 + tx] + 1
+"""
+    function = ti.tir.parse(text)["main"]
+    a = np.arange(64, dtype=np.int32)
+    for n, m in ((2, 5), (5, 2), (0, 3)):
+        wanted = a.copy()
+        wanted[: 8 * n] *= 2
+        wanted[: 8 * m] += 1
+        np.testing.assert_array_equal(ti.lift(function)(a, n, m, a.copy())[0], wanted)
+
+
 def test_blocks_beyond_the_end_are_out_of_bounds():
     with pytest.raises(DiagnosticError, match="an index leaves 'A', which has 64 elements"):
         ti.lift(ti.tir.parse(LAUNCH)["main"])(np.zeros(64, np.float32), 65, np.zeros(64, np.float32))

@@ -13,7 +13,7 @@ tvm = pytest.importorskip("tvm")
 import tensorir as ti
 import tensorir.tir as tir
 from tests.lift.schedules import up_to_names
-from tests.peers.test_tvm_undone import Make, largest, scheduled, steps, text_of
+from tests.peers.test_tvm_undone import Make, largest, lowered_alike, scheduled
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -134,11 +134,7 @@ def arrays_of(func: Any, seed: int) -> list[Any]:
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_reduction_of_tuples_in_parts_and_each_step_of_its_lowering_lift_to_the_text_of_the_module(name: str):
-    make, schedule = CASES[name]
-    plain, changed = scheduled(make, schedule)
-    wanted = text_of(plain)
-    for step, module in steps(changed):
-        assert text_of(module) == wanted, step
+    lowered_alike(*CASES[name])
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -462,13 +462,18 @@ def steps(module: Any) -> Iterator[tuple[str, Any]]:
         yield name, module
 
 
+def lowered_alike(make: Make, schedule: Callable[[Any], None]) -> tuple[Any, Any]:
+    """A module, and the last form of what a schedule makes of it, of which every one lifts to the module's text."""
+    plain, changed = scheduled(make, schedule)
+    wanted, forms = text_of(plain), list(steps(changed))
+    for step, module in forms:
+        assert text_of(module) == wanted, step
+    return plain, forms[-1][1]
+
+
 @pytest.mark.parametrize("name", [*SCHEDULES, *FURTHER])
 def test_a_schedule_and_each_step_of_its_lowering_lift_to_the_text_of_the_module(name: str):
-    make, schedule = (SCHEDULES | FURTHER)[name]
-    plain, changed = scheduled(make, schedule)
-    wanted = text_of(plain)
-    for step, module in steps(changed):
-        assert text_of(module) == wanted, step
+    lowered_alike(*(SCHEDULES | FURTHER)[name])
 
 
 @pytest.mark.parametrize("make", [softmax, largest, padded])

@@ -12,7 +12,7 @@ tvm = pytest.importorskip("tvm")
 
 import tensorir as ti
 import tensorir.tir as tir
-from tests.peers.test_tvm_undone import Make, as_it_is, over_threads, scheduled, steps, text_of
+from tests.peers.test_tvm_undone import Make, as_it_is, lowered_alike, over_threads
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -73,11 +73,7 @@ CASES: dict[str, tuple[Make, Callable[[Any], None]]] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_data_tell_is_read_alike_at_each_step_of_the_lowering(name: str):
-    make, schedule = CASES[name]
-    plain, module = scheduled(make, schedule)
-    wanted = text_of(plain)
-    for step, lowered in steps(module):
-        assert text_of(lowered) == wanted, step
+    plain, lowered = lowered_alike(*CASES[name])
     func = tir.parse(plain)["main"]
     rng = np.random.default_rng(0)
     arrays: list[Any] = []

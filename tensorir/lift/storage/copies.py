@@ -124,7 +124,8 @@ def expanded(nodes: Sequence[Node]) -> tuple[Node, ...]:
         shape = (*found.sizes, *buffer.shape)
         if prod(shape) <= MOST_ELEMENTS or buffer.private:
             copies[buffer] = replace(found, buffer=replace(buffer, shape=shape, private=(), copies=kept_apart))
-    return _with_copies(tuple(nodes), copies) if copies else tuple(nodes)
+    moves = {b: (c.buffer, c.places) for b, c in copies.items()}
+    return moved(nodes, moves, {b: c.first for b, c in copies.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,33 +321,15 @@ def _set_dim() -> Any:
     return islpy.dim_type.set
 
 
-def _with_copies(nodes: tuple[Node, ...], copies: Mapping[Buffer, _Copied]) -> tuple[Node, ...]:
-    def rule(t: Term) -> Term | None:
-        if isinstance(t, Load) and t.buffer in copies:
-            found = copies[t.buffer]
-            return Load(found.buffer, (*found.places, *t.indices), t.span)
-        return None
-
-    def over(t: Term) -> Term:
-        return rebuilt(t, rule) if buffers_of(t) & copies.keys() else t
-
-    def node_over(node: Node) -> Node:
-        if isinstance(node, Store) and node.buffer in copies:
-            node = replace(node, guards=(*copies[node.buffer].first, *node.guards))
-        return changed(node, over, node_over, lambda b: copies[b].buffer if b in copies else b, prefix)
-
-    def prefix(buffer: Buffer) -> tuple[Term, ...]:
-        return copies[buffer].places if buffer in copies else ()
-
-    return tuple(map(node_over, nodes))
-
-
 Moves = Mapping[Buffer, tuple[Buffer, tuple[Term, ...]]]
 """What stands in the place of buffers, and at which first indices their elements are there."""
 
 
-def moved(nodes: Sequence[Node], moves: Moves) -> tuple[Node, ...]:
-    """The nodes with other buffers in the place of some, which have further dims."""
+def moved(
+    nodes: Sequence[Node], moves: Moves, under: Mapping[Buffer, tuple[Term, ...]] | None = None
+) -> tuple[Node, ...]:
+    """The nodes with other buffers in the place of some, with further dims, stored to under further conditions."""
+    guards = under or {}
 
     def rule(t: Term) -> Term | None:
         if isinstance(t, Load) and t.buffer in moves:
@@ -358,6 +341,8 @@ def moved(nodes: Sequence[Node], moves: Moves) -> tuple[Node, ...]:
         return rebuilt(t, rule) if buffers_of(t) & moves.keys() else t
 
     def inner(node: Node) -> Node:
+        if isinstance(node, Store) and guards.get(node.buffer):
+            node = replace(node, guards=(*guards[node.buffer], *node.guards))
         return changed(
             node, over, inner, lambda b: moves[b][0] if b in moves else b, lambda b: moves[b][1] if b in moves else ()
         )

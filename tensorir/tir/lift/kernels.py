@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import reduce
 
 from tensorir.lift.nests.linear import linear
 from tensorir.lift.nests.nest import Check, External, Loop, Node, Store, While
@@ -54,17 +55,17 @@ def _thread(
         return _launch(reader, node)
     from tensorir.tir.lift.statements import statement
 
-    size = reader.term(extent)
+    size = cast(reader.term(extent), INT32)
     thread = reader.threads.get(tag)
     if thread is None:
         among, most = reader.launched[tag]
         index = cast(reader.term(among), INT32)
     else:
         index = Index(thread.name, INT32) if thread.extent != 1 else Number(0, INT32)
-        most = Number(thread.extent, size.element)
+        most = Number(thread.extent, INT32)
     value = cast(plus(cast(reader.term(low), INT32), index), element_of(var.dtype))
     reader.scope.values[var] = lambda lane: value
-    inside = () if size == most else (Op("less", (index, cast(size, INT32)), BOOL),)
+    inside = () if size == most else (Op("less", (index, size), BOOL),)
     with reader.guarded(*inside):
         return statement(reader, body)
 
@@ -74,12 +75,13 @@ def _launch(reader: Reader, node: n.Stmt) -> list[Node]:
     from tensorir.tir.lift.loops import loop
     from tensorir.tir.lift.statements import statement
 
-    for part, tag, var, extent in _bindings(node):
-        size = reader.term(extent)
-        if is_block(tag) and tag not in reader.launched and _number(size) is None:
-            # data tell how many blocks there are: one after the other
-            before, reader.launched = reader.launched, {**reader.launched, tag: (var, size)}
-            found = loop(reader, var, Number(0, size.element), size, None, False, node, part.span)
+    for part, tag, var, _ in _bindings(node):
+        sizes = dict.fromkeys(cast(reader.term(e), INT32) for _, t, _, e in _bindings(node) if t == tag)
+        if is_block(tag) and tag not in reader.launched and any(_number(s) is None for s in sizes):
+            # data tell how many blocks there are: one after the other, as many as the most that a part asks for
+            most = reduce(lambda a, b: Op("max", (a, b), INT32), sizes)
+            before, reader.launched = reader.launched, {**reader.launched, tag: (var, most)}
+            found = loop(reader, var, Number(0, INT32), most, None, False, node, part.span)
             reader.launched = before
             return found
     extents = _extents(reader, node)
