@@ -99,7 +99,7 @@ def assemble(
         nodes = folded_at_once(nodes, whole)
         merged += (w.old[0].span for w in whole if w.rounds)
     # what is read in the place of copies may show axes that the copies did not, and tells where these end
-    nodes = with_merged_axes(trimmed(with_axes(nodes, every=True)))
+    nodes = trimmed(with_merged_axes(trimmed(with_axes(nodes, every=True))))
     run(Region(emitter, report, settled=settled_values(leaves(nodes))), nodes)
     outputs = tuple(k for k, b in enumerate(arguments) if b in stored or k in results)
     values = [(arguments[k], emitter.tensor(arguments[k])) for k in outputs]

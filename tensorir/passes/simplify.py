@@ -329,7 +329,14 @@ def split_of_merged(e: Call) -> Expr | None:
 
 
 def update_of_all(e: Call) -> Expr | None:
-    return e.args[1]
+    """What is put everywhere, also along dims that it lacks, leaves nothing of what was there."""
+    part, whole = e.args[1], e.tensor.dims
+    if any(i != whole[d] for d, i in part.tensor.dims.items):
+        return None
+    for dim, i in reversed(whole.items):
+        if dim not in part.tensor.dims:
+            part = call("add_dim", part, static=(dim, i.start, i.stop))
+    return part
 
 
 def update_of_nothing(e: Call) -> Expr | None:

@@ -18,6 +18,7 @@ from tensorir.lift.accesses.space import digits, interval_of
 from tensorir.lift.emission.tensors import cut, filled, position, renamed, shifted, spread, sum_of, widened
 from tensorir.lift.nests.affine import Affine, variable
 from tensorir.lift.nests.linear import COMPARISONS, affine_of, settled, term_of
+from tensorir.lift.nests.rows import flat_place
 from tensorir.lift.nests.terms import (
     Buffer,
     Index,
@@ -219,6 +220,11 @@ class Emitter:
             if any(not i for i in inside.values()):
                 return self.emit(no, box, safe)
             part = self.emit(yes, inside, safe)
+            beside = _beside(inside, box) if loads(no) else None
+            if beside is not None:
+                along, rest = beside
+                pieces = [spread(cut(part, inside), inside), spread(cut(self.emit(no, rest, safe), rest), rest)]
+                return call("concat", *sorted(pieces, key=lambda p: p.tensor.dims[along].start))
             whole = spread(cut(self.emit(no, box, safe), box), box)
             smaller = {n: i for n, i in inside.items() if i != box[n]}
             return call("update", whole, cut(spread(part, smaller), inside))
@@ -286,8 +292,12 @@ class Emitter:
         smaller = {n: i for n, i in smaller.items() if n in used}
         whole = settled(whole, self.scope(smaller))
         self.kept.append(whole)
-        x = self.emit(whole, smaller)
-        return call("gather", x, *(self.sum(a, box) for a in sums), static=(tuple(names), "clamp"))
+        rest, x = self._split(self.emit(whole, smaller), list(range(len(sums))), sums, names, box, set())
+        if not rest:
+            return x
+        return call(
+            "gather", x, *(self.sum(sums[k], box) for k in rest), static=(tuple(names[k] for k in rest), "clamp")
+        )
 
     # Reads
 
@@ -356,7 +366,7 @@ class Emitter:
         """Reads by any index: constants select, coordinates that stay inside need no check."""
         scope = self.scope(box)
         places = [(names[k], self.settled(load.indices[k], box)) for k in rest]
-        address = _address([t for _, t in places], [load.buffer.shape[k] for k in rest])
+        address = flat_place([t for _, t in places], [load.buffer.shape[k] for k in rest])
         if address is not None:
             (whole, _), *others = places
             for name, _ in others:
@@ -414,24 +424,6 @@ def _bounded_sums(condition: Term) -> list[Affine]:
     return list(found)
 
 
-def _address(terms: Sequence[Term], extents: Sequence[int]) -> Term | None:
-    """The place in flat memory that several indices take apart, where they are the digits of one."""
-    if len(terms) < 2:
-        return None
-    match terms[-1]:
-        case Op("mod", (whole, Number(by))) if by == extents[-1]:
-            step = extents[-1]
-        case _:
-            return None
-    for k in range(len(terms) - 2, -1, -1):
-        quotient = Op("floordiv", (whole, Number(step, whole.element)), whole.element)
-        digit = quotient if not k else Op("mod", (quotient, Number(extents[k], whole.element)), whole.element)
-        if terms[k] != digit:
-            return None
-        step *= extents[k]
-    return whole
-
-
 def _scalar(x: Expr) -> Scalar:
     element = x.tensor.element
     assert isinstance(element, Scalar)
@@ -464,6 +456,18 @@ def _unit(a: Affine | None, box: Box) -> tuple[str, int] | None:
 def _only(a: Affine | None, box: Box) -> str | None:
     found = _unit(a, box)
     return None if found is None else found[0]
+
+
+def _beside(inside: Box, box: Box) -> tuple[str, Box] | None:
+    """The dim along which a part takes one end of a box, and what it leaves of it; None where that is no box."""
+    smaller = [n for n, i in inside.items() if i != box[n]]
+    if len(smaller) != 1:
+        return None
+    (along,) = smaller
+    part, whole = inside[along], box[along]
+    if part.start == whole.start:
+        return along, {**box, along: Interval(part.stop, whole.stop)}
+    return (along, {**box, along: Interval(whole.start, part.start)}) if part.stop == whole.stop else None
 
 
 def _all(conditions: Sequence[Term]) -> Term:

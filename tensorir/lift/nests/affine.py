@@ -195,6 +195,9 @@ def quotient(a: Affine, by: int, ranges: Ranges) -> Affine:
     spread = inside.range(ranges)
     if spread is not None and spread[0] // by == spread[1] // by:
         return outside.plus(number(spread[0] // by))
+    near = _nearest(inside, by, ranges)
+    if near is not None:
+        return outside.plus(near)
     factor = by
     for _, c in inside.terms:
         factor = gcd(factor, c)
@@ -212,6 +215,21 @@ def quotient(a: Affine, by: int, ranges: Ranges) -> Affine:
     if nested is not None:
         return outside.plus(nested)
     return outside.plus(Affine(((Quotient(inside, by), 1),)))
+
+
+def _nearest(inside: Affine, by: int, ranges: Ranges) -> Affine | None:
+    """The floor of a / by where coefficients that are almost `by` count as that; None where that tells nothing.
+
+    >>> ranges = {"i": (0, 2), "j": (2, 7)}
+    >>> print(_nearest(variable("i").times(7).plus(variable("j")), 8, ranges))
+    i
+    """
+    almost = {atom: 1 for atom, c in inside.terms if 2 * c > by}
+    fine = inside.minus(Affine(tuple((atom, by * n) for atom, n in almost.items())))
+    spread = fine.range(ranges) if almost else None
+    if spread is None or spread[0] // by != spread[1] // by:
+        return None
+    return Affine(tuple(almost.items()), spread[0] // by)
 
 
 def _of_remainders(a: Affine, by: int, ranges: Ranges) -> Affine | None:

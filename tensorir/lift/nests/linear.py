@@ -15,9 +15,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import reduce
 
 from tensorir.lift.nests.affine import Affine, Quotient, number, quotient, remainder, variable
 from tensorir.lift.nests.numbers import folded
+from tensorir.lift.nests.rows import rows_of
 from tensorir.lift.nests.sums import in_normal_form
 from tensorir.lift.nests.terms import Index, Linear, Load, Number, Op, Term, children, rebuilt, walk
 from tensorir.lift.nests.unknowns import NO_FACTS, Facts, bounds, divided, narrowed, told
@@ -79,6 +81,9 @@ def _rule(term: Term, ranges: Ranges, facts: Facts, divisions: dict[int, bool]) 
         case Op(op, args, element):
             found = folded(term) if all(isinstance(a, Number) for a in args) else None
             return _operation(op, args, element, ranges, facts, divisions) if found is None else found
+        case Load(buffer, indices, span) if len(indices) > 1:
+            rows = rows_of(indices, buffer.shape, ranges, facts)
+            return None if rows is None else Load(buffer, rows, span)
         case _:
             return None
 
@@ -200,12 +205,18 @@ def _sum(op: str, args: tuple[Term, ...], element: Scalar) -> Term | None:
         match t:
             case Op("plus" | "minus" as inner, (a, b)) if t.element == element and affine_of(t) is None:
                 pending += [(negative ^ (inner == "minus"), b), (negative, a)]
+            case Op("multiplies", (x, Number(-1)) | (Number(-1), x)):
+                pending.append((not negative, x))
             case _ if (known := affine_of(t)) is not None:
                 whole, count = whole.plus(known.times(-1 if negative else 1)), count + 1
             case _:
                 others.append((negative, t))
-    if count < 2:
+    fewer, known = _together(others, element)
+    if count < 2 and len(fewer) == len(others):
         return None
+    others, whole = fewer, whole.plus(known)
+    if not others:
+        return term_of(whole, element)
     others.sort(key=lambda o: o[0])
     if whole.terms or whole.constant:
         others.insert(0 if others[0][0] else 1, (False, term_of(whole, element)))
@@ -215,6 +226,31 @@ def _sum(op: str, args: tuple[Term, ...], element: Scalar) -> Term | None:
     for negative, t in rest:
         total = Op("minus" if negative else "plus", (total, t), element)
     return total
+
+
+def _together(parts: list[tuple[bool, Term]], element: Scalar) -> tuple[list[tuple[bool, Term]], Affine]:
+    """Choices by one condition between sums of indices, added up: one choice, or a sum where both branches are one."""
+    chosen: dict[Term, list[tuple[Affine, Affine]]] = {}
+    rest: list[tuple[bool, Term]] = []
+    for negative, t in parts:
+        match t:
+            case Op("if", (condition, yes, no)) if (a := affine_of(yes)) is not None and (
+                b := affine_of(no)
+            ) is not None:
+                by = -1 if negative else 1
+                chosen.setdefault(condition, []).append((a.times(by), b.times(by)))
+            case _:
+                rest.append((negative, t))
+    if all(len(pairs) == 1 for pairs in chosen.values()):
+        return parts, number(0)
+    whole = number(0)
+    for condition, pairs in chosen.items():
+        a, b = reduce(Affine.plus, [x for x, _ in pairs]), reduce(Affine.plus, [y for _, y in pairs])
+        if a == b:
+            whole = whole.plus(a)
+        else:
+            rest.append((False, Op("if", (condition, term_of(a, element), term_of(b, element)), element)))
+    return rest, whole
 
 
 def _of_sum(op: str, args: tuple[Term, ...], element: Scalar, ranges: Ranges, facts: Facts) -> Term | None:

@@ -20,7 +20,7 @@ from tensorir.lift.nests.affine import Affine, number, quotient, remainder, vari
 from tensorir.lift.nests.terms import Linear, Load, Number, Op, Term
 from tensorir.types import BOOL, Scalar
 
-__all__ = ["NO_FACTS", "Facts", "bounds", "divided", "narrowed", "told"]
+__all__ = ["NO_FACTS", "Facts", "Parts", "Ranges", "bounds", "divided", "narrowed", "told"]
 
 Ranges = Mapping[str, tuple[int, int]]
 
@@ -208,15 +208,19 @@ def _limited(op: str, a: tuple[int, int] | None, b: tuple[int, int] | None, elem
 
 
 @dataclass(slots=True)
-class _Parts:
-    """The parts of a sum that depend on data, each under a name that no variable has."""
+class Parts:
+    """The parts of a sum that depend on data, each under a name that no variable has.
+
+    Where parts may be `anything`, one whose bounds are not known has a name without a range.
+    """
 
     ranges: dict[str, tuple[int, int]]
     facts: Facts = field(default_factory=dict[Term, tuple[int, int]])
     names: dict[Term, str] = field(default_factory=dict[Term, str])
+    anything: bool = False
 
     def sum_of(self, term: Term) -> Affine | None:
-        """The term as a sum, None where the bounds of a part are not known."""
+        """The term as a sum, None where the bounds of a part must be known and are not."""
         match term:
             case Number(value):
                 return number(int(value))
@@ -228,15 +232,21 @@ class _Parts:
             case Op("multiplies", (x, Number(factor)) | (Number(factor), x)):
                 a = self.sum_of(x)
                 return None if a is None else a.times(int(factor))
-            case Op("cast", (x,)) if x.element.is_integer and bounds(term, self.ranges, self.facts) is not None:
+            case Op("cast", (x,)) if x.element.is_integer and self._keeps(term, x):
                 return self.sum_of(x)
             case _:
                 known = bounds(term, self.ranges, self.facts)
-                if known is None:
+                if known is None and not self.anything:
                     return None
                 name = self.names.setdefault(term, f" {len(self.names)}")
-                self.ranges[name] = known
+                if known is not None:
+                    self.ranges[name] = known
                 return variable(name)
+
+    def _keeps(self, cast: Term, x: Term) -> bool:
+        """Whether a cast changes no value."""
+        wider = cast.element.range.start <= x.element.range.start and x.element.range.stop <= cast.element.range.stop
+        return bounds(cast, self.ranges, self.facts) is not None or (self.anything and wider)
 
     def term_of(self, a: Affine, element: Scalar) -> Term:
         """A sum, its parts in their places again."""
@@ -264,7 +274,7 @@ def divided(op: str, term: Term, by: int, ranges: Ranges, facts: Facts = NO_FACT
     spread = bounds(term, ranges, facts)
     positive = spread is not None and spread[0] >= 0
     if spread is not None and (positive or op in ("floordiv", "mod")):
-        parts = _Parts(dict(ranges), facts)
+        parts = Parts(dict(ranges), facts)
         whole = parts.sum_of(term)
         if whole is not None:
             made = (quotient if op in ("floordiv", "divides") else remainder)(whole, by, parts.ranges)

@@ -20,8 +20,16 @@ from tensorir.ir import Call, Expr, Fencil, Literal
 from tensorir.lift.emission.tensors import constant_of, cut, filled, renamed, shifted
 from tensorir.lift.rewrites.choices import choice_of_renamed, choice_of_updates, update_of_itself
 from tensorir.lift.rewrites.nested_folds import fold_of_fold, merge_of_whole, rounds
-from tensorir.lift.rewrites.padding import cut_of_padded, sum_of_padded
-from tensorir.lift.rewrites.prefixes import added_point, point_of_added, point_of_update, prefix_of_scan, whole_of_parts
+from tensorir.lift.rewrites.padding import cut_of_padded, padding_of_padded, sum_of_padded
+from tensorir.lift.rewrites.prefixes import (
+    added_point,
+    concat_of_concat,
+    point_of_added,
+    point_of_part,
+    point_of_update,
+    prefix_of_scan,
+    whole_of_parts,
+)
 from tensorir.lift.rewrites.windows import read_through_padding
 from tensorir.passes import simplify
 from tensorir.passes.base import Pass, rewritten
@@ -308,11 +316,12 @@ RULES: dict[str, tuple[simplify.Rule, ...]] = {
     "reduce": (start_of_added, fold_of_fold, sum_of_padded),
     "scan": (start_of_added,),
     "add_dim": (added_point,),
-    "concat": (prefix_of_scan,),
+    "concat": (simplify.concat_of_parts, prefix_of_scan, concat_of_concat),
     "gather": (
         gather_by_position,
         point_of_update,
         point_of_added,
+        point_of_part,
         point_of_shifted,
         gather_of_point,
         read_through_padding,
@@ -329,7 +338,14 @@ RULES: dict[str, tuple[simplify.Rule, ...]] = {
         split_of_choice,
         split_of_padded,
     ),
-    "update": (simplify.update_of_all, simplify.update_of_nothing, whole_of_parts, update_of_itself, choice_of_updates),
+    "update": (
+        simplify.update_of_all,
+        simplify.update_of_nothing,
+        padding_of_padded,
+        whole_of_parts,
+        update_of_itself,
+        choice_of_updates,
+    ),
 }
 """The rules by the builtin at whose calls they look, in the order in which they are tried."""
 

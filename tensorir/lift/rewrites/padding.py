@@ -16,10 +16,10 @@ from collections.abc import Mapping
 from tensorir.build import call, operator, reduce
 from tensorir.builtins import TABLE
 from tensorir.ir import Call, Expr, Literal, Operator
-from tensorir.lift.emission.tensors import constant_of, filled, renamed, shifted
+from tensorir.lift.emission.tensors import constant_of, filled, renamed, shifted, spread
 from tensorir.types import Interval, Scalar, TensorType
 
-__all__ = ["cut_of_padded", "sum_of_padded"]
+__all__ = ["cut_of_padded", "padding_of_padded", "sum_of_padded"]
 
 Cuts = Mapping[str, Interval]
 
@@ -90,6 +90,34 @@ def restricted(x: Expr, cuts: Cuts) -> Expr | None:
             made = [(restricted(a, cuts), a) for a in args]
             new = call(op, *(a if b is None else b for b, a in made), static=x.static, span=x.span)
             return new if all(new.tensor.dims[d] == i for d, i in cuts.items()) else None
+        case _:
+            return None
+
+
+def padding_of_padded(e: Call) -> Expr | None:
+    """Padding around padding with the same number is one, also where a dim was split in between.
+
+    >>> from tensorir.passes.show import show
+    >>> from tensorir.lift.rewrites.canonical import Canonical
+    >>> inner = "update(add_dim(I, 0, 6, 0.0), x)"
+    >>> show(Canonical(), f"update(add_dim(I, -1, 7, 0.0), {inner})", x={"I": (2, 4)})
+    update(add_dim(I, -1, 7, 0.0), x)
+    """
+    base, part = e.args
+    same, element, dims = constant_of(base), e.tensor.element, dict(e.tensor.dims.items)
+    if same is None or not isinstance(element, Scalar):
+        return None
+    match part:
+        case Call("update", (inside, x)) if constant_of(inside) == same:
+            return call("update", base, spread(x, dict(part.tensor.dims.items)), span=e.span)
+        case Call("split_dim", (Call("update", (inside, _)) as x,), (dim, outer, inner, _)):
+            kept = all(dims.get(d) == part.tensor.dims[d] for d in (outer, inner))
+            if constant_of(inside) != same or not kept or dim in dims:
+                return None
+            whole = {d: i for d, i in dims.items() if d not in (outer, inner)} | {dim: x.tensor.dims[dim]}
+            missing = {d: part.tensor.dims[d] for d in part.tensor.dims if d not in (outer, inner, *x.tensor.dims)}
+            padded = call("update", filled(same.value, element, whole), spread(x, missing))
+            return call("split_dim", padded, static=part.static, span=e.span)
         case _:
             return None
 

@@ -18,10 +18,18 @@ from typing import Any
 
 from tensorir.build import call, literal, scan
 from tensorir.ir import Call, Expr, Lambda, Literal, Var
-from tensorir.lift.emission.tensors import cut, shifted, spread
+from tensorir.lift.emission.tensors import cut, renamed, shifted, spread
 from tensorir.types import INT32, Interval, Scalar
 
-__all__ = ["added_point", "point_of_added", "point_of_update", "prefix_of_scan", "whole_of_parts"]
+__all__ = [
+    "added_point",
+    "concat_of_concat",
+    "point_of_added",
+    "point_of_part",
+    "point_of_update",
+    "prefix_of_scan",
+    "whole_of_parts",
+]
 
 
 def point_of_update(e: Call) -> Expr | None:
@@ -70,16 +78,55 @@ def point_of_added(e: Call) -> Expr | None:
             return None
 
 
-def added_point(e: Call) -> Expr | None:
-    """A point to which its dim is added again is a part."""
-    match e.args, e.static:
-        case (Call("gather", (x, Literal(value)), ((name,), _)),), (dim, start, stop) if name == dim:
-            point = int(value)
-            if stop != start + 1 or point not in x.tensor.dims[dim]:
-                return None
-            return shifted(cut(x, {dim: Interval(point, point + 1)}), dim, point - start)
+def point_of_part(e: Call) -> Expr | None:
+    """A point of a part is one of the whole."""
+    names, _ = e.static
+    match e.args:
+        case (Call("subset", (x,), (cuts,)) as part, *indices) if all(isinstance(i, Literal) for i in indices):
+            values: list[Any] = [i.value for i in indices if isinstance(i, Literal)]
         case _:
             return None
+    inside = all(v in part.tensor.dims[d] for d, v in zip(names, values, strict=True))
+    return (
+        call("gather", x, *indices, static=e.static, span=e.span) if inside and set(cuts.names) <= set(names) else None
+    )
+
+
+def added_point(e: Call) -> Expr | None:
+    """A point to which its dim is added again, by this name or another, is a part."""
+    match e.args, e.static:
+        case (Call("gather", (x, Literal(value)), ((name,), _)),), (dim, start, stop):
+            point = int(value)
+            if stop != start + 1 or point not in x.tensor.dims[name] or (dim != name and dim in x.tensor.dims):
+                return None
+            part = renamed(cut(x, {name: Interval(point, point + 1)}), {name: dim})
+            return shifted(part, dim, point - start)
+        case _:
+            return None
+
+
+def concat_of_concat(e: Call) -> Expr | None:
+    """Parts of which one is put together along the same dim are put together at once.
+
+    >>> from tensorir.passes.show import show
+    >>> from tensorir.lift.rewrites.canonical import Canonical
+    >>> show(Canonical(), "concat(concat(x, y), z)", x={"I": (0, 2)}, y={"I": (2, 5)}, z={"I": (5, 6)})
+    concat(x, y, z)
+    """
+    along = _differing(e)
+    parts: list[Expr] = []
+    for part in e.args:
+        match part:
+            case Call("concat", inner) if not part.label and _differing(part) == along:
+                parts += inner
+            case _:
+                parts.append(part)
+    return call("concat", *parts, span=e.span) if len(parts) > len(e.args) else None
+
+
+def _differing(e: Call) -> list[str]:
+    """The dim that tensors are put together along."""
+    return [d for d, i in e.tensor.dims.items if any(a.tensor.dims[d] != i for a in e.args)]
 
 
 def whole_of_parts(e: Call) -> Expr | None:
@@ -154,13 +201,15 @@ def _at(x: Expr, dim: str, point: int) -> Expr:
 
 
 def _settled(e: Expr) -> Expr:
-    """A point by the rules above, and the same point of what was shifted or cut."""
+    """A point by the rules above, and the same point of what was shifted, cut or renamed."""
     while isinstance(e, Call) and e.op == "gather":
         match e.args:
             case (Call("cartesian_shift", (x,), (dim, distance)), Literal(value)) if e.static[0] == (dim,):
                 new: Expr | None = _at(x, dim, int(value) + distance)
             case (Call("subset", (x,)), _):
                 new = call("gather", x, *e.args[1:], static=e.static)
+            case (Call("rename", (x,), (((old, name),),)), Literal(value)) if e.static[0] == (name,):
+                new = _at(x, old, int(value))
             case _:
                 new = point_of_update(e) or point_of_added(e)
         if new is None:

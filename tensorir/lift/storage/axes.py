@@ -2,12 +2,14 @@
 
 A buffer of the program's own that is only touched as `T[t, r]`, by statements for which `t` and `r` are nothing but
 `t * n + r`, with n the extent of r's axis, is `T[t * n + r]`. So tiles that were cut out of a loop go away with it.
+Buffers of one tile, such as the greatest of a row, its exponentials and their sum, go together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from itertools import permutations
 
 from tensorir.lift.accesses.space import Space
 from tensorir.lift.nests.affine import Affine
@@ -33,28 +35,150 @@ def with_merged_axes(nodes: Sequence[Node]) -> tuple[Node, ...]:
     return nodes
 
 
+Pair = tuple[int, int]
+"""Two axes of a buffer, of which the first counts what the second is full of."""
+
+Whole = tuple[int, Affine]
+"""A statement, and what two indices of an access in it are as one."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Statement:
+    """What a statement says: the indices of its accesses of buffers that may change, and all other sums."""
+
+    accesses: tuple[tuple[Buffer, tuple[Affine, ...]], ...]
+    rest: tuple[Affine, ...]
+
+
 def _found(statements: Sequence[Leaf]) -> dict[Buffer, tuple[Buffer, int, int]]:
     """Buffers with two axes that belong together: what they become, and which axes."""
-    touching: dict[Buffer, list[Leaf]] = {}
-    for leaf in statements:
-        for buffer in leaf.written | leaf.read:
-            if not buffer.argument and not buffer.loops and buffer.value is None and len(buffer.shape) > 1:
-                touching.setdefault(buffer, []).append(leaf)
+    known = _statements(statements)
+    ways = _ways(known)
     found: dict[Buffer, tuple[Buffer, int, int]] = {}
-    for buffer, users in touching.items():
-        uses = [use for leaf in users for use in _uses(leaf, buffer)]
-        if None in uses:
-            continue
-        known = [u for u in uses if u is not None]
-        pairs = [(p, q) for p in range(len(buffer.shape)) for q in range(len(buffer.shape)) if p != q]
-        pair = next((pq for pq in pairs if _together(buffer.shape[pq[1]], *pq, known)), None)
-        if pair is not None:
-            p, q = pair
-            shape = list(buffer.shape)
-            shape[q] *= shape[p]
-            del shape[p]
-            found[buffer] = (replace(buffer, shape=tuple(shape), copies=_copies(buffer, p, q)), p, q)
+    for buffer, pairs in ways.items():
+        for pair in () if buffer in found else pairs:
+            free = {b: way for b, way in ways.items() if b not in found}
+            group = _fitting(_with_the_same(buffer, pair, free), known)
+            if buffer not in group:
+                group = _fitting({buffer: pair}, known)
+            if buffer in group:
+                found |= {b: _merged(b, *own) for b, own in group.items()}
+                break
     return found
+
+
+def _statements(statements: Sequence[Leaf]) -> list[_Statement]:
+    """What each statement says; buffers of which an access is not told do not change."""
+    fixed: set[Buffer] = set()
+    spaces = [whole_space(leaf) if isinstance(leaf.node, Store) else None for leaf in statements]
+    for leaf, space in zip(statements, spaces, strict=True):
+        touched = leaf.written | leaf.read
+        fixed |= {b for b in touched if space is None or b.argument or b.loops or b.value is not None}
+        fixed |= {b for b in touched if len(b.shape) < 2}
+    while True:
+        found: list[_Statement] = []
+        before = len(fixed)
+        for leaf, space in zip(statements, spaces, strict=True):
+            own = (leaf.written | leaf.read) - fixed
+            if own and space is not None and isinstance(leaf.node, Store):
+                said = _said(leaf.node.buffer, space, own, fixed)
+                found += [] if said is None else [said]
+        if len(fixed) == before:
+            return found
+
+
+def _said(stored: Buffer, space: Space, own: Set[Buffer], fixed: set[Buffer]) -> _Statement | None:
+    """What a statement says of buffers of its own; those of which it says nothing definite become `fixed`."""
+    places: list[tuple[Buffer, tuple[Term, ...]]] = [(stored, space.location)] if stored in own else []
+    terms = [] if stored in own else [*space.location]
+    for term in (space.value, *space.guards):
+        places += [(t.buffer, t.indices) for t in walk(term) if isinstance(t, Load) and t.buffer in own]
+        terms.append(rebuilt(term, lambda t: Number(0, t.element) if isinstance(t, Load) and t.buffer in own else None))
+    rest = sums_in(terms)
+    if rest is None:
+        fixed |= own
+        return None
+    accesses: list[tuple[Buffer, tuple[Affine, ...]]] = []
+    for buffer, indices in places:
+        sums = [affine_of(t) for t in indices]
+        told = tuple(a for a in sums if a is not None and a.names <= space.dims.keys())
+        if len(told) < len(sums):
+            fixed.add(buffer)
+        accesses.append((buffer, told))
+    return _Statement(tuple(accesses), tuple(rest))
+
+
+def _ways(statements: Sequence[_Statement]) -> dict[Buffer, dict[Pair, frozenset[Whole]]]:
+    """Per buffer the pairs of axes whose indices have their variables to themselves, and what they are as one."""
+    uses: dict[Buffer, list[tuple[int, tuple[Affine, ...]]]] = {}
+    for k, statement in enumerate(statements):
+        for buffer, indices in statement.accesses:
+            uses.setdefault(buffer, []).append((k, indices))
+    found: dict[Buffer, dict[Pair, frozenset[Whole]]] = {}
+    for buffer, accesses in uses.items():
+        for pair in permutations(range(len(buffer.shape)), 2):
+            wholes = [(k, _whole(buffer, pair, indices)) for k, indices in accesses]
+            told = frozenset((k, w) for k, w in wholes if w is not None)
+            if all(w is not None for _, w in wholes):
+                found.setdefault(buffer, {})[pair] = told
+    return found
+
+
+def _whole(buffer: Buffer, pair: Pair, indices: Sequence[Affine]) -> Affine | None:
+    """Two indices as one; None where they, or others, share a variable."""
+    a, b = (indices[k] for k in pair)
+    whole = a.times(buffer.shape[pair[1]]).plus(b)
+    others = [i.names for k, i in enumerate(indices) if k not in pair]
+    alone = whole.is_linear and not a.names & b.names and not any(names & whole.names for names in others)
+    return whole if alone else None
+
+
+def _with_the_same(
+    buffer: Buffer, pair: Pair, ways: Mapping[Buffer, Mapping[Pair, frozenset[Whole]]]
+) -> dict[Buffer, Pair]:  # fmt: skip
+    """A pair of axes, and those of other buffers that are the same as one in the same statements."""
+    group, wholes = {buffer: pair}, set(ways[buffer][pair])
+    before = 0
+    while len(group) > before:
+        before = len(group)
+        for other, pairs in ways.items():
+            same = next((p for p, told in pairs.items() if wholes & told), None) if other not in group else None
+            if same is not None:
+                group[other] = same
+                wholes |= pairs[same]
+    return group
+
+
+def _fitting(group: dict[Buffer, Pair], statements: Sequence[_Statement]) -> dict[Buffer, Pair]:
+    """The buffers of a group whose two axes statements need as one only, if some have a use for that."""
+    while True:
+        lost: set[Buffer] = set()
+        several = False
+        for statement in statements:
+            if not any(b in group for b, _ in statement.accesses):
+                continue
+            rest = [*statement.rest]
+            wholes: list[tuple[Buffer, Affine]] = []
+            for buffer, indices in statement.accesses:
+                whole = _whole(buffer, group[buffer], indices) if buffer in group else None
+                if whole is None:
+                    rest += indices
+                    continue
+                wholes.append((buffer, whole))
+                rest += [whole, *(a for k, a in enumerate(indices) if k not in group[buffer])]
+            for buffer, whole in wholes:
+                several |= any(_multiple(r, whole) and r.names & whole.names for r in statement.rest)
+                lost |= set() if all(_multiple(r, whole) for r in rest) else {buffer}
+        if not lost:
+            return group if several else {}
+        group = {b: pair for b, pair in group.items() if b not in lost}
+
+
+def _merged(buffer: Buffer, p: int, q: int) -> tuple[Buffer, int, int]:
+    shape = list(buffer.shape)
+    shape[q] *= shape[p]
+    del shape[p]
+    return replace(buffer, shape=tuple(shape), copies=_copies(buffer, p, q)), p, q
 
 
 def _copies(buffer: Buffer, p: int, q: int) -> tuple[str, ...]:
@@ -64,46 +188,6 @@ def _copies(buffer: Buffer, p: int, q: int) -> tuple[str, ...]:
     own[q] = kept[0] if kept else ""
     del own[p]
     return tuple(own) if buffer.copies else ()
-
-
-Use = tuple[list[Affine], list[Affine]]
-"""The indices of an access, and the other sums of the statement."""
-
-
-def _uses(leaf: Leaf, buffer: Buffer) -> list[Use | None]:
-    space: Space | None = whole_space(leaf) if isinstance(leaf.node, Store) else None
-    if space is None or not isinstance(leaf.node, Store):
-        return [None]
-    places: list[tuple[Term, ...]] = [space.location] if leaf.node.buffer is buffer else []
-    others: list[Term] = [] if leaf.node.buffer is buffer else [*space.location]
-    for term in (space.value, *space.guards):
-        places += [t.indices for t in walk(term) if isinstance(t, Load) and t.buffer is buffer]
-        # accesses of the buffer itself do not count: they change with it
-        others.append(
-            rebuilt(term, lambda t: Number(0, t.element) if isinstance(t, Load) and t.buffer is buffer else None)
-        )
-    rest = sums_in(others)
-    uses: list[Use | None] = []
-    for place in places:
-        indices = [affine_of(t) for t in place]
-        known = [a for a in indices if a is not None and a.names <= space.dims.keys()]
-        uses.append(None if rest is None or len(known) < len(indices) else (known, rest))
-    return uses
-
-
-def _together(size: int, p: int, q: int, uses: Sequence[Use]) -> bool:
-    """Whether all accesses need the variables of two axes only as `p * size + q`, and some have several."""
-    several = False
-    for indices, rest in uses:
-        a, b = indices[p], indices[q]
-        apart = [i for k, i in enumerate(indices) if k not in (p, q)]
-        whole = a.times(size).plus(b)
-        if not whole.is_linear or a.names & b.names or any(i.names & whole.names for i in apart):
-            return False
-        several |= any(a.names & r.names for r in rest)
-        if not all(_multiple(r, whole) for r in rest):
-            return False
-    return several
 
 
 def _multiple(a: Affine, whole: Affine) -> bool:

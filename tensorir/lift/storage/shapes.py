@@ -6,7 +6,7 @@ What no access touches, such as the end of rows that are longer than needed, is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import combinations, pairwise
 
@@ -159,7 +159,7 @@ def _split_up(size: int, accesses: Sequence[tuple[Affine | None, Space | None]])
 
 
 def _radices(size: int, accesses: Sequence[tuple[Affine | None, Space | None]]) -> tuple[int, ...]:
-    """The fewest radices with which every access is a dim, or a window, per axis, if can be without a split of dims.
+    """The fewest radices with which every access is a dim, or a window, per axis: without a split of dims, if can be.
 
     Else the fewest with which it is a number there, else the most with which it is any sum.
     """
@@ -170,8 +170,8 @@ def _radices(size: int, accesses: Sequence[tuple[Affine | None, Space | None]]) 
         coefficients |= {abs(c) for _, c in a.terms if abs(c) > 1}
     candidates = sorted((c for c in coefficients if size % c == 0), reverse=True)[:8]
     few = range(1, MOST_AXES)
-    ways = [(fits, count) for count in few for fits in (_fits_unsplit, _fits)]
-    ways += [(_fits_as_numbers, count) for count in few]
+    ways = [(fits, count) for fits in (_fits_unsplit, _fits) for count in few]
+    ways += [(fits, count) for fits in (_fits_as_numbers, _fits_as_split_numbers) for count in few]
     ways += [(_fits_as_sums, count) for count in reversed(few)]
     for fits, count in ways:
         for chosen in combinations(candidates, count):
@@ -226,6 +226,11 @@ def _fits_as_numbers(a: Affine, radices: Sequence[int], space: Space) -> bool:
     )
 
 
+def _fits_as_split_numbers(a: Affine, radices: Sequence[int], space: Space) -> bool:
+    parts = apart(a, radices, space.ranges)
+    return all(_splits(p, space) if not p.is_linear else _fits_as_numbers(p, (), space) for p in parts)
+
+
 def _fits_as_sums(a: Affine, radices: Sequence[int], space: Space) -> bool:
     return all(_plain(p, space) for p in apart(a, radices, space.ranges))
 
@@ -263,7 +268,24 @@ def trimmed(nodes: Sequence[Node]) -> tuple[Node, ...]:
         shape = tuple(max(high - low + 1, 0) for low, high in inside)
         if shape != buffer.shape and all(shape):
             found[buffer] = (replace(buffer, shape=shape), tuple(low for low, _ in inside))
-    return tuple(_moved(node, found) for node in nodes) if found else tuple(nodes)
+    if not found:
+        return tuple(nodes)
+    held = {id(leaf.node) for leaf in leaves(nodes) if leaf.written & found.keys() and _held(leaf, found)}
+    return tuple(_moved(node, found, held) for node in nodes)
+
+
+def _held(leaf: Leaf, found: Mapping[Buffer, tuple[Buffer, tuple[int, ...]]]) -> bool:
+    """Whether a store stays inside of a buffer that became smaller by the conditions that it has."""
+    space = whole_space(leaf)
+    if space is None or not isinstance(leaf.node, Store):
+        return False
+    new, lows = found[leaf.node.buffer]
+    sums = [affine_of(t) for t in space.location]
+    spans = [None if a is None else a.range(space.ranges) for a in sums]
+    return all(
+        s is not None and low <= s[0] and s[1] < low + extent
+        for s, low, extent in zip(spans, lows, new.shape, strict=True)
+    )
 
 
 def _hull(a: tuple[int, int] | None, b: tuple[int, int] | None) -> tuple[int, int] | None:
@@ -278,7 +300,7 @@ def _within(places: Sequence[Term], extents: Sequence[int], before: Sequence[int
             yield Op("less", (place, Number(extent, place.element)), BOOL)
 
 
-def _moved(node: Node, found: Mapping[Buffer, tuple[Buffer, tuple[int, ...]]]) -> Node:
+def _moved(node: Node, found: Mapping[Buffer, tuple[Buffer, tuple[int, ...]]], held: Set[int]) -> Node:
     def indices(old: Sequence[Term], lows: Sequence[int]) -> tuple[Term, ...]:
         pairs = zip(old, lows, strict=True)
         return tuple(Op("minus", (i, Number(low, i.element)), i.element) if low else i for i, low in pairs)
@@ -296,7 +318,8 @@ def _moved(node: Node, found: Mapping[Buffer, tuple[Buffer, tuple[int, ...]]]) -
         if isinstance(n, Store) and n.buffer in found:
             new, lows = found[n.buffer]
             places = indices(tuple(map(over, n.indices)), lows)
-            guards = (*map(over, n.guards), *_within(places, new.shape, n.buffer.shape))
+            inside = () if id(n) in held else _within(places, new.shape, n.buffer.shape)
+            guards = (*map(over, n.guards), *inside)
             return Store(new, places, over(n.value), guards, n.span)
         return changed(n, over, inner, lambda b: b, lambda b: ())
 

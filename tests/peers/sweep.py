@@ -1,0 +1,190 @@
+"""Every operator under every schedule: `python -m tests.peers.sweep [--values] [operators or schedules]`.
+
+A line is printed for each operator, schedule and step of TVM's lowering whose text is not that of the operator itself,
+and with `--values` for each whose numbers are not the interpreter's; a lift of more than two seconds is told, too. The
+count of what was lifted, and of what was alike, ends it. Some texts differ for good: a schedule may change what is
+computed (`rfactor` of a float sum does), and TVM's passes may, too.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import tvm
+
+import tensorir as ti
+import tensorir.tir as tir
+from tests.lift.schedules import up_to_names
+from tests.peers.operators import operators
+from tests.peers.test_tvm_undone import (
+    Make,
+    all_at_hand,
+    all_inside,
+    all_near,
+    as_it_is,
+    in_two_parts,
+    in_vectors,
+    inputs_at_hand,
+    last_block,
+    module_of,
+    over_threads,
+    steps,
+)
+from tests.peers.test_tvm_undone_networks import inside_in_two_parts, parts_near
+
+SLOW = 2.0
+"""Seconds of a lift that are told."""
+
+
+def blocks(s: Any) -> list[Any]:
+    return [s.get_sblock(b.name_hint) for b in map(s.get, s.get_child_blocks(s.get_sblock("root")))]
+
+
+def in_other_order(s: Any) -> None:
+    for block in blocks(s):
+        if len(loops := s.get_loops(block)) > 1:
+            s.reorder(*reversed(loops))
+
+
+def split_unevenly(s: Any) -> None:
+    for block in blocks(s):
+        for loop in s.get_loops(block):
+            s.split(loop, [None, 3])
+
+
+def tiled(s: Any) -> None:
+    """The last two spatial loops of the last block in tiles, and what it reads computed per tile."""
+    last = last_block(s)
+    spatial = [x for x, i in zip(s.get_loops(last), s.get(last).iter_vars, strict=True) if i.iter_type == 0][-2:]
+    split = [s.split(loop, [None, 2]) for loop in spatial]
+    s.reorder(*[outer for outer, _ in split], *[inner for _, inner in split])
+    for block in reversed(blocks(s)[:-1]):
+        s.compute_at(block, split[-1][0])
+
+
+def fetched(s: Any) -> None:
+    """Over threads, which fetch what the last block reads into shared memory first."""
+    last = last_block(s)
+    spatial = [x for x, i in zip(s.get_loops(last), s.get(last).iter_vars, strict=True) if i.iter_type == 0]
+    outer, inner = s.split(s.fuse(*spatial), [None, 8])
+    s.bind(outer, "blockIdx.x")
+    s.bind(inner, "threadIdx.x")
+    copy = s.cache_read(last, 0, "shared")
+    s.compute_at(copy, outer)
+    _, thread = s.split(s.fuse(*s.get_loops(copy)[1:]), [None, 8])
+    s.bind(thread, "threadIdx.x")
+
+
+SCHEDULES: dict[str, Callable[[Any], None]] = {
+    f.__name__: f
+    for f in (
+        as_it_is,
+        over_threads,
+        all_inside,
+        all_near,
+        parts_near,
+        inputs_at_hand,
+        all_at_hand,
+        in_two_parts,
+        inside_in_two_parts,
+        in_vectors,
+        in_other_order,
+        split_unevenly,
+        tiled,
+        fetched,
+    )
+}
+
+
+def forms(make: Make, schedule: Callable[[Any], None]) -> Iterator[tuple[str, str]]:
+    """The step of the lowering and the text, of each that is new; nothing where TVM refuses the schedule."""
+    changed = tvm.s_tir.Schedule(module_of(make))
+    try:
+        schedule(changed)
+    except Exception:  # TVM's errors share no class
+        return
+    seen = set[str]()
+    for step, module in steps(changed.mod):
+        if (text := module.script()) not in seen:
+            seen.add(text)
+            yield step, text
+
+
+def given(function: Any) -> list[Any]:
+    """An array per argument; whole ones count from 0 to 3, so that they may be indices."""
+    rng = np.random.default_rng(0)
+    made: list[Any] = []
+    for p in function.params:
+        buffer = function.buffer_map[p]
+        shape, kind = tuple(e.value for e in buffer.shape), str(buffer.dtype)
+        made.append(
+            rng.normal(size=shape).astype(kind) if kind.startswith("float") else rng.integers(0, 4, shape).astype(kind)
+        )
+    return made
+
+
+def alike(text: str, wanted: str, values: list[Any], arrays: list[Any], checked: bool) -> Iterator[str]:
+    """What is not as it should be of a form; other bits may have another text."""
+    began = time.perf_counter()
+    function: Any = tir.parse(text)["main"]
+    program = ti.lift(function)
+    if (took := time.perf_counter() - began) > SLOW:
+        yield f"{took:.1f} s"
+    if up_to_names(str(program)) != wanted and _bits(tir.interpret(function, *arrays)) == _bits(values):
+        yield "another text"
+    if checked:
+        found = program(*arrays)
+        for one, other in zip(found, values[-len(found) :], strict=True):
+            if not np.allclose(np.asarray(one), other, rtol=1e-4, atol=1e-5, equal_nan=True):
+                yield "other numbers"
+
+
+def _bits(arrays: list[Any]) -> list[bytes]:
+    return [np.asarray(x).tobytes() for x in arrays]
+
+
+def main(words: list[str]) -> int:
+    """Lines for what differs; 1 where anything does."""
+    warnings.simplefilter("ignore")
+    checked = "--values" in words
+    chosen = [
+        name for name in operators() if any(w == name or (w.endswith("*") and name.startswith(w[:-1])) for w in words)
+    ]
+    under = [name for name in SCHEDULES if name in words] or list(SCHEDULES)
+    every = operators()
+    count = wrong = 0
+    for name in chosen or every:
+        try:
+            plain = module_of(every[name])
+        except Exception as error:  # TVM's errors share no class
+            print(f"{name}: TVM refuses it: {str(error).splitlines()[-1]}", flush=True)
+            continue
+        function: Any = tir.parse(plain)["main"]
+        try:
+            wanted, arrays = up_to_names(str(ti.lift(function))), given(function)
+        except Exception as error:  # the lift may refuse, or go wrong: either is told
+            print(f"{name}: {type(error).__name__}: {str(error)[:300]}", flush=True)
+            wrong += 1
+            continue
+        values = tir.interpret(function, *arrays)
+        for title in under:
+            for step, text in forms(every[name], SCHEDULES[title]):
+                count += 1
+                try:
+                    said = list(alike(text, wanted, values, arrays, checked))
+                except Exception as error:  # the same
+                    said = [f"{type(error).__name__}: {str(error)[:200]}"]
+                wrong += bool(said)
+                if said:
+                    print(f"{name}, {title}, {step}: {', '.join(said)}", flush=True)
+    print(f"{count} forms, {count - wrong} alike")
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,60 @@
+"""TVM's own operators with schedules undone: at each step of lowering the operator's own text, and its values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+tvm = pytest.importorskip("tvm")
+
+import tensorir as ti
+import tensorir.tir as tir
+from tests.lift.schedules import up_to_names
+from tests.peers.operators import operators
+from tests.peers.sweep import SCHEDULES, forms, given
+from tests.peers.test_tvm_undone import module_of
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+CASES = [
+    # parts put together, of which one is a row; choices by one condition that are added up
+    "concatenate_0, as_it_is",
+    "stack, fetched",
+    "matrix_set_diag_k, as_it_is",
+    # rows that data tell, in flat memory
+    "index_tensor, as_it_is",
+    "take_fast, as_it_is",
+    "crop_and_resize, as_it_is",
+    # strides and dilations that look like rows of flat memory, and windows that are as far apart as they are long
+    "conv2d_nchw_1_2_2, as_it_is",
+    "pool2d_max_3122, over_threads",
+    "winograd, as_it_is",
+    "conv2d_nchw_2_1_1, inputs_at_hand",
+    "conv2d_nhwc_2_1_1, all_inside",
+    # several buffers of one tile
+    "argmax_rows, split_unevenly",
+    "argmax_last, tiled",
+    "argmin_columns, all_near",
+    "softmax, tiled",
+    "softmax_0, all_near",
+    "rms_norm, tiled",
+    "batch_norm, in_two_parts",
+    "fast_tanh, all_near",
+]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_an_operator_scheduled_and_each_step_of_its_lowering_lift_to_its_text_and_its_values(case: str):
+    name, schedule = case.split(", ")
+    make = operators()[name]
+    function: Any = tir.parse(module_of(make))["main"]
+    wanted, arrays = up_to_names(str(ti.lift(function))), given(function)
+    *_, values = tir.interpret(function, *arrays)
+    found = list(forms(make, SCHEDULES[schedule]))
+    assert len(found) > 2
+    for step, text in found:
+        program = ti.lift(tir.parse(text)["main"])
+        assert up_to_names(str(program)) == wanted, step
+    np.testing.assert_allclose(program(*arrays)[-1], values, rtol=1e-4, atol=1e-5)
