@@ -232,9 +232,11 @@ def _unwritten(statements: Sequence[Leaf]) -> list[Diagnostic]:
         if r.write or not r.exact or buffer.argument or buffer.loops or buffer.value is not None or buffer in unknown:
             continue
         missing = integer_set(r.names, r.constraints)
-        for w in touches:
-            if w.write and w.buffer is buffer and not missing.is_empty():
-                missing = missing.subtract(_before(w, r))
+        writes = (w for w in touches if w.write and w.buffer is buffer)
+        for written in (part for w in writes for part in _before(w, r)):
+            missing = missing.subtract(written)
+            if missing.is_empty():
+                break
         if missing.is_empty():
             continue
         at = dict(zip(r.names, point(missing), strict=True))
@@ -245,8 +247,11 @@ def _unwritten(statements: Sequence[Leaf]) -> list[Diagnostic]:
     return found
 
 
-def _before(w: Touch, r: Touch) -> Any:
-    """The iterations of a read before which a store may write its element: more than do, where data decide."""
+def _before(w: Touch, r: Touch) -> Iterator[Any]:
+    """The iterations of a read before which a store may write its element: more than do, where data decide.
+
+    What one iteration of all common loops writes comes first, what earlier rounds of the outermost one write last.
+    """
     import islpy
 
     reader = {n: f"{v[:-2]}_r" for n, v in r.domain.names.items()}
@@ -261,11 +266,10 @@ def _before(w: Touch, r: Touch) -> Any:
     orders = [[*(f"{a} = {b}" for a, b in pairs[:k]), f"{pairs[k][0]} < {pairs[k][1]}"] for k in range(common)]
     if w.leaf.place < r.leaf.place:
         orders.append([f"{a} = {b}" for a, b in pairs])
-    covered = integer_set(names, ["1 = 0"])
-    for order in orders:
+    # most reads find what their own iteration wrote, and sets without all the earlier ones are much smaller
+    for order in reversed(orders):
         found = integer_set([*names, *w.names], [*w.constraints, *same, *order])
-        covered = covered.union(found.project_out(islpy.dim_type.set, len(names), len(w.names)))
-    return covered
+        yield found.project_out(islpy.dim_type.set, len(names), len(w.names))
 
 
 # Races
