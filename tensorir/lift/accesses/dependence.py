@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tensorir.lift.accesses.overlap import Box, Overlap, box_of, overlap
+from tensorir.lift.accesses.overlap import NOWHERE, Box, Overlap, box_of, overlap
 from tensorir.lift.accesses.sets import domain, integer_set, point, text
-from tensorir.lift.nests.affine import Affine
+from tensorir.lift.nests.affine import Affine, number
 from tensorir.lift.nests.linear import Ranges, linear
 from tensorir.lift.nests.nest import Check, External, Leaf, Loop, Store, While, ranges_of
 from tensorir.lift.nests.terms import Buffer, Load
@@ -112,6 +112,7 @@ def _between(
     found: dict[tuple[int, int, str, Buffer], set[int]] = {}
     shared = common_loops(leaves[a], leaves[b])
     done: set[tuple[object, ...]] = set()
+    overlaps: dict[tuple[object, ...], Overlap] = {}
     for x in touched[a]:
         for y in touched[b]:
             if x.buffer is not y.buffer or not (x.write or y.write) or (x.write and y.write and x.buffer in settled):
@@ -122,18 +123,17 @@ def _between(
             if key in done:
                 continue
             done.add(key)
-            known = _known(leaves[a], x, y, boxes[a], boxes[b], shared)
-            if known is None:
-                forward, backward = _levels(leaves[a], leaves[b], ranges[a], ranges[b], x, y, shared, outer)
-                inside = a != b and _meet_inside(leaves[a], leaves[b], ranges[a], ranges[b], x, y, shared, outer)
-            else:
-                forward, backward, inside = set(known.forward), set(known.backward), known.inside
+            places = (x.buffer, x.indices, y.indices)
+            if places not in overlaps:
+                known = _known(leaves[a], x, y, boxes[a], boxes[b], shared)
+                overlaps[places] = known or _by_sets(leaves[a], leaves[b], ranges[a], ranges[b], x, y, shared, outer)
+            forward, backward = set(overlaps[places].forward), set(overlaps[places].backward)
             if a == b and not (x.write and y.write):
                 together = {k for k, loop in enumerate(leaves[a].loops) if loop.lockstep}
                 if met := (forward | backward) & together:
                     found.setdefault((a, a, LOCKSTEP, x.buffer), set()).update(met)
                 forward, backward = forward - together, backward - together
-            if a != b and inside:
+            if a != b and overlaps[places].inside:
                 forward.add(INDEPENDENT)
             if forward:
                 found.setdefault((a, b, _kind(x, y), x.buffer), set()).update(forward)
@@ -161,29 +161,28 @@ def _kind(first: Access, second: Access) -> str:
     return "anti"
 
 
-def _levels(
+def _by_sets(
     a: Leaf, b: Leaf, ra: Ranges, rb: Ranges, x: Access, y: Access, shared: int, outer: Sequence[Loop]
-) -> tuple[set[int], set[int]]:
-    """The common loops that carry a dependence from x to y, and from y to x."""
-    if not shared:
-        return set(), set()
+) -> Overlap:
+    """Where both touch one element, by the set of all pairs of iterations that do."""
     fixed = _fixed(x, y, {loop.name for loop in a.loops[:shared]})
-    candidates = [k for k in range(shared) if a.loops[k].name not in fixed]
-    if not candidates:
-        return set(), set()
+    if a is b and len(fixed) == shared:
+        return NOWHERE
     forward: set[int] = set()
     backward: set[int] = set()
     names, constraints = _meeting(a, b, ra, rb, x, y, outer)
-    if integer_set(names, constraints).is_empty():
-        return set(), set()
-    for k in candidates:
-        same = [f"{loop.name}_a = {loop.name}_b" for loop in a.loops[:k]]
-        name = a.loops[k].name
-        if not integer_set(names, [*constraints, *same, f"{name}_a < {name}_b"]).is_empty():
-            forward.add(k)
-        if not integer_set(names, [*constraints, *same, f"{name}_a > {name}_b"]).is_empty():
-            backward.add(k)
-    return forward, backward
+    meeting = integer_set(names, constraints)
+    for k, loop in enumerate(a.loops[:shared]):
+        if meeting.is_empty():
+            return Overlap(False, frozenset(forward), frozenset(backward))
+        here, there = f"{loop.name}_a", f"{loop.name}_b"
+        if loop.name not in fixed:
+            if not meeting.intersect(integer_set(names, [f"{here} < {there}"])).is_empty():
+                forward.add(k)
+            if not meeting.intersect(integer_set(names, [f"{here} > {there}"])).is_empty():
+                backward.add(k)
+        meeting = meeting.intersect(integer_set(names, [f"{here} = {there}"]))
+    return Overlap(not meeting.is_empty(), frozenset(forward), frozenset(backward))
 
 
 def _fixed(x: Access, y: Access, loops: set[str]) -> set[str]:
@@ -212,22 +211,25 @@ def _meeting(
         low, high = ra[loop.name]
         constraints.append(f"{low} <= {loop.name} <= {high}")
     if x.indices is not None and y.indices is not None:
-        for i, j in zip(x.indices, y.indices, strict=True):
-            known = i is not None and j is not None and i.names <= da.names.keys() and j.names <= db.names.keys()
-            if i is not None and j is not None and known:
-                constraints.append(f"{text(i, da.names)} = {text(j, db.names)}")
+        known = [
+            (i, j)
+            for i, j in zip(x.indices, y.indices, strict=True)
+            if i is not None and j is not None and i.names <= da.names.keys() and j.names <= db.names.keys()
+        ]
+        if len(known) == len(x.indices) and not all(i.is_linear and j.is_linear for i, j in known):
+            # this follows from the indices, and a set that is told so first is made much faster
+            p, q = (_in_a_row(indices, x.buffer.shape) for indices in zip(*known, strict=True))
+            known = [(p, q), *known] if p.is_linear and q.is_linear else known
+        constraints += [f"{text(i, da.names)} = {text(j, db.names)}" for i, j in known]
     return names, constraints
 
 
-def _meet_inside(
-    a: Leaf, b: Leaf, ra: Ranges, rb: Ranges, x: Access, y: Access, shared: int, outer: Sequence[Loop]
-) -> bool:
-    """Whether both touch one element in one iteration of all common loops (without any: taken for granted)."""
-    if not shared:
-        return True
-    names, constraints = _meeting(a, b, ra, rb, x, y, outer)
-    same = [f"{loop.name}_a = {loop.name}_b" for loop in a.loops[:shared]]
-    return not integer_set(names, [*constraints, *same]).is_empty()
+def _in_a_row(indices: Sequence[Affine], shape: Sequence[int]) -> Affine:
+    """The place of an element among all of a buffer, row by row."""
+    total = number(0)
+    for i, extent in zip(indices, shape, strict=True):
+        total = total.times(extent).plus(i)
+    return total
 
 
 def apart(leaf: Leaf, load: Load, outer: Sequence[Loop], outer_ranges: Ranges) -> bool:
