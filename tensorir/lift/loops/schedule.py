@@ -23,6 +23,7 @@ from tensorir.lift.loops.report import Decision, Report
 from tensorir.lift.loops.sequential import external, step_by_step, verified, while_loop
 from tensorir.lift.nests.nest import Check, External, Leaf, Loop, Node, Store, While, leaves, ranges_of
 from tensorir.lift.nests.terms import Buffer, Op, Term
+from tensorir.lift.storage.copies import whole_space
 from tensorir.lift.storage.joins import joined
 from tensorir.types import BOOL
 
@@ -237,7 +238,10 @@ def _alone(region: Region, leaf: Leaf, node: Store, found: Sequence[Dependence],
             )
         return True
     ordered = any(d.kind == "output" for d in found)
-    space = space_of(region, leaf, node.value, (), raw=ordered)
+    if ordered or region.emitter.ranges:
+        space = space_of(region, leaf, node.value, (), raw=ordered)
+    else:
+        space = whole_space(leaf)  # the same, and known already
     if not space.empty:
         store(region.emitter, node.buffer, space, node.span)
     for loop in leaf.loops:

@@ -63,7 +63,7 @@ def settled_values(statements: Sequence[Leaf], everywhere: bool = False) -> froz
         if not all(stable(b) for b in leaf.read):
             return False
         space = whole_space(leaf)
-        if space is None or (everywhere and space.guards):
+        if everywhere and space.guards:
             return False
         place = place_of(space)
         back = None if place is not None else inverse([affine_of(t) for t in space.location], space.dims)
@@ -73,7 +73,7 @@ def settled_values(statements: Sequence[Leaf], everywhere: bool = False) -> froz
     return frozenset(b for b in writers if stable(b))
 
 
-def whole_space(leaf: Leaf) -> Space | None:
+def whole_space(leaf: Leaf) -> Space:
     """The iterations of a store as a box, with no loop outside."""
     node = leaf.node
     assert isinstance(node, Store)
@@ -81,7 +81,7 @@ def whole_space(leaf: Leaf) -> Space | None:
 
 
 @lru_cache(maxsize=1024)
-def _whole_space(node: Store, loops: tuple[Loop, ...]) -> Space | None:
+def _whole_space(node: Store, loops: tuple[Loop, ...]) -> Space:
     dims, guards = hull_of(loops, ranges_of(loops))
     make = in_order if node.buffer.exact else boxed
     return make(dims, node.indices, node.value, (*guards, *node.guards), {})

@@ -86,8 +86,8 @@ def _once(statements: Sequence[Leaf]) -> list[tuple[Leaf, Space, Inverse]]:
         if not isinstance(node, Store) or node.buffer not in once or node.buffer.argument or not leaf.loops:
             continue
         space = whole_space(leaf)
-        back = None if space is None else inverse([affine_of(t) for t in space.location], space.dims)
-        if space is None or back is None:
+        back = inverse([affine_of(t) for t in space.location], space.dims)
+        if back is None:
             continue
         needed = set[str]().union(*map(index_names, (space.value, *space.guards)))
         if needed & space.dims.keys() <= back.names and all(b not in stored or b in once for b in leaf.read):

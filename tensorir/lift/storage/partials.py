@@ -47,8 +47,8 @@ def gives_start(leaf: Leaf, first: Leaf, told: Collection[str]) -> bool:
     node = leaf.node
     assert isinstance(node, Store)
     space = whole_space(leaf)
-    back = None if space is None else inverse([affine_of(t) for t in space.location], space.dims)
-    if not isinstance(node.value, Number) or space is None or space.guards or back is None:
+    back = inverse([affine_of(t) for t in space.location], space.dims)
+    if not isinstance(node.value, Number) or space.guards or back is None:
         return False
     # in a loop whose iterations meet in one place only the first one may give it its start
     ranges = ranges_of(leaf.loops)
@@ -71,9 +71,9 @@ def begins(leaf: Leaf, numbers: Collection[Term], statements: Sequence[Leaf]) ->
         if not isinstance(other.node, Store) or other.node.value not in numbers or other.place > leaf.place:
             return False
         space = whole_space(other)
-        back = None if space is None else inverse([affine_of(t) for t in space.location], space.dims)
+        back = inverse([affine_of(t) for t in space.location], space.dims)
         told = None if back is None or len(known) < len(places) else back.at(known, ranges)
-        if space is None or told is None or not written_at(told, space.dims, space.guards, leaf, ranges):
+        if told is None or not written_at(told, space.dims, space.guards, leaf, ranges):
             return False
     return bool(others)
 

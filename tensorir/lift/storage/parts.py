@@ -64,7 +64,7 @@ def part_of(leaf: Leaf, ordered: bool) -> Part | None:
         space = whole_space(leaf)
     else:
         space = whole_space(replace(leaf, node=Store(node.buffer, node.indices, fold[1], (*node.guards, *fold[2]))))
-    if space is None or space.empty:
+    if space.empty:
         return None
     kind = None if fold is None else fold[0]
     told = _told(space) if kind is not None and node.buffer.exact and rounds(kind, node.buffer.element) else space.dims

@@ -71,7 +71,7 @@ def _by_place(leaf: Leaf, buffer: Buffer) -> Space | None:
     if not leaf.loops or buffer in leaf.read:
         return None
     space = whole_space(leaf)
-    if space is None or space.empty or space.outer:
+    if space.empty or space.outer:
         return None
     sums = [affine_of(t) for t in space.location]
     known = [a for a in sums if a is not None and a.is_linear and a.names <= space.dims.keys()]

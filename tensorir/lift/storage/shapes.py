@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
+from functools import lru_cache
 from itertools import combinations, pairwise
 
 from tensorir.lift.accesses.space import Space, digits
@@ -136,16 +137,20 @@ def _space(leaf: Leaf) -> Space | None:
     node = leaf.node
     if not isinstance(node, Store):
         return None
-    if not any(b.loops for b in leaf.written | leaf.read):
-        return whole_space(leaf)
+    lives = any(b.loops for b in leaf.written | leaf.read)
+    return whole_space(replace(leaf, node=_lasting(node)) if lives else leaf)
+
+
+@lru_cache(maxsize=1024)
+def _lasting(node: Store) -> Store:
+    """A store without the values that live for one iteration."""
 
     def bare(t: Term) -> Term | None:
         return Number(0, t.buffer.element) if isinstance(t, Load) and t.buffer.loops else None
 
     indices = () if node.buffer.loops else tuple(rebuilt(i, bare) for i in node.indices)
     guards = tuple(rebuilt(g, bare) for g in node.guards)
-    node = replace(node, indices=indices, value=rebuilt(node.value, bare), guards=guards)
-    return whole_space(replace(leaf, node=node))
+    return replace(node, indices=indices, value=rebuilt(node.value, bare), guards=guards)
 
 
 def _split_up(size: int, accesses: Sequence[tuple[Affine | None, Space | None]]) -> tuple[int, tuple[int, ...]]:
@@ -277,7 +282,7 @@ def trimmed(nodes: Sequence[Node]) -> tuple[Node, ...]:
 def _held(leaf: Leaf, found: Mapping[Buffer, tuple[Buffer, tuple[int, ...]]]) -> bool:
     """Whether a store stays inside of a buffer that became smaller by the conditions that it has."""
     space = whole_space(leaf)
-    if space is None or not isinstance(leaf.node, Store):
+    if not isinstance(leaf.node, Store):
         return False
     new, lows = found[leaf.node.buffer]
     sums = [affine_of(t) for t in space.location]

@@ -29,6 +29,8 @@ class Shared:
     table: dict[object, Term] = field(default_factory=dict[object, Term])
     done: dict[int, Term] = field(default_factory=dict[int, Term])
     kept: list[Term] = field(default_factory=list[Term])
+    sums: dict[int, Term] = field(default_factory=dict[int, Term])
+    """The indices that were looked at in normal form; the table keeps them alive."""
 
     def of(self, term: Term) -> Term:
         """The term, its parts the ones that were seen first."""
@@ -46,7 +48,7 @@ class Shared:
         if not load.buffer.argument:
             return False
         for index, extent in zip(load.indices, load.buffer.shape, strict=True):
-            found = linear(index, self.ranges)
+            found = linear(index, self.ranges, self.sums)
             spread = None if found is None else found.range(self.ranges)
             if spread is None or spread[0] < 0 or spread[1] >= extent:
                 return False
