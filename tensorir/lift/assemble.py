@@ -12,7 +12,7 @@ from tensorir.ir import Closure, Expr, Fencil, Var
 from tensorir.lift.emission.emit import Emitter
 from tensorir.lift.emission.tensors import spread
 from tensorir.lift.hazards.barriers import unordered
-from tensorir.lift.hazards.proven import hazards, with_doubts_checked
+from tensorir.lift.hazards.proven import Touches, hazards, with_doubts_checked
 from tensorir.lift.hazards.unseen import told_by_data, with_unseen_checked
 from tensorir.lift.loops.abreast import abreast
 from tensorir.lift.loops.report import Report
@@ -78,15 +78,15 @@ def assemble(
     """
     nodes = with_shared_terms(with_parts_joined(nodes))
     stored = written(nodes)
-    report = Report()
+    report, touches = Report(), Touches()
     if on_hazard != "ignore" and not checked:
-        proven = hazards(nodes) or unordered(nodes)
+        proven = hazards(nodes, touches) or unordered(nodes, touches)
         if proven and on_hazard == "error":
             raise DiagnosticError(proven)
         for found in proven:
             report.note(found.message)
     if on_hazard != "ignore":
-        nodes = with_doubts_checked(nodes)
+        nodes = with_doubts_checked(nodes, touches)
         nodes = with_unseen_checked(nodes) if checked else nodes
     source = nodes
     nodes = abreast(with_threads_apart(nodes))

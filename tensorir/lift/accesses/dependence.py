@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from tensorir.lift.accesses.overlap import NOWHERE, Box, Overlap, box_of, overlap
-from tensorir.lift.accesses.sets import domain, integer_set, point, text
-from tensorir.lift.nests.affine import Affine, number
+from tensorir.lift.accesses.sets import domain, integer_set, point, same_element
+from tensorir.lift.nests.affine import Affine
 from tensorir.lift.nests.linear import Ranges, linear
 from tensorir.lift.nests.nest import Check, External, Leaf, Loop, Store, While, ranges_of
-from tensorir.lift.nests.terms import Buffer, Load
+from tensorir.lift.nests.terms import Buffer, Load, Term
 
 __all__ = [
     "INDEPENDENT",
@@ -66,15 +66,16 @@ def accesses(leaf: Leaf, ranges: Ranges) -> list[Access]:
     """What a leaf touches."""
     found: list[Access] = []
     node = leaf.node
+    memo: dict[int, Term] = {}  # its reads share most of their indices
     match node:
         case Store(buffer, indices):
-            found.append(Access(buffer, tuple(linear(i, ranges) for i in indices), True))
+            found.append(Access(buffer, tuple(linear(i, ranges, memo) for i in indices), True))
         case While() | External():
             found += [Access(b, None, True) for b in sorted(leaf.written, key=lambda b: b.name)]
             found += [Access(b, None, False) for b in sorted(leaf.read, key=lambda b: b.name)]
         case Check():
             pass
-    found += [Access(r.buffer, tuple(linear(i, ranges) for i in r.indices), False, r) for r in leaf.reads]
+    found += [Access(r.buffer, tuple(linear(i, ranges, memo) for i in r.indices), False, r) for r in leaf.reads]
     return found
 
 
@@ -211,25 +212,8 @@ def _meeting(
         low, high = ra[loop.name]
         constraints.append(f"{low} <= {loop.name} <= {high}")
     if x.indices is not None and y.indices is not None:
-        known = [
-            (i, j)
-            for i, j in zip(x.indices, y.indices, strict=True)
-            if i is not None and j is not None and i.names <= da.names.keys() and j.names <= db.names.keys()
-        ]
-        if len(known) == len(x.indices) and not all(i.is_linear and j.is_linear for i, j in known):
-            # this follows from the indices, and a set that is told so first is made much faster
-            p, q = (_in_a_row(indices, x.buffer.shape) for indices in zip(*known, strict=True))
-            known = [(p, q), *known] if p.is_linear and q.is_linear else known
-        constraints += [f"{text(i, da.names)} = {text(j, db.names)}" for i, j in known]
+        constraints += same_element(x.indices, y.indices, x.buffer.shape, da.names, db.names)
     return names, constraints
-
-
-def _in_a_row(indices: Sequence[Affine], shape: Sequence[int]) -> Affine:
-    """The place of an element among all of a buffer, row by row."""
-    total = number(0)
-    for i, extent in zip(indices, shape, strict=True):
-        total = total.times(extent).plus(i)
-    return total
 
 
 def apart(leaf: Leaf, load: Load, outer: Sequence[Loop], outer_ranges: Ranges) -> bool:

@@ -3,7 +3,7 @@
 Only parts that are sums, quotients and comparisons of indices take part; what depends on data is left out, which makes
 a set larger than it is, and `exact` says so.
 
->>> from tensorir.lift.nests.affine import number, quotient, variable
+>>> from tensorir.lift.nests.affine import number, quotient, remainder, variable
 >>> text(quotient(variable("i").plus(number(1)), 4, {}), {"i": "a"})
 'floor((a + 1)/4)'
 """
@@ -18,13 +18,13 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from tensorir.lift.nests.affine import Affine
+from tensorir.lift.nests.affine import Affine, number
 from tensorir.lift.nests.linear import COMPARISONS, Ranges, affine_of, linear, settled
 from tensorir.lift.nests.nest import Leaf, Loop
 from tensorir.lift.nests.terms import Number, Op, Term, loads
 from tensorir.types import BOOL
 
-__all__ = ["Domain", "both", "condition_text", "conjuncts", "domain", "integer_set", "text"]
+__all__ = ["Domain", "both", "condition_text", "conjuncts", "domain", "integer_set", "same_element", "text"]
 
 _SIGNS = {"eq": "=", "not_eq": "!=", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">="}
 
@@ -58,6 +58,34 @@ def text(affine: Affine, names: Mapping[str, str]) -> str:
     if affine.constant or not parts:
         parts.append(str(affine.constant))
     return " + ".join(parts)
+
+
+def same_element(
+    a: Sequence[Affine | None], b: Sequence[Affine | None], shape: Sequence[int], of_a: Mapping[str, str],
+    of_b: Mapping[str, str],
+) -> list[str]:  # fmt: skip
+    """That indices name one element of a buffer, as far as they are sums, the variables of each under other names.
+
+    Where they have quotients and the place row by row has none, that comes first: it follows from them, and isl makes
+    a set that is told it much faster.
+
+    >>> i, by = variable("i"), {"i": (0, 11)}
+    >>> digits = [quotient(i, 4, by), remainder(i, 4, by)]
+    >>> same_element(digits, digits, [3, 4], {"i": "a"}, {"i": "b"})[0]
+    'a = b'
+    """
+    known = [
+        (i, j, extent)
+        for i, j, extent in zip(a, b, shape, strict=True)
+        if i is not None and j is not None and i.names <= of_a.keys() and j.names <= of_b.keys()
+    ]
+    pairs = [(i, j) for i, j, _ in known]
+    if not all(i.is_linear and j.is_linear for i, j in pairs):
+        p = q = number(0)
+        for i, j, extent in known:
+            p, q = p.times(extent).plus(i), q.times(extent).plus(j)
+        pairs = [(p, q), *pairs] if p.is_linear and q.is_linear else pairs
+    return [f"{text(i, of_a)} = {text(j, of_b)}" for i, j in pairs]
 
 
 def condition_text(term: Term, names: Mapping[str, str]) -> str | None:

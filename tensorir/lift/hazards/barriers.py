@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 
 from tensorir.errors import Diagnostic, Note
 from tensorir.lift.accesses.overlap import box_of, overlap
-from tensorir.lift.accesses.sets import integer_set, point, text
-from tensorir.lift.hazards.proven import Touch, element_of, iteration_of, touches_of
+from tensorir.lift.accesses.sets import integer_set, point, same_element
+from tensorir.lift.hazards.proven import Touch, Touches, element_of, iteration_of
 from tensorir.lift.nests.nest import Leaf, Node, Store, leaves, ranges_of
 
 __all__ = ["unordered"]
@@ -22,7 +22,7 @@ MOST_SETS = 256
 """How many pairs of accesses are looked at that need sets of integers; the others are left to the checked mode."""
 
 
-def unordered(nodes: Sequence[Node]) -> list[Diagnostic]:
+def unordered(nodes: Sequence[Node], touches: Touches) -> list[Diagnostic]:
     """The first pair of statements that a barrier has to stand between, and none does."""
     stretches: dict[int, list[Leaf]] = {}
     for leaf in leaves(nodes):
@@ -34,16 +34,16 @@ def unordered(nodes: Sequence[Node]) -> list[Diagnostic]:
             for b in members[p + 1 :]:
                 if not (a.written & (b.written | b.read) or b.written & a.read):
                     continue
-                for x, y in _meeting(a, b):
+                for x, y in _meeting(a, b, touches):
                     if found := _told(x, y, budget):
                         return [found]
     return []
 
 
-def _meeting(a: Leaf, b: Leaf) -> Iterator[tuple[Touch, Touch]]:
+def _meeting(a: Leaf, b: Leaf, touches: Touches) -> Iterator[tuple[Touch, Touch]]:
     """Accesses of one buffer that threads share, of which one writes, with all that leads to them known."""
-    of_b = list(touches_of(b, "_b"))
-    for x in touches_of(a, "_a"):
+    of_b = list(touches.of(b, "_b"))
+    for x in touches.of(a, "_a"):
         for y in of_b:
             if x.buffer is y.buffer and (x.write or y.write) and x.exact and y.exact and not x.buffer.loops:
                 yield x, y
@@ -61,7 +61,7 @@ def _told(x: Touch, y: Touch, budget: list[int]) -> Diagnostic | None:
     if not threads or any(n in x.buffer.private for n in _threads(a)):
         return None
     box_a, box_b = box_of(a, ranges_of(a.loops)), box_of(b, ranges_of(b.loops))
-    same = [f"{text(i, x.domain.names)} = {text(j, y.domain.names)}" for i, j in zip(x.indices, y.indices, strict=True)]
+    same = same_element(x.indices, y.indices, x.buffer.shape, x.domain.names, y.domain.names)
     together = [f"{n}_a = {n}_b" for n in around]
     for thread in threads:
         if box_a is not None and box_b is not None:

@@ -9,12 +9,21 @@ Only exact sets of iterations count: what depends on data may be right, and is l
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tensorir.errors import Diagnostic, Note
 from tensorir.lift.accesses.overlap import box_of, overlap
-from tensorir.lift.accesses.sets import Domain, condition_text, conjuncts, domain, integer_set, point, text
+from tensorir.lift.accesses.sets import (
+    Domain,
+    condition_text,
+    conjuncts,
+    domain,
+    integer_set,
+    point,
+    same_element,
+    text,
+)
 from tensorir.lift.nests.affine import Affine
 from tensorir.lift.nests.linear import Ranges, linear, settled, term_of
 from tensorir.lift.nests.nest import Check, Leaf, Loop, Node, Store, While, leaves, ranges_of
@@ -23,7 +32,7 @@ from tensorir.lift.storage.copies import settled_values
 from tensorir.source import Span
 from tensorir.types import BOOL, INT32
 
-__all__ = ["Touch", "element_of", "hazards", "iteration_of", "reads_under", "touches_of", "with_doubts_checked"]
+__all__ = ["Touch", "Touches", "element_of", "hazards", "iteration_of", "reads_under", "with_doubts_checked"]
 
 
 MOST_CONDITIONS = 16
@@ -53,7 +62,7 @@ class Touch:
         return [self.domain.names[n] for n in self.leaf.names]
 
 
-def hazards(nodes: Sequence[Node]) -> list[Diagnostic]:
+def hazards(nodes: Sequence[Node], touches: Touches) -> list[Diagnostic]:
     """Every hazard that is proven, the first of each statement."""
     statements = leaves(nodes)
     if any(isinstance(leaf.node, While) for leaf in statements):
@@ -64,22 +73,43 @@ def hazards(nodes: Sequence[Node]) -> list[Diagnostic]:
     found: list[Diagnostic] = []
     for leaf in statements:
         if isinstance(leaf.node, Store):
-            found += _outside(leaf)
+            found += _outside(leaf, touches)
     if not whiles:
-        found += _unwritten(statements)
-        found += _races(statements)
+        found += _unwritten(statements, touches)
+        found += _races(statements, touches)
     return found
 
 
 # Accesses and the conditions that lead to them
 
 
-def touches_of(leaf: Leaf, suffix: str) -> Iterator[Touch]:
-    """Every access of a store, its variables under names that end in a suffix."""
-    node = leaf.node
-    assert isinstance(node, Store)
-    ranges = ranges_of(leaf.loops)
-    whole = domain(leaf, ranges, (), suffix)
+_Spot = tuple[Buffer, tuple[Affine, ...], bool, tuple[Term, ...], tuple[Term, ...], Span]
+"""An access whose indices are sums: whether it writes, the conditions around it, their parts in normal form, where."""
+
+
+@dataclass(frozen=True, slots=True)
+class Touches:
+    """The accesses of the statements of a program, each statement looked at once."""
+
+    known: dict[tuple[Store, tuple[Loop, ...]], tuple[_Spot, ...]] = field(
+        default_factory=dict[tuple[Store, tuple[Loop, ...]], tuple[_Spot, ...]]
+    )
+
+    def of(self, leaf: Leaf, suffix: str) -> Iterator[Touch]:
+        """Every access of a store, its variables under names that end in a suffix."""
+        node = leaf.node
+        assert isinstance(node, Store)
+        if (node, leaf.loops) not in self.known:
+            self.known[node, leaf.loops] = tuple(_spots(node, ranges_of(leaf.loops)))
+        whole = domain(leaf, ranges_of(leaf.loops), (), suffix)
+        for buffer, indices, write, conditions, settled_parts, span in self.known[node, leaf.loops]:
+            parts = [condition_text(part, whole.names) for part in settled_parts]
+            exact = whole.exact and None not in parts
+            told = tuple(p for p in parts if p is not None)
+            yield Touch(leaf, buffer, indices, write, whole, (*whole.constraints, *told), exact, span, conditions)
+
+
+def _spots(node: Store, ranges: Ranges) -> Iterator[_Spot]:
     spots: list[tuple[Buffer, tuple[Term, ...], bool, tuple[Term, ...], Span]] = []
     spots.append((node.buffer, node.indices, True, (), node.span))
     seen: _Seen = {}
@@ -90,13 +120,10 @@ def touches_of(leaf: Leaf, suffix: str) -> Iterator[Touch]:
     memo: dict[int, Term] = {}
     for buffer, indices, write, conditions, span in spots:
         sums = [linear(i, ranges, memo) for i in indices]
-        known = [a for a in sums if a is not None and a.names <= whole.names.keys()]
-        if len(known) != len(sums):
-            continue
-        parts = [condition_text(part, whole.names) for c in conditions for part in conjuncts(settled(c, ranges, memo))]
-        exact = whole.exact and None not in parts
-        told = tuple(p for p in parts if p is not None)
-        yield Touch(leaf, buffer, tuple(known), write, whole, (*whole.constraints, *told), exact, span, conditions)
+        known = tuple(a for a in sums if a is not None and a.names <= ranges.keys())
+        if len(known) == len(sums):
+            parts = tuple(part for c in conditions for part in conjuncts(settled(c, ranges, memo)))
+            yield buffer, known, write, conditions, parts, span
 
 
 def reads_under(
@@ -147,8 +174,8 @@ def element_of(touch: Touch, at: Mapping[str, int]) -> str:
 # Out of bounds
 
 
-def _outside(leaf: Leaf) -> list[Diagnostic]:
-    for touch in touches_of(leaf, "_a"):
+def _outside(leaf: Leaf, touches: Touches) -> list[Diagnostic]:
+    for touch in touches.of(leaf, "_a"):
         if not touch.exact:
             continue
         found = _leaving(touch, range(len(touch.indices)))
@@ -179,27 +206,27 @@ def _leaving(touch: Touch, dims: Iterable[int]) -> Any | None:
     return None if found.is_empty() else found
 
 
-def with_doubts_checked(nodes: Sequence[Node], loops: tuple[Loop, ...] = ()) -> tuple[Node, ...]:
+def with_doubts_checked(nodes: Sequence[Node], touches: Touches, loops: tuple[Loop, ...] = ()) -> tuple[Node, ...]:
     """The nodes with a check before each store some of whose accesses only data keep inside of their buffers."""
     found: list[Node] = []
     for node in nodes:
         match node:
             case Loop(body=body) | While(body=body):
-                inner = with_doubts_checked(body, (*loops, node) if isinstance(node, Loop) else loops)
+                inner = with_doubts_checked(body, touches, (*loops, node) if isinstance(node, Loop) else loops)
                 same = all(a is b for a, b in zip(inner, body, strict=False)) and len(inner) == len(body)
                 found.append(node if same else replace(node, body=inner))
             case Store():
-                found += _doubts(Leaf(node, loops, ()))
+                found += _doubts(Leaf(node, loops, ()), touches)
                 found.append(node)
             case _:
                 found.append(node)
     return tuple(found)
 
 
-def _doubts(leaf: Leaf) -> Iterator[Check]:
+def _doubts(leaf: Leaf, touches: Touches) -> Iterator[Check]:
     """What must hold of the indices of a statement, in iterations that data choose; of one place it is said once."""
     told: set[tuple[Affine, int, tuple[int, ...]]] = set()
-    for touch in touches_of(leaf, "_a"):
+    for touch in touches.of(leaf, "_a"):
         if touch.exact or touch.buffer.loops:
             continue
         for k, (a, extent) in enumerate(zip(touch.indices, touch.buffer.shape, strict=True)):
@@ -219,9 +246,9 @@ def _doubts(leaf: Leaf) -> Iterator[Check]:
 # Reads of what nobody wrote
 
 
-def _unwritten(statements: Sequence[Leaf]) -> list[Diagnostic]:
+def _unwritten(statements: Sequence[Leaf], known: Touches) -> list[Diagnostic]:
     """Reads of the program's own storage of elements that no earlier statement writes."""
-    touches = [t for leaf in statements if isinstance(leaf.node, Store) for t in touches_of(leaf, "_a")]
+    touches = [t for leaf in statements if isinstance(leaf.node, Store) for t in known.of(leaf, "_a")]
     unknown: set[Buffer] = set()
     for leaf in statements:
         told = {t.buffer for t in touches if t.leaf is leaf and t.write}
@@ -261,7 +288,7 @@ def _before(w: Touch, r: Touch) -> Iterator[Any]:
         if x is not y:
             break
         common += 1
-    same = [f"{text(i, w.domain.names)} = {text(j, reader)}" for i, j in zip(w.indices, r.indices, strict=True)]
+    same = same_element(w.indices, r.indices, w.buffer.shape, w.domain.names, reader)
     pairs = [(w.domain.names[loop.name], reader[loop.name]) for loop in w.leaf.loops[:common]]
     orders = [[*(f"{a} = {b}" for a, b in pairs[:k]), f"{pairs[k][0]} < {pairs[k][1]}"] for k in range(common)]
     if w.leaf.place < r.leaf.place:
@@ -275,7 +302,7 @@ def _before(w: Touch, r: Touch) -> Iterator[Any]:
 # Races
 
 
-def _races(statements: Sequence[Leaf]) -> list[Diagnostic]:
+def _races(statements: Sequence[Leaf], touches: Touches) -> list[Diagnostic]:
     """Two iterations of a loop that is said to be parallel touch one element, and one of them writes it."""
     settled = settled_values(statements, everywhere=True)
     found: list[Diagnostic] = []
@@ -285,7 +312,7 @@ def _races(statements: Sequence[Leaf]) -> list[Diagnostic]:
         for b in statements[p:]:
             if not isinstance(b.node, Store):
                 continue
-            found += _race(a, b, settled)
+            found += _race(a, b, settled, touches)
             if found:
                 return found
     return found
@@ -296,7 +323,7 @@ def _in_turn(a: Leaf, b: Leaf, buffer: Buffer) -> bool:
     return all(isinstance(n, Store) and n.atomic and n.buffer is buffer for n in (a.node, b.node))
 
 
-def _race(a: Leaf, b: Leaf, settled: frozenset[Buffer]) -> list[Diagnostic]:
+def _race(a: Leaf, b: Leaf, settled: frozenset[Buffer], touches: Touches) -> list[Diagnostic]:
     shared = 0
     for x, y in zip(a.loops, b.loops, strict=False):
         if x is not y:
@@ -306,8 +333,8 @@ def _race(a: Leaf, b: Leaf, settled: frozenset[Buffer]) -> list[Diagnostic]:
     if not loops or not (a.written & (b.written | b.read) or b.written & a.read):
         return []
     first = second = None
-    of_b = list(touches_of(b, "_b"))
-    for x in touches_of(a, "_a"):
+    of_b = list(touches.of(b, "_b"))
+    for x in touches.of(a, "_a"):
         for y in of_b:
             if x.buffer is not y.buffer or not (x.write or y.write) or not (x.exact and y.exact):
                 continue
@@ -315,10 +342,6 @@ def _race(a: Leaf, b: Leaf, settled: frozenset[Buffer]) -> list[Diagnostic]:
                 continue
             if _in_turn(a, b, x.buffer):
                 continue
-            same = [
-                f"{text(i, x.domain.names)} = {text(j, y.domain.names)}"
-                for i, j in zip(x.indices, y.indices, strict=True)
-            ]
             if first is None:
                 first, second = box_of(a, ranges_of(a.loops)), box_of(b, ranges_of(b.loops))
             known = (
@@ -326,13 +349,16 @@ def _race(a: Leaf, b: Leaf, settled: frozenset[Buffer]) -> list[Diagnostic]:
                 if first is None or second is None
                 else overlap(x.indices, y.indices, first, second, a.names[:shared])
             )
-            for k in loops:
-                if known is not None and k not in known.forward:
-                    continue
+            doubtful = [k for k in loops if known is None or k in known.forward]
+            if not doubtful:
+                continue
+            names = [*x.names, *y.names]
+            same = same_element(x.indices, y.indices, x.buffer.shape, x.domain.names, y.domain.names)
+            pairs = integer_set(names, [*x.constraints, *y.constraints, *same])
+            for k in doubtful:
                 outer = [f"{loop.name}_a = {loop.name}_b" for loop in a.loops[:k]]
                 apart = f"{a.loops[k].name}_a < {a.loops[k].name}_b"
-                names = [*x.names, *y.names]
-                meeting = integer_set(names, [*x.constraints, *y.constraints, *same, *outer, apart])
+                meeting = pairs.intersect(integer_set(names, [*outer, apart]))
                 if meeting.is_empty():
                     continue
                 at = dict(zip(names, point(meeting), strict=True))
