@@ -63,7 +63,10 @@ def _bounds(term: Term, ranges: Ranges, facts: Facts, depth: int) -> tuple[int, 
         case Op("if", (c, x, y)):
             chosen = ((x, narrowed(c, ranges, True), True), (y, narrowed(c, ranges, False), False))
             found = [
-                bounds(t, inside, told(c, facts, holds), depth + 1) for t, inside, holds in chosen if inside is not None
+                # a number, or a sum of indices, has no facts
+                bounds(t, inside, told(c, facts, holds) if isinstance(t, Load | Op) else facts, depth + 1)
+                for t, inside, holds in chosen
+                if inside is not None
             ]
             known = [f for f in found if f is not None]
             return (min(f[0] for f in known), max(f[1] for f in known)) if len(known) == len(found) else None
