@@ -51,9 +51,7 @@ def _without_one(nodes: tuple[Node, ...]) -> tuple[Node, ...] | None:
         if found is None:
             continue
         first, source = found
-        read = {(x, t): _instead(source, leaf, x, t) for x in readers for t in x.reads if t.buffer is node.buffer}
-        if all(t is not None for t in read.values()):
-            instead: dict[tuple[Node, Load], Load] = {(x.node, old): t for (x, old), t in read.items() if t is not None}
+        if (instead := _instead(source, leaf, readers)) is not None:
             return _with(nodes, node, leaf.place[0], first, instead)
     return None
 
@@ -92,12 +90,19 @@ def _source(leaf: Leaf, node: Store) -> tuple[tuple[Node, ...], Load] | None:
             return None if made is None else ((made[0],), made[1])
 
 
-def _instead(source: Load, w: Leaf, r: Leaf, load: Load) -> Load | None:
-    """What a reader reads instead of what a statement stored; None where that is not known."""
-    if any(loads(i) for i in load.indices):
-        return None
-    found = stored_with(source.indices, w, r, load)
-    return None if found is None else Load(source.buffer, tuple(term_of(a, INT32) for a in found), load.span)
+def _instead(source: Load, w: Leaf, readers: Sequence[Leaf]) -> dict[tuple[Node, Load], Load] | None:
+    """What readers read instead of what a statement stored; None where that is not known of one of them."""
+    assert isinstance(w.node, Store)
+    # a statement may read one place many times
+    places = {(x, t): t for x in readers for t in x.reads if t.buffer is w.node.buffer}
+    instead: dict[tuple[Node, Load], Load] = {}
+    for (x, _), load in places.items():
+        told = any(loads(i) for i in load.indices)
+        found = None if told else stored_with(source.indices, w, x, load)
+        if found is None:
+            return None
+        instead[x.node, load] = Load(source.buffer, tuple(term_of(a, INT32) for a in found), load.span)
+    return instead
 
 
 def _with(
