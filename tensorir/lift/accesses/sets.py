@@ -3,7 +3,7 @@
 Only parts that are sums, quotients and comparisons of indices take part; what depends on data is left out, which makes
 a set larger than it is, and `exact` says so.
 
->>> from tensorir.lift.nests.affine import number, quotient, remainder, variable
+>>> from tensorir.lift.nests.affine import number, quotient, variable
 >>> text(quotient(variable("i").plus(number(1)), 4, {}), {"i": "a"})
 'floor((a + 1)/4)'
 """
@@ -69,6 +69,7 @@ def same_element(
     Where they have quotients and the place row by row has none, that comes first: it follows from them, and isl makes
     a set that is told it much faster.
 
+    >>> from tensorir.lift.nests.affine import quotient, remainder, variable
     >>> i, by = variable("i"), {"i": (0, 11)}
     >>> digits = [quotient(i, 4, by), remainder(i, 4, by)]
     >>> same_element(digits, digits, [3, 4], {"i": "a"}, {"i": "b"})[0]
