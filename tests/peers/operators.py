@@ -304,12 +304,12 @@ def _pools() -> Iterator[tuple[str, Make]]:
         yield f"global_{kind}", _of(lambda x, n=kind: nn.global_pool(x, n), (1, 3, 4, 5))
         yield f"adaptive_{kind}", _of(lambda x, n=kind: nn.adaptive_pool(x, (3, 2), n), (1, 3, 7, 5))
         for k, s, p, ceil in ((2, 2, 0, False), (3, 2, 1, False), (3, 2, 0, True)):
-            size = tuple(-((k - n - 2 * p) // s) + 1 if ceil else (n + 2 * p - k) // s + 1 for n in (7, 8))
+            size = tuple(-((k - n - 2 * p) // s) + 1 if ceil else (n + 2 * p - k) // s + 1 for n in (7, 9))
             yield f"pool_grad_{kind}_{k}{s}{p}{ceil}", _of(
                 lambda g, x, n=kind, a=(k, s, p, ceil): nn.pool_grad(
                     g, x, (a[0],) * 2, (a[1],) * 2, (a[2],) * 4, n, a[3]
                 ),
-                (1, 2, *size), (1, 2, 7, 8),
+                (1, 2, *size), (1, 2, 7, 9),
             )  # fmt: skip
 
 

@@ -42,6 +42,16 @@ CASES = [
     "rms_norm, tiled",
     "batch_norm, in_two_parts",
     "fast_tanh, all_near",
+    # quotients that bounds of sums tell, and what is chosen, in flat memory
+    "conv1d_nwc, all_inside",
+    "pool_grad_avg_321False, as_it_is",
+    "pool_grad_max_321False, all_inside",
+    "mirror_symmetric, all_at_hand",
+    "reflect_pad, over_threads",
+    # axes that show one after the other, and what is filled where it is chosen
+    "quantize, all_at_hand",
+    "group_norm, all_at_hand",
+    "bitpack, all_near",
 ]
 
 

@@ -1,4 +1,4 @@
-"""Quotients that conditions settle which are no sums: the points where these hold are counted.
+"""Quotients that conditions settle: by sums that these bound, or, where they are no sums, by counting where they hold.
 
 `35 × c + 5 × (y + r) + x + s` is in row `7 × c + y + r` where every `x + s` that the conditions let through is less
 than 5, whatever the conditions are made of.
@@ -27,6 +27,7 @@ import numpy as np
 
 from tensorir.lift.accesses.sets import conjuncts
 from tensorir.lift.nests.affine import Affine, Quotient, number
+from tensorir.lift.nests.bounded import quotient_where, sums_bounded
 from tensorir.lift.nests.linear import COMPARISONS, Ranges, affine_of, term_of
 from tensorir.lift.nests.numbers import values
 from tensorir.lift.nests.terms import Linear, Load, Op, Term, index_names, rebuilt, walk
@@ -39,23 +40,28 @@ MOST_COUNTED = 1 << 12
 
 
 def in_one_period(term: Term, guards: Sequence[Term], ranges: Ranges) -> Term:
-    """A term without the quotients that are sums wherever all guards hold, by those guards that are no sums.
+    """A term without the quotients that are sums wherever all guards hold.
 
     What a choice chooses is such a term wherever its conditions hold as well.
     """
     if not _divides(term):
         return term
-    conditions = _telling(guards)
+    conditions, bounded = _telling(guards), sums_bounded(guards, ranges)
 
     def rule(t: Term) -> Term | None:
         match t:
-            case Op("if", (condition, yes, no), element) if _telling(conjuncts(condition)) and _divides(yes):
-                chosen = in_one_period(yes, (*guards, *conjuncts(condition)), ranges)
+            case Op("if", (condition, yes, no), element) if _divides(yes):
+                parts = conjuncts(condition)
+                if not _telling(parts) and not sums_bounded(parts, ranges):
+                    return None
+                chosen = in_one_period(yes, (*guards, *parts), ranges)
                 return None if chosen is yes else Op("if", (condition, chosen, no), element)
-            case Linear(a, element) if conditions and not a.is_linear:
+            case Linear(a, element) if (conditions or bounded) and not a.is_linear:
                 total = number(a.constant)
                 for atom, c in a.terms:
-                    whole = _whole(atom, conditions, ranges) if isinstance(atom, Quotient) else None
+                    whole = None
+                    if isinstance(atom, Quotient):
+                        whole = quotient_where(atom, bounded, ranges) or _whole(atom, conditions, ranges)
                     total = total.plus(Affine(((atom, c),)) if whole is None else whole.times(c))
                 return None if total == a else term_of(total, element)
             case _:

@@ -17,6 +17,7 @@ from tensorir.lift.accesses.sets import conjuncts
 from tensorir.lift.accesses.space import digits, interval_of
 from tensorir.lift.emission.tensors import cut, filled, position, renamed, shifted, spread, sum_of, widened
 from tensorir.lift.nests.affine import Affine, variable
+from tensorir.lift.nests.bounded import by_multiple
 from tensorir.lift.nests.linear import COMPARISONS, affine_of, settled, term_of
 from tensorir.lift.nests.rows import flat_place
 from tensorir.lift.nests.terms import (
@@ -222,9 +223,11 @@ class Emitter:
             part = self.emit(yes, inside, safe)
             beside = _beside(inside, box) if loads(no) else None
             if beside is not None:
-                along, rest = beside
-                pieces = [spread(cut(part, inside), inside), spread(cut(self.emit(no, rest, safe), rest), rest)]
-                return call("concat", *sorted(pieces, key=lambda p: p.tensor.dims[along].start))
+                along, other = beside
+                pieces = [(cut(part, inside), inside), (cut(self.emit(no, other, safe), other), other)]
+                needed = {along, *(d for piece, _ in pieces for d in piece.tensor.dims)}
+                spreads = [spread(p, {d: i for d, i in place.items() if d in needed}) for p, place in pieces]
+                return call("concat", *sorted(spreads, key=lambda p: p.tensor.dims[along].start))
             whole = spread(cut(self.emit(no, box, safe), box), box)
             smaller = {n: i for n, i in inside.items() if i != box[n]}
             return call("update", whole, cut(spread(part, smaller), inside))
@@ -279,7 +282,7 @@ class Emitter:
             match t:
                 case Linear(affine, element) if affine.names & inner:
                     for name, a in strided:
-                        affine = _by_multiple(affine, a, name)
+                        affine = by_multiple(affine, a, name)
                     return term_of(affine.replaced(values, ranges), element)
                 case _:
                     return None
@@ -486,11 +489,3 @@ def _bounds_of(inside: Box, box: Box) -> list[Term]:
         if i.stop != box[n].stop:
             found.append(Op("less", (Index(n, INT32), Number(i.stop, INT32)), BOOL))
     return found
-
-
-def _by_multiple(affine: Affine, a: Affine, name: str) -> Affine:
-    """A sum that holds a multiple of another one, under a name for that."""
-    times, rest = divmod(affine.coefficient(a.terms[0][0]), a.terms[0][1])
-    if rest or any(affine.coefficient(n) != times * c for n, c in a.terms):
-        return affine
-    return affine.minus(a.times(times)).plus(variable(name).times(times))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tensorir.errors import Diagnostic, Note
+from tensorir.lift.accesses.choices import Seen, reads_under
 from tensorir.lift.accesses.overlap import box_of, overlap
 from tensorir.lift.accesses.sets import (
     Domain,
@@ -27,19 +28,12 @@ from tensorir.lift.accesses.sets import (
 from tensorir.lift.nests.affine import Affine
 from tensorir.lift.nests.linear import Ranges, linear, settled, term_of
 from tensorir.lift.nests.nest import Check, Leaf, Loop, Node, Store, While, leaves, ranges_of
-from tensorir.lift.nests.terms import Buffer, Load, Number, Op, Term, always, children
+from tensorir.lift.nests.terms import Buffer, Number, Op, Term
 from tensorir.lift.storage.copies import settled_values
 from tensorir.source import Span
 from tensorir.types import BOOL, INT32
 
-__all__ = ["Touch", "Touches", "element_of", "hazards", "iteration_of", "reads_under", "with_doubts_checked"]
-
-
-MOST_CONDITIONS = 16
-"""Under how many sets of conditions one read is looked at: what is not looked at is left to the checks of a run."""
-
-_Seen = dict[int, list[set[tuple[int, bool]]]]
-"""By term, the sets of conditions under which it was met, all by identity."""
+__all__ = ["Touch", "Touches", "element_of", "hazards", "iteration_of", "with_doubts_checked"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +106,7 @@ class Touches:
 def _spots(node: Store, ranges: Ranges) -> Iterator[_Spot]:
     spots: list[tuple[Buffer, tuple[Term, ...], bool, tuple[Term, ...], Span]] = []
     spots.append((node.buffer, node.indices, True, (), node.span))
-    seen: _Seen = {}
+    seen: Seen = {}
     for term in (node.value, *node.indices):
         for load, conditions in reads_under(term, (), seen):
             spots.append((load.buffer, load.indices, False, conditions, load.span))
@@ -124,33 +118,6 @@ def _spots(node: Store, ranges: Ranges) -> Iterator[_Spot]:
         if len(known) == len(sums):
             parts = tuple(part for c in conditions for part in conjuncts(settled(c, ranges, memo)))
             yield buffer, known, write, conditions, parts, span
-
-
-def reads_under(
-    term: Term, conditions: tuple[Term, ...] = (), seen: _Seen | None = None
-) -> Iterator[tuple[Load, tuple[Term, ...]]]:
-    """Every read in a term with the conditions of the choices around it, unless it is known under fewer."""
-    seen = {} if seen is None else seen
-    here = {(id(c.args[0]), False) if isinstance(c, Op) and c.op == "not" else (id(c), True) for c in conditions}
-    known = seen.setdefault(id(term), [])
-    if len(known) >= MOST_CONDITIONS or any(fewer <= here for fewer in known):
-        return
-    known.append(here)
-    match term:
-        case Load(_, indices):
-            yield term, conditions
-            for i in indices:
-                yield from reads_under(i, conditions, seen)
-        case Op("if", (c, yes, no)):
-            yield from reads_under(c, conditions, seen)
-            other = always(no)
-            for both in [t for key, t in always(yes).items() if key in other]:
-                yield from reads_under(both, conditions, seen)
-            yield from reads_under(yes, (*conditions, c), seen)
-            yield from reads_under(no, (*conditions, Op("not", (c,), BOOL)), seen)
-        case _:
-            for child in children(term):
-                yield from reads_under(child, conditions, seen)
 
 
 def iteration_of(touch: Touch, at: Mapping[str, int]) -> str:

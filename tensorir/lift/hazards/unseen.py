@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import takewhile
 
+from tensorir.lift.accesses.choices import reads_under
 from tensorir.lift.accesses.sets import domain, integer_set, text
-from tensorir.lift.hazards.proven import reads_under
 from tensorir.lift.nests.affine import Affine
 from tensorir.lift.nests.linear import linear
 from tensorir.lift.nests.nest import Check, Leaf, Loop, Node, Store, While, leaves, ranges_of

@@ -66,6 +66,8 @@ def _parts(term: Term, ranges: Ranges, facts: Facts) -> tuple[dict[Term, int], A
                 rest = rest.plus(a.times(times))
             case Op("plus" | "minus" as op, (x, y)):
                 pending += [(times if op == "plus" else -times, y), (times, x)]
+            case Op("neg", (x,)):
+                pending.append((-times, x))
             case Op("multiplies", (x, Number(by)) | (Number(by), x)):
                 pending.append((times * int(by), x))
             case Op("cast", (Op() as x,)) if x.element.is_integer and bounds(x, ranges, facts) is not None:
@@ -89,7 +91,7 @@ def _parts(term: Term, ranges: Ranges, facts: Facts) -> tuple[dict[Term, int], A
 
 
 def _is_sum(term: Op) -> bool:
-    return term.op in ("plus", "minus", "multiplies")
+    return term.op in ("plus", "minus", "multiplies", "neg")
 
 
 def _sum_of(parts: list[tuple[Term, int]], element: Scalar) -> Term | None:

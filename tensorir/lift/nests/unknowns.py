@@ -84,6 +84,9 @@ def _bounds(term: Term, ranges: Ranges, facts: Facts, depth: int) -> tuple[int, 
             return _limited(op, bounds(x, ranges, facts, depth + 1), bounds(y, ranges, facts, depth + 1), term.element)
         case Op("cast", (x,)) if x.element.is_integer or x.element == BOOL:
             return (0, 1) if x.element == BOOL else bounds(x, ranges, facts, depth + 1)
+        case Op("neg", (x,)):
+            a = bounds(x, ranges, facts, depth + 1)
+            return None if a is None else (-a[1], -a[0])
         case Op("plus" | "minus" | "multiplies" as op, (x, y)):
             a, b = bounds(x, ranges, facts, depth + 1), bounds(y, ranges, facts, depth + 1)
             if a is None or b is None:
@@ -232,6 +235,9 @@ class Parts:
             case Op("plus" | "minus" as op, (x, y)):
                 a, b = self.sum_of(x), self.sum_of(y)
                 return None if a is None or b is None else a.plus(b if op == "plus" else b.times(-1))
+            case Op("neg", (x,)):
+                a = self.sum_of(x)
+                return None if a is None else a.times(-1)
             case Op("multiplies", (x, Number(factor)) | (Number(factor), x)):
                 a = self.sum_of(x)
                 return None if a is None else a.times(int(factor))
@@ -255,19 +261,28 @@ class Parts:
         """A sum, its parts in their places again."""
         terms = {name: term for term, name in self.names.items()}
         rest = Affine(tuple((n, c) for n, c in a.terms if n not in terms), a.constant)
-        total: Term | None = None
-        for name, c in a.terms:
-            if isinstance(name, str) and name in terms:
-                part = terms[name]
-                part = part if part.element == element else Op("cast", (part,), element)
-                part = part if c == 1 else Op("multiplies", (part, Number(c, element)), element)
-                total = part if total is None else Op("plus", (total, part), element)
-        if rest.is_number and not rest.constant and total is not None:
-            return total
-        if rest.is_number and rest.constant < 0 and total is not None:
-            return Op("minus", (total, Number(-rest.constant, element)), element)
         last: Term = Number(rest.constant, element) if rest.is_number else Linear(rest, element)
-        return last if total is None else Op("plus", (total, last), element)
+        nothing = rest.is_number and not rest.constant
+        known = [(terms[n], c) for n, c in a.terms if isinstance(n, str) and n in terms]
+        if not known:
+            return last
+        # what is taken away is taken from something, if there is anything
+        known.sort(key=lambda part: part[1] < 0)
+        total: Term | None = last if known[0][1] < 0 and not nothing else None
+        nothing |= total is not None
+        for part, c in known:
+            part = part if part.element == element else Op("cast", (part,), element)
+            part = part if abs(c) == 1 else Op("multiplies", (part, Number(abs(c), element)), element)
+            if total is None:
+                total = part if c > 0 else Op("neg", (part,), element)
+            else:
+                total = Op("plus" if c > 0 else "minus", (total, part), element)
+        assert total is not None
+        if nothing:
+            return total
+        if rest.is_number and rest.constant < 0:
+            return Op("minus", (total, Number(-rest.constant, element)), element)
+        return Op("plus", (total, last), element)
 
 
 def divided(op: str, term: Term, by: int, ranges: Ranges, facts: Facts = NO_FACTS) -> Term | None:

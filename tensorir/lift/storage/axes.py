@@ -119,7 +119,7 @@ def _ways(statements: Sequence[_Statement]) -> dict[Buffer, dict[Pair, frozenset
         for pair in permutations(range(len(buffer.shape)), 2):
             wholes = [(k, _whole(buffer, pair, indices)) for k, indices in accesses]
             told = frozenset((k, w) for k, w in wholes if w is not None)
-            if all(w is not None for _, w in wholes):
+            if all(w is not None for _, w in wholes) and _both_vary(buffer, pair, accesses):
                 found.setdefault(buffer, {})[pair] = told
     return found
 
@@ -131,6 +131,12 @@ def _whole(buffer: Buffer, pair: Pair, indices: Sequence[Affine]) -> Affine | No
     others = [i.names for k, i in enumerate(indices) if k not in pair]
     alone = whole.is_linear and not a.names & b.names and not any(names & whole.names for names in others)
     return whole if alone else None
+
+
+def _both_vary(buffer: Buffer, pair: Pair, accesses: Sequence[tuple[int, tuple[Affine, ...]]]) -> bool:
+    """Whether an access goes along both axes, where there is anywhere to go."""
+    alone = any(buffer.shape[k] == 1 for k in pair)
+    return alone or any(all(indices[k].terms for k in pair) for _, indices in accesses)
 
 
 def _with_the_same(

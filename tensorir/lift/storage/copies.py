@@ -16,13 +16,14 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
+from tensorir.lift.accesses.choices import MOST_CONDITIONS, Seen, reads_under
 from tensorir.lift.accesses.inverse import inverse
 from tensorir.lift.accesses.overlap import box_of, overlap
-from tensorir.lift.accesses.sets import domain, integer_set, text
+from tensorir.lift.accesses.sets import condition_text, conjuncts, domain, integer_set, text
 from tensorir.lift.accesses.space import Space, boxed, hull_of, in_order
 from tensorir.lift.emission.stores import place_of
 from tensorir.lift.nests.affine import Affine, quotient, variable
-from tensorir.lift.nests.linear import affine_of, linear
+from tensorir.lift.nests.linear import affine_of, linear, settled
 from tensorir.lift.nests.nest import Check, External, Leaf, Loop, Node, Store, While, leaves, ranges_of
 from tensorir.lift.nests.terms import Buffer, Index, Load, Number, Op, Term, buffers_of, index_names, rebuilt
 from tensorir.lift.storage.periods import periods
@@ -271,10 +272,31 @@ def filled_first(buffer: Buffer, touching: Sequence[Leaf], depth: int) -> bool:
             if any(i is None for i in place):
                 return False
             names = [f"{n}_r" for n in r.names]
-            needed = integer_set(names, reading.constraints)
-            if not needed.subtract(_covered(buffer, touching, r, place, depth, names, reading.names)).is_empty():
-                return False
+            covered = _covered(buffer, touching, r, place, depth, names, reading.names)
+            if not integer_set(names, reading.constraints).subtract(covered).is_empty():
+                chosen = _where_read(r, buffer, place, reading.names)
+                if chosen is None:
+                    return False
+                needed = (integer_set(names, [*reading.constraints, *told]) for told in chosen)
+                if not all(n.subtract(covered).is_empty() for n in needed):
+                    return False
     return True
+
+
+def _where_read(
+    leaf: Leaf, buffer: Buffer, place: tuple[Affine | None, ...], names: Mapping[str, str]
+) -> list[list[str]] | None:
+    """The conditions of the choices around each read of an element; None where they are too many."""
+    if not isinstance(leaf.node, Store):
+        return None
+    ranges, seen = ranges_of(leaf.loops), Seen()
+    found: list[list[str]] = []
+    for term in (leaf.node.value, *leaf.node.indices, *leaf.node.guards):
+        for load, conditions in reads_under(term, (), seen):
+            if load.buffer is buffer and tuple(linear(i, ranges) for i in load.indices) == place:
+                parts = [condition_text(p, names) for c in conditions for p in conjuncts(settled(c, ranges))]
+                found.append([p for p in parts if p is not None])
+    return None if any(len(sets) >= MOST_CONDITIONS for sets in seen.values()) else found
 
 
 def _covered(

@@ -11,24 +11,44 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import combinations, pairwise
 
+from tensorir.lift.accesses.sets import conjuncts
 from tensorir.lift.accesses.space import Space, digits
 from tensorir.lift.nests.affine import Affine, Quotient, number, quotient, remainder, variable
-from tensorir.lift.nests.linear import Ranges, affine_of
-from tensorir.lift.nests.nest import Leaf, Node, Store, leaves
+from tensorir.lift.nests.bounded import by_multiple, sums_bounded
+from tensorir.lift.nests.linear import Ranges, affine_of, term_of
+from tensorir.lift.nests.nest import Check, Leaf, Node, Store, leaves
 from tensorir.lift.nests.terms import Buffer, Load, Number, Op, Term, rebuilt, walk
-from tensorir.lift.nests.unknowns import narrowed
+from tensorir.lift.nests.unknowns import NO_FACTS, Parts, narrowed, told
 from tensorir.lift.storage.copies import changed, whole_space
 from tensorir.types import BOOL, Interval
 
 __all__ = ["trimmed", "with_axes"]
 
+_ASKED = Buffer("asked", BOOL, ())
+"""Where the answer of a check would go."""
+
+MOST_ROUNDS = 8
 MOST_AXES = 4
 MOST_PARTS = 8
 """In how many parts of a box a term is looked at by itself."""
 
 
 def with_axes(nodes: Sequence[Node], every: bool = False) -> tuple[Node, ...]:
-    """The nodes with flat buffers of their own, or flat axes of `every` one, in the shape in which they are used."""
+    """The nodes with flat buffers of their own, or flat axes of `every` one, in the shape in which they are used.
+
+    A buffer with axes shows those of what is made of it, or what it is made of.
+    """
+    nodes = tuple(nodes)
+    for _ in range(MOST_ROUNDS):
+        found = _with_axes(nodes, every)
+        if not found:
+            return nodes
+        nodes = tuple(_changed(node, found) for node in nodes)
+    return nodes
+
+
+def _with_axes(nodes: Sequence[Node], every: bool) -> dict[Buffer, tuple[Buffer, tuple[tuple[int, ...], ...]]]:
+    """The buffers that have more axes than they say, with these, and how each axis is taken apart."""
     found: dict[Buffer, tuple[Buffer, tuple[tuple[int, ...], ...]]] = {}
     uses: dict[Buffer, list[_Use]] = {}
     for leaf in _needed(leaves(nodes)):
@@ -49,7 +69,7 @@ def with_axes(nodes: Sequence[Node], every: bool = False) -> tuple[Node, ...]:
             shape = [a // b for size, by in split for a, b in pairwise((size, *by, 1))]
             copies = tuple(n for n, by in zip(buffer.copies, radices, strict=False) for n in (n, *("" for _ in by)))
             found[buffer] = (replace(buffer, shape=tuple(shape), copies=copies), radices)
-    return tuple(_changed(node, found) for node in nodes) if found else tuple(nodes)
+    return found
 
 
 def _needed(statements: Sequence[Leaf]) -> list[Leaf]:
@@ -98,29 +118,52 @@ def _every_read(space: Space) -> Iterator[tuple[Load, Space]]:
 
 def _chosen_reads(space: Space) -> Iterator[tuple[Load, Space]]:
     """What a statement reads, and the part of its box where it reads that: choices bound what they read."""
-    pending: list[tuple[Term, Space]] = [(t, space) for t in space.terms()]
+    pending: list[tuple[Term, Space, tuple[Term, ...]]] = [(t, space, space.guards) for t in space.terms()]
     parts: dict[int, list[Space]] = {}
     while pending:
-        term, part = pending.pop()
+        term, part, held = pending.pop()
         before = parts.setdefault(id(term), [])
         if len(before) >= MOST_PARTS:
-            part = space  # what many choices share is looked at once for all of them
+            part, held = space, space.guards  # what many choices share is looked at once for all of them
         if any(part.dims == other.dims for other in before):
             continue
         before.append(part)
         match term:
             case Op("if", (condition, *branches)):
-                pending.append((condition, part))
+                pending.append((condition, part, held))
                 for branch, holds in zip(branches, (True, False), strict=True):
                     inside = _where(condition, part, holds)
-                    pending += [] if inside is None else [(branch, inside)]
+                    here = (*held, *conjuncts(condition)) if holds else held
+                    pending += [] if inside is None else [(branch, inside, here)]
             case Op(_, args):
-                pending += [(a, part) for a in args]
+                pending += [(a, part, held) for a in args]
             case Load(_, indices):
-                yield term, part
-                pending += [(i, part) for i in indices]
+                yield _by_sums(term, part, held)
+                pending += [(i, part, held) for i in indices]
             case _:
                 pass
+
+
+def _by_sums(load: Load, space: Space, held: Sequence[Term]) -> tuple[Load, Space]:
+    """A read at quotients, or at what is chosen or told by data, with whatever has bounds as a variable of its own."""
+    if all(a is not None and a.is_linear for a in map(affine_of, load.indices)):
+        return load, space
+    facts = NO_FACTS
+    for condition in held:
+        facts = told(condition, facts, True)
+    parts, bounded = Parts(dict(space.ranges), facts), sums_bounded(held, space.ranges)
+    known = {f" sum {k}": spread for k, spread in enumerate(bounded.values())}
+    indices: list[Term] = []
+    for term in load.indices:
+        a = affine_of(term) or (parts.sum_of(term) if term.element.is_integer else None)
+        if a is not None:
+            for name, one in zip(known, bounded, strict=True):
+                a = by_multiple(a, one, name)
+            term = term_of(a, term.element)
+        indices.append(term)
+    known |= {name: parts.ranges[name] for name in parts.names.values()}
+    dims = {name: Interval(low, high + 1) for name, (low, high) in known.items()}
+    return Load(load.buffer, tuple(indices), load.span), replace(space, dims={**space.dims, **dims})
 
 
 def _where(condition: Term, space: Space, holds: bool) -> Space | None:
@@ -133,8 +176,11 @@ def _where(condition: Term, space: Space, holds: bool) -> Space | None:
 
 
 def _space(leaf: Leaf) -> Space | None:
-    """The iterations of a store as a box; values that live for one iteration say nothing about their dims."""
+    """The iterations of a store, or a check, as a box; values that live for one iteration say nothing about dims."""
     node = leaf.node
+    if isinstance(node, Check):
+        node = Store(_ASKED, (), node.condition, node.guards, node.span)
+        leaf = replace(leaf, node=node)
     if not isinstance(node, Store):
         return None
     lives = any(b.loops for b in leaf.written | leaf.read)
