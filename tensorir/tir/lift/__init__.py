@@ -44,7 +44,8 @@ def lift(func: object, *, numerics: str = "fast", on_hazard: str = "error") -> L
     `p(*arrays)` takes all parameters and gives the written ones. Sizes that are symbolic are bound by each call.
     `on_hazard` says what to do with what is proven wrong: "error", "sequential" (in the order of the text, with a
     note) or "ignore". `numerics="exact"` keeps the source's order and rounding, and what a comparison does with NaN;
-    otherwise `max` and `min` keep one, or drop it among many elements. Raises TL01 for what no pure program says, TL10
+    otherwise `max` and `min` keep one, or drop it among many elements. An index is a whole number, as for TVM: one that
+    would wrap around is out of bounds. Raises TL01 for what no pure program says, TL10
     to TL12 for what is proven wrong.
     """
     if on_hazard not in ("error", "sequential", "ignore"):

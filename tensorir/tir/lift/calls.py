@@ -82,7 +82,7 @@ def _function(reader: Reader, name: str, call: n.Call, span: Span) -> list[Node]
         raise refused(message, span)
     from tensorir.tir.lift.expressions import Scope
 
-    inner = Scope(exact=reader.scope.exact, notes=reader.scope.notes)
+    inner = Scope(exact=reader.scope.exact, notes=reader.scope.notes, functions=functions)
     kept: list[Node] = []
     for param, argument in zip(callee.params, call.args, strict=True):
         buffer = callee.buffer_map.get(param)

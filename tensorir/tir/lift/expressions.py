@@ -53,6 +53,10 @@ class Scope:
     """What shuffles of the statement that is read give, by the identity of the call."""
     notes: dict[str, None] = field(default_factory=dict[str, None])
     """What the report has to say of values."""
+    functions: Mapping[str, object] = field(default_factory=dict[str, object])
+    """Those of the module, by name."""
+    called: tuple[str, ...] = ()
+    """The functions whose value is computed here, the outermost first."""
 
     def view(self, buffer: n.Buffer, span: Span = NOWHERE) -> View:
         """The memory of a buffer; one that no statement declared stands for what its pointer points to."""
@@ -266,6 +270,10 @@ def _call(scope: Scope, node: n.Call, lane: Term) -> Term:
         return scope.exchanged[id(node)]
     arguments = [a for a in node.args if isinstance(a, n.Expr)]
     name = node.op
+    if isinstance(name, n.GlobalVar):
+        from tensorir.tir.lift.returned import returned
+
+        return returned(scope, node, name.name, lane)
     if name == "if_then_else":
         return _choice(scope, arguments[0], arguments[1], arguments[2], lane)
     if name == "dp4a":
@@ -278,7 +286,7 @@ def _call(scope: Scope, node: n.Call, lane: Term) -> Term:
     if name == "large_uint_imm":
         low, high = (a.value for a in arguments if isinstance(a, n.IntImm))
         return number((high << 32) | low, element_of(node.dtype))
-    if isinstance(name, str) and name.startswith("tvm_warp_"):
+    if name.startswith("tvm_warp_"):
         raise refused(f"T.{name} stands in no kernel.", node.span, "bind a loop to threadIdx.x.")
     if name == "masked_load" and isinstance(node.args[0], n.Buffer):
         *indices, mask = map(value_of, node.args[1:])
@@ -290,13 +298,12 @@ def _call(scope: Scope, node: n.Call, lane: Term) -> Term:
 
         view = scope.view(node.args[0], node.span)
         return address_of(view, [term(scope, a) for a in arguments]) if arguments else view.offset
-    make = INTRINSICS.get(name) if isinstance(name, str) else None
+    make = INTRINSICS.get(name)
     if make is None or len(arguments) != len(node.args):
-        title = name if isinstance(name, str) else name.name
         help = "write it with the builtins of TIR that compute a value."
         if node.args and isinstance(node.args[0], n.StringImm):
             raise refused(f"the external function {node.args[0].value!r} is not known.", node.span, help)
-        raise refused(f"T.{title} has no meaning in a pure program.", node.span, help)
+        raise refused(f"T.{name} has no meaning in a pure program.", node.span, help)
     try:
         return make(element_of(node.dtype, node.span), tuple(term(scope, a, lane) for a in arguments))
     except NotImplementedError as found:

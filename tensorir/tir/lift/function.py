@@ -39,7 +39,7 @@ def read_function(
 
     `exact` keeps the source's order and rounding, and what a comparison does with NaN.
     """
-    scope = Scope(exact=exact)
+    scope = Scope(exact=exact, functions={} if func.module is None else func.module.functions)
     reader = Reader(scope, func.module)
     for var, size in sizes.items():
         number = Number(size, element_of(var.dtype))
