@@ -7,11 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import jax
+import numpy as np
 from jax import lax
 
 from lowering.context import Context, conjunction, first_failures, masks_of, no_failures
 from lowering.levels import Levels, all_dims, along, counted, levels_of, masked_leaves, settled, survey, within_state
 from lowering.loops import loop
+from lowering.reduction import MONOIDS
 from lowering.values import (
     Dense,
     Leaf,
@@ -27,8 +29,8 @@ from lowering.values import (
     with_present,
 )
 from tensorir.evaluate import Bound
-from tensorir.ir import Call
-from tensorir.types import Dims, TensorType
+from tensorir.ir import Call, Literal, Operator
+from tensorir.types import DTYPES, Dims, Scalar, TensorType
 
 __all__ = ["FOLDS"]
 
@@ -51,12 +53,34 @@ def reduce(context: Context, node: Call, args: Sequence[Any]) -> Value:
         result = init
         for point in interval:
             at = [tuple(select_slot(leaf, dim, point) for leaf in v) for v in values]
-            result = _step(context, f, result, at, having, state)
+            if result is init and _adds_nothing(node) and _is_whole(at, state):
+                (result,) = at
+            else:
+                result = _step(context, f, result, at, having, state)
     else:
         result = _looped(context, f, init, levels_of(values, dim, interval), having, state, len(interval))
     for mask in outside:
         result = tuple(with_present(leaf, within_state(mask, state.dims), need) for leaf in result)
     return tuple(cut(leaf, need) for leaf in result)
+
+
+def _adds_nothing(node: Call) -> bool:
+    """Whether a fold by max or min starts from what is no larger, or no smaller, than anything."""
+    match node.args:
+        case (Operator("max" | "min" as op), Literal(value), _):
+            element = node.tensor.element
+            if not isinstance(element, Scalar) or not (element.is_float or element.is_integer):
+                return False
+            _, neutral = MONOIDS[op]
+            return np.asarray(neutral(DTYPES[element])).item() == value
+        case _:
+            return False
+
+
+def _is_whole(at: Sequence[Value], state: TensorType) -> bool:
+    """Whether what a fold meets first is there at every point of its result."""
+    leaves = [leaf for v in at for leaf in v]
+    return all(isinstance(x, Dense) and x.present is None and set(x.dims.names) == set(state.dims.names) for x in leaves)
 
 
 def _step(
