@@ -80,7 +80,9 @@ def _adds_nothing(node: Call) -> bool:
 def _is_whole(at: Sequence[Value], state: TensorType) -> bool:
     """Whether what a fold meets first is there at every point of its result."""
     leaves = [leaf for v in at for leaf in v]
-    return all(isinstance(x, Dense) and x.present is None and set(x.dims.names) == set(state.dims.names) for x in leaves)
+    return all(
+        isinstance(x, Dense) and x.present is None and set(x.dims.names) == set(state.dims.names) for x in leaves
+    )
 
 
 def _step(

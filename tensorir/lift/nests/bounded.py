@@ -68,7 +68,7 @@ def _add(found: dict[Affine, tuple[int, int]], a: Affine, most: int, ranges: Ran
 
 
 def quotient_where(q: Quotient, bounded: Bounded, ranges: Ranges) -> Affine | None:
-    """The sum that a quotient is where sums have bounds; None where it stays a quotient."""
+    """What a quotient is where sums have bounds: a sum, or quotients of fewer variables; None where it stays."""
     for one, spread in bounded.items():
         if (found := _of_quotient(q, one, spread)) is not None:
             return found
@@ -83,13 +83,9 @@ def quotient_where(q: Quotient, bounded: Bounded, ranges: Ranges) -> Affine | No
         return None
     known = {f" sum {k}": spread for k, spread in enumerate(bounded.values())}
     made = quotient(inner, q.by, {**ranges, **known})
-    if not made.is_linear:
-        return None
-    total = number(made.constant)
-    for name, c in made.terms:
-        assert isinstance(name, str)
-        total = total.plus(parts.get(name, variable(name)).times(c))
-    return total
+    rest = {n for atom, _ in made.terms if isinstance(atom, Quotient) for n in atom.inner.names}
+    # what is left of the quotient is one of fewer variables
+    return None if rest & parts.keys() or rest >= q.inner.names else made.replaced(parts, ranges)
 
 
 def _without_known(a: Affine, bounded: Bounded, ranges: Ranges) -> Affine:

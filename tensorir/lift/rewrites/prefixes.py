@@ -17,6 +17,7 @@ import math
 from typing import Any
 
 from tensorir.build import call, literal, scan
+from tensorir.builtins import TABLE
 from tensorir.ir import Call, Expr, Lambda, Literal, Var
 from tensorir.lift.emission.tensors import cut, renamed, shifted, spread
 from tensorir.types import INT32, Interval, Scalar
@@ -93,14 +94,41 @@ def point_of_part(e: Call) -> Expr | None:
 
 
 def added_point(e: Call) -> Expr | None:
-    """A point to which its dim is added again, by this name or another, is a part."""
-    match e.args, e.static:
-        case (Call("gather", (x, Literal(value)), ((name,), _)),), (dim, start, stop):
-            point = int(value)
-            if stop != start + 1 or point not in x.tensor.dims[name] or (dim != name and dim in x.tensor.dims):
+    """A point to which its dim is added again, by this name or another, is a part.
+
+    >>> from tensorir.passes.show import show
+    >>> from tensorir.lift.rewrites.canonical import Canonical
+    >>> f = "add_dim(I, 2, 3, gather(I, clamp)(x, 2) + 2.0 × gather(I, clamp)(y, 2))"
+    >>> show(Canonical(), f, x={"I": (0, 4)}, y={"I": (0, 4)})
+    subset(x + 2.0 × y, I[2:3])
+    """
+    dim, start, stop = e.static
+    found = _point(e.args[0]) if stop == start + 1 else None
+    if found is None:
+        return None
+    whole, name, at = found
+    if at not in whole.tensor.dims[name] or (dim != name and dim in whole.tensor.dims):
+        return None
+    return shifted(renamed(cut(whole, {name: Interval(at, at + 1)}), {name: dim}), dim, at - start)
+
+
+def _point(e: Expr) -> tuple[Expr, str, int] | None:
+    """What an expression is one point of, along which dim, and where; None for others."""
+    match e:
+        case Call("gather", (x, Literal(value)), ((name,), _)):
+            return x, name, int(value)
+        case Call(op, args) if TABLE[op].elementwise and not e.label:
+            found = [_point(a) for a in args]
+            places = {(name, at) for _, name, at in (f for f in found if f is not None)}
+            if len(places) != 1:
                 return None
-            part = renamed(cut(x, {name: Interval(point, point + 1)}), {name: dim})
-            return shifted(part, dim, point - start)
+            ((name, at),) = places
+            if any(f is None and name in a.tensor.dims for f, a in zip(found, args, strict=True)):
+                return None
+            if not all(f is None or at in f[0].tensor.dims[name] for f in found):
+                return None
+            parts = [a if f is None else f[0] for f, a in zip(found, args, strict=True)]
+            return call(op, *parts, static=e.static, span=e.span), name, at
         case _:
             return None
 
