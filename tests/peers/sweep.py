@@ -19,6 +19,7 @@ import tvm
 
 import tensorir as ti
 import tensorir.tir as tir
+from tensorir.errors import DiagnosticError
 from tests.lift.schedules import up_to_names
 from tests.peers.operators import operators
 from tests.peers.test_tvm_undone import (
@@ -144,6 +145,16 @@ def alike(text: str, wanted: str, values: list[Any], arrays: list[Any], checked:
                 yield "other numbers"
 
 
+def _is_whole(name: str, function: Any, arrays: list[Any]) -> bool:
+    """Whether an operator does nothing wrong on some arrays: some of TVM's read out of bounds, and a lift says so."""
+    try:
+        tir.interpret(function, *arrays, checked=True)
+    except DiagnosticError as error:
+        print(f"{name}: no values are compared: {error.diagnostics[0].message}", flush=True)
+        return False
+    return True
+
+
 def _bits(arrays: list[Any]) -> list[bytes]:
     return [np.asarray(x).tobytes() for x in arrays]
 
@@ -172,11 +183,12 @@ def main(words: list[str]) -> int:
             wrong += 1
             continue
         values = tir.interpret(function, *arrays)
+        whole = checked and _is_whole(name, function, arrays)
         for title in under:
             for step, text in forms(every[name], SCHEDULES[title]):
                 count += 1
                 try:
-                    said = list(alike(text, wanted, values, arrays, checked))
+                    said = list(alike(text, wanted, values, arrays, whole))
                 except Exception as error:  # the same
                     said = [f"{type(error).__name__}: {str(error)[:200]}"]
                 wrong += bool(said)
