@@ -127,49 +127,10 @@ def _settle(space: Space) -> Space:
             if not (isinstance(part, Number) and part.value) and part not in guards:
                 guards.append(part)
                 facts = told(part, facts, True)
-    within = _within(guards, ranges)
     location = tuple(settled(t, ranges, facts=facts) for t in space.location)
     value = settled(space.value, ranges, facts=facts)
-    if within:
-        location, value = (
-            tuple(_in_one_period(t, within, ranges) for t in location),
-            _in_one_period(value, within, ranges),
-        )
     location = tuple(in_one_period(t, guards, ranges) for t in location)
     return replace(space, location=location, value=in_one_period(value, guards, ranges), guards=tuple(guards))
-
-
-def _within(guards: Sequence[Term], ranges: Ranges) -> dict[Affine, int]:
-    """Sums that are never negative, and which a guard keeps below a number."""
-    found: dict[Affine, int] = {}
-    for guard in guards:
-        match guard:
-            case Op("less" | "less_equal" as op, (a, Number(bound))):
-                x = affine_of(a)
-                spread = None if x is None else x.range(ranges)
-                if x is not None and len(x.terms) > 1 and spread is not None and spread[0] >= 0:
-                    found[x] = min(int(bound) + (op == "less_equal"), found.get(x, spread[1] + 1))
-            case _:
-                pass
-    return found
-
-
-def _in_one_period(term: Term, within: Mapping[Affine, int], ranges: Ranges) -> Term:
-    """A term in which quotients of what guards keep below the divisor are nothing."""
-
-    def rule(t: Term) -> Term | None:
-        match t:
-            case Linear(a, element):
-                kept = tuple((atom, c) for atom, c in a.terms if not below(atom))
-                return None if len(kept) == len(a.terms) else term_of(Affine(kept, a.constant), element)
-            case _:
-                return None
-
-    def below(atom: str | Quotient) -> bool:
-        return isinstance(atom, Quotient) and within.get(atom.inner, atom.by + 1) <= atom.by
-
-    new = rebuilt(term, rule)
-    return term if new is term else settled(new, ranges)
 
 
 def substituted(
