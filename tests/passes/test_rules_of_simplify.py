@@ -54,6 +54,7 @@ ROWS = [
         "split_dim(I, A, B, 3)(x)",
     ),
     ("update_of_all", "update(x, y)", "y"),
+    ("update_of_all", "update(add_dim(J, 0, 2, x), y)", "add_dim(J, 0, 2, y)"),
     ("update_of_nothing", "update(x, subset(y, I[2:2]))", "x"),
 ]
 LEFT_ALONE = ["x + 0.0", "x - -0.0", "x × 0.0", "x - x", "x / x", "x / 3.0", "x / 0.0", "0.0 - x", "x × 2.0"]
