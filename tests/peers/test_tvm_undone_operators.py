@@ -27,6 +27,11 @@ CASES = [
     "index_tensor, as_it_is",
     "take_fast, as_it_is",
     "crop_and_resize, as_it_is",
+    "take_fast, inputs_at_hand",
+    "index_tensor, all_at_hand",
+    # copies that are read where only data, or numbers of another kind, tell
+    "resize2d_nearest_neighbor_asymmetric, fetched",
+    "resize1d, fetched",
     # strides and dilations that look like rows of flat memory, and windows that are as far apart as they are long
     "conv2d_nchw_1_2_2, as_it_is",
     "pool2d_max_3122, over_threads",

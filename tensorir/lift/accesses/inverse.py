@@ -1,7 +1,7 @@
 """Which iteration stores an element: a store's indices, solved for the variables of its loops.
 
 >>> from tensorir.lift.nests.affine import number, variable
->>> from tensorir.types import Interval
+>>> from tensorir.types import Interval, Scalar
 >>> i, r = variable("i"), variable("r")
 >>> found = inverse([i, i.plus(r)], {"i": Interval(0, 8), "r": Interval(0, 3)})
 >>> {n: str(a) for n, a in found.at([variable("y"), variable("y").plus(number(2))], {}).items()}
@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tensorir.lift.accesses.sets import condition_text, domain, integer_set, text
@@ -22,7 +22,7 @@ from tensorir.lift.nests.affine import Affine, Ranges, quotient, remainder
 from tensorir.lift.nests.linear import settled, term_of
 from tensorir.lift.nests.nest import Leaf, is_true
 from tensorir.lift.nests.terms import Index, Linear, Term, rebuilt
-from tensorir.types import Interval
+from tensorir.types import Interval, Scalar
 
 __all__ = ["Inverse", "Step", "at_iteration", "inverse", "written_at"]
 
@@ -119,15 +119,15 @@ def _new(a: Affine, known: set[str]) -> tuple[list[tuple[str, int]], Affine]:
     return new, Affine(tuple(t for t in a.terms if t not in new), a.constant)
 
 
-def at_iteration(term: Term, values: Mapping[str, Affine]) -> Term:
-    """A term of a store at one of its iterations."""
+def at_iteration(term: Term, values: Mapping[str, Affine], as_term: Callable[[Affine, Scalar], Term] = term_of) -> Term:
+    """A term of a store at one of its iterations, of whose sums terms are made."""
 
     def rule(t: Term) -> Term | None:
         match t:
             case Index(name, element) if name in values:
-                return term_of(values[name], element)
+                return as_term(values[name], element)
             case Linear(affine, element) if affine.names & values.keys():
-                return term_of(affine.replaced(values, {}), element)
+                return as_term(affine.replaced(values, {}), element)
             case _:
                 return None
 
@@ -137,9 +137,12 @@ def at_iteration(term: Term, values: Mapping[str, Affine]) -> Term:
 def written_at(
     iteration: Mapping[str, Affine], dims: Mapping[str, Interval], guards: Sequence[Term], leaf: Leaf, ranges: Ranges
 ) -> bool:
-    """Whether an iteration is one of a box in which guards hold, for all iterations of the leaf that it depends on."""
+    """Whether an iteration is one of a box in which guards hold, for all iterations of the leaf that it depends on.
+
+    It may depend on what has a range and is no loop of the leaf, such as a part of an index that data tell.
+    """
     doubts: list[str] = []
-    same = {n: n for n in ranges}
+    same = {n: f"part{k}" if n.startswith(" ") else n for k, n in enumerate(ranges)}
     for name, a in iteration.items():
         inside, spread = dims[name], a.range(ranges)
         if not a.names <= ranges.keys():
@@ -157,4 +160,7 @@ def written_at(
     if not doubts:
         return True
     here = domain(leaf, ranges, (), "")
-    return integer_set(list(here.names.values()), [*here.constraints, f"not ({' and '.join(doubts)})"]).is_empty()
+    parts = {same[n]: spread for n, spread in ranges.items() if n not in here.names}
+    bounds = [f"{low} <= {n} <= {high}" for n, (low, high) in parts.items()]
+    names, constraints = [*here.names.values(), *parts], [*here.constraints, *bounds]
+    return integer_set(names, [*constraints, f"not ({' and '.join(doubts)})"]).is_empty()

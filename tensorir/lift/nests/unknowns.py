@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tensorir.lift.nests.affine import Affine, number, quotient, remainder, variable
+from tensorir.lift.nests.affine import Affine, Atom, Quotient, number, quotient, remainder, variable
 from tensorir.lift.nests.terms import Linear, Load, Number, Op, Term
 from tensorir.types import BOOL, Scalar
 
@@ -259,11 +259,16 @@ class Parts:
 
     def term_of(self, a: Affine, element: Scalar) -> Term:
         """A sum, its parts in their places again."""
-        terms = {name: term for term, name in self.names.items()}
+        names = {name: term for term, name in self.names.items()}
+        terms: dict[Atom, Term] = dict(names)
+        for atom, _ in a.terms:
+            if isinstance(atom, Quotient) and atom.inner.names & names.keys():
+                divided = self.term_of(atom.inner, element), Number(atom.by, element)
+                terms[atom] = Op("floordiv", divided, element)
         rest = Affine(tuple((n, c) for n, c in a.terms if n not in terms), a.constant)
         last: Term = Number(rest.constant, element) if rest.is_number else Linear(rest, element)
         nothing = rest.is_number and not rest.constant
-        known = [(terms[n], c) for n, c in a.terms if isinstance(n, str) and n in terms]
+        known = [(terms[n], c) for n, c in a.terms if n in terms]
         if not known:
             return last
         # what is taken away is taken from something, if there is anything

@@ -14,8 +14,8 @@ from math import gcd, prod
 
 from tensorir.lift.accesses.inverse import Inverse, at_iteration, inverse, written_at
 from tensorir.lift.accesses.space import Space, interval_of, substituted
-from tensorir.lift.nests.affine import Affine, Quotient, Ranges, number, variable
-from tensorir.lift.nests.linear import affine_of, linear, term_of
+from tensorir.lift.nests.affine import Affine, Quotient, number, variable
+from tensorir.lift.nests.linear import affine_of, settled, term_of
 from tensorir.lift.nests.nest import Check, Leaf, Loop, Node, Store, leaves, ranges_of
 from tensorir.lift.nests.terms import (
     Buffer,
@@ -30,6 +30,7 @@ from tensorir.lift.nests.terms import (
     rebuilt,
     walk,
 )
+from tensorir.lift.nests.unknowns import Parts
 from tensorir.lift.storage.copies import changed, settled_values, whole_space
 from tensorir.types import INT32, Interval
 
@@ -47,9 +48,9 @@ class _Source:
     inverse: Inverse
     value: Term
 
-    def at(self, iteration: Mapping[str, Affine]) -> Term:
+    def at(self, iteration: Mapping[str, Affine], parts: Parts) -> Term:
         """What is read in the place of the element that an iteration stored."""
-        return at_iteration(self.value, iteration)
+        return at_iteration(self.value, iteration, parts.term_of)
 
 
 def inlined(nodes: Sequence[Node]) -> tuple[Node, ...]:
@@ -242,19 +243,20 @@ def _lost(statements: Sequence[Leaf], sources: Mapping[Buffer, _Source]) -> set[
         for load in leaf.reads:
             source = sources.get(load.buffer)
             if source is not None and load.buffer not in lost:
-                found = _iteration(load, source, ranges)
-                if found is None or not written_at(found, source.space.dims, source.space.guards, leaf, ranges):
+                parts = Parts(dict(ranges))
+                found = _iteration(load, source, parts)
+                if found is None or not written_at(found, source.space.dims, source.space.guards, leaf, parts.ranges):
                     lost.add(load.buffer)
         for loop in leaf.loops:
             lost |= (buffers_of(loop.low) | buffers_of(loop.extent)) & sources.keys()
     return lost
 
 
-def _iteration(load: Load, source: _Source, ranges: Ranges) -> dict[str, Affine] | None:
-    """The iteration of the store that made the element that is read."""
-    indices = [linear(i, ranges) for i in load.indices]
+def _iteration(load: Load, source: _Source, parts: Parts) -> dict[str, Affine] | None:
+    """The iteration of the store that made the element that is read; what data tell of it are parts with bounds."""
+    indices = [parts.sum_of(settled(i, parts.ranges)) for i in load.indices]
     known = [a for a in indices if a is not None]
-    return source.inverse.at(known, ranges) if len(known) == len(indices) else None
+    return source.inverse.at(known, parts.ranges) if len(known) == len(indices) else None
 
 
 def _with(
@@ -269,11 +271,12 @@ def _with(
         """What is read instead, which may read what something else is read for."""
         if load not in done:
             source = sources[load.buffer]
-            found = _iteration(load, source, ranges)
+            parts = Parts(dict(ranges))
+            found = _iteration(load, source, parts)
             if found is None:
                 lost.add(load.buffer)
                 return load
-            done[load] = rebuilt(source.at(found), rule)
+            done[load] = rebuilt(source.at(found, parts), rule)
         return done[load]
 
     def rule(t: Term) -> Term | None:

@@ -145,25 +145,47 @@ def _chosen_reads(space: Space) -> Iterator[tuple[Load, Space]]:
 
 
 def _by_sums(load: Load, space: Space, held: Sequence[Term]) -> tuple[Load, Space]:
-    """A read at quotients, or at what is chosen or told by data, with whatever has bounds as a variable of its own."""
+    """A read at quotients, or at what is chosen or told by data, with each part of that as a variable of its own.
+
+    What has no bounds is where the place lies inside of the buffer: anywhere else the read is an error.
+    """
     if all(a is not None and a.is_linear for a in map(affine_of, load.indices)):
         return load, space
     facts = NO_FACTS
     for condition in held:
         facts = told(condition, facts, True)
-    parts, bounded = Parts(dict(space.ranges), facts), sums_bounded(held, space.ranges)
+    parts, bounded = Parts(dict(space.ranges), facts, anything=True), sums_bounded(held, space.ranges)
     known = {f" sum {k}": spread for k, spread in enumerate(bounded.values())}
     indices: list[Term] = []
-    for term in load.indices:
-        a = affine_of(term) or (parts.sum_of(term) if term.element.is_integer else None)
+    for term, extent in zip(load.indices, load.buffer.shape, strict=True):
+        a = affine_of(term) or (_inside(term, extent, parts) if term.element.is_integer else None)
         if a is not None:
             for name, one in zip(known, bounded, strict=True):
                 a = by_multiple(a, one, name)
             term = term_of(a, term.element)
         indices.append(term)
-    known |= {name: parts.ranges[name] for name in parts.names.values()}
+    known |= {name: parts.ranges[name] for name in parts.names.values() if name in parts.ranges}
     dims = {name: Interval(low, high + 1) for name, (low, high) in known.items()}
     return Load(load.buffer, tuple(indices), load.span), replace(space, dims={**space.dims, **dims})
+
+
+def _inside(term: Term, extent: int, parts: Parts) -> Affine | None:
+    """An index as a sum of parts with bounds; None where more than one has none."""
+    a = parts.sum_of(term)
+    if a is None:
+        return None
+    match [(n, c) for n, c in a.terms if isinstance(n, str) and n not in parts.ranges]:
+        case []:
+            return a
+        case [(name, c)] if c > 0:
+            rest = Affine(tuple(t for t in a.terms if t[0] != name), a.constant).range(parts.ranges)
+            if rest is None:
+                return None
+            low, high = -(rest[1] // c), (extent - 1 - rest[0]) // c
+            parts.ranges[name] = (low, max(low, high))
+            return a
+        case _:
+            return None
 
 
 def _where(condition: Term, space: Space, holds: bool) -> Space | None:
