@@ -24,7 +24,9 @@ from tensorir.lift.rewrites.tidy import tidied
 from tensorir.lift.storage.axes import with_merged_axes
 from tensorir.lift.storage.copies import expanded, settled_values
 from tensorir.lift.storage.elements import with_elements_apart
+from tensorir.lift.storage.final import with_last_stores
 from tensorir.lift.storage.forwarding import with_values_in_place
+from tensorir.lift.storage.idle import without_idle_stores
 from tensorir.lift.storage.inlining import inlined
 from tensorir.lift.storage.lifetimes import with_lifetimes
 from tensorir.lift.storage.mirrors import read_through
@@ -93,7 +95,8 @@ def assemble(
     merged: list[Span] = []
     whole: list[Whole] = []
     emitter = Emitter(checked=checked, taken={b.name for b in arguments})
-    nodes = with_elements_apart(with_lifetimes(with_values_in_place(nodes)))
+    nodes = with_values_in_place(with_last_stores(without_idle_stores(nodes)))
+    nodes = with_elements_apart(with_lifetimes(nodes))
     nodes = inlined(expanded(filled_once(trimmed(read_through(with_axes(nodes))))))
     if not exact:
         nodes = folded_at_once(nodes, whole)

@@ -28,9 +28,11 @@ def _given(*shapes: tuple[int, ...], types: str | tuple[str, ...] = "float32") -
 
 def _of(compute: Callable[..., Any], *shapes: tuple[int, ...], types: str | tuple[str, ...] = "float32") -> Make:
     def make() -> list[Any]:
+        from tvm import te
+
         given = _given(*shapes, types=types)
         found = compute(*given)
-        return [*given, *(found if isinstance(found, list | tuple) else [found])]
+        return [*given, *([found] if isinstance(found, te.Tensor) else found)]
 
     return make
 

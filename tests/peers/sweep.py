@@ -1,5 +1,7 @@
 """Every operator under every schedule: `python -m tests.peers.sweep [--values] [operators or schedules]`.
 
+A word such as `at_random_17` is a schedule of a few random steps, drawn with that number; `at_random_0-9` are ten.
+
 A line is printed for each operator, schedule and step of TVM's lowering whose text is not that of the operator itself,
 and with `--values` for each whose numbers are not the interpreter's; a lift of more than two seconds is told, too. The
 count of what was lifted, and of what was alike, ends it. Some texts differ for good: a schedule may change what is
@@ -8,6 +10,7 @@ computed (`rfactor` of a float sum does), and TVM's passes may, too.
 
 from __future__ import annotations
 
+import random
 import sys
 import time
 import warnings
@@ -28,6 +31,7 @@ from tests.peers.test_tvm_undone import (
     all_inside,
     all_near,
     as_it_is,
+    at_random,
     in_two_parts,
     in_vectors,
     inputs_at_hand,
@@ -102,6 +106,15 @@ SCHEDULES: dict[str, Callable[[Any], None]] = {
 }
 
 
+def drawn(word: str) -> dict[str, Callable[[Any], None]]:
+    """The random schedules that a word names."""
+    if not word.startswith("at_random_"):
+        return {}
+    first, _, last = word.removeprefix("at_random_").partition("-")
+    seeds = range(int(first), int(last or first) + 1)
+    return {f"at_random_{seed}": lambda s, seed=seed: at_random(s, random.Random(seed)) for seed in seeds}
+
+
 def forms(make: Make, schedule: Callable[[Any], None]) -> Iterator[tuple[str, str]]:
     """The step of the lowering and the text, of each that is new; nothing where TVM refuses the schedule."""
     changed = tvm.s_tir.Schedule(module_of(make))
@@ -166,7 +179,8 @@ def main(words: list[str]) -> int:
     chosen = [
         name for name in operators() if any(w == name or (w.endswith("*") and name.startswith(w[:-1])) for w in words)
     ]
-    under = [name for name in SCHEDULES if name in words] or list(SCHEDULES)
+    some = {name: s for name, s in SCHEDULES.items() if name in words}
+    some |= {name: s for word in words for name, s in drawn(word).items()}
     every = operators()
     count = wrong = 0
     for name in chosen or every:
@@ -179,8 +193,8 @@ def main(words: list[str]) -> int:
             continue
         values = tir.interpret(function, *arrays)
         whole = checked and _is_whole(name, function, arrays)
-        for title in under:
-            for step, text in forms(every[name], SCHEDULES[title]):
+        for title, schedule in (some or SCHEDULES).items():
+            for step, text in forms(every[name], schedule):
                 count += 1
                 try:
                     said = list(alike(text, wanted, values, arrays, whole))

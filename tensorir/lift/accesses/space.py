@@ -25,7 +25,7 @@ from tensorir.lift.nests.affine import Affine, Quotient, quotient, variable
 from tensorir.lift.nests.affine import number as constant
 from tensorir.lift.nests.linear import COMPARISONS, Ranges, affine_of, linear, settled, term_of
 from tensorir.lift.nests.nest import Loop
-from tensorir.lift.nests.terms import Index, Linear, Number, Op, Term, rebuilt, walk
+from tensorir.lift.nests.terms import Index, Linear, Number, Op, Term, index_names, loads, rebuilt, walk
 from tensorir.lift.nests.unknowns import NO_FACTS, told
 from tensorir.types import BOOL, INT32, Interval
 
@@ -315,12 +315,28 @@ def _join(space: Space, in_order: bool = False) -> Space | None:
                 after = {s.replaced(values, ranges) for s in sums}
                 if _cost(after) < before:
                     return substituted(space, values, dims, space.guards)
+                if exact and _ends_within(space, variable(outer).times(n).plus(variable(inner))):
+                    return substituted(space, values, dims, space.guards)
                 if any(len({outer, inner} & b.names) == 1 for b in bounds):
                     # what bounds one of the two may bound their sum: only the terms in normal form tell
                     new = substituted(space, values, dims, space.guards)
                     if _cost(_sums(new.terms())) < before:
                         return new
     return None
+
+
+def _ends_within(space: Space, whole: Affine) -> bool:
+    """Whether a number of two digits is a place, and a guard says where it ends: it was one dim, split unevenly.
+
+    Storage of a tile, of which each digit is an index, shows the digits as dims.
+    """
+    ((one, c), (other, k)) = whole.terms
+    places = [a for a in map(affine_of, space.location) if a is not None]
+    is_place = any(a.coefficient(one) * k == a.coefficient(other) * c != 0 for a in places)
+    if not is_place or not any(Affine(b.terms) == whole for b in _bounds(space.guards)):
+        return False
+    apart = ([index_names(i) & whole.names for i in load.indices] for load in loads(space.value))
+    return not any({one} in names and {other} in names for names in apart)
 
 
 def _bounds(terms: Iterable[Term]) -> list[Affine]:

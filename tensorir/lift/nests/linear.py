@@ -108,6 +108,8 @@ def _operation(
             return _sum(op, args, element)
         if op in ("min", "max") and element.is_integer:
             return _extreme(op, args, ranges)
+        if op in COMPARISONS:
+            return _compared_by_bounds(op, args, ranges, facts)
         match parts[-1]:
             case Affine((), by) if by > 0:
                 found = divided(op, args[0], by, ranges, facts)
@@ -212,6 +214,8 @@ def _sum(op: str, args: tuple[Term, ...], element: Scalar) -> Term | None:
             case _:
                 others.append((negative, t))
     fewer, known = _together(others, element)
+    if len(fewer) == 1 and (chosen := _in_branches(*fewer[0], whole.plus(known))) is not None:
+        return chosen
     if count < 2 and len(fewer) == len(others):
         return None
     others, whole = fewer, whole.plus(known)
@@ -251,6 +255,18 @@ def _together(parts: list[tuple[bool, Term]], element: Scalar) -> tuple[list[tup
         else:
             rest.append((False, Op("if", (condition, term_of(a, element), term_of(b, element)), element)))
     return rest, whole
+
+
+def _in_branches(negative: bool, part: Term, rest: Affine) -> Term | None:
+    """A choice between sums of indices that takes in what is added to it, where that leaves less of either."""
+    match part:
+        case Op("if", (condition, Linear(a), Linear(b)), element):
+            by = -1 if negative else 1
+            x, y = a.times(by).plus(rest), b.times(by).plus(rest)
+            less = len(x.terms) < len(a.terms) and len(y.terms) < len(b.terms)
+            return Op("if", (condition, term_of(x, element), term_of(y, element)), element) if less else None
+        case _:
+            return None
 
 
 def _of_sum(op: str, args: tuple[Term, ...], element: Scalar, ranges: Ranges, facts: Facts) -> Term | None:
@@ -308,20 +324,35 @@ def _arithmetic(op: str, parts: list[Affine], ranges: Ranges) -> Affine | None:
             return None
 
 
+def _sure(op: str, low: int, high: int) -> Number | None:
+    """The truth of a comparison whose sides differ by what lies between two numbers; None where it depends."""
+    holds, fails = {
+        "less": (high < 0, low >= 0),
+        "less_equal": (high <= 0, low > 0),
+        "greater": (low > 0, high <= 0),
+        "greater_equal": (low >= 0, high < 0),
+        "eq": (low == high == 0, low > 0 or high < 0),
+        "not_eq": (low > 0 or high < 0, low == high == 0),
+    }[op]
+    return Number(holds, BOOL) if holds or fails else None
+
+
+def _compared_by_bounds(op: str, args: tuple[Term, ...], ranges: Ranges, facts: Facts) -> Term | None:
+    """The truth of a comparison of choices between sums of indices, and such, where their bounds tell it."""
+    if not all(isinstance(x, Linear | Number) or (isinstance(x, Op) and x.op in _BOUNDED) for x in args):
+        return None
+    a, b = (bounds(x, ranges, facts) if x.element.is_integer else None for x in args)
+    return None if a is None or b is None else _sure(op, a[0] - b[1], a[1] - b[0])
+
+
+_BOUNDED = frozenset(["if", "min", "max", "mod"])
+"""Operations that often bound what they give back."""
+
+
 def _compared(op: str, a: Affine, b: Affine, ranges: Ranges) -> Term:
     spread = a.minus(b).range(ranges)
-    if spread is not None:
-        low, high = spread
-        sure = {
-            "less": (high < 0, low >= 0),
-            "less_equal": (high <= 0, low > 0),
-            "greater": (low > 0, high <= 0),
-            "greater_equal": (low >= 0, high < 0),
-            "eq": (low == high == 0, low > 0 or high < 0),
-            "not_eq": (low > 0 or high < 0, low == high == 0),
-        }[op]
-        if sure[0] or sure[1]:
-            return Number(sure[0], BOOL)
+    if spread is not None and (sure := _sure(op, *spread)) is not None:
+        return sure
     simpler = _coarser(op, a.minus(b), ranges) or _finer(op, a.minus(b))
     if simpler is None and op in _SWAPPED and not a.terms:
         found = _coarser(_SWAPPED[op], b.minus(a), ranges) or _finer(_SWAPPED[op], b.minus(a))

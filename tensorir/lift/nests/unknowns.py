@@ -260,7 +260,7 @@ class Parts:
     def term_of(self, a: Affine, element: Scalar) -> Term:
         """A sum, its parts in their places again."""
         names = {name: term for term, name in self.names.items()}
-        terms: dict[Atom, Term] = dict(names)
+        terms: dict[Atom, Term] = {**names}
         for atom, _ in a.terms:
             if isinstance(atom, Quotient) and atom.inner.names & names.keys():
                 divided = self.term_of(atom.inner, element), Number(atom.by, element)

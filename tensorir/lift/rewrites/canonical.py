@@ -18,19 +18,19 @@ from tensorir.build import call
 from tensorir.builtins import TABLE
 from tensorir.ir import Call, Expr, Fencil, Literal
 from tensorir.lift.emission.tensors import constant_of, cut, filled, renamed, shifted
-from tensorir.lift.rewrites.choices import choice_of_renamed, choice_of_updates, update_of_itself
-from tensorir.lift.rewrites.nested_folds import fold_of_fold, merge_of_whole, rounds
+from tensorir.lift.rewrites.choices import choice_of_renamed, choice_of_truth, choice_of_updates, update_of_itself
+from tensorir.lift.rewrites.nested_folds import fold_of_fold, merge_of_whole, rounds, start_within
 from tensorir.lift.rewrites.padding import cut_of_padded, padding_of_padded, sum_of_padded
 from tensorir.lift.rewrites.prefixes import (
     added_point,
+    concat_of_added,
     concat_of_concat,
     point_of_added,
-    point_of_part,
     point_of_update,
     prefix_of_scan,
     whole_of_parts,
 )
-from tensorir.lift.rewrites.windows import read_through_padding
+from tensorir.lift.rewrites.windows import read_of_part, read_through_padding
 from tensorir.passes import simplify
 from tensorir.passes.base import Pass, rewritten
 from tensorir.source import Span
@@ -61,7 +61,7 @@ class Canonical(Pass):
         """One node by the rules, None where none applies."""
         if not isinstance(node, Call):
             return None
-        for one in (*RULES.get(node.op, ()), *((shift_outside,) if TABLE[node.op].elementwise else ())):
+        for one in (*RULES.get(node.op, ()), *((shift_outside, gather_outside) if TABLE[node.op].elementwise else ())):
             if not (self.exact and one in LOOSE):
                 new = one(node)
                 if new is not None and new.type == node.type:
@@ -156,6 +156,30 @@ def _unshifted(x: Expr, dim: str) -> Expr:
     if x.static[0] == dim:
         return x.args[0]
     return shifted(_unshifted(x.args[0], dim), *x.static)
+
+
+# Reads where indices say
+
+
+def gather_outside(e: Call) -> Expr | None:
+    """What reads all that has dims at the same places reads the whole there, where that computes no more."""
+    having = [a for a in e.args if a.tensor.dims]
+    if len(having) < 2:
+        return None
+    match having[0]:
+        case Call("gather", (first, *indices), (dims, "clamp") as static):
+            pass
+        case _:
+            return None
+    for a in having:
+        if not isinstance(a, Call) or a.op != "gather" or a.static != static or list(a.args[1:]) != indices:
+            return None
+        if any(a.args[0].tensor.dims[d] != first.tensor.dims[d] for d in dims):
+            return None  # the nearest element is another one
+    args = [a.args[0] if isinstance(a, Call) and a.tensor.dims else a for a in e.args]
+    whole = call(e.op, *args, static=e.static, span=e.span)
+    more = whole.tensor.dims.size > e.tensor.dims.size
+    return None if more else call("gather", whole, *indices, static=static, span=e.span)
 
 
 # Splits of merges
@@ -308,22 +332,22 @@ RULES: dict[str, tuple[simplify.Rule, ...]] = {
     "divides": (simplify.by_one,),
     "neg": (simplify.twice,),
     "not": (simplify.twice,),
-    "if": (simplify.known_choice, simplify.choice_by_not),
+    "if": (simplify.known_choice, simplify.choice_by_not, choice_of_truth),
     "and": (simplify.and_true, simplify.both_the_same),
     "or": (simplify.or_false, simplify.both_the_same),
     "min": (simplify.both_the_same,),
     "max": (simplify.both_the_same,),
-    "reduce": (start_of_added, fold_of_fold, sum_of_padded),
+    "reduce": (start_of_added, start_within, fold_of_fold, sum_of_padded),
     "scan": (start_of_added,),
     "add_dim": (added_point,),
-    "concat": (simplify.concat_of_parts, prefix_of_scan, concat_of_concat),
+    "concat": (simplify.concat_of_parts, prefix_of_scan, concat_of_concat, concat_of_added),
     "gather": (
         gather_by_position,
         point_of_update,
         point_of_added,
-        point_of_part,
         point_of_shifted,
         gather_of_point,
+        read_of_part,
         read_through_padding,
     ),
     "rename": (simplify.rename_to_itself, simplify.rename_of_rename, rename_of_subset, choice_of_renamed),

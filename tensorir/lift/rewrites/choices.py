@@ -1,4 +1,4 @@
-"""Choices by one truth value stand outside: what a branch leaves as it is, it says in one word.
+"""Choices by one truth value stand outside; one that leaves something as it is, or chooses a truth, says just that.
 
 >>> from tensorir.lift.rewrites.canonical import Canonical
 >>> from tensorir.passes.show import show
@@ -6,15 +6,44 @@
 >>> show(Canonical(), "update(x, if c then y × 2.0 else subset(x, I[1:4]))",
 ...      c=TensorType(BOOL), x={"I": (0, 6)}, y={"I": (1, 4)})
 if c then update(x, y × 2.0) else x
+>>> show(Canonical(), "if c then y < 0.0 else false", c=TensorType(BOOL), y={"I": (1, 4)})
+c ∧ y < 0.0
 """
 
 from __future__ import annotations
 
 from tensorir.build import call
+from tensorir.builtins import TABLE
 from tensorir.ir import Call, Expr
-from tensorir.lift.emission.tensors import cut, renamed, spread
+from tensorir.lift.emission.tensors import constant_of, cut, renamed, spread
+from tensorir.types import BOOL
+from tensorir.walk import postorder
 
-__all__ = ["choice_of_renamed", "choice_of_updates", "update_of_itself"]
+__all__ = ["choice_of_renamed", "choice_of_truth", "choice_of_updates", "update_of_itself"]
+
+THERE = frozenset(["add_dim", "cartesian_shift", "merge_dims", "pos", "rename", "split_dim", "subset", "tuple_get"])
+"""What has every element that its operand has, besides what is done element by element."""
+
+
+def choice_of_truth(e: Call) -> Expr | None:
+    """A choice between a condition and the truth value that decides it is both conditions, or either."""
+    c, x, y = e.args
+    if e.tensor.element != BOOL:
+        return None
+    for one, other, truth, op in ((y, x, False, "and"), (x, y, True, "or")):
+        known = constant_of(one)
+        if known is not None and known.value is truth and _is_there(other):
+            return call(op, c, other, span=e.span)
+    return None
+
+
+def _is_there(e: Expr) -> bool:
+    """Whether nothing in an expression may be absent that its variables have."""
+    return all(
+        n.op in THERE or TABLE[n.op].elementwise or (n.op == "gather" and n.static[-1] in ("clamp", "zero"))
+        for n in postorder(e)
+        if isinstance(n, Call)
+    )
 
 
 def choice_of_renamed(e: Call) -> Expr | None:

@@ -10,15 +10,16 @@ reduce(+, 0.0, I)(x)
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from tensorir.build import call, operator, reduce
+from tensorir.build import call, literal, operator, reduce
 from tensorir.builtins import TABLE
 from tensorir.ir import Call, Expr, Literal, Operator
 from tensorir.lift.emission.folds import neutral
-from tensorir.lift.emission.tensors import renamed
+from tensorir.lift.emission.tensors import constant_of, renamed, spread
 from tensorir.types import Scalar, TensorType
 
-__all__ = ["ANY_ORDER", "fold_like", "fold_of_fold", "rounds", "starts_from_nothing"]
+__all__ = ["ANY_ORDER", "fold_like", "fold_of_fold", "rounds", "start_within", "starts_from_nothing"]
 
 
 def starts_from_nothing(op: str, start: Expr, init: Expr) -> bool:
@@ -53,6 +54,40 @@ def fold_of_fold(e: Call) -> Expr | None:
             state = TensorType(e.tensor.element, e.tensor.dims)
             return reduce(operator(op, state, rest), init, made, dim=whole.dim, span=e.span)
     return None
+
+
+def start_within(e: Call) -> Expr | None:
+    """What the folds inside of a maximum start from is nothing, where the maximum itself starts from as much.
+
+    >>> from tensorir.lift.rewrites.canonical import Canonical
+    >>> from tensorir.passes.show import show
+    >>> show(Canonical(), "reduce(max, 0.0, I)(reduce(max, -1.0, J)(x))", x={"I": (0, 2), "J": (0, 3)})
+    reduce(max, 0.0, I)(reduce(max, -inf, J)(x))
+    """
+    f, init, x = e.args[:3]
+    first = constant_of(init)
+    if not isinstance(f, Operator) or f.op not in ("min", "max") or first is None or len(e.args) > 3:
+        return None
+    made = _from_nothing(x, f.op, first.value)
+    return None if made is x else call("reduce", f, init, made, static=e.static, span=e.span)
+
+
+def _from_nothing(x: Expr, op: str, first: Any) -> Expr:
+    """The folds that an expression begins with, from nothing where `first` outdoes what they start from."""
+    match x:
+        case Call("reduce", (Operator(inner) as f, start, y)) if inner == op:
+            pass
+        case _:
+            return x
+    known, element = constant_of(start), x.tensor.element
+    assert isinstance(element, Scalar)
+    nothing = neutral(op, element)
+    within = _from_nothing(y, op, first)
+    if known is not None and known.value != nothing and (max if op == "max" else min)(first, known.value) == first:
+        start = spread(literal(nothing, element), dict(start.tensor.dims.items))
+    elif within is y:
+        return x
+    return call("reduce", f, start, within, static=x.static, span=x.span)
 
 
 def fold_like(op: str, init: Expr, x: Expr, dim: str, like: Call) -> Expr:

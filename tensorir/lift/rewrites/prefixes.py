@@ -24,9 +24,9 @@ from tensorir.types import INT32, Interval, Scalar
 
 __all__ = [
     "added_point",
+    "concat_of_added",
     "concat_of_concat",
     "point_of_added",
-    "point_of_part",
     "point_of_update",
     "prefix_of_scan",
     "whole_of_parts",
@@ -77,20 +77,6 @@ def point_of_added(e: Call) -> Expr | None:
             return call("gather", x, *(i for _, i in rest), static=static, span=e.span)
         case _:
             return None
-
-
-def point_of_part(e: Call) -> Expr | None:
-    """A point of a part is one of the whole."""
-    names, _ = e.static
-    match e.args:
-        case (Call("subset", (x,), (cuts,)) as part, *indices) if all(isinstance(i, Literal) for i in indices):
-            values: list[Any] = [i.value for i in indices if isinstance(i, Literal)]
-        case _:
-            return None
-    inside = all(v in part.tensor.dims[d] for d, v in zip(names, values, strict=True))
-    return (
-        call("gather", x, *indices, static=e.static, span=e.span) if inside and set(cuts.names) <= set(names) else None
-    )
 
 
 def added_point(e: Call) -> Expr | None:
@@ -150,6 +136,23 @@ def concat_of_concat(e: Call) -> Expr | None:
             case _:
                 parts.append(part)
     return call("concat", *parts, span=e.span) if len(parts) > len(e.args) else None
+
+
+def concat_of_added(e: Call) -> Expr | None:
+    """Parts to which one dim is added are a whole to which it is added.
+
+    >>> from tensorir.passes.show import show
+    >>> from tensorir.lift.rewrites.canonical import Canonical
+    >>> show(Canonical(), "concat(add_dim(J, 0, 1, x), add_dim(J, 0, 1, y))", x={"I": (0, 2)}, y={"I": (2, 5)})
+    add_dim(J, 0, 1, concat(x, y))
+    """
+    match e.args[0]:
+        case Call("add_dim", _, (dim, start, stop) as static) if dim not in _differing(e):
+            pass
+        case _:
+            return None
+    parts = [a.args[0] for a in e.args if isinstance(a, Call) and a.op == "add_dim" and a.static == static]
+    return spread(call("concat", *parts), {dim: Interval(start, stop)}) if len(parts) == len(e.args) else None
 
 
 def _differing(e: Call) -> list[str]:

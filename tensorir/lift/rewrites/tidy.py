@@ -10,8 +10,10 @@ f(A: tensor<float, i[0:3]>, B: tensor<float, i[0:3]>) {
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tensorir.build import closure, fencil, var
-from tensorir.ir import Call, Expr, Fencil, Var
+from tensorir.ir import Call, Closure, Expr, Fencil, Var
 from tensorir.lift.emission.tensors import renamed
 from tensorir.lift.rewrites.canonical import Canonical
 from tensorir.lift.rewrites.coordinates import with_sums_of_coordinates
@@ -22,7 +24,7 @@ from tensorir.passes.cse import Cse
 from tensorir.passes.settle_choices import SettleChoices, decides
 from tensorir.source import Span
 from tensorir.types import Dims
-from tensorir.walk import postorder, rewrite_all, values
+from tensorir.walk import postorder, rewrite_all, values, with_values
 
 __all__ = ["tidied"]
 
@@ -45,9 +47,18 @@ def tidied(f: Fencil, exact: bool = False, merged: list[Span] | None = None) -> 
 
 def _in_one_order(f: Fencil, exact: bool) -> Fencil:
     """The fencil with its sums, shifts, and folds in order, and what only coordinates tell as sums of them."""
+    f = replace(f, closures=with_values(f.closures, map(_without_added, f.closures)))
     f = with_shifts_inside(Cse().run(in_order(f, exact)))
     new = with_sums_of_coordinates(f)
     return f if new is f else Cse().run(in_order(new, exact))
+
+
+def _without_added(c: Closure) -> Expr:
+    """The value of a closure without the dims that are added to it last: it is spread over what it is stored to."""
+    value = c.value
+    while isinstance(value, Call) and value.op == "add_dim" and value.args[0].tensor.dims and c.region is None:
+        value = value.args[0]
+    return value
 
 
 def _one_name_more(f: Fencil, canonical: Canonical) -> Fencil:

@@ -20,7 +20,29 @@ from tensorir.ir import Call, Expr, Literal
 from tensorir.lift.emission.tensors import constant_of, cut, filled
 from tensorir.types import Interval, Scalar
 
-__all__ = ["read_through_padding"]
+__all__ = ["read_of_part", "read_through_padding"]
+
+
+def read_of_part(e: Call) -> Expr | None:
+    """A read inside of a part is one of the whole.
+
+    >>> from tensorir.passes.show import show
+    >>> from tensorir.lift.rewrites.canonical import Canonical
+    >>> show(Canonical(), "gather(I, clamp)(subset(x, I[1:6]), pos(i, add_dim(i, 0, 3, 0)) + 2)", x={"I": (0, 7)})
+    gather(I, clamp)(x, pos(i, add_dim(i, 0, 3, 0)) + 2)
+    """
+    dims, mode = e.static
+    match e.args:
+        case (Call("subset", (x,)) as part, *indices):
+            pass
+        case _:
+            return None
+    hulls = {d: _hull(i) for d, i in zip(dims, indices, strict=True)}
+    inside = {d for d, i in hulls.items() if i is not None and part.tensor.dims[d].covers(i)}
+    kept = {d: i for d, i in part.tensor.dims.items if d not in inside and x.tensor.dims[d] != i}
+    if kept.keys() == {d for d, i in part.tensor.dims.items if x.tensor.dims[d] != i}:
+        return None
+    return call("gather", cut(x, kept), *indices, static=(dims, mode), span=e.span)
 
 
 def read_through_padding(e: Call) -> Expr | None:

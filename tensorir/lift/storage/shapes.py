@@ -328,8 +328,9 @@ def trimmed(nodes: Sequence[Node]) -> tuple[Node, ...]:
         _collect(leaf, uses, _every_read)
     touched: dict[Buffer, list[tuple[int, int] | None]] = {}
     for buffer, accesses in uses.items():
-        if len(buffer.shape) == 1 and not all(a is not None and a.is_linear for (a,), _, _ in accesses):
-            continue  # it may have axes when what is read through it is known
+        flat = len(buffer.shape) == 1
+        if flat and any(a is None or not a.is_linear or _mixed(a, space) for (a,), space, _ in accesses):
+            continue  # it may have axes, also when what is read through it is known
         for indices, space, _ in [use for use in accesses if use[2]] or accesses:
             spans = [None if a is None or space is None else a.range(space.ranges) for a in indices]
             before = touched.setdefault(buffer, spans)

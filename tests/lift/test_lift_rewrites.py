@@ -1,0 +1,128 @@
+"""Every rule of the canonical form: it applies to what stands here, and what it makes of that has the same values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tensorir import reference
+from tensorir.build import closure, fencil, var
+from tensorir.ir import Call, Expr
+from tensorir.lift.rewrites.canonical import RULES, gather_outside, shift_outside
+from tensorir.passes import simplify
+from tensorir.text import parse_expr
+from tensorir.types import BOOL, INT32, TensorType, tensor
+
+KINDS = {
+    "x": tensor("float", I=(0, 6)),
+    "y": tensor("float", I=(0, 6)),
+    "z": tensor("float", I=(6, 9)),
+    "a": tensor("float", I=(0, 4), J=(0, 3)),
+    "b": tensor("float", I=(0, 4), J=(0, 3)),
+    "w": tensor("float", I=(1, 3), J=(0, 3)),
+    "n": tensor("int", K=(0, 7)),
+    "p": tensor("float"),
+    "c": tensor("bool"),
+    "t": tensor("bool", I=(0, 6)),
+}
+WIDE = "update(add_dim(I, -2, 9, 0.0), x)"
+WINDOW = "pos(K, add_dim(K, 0, 3, 0)) + 2"
+ROWS_READ = "gather(J, clamp)(a, pos(j, add_dim(j, 0, 2, 0)) + 1)"
+PRODUCT = "λ(a: tensor<float>, b: tensor<float>) → a × b"
+ROWS = [
+    ("small_first", "1.0 < x"),
+    ("last_coordinate", "pos(I, x) = 5"),
+    ("plus_nothing", "x + 0.0"),
+    ("choice_of_truth", "if t then x < y else false"),
+    ("choice_of_truth", "if t then true else gather(I, zero)(t, pos(I, x) + 2)"),
+    ("start_of_added", "reduce(+, add_dim(J, 0, 3, p), I)(a)"),
+    ("start_within", "reduce(max, 0.0, I)(reduce(max, -1.0, J)(a))"),
+    ("start_within", "reduce(min, 0.0, I)(reduce(min, 0.5, J)(a))"),
+    ("fold_of_fold", "reduce(+, 0.0, A)(reduce(+, 0.0, B)(split_dim(I, A, B, 3)(x)))"),
+    ("sum_of_padded", f"reduce(+, 0.0, I)({WIDE} × {WIDE})"),
+    ("added_point", "add_dim(I, 2, 3, gather(I, clamp)(x, 2) + 2.0 × gather(I, clamp)(y, 2))"),
+    (
+        "prefix_of_scan",
+        f"concat(subset(x, I[0:1]), scan({PRODUCT}, true, gather(I, clamp)(x, 0))(subset(x, I[1:6])))",
+    ),
+    ("concat_of_concat", "concat(concat(subset(x, I[0:2]), subset(y, I[2:6])), z)"),
+    ("concat_of_added", "concat(add_dim(J, 0, 1, x), add_dim(J, 0, 1, z))"),
+    ("gather_by_position", "gather(I, clamp)(x, pos(K, add_dim(K, 0, 3, 0)))"),
+    ("point_of_update", "gather(I, J, clamp)(update(a, w), 0, 1)"),
+    ("point_of_added", "gather(K, clamp)(add_dim(K, 0, 3, x), 2)"),
+    ("point_of_shifted", "gather(J, clamp)(cartesian_shift(I, 1)(a), 2)"),
+    ("gather_of_point", f"gather(I, clamp)(gather(J, clamp)(a, 1), {WINDOW})"),
+    ("read_of_part", f"gather(I, clamp)(subset(x, I[1:6]), {WINDOW})"),
+    ("read_of_part", "gather(I, clamp)(subset(a, I[1:3], J[1:2]), 2)"),
+    (
+        "read_through_padding",
+        f"gather(I, clamp)(update(add_dim(I, 0, 7, add_dim(j, 0, 2, 0.0)), {ROWS_READ}), {WINDOW})",
+    ),
+    ("rename_of_subset", "rename(K → L)(subset(rename(I → K)(x), K[1:3]))"),
+    ("choice_of_renamed", "rename(I → K)(if c then x else y)"),
+    ("cut_of_padded", f"subset({WIDE}, I[0:6])"),
+    ("shift_of_shift", "cartesian_shift(I, 2)(cartesian_shift(I, -3)(x))"),
+    ("shift_of_subset", "cartesian_shift(I, 2)(subset(x, I[1:3]))"),
+    ("merge_of_whole", "merge_dims(A, B, I)(exp(split_dim(I, A, B, 3)(x)))"),
+    ("split_of_merged", "split_dim(K, A, B, 3)(merge_dims(I, J, K)(a))"),
+    ("split_of_renamed", "split_dim(K, A, B, 3)(rename(I → K)(x))"),
+    ("split_of_shifted", "split_dim(J, A, B, 3)(cartesian_shift(I, 1)(a))"),
+    ("split_of_point", "split_dim(I, A, B, 2)(gather(J, clamp)(a, 1))"),
+    ("split_of_choice", "split_dim(I, A, B, 3)(if c then x else p)"),
+    ("split_of_padded", "split_dim(J, A, B, 3)(update(add_dim(J, 0, 3, add_dim(I, 0, 4, 0.0)), w))"),
+    ("padding_of_padded", f"update(add_dim(I, -3, 10, 0.0), {WIDE})"),
+    ("whole_of_parts", "update(update(x, subset(y, I[0:2])), subset(x × 2.0, I[2:6]))"),
+    ("update_of_itself", "update(x, subset(x, I[1:3]))"),
+    ("choice_of_updates", "update(x, if c then subset(y, I[1:4]) else subset(x, I[1:4]))"),
+    ("shift_outside", "cartesian_shift(I, 1)(x) × cartesian_shift(I, 1)(y)"),
+    ("gather_outside", "gather(I, clamp)(x, n) × gather(I, clamp)(y, n)"),
+]
+ALONE = [
+    ("choice_of_truth", "if t then gather(I)(t, pos(I, x)) else false", "an index that is an error"),
+    ("start_within", "reduce(max, -1.0, I)(reduce(max, 0.0, J)(a))", "what the inner folds start from counts"),
+    ("read_of_part", f"gather(I, clamp)(subset(x, I[3:6]), {WINDOW})", "a read that the part's end holds back"),
+    ("gather_outside", "gather(I, clamp)(x, n) × gather(I, clamp)(subset(y, I[0:3]), n)", "other ends"),
+    ("gather_outside", "gather(I, clamp)(x, 2 × pos(K, add_dim(K, 0, 2, 0))) × 2.0", "fewer elements than there are"),
+]
+EVERY: dict[str, Any] = {f.__name__: f for rules in RULES.values() for f in rules}
+EVERY |= {f.__name__: f for f in (shift_outside, gather_outside)}
+
+
+def computed(e: Expr) -> Any:
+    rng = np.random.default_rng(0)
+    given = {v.name: v for v in e.free}
+    out = var("result", e.tensor)
+    made = fencil("made", [out, *given.values()], [closure(out, e)])
+    return reference.run(made, **{n: some(v.tensor, rng) for n, v in sorted(given.items())})["result"]
+
+
+def some(kind: TensorType, rng: Any) -> Any:
+    shape = kind.dims.shape
+    if kind.element == BOOL:
+        return rng.integers(0, 2, shape).astype(bool)
+    return rng.integers(-3, 9, shape).astype(np.int32) if kind.element == INT32 else rng.normal(size=shape)
+
+
+def applied(name: str, text: str) -> tuple[Expr, Expr | None]:
+    e = parse_expr(text, KINDS)
+    assert isinstance(e, Call)
+    return e, EVERY[name](e)
+
+
+def test_every_rule_has_a_row():
+    own = {name for name, f in EVERY.items() if f.__module__ != simplify.__name__}
+    assert own == {name for name, _ in ROWS}
+
+
+@pytest.mark.parametrize(("name", "text"), ROWS)
+def test_a_rule_applies_and_keeps_the_values(name: str, text: str):
+    before, after = applied(name, text)
+    assert after is not None and after != before and after.type == before.type
+    np.testing.assert_allclose(computed(after), computed(before), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("name", "text", "why"), ALONE)
+def test_a_rule_does_not_apply_to(name: str, text: str, why: str):
+    assert applied(name, text)[1] is None, why
