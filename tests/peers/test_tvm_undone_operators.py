@@ -65,6 +65,9 @@ CASES = [
     "conv2d_nchw_2_0_2, split_unevenly",
     "depthwise_nchw_2, fetched",
     "pool1d_max, at_random_0",
+    # flat storage that is read under the conditions of a margin
+    "transpose1d_1_0, at_random_8",
+    "pool_grad_avg_220False, at_random_11",
     # one form for conditions, for reads of windows, and for parts that lack a dim
     "logical_and, at_random_3",
     "adaptive_max, at_random_3",

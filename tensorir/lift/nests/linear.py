@@ -109,7 +109,7 @@ def _operation(
         if op in ("min", "max") and element.is_integer:
             return _extreme(op, args, ranges)
         if op in COMPARISONS:
-            return _compared_by_bounds(op, args, ranges, facts)
+            return _compared_by_branches(op, args, ranges) or _compared_by_bounds(op, args, ranges, facts)
         match parts[-1]:
             case Affine((), by) if by > 0:
                 found = divided(op, args[0], by, ranges, facts)
@@ -343,6 +343,20 @@ def _compared_by_bounds(op: str, args: tuple[Term, ...], ranges: Ranges, facts: 
         return None
     a, b = (bounds(x, ranges, facts) if x.element.is_integer else None for x in args)
     return None if a is None or b is None else _sure(op, a[0] - b[1], a[1] - b[0])
+
+
+def _compared_by_branches(op: str, args: tuple[Term, ...], ranges: Ranges) -> Term | None:
+    """The truth of a comparison with a choice between sums of indices, where both of them have one truth."""
+    match args:
+        case (Op("if", (_, a, b)), y):
+            pairs = (a, y), (b, y)
+        case (x, Op("if", (_, a, b))):
+            pairs = (x, a), (x, b)
+        case _:
+            return None
+    sums = [(affine_of(x), affine_of(y)) for x, y in pairs]
+    truths = [_compared(op, x, y, ranges) for x, y in sums if x is not None and y is not None]
+    return truths[0] if len(truths) == 2 and isinstance(truths[0], Number) and truths[0] == truths[1] else None
 
 
 _BOUNDED = frozenset(["if", "min", "max", "mod"])

@@ -17,10 +17,10 @@ from tensorir.lift.nests.affine import Affine, Quotient, number, quotient, remai
 from tensorir.lift.nests.bounded import by_multiple, sums_bounded
 from tensorir.lift.nests.linear import Ranges, affine_of, term_of
 from tensorir.lift.nests.nest import Check, Leaf, Node, Store, leaves
-from tensorir.lift.nests.terms import Buffer, Load, Number, Op, Term, rebuilt, walk
+from tensorir.lift.nests.terms import Buffer, Linear, Load, Number, Op, Term, rebuilt, walk
 from tensorir.lift.nests.unknowns import NO_FACTS, Parts, narrowed, told
 from tensorir.lift.storage.copies import changed, whole_space
-from tensorir.types import BOOL, Interval
+from tensorir.types import BOOL, INT64, Interval
 
 __all__ = ["trimmed", "with_axes"]
 
@@ -149,12 +149,13 @@ def _by_sums(load: Load, space: Space, held: Sequence[Term]) -> tuple[Load, Spac
 
     What has no bounds is where the place lies inside of the buffer: anywhere else the read is an error.
     """
-    if all(a is not None and a.is_linear for a in map(affine_of, load.indices)):
+    bounded = sums_bounded(held, space.ranges)
+    if not bounded and all(a is not None and a.is_linear for a in map(affine_of, load.indices)):
         return load, space
     facts = NO_FACTS
     for condition in held:
         facts = told(condition, facts, True)
-    parts, bounded = Parts(dict(space.ranges), facts, anything=True), sums_bounded(held, space.ranges)
+    parts = Parts(dict(space.ranges), facts, anything=True)
     known = {f" sum {k}": spread for k, spread in enumerate(bounded.values())}
     indices: list[Term] = []
     for term, extent in zip(load.indices, load.buffer.shape, strict=True):
@@ -162,11 +163,25 @@ def _by_sums(load: Load, space: Space, held: Sequence[Term]) -> tuple[Load, Spac
         if a is not None:
             for name, one in zip(known, bounded, strict=True):
                 a = by_multiple(a, one, name)
-            term = term_of(a, term.element)
+            term = term_of(_with_names(a, parts), term.element)
         indices.append(term)
     known |= {name: parts.ranges[name] for name in parts.names.values() if name in parts.ranges}
     dims = {name: Interval(low, high + 1) for name, (low, high) in known.items()}
     return Load(load.buffer, tuple(indices), load.span), replace(space, dims={**space.dims, **dims})
+
+
+def _with_names(a: Affine, parts: Parts) -> Affine:
+    """A sum of quotients, each under a name of its own, where these have bounds and say nothing of the rest."""
+    for atom, c in a.terms:
+        if isinstance(atom, Quotient):
+            rest = a.minus(Affine(((atom, c),)))
+            quotient_of = Linear(Affine(((atom, 1),)), INT64)
+            spread = quotient_of.affine.range(parts.ranges)
+            if spread is not None and not rest.names & atom.inner.names:
+                name = parts.names.setdefault(quotient_of, f" {len(parts.names)}")
+                parts.ranges[name] = spread
+                a = rest.plus(variable(name).times(c))
+    return a
 
 
 def _inside(term: Term, extent: int, parts: Parts) -> Affine | None:
