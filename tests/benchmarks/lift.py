@@ -1,14 +1,16 @@
 """Lifted TIR against hand-written JAX: `python -m tests.benchmarks.lift [names]`.
 
 Each function takes turns with its peer, and with the same peer again; the ratio is the time to the hand-written one's,
-and that of the peer to itself is what the machine's noise amounts to. Also: how long a lift takes, the first call, and
-what a statement costs in a loop that runs step by step.
+and that of the peer to itself is what the machine's noise amounts to. Where XLA makes one program of both, instruction
+by instruction, that is said. Also: how long a lift takes, the first call, and what a statement costs in a loop that
+runs step by step.
 """
 
 # ruff: noqa: E501
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -282,7 +284,17 @@ def measure(name: str, case: Case) -> str:
     # what takes a tenth of a millisecond needs hundreds of turns until its least time stands
     least = min(compare(ways, rounds=6).values())
     line = report(name, compare(ways, rounds=int(min(max(1 / least, 24), 1000))), "by hand")
-    return f"{line}; lift {1e3 * lifted:.0f} ms, first call {seconds[0]:.2f} s and {seconds[1]:.2f} s"
+    same = ", one program" if optimised(program, given) == optimised(hand, given) else ""
+    return f"{line}{same}; lift {1e3 * lifted:.0f} ms, first call {seconds[0]:.2f} s and {seconds[1]:.2f} s"
+
+
+def optimised(function: Callable[..., Any], given: list[Any]) -> str:
+    """What XLA runs for a function, without the names of instructions and the places in the source."""
+    text = jax.jit(lambda *xs: jax.tree.leaves(function(*xs))).lower(*given).compile().as_text()
+    text = re.sub(r", metadata=\{[^}]*\}", "", text[text.index("\n%") :] if "\n%" in text else text)
+    names: dict[str, str] = {}
+    # an instruction has a sign before its name, a parameter a colon behind it
+    return re.sub(r"%([\w.-]+)|\b([\w.-]+)(?=: )", lambda m: names.setdefault(m[1] or m[2], f"n{len(names)}"), text)
 
 
 def steps() -> str:
