@@ -71,6 +71,9 @@ CASES = [
     # one form for conditions, for reads of windows, and for parts that lack a dim
     "logical_and, at_random_3",
     "adaptive_max, at_random_3",
+    # loops whose lengths are chosen, over storage of one iteration
+    "adaptive_avg, all_near",
+    "adaptive_avg, at_random_13",
     "lrn, at_random_5",
     "global_avg, inside_in_two_parts",
 ]

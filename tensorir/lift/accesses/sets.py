@@ -90,15 +90,26 @@ def same_element(
 
 
 def condition_text(term: Term, names: Mapping[str, str]) -> str | None:
-    """A settled condition as isl writes it; None where a part of it depends on data."""
+    """A settled condition as isl writes it; None where a part of it depends on data.
+
+    >>> from tensorir.lift.nests.affine import variable
+    >>> from tensorir.lift.nests.terms import Linear
+    >>> from tensorir.types import INT32
+    >>> i, j = (Linear(variable(n), INT32) for n in "ij")
+    >>> extent = Op("if", (Op("eq", (i, Number(0, INT32)), BOOL), Number(2, INT32), Number(3, INT32)), INT32)
+    >>> condition_text(Op("less", (j, extent), BOOL), {"i": "i", "j": "j"})
+    '(((i = 0) and (j < 2)) or (not (i = 0) and (j < 3)))'
+    """
     match term:
         case Number(value):
             return "1 = 1" if value else "1 = 0"
         case Op(op, (a, b)) if op in COMPARISONS:
             x, y = affine_of(a), affine_of(b)
-            if x is None or y is None or not (x.names | y.names) <= names.keys():
-                return None
-            return f"{text(x, names)} {_SIGNS[op]} {text(y, names)}"
+            if x is not None and y is not None:
+                known = (x.names | y.names) <= names.keys()
+                return f"{text(x, names)} {_SIGNS[op]} {text(y, names)}" if known else None
+            chosen = _of_branches(op, a, b)
+            return None if chosen is None else condition_text(chosen, names)
         case Op("and" | "or" as op, (a, b)):
             parts = condition_text(a, names), condition_text(b, names)
             return None if None in parts else f"({parts[0]} {op} {parts[1]})"
@@ -110,6 +121,17 @@ def condition_text(term: Term, names: Mapping[str, str]) -> str | None:
             if None in found:
                 return None
             return f"((({found[0]}) and ({found[1]})) or (not ({found[0]}) and ({found[2]})))"
+        case _:
+            return None
+
+
+def _of_branches(op: str, a: Term, b: Term) -> Term | None:
+    """A comparison with a choice as a choice between comparisons; None where neither side is one."""
+    match a, b:
+        case Op("if", (c, x, y)), _:
+            return Op("if", (c, Op(op, (x, b), BOOL), Op(op, (y, b), BOOL)), BOOL)
+        case _, Op("if", (c, x, y)):
+            return Op("if", (c, Op(op, (a, x), BOOL), Op(op, (a, y), BOOL)), BOOL)
         case _:
             return None
 
