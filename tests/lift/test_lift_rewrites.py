@@ -84,6 +84,7 @@ ALONE = [
     ("start_within", "reduce(max, -1.0, I)(reduce(max, 0.0, J)(a))", "what the inner folds start from counts"),
     ("read_of_part", f"gather(I, clamp)(subset(x, I[3:6]), {WINDOW})", "a read that the part's end holds back"),
     ("gather_outside", "gather(I, clamp)(x, n) × gather(I, clamp)(subset(y, I[0:3]), n)", "other ends"),
+    ("gather_outside", "gather(I, clamp)(a, n) × gather(I, clamp)(subset(x, I[0:4]), n)", "an outer product"),
     ("gather_outside", "gather(I, clamp)(x, 2 × pos(K, add_dim(K, 0, 2, 0))) × 2.0", "fewer elements than there are"),
 ]
 EVERY: dict[str, Any] = {f.__name__: f for rules in RULES.values() for f in rules}

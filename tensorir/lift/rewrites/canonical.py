@@ -176,6 +176,8 @@ def gather_outside(e: Call) -> Expr | None:
             return None
         if any(a.args[0].tensor.dims[d] != first.tensor.dims[d] for d in dims):
             return None  # the nearest element is another one
+        if set(a.args[0].tensor.dims) != set(first.tensor.dims):
+            return None  # a product of a contraction stays one
     args = [a.args[0] if isinstance(a, Call) and a.tensor.dims else a for a in e.args]
     whole = call(e.op, *args, static=e.static, span=e.span)
     more = whole.tensor.dims.size > e.tensor.dims.size
