@@ -82,6 +82,7 @@ ROWS = [
 ALONE = [
     ("choice_of_truth", "if t then gather(I)(t, pos(I, x)) else false", "an index that is an error"),
     ("start_within", "reduce(max, -1.0, I)(reduce(max, 0.0, J)(a))", "what the inner folds start from counts"),
+    ("start_within", "reduce(max, -0.0, I)(reduce(max, 0.0, J)(a))", "the sign of a zero counts"),
     ("read_of_part", f"gather(I, clamp)(subset(x, I[3:6]), {WINDOW})", "a read that the part's end holds back"),
     ("gather_outside", "gather(I, clamp)(x, n) × gather(I, clamp)(subset(y, I[0:3]), n)", "other ends"),
     ("gather_outside", "gather(I, clamp)(a, n) × gather(I, clamp)(subset(x, I[0:4]), n)", "an outer product"),

@@ -1,7 +1,7 @@
 """Which iteration stores an element: a store's indices, solved for the variables of its loops.
 
 >>> from tensorir.lift.nests.affine import number, variable
->>> from tensorir.types import Interval, Scalar
+>>> from tensorir.types import Interval
 >>> i, r = variable("i"), variable("r")
 >>> found = inverse([i, i.plus(r)], {"i": Interval(0, 8), "r": Interval(0, 3)})
 >>> {n: str(a) for n, a in found.at([variable("y"), variable("y").plus(number(2))], {}).items()}

@@ -83,11 +83,16 @@ def _from_nothing(x: Expr, op: str, first: Any) -> Expr:
     assert isinstance(element, Scalar)
     nothing = neutral(op, element)
     within = _from_nothing(y, op, first)
-    if known is not None and known.value != nothing and (max if op == "max" else min)(first, known.value) == first:
+    if known is not None and known.value != nothing and _outdoes(op, first, known.value):
         start = spread(literal(nothing, element), dict(start.tensor.dims.items))
     elif within is y:
         return x
     return call("reduce", f, start, within, static=x.static, span=x.span)
+
+
+def _outdoes(op: str, first: Any, other: Any) -> bool:
+    """Whether a maximum, or a minimum, of two numbers is the first one, with its sign if both are zero."""
+    return repr(first) == repr(other) or (first > other if op == "max" else first < other)
 
 
 def fold_like(op: str, init: Expr, x: Expr, dim: str, like: Call) -> Expr:
