@@ -70,3 +70,24 @@ def test_what_places_do_not_tell_is_filled_by_each_iteration(value: str, place: 
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=12).astype(np.float32), rng.normal(size=(8, 3)).astype(np.float32)
     np.testing.assert_array_equal(program(a, b)[0], ti.tir.interpret(function, a, b)[1])
+
+
+KERNEL = """
+@T.prim_func
+def main(A: T.Buffer((4,), "float32"), B: T.Buffer((4, 8), "float32")):
+    for t in T.thread_binding(4, thread="threadIdx.x"):
+        L = T.alloc_buffer((1,), "float32", scope="local")
+        W = T.alloc_buffer((10,), "float32", scope="local")
+        L[0] = A[t] * T.float32(2)
+        for i, r in T.grid(8, 3):
+            W[i + r] = L[0] * T.Cast("float32", i + r)
+        T.tvm_storage_sync("shared")
+        for i in range(8):
+            B[t, i] = W[i + 2]
+"""
+
+
+def test_what_a_thread_fills_with_what_it_keeps_to_itself_is_filled_by_each_thread():
+    function, program = lifted(KERNEL)
+    a, b = np.arange(1, 5, dtype=np.float32), np.zeros((4, 8), np.float32)
+    np.testing.assert_array_equal(program(a, b)[0], ti.tir.interpret(function, a, b)[1])

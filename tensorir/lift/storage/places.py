@@ -36,7 +36,7 @@ def filled_once(nodes: Sequence[Node]) -> tuple[Node, ...]:
         node = leaf.node
         if not isinstance(node, Store) or node.atomic or node.buffer not in mine or node.buffer in whole:
             continue
-        if len(writers[node.buffer]) > 1:
+        if len(writers[node.buffer]) > 1 or any(b.private or b.loops for b in leaf.read):
             continue
         inside = {b.root for b in leaf.read if b not in filled}
         if any(x.place[0] >= leaf.place[0] and any(b.root in inside for b in x.written) for x in statements):
