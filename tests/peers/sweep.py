@@ -120,7 +120,7 @@ def forms(make: Make, schedule: Callable[[Any], None]) -> Iterator[tuple[str, st
     changed = tvm.s_tir.Schedule(module_of(make))
     try:
         schedule(changed)
-    except (RuntimeError, IndexError, ValueError):  # TVM refuses it, or the block has too few loops for it
+    except (RuntimeError, IndexError, TypeError, ValueError):  # TVM refuses it, or the block has too few loops for it
         return
     seen = set[str]()
     for step, module in steps(changed.mod):
@@ -182,12 +182,15 @@ def main(words: list[str]) -> int:
     """Lines for what differs; 1 where anything does."""
     warnings.simplefilter("ignore")
     checked = "--values" in words
-    chosen = [
-        name for name in operators() if any(w == name or (w.endswith("*") and name.startswith(w[:-1])) for w in words)
-    ]
+    every = operators()
+    named = {w: [n for n in every if n == w or (w.endswith("*") and n.startswith(w[:-1]))] for w in words}
     some = {name: s for name, s in SCHEDULES.items() if name in words}
     some |= {name: s for word in words for name, s in drawn(word).items()}
-    every = operators()
+    unknown = [w for w in words if not (named[w] or w in SCHEDULES or drawn(w) or w == "--values")]
+    if unknown:
+        print(f"no operator or schedule is called {', '.join(unknown)}.")
+        return 2
+    chosen = list(dict.fromkeys(name for names in named.values() for name in names))
     count = wrong = 0
     for name in chosen or every:
         function: Any = tir.parse(module_of(every[name]))["main"]
