@@ -10,7 +10,7 @@ import pytest
 from tensorir import reference
 from tensorir.build import closure, fencil, var
 from tensorir.ir import Call, Expr
-from tensorir.lift.rewrites.canonical import RULES, gather_outside, shift_outside
+from tensorir.lift.rewrites.canonical import OUTSIDE, RULES
 from tensorir.passes import simplify
 from tensorir.text import parse_expr
 from tensorir.types import BOOL, INT32, TensorType, tensor
@@ -78,6 +78,8 @@ ROWS = [
     ("choice_of_updates", "update(x, if c then subset(y, I[1:4]) else subset(x, I[1:4]))"),
     ("shift_outside", "cartesian_shift(I, 1)(x) × cartesian_shift(I, 1)(y)"),
     ("gather_outside", "gather(I, clamp)(x, n) × gather(I, clamp)(y, n)"),
+    ("split_outside", "split_dim(I, P, Q, 2)(x) × 2.0"),
+    ("merge_outside", "merge_dims(I, J, L)(a) - merge_dims(I, J, L)(b)"),
 ]
 ALONE = [
     ("choice_of_truth", "if t then gather(I)(t, pos(I, x)) else false", "an index that is an error"),
@@ -87,9 +89,11 @@ ALONE = [
     ("gather_outside", "gather(I, clamp)(x, n) × gather(I, clamp)(subset(y, I[0:3]), n)", "other ends"),
     ("gather_outside", "gather(I, clamp)(a, n) × gather(I, clamp)(subset(x, I[0:4]), n)", "an outer product"),
     ("gather_outside", "gather(I, clamp)(x, 2 × pos(K, add_dim(K, 0, 2, 0))) × 2.0", "fewer elements than there are"),
+    ("split_outside", "split_dim(I, P, Q, 2)(x) × split_dim(I, P, Q, 2)(y)", "a product of a contraction"),
+    ("merge_outside", "merge_dims(I, J, L)(a) × x", "what is not merged"),
 ]
 EVERY: dict[str, Any] = {f.__name__: f for rules in RULES.values() for f in rules}
-EVERY |= {f.__name__: f for f in (shift_outside, gather_outside)}
+EVERY |= {f.__name__: f for f in OUTSIDE}
 
 
 def computed(e: Expr) -> Any:

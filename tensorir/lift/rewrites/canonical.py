@@ -37,7 +37,7 @@ from tensorir.source import Span
 from tensorir.types import Scalar
 from tensorir.walk import with_label
 
-__all__ = ["LOOSE", "RULES", "Canonical"]
+__all__ = ["LOOSE", "OUTSIDE", "RULES", "Canonical"]
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Canonical(Pass):
         """One node by the rules, None where none applies."""
         if not isinstance(node, Call):
             return None
-        for one in (*RULES.get(node.op, ()), *((shift_outside, gather_outside) if TABLE[node.op].elementwise else ())):
+        for one in (*RULES.get(node.op, ()), *(OUTSIDE if TABLE[node.op].elementwise else ())):
             if not (self.exact and one in LOOSE):
                 new = one(node)
                 if new is not None and new.type == node.type:
@@ -182,6 +182,35 @@ def gather_outside(e: Call) -> Expr | None:
     whole = call(e.op, *args, static=e.static, span=e.span)
     more = whole.tensor.dims.size > e.tensor.dims.size
     return None if more else call("gather", whole, *indices, static=static, span=e.span)
+
+
+def merge_outside(e: Call) -> Expr | None:
+    """What merges two dims of all that has dims merges those of the result."""
+    having = [a for a in e.args if a.tensor.dims]
+    match having:
+        case [Call("merge_dims", (first,), static), *_]:
+            kept = [(d, first.tensor.dims[d]) for d in static[:2]]
+        case _:
+            return None
+    inner = {id(a): a.args[0] for a in having if isinstance(a, Call) and a.op == "merge_dims" and a.static == static}
+    if any(id(a) not in inner or any(inner[id(a)].tensor.dims[d] != i for d, i in kept) for a in having):
+        return None
+    args = [inner.get(id(a), a) for a in e.args]
+    return call("merge_dims", call(e.op, *args, static=e.static, span=e.span), static=static, span=e.span)
+
+
+def split_outside(e: Call) -> Expr | None:
+    """What splits a dim of the one operand that has dims splits that of the result."""
+    match [a for a in e.args if a.tensor.dims]:
+        case [Call("split_dim", (x,), static) as split]:
+            args = [x if a is split else a for a in e.args]
+            return call("split_dim", call(e.op, *args, static=e.static, span=e.span), static=static, span=e.span)
+        case _:
+            return None
+
+
+OUTSIDE = (shift_outside, gather_outside, merge_outside, split_outside)
+"""Rules that look at every elementwise builtin."""
 
 
 # Splits of merges
