@@ -97,7 +97,11 @@ def assemble(
     emitter = Emitter(checked=checked, taken={b.name for b in arguments})
     nodes = with_values_in_place(with_last_stores(without_idle_stores(nodes)))
     nodes = with_elements_apart(with_lifetimes(nodes))
-    nodes = inlined(expanded(filled_once(trimmed(read_through(with_axes(nodes))))))
+    own = with_axes(nodes)
+    nodes = read_through(own)
+    # what was read through other storage shows the axes of that
+    nodes = own if nodes is own else with_axes(nodes, every=True)
+    nodes = inlined(expanded(filled_once(trimmed(nodes))))
     if not exact:
         nodes = folded_at_once(nodes, whole)
         merged += (w.old[0].span for w in whole if w.rounds)

@@ -91,3 +91,41 @@ def test_what_a_thread_fills_with_what_it_keeps_to_itself_is_filled_by_each_thre
     function, program = lifted(KERNEL)
     a, b = np.arange(1, 5, dtype=np.float32), np.zeros((4, 8), np.float32)
     np.testing.assert_array_equal(program(a, b)[0], ti.tir.interpret(function, a, b)[1])
+
+
+def test_a_window_of_every_other_element_is_one_of_all_of_them():
+    text = HEAD.format(12) + AGAIN.format(0, "A[i + r * 0 + r] * T.float32(2)", "i * 2 + r * 2", "True")
+    function, program = lifted(text.replace("D = T.alloc_buffer((12,)", "D = T.alloc_buffer((19,)"))
+    a, b = np.random.default_rng(0).normal(size=12).astype(np.float32), np.zeros((8, 3), np.float32)
+    np.testing.assert_array_equal(program(a, b)[0], ti.tir.interpret(function, a, b)[1])
+
+
+TILES = """
+@T.prim_func
+def main(A: T.Buffer((4,), "float32"), B: T.Buffer((6, 2), "float32")):
+    D = T.alloc_buffer(({0},), "float32")
+    for t in range(3):
+        for r in range(T.max(t * 2 // 3 * 2, (t * 2 + 1) // 3 * 2 + 1) + 1 - t * 2 // 3 * 2):
+            D[{1} + r] = A[t * 2 // 3 * 2 + r] * T.float32(2)
+        for f, r in T.grid(2, 2):
+            B[t * 2 + f, r] = D[{2} + r]
+"""
+TILED = """
+@T.prim_func
+def main(A: T.Buffer((4,), "float32"), B: T.Buffer((6, 2), "float32")):
+    D = T.alloc_buffer((4,), "float32")
+    for p in range(4):
+        D[p] = A[p] * T.float32(2)
+    for t, r in T.grid(6, 2):
+        B[t, r] = D[t // 3 * 2 + r]
+"""
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["in place", "from its own start"])
+def test_tiles_that_straddle_what_is_divided_have_the_text_of_the_whole(own: bool):
+    start = "t * 2 // 3 * 2"
+    places = ("0", f"(t * 2 + f) // 3 * 2 - {start}") if own else (start, "(t * 2 + f) // 3 * 2")
+    function, program = lifted(TILES.format(4, *places))
+    a, b = np.random.default_rng(0).normal(size=4).astype(np.float32), np.zeros((6, 2), np.float32)
+    np.testing.assert_array_equal(program(a, b)[0], ti.tir.interpret(function, a, b)[1])
+    assert up_to_names(str(program)) == up_to_names(str(lifted(TILED)[1]))

@@ -7,9 +7,12 @@ import random
 import numpy as np
 import pytest
 
-from tensorir.lift.nests.linear import settled
+from tensorir.lift.accesses.counted import counted, spread_where
+from tensorir.lift.accesses.sets import conjuncts
+from tensorir.lift.nests.bounded import sums_bounded
+from tensorir.lift.nests.linear import affine_of, settled
 from tensorir.lift.nests.numbers import values
-from tensorir.lift.nests.terms import Index, Number, Op, Term, show
+from tensorir.lift.nests.terms import Index, Linear, Number, Op, Term, show
 from tensorir.lift.nests.unknowns import bounds
 from tensorir.types import BOOL, INT32
 
@@ -55,3 +58,28 @@ def test_normal_forms_have_the_values_of_their_terms(seed: int):
         spread = bounds(made, RANGES)
         inside = spread is None or (spread[0] <= wanted.min() and wanted.max() <= spread[1])
         assert inside, f"{show(made)} is not inside of {spread}"
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_counting_and_bounds_tell_holds_where_conditions_do(seed: int):
+    r = random.Random(seed)
+    told = 0
+    for _ in range(150):
+        term = settled(a_term(r, r.randint(1, 5)), RANGES)
+        guards = [g for _ in range(r.randint(0, 2)) for g in conjuncts(settled(a_condition(r, 2), RANGES))]
+        held = np.ones((8, 5, 8), bool)
+        for g in guards:
+            held = held & values(g, GRID)
+        if not held.any():
+            continue
+        made = counted(term, guards, RANGES)
+        wanted, found = (np.broadcast_to(values(t, GRID), held.shape)[held] for t in (term, made))
+        assert np.array_equal(wanted, found), f"{show(term)} became {show(made)} where {[*map(show, guards)]}"
+        told += made is not term
+        spreads = dict(sums_bounded(guards, RANGES))
+        if (a := affine_of(term)) is not None and (spread := spread_where(a, guards, RANGES)) is not None:
+            spreads[a] = spread
+        for a, (low, high) in spreads.items():
+            inside = np.broadcast_to(values(Linear(a, INT32), GRID), held.shape)[held]
+            assert low <= inside.min() <= inside.max() <= high, f"{a} where {[*map(show, guards)]}"
+    assert told

@@ -76,6 +76,29 @@ CASES = [
     "adaptive_avg, at_random_13",
     "lrn, at_random_5",
     "global_avg, inside_in_two_parts",
+    # copies of which iterations share places that counting tells: margins that mirror, tiles of what is divided
+    "depth_to_space, fetched",
+    "trilu_low, fetched",
+    "replicate_pad, fetched",
+    "layout_unpack, fetched",
+    "group_norm, fetched",
+    # tiles that straddle groups, in their own places and in flat ones
+    "group1d, tiled",
+    "group_nhwc, tiled",
+    "group_nhwc, fetched",
+    "transpose2d_groups, tiled",
+    # what is no exception, and conditions that end within a pack
+    "adaptive_avg, tiled",
+    "adaptive_max, tiled",
+    "layout_pack_uneven, tiled",
+    # windows of every other element, which are no rows; dims that one number merges
+    "conv1d_nwc, all_near",
+    "conv2d_nhwc_1_2_2, tiled",
+    "conv2d_hwcn_1_2_2, in_two_parts",
+    "pool2d_max_3122, tiled",
+    "correlation, tiled",
+    "pool_grad_avg_320True, inputs_at_hand",
+    "pool_grad_avg_321False, tiled",
 ]
 
 

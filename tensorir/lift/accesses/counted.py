@@ -1,11 +1,10 @@
-"""Quotients that conditions settle: by sums that these bound, or, where they are no sums, by counting where they hold.
+"""Quotients that are sums where conditions hold, or everywhere, told by bounds of sums or by counting.
 
 `35 × c + 5 × (y + r) + x + s` is in row `7 × c + y + r` where every `x + s` that the conditions let through is less
 than 5, whatever the conditions are made of.
 
 >>> from tensorir.lift.nests.affine import variable
->>> from tensorir.lift.nests.terms import Op, Number
->>> from tensorir.types import BOOL, INT32
+>>> from tensorir.types import INT32
 >>> x, s = (Linear(variable(n), INT32) for n in "xs")
 >>> square = Op("less", (s, Op("minus", (Number(5, INT32), x), INT32)), BOOL)
 >>> flat = variable("y").times(5).plus(variable("x")).plus(variable("s"))
@@ -20,20 +19,22 @@ y
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from tensorir.lift.accesses.sets import conjuncts
-from tensorir.lift.nests.affine import Affine, Quotient, number
+from tensorir.lift.accesses.solved import sum_of
+from tensorir.lift.nests.affine import Affine, Quotient, number, variable
 from tensorir.lift.nests.bounded import quotient_where, sums_bounded
 from tensorir.lift.nests.linear import COMPARISONS, Ranges, affine_of, term_of
 from tensorir.lift.nests.numbers import values
-from tensorir.lift.nests.terms import Linear, Load, Op, Term, index_names, rebuilt, walk
-from tensorir.types import INT64
+from tensorir.lift.nests.terms import Linear, Load, Number, Op, Term, index_names, loads, rebuilt, walk
+from tensorir.types import BOOL, INT64
 
-__all__ = ["in_one_period"]
+__all__ = ["counted", "in_one_period", "spread_where"]
 
 MOST_COUNTED = 1 << 12
 """At how many points conditions are looked at."""
@@ -70,6 +71,78 @@ def in_one_period(term: Term, guards: Sequence[Term], ranges: Ranges) -> Term:
     return rebuilt(term, rule)
 
 
+def counted(term: Term, guards: Sequence[Term], ranges: Ranges) -> Term:
+    """A term without quotients, and exceptions, that are one sum at all of the few points where guards hold.
+
+    >>> from tensorir.lift.nests.affine import quotient, variable
+    >>> third = term_of(quotient(variable("t").plus(number(1)), 3, {"t": (0, 2)}), INT32)
+    >>> last = Op("eq", (Linear(variable("t"), INT32), Number(2, INT32)), BOOL)
+    >>> one_less = Op("minus", (third, Number(1, INT32)), INT32)
+    >>> print(counted(Op("if", (last, one_less, third), INT32), (), {"t": (0, 2)}).value)
+    0
+    """
+    if not any(map(_asks, walk(term))):
+        return term
+    held = [g for g in guards if not loads(g)]
+
+    def rule(t: Term) -> Term | None:
+        match t:
+            case Linear() if _asks(t):
+                return _at_all_points(t, held, ranges)
+            case Op(op, _, element) if op in COMPARISONS or (op == "if" and element.is_integer):
+                return _at_all_points(t, held, ranges) if any(map(_asks, walk(t))) else None
+            case _:
+                return None
+
+    return rebuilt(term, rule)
+
+
+def _asks(term: Term) -> bool:
+    """Whether a term is a quotient, or chosen at some points: where a choice has two sides, either may go on."""
+    match term:
+        case Linear(a):
+            return not a.is_linear
+        case Op("if", (Op("eq" | "not_eq"), *_), element):
+            return element.is_integer
+        case _:
+            return False
+
+
+def _at_all_points(term: Linear | Op, guards: Sequence[Term], ranges: Ranges) -> Term | None:
+    """A term as a sum, or as its truth, where it is one at all points; None where data tell, or points are many.
+
+    What is rounded on the way is computed where it runs.
+    """
+    if any(t.element.is_float for t in walk(term)):
+        return None
+    telling = tuple(g for g in guards if not index_names(g).isdisjoint(index_names(term)))
+    names = sorted(index_names(term).union(*map(index_names, telling)))
+    if any(n not in ranges for n in names):
+        return None
+    return _at_points(term, telling, tuple((n, *ranges[n]) for n in names))
+
+
+@lru_cache(maxsize=4096)
+def _at_points(term: Linear | Op, guards: tuple[Term, ...], spans: tuple[tuple[str, int, int], ...]) -> Term | None:
+    sizes = [high - low + 1 for _, low, high in spans]
+    if not 0 < prod(sizes) <= MOST_COUNTED:
+        return None
+    axes = np.ix_(*(np.arange(low, high + 1) for _, low, high in spans))
+    grid = {n: np.broadcast_to(a, sizes) for (n, _, _), a in zip(spans, axes, strict=True)}
+    held = [h for g in guards if (h := values(g, grid)) is not None]
+    found = values(term, grid)
+    if found is None or len(held) < len(guards):
+        return None
+    at = np.logical_and.reduce([np.ones(sizes, bool), *held])
+    found = np.broadcast_to(found, sizes)[at].astype(np.int64)
+    if not found.size:
+        return None
+    if term.element == BOOL:
+        return Number(bool(found[0]), BOOL) if (found == found[0]).all() else None
+    a = sum_of(found, {variable(n): column[at] for n, column in grid.items()})
+    return None if a is None else term_of(a, term.element)
+
+
 def _telling(guards: Sequence[Term]) -> list[Term]:
     """Conditions that are no sums, and that no data tell."""
     return [g for g in guards if not _is_bound(g) and not any(isinstance(t, Load) for t in walk(g))]
@@ -89,17 +162,36 @@ def _whole(q: Quotient, conditions: Sequence[Term], ranges: Ranges) -> Affine | 
     coarse = Affine(tuple((t, c // q.by) for t, c in q.inner.terms if c % q.by == 0))
     fine = Affine(tuple((t, c) for t, c in q.inner.terms if c % q.by), q.inner.constant)
     telling = [g for g in conditions if not index_names(g).isdisjoint(fine.names)]
-    names = sorted(fine.names.union(*map(index_names, telling)))
-    if not telling or any(n not in ranges for n in names):
+    spread = _spread_at_points(fine, telling, ranges) if telling else None
+    return None if spread is None or spread[0] // q.by != spread[1] // q.by else coarse.plus(number(spread[0] // q.by))
+
+
+def spread_where(a: Affine, guards: Sequence[Term], ranges: Ranges) -> tuple[int, int] | None:
+    """The least and the greatest value of a sum where conditions hold, counted where points are few.
+
+    >>> from tensorir.lift.nests.affine import variable
+    >>> tiles = variable("r").plus(Affine(((Quotient(variable("t"), 3), 2),)))
+    >>> spread_where(tiles, [], {"t": (0, 3), "r": (0, 2)})
+    (0, 4)
+    """
+    telling = [g for g in guards if not index_names(g).isdisjoint(a.names) and not loads(g)]
+    found = _spread_at_points(a, telling, ranges)
+    return a.range(ranges) if found is None else found
+
+
+def _spread_at_points(a: Affine, conditions: Sequence[Term], ranges: Ranges) -> tuple[int, int] | None:
+    """The least and the greatest value of a sum where conditions hold; None where that is nowhere, or not counted."""
+    names = sorted(a.names.union(*map(index_names, conditions)))
+    if any(n not in ranges for n in names):
         return None
     sizes = [ranges[n][1] - ranges[n][0] + 1 for n in names]
     if not 0 < prod(sizes) <= MOST_COUNTED:
         return None
     axes = np.ix_(*(np.arange(ranges[n][0], ranges[n][1] + 1) for n in names))
     grid = dict(zip(names, axes, strict=True))
-    found = [f for t in (Linear(fine, INT64), *telling) if (f := values(t, grid)) is not None]
-    if len(found) <= len(telling):
+    found = [f for t in (Linear(a, INT64), *conditions) if (f := values(t, grid)) is not None]
+    if len(found) <= len(conditions):
         return None
     places, *held = (np.broadcast_to(f, sizes) for f in found)
-    inside: Any = places[np.logical_and.reduce(held)] // q.by
-    return coarse.plus(number(int(inside[0]))) if inside.size and (inside == inside[0]).all() else None
+    inside: Any = places[np.logical_and.reduce([np.ones(sizes, bool), *held])]
+    return (int(inside.min()), int(inside.max())) if inside.size else None

@@ -15,6 +15,7 @@ a set larger than it is, and `exact` says so.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -126,12 +127,29 @@ def condition_text(term: Term, names: Mapping[str, str]) -> str | None:
 
 
 def _of_branches(op: str, a: Term, b: Term) -> Term | None:
-    """A comparison with a choice as a choice between comparisons; None where neither side is one."""
-    match a, b:
-        case Op("if", (c, x, y)), _:
-            return Op("if", (c, Op(op, (x, b), BOOL), Op(op, (y, b), BOOL)), BOOL)
-        case _, Op("if", (c, x, y)):
-            return Op("if", (c, Op(op, (a, x), BOOL), Op(op, (a, y), BOOL)), BOOL)
+    """A comparison with a choice, or a sum with one, as a choice between comparisons; None where there is none."""
+    if (found := _branches(a)) is not None:
+        c, x, y = found
+        return Op("if", (c, Op(op, (x, b), BOOL), Op(op, (y, b), BOOL)), BOOL)
+    if (found := _branches(b)) is not None:
+        c, x, y = found
+        return Op("if", (c, Op(op, (a, x), BOOL), Op(op, (a, y), BOOL)), BOOL)
+    return None
+
+
+def _branches(term: Term) -> tuple[Term, Term, Term] | None:
+    """The condition of a choice, or of one that something is added to, and what the term is in either case."""
+    match term:
+        case Op("if", (c, x, y)):
+            return c, x, y
+        case Op("plus" | "minus", (p, q)):
+            for k, part in enumerate((p, q)):
+                if (found := _branches(part)) is not None:
+                    c, *cases = found
+                    sums = [replace(term, args=(p, x) if k else (x, q)) for x in cases]
+                    yes, no = (settled(t, {}) for t in sums)
+                    return c, yes, no
+            return None
         case _:
             return None
 

@@ -3,13 +3,6 @@
 A tile that is filled as `S[t // w, t % w]`, where its width `w` differs from block to block, is read at `S[y, x]`: each
 place of each copy is looked up, and the iteration that filled it. Where terms of that store, such as the place that it
 copied from, are sums of the reader's variables in every iteration that reads, the reader can say what they are.
-
->>> import numpy as np
->>> y, x = (np.ravel(a) for a in np.mgrid[0:3, 0:4])
->>> print(sum_of(y * 10 + x + 1, {"y": y, "x": x}))
-y*10 + x + 1
->>> sum_of(y * x, {"y": y, "x": x}) is None
-True
 """
 
 # Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
@@ -17,39 +10,37 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from fractions import Fraction
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from tensorir.lift.accesses.solved import sum_of
 from tensorir.lift.accesses.space import hull_of
-from tensorir.lift.nests.affine import Affine, Atom, number
-from tensorir.lift.nests.linear import settled
+from tensorir.lift.nests.affine import Affine, Quotient, variable
+from tensorir.lift.nests.linear import Ranges, settled
 from tensorir.lift.nests.nest import Check, Leaf, Store, ranges_of
 from tensorir.lift.nests.numbers import values
 from tensorir.lift.nests.terms import Linear, Load, Op, Term, index_names, loads, walk
-from tensorir.types import BOOL, INT64
+from tensorir.lift.nests.unknowns import Parts
+from tensorir.types import BOOL, INT32, INT64
 
-__all__ = ["stored_with", "sum_of"]
+__all__ = ["stored_with"]
 
 MOST_COUNTED = 1 << 18
 """How many iterations of a statement, and how many elements of all copies of a buffer, are looked at one by one."""
-MOST_SOLVED = 1 << 12
-"""From how many points the coefficients of a sum are found, which is then looked at in all of them."""
-LARGEST = 1 << 24
-"""Numbers up to here are added and multiplied as they are."""
 MOST_VISITED = 1 << 10
 """In how many parts of a statement, each under conditions of its own, a read is searched for."""
 
 
-def stored_with(wanted: Sequence[Term], w: Leaf, r: Leaf, load: Load) -> tuple[Affine, ...] | None:
+def stored_with(wanted: Sequence[Term], w: Leaf, r: Leaf, load: Load) -> tuple[Term, ...] | None:
     """What terms of a store were when it filled what is read, in the same iteration of the loops around both.
 
-    None where they are no sums of what the reader counts, where it may read what was not filled, or where iterations
-    that ran between the two may have filled it otherwise. The store runs before the reader, and no guard of it reads.
+    None where they are no sums of what the reader counts, and of what its indices are sums of, where it may read what
+    was not filled, or where iterations that ran between the two may have filled it otherwise. The store runs before the
+    reader, and no guard of it reads.
     """
     assert isinstance(w.node, Store)
     buffer, told = w.node.buffer, len(load.indices)
@@ -65,8 +56,10 @@ def stored_with(wanted: Sequence[Term], w: Leaf, r: Leaf, load: Load) -> tuple[A
         return None
     # what the store does not depend on is the same in all copies
     copies = {n: there[n] for n in names if n in filled.variables}
-    atoms = _atoms(r, load, copies)
-    needed = _points(r, (*load.indices, *(Linear(Affine(((a, 1),)), INT64) for a in atoms)), _ways(r, load))
+    parts = Parts(dict(ranges_of(r.loops)))
+    columns = _columns(wanted, w, r, load, copies, parts)
+    every = list(dict.fromkeys(a for way in columns for a in way))
+    needed = _points(r, (*load.indices, *(parts.term_of(a, INT64) for a in every)), _ways(r, load))
     if needed is None:
         return None
     found = _filling(filled, needed, copies, buffer.shape)
@@ -75,11 +68,11 @@ def stored_with(wanted: Sequence[Term], w: Leaf, r: Leaf, load: Load) -> tuple[A
     last = _filling(filled, filled, {n: s for n, s in copies.items() if n not in together}, buffer.shape)
     if found is None or last is None:
         return None
-    had, counted = filled.terms[told:], dict(zip(atoms, needed.terms[told:], strict=True))
+    had, counted = filled.terms[told:], dict(zip(every, needed.terms[told:], strict=True))
     if any((h != h[last]).any() for h in had):
         return None
-    sums = [s for h in had if (s := sum_of(h[found], counted)) is not None]
-    return tuple(sums) if len(sums) == len(had) else None
+    sums = [s for h in had if (s := _simplest(h[found], columns, counted)) is not None]
+    return tuple(settled(parts.term_of(s, INT32), here) for s in sums) if len(sums) == len(had) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,45 +163,35 @@ def _ways(r: Leaf, load: Load) -> tuple[tuple[Term, ...], ...]:
     return tuple(found)
 
 
-def _atoms(r: Leaf, load: Load, copies: Mapping[str, Any]) -> list[Atom]:
-    """What sums may be made of: the variables that tell what is read, and quotients of them in the statement."""
-    ranges = ranges_of(r.loops)
-    names = {*copies, *(n for i in load.indices for n in index_names(i))}
-    stored = r.node.indices if isinstance(r.node, Store) else ()
-    found: dict[Atom, None] = {}
-    for term in (*load.indices, *stored, *r.node.guards):
-        for t in walk(settled(term, ranges)):
-            if isinstance(t, Linear):
-                found |= {a: None for a, _ in t.affine.terms if Affine(((a, 1),)).names <= names}
-    return [*found, *(n for n in sorted(names) if n not in found)]
+def _simplest(value: Any, ways: Sequence[Sequence[Affine]], counted: Mapping[Affine, Any]) -> Affine | None:
+    """A value as the sum, in one of some ways, that divides least often; None where it is none in any."""
+    sums = [s for way in ways if (s := sum_of(value, {a: counted[a] for a in way})) is not None]
+    return min(sums, key=_divisions, default=None)
 
 
-def sum_of(value: Any, counted: Mapping[Atom, Any]) -> Affine | None:
-    """A value that changes from point to point as a sum of others, and a number; None where it is none.
+def _divisions(a: Affine) -> int:
+    return sum(1 + _divisions(atom.inner) for atom, _ in a.terms if isinstance(atom, Quotient))
 
-    What is a sum of those before it is left out.
+
+def _columns(
+    wanted: Sequence[Term], w: Leaf, r: Leaf, load: Load, copies: Mapping[str, Any], parts: Parts
+) -> list[list[Affine]]:
+    """What sums may be made of, in several ways.
+
+    Quotients in the statement of the variables that tell the indices, and these; the indices before that; what indices
+    that are no sums are made of; what the store divides of the variables of the loops around both.
     """
-    columns = [np.ones_like(value), *counted.values()]
-    if any(c.size and abs(c).max() > LARGEST for c in (*columns, value)):
-        return None
-    some = np.random.default_rng(0).integers(value.size, size=MOST_SOLVED) if value.size > MOST_SOLVED else slice(None)
-    sample = [c[some] for c in (*columns, value)]
-    rows = [[Fraction(int(a @ b)) for b in sample] for a in sample[:-1]]
-    pivots: list[int] = []
-    for k, row in enumerate(rows):
-        if not row[k]:
-            continue
-        pivots.append(k)
-        for other in rows:
-            if other is not row and other[k]:
-                factor = other[k] / row[k]
-                other[:] = [x - factor * y for x, y in zip(other, row, strict=True)]
-    found = {k: rows[k][-1] / rows[k][k] for k in pivots}
-    if any(c.denominator != 1 or abs(c) > LARGEST for c in found.values()):
-        return None
-    total = number(0)
-    for k, atom in enumerate((None, *counted)):
-        c = int(found.get(k, 0))
-        total = total.plus(number(c) if atom is None else Affine(((atom, 1),)).times(c))
-    here = sum((int(found[k]) * columns[k] for k in pivots), start=np.zeros_like(value))
-    return total if (here == value).all() else None
+    ranges, there = ranges_of(r.loops), ranges_of(w.loops)
+    names = {*copies, *(n for i in load.indices for n in index_names(i))}
+    indices = [a for i in load.indices if (a := parts.sum_of(settled(i, ranges))) is not None and a.names]
+    stored = r.node.indices if isinstance(r.node, Store) else ()
+
+    def divided(terms: Iterable[Term], ranges: Ranges, names: Set[str]) -> list[Affine]:
+        sums = (t.affine for term in terms for t in walk(settled(term, ranges)) if isinstance(t, Linear))
+        return [a for s in sums for t, _ in s.terms if (a := Affine(((t, 1),))).names <= names]
+
+    own = [*divided((*stored, *load.indices, *r.node.guards), ranges, names), *map(variable, sorted(names))]
+    told = [*indices, *own]
+    more = [*told, *(Affine(((t, 1),)) for a in indices for t, _ in a.terms)]
+    ways = own, told, more, [*more, *divided(wanted, there, copies.keys())]
+    return [list(dict.fromkeys(way)) for way in ways]

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tensorir.lift.accesses.counted import in_one_period
+from tensorir.lift.accesses.counted import counted, in_one_period
 from tensorir.lift.accesses.sets import both, conjuncts
 from tensorir.lift.nests.affine import Affine, Quotient, quotient, variable
 from tensorir.lift.nests.affine import number as constant
@@ -122,13 +122,18 @@ def _settle(space: Space) -> Space:
     """All terms in normal form for the intervals; conditions that hold everywhere are dropped."""
     ranges, facts = space.ranges, NO_FACTS
     guards: list[Term] = []
+
+    def settle(term: Term) -> Term:
+        new = settled(term, ranges, facts=facts)
+        known = counted(new, guards, ranges)
+        return new if known is new else settled(known, ranges, facts=facts)
+
     for guard in space.guards:
-        for part in conjuncts(settled(guard, ranges)):
+        for part in conjuncts(settle(guard)):
             if not (isinstance(part, Number) and part.value) and part not in guards:
                 guards.append(part)
                 facts = told(part, facts, True)
-    location = tuple(settled(t, ranges, facts=facts) for t in space.location)
-    value = settled(space.value, ranges, facts=facts)
+    location, value = tuple(map(settle, space.location)), settle(space.value)
     location = tuple(in_one_period(t, guards, ranges) for t in location)
     return replace(space, location=location, value=in_one_period(value, guards, ranges), guards=tuple(guards))
 

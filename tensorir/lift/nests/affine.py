@@ -13,8 +13,9 @@ i j
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import combinations
 from math import gcd
 
 __all__ = ["Affine", "Quotient", "number", "quotient", "remainder", "variable"]
@@ -74,6 +75,13 @@ class Affine:
     def is_linear(self) -> bool:
         """Without quotients."""
         return all(isinstance(atom, str) for atom, _ in self.terms)
+
+    @property
+    def bare_name(self) -> str | None:
+        """The last variable that the sum has once, and in no quotient."""
+        divided = {n for q, _ in self.terms if isinstance(q, Quotient) for n in q.inner.names}
+        alone = (n for n, c in reversed(self.terms) if isinstance(n, str) and abs(c) == 1 and n not in divided)
+        return next(alone, None)
 
     def coefficient(self, atom: Atom) -> int:
         return next((c for a, c in self.terms if a == atom), 0)
@@ -145,11 +153,18 @@ def _settled(total: dict[Atom, int], constant: int) -> Affine:
 
 
 def folded(a: Affine) -> Affine:
-    """`by × (e // by) + (e - by × (e // by))` is e: quotients that stand beside their own remainder go away."""
+    """What is left of a sum without its half is the half, rounded up: `e - e // 2` is `(e + 1) // 2`.
+
+    >>> i = variable("i")
+    >>> print(folded(i.minus(quotient(i, 2, {}))))
+    (i + 1) // 2
+    """
     for atom, c in a.terms:
-        # c × q appears with inner terms r such that the sum holds c/by × (by q + ...): nothing to do unless it cancels
-        if isinstance(atom, Quotient) and c == 0:
-            return Affine(tuple(t for t in a.terms if t[1]), a.constant)
+        if isinstance(atom, Quotient) and atom.by == 2:
+            whole = atom.inner.times(-c)
+            if all(a.coefficient(t) == d for t, d in whole.terms):
+                half = Affine(((Quotient(atom.inner.plus(number(1)), 2), 1),))
+                return a.minus(whole).minus(Affine(((atom, c),))).plus(half.times(-c))
     return a
 
 
@@ -159,19 +174,43 @@ def _of_quotient(q: Quotient, ranges: Ranges) -> tuple[int, int] | None:
 
 
 def _with_remainders(a: Affine, ranges: Ranges, low: int, high: int) -> tuple[int, int]:
-    """Tighter bounds where the sum holds a remainder, `e - by × (e // by)`, which lies in [0, by)."""
+    """Tighter bounds where the sum holds a remainder, `e - by × (e // by)`, which lies in [0, by).
+
+    `e // n` has one, too: `e // n - by × (e // (n × by))`. Quotients of sums that are close are, too.
+    """
     for atom, c in a.terms:
-        if not isinstance(atom, Quotient) or c % atom.by:
-            continue
-        factor = -c // atom.by
-        rest = a.minus(atom.inner.times(factor)).minus(Affine(((atom, c),)))
-        if len(rest.terms) >= len(a.terms):
-            continue
-        found = rest.range(ranges)
-        if found is not None:
-            part = (0, (atom.by - 1) * factor) if factor > 0 else ((atom.by - 1) * factor, 0)
-            low, high = max(low, found[0] + part[0]), min(high, found[1] + part[1])
+        for whole, by in _divided(atom, a):
+            if c % by:
+                continue
+            factor = -c // by
+            rest = a.minus(whole.times(factor)).minus(Affine(((atom, c),)))
+            if len(rest.terms) >= len(a.terms):
+                continue
+            found = rest.range(ranges)
+            if found is not None:
+                part = (0, (by - 1) * factor) if factor > 0 else ((by - 1) * factor, 0)
+                low, high = max(low, found[0] + part[0]), min(high, found[1] + part[1])
+    for (p, c), (q, d) in combinations(a.terms, 2):
+        if isinstance(p, Quotient) and isinstance(q, Quotient) and p.by == q.by and c == -d:
+            # (e + n) // by - e // by
+            difference = p.inner.minus(q.inner)
+            if len(difference.terms) >= max(len(p.inner.terms), len(q.inner.terms)):
+                continue
+            apart = difference.range(ranges)
+            found = Affine(tuple(t for t in a.terms if t[0] not in (p, q)), a.constant).range(ranges)
+            if apart is not None and found is not None:
+                ends = sorted((c * (apart[0] // p.by), -c * (-apart[1] // p.by)))
+                low, high = max(low, found[0] + ends[0]), min(high, found[1] + ends[1])
     return low, high
+
+
+def _divided(atom: Atom, a: Affine) -> Iterator[tuple[Affine, int]]:
+    """What a quotient divides, by what: its sum, and quotients of this that stand beside it."""
+    if isinstance(atom, Quotient):
+        yield atom.inner, atom.by
+        for other, _ in a.terms:
+            if isinstance(other, Quotient) and other.inner == atom.inner and not atom.by % other.by and other != atom:
+                yield Affine(((other, 1),)), atom.by // other.by
 
 
 def quotient(a: Affine, by: int, ranges: Ranges) -> Affine:

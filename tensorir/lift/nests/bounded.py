@@ -53,10 +53,18 @@ def sums_bounded(guards: Sequence[Term], ranges: Ranges) -> Bounded:
 
 
 def _add(found: dict[Affine, tuple[int, int]], a: Affine, most: int, ranges: Ranges) -> None:
-    """That a sum is no more than a number."""
+    """That a sum is no more than a number, and what that says of its quotients, and of it without one of those."""
     if len(a.terms) < 2:
         return
-    factor = gcd(*(c for _, c in a.terms)) * (1 if a.terms[0][1] > 0 else -1)
+    for by in {abs(c) for _, c in a.terms if abs(c) > 1} if a.is_linear else ():
+        if any(c % by for _, c in a.terms):
+            _add(found, quotient(Affine(a.terms), by, ranges), (most - a.constant) // by, ranges)
+    for part in (Affine((t,)) for t in a.terms if isinstance(t[0], Quotient)):
+        if (known := part.range(ranges)) is not None:
+            _add(found, a.minus(part), most - known[0], ranges)
+    # one sign for a sum and its negative
+    _, leading = min(a.terms, key=lambda t: str(t[0]))
+    factor = gcd(*(c for _, c in a.terms)) * (1 if leading > 0 else -1)
     one = Affine(tuple((n, c // factor) for n, c in a.terms))
     spread = found.get(one) or one.range(ranges)
     if spread is None:

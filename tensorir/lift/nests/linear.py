@@ -396,11 +396,13 @@ def _coarser(op: str, difference: Affine, ranges: Ranges) -> tuple[Affine, Affin
 
 
 def _finer(op: str, difference: Affine) -> tuple[Affine, Affine] | None:
-    """`i // 16 < 8` is `i < 128`: a bound of a quotient bounds what is divided."""
-    match difference.terms:
-        case ((Quotient(inner, by), 1),) if op not in ("eq", "not_eq"):
+    """`i // 16 + j < 8` is `i + 16 × j < 128`: a bound of a quotient bounds what is divided."""
+    divided = [(atom, c) for atom, c in difference.terms if isinstance(atom, Quotient)]
+    match divided:
+        case [(Quotient(inner, by), 1)] if op not in ("eq", "not_eq"):
+            rest = Affine(tuple(t for t in difference.terms if t not in divided))
             step = op in ("less_equal", "greater")  # q <= bound is q < bound + 1, and q > bound is q >= bound + 1
-            return inner, number((step - difference.constant) * by - step)
+            return inner.plus(rest.times(by)), number((step - difference.constant) * by - step)
         case _:
             return None
 

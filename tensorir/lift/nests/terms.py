@@ -12,10 +12,10 @@ soon as they are sums, quotients and remainders of indices. Terms are compared b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tensorir.lift.nests.affine import Affine
+from tensorir.lift.nests.affine import Affine, Quotient
 from tensorir.source import NOWHERE, Span
 from tensorir.types import Scalar
 
@@ -30,9 +30,11 @@ __all__ = [
     "always",
     "buffers_of",
     "children",
+    "indexed_by_data",
     "loads",
     "rebuilt",
     "show",
+    "sums_in",
 ]
 
 
@@ -165,9 +167,34 @@ def walk(term: Term) -> Iterator[Term]:
         stack.extend(reversed(children(current)))
 
 
+def sums_in(terms: Sequence[Term]) -> list[Affine] | None:
+    """Every sum in settled terms, those inside of quotients among them; None where variables stand outside of sums."""
+    pending: list[Affine] = []
+    for term in terms:
+        for t in walk(term):
+            match t:
+                case Linear(affine):
+                    pending.append(affine)
+                case Index():
+                    return None
+                case _:
+                    pass
+    found: dict[Affine, None] = {}
+    while pending:
+        a = pending.pop()
+        found[a] = None
+        pending += [atom.inner for atom, _ in a.terms if isinstance(atom, Quotient)]
+    return list(found)
+
+
 def loads(term: Term) -> list[Load]:
     """Every read in a term."""
     return [t for t in walk(term) if isinstance(t, Load)]
+
+
+def indexed_by_data(term: Term) -> bool:
+    """Whether data tell an index of what a term reads."""
+    return any(loads(i) for r in loads(term) for i in r.indices)
 
 
 def always(term: Term) -> dict[int, Term]:

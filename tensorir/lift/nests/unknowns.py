@@ -301,7 +301,8 @@ def divided(op: str, term: Term, by: int, ranges: Ranges, facts: Facts = NO_FACT
         whole = parts.sum_of(term)
         if whole is not None:
             made = (quotient if op in ("floordiv", "divides") else remainder)(whole, by, parts.ranges)
-            if made.is_linear:
+            named = set(parts.names.values())
+            if not any(isinstance(atom, Quotient) and atom.inner.names & named for atom, _ in made.terms):
                 return parts.term_of(made, term.element)
     return _of_division(op, term, by) if op in ("floordiv", "mod") else None
 

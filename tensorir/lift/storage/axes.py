@@ -15,9 +15,8 @@ from tensorir.lift.accesses.space import Space
 from tensorir.lift.nests.affine import Affine
 from tensorir.lift.nests.linear import affine_of
 from tensorir.lift.nests.nest import Leaf, Node, Store, leaves
-from tensorir.lift.nests.terms import Buffer, Load, Number, Op, Term, rebuilt, walk
+from tensorir.lift.nests.terms import Buffer, Load, Number, Op, Term, rebuilt, sums_in, walk
 from tensorir.lift.storage.copies import changed, whole_space
-from tensorir.lift.storage.inlining import sums_in
 
 __all__ = ["with_merged_axes"]
 

@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import gcd, prod
 
+from tensorir.lift.accesses.counted import spread_where
 from tensorir.lift.accesses.inverse import Inverse, at_iteration, inverse, written_at
 from tensorir.lift.accesses.space import Space, interval_of, substituted
 from tensorir.lift.nests.affine import Affine, Quotient, number, variable
@@ -19,7 +20,6 @@ from tensorir.lift.nests.linear import affine_of, settled, term_of
 from tensorir.lift.nests.nest import Check, Leaf, Loop, Node, Store, leaves, ranges_of
 from tensorir.lift.nests.terms import (
     Buffer,
-    Index,
     Linear,
     Load,
     Number,
@@ -27,11 +27,14 @@ from tensorir.lift.nests.terms import (
     Term,
     buffers_of,
     index_names,
+    indexed_by_data,
     rebuilt,
+    sums_in,
     walk,
 )
 from tensorir.lift.nests.unknowns import Parts
 from tensorir.lift.storage.copies import changed, settled_values, whole_space
+from tensorir.lift.storage.places import with_multiples, without
 from tensorir.types import INT32, Interval
 
 __all__ = ["by_what_it_needs", "inlined"]
@@ -57,24 +60,43 @@ def inlined(nodes: Sequence[Node]) -> tuple[Node, ...]:
     """The nodes with reads of copies, and of what is filled again and again, replaced."""
     statements = leaves(nodes)
     sources: dict[Buffer, _Source] = {}
-    stores: dict[Store, Node] = {}
+    stores: dict[Store, _Made] = {}
     for leaf, space, back in _once(statements):
         node = leaf.node
         assert isinstance(node, Store)
         if _is_copy(space.value):
             sources[node.buffer] = _Source(space, back, space.value)
         elif (made := by_what_it_needs(leaf, node, space)) is not None:
-            stores[node], read = made
-            sources[node.buffer] = _Source(space, back, read)
+            stores[node] = _Made(made[0], leaf)
+            sources[node.buffer] = _Source(space, back, made[1])
     while sources:
         lost = _lost(statements, sources)
         if not lost:
-            made, lost = _with(tuple(nodes), sources, stores)
+            made, lost = _with(tuple(nodes), sources, stores, _first(statements, stores))
             if not lost:
                 return made
         sources = {b: s for b, s in sources.items() if b not in lost}
         stores = {node: new for node, new in stores.items() if node.buffer not in lost}
     return tuple(nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What stands in the place of a store, and where that was."""
+
+    node: Node
+    leaf: Leaf
+
+
+def _first(statements: Sequence[Leaf], stores: Mapping[Store, _Made]) -> dict[Store, int]:
+    """Those that run once, in front of the outermost loop around them, and where that stands."""
+    stored = {b.root for leaf in statements for b in leaf.written}
+    found: dict[Store, int] = {}
+    for node, made in stores.items():
+        before = {store.buffer for store in found}
+        if all(b in before or b.root not in stored for b in made.leaf.read):
+            found[node] = made.leaf.place[0]
+    return found
 
 
 def _once(statements: Sequence[Leaf]) -> list[tuple[Leaf, Space, Inverse]]:
@@ -116,7 +138,7 @@ def by_what_it_needs(leaf: Leaf, node: Store, space: Space) -> tuple[Node, Load]
     places = [a.names for t in space.location if (a := affine_of(t)) is not None]
     before = space.dims
     space, told = _in_fewer(replace(space, location=()))
-    sums = proportional([space.value, *space.guards], space.dims)
+    sums = proportional([space.value, *space.guards], space.dims, not indexed_by_data(space.value))
     if sums is None or len(sums) >= len(before):
         return None
     # in the order in which the place names them, whatever that of the loops is
@@ -131,8 +153,11 @@ def by_what_it_needs(leaf: Leaf, node: Store, space: Space) -> tuple[Node, Load]
         box[name] = Interval(spread[0], spread[1] + 1)
         values.update({n: number(0) for n in a.names})
         # the sum stands for the variable that it has once
-        values[next(n for n, c in a.terms if isinstance(n, str) and c == 1)] = variable(name)
-    made = substituted(space, values, box, space.guards)
+        if (alone := next((n for n, c in a.terms if isinstance(n, str) and c == 1), None)) is not None:
+            values[alone] = variable(name)
+    doubled = {n: a for n, a in zip(names, sums, strict=True) if all(abs(c) > 1 for _, c in a.terms)}
+    space = replace(space, value=with_multiples(space.value, doubled))
+    made = substituted(space, values, box, [with_multiples(g, doubled) for g in space.guards])
     guards: list[Term] = []
     for guard in made.guards:
         inside, left = interval_of(guard, box)
@@ -164,28 +189,61 @@ def _in_fewer(space: Space) -> tuple[Space, dict[str, Affine]]:
 
 
 def _one_fewer(space: Space) -> tuple[Space, str, Affine] | None:
-    """The space with a sum in the place of one of its variables, which another variable does not outlive."""
+    """The space with a sum in the place of one of its variables, which another variable does not outlive.
+
+    The quotient of a variable stands in the place of one of which nothing else is needed.
+    """
     sums = sums_in((space.value, *space.guards)) or ()
     if all(a.is_linear for a in sums):
         return None
+    for name, i in space.dims.items():
+        if (by := _divisor(name, (space.value, *space.guards))) > 1:
+            dims = {**space.dims, name: Interval(i.start // by, (i.stop - 1) // by + 1)}
+            new = substituted(space, {name: variable(name).times(by)}, dims, space.guards)
+            return new, name, Affine(((Quotient(variable(name), by), 1),))
     for a in sums:
-        if not a.is_linear or len(a.terms) < 2 or not a.names <= space.dims.keys():
+        if len(a.terms) < 2 or not a.names <= space.dims.keys():
             continue
         bare = Affine(a.terms)
-        spread = bare.range(space.ranges)
-        name = next((n for n, c in reversed(a.terms) if isinstance(n, str) and c == 1), None)
-        if name is None or spread is None:
+        spread = bare.range(space.ranges) if a.is_linear else spread_where(bare, space.guards, space.ranges)
+        name = a.bare_name
+        if name is None or a.coefficient(name) != 1 or spread is None:
             continue
         value = variable(name).times(2).minus(bare)
         new = substituted(space, {name: value}, {**space.dims, name: Interval(spread[0], spread[1] + 1)}, space.guards)
+        outlived = a.names - {name}
+        if not a.is_linear and not indexed_by_data(new.value):
+            # what is never read may hold anything, if only it can be computed
+            new = replace(new, guards=tuple(g for g in new.guards if not index_names(g) & outlived))
         needed = set[str]().union(*map(index_names, (new.value, *new.guards)))
-        if not (a.names - {name}) & needed:
+        if not outlived & needed:
             return replace(new, dims={n: i for n, i in new.dims.items() if n in needed or n not in a.names}), name, bare
     return None
 
 
-def proportional(terms: Sequence[Term], dims: Collection[str]) -> list[Affine] | None:
+def _divisor(name: str, terms: Sequence[Term]) -> int:
+    """By what a variable is divided wherever it stands; 0 where it stands for itself, or in other sums."""
+    found = 0
+    pending = [t.affine for term in terms for t in walk(term) if isinstance(t, Linear)]
+    while pending:
+        for atom, _ in pending.pop().terms:
+            match atom:
+                case Quotient(inner, by) if inner == variable(name):
+                    found = gcd(found, by)
+                case Quotient(inner):
+                    pending.append(inner)
+                case _ if atom == name:
+                    return 0
+                case _:
+                    pass
+    return found
+
+
+def proportional(terms: Sequence[Term], dims: Collection[str], gaps: bool) -> list[Affine] | None:
     """The sums of variables that terms need: variables whose coefficients have one ratio everywhere are in one sum.
+
+    One of several variables counts the elements in between as well where terms need every other one, if there may be
+    `gaps`: a window of every other element is one of all, some of which nobody reads.
 
     None where terms hold variables that are in no normal form, or a sum that has no variable once.
     """
@@ -206,28 +264,8 @@ def proportional(terms: Sequence[Term], dims: Collection[str]) -> list[Affine] |
         a = Affine(tuple((n, c // common) for n, c in members))
         if not any(c == 1 for _, c in a.terms):
             return None
-        found.append(a)
+        found.append(a.times(2) if gaps and common == 2 and len(members) > 1 else a)
     return found
-
-
-def sums_in(terms: Sequence[Term]) -> list[Affine] | None:
-    """Every sum in settled terms, those inside of quotients among them; None where variables stand outside of sums."""
-    pending: list[Affine] = []
-    for term in terms:
-        for t in walk(term):
-            match t:
-                case Linear(affine):
-                    pending.append(affine)
-                case Index():
-                    return None
-                case _:
-                    pass
-    found: dict[Affine, None] = {}
-    while pending:
-        a = pending.pop()
-        found[a] = None
-        pending += [atom.inner for atom, _ in a.terms if isinstance(atom, Quotient)]
-    return list(found)
 
 
 # Replacing
@@ -260,7 +298,10 @@ def _iteration(load: Load, source: _Source, parts: Parts) -> dict[str, Affine] |
 
 
 def _with(
-    nodes: tuple[Node, ...], sources: Mapping[Buffer, _Source], stores: Mapping[Store, Node]
+    nodes: tuple[Node, ...],
+    sources: Mapping[Buffer, _Source],
+    stores: Mapping[Store, _Made],
+    first: Mapping[Store, int],
 ) -> tuple[tuple[Node, ...], set[Buffer]]:
     """The nodes with reads replaced, and the buffers of which a read tells no iteration where it came to stand."""
     lost: set[Buffer] = set()
@@ -290,7 +331,12 @@ def _with(
             ranges.update(ranges_of((node,), ranges))
             done.clear()
         if isinstance(node, Store) and node in stores:
-            return node_over(stores[node])
+            return node_over(stores[node].node)
         return changed(node, over, node_over, lambda b: b, lambda b: ())
 
-    return tuple(map(node_over, nodes)), lost
+    found: list[Node] = []
+    for k, node in enumerate(nodes):
+        found += [node_over(stores[store].node) for store, place in first.items() if place == k]
+        kept = without(node, first.keys())
+        found += [] if kept is None else [node_over(kept)]
+    return tuple(found), lost

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 
 from tensorir.lift.accesses.sources import stored_with
 from tensorir.lift.accesses.space import Space, hull_of
-from tensorir.lift.nests.linear import affine_of, settled, term_of
+from tensorir.lift.nests.linear import affine_of, settled
 from tensorir.lift.nests.nest import Check, Leaf, Node, Store, leaves, ranges_of
-from tensorir.lift.nests.terms import Buffer, Load, Term, buffers_of, loads, rebuilt
+from tensorir.lift.nests.terms import Buffer, Load, Number, Op, Term, buffers_of, loads, rebuilt
 from tensorir.lift.storage.copies import changed
 from tensorir.lift.storage.inlining import by_what_it_needs
 from tensorir.lift.storage.places import own, without
@@ -97,12 +97,33 @@ def _instead(source: Load, w: Leaf, readers: Sequence[Leaf]) -> dict[tuple[Node,
     places = {(x, t): t for x in readers for t in x.reads if t.buffer is w.node.buffer}
     instead: dict[tuple[Node, Load], Load] = {}
     for (x, _), load in places.items():
-        told = any(loads(i) for i in load.indices)
-        found = None if told else stored_with(source.indices, w, x, load)
+        if any(loads(i) for i in load.indices):
+            return None
+        found = stored_with(source.indices, w, x, load) or _row_by_row(source, w, x, load)
         if found is None:
             return None
-        instead[x.node, load] = Load(source.buffer, tuple(term_of(a, INT32) for a in found), load.span)
+        instead[x.node, load] = Load(source.buffer, found, load.span)
     return instead
+
+
+def _row_by_row(source: Load, w: Leaf, x: Leaf, load: Load) -> tuple[Term, ...] | None:
+    """The indices of what is read instead, where its place row by row is a sum and they are none by themselves."""
+    shape = source.buffer.shape
+    if len(shape) < 2:
+        return None
+    place: Term = source.indices[0]
+    for index, extent in zip(source.indices[1:], shape[1:], strict=True):
+        place = Op("plus", (Op("multiplies", (place, Number(extent, INT32)), INT32), index), INT32)
+    found = stored_with((place,), w, x, load)
+    if found is None:
+        return None
+    (rest,), indices = found, list[Term]()
+    for extent in reversed(shape[1:]):
+        size = Number(extent, INT32)
+        indices.append(Op("mod", (rest, size), INT32))
+        rest = Op("floordiv", (rest, size), INT32)
+    ranges = ranges_of(x.loops)
+    return tuple(settled(i, ranges) for i in (rest, *reversed(indices)))
 
 
 def _with(

@@ -8,17 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
+from math import gcd
 
 from tensorir.lift.accesses.inverse import inverse
 from tensorir.lift.accesses.space import Space, substituted
-from tensorir.lift.nests.affine import Affine, variable
+from tensorir.lift.nests.affine import Affine, number, variable
+from tensorir.lift.nests.bounded import by_multiple
 from tensorir.lift.nests.linear import affine_of
 from tensorir.lift.nests.nest import Check, Leaf, Loop, Node, Store, leaves
-from tensorir.lift.nests.terms import Buffer, Linear, Load, Number, Term, buffers_of, index_names, rebuilt
+from tensorir.lift.nests.terms import (
+    Buffer,
+    Linear,
+    Load,
+    Number,
+    Term,
+    buffers_of,
+    index_names,
+    indexed_by_data,
+    rebuilt,
+)
 from tensorir.lift.storage.copies import changed, whole_space
 from tensorir.types import INT32, Interval
 
-__all__ = ["filled_once", "own", "without"]
+__all__ = ["filled_once", "own", "with_multiples", "without"]
 
 
 def filled_once(nodes: Sequence[Node]) -> tuple[Node, ...]:
@@ -74,42 +87,66 @@ def _by_place(leaf: Leaf, buffer: Buffer) -> Space | None:
     if space.empty or space.outer:
         return None
     sums = [affine_of(t) for t in space.location]
-    known = [a for a in sums if a is not None and a.is_linear and a.names <= space.dims.keys()]
+    known = [a for a in sums if a is not None and a.names <= space.dims.keys()]
     if len(known) < len(sums) or inverse(known, space.dims) is not None:
         return None
     told = [n for a in known for n in a.names]
     if len(told) > len(set(told)) or not all(_without_gaps(a, space) for a in known):
         return None
     values: dict[str, Affine] = {}
+    multiples: dict[str, Affine] = {}
     places: dict[str, Interval] = {}
     location: list[Term] = []
     for k, a in enumerate(known):
         if a.is_number:
             location.append(space.location[k])
             continue
-        name = next(n for n, c in reversed(a.terms) if isinstance(n, str) and abs(c) == 1)
-        sign, place = a.coefficient(name), f"{buffer.name}_{k}"
-        values[name] = variable(place).minus(a.minus(variable(name).times(sign))).times(sign)
-        spread = a.range(space.ranges)
+        place, spread = f"{buffer.name}_{k}", a.range(space.ranges)
         if place in space.dims or spread is None:
             return None
-        places[place] = Interval(max(spread[0], 0), min(spread[1] + 1, buffer.shape[k]))
+        if gcd(*(c for _, c in a.terms)) > 1:
+            multiples[f" {k}"] = Affine(a.terms)
+            values[f" {k}"] = variable(place).minus(number(a.constant))
+        elif (name := a.bare_name) is None:
+            return None
+        else:
+            sign = a.coefficient(name)
+            values[name] = variable(place).minus(a.minus(variable(name).times(sign))).times(sign)
         location.append(Linear(variable(place), INT32))
+        places[place] = Interval(max(spread[0], 0), min(spread[1] + 1, buffer.shape[k]))
     old = {n: i for n, i in space.dims.items() if n not in values}
-    new = substituted(replace(space, location=()), values, {**old, **places}, space.guards)
-    if any(index_names(t) & old.keys() for t in (new.value, *new.guards)):
+    named = replace(space, location=(), value=with_multiples(space.value, multiples))
+    new = substituted(named, values, {**old, **places}, [with_multiples(g, multiples) for g in space.guards])
+    kept = tuple(g for g in new.guards if not index_names(g) & old.keys())
+    # what is never read may hold anything, if only it can be computed
+    fewer = multiples or len(kept) < len(new.guards)
+    if index_names(new.value) & old.keys() or (fewer and indexed_by_data(new.value)):
         return None
-    return replace(new, dims=places, location=tuple(location))
+    return replace(new, dims=places, location=tuple(location), guards=kept)
+
+
+def with_multiples(term: Term, wholes: Mapping[str, Affine]) -> Term:
+    """A term whose sums hold multiples of others, under names for these."""
+
+    def rule(t: Term) -> Term | None:
+        match t:
+            case Linear(a, element):
+                return Linear(reduce(lambda left, one: by_multiple(left, one[1], one[0]), wholes.items(), a), element)
+            case _:
+                return None
+
+    return rebuilt(term, rule) if wholes else term
 
 
 def _without_gaps(a: Affine, space: Space) -> bool:
-    """Whether a sum takes each value from its least to its greatest one, one of them at a variable that it has once."""
-    reach = 0
-    for c, name in sorted((abs(c), n) for n, c in a.terms if isinstance(n, str)):
-        if c > reach + 1:
+    """Whether a sum takes each value from its least to its greatest one, or every other, as far as ranges tell."""
+    reach, step = 0, gcd(*(c for _, c in a.terms)) if len(a.terms) > 1 else 1
+    for c, part in sorted(((abs(c), Affine(((t, 1),))) for t, c in a.terms), key=lambda part: part[0]):
+        spread = part.range(space.ranges)
+        if spread is None or c > reach + step:
             return False
-        reach += c * (len(space.dims[name]) - 1)
-    return True
+        reach += c * (spread[1] - spread[0])
+    return step <= 2
 
 
 def _loops(leaf: Leaf, node: Store, buffer: Buffer, space: Space) -> Node:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import combinations, pairwise
+from math import gcd
 
 from tensorir.lift.accesses.sets import conjuncts
 from tensorir.lift.accesses.space import Space, digits
@@ -17,7 +18,7 @@ from tensorir.lift.nests.affine import Affine, Quotient, number, quotient, remai
 from tensorir.lift.nests.bounded import by_multiple, sums_bounded
 from tensorir.lift.nests.linear import Ranges, affine_of, term_of
 from tensorir.lift.nests.nest import Check, Leaf, Node, Store, leaves
-from tensorir.lift.nests.terms import Buffer, Linear, Load, Number, Op, Term, rebuilt, walk
+from tensorir.lift.nests.terms import Buffer, Linear, Load, Number, Op, Term, rebuilt, sums_in, walk
 from tensorir.lift.nests.unknowns import NO_FACTS, Parts, narrowed, told
 from tensorir.lift.storage.copies import changed, whole_space
 from tensorir.types import BOOL, INT64, Interval
@@ -171,17 +172,34 @@ def _by_sums(load: Load, space: Space, held: Sequence[Term]) -> tuple[Load, Spac
 
 
 def _with_names(a: Affine, parts: Parts) -> Affine:
-    """A sum of quotients, each under a name of its own, where these have bounds and say nothing of the rest."""
-    for atom, c in a.terms:
-        if isinstance(atom, Quotient):
-            rest = a.minus(Affine(((atom, c),)))
-            quotient_of = Linear(Affine(((atom, 1),)), INT64)
-            spread = quotient_of.affine.range(parts.ranges)
-            if spread is not None and not rest.names & atom.inner.names:
-                name = parts.names.setdefault(quotient_of, f" {len(parts.names)}")
-                parts.ranges[name] = spread
-                a = rest.plus(variable(name).times(c))
-    return a
+    """A sum of quotients, each under a name of its own, where these have bounds and say nothing of the rest.
+
+    Quotients of the same variables, and what else has these, are under one name.
+    """
+    named = a
+    for part in _components(a):
+        if part.is_linear:
+            continue
+        spread = part.range(parts.ranges)
+        if spread is not None:
+            factor = gcd(*(c for _, c in part.terms)) * (-1 if spread[1] <= 0 else 1)
+            one = Affine(tuple((t, c // factor) for t, c in part.terms))
+            name = parts.names.setdefault(Linear(one, INT64), f" {len(parts.names)}")
+            low, high = sorted(v // factor for v in spread)
+            parts.ranges[name] = low, high
+            named = named.minus(part).plus(variable(name).times(factor))
+    return named
+
+
+def _components(a: Affine) -> list[Affine]:
+    """The parts of a sum that share no variable."""
+    found: list[Affine] = []
+    for term in a.terms:
+        one = Affine((term,))
+        same = [p for p in found if p.names & one.names]
+        found = [p for p in found if p not in same]
+        found.append(reduce(Affine.plus, same, one))
+    return found
 
 
 def _inside(term: Term, extent: int, parts: Parts) -> Affine | None:
@@ -300,11 +318,25 @@ def _splits(a: Affine, space: Space) -> bool:
     """Whether the quotients of an index are of dims that can be split there."""
     for atom, _ in a.terms:
         if isinstance(atom, Quotient):
-            inside = space.dims.get(next(iter(atom.inner.names), ""))
-            alone = atom.inner == variable(next(iter(atom.inner.names), ""))
+            name = next(iter(atom.inner.names), "")
+            inside = space.dims.get(name)
+            alone = atom.inner == variable(name)
             if inside is None or not alone or inside.start % atom.by or inside.stop % atom.by:
                 return False
+            if _in_window(name, space):
+                return False
     return True
+
+
+def _in_window(name: str, space: Space) -> bool:
+    """Whether what is stored depends on a sum in which a dim and another one reach as far as a step of the other."""
+    for a in sums_in((space.value, *space.guards)) or ():
+        reach = {n: abs(c) * (len(space.dims[n]) - 1) for n, c in a.terms if isinstance(n, str) and n in space.dims}
+        if name in reach and any(
+            n != name and reach[n] >= abs(a.coefficient(name)) and reach[name] >= abs(a.coefficient(n)) for n in reach
+        ):
+            return True
+    return False
 
 
 def _fits_as_numbers(a: Affine, radices: Sequence[int], space: Space) -> bool:
