@@ -93,11 +93,26 @@ def test_what_a_thread_fills_with_what_it_keeps_to_itself_is_filled_by_each_thre
     np.testing.assert_array_equal(program(a, b)[0], ti.tir.interpret(function, a, b)[1])
 
 
-def test_a_window_of_every_other_element_is_one_of_all_of_them():
-    text = HEAD.format(12) + AGAIN.format(0, "A[i + r * 0 + r] * T.float32(2)", "i * 2 + r * 2", "True")
-    function, program = lifted(text.replace("D = T.alloc_buffer((12,)", "D = T.alloc_buffer((19,)"))
-    a, b = np.random.default_rng(0).normal(size=12).astype(np.float32), np.zeros((8, 3), np.float32)
-    np.testing.assert_array_equal(program(a, b)[0], ti.tir.interpret(function, a, b)[1])
+WINDOW = """
+@T.prim_func
+def main(A: T.Buffer((12,), "float32"), I: T.Buffer((19,), "int32"), B: T.Buffer((8, 3), "float32")):
+    D = T.alloc_buffer((19,), "float32")
+    for i in range(8):
+        for r in range(3):
+            D[{1}] = {0}
+        for r in range(3):
+            B[i, r] = D[{1}]
+"""
+
+
+@pytest.mark.parametrize("place", ["i * 2 + r * 2", "r"])
+@pytest.mark.parametrize("value", ["T.if_then_else(i + r < 6, A[i * 2 + r * 2], T.float32(1))", "A[I[i * 2 + r * 2]]"])
+def test_a_window_of_every_other_element_asks_nothing_of_those_in_between(value: str, place: str):
+    function, program = lifted(WINDOW.format(value, place))
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=12).astype(np.float32), np.zeros((8, 3), np.float32)
+    indices = np.where(np.arange(19) % 2, 99, rng.integers(0, 12, 19)).astype(np.int32)
+    np.testing.assert_array_equal(program(a, indices, b)[0], ti.tir.interpret(function, a, indices, b)[2])
 
 
 TILES = """
@@ -129,3 +144,23 @@ def test_tiles_that_straddle_what_is_divided_have_the_text_of_the_whole(own: boo
     a, b = np.random.default_rng(0).normal(size=4).astype(np.float32), np.zeros((6, 2), np.float32)
     np.testing.assert_array_equal(program(a, b)[0], ti.tir.interpret(function, a, b)[1])
     assert up_to_names(str(program)) == up_to_names(str(lifted(TILED)[1]))
+
+
+HOLES = """
+@T.prim_func
+def main(A: T.Buffer((4,), "float32"), I: T.Buffer((6,), "int32"), B: T.Buffer((3, 2), "float32")):
+    D = T.alloc_buffer((4,), "float32")
+    for t in range(3):
+        for r in range(4):
+            if r % 3 == 0:
+                D[r] = A[I[t * 2 // 3 * 2 + r]]
+        for f in range(2):
+            B[t, f] = D[f * 3]
+"""
+
+
+def test_indices_that_no_iteration_reads_are_asked_of_nobody():
+    function, program = lifted(HOLES)
+    a, b = np.arange(4, dtype=np.float32), np.zeros((3, 2), np.float32)
+    indices = np.array([1, 99, 0, 3, 99, 2], np.int32)
+    np.testing.assert_array_equal(program(a, indices, b)[0], ti.tir.interpret(function, a, indices, b)[2])
