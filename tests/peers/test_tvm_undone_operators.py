@@ -96,6 +96,7 @@ CASES = [
     "conv2d_nhwc_1_2_2, tiled",
     "conv2d_hwcn_1_2_2, in_two_parts",
     "pool2d_max_3122, tiled",
+    "lrn, at_random_20",
     "correlation, tiled",
     "pool_grad_avg_320True, inputs_at_hand",
     "pool_grad_avg_321False, tiled",

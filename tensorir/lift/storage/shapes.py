@@ -58,10 +58,10 @@ def _with_axes(nodes: Sequence[Node], every: bool) -> dict[Buffer, tuple[Buffer,
         if not every and len(buffer.shape) > 1:
             continue
         own = [*buffer.copies, *("" for _ in buffer.shape)]
-        places = [[(indices[k], space) for indices, space, _ in accesses] for k in range(len(buffer.shape))]
+        places = [[(indices[k], space, reads) for indices, space, reads in accesses] for k in range(len(buffer.shape))]
         split = tuple(
             (size, ())
-            if own[k] or (len(buffer.shape) > 1 and not any(_mixed(*p) for p in places[k]))
+            if own[k] or (len(buffer.shape) > 1 and not any(_mixed(a, space) for a, space, _ in places[k]))
             else _split_up(size, places[k])
             for k, size in enumerate(buffer.shape)
         )
@@ -254,26 +254,32 @@ def _lasting(node: Store) -> Store:
     return replace(node, indices=indices, value=rebuilt(node.value, bare), guards=guards)
 
 
-def _split_up(size: int, accesses: Sequence[tuple[Affine | None, Space | None]]) -> tuple[int, tuple[int, ...]]:
+_Place = tuple[Affine | None, Space | None, bool]
+"""One index of an access, the box that it runs over, and whether it reads."""
+
+
+def _split_up(size: int, accesses: Sequence[_Place]) -> tuple[int, tuple[int, ...]]:
     """The size and the radices of a flat axis, which may end where its last access does; no radices if it is none."""
     if found := _radices(size, accesses):
         return size, found
-    spans = [None if a is None or space is None else a.range(space.ranges) for a, space in accesses]
+    spans = [None if a is None or space is None else a.range(space.ranges) for a, space, _ in accesses]
     end = max((s[1] + 1 for s in spans if s is not None), default=size)
     shorter = None not in spans and 0 < end < size
     return (end, found) if shorter and (found := _radices(end, accesses)) else (size, ())
 
 
-def _radices(size: int, accesses: Sequence[tuple[Affine | None, Space | None]]) -> tuple[int, ...]:
+def _radices(size: int, accesses: Sequence[_Place]) -> tuple[int, ...]:
     """The fewest radices with which every access is a dim, or a window, per axis: without a split of dims, if can be.
 
     Else the fewest with which it is a number there, else the most with which it is any sum.
     """
     coefficients: set[int] = set()
-    for a, space in accesses:
+    known: list[tuple[Affine, Space, bool]] = []
+    for a, space, reads in accesses:
         if a is None or space is None or not a.is_linear:
             return ()
         coefficients |= {abs(c) for _, c in a.terms if abs(c) > 1}
+        known.append((a, space, reads))
     candidates = sorted((c for c in coefficients if size % c == 0), reverse=True)[:8]
     few = range(1, MOST_AXES)
     ways = [(fits, count) for fits in (_fits_unsplit, _fits) for count in few]
@@ -281,11 +287,17 @@ def _radices(size: int, accesses: Sequence[tuple[Affine | None, Space | None]]) 
     ways += [(_fits_as_sums, count) for count in reversed(few)]
     for fits, count in ways:
         for chosen in combinations(candidates, count):
-            if all(a % b == 0 for a, b in pairwise(chosen)) and all(
-                fits(a, chosen, space) for a, space in accesses if a is not None and space is not None
-            ):
-                return chosen
+            if all(a % b == 0 for a, b in pairwise(chosen)):
+                # what is stored axis by axis may be read in windows that are split, and nothing else
+                axes = all(_fits_as_sums(a, chosen, space) for a, space, reads in known if not reads)
+                if all(fits(a, chosen, _box_of(space) if reads and axes else space) for a, space, reads in known):
+                    return chosen
     return ()
+
+
+def _box_of(space: Space) -> Space:
+    """A space without what it computes."""
+    return replace(space, location=(), value=Number(0, INT64), guards=())
 
 
 def _mixed(a: Affine | None, space: Space | None) -> bool:
