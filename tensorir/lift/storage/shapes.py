@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
-from functools import lru_cache, reduce
+from functools import cache, lru_cache, reduce
 from itertools import combinations, pairwise
 from math import gcd
 
@@ -281,17 +281,21 @@ def _radices(size: int, accesses: Sequence[_Place]) -> tuple[int, ...]:
         coefficients |= {abs(c) for _, c in a.terms if abs(c) > 1}
         known.append((a, space, reads))
     candidates = sorted((c for c in coefficients if size % c == 0), reverse=True)[:8]
+
+    @cache
+    def boxes(chosen: tuple[int, ...]) -> list[tuple[Affine, Space]]:
+        """The accesses: what is stored axis by axis may be read in windows that are split, and nothing else."""
+        axes = all(_fits_as_sums(a, chosen, space) for a, space, reads in known if not reads)
+        return [(a, _box_of(space) if reads and axes else space) for a, space, reads in known]
+
     few = range(1, MOST_AXES)
     ways = [(fits, count) for fits in (_fits_unsplit, _fits) for count in few]
     ways += [(fits, count) for fits in (_fits_as_numbers, _fits_as_split_numbers) for count in few]
     ways += [(_fits_as_sums, count) for count in reversed(few)]
     for fits, count in ways:
         for chosen in combinations(candidates, count):
-            if all(a % b == 0 for a, b in pairwise(chosen)):
-                # what is stored axis by axis may be read in windows that are split, and nothing else
-                axes = all(_fits_as_sums(a, chosen, space) for a, space, reads in known if not reads)
-                if all(fits(a, chosen, _box_of(space) if reads and axes else space) for a, space, reads in known):
-                    return chosen
+            if all(a % b == 0 for a, b in pairwise(chosen)) and all(fits(a, chosen, x) for a, x in boxes(chosen)):
+                return chosen
     return ()
 
 
