@@ -74,7 +74,8 @@ def in_one_period(term: Term, guards: Sequence[Term], ranges: Ranges) -> Term:
 def counted(term: Term, guards: Sequence[Term], ranges: Ranges) -> Term:
     """A term without quotients, and exceptions, that are one sum at all of the few points where guards hold.
 
-    >>> from tensorir.lift.nests.affine import quotient, variable
+    >>> from tensorir.lift.nests.affine import quotient
+    >>> from tensorir.types import INT32
     >>> third = term_of(quotient(variable("t").plus(number(1)), 3, {"t": (0, 2)}), INT32)
     >>> last = Op("eq", (Linear(variable("t"), INT32), Number(2, INT32)), BOOL)
     >>> one_less = Op("minus", (third, Number(1, INT32)), INT32)
