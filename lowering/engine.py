@@ -45,6 +45,10 @@ class Options:
     """The rules of the table of raised forms that may be used."""
 
 
+class Unlike(TypeError):
+    """The arrays of a call have other shapes or types than those that a function was traced with."""
+
+
 @dataclass(eq=False)
 class Executable:
     """One fencil with known tables, as a jitted function of its arrays."""
@@ -62,6 +66,8 @@ class Executable:
     """The run-time checks, known once the function was traced."""
     fired: list[tuple[str, Call]] = field(default_factory=list[tuple[str, Call]])
     """The rules of the table that were used, known then too."""
+    kinds: list[Any] = field(default_factory=list[Any])
+    """The shapes and types of the leaves of a call, known then too."""
     spare: list[Any] = field(default_factory=list[Any])
     """Output buffers that nobody holds: the next call writes into them."""
 
@@ -116,7 +122,13 @@ class Executable:
         return lowered.outputs, lowered.failures
 
     def run_flat(self, flat: Sequence[Any], prepared: dict[str, Prepared]) -> tuple[tuple[Any, ...], list[Any]]:
-        """The same of the leaves of the arrays, and giving leaves: trees cost a call more."""
+        """The same of the leaves of the arrays, and giving leaves: trees cost a call more.
+
+        Traced with leaves of other shapes it raises `Unlike`: JAX's own look at them is the only one that calls need.
+        """
+        self.kinds = self.kinds or [(x.shape, x.dtype) for x in flat]
+        if self.kinds != [(x.shape, x.dtype) for x in flat]:
+            raise Unlike
         outputs, failures = self.run(jax.tree_util.tree_unflatten(self.structure, flat), prepared)
         return tuple([leaf for p in self.fencil.results for leaf in outputs[p.name]]), failures
 
@@ -301,10 +313,11 @@ class Engine:
 
     def direct(
         self, constants: dict[str, Any], given: Sequence[tuple[str, int]], results: Sequence[str], arrays: Sequence[Any]
-    ) -> Callable[[Sequence[Any]], tuple[Any, ...]] | None:
+    ) -> Callable[[Sequence[Any]], tuple[Any, ...] | None] | None:
         """What calls with jax arrays like these come to, by position and without a look; None where they need one.
 
-        `given` has the place of each parameter in the arrays; results come in the order of their names.
+        `given` has the place of each parameter in the arrays; results come in the order of their names. For arrays that
+        are not like these the function gives None.
         """
         executable = self.quick.get(_kinds({n: arrays[k] for n, k in given}))
         if (
@@ -323,19 +336,30 @@ class Engine:
         order = [k for _, k in sorted(places)]
         written = [p.name for p in executable.fencil.results]
         wanted = [written.index(n) for n in results]
+        types, every = tuple(map(type, arrays)), [(k, _shape(a)) for k, a in enumerate(arrays)]
+        # what the program is given JAX looks at, as long as no call had anything else
+        looked = [(k, shape) for k, shape in every if k not in order]
 
         def looked_at(arrays: Sequence[Any]) -> tuple[Any, ...]:
             outputs = self.call(constants, (), {n: arrays[k] for n, k in given})
             return tuple([outputs[n] for n in results])
 
-        def run(arrays: Sequence[Any]) -> tuple[Any, ...]:
+        def run(arrays: Sequence[Any]) -> tuple[Any, ...] | None:
+            nonlocal looked
+            if tuple(map(type, arrays)) != types:
+                return None
+            for k, shape in looked:
+                if _shape(arrays[k]) != shape:
+                    return None
             if tracing():
                 return looked_at(arrays)
-            if constant:
-                arrays = (*arrays, *constant)
+            passed = (*arrays, *constant) if constant else arrays
             try:
                 with jax.enable_x64(True):
-                    outputs, failures = plain(tuple(map(arrays.__getitem__, order)), prepared)
+                    outputs, failures = plain(tuple(map(passed.__getitem__, order)), prepared)
+            except Unlike:
+                looked = every
+                return None
             except (RuntimeError, ValueError):
                 return looked_at(arrays)
             if failures:
@@ -354,6 +378,11 @@ class Engine:
             found = Executable(ready.fencil, bound, facts, self.options, structure)
             self.executables[key] = found
         return found
+
+
+def _shape(array: Any) -> Any:
+    """The shape and type of an array, None for anything else."""
+    return (array.shape, array.dtype) if hasattr(array, "dtype") else None
 
 
 def _kinds(arguments: Mapping[str, Any]) -> Any:

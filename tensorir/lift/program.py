@@ -33,6 +33,10 @@ class Argument:
     """The type that the program computes with in the place of one that no tensor has."""
 
 
+Run = Callable[[Sequence[Any]], tuple[Any, ...] | None]
+"""A compiled program as a function of arrays; None where it does not know them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ready:
     """A compiled program, what a caller passes, which of it goes under which names, and the names of its results."""
@@ -42,10 +46,10 @@ class Ready:
     passed: tuple[tuple[str, int], ...]
     outputs: tuple[str, ...]
 
-    def prepared(self, arrays: Sequence[Any]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
-        """The same for further arrays like these."""
+    def direct(self, arrays: Sequence[Any]) -> Run | None:
+        """The same for further arrays like these, and None for others; None where calls need a look at them."""
         direct = getattr(self.compiled, "direct", None)
-        return (direct and direct(self.passed, self.outputs, arrays)) or self
+        return direct and direct(self.passed, self.outputs, arrays)
 
     def __call__(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
         _refuse_overlaps(self.arguments, arrays)
@@ -114,8 +118,10 @@ class Lifted:
     key_at: Callable[[Mapping[str, int]], Hashable] | None = None
     """The key of the program at sizes by name."""
     cache: dict[Hashable, Specialised] = field(default_factory=dict[Hashable, Specialised])
-    quick: dict[Hashable, Callable[[Sequence[Any]], tuple[Any, ...]]] = field(default_factory=dict[Hashable, Any])
+    quick: dict[Hashable, Run] = field(default_factory=dict[Hashable, Any])
     """Calls with arrays like earlier ones, which need no conversion; may be emptied."""
+    first: Run | None = None
+    """The first of these that tells by itself whether arrays are like those."""
 
     def at(self, key: Hashable) -> Specialised:
         """The program at a set of sizes."""
@@ -157,19 +163,23 @@ class Lifted:
 
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
         """The written parameters after a call, in order; arguments are never changed."""
-        kinds = tuple([(type(a), getattr(a, "shape", None), getattr(a, "dtype", None)) for a in arrays])
-        ready = self.quick.get(kinds)
-        if ready is not None:
-            try:
-                return ready(arrays)
-            except DiagnosticError as error:
-                raise self._said(error, self.at(self.sizes_of(arrays)).built(True)) from None
-        found = self._prepared(arrays)
-        special = self.at(self.sizes_of(found))
-        checked = not _traced(found)
-        results = self._run(special, found, checked)
-        if all(a is b for a, b in zip(arrays, found, strict=True)):
-            self.quick[kinds] = special.ready(self.arguments, checked, self.numerics).prepared(arrays)
+        try:
+            if self.first is not None and (found := self.first(arrays)) is not None:
+                return found
+            kinds = tuple([(type(a), getattr(a, "shape", None), getattr(a, "dtype", None)) for a in arrays])
+            if (run := self.quick.get(kinds)) is not None and (found := run(arrays)) is not None:
+                return found
+        except DiagnosticError as error:
+            raise self._said(error, self.at(self.sizes_of(arrays)).built(True)) from None
+        given = self._prepared(arrays)
+        special = self.at(self.sizes_of(given))
+        checked = not _traced(given)
+        results = self._run(special, given, checked)
+        if all(a is b for a, b in zip(arrays, given, strict=True)):
+            ready = special.ready(self.arguments, checked, self.numerics)
+            direct = ready.direct(arrays)
+            self.first = self.first or direct
+            self.quick[kinds] = direct or ready
         return results
 
     def checked(self, *arrays: Any) -> tuple[Any, tuple[Any, ...]]:

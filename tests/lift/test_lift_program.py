@@ -252,6 +252,33 @@ def test_calls_like_earlier_ones_give_the_same_results_and_errors():
     assert jax.jit(lambda x: p(a, index, b)[0] + x)(1.0).tolist() == [2, 2, 3]
 
 
+def test_calls_unlike_earlier_ones_are_looked_at():
+    p = ti.lift(ti.tir.parse(MATMUL)["main"])
+    a, b, c = (jnp.full((16, 16), x, "float32") for x in (1, 2, 3))
+    for _ in range(3):
+        assert float(p(a, b, c)[0][3, 5]) == 32
+    with pytest.raises(DiagnosticError, match="takes 3 arguments"):
+        p(a, b)
+    for wrong in (a[:, :15], a.astype("int32"), a[None], None):
+        with pytest.raises(DiagnosticError, match="'A'"):
+            p(wrong, b, c)
+        assert float(p(a, b, c)[0][3, 5]) == 32
+    # what the program writes only is no argument of what XLA runs
+    with pytest.raises(DiagnosticError, match="'C'"):
+        p(a, b, c[:15])
+    assert isinstance(p(*map(np.asarray, (a, b, c)))[0], np.ndarray)
+    assert float(jax.grad(lambda x: p(x, b, c)[0].sum())(a)[0, 0]) == 32
+
+
+def test_calls_with_sizes_by_turns_give_the_results_of_each():
+    p = ti.lift(ti.tir.parse(SOFTMAX)["main"])
+    rng = np.random.default_rng(0)
+    given = [jnp.asarray(rng.normal(size=shape), "float32") for shape in ((3, 5), (4, 40), (3, 5))]
+    for a in given * 3:
+        np.testing.assert_allclose(p(a, jnp.zeros_like(a))[0], jax.nn.softmax(a, 1), rtol=1e-5)
+    assert len(p.cache) == 2
+
+
 def test_a_buffer_that_was_given_away_is_named():
     p = ti.lift(ti.tir.parse(MATMUL)["main"])
     a, b, c = (jnp.ones((16, 16), "float32") for _ in range(3))
