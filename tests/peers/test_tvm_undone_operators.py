@@ -79,6 +79,7 @@ CASES = [
     # copies of which iterations share places that counting tells: margins that mirror, tiles of what is divided
     "depth_to_space, fetched",
     "trilu_low, fetched",
+    "dilate, fetched",
     "replicate_pad, fetched",
     "layout_unpack, fetched",
     "group_norm, fetched",

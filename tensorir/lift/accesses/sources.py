@@ -193,5 +193,7 @@ def _columns(
     own = [*divided((*stored, *load.indices, *r.node.guards), ranges, names), *map(variable, sorted(names))]
     told = [*indices, *own]
     more = [*told, *(Affine(((t, 1),)) for a in indices for t, _ in a.terms)]
-    ways = own, told, more, [*more, *divided(wanted, there, copies.keys())]
+    every = [*more, *divided(wanted, there, copies.keys())]
+    # of columns that are sums of each other where the statement reads, the first ones tell the sum: or each alone
+    ways = own, told, more, every, *([a] for a in every)
     return [list(dict.fromkeys(way)) for way in ways]
