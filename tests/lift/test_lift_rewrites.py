@@ -90,6 +90,7 @@ ALONE = [
     ("gather_outside", "gather(I, clamp)(a, n) × gather(I, clamp)(subset(x, I[0:4]), n)", "an outer product"),
     ("gather_outside", "gather(I, clamp)(x, 2 × pos(K, add_dim(K, 0, 2, 0))) × 2.0", "fewer elements than there are"),
     ("split_outside", "split_dim(I, P, Q, 2)(x) × split_dim(I, P, Q, 2)(y)", "a product of a contraction"),
+    ("split_outside", "if c then split_dim(I, P, Q, 2)(x) else 0.0", "what another rule undoes"),
     ("merge_outside", "merge_dims(I, J, L)(a) × x", "what is not merged"),
 ]
 EVERY: dict[str, Any] = {f.__name__: f for rules in RULES.values() for f in rules}

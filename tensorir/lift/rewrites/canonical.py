@@ -200,7 +200,9 @@ def merge_outside(e: Call) -> Expr | None:
 
 
 def split_outside(e: Call) -> Expr | None:
-    """What splits a dim of the one operand that has dims splits that of the result."""
+    """What splits a dim of the one operand that has dims splits that of the result; a choice is taken by the parts."""
+    if e.op == "if":
+        return None  # `split_of_choice` goes the other way
     match [a for a in e.args if a.tensor.dims]:
         case [Call("split_dim", (x,), static) as split]:
             args = [x if a is split else a for a in e.args]
