@@ -164,6 +164,8 @@ class _Rules:
     facts: Facts
     tables: Mapping[str, Holes]
     full: frozenset[str]
+    rounds: dict[tuple[int, int], tuple[tuple[Known, ...], list[Known]]] = field(default_factory=dict[Any, Any])
+    """Of each loop, by the identity of its functions, what it was last started with and what it hands on."""
 
     def __call__(self, node: Expr, args: Sequence[Known | Bound[Known]], apply: Applier[Known]) -> Known:
         kind = node.type.result if isinstance(node, Operator) else node.tensor
@@ -304,8 +306,22 @@ class _Rules:
     def loop(self, node: Call, args: list[Known | Bound[Known]], apply: Applier[Known]) -> Known:
         condition, step, *start = args
         assert isinstance(condition, Bound) and isinstance(step, Bound)
-        counter = Known((NEVER,), ((0, (1 << 31) - 1),))
         carried = [Known(a.absent, (None,) * len(a.ranges)) for a in start if isinstance(a, Known)]
+        around = [f.env[v] for f in (condition, step) for v in sorted(f.function.free, key=id)]
+        key = id(condition.function), id(step.function)
+        given, found = self.rounds.get(key, ((), []))
+        # a loop inside of a loop that hands on several tensors would be followed once per tensor of either
+        if given != (*carried, *around):
+            found = self._carried(node, condition, step, carried, apply)
+            self.rounds[key] = (*carried, *around), found
+        index: int = node.static[0]
+        return found[index]
+
+    def _carried(
+        self, node: Call, condition: Bound[Known], step: Bound[Known], carried: list[Known], apply: Applier[Known]
+    ) -> list[Known]:
+        """What a loop hands on after any number of rounds."""
+        counter = Known((NEVER,), ((0, (1 << 31) - 1),))
         while True:
             going = _rounds(node, NEVER, apply(condition, counter, *carried).anywhere)
             steps = zip(carried, apply.each(step, counter, *carried), strict=True)
@@ -313,8 +329,7 @@ class _Rules:
             new = [old.joined(now) for old, now in zip(carried, made, strict=True)]
             new = [Known(tuple(a | going for a in v.absent), v.ranges) for v in new]
             if [v.absent for v in new] == [v.absent for v in carried]:
-                index: int = node.static[0]
-                return new[index]
+                return new
             carried = [Known(v.absent, (None,) * len(v.ranges)) for v in new]
 
     def same(self, node: Call, values: list[Known]) -> Known:

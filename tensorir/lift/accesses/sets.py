@@ -14,7 +14,7 @@ a set larger than it is, and `exact` says so.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -90,8 +90,16 @@ def same_element(
     return [f"{text(i, of_a)} = {text(j, of_b)}" for i, j in pairs]
 
 
-def condition_text(term: Term, names: Mapping[str, str]) -> str | None:
-    """A settled condition as isl writes it; None where a part of it depends on data.
+Unknown = Callable[[Term], str | None]
+"""What stands for a condition that depends on data, as isl writes it; None where nothing does."""
+
+
+def _left_out(_: Term) -> None:
+    """A condition that depends on data takes no part."""
+
+
+def condition_text(term: Term, names: Mapping[str, str], unknown: Unknown = _left_out) -> str | None:
+    """A settled condition as isl writes it; None where a part of it depends on data that `unknown` has no word for.
 
     >>> from tensorir.lift.nests.affine import variable
     >>> from tensorir.lift.nests.terms import Linear
@@ -110,20 +118,20 @@ def condition_text(term: Term, names: Mapping[str, str]) -> str | None:
                 known = (x.names | y.names) <= names.keys()
                 return f"{text(x, names)} {_SIGNS[op]} {text(y, names)}" if known else None
             chosen = _of_branches(op, a, b)
-            return None if chosen is None else condition_text(chosen, names)
+            return unknown(term) if chosen is None else condition_text(chosen, names, unknown)
         case Op("and" | "or" as op, (a, b)):
-            parts = condition_text(a, names), condition_text(b, names)
+            parts = condition_text(a, names, unknown), condition_text(b, names, unknown)
             return None if None in parts else f"({parts[0]} {op} {parts[1]})"
         case Op("not", (a,)):
-            inner = condition_text(a, names)
+            inner = condition_text(a, names, unknown)
             return None if inner is None else f"(not ({inner}))"
         case Op("if", (c, a, b)):
-            found = [condition_text(x, names) for x in (c, a, b)]
+            found = [condition_text(x, names, unknown) for x in (c, a, b)]
             if None in found:
                 return None
             return f"((({found[0]}) and ({found[1]})) or (not ({found[0]}) and ({found[2]})))"
         case _:
-            return None
+            return unknown(term)
 
 
 def _of_branches(op: str, a: Term, b: Term) -> Term | None:
@@ -179,8 +187,11 @@ class Domain:
         self.names, self.constraints, self.exact = names, constraints, exact
 
 
-def domain(leaf: Leaf, ranges: Ranges, outer: Sequence[Loop], suffix: str) -> Domain:
-    """The iterations of a leaf; variables of loops outside of `leaf.loops` keep their names as further unknowns."""
+def domain(leaf: Leaf, ranges: Ranges, outer: Sequence[Loop], suffix: str, unknown: Unknown = _left_out) -> Domain:
+    """The iterations of a leaf; variables of loops outside of `leaf.loops` keep their names as further unknowns.
+
+    What `unknown` has a word for takes part as that.
+    """
     names = {loop.name: f"{loop.name}{suffix}" for loop in leaf.loops}
     names.update({loop.name: loop.name for loop in outer})
     constraints: list[str] = []
@@ -192,7 +203,7 @@ def domain(leaf: Leaf, ranges: Ranges, outer: Sequence[Loop], suffix: str) -> Do
         constraints.append(f"{first} <= {names[loop.name]} < {first} + {text(extent, names)}")
     for guard in leaf.node.guards:
         for part in conjuncts(settled(guard, ranges)):
-            found = condition_text(part, names)
+            found = condition_text(part, names, unknown)
             if found is None:
                 exact = False
             else:

@@ -19,7 +19,8 @@ from tensorir.lift.nests.affine import Affine
 from tensorir.lift.nests.linear import linear
 from tensorir.lift.nests.nest import Check, External, Leaf, Loop, Node, Store, While, leaves, ranges_of
 from tensorir.lift.nests.terms import Buffer, Index, Load, Number, Op, Term, buffers_of, index_names
-from tensorir.lift.storage.copies import Moves, filled_first, moved
+from tensorir.lift.storage.copies import Moves, moved
+from tensorir.lift.storage.filled import filled_first
 from tensorir.types import BOOL, INT32
 
 __all__ = ["abreast"]

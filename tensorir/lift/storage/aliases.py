@@ -15,7 +15,8 @@ from tensorir.lift.nests.bits import address, apart, bytes_of, plus, read, unsig
 from tensorir.lift.nests.linear import Ranges, linear
 from tensorir.lift.nests.nest import Check, External, Leaf, Loop, Node, Store, While, leaves, ranges_of
 from tensorir.lift.nests.terms import Buffer, Index, Load, Number, Term, rebuilt, walk
-from tensorir.lift.storage.copies import changed, filled_first
+from tensorir.lift.storage.copies import changed
+from tensorir.lift.storage.filled import filled_first
 from tensorir.source import Span
 from tensorir.types import INT32, INT64, Scalar
 

@@ -14,22 +14,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
-from typing import Any
 
-from tensorir.lift.accesses.choices import MOST_CONDITIONS, Seen, reads_under
 from tensorir.lift.accesses.inverse import inverse
 from tensorir.lift.accesses.overlap import box_of, overlap
-from tensorir.lift.accesses.sets import condition_text, conjuncts, domain, integer_set, text
+from tensorir.lift.accesses.sets import domain, integer_set, text
 from tensorir.lift.accesses.space import Space, boxed, hull_of, in_order
+from tensorir.lift.accesses.touched import places
 from tensorir.lift.emission.stores import place_of
-from tensorir.lift.nests.affine import Affine, quotient, variable
-from tensorir.lift.nests.linear import affine_of, linear, settled
+from tensorir.lift.nests.affine import quotient, variable
+from tensorir.lift.nests.linear import affine_of
 from tensorir.lift.nests.nest import Check, External, Leaf, Loop, Node, Store, While, leaves, ranges_of
 from tensorir.lift.nests.terms import Buffer, Index, Load, Number, Op, Term, buffers_of, index_names, rebuilt
+from tensorir.lift.storage.filled import Writers, filled_first, writers_of
 from tensorir.lift.storage.periods import periods
 from tensorir.types import BOOL, INT32
 
-__all__ = ["Moves", "changed", "expanded", "filled_first", "moved", "places", "settled_values"]
+__all__ = ["Moves", "changed", "expanded", "moved", "settled_values"]
 
 MOST_ELEMENTS = 1 << 26
 """A buffer gets no copies beyond this size: iterations then share it, one after the other."""
@@ -94,7 +94,7 @@ def _whole_space(node: Store, loops: tuple[Loop, ...]) -> Space:
 def expanded(nodes: Sequence[Node]) -> tuple[Node, ...]:
     """The nodes with copies of their own for what threads, blocks and iterations keep to themselves."""
     statements = leaves(nodes)
-    settled = settled_values(statements)
+    settled, writers = settled_values(statements), writers_of(statements)
     by_buffer: dict[Buffer, list[Leaf]] = {}
     kept_as_they_are: set[Buffer] = set(settled)
     for leaf in statements:
@@ -112,7 +112,7 @@ def expanded(nodes: Sequence[Node]) -> tuple[Node, ...]:
         names: list[str] = [n for n in buffer.private if all(n in leaf.names for leaf in touching)]
         if names and not _meet(buffer, touching, names):
             names = []
-        own[buffer] = [n for n in _own_iterations(buffer, touching) if n not in names]
+        own[buffer] = [n for n in _own_iterations(buffer, touching, writers) if n not in names]
         if names or own[buffer]:
             wanted[buffer] = [*names, *own[buffer]]
     alike = periods(statements, wanted, settled)
@@ -190,29 +190,6 @@ class _Copied:
         return tuple(x.first for x in self.loops if x.period != 1)
 
 
-Places = tuple[tuple[bool, tuple[Affine | None, ...]], ...]
-"""Accesses of a buffer: whether they write, and their indices where they are sums."""
-
-
-def places(leaf: Leaf, buffer: Buffer) -> Places:
-    """How a statement accesses a buffer, each way once."""
-    return _places_in(leaf.node, leaf.loops, buffer)
-
-
-@lru_cache(maxsize=4096)
-def _places_in(node: Store | While | Check | External, loops: tuple[Loop, ...], buffer: Buffer) -> Places:
-    ranges = ranges_of(loops)
-    found: list[tuple[bool, tuple[Affine | None, ...]]] = []
-    if isinstance(node, Store) and node.buffer is buffer:
-        found.append((True, tuple(linear(i, ranges) for i in node.indices)))
-    for load in Leaf(node, loops, ()).reads:
-        if load.buffer is buffer:
-            place = (False, tuple(linear(i, ranges) for i in load.indices))
-            if place not in found:
-                found.append(place)
-    return tuple(found)
-
-
 def _meet(buffer: Buffer, touching: Sequence[Leaf], names: Sequence[str]) -> bool:
     """Whether two different values of some loops touch one element, and one of them writes it."""
     for p, a in enumerate(touching):
@@ -242,7 +219,7 @@ def _meet(buffer: Buffer, touching: Sequence[Leaf], names: Sequence[str]) -> boo
     return False
 
 
-def _own_iterations(buffer: Buffer, touching: Sequence[Leaf]) -> list[str]:
+def _own_iterations(buffer: Buffer, touching: Sequence[Leaf], writers: Writers) -> list[str]:
     """The loops around all accesses of which every iteration fills the buffer before it reads it.
 
     Only those are told in which iterations meet, since the others need no copies.
@@ -255,92 +232,10 @@ def _own_iterations(buffer: Buffer, touching: Sequence[Leaf]) -> list[str]:
             break
     deepest = 0
     for depth in range(len(shared), 0, -1):
-        if filled_first(buffer, touching, depth):
+        if filled_first(buffer, touching, depth, writers):
             deepest = depth
             break
     return [loop.name for loop in shared[:deepest] if _meet(buffer, touching, [loop.name])]
-
-
-def filled_first(buffer: Buffer, touching: Sequence[Leaf], depth: int) -> bool:
-    """Whether every read finds what an earlier store in the same iteration of the outer loops wrote."""
-    for r in touching:
-        ranges = ranges_of(r.loops)
-        reading = domain(r, ranges, (), "_r")
-        for write, place in places(r, buffer):
-            if write:
-                continue
-            if any(i is None for i in place):
-                return False
-            names = [f"{n}_r" for n in r.names]
-            covered = _covered(buffer, touching, r, place, depth, names, reading.names)
-            if not integer_set(names, reading.constraints).subtract(covered).is_empty():
-                chosen = _where_read(r, buffer, place, reading.names)
-                if chosen is None:
-                    return False
-                needed = (integer_set(names, [*reading.constraints, *told]) for told in chosen)
-                if not all(n.subtract(covered).is_empty() for n in needed):
-                    return False
-    return True
-
-
-def _where_read(
-    leaf: Leaf, buffer: Buffer, place: tuple[Affine | None, ...], names: Mapping[str, str]
-) -> list[list[str]] | None:
-    """The conditions of the choices around each read of an element; None where they are too many."""
-    if not isinstance(leaf.node, Store):
-        return None
-    ranges, seen = ranges_of(leaf.loops), Seen()
-    found: list[list[str]] = []
-    for term in (leaf.node.value, *leaf.node.indices, *leaf.node.guards):
-        for load, conditions in reads_under(term, (), seen):
-            if load.buffer is buffer and tuple(linear(i, ranges) for i in load.indices) == place:
-                parts = [condition_text(p, names) for c in conditions for p in conjuncts(settled(c, ranges))]
-                found.append([p for p in parts if p is not None])
-    return None if any(len(sets) >= MOST_CONDITIONS for sets in seen.values()) else found
-
-
-def _covered(
-    buffer: Buffer, touching: Sequence[Leaf], r: Leaf, place: tuple[Affine | None, ...], depth: int,
-    names: Sequence[str], of_reader: Mapping[str, str],
-) -> Any:  # fmt: skip
-    """The iterations of a read before which a store in the same iteration of the outer loops wrote its element."""
-    covered = integer_set(names, ["1 = 0"])
-    for w in touching:
-        ranges = ranges_of(w.loops)
-        writing = domain(w, ranges, (), "_w")
-        if not writing.exact:
-            continue
-        common = 0
-        for x, y in zip(w.loops, r.loops, strict=False):
-            if x is not y:
-                break
-            common += 1
-        for write, stored in places(w, buffer):
-            if not write or any(i is None for i in stored):
-                continue
-            same = [
-                f"{text(i, writing.names)} = {text(j, of_reader)}"
-                for i, j in zip(stored, place, strict=True)
-                if i is not None and j is not None
-            ]
-            inside = [f"{loop.name}_w = {loop.name}_r" for loop in w.loops[:depth]]
-            orders: list[list[str]] = []
-            for k in range(depth, common):
-                equal = [f"{loop.name}_w = {loop.name}_r" for loop in w.loops[depth:k]]
-                orders.append([*equal, f"{w.loops[k].name}_w < {w.loops[k].name}_r"])
-            if w.place < r.place:
-                orders.append([f"{loop.name}_w = {loop.name}_r" for loop in w.loops[depth:common]])
-            for order in orders:
-                variables = [*names, *(f"{n}_w" for n in w.names)]
-                found = integer_set(variables, [*writing.constraints, *same, *inside, *order])
-                covered = covered.union(found.project_out(_set_dim(), len(names), len(w.names)))
-    return covered
-
-
-def _set_dim() -> Any:
-    import islpy
-
-    return islpy.dim_type.set
 
 
 Moves = Mapping[Buffer, tuple[Buffer, tuple[Term, ...]]]

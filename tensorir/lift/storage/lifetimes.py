@@ -12,9 +12,11 @@ from dataclasses import replace
 from functools import reduce
 from itertools import permutations
 
+from tensorir.lift.accesses.touched import places
 from tensorir.lift.nests.nest import External, Leaf, Loop, Node, While, leaves, ranges_of
 from tensorir.lift.nests.terms import Buffer, Load, Term, rebuilt
-from tensorir.lift.storage.copies import changed, filled_first, places
+from tensorir.lift.storage.copies import changed
+from tensorir.lift.storage.filled import filled_first
 from tensorir.types import Interval
 
 __all__ = ["with_lifetimes"]
