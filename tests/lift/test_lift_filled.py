@@ -125,6 +125,16 @@ CARRIED = {
             if L[0] > 2:
                 O[i, j] = S[0]
 """,
+    "a condition that the loop of the read changes": """
+        for j in range(6):
+            L[0] = c[i, j]
+            if L[0] > 0:
+                S[0] = A[i, j]
+            for k in range(3):
+                if L[0] > 0:
+                    O[i, j] = O[i, j] + S[0]
+                L[0] = c[i, (j + k) % 6]
+""",
     "a condition of another iteration": """
         for j in range(6):
             L[0] = c[i, j]

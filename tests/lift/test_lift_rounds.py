@@ -84,6 +84,47 @@ def main(X: T.Buffer((3, 2), "float32"), H: T.Buffer((4,), "float32")):
         (floats(3, 2), floats(4)),
         ("g",),
     ),
+    "rounds until a condition fails": (
+        """
+@T.prim_func
+def main(X: T.Buffer((6, 4), "float32"), H: T.Buffer((4,), "float32")):
+    g = T.alloc_buffer((4,), "float32")
+    t = T.alloc_buffer((1,), "int32")
+    t[0] = 0
+    while t[0] < 6 and H[0] < T.float32(30):
+        for i in range(3):
+            for j in range(4):
+                if X[t[0], i] > T.float32(0.9):
+                    g[j] = X[t[0], j] * H[j]
+            for j in range(4):
+                if X[t[0], i] > T.float32(0.9):
+                    H[j] = H[j] + g[3 - j]
+        t[0] = t[0] + 1
+""",
+        (floats(6, 4), floats(4)),
+        ("g",),
+    ),
+    "rounds that find what another one left": (
+        """
+@T.prim_func
+def main(X: T.Buffer((6, 4), "float32"), H: T.Buffer((4,), "float32")):
+    g = T.alloc_buffer((4,), "float32")
+    t = T.alloc_buffer((1,), "int32")
+    t[0] = 0
+    while t[0] < 6 and H[0] < T.float32(30):
+        for j in range(4):
+            if t[0] == 0:
+                g[j] = T.float32(0.25)
+            if X[t[0], 1] > T.float32(0.9):
+                g[j] = X[t[0], j] * H[j]
+        t[0] = t[0] + 1
+        for j in range(4):
+            if X[t[0] % 6, 1] > T.float32(0.9):
+                H[j] = H[j] + g[3 - j]
+""",
+        (floats(6, 4), floats(4)),
+        (),
+    ),
     "read when the loop is over": (
         """
 @T.prim_func

@@ -15,8 +15,10 @@ from tensorir.lift.emission.tensors import cut, renamed, spread
 from tensorir.lift.loops.report import Decision
 from tensorir.lift.nests.affine import number
 from tensorir.lift.nests.linear import linear
-from tensorir.lift.nests.nest import Check, External, Leaf, Loop, Store, While, is_true, ranges_of, written
-from tensorir.lift.nests.terms import Buffer, Index, Load, Number, Op, Term, rebuilt
+from tensorir.lift.nests.nest import Check, External, Leaf, Loop, Store, While, is_true, leaves, ranges_of, written
+from tensorir.lift.nests.terms import Buffer, Index, Load, Number, Op, Term, buffers_of, rebuilt
+from tensorir.lift.storage.copies import expanded
+from tensorir.lift.storage.filled import filled_first, writers_of
 from tensorir.source import Span
 from tensorir.types import BOOL, INT32, Dims, Interval, TensorType
 
@@ -79,9 +81,11 @@ def while_loop(region: Region, node: While) -> None:
 
     guard = holding(node.guards)
     condition: Term = node.condition
+    own = _of_one_round(region, node)
+    rounds = expanded(node.body, own)
 
     def body(inside: Emitter, i: Expr) -> None:
-        run(replace(region, emitter=inside), node.body)
+        run(replace(region, emitter=inside), rounds)
 
     def going(inside: Emitter, i: Expr) -> Expr:
         holds = condition if guard is None else Op("if", (guard, condition, BOOL_FALSE), BOOL)
@@ -90,8 +94,22 @@ def while_loop(region: Region, node: While) -> None:
     title = Loop("while", ZERO, ZERO, (), span=node.span, title="while")
     region.report.add(Decision(title, "sequential", "runs until its condition fails"))
     # values that live for one iteration are no state, unless somebody outside reads the last ones
-    kept = [b for b in written(node.body) if not b.loops or b in region.outside]
+    kept = [b for b in written(node.body) if b not in own and (not b.loops or b in region.outside)]
     carry(region, sorted(kept, key=lambda b: b.name), body, going, node.most, node.span)
+
+
+def _of_one_round(region: Region, node: While) -> frozenset[Buffer]:
+    """The buffers that nobody outside of a while touches, and that each round fills before it reads them."""
+    inside = leaves(node.body)
+    writers, asked = writers_of(inside), buffers_of(node.condition)
+    found: set[Buffer] = set()
+    for buffer in () if region.steps else written(node.body) - region.outside - asked:
+        touching = [leaf for leaf in inside if buffer in leaf.read | leaf.written]
+        opaque = any(isinstance(leaf.node, While | External) for leaf in touching)
+        kept = buffer.argument or buffer.loops or buffer.value is not None or buffer.memory is not None
+        if not (opaque or kept) and filled_first(buffer, touching, 0, writers):
+            found.add(buffer)
+    return frozenset(found)
 
 
 def carry(

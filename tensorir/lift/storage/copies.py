@@ -10,7 +10,7 @@ reads it gets a dim for that loop, so that iterations do not meet in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
@@ -91,8 +91,11 @@ def _whole_space(node: Store, loops: tuple[Loop, ...]) -> Space:
 # Copies
 
 
-def expanded(nodes: Sequence[Node]) -> tuple[Node, ...]:
-    """The nodes with copies of their own for what threads, blocks and iterations keep to themselves."""
+def expanded(nodes: Sequence[Node], among: Set[Buffer] | None = None) -> tuple[Node, ...]:
+    """The nodes with copies of their own for what threads, blocks and iterations keep to themselves.
+
+    Only those `among` some get copies, where they are told.
+    """
     statements = leaves(nodes)
     settled, writers = settled_values(statements), writers_of(statements)
     by_buffer: dict[Buffer, list[Leaf]] = {}
@@ -100,7 +103,8 @@ def expanded(nodes: Sequence[Node]) -> tuple[Node, ...]:
     for leaf in statements:
         for buffer in leaf.written | leaf.read:
             by_buffer.setdefault(buffer, []).append(leaf)
-            if buffer.argument or buffer.loops or buffer.value is not None:
+            fixed = buffer.argument or buffer.loops or buffer.value is not None
+            if fixed or (among is not None and buffer not in among):
                 kept_as_they_are.add(buffer)
     wanted: dict[Buffer, list[str]] = {}
     own: dict[Buffer, list[str]] = {}

@@ -172,7 +172,10 @@ def _unknown(read: _Read, w: Leaf, stored: _Place, same: Mapping[str, Affine], c
 def _unchanged(read: _Read, w: Leaf, data: Buffer, alike: int) -> bool:
     """Whether a buffer holds the same for a store and a read in one iteration of the first loops of both."""
     writers = () if read.writers is None else read.writers.get(data.root, ())
-    return all(x.place < w.place and common_loops(x, w) <= alike for x in writers)
+    return all(
+        max(common_loops(x, w), common_loops(x, read.leaf)) <= alike and not w.place <= x.place < read.leaf.place
+        for x in writers
+    )
 
 
 def _set_dim() -> Any:
