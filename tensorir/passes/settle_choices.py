@@ -1,4 +1,4 @@
-"""Choices by one truth value are settled inside of each other: in the branch where c holds, c is true."""
+"""Choices are settled inside of each other: in the branch where c holds, c is true."""
 
 from __future__ import annotations
 
@@ -6,19 +6,34 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from tensorir.build import call, literal
-from tensorir.ir import Call, Expr, Fencil, Literal
-from tensorir.passes.base import Pass, rewritten
-from tensorir.passes.simplify import known_choice
+from tensorir.build import literal
+from tensorir.ir import Call, Expr, Fencil, Operator
+from tensorir.passes.base import Pass, remade
+from tensorir.passes.conform import conformed
 from tensorir.types import BOOL
-from tensorir.walk import postorder, rebuild, values
+from tensorir.walk import postorder, rebuild, values, with_label, with_values
 
 __all__ = ["SettleChoices", "decides"]
+
+POINTWISE = (
+    frozenset({"abs", "cast", "max", "min", "minus", "multiplies", "neg", "plus"})
+    | {"eq", "greater", "greater_equal", "less", "less_equal", "not_eq"}
+    | {"and", "if", "not", "or", "xor"}
+    | {"make_tuple", "subset", "tuple_get"}
+)
+"""What computes each point from the same one, with a derivative that is finite wherever its operands are.
+
+In the place of what a derivative may be infinite at, a choice by a condition with dims keeps `0 × ∞` away.
+"""
+FOLDS = frozenset(["plus", "max", "min"])
+
+Facts = Mapping[Expr, bool]
+"""Conditions, and the truth value that each has wherever something is used."""
 
 
 @dataclass(frozen=True)
 class SettleChoices(Pass):
-    """What a condition without dims says is known in the branches of its `if`.
+    """What a condition says is known in the branches of its `if`, by all that is used there alone.
 
     >>> from tensorir.passes.show import show
     >>> text = '''f(n: tensor<int>, x: tensor<float, I[0:5]>, out: tensor<float, I[0:5]>) {
@@ -27,27 +42,39 @@ class SettleChoices(Pass):
     f(n: tensor<int>, x: tensor<float, I[0:5]>, out: tensor<float, I[0:5]>) {
       out ← if n > 2 then x + x else x;
     }
+
+    One with dims is known at the point at which it holds, and in folds over other dims there:
+
+    >>> text = '''f(x: tensor<float, I[0:5], J[0:3]>, y: tensor<float, I[0:5]>, out: tensor<float, I[0:5]>) {
+    ...   out ← if y > 0.0 then reduce(+, 0.0, J)(if y > 0.0 then x else 0.0) else y; }'''
+    >>> show(SettleChoices(), text)
+    f(x: tensor<float, I[0:5], J[0:3]>, y: tensor<float, I[0:5]>, out: tensor<float, I[0:5]>) {
+      out ← if y > 0.0 then reduce(+, 0.0, J)(x) else y;
+    }
     """
 
     def run(self, fencil: Fencil) -> Fencil:
         nodes = list(postorder(*values(fencil.closures)))
-        asked = Counter(part for e in nodes if decides(e) for part, _ in _known(e.children[0], True))
-        if not asked:
-            return fencil
+        choices = [e for e in nodes if isinstance(e, Call) and e.op == "if" and e.args[0].free]
+        asked = Counter(part for e in choices for part, _ in _known(e.args[0], True))
         uses = Counter(c for e in nodes for c in e.children if c in asked)
         often = {c for c in asked if uses[c] > 1}
-
-        def rule(e: Expr) -> Expr | None:
-            if not decides(e) or not isinstance(e, Call):
-                return None
-            condition, *branches = e.args
-            told = [{c: t for c, t in _known(condition, truth) if c in often} for truth in (True, False)]
-            settled = [_knowing(b, t) for b, t in zip(branches, told, strict=True)]
-            if all(a is b for a, b in zip(settled, branches, strict=True)):
-                return None
-            return call("if", condition, *settled, span=e.span)
-
-        return rewritten(fencil, rule) if often else fencil
+        if not often:
+            return fencil
+        known = _known_everywhere(nodes, values(fencil.closures), often)
+        done: dict[int, Expr] = {}
+        for e in nodes:
+            here = known[id(e)]
+            parts = zip(e.children, _edges(e, here, often), strict=True)
+            children = tuple(_told(child, there) or done[id(child)] for child, there in parts)
+            new = _settled(e, here, children)
+            if new is None:
+                new = rebuild(e, children)
+            elif e.label and not new.label:
+                new = with_label(new, e.label)
+            done[id(e)] = new
+        new_values = (done[id(value)] for value in values(fencil.closures))
+        return remade(fencil, with_values(fencil.closures, new_values))
 
 
 def decides(e: Expr) -> bool:
@@ -57,6 +84,68 @@ def decides(e: Expr) -> bool:
             return not condition.tensor.dims and bool(condition.free)
         case _:
             return False
+
+
+def _known_everywhere(nodes: list[Expr], roots: tuple[Expr, ...], often: set[Expr]) -> dict[int, Facts]:
+    """What is known of each node by identity: the same wherever it is used, so that none is needed twice."""
+    known: dict[int, Facts] = {id(root): {} for root in roots}
+    for e in reversed(nodes):
+        for child, there in zip(e.children, _edges(e, known[id(e)], often), strict=True):
+            before = known.get(id(child))
+            known[id(child)] = there if before is None else {c: t for c, t in before.items() if there.get(c) is t}
+    return known
+
+
+def _edges(e: Expr, here: Facts, often: set[Expr]) -> tuple[Facts, ...]:
+    """What is known of each operand of a node of which something is known."""
+    everywhere = {c: t for c, t in here.items() if not c.tensor.dims}
+    match e:
+        case Call("if", (condition, *_)):
+            told = [{c: t for c, t in _known(condition, truth) if c in often} for truth in (True, False)]
+            return (here, *({**here, **t} for t in told))
+        case Call("reduce", (Operator(op), _, _), (dim,)) if op in FOLDS:
+            there = {c: t for c, t in here.items() if dim not in c.tensor.dims}
+            return (everywhere, there, there)
+        case Call("add_dim", _, (dim, *_)):
+            return ({c: t for c, t in here.items() if dim not in c.tensor.dims},)
+        case Call(op, args):
+            return ((here if op in POINTWISE else everywhere),) * len(args)
+        case _:
+            return (everywhere,) * len(e.children)
+
+
+def _told(operand: Expr, known: Facts) -> Expr | None:
+    """The truth value of an operand without dims that is known."""
+    return literal(known[operand], BOOL, operand.span) if operand in known and not operand.tensor.dims else None
+
+
+def _settled(e: Expr, known: Facts, operands: tuple[Expr, ...]) -> Expr | None:
+    """What a choice, or a condition of two, is where what is known decides it, or one of the two."""
+    match e:
+        case Call("if", (condition, _, _)) if (truth := _truth(condition, known)) is not None:
+            return conformed(operands[1 if truth else 2], e.tensor)
+        case Call("and" | "or" as op, (a, b)) if a in known or b in known:
+            truth, other = (known[a], operands[1]) if a in known else (known[b], operands[0])
+            deciding = truth is (op == "or")
+            return conformed(literal(truth, BOOL, e.span) if deciding else other, e.tensor)
+        case _:
+            return None
+
+
+def _truth(condition: Expr, known: Facts) -> bool | None:
+    """The truth value of a condition, where what is known decides it."""
+    if condition in known:
+        return known[condition]
+    match condition:
+        case Call("not", (x,)):
+            truth = _truth(x, known)
+            return None if truth is None else not truth
+        case Call("and" | "or" as op, parts):
+            truths = [_truth(x, known) for x in parts]
+            deciding = op == "or"
+            return deciding if deciding in truths else None if None in truths else not deciding
+        case _:
+            return None
 
 
 def _known(condition: Expr, truth: bool) -> Iterator[tuple[Expr, bool]]:
@@ -72,25 +161,3 @@ def _known(condition: Expr, truth: bool) -> Iterator[tuple[Expr, bool]]:
                 stack.extend((x, holds) for x in parts)
             case _:
                 pass
-
-
-def _knowing(root: Expr, truths: Mapping[Expr, bool]) -> Expr:
-    """The expression where some conditions are known, and the choices that they decide are made."""
-    reading = [c.free for c in truths]
-    done: dict[int, Expr] = {}
-    stack: list[tuple[Expr, bool]] = [(root, False)]
-    while stack:
-        e, ready = stack.pop()
-        if id(e) in done:
-            continue
-        if not any(free <= e.free for free in reading) or isinstance(e, Literal):
-            done[id(e)] = e
-        elif e in truths:
-            done[id(e)] = literal(truths[e], BOOL, e.span)
-        elif ready:
-            new = rebuild(e, tuple(done[id(child)] for child in e.children))
-            done[id(e)] = (known_choice(new) if isinstance(new, Call) and new.op == "if" else None) or new
-        else:
-            stack.append((e, True))
-            stack.extend((child, False) for child in e.children if id(child) not in done)
-    return done[id(root)]
