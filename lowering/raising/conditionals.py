@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, TypeGuard
 
 import jax
@@ -57,7 +58,7 @@ def choices(fencil: Fencil, facts: Facts, settled: Settled | None = None) -> dic
         return {}
     uses = use_counts(*roots)
     stored = {id(r) for r in (*roots, *(r for n in postorder(*roots) if isinstance(n, Lambda) for r in n.results))}
-    groups = list(_groups(fencil))
+    groups = _in_order(_groups(fencil), roots)
     settled = settled or Settled()
     while True:
         needs = demand(roots, {id(m) for members in groups for m in members})
@@ -131,6 +132,26 @@ def _groups(fencil: Fencil) -> Iterator[tuple[Call, ...]]:
             else:
                 known.append([node])
         yield from (tuple(group) for found in groups.values() for group in found)
+
+
+def _in_order(groups: Iterable[tuple[Call, ...]], roots: Sequence[Expr]) -> list[tuple[Call, ...]]:
+    """The groups with those taken apart that need another one that needs them: none could be the first."""
+    found = list(groups)
+    inside = list(postorder(*roots))
+    while True:
+        place = {id(m): id(members[0]) for members in found for m in members}
+        below: dict[int, set[int]] = {}
+        for node in inside:
+            below.setdefault(place.get(id(node), id(node)), set()).update(
+                place.get(id(c), id(c)) for c in operands(node)
+            )
+        try:
+            TopologicalSorter(below).prepare()
+        except CycleError as cycle:
+            split = next(members for members in found if len(members) > 1 and id(members[0]) in cycle.args[1])
+            found = [*(members for members in found if members is not split), *((m,) for m in split)]
+        else:
+            return found
 
 
 def _only_in(

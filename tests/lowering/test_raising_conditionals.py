@@ -180,6 +180,22 @@ def test_a_choice_that_decides_another_one_inside_of_a_function_is_made_apart_fr
         program(c=np.array(True), n=np.int32(2), x=x)
 
 
+CROSSED = """f(c: tensor<bool>, d: tensor<bool>, n: tensor<int>, x: tensor<float, I[0:9]>, y: tensor<float>) {
+  y ← let a = if c then gather(I)(x, n) else 1.0;
+      let b = if d then gather(I)(x, n + 1) else 2.0;
+      (if c then gather(I)(x, n + 2) × b else 3.0) + (if d then gather(I)(x, n + 3) × a else 4.0) + a + b;
+}"""
+
+
+@pytest.mark.parametrize(("c", "d"), [(True, True), (True, False), (False, True), (False, False)])
+def test_choices_by_two_conditions_that_need_each_other_are_made_in_an_order(c, d):
+    x, n = np.linspace(1, 2, 9), 3
+    a, b = x[n] if c else 1.0, x[n + 1] if d else 2.0
+    want = (x[n + 2] * b if c else 3.0) + (x[n + 3] * a if d else 4.0) + a + b
+    given = {"c": np.array(c), "d": np.array(d), "n": np.int32(n), "x": x}
+    np.testing.assert_allclose(ti.compile(ti.parse(CROSSED))(**given)["y"], want, rtol=1e-14)
+
+
 def test_what_both_branches_check_is_traced_once_however_long_the_chain_of_choices():
     steps = [f"let s{k + 1} = if gather(I)(c, {k}) then s{k} + 1.0 else s{k} × 2.0; " for k in range(40)]
     f = ti.parse(
