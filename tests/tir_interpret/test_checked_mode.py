@@ -195,6 +195,17 @@ for i, j in T.grid(8, 3):
 }
 
 RIGHT = {
+    "a region that the block's own storage tells": """
+    for i in range(2):
+        with T.sblock("b"):
+            vi = T.axis.spatial(2, i)
+            n = T.Buffer((1,), "int32")
+            T.reads(A[0 : n[0]])
+            T.writes(B[vi])
+            n = T.sblock_alloc_buffer((1,), "int32")
+            n[0] = vi + 3
+            B[vi] = A[n[0]]
+""",
     "a guard keeps the access inside": "for i in range(8):\n    if i > 0:\n        B[i] = A[i - 1]",
     "a parallel loop over its own elements": "for i in T.parallel(8):\n    B[i] = B[i] + A[i]",
     "a parallel loop with memory of its own": """for i in T.parallel(8):

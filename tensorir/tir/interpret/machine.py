@@ -144,6 +144,10 @@ class Machine:
             found = self._declare(buffer, span)
         return found
 
+    def has_memory(self, buffer: n.Buffer) -> bool:
+        """Whether a buffer stands for memory by now."""
+        return buffer in self.views or isinstance(self.env.get(buffer.data), Pointer)
+
     def _declare(self, buffer: n.Buffer, span: Span) -> View:
         """A buffer that no statement declared stands for the memory behind its pointer."""
         from tensorir.tir.interpret.expressions import compiled

@@ -11,7 +11,7 @@ import numpy as np
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.interpret.arithmetic import Value, cast, is_array
-from tensorir.tir.interpret.expressions import CODE, access, compiled
+from tensorir.tir.interpret.expressions import CODE, Run, access, compiled
 from tensorir.tir.interpret.machine import Machine, error
 from tensorir.tir.interpret.memory import Memory, Pointer, View, row_major
 from tensorir.tir.walk import walk
@@ -380,6 +380,7 @@ def entering(block: n.Block, span: Span) -> Act:
     from tensorir.tir.interpret.bounds import check_domain
 
     declares = bool(block.reads or block.writes)
+    declared = [[_declared(r) for r in regions] for regions in (block.reads, block.writes)]
     domains = [(i, compiled(i.dom.min), compiled(i.dom.extent)) for i in block.iter_vars if i.dom is not None]
 
     def enter(m: Machine) -> None:
@@ -387,13 +388,27 @@ def entering(block: n.Block, span: Span) -> Act:
             for iterator, low, extent in domains:
                 check_domain(m, iterator, low(m), extent(m), span)
             if declares:
-                m.blocks.append(Declared(block, _boxes(m, block.reads), _boxes(m, block.writes), m.births))
+                reads, writes = (tuple(box(m) for box in boxes) for boxes in declared)
+                m.blocks.append(Declared(block, reads, writes, m.births))
 
     return enter
 
 
-def _boxes(m: Machine, regions: tuple[n.BufferRegion, ...]) -> tuple[tuple[n.Buffer, Box], ...]:
-    return tuple((r.buffer, tuple((compiled(x.min)(m), compiled(x.extent)(m)) for x in r.region)) for r in regions)
+def _declared(region: n.BufferRegion) -> Callable[[Machine], tuple[n.Buffer, Box]]:
+    """A region that a block declares: all of an axis where storage tells it that only the block itself allocates."""
+    axes: list[tuple[list[n.Buffer], tuple[Run, Run], Run]] = []
+    for x, size in zip(region.region, region.buffer.shape, strict=True):
+        read = [e.buffer for part in (x.min, x.extent) for e in walk(part) if isinstance(e, n.BufferLoad)]
+        axes.append((read, (compiled(x.min), compiled(x.extent)), compiled(size)))
+
+    def box(m: Machine) -> tuple[n.Buffer, Box]:
+        found = (
+            (low(m), extent(m)) if all(map(m.has_memory, read)) else (0, whole(m))
+            for read, (low, extent), whole in axes
+        )
+        return region.buffer, tuple(found)
+
+    return box
 
 
 def _match(node: n.MatchBufferRegion) -> Act:
