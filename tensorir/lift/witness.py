@@ -12,7 +12,9 @@ from dataclasses import replace
 from tensorir.errors import Diagnostic, DiagnosticError, Note
 from tensorir.ir import Call, Expr, Fencil, Lambda, Var
 from tensorir.lift.assemble import Built
-from tensorir.source import NOWHERE
+from tensorir.lift.nests.nest import Loop
+from tensorir.lift.nests.terms import Number
+from tensorir.source import NOWHERE, Span
 from tensorir.walk import postorder, values
 
 __all__ = ["in_words"]
@@ -86,17 +88,23 @@ def _root(e: Expr, dim: str) -> tuple[Var, int] | None:
 
 def _loops(built: Built) -> Iterator[tuple[str, str, str]]:
     """Of each loop of the program the name of its round, the source's name, and where it starts."""
-    decided = {d.loop.span: d.loop for d in built.report.sequential if d.loop.span is not NOWHERE}
-    for node in postorder(*values(built.fencil.closures)):
+    decided: dict[Span, list[Loop]] = {}
+    for d in built.report.sequential:
+        if d.loop.span is not NOWHERE and d.loop not in decided.setdefault(d.loop.span, []):
+            decided[d.loop.span].append(d.loop)
+    made: dict[Span, dict[str, None]] = {}
+    for node in reversed(list(postorder(*values(built.fencil.closures)))):
         match node:
             case Call("loop", (_, Lambda(params=(step, *_)), *_)) if node.span in decided:
-                from tensorir.lift.nests.terms import Number
-
-                loop = decided[node.span]
-                if isinstance(loop.low, Number):
-                    yield step.name, loop.title or loop.name, str(loop.low.value)
+                made.setdefault(node.span, {})[step.name] = None
             case _:
                 pass
+    for span, steps in made.items():
+        # one line of the source may say several loops, from the outside in
+        loops = decided[span] if len(steps) == len(decided[span]) else decided[span][-1:] * len(steps)
+        for step, loop in zip(steps, loops, strict=True):
+            if isinstance(loop.low, Number):
+                yield step, loop.title or loop.name, str(loop.low.value)
 
 
 def _round(note: str, built: Built) -> str:

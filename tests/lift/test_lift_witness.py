@@ -43,6 +43,17 @@ help: correct the indices, or clamp them.""",
 note: at k = 0, i = 5 it is 13.
 help: correct the indices, or clamp them.""",
     ),
+    "loops on one line": (
+        'A: T.Buffer((4, 5), "int32"), B: T.Buffer((6,), "int32")):\n'
+        "    for i, j in T.grid(4, 5):\n        B[A[i, j]] = B[(A[i, j] + 1) % 6] + i\n",
+        (np.pad([[9]], ((2, 1), (3, 1))).astype(np.int32), np.ones(6, np.int32)),
+        """\
+<tir>:4:9: error[R01]: an index leaves 'B', which has 6 elements.
+          B[A[i, j]] = B[(A[i, j] + 1) % 6] + i
+          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+note: at i = 2, j = 3 it is 9.
+help: correct the indices, or clamp them.""",
+    ),
     "a while": (
         'A: T.Buffer((8,), "int32"), n: T.Buffer((1,), "int32")):\n'
         "    n[0] = 0\n    while n[0] < 12:\n        n[0] = A[n[0]] + 13 - T.if_then_else(n[0] < 7, 11, 0)\n",
