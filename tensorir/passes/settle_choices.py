@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tensorir.build import literal
-from tensorir.ir import Call, Expr, Fencil, Operator
+from tensorir.ir import Call, Expr, Fencil, Literal, Operator
 from tensorir.passes.base import Pass, remade
 from tensorir.passes.conform import conformed
 from tensorir.types import BOOL
@@ -16,16 +16,15 @@ from tensorir.walk import postorder, rebuild, values, with_label, with_values
 __all__ = ["SettleChoices", "decides"]
 
 POINTWISE = (
-    frozenset({"abs", "cast", "max", "min", "minus", "multiplies", "neg", "plus"})
+    frozenset({"cast", "max", "min", "minus", "neg", "plus"})
     | {"eq", "greater", "greater_equal", "less", "less_equal", "not_eq"}
     | {"and", "if", "not", "or", "xor"}
     | {"make_tuple", "subset", "tuple_get"}
 )
-"""What computes each point from the same one, with a derivative that is finite wherever its operands are.
+"""What computes each point from the same one, with a derivative that is finite whatever its operands are.
 
-In the place of what a derivative may be infinite at, a choice by a condition with dims keeps `0 × ∞` away.
+Elsewhere a choice by a condition with dims keeps `0 × ∞` out of derivatives.
 """
-FOLDS = frozenset(["plus", "max", "min"])
 
 Facts = Mapping[Expr, bool]
 """Conditions, and the truth value that each has wherever something is used."""
@@ -43,7 +42,7 @@ class SettleChoices(Pass):
       out ← if n > 2 then x + x else x;
     }
 
-    One with dims is known at the point at which it holds, and in folds over other dims there:
+    One with dims is known at the point at which it holds, and in sums over other dims there:
 
     >>> text = '''f(x: tensor<float, I[0:5], J[0:3]>, y: tensor<float, I[0:5]>, out: tensor<float, I[0:5]>) {
     ...   out ← if y > 0.0 then reduce(+, 0.0, J)(if y > 0.0 then x else 0.0) else y; }'''
@@ -103,11 +102,13 @@ def _edges(e: Expr, here: Facts, often: set[Expr]) -> tuple[Facts, ...]:
         case Call("if", (condition, *_)):
             told = [{c: t for c, t in _known(condition, truth) if c in often} for truth in (True, False)]
             return (here, *({**here, **t} for t in told))
-        case Call("reduce", (Operator(op), _, _), (dim,)) if op in FOLDS:
+        case Call("reduce", (Operator("plus"), _, _), (dim,)):
             there = {c: t for c, t in here.items() if dim not in c.tensor.dims}
             return (everywhere, there, there)
         case Call("add_dim", _, (dim, *_)):
             return ({c: t for c, t in here.items() if dim not in c.tensor.dims},)
+        case Call("multiplies", (a, b)) if isinstance(a, Literal) or isinstance(b, Literal):
+            return (here, here)
         case Call(op, args):
             return ((here if op in POINTWISE else everywhere),) * len(args)
         case _:

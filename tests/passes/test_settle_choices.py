@@ -19,12 +19,15 @@ KNOWN = {
     "if y > 0.0 ∧ n > 2 then (if n > 2 then y else 1.0) else y": "if y > 0.0 ∧ n > 2 then y else y",
     "if ¬y > 0.0 then (if y > 0.0 then 1.0 else y × y) else y": "if ¬y > 0.0 then y × y else y",
     "if n > 2 then log(if n > 2 then y else 1.0) else y": "if n > 2 then log(y) else y",
-    "if y > 0.0 then reduce(max, 1.0, J)(if y > 0.0 ∧ x > 1.0 then x else 0.0) else y": (
-        "if y > 0.0 then reduce(max, 1.0, J)(if x > 1.0 then x else 0.0) else y"
+    "if y > 0.0 then reduce(+, 1.0, J)(if y > 0.0 ∧ x > 1.0 then 2.0 × x else 0.0) else y": (
+        "if y > 0.0 then reduce(+, 1.0, J)(if x > 1.0 then 2.0 × x else 0.0) else y"
     ),
+    "if y > 0.0 then 2.0 × (if y > 0.0 then y else 1.0) else y": "if y > 0.0 then 2.0 × y else y",
 }
 UNKNOWN = {
     "a derivative that may be infinite": "if y > 0.0 then log(if y > 0.0 then y else 1.0) else y",
+    "a factor that may be infinite": "if y > 0.0 then y × (if y > 0.0 then 1.0 / y else 1.0) else y",
+    "a largest element that may be none": "if y > 0.0 then reduce(max, 0.0, J)(if y > 0.0 then x else 1.0) else y",
     "another point": "if ⟪I, 1⟫(y) > 0.0 then (if y > 0.0 then y else 1.0) else y",
     "a shift of it": "if subset(y, I[0:4]) > 0.0 then ⟪I, 1⟫(if y > 0.0 then y else 1.0) else subset(y, I[0:4])",
     "a fold over its dim": "reduce(+, 0.0, J)(if x > 1.0 then reduce(+, 0.0, J)(if x > 1.0 then x else 2.0) else 0.0)",
