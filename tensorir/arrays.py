@@ -27,6 +27,7 @@ __all__ = [
     "accept",
     "interval_of",
     "is_array",
+    "is_traced",
     "is_tuple",
     "kind_of",
     "leaves_of",
@@ -40,6 +41,11 @@ Array = np.ndarray[Any, np.dtype[Any]]
 def is_array(value: Any) -> TypeGuard[Array]:
     """Whether a value is a NumPy array."""
     return isinstance(value, np.ndarray)
+
+
+def is_traced(value: Any) -> bool:
+    """Whether a value stands for an array within a trace of JAX, where its numbers are not known."""
+    return any("Tracer" in kind.__name__ for kind in type(value).__mro__)
 
 
 def is_tuple(value: Any) -> TypeGuard[tuple[Any, ...]]:

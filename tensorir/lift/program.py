@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.arrays import refuse
+from tensorir.arrays import is_traced, refuse
 from tensorir.errors import DiagnosticError
 from tensorir.ir import Fencil
 from tensorir.lift.assemble import Built
@@ -31,6 +32,8 @@ class Argument:
     written: bool
     held: np.dtype[Any] | None = None
     """The type that the program computes with in the place of one that no tensor has."""
+    static: bool = False
+    """Whether a program is made for one number of it at a time: one that tells a shape."""
 
 
 Run = Callable[[Sequence[Any]], tuple[Any, ...] | None]
@@ -238,7 +241,7 @@ def _own(value: Any) -> Any:
 
 
 def _traced(arrays: Sequence[Any]) -> bool:
-    return any("Tracer" in kind.__name__ for a in arrays for kind in type(a).__mro__)
+    return any(is_traced(a) for a in arrays)
 
 
 def _accepted(name: str, argument: Argument, value: Any) -> Any:
@@ -250,6 +253,10 @@ def _accepted(name: str, argument: Argument, value: Any) -> Any:
     if isinstance(value, str | bytes | dict | set):
         kind = type(value).__name__
         raise refuse("TA04", f"'{argument.name}' of '{name}' needs an array, and this is of type {kind}.")
+    if argument.static and is_traced(value):
+        message = f"'{name}' is made for one value of '{argument.name}' at a time, and within a trace it has none."
+        help = f"make '{argument.name}' a static argument (static_argnums) of what is traced, or close over its number."
+        raise refuse("TA04", message, help)
     if argument.scalar and not hasattr(value, "dtype"):
         return _number(argument, value)
     home = type(value).__module__.partition(".")[0]
@@ -271,8 +278,8 @@ def _accepted(name: str, argument: Argument, value: Any) -> Any:
 
 def _number(argument: Argument, value: Any) -> Any:
     """A number that fits the type of a scalar parameter."""
-    if hasattr(value, "dtype") and type(value).__module__.startswith("jax"):
-        return value.astype(argument.dtype)
+    if is_traced(value):
+        return _traced_number(argument, value)
     array: Any = np.asarray(value)
     if array.ndim or array.dtype.kind in "OSUc":
         raise refuse("TA04", f"'{argument.name}' needs one number of type {argument.dtype}.")
@@ -282,6 +289,18 @@ def _number(argument: Argument, value: Any) -> Any:
             raise refuse("TA04", f"'{argument.name}' is of type {argument.dtype}, which {number} does not fit.")
         return np.asarray(int(number), argument.dtype)
     return array.astype(argument.dtype)
+
+
+def _traced_number(argument: Argument, value: Any) -> Any:
+    """The same within a trace, where nobody knows whether a number fits a type that holds less."""
+    wanted = argument.dtype
+    if wanted.kind in "iu" and not np.can_cast(value.dtype, wanted):
+        message = f"'{argument.name}' is of type {wanted}, and this is a traced number of type {value.dtype}."
+        raise refuse("TA05", message, f"convert it, if it fits: {argument.name}.astype('{wanted}').")
+    if wanted.itemsize == 8 and not sys.modules["jax"].config.jax_enable_x64:
+        message = f"'{argument.name}' is of type {wanted}, and this transformation does not keep 64-bit types."
+        raise refuse("TA05", message, "put it inside of `with jax.enable_x64(True):`.")
+    return value.astype(wanted)
 
 
 def _refuse_overlaps(arguments: Sequence[Argument], arrays: Sequence[Any]) -> None:

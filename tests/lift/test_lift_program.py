@@ -198,6 +198,36 @@ def test_sizes_are_bound_by_each_call():
     assert len(program.cache) == 2
 
 
+LONGER = """
+@T.prim_func
+def main(a: T.handle, n: T.int32, o: T.handle):
+    A = T.match_buffer(a, (n,), "float32")
+    O = T.match_buffer(o, (n + 1,), "float32")
+    for i in range(n + 1):
+        O[i] = T.if_then_else(i < n, A[T.min(i, n - 1)], T.float32(0))
+"""
+REPEATED = """
+@R.function
+def main(x: R.Tensor(("m",), "float32"), n: R.Shape(["k"])) -> R.Tensor(("k",), "float32"):
+    k = T.int64()
+    return R.broadcast_to(R.sum(x, keepdims=True), R.shape([k]))
+"""
+
+
+@pytest.mark.parametrize("text", [LONGER, REPEATED], ids=["TIR", "Relax"])
+def test_a_number_that_tells_a_shape_is_known_in_a_trace(text: str):
+    program = ti.lift(ti.tir.parse(text)["main"])
+    x = jnp.ones(3, jnp.float32)
+    more = (None,) if text == LONGER else ()
+
+    def called(x: jax.Array, n: int) -> jax.Array:
+        return program(x, n, *more)[0]
+
+    assert jax.jit(called, static_argnums=1)(x, 3).shape == called(x, 3).shape
+    with pytest.raises(DiagnosticError, match=r"is made for one value of 'n(?s:.*)static_argnums"):
+        jax.jit(called)(x, 3)
+
+
 def test_jax_transforms_a_lifted_program():
     program = matmul()
     rng = np.random.default_rng(0)
@@ -228,6 +258,28 @@ def main(A: T.Buffer((4,), "float32"), s: T.float32, k: T.int8):
     np.testing.assert_array_equal(program(a, 2, np.int64(3))[0], 5 * a)
     with pytest.raises(DiagnosticError, match="int8"):
         program(a, 2, 300)
+    with pytest.raises(DiagnosticError, match="int8"):
+        program(a, 2, jnp.float32(2.5))
+    np.testing.assert_array_equal(program(a, jnp.int32(2), jnp.int32(3))[0], 5 * a)
+
+
+def test_a_traced_scalar_may_be_any_number_that_is_sure_to_fit():
+    text = """
+@T.prim_func
+def main(A: T.Buffer((4,), "float32"), s: T.float32, k: T.int64, m: T.int8):
+    for i in range(4):
+        A[i] = A[i] * s + T.Cast("float32", k) - T.Cast("float32", m)
+"""
+    program, a = ti.lift(ti.tir.parse(text)["main"]), jnp.ones(4, jnp.float32)
+    traced = jax.jit(program)
+    with jax.enable_x64(True):
+        np.testing.assert_array_equal(traced(a, 2, jnp.int32(-3), jnp.int8(5))[0], -6 * a)
+        with pytest.raises(DiagnosticError, match=r"'m' is of type int8.*int32(?s:.*)m\.astype\('int8'\)"):
+            traced(a, 2, 3, jnp.int32(5))
+        with pytest.raises(DiagnosticError, match=r"'k' is of type int64.*float32"):
+            traced(a, 2, jnp.float32(3), jnp.int8(5))
+    with pytest.raises(DiagnosticError, match=r"'k' is of type int64(?s:.*)jax.enable_x64\(True\)"):
+        traced(a, 2, 3, jnp.int8(5))
 
 
 GATHERED = """

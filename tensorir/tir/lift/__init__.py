@@ -77,7 +77,8 @@ def _lifted(func: n.PrimFunc, numerics: str, on_hazard: str) -> Lifted:
         dtype = param.dtype if buffer is None else buffer.dtype
         element = element_of(dtype, param.span)
         given, held = dtype.element.numpy, dtype_of(holder(element))
-        arguments.append(Argument(name, given, buffer is None, k in stored, None if given == held else held))
+        static = buffer is None and _is_size(func, param)
+        arguments.append(Argument(name, given, buffer is None, k in stored, None if given == held else held, static))
     fixed = _fixed(func)
 
     def sizes(arrays: Sequence[Any]) -> Hashable:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorir.arrays import is_traced
 from tensorir.build import call, closure, fencil, literal, var
 from tensorir.errors import DiagnosticError
 from tensorir.ir import Closure, Var
@@ -85,7 +86,7 @@ class LiftedRelax(Lifted):
                 raise self._said(error, self.at(self.sizes_of(given)).built(True)) from None
         found = self._prepared(given)
         special = self.at(self.sizes_of(found))
-        checked = not any("Tracer" in kind.__name__ for a in found for kind in type(a).__mro__)
+        checked = not any(is_traced(a) for a in found)
         ready = self._ready(special, checked)
         try:
             results = ready(found)
@@ -158,7 +159,9 @@ def lift_relax(func: r.Function, *, numerics: str = "fast", on_hazard: str = "er
     }
     """
     leaves = [leaf for p in func.params for leaf in _leaves(p.name, p.type, p.span)]
-    arguments = [Argument(leaf.name, dtype_of(leaf.element), not leaf.tensor, False) for leaf in leaves]
+    arguments = [
+        Argument(leaf.name, dtype_of(leaf.element), not leaf.tensor, False, static=not leaf.tensor) for leaf in leaves
+    ]
 
     def sizes(arrays: Sequence[Any]) -> Hashable:
         return tuple(
