@@ -73,6 +73,48 @@ def test_a_hazard_is_told_with_its_witness(name: str):
     assert str(caught.value) == wanted
 
 
+SCRATCH = """
+@T.prim_func(s_tir=True)
+def main(A: T.Buffer((8,), "float32"), B: T.Buffer((4,), "float32")):
+    S = T.{allocate}((2,), "float32")
+    for i in T.{kind}(4):
+        for k in range({filled}):
+            S[k] = A[2 * i + k]
+        B[i] = S[0] - S[1]
+{after}
+"""
+
+
+@pytest.mark.parametrize("kind", ["parallel", "vectorized"])
+def test_iterations_at_once_have_storage_of_their_own_where_they_alone_use_it(kind: str):
+    text = SCRATCH.format(allocate="sblock_alloc_buffer", kind=kind, filled="2", after="")
+    function = ti.tir.parse(text)["main"]
+    a = np.array([3, 1, 4, 1, 5, 9, 2, 6], np.float32)
+    wanted = a[::2] - a[1::2]
+    np.testing.assert_array_equal(ti.tir.interpret(function, a, np.zeros(4, np.float32), checked=True)[1], wanted)
+    program = ti.lift(function)
+    np.testing.assert_array_equal(program(a, None)[0], wanted)
+    assert "loop" not in str(program)
+
+
+@pytest.mark.parametrize(
+    ("change", "lifted", "run"),
+    [
+        ({"allocate": "alloc_buffer"}, "two iterations of the parallel loop over i touch S", "race"),
+        ({"after": "    B[0] = S[0]"}, "two iterations of the parallel loop over i touch S", "race"),
+        ({"filled": "2 - i // 2"}, "is read, and nothing has written it", "nobody has written it"),
+    ],
+    ids=["a statement that allocates", "a use behind the loop", "what other iterations wrote"],
+)
+def test_storage_that_iterations_share_is_told(change: dict[str, str], lifted: str, run: str):
+    words = {"allocate": "sblock_alloc_buffer", "kind": "parallel", "filled": "2", "after": "", **change}
+    function = ti.tir.parse(SCRATCH.format(**words))["main"]
+    with pytest.raises(DiagnosticError, match=lifted):
+        ti.lift(function)
+    with pytest.raises(DiagnosticError, match=run):
+        ti.tir.interpret(function, np.ones(8, np.float32), np.zeros(4, np.float32), checked=True)
+
+
 def test_hazards_may_be_run_in_the_order_of_the_text():
     function = ti.tir.parse(RACE)["main"]
     program = ti.lift(function, on_hazard="sequential")

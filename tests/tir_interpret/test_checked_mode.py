@@ -212,6 +212,12 @@ RIGHT = {
     C = T.alloc_buffer((1,), "int32")
     C[0] = A[i]
     B[i] = C[0]""",
+    "a parallel loop that alone uses what its block allocates": """with T.sblock("b"):
+    C = T.sblock_alloc_buffer((1,), "int32")
+    for i in T.parallel(8):
+        for k in range(2):
+            C[0] = A[i] + k
+            B[i] = C[0]""",
     "a parallel loop that reads what all read": "for i in T.parallel(8):\n    B[i] = A[0]",
     "a serial loop that carries a value": "for i in range(7):\n    B[i + 1] = B[i] + A[i]",
     "a region of what the block wrote itself": """with T.sblock("b"):

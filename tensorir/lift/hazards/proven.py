@@ -245,6 +245,7 @@ def _before(w: Touch, r: Touch) -> Iterator[Any]:
     """The iterations of a read before which a store may write its element: more than do, where data decide.
 
     What one iteration of all common loops writes comes first, what earlier rounds of the outermost one write last.
+    Iterations that are apart find nothing of what others wrote.
     """
     import islpy
 
@@ -257,7 +258,9 @@ def _before(w: Touch, r: Touch) -> Iterator[Any]:
         common += 1
     same = same_element(w.indices, r.indices, w.buffer.shape, w.domain.names, reader)
     pairs = [(w.domain.names[loop.name], reader[loop.name]) for loop in w.leaf.loops[:common]]
-    orders = [[*(f"{a} = {b}" for a, b in pairs[:k]), f"{pairs[k][0]} < {pairs[k][1]}"] for k in range(common)]
+    apart = [k for k, loop in enumerate(w.leaf.loops[:common]) if loop.name in (*w.buffer.private, *w.buffer.apart)]
+    rounds = range(apart[-1] + 1 if apart else 0, common)
+    orders = [[*(f"{a} = {b}" for a, b in pairs[:k]), f"{pairs[k][0]} < {pairs[k][1]}"] for k in rounds]
     if w.leaf.place < r.leaf.place:
         orders.append([f"{a} = {b}" for a, b in pairs])
     # most reads find what their own iteration wrote, and sets without all the earlier ones are much smaller
@@ -316,7 +319,8 @@ def _race(a: Leaf, b: Leaf, settled: frozenset[Buffer], touches: Touches) -> lis
                 if first is None or second is None
                 else overlap(x.indices, y.indices, first, second, a.names[:shared])
             )
-            doubtful = [k for k in loops if known is None or k in known.forward]
+            together = [k for k in loops if a.loops[k].name not in x.buffer.apart]
+            doubtful = [k for k in together if known is None or k in known.forward]
             if not doubtful:
                 continue
             names = [*x.names, *y.names]

@@ -168,7 +168,15 @@ def _components(accesses: Sequence[Access]) -> list[tuple[int, int, list[Access]
 
 def _unit(root: Buffer, view: Buffer, start: int, stop: int, fresh: Fresh) -> Buffer:
     count = -(-(stop - start) // bytes_of(view.element))
-    return Buffer(fresh(view.name), view.element, (count,), span=view.span, private=root.private, exact=root.exact)
+    return Buffer(
+        fresh(view.name),
+        view.element,
+        (count,),
+        span=view.span,
+        private=root.private,
+        apart=root.apart,
+        exact=root.exact,
+    )
 
 
 def _stored(accesses: Sequence[Access]) -> list[Scalar]:
@@ -193,7 +201,9 @@ def _mixed(root: Buffer, start: int, stop: int, accesses: Sequence[Access], fres
     element = stored[0] if len(stored) == 1 else unsigned(stored[0])
     start -= start % 8
     count = -(-(stop - start) // bytes_of(element))
-    unit = Buffer(fresh(root.name), element, (count,), span=root.span, private=root.private, exact=root.exact)
+    unit = Buffer(
+        fresh(root.name), element, (count,), span=root.span, private=root.private, apart=root.apart, exact=root.exact
+    )
     return Part(start, stop, unit)
 
 

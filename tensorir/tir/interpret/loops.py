@@ -25,7 +25,8 @@ from tensorir.tir.interpret.expressions import compiled
 from tensorir.tir.interpret.folds import Fold, fold_of
 from tensorir.tir.interpret.hazards import Axis, Conflict, Level, lane_numbers
 from tensorir.tir.interpret.machine import Machine, error
-from tensorir.tir.interpret.statements import Act, execute
+from tensorir.tir.interpret.statements import Act, create, execute
+from tensorir.tir.scratch import AT_ONCE
 from tensorir.tir.walk import walk
 
 __all__ = ["compile_loop", "compile_while"]
@@ -34,7 +35,6 @@ MOST_LANES = 1 << 19
 FEWEST_LANES = 8
 ENOUGH_LANES = 2048
 TRIES = 3
-_PARALLEL = (n.ForKind.PARALLEL, n.ForKind.VECTORIZED)
 
 
 @dataclass(slots=True)
@@ -73,7 +73,7 @@ def compile_loop(node: n.For) -> Act:
         step = None if current.step is None else compiled(current.step)
         loops.append(Loop(current, compiled(current.min), compiled(current.extent), step, execute_later(current.body)))
         current = current.body
-    nest = Nest(loops, fold=fold_of(loops[-1].node.body), claims=any(loop.node.kind in _PARALLEL for loop in loops))
+    nest = Nest(loops, fold=fold_of(loops[-1].node.body), claims=any(loop.node.kind in AT_ONCE for loop in loops))
 
     def run(m: Machine) -> None:
         if m.count < ENOUGH_LANES and (nest.failures < TRIES or nest.fold is not None) and _at_once(m, nest):
@@ -153,7 +153,7 @@ def _nested(m: Machine, loops: list[Loop], body: Act) -> None:
 
 def _in_order(m: Machine, loop: Loop, body: Act) -> None:
     """One iteration after the other; in checked mode a loop that claims to be parallel has to be."""
-    if m.checked and loop.node.kind in _PARALLEL:
+    if m.checked and loop.node.kind in AT_ONCE:
         _watched(m, loop, body)
     else:
         _serial(m, loop, body)
@@ -257,10 +257,12 @@ def _watched(m: Machine, loop: Loop, inside: Act) -> None:
     m.axes = (*m.axes, Axis(loop.node.loop_var.name, low, max(extent, 1), np.zeros(1, np.int64), depth, step))
     level = Level(m.axes, depth, 0, None, sites=m.sites)
     m.levels.append(level)
-    index = 0
+    index, scratch = 0, m.scratch.get(loop.node, ())
 
     def body(machine: Machine) -> None:
         nonlocal index
+        for buffer in scratch:
+            create(m, buffer, m.view(buffer).shape, loop.node.span)
         level.numbers = lane_numbers(m.axes[:-1]) * max(extent, 1) + index
         if is_array(level.numbers):
             level.numbers = level.numbers[None]

@@ -55,6 +55,8 @@ class Machine:
     result: Value = None
     depth: int = 0
     births: int = 0
+    scratch: dict[n.For, tuple[n.Buffer, ...]] = field(default_factory=dict[n.For, tuple[n.Buffer, ...]])
+    """What blocks allocate for the iterations of loops that run at once."""
     indexing: int = 0  # how many indices are being computed, one inside of the other
     # threads
     kernel: Any = None

@@ -14,6 +14,7 @@ from tensorir.tir.interpret.arithmetic import Value, cast, is_array
 from tensorir.tir.interpret.expressions import CODE, Run, access, compiled
 from tensorir.tir.interpret.machine import Machine, error
 from tensorir.tir.interpret.memory import Memory, Pointer, View, row_major
+from tensorir.tir.scratch import scratch_of
 from tensorir.tir.walk import walk
 
 __all__ = ["Act", "create", "entering", "execute", "sequence"]
@@ -322,6 +323,7 @@ def _realize(node: n.BlockRealize) -> Act:
         if i.kind is n.IterKind.COMM_REDUCE
     ]
     allocations = [(b, [compiled(e) for e in b.shape]) for b in block.alloc_buffers]
+    scratch = scratch_of(block)
     matches = [_match(m) for m in block.match_buffers]
     enter = entering(block, node.span)
 
@@ -330,6 +332,7 @@ def _realize(node: n.BlockRealize) -> Act:
         enter(m)
         for buffer, extents in allocations:
             create(m, buffer, tuple(_number(extent(m)) for extent in extents), block.span)
+        m.scratch.update(scratch)
         for match in matches:
             match(m)
         try:

@@ -6,12 +6,13 @@ them do something; where nothing bounds it, it is a while.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from tensorir.lift.nests.extremes import extremes
 from tensorir.lift.nests.linear import linear, settled
 from tensorir.lift.nests.nest import Check, Loop, Node, Store, While
-from tensorir.lift.nests.terms import Index, Load, Number, Op, Term, index_names
+from tensorir.lift.nests.terms import Buffer, Index, Load, Number, Op, Term, index_names
 from tensorir.lift.nests.unknowns import bounds
 from tensorir.source import Span
 from tensorir.tir import nodes as n
@@ -21,6 +22,7 @@ from tensorir.tir.lift.intrinsics import cast, number
 from tensorir.tir.lift.memory import plus
 from tensorir.tir.lift.reader import Flag, Reader, waits
 from tensorir.tir.lift.turns import turns
+from tensorir.tir.scratch import AT_ONCE
 from tensorir.tir.walk import walk
 from tensorir.types import BOOL, INT32
 
@@ -36,20 +38,25 @@ def for_loop(reader: Reader, node: n.For) -> list[Node]:
             return done
     low, extent = reader.term(node.min), reader.term(node.extent)
     step = None if node.step is None else reader.term(node.step)
-    parallel = node.kind in (n.ForKind.PARALLEL, n.ForKind.VECTORIZED)
+    parallel = node.kind in AT_ONCE
+    own = tuple(reader.scope.view(b, node.span).buffer for b in reader.scratch.get(node, ()))
     stretch = reader.stretch
     if stretch is not None and waits(node.body):
         reader.barrier()  # what stands before its barriers in one round, and behind them in another, is in no stretch
-    nodes = loop(reader, node.loop_var, low, extent, step, parallel, node.body, node.span)
+    nodes = loop(reader, node.loop_var, low, extent, step, parallel, node.body, node.span, own)
     if stretch is not None and reader.stretch != stretch:
         reader.barrier()
     return nodes
 
 
 def loop(
-    reader: Reader, var: n.Var, low: Term, extent: Term, step: Term | None, parallel: bool, body: n.Stmt, span: Span
-) -> list[Node]:
-    """A loop: bounded, and guarded where its bounds depend on other loops in other ways than sums; or a while."""
+    reader: Reader, var: n.Var, low: Term, extent: Term, step: Term | None, parallel: bool, body: n.Stmt, span: Span,
+    own: Sequence[Buffer] = (),
+) -> list[Node]:  # fmt: skip
+    """A loop: bounded, and guarded where its bounds depend on other loops in other ways than sums; or a while.
+
+    No iteration may find what another one left in its `own` storage.
+    """
     element = element_of(var.dtype, span)
     by = 1
     if step is not None:
@@ -87,6 +94,8 @@ def loop(
     reader.parallel.discard(name)
     if parallel:
         reader.parallel.add(name)
+    for buffer in own:
+        buffer.apart = (*buffer.apart, name)
     with reader.inside(name, top):
         limit = (Op("less", (Index(name, INT32), cast(extent, INT32)), BOOL),) if guard else ()
         nodes, before, _ = _body(reader, body, span, limit)

@@ -72,6 +72,8 @@ class Reader:
     """How threads combine their values, inside of a `reduce_scope`."""
     parallel: set[str] = field(default_factory=set[str])
     """The loops whose iterations run at once, and have storage of their own for what is allocated inside."""
+    scratch: dict[n.For, tuple[n.Buffer, ...]] = field(default_factory=dict[n.For, tuple[n.Buffer, ...]])
+    """What blocks allocate for the iterations of such loops."""
     taken: set[str] = field(default_factory=set[str])
     depth: int = 0
     stack: tuple[str, ...] = ()

@@ -15,6 +15,7 @@ from tensorir.tir.lift.loops import for_loop, leave, while_loop
 from tensorir.tir.lift.reader import Reader
 from tensorir.tir.lift.warp_folds import folded
 from tensorir.tir.lift.warps import exchanged
+from tensorir.tir.scratch import scratch_of
 from tensorir.types import BOOL, INT32
 
 __all__ = ["sequence", "statement"]
@@ -199,6 +200,7 @@ def _block(reader: Reader, node: n.BlockRealize, bound: list[tuple[n.IterVar, Te
     with reader.guarded(*_unless_true(reader.term(node.predicate))):
         for buffer in block.alloc_buffers:
             allocation.allocate(reader, buffer, block.span)
+        reader.scratch.update(scratch_of(block))
         for one in block.match_buffers:
             allocation.match(reader, one)
         nodes: list[Node] = []
