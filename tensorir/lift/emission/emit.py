@@ -228,8 +228,11 @@ class Emitter:
                 needed = {along, *(d for piece, _ in pieces for d in piece.tensor.dims)}
                 spreads = [spread(p, {d: i for d, i in place.items() if d in needed}) for p, place in pieces]
                 return call("concat", *sorted(spreads, key=lambda p: p.tensor.dims[along].start))
-            whole = spread(cut(self.emit(no, box, safe), box), box)
+            around = cut(self.emit(no, box, safe), box)
             smaller = {n: i for n, i in inside.items() if i != box[n]}
+            # along other dims either is what it is everywhere
+            having = {*smaller, *part.tensor.dims, *around.tensor.dims}
+            whole = spread(around, {n: i for n, i in box.items() if n in having})
             return call("update", whole, cut(spread(part, smaller), inside))
         if rest is not None and inside is not None and dict(inside) != dict(box):
             return self._choice(_all(_bounds_of(inside, box)), Op("if", (rest, yes, no), yes.element), no, box, safe)

@@ -19,7 +19,7 @@ from tensorir.builtins import TABLE
 from tensorir.ir import Call, Expr, Fencil, Literal
 from tensorir.lift.emission.tensors import constant_of, cut, filled, renamed, shifted
 from tensorir.lift.rewrites.choices import choice_of_renamed, choice_of_truth, choice_of_updates, update_of_itself
-from tensorir.lift.rewrites.nested_folds import fold_of_fold, merge_of_whole, rounds, start_within
+from tensorir.lift.rewrites.nested_folds import fold_of_fold, merge_of_whole, rounds, start_again, start_within
 from tensorir.lift.rewrites.padding import cut_of_padded, padding_of_padded, sum_of_padded
 from tensorir.lift.rewrites.prefixes import (
     added_point,
@@ -368,8 +368,8 @@ RULES: dict[str, tuple[simplify.Rule, ...]] = {
     "if": (simplify.known_choice, simplify.choice_by_not, choice_of_truth),
     "and": (simplify.and_true, simplify.both_the_same),
     "or": (simplify.or_false, simplify.both_the_same),
-    "min": (simplify.both_the_same,),
-    "max": (simplify.both_the_same,),
+    "min": (simplify.both_the_same, start_again),
+    "max": (simplify.both_the_same, start_again),
     "reduce": (start_of_added, start_within, fold_of_fold, sum_of_padded),
     "scan": (start_of_added,),
     "add_dim": (added_point,),

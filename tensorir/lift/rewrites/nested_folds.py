@@ -19,7 +19,7 @@ from tensorir.lift.emission.folds import neutral
 from tensorir.lift.emission.tensors import constant_of, renamed, spread
 from tensorir.types import Scalar, TensorType
 
-__all__ = ["ANY_ORDER", "fold_like", "fold_of_fold", "rounds", "start_within", "starts_from_nothing"]
+__all__ = ["ANY_ORDER", "fold_like", "fold_of_fold", "rounds", "start_again", "start_within", "starts_from_nothing"]
 
 
 def starts_from_nothing(op: str, start: Expr, init: Expr) -> bool:
@@ -57,7 +57,7 @@ def fold_of_fold(e: Call) -> Expr | None:
 
 
 def start_within(e: Call) -> Expr | None:
-    """What the folds inside of a maximum start from is nothing, where the maximum itself starts from as much.
+    """What is inside of a maximum needs no comparison with what the maximum itself starts from, or with less.
 
     >>> from tensorir.lift.rewrites.canonical import Canonical
     >>> from tensorir.passes.show import show
@@ -72,9 +72,36 @@ def start_within(e: Call) -> Expr | None:
     return None if made is x else call("reduce", f, init, made, static=e.static, span=e.span)
 
 
+def start_again(e: Call) -> Expr | None:
+    """A maximum is at least what it starts from.
+
+    >>> from tensorir.lift.rewrites.canonical import Canonical
+    >>> from tensorir.passes.show import show
+    >>> show(Canonical(), "max(-1.0, reduce(max, 0.0, J)(x))", x={"I": (0, 2), "J": (0, 3)})
+    reduce(max, 0.0, J)(x)
+    """
+    for one, other in (e.args, e.args[::-1]):
+        match constant_of(one), other:
+            case Literal(value), Call("reduce", (Operator(inner), start, _)) if inner == e.op:
+                first = constant_of(start)
+                if first is not None and _outdoes(e.op, first.value, value):
+                    return other
+            case _:
+                pass
+    return None
+
+
 def _from_nothing(x: Expr, op: str, first: Any) -> Expr:
-    """The folds that an expression begins with, from nothing where `first` outdoes what they start from."""
+    """The folds that an expression begins with, from nothing where `first` outdoes what they start from.
+
+    A number that it outdoes is not compared with the terms, either.
+    """
     match x:
+        case Call(inner, (one, other)) if inner == op:
+            for number, rest in ((constant_of(one), other), (constant_of(other), one)):
+                if number is not None and _outdoes(op, first, number.value) and rest.type == x.type:
+                    return rest
+            return x
         case Call("reduce", (Operator(inner) as f, start, y)) if inner == op:
             pass
         case _:
