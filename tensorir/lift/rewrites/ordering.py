@@ -1,4 +1,4 @@
-"""One order for what may stand in several: dims that are added, shifts, sums of whole numbers, folds of folds.
+"""One order for what may stand in several: added dims, axes of reads, shifts, sums of whole numbers, folds of folds.
 
 >>> from tensorir.text import parse
 >>> x = "x: tensor<float, i[0:4], j[0:3]>"
@@ -32,7 +32,8 @@ COORDINATES = {"pos", "add_dim", "plus", "minus", "multiplies"}
 
 
 def in_order(f: Fencil, exact: bool = False) -> Fencil:
-    """Chains of added dims, of shifts, of whole numbers that are added, and of folds, in the order of dims.
+    """Chains of added dims, of shifts, of whole numbers that are added, of folds, and axes of reads, in the order of
+    dims.
 
     For sums it is that of the outputs' dims, then of the parameters', and what has the same comes in the order of the
     operations that it is made of; for the others that of the parameters' dims. Dims that neither has come as they are
@@ -51,6 +52,8 @@ def in_order(f: Fencil, exact: bool = False) -> Fencil:
         match e:
             case Call("add_dim" | "cartesian_shift"):
                 return _chain_in_order(e, by_params)
+            case Call("gather") if len(e.static[0]) > 1:
+                return _axes_in_order(e, by_params)
             case Call("plus") if isinstance(e.tensor.element, Scalar) and e.tensor.element.is_integer:
                 return _sum_in_order(e, by_outputs)
             case Call("reduce", (Operator(op), *_)) if op in ANY_ORDER and not exact:
@@ -76,6 +79,18 @@ def _chain_in_order(e: Call, order: Mapping[str, int]) -> Expr | None:
     for static in reversed(sorted_chain):
         x = call(e.op, x, static=static, span=e.span)
     return x
+
+
+def _axes_in_order(e: Call, order: Mapping[str, int]) -> Expr | None:
+    """A read, the dims that it indexes in their order."""
+    x, *indices = e.args
+    dims, mode = e.static
+    pairs = sorted(zip(dims, indices, strict=True), key=lambda pair: order.get(pair[0], len(order)))
+    found = tuple(d for d, _ in pairs)
+    if found == dims:
+        return None
+    new = call("gather", x, *(i for _, i in pairs), static=(found, mode), span=e.span)
+    return new if new.type == e.type else None
 
 
 def _sum_in_order(e: Call, order: Mapping[str, int]) -> Expr | None:

@@ -80,8 +80,7 @@ def _filled_before(w: Leaf, r: Leaf, loop: Loop, copied: Sequence[str]) -> bool:
 
 
 def _filled_for(leaf: Leaf, touching: Mapping[Buffer, Sequence[Leaf]]) -> set[Buffer] | None:
-    """What is stored by means of the values of one iteration that a statement makes; None where it makes something
-    else."""
+    """What a statement fills, itself or by means of the values of one iteration that it makes; None for other ones."""
     pending, found, seen = [leaf], set[Buffer](), set[int]()
     while pending:
         made = pending.pop()
@@ -89,17 +88,12 @@ def _filled_for(leaf: Leaf, touching: Mapping[Buffer, Sequence[Leaf]]) -> set[Bu
             continue
         seen.add(id(made))
         node = made.node
-        if not isinstance(node, Store) or not node.buffer.loops:
+        if not isinstance(node, Store):
             return None
-        for user in touching[node.buffer]:
-            if user is made:
-                continue
-            if not isinstance(user.node, Store):
-                return None
-            if user.node.buffer.loops:
-                pending.append(user)
-            else:
-                found.add(user.node.buffer)
+        if node.buffer.loops:
+            pending += [user for user in touching[node.buffer] if user is not made]
+        else:
+            found.add(node.buffer)
     return found
 
 
