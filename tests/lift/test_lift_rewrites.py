@@ -30,6 +30,7 @@ KINDS = {
 WIDE = "update(add_dim(I, -2, 9, 0.0), x)"
 WINDOW = "pos(K, add_dim(K, 0, 3, 0)) + 2"
 ROWS_READ = "gather(J, clamp)(a, pos(j, add_dim(j, 0, 2, 0)) + 1)"
+PARTS = "gather(I, clamp)(x, 3 × pos(A, add_dim(A, 0, 2, 0)) + pos(B, add_dim(B, 0, 3, 0)) - 1)"
 PRODUCT = "λ(a: tensor<float>, b: tensor<float>) → a × b"
 ROWS = [
     ("small_first", "1.0 < x"),
@@ -46,6 +47,10 @@ ROWS = [
     ("start_again", "min(0.5, reduce(min, 0.5, J)(a))"),
     ("fold_of_fold", "reduce(+, 0.0, A)(reduce(+, 0.0, B)(split_dim(I, A, B, 3)(x)))"),
     ("sum_of_padded", f"reduce(+, 0.0, I)({WIDE} × {WIDE})"),
+    ("merge_of_whole", f"merge_dims(A, B, K)({PARTS} × p)"),
+    ("merge_of_whole", f"merge_dims(A, B, I)({PARTS})"),
+    ("merge_of_whole", f"merge_dims(A, B, K)({PARTS.replace('A, 0, 2', 'A, 1, 3').replace('- 1', '- 4')})"),
+    ("merge_of_whole", f"merge_dims(A, B, K)(reduce(+, 0.5, J)({PARTS} × b))"),
     ("added_point", "add_dim(I, 2, 3, gather(I, clamp)(x, 2) + 2.0 × gather(I, clamp)(y, 2))"),
     (
         "prefix_of_scan",
@@ -86,6 +91,9 @@ ROWS = [
     ("merge_outside", "merge_dims(I, J, L)(a) - merge_dims(I, J, L)(b)"),
 ]
 ALONE = [
+    ("merge_of_whole", f"merge_dims(A, B, K)({PARTS.replace('3 ×', '2 ×')})", "parts that count otherwise"),
+    ("merge_of_whole", f"merge_dims(A, B, K)({PARTS} × cast(pos(A, add_dim(A, 0, 2, 0)), float))", "a part alone"),
+    ("merge_of_whole", f"merge_dims(A, B, J)(reduce(+, 0.0, J)({PARTS} × b))", "a name that is taken inside"),
     ("choice_of_truth", "if t then gather(I)(t, pos(I, x)) else false", "an index that is an error"),
     ("start_within", "reduce(max, -1.0, I)(reduce(max, 0.0, J)(a))", "what the inner folds start from counts"),
     ("start_within", "reduce(max, -1.0, I)(max(0.0, a))", "what the terms are compared with counts"),

@@ -22,7 +22,7 @@ from tensorir.passes.base import remade
 from tensorir.types import INT32, TensorType
 from tensorir.walk import postorder, rebuild, values, with_label, with_values
 
-__all__ = ["with_sums_of_coordinates"]
+__all__ = ["sum_of_coordinates", "with_sums_of_coordinates"]
 
 
 def with_sums_of_coordinates(f: Fencil) -> Fencil:
@@ -41,6 +41,11 @@ def with_sums_of_coordinates(f: Fencil) -> Fencil:
                 pass
         made[id(e)] = new
     return remade(f, with_values(f.closures, [forms.normal(made[id(e)]) for e in values(f.closures)]))
+
+
+def sum_of_coordinates(e: Expr) -> Affine | None:
+    """The sum of coordinates, and of quotients of such, that an expression of type int32 is; None for others."""
+    return _Forms().of(e)
 
 
 @dataclass(slots=True)

@@ -16,8 +16,10 @@ from tensorir.build import call, literal, operator, reduce
 from tensorir.builtins import TABLE
 from tensorir.ir import Call, Expr, Literal, Operator
 from tensorir.lift.emission.folds import neutral
-from tensorir.lift.emission.tensors import constant_of, renamed, spread
-from tensorir.types import Scalar, TensorType
+from tensorir.lift.emission.tensors import constant_of, position, renamed, spread, sum_of
+from tensorir.lift.nests.affine import number, variable
+from tensorir.lift.rewrites.coordinates import sum_of_coordinates
+from tensorir.types import Interval, Scalar, TensorType
 
 __all__ = ["ANY_ORDER", "fold_like", "fold_of_fold", "rounds", "start_again", "start_within", "starts_from_nothing"]
 
@@ -154,6 +156,26 @@ class _Whole:
     size: int
     dim: str
 
+    @property
+    def _names(self) -> set[str]:
+        return {self.outer, self.part, self.dim}
+
+    def _total(self, e: Expr) -> Expr | None:
+        """A sum of coordinates that has both parts as one: `8 × a + 2 × b` is `2 × i`, where b counts to 4."""
+        total = sum_of_coordinates(e)
+        if total is None or not total.is_linear or self.dim in total.names:
+            return None
+        factors = {n: c for n, c in total.terms if isinstance(n, str)}
+        outer, part = (e.tensor.dims.get(n) for n in (self.outer, self.part))
+        if outer is None or part is None or part.start or len(part) != self.size:
+            return None
+        if factors.get(self.outer, 0) != factors.get(self.part, 0) * self.size:
+            return None
+        # what counts the parts in turn counts the whole
+        rest = total.replaced({self.outer: number(0), self.part: variable(self.dim)}, {})
+        dims = {**dict(e.tensor.dims.items), self.dim: Interval(outer.start * self.size, outer.stop * self.size)}
+        return sum_of(rest, {n: position(n, dims[n]) for n in sorted(rest.names)})
+
     def of(self, e: Expr) -> Expr | None:
         """The expression over the dim; None where it needs the parts apart."""
         if self.outer not in e.tensor.dims and self.part not in e.tensor.dims:
@@ -161,6 +183,16 @@ class _Whole:
         match e:
             case Call("split_dim", (x,), (dim, self.outer, self.part, self.size)):
                 return renamed(x, {dim: self.dim}) if self.dim == dim or self.dim not in x.tensor.dims else None
+            case Call("plus" | "minus" | "multiplies") if (total := self._total(e)) is not None:
+                return total
+            case Call("reduce", (Operator(op), init, x), (dim,)) if not {dim, *init.tensor.dims} & self._names:
+                folded = self.of(x)
+                return None if folded is None else fold_like(op, init, folded, dim, e)
+            case Call("gather", (x, *indices), (dims, _)) if not set(x.tensor.dims.without(*dims)) & self._names:
+                found = [self.of(i) for i in indices]
+                places = [i for i in found if i is not None]
+                whole = len(places) == len(found)
+                return call("gather", x, *places, static=e.static, span=e.span) if whole else None
             case Call(op, args) if TABLE[op].elementwise and all(isinstance(a.type, TensorType) for a in args):
                 parts = [self.of(a) for a in args]
                 known = [p for p in parts if p is not None]
@@ -170,7 +202,7 @@ class _Whole:
 
 
 def merge_of_whole(e: Call) -> Expr | None:
-    """What is put together of parts that nothing needed apart was never taken apart.
+    """What is put together of parts that nothing needed apart was never taken apart; `3 × a + b` needs none.
 
     >>> from tensorir.lift.rewrites.canonical import Canonical
     >>> from tensorir.passes.show import show
