@@ -49,6 +49,7 @@ ROWS = [
     ("sum_of_padded", f"reduce(+, 0.0, I)({WIDE} × {WIDE})"),
     ("merge_of_whole", f"merge_dims(A, B, K)({PARTS} × p)"),
     ("merge_of_whole", f"merge_dims(A, B, I)({PARTS})"),
+    ("merge_of_whole", f"merge_dims(C, D, K)(rename(A → C, J → L)(rename(B → D)({PARTS}) × b))"),
     ("merge_of_whole", f"merge_dims(A, B, K)({PARTS.replace('A, 0, 2', 'A, 1, 3').replace('- 1', '- 4')})"),
     ("merge_of_whole", f"merge_dims(A, B, K)(reduce(+, 0.5, J)({PARTS} × b))"),
     ("added_point", "add_dim(I, 2, 3, gather(I, clamp)(x, 2) + 2.0 × gather(I, clamp)(y, 2))"),

@@ -9,7 +9,7 @@ reduce(+, 0.0, I)(x)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tensorir.build import call, literal, operator, reduce
@@ -183,6 +183,11 @@ class _Whole:
         match e:
             case Call("split_dim", (x,), (dim, self.outer, self.part, self.size)):
                 return renamed(x, {dim: self.dim}) if self.dim == dim or self.dim not in x.tensor.dims else None
+            case Call("rename", (x,), (pairs,)) if self.dim not in x.tensor.dims and self.dim not in e.tensor.dims:
+                before = {new: old for old, new in pairs}
+                under = replace(self, outer=before.pop(self.outer, self.outer), part=before.pop(self.part, self.part))
+                made = under.of(x)
+                return None if made is None else renamed(made, {old: new for new, old in before.items()})
             case Call("plus" | "minus" | "multiplies") if (total := self._total(e)) is not None:
                 return total
             case Call("reduce", (Operator(op), init, x), (dim,)) if not {dim, *init.tensor.dims} & self._names:
