@@ -212,6 +212,14 @@ RIGHT = {
     C = T.alloc_buffer((1,), "int32")
     C[0] = A[i]
     B[i] = C[0]""",
+    "a region that the block itself tells": """C = T.sblock_alloc_buffer((1,), "int32")
+for i in range(3):
+    with T.sblock("b"):
+        vi = T.axis.spatial(3, i)
+        C[0] = vi + 1
+        while C[0] < 4:
+            B[vi] = B[vi] + A[C[0]]
+            C[0] = C[0] + 1""",
     "a parallel loop that alone uses what its block allocates": """with T.sblock("b"):
     C = T.sblock_alloc_buffer((1,), "int32")
     for i in T.parallel(8):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -383,7 +383,8 @@ def entering(block: n.Block, span: Span) -> Act:
     from tensorir.tir.interpret.bounds import check_domain
 
     declares = bool(block.reads or block.writes)
-    declared = [[_declared(r) for r in regions] for regions in (block.reads, block.writes)]
+    told = {r.buffer for r in block.writes}
+    declared = [[_declared(r, told) for r in regions] for regions in (block.reads, block.writes)]
     domains = [(i, compiled(i.dom.min), compiled(i.dom.extent)) for i in block.iter_vars if i.dom is not None]
 
     def enter(m: Machine) -> None:
@@ -397,8 +398,8 @@ def entering(block: n.Block, span: Span) -> Act:
     return enter
 
 
-def _declared(region: n.BufferRegion) -> Callable[[Machine], tuple[n.Buffer, Box]]:
-    """A region that a block declares: all of an axis where storage tells it that only the block itself allocates."""
+def _declared(region: n.BufferRegion, written: Set[n.Buffer]) -> Callable[[Machine], tuple[n.Buffer, Box]]:
+    """A region that a block declares: all of an axis where storage tells it that the block allocates or writes."""
     axes: list[tuple[list[n.Buffer], tuple[Run, Run], Run]] = []
     for x, size in zip(region.region, region.buffer.shape, strict=True):
         read = [e.buffer for part in (x.min, x.extent) for e in walk(part) if isinstance(e, n.BufferLoad)]
@@ -406,7 +407,7 @@ def _declared(region: n.BufferRegion) -> Callable[[Machine], tuple[n.Buffer, Box
 
     def box(m: Machine) -> tuple[n.Buffer, Box]:
         found = (
-            (low(m), extent(m)) if all(map(m.has_memory, read)) else (0, whole(m))
+            (low(m), extent(m)) if all(m.has_memory(b) and b not in written for b in read) else (0, whole(m))
             for read, (low, extent), whole in axes
         )
         return region.buffer, tuple(found)
