@@ -260,7 +260,7 @@ class Engine:
                 }
                 outputs, failures = executable.into(spare, arrays, executable.prepared)
             elif jax.config.jax_disable_jit or executable.empty or any(not isinstance(a, np.ndarray) for a in flat):
-                results, failures = executable.plain(flat, executable.prepared)
+                results, failures = executable.plain(tuple(flat), executable.prepared)
                 outputs = executable.named(results)
             else:
                 return self._recycled(executable, arrays)

@@ -304,6 +304,15 @@ def test_calls_like_earlier_ones_give_the_same_results_and_errors():
     assert jax.jit(lambda x: p(a, index, b)[0] + x)(1.0).tolist() == [2, 2, 3]
 
 
+def test_calls_alike_compile_once():
+    p = ti.lift(ti.tir.parse(GATHERED)["main"])
+    arrays = jnp.arange(4, dtype="float32"), jnp.array([0, 2, 1], "int32"), jnp.zeros(3, "float32")
+    for _ in range(3):
+        p(*arrays)
+    (executable,) = p.at(p.static).compiled(True, p.numerics).engine.executables.values()
+    assert executable.plain._cache_size() == 1
+
+
 def test_calls_unlike_earlier_ones_are_looked_at():
     p = ti.lift(ti.tir.parse(MATMUL)["main"])
     a, b, c = (jnp.full((16, 16), x, "float32") for x in (1, 2, 3))
