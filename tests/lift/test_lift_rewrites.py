@@ -94,6 +94,11 @@ ROWS = [
 ALONE = [
     ("merge_of_whole", f"merge_dims(A, B, K)({PARTS.replace('3 ×', '2 ×')})", "parts that count otherwise"),
     ("merge_of_whole", f"merge_dims(A, B, K)({PARTS} × cast(pos(A, add_dim(A, 0, 2, 0)), float))", "a part alone"),
+    (
+        "merge_of_whole",
+        f"merge_dims(A, B, K)({PARTS} × reduce(+, 0.0, D)(rename(B → D)({PARTS})))",
+        "a part of the same name that is folded",
+    ),
     ("merge_of_whole", f"merge_dims(A, B, J)(reduce(+, 0.0, J)({PARTS} × b))", "a name that is taken inside"),
     ("choice_of_truth", "if t then gather(I)(t, pos(I, x)) else false", "an index that is an error"),
     ("start_within", "reduce(max, -1.0, I)(reduce(max, 0.0, J)(a))", "what the inner folds start from counts"),

@@ -178,8 +178,11 @@ class _Whole:
 
     def of(self, e: Expr) -> Expr | None:
         """The expression over the dim; None where it needs the parts apart."""
-        if self.outer not in e.tensor.dims and self.part not in e.tensor.dims:
+        here = {self.outer, self.part} & set(e.tensor.dims)
+        if not here:
             return e if self.dim not in e.tensor.dims else None
+        if len(here) == 1:
+            return None  # one part alone
         match e:
             case Call("split_dim", (x,), (dim, self.outer, self.part, self.size)):
                 return renamed(x, {dim: self.dim}) if self.dim == dim or self.dim not in x.tensor.dims else None
