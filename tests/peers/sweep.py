@@ -85,6 +85,18 @@ def fetched(s: Any) -> None:
     s.bind(thread, "threadIdx.x")
 
 
+def over_tasks(s: Any) -> None:
+    """Tiles of the last block as tasks that run at once, each of which computes what it reads."""
+    last = last_block(s)
+    spatial = [x for x, i in zip(s.get_loops(last), s.get(last).iter_vars, strict=True) if i.iter_type == 0]
+    split = [s.split(loop, [None, 2]) for loop in spatial]
+    s.reorder(*[outer for outer, _ in split], *[inner for _, inner in split])
+    task = s.fuse(*[outer for outer, _ in split])
+    s.parallel(task)
+    for block in reversed(blocks(s)[:-1]):
+        s.compute_at(block, task)
+
+
 SCHEDULES: dict[str, Callable[[Any], None]] = {
     f.__name__: f
     for f in (
@@ -102,6 +114,7 @@ SCHEDULES: dict[str, Callable[[Any], None]] = {
         split_unevenly,
         tiled,
         fetched,
+        over_tasks,
     )
 }
 

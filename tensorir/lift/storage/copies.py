@@ -21,8 +21,8 @@ from tensorir.lift.accesses.sets import domain, integer_set, text
 from tensorir.lift.accesses.space import Space, boxed, hull_of, in_order
 from tensorir.lift.accesses.touched import places
 from tensorir.lift.emission.stores import place_of
-from tensorir.lift.nests.affine import quotient, variable
-from tensorir.lift.nests.linear import affine_of
+from tensorir.lift.nests.affine import Affine, quotient, variable
+from tensorir.lift.nests.linear import Ranges, affine_of
 from tensorir.lift.nests.nest import Check, External, Leaf, Loop, Node, Store, While, leaves, ranges_of
 from tensorir.lift.nests.terms import Buffer, Index, Load, Number, Op, Term, buffers_of, index_names, rebuilt
 from tensorir.lift.storage.filled import Writers, filled_first, writers_of
@@ -167,9 +167,16 @@ def _shared(buffer: Buffer, touching: Sequence[Leaf], name: str, span: tuple[int
         return _Shared(name, low, 1, period, apart=False)
     # what has an index for the copy needs no other one
     wanted = quotient(variable(name), period, {name: span})
-    found = [indices for leaf in touching for _, indices in places(leaf, buffer)]
-    told = period > 1 and any(all(p[k] == wanted for p in found) for k in range(len(buffer.shape)))
+    found = [(indices, ranges_of(leaf.loops)) for leaf in touching for _, indices in places(leaf, buffer)]
+    told = period > 1 and any(_tells([(p[k], ranges) for p, ranges in found], wanted) for k in range(len(buffer.shape)))
     return _Shared(name, low, (high - low) // period + 1, period, apart=not told)
+
+
+def _tells(indices: Sequence[tuple[Affine | None, Ranges]], wanted: Affine) -> bool:
+    """Whether each value of a sum has indices of its own, as many as any other: `2 × (t // 4) + k` where k is below 2."""
+    ((atom, _),) = wanted.terms
+    size = 0 if indices[0][0] is None else indices[0][0].coefficient(atom)
+    return size > 0 and all(a is not None and quotient(a, size, ranges) == wanted for a, ranges in indices)
 
 
 @dataclass(frozen=True, slots=True)
