@@ -173,7 +173,7 @@ def _shared(buffer: Buffer, touching: Sequence[Leaf], name: str, span: tuple[int
 
 
 def _tells(indices: Sequence[tuple[Affine | None, Ranges]], wanted: Affine) -> bool:
-    """Whether each value of a sum has indices of its own, as many as any other: `2 × (t // 4) + k` where k is below 2."""
+    """Whether each value of a sum has as many indices of its own: `2 × (t // 4) + k` where k is below 2."""
     ((atom, _),) = wanted.terms
     size = 0 if indices[0][0] is None else indices[0][0].coefficient(atom)
     return size > 0 and all(a is not None and quotient(a, size, ranges) == wanted for a, ranges in indices)
