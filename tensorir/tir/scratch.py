@@ -37,7 +37,7 @@ def scratch_of(block: Block) -> Mapping[For, tuple[Buffer, ...]]:
     if not named:
         return {}
     loops = [node for node in walk(block.body) if isinstance(node, For) and node.kind in AT_ONCE]
-    whole = _uses(block.body, named) if loops else Counter()
+    whole = _uses(block.body, named) if loops else Counter[Var]()
     found: dict[For, tuple[Buffer, ...]] = {}
     for loop in loops:
         own = tuple(named[data] for data, count in _uses(loop, named).items() if count == whole[data])

@@ -20,6 +20,7 @@ from tensorir.tir.interpret.memory import Memory, Pointer, View, row_major, stri
 from tensorir.tir.interpret.threads import private_axes
 from tensorir.tir.interpret.warps import ACTIVE, SHUFFLES
 from tensorir.tir.launches import launched
+from tensorir.tir.libraries import builtin_of
 
 __all__ = ["compile_builtin", "compile_function_call", "invoke"]
 
@@ -32,6 +33,8 @@ RECURSION_LIMIT = 200
 def compile_builtin(node: n.Call) -> Run:
     """The function of a builtin with effects, or one that refuses the call by name when it is reached."""
     assert isinstance(node.op, str)
+    if (known := builtin_of(node)) is not None:
+        return compiled(known)
     if (maker := _MAKERS.get(node.op)) is not None:
         return maker(node)
     row = BUILTINS.get(node.op)

@@ -27,6 +27,7 @@ from tensorir.lift.storage.narrow import holder
 from tensorir.tir import nodes as n
 from tensorir.tir.interpret.stack import deep
 from tensorir.tir.launches import launched
+from tensorir.tir.libraries import builtin_of
 from tensorir.tir.lift.expressions import element_of, refused
 from tensorir.tir.lift.external import READ_ONLY
 from tensorir.tir.lift.function import Reading, read_function
@@ -182,7 +183,8 @@ def _named(argument: n.Node) -> Iterator[n.Var]:
 
 def _targets(func: n.PrimFunc, call: n.Call, callers: frozenset[str]) -> list[n.Argument]:
     """The arguments of a call that it may write."""
-    call = launched(call, func.module) or call
+    known = builtin_of(call)
+    call = launched(call, func.module) or (known if isinstance(known, n.Call) else call)
     arguments = list(call.args)
     match call.op:
         case n.GlobalVar(name):

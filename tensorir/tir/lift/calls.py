@@ -9,6 +9,7 @@ from tensorir.lift.nests.terms import Buffer, Load, Number, Term
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.launches import launched
+from tensorir.tir.libraries import builtin_of
 from tensorir.tir.lift.expressions import element_of, refused, value_of
 from tensorir.tir.lift.external import EXTERNAL
 from tensorir.tir.lift.intrinsics import binary, cast
@@ -31,6 +32,8 @@ _ATOMICS = {"atomic_add": "Add", "atomic_max": "Max", "atomic_min": "Min", "atom
 
 def effect(reader: Reader, call: n.Call, span: Span) -> list[Node]:
     """The nodes of a call that stands as a statement."""
+    known = builtin_of(call)
+    call = known if isinstance(known, n.Call) else call
     match call.op:
         case n.GlobalVar(name):
             return _function(reader, name, call, span)

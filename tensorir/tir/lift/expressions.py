@@ -12,6 +12,7 @@ from tensorir.lift.storage.narrow import NARROW
 from tensorir.source import NOWHERE, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import DataType
+from tensorir.tir.libraries import builtin_of
 from tensorir.tir.lift.intrinsics import INTRINSICS, binary, cast, comparison, number
 from tensorir.tir.lift.memory import View, compact, linear_view, plus, scalar_view, scaled
 from tensorir.types import BOOL, INT32, Scalar, scalar_of
@@ -268,6 +269,8 @@ def by_lane(lane: Term, values: list[Term]) -> Term:
 def _call(scope: Scope, node: n.Call, lane: Term) -> Term:
     if id(node) in scope.exchanged:
         return scope.exchanged[id(node)]
+    if (known := builtin_of(node)) is not None:
+        return term(scope, known, lane)
     arguments = [a for a in node.args if isinstance(a, n.Expr)]
     name = node.op
     if isinstance(name, n.GlobalVar):

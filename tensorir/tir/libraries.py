@@ -1,0 +1,62 @@
+"""Functions of mathematics under the names that libraries have for them: `expf`, `hexp`, `__expf`, `llvm.exp`.
+
+TVM's pass LowerIntrin puts calls of the target's library in the place of its builtins, and kernels for CUDA call
+`atomicAdd` by name. What they compute is what the builtins do.
+
+>>> from tensorir.tir.dtypes import FLOAT32
+>>> from tensorir.tir.nodes import Call, FloatImm, PrimType, StringImm
+>>> one = FloatImm(1.0, PrimType(FLOAT32).dtype)
+>>> builtin_of(Call(one.dtype, "call_pure_extern", (StringImm("expf"), one)))
+T.exp(T.float32(1.0))
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tensorir.tir.nodes import Add, Call, Expr, Mul, StringImm
+
+__all__ = ["builtin_of"]
+
+_FUNCTIONS = {
+    "exp", "exp2", "exp10", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "pow", "sin", "cos", "tan", "asin",
+    "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "floor", "ceil", "trunc",
+    "round", "nearbyint", "fabs", "fmod", "hypot", "copysign", "nextafter", "ldexp", "fma", "isnan",
+}  # fmt: skip
+"""Those that C's library and the builtins call alike; C has one per element type, `expf` and `exp`."""
+_OTHERS = {
+    "rint": "nearbyint", "__popc": "popcount", "__popcll": "popcount", "__clz": "clz", "__clzll": "clz",
+    "atomicAdd": "atomic_add", "atomicMax": "atomic_max", "atomicMin": "atomic_min",
+}  # fmt: skip
+_LLVM = {"ctpop": "popcount", "ctlz": "clz", "rint": "nearbyint", "roundeven": "nearbyint"}
+_CALLS = frozenset(("call_extern", "call_pure_extern", "call_llvm_intrin", "call_llvm_pure_intrin"))
+
+
+def builtin_of(call: Call) -> Expr | None:
+    """The call of a builtin, or the expression, that a call of a library's function is; None for other calls."""
+    match call.op, call.args:
+        case str(op), (StringImm(title), *arguments) if op in _CALLS:
+            pass
+        case _:
+            return None
+    name = _builtin(title, call.dtype.element.numpy.name)
+    values = [a for a in arguments if isinstance(a, Expr)]
+    if title.startswith("llvm.fmuladd") and len(values) == len(arguments) == 3:
+        a, b, c = values
+        return Add(Mul(a, b, call.span), c, call.span)
+    if name is None:
+        return None
+    # whether zero has leading zeros is all that the second argument says
+    kept = arguments[:1] if title.startswith("llvm.ctlz") else arguments
+    return replace(call, op=name, args=tuple(kept))
+
+
+def _builtin(title: str, element: str) -> str | None:
+    """The builtin that computes what a library's function does for an element type; None where nobody knows."""
+    if title.startswith("llvm."):
+        name = title.split(".")[1]
+        return name if name in _FUNCTIONS else _LLVM.get(name)
+    names = [title, title.removesuffix("f"), title.removeprefix("__").removesuffix("f")]
+    if element == "float16":
+        names.append(title.removeprefix("h"))
+    return next((_OTHERS.get(n, n) for n in names if n in _FUNCTIONS or n in _OTHERS), None)
