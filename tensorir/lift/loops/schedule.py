@@ -7,7 +7,7 @@ in any other the outermost loop that carries a dependence runs step by step, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from tensorir.lift.accesses.components import components
@@ -67,6 +67,7 @@ def _order(region: Region, statements: Sequence[Leaf], found: Sequence[Dependenc
     # what is kept for one iteration ties a statement to those that read it
     ties = {(d.sink, d.source) for d in kept if d.kind == "flow" and d.buffer.loops}
     parts = components(len(statements), edges)
+    between = _pairs(kept)
     for together in components(len(statements), edges | ties) if ties else parts:
         inside = [members for members in parts if members[0] in together]
         if len(inside) > 1:
@@ -75,18 +76,28 @@ def _order(region: Region, statements: Sequence[Leaf], found: Sequence[Dependenc
             if carries and _recurrence(*_chosen(region, statements, ordered, together), level):
                 continue
         for members in inside:
-            handed = _handed(region, statements, kept, members)
+            handed = _handed(region, statements, between, members)
             _component(*_chosen(region, statements, kept, members), level, handed)
 
 
-def _handed(
-    region: Region, statements: Sequence[Leaf], found: Sequence[Dependence], members: Sequence[int]
-) -> frozenset[Buffer]:
+_Pairs = Mapping[tuple[Buffer, int], Sequence[tuple[int, int]]]
+"""The dependences of a statement through a buffer, from where to where."""
+
+
+def _pairs(found: Sequence[Dependence]) -> _Pairs:
+    pairs: dict[tuple[Buffer, int], list[tuple[int, int]]] = {}
+    for d in found:
+        for k in {d.source, d.sink}:
+            pairs.setdefault((d.buffer, k), []).append((d.source, d.sink))
+    return pairs
+
+
+def _handed(region: Region, statements: Sequence[Leaf], pairs: _Pairs, members: Sequence[int]) -> frozenset[Buffer]:
     """Buffers of which each iteration has a copy, and which nobody touches after the members."""
     copied = {b for m in members for b in statements[m].written if b.copies} - region.outside
     for k, leaf in enumerate(statements) if copied else ():
         for b in () if k in members else copied & (leaf.written | leaf.read):
-            between = [(d.source, d.sink) for d in found if d.buffer is b and k in (d.source, d.sink)]
+            between = pairs.get((b, k), ())
             if not any(s == k and t in members for s, t in between) or any(s in members for s, _ in between):
                 copied = copied - {b}
     return frozenset(copied)
