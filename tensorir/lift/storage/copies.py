@@ -203,17 +203,14 @@ class _Copied:
 
 def _meet(buffer: Buffer, touching: Sequence[Leaf], names: Sequence[str]) -> bool:
     """Whether two different values of some loops touch one element, and one of them writes it."""
+    apart = " or ".join(f"{n}_a != {n}_b" for n in names)
+    boxes = [box_of(leaf, ranges_of(leaf.loops)) for leaf in touching]
+    ways = [list(places(leaf, buffer)) for leaf in touching]
     for p, a in enumerate(touching):
-        ra = ranges_of(a.loops)
-        da = domain(a, ra, (), "_a")
-        for b in touching[p:]:
-            rb = ranges_of(b.loops)
-            db = domain(b, rb, (), "_b")
-            variables = [*(f"{n}_a" for n in a.names), *(f"{n}_b" for n in b.names)]
-            apart = " or ".join(f"{n}_a != {n}_b" for n in names)
-            first, second = box_of(a, ra), box_of(b, rb)
-            for write_a, x in places(a, buffer):
-                for write_b, y in places(b, buffer):
+        for q in range(p, len(touching)):
+            b, first, second = touching[q], boxes[p], boxes[q]
+            for write_a, x in ways[p]:
+                for write_b, y in ways[q]:
                     if not (write_a or write_b):
                         continue
                     known = None if first is None or second is None else overlap(x, y, first, second, names)
@@ -221,6 +218,8 @@ def _meet(buffer: Buffer, touching: Sequence[Leaf], names: Sequence[str]) -> boo
                         if known.forward | known.backward:
                             return True
                         continue
+                    variables = [*(f"{n}_a" for n in a.names), *(f"{n}_b" for n in b.names)]
+                    da, db = domain(a, ranges_of(a.loops), (), "_a"), domain(b, ranges_of(b.loops), (), "_b")
                     constraints = [*da.constraints, *db.constraints, f"({apart})"]
                     for i, j in zip(x, y, strict=True):
                         if i is not None and j is not None:

@@ -90,16 +90,16 @@ def _found(read: _Read, touching: Sequence[Leaf]) -> bool:
     reading = domain(read.leaf, read.ranges, (), "_r", read.unknown)
     stores = [found for w in touching for found in _stores(read, w, reading.names)]
     chosen = _where_read(read, reading.names)
-    covered = read.set_of(names, ["1 = 0"])
-    for of_writer, constraints in stores:
+    missing = read.set_of(names, reading.constraints)
+    # the last store before a read is mostly the one that it finds
+    for of_writer, constraints in reversed(stores):
         found = read.set_of([*names, *of_writer], constraints)
-        covered = covered.union(found.project_out(_set_dim(), len(read.unknowns) + len(names), len(of_writer)))
-    if read.set_of(names, reading.constraints).subtract(covered).is_empty():
-        return True
+        missing = missing.subtract(found.project_out(_set_dim(), len(read.unknowns) + len(names), len(of_writer)))
+        if missing.is_empty():
+            return True
     if chosen is None:
-        return False
-    needed = (read.set_of(names, [*reading.constraints, *told]) for told in chosen)
-    return all(n.subtract(covered).is_empty() for n in needed)
+        return bool(missing.is_empty())
+    return all(missing.intersect(read.set_of(names, told)).is_empty() for told in chosen)
 
 
 def _where_read(read: _Read, names: Mapping[str, str]) -> list[list[str]] | None:
