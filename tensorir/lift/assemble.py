@@ -19,7 +19,6 @@ from tensorir.lift.loops.report import Report
 from tensorir.lift.loops.schedule import Region, run
 from tensorir.lift.nests.adjacent import with_parts_joined
 from tensorir.lift.nests.nest import Node, leaves, written
-from tensorir.lift.nests.single import with_single_rounds
 from tensorir.lift.nests.terms import Buffer
 from tensorir.lift.rewrites.tidy import tidied
 from tensorir.lift.storage.axes import with_merged_axes
@@ -79,7 +78,7 @@ def assemble(
     `on_hazard` is "sequential" (the report says it, and iterations run in the order of the text) or "ignore". `exact`
     keeps the order of sums.
     """
-    nodes = with_shared_terms(with_single_rounds(with_parts_joined(nodes)))
+    nodes = with_shared_terms(with_parts_joined(nodes))
     stored = written(nodes)
     report, touches = Report(), Touches()
     if on_hazard != "ignore" and not checked:

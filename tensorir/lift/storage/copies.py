@@ -21,7 +21,7 @@ from tensorir.lift.accesses.sets import domain, integer_set, text
 from tensorir.lift.accesses.space import Space, boxed, hull_of, in_order
 from tensorir.lift.accesses.touched import places
 from tensorir.lift.emission.stores import place_of
-from tensorir.lift.nests.affine import Affine, quotient, variable
+from tensorir.lift.nests.affine import Affine, number, quotient, variable
 from tensorir.lift.nests.linear import Ranges, affine_of
 from tensorir.lift.nests.nest import Check, External, Leaf, Loop, Node, Store, While, leaves, ranges_of
 from tensorir.lift.nests.terms import Buffer, Index, Load, Number, Op, Term, buffers_of, index_names, rebuilt
@@ -176,7 +176,14 @@ def _tells(indices: Sequence[tuple[Affine | None, Ranges]], wanted: Affine) -> b
     """Whether each value of a sum has as many indices of its own: `2 × (t // 4) + k` where k is below 2."""
     ((atom, _),) = wanted.terms
     size = 0 if indices[0][0] is None else indices[0][0].coefficient(atom)
-    return size > 0 and all(a is not None and quotient(a, size, ranges) == wanted for a, ranges in indices)
+    return size > 0 and all(
+        a is not None and quotient(_known(a, ranges), size, ranges) == wanted for a, ranges in indices
+    )
+
+
+def _known(a: Affine, ranges: Ranges) -> Affine:
+    """A sum without the variables of loops of one iteration."""
+    return a.replaced({n: number(ranges[n][0]) for n in a.names if ranges[n][0] == ranges[n][1]}, ranges)
 
 
 @dataclass(frozen=True, slots=True)
