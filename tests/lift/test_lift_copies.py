@@ -137,3 +137,64 @@ def test_what_iterations_fill_has_the_values_of_the_text(name: str):
     arrays = [rng.integers(-4, 5, (8, 6)).astype(np.float32) for _ in range(2)]
     wanted = ti.tir.interpret(func, *arrays)[1]
     np.testing.assert_array_equal(ti.lift(func)(*arrays)[0], wanted)
+
+
+PLAIN_ROWS = """
+@T.prim_func
+def main(A: T.Buffer((3, 4), "float32"), B: T.Buffer((3, 4), "float32")):
+    M = T.alloc_buffer((3,), "float32")
+    for i in range(3):
+        M[i] = T.float32(-9)
+        for k in range(4):
+            M[i] = T.max(M[i], A[i, k])
+    for i, j in T.grid(3, 4):
+        B[i, j] = A[i, j] - M[i]
+"""
+ROWS_AGAIN = {
+    "in each element's iteration": """
+    for t in T.parallel(12):
+        for u in range(1):
+            M[t // 4 + u] = T.float32(-9)
+        for k in range(4):
+            M[t // 4] = T.max(M[t // 4], A[t // 4, k])
+        B[t // 4, t % 4] = A[t // 4, t % 4] - M[t // 4]
+""",
+    "in parts, which the whole reads as they are made": """
+    for t in T.parallel(12):
+        for p in range(2):
+            R[t // 4, p] = T.float32(-9)
+        M[t // 4] = T.float32(-9)
+        for p in range(2):
+            for k in range(2):
+                R[t // 4, p] = T.max(R[t // 4, p], A[t // 4, p * 2 + k])
+            M[t // 4] = T.max(M[t // 4], R[t // 4, p])
+        B[t // 4, t % 4] = A[t // 4, t % 4] - M[t // 4]
+""",
+    "for tiles of rows": """
+    for t in T.parallel(8):
+        for r, k in T.grid(2, 4):
+            if t // 4 * 2 + r < 3:
+                if k == 0:
+                    M[t // 4 * 2 + r] = T.float32(-9)
+                M[t // 4 * 2 + r] = T.max(M[t // 4 * 2 + r], A[t // 4 * 2 + r, k])
+        for r in range(2):
+            if t // 4 * 2 + r < 3:
+                B[t // 4 * 2 + r, t % 4] = A[t // 4 * 2 + r, t % 4] - M[t // 4 * 2 + r]
+""",
+}
+HEAD_OF_ROWS = """
+@T.prim_func(s_tir=True)
+def main(A: T.Buffer((3, 4), "float32"), B: T.Buffer((3, 4), "float32")):
+    M = T.sblock_alloc_buffer((3,), "float32")
+    R = T.sblock_alloc_buffer((3, 2), "float32")"""
+
+
+@pytest.mark.parametrize("body", ROWS_AGAIN.values(), ids=ROWS_AGAIN)
+def test_what_every_element_of_a_row_computes_again_is_computed_once(body: str):
+    function = ti.tir.parse(HEAD_OF_ROWS + body)["main"]
+    program = ti.lift(function)
+    assert up_to_names(str(program)) == up_to_names(str(ti.lift(ti.tir.parse(PLAIN_ROWS)["main"])))
+    a = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
+    wanted = a - a.max(1, keepdims=True)
+    np.testing.assert_array_equal(program(a, None)[0], wanted)
+    np.testing.assert_array_equal(ti.tir.interpret(function, a, np.zeros_like(a), checked=True)[1], wanted)
