@@ -21,9 +21,12 @@ __all__ = ["builtin_of"]
 _FUNCTIONS = {
     "exp", "exp2", "exp10", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "pow", "sin", "cos", "tan", "asin",
     "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "floor", "ceil", "trunc",
-    "round", "nearbyint", "fabs", "fmod", "hypot", "copysign", "nextafter", "ldexp", "fma", "isnan",
+    "nearbyint", "fabs", "fmod", "hypot", "copysign", "nextafter", "ldexp", "fma", "isnan",
 }  # fmt: skip
-"""Those that C's library and the builtins call alike; C has one per element type, `expf` and `exp`."""
+"""Those that C's library and the builtins call alike; C has one per element type, `expf` and `exp`.
+
+C's `round` is none: it takes halves away from zero, and `T.round` takes them to even numbers.
+"""
 _OTHERS = {
     "rint": "nearbyint", "__popc": "popcount", "__popcll": "popcount", "__clz": "clz", "__clzll": "clz",
     "atomicAdd": "atomic_add", "atomicMax": "atomic_max", "atomicMin": "atomic_min",

@@ -65,7 +65,7 @@ def main(A: T.Buffer((12,), "int32"), H: T.Buffer((4,), "int32")):
     assert "loop" not in str(program)
 
 
-@pytest.mark.parametrize("name", ["expff", "hexp", "llvm.x86.avx512", "frobnicate", "__"])
+@pytest.mark.parametrize("name", ["expff", "hexp", "roundf", "llvm.round", "llvm.x86.avx512", "frobnicate", "__"])
 def test_a_function_that_nobody_knows_is_refused_by_its_name(name: str):
     call = "call_llvm_pure_intrin" if "llvm" in name else "call_pure_extern"
     function = tir.parse(ONE.format(call=call, kind="float32", name=name, arguments="A[i]"))["main"]

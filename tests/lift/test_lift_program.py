@@ -313,6 +313,18 @@ def test_calls_alike_compile_once():
     assert executable.plain._cache_size() == 1
 
 
+@pytest.mark.parametrize("x64", [False, True])
+def test_arrays_that_are_known_may_stand_in_a_trace(x64: bool):
+    p = ti.lift(ti.tir.parse(MATMUL)["main"])
+    a, b = jnp.arange(256, dtype="float32").reshape(16, 16), jnp.eye(16, dtype="float32")
+    for _ in range(2):
+        p(a, b, a)
+    with jax.enable_x64(x64):
+        x = jnp.float32(2)
+        np.testing.assert_array_equal(jax.jit(lambda x: p(a, b, a)[0] * x)(x), 2 * a)
+        assert jax.grad(lambda x: (p(a, b, a)[0] * x).sum())(x) == a.sum()
+
+
 def test_calls_unlike_earlier_ones_are_looked_at():
     p = ti.lift(ti.tir.parse(MATMUL)["main"])
     a, b, c = (jnp.full((16, 16), x, "float32") for x in (1, 2, 3))
