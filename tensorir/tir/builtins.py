@@ -166,7 +166,13 @@ _TABLE: list[Builtin] = [
         result=Result.SECOND,
     ),
     *_rows("tvm_warp_shuffle_xor", effect=Effect.OPAQUE, result=Result.SECOND),
-    *_rows("tvm_warp_activemask", arity=0, result=Result.UINT32, effect=Effect.OPAQUE),
+    *_rows("tvm_warp_activemask cuda.__activemask", arity=0, result=Result.UINT32, effect=Effect.OPAQUE),
+    *_rows(
+        "cuda.__shfl_sync cuda.__shfl_up_sync cuda.__shfl_down_sync cuda.__shfl_xor_sync",
+        arity=4,
+        effect=Effect.OPAQUE,
+        result=Result.SECOND,
+    ),
     *_rows("atomic_add", result=Result.SECOND, effect=Effect.OPAQUE),
     *_rows("atomic_max atomic_min atomic_addx2 atomic_load atomic_store", result=Result.SECOND, effect=Effect.OPAQUE),
     # calls and TVM's objects

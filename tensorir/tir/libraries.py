@@ -1,7 +1,7 @@
 """Functions of mathematics under the names that libraries have for them: `expf`, `hexp`, `__expf`, `llvm.exp`.
 
-TVM's pass LowerIntrin puts calls of the target's library in the place of its builtins, and kernels for CUDA call
-`atomicAdd` by name. What they compute is what the builtins do.
+TVM's pass LowerIntrin puts calls of the target's library in the place of its builtins, CUDA's warp shuffles among them,
+and kernels for CUDA call `atomicAdd` by name. What they compute is what the builtins do.
 
 >>> from tensorir.tir.dtypes import FLOAT32
 >>> from tensorir.tir.nodes import Call, FloatImm, PrimType, StringImm
@@ -13,10 +13,24 @@ T.exp(T.float32(1.0))
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeVar
 
-from tensorir.tir.nodes import Add, Call, Expr, Mul, StringImm
+from tensorir.tir.dtypes import INT32
+from tensorir.tir.nodes import Add, Call, Expr, IntImm, Mul, Node, StringImm
+from tensorir.tir.walk import transform, walk
 
-__all__ = ["builtin_of"]
+__all__ = ["builtin_of", "with_exchanges"]
+
+_EXCHANGES = {
+    "cuda.__shfl_sync": "tvm_warp_shuffle",
+    "cuda.__shfl_up_sync": "tvm_warp_shuffle_up",
+    "cuda.__shfl_down_sync": "tvm_warp_shuffle_down",
+    "cuda.__shfl_xor_sync": "tvm_warp_shuffle_xor",
+    "cuda.__activemask": "tvm_warp_activemask",
+}
+"""What threads of a warp do together, by CUDA's name; a warp has 32 of them there."""
+
+N = TypeVar("N", bound=Node)
 
 _FUNCTIONS = {
     "exp", "exp2", "exp10", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "pow", "sin", "cos", "tan", "asin",
@@ -38,6 +52,9 @@ _CALLS = frozenset(("call_extern", "call_pure_extern", "call_llvm_intrin", "call
 def builtin_of(call: Call) -> Expr | None:
     """The call of a builtin, or the expression, that a call of a library's function is; None for other calls."""
     match call.op, call.args:
+        case str(op), arguments if op in _EXCHANGES:
+            warp = (IntImm(32, INT32),) if arguments else ()
+            return replace(call, op=_EXCHANGES[op], args=(*arguments, *warp))
         case str(op), (StringImm(title), *arguments) if op in _CALLS:
             pass
         case _:
@@ -52,6 +69,13 @@ def builtin_of(call: Call) -> Expr | None:
     # whether zero has leading zeros is all that the second argument says
     kept = arguments[:1] if title.startswith("llvm.ctlz") else arguments
     return replace(call, op=name, args=tuple(kept))
+
+
+def with_exchanges(kernel: N) -> N:
+    """A kernel whose threads hand values around by the builtins' names, whatever names it has for them."""
+    if any(isinstance(part, Call) and part.op in _EXCHANGES for part in walk(kernel)):
+        return transform(kernel, lambda node: builtin_of(node) if isinstance(node, Call) else None)
+    return kernel
 
 
 def _builtin(title: str, element: str) -> str | None:

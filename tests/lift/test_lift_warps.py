@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -45,6 +47,15 @@ def agree(body: str, size: int) -> ti.Lifted:
 @pytest.mark.parametrize("call", EXCHANGES.values(), ids=EXCHANGES)
 def test_threads_of_a_warp_hand_values_around(call: str, guard: str, size: int):
     agree(f'for t in T.thread_binding({size}, thread="threadIdx.x"):\n    {guard}B[t] = {call}', size)
+
+
+@pytest.mark.parametrize("call", EXCHANGES.values(), ids=EXCHANGES)
+def test_shuffles_by_cuda_s_names_are_the_builtins(call: str):
+    cuda = re.sub(r"tvm_warp_shuffle(\w*)", r"cuda.__shfl\1_sync", call).replace(", 32)", ")")
+    cuda = cuda.replace("tvm_warp_activemask", "cuda.__activemask")
+    threads = 'for t in T.thread_binding(37, thread="threadIdx.x"):\n    if A[t] > 20:\n        B[t] = '
+    assert str(agree(threads + cuda, 37)) == str(agree(threads + call, 37))
+    assert str(parsed(threads + cuda, 37)) != str(parsed(threads + call, 37))
 
 
 ACROSS = """

@@ -65,9 +65,11 @@ def test_a_reduction_over_threads_lifts_through_shuffles(rows: int, columns: int
 
 @pytest.mark.parametrize(("columns", "threads"), [(64, 16), (64, 32), (96, 32), (16, 8)])
 @pytest.mark.parametrize("fold", ["sum", "max"])
-def test_shuffles_print_as_the_reduction_that_they_are(columns: int, threads: int, fold: str):
-    module = lowered(4, columns, threads, fold, "float32", (*PASSES, *WARPS))
+@pytest.mark.parametrize("last", [(), ("LowerIntrin",)], ids=["builtins", "CUDA's"])
+def test_shuffles_print_as_the_reduction_that_they_are(columns: int, threads: int, fold: str, last: tuple[str, ...]):
+    module = lowered(4, columns, threads, fold, "float32", (*PASSES, *WARPS, *last))
     plain = lowered(4, columns, threads, fold, "float32", ())
+    assert ("__shfl_down_sync" in module.script()) == bool(last)
     texts = [up_to_names(str(ti.lift(tir.parse(m)["main"]))) for m in (module, plain)]
     assert texts[0] == texts[1]
 
@@ -112,12 +114,13 @@ def default(name: str) -> Any:
     return module
 
 
-@pytest.mark.parametrize("shuffled", [False, True], ids=["reductions of threads", "shuffles"])
+@pytest.mark.parametrize("steps", [0, 1, 2], ids=["reductions of threads", "shuffles", "CUDA's shuffles"])
 @pytest.mark.parametrize("name", ["argmax", "softmax", "sum"])
-def test_a_default_schedule_for_gpus_lifts_with_its_barriers(name: str, shuffled: bool):
+def test_a_default_schedule_for_gpus_lifts_with_its_barriers(name: str, steps: int):
     module = default(name)
-    if shuffled:
-        module = tvm.s_tir.transform.LowerThreadAllreduce()(module)
+    for step in ("LowerThreadAllreduce", "LowerIntrin")[:steps]:
+        maker = getattr(tvm.s_tir.transform, step, None) or getattr(tvm.tirx.transform, step)
+        module = maker()(module)
     func = tir.parse(module)["main"]
     out = func.buffer_map[func.params[1]]
     a = np.random.default_rng(4).normal(size=(8, 48)).astype(np.float32)

@@ -51,6 +51,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "if": np.where,
     "bit_and": np.bitwise_and,
     "bit_or": np.bitwise_or,
+    "bit_xor": np.bitwise_xor,
     "shift_left": np.left_shift,
     "shift_right": np.right_shift,
 }

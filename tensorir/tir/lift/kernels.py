@@ -9,6 +9,7 @@ from tensorir.lift.nests.linear import linear
 from tensorir.lift.nests.nest import Check, External, Loop, Node, Store, While
 from tensorir.lift.nests.terms import Index, Number, Op, Term, index_names
 from tensorir.tir import nodes as n
+from tensorir.tir.libraries import with_exchanges
 from tensorir.tir.lift.expressions import element_of, refused
 from tensorir.tir.lift.intrinsics import cast
 from tensorir.tir.lift.leaving import returns
@@ -75,6 +76,7 @@ def _launch(reader: Reader, node: n.Stmt) -> list[Node]:
     from tensorir.tir.lift.loops import loop
     from tensorir.tir.lift.statements import statement
 
+    node = with_exchanges(node)
     for part, tag, var, _ in _bindings(node):
         sizes = dict.fromkeys(cast(reader.term(e), INT32) for _, t, _, e in _bindings(node) if t == tag)
         if is_block(tag) and tag not in reader.launched and any(_number(s) is None for s in sizes):

@@ -9,7 +9,7 @@ this is taken for a fold; any other row of shuffles is done step by step.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import gcd
 from typing import Any
@@ -19,7 +19,8 @@ import numpy as np
 from tensorir.lift.emission.folds import neutral
 from tensorir.lift.nests.linear import settled
 from tensorir.lift.nests.nest import Loop, Node, Store
-from tensorir.lift.nests.terms import Index, Linear, Load, Number, Op, Term
+from tensorir.lift.nests.numbers import values
+from tensorir.lift.nests.terms import Index, Load, Number, Op, Term
 from tensorir.source import NOWHERE
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.expressions import place
@@ -244,35 +245,10 @@ def _where(reader: Reader, block: Block, condition: n.Expr) -> Numbers | None:
     """The numbers of the threads for which a condition holds; None where more than they decide it."""
     threads = {t.name: t.extent for t in reader.lanes}
     grids: dict[str, Numbers] = dict(zip(threads, np.indices(tuple(threads.values())), strict=True))
-    holds, number_of = _values(reader.term(condition), grids), _values(block.thread, grids)
+    holds, number_of = values(reader.term(condition), grids), values(block.thread, grids)
     if holds is None or number_of is None:
         return None
     return np.broadcast_to(number_of, tuple(threads.values()))[np.broadcast_to(holds, tuple(threads.values()))]
-
-
-_NUMPY: dict[str, Callable[..., Numbers]] = {
-    "plus": np.add, "minus": np.subtract, "multiplies": np.multiply, "floordiv": np.floor_divide, "mod": np.mod,
-    "eq": np.equal, "not_eq": np.not_equal, "less": np.less, "less_equal": np.less_equal, "greater": np.greater,
-    "greater_equal": np.greater_equal, "and": np.logical_and, "or": np.logical_or, "not": np.logical_not,
-}  # fmt: skip
-
-
-def _values(term: Term, grids: Mapping[str, Numbers]) -> Numbers | None:
-    """What a term of thread indices is in every thread, None where it has anything else in it."""
-    match term:
-        case Number(value):
-            return np.asarray(value)
-        case Index(name):
-            return grids.get(name)
-        case Linear(affine) if affine.is_linear and affine.names <= grids.keys():
-            return np.asarray(affine.constant + sum(c * grids[str(atom)] for atom, c in affine.terms))
-        case Op("cast", (x,)):
-            return _values(x, grids)
-        case Op(op, args) if op in _NUMPY:
-            parts = [p for x in args if (p := _values(x, grids)) is not None]
-            return _NUMPY[op](*parts) if len(parts) == len(args) else None
-        case _:
-            return None
 
 
 def _fold(reader: Reader, block: Block, own: n.BufferLoad, kind: str, every: int, size: int) -> list[Node]:
