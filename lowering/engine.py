@@ -45,10 +45,6 @@ class Options:
     """The rules of the table of raised forms that may be used."""
 
 
-class Unlike(TypeError):
-    """The arrays of a call have other shapes or types than those that a function was traced with."""
-
-
 @dataclass(eq=False)
 class Executable:
     """One fencil with known tables, as a jitted function of its arrays."""
@@ -66,8 +62,6 @@ class Executable:
     """The run-time checks, known once the function was traced."""
     fired: list[tuple[str, Call]] = field(default_factory=list[tuple[str, Call]])
     """The rules of the table that were used, known then too."""
-    kinds: list[Any] = field(default_factory=list[Any])
-    """The shapes and types of the leaves of a call, known then too."""
     spare: list[Any] = field(default_factory=list[Any])
     """Output buffers that nobody holds: the next call writes into them."""
 
@@ -88,7 +82,7 @@ class Executable:
         return jax.jit(self.run)
 
     @cached_property
-    def plain(self) -> Callable[..., Any]:
+    def plain(self) -> jax.stages.Wrapped:
         """What runs on arrays of the device."""
         return jax.jit(self.run_flat, compiler_options=self.compiler_options)
 
@@ -122,13 +116,7 @@ class Executable:
         return lowered.outputs, lowered.failures
 
     def run_flat(self, flat: Sequence[Any], prepared: dict[str, Prepared]) -> tuple[tuple[Any, ...], list[Any]]:
-        """The same of the leaves of the arrays, and giving leaves: trees cost a call more.
-
-        Traced with leaves of other shapes it raises `Unlike`: JAX's own look at them is the only one that calls need.
-        """
-        self.kinds = self.kinds or [(x.shape, x.dtype) for x in flat]
-        if self.kinds != [(x.shape, x.dtype) for x in flat]:
-            raise Unlike
+        """The same of the leaves of the arrays, and giving leaves: trees cost a call more."""
         outputs, failures = self.run(jax.tree_util.tree_unflatten(self.structure, flat), prepared)
         return tuple([leaf for p in self.fencil.results for leaf in outputs[p.name]]), failures
 
@@ -324,48 +312,48 @@ class Engine:
             executable is None
             or executable.prints
             or self.options.donate
+            or tracing()
             or any(not isinstance(arrays[k], jax.Array) for _, k in given)
         ):
             return None
-        plain, prepared, checks = executable.plain, executable.prepared, executable.checks
+        prepared, checks = executable.prepared, executable.checks
         # leaves of a dict stand in the order of its keys
         held = constants or executable.constants
-        leaves = [(n, leaf) for n, found in held.items() for leaf in found]
-        constant = tuple(leaf for _, leaf in leaves)
-        places = [*given, *((n, len(arrays) + k) for k, (n, _) in enumerate(leaves))]
+        fixed = [(n, leaf) for n, found in held.items() for leaf in found]
+        constant = tuple(leaf for _, leaf in fixed)
+        places = [*given, *((n, len(arrays) + k) for k, (n, _) in enumerate(fixed))]
         order = [k for _, k in sorted(places)]
         written = [p.name for p in executable.fencil.results]
         wanted = [written.index(n) for n in results]
         as_they_are = wanted == list(range(len(written)))
-        # a trace around such a call may have what XLA is told, checks and 64-bit types only where it asked for them
-        guarded = bool(checks or executable.wide or executable.compiler_options)
         types = tuple(map(type, arrays))
         every = [(k, a.shape, a.dtype) for k, a in enumerate(arrays) if hasattr(a, "dtype")]
-        # what the program is given JAX looks at, as long as no call had anything else
-        looked = [one for one in every if one[0] not in order]
+        # what the program is given its executable looks at, as long as no call had anything else
+        first: list[Any] = []
+        later = [one for one in every if one[0] not in order]
+        # compiled already by the call before this one; it asks for no context in which 64-bit types are kept
+        with jax.enable_x64(True):
+            passed = (*arrays, *constant)
+            compiled = executable.plain.lower(tuple([passed[k] for k in order]), prepared).compile()
 
         def looked_at(arrays: Sequence[Any]) -> tuple[Any, ...]:
             outputs = self.call(constants, (), {n: arrays[k] for n, k in given})
             return tuple([outputs[n] for n in results])
 
         def run(arrays: Sequence[Any]) -> tuple[Any, ...] | None:
-            nonlocal looked
-            if tuple(map(type, arrays)) != types:
+            nonlocal first, later
+            if tuple(map(type, arrays)) != types or (first and _unlike(arrays, first)):
                 return None
-            for k, shape, dtype in looked:
-                if arrays[k].shape != shape or arrays[k].dtype != dtype:
-                    return None
-            if guarded and tracing():
-                return looked_at(arrays)
             passed = (*arrays, *constant) if constant else arrays
             try:
-                with jax.enable_x64(True):
-                    outputs, failures = plain(tuple(map(passed.__getitem__, order)), prepared)
-            except Unlike:
-                looked = every
+                outputs, failures = compiled(tuple(map(passed.__getitem__, order)), prepared)
+            except TypeError:
+                first, later = every, []
                 return None
             except (RuntimeError, ValueError):
                 return looked_at(arrays)
+            if later and _unlike(arrays, later):  # while it runs
+                return None
             if failures:
                 _raise_failures(failures, checks)
             return outputs if as_they_are else tuple(map(outputs.__getitem__, wanted))
@@ -387,6 +375,11 @@ class Engine:
 def _kinds(arguments: Mapping[str, Any]) -> Any:
     """What tells calls apart."""
     return tuple([(n, type(v), getattr(v, "shape", None), getattr(v, "dtype", None)) for n, v in arguments.items()])
+
+
+def _unlike(arrays: Sequence[Any], kinds: Iterable[tuple[int, Any, Any]]) -> bool:
+    """Whether some of the arrays have other shapes or types than these."""
+    return any(arrays[k].shape != shape or arrays[k].dtype != dtype for k, shape, dtype in kinds)
 
 
 def on_device(arrays: Any) -> Any:
