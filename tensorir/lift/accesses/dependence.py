@@ -212,7 +212,7 @@ def _meeting(
         low, high = ra[loop.name]
         constraints.append(f"{low} <= {loop.name} <= {high}")
     if x.indices is not None and y.indices is not None:
-        constraints += same_element(x.indices, y.indices, x.buffer.shape, da.names, db.names)
+        constraints += same_element(x.indices, y.indices, x.buffer.shape, da.names, db.names, ra, rb)
     return names, constraints
 
 

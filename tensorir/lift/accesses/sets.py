@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from tensorir.lift.nests.affine import Affine, number
@@ -40,7 +40,13 @@ def _isl() -> Any:
 def integer_set(names: Sequence[str], constraints: Sequence[str]) -> Any:
     """The set of integer points for which all constraints hold."""
     condition = f" : {' and '.join(constraints)}" if constraints else ""
-    return _isl().Set(f"{{ [{', '.join(names)}]{condition} }}")
+    return _read(f"{{ [{', '.join(names)}]{condition} }}")
+
+
+@lru_cache(maxsize=1024)
+def _read(text: str) -> Any:
+    """Unrolled loops ask for the same few sets over and over, and to read one takes isl a millisecond."""
+    return _isl().Set(text)
 
 
 def point(found: Any) -> tuple[int, ...]:
@@ -63,18 +69,18 @@ def text(affine: Affine, names: Mapping[str, str]) -> str:
 
 def same_element(
     a: Sequence[Affine | None], b: Sequence[Affine | None], shape: Sequence[int], of_a: Mapping[str, str],
-    of_b: Mapping[str, str],
+    of_b: Mapping[str, str], ranges_of_a: Ranges, ranges_of_b: Ranges,
 ) -> list[str]:  # fmt: skip
     """That indices name one element of a buffer, as far as they are sums, the variables of each under other names.
 
-    Where they have quotients and the place row by row has none, that comes first: it follows from them, and isl makes
-    a set that is told it much faster.
+    Where they have quotients the place row by row comes first: it follows from them, and if it has none, isl makes a
+    set that is told it much faster. Where all indices but the first stay inside, it says all.
 
     >>> from tensorir.lift.nests.affine import quotient, remainder, variable
     >>> i, by = variable("i"), {"i": (0, 11)}
     >>> digits = [quotient(i, 4, by), remainder(i, 4, by)]
-    >>> same_element(digits, digits, [3, 4], {"i": "a"}, {"i": "b"})[0]
-    'a = b'
+    >>> same_element(digits, digits, [3, 4], {"i": "a"}, {"i": "b"}, by, by)
+    ['a = b']
     """
     known = [
         (i, j, extent)
@@ -86,8 +92,16 @@ def same_element(
         p = q = number(0)
         for i, j, extent in known:
             p, q = p.times(extent).plus(i), q.times(extent).plus(j)
-        pairs = [(p, q), *pairs] if p.is_linear and q.is_linear else pairs
+        if all(_inside(i, n, ranges_of_a) and _inside(j, n, ranges_of_b) for i, j, n in known[1:]):
+            pairs = [(p, q)]
+        elif p.is_linear and q.is_linear:
+            pairs = [(p, q), *pairs]
     return [f"{text(i, of_a)} = {text(j, of_b)}" for i, j in pairs]
+
+
+def _inside(index: Affine, extent: int, ranges: Ranges) -> bool:
+    spread = index.range(ranges)
+    return spread is not None and spread[0] >= 0 and spread[1] < extent
 
 
 Unknown = Callable[[Term], str | None]

@@ -61,7 +61,8 @@ def _told(x: Touch, y: Touch, budget: list[int]) -> Diagnostic | None:
     if not threads or any(n in x.buffer.private for n in _threads(a)):
         return None
     box_a, box_b = box_of(a, ranges_of(a.loops)), box_of(b, ranges_of(b.loops))
-    same = same_element(x.indices, y.indices, x.buffer.shape, x.domain.names, y.domain.names)
+    ranges = ranges_of(x.leaf.loops), ranges_of(y.leaf.loops)
+    same = same_element(x.indices, y.indices, x.buffer.shape, x.domain.names, y.domain.names, *ranges)
     together = [f"{n}_a = {n}_b" for n in around]
     for thread in threads:
         if box_a is not None and box_b is not None:

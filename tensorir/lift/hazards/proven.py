@@ -85,18 +85,24 @@ _Spot = tuple[Buffer, tuple[Affine, ...], bool, tuple[Term, ...], tuple[Term, ..
 class Touches:
     """The accesses of the statements of a program, each statement looked at once."""
 
-    known: dict[tuple[Store, tuple[Loop, ...]], tuple[_Spot, ...]] = field(
+    spots: dict[tuple[Store, tuple[Loop, ...]], tuple[_Spot, ...]] = field(
         default_factory=dict[tuple[Store, tuple[Loop, ...]], tuple[_Spot, ...]]
     )
+    known: dict[tuple[Leaf, str], tuple[Touch, ...]] = field(default_factory=dict[tuple[Leaf, str], tuple[Touch, ...]])
 
-    def of(self, leaf: Leaf, suffix: str) -> Iterator[Touch]:
+    def of(self, leaf: Leaf, suffix: str) -> tuple[Touch, ...]:
         """Every access of a store, its variables under names that end in a suffix."""
-        node = leaf.node
+        if (leaf, suffix) not in self.known:
+            self.known[leaf, suffix] = tuple(self._made(leaf, suffix))
+        return self.known[leaf, suffix]
+
+    def _made(self, leaf: Leaf, suffix: str) -> Iterator[Touch]:
+        node, ranges = leaf.node, ranges_of(leaf.loops)
         assert isinstance(node, Store)
-        if (node, leaf.loops) not in self.known:
-            self.known[node, leaf.loops] = tuple(_spots(node, ranges_of(leaf.loops)))
-        whole = domain(leaf, ranges_of(leaf.loops), (), suffix)
-        for buffer, indices, write, conditions, settled_parts, span in self.known[node, leaf.loops]:
+        if (node, leaf.loops) not in self.spots:
+            self.spots[node, leaf.loops] = tuple(_spots(node, ranges))
+        whole = domain(leaf, ranges, (), suffix)
+        for buffer, indices, write, conditions, settled_parts, span in self.spots[node, leaf.loops]:
             parts = [condition_text(part, whole.names) for part in settled_parts]
             exact = whole.exact and None not in parts
             told = tuple(p for p in parts if p is not None)
@@ -256,7 +262,8 @@ def _before(w: Touch, r: Touch) -> Iterator[Any]:
         if x is not y:
             break
         common += 1
-    same = same_element(w.indices, r.indices, w.buffer.shape, w.domain.names, reader)
+    ranges = ranges_of(w.leaf.loops), ranges_of(r.leaf.loops)
+    same = same_element(w.indices, r.indices, w.buffer.shape, w.domain.names, reader, *ranges)
     pairs = [(w.domain.names[loop.name], reader[loop.name]) for loop in w.leaf.loops[:common]]
     apart = [k for k, loop in enumerate(w.leaf.loops[:common]) if loop.name in (*w.buffer.private, *w.buffer.apart)]
     rounds = range(apart[-1] + 1 if apart else 0, common)
@@ -303,9 +310,8 @@ def _race(a: Leaf, b: Leaf, settled: frozenset[Buffer], touches: Touches) -> lis
     if not loops or not (a.written & (b.written | b.read) or b.written & a.read):
         return []
     first = second = None
-    of_b = list(touches.of(b, "_b"))
     for x in touches.of(a, "_a"):
-        for y in of_b:
+        for y in touches.of(b, "_b"):
             if x.buffer is not y.buffer or not (x.write or y.write) or not (x.exact and y.exact):
                 continue
             if x.buffer in settled or x.buffer.private or x.buffer.loops:
@@ -324,7 +330,8 @@ def _race(a: Leaf, b: Leaf, settled: frozenset[Buffer], touches: Touches) -> lis
             if not doubtful:
                 continue
             names = [*x.names, *y.names]
-            same = same_element(x.indices, y.indices, x.buffer.shape, x.domain.names, y.domain.names)
+            ranges = ranges_of(a.loops), ranges_of(b.loops)
+            same = same_element(x.indices, y.indices, x.buffer.shape, x.domain.names, y.domain.names, *ranges)
             pairs = integer_set(names, [*x.constraints, *y.constraints, *same])
             for k in doubtful:
                 outer = [f"{loop.name}_a = {loop.name}_b" for loop in a.loops[:k]]

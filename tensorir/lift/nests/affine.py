@@ -209,8 +209,12 @@ def _divided(atom: Atom, a: Affine) -> Iterator[tuple[Affine, int]]:
     if isinstance(atom, Quotient):
         yield atom.inner, atom.by
         for other, _ in a.terms:
-            if isinstance(other, Quotient) and other.inner == atom.inner and not atom.by % other.by and other != atom:
-                yield Affine(((other, 1),)), atom.by // other.by
+            if isinstance(other, Quotient) and not atom.by % other.by and other != atom:
+                # (e + by × k) // by is k + e // by
+                apart = atom.inner.minus(other.inner)
+                if not apart.constant % other.by and not any(c % other.by for _, c in apart.terms):
+                    k = Affine(tuple((t, c // other.by) for t, c in apart.terms), apart.constant // other.by)
+                    yield k.plus(Affine(((other, 1),))), atom.by // other.by
 
 
 def quotient(a: Affine, by: int, ranges: Ranges) -> Affine:

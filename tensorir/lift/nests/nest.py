@@ -95,9 +95,13 @@ class Leaf:
     loops: tuple[Loop, ...]
     place: tuple[int, ...]
     reads: tuple[Load, ...] = field(init=False)
+    written: frozenset[Buffer] = field(init=False)
+    read: frozenset[Buffer] = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reads", tuple(_reads(self.node)))
+        object.__setattr__(self, "written", frozenset(_written((self.node,))))
+        object.__setattr__(self, "read", frozenset(load.buffer for load in self.reads) | _read_inside(self.node))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -106,14 +110,6 @@ class Leaf:
     @property
     def span(self) -> Span:
         return self.node.span
-
-    @property
-    def written(self) -> frozenset[Buffer]:
-        return frozenset(_written((self.node,)))
-
-    @property
-    def read(self) -> frozenset[Buffer]:
-        return frozenset(load.buffer for load in self.reads) | _read_inside(self.node)
 
 
 def _reads(node: Node) -> list[Load]:
