@@ -40,15 +40,6 @@ class Request:
     every: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """Results by name, and what to tell about the run."""
-
-    results: Mapping[str, Any]
-    seconds: float
-    points: int
-
-
 def run(request: Request, say: Callable[[str], None]) -> None:
     """Run a program and write what it gives. Nothing is written unless everything worked."""
     check_target(request.out, (".nc", ".npz"))

@@ -53,7 +53,7 @@ def connect(triangles: ArrayLike) -> dict[str, Table]:
 
     e2v = np.stack([first[left], second[left]], axis=1)
     around = _around_vertices(first, edge, opposite)
-    v2e, v2c = _fans(around, first.size, edge, opposite)
+    v2e, v2c = _fans(around, edge, opposite)
     ends = e2v[v2e]
     other = np.where(ends[..., 0] == np.arange(len(v2e))[:, None], ends[..., 1], ends[..., 0])
 
@@ -125,7 +125,7 @@ def _around_vertices(first: Ints, edge: Ints, opposite: Ints) -> Ints:
     return around
 
 
-def _fans(around: Ints, half_edges: int, edge: Ints, opposite: Ints) -> tuple[Ints, Ints]:
+def _fans(around: Ints, edge: Ints, opposite: Ints) -> tuple[Ints, Ints]:
     """V2E and V2C; at a boundary the edge that closes the fan stands behind the last cell's first edge."""
     v2c = _cell(around)
     v2e = _where(around, edge[around])

@@ -12,10 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tensorir.lift.accesses.overlap import NOWHERE, Box, Overlap, box_of, overlap
-from tensorir.lift.accesses.sets import domain, integer_set, point, same_element
+from tensorir.lift.accesses.sets import domain, integer_set, same_element
 from tensorir.lift.nests.affine import Affine
 from tensorir.lift.nests.linear import Ranges, linear
 from tensorir.lift.nests.nest import Check, External, Leaf, Loop, Store, While, ranges_of
@@ -59,7 +58,6 @@ class Dependence:
     kind: str
     buffer: Buffer
     levels: frozenset[int]
-    witness: tuple[tuple[str, int], ...] = ()
 
 
 def accesses(leaf: Leaf, ranges: Ranges) -> list[Access]:
@@ -238,9 +236,3 @@ def touch(a: Leaf, b: Leaf) -> bool:
                 if not integer_set(names, constraints).is_empty():
                     return True
     return False
-
-
-def witness(names: Sequence[str], constraints: Sequence[str]) -> dict[str, int] | None:
-    """A point of a set by name, None where it is empty."""
-    found: Any = integer_set(names, constraints)
-    return None if found.is_empty() else dict(zip(names, point(found), strict=True))

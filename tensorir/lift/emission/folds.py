@@ -21,7 +21,6 @@ from tensorir.types import BOOL, Scalar, TensorType, bcast
 
 __all__ = ["accumulate", "fold_of", "folded", "neutral", "rounds"]
 
-COMMUTATIVE = {"plus", "multiplies", "min", "max", "and", "or", "bit_and", "bit_or", "bit_xor", "xor"}
 IDEMPOTENT = {"min", "max", "and", "or", "bit_and", "bit_or"}
 """Which add nothing where an operand comes twice."""
 WRAPPING = {"plus", "multiplies", "bit_and", "bit_or", "bit_xor"}

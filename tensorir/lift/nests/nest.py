@@ -195,7 +195,3 @@ def _with_ranges(outer: Ranges, loops: Sequence[Loop]) -> dict[str, tuple[int, i
 
 def is_true(term: Term) -> bool:
     return isinstance(term, Number) and bool(term.value)
-
-
-def is_false(term: Term) -> bool:
-    return isinstance(term, Number) and not term.value

@@ -14,7 +14,7 @@ from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import DataType
 from tensorir.tir.libraries import builtin_of
 from tensorir.tir.lift.intrinsics import INTRINSICS, binary, cast, comparison, number
-from tensorir.tir.lift.memory import View, compact, linear_view, plus, scalar_view, scaled
+from tensorir.tir.lift.memory import View, linear_view, plus, scalar_view, scaled
 from tensorir.types import BOOL, INT32, Scalar, scalar_of
 
 __all__ = [
@@ -353,7 +353,3 @@ def _halves(scope: Scope, node: n.Call, arguments: list[n.Expr], lane: Term) -> 
         half = len(whole) // 2
         whole = whole[:half] if node.op == "vectorlow" else whole[half:]
     return by_lane(lane, [term(scope, vector, Number(k, INT32)) for vector, k in whole])
-
-
-def constant_view(buffer: Buffer) -> View:
-    return compact(buffer, tuple(Number(e, INT32) for e in buffer.shape), 1)

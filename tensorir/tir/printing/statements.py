@@ -28,7 +28,6 @@ class StatementPrinter:
         self.depth = 0
         self._loops: dict[n.Var, n.Range] = {}
         self._defined = defined
-        self._launched: set[n.Var] = set()
 
     def line(self, text: str) -> None:
         self.lines.append(_INDENT * self.depth + text)
