@@ -13,7 +13,7 @@ from tensorir.ir import Call, Expr
 from tensorir.lift.rewrites.canonical import OUTSIDE, RULES
 from tensorir.passes import simplify
 from tensorir.text import parse_expr
-from tensorir.types import BOOL, INT32, TensorType, tensor
+from tensorir.types import BOOL, INT32, Dims, TensorType, tensor
 
 KINDS = {
     "x": tensor("float", I=(0, 6)),
@@ -31,6 +31,10 @@ WIDE = "update(add_dim(I, -2, 9, 0.0), x)"
 WINDOW = "pos(K, add_dim(K, 0, 3, 0)) + 2"
 ROWS_READ = "gather(J, clamp)(a, pos(j, add_dim(j, 0, 2, 0)) + 1)"
 PARTS = "gather(I, clamp)(x, 3 × pos(A, add_dim(A, 0, 2, 0)) + pos(B, add_dim(B, 0, 3, 0)) - 1)"
+TABLE = "exp(cast(2 × pos(I, add_dim(I, 0, 6, 0)), float)) + 1.0"
+DIGITS = (
+    "floordiv(pos(N, add_dim(N, {0}, 0)), 3), pos(N, add_dim(N, {0}, 0)) - 3 × floordiv(pos(N, add_dim(N, {0}, 0)), 3)"
+)
 PRODUCT = "λ(a: tensor<float>, b: tensor<float>) → a × b"
 ROWS = [
     ("small_first", "1.0 < x"),
@@ -60,6 +64,15 @@ ROWS = [
     ("concat_of_concat", "concat(concat(subset(x, I[0:2]), subset(y, I[2:6])), z)"),
     ("concat_of_added", "concat(add_dim(J, 0, 1, x), add_dim(J, 0, 1, z))"),
     ("gather_by_position", "gather(I, clamp)(x, pos(K, add_dim(K, 0, 3, 0)))"),
+    ("gather_by_digits", f"gather(I, J, clamp)(a, {DIGITS.format('0, 12')})"),
+    ("gather_by_digits", f"gather(I, J, clamp)(a, {DIGITS.format('2, 11')})"),
+    ("read_of_coordinates", f"gather(I, clamp)({TABLE}, {WINDOW})"),
+    ("read_of_read", f"gather(B, clamp)({PARTS}, pos(K, add_dim(K, 0, 2, 0)) + 1)"),
+    ("read_of_read", f"gather(A, B, clamp)({PARTS}, 1, 2 - pos(K, add_dim(K, 0, 2, 0)))"),
+    (
+        "read_of_read",
+        f"gather(I, j, clamp)({ROWS_READ}, pos(K, add_dim(K, 0, 3, 0)) + 1, pos(L, add_dim(L, 0, 2, 0)))",
+    ),
     ("point_of_update", "gather(I, J, clamp)(update(a, w), 0, 1)"),
     ("point_of_added", "gather(K, clamp)(add_dim(K, 0, 3, x), 2)"),
     ("point_of_shifted", "gather(J, clamp)(cartesian_shift(I, 1)(a), 2)"),
@@ -92,6 +105,18 @@ ROWS = [
     ("merge_outside", "merge_dims(I, J, L)(a) - merge_dims(I, J, L)(b)"),
 ]
 ALONE = [
+    ("gather_by_digits", f"gather(J, I, clamp)(b, {DIGITS.format('0, 9')})", "the other digits"),
+    ("gather_by_digits", f"gather(I, J, clamp)(a, {DIGITS.format('0, 13')})", "a coordinate behind the end"),
+    ("read_of_coordinates", f"gather(I, clamp)({TABLE}, {WINDOW} + 2)", "a read that the table's end holds back"),
+    (
+        "read_of_coordinates",
+        f"gather(I, clamp)({TABLE}, {WINDOW.replace('3', '2')} + pos(L, add_dim(L, 0, 4, 0)) - 2)",
+        "more to compute",
+    ),
+    ("read_of_coordinates", f"gather(I, clamp)({TABLE} + x, {WINDOW})", "data"),
+    ("read_of_read", f"gather(B, clamp)({PARTS}, pos(K, add_dim(K, 0, 3, 0)) + 1)", "a read that an end holds back"),
+    ("read_of_read", f"gather(A, clamp)({PARTS}, pos(B, add_dim(B, 0, 2, 0)))", "a name that is taken"),
+    ("read_of_read", f"gather(B, clamp)({PARTS}, min(pos(K, add_dim(K, 0, 2, 0)), 1))", "no sum of coordinates"),
     ("merge_of_whole", f"merge_dims(A, B, K)({PARTS.replace('3 ×', '2 ×')})", "parts that count otherwise"),
     ("merge_of_whole", f"merge_dims(A, B, K)({PARTS} × cast(pos(A, add_dim(A, 0, 2, 0)), float))", "a part alone"),
     (
@@ -122,7 +147,8 @@ EVERY |= {f.__name__: f for f in OUTSIDE}
 def computed(e: Expr) -> Any:
     rng = np.random.default_rng(0)
     given = {v.name: v for v in e.free}
-    out = var("result", e.tensor)
+    # dims are told apart by their names: in which order they stand says nothing
+    out = var("result", e.tensor.on(Dims(tuple(sorted(e.tensor.dims.items)))))
     made = fencil("made", [out, *given.values()], [closure(out, e)])
     return reference.run(made, **{n: some(v.tensor, rng) for n, v in sorted(given.items())})["result"]
 

@@ -12,13 +12,17 @@ x + 0.0
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from tensorir.build import call
 from tensorir.builtins import TABLE
 from tensorir.ir import Call, Expr, Fencil, Literal
 from tensorir.lift.emission.tensors import constant_of, cut, filled, renamed, shifted
+from tensorir.lift.nests.affine import quotient, remainder, variable
 from tensorir.lift.rewrites.choices import choice_of_renamed, choice_of_truth, choice_of_updates, update_of_itself
+from tensorir.lift.rewrites.coordinates import sum_of_coordinates
 from tensorir.lift.rewrites.nested_folds import fold_of_fold, merge_of_whole, rounds, start_again, start_within
 from tensorir.lift.rewrites.padding import cut_of_padded, padding_of_padded, sum_of_padded
 from tensorir.lift.rewrites.prefixes import (
@@ -30,14 +34,16 @@ from tensorir.lift.rewrites.prefixes import (
     prefix_of_scan,
     whole_of_parts,
 )
-from tensorir.lift.rewrites.windows import read_of_part, read_through_padding
+from tensorir.lift.rewrites.windows import read_of_coordinates, read_of_part, read_of_read, read_through_padding
 from tensorir.passes import simplify
 from tensorir.passes.base import Pass, rewritten
 from tensorir.source import Span
-from tensorir.types import Scalar
+from tensorir.types import Interval, Scalar
 from tensorir.walk import with_label
 
 __all__ = ["LOOSE", "OUTSIDE", "RULES", "Canonical"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -356,6 +362,43 @@ def gather_by_position(e: Call) -> Expr | None:
     return None
 
 
+def gather_by_digits(e: Call) -> Expr | None:
+    """A read at both digits of every coordinate of another dim puts together what was split.
+
+    >>> from tensorir.passes.show import show
+    >>> n = "pos(n, add_dim(n, 0, 6, 0))"
+    >>> digits = f"floordiv({n}, 3), {n} - 3 × floordiv({n}, 3)"
+    >>> show(Canonical(), f"gather(i, j, clamp)(a, {digits})", a={"i": (0, 2), "j": (0, 3)})
+    merge_dims(i, j, n)(a)
+    """
+    x, *indices = e.args
+    dims, mode = e.static
+    places = [sum_of_coordinates(i) for i in indices]
+    for j, (inner, low) in enumerate(zip(dims, places, strict=True)):
+        for i, (outer, high) in enumerate(zip(dims, places, strict=True)):
+            if i == j or low is None or high is None or len(high.terms) != 1 or len(low.names) != 1 or high.constant:
+                continue
+            (name,) = low.names
+            size = len(x.tensor.dims[inner])
+            within = e.tensor.dims.get(name)
+            if within is None or name in x.tensor.dims or any(name in k.tensor.dims for k in _but(indices, i, j)):
+                continue
+            ranges = {name: (within.start, within.stop - 1)}
+            digits = quotient(variable(name), size, ranges), remainder(variable(name), size, ranges)
+            whole = Interval(x.tensor.dims[outer].start * size, x.tensor.dims[outer].stop * size)
+            if (high, low) != digits or x.tensor.dims[inner].start or not whole.covers(within):
+                continue
+            part = cut(call("merge_dims", x, static=(outer, inner, name)), {name: within})
+            rest = tuple(_but(dims, i, j))
+            others = _but(indices, i, j)
+            return call("gather", part, *others, static=(rest, mode), span=e.span) if rest else part
+    return None
+
+
+def _but(items: Sequence[T], *left_out: int) -> list[T]:
+    return [item for k, item in enumerate(items) if k not in left_out]
+
+
 RULES: dict[str, tuple[simplify.Rule, ...]] = {
     **dict.fromkeys(_MIRRORED, (small_first,)),
     "eq": (last_coordinate,),
@@ -376,11 +419,14 @@ RULES: dict[str, tuple[simplify.Rule, ...]] = {
     "concat": (simplify.concat_of_parts, prefix_of_scan, concat_of_concat, concat_of_added),
     "gather": (
         gather_by_position,
+        gather_by_digits,
         point_of_update,
         point_of_added,
         point_of_shifted,
         gather_of_point,
         read_of_part,
+        read_of_coordinates,
+        read_of_read,
         read_through_padding,
     ),
     "rename": (simplify.rename_to_itself, simplify.rename_of_rename, rename_of_subset, choice_of_renamed),

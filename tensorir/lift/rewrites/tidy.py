@@ -50,7 +50,10 @@ def _in_one_order(f: Fencil, exact: bool) -> Fencil:
     f = replace(f, closures=with_values(f.closures, map(_without_added, f.closures)))
     f = with_shifts_inside(Cse().run(in_order(f, exact)))
     new = with_sums_of_coordinates(f)
-    return f if new is f else Cse().run(in_order(new, exact))
+    f = f if new is f else Cse().run(in_order(new, exact))
+    # the order of axes tells in which order dims are met, and that tells the order of folds
+    again = in_order(f, exact)
+    return f if again == f else Cse().run(again)
 
 
 def _without_added(c: Closure) -> Expr:

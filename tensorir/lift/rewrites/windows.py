@@ -13,14 +13,60 @@ gather(I, J, clamp)(
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tensorir.build import call
+from tensorir.builtins import TABLE
 from tensorir.ir import Call, Expr, Literal
-from tensorir.lift.emission.tensors import constant_of, cut, filled
+from tensorir.lift.emission.tensors import constant_of, cut, filled, position, sum_of
+from tensorir.lift.nests.affine import Affine
+from tensorir.lift.rewrites.coordinates import sum_of_coordinates
 from tensorir.types import Interval, Scalar
 
-__all__ = ["read_of_part", "read_through_padding"]
+__all__ = ["read_of_coordinates", "read_of_part", "read_of_read", "read_through_padding"]
+
+
+def read_of_coordinates(e: Call) -> Expr | None:
+    """A read of what only coordinates tell, at sums of others, tells it by those, if that is no more to compute.
+
+    >>> from tensorir.passes.show import show
+    >>> from tensorir.lift.rewrites.canonical import Canonical
+    >>> table = "exp(cast(pos(i, add_dim(i, 0, 9, false)) + 1, float))"
+    >>> show(Canonical(), f"x + gather(i, clamp)({table}, 2 × pos(j, add_dim(j, 0, 4, false)))", x={"j": (0, 4)})
+    x + exp(cast(2 × pos(j, add_dim(j, 0, 4, false)) + 1, float))
+    """
+    x, *indices = e.args
+    dims, mode = e.static
+    values = _places(x, dims, indices)
+    if mode != "clamp" or values is None or e.tensor.dims.size > x.tensor.dims.size:
+        return None
+    return _told(x, values, dict(e.tensor.dims.items))
+
+
+def _told(x: Expr, values: Mapping[str, Affine], dims: Mapping[str, Interval]) -> Expr | None:
+    """What coordinates tell, at other ones; None where anything else tells it."""
+    total = sum_of_coordinates(x)
+    if total is not None:
+        new = total.replaced(values, {d: (i.start, i.stop - 1) for d, i in dims.items()})
+        return sum_of(new, {n: position(n, dims[n]) for n in sorted(new.names)})
+    if (number := constant_of(x)) is not None:
+        return number
+    if not isinstance(x, Call) or not TABLE[x.op].elementwise:
+        return None
+    args = [_told(a, values, dims) for a in x.args]
+    known = [a for a in args if a is not None]
+    return call(x.op, *known, static=x.static, span=x.span) if len(known) == len(args) else None
+
+
+def _places(x: Expr, dims: Sequence[str], indices: Sequence[Expr]) -> dict[str, Affine] | None:
+    """The sums of coordinates that indices are; None where one is none, or leaves the tensor."""
+    found: dict[str, Affine] = {}
+    for dim, index in zip(dims, indices, strict=True):
+        total, hull = sum_of_coordinates(index), _hull(index)
+        if total is None or hull is None or not x.tensor.dims[dim].covers(hull):
+            return None
+        found[dim] = total
+    return found
 
 
 def read_of_part(e: Call) -> Expr | None:
@@ -43,6 +89,38 @@ def read_of_part(e: Call) -> Expr | None:
     if kept.keys() == {d for d, i in part.tensor.dims.items if x.tensor.dims[d] != i}:
         return None
     return call("gather", cut(x, kept), *indices, static=(dims, mode), span=e.span)
+
+
+def read_of_read(e: Call) -> Expr | None:
+    """A read inside of what was read at sums of coordinates, at sums of others, is one read.
+
+    >>> from tensorir.passes.show import show
+    >>> from tensorir.lift.rewrites.canonical import Canonical
+    >>> tiles = "gather(I, clamp)(x, 2 × pos(t, add_dim(t, 0, 3, 0)) + pos(u, add_dim(u, 0, 4, 0)))"
+    >>> show(Canonical(), f"gather(u, clamp)({tiles}, pos(v, add_dim(v, 0, 3, 0)) + 1)", x={"I": (0, 8)})
+    gather(I, clamp)(x, 2 × pos(t, add_dim(t, 0, 3, false)) + pos(v, add_dim(v, 0, 3, false)) + 1)
+    """
+    match e.args, e.static:
+        case (Call("gather", (x, *inside), (dims, "clamp")) as inner, *around), (outer, "clamp"):
+            pass
+        case _:
+            return None
+    own = {d: i for index in around for d, i in index.tensor.dims.items}
+    if own.keys() & {*x.tensor.dims, *inner.tensor.dims}:
+        return None
+    values = _places(inner, outer, around)
+    if values is None:
+        return None
+    chosen: dict[str, Expr] = dict(zip(outer, around, strict=True))
+    for dim, index in zip(dims, inside, strict=True):
+        place = sum_of_coordinates(index)
+        if place is None:
+            return None
+        every = {**dict(index.tensor.dims.items), **own}
+        total = place.replaced(values, {d: (i.start, i.stop - 1) for d, i in every.items()})
+        chosen[dim] = sum_of(total, {n: position(n, every[n]) for n in sorted(total.names)})
+    selected = tuple(d for d in x.tensor.dims.names if d in chosen)
+    return call("gather", x, *(chosen[d] for d in selected), static=(selected, "clamp"), span=e.span)
 
 
 def read_through_padding(e: Call) -> Expr | None:
