@@ -17,6 +17,8 @@ from tensorir.lift.hazards.unseen import told_by_data, with_unseen_checked
 from tensorir.lift.loops.abreast import abreast
 from tensorir.lift.loops.report import Report
 from tensorir.lift.loops.schedule import Region, run
+from tensorir.lift.loops.shorter import with_loops_shortened
+from tensorir.lift.loops.unfused import unfused
 from tensorir.lift.nests.adjacent import with_parts_joined
 from tensorir.lift.nests.nest import Node, leaves, written
 from tensorir.lift.nests.terms import Buffer
@@ -87,6 +89,7 @@ def assemble(
             raise DiagnosticError(proven)
         for found in proven:
             report.note(found.message)
+    nodes = with_shared_terms(with_loops_shortened(unfused(nodes)))
     if on_hazard != "ignore":
         nodes = with_doubts_checked(nodes, touches)
         nodes = with_unseen_checked(nodes) if checked else nodes

@@ -101,6 +101,14 @@ CASES = [
     "correlation, tiled",
     "pool_grad_avg_320True, inputs_at_hand",
     "pool_grad_avg_321False, tiled",
+    # tiles of all loops as tasks: what one digit of the task tells, and loops that are longer than what they do
+    "softmax_0, over_tasks",
+    "group_norm, over_tasks",
+    "conv2d_nchw_1_2_2, over_tasks",
+    "transpose1d_2_0, over_tasks",
+    "transpose3d, over_tasks",
+    "arange, over_tasks",
+    "conv3d_ndhwc, over_tasks",
 ]
 
 

@@ -6,6 +6,7 @@ and its place in the text, which is what dependences, regions and strategies are
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -15,7 +16,7 @@ from tensorir.lift.nests.linear import Ranges, linear
 from tensorir.lift.nests.terms import Buffer, Load, Number, Term, buffers_of, loads
 from tensorir.source import NOWHERE, Span
 
-__all__ = ["Check", "External", "Leaf", "Loop", "Node", "Store", "While", "leaves", "ranges_of"]
+__all__ = ["Check", "External", "Leaf", "Loop", "Node", "Store", "While", "leaves", "names_of_loops", "ranges_of"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -156,6 +157,17 @@ def _written(nodes: Sequence[Node]) -> Iterator[Buffer]:
 def written(nodes: Sequence[Node]) -> set[Buffer]:
     """Every buffer that is stored to somewhere in the nodes."""
     return set(_written(nodes))
+
+
+def names_of_loops(nodes: Sequence[Node]) -> Counter[str]:
+    """How many loops have a name: the threads of a kernel are loops around each statement, all under one name."""
+    found: Counter[str] = Counter()
+    for node in nodes:
+        if isinstance(node, Loop):
+            found[node.name] += 1
+        if isinstance(node, Loop | While):
+            found.update(names_of_loops(node.body))
+    return found
 
 
 def leaves(nodes: Sequence[Node], loops: tuple[Loop, ...] = (), place: tuple[int, ...] = ()) -> list[Leaf]:
