@@ -56,6 +56,7 @@ TREES: dict[str, tuple[str, int]] = {
     "the last warp is not whole": (TREE + TO_ALL, 40),
     "across, the last warp is not whole": ("".join(across(k) for k in (1, 2, 4, 8, 16)) + "B[t] = S[0]", 40),
     "beyond the group": ("".join(down(k, 8) for k in (8, 4, 2, 1)) + "if t == 0:\n    B[0] = S[0]", 32),
+    "with itself": (across(1)[: -len(" + S[0]\n")] + "\nS[0] = T.max(S[0], S[0])\nB[t] = S[0]", 32),
     "two kinds": (down(1) + across(2) + "if t == 0:\n    B[0] = S[0]", 32),
     "two operations": (down(2) + down(1, 32, "T.max(S[0], O[0])") + "if t == 0:\n    B[0] = S[0]", 32),
     "under a condition": ("if t < 16:\n" + "".join(f"    {line}\n" for line in (TREE + TO_ALL).splitlines()), 32),

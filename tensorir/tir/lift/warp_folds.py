@@ -68,7 +68,7 @@ class _Row:
             case [n.BufferStore(r, value, _, None) as store, *_] if self._own(store) and self._folded(r, value, None):
                 return 1
             case [n.BufferStore(t, n.Call() as call, _, None) as kept, n.BufferStore(r, value, _, None) as store, *_]:
-                if self._plain(kept) and self._own(store) and self._folded(r, value, (t, call)):
+                if t is not r and self._plain(kept) and self._own(store) and self._folded(r, value, (t, call)):
                     return 2
             case _:
                 pass
