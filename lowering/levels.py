@@ -38,6 +38,8 @@ def levels_of(values: Sequence[Value], dim: str, interval: Interval) -> Levels:
     only = Dims(((dim, interval),))
 
     def take(leaf: Leaf) -> Callable[[Sequence[jax.Array]], Leaf]:
+        if isinstance(leaf, Slots) and leaf.dim == dim:
+            leaf = dense(leaf)
         if isinstance(leaf, Slots):
             inner = [take(x) for x in leaf.leaves]
             return lambda level: replace(leaf, leaves=tuple(x(level) for x in inner))
