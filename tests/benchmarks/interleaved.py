@@ -10,23 +10,28 @@ import time
 from collections.abc import Callable, Mapping
 from itertools import permutations
 
-__all__ = ["compare", "report"]
+__all__ = ["compare", "report", "turns"]
 
 
-def compare(ways: Mapping[str, Callable[[], object]], rounds: int = 30, warm: int = 3) -> dict[str, float]:
-    """The least seconds of each way; every way must wait for its own result."""
+def turns(ways: Mapping[str, Callable[[], object]], rounds: int = 30, warm: int = 3) -> dict[str, list[float]]:
+    """The seconds that each way took, round by round; every way must wait for its own result."""
     for _ in range(warm):
         for way in ways.values():
             way()
-    best = dict.fromkeys(ways, float("inf"))
+    taken: dict[str, list[float]] = {name: [] for name in ways}
     orders = list(permutations(ways.items()))
     for k in range(rounds):
         # what runs after one that gave much memory back waits for the memory
         for name, way in orders[k % len(orders)]:
             begin = time.perf_counter()
             way()
-            best[name] = min(best[name], time.perf_counter() - begin)
-    return best
+            taken[name].append(time.perf_counter() - begin)
+    return taken
+
+
+def compare(ways: Mapping[str, Callable[[], object]], rounds: int = 30, warm: int = 3) -> dict[str, float]:
+    """The least seconds of each way."""
+    return {name: min(taken) for name, taken in turns(ways, rounds, warm).items()}
 
 
 def report(title: str, seconds: Mapping[str, float], peer: str) -> str:

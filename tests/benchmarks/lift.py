@@ -1,7 +1,8 @@
 """Lifted TIR against hand-written JAX: `python -m tests.benchmarks.lift [names]`.
 
-Each function takes turns with its peer, and with the same peer again; the ratio is the time to the hand-written one's,
-and that of the peer to itself is what the machine's noise amounts to. Where XLA makes one program of both, instruction
+Each function takes turns with its peer, and with the same peer again; the ratio is the least time to the hand-written
+one's, and that of the peer to itself is what the machine's noise amounts to. The medians of a round have a ratio, too:
+some functions take one of two times, and which of them is luck. Where XLA makes one program of both, instruction
 by instruction, that is said. Also: how long a lift takes, the first call, and what a statement costs in a loop that
 runs step by step.
 """
@@ -14,6 +15,7 @@ import re
 import sys
 import time
 from collections.abc import Callable
+from statistics import median
 from typing import Any
 
 import jax
@@ -22,7 +24,7 @@ import numpy as np
 from jax import lax
 
 import tensorir as ti
-from tests.benchmarks.interleaved import compare, report
+from tests.benchmarks.interleaved import compare, report, turns
 
 rng = np.random.default_rng(0)
 
@@ -283,7 +285,9 @@ def measure(name: str, case: Case) -> str:
     }
     # what takes a tenth of a millisecond needs hundreds of turns until its least time stands
     least = min(compare(ways, rounds=6).values())
-    line = report(name, compare(ways, rounds=int(min(max(1 / least, 24), 1000))), "by hand")
+    taken = turns(ways, rounds=int(min(max(1 / least, 24), 1000)))
+    line = report(name, {way: min(t) for way, t in taken.items()}, "by hand")
+    line += f", medians {median(taken['lifted']) / median(taken['by hand']):.2f}"
     same = ", one program" if optimised(program, given) == optimised(hand, given) else ""
     return f"{line}{same}; lift {1e3 * lifted:.0f} ms, first call {seconds[0]:.2f} s and {seconds[1]:.2f} s"
 
