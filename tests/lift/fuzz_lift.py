@@ -19,6 +19,7 @@ import tensorir as ti
 from tensorir.errors import DiagnosticError
 from tests.lift.generated import arrays, program
 from tests.lift.generated_states import state_arrays, state_program
+from tests.lift.generated_tasks import task_arrays, task_program
 from tests.lift.generated_types import typed_arrays, typed_program
 from tests.peers.llvm import computed
 
@@ -27,6 +28,7 @@ __all__ = ["agree", "in_parallel", "main"]
 GENERATORS: list[tuple[Callable[[int], str], Callable[[int], list[Any]], bool]] = [
     (program, arrays, False),  # TVM's simplifier joins remainders that differ
     (state_program, state_arrays, True),
+    (task_program, task_arrays, True),
     (typed_program, typed_arrays, True),
 ]
 """Texts, arguments, and whether TVM keeps the numbers of such texts."""

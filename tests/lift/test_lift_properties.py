@@ -11,6 +11,7 @@ import tensorir as ti
 from tests.lift.fuzz_lift import agree, in_parallel
 from tests.lift.generated import arrays, program
 from tests.lift.generated_states import state_arrays, state_program
+from tests.lift.generated_tasks import task_arrays, task_program
 from tests.lift.generated_types import typed_arrays, typed_program
 
 SEEDS = [7, 21, 50, 200, 226, *range(400, 411)]
@@ -26,6 +27,12 @@ def test_a_random_function_lifts_to_what_it_computes(seed: int):
 def test_states_in_odd_loops_lift_to_what_they_hold(seed: int):
     text, given = state_program(seed), state_arrays(seed)
     agree(text, given, ti.tir.interpret(ti.tir.parse(text)["main"], *given), "ignore")
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_tiles_as_tasks_lift_to_what_they_compute(seed: int):
+    text, given = task_program(seed), task_arrays(seed)
+    agree(text, given, ti.tir.interpret(ti.tir.parse(text)["main"], *given, checked=True), "error")
 
 
 @pytest.mark.parametrize("seed", range(8))
