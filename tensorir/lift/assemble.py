@@ -89,7 +89,9 @@ def assemble(
             raise DiagnosticError(proven)
         for found in proven:
             report.note(found.message)
-    nodes = with_shared_terms(with_loops_shortened(unfused(nodes)))
+    loops = with_loops_shortened(unfused(nodes))
+    if any(a is not b for a, b in zip(loops, nodes, strict=True)):
+        nodes = with_shared_terms(loops)
     if on_hazard != "ignore":
         nodes = with_doubts_checked(nodes, touches)
         nodes = with_unseen_checked(nodes) if checked else nodes

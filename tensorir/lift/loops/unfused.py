@@ -1,6 +1,6 @@
 """Loops that were fused: one loop of whose variable quotients and remainders are used is a nest of loops.
 
-    for t in range(6): B[t // 3, t % 3] = …   →   for t_0 in range(2): for t_1 in range(3): B[t_0, t_1] = …
+    for t in range(6): B[t // 3, t % 3] = …   →   for t_1 in range(2): for t_2 in range(3): B[t_1, t_2] = …
 
 The iterations come in the same order. What is stored and read at sums of the parts is told apart by each of them then,
 and a copy of storage that only one of the parts needs has none for the others.
@@ -12,18 +12,19 @@ and a copy of storage that only one of the parts needs has none for the others.
 >>> (loop,) = unfused([Loop("t", Number(0, INT32), Number(6, INT32), (Store(b, place, t),))])
 >>> inner = loop.body[0]
 >>> loop.name, loop.extent.value, loop.title, inner.name, inner.extent.value, inner.title
-('t_0', 2, 't // 3', 't_1', 3, 't % 3')
+('t_1', 2, 't // 3', 't_2', 3, 't % 3')
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
+from tensorir.build import fresh
 from tensorir.lift.nests.affine import Quotient, number, variable
 from tensorir.lift.nests.linear import Ranges, linear
-from tensorir.lift.nests.nest import Check, External, Loop, Node, Store, While, names_of_loops
+from tensorir.lift.nests.nest import Check, External, Loop, Node, Store, While, names_of_loops, written
 from tensorir.lift.nests.terms import (
     Buffer,
     Index,
@@ -37,6 +38,7 @@ from tensorir.lift.nests.terms import (
     rebuilt,
     walk,
 )
+from tensorir.lift.storage.copies import changed
 from tensorir.types import INT32
 
 __all__ = ["unfused"]
@@ -45,7 +47,19 @@ __all__ = ["unfused"]
 def unfused(nodes: Sequence[Node]) -> tuple[Node, ...]:
     """The nodes, every loop whose variable is divided by numbers that divide each other as a nest of loops."""
     names = names_of_loops(nodes)
-    return _Fusions(set(names), {n for n, count in names.items() if count == 1}).over(nodes)
+    sizes = _fused(nodes, {n for n, count in names.items() if count == 1})
+    return tuple(map(_Fusions(set(names), sizes).node, nodes)) if sizes else tuple(nodes)
+
+
+def _fused(nodes: Sequence[Node], single: Set[str]) -> dict[str, tuple[int, ...]]:
+    """How long the parts of loops are that are several, by name."""
+    found: dict[str, tuple[int, ...]] = {}
+    for node in nodes:
+        if isinstance(node, Loop) and node.name in single and (sizes := _sizes(node)):
+            found[node.name] = sizes
+        if isinstance(node, Loop | While):
+            found |= _fused(node.body, single)
+    return found
 
 
 @dataclass(slots=True)
@@ -54,8 +68,8 @@ class _Fusions:
 
     taken: set[str]
     """The names of all loops."""
-    single: set[str]
-    """Those of one loop only."""
+    sizes: Mapping[str, tuple[int, ...]]
+    """How long the parts of those are that are several."""
     values: dict[str, Linear] = field(default_factory=dict[str, Linear])
     """The sums that variables of loops became."""
     parts: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
@@ -63,47 +77,28 @@ class _Fusions:
     lasting: dict[Buffer, tuple[str, ...]] = field(default_factory=dict[Buffer, tuple[str, ...]])
     """The loops of values that live for one iteration of them, as they were."""
 
-    def over(self, nodes: Sequence[Node]) -> tuple[Node, ...]:
-        return tuple(map(self._node, nodes))
-
-    def _node(self, node: Node) -> Node:
-        match node:
-            case Loop(low=low, extent=extent, body=body):
-                sizes = _sizes(node) if node.name in self.single else ()
-                if len(sizes) > 1:
-                    return self._nest(node, sizes)
-                new = self.over(body)
-                if not self.values and all(a is b for a, b in zip(new, body, strict=True)):
-                    return node
-                return replace(node, low=self._term(low), extent=self._term(extent), body=new)
-            case While(condition, body, guards):
-                new = self.over(body)
-                if not self.values and all(a is b for a, b in zip(new, body, strict=True)):
-                    return node
-                return replace(node, condition=self._term(condition), body=new, guards=self._terms(guards))
-            case _ if not self.values:
-                return node
-            case Store(buffer, indices, value, guards):
-                places = self._places(buffer, indices)
-                return replace(node, indices=places, value=self._term(value), guards=self._terms(guards))
-            case Check(condition, _, guards):
-                return replace(node, condition=self._term(condition), guards=self._terms(guards))
-            case External(guards=guards):
-                return replace(node, guards=self._terms(guards))
+    def node(self, node: Node) -> Node:
+        if isinstance(node, Loop) and node.name in self.sizes:
+            return self._nest(node, self.sizes[node.name])
+        new = changed(node, self._term, self.node, lambda b: b, lambda _: ())
+        if isinstance(node, Store) and isinstance(new, Store) and node.buffer in self.lasting:
+            return replace(new, indices=self._places(node.buffer, node.indices))
+        return new
 
     def _nest(self, loop: Loop, sizes: Sequence[int]) -> Node:
         """A loop as loops of some sizes, the outermost first."""
-        names = tuple(self._fresh(f"{loop.name}_{k}") for k in range(len(sizes)))
+        names = tuple(fresh(loop.name, self.taken) for _ in sizes)
         total, count, titles = number(0), 1, list[str]()
         for name, size in reversed(list(zip(names, sizes, strict=True))):
             total = variable(name).times(count).plus(total)
             titles.append(_title(loop, count, size))
             count *= size
-        for buffer in {b for found in _buffers(loop.body) for b in (found, found.root)}:
+        touched = written(loop.body).union(*map(buffers_of, _terms_of(loop.body)))
+        for buffer in touched | {b.root for b in touched}:
             self._share_out(buffer, loop.name, names, sizes)
         element = loop.extent.element
         self.values[loop.name], self.parts[loop.name] = Linear(total, element), names
-        body = self.over(loop.body)
+        body = tuple(map(self.node, loop.body))
         del self.values[loop.name], self.parts[loop.name]
         for name, size, title in zip(reversed(names), reversed(sizes), titles, strict=True):
             bounds = Number(0, element), Number(size, element)
@@ -116,22 +111,12 @@ class _Fusions:
         def instead(loops: tuple[str, ...]) -> tuple[str, ...]:
             return tuple(n for old in loops for n in (names if old == name else (old,)))
 
-        buffer.private, buffer.apart = instead(buffer.private), instead(buffer.apart)
+        buffer.private = instead(buffer.private)
         if name in buffer.loops:
             self.lasting.setdefault(buffer, buffer.loops)
             k = buffer.loops.index(name)
             buffer.shape = (*buffer.shape[:k], *sizes, *buffer.shape[k + 1 :])
             buffer.loops = instead(buffer.loops)
-
-    def _fresh(self, name: str) -> str:
-        found, k = name, 1
-        while found in self.taken:
-            found, k = f"{name}_{k}", k + 1
-        self.taken.add(found)
-        return found
-
-    def _terms(self, terms: Sequence[Term]) -> tuple[Term, ...]:
-        return tuple(map(self._term, terms))
 
     def _term(self, term: Term) -> Term:
         return rebuilt(term, self._rule) if self.values else term
@@ -146,12 +131,10 @@ class _Fusions:
                 return None
 
     def _places(self, buffer: Buffer, indices: Sequence[Term]) -> tuple[Term, ...]:
-        """The indices of an access, one per part where a buffer has an axis for a loop that became several."""
-        if buffer not in self.lasting:
-            return self._terms(indices)
+        """The indices of an access to values of one iteration, one per part of a loop."""
         names = [n for old in self.lasting[buffer] for n in self.parts.get(old, (old,))]
         rest = indices[len(self.lasting[buffer]) :]
-        return (*(Index(n, INT32) for n in names), *self._terms(rest))
+        return (*(Index(n, INT32) for n in names), *map(self._term, rest))
 
 
 def _title(loop: Loop, by: int, size: int) -> str:
@@ -211,20 +194,3 @@ def _terms_of(nodes: Sequence[Node]) -> Iterator[Term]:
                 yield from (condition, *guards)
             case External(guards=guards):
                 yield from guards
-
-
-def _buffers(nodes: Sequence[Node]) -> set[Buffer]:
-    found: set[Buffer] = set()
-    for node in nodes:
-        match node:
-            case Loop(body=body) | While(body=body):
-                found |= _buffers(body)
-            case Store(buffer):
-                found.add(buffer)
-            case External(_, reads, writes):
-                found |= {*reads, *writes}
-            case Check():
-                pass
-    for term in _terms_of(nodes):
-        found |= buffers_of(term)
-    return found

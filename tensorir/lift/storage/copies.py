@@ -114,9 +114,8 @@ def expanded(nodes: Sequence[Node], among: Set[Buffer] | None = None) -> tuple[N
         if any(isinstance(leaf.node, While | External) for leaf in touching):
             continue
         names: list[str] = [n for n in buffer.private if all(n in leaf.names for leaf in touching)]
-        # iterations that differ where elements differ meet nowhere, and need no copies
-        if names and (len(names) > 1 or not _meet(buffer, touching, names)):
-            names = [n for n in names if len(names) > 1 and _meet(buffer, touching, [n])]
+        # iterations that never touch one element need no copies
+        names = [n for n in names if _meet(buffer, touching, [n])]
         own[buffer] = [n for n in _own_iterations(buffer, touching, writers) if n not in names]
         if names or own[buffer]:
             wanted[buffer] = [*names, *own[buffer]]
