@@ -11,14 +11,17 @@ import numpy as np
 from jax import lax
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
+from lowering.bodies import moves
 from lowering.context import Check, Context, first_failures, no_failures
+from lowering.forward_only import forward_only
 from lowering.levels import masked_leaves, settled, survey
-from lowering.rounds import forward_only, moves, rounds
+from lowering.rounds import rounds
 from lowering.tracing import concrete
 from lowering.values import Dense, Value, dense
 from tensorir.errors import Diagnostic
 from tensorir.evaluate import Bound
 from tensorir.ir import Call, Lambda, Literal
+from tensorir.source import Span
 from tensorir.types import BOOL, Dims, Interval, TensorType
 
 __all__ = ["loop"]
@@ -51,7 +54,7 @@ def loop(context: Context, node: Call, args: Sequence[Any]) -> Value:
     always = isinstance(condition.function, Lambda) and condition.function.body == Literal(True, BOOL)
     first = round.first, no_failures(round.checks)
     run = _op_by_op if by_steps else _traced
-    result, failed = run(body, None if always and limit is not None else going, first, limit, _refusal(node))
+    result, failed = run(body, None if always and limit is not None else going, first, limit, node.span)
     context.checks += told
     context.failures += failed
     context.loops[key] = args, result
@@ -143,24 +146,32 @@ def _at_step(failure: jax.Array, i: jax.Array, before: Check, after: Check) -> j
     return lax.concatenate([lax.reshape(position, (1,)), lax.reshape(shown, (1,))], 0)
 
 
-def _refusal(node: Call) -> Diagnostic:
+def _twice(span: Span | None) -> Diagnostic:
     return Diagnostic(
-        "R03", "reverse mode does not go through a loop of which nobody knows how often it runs.", node.span,
-        help="give the loop a limit, or take the derivative in forward mode: jax.jvp, jax.jacfwd.",
+        "R03", "reverse mode does not go through the derivative of a loop of which nobody knows how often it runs.",
+        span,
+        help="take the second derivative in forward mode (jax.hessian, jax.jacfwd of jax.grad), or limit the loop.",
+    )  # fmt: skip
+
+
+def _printing(span: Span | None) -> Diagnostic:
+    return Diagnostic(
+        "R04", "reverse mode does not go through a loop that prints and that a condition ends.", span,
+        help="print behind the loop, or take the derivative in forward mode: jax.jvp, jax.jacfwd.",
     )  # fmt: skip
 
 
 Body = Callable[[jax.Array, Any], Any]
 
 
-def _op_by_op(body: Body, going: Body | None, state: Any, limit: int | None, refusal: Diagnostic) -> Any:
+def _op_by_op(body: Body, going: Body | None, state: Any, limit: int | None, span: Span | None) -> Any:
     k, now = 0, state
     while limit is None or k < limit:
         if going is not None:
             holds = going(lax.full((), k, "int32"), now)
             if not concrete(holds):
                 # inside of a trace nobody can look whether it goes on
-                return _traced(body, going, state, limit, refusal)
+                return _traced(body, going, state, limit, span)
             if not holds:
                 break
         now = body(lax.full((), k, "int32"), now)
@@ -168,7 +179,7 @@ def _op_by_op(body: Body, going: Body | None, state: Any, limit: int | None, ref
     return now
 
 
-def _traced(body: Body, going: Body | None, state: Any, limit: int | None, refusal: Diagnostic) -> Any:
+def _traced(body: Body, going: Body | None, state: Any, limit: int | None, span: Span | None) -> Any:
     i = lax.full((), 0, "int32")
     flat, tree = jax.tree_util.tree_flatten(state)
     closed = [
@@ -187,12 +198,12 @@ def _traced(body: Body, going: Body | None, state: Any, limit: int | None, refus
             return holds if going is None else lax.bitwise_and(holds, going(*s))
 
         last = lax.while_loop(more, lambda s: (lax.add(s[0], lax.full((), 1, "int32")), body(*s)), (i, state))[1]
-        return jax.tree_util.tree_map(lambda x: forward_only.bind(x, refusal=refusal) if moves(x) else x, last)
+        return jax.tree_util.tree_map(lambda x: forward_only.bind(x, refusal=_printing(span)) if moves(x) else x, last)
     read = list({id(x): x for c in closed for x in c.consts}.values())
     explicit = [_explicit(c, read) for c in closed]
     results = rounds.bind(
         *read, *flat, body=explicit[0], going=None if going is None else explicit[1], limit=limit, reading=len(read),
-        refusal=refusal,
+        refusal=_twice(span),
     )  # fmt: skip
     return tree.unflatten(results[: len(flat)])
 

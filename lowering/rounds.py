@@ -18,13 +18,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal, Primitive, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, Literal, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 
-from lowering.through import still, threaded
-from tensorir.errors import Diagnostic, DiagnosticError
+from lowering.bodies import handing_on, moves, once, replaced, with_tangents
+from lowering.through import still
+from lowering.unbounded import Unbounded
+from tensorir.errors import Diagnostic
 
-__all__ = ["forward_only", "moves", "rounds"]
+__all__ = ["rounds"]
 
 MOST_KEPT = 32
 """How many times the bytes of its buffers a loop keeps for the reverse pass before it runs in blocks."""
@@ -37,7 +39,8 @@ rounds.multiple_results = True
 """`rounds(*read, *carried; body, going, limit, reading, refusal)` gives what is carried after the loop, then `read`.
 
 `body` maps (i, *read, *carried) to carried, `going` to whether round i takes place (None: it does). `limit`: the most
-rounds (None: nobody knows). `reading`: how many operands are read only. `refusal`: what reverse mode says then.
+rounds (None: nobody knows). `reading`: how many operands are read only. `refusal`: what reverse mode says where it
+does not go through a loop without a limit.
 """
 
 
@@ -46,13 +49,12 @@ def _run(
 ) -> list[Any]:
     read, start = operands[:reading], operands[reading:]
 
-    def once(i: Any, carried: Sequence[Any]) -> tuple[Any, ...]:
-        apart = _contested(body)
-        return tuple(_threaded(body, i, *read, *carried)[0] if apart else jaxpr_as_fun(body)(i, *read, *carried))
+    def one(i: Any, carried: Sequence[Any]) -> tuple[Any, ...]:
+        return once(body, i, *read, *carried)
 
     if going is None:
         assert limit is not None
-        return [*_times(limit, once, tuple(start)), *read]
+        return [*_times(limit, one, tuple(start)), *read]
     holds = jaxpr_as_fun(going)
 
     def more(state: Any) -> Any:
@@ -60,7 +62,7 @@ def _run(
         return found if limit is None else lax.bitwise_and(found, lax.lt(state[0], np.int32(limit)))
 
     first = lax.full((), 0, "int32"), tuple(start)
-    _, result = lax.while_loop(more, lambda s: (lax.add(s[0], np.int32(1)), once(*s)), first)
+    _, result = lax.while_loop(more, lambda s: (lax.add(s[0], np.int32(1)), one(*s)), first)
     return [*result, *read]
 
 
@@ -68,31 +70,6 @@ def _times(n: int, one: Callable[[Any, Any], Any], state: Any) -> Any:
     """`one(i, state)` n times, i counting from 0."""
     first = lax.full((), 0, "int32"), state
     return lax.scan(lambda s, _: ((lax.add(s[0], np.int32(1)), one(*s)), None), first, length=n)[0][1]
-
-
-@lru_cache(maxsize=256)
-def _contested(body: ClosedJaxpr) -> bool:
-    """Whether a round writes more than once: then no single kernel does all reads before it writes in place."""
-    writes = [
-        e.primitive.name for e in body.jaxpr.eqns if e.primitive.name in ("dynamic_update_slice", "rounds", "put")
-    ]
-    return len(writes) > 1 or "rounds" in writes
-
-
-def _handed(eqn: JaxprEqn) -> Sequence[tuple[int, int]]:
-    """Operands of an equation that are among its results."""
-    match eqn.primitive.name:
-        case "take":
-            return [(0, 1)]
-        case "rounds":
-            reading = eqn.params["reading"]
-            return [(k, len(eqn.invars) - reading + k) for k in range(reading)]
-        case _:
-            return []
-
-
-def _threaded(body: ClosedJaxpr, *args: Any) -> tuple[list[Any], list[Any]]:
-    return threaded(body, _handed, *args)
 
 
 # Derivatives
@@ -105,55 +82,25 @@ def _jvp(
     operands = [jnp.asarray(x) for x in primals]
     read, carried = operands[:reading], operands[reading:]
     moving = [k for k, x in enumerate(carried) if moves(x)]
-    varied = [k for k, t in enumerate(tangents[:reading]) if not isinstance(t, ad.Zero) and moves(read[k])]
-    one = partial(_round, body, read, moving, varied)
-    state = carried, [ad.instantiate_zeros(tangents[reading + k]) for k in moving], [tangents[k] for k in varied]
-    holds = None if going is None else jaxpr_as_fun(going)
+    varied = tuple(k for k, t in enumerate(tangents[:reading]) if not isinstance(t, ad.Zero) and moves(read[k]))
+    d_carried = [ad.instantiate_zeros(tangents[reading + k]) for k in moving]
+    d_read = [tangents[k] for k in varied]
     if limit is None:
-        assert holds is not None
-        first = lax.full((), 0, "int32"), state
-        _, (carried, d_carried, d_read) = lax.while_loop(
-            lambda s: holds(s[0], *read, *s[1][0])[0], lambda s: (lax.add(s[0], np.int32(1)), one(*s)), first
-        )
-        d_carried, d_read = ([forward_only.bind(t, refusal=refusal) for t in ts] for ts in (d_carried, d_read))
+        assert going is not None
+        found = rounds.bind(*operands, body=body, going=going, limit=limit, reading=reading, refusal=refusal)
+        carried = found[: len(carried)]
+        d_carried, d_read = Unbounded(body, going, reading, varied, refusal).tangents(operands, d_carried, d_read)
     else:
-        if holds is not None:
-            one = _while(holds, read, one)
+        one = partial(with_tangents, body, read, varied)
+        if going is not None:
+            one = _while(jaxpr_as_fun(going), read, one)
         start, blocks = lax.full((), 0, "int32"), _blocks(body, limit, reading)
-        carried, d_carried, d_read = _in_blocks(one, state, start, limit, blocks)
+        carried, d_carried, d_read = _in_blocks(one, (carried, d_carried, d_read), start, limit, blocks)
     results = [*carried, *read]
     moved: list[Any] = [still(x) for x in results]
     for k, t in zip([*moving, *(len(carried) + k for k in varied)], [*d_carried, *d_read], strict=True):
         moved[k] = t
     return results, moved
-
-
-def moves(x: Any) -> bool:
-    """Whether tangents of an array are arrays."""
-    return jnp.issubdtype(x.dtype, jnp.inexact)
-
-
-def _round(body: ClosedJaxpr, read: list[Any], moving: list[int], varied: list[int], i: Any, state: Any) -> Any:
-    """One round with tangents: of what is carried, and of what is read, which is handed on."""
-    carried, d_carried, d_read = state
-
-    def function(some: list[Any], others: list[Any]) -> Any:
-        now = _replaced(carried, moving, some)
-        results, arguments = _threaded(body, i, *_replaced(read, varied, others), *now)
-        still = [r for k, r in enumerate(results) if k not in moving]
-        return ([results[k] for k in moving], [arguments[1 + k] for k in varied]), still
-
-    points = [carried[k] for k in moving], [read[k] for k in varied]
-    (some, _), (d_carried, d_read), fixed = jax.jvp(function, points, (d_carried, d_read), has_aux=True)
-    found, others = iter(some), iter(fixed)
-    return [next(found if k in moving else others) for k in range(len(carried))], d_carried, d_read
-
-
-def _replaced(old: Sequence[Any], places: Sequence[int], new: Sequence[Any]) -> list[Any]:
-    result = list(old)
-    for k, x in zip(places, new, strict=True):
-        result[k] = x
-    return result
 
 
 def _while(holds: Callable[..., Any], read: list[Any], one: Callable[..., Any]) -> Callable[..., Any]:
@@ -181,7 +128,7 @@ def _blocks(body: ClosedJaxpr, limit: int, reading: int) -> tuple[int, ...]:
 
     def backward(i: Any, *operands: Any) -> Any:
         def function(*some: Any) -> Any:
-            return [r for r in _threaded(body, i, *_replaced(operands, moving, some))[0] if moves(r)]
+            return [r for r in handing_on(body, i, *replaced(operands, moving, some))[0] if moves(r)]
 
         return jax.vjp(function, *(operands[k] for k in moving))[1]
 
@@ -199,32 +146,6 @@ def _blocks(body: ClosedJaxpr, limit: int, reading: int) -> tuple[int, ...]:
 
 def _bytes(tree: Any) -> int:
     return sum(math.prod(x.shape) * x.dtype.itemsize for x in jax.tree_util.tree_leaves(tree))
-
-
-# Tangents that nothing comes back from: those of a loop of which nobody knows the number of rounds
-
-forward_only = Primitive("forward_only")
-
-
-def _refused(cotangent: Any, x: Any, *, refusal: Diagnostic) -> Any:
-    raise DiagnosticError(refusal)
-
-
-def _forward_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, refusal: Diagnostic) -> tuple[Any, Any]:
-    out = forward_only.bind(*primals, refusal=refusal)
-    return out, forward_only.bind(ad.instantiate_zeros(tangents[0]), refusal=refusal)
-
-
-def _forward_batched(args: Sequence[Any], axes: Sequence[Any], *, refusal: Diagnostic) -> tuple[Any, Any]:
-    return forward_only.bind(*args, refusal=refusal), axes[0]
-
-
-forward_only.def_impl(lambda x, refusal: x)
-forward_only.def_abstract_eval(lambda x, refusal: x)
-mlir.register_lowering(forward_only, mlir.lower_fun(lambda x, refusal: x, multiple_results=False))
-ad.primitive_jvps[forward_only] = _forward_jvp
-ad.primitive_transposes[forward_only] = _refused
-batching.primitive_batchers[forward_only] = _forward_batched
 
 
 # Batches
@@ -246,7 +167,7 @@ def _batched(
         return jax.vmap(function, (None, *places), out, axis_size=size)
 
     def once(i: Any, *operands: Any) -> list[Any]:
-        return _threaded(body, i, *operands)[0]
+        return handing_on(body, i, *operands)[0]
 
     condition = None
     if going is not None:

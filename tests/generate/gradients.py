@@ -11,7 +11,6 @@ import numpy as np
 
 import tensorir as ti
 from tensorir import reference
-from tensorir.ir import Call
 from tensorir.walk import postorder, values
 
 from .bounds import flat
@@ -72,16 +71,8 @@ def operations(case: Case) -> set[str]:
     return {getattr(node, "op", "") for node in postorder(*values(case.fencil.closures))}
 
 
-def is_reversible(case: Case) -> bool:
-    """Whether the most rounds of every loop are known."""
-    nodes = postorder(*values(case.fencil.closures))
-    return not any(isinstance(n, Call) and n.op == "loop" and n.static[1] is None for n in nodes)
-
-
 def check_adjoint(case: Case, traced: bool = False) -> None:
-    """Forward and reverse mode are adjoint: ⟨w, J v⟩ = ⟨Jᵀ w, v⟩; loops without a limit have no reverse mode."""
-    if not is_reversible(case):
-        return
+    """Forward and reverse mode are adjoint: ⟨w, J v⟩ = ⟨Jᵀ w, v⟩."""
     f = Linearised(case, traced)
     with jax.enable_x64(True):
         v, function = f.direction(1), f.function()
@@ -97,7 +88,7 @@ def check_adjoint(case: Case, traced: bool = False) -> None:
 def check_tables(case: Case) -> None:
     """Gradients through the inverse tables of bound ones are those through traced ones, which scatter."""
     f = Linearised(case, traced=True)
-    if not f.tables or not is_reversible(case):
+    if not f.tables:
         return
     bound = case.fencil.bind(**f.tables)
     rest = {n: v for n, v in copied(case.arguments).items() if n not in f.tables}

@@ -119,47 +119,89 @@ def test_the_gradient_of_a_loop_of_n_updates_does_not_keep_n_buffers(source: str
     assert used <= buffers * 800_000
 
 
-def test_reverse_mode_of_a_loop_that_nothing_bounds_is_refused_by_name():
-    program = ti.lift(
-        ti.tir.parse("""
+SQUARES = """
 @T.prim_func
 def main(A: T.Buffer((1,), "float64")):
     while A[0] > T.float64(1):
         A[0] = A[0] * A[0] * T.float64(0.25)
-""")["main"]
-    )
+"""
+
+
+def test_reverse_mode_goes_through_a_loop_that_nothing_bounds():
+    program = ti.lift(ti.tir.parse(SQUARES)["main"])
+    with jax.enable_x64(True):
+        for start in (0.5, 3.0, 3.9, 3.999):
+            x = jnp.array([start])
+            value, slope = np.asarray(program(x)[0]), np.asarray(jax.grad(lambda x: program(x)[0].sum())(x))
+            steps = int(np.log2(np.log(float(value[0]) / 4) / np.log(start / 4)).round())
+            # y = 4 (x / 4)^(2^steps)
+            np.testing.assert_allclose(slope, 2**steps * value / start, rtol=1e-11)
+
+
+def test_a_second_derivative_in_reverse_mode_of_such_a_loop_is_refused_by_name():
+    program = ti.lift(ti.tir.parse(SQUARES)["main"])
+
+    def function(x: jax.Array) -> jax.Array:
+        return program(x)[0].sum()
+
     with jax.enable_x64(True):
         x = jnp.array([3.0])
-        value, slope = map(np.asarray, jax.jvp(lambda x: program(x)[0], (x,), (jnp.ones(1),)))
+        # y = 4 (x / 4)^8
+        np.testing.assert_allclose(jax.hessian(function)(x), [[14 * 0.75**6]], rtol=1e-12)
         with pytest.raises(DiagnosticError) as caught:
-            jax.grad(lambda x: program(x)[0].sum())(x)
-    steps = int(np.log2(np.log(float(value[0]) / 4) / np.log(3 / 4)).round())
-    np.testing.assert_allclose(slope, 2**steps * value / 3)  # y = 4 (x / 4)^(2^steps)
+            jax.grad(lambda x: jax.grad(function)(x).sum())(x)
+        with pytest.raises(DiagnosticError, match="reverse mode does not go through the derivative of a loop"):
+            jax.jacrev(jax.jacfwd(function))(x)
     assert str(caught.value) == (
-        "<tir>:4:5: error[R03]: reverse mode does not go through a loop of which nobody knows how often it runs.\n"
+        "<tir>:4:5: error[R03]: reverse mode does not go through the derivative of a loop of which nobody knows how "
+        "often it runs.\n"
         "      while A[0] > T.float64(1):\n"
         "      ^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
-        "help: give the loop a limit, or take the derivative in forward mode: jax.jvp, jax.jacfwd."
+        "help: take the second derivative in forward mode (jax.hessian, jax.jacfwd of jax.grad), or limit the loop."
     )
 
 
-def test_reverse_mode_of_such_a_loop_inside_of_another_is_refused_by_name_too():
+def test_reverse_mode_goes_through_such_a_loop_inside_of_another_too():
     program = ti.lift(
         ti.tir.parse("""
 @T.prim_func
-def main(A: T.Buffer((8,), "float32"), N: T.Buffer((4,), "int32"), B: T.Buffer((4,), "float32")):
+def main(A: T.Buffer((8,), "float64"), N: T.Buffer((4,), "int32"), B: T.Buffer((4,), "float64")):
     p = T.alloc_buffer((1,), "int32")
     for i in range(4):
-        B[i] = T.float32(0)
+        B[i] = T.float64(0)
         p[0] = 0
         while p[0] * p[0] < N[i]:
             B[i] = B[i] + A[p[0]] * A[p[0]]
             p[0] = p[0] + 1
 """)["main"]
     )
-    n, b = jnp.array([3, 0, 8, 2], "int32"), jnp.zeros(4, "float32")
-    with pytest.raises(DiagnosticError, match="reverse mode does not go through a loop"):
-        jax.grad(lambda a: program(a, n, b)[0].sum())(jnp.ones(8, "float32"))
+    n = jnp.array([3, 0, 8, 2], "int32")
+    with jax.enable_x64(True):
+        a, b = jnp.arange(8) + 1.0, jnp.zeros(4)
+        # rounds of p with p * p < n: 2, 0, 3 and 2
+        np.testing.assert_array_equal(jax.grad(lambda a: program(a, n, b)[0].sum())(a), [6, 12, 6, 0, 0, 0, 0, 0])
+
+
+def test_the_gradient_of_a_loop_that_nothing_bounds_keeps_no_more_for_more_rounds():
+    program = ti.lift(
+        ti.tir.parse("""
+@T.prim_func
+def main(x: T.Buffer((100000,), "float64"), e: T.Buffer((1,), "float64")):
+    while x[7] > e[0]:
+        for i in range(100000):
+            x[i] = x[i] * T.cos(x[i])
+""")["main"]
+    )
+    with jax.enable_x64(True):
+        gradient = jax.jit(jax.grad(lambda x, e: (program(x, e)[0] ** 2).sum()))
+        shapes = jax.ShapeDtypeStruct((100000,), jnp.float64), jax.ShapeDtypeStruct((1,), jnp.float64)
+        used = gradient.lower(*shapes).compile().memory_analysis().temp_size_in_bytes
+        # x[7] is less than 0.05 after 300 rounds
+        x = jnp.linspace(0.1, 1.0, 100000)
+        more = gradient(x, jnp.array([0.05]))
+        expected, back = jax.vjp(lambda x: jax.lax.fori_loop(0, 300, lambda _, x: x * jnp.cos(x), x), x)
+        np.testing.assert_allclose(more, back(2 * expected)[0], rtol=1e-10)
+    assert used <= 128 * 800_000
 
 
 @pytest.mark.parametrize(

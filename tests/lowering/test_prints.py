@@ -133,7 +133,7 @@ def test_reverse_mode_of_a_loop_that_prints_until_data_end_it_is_refused_by_name
         with pytest.raises(ti.DiagnosticError) as caught:
             jax.grad(lambda x: c(x=x)["y"])(jnp.asarray(2.0))
     assert caught.value.diagnostics[0].message == (
-        "reverse mode does not go through a loop of which nobody knows how often it runs."
+        "reverse mode does not go through a loop that prints and that a condition ends."
     )
 
 
