@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from tensorir.tir.dtypes import INT32
-from tensorir.tir.nodes import Add, Call, Expr, IntImm, Mul, Node, StringImm
+from tensorir.tir.nodes import EQ, Add, Call, Expr, FloatImm, IntImm, Mul, Node, Select, StringImm, Sub
 from tensorir.tir.walk import transform, walk
 
 __all__ = ["builtin_of", "with_exchanges"]
@@ -37,10 +37,7 @@ _FUNCTIONS = {
     "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "floor", "ceil", "trunc",
     "nearbyint", "fabs", "fmod", "hypot", "copysign", "nextafter", "ldexp", "fma", "isnan",
 }  # fmt: skip
-"""Those that C's library and the builtins call alike; C has one per element type, `expf` and `exp`.
-
-C's `round` is none: it takes halves away from zero, and `T.round` takes them to even numbers.
-"""
+"""Those that C's library and the builtins call alike; C has one per element type, `expf` and `exp`."""
 _OTHERS = {
     "rint": "nearbyint", "__popc": "popcount", "__popcll": "popcount", "__clz": "clz", "__clzll": "clz",
     "atomicAdd": "atomic_add", "atomicMax": "atomic_max", "atomicMin": "atomic_min",
@@ -64,11 +61,28 @@ def builtin_of(call: Call) -> Expr | None:
     if title.startswith("llvm.fmuladd") and len(values) == len(arguments) == 3:
         a, b, c = values
         return Add(Mul(a, b, call.span), c, call.span)
+    if len(values) == len(arguments) == 1 and (
+        title in ("round", "roundf") or title.split(".")[:2] == ["llvm", "round"]
+    ):
+        return _away_from_zero(*values, call)
     if name is None:
         return None
     # whether zero has leading zeros is all that the second argument says
     kept = arguments[:1] if title.startswith("llvm.ctlz") else arguments
     return replace(call, op=name, args=tuple(kept))
+
+
+def _away_from_zero(x: Expr, call: Call) -> Expr:
+    """C's `round`, which takes halves away from zero: `T.round` takes them to even numbers."""
+
+    def of(name: str, *args: Expr) -> Expr:
+        return replace(call, op=name, args=args)
+
+    whole = of("trunc", x)
+    # twice the rest is exact, and its whole part tells whether it is a half or more
+    rest = Mul(FloatImm(2.0, call.dtype), Sub(x, whole, call.span), call.span)
+    nearest = of("copysign", Add(whole, of("trunc", rest), call.span), x)
+    return Select(EQ(x, whole, call.span), x, nearest, call.span)
 
 
 def with_exchanges(kernel: N) -> N:

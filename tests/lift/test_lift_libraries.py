@@ -65,7 +65,24 @@ def main(A: T.Buffer((12,), "int32"), H: T.Buffer((4,), "int32")):
     assert "loop" not in str(program)
 
 
-@pytest.mark.parametrize("name", ["expff", "hexp", "roundf", "llvm.round", "llvm.x86.avx512", "frobnicate", "__"])
+@pytest.mark.parametrize(("name", "kind"), [("roundf", "float32"), ("round", "float64"), ("llvm.round.f32", "float32")])
+def test_c_takes_halves_away_from_zero(name: str, kind: str):
+    call = "call_llvm_pure_intrin" if "llvm" in name else "call_pure_extern"
+    function = tir.parse(ONE.format(call=call, kind=kind, name=name, arguments="A[i]"))["main"]
+    below = np.nextafter(np.array(0.5, kind), np.array(0, kind))
+    whole = 2.0 ** (24 if kind == "float32" else 53) - 1
+    for a, wanted in (
+        ([0.5, -0.5, 1.5, 2.5, -2.5, below], [1, -1, 2, 3, -3, 0]),
+        ([-below, -0.0, np.inf, -np.inf, np.nan, 3.49], [-0.0, -0.0, np.inf, -np.inf, np.nan, 3]),
+        ([whole, -whole, whole / 2, -0.75, 1e30, 7], [whole, -whole, (whole + 1) / 2, -1, 1e30, 7]),
+    ):
+        a, wanted = np.array(a, kind), np.array(wanted, kind)
+        for found in (tir.interpret(function, a, np.zeros_like(a))[1], ti.lift(function)(a, None)[0]):
+            np.testing.assert_array_equal(found, wanted)
+            np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted))
+
+
+@pytest.mark.parametrize("name", ["expff", "hexp", "llvm.x86.avx512", "frobnicate", "__"])
 def test_a_function_that_nobody_knows_is_refused_by_its_name(name: str):
     call = "call_llvm_pure_intrin" if "llvm" in name else "call_pure_extern"
     function = tir.parse(ONE.format(call=call, kind="float32", name=name, arguments="A[i]"))["main"]
