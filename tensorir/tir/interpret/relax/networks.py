@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tensorir.tir.dtypes import DataType
-from tensorir.tir.relax.padding import sides_of
+from tensorir.tir.relax.padding import sides_of, with_last_windows
 
 __all__ = ["NETWORKS"]
 
@@ -157,12 +157,7 @@ def _pool(count: int, average: bool) -> Callable[..., Array]:
         x = _wide(_ordered(data, layout, f"NC{spatial}"))
         size, steps, gaps = (_many(v, count) for v in (pool_size, strides, dilation))
         sides = sides_of(_many(padding, count), count)
-        more = list(sides)
-        if ceil_mode:
-            for k, (a, b) in enumerate(sides):
-                room = x.shape[2 + k] + a + b - gaps[k] * (size[k] - 1) - 1
-                behind = -(-room // steps[k]) * steps[k] >= x.shape[2 + k] + a  # where the last window would start
-                more[k] = (a, b + (-room) % steps[k] - (steps[k] if behind else 0))
+        more = with_last_windows(sides, x.shape[2:], size, steps, gaps) if ceil_mode else sides
         low = 0 if average else (np.finfo(x.dtype).min if x.dtype.kind == "f" else np.iinfo(x.dtype).min)
         views = _windows(_padded(x, more, low), size, steps, gaps)
         axes = tuple(range(-count, 0))

@@ -17,7 +17,7 @@ from tensorir.tir.lift.relax.elementwise import converted, element, whole, widen
 from tensorir.tir.lift.relax.products import computed_in, matmul
 from tensorir.tir.lift.relax.reshaping import padded, permuted, reshaped
 from tensorir.tir.lift.relax.values import Value, apply, constant, fold
-from tensorir.tir.relax.padding import sides_of
+from tensorir.tir.relax.padding import sides_of, with_last_windows
 from tensorir.types import INT32, dtype_of
 
 __all__ = ["CONVOLUTIONS"]
@@ -134,12 +134,7 @@ def _pool(count: int, average: bool) -> Callable[..., Value]:
         x = widened(_ordered(data, layout, f"NC{spatial}"))
         size, steps, gaps = (_many(v, count) for v in (pool_size, strides, dilation))
         sides = sides_of(_many(padding, count), count)
-        more = list(sides)
-        if ceil_mode:
-            for k, (a, b) in enumerate(sides):
-                room = x.shape[2 + k] + a + b - gaps[k] * (size[k] - 1) - 1
-                behind = -(-room // steps[k]) * steps[k] >= x.shape[2 + k] + a  # where the last window would start
-                more[k] = (a, b + (-room) % steps[k] - (steps[k] if behind else 0))
+        more = with_last_windows(sides, x.shape[2:], size, steps, gaps) if ceil_mode else sides
         limits = np.finfo(dtype_of(x.element)) if x.element.is_float else np.iinfo(dtype_of(x.element))
         low = 0 if average else limits.min
         over = dict(zip(_WINDOW, size, strict=False))
