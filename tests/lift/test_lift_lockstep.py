@@ -193,7 +193,7 @@ def main(A: T.Buffer((64,), "int32"), n: T.int32, m: T.int64, B: T.Buffer((64,),
 
 
 def test_blocks_beyond_the_end_are_out_of_bounds():
-    with pytest.raises(DiagnosticError, match="an index leaves 'A', which has 64 elements"):
+    with pytest.raises(DiagnosticError, match="an index leaves the 64 elements of A"):
         ti.lift(ti.tir.parse(LAUNCH)["main"])(np.zeros(64, np.float32), 65, np.zeros(64, np.float32))
 
 

@@ -148,10 +148,29 @@ TILED = {
     "the other way round": ("(3 + n) // 4", "T.likely(n > ii + 4 * io)", "B[io * 4 + ii] = A[io * 4 + ii]", True),
     "rounded down": ("n // 4", "io * 4 + ii < n", "B[io * 4 + ii] = A[io * 4 + ii]", True),
     "a sum": ("(n + 3) // 4", "io * 4 + ii < n", "B[0] = B[0] + A[io * 4 + ii]", True),
-    "turns that do nothing": ("(n + 7) // 4", "io * 4 + ii < n", "B[io * 4 + ii] = A[io * 4 + ii]", False),
-    "a later start": ("(n + 3) // 4", "io * 4 + ii + 1 < n", "B[io * 4 + ii + 1] = A[io * 4 + ii]", False),
-    "another step": ("(n + 3) // 4", "io * 3 + ii < n", "B[io * 3 + ii] = A[io * 3 + ii]", False),
-    "another bound": ("(n + 3) // 4", "io * 4 + ii < 9 - n", "B[io * 4 + ii] = A[io * 4 + ii]", False),
+    "turns that do nothing": ("(n + 7) // 4", "io * 4 + ii < n", "B[io * 4 + ii] = A[io * 4 + ii]", True),
+    "a later start": ("(n + 3) // 4", "io * 4 + ii + 1 < n", "B[io * 4 + ii + 1] = A[io * 4 + ii]", True),
+    "another step": ("(n + 3) // 4", "io * 3 + ii < n", "B[io * 3 + ii] = A[io * 3 + ii]", True),
+    "another bound": ("(n + 3) // 4", "io * 4 + ii < 9 - n", "B[io * 4 + ii] = A[io * 4 + ii]", True),
+    "any number": ("n", "io * 4 + ii <= 9 and ii < 3", "B[io * 4 + ii] = A[io * 4 + ii]", True),
+    "one of some": ("(n + 3) // 4", "ii == 0", "B[io * 2 + ii] = A[io * 3 + ii]", True),
+    "turns behind": ("(n + 3) // 4", "io * 4 + ii >= n - 5", "B[io * 4 + ii] = A[io * 4 + ii]", False),
+    "turns far behind": ("n", "n - 20 <= io * 4 + ii", "B[io - 20 + ii] = A[io - 20 + ii]", False),
+    "turns that fall": ("(n + 3) // 4", "ii - io * 4 < n - 40", "B[io + ii - 7] = A[io + ii - 7]", False),
+    "either": ("(n + 3) // 4", "io * 4 + ii < n or ii == 2", "B[io * 4 + ii - 2] = A[io * 4 + ii - 2]", False),
+    "a bound inside": ("n", "io * 4 + ii < 3 * ii", "B[io * 4 + ii] = A[io * 4 + ii]", False),
+    "something else": (
+        "n",
+        "io * 4 + ii < 3:\n                    B[io * 4] = A[io * 4]\n            if ii < 3",
+        "B[0] = B[0] + A[1]",
+        False,
+    ),
+    "what else": (
+        "n",
+        "io * 4 + ii < 6",
+        "B[io * 4 + ii] = A[io * 4]\n            else:\n                B[0] = A[0]",
+        False,
+    ),
 }
 
 
@@ -162,7 +181,7 @@ def test_tiles_of_what_data_tell_are_as_many_as_begin_inside(extent: str, condit
     function = ti.tir.parse(text)["main"]
     program = ti.lift(function)
     a, b = np.arange(1, 11, dtype=np.float32), np.zeros(10, np.float32)
-    for n in (-3, 0, 1, 4, 7, 10, 11, 30):
+    for n in (-3, 0, 1, 4, 7, 10, 11, 13, 15, 30):
         try:
             wanted = ti.tir.interpret(function, n, a, b, checked=True)[2]
         except DiagnosticError:
@@ -187,3 +206,110 @@ def main(A: T.Buffer((3, 3), "int32"), P: T.Buffer((1,), "int32")):
         np.testing.assert_array_equal(program(*given)[0], ti.tir.interpret(function, *given)[0])
     with pytest.raises(DiagnosticError):
         program(a, np.array([4], np.int32))
+
+
+KERNELS = {
+    "elements": (
+        """
+def main(A: T.Buffer((37,), "int32"), B: T.Buffer((37,), "int32"), n: T.int32, m: T.int32):
+    for b in T.thread_binding((n + 3) // 4, thread="blockIdx.x"):
+        for t in T.thread_binding(4, thread="threadIdx.x"):
+            if b * 4 + t < n:
+                B[b * 4 + t] = A[b * 4 + t] * 2
+""",
+        "B ← if pos(b, add_dim(b, 0, 40, false)) < n then A × 2 else B;",
+    ),
+    "vectors": (
+        """
+def main(A: T.Buffer((37,), "int32"), B: T.Buffer((37,), "int32"), n: T.int32, m: T.int32):
+    for b in T.thread_binding((n + 15) // 16, thread="blockIdx.x"):
+        for t in T.thread_binding(4, thread="threadIdx.x"):
+            for v in T.vectorized(4):
+                if b * 16 + t * 4 + v < n:
+                    B[b * 16 + t * 4 + v] = A[b * 16 + t * 4 + v] * 2
+""",
+        "B ← if pos(b, add_dim(b, 0, 48, false)) < n then A × 2 else B;",
+    ),
+    "matrix": (
+        """
+def main(A: T.Buffer((7, 9), "int32"), B: T.Buffer((7, 9), "int32"), n: T.int32, m: T.int32):
+    for by in T.thread_binding((n + 3) // 4, thread="blockIdx.y"):
+        for bx in T.thread_binding((m + 3) // 4, thread="blockIdx.x"):
+            for ty in T.thread_binding(4, thread="threadIdx.y"):
+                for tx in T.thread_binding(4, thread="threadIdx.x"):
+                    if by * 4 + ty < n and bx * 4 + tx < m:
+                        B[by * 4 + ty, bx * 4 + tx] = A[by * 4 + ty, bx * 4 + tx] + 1
+""",
+        "pos(by, add_dim(by, 0, 12, false)) < n ∧ pos(bx, add_dim(bx, 0, 16, false)) < m",
+    ),
+    "blocks of their own number": (
+        """
+def main(A: T.Buffer((37,), "int32"), B: T.Buffer((37,), "int32"), n: T.int32, m: T.int32):
+    for b in T.thread_binding(m, thread="blockIdx.x"):
+        for t in T.thread_binding(4, thread="threadIdx.x"):
+            if b * 4 + t < n:
+                B[b * 4 + t] = A[b * 4 + t] * 2
+""",
+        "",
+    ),
+    "shared memory": (
+        """
+def main(A: T.Buffer((37,), "int32"), B: T.Buffer((10,), "int32"), n: T.int32, m: T.int32):
+    for b in T.thread_binding((n + 3) // 4, thread="blockIdx.x"):
+        for t in T.thread_binding(4, thread="threadIdx.x"):
+            S = T.alloc_buffer((4,), "int32", scope="shared")
+            S[t] = T.if_then_else(b * 4 + t < n, A[b * 4 + t], 0)
+            T.evaluate(T.tvm_storage_sync("shared"))
+            if t < 2:
+                S[t] = S[t] + S[t + 2] * 3
+            T.evaluate(T.tvm_storage_sync("shared"))
+            if t == 0:
+                B[b] = S[0] - S[1]
+""",
+        "",
+    ),
+    "launched threads": (
+        """
+def main(A: T.Buffer((37,), "int32"), B: T.Buffer((37,), "int32"), n: T.int32, m: T.int32):
+    with T.launch_thread("blockIdx.x", (n + 3) // 4) as b:
+        t = T.launch_thread("threadIdx.x", 4)
+        S = T.alloc_buffer((4,), "int32", scope="shared")
+        S[t] = 3
+        if b * 4 + t < n:
+            S[t] = A[b * 4 + t]
+        T.evaluate(T.tvm_storage_sync("shared"))
+        if b * 4 + t < n:
+            B[b * 4 + t] = S[3 - t]
+""",
+        "",
+    ),
+    "the rest of a tile": (
+        """
+def main(A: T.Buffer((37,), "int32"), B: T.Buffer((37,), "int32"), n: T.int32, m: T.int32):
+    for b in T.parallel((n + 3) // 4):
+        for t in range(T.min(4, n - b * 4)):
+            B[b * 4 + t] = A[b * 4 + t] * 2
+""",
+        "pos(t, add_dim(t, 0, 4, false))",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "shown"), KERNELS.values(), ids=KERNELS)
+def test_blocks_whose_number_an_argument_tells_are_side_by_side(text: str, shown: str):
+    text = "@T.prim_func" + text
+    function = ti.tir.parse(text)["main"]
+    program = ti.lift(function)
+    assert "stablehlo.while" not in lowered(text)
+    assert shown in str(program)
+    rng = np.random.default_rng(5)
+    shapes = [p.type.dims.shape for p in program.fencil.params[:2]]
+    a, b = (rng.integers(-9, 10, shape).astype(np.int32) for shape in shapes)
+    for n, m in ((0, 3), (1, 1), (5, 9), (7, 4), (36, 9), (37, 11), (37, 10), (38, 7), (41, 2)):
+        try:
+            wanted = ti.tir.interpret(function, a, b, n, m, checked=True)[1]
+        except DiagnosticError:
+            with pytest.raises(DiagnosticError, match="an index leaves"):
+                program(a, b, n, m)
+        else:
+            np.testing.assert_array_equal(program(a, b, n, m)[0], wanted, f"{n}, {m}")

@@ -83,7 +83,7 @@ def _launch(reader: Reader, node: n.Stmt) -> list[Node]:
             # data tell how many blocks there are: one after the other, as many as the most that a part asks for
             most = reduce(lambda a, b: Op("max", (a, b), INT32), sizes)
             before, reader.launched = reader.launched, {**reader.launched, tag: (var, most)}
-            found = loop(reader, var, Number(0, INT32), most, None, False, node, part.span)
+            found = loop(reader, var, Number(0, INT32), most, None, True, node, part.span)
             reader.launched = before
             return found
     extents = _extents(reader, node)

@@ -69,7 +69,7 @@ def loop(
     known = reader.known
     first, count = extremes(low, known), extremes(extent, known)
     if first is None or count is None:
-        return _open_loop(reader, var, low, extent, by, body, span)
+        return _open_loop(reader, var, low, extent, by, parallel, body, span, own)
     if count[1] <= 0:
         return []
     name = reader.loop_name(var.name)
@@ -91,15 +91,20 @@ def loop(
         bounds = (Number(0, INT32), Number(count[1], INT32))
     top = (first[0], first[1] + count[1] - 1) if by == 1 and not guard else (0, count[1] - 1)
     reader.scope.values[var] = lambda lane: value
+    _begin(reader, name, parallel, own)
+    with reader.inside(name, top):
+        limit = (Op("less", (Index(name, INT32), cast(extent, INT32)), BOOL),) if guard else ()
+        nodes, before, _ = _body(reader, body, span, limit)
+    return [*before, Loop(name, bounds[0], bounds[1], tuple(nodes), parallel, span, var.name)]
+
+
+def _begin(reader: Reader, name: str, parallel: bool, own: Sequence[Buffer]) -> None:
+    """Say of a loop whether its iterations run at once, and what storage each of them has for itself."""
     reader.parallel.discard(name)
     if parallel:
         reader.parallel.add(name)
     for buffer in own:
         buffer.apart = (*buffer.apart, name)
-    with reader.inside(name, top):
-        limit = (Op("less", (Index(name, INT32), cast(extent, INT32)), BOOL),) if guard else ()
-        nodes, before, _ = _body(reader, body, span, limit)
-    return [*before, Loop(name, bounds[0], bounds[1], tuple(nodes), parallel, span, var.name)]
 
 
 def _jumps(body: n.Stmt) -> tuple[bool, bool]:
@@ -170,31 +175,38 @@ def leave(reader: Reader, kind: str, span: Span) -> list[Node]:
 
 MOST_TURNS = (1 << 31) - 1
 """A number of turns that says no more than its type does."""
-MOST_MASKED = 1 << 16
-"""How many turns, of which data tell which take place, are laid side by side rather than taken in a while."""
+MOST_MASKED, MOST_AT_ONCE = 1 << 16, 1 << 24
+"""How many turns, of which data tell which take place, are laid side by side rather than taken in a while: where they
+may follow each other, and where the source says that they run at once."""
 
 
-def _open_loop(reader: Reader, var: n.Var, low: Term, extent: Term, by: int, body: n.Stmt, span: Span) -> list[Node]:
+def _open_loop(
+    reader: Reader, var: n.Var, low: Term, extent: Term, by: int, parallel: bool, body: n.Stmt, span: Span,
+    own: Sequence[Buffer],
+) -> list[Node]:  # fmt: skip
     """A loop whose bounds depend on data: bounded by the block or the accesses inside, or a while."""
     limit = _declared(reader, var, body)
     if limit is not None and by == 1 and isinstance(low, Number) and not low.value:
-        return _masked(reader, var, low, extent, by, limit, body, span)
-    counted = extent if by == 1 and isinstance(low, Number) and not low.value else None
-    bounded = None if _jumps(body)[0] else turns(reader, var, by, body, counted)
+        return _masked(reader, var, low, extent, by, limit, parallel, body, span, own)
+    told = extent if by == 1 and isinstance(low, Number) and not low.value else None
+    bounded = None if _jumps(body)[0] else turns(reader, var, by, body, told)
     checks: list[Node] = []
-    most = None if bounded is None else bounded.most if bounded.sure else bounded.most + 1
-    if bounded is not None and most is not None:
-        if bounded.sure:
-            inside = Op("less_equal", (extent, number(most, extent.element)), BOOL)
+    rounds = _most(extent, reader.known)
+    most = None if rounds is None else max(0, rounds)
+    if bounded is not None:
+        inside = bounded.most if bounded.sure else bounded.most + 1
+        if bounded.sure and (most is None or inside < most):
+            holds = Op("less_equal", (extent, number(inside, extent.element)), BOOL)
             message = f"an index leaves the {bounded.elements} elements of {bounded.name}."
-            checks.append(reader.placed(Check(inside, message, reader.holding, bounded.span)))
-        if most <= 0:
+            checks.append(reader.placed(Check(holds, message, reader.holding, bounded.span)))
+        inside = inside if most is None else min(inside, most)
+        if inside <= 0:
             return checks
         around = prod(reader.ranges[a][1] - reader.ranges[a][0] + 1 for a in reader.loops)
-        if reader.lanes or around * most <= MOST_MASKED:
-            return [*checks, *_masked(reader, var, low, extent, by, most, body, span)]
-    rounds = _most(extent, reader.known)
-    most = most if rounds is None else max(0, rounds)
+        if reader.lanes or around * inside <= (MOST_AT_ONCE if parallel else MOST_MASKED):
+            counted = None if bounded.over else extent
+            return [*checks, *_masked(reader, var, low, counted, by, inside, parallel, body, span, own)]
+        most = inside
     if reader.lanes:
         return [*checks, *_together(reader, var, low, extent, by, most, body, span)]
     element = element_of(var.dtype, span)
@@ -212,12 +224,13 @@ def _open_loop(reader: Reader, var: n.Var, low: Term, extent: Term, by: int, bod
 
 
 def _masked(
-    reader: Reader, var: n.Var, low: Term, extent: Term, by: int, limit: int, body: n.Stmt, span: Span
-) -> list[Node]:
-    """As many turns as there may be, of which those do something that data ask for."""
+    reader: Reader, var: n.Var, low: Term, extent: Term | None, by: int, limit: int, parallel: bool, body: n.Stmt,
+    span: Span, own: Sequence[Buffer],
+) -> list[Node]:  # fmt: skip
+    """As many turns as there may be, of which those do something that data ask for: all, where there is no `extent`."""
     name, element = reader.loop_name(var.name), element_of(var.dtype, span)
     nodes: list[Node] = []
-    if not reader.unchanged(extent, body):
+    if extent is not None and not reader.unchanged(extent, body):
         extent, keep = reader.temporary("extent", extent, span)
         nodes.append(keep)
     if not reader.unchanged(low, body):
@@ -228,11 +241,12 @@ def _masked(
         turn = Op("multiplies", (turn, number(by, element)), element)
     current = turn if isinstance(low, Number) and not low.value else plus(cast(low, element), turn)
     reader.scope.values[var] = lambda lane: current
+    _begin(reader, name, parallel, own)
     with reader.inside(name, (0, max(0, limit - 1))):
-        guard = Op("less", (Index(name, extent.element), extent), BOOL)
-        inner, before, _ = _body(reader, body, span, (guard,))
+        guards = () if extent is None else (Op("less", (Index(name, extent.element), extent), BOOL),)
+        inner, before, _ = _body(reader, body, span, guards)
     bounds = Number(0, INT32), Number(limit, INT32)
-    return [*nodes, *before, Loop(name, *bounds, tuple(inner), span=span, title=var.name)]
+    return [*nodes, *before, Loop(name, *bounds, tuple(inner), parallel, span, var.name)]
 
 
 def _most(extent: Term, ranges: dict[str, tuple[int, int]]) -> int | None:

@@ -2,20 +2,23 @@
 
 In `for j in range(n[i]): y[i] = y[i] + x[start[i] + j]` every turn reads another element of x: there are no more turns
 than x has elements, or one of them leaves x, which is an error in any case. A loop of `(n + 3) // 4` turns, whose turn
-t does something where `4 * t + r < n`, does it in each of them for r = 0.
+t does something where `4 * t + r < n`, does it in each of them for r = 0. Of a loop of any number of turns, which do
+something only where that holds, the turn behind those that stay inside does nothing, or leaves.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tensorir.lift.nests.terms import Buffer, Number, Op, Term
 from tensorir.source import Span
 from tensorir.tir import nodes as n
+from tensorir.tir.lift.intrinsics import cast
 from tensorir.tir.lift.leaving import returns
 from tensorir.tir.lift.reader import Reader
 from tensorir.tir.walk import children, walk
+from tensorir.types import INT32
 
 __all__ = ["Turns", "turns"]
 
@@ -30,6 +33,8 @@ class Turns:
     span: Span
     sure: bool
     """Whether each turn makes the access; one that does not does nothing."""
+    over: bool
+    """Whether turns do nothing where there are no more of them, so that nobody need count them."""
 
 
 def turns(reader: Reader, var: n.Var, by: int, body: n.Stmt, extent: Term | None = None) -> Turns | None:
@@ -40,9 +45,10 @@ def turns(reader: Reader, var: n.Var, by: int, body: n.Stmt, extent: Term | None
     if returns(body):
         return None
     starts = {} if extent is None else {var: 0}
-    always = _Always(reader, frozenset(reader.stored(body)), {var: by}, _parts_of(extent), starts)
+    always = _Always(reader, frozenset(reader.stored(body)), {var: by}, _parts_of(extent), starts, {var})
     always.statement(body, True)
-    return min(always.found, key=lambda t: t.most, default=None)
+    found = min(always.found, key=lambda t: t.most, default=None)
+    return found and replace(found, over=always.over)
 
 
 @dataclass(slots=True)
@@ -56,8 +62,12 @@ class _Always:
     """What the number of turns is a quotient of: a number that data tell, what is added to it, and the divisor."""
     starts: dict[n.Var, int]
     """Values in the first turn, and there in the first turns of the loops inside."""
+    rises: set[n.Var]
+    """Values that get no smaller from turn to turn, and from turn to turn of the loops inside."""
     found: list[Turns] = field(default_factory=list[Turns])
     sure: bool = True
+    over: bool = False
+    """Whether a condition around all that turns do fails behind the last of them."""
 
     def statement(self, node: n.Stmt, alone: bool = False) -> bool:
         """Look at a statement; whether every turn comes to what follows it. `alone`: turns do nothing else."""
@@ -74,10 +84,9 @@ class _Always:
                 return True
             case n.For(var, low, extent):
                 self.evaluated(extent)
-                self.follow(var, low)
-                if isinstance(extent, n.IntImm):
-                    if extent.value > 0:
-                        self.statement(node.body, alone)
+                self.follow(var, self.launched(_tag_of(node), extent) or low)
+                if self.positive(extent) or self.launched(_tag_of(node), extent) is not None:
+                    self.statement(node.body, alone)
                 elif alone and self.step(extent) == 0 and self.steps[var] == 0:
                     # as many turns inside of every turn, perhaps none
                     self.sure = False
@@ -87,21 +96,44 @@ class _Always:
                 for iterator, value in zip(block.iter_vars, values, strict=True):
                     self.let(iterator.var, value)
                 self.evaluated(predicate)
+                alone = alone and block.init is None
+                self.over = self.over or (alone and self.ends(predicate))
                 if self.holds(predicate):
-                    return self.statement(block.body, alone and block.init is None)
+                    return self.statement(block.body, alone)
+                self.perhaps(predicate, block.body, alone)
                 return not _leaves(block.body)
+            case n.AttrStmt(n.IterVar(_, var, _, tag), "thread_extent", n.Expr() as extent, inner):
+                self.evaluated(extent)
+                block = self.launched(tag, extent)
+                self.follow(var, block or n.IntImm(0, var.dtype))
+                return (block is not None or self.positive(extent)) and self.statement(inner, alone)
             case n.AttrStmt(body=inner):
                 return self.statement(inner, alone)
-            case n.IfThenElse(condition, then):
+            case n.IfThenElse(condition, then, otherwise):
                 self.evaluated(condition)
+                alone = alone and otherwise is None
+                self.over = self.over or (alone and self.ends(condition))
                 if self.holds(condition):
-                    self.statement(then)
+                    self.statement(then, alone)
+                else:
+                    self.perhaps(condition, then, alone)
                 return not _leaves(node)
             case n.Evaluate(value):
                 self.evaluated(value)
                 return not _leaves(node)
             case _:
                 return not _leaves(node)
+
+    def perhaps(self, condition: n.Expr, body: n.Stmt, alone: bool) -> None:
+        """Look at what turns do up to some turn, and no turn does behind that, where they do nothing else."""
+        if alone and self.falls(condition):
+            self.sure = False
+            self.statement(body, alone)
+
+    def launched(self, tag: str, extent: n.Expr) -> n.Var | None:
+        """The variable that counts all blocks along an index of the hardware, where there are `extent` of them."""
+        among, most = self.reader.launched.get(tag, (None, None))
+        return among if most is not None and cast(self.reader.term(extent), INT32) == most else None
 
     def let(self, var: n.Var, value: n.Expr) -> None:
         """Look at a value that gets a name."""
@@ -110,10 +142,13 @@ class _Always:
 
     def follow(self, var: n.Var, value: n.Expr) -> None:
         """What is known of a value is known of its name."""
-        self.steps[var] = self.step(value)
+        step, start, grows = self.step(value), self.start(value), self.grows(value)
+        self.steps[var] = step
         self.starts.pop(var, None)
-        if (start := self.start(value)) is not None:
+        if start is not None:
             self.starts[var] = start
+        if grows:
+            self.rises.add(var)
 
     def holds(self, condition: n.Expr) -> bool:
         """Whether a condition holds in every turn, in the first turns of the loops inside."""
@@ -126,10 +161,71 @@ class _Always:
                 whole, more, by = self.parts
                 start = self.start(a)
                 # the last turn is (whole + more) // by - 1
-                if start is None or self.step(a) != by or start >= by - more or self.step(b) != 0:
+                if start is None or self.step(a) != by or start >= by - more:
                     return False
-                inner = any(isinstance(part, n.Var) and part in self.steps for part in walk(b))
-                return not inner and self.reader.term(b) == whole
+                return self.fixed(b) and self.reader.term(b) == whole
+            case n.EQ(a, b):
+                start = self.start(a)
+                return start is not None and start == self.start(b) and self.step(a) == self.step(b) == 0
+            case _:
+                return False
+
+    def ends(self, condition: n.Expr) -> bool:
+        """Whether a condition fails in all turns behind the last one, were there any."""
+        match condition:
+            case n.Call(op="likely", args=(n.Expr() as inner, *_)):
+                return self.ends(inner)
+            case n.And(a, b):
+                return self.ends(a) or self.ends(b)
+            case n.LT(a, b) | n.GT(b, a) if self.parts is not None:
+                whole, more, by = self.parts
+                start = self.start(a)
+                # the first turn behind it is (whole + more) // by
+                if start is None or self.step(a) != by or start < by - more - 1 or not self.grows(a):
+                    return False
+                return self.fixed(b) and self.reader.term(b) == whole
+            case _:
+                return False
+
+    def falls(self, condition: n.Expr) -> bool:
+        """Whether a condition that fails in a turn fails in all that follow, and in those of the loops inside."""
+        match condition:
+            case n.Call(op="likely", args=(n.Expr() as inner, *_)):
+                return self.falls(inner)
+            case n.And(a, b):
+                return self.falls(a) and self.falls(b)
+            case n.LT(a, b) | n.GT(b, a) | n.LE(a, b) | n.GE(b, a):
+                return self.grows(a) and self.fixed(b)
+            case _:
+                return self.holds(condition)
+
+    def grows(self, value: n.Expr) -> bool:
+        """Whether a value gets no smaller from turn to turn, and from turn to turn of the loops inside."""
+        match value:
+            case n.Var() if value in self.rises:
+                return True
+            case n.Add(a, b):
+                return self.grows(a) and self.grows(b)
+            case n.Mul(a, n.IntImm(by)) | n.Mul(n.IntImm(by), a):
+                return by >= 0 and self.grows(a)
+            case n.Cast(inner) if _widens(inner.dtype, value.dtype):
+                return self.grows(inner)
+            case _:
+                return self.fixed(value)
+
+    def fixed(self, value: n.Expr) -> bool:
+        """Whether a value is the same in every turn, of the loops inside, too."""
+        return self.step(value) == 0 and not any(isinstance(part, n.Var) and part in self.steps for part in walk(value))
+
+    def positive(self, extent: n.Expr) -> bool:
+        """Whether a loop inside has a turn in every turn, in the first turns of the loops around it."""
+        match extent:
+            case n.IntImm(value):
+                return value > 0
+            case n.Min(a, b):
+                return self.positive(a) and self.positive(b)
+            case n.Sub(a, b):
+                return self.holds(n.LT(b, a))
             case _:
                 return False
 
@@ -185,7 +281,7 @@ class _Always:
             step = self.step(index)
             if step and isinstance(size, Number):
                 elements = int(size.value)
-                self.found.append(Turns((elements - 1) // abs(step) + 1, elements, buffer.name, span, self.sure))
+                self.found.append(Turns((elements - 1) // abs(step) + 1, elements, buffer.name, span, self.sure, False))
 
     def step(self, value: n.Expr) -> int | None:
         """By how much a value grows from turn to turn; None where nobody knows."""
@@ -233,6 +329,11 @@ def _parts_of(extent: Term | None) -> tuple[Term, int, int] | None:
             return whole, 0, int(by)
         case _:
             return None
+
+
+def _tag_of(loop: n.For) -> str:
+    """The index of the hardware that a loop is bound to, or nothing."""
+    return "" if loop.thread_binding is None else loop.thread_binding.thread_tag
 
 
 def _widens(old: n.DataType, new: n.DataType) -> bool:
