@@ -64,7 +64,7 @@ def builtin_of(call: Call) -> Expr | None:
     if len(values) == len(arguments) == 1 and (
         title in ("round", "roundf") or title.split(".")[:2] == ["llvm", "round"]
     ):
-        return _away_from_zero(*values, call)
+        return _away_from_zero(values[0], call)
     if name is None:
         return None
     # whether zero has leading zeros is all that the second argument says

@@ -157,13 +157,10 @@ class _Always:
                 return bool(value)
             case n.Call(op="likely", args=(n.Expr() as inner, *_)):
                 return self.holds(inner)
-            case n.LT(a, b) | n.GT(b, a) if self.parts is not None:
-                whole, more, by = self.parts
-                start = self.start(a)
+            case n.LT(a, b) | n.GT(b, a):
                 # the last turn is (whole + more) // by - 1
-                if start is None or self.step(a) != by or start >= by - more:
-                    return False
-                return self.fixed(b) and self.reader.term(b) == whole
+                ahead = self.ahead(a, b)
+                return ahead is not None and ahead < 0
             case n.EQ(a, b):
                 start = self.start(a)
                 return start is not None and start == self.start(b) and self.step(a) == self.step(b) == 0
@@ -177,15 +174,22 @@ class _Always:
                 return self.ends(inner)
             case n.And(a, b):
                 return self.ends(a) or self.ends(b)
-            case n.LT(a, b) | n.GT(b, a) if self.parts is not None:
-                whole, more, by = self.parts
-                start = self.start(a)
+            case n.LT(a, b) | n.GT(b, a):
                 # the first turn behind it is (whole + more) // by
-                if start is None or self.step(a) != by or start < by - more - 1 or not self.grows(a):
-                    return False
-                return self.fixed(b) and self.reader.term(b) == whole
+                ahead = self.ahead(a, b)
+                return ahead is not None and ahead >= -1 and self.grows(a)
             case _:
                 return False
+
+    def ahead(self, a: n.Expr, b: n.Expr) -> int | None:
+        """By how much a value `a` that keeps step with the quotient of `b` is ahead of it, or behind."""
+        if self.parts is None:
+            return None
+        whole, more, by = self.parts
+        start = self.start(a)
+        if start is None or self.step(a) != by or not self.fixed(b) or self.reader.term(b) != whole:
+            return None
+        return start + more - by
 
     def falls(self, condition: n.Expr) -> bool:
         """Whether a condition that fails in a turn fails in all that follow, and in those of the loops inside."""
