@@ -283,6 +283,20 @@ def main(A: T.Buffer((37,), "int32"), B: T.Buffer((37,), "int32"), n: T.int32, m
 """,
         "",
     ),
+    "what lies behind the blocks": (
+        """
+def main(A: T.Buffer((37,), "int32"), B: T.Buffer((40,), "int32"), n: T.int32, m: T.int32):
+    S = T.alloc_buffer((40,), "int32")
+    for i in range(37):
+        if i < n:
+            S[i] = A[i]
+    for b in T.parallel((n + 3) // 4):
+        for t in range(4):
+            if S[b * 4] > -9 and b * 4 + t < n:
+                B[b * 4 + t] = A[b * 4 + t] - 1
+""",
+        "floordiv(n + 3, 4)",
+    ),
     "the rest of a tile": (
         """
 def main(A: T.Buffer((37,), "int32"), B: T.Buffer((37,), "int32"), n: T.int32, m: T.int32):

@@ -67,7 +67,9 @@ class _Always:
     found: list[Turns] = field(default_factory=list[Turns])
     sure: bool = True
     over: bool = False
-    """Whether a condition around all that turns do fails behind the last of them."""
+    """Whether a condition around all that turns do, or look at, fails behind the last of them."""
+    looked: bool = False
+    """Whether turns have looked at any buffer so far."""
 
     def statement(self, node: n.Stmt, alone: bool = False) -> bool:
         """Look at a statement; whether every turn comes to what follows it. `alone`: turns do nothing else."""
@@ -84,8 +86,9 @@ class _Always:
                 return True
             case n.For(var, low, extent):
                 self.evaluated(extent)
-                self.follow(var, self.launched(_tag_of(node), extent) or low)
-                if self.positive(extent) or self.launched(_tag_of(node), extent) is not None:
+                block = self.launched(_tag_of(node), extent)
+                self.follow(var, low if block is None else n.Add(low, block))
+                if block is not None or self.positive(extent):
                     self.statement(node.body, alone)
                 elif alone and self.step(extent) == 0 and self.steps[var] == 0:
                     # as many turns inside of every turn, perhaps none
@@ -95,9 +98,9 @@ class _Always:
             case n.BlockRealize(values, predicate, block):
                 for iterator, value in zip(block.iter_vars, values, strict=True):
                     self.let(iterator.var, value)
-                self.evaluated(predicate)
                 alone = alone and block.init is None
-                self.over = self.over or (alone and self.ends(predicate))
+                self.over = self.over or (alone and not self.looked and self.ends(predicate))
+                self.evaluated(predicate)
                 if self.holds(predicate):
                     return self.statement(block.body, alone)
                 self.perhaps(predicate, block.body, alone)
@@ -110,9 +113,9 @@ class _Always:
             case n.AttrStmt(body=inner):
                 return self.statement(inner, alone)
             case n.IfThenElse(condition, then, otherwise):
-                self.evaluated(condition)
                 alone = alone and otherwise is None
-                self.over = self.over or (alone and self.ends(condition))
+                self.over = self.over or (alone and not self.looked and self.ends(condition))
+                self.evaluated(condition)
                 if self.holds(condition):
                     self.statement(then, alone)
                 else:
@@ -173,7 +176,7 @@ class _Always:
             case n.Call(op="likely", args=(n.Expr() as inner, *_)):
                 return self.ends(inner)
             case n.And(a, b):
-                return self.ends(a) or self.ends(b)
+                return self.ends(a) or (self.ends(b) and not any(isinstance(p, n.BufferLoad) for p in walk(a)))
             case n.LT(a, b) | n.GT(b, a):
                 # the first turn behind it is (whole + more) // by
                 ahead = self.ahead(a, b)
@@ -276,6 +279,7 @@ class _Always:
 
     def access(self, buffer: n.Buffer, indices: Sequence[n.Expr], span: Span) -> None:
         """An access that every turn makes."""
+        self.looked = True
         for index in indices:
             self.evaluated(index)
         view = self.reader.scope.views.get(buffer)
