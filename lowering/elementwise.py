@@ -55,6 +55,11 @@ def _divisor(x: Array, y: Array) -> tuple[Array, Array]:
     return zero, _where(wrong, _constant(y, 1), y)
 
 
+def _product(x: Array, y: Array) -> Array:
+    """XLA takes a square for positive, and divides it as such, though whole numbers wrap around."""
+    return lax.neg(lax.mul(x, lax.neg(x))) if x is y and _is_signed(x) else lax.mul(x, y)
+
+
 def _leading_zeros(x: Array) -> Array:
     """Of the bits without a sign: of negative constants XLA counts less than nothing."""
     unsigned = f"u{x.dtype.name.removeprefix('u')}"
@@ -123,7 +128,10 @@ def _shift_right(x: Array, y: Array) -> Array:
 
 
 def _abs(x: Array) -> Array:
-    return lax.abs(x) if x.dtype.kind != "u" else x
+    if not _is_integer(x):
+        return lax.abs(x)
+    # XLA takes a magnitude for positive, and that of the least whole number is not
+    return _where(lax.lt(x, _constant(x, 0)), lax.neg(x), x) if _is_signed(x) else x
 
 
 def _sign(x: Array) -> Array:
@@ -191,7 +199,7 @@ def _log_to(base: float) -> Callable[[Array], Array]:
 SCALAR: dict[str, Callable[..., Array]] = {
     "plus": lax.add,
     "minus": lax.sub,
-    "multiplies": lax.mul,
+    "multiplies": _product,
     "divides": _divides,
     "floordiv": _floordiv,
     "mod": _mod,

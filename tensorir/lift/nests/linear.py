@@ -18,6 +18,7 @@ from collections.abc import Collection, Mapping
 from functools import reduce
 
 from tensorir.lift.nests.affine import Affine, Quotient, number, quotient, remainder, variable
+from tensorir.lift.nests.fitting import fitting
 from tensorir.lift.nests.numbers import folded
 from tensorir.lift.nests.rows import rows_of
 from tensorir.lift.nests.sums import in_normal_form
@@ -99,13 +100,12 @@ def _operation(
         found = affine_of(x)
         if found is None or not element.is_integer:
             return None
-        spread = found.range(ranges)
-        fits = spread is not None and spread[0] in element.range and spread[1] in element.range
-        return term_of(found, element) if fits else None
+        known = found.is_number or found.range(ranges) is not None
+        return fitting(found, element, ranges) if known else None
     parts = [affine_of(a) for a in args]
     if any(p is None for p in parts):
         if op in ("plus", "minus") and element.is_integer:
-            return _sum(op, args, element)
+            return _sum(op, args, element, ranges)
         if op in ("min", "max") and element.is_integer:
             return _extreme(op, args, ranges)
         if op in COMPARISONS:
@@ -122,7 +122,7 @@ def _operation(
     if not element.is_integer:
         return None
     made = _arithmetic(op, known, ranges)
-    return None if made is None else term_of(made, element)
+    return None if made is None else fitting(made, element, ranges)
 
 
 def _chosen(
@@ -197,7 +197,7 @@ def _divides(term: Term, facts: Facts) -> bool:
             return False
 
 
-def _sum(op: str, args: tuple[Term, ...], element: Scalar) -> Term | None:
+def _sum(op: str, args: tuple[Term, ...], element: Scalar, ranges: Ranges) -> Term | None:
     """A sum of terms of which some are no sums of indices: those that are, are one; None where they are already."""
     whole, count = number(0), 0
     others: list[tuple[bool, Term]] = []
@@ -213,17 +213,18 @@ def _sum(op: str, args: tuple[Term, ...], element: Scalar) -> Term | None:
                 whole, count = whole.plus(known.times(-1 if negative else 1)), count + 1
             case _:
                 others.append((negative, t))
-    fewer, known = _together(others, element)
-    if len(fewer) == 1 and (chosen := _in_branches(*fewer[0], whole.plus(known))) is not None:
+    fewer, known = _together(others, element, ranges)
+    if len(fewer) == 1 and (chosen := _in_branches(*fewer[0], whole.plus(known), ranges)) is not None:
         return chosen
     if count < 2 and len(fewer) == len(others):
         return None
     others, whole = fewer, whole.plus(known)
-    if not others:
-        return term_of(whole, element)
+    rest = fitting(whole, element, ranges)
+    if not others or rest is None:
+        return rest
     others.sort(key=lambda o: o[0])
     if whole.terms or whole.constant:
-        others.insert(0 if others[0][0] else 1, (False, term_of(whole, element)))
+        others.insert(0 if others[0][0] else 1, (False, rest))
     (negative, total), *rest = others
     if negative:
         total = Op("neg", (total,), element)
@@ -232,7 +233,9 @@ def _sum(op: str, args: tuple[Term, ...], element: Scalar) -> Term | None:
     return total
 
 
-def _together(parts: list[tuple[bool, Term]], element: Scalar) -> tuple[list[tuple[bool, Term]], Affine]:
+def _together(
+    parts: list[tuple[bool, Term]], element: Scalar, ranges: Ranges
+) -> tuple[list[tuple[bool, Term]], Affine]:
     """Choices by one condition between sums of indices, added up: one choice, or a sum where both branches are one."""
     chosen: dict[Term, list[tuple[Affine, Affine]]] = {}
     rest: list[tuple[bool, Term]] = []
@@ -252,19 +255,23 @@ def _together(parts: list[tuple[bool, Term]], element: Scalar) -> tuple[list[tup
         a, b = reduce(Affine.plus, [x for x, _ in pairs]), reduce(Affine.plus, [y for _, y in pairs])
         if a == b:
             whole = whole.plus(a)
-        else:
-            rest.append((False, Op("if", (condition, term_of(a, element), term_of(b, element)), element)))
+            continue
+        x, y = fitting(a, element, ranges), fitting(b, element, ranges)
+        if x is None or y is None:
+            return parts, number(0)
+        rest.append((False, Op("if", (condition, x, y), element)))
     return rest, whole
 
 
-def _in_branches(negative: bool, part: Term, rest: Affine) -> Term | None:
+def _in_branches(negative: bool, part: Term, rest: Affine, ranges: Ranges) -> Term | None:
     """A choice between sums of indices that takes in what is added to it, where that leaves less of either."""
     match part:
         case Op("if", (condition, Linear(a), Linear(b)), element):
             by = -1 if negative else 1
             x, y = a.times(by).plus(rest), b.times(by).plus(rest)
             less = len(x.terms) < len(a.terms) and len(y.terms) < len(b.terms)
-            return Op("if", (condition, term_of(x, element), term_of(y, element)), element) if less else None
+            yes, no = fitting(x, element, ranges), fitting(y, element, ranges)
+            return Op("if", (condition, yes, no), element) if less and yes is not None and no is not None else None
         case _:
             return None
 

@@ -102,11 +102,15 @@ def _value(t: Term, grid: Mapping[str, Any], known: dict[int, Any]) -> Any | Non
                     known[id(a)] = inner
                 parts.append(known[id(a)])
             if op in ("floordiv", "mod", "divides", "rem"):
-                return _division(op, *parts)
-            if op == "cast":
-                return np.asarray(parts[0]).astype(DTYPES[element])
-            function = _FUNCTIONS.get(op)
-            return None if function is None else function(*parts)
+                found = _division(op, *parts)
+            elif op == "cast":
+                found = np.asarray(parts[0]).astype(DTYPES[element])
+            elif op in _FUNCTIONS:
+                found = _FUNCTIONS[op](*parts)
+            else:
+                return None
+            # whole numbers wrap around
+            return np.asarray(found).astype(DTYPES[element]) if element.is_integer else found
 
 
 def _affine(affine: Affine, grid: Mapping[str, Any]) -> Any | None:

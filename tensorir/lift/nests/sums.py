@@ -16,8 +16,9 @@ from __future__ import annotations
 from itertools import islice
 
 from tensorir.lift.nests.affine import Affine, number
+from tensorir.lift.nests.fitting import fits
 from tensorir.lift.nests.terms import Linear, Load, Number, Op, Term, walk
-from tensorir.lift.nests.unknowns import Facts, Ranges, bounds
+from tensorir.lift.nests.unknowns import Facts, Ranges, bounds, is_exact
 from tensorir.types import Scalar
 
 __all__ = ["in_normal_form"]
@@ -36,7 +37,7 @@ def in_normal_form(term: Term, ranges: Ranges, facts: Facts | None = None) -> Te
     """A sum of settled terms in normal form; sums of indices are one part."""
     element = term.element
     found = _parts(term, ranges, facts or {})
-    if found is None:
+    if found is None or not (found[1].is_number or fits(found[1], element, ranges)):
         return term
     parts, rest = found
     made = _sum_of(sorted(parts.items(), key=lambda part: (_words(part[0]), -abs(part[1]))), element)
@@ -71,7 +72,7 @@ def _parts(term: Term, ranges: Ranges, facts: Facts) -> tuple[dict[Term, int], A
             case Op("multiplies", (x, Number(by)) | (Number(by), x)):
                 pending.append((times * int(by), x))
             case Op("cast", (Op() as x,)) if x.element.is_integer and bounds(x, ranges, facts) is not None:
-                inner = _parts(x, ranges, facts) if _is_sum(x) else None
+                inner = _parts(x, ranges, facts) if _is_sum(x) and is_exact(x, ranges, facts) else None
                 if inner is None:
                     parts[t] = parts.get(t, 0) + times
                 else:

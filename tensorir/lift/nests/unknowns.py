@@ -20,7 +20,7 @@ from tensorir.lift.nests.affine import Affine, Atom, Quotient, number, quotient,
 from tensorir.lift.nests.terms import Linear, Load, Number, Op, Term
 from tensorir.types import BOOL, Scalar
 
-__all__ = ["NO_FACTS", "Facts", "Parts", "Ranges", "bounds", "divided", "narrowed", "told"]
+__all__ = ["NO_FACTS", "Facts", "Parts", "Ranges", "bounds", "divided", "is_exact", "narrowed", "told"]
 
 Ranges = Mapping[str, tuple[int, int]]
 
@@ -40,6 +40,17 @@ def bounds(term: Term, ranges: Ranges, facts: Facts = NO_FACTS, depth: int = 0) 
         return found or known
     both = max(known[0], found[0]), min(known[1], found[1])
     return both if both[0] <= both[1] else known  # elsewhere nobody is
+
+
+def is_exact(term: Term, ranges: Ranges, facts: Facts = NO_FACTS) -> bool:
+    """Whether an operation is known not to wrap around, or is one of wide numbers.
+
+    Of those that might wrap around only the bounds of narrow ones are known: all that their type has.
+    """
+    if term.element.bits > 16:
+        return True
+    spread, limits = _bounds(term, ranges, facts, 0), term.element.range
+    return spread is not None and spread[0] in limits and spread[1] in limits
 
 
 def _by_operations(term: Term, ranges: Ranges, facts: Facts, depth: int) -> tuple[int, int] | None:
@@ -232,13 +243,13 @@ class Parts:
                 return number(int(value))
             case Linear(affine):
                 return affine
-            case Op("plus" | "minus" as op, (x, y)):
+            case Op("plus" | "minus" as op, (x, y)) if is_exact(term, self.ranges, self.facts):
                 a, b = self.sum_of(x), self.sum_of(y)
                 return None if a is None or b is None else a.plus(b if op == "plus" else b.times(-1))
-            case Op("neg", (x,)):
+            case Op("neg", (x,)) if is_exact(term, self.ranges, self.facts):
                 a = self.sum_of(x)
                 return None if a is None else a.times(-1)
-            case Op("multiplies", (x, Number(factor)) | (Number(factor), x)):
+            case Op("multiplies", (x, Number(factor)) | (Number(factor), x)) if is_exact(term, self.ranges, self.facts):
                 a = self.sum_of(x)
                 return None if a is None else a.times(int(factor))
             case Op("cast", (x,)) if x.element.is_integer and self._keeps(term, x):
@@ -255,7 +266,10 @@ class Parts:
     def _keeps(self, cast: Term, x: Term) -> bool:
         """Whether a cast changes no value."""
         wider = cast.element.range.start <= x.element.range.start and x.element.range.stop <= cast.element.range.stop
-        return bounds(cast, self.ranges, self.facts) is not None or (self.anything and wider)
+        spread = bounds(x, self.ranges, self.facts)
+        if spread is None:
+            return self.anything and wider
+        return spread[0] in cast.element.range and spread[1] in cast.element.range
 
     def term_of(self, a: Affine, element: Scalar) -> Term:
         """A sum, its parts in their places again."""

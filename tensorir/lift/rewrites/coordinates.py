@@ -18,6 +18,7 @@ from tensorir.builtins import TABLE
 from tensorir.ir import Call, Expr, Fencil, Literal
 from tensorir.lift.emission.tensors import position, shifted, spread, sum_of
 from tensorir.lift.nests.affine import Affine, number, quotient, remainder, variable
+from tensorir.lift.nests.fitting import fits
 from tensorir.passes.base import remade
 from tensorir.types import INT32, TensorType
 from tensorir.walk import postorder, rebuild, values, with_label, with_values
@@ -85,7 +86,8 @@ class _Forms:
                 if a is None or b is None:
                     return None
                 # an operand may be there for more points than both are
-                return _combined(op, a.replaced({}, ranges), b.replaced({}, ranges), ranges)
+                found = _combined(op, a.replaced({}, ranges), b.replaced({}, ranges), ranges)
+                return found if found is not None and fits(found, INT32, ranges) else None
             case _:
                 return None
 
