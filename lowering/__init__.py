@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lowering import compiled, field, iterate
+from lowering import compiled, engine, field, iterate
 from lowering.compiled import Compiled
 
 __all__ = ["Compiled", "backend"]
@@ -23,6 +23,10 @@ class Backend:
 
     def field_type(self) -> type[field.Field]:
         return field.Field
+
+    def on_device(self, array: Any) -> Any:
+        """An array of the device with the elements of an array."""
+        return engine.on_device(array)
 
     def iterate(self, *args: Any, **options: Any) -> Any:
         return iterate.iterate(*args, **options)

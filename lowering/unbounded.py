@@ -59,11 +59,11 @@ class Unbounded:
 
     def forward(self, operands: Sequence[Any], moved: Sequence[Any]) -> State:
         """The tangents after the loop of those before it."""
-        return self._mapped(self._forward)(tuple(operands), list(moved))
+        return self._mapped(self._forward)(tuple(map(jnp.asarray, operands)), list(moved))
 
     def backward(self, operands: Sequence[Any], cotangents: Sequence[Any]) -> State:
         """The cotangents before the loop of those after it."""
-        return self._mapped(self._backward)(tuple(operands), list(cotangents))
+        return self._mapped(self._backward)(tuple(map(jnp.asarray, operands)), list(cotangents))
 
     def _mapped(self, function: Callable[..., State]) -> Callable[..., State]:
         for axes in self.axes:

@@ -210,7 +210,7 @@ class Lifted:
             )
             raise refuse("TL03", message, "pass an array.")
         written = {built.names[k] for k in built.outputs}
-        passed = {n: _own(given[n]) if n in written else given[n] for n in needed}
+        passed = {n: _own(given[n], _traced(arrays)) if n in written else given[n] for n in needed}
         try:
             results = special.compiled(checked, self.numerics)(**passed)
         except DiagnosticError as error:
@@ -235,9 +235,13 @@ class Lifted:
         return [x if a.held is None or x is None else x.astype(a.held) for a, x in pairs]
 
 
-def _own(value: Any) -> Any:
-    """A copy of a NumPy array that the program would write into."""
-    return value.copy() if isinstance(value, np.ndarray) else value
+def _own(value: Any, traced: bool = False) -> Any:
+    """A copy of a NumPy array that the program would write into, which it cannot where others are traced."""
+    if not isinstance(value, np.ndarray):
+        return value
+    from tensorir.backends import backend
+
+    return backend().on_device(value) if traced else value.copy()
 
 
 def _traced(arrays: Sequence[Any]) -> bool:

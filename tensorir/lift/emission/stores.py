@@ -239,7 +239,12 @@ def scatter(
             indices = [
                 _asserted(i, holds, whole[d], f"'{buffer.name}'", span) for i, d in zip(indices, dims, strict=True)
             ]
-        indices[0] = call("if", holds, indices[0], literal(-1, element))  # type: ignore[arg-type]
+        if element.range.start == 0 and element.bits < 32:
+            element = INT32
+            indices[0] = call("cast", indices[0], static=(element,))
+        # no element stands at -1, nor at the greatest number of a wide type
+        nowhere = literal(-1 if element.range.start else element.range.stop - 1, element)
+        indices[0] = call("if", holds, indices[0], nowhere)
         mode = "zero"
     hidden = {d: f"{d}__p" for d in space.dims if d in names and all(d != own for own, _ in aligned.values())}
     moves = {**hidden, **{d: name for name, (d, _) in aligned.items()}}
@@ -273,7 +278,8 @@ def _asserted(index: Expr, holds: Expr, inside: Interval, name: str, span: Span)
     """The index, which must lie inside wherever a condition holds."""
     element = index.tensor.element
     assert isinstance(element, Scalar)
-    first, last = literal(inside.start, element), literal(inside.stop - 1, element)
+    # a narrow index may have no number for the last element
+    first, last = literal(inside.start, element), literal(min(inside.stop, element.range.stop) - 1, element)
     within = call("and", call("greater_equal", index, first), call("less_equal", index, last))
     message = f"an index leaves the {len(inside)} elements of {name}."
     return call("assert_", index, call("if", holds, within, literal(True, BOOL)), static=(message,), span=span)

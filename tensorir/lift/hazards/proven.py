@@ -57,21 +57,13 @@ class Touch:
 
 
 def hazards(nodes: Sequence[Node], touches: Touches) -> list[Diagnostic]:
-    """Every hazard that is proven, the first of each statement."""
+    """Every hazard that is proven, the first of each statement; statements inside of whiles are not looked at."""
     statements = leaves(nodes)
-    if any(isinstance(leaf.node, While) for leaf in statements):
-        statements = [leaf for leaf in statements if isinstance(leaf.node, Store)]
-        whiles = True
-    else:
-        whiles = False
     found: list[Diagnostic] = []
     for leaf in statements:
         if isinstance(leaf.node, Store):
             found += _outside(leaf, touches)
-    if not whiles:
-        found += _unwritten(statements, touches)
-        found += _races(statements, touches)
-    return found
+    return [*found, *_unwritten(statements, touches), *_races(statements, touches)]
 
 
 # Accesses and the conditions that lead to them

@@ -115,6 +115,8 @@ class _Abreast:
 
     program: _Program
     copies: dict[Buffer, list[Loop]] = field(default_factory=dict[Buffer, list[Loop]])
+    sources: dict[Loop, Loop] = field(default_factory=dict[Loop, Loop])
+    """Of loops whose statements got a condition, the loop of the program."""
 
     def loop(self, loop: Loop, outer: tuple[Loop, ...]) -> list[Node]:
         """The nodes in the place of a loop; raises where its iterations meet."""
@@ -189,7 +191,7 @@ class _Abreast:
         """A loop inside: its iterations too run abreast, or all others take each of them together."""
         before = {b: list(loops) for b, loops in self.copies.items()}
         try:
-            self._apart(node)
+            self._apart(self.sources.get(node, node))
         except _Meeting:
             self.copies = before
             if (index_names(node.low) | index_names(node.extent)) & {loop.name for loop in around}:
@@ -217,8 +219,17 @@ class _Abreast:
                 _nested(around, [either]),
             ]
 
-        body = self._spread(around, [_guarded(inner, on) for inner in node.body], outer)
+        body = self._spread(around, [self._guarded(inner, on) for inner in node.body], outer)
         return [*asked(holding(node.guards)), While(some, (*body, *asked(on)), (), span, node.most)]
+
+    def _guarded(self, node: Node, condition: Term) -> Node:
+        match node:
+            case Loop(body=body):
+                made = replace(node, body=tuple(self._guarded(inner, condition) for inner in body))
+                self.sources[made] = self.sources.get(node, node)
+                return made
+            case _:
+                return replace(node, guards=(condition, *node.guards))
 
     def _copies(self) -> Moves:
         """Of what each iteration keeps to itself a buffer with a dim per loop, and the place in it."""
@@ -284,14 +295,6 @@ def _nested(around: tuple[Loop, ...], nodes: Sequence[Node]) -> Loop:
     (found,) = made
     assert isinstance(found, Loop)
     return found
-
-
-def _guarded(node: Node, condition: Term) -> Node:
-    match node:
-        case Loop(body=body):
-            return replace(node, body=tuple(_guarded(inner, condition) for inner in body))
-        case _:
-            return replace(node, guards=(condition, *node.guards))
 
 
 def _meet(buffer: Buffer, touching: Sequence[Leaf], loop: Loop) -> bool:

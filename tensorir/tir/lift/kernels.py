@@ -113,13 +113,22 @@ def _launch(reader: Reader, node: n.Stmt) -> list[Node]:
     finally:
         reader.loops, reader.threads, reader.stretch = before, None, None
         reader.returned, reader.live = returned, live
-    told = _told(nodes)
+    told, counted = _told(nodes), any(map(_adds_up, nodes))
     for thread in reversed(blocks):
-        if thread.name not in told:
+        if thread.name not in told and not counted:
             continue  # all blocks do the same, and so do it once
         bounds = Number(0, INT32), Number(thread.extent, INT32)
         nodes = [Loop(thread.name, *bounds, tuple(nodes), True, node.span, thread.name)]
     return nodes
+
+
+def _adds_up(node: Node) -> bool:
+    """Whether a statement updates something atomically, which every block does for itself."""
+    match node:
+        case Loop(body=body) | While(body=body):
+            return any(map(_adds_up, body))
+        case _:
+            return isinstance(node, Store) and node.atomic
 
 
 def _told(nodes: Sequence[Node]) -> set[str]:

@@ -204,7 +204,10 @@ class Reader:
             self.stretch = self.stretches
 
     def buffer(self, name: str, element: Scalar, shape: tuple[int, ...], span: Span) -> Buffer:
-        made = Buffer(self.fresh(name), element, shape, span=span, exact=self.scope.exact)
+        """Storage of which each iteration that runs at once with others, and each block of a kernel, has its own."""
+        blocks = {t.name for t in (self.threads or {}).values() if t.block}
+        own = tuple(name for name in self.loops if name in self.parallel or name in blocks)
+        made = Buffer(self.fresh(name), element, shape, span=span, private=own, exact=self.scope.exact)
         self.buffers.append(made)
         return made
 
