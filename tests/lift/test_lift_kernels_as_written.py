@@ -158,6 +158,24 @@ def main(H: T.Buffer((3,), "int32")):
         ti.lift(function)
 
 
+def test_bounds_that_are_the_greater_of_two_hide_no_read_of_what_nobody_wrote():
+    text = """
+@T.prim_func
+def main(A: T.Buffer((6,), "float32"), D: T.Buffer((6,), "float32")):
+    P = T.alloc_buffer((6,), "float32")
+    for i in range(3):
+        for j in range(2):
+            P[i * 2 + j] = A[i * 2 + j]
+        for a in range(T.min(T.max(i, 1), 2)):
+            D[i * 2 + a] = P[{}]
+"""
+    with pytest.raises(DiagnosticError, match=r"P\[2\] is read, and nothing has written it"):
+        ti.lift(ti.tir.parse(text.format("(i * 2 + a + 2) % 6"))["main"])
+    function = ti.tir.parse(text.format("i * 2 + a"))["main"]
+    a, d = np.arange(6, dtype=np.float32) + 1, np.zeros(6, np.float32)
+    np.testing.assert_array_equal(ti.lift(function)(a, d)[0], ti.tir.interpret(function, a, d, checked=True)[1])
+
+
 def test_a_numpy_buffer_may_stand_beside_what_is_traced():
     program = ti.lift(
         ti.tir.parse("""

@@ -164,6 +164,8 @@ def _branches(term: Term) -> tuple[Term, Term, Term] | None:
     match term:
         case Op("if", (c, x, y)):
             return c, x, y
+        case Op("min" | "max" as op, (x, y)) if term.element.is_integer:
+            return Op("less_equal" if op == "min" else "greater_equal", (x, y), BOOL), x, y
         case Op("plus" | "minus", (p, q)):
             for k, part in enumerate((p, q)):
                 if (found := _branches(part)) is not None:
