@@ -10,8 +10,9 @@ from tensorir.build import closure, fencil, literal, var
 from tensorir.errors import DiagnosticError
 from tensorir.ir import Closure, Expr, Fencil, Var
 from tensorir.lift.emission.emit import Emitter
-from tensorir.lift.emission.tensors import spread
+from tensorir.lift.emission.tensors import filled, spread
 from tensorir.lift.hazards.barriers import unordered
+from tensorir.lift.hazards.covered import filled_arguments
 from tensorir.lift.hazards.proven import Touches, hazards, with_doubts_checked
 from tensorir.lift.hazards.unseen import told_by_data, with_unseen_checked
 from tensorir.lift.loops.abreast import abreast
@@ -40,6 +41,7 @@ from tensorir.lift.storage.sharing import with_shared_terms
 from tensorir.lift.storage.threads import with_threads_apart
 from tensorir.source import NOWHERE, Span
 from tensorir.types import BOOL, TensorType
+from tensorir.walk import substitute_all
 
 __all__ = ["Built", "assemble"]
 
@@ -114,7 +116,7 @@ def assemble(
     nodes = trimmed(with_merged_axes(trimmed(with_axes(nodes, every=True))))
     run(Region(emitter, report, settled=settled_values(leaves(nodes))), nodes)
     outputs = tuple(k for k, b in enumerate(arguments) if b in stored or k in results)
-    values = [(arguments[k], emitter.tensor(arguments[k])) for k in outputs]
+    values = _without_starts([(arguments[k], emitter.tensor(arguments[k])) for k in outputs], emitter, source, touches)
     if values:
         values[0] = (values[0][0], emitter.asserting(values[0][1]))
     params = [emitter.param(b) for b in arguments]
@@ -137,6 +139,17 @@ def assemble(
     # what is not read after all, or alike wherever it is read, has left no note
     unchecked = bool(emitter.notes) or (on_hazard != "ignore" and told_by_data(source))
     return Built(made, names, outputs, report, unchecked)
+
+
+def _without_starts(
+    values: Sequence[tuple[Buffer, Expr]], emitter: Emitter, source: Sequence[Node], touches: Touches
+) -> list[tuple[Buffer, Expr]]:
+    """The values of arguments, without what a caller put into those that the program fills."""
+    asked = [b for b, _ in values if any(emitter.param(b) in e.free for _, e in values)]
+    full = filled_arguments(source, touches, asked)
+    starts = {emitter.param(b): filled(0, b.element, emitter.intervals(b)) for b in full}
+    new = substitute_all(tuple(e for _, e in values), starts) if starts else [e for _, e in values]
+    return [(b, e) for (b, _), e in zip(values, new, strict=True)]
 
 
 def _identifier(name: str) -> str:

@@ -33,7 +33,9 @@ from tensorir.lift.storage.copies import settled_values
 from tensorir.source import Span
 from tensorir.types import BOOL, INT32
 
-__all__ = ["Touch", "Touches", "element_of", "hazards", "iteration_of", "with_doubts_checked"]
+__all__ = [
+    "Touch", "Touches", "element_of", "hazards", "iteration_of", "with_doubts_checked", "written_before",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +227,7 @@ def _unwritten(statements: Sequence[Leaf], known: Touches) -> list[Diagnostic]:
             continue
         missing = integer_set(r.names, r.constraints)
         writes = (w for w in touches if w.write and w.buffer is buffer)
-        for written in (part for w in writes for part in _before(w, r)):
+        for written in (part for w in writes for part in written_before(w, r)):
             missing = missing.subtract(written)
             if missing.is_empty():
                 break
@@ -239,7 +241,7 @@ def _unwritten(statements: Sequence[Leaf], known: Touches) -> list[Diagnostic]:
     return found
 
 
-def _before(w: Touch, r: Touch) -> Iterator[Any]:
+def written_before(w: Touch, r: Touch) -> Iterator[Any]:
     """The iterations of a read before which a store may write its element: more than do, where data decide.
 
     What one iteration of all common loops writes comes first, what earlier rounds of the outermost one write last.
