@@ -94,7 +94,7 @@ def loop(
     _begin(reader, name, parallel, own)
     with reader.inside(name, top):
         limit = (Op("less", (Index(name, INT32), cast(extent, INT32)), BOOL),) if guard else ()
-        nodes, before, _ = _body(reader, body, span, limit)
+        nodes, before, _ = _body(reader, body, span, limit, name)
     return [*before, Loop(name, bounds[0], bounds[1], tuple(nodes), parallel, span, var.name)]
 
 
@@ -134,10 +134,10 @@ def _jumps(body: n.Stmt) -> tuple[bool, bool]:
 
 
 def _body(
-    reader: Reader, body: n.Stmt, span: Span, limit: tuple[Term, ...] = ()
+    reader: Reader, body: n.Stmt, span: Span, limit: tuple[Term, ...] = (), name: str = ""
 ) -> tuple[list[Node], list[Node], Flag | None]:
     """The nodes of one iteration, which does something where the limit holds, those that prepare the loop, and the flag
-    of those who broke it.
+    of those who broke it. `name`: of the loop, where it is one of a nest and no while.
     """
     from tensorir.tir.lift.statements import statement
 
@@ -147,7 +147,7 @@ def _body(
     nodes: list[Node] = []
     if breaks:
         inside = reader.loops
-        reader.loops = inside[:-1]
+        reader.loops = tuple(loop for loop in inside if loop != name)
         reader.broken = reader.flag("broken", span)
         before.append(reader.raised(reader.broken, False, span))
         reader.loops = inside
@@ -244,7 +244,7 @@ def _masked(
     _begin(reader, name, parallel, own)
     with reader.inside(name, (0, max(0, limit - 1))):
         guards = () if extent is None else (Op("less", (Index(name, extent.element), extent), BOOL),)
-        inner, before, _ = _body(reader, body, span, guards)
+        inner, before, _ = _body(reader, body, span, guards, name)
     bounds = Number(0, INT32), Number(limit, INT32)
     return [*nodes, *before, Loop(name, *bounds, tuple(inner), parallel, span, var.name)]
 
