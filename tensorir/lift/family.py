@@ -1,8 +1,7 @@
-"""Programs that are compared: one fencil, or one for every set of sizes; and their canonical text."""
+"""Programs that are compared: one fencil, or one for every set of sizes; and their canonical form."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -10,17 +9,17 @@ from typing import Any
 
 from tensorir.arrays import refuse
 from tensorir.build import closure, fencil, var
-from tensorir.builtins import TABLE
 from tensorir.errors import DiagnosticError
 from tensorir.ir import Expr, Fencil, Var
 from tensorir.lift.assemble import Built
 from tensorir.lift.emission.tensors import shifted
+from tensorir.lift.nameless import nameless, nameless_text
 from tensorir.lift.program import Lifted
 from tensorir.lift.rewrites.tidy import tidied
 from tensorir.lift.storage.narrow import NARROW
 from tensorir.passes.cse import Cse
 from tensorir.passes.simplify import Simplify
-from tensorir.types import SCALARS, Dims, Element, Interval, Scalar
+from tensorir.types import Dims, Element, Interval, Scalar
 from tensorir.walk import postorder, rebuild, rewrite_all, values, with_label, with_values
 
 __all__ = ["Family", "Member", "canonical", "common_sizes", "family"]
@@ -62,7 +61,7 @@ class Member:
         return self.fencil(**given, **{name: table for name, table in self.tables.items() if name in passed})
 
     def canonical(self) -> tuple[object, ...]:
-        """What equal programs have in common: their text, and the contents of the tables in it."""
+        """What equal programs have in common: their nodes, and the contents of the tables in them."""
         tables = [self.tables[p.name] for p in self.fencil.inputs if p.name in self.tables]
         kinds = [str(self.element(p)) for p in self.params] if self.narrow else []
         return canonical(self.fencil), *((t.shape, str(t.dtype), t.tobytes()) for t in tables), *kinds
@@ -74,7 +73,7 @@ class Family:
 
     sizes: tuple[str, ...]
     at: Callable[[Mapping[str, int]], Member]
-    text: str = ""
+    text: tuple[str, ...] = ()
 
 
 def family(program: Any) -> Family:
@@ -82,7 +81,9 @@ def family(program: Any) -> Family:
     if isinstance(program, Fencil):
         return Family((), lambda sizes: Member(program))
     if hasattr(program, "specialise") and hasattr(program, "sizes"):
-        return Family(tuple(program.sizes), lambda sizes: Member(program.specialise(**sizes)), _renamed(str(program)))
+        return Family(
+            tuple(program.sizes), lambda sizes: Member(program.specialise(**sizes)), nameless_text(str(program))
+        )
     if not isinstance(program, Lifted):
         import tensorir
 
@@ -154,13 +155,12 @@ def _shapes(f: Member) -> list[list[tuple[int, ...]]]:
     return [[p.type.dims.shape for p in ps] for ps in (f.inputs, f.outputs)]
 
 
-def canonical(f: Fencil) -> str:
-    """The text of the simplified program, every name called by where it first appears: inputs first, then outputs."""
+def canonical(f: Fencil) -> tuple[object, ...]:
+    """The simplified program without its names."""
     f = tidied(_unnamed(_from_zero(f)))
     for one in (Simplify(), Cse()):
         f = one(f)
-    order = [*f.inputs, *(p for p in f.outputs if p not in f.inputs)]
-    return _renamed(str(fencil("program", order, f.closures)))
+    return nameless(f)
 
 
 def _unnamed(f: Fencil) -> Fencil:
@@ -198,16 +198,3 @@ def _from_zero(f: Fencil) -> Fencil:
         for c, e in zip(f.closures, roots, strict=True)
     ]
     return fencil(f.name, [params[p] for p in f.params], stores)
-
-
-def _renamed(text: str) -> str:
-    names: dict[str, str] = {}
-
-    def called(found: re.Match[str]) -> str:
-        word = found[0]
-        return word if word in _WORDS else names.setdefault(word, f"n{len(names)}")
-
-    return re.sub(r"(?<!\w)[^\W\d]\w*", called, text)
-
-
-_WORDS = {*TABLE, *SCALARS, "tensor", "let", "if", "then", "else", "true", "false", "over", "int", "float", "λ", "none"}

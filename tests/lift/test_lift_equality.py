@@ -154,3 +154,56 @@ def test_shifts_of_deep_expressions_are_compared():
     each = " + ".join(["⟪I, 1⟫(x)"] * 4000)
     other = ti.parse(f"f(out: tensor<float32, I[0:5]>, x: tensor<float32, I[0:6]>) {{ out ← {each}; }}")
     assert ti.equivalent(shifted, other).proven
+
+
+EACH = """
+@T.prim_func
+def main(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
+    for i in range(4):
+        B[i] = {}
+"""
+
+
+def each(value: str) -> object:
+    return lifted(EACH.format(value))
+
+
+@pytest.mark.parametrize("value", ['A[i] + T.float32("{}")', 'T.min(A[i], T.float32("{}"))'])
+def test_infinity_is_not_a_name_for_what_is_no_number(value: str):
+    assert not ti.equivalent(each(value.format("inf")), each(value.format("nan")))
+
+
+@pytest.mark.parametrize("size", ["4", "n"])
+def test_infinity_of_the_notation_is_no_name_either(size: str):
+    text = "f(y: tensor<float32, I[0:{}]>, x: tensor<float32, I[0:{}]>) {{ y ← x + float32({}); }}"
+    assert not ti.equivalent(ti.parse(text.format(size, size, "inf")), ti.parse(text.format(size, size, "nan")))
+
+
+@pytest.mark.parametrize("size", ["4", "n"])
+def test_rules_for_indices_are_no_names(size: str):
+    text = """
+f(y: tensor<float, J[0:{0}]>, x: tensor<float, I[0:{0}]>, j: tensor<int, J[0:{0}]>) {{
+  y ← gather(I, {1})(x, j);
+}}"""
+    assert not ti.equivalent(ti.parse(text.format(size, "clamp")), ti.parse(text.format(size, "zero")))
+    text = """
+f(y: tensor<float, I[0:{0}]>, x: tensor<float, I[0:{0}]>, j: tensor<int, J[0:{0}]>, u: tensor<float, J[0:{0}]>) {{
+  y ← scatter(+, I, over: (J), {1})(x, j, u);
+}}"""
+    assert not ti.equivalent(ti.parse(text.format(size, "clamp")), ti.parse(text.format(size, "zero")))
+
+
+def test_symbolic_programs_of_one_text_are_proven_equal_under_other_names():
+    f = ti.parse("f(y: tensor<float, I[0:n]>, x: tensor<float, I[0:n]>) { let z = x + 1.0; y ← z × z; }")
+    g = ti.parse("g(b: tensor<float, K[0:m]>, a: tensor<float, K[0:m]>) { let c = a + 1.0; b ← c × c; }")
+    assert ti.equivalent(f, g).proven
+
+
+def test_functions_are_equal_under_other_names_of_their_parameters():
+    text = """
+f(y: tensor<float, I[0:4]>, x: tensor<float, I[0:4]>) {{
+  y ← scan(λ({0}: tensor<float>, {1}: tensor<float>) → {0} × 0.5 {2} {1}, true, 0.0)(x);
+}}"""
+    f = ti.parse(text.format("s", "e", "+"))
+    assert ti.equivalent(f, ti.parse(text.format("e", "s", "+"))).proven
+    assert not ti.equivalent(f, ti.parse(text.format("e", "s", "-")))

@@ -23,7 +23,7 @@ from tensorir.ir import Apply, Call, Expr, Fencil, Lambda, Operator, Var
 from tensorir.types import Dims, Interval, TensorType
 from tensorir.walk import postorder, rebuild, values, with_label
 
-__all__ = ["dims_under", "node_under", "one_name_each", "own_names", "under_names", "variable_under"]
+__all__ = ["SLOTS", "dims_under", "node_under", "one_name_each", "own_names", "under_names", "variable_under"]
 
 
 def one_name_each(f: Fencil) -> Fencil:
@@ -184,7 +184,7 @@ def own_names(e: Expr) -> frozenset[str]:
             return frozenset(n for t in types for n in t.dims.names)
         case Call(op, _, static):
             mentioned: list[str] = [*e.tensor.dims.names]
-            over = _SLOTS
+            over = SLOTS
             for slot, value in zip(TABLE[op].static_slots, static, strict=False):
                 if slot in over and value is not None:
                     mentioned += over[slot][1](value)
@@ -222,7 +222,7 @@ def node_under(e: Expr, children: tuple[Expr, ...], names: Mapping[str, str]) ->
             return dataclasses.replace(e, params=tuple(_type(p, names) for p in params))
         case Call(op, _, static):
             mentioned = tuple(
-                _SLOTS[slot][0](value, names) if slot in _SLOTS and value is not None else value
+                SLOTS[slot][0](value, names) if slot in SLOTS and value is not None else value
                 for slot, value in zip(TABLE[op].static_slots, static, strict=False)
             ) + static[len(TABLE[op].static_slots) :]  # fmt: skip
             if op == "rename" and not mentioned[0]:
@@ -256,7 +256,7 @@ def _kept(pairs: Sequence[tuple[str, str]], names: Mapping[str, str]) -> tuple[t
     return tuple((a, b) for a, b in new if a != b)
 
 
-_SLOTS: dict[str, tuple[Callable[[Any, Mapping[str, str]], Any], Callable[[Any], Iterable[str]]]] = {
+SLOTS: dict[str, tuple[Callable[[Any, Mapping[str, str]], Any], Callable[[Any], Iterable[str]]]] = {
     "dim": (lambda d, names: names.get(d, d), lambda d: (d,)),
     "dim?": (lambda d, names: names.get(d, d), lambda d: (d,)),
     "dims": (_several, tuple),
