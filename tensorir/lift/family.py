@@ -34,11 +34,15 @@ FURTHER = (8, 17)
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A fencil, the tables that it passes itself, and the narrow integers that some of its bytes stand for."""
+    """A fencil, the tables that it passes itself, and the narrow integers that some of its bytes stand for.
+
+    `exact` is the same source with its order and its roundings, where the fencil need not have them.
+    """
 
     fencil: Fencil
     tables: Mapping[str, Any] = field(default_factory=dict[str, Any])
     narrow: Mapping[str, Scalar] = field(default_factory=dict[str, Scalar])
+    exact: Member | None = None
 
     @property
     def inputs(self) -> tuple[Var, ...]:
@@ -60,11 +64,18 @@ class Member:
         passed = {p.name for p in self.fencil.inputs}
         return self.fencil(**given, **{name: table for name, table in self.tables.items() if name in passed})
 
-    def canonical(self) -> tuple[object, ...]:
-        """What equal programs have in common: their nodes, and the contents of the tables in them."""
+    def proof(self) -> tuple[object, ...]:
+        """What programs have in common that are equal in every bit."""
+        return (self.exact or self)._form(True)
+
+    def likeness(self) -> tuple[object, ...]:
+        """What programs have in common that are equal up to the order of folds, the sign of zeros, and NaN."""
+        return self._form(False)
+
+    def _form(self, exact: bool) -> tuple[object, ...]:
         tables = [self.tables[p.name] for p in self.fencil.inputs if p.name in self.tables]
         kinds = [str(self.element(p)) for p in self.params] if self.narrow else []
-        return canonical(self.fencil), *((t.shape, str(t.dtype), t.tobytes()) for t in tables), *kinds
+        return canonical(self.fencil, exact), *((t.shape, str(t.dtype), t.tobytes()) for t in tables), *kinds
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +95,16 @@ def family(program: Any) -> Family:
         return Family(
             tuple(program.sizes), lambda sizes: Member(program.specialise(**sizes)), nameless_text(str(program))
         )
-    if not isinstance(program, Lifted):
-        import tensorir
+    if isinstance(program, Lifted):
+        return _family_of(program)
+    import tensorir
 
-        program = tensorir.lift(program)
-    lifted = program
+    # a lift that may take sums in another order gives one text to programs that differ
+    usual, exact = _family_of(tensorir.lift(program)), _family_of(tensorir.lift(program, numerics="exact"))
+    return Family(usual.sizes, lambda sizes: replace(usual.at(sizes), exact=exact.at(sizes)))
+
+
+def _family_of(lifted: Lifted) -> Family:
     if lifted.static is not None:
         return Family((), lambda sizes: _member_of(lifted, lifted.at(lifted.static).plain))
     key_at = lifted.key_at
@@ -155,9 +171,9 @@ def _shapes(f: Member) -> list[list[tuple[int, ...]]]:
     return [[p.type.dims.shape for p in ps] for ps in (f.inputs, f.outputs)]
 
 
-def canonical(f: Fencil) -> tuple[object, ...]:
-    """The simplified program without its names."""
-    f = tidied(_unnamed(_from_zero(f)))
+def canonical(f: Fencil, exact: bool) -> tuple[object, ...]:
+    """The simplified program without its names; `exact` keeps every bit of what it computes."""
+    f = tidied(_unnamed(_from_zero(f)), exact)
     for one in (Simplify(), Cse()):
         f = one(f)
     return nameless(f)

@@ -1,7 +1,8 @@
 """One way to write what can be written in several: comparisons, sums with nothing, folds of folds, splits of merges.
 
 `RULES` is the table, as in `passes/simplify`, some of whose rules it shares: each looks at one node whose operands are
-done. Those in `LOOSE` change the order of sums, or the sign of a zero, and are left out where numerics are exact.
+done. Those in `LOOSE` change the order of sums, or the sign of a zero, and are left out for floats where numerics are
+exact.
 
 >>> from tensorir.passes.show import show
 >>> show(Canonical(), "if 0.0 < x then x + 0.0 else 1.0 × x", x={"I": (0, 5)})
@@ -23,7 +24,14 @@ from tensorir.lift.emission.tensors import constant_of, cut, filled, renamed, sh
 from tensorir.lift.nests.affine import quotient, remainder, variable
 from tensorir.lift.rewrites.choices import choice_of_renamed, choice_of_truth, choice_of_updates, update_of_itself
 from tensorir.lift.rewrites.coordinates import sum_of_coordinates
-from tensorir.lift.rewrites.nested_folds import fold_of_fold, merge_of_whole, rounds, start_again, start_within
+from tensorir.lift.rewrites.nested_folds import (
+    fold_of_fold,
+    is_whole,
+    merge_of_whole,
+    rounds,
+    start_again,
+    start_within,
+)
 from tensorir.lift.rewrites.padding import cut_of_padded, padding_of_padded, sum_of_padded
 from tensorir.lift.rewrites.prefixes import (
     added_point,
@@ -68,7 +76,7 @@ class Canonical(Pass):
         if not isinstance(node, Call):
             return None
         for one in (*RULES.get(node.op, ()), *(OUTSIDE if TABLE[node.op].elementwise else ())):
-            if not (self.exact and one in LOOSE):
+            if not (self.exact and one in LOOSE and not is_whole(node)):
                 new = one(node)
                 if new is not None and new.type == node.type:
                     if one is fold_of_fold and rounds(node):
@@ -453,4 +461,4 @@ RULES: dict[str, tuple[simplify.Rule, ...]] = {
 """The rules by the builtin at whose calls they look, in the order in which they are tried."""
 
 LOOSE = frozenset([plus_nothing, fold_of_fold, sum_of_padded])
-"""Rules that change roundings, or the sign of a zero."""
+"""Rules that change roundings of floats, or the sign of a zero."""

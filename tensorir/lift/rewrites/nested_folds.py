@@ -21,7 +21,17 @@ from tensorir.lift.nests.affine import number, variable
 from tensorir.lift.rewrites.coordinates import sum_of_coordinates
 from tensorir.types import Interval, Scalar, TensorType
 
-__all__ = ["ANY_ORDER", "fold_like", "fold_of_fold", "rounds", "start_again", "start_within", "starts_from_nothing"]
+__all__ = [
+    "ANY_ORDER",
+    "fold_like",
+    "fold_of_fold",
+    "is_whole",
+    "merge_of_whole",
+    "rounds",
+    "start_again",
+    "start_within",
+    "starts_from_nothing",
+]
 
 
 def starts_from_nothing(op: str, start: Expr, init: Expr) -> bool:
@@ -137,6 +147,11 @@ def rounds(e: Call) -> bool:
     element, f = e.tensor.element, e.args[0]
     floats = isinstance(element, Scalar) and element.is_float
     return floats and isinstance(f, Operator) and f.op in ("plus", "multiplies")
+
+
+def is_whole(e: Call) -> bool:
+    """Whether an expression is of whole numbers or truths, whose sums are the same in every order."""
+    return isinstance(e.tensor.element, Scalar) and not e.tensor.element.is_float
 
 
 def _name(x: Expr, outer: str, part: str) -> str:

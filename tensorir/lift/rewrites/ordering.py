@@ -17,7 +17,7 @@ from tensorir.build import call
 from tensorir.builtins import TABLE
 from tensorir.ir import Call, Expr, Fencil, Operator
 from tensorir.lift.emission.tensors import shifted
-from tensorir.lift.rewrites.nested_folds import ANY_ORDER, fold_like, starts_from_nothing
+from tensorir.lift.rewrites.nested_folds import ANY_ORDER, fold_like, is_whole, starts_from_nothing
 from tensorir.passes.base import remade, rewritten
 from tensorir.types import Scalar, TensorType
 from tensorir.walk import postorder, rebuild, use_counts, values, with_values
@@ -37,7 +37,7 @@ def in_order(f: Fencil, exact: bool = False) -> Fencil:
 
     For sums it is that of the outputs' dims, then of the parameters', and what has the same comes in the order of the
     operations that it is made of; for the others that of the parameters' dims. Dims that neither has come as they are
-    met. `exact` keeps the order of folds.
+    met. `exact` keeps the order of folds of floats.
     """
     named = [n for p in f.params for n in p.type.dims.names]
     # where dims are added says nothing of an order
@@ -56,7 +56,7 @@ def in_order(f: Fencil, exact: bool = False) -> Fencil:
                 return _axes_in_order(e, by_params)
             case Call("plus") if isinstance(e.tensor.element, Scalar) and e.tensor.element.is_integer:
                 return _sum_in_order(e, by_outputs)
-            case Call("reduce", (Operator(op), *_)) if op in ANY_ORDER and not exact:
+            case Call("reduce", (Operator(op), *_)) if op in ANY_ORDER and (not exact or is_whole(e)):
                 return _folds_in_order(e, by_params)
             case _:
                 return None

@@ -30,7 +30,7 @@ __all__ = ["tidied"]
 
 
 def tidied(f: Fencil, exact: bool = False, merged: list[Span] | None = None) -> Fencil:
-    """The fencil in canonical form, with fewer renames; `exact` keeps the order of sums.
+    """The fencil in canonical form, with fewer renames; `exact` keeps the order of sums of floats.
 
     `merged` gets the places of folds whose terms are taken in another order than they were.
     """
