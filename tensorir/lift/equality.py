@@ -68,15 +68,27 @@ class Equivalence:
         return self.agreed
 
     def __str__(self) -> str:
-        ranges = {n: sorted({s[n] for s in self.sizes}) for s in self.sizes[:1] for n in s}
-        told = [f"{n} = {v[0]}" + (f" to {v[-1]}" if len(v) > 1 else "") for n, v in ranges.items()]
-        at = f" at {', '.join(told)}" if told else ""
-        if self.proven or (self.agreed and not self.inputs):
-            return f"equal by canonical form{at}"
+        at = _told(self.sizes)
+        if self.proven:
+            return "equal by canonical form"
+        if self.agreed and not self.inputs:
+            return f"agree{at}, by canonical form{' at each' if len(self.sizes) > 1 else ''}"
         if self.agreed:
             loosely = f", and equal by canonical form up to {self.up_to}" if self.up_to else ""
             return f"agree on {self.inputs} generated inputs{at}, within {self.bound:.1e}{loosely}"
+        if self.counterexample is None:
+            return f"not known{at}: {self.difference}"
         return f"different{at}: {self.difference}"
+
+
+def _told(sizes: Sequence[Mapping[str, int]]) -> str:
+    """Every set of sizes: `n = 1, 2`, or `(n, m) = (1, 1), (1, 2)`."""
+    if not sizes:
+        return ""
+    if len(sizes[0]) == 1:
+        ((name, _),) = sizes[0].items()
+        return f" at {name} = {', '.join(str(s[name]) for s in sizes)}"
+    return f" at ({', '.join(sizes[0])}) = {', '.join(str(tuple(s.values())) for s in sizes)}"
 
 
 def equivalent(a: Any, b: Any, *, inputs: int = INPUTS, seed: int = 0) -> Equivalence:
@@ -95,16 +107,22 @@ def equivalent(a: Any, b: Any, *, inputs: int = INPUTS, seed: int = 0) -> Equiva
 def _at_sizes(f: Family, g: Family, inputs: int, seed: int) -> Equivalence:
     """Programs of which one at least has symbolic sizes, the smallest first."""
     tried: list[Mapping[str, int]] = []
+    refused: list[Mapping[str, int]] = []
     total, bound = 0, 0.0
     loosely = True
     for sizes, one, other in common_sizes(f, g):
         _comparable(one, other)
         found = _compared(one, other, max(2, inputs // 2), seed)
-        if not found:
+        if found.counterexample is not None:
             return Equivalence(False, False, total, found.bound, found.counterexample, found.difference, (sizes,))
+        if not found:
+            refused.append(sizes)
+            continue
         tried.append(sizes)
         loosely &= found.proven or bool(found.up_to)
         total, bound = total + found.inputs, max(bound, found.bound)
+    if refused and not total:
+        return Equivalence(False, False, 0, bound, difference=_REFUSED, sizes=tuple(refused))
     if not tried:
         raise refuse("TL04", "there are no sizes at which both programs are of the same arrays.", _SAME)
     return Equivalence(False, True, total, bound, sizes=tuple(tried), up_to=_LOOSE if total and loosely else "")
@@ -119,18 +137,26 @@ def _compared(f: Member, g: Member, inputs: int, seed: int) -> Equivalence:
         return Equivalence(True, True, 0, 0.0)
     up_to = _LOOSE if f.likeness() == g.likeness() else ""
     rng = np.random.default_rng(seed)
-    bound = _bound(f)
+    bound, ran = _bound(f), 0
     for k in range(inputs):
         given = [_random(rng, p, f.element(p), max(0, k + 1 - (inputs + 1) // 2)) for p in f.inputs]
-        if _differs(f, g, given, bound):
+        found = _outcomes(f, g, given)
+        if found is None:
+            given = [_mild(x) for x in given]
+            found = _outcomes(f, g, given)
+        ran += found is not None
+        if found is not None and _apart_at(f, *found, bound):
             given = _shrunk(f, g, given, bound)
             told = _differs(f, g, given, bound)
             names = dict(zip((p.name for p in f.inputs), given, strict=True))
             return Equivalence(False, False, k, bound, names, told)
-    return Equivalence(False, True, inputs, bound, up_to=up_to)
+    if inputs and not ran:
+        return Equivalence(False, False, 0, bound, difference=_REFUSED)
+    return Equivalence(False, True, ran, bound, up_to=up_to)
 
 
 _LOOSE = "the order of folds, the sign of zeros and what comparisons do with NaN"
+_REFUSED = "both programs refuse every generated input."
 
 
 def _comparable(f: Member, g: Member) -> None:
@@ -139,10 +165,22 @@ def _comparable(f: Member, g: Member) -> None:
         if kinds[0] != kinds[1]:
             told = [", ".join(f"{p.name}: {p.type}" for p in ps) or "none" for ps in (xs, ys)]
             message = f"the programs have different {what}: {told[0]} and {told[1]}."
-            raise refuse("TL04", message, _SAME)
+            raise refuse("TL04", message, _kept(f, g) or _SAME)
         for p in xs:
             if not isinstance(p.type.element, Scalar):
                 raise refuse("TL04", f"'{p.name}' holds tuples, of which none are generated.", "compare its members.")
+
+
+def _kept(f: Member, g: Member) -> str:
+    """The outputs that one program alone takes as inputs, too."""
+    kept = [{k: p.name for k, p in enumerate(m.outputs) if p in m.inputs} for m in (f, g)]
+    told = [
+        f"the {which} program reads '{name}' or leaves a part of it as it is, the other writes all of it"
+        for which, one, other in (("first", kept[0], kept[1]), ("second", kept[1], kept[0]))
+        for k, name in one.items()
+        if k not in other
+    ]
+    return "; ".join(told) + "." if told else ""
 
 
 def _random(rng: np.random.Generator, p: Var, element: Element, turn: int) -> Any:
@@ -189,11 +227,29 @@ def _run(f: Member, given: Sequence[Any]) -> list[Any] | str:
     return [np.asarray(results[p.name]) for p in f.outputs]
 
 
-def _differs(f: Member, g: Member, given: Sequence[Any], bound: float) -> str:
+def _mild(x: Any) -> Any:
+    """An input that more programs take: positive numbers, and whole ones that are indices of nearly any array."""
+    if x.dtype.kind == "b":
+        return x
+    if x.dtype.kind in "iu":
+        return x & 1
+    return np.where(np.isfinite(x.astype(np.float64)), np.abs(x), 1).astype(x.dtype)
+
+
+def _outcomes(f: Member, g: Member, given: Sequence[Any]) -> tuple[list[Any] | str, list[Any] | str] | None:
+    """What both programs make of inputs, None where both refuse them."""
     found, other = _run(f, given), _run(g, given)
+    return None if isinstance(found, str) and isinstance(other, str) else (found, other)
+
+
+def _differs(f: Member, g: Member, given: Sequence[Any], bound: float) -> str:
+    found = _outcomes(f, g, given)
+    return "" if found is None else _apart_at(f, *found, bound)
+
+
+def _apart_at(f: Member, found: list[Any] | str, other: list[Any] | str, bound: float) -> str:
+    """Where outcomes differ, in words."""
     if isinstance(found, str) or isinstance(other, str):
-        if isinstance(found, str) and isinstance(other, str):
-            return ""
         return f"only one of them refuses these inputs: {found if isinstance(found, str) else other}"
     for p, x, y in zip(f.outputs, found, other, strict=True):
         apart = _apart(x, y, bound)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
+import numpy as np
+
 from tensorir.arrays import refuse
 from tensorir.build import closure, fencil, var
 from tensorir.errors import DiagnosticError
@@ -19,13 +21,13 @@ from tensorir.lift.rewrites.tidy import tidied
 from tensorir.lift.storage.narrow import NARROW
 from tensorir.passes.cse import Cse
 from tensorir.passes.simplify import Simplify
-from tensorir.types import Dims, Element, Interval, Scalar
+from tensorir.types import DTYPES, Dims, Element, Interval, Scalar
 from tensorir.walk import postorder, rebuild, rewrite_all, values, with_label, with_values
 
 __all__ = ["Family", "Member", "canonical", "common_sizes", "family"]
 
 LARGEST = 5
-"""Sizes run from 1 up to this, each on its own."""
+"""Sizes run from 1 up to this, each on its own; before them all are 0, and each alone."""
 MOST_SIZES = 12
 """How many sets of such sizes are tried."""
 FURTHER = (8, 17)
@@ -46,7 +48,12 @@ class Member:
 
     @property
     def inputs(self) -> tuple[Var, ...]:
-        return tuple(p for p in self.fencil.inputs if p.name not in self.tables)
+        return tuple(p for p in self.fencil.inputs if p.name not in self.tables and p not in self._empty)
+
+    @property
+    def _empty(self) -> tuple[Var, ...]:
+        """Outputs without elements: a program that stores nothing leaves them as they are, and takes them."""
+        return tuple(p for p in self.fencil.results if not p.type.dims.size)
 
     @property
     def outputs(self) -> tuple[Var, ...]:
@@ -62,7 +69,9 @@ class Member:
 
     def __call__(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
         passed = {p.name for p in self.fencil.inputs}
-        return self.fencil(**given, **{name: table for name, table in self.tables.items() if name in passed})
+        empty = {p.name: np.zeros(p.type.dims.shape, DTYPES[p.type.leaves[0]]) for p in self._empty}
+        own = {name: array for name, array in {**empty, **self.tables}.items() if name in passed}
+        return self.fencil(**given, **own)
 
     def proof(self) -> tuple[object, ...]:
         """What programs have in common that are equal in every bit."""
@@ -75,7 +84,9 @@ class Member:
     def _form(self, exact: bool) -> tuple[object, ...]:
         tables = [self.tables[p.name] for p in self.fencil.inputs if p.name in self.tables]
         kinds = [str(self.element(p)) for p in self.params] if self.narrow else []
-        return canonical(self.fencil, exact), *((t.shape, str(t.dtype), t.tobytes()) for t in tables), *kinds
+        # which of its parameters a caller sees is no part of a fencil
+        own = [p.name in self.tables for p in self.fencil.inputs], [p in self.outputs for p in self.fencil.outputs]
+        return canonical(self.fencil, exact), own, *((t.shape, str(t.dtype), t.tobytes()) for t in tables), *kinds
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +108,9 @@ def family(program: Any) -> Family:
         )
     if isinstance(program, Lifted):
         return _family_of(program)
+    if callable(getattr(program, "fencil", None)):
+        kind = type(program).__name__
+        raise refuse("TA01", f"programs are compared, and a {kind} is one for given data.", "give op.fencil(data).")
     import tensorir
 
     # a lift that may take sums in another order gives one text to programs that differ
@@ -106,16 +120,16 @@ def family(program: Any) -> Family:
 
 def _family_of(lifted: Lifted) -> Family:
     if lifted.static is not None:
-        return Family((), lambda sizes: _member_of(lifted, lifted.at(lifted.static).plain))
+        return Family((), lambda sizes: _member_of(lifted, lifted.at(lifted.static).built(True)))
     key_at = lifted.key_at
     if key_at is None:
         message = f"'{lifted.name}' has sizes that only a call tells."
         raise refuse("TL02", message, "compare it at one set of sizes: declare them as numbers.")
-    return Family(lifted.sizes, lambda sizes: _member_of(lifted, lifted.at(key_at(sizes)).plain))
+    return Family(lifted.sizes, lambda sizes: _member_of(lifted, lifted.at(key_at(sizes)).built(True)))
 
 
 def _member_of(lifted: Lifted, built: Built) -> Member:
-    """A lifted program with what a call of it gives, and nothing else."""
+    """A lifted program, its checks included, with what a call of it gives, and nothing else."""
     made = built.fencil
     if built.given and len(built.given) < len(made.results):
         kept = [c for c in made.closures if c.output.name in built.given]
@@ -157,7 +171,8 @@ def _list(f: Family) -> str:
 
 def _ascending(count: int) -> list[tuple[int, ...]]:
     small = sorted(product(range(1, LARGEST + 1), repeat=count), key=lambda v: (sum(v), v))
-    return [*small[:MOST_SIZES], *((size,) * count for size in FURTHER)]
+    none = [tuple(int(k != at) for k in range(count)) for at in range(count)] if count > 1 else []
+    return [(0,) * count, *none, *small[:MOST_SIZES], *((size,) * count for size in FURTHER)]
 
 
 def _member(f: Family, sizes: Mapping[str, int]) -> Member | None:

@@ -1,6 +1,7 @@
 """Programs without the names that they give: equal ones are one program, whatever its parameters and dims are called.
 
-What is no such name stays as it is: operations, literals (infinities and NaN among them), rules for indices, texts.
+What is no such name stays as it is: operations, literals (infinities and NaN among them), rules for indices, texts that
+are shown; what an error says is left out.
 
 >>> from tensorir.text import parse
 >>> f = parse("f(y: tensor<float, I[0:3]>, x: tensor<float, I[0:3]>) { y ← x × 2.0; }")
@@ -75,6 +76,8 @@ class _Names:
                 return "lambda", *(self.declared(p) for p in params)
             case Operator(op, types):
                 return "operator", op, *(self.type(t) for t in types)
+            case Call("assert_"):
+                return ("assert_",)  # what an error says, such as a line of the source, is no result
             case Call(op, _, static):
                 return op, *self._static(TABLE[op].static_slots, static)
             case _:

@@ -1,6 +1,6 @@
 """Programs compared: by canonical form, by inputs, or refuted by a small counterexample."""
 
-from __future__ import annotations
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -81,8 +81,8 @@ def lifted(text: str) -> object:
 def test_programs_with_symbolic_sizes_are_compared_at_several():
     doubled = SCALED.replace("A[i] * T.float32(2)", "A[i] + A[i]")
     found = ti.equivalent(lifted(SCALED), lifted(doubled))
-    assert str(found) == "agree on 28 generated inputs at n = 1 to 17, within 8.2e-06"
-    assert len(found.sizes) == 7
+    assert str(found) == "agree on 28 generated inputs at n = 0, 1, 2, 3, 4, 5, 8, 17, within 8.2e-06"
+    assert len(found.sizes) == 8
 
 
 def test_a_difference_comes_with_the_smallest_sizes():
@@ -95,10 +95,12 @@ def test_a_difference_comes_with_the_smallest_sizes():
 
 def test_a_symbolic_program_is_compared_with_a_fencil_of_sizes_and_with_a_concrete_one():
     fencil = ti.parse("double(y: tensor<float32, K[0:m]>, x: tensor<float32, K[0:m]>) { y ← x + x; }")
-    assert "at n = 1 to 17" in str(ti.equivalent(lifted(SCALED), fencil))
+    assert "agree on 32 generated inputs at n = 0, 1, 2, 3, 4, 5, 8, 17, within" in str(
+        ti.equivalent(lifted(SCALED), fencil)
+    )
     fixed = SCALED.replace("n = T.int32()", "n = 6").replace("(n,)", "(6,)").replace("    n = 6\n", "")
     found = ti.equivalent(lifted(SCALED), lifted(fixed.replace("range(n)", "range(6)")))
-    assert str(found) == "equal by canonical form at n = 6"
+    assert str(found) == "agree at n = 6, by canonical form"
 
 
 def test_integers_are_compared_exactly_and_at_their_extremes():
@@ -247,3 +249,90 @@ def test_sums_of_whole_numbers_are_proven_equal_in_every_order():
 def test_what_comparisons_do_with_nan_is_no_part_of_a_proof_without_it():
     found = ti.equivalent(each("T.max(A[i], T.float32(2))"), each("T.max(T.float32(2), A[i])"))
     assert not found.proven
+
+
+def test_forms_at_sizes_are_no_proof_for_others():
+    other = SCALED.replace("A[i] * T.float32(2)", "T.if_then_else(n == 6, A[i], A[i] * T.float32(2))")
+    found = ti.equivalent(lifted(SCALED), lifted(other))
+    assert not found.proven
+    assert str(found) == "agree at n = 0, 1, 2, 3, 4, 5, 8, 17, by canonical form at each"
+
+
+def test_programs_that_differ_on_empty_arrays_alone_differ():
+    text = """
+@T.prim_func
+def main(a: T.handle, b: T.handle):
+    n = T.int32()
+    A = T.match_buffer(a, (n,), "float32")
+    B = T.match_buffer(b, (1,), "float32")
+    B[0] = {}
+    for i in range(n):
+        B[0] = B[0] + A[i]
+"""
+    found = ti.equivalent(
+        lifted(text.format("T.float32(0)")), lifted(text.format("T.if_then_else(n == 0, T.float32(1), T.float32(0))"))
+    )
+    assert str(found) == "different at n = 0: B[0] is 0.0 and 1.0."
+
+
+ASSERTING = """
+@T.prim_func
+def main(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
+    for i in range(4):
+        {}
+        B[i] = A[i]
+"""
+
+
+def test_a_program_that_asserts_is_another_than_one_that_does_not():
+    asserting = lifted(ASSERTING.format('assert A[i] > T.float32(0), "positive"'))
+    found = ti.equivalent(asserting, lifted(ASSERTING.format("pass")))
+    assert not found and "only one of them refuses these inputs" in str(found)
+    assert found.counterexample is not None and not found.counterexample["A"].any()
+    assert ti.equivalent(asserting, lifted(ASSERTING.format('assert A[i] > T.float32(0), "other words"'))).proven
+
+
+def test_inputs_that_both_refuse_are_not_counted():
+    asserting = lifted(ASSERTING.format('assert A[i] > T.float32(0), "positive"'))
+    found = ti.equivalent(asserting, lifted(ASSERTING.format('assert A[i] * T.float32(2) > T.float32(0), "positive"')))
+    assert found and 0 < found.inputs <= 8
+    never = [lifted(ASSERTING.format(f'assert A[i] * A[i] < T.float32({n}), "never"')) for n in (-1, -2)]
+    found = ti.equivalent(*never)
+    assert not found and found.counterexample is None
+    assert str(found) == "not known: both programs refuse every generated input."
+
+
+def test_a_buffer_is_not_taken_for_a_result():
+    text = """
+f(x: tensor<float, I[0:4]>, {0}: tensor<float, I[0:4]>, {1}: tensor<float, I[0:4]>) {{ {0} ← x + 1.0; {1} ← x × 2.0; }}
+"""
+    f = replace(ti.parse(text.format("y", "t")), buffers=frozenset("t"))
+    g = replace(ti.parse(text.format("t", "y")), buffers=frozenset("t"))
+    assert not ti.equivalent(f, g)
+
+
+def test_a_symbolic_output_that_is_empty_is_no_input():
+    relax = ti.tir.parse("""
+@R.function
+def main(x: R.Tensor(("n",), dtype="float32")):
+    return R.add(x, x)
+""")["main"]
+    found = ti.equivalent(relax, lifted(SCALED.replace("A[i] * T.float32(2)", "A[i] + A[i]")))
+    assert found and {"n": 0} in found.sizes
+
+
+def test_a_field_operator_is_compared_for_given_data():
+    I = ti.Dimension("I")
+
+    @ti.field_operator
+    def doubled(x: ti.Field[[I], ti.float64]) -> ti.Field[[I], ti.float64]:
+        return x + x
+
+    with pytest.raises(DiagnosticError, match=r"op\.fencil\(data\)"):
+        ti.equivalent(doubled, doubled)
+
+
+def test_an_output_that_one_program_leaves_partly_as_it_is_is_named():
+    with pytest.raises(DiagnosticError) as caught:
+        ti.equivalent(each("A[i]"), lifted(EACH.replace("range(4)", "range(3)").format("A[i]")))
+    assert "the second program reads 'B' or leaves a part of it as it is" in str(caught.value)
