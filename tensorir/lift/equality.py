@@ -50,9 +50,9 @@ MOST_SHRUNK = 64
 class Equivalence:
     """What was found: `proven`, `agreed` on a number of inputs within a bound, or a counterexample by parameter.
 
-    The bound is beside the size of a result; integers agree exactly, and NaN with NaN. `sizes`: all at which symbolic
-    programs ran, or those of the counterexample. `up_to`: what rules that do not keep every bit leave out, where the
-    canonical forms by these are equal.
+    The bound is beside the size of a result; integers agree exactly, and NaN with NaN. Inputs that both programs refuse
+    are not counted. `sizes`: all at which symbolic programs agreed, or those of the counterexample. `up_to`: what rules
+    that do not keep every bit leave out, where the canonical forms by these are equal.
     """
 
     proven: bool
@@ -94,7 +94,9 @@ def _told(sizes: Sequence[Mapping[str, int]]) -> str:
 def equivalent(a: Any, b: Any, *, inputs: int = INPUTS, seed: int = 0) -> Equivalence:
     """Whether two programs compute the same, parameters matched in their order (inputs, then outputs).
 
-    Half of the inputs hold special numbers. Raises TL04 where parameters differ in number, element or extents.
+    Lifted programs are what a call of them runs, checks included. At some sizes equal forms are agreement and no proof
+    for others. Half of the inputs hold special numbers. Raises TL04 where parameters differ in number, element or
+    extents.
     """
     f, g = family(a), family(b)
     if not f.sizes and not g.sizes:
