@@ -215,7 +215,7 @@ def main(a: T.handle, b: T.handle):
     func = tir.parse(text)["main"]
     found = tir.interpret(func, np.ones((3, 2), np.int32), np.zeros(3, np.int32))
     assert found[1].tolist() == [4, 4, 4]
-    with pytest.raises(DiagnosticError, match="an extent of 'B' is 4, but must be 3"):
+    with pytest.raises(DiagnosticError, match="dimension 0 of 'B' has 4 elements, but must be 3"):
         tir.interpret(func, np.ones((3, 2), np.int32), np.zeros(4, np.int32))
 
 
@@ -328,3 +328,36 @@ def test_other_layouts_are_refused():
     )
     with pytest.raises(DiagnosticError, match="the layout of 'V' is not the row-major one, and no pure program has"):
         ti.lift(tir.parse(text)["main"])
+
+
+SIZES = """@T.prim_func
+def main(a: T.handle, b: T.handle):
+    n = T.int32()
+    A = T.match_buffer(a, ({first},), "int32")
+    B = T.match_buffer(b, ({second},), "int32")
+    for i in range(n):
+        B[i] = 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "extents", "sentence"),
+    [
+        ("n + 1", "n", (2, 3), "dimension 0 of 'A' has 2 elements, but must be 4."),
+        ("n * 2", "n", (3, 2), "dimension 0 of 'A' has 3 elements, but must be 4."),
+        ("n * 2", "n", (100, 2), "dimension 0 of 'A' has 100 elements, but must be 4."),
+        ("n", "n + 1", (3, 3), "dimension 0 of 'B' has 3 elements, but must be 4."),
+        ("n * 2", "n + 1", (4, 4), "dimension 0 of 'B' has 4 elements, but must be 3."),
+    ],
+)
+def test_every_extent_is_what_its_sizes_say(first: str, second: str, extents: tuple[int, int], sentence: str):
+    module = tir.parse(SIZES.format(first=first, second=second))
+    with pytest.raises(DiagnosticError) as caught:
+        tir.interpret(module["main"], *(np.zeros(extent, np.int32) for extent in extents))
+    assert (caught.value.diagnostics[0].code, caught.value.diagnostics[0].message) == ("TA03", sentence)
+
+
+def test_sizes_follow_from_extents_that_are_lines_of_them():
+    module = tir.parse(SIZES.format(first="n * 2", second="n + 1"))
+    found = tir.interpret(module["main"], np.zeros(4, np.int32), np.zeros(3, np.int32))
+    assert found[1].tolist() == [1, 1, 0]

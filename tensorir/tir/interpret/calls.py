@@ -21,6 +21,7 @@ from tensorir.tir.interpret.threads import private_axes
 from tensorir.tir.interpret.warps import ACTIVE, SHUFFLES
 from tensorir.tir.launches import launched
 from tensorir.tir.libraries import builtin_of
+from tensorir.tir.walk import walk
 
 __all__ = ["compile_builtin", "compile_function_call", "invoke"]
 
@@ -416,34 +417,69 @@ def bind(m: Machine, func: n.PrimFunc, arguments: Sequence[Value], span: Span) -
             m.env[param] = value
         else:
             raise error("TR27", f"{func.name!r} needs a buffer for {buffer.name!r}.", span)
+    told: list[tuple[n.Expr, Value, str, Span]] = []
     for _, buffer, pointer in buffers:
         m.env[buffer.data] = pointer
         view = pointer.view
+        guilty = buffer.span if span is func.span else span  # the declaration, or the call of the module
         if view is not None and len(view.shape) == len(buffer.shape):
-            for declared, extent in zip(buffer.shape, view.shape, strict=True):
-                match_size(m, declared, extent, f"an extent of {buffer.name!r}", span)
+            for place, (declared, extent) in enumerate(zip(buffer.shape, view.shape, strict=True)):
+                what = f"dimension {place} of {buffer.name!r}"
+                told.append((declared, extent, f"{what} has {extent} elements", guilty))
             for declared, stride in zip(buffer.strides, view.strides, strict=False):
-                match_size(m, declared, stride, f"a stride of {buffer.name!r}", span)
+                told.append((declared, stride, f"a stride of {buffer.name!r} is {stride}", guilty))
         if isinstance(buffer.elem_offset, n.Var) and buffer.elem_offset not in m.env:
             m.env[buffer.elem_offset] = buffer.elem_offset.dtype.numpy.type(0)
+    _match_sizes(m, told)
     for _, buffer, pointer in buffers:
         shape = tuple(compiled(extent)(m) for extent in buffer.shape)
         strides = tuple(compiled(stride)(m) for stride in buffer.strides)
         m.views[buffer] = m.alias(pointer, buffer, shape, strides, 0)
 
 
-def match_size(m: Machine, declared: n.Expr, value: Value, what: str, span: Span) -> None:
-    """A variable without a value takes this one; everything else must have it."""
-    if isinstance(declared, n.Var) and declared not in m.env:
-        m.env[declared] = np.asarray(value).astype(declared.dtype.numpy)[()]
-        return
-    from tensorir.tir.walk import walk
+def _match_sizes(m: Machine, told: Sequence[tuple[n.Expr, Value, str, Span]]) -> None:
+    """Sizes take the values that the arguments tell; then each extent and stride must be what it is declared as."""
+    for declared, value, _, _ in told:
+        if isinstance(declared, n.Var) and declared not in m.env:
+            m.env[declared] = np.asarray(value).astype(declared.dtype.numpy)[()]
+    pending = list(told)
+    while pending:
+        left = [entry for entry in pending if not _solved(m, entry[0], entry[1])]
+        if len(left) == len(pending):
+            break
+        pending = left
+    for declared, value, what, place in told:
+        if _unknown(m, declared):
+            continue  # the variable without a value is named where the buffer's shape is needed
+        known = compiled(declared)(m)
+        if np.any(known != value):
+            raise error("TA03", f"{what}, but must be {known}.", place)
 
-    if any(isinstance(v, n.Var) and v not in m.env for v in walk(declared)):
-        return
-    known = compiled(declared)(m)
-    if np.any(known != value):
-        raise error("TA03", f"{what} is {value}, but must be {known}.", span)
+
+def _unknown(m: Machine, expr: n.Expr) -> set[n.Var]:
+    return {v for v in walk(expr) if isinstance(v, n.Var) and v not in m.env}
 
 
-__all__ += ["Memory", "bind", "match_size"]
+def _solved(m: Machine, declared: n.Expr, value: Value) -> bool:
+    """Whether the extent has a value now: the only variable of it that had none gets the one that a line gives."""
+    unknown = _unknown(m, declared)
+    if not unknown:
+        return True
+    if len(unknown) > 1 or np.ndim(value):
+        return False
+    (size,) = unknown
+    kind, run = size.dtype.numpy.type, compiled(declared)
+
+    def at(guess: int) -> int:
+        m.env[size] = kind(guess)
+        return int(run(m))
+
+    start = at(0)
+    growth = at(1) - start
+    if growth and at((int(value) - start) // growth) == int(value):
+        return True
+    del m.env[size]
+    return False
+
+
+__all__ += ["Memory", "bind"]
