@@ -107,7 +107,7 @@ def read_text(path: str | PathLike[str]) -> str:
         )
     data = Path(path).read_bytes()
     try:
-        return data.decode("utf-8")
+        return data.decode("utf-8").removeprefix("\ufeff")  # some editors begin a file with a byte order mark
     except UnicodeDecodeError as error:
         before = data[: error.start].decode("utf-8")
         bad = Span(Source(str(path), f"{before}\ufffd"), len(before), len(before) + 1)

@@ -48,7 +48,8 @@ def parse(text: object, name: str = "<tir>", metadata: Mapping[str, object] | No
         metadata = constants_of(live, text) if metadata is None else metadata
     try:
         with _without_collection():
-            return read_module(Source(name, text), metadata)
+            # Some editors begin a file of UTF-8 with a byte order mark, which says nothing.
+            return read_module(Source(name, text.removeprefix("\ufeff")), metadata)
     except RecursionError:
         # The limits of the pre-scan leave room; a caller deep in a recursion of its own may use that up.
         message = "the text is nested too deeply to be read from here."

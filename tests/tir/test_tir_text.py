@@ -224,3 +224,8 @@ class Live:
 
 def test_a_live_object_is_read_through_its_script():
     assert parse(Live()) == parse(Live().script())
+
+
+def test_a_byte_order_mark_is_skipped():
+    text = "@T.prim_func\ndef main(A: T.Buffer((4,), 'float32')):\n    A[0] = T.float32(1)\n"
+    assert parse("\ufeff" + text) == parse(text)
