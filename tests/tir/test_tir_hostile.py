@@ -147,6 +147,60 @@ CASES: list[tuple[str, object, str]] = [
     ("in", body("if n in (1, 2):", "    pass"), "3:8 TS07 'in' is no comparison of TVMScript."),
     ("bits of floats", body("A[0] = A[0] & A[1]"), "3:12 TS20 '&' takes integers, and this is float32."),
     ("a string as a number", body("A[0] = A[0] + 'x'"), "3:12 TS20 '+' takes numbers and expressions."),
+    ("a string in a store", body("B[0] = 'x'"), "3:12 TS20 'B' holds int32, and this is a string."),
+    (
+        "a word as a float",
+        body("B[0] = T.float32('abc')"),
+        "3:22 TS20 what T.float32 takes is a number, and this is a string.",
+    ),
+    ("a string as an index", body("B[0] = A['a']"), "3:14 TS21 an index is an integer, and this is a string."),
+    ("a float as an index", body("B[0] = A[A[0]]"), "3:14 TS21 an index is an integer, and this is float32."),
+    ("a float as a condition", body("if A[0]:", "    pass"), "3:8 TS20 a condition is a bool, and this is float32."),
+    (
+        "a float under not",
+        body("B[0] = T.Select(not A[0], 1.0, 2.0)"),
+        "3:25 TS20 a condition is a bool, and this is float32.",
+    ),
+    (
+        "a float that selects",
+        body("B[0] = T.if_then_else(A[0], 1, 2)"),
+        "3:27 TS20 a condition is a bool, and this is float32.",
+    ),
+    (
+        "a float before if",
+        body("B[0] = A[1] if A[0] else A[2]"),
+        "3:20 TS20 a condition is a bool, and this is float32.",
+    ),
+    (
+        "a float in a while",
+        body("while A[0]:", "    B[0] = A[0]"),
+        "3:11 TS20 a condition is a bool, and this is float32.",
+    ),
+    (
+        "other bits of a float",
+        body("B[0] = T.reinterpret('int8', A[0])"),
+        "3:12 TS20 T.reinterpret keeps the bytes: float32 has 4, and int8 has 1.",
+    ),
+    (
+        "bits of a float counted",
+        body("B[0] = T.popcount(A[0])"),
+        "3:12 TS20 T.popcount takes integers, and this is float32.",
+    ),
+    (
+        "a large int8",
+        body("B[0] = T.int8(1000)"),
+        "3:19 TS20 the constant 1000 does not fit int8, which holds -128 to 127.",
+    ),
+    (
+        "a negative uint8",
+        body("B[0] = T.uint8(-1)"),
+        "3:20 TS20 the constant -1 does not fit uint8, which holds 0 to 255.",
+    ),
+    (
+        "a large index",
+        body("B[0] = A[99999999999]"),
+        "3:14 TS20 the constant 99999999999 does not fit int32, which holds -2147483648 to 2147483647: write T.int64(99999999999).",
+    ),
     ("a loop over floats", body("for i in range(1.5):", "    pass"), "3:14 TS21 the bounds of a loop are integers."),
     ("unequal unpacking", body("for i, j in T.grid(2, 3, 4):", "    pass"), "3:9 TS24 there are 3 values for 2 names."),
     (

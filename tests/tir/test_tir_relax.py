@@ -162,3 +162,20 @@ def test_a_wrong_call_is_all_that_is_wrong():
     with pytest.raises(DiagnosticError) as caught:
         parse(f"{HEAD}    z = R.no_such_call(x)\n    return z\n".replace("):\n", ') -> R.Tensor((1,), "int8"):\n', 1))
     assert [found.code for found in caught.value.diagnostics] == ["TS12"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        ("t = (x, x)\n    return t[5]", "4:12: error[TS40]: a tuple of 2 has no member 5."),
+        (
+            "if c:\n        y = R.add(x, x)\n    else:\n        y = x\n    return x",
+            "3:8: error[TS40]: the condition has the shape (2,), and one truth value decides.",
+        ),
+    ],
+)
+def test_what_no_value_can_be_is_refused_where_it_is_read(lines: str, told: str):
+    head = '@R.function\ndef main(x: R.Tensor((2,), "float32"), c: R.Tensor((2,), "bool")):\n    '
+    with pytest.raises(DiagnosticError) as caught:
+        parse(f"{head}{lines}\n")
+    assert str(caught.value.diagnostics[0]).splitlines()[0] == f"<tir>:{told}"

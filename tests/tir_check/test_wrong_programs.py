@@ -27,9 +27,8 @@ def wrong_programs() -> list[object]:
 
 @pytest.mark.parametrize(("text", "pinned"), wrong_programs())
 def test_a_wrong_program_is_refused_with_its_diagnostics(text: str, pinned: list[str]):
-    module = tir.parse(text, "wrong")
     with pytest.raises(DiagnosticError) as caught:
-        tir.check(module)
+        tir.check(tir.parse(text, "wrong"))
     errors = [d for d in caught.value.diagnostics if d.severity == "error"]
     assert [str(d).splitlines()[0].removeprefix("wrong:") for d in errors] == pinned
 

@@ -14,6 +14,7 @@ from tensorir.tir.dtypes import INT64, DataType
 from tensorir.tir.relax import calls
 from tensorir.tir.relax import nodes as r
 from tensorir.tir.relax.infer import Contradiction, agree, type_of
+from tensorir.tir.relax.rules.operands import say
 from tensorir.tir.script.arithmetic import IllTyped, binary, compare, negate
 from tensorir.tir.script.evaluate import Evaluator
 from tensorir.tir.script.syntax import Located
@@ -238,6 +239,12 @@ class Reader(Evaluator):
         if not node.orelse:
             self.fail(node, "TS42", "'if' of Relax needs an 'else'.")
         condition = self.relax(self.value(node.test), node.test)
+        kind = self.check(None, condition, node.test, "the condition")
+        sizes = kind.shape or () if isinstance(kind, r.TensorType) else ()
+        if any(isinstance(size, n.IntImm) and size.value != 1 for size in sizes):
+            shown = ", ".join(map(say, sizes)) + ("," if len(sizes) == 1 else "")
+            message = f"the condition has the shape ({shown}), and one truth value decides."
+            self.fail(node.test, "TS40", message, "reduce it first, with R.max or R.min, or choose with R.where.")
         branches: list[r.SeqExpr] = []
         name = ""
         for statements in (node.body, node.orelse):
@@ -386,7 +393,9 @@ class Reader(Evaluator):
             case Metadata(key):
                 return r.MetadataConstant(key, self.number(node.slice, "the index"), self.text.span(node))
             case r.RelaxExpr():
-                return r.TupleGetItem(target, self.number(node.slice, "the index"), self.text.span(node))
+                found = r.TupleGetItem(target, self.number(node.slice, "the index"), self.text.span(node))
+                self.check(None, found, node, "the member")
+                return found
             case _ if (items := members(target)) is not None:
                 index = self.number(node.slice, "the index")
                 if not -len(items) <= index < len(items):

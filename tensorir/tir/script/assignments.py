@@ -133,6 +133,9 @@ def store(body: FunctionBody, target: ast.Subscript, value: Value, node: Located
 def emit_store(body: FunctionBody, buffer: n.Buffer, value: Value, indices: tuple[n.Expr, ...], node: Located) -> None:
     """The value takes the type of the buffer: constants, casts, and scalars stored to several lanes."""
     stored = body.reader.as_expr(value, node, buffer.dtype)
+    if isinstance(stored, n.StringImm) and buffer.dtype.code != "handle":
+        place = node.value if isinstance(node, ast.Assign) else node
+        body.text.fail(place, "TS20", f"{buffer.name!r} holds {buffer.dtype}, and this is a string.")
     lanes = (indices[-1].dtype.lanes if indices else 1) * buffer.dtype.lanes
     span = body.text.span(node)
     if stored.dtype.lanes == 1 and lanes != 1 and not isinstance(stored, n.StringImm):

@@ -147,6 +147,20 @@ class Evaluator:
             case _:
                 self.fail(node, "TS21", f"an expression stands here, and this is {describe(value)}.")
 
+    def condition(self, value: Value, node: Located) -> n.Expr:
+        """A value that is asked whether it holds; numbers with a fraction and strings do not say."""
+        found = self.as_expr(value, node, BOOL)
+        if found.dtype.is_float or isinstance(found, n.StringImm):
+            what = "a string" if isinstance(found, n.StringImm) else found.dtype
+            self.fail(node, "TS20", f"a condition is a bool, and this is {what}.", "compare it, as in x != 0.")
+        return found
+
+    def numeric(self, value: n.Expr, node: Located, what: str) -> n.Expr:
+        """The expression, which is no string."""
+        if isinstance(value, n.StringImm):
+            self.fail(node, "TS20", f"{what} is a number, and this is a string.")
+        return value
+
     def number(self, node: ast.expr, what: str) -> int:
         """A Python integer, or a constant."""
         return self.as_number(self.value(node), node, what)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const, true
 from tensorir.tir.dtypes import BOOL, VOID
-from tensorir.tir.script.arithmetic import as_expr
 from tensorir.tir.script.declarations import named
 from tensorir.tir.script.subscripts import point
 from tensorir.tir.script.syntax import Failure, Located
@@ -147,7 +146,7 @@ def attribute(body: FunctionBody, form: Form) -> Callable[[n.Stmt], n.Stmt]:
         facts = [(given["node"], reader.string(given["attr_key"], located, "a key"), given["value"])]
     made: list[tuple[n.Attribute, str, n.Attribute]] = []
     for target, key, value in facts:
-        kept = value if not isinstance(value, bool | int | float | str) else as_expr(value, None, span)
+        kept = value if not isinstance(value, bool | int | float | str) else reader.as_expr(value, span)
         about = target.value if isinstance(target, n.IntImm) else target
         made.append((reader.attribute(about, located), key, reader.attribute(kept, located)))
 

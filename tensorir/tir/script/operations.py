@@ -133,7 +133,7 @@ def unary(reader: Evaluator, node: ast.UnaryOp) -> Value:
         case ast.Not():
             if isinstance(value, bool | int | float | str | tuple | list):
                 return not value
-            return n.Not(reader.as_expr(value, node), span)
+            return n.Not(reader.condition(value, node.operand), span)
         case ast.Invert():
             if isinstance(value, int):
                 return ~value
@@ -151,8 +151,17 @@ def connective(reader: Evaluator, node: ast.BoolOp) -> Value:
     first = reader.text.span(node.values[0])
     for operand in node.values[1:]:
         right = reader.operand(operand)
-        result = logical(word, result, right, first.to(reader.text.span(operand)))
+        result = logical(
+            word,
+            _truth(reader, result, node.values[0]),
+            _truth(reader, right, operand),
+            first.to(reader.text.span(operand)),
+        )
     return result
+
+
+def _truth(reader: Evaluator, value: Value, node: ast.expr) -> Value:
+    return reader.condition(value, node) if isinstance(value, n.Expr | str | float) else value
 
 
 def comparison(reader: Evaluator, node: ast.Compare) -> Value:
@@ -179,7 +188,7 @@ def conditional(reader: Evaluator, node: ast.IfExp) -> Value:
     first = reader.as_expr(a, node.body, b.dtype if isinstance(b, n.Expr) else None)
     second = reader.as_expr(b, node.orelse, first.dtype)
     first, second = match(first, second)
-    condition = reader.as_expr(test, node.test)
+    condition = reader.condition(test, node.test)
     return n.Call(first.dtype, "if_then_else", (condition, first, second), span=reader.text.span(node))
 
 

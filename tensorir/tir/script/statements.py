@@ -230,7 +230,7 @@ class FunctionBody:
     def while_(self, node: ast.While) -> None:
         if node.orelse:
             self.text.fail(node.orelse[0], "TS07", "loops of TVMScript have no 'else'.")
-        condition = self.reader.expr(node.test, BOOL)
+        condition = self.reader.condition(self.reader.value(node.test), node.test)
         self.emit(n.While(condition, self.suite(node.body, self.text.span(node)), self.text.span(node)))
 
     def if_(self, node: ast.If) -> None:
@@ -248,7 +248,7 @@ class FunctionBody:
                     return
                 last = self.suite(chosen, self.text.span(current)) if chosen else None
                 break
-            condition = self.reader.as_expr(test, current.test, BOOL)
+            condition = self.reader.condition(test, current.test)
             chain.append((condition, self.suite(current.body, self.text.span(current)), self.text.span(current)))
             match current.orelse:
                 case [ast.If() as other]:
@@ -266,7 +266,7 @@ class FunctionBody:
         self.emit(last)
 
     def assert_(self, node: ast.Assert) -> None:
-        condition = self.reader.expr(node.test, BOOL)
+        condition = self.reader.condition(self.reader.value(node.test), node.test)
         message = () if node.msg is None else self.reader.value(node.msg)
         self.emit(self.assertion(condition, message, node))
 

@@ -139,7 +139,12 @@ def access(reader: Evaluator, buffer: n.Buffer, slice_: ast.expr, node: Located)
 def _index(reader: Evaluator, value: Value, node: Located) -> n.Expr | n.Range:
     if isinstance(value, float):
         reader.fail(node, "TS21", "an index is an integer, and this is a float.")
-    return value if isinstance(value, n.Range) else reader.as_expr(value, node)
+    if isinstance(value, str | n.StringImm):
+        reader.fail(node, "TS21", "an index is an integer, and this is a string.")
+    found = value if isinstance(value, n.Range) else reader.as_expr(value, node)
+    if isinstance(found, n.Expr) and found.dtype.is_float:
+        reader.fail(node, "TS21", f"an index is an integer, and this is {found.dtype}.")
+    return found
 
 
 def _slice(reader: Evaluator, buffer: n.Buffer, node: ast.Slice, position: int) -> n.Range | _Stride:

@@ -157,7 +157,11 @@ class _Frame:
             case r.Function():
                 return _Closure(expr, self.values, self.m.env)
             case r.If(condition, yes, no):
-                return self.sequence(yes if bool(np.asarray(self.of(condition))) else no)
+                found = np.asarray(self.of(condition))
+                if found.size != 1:
+                    message = f"the condition has the shape {found.shape}, and one truth value decides."
+                    raise error("TR42", message, expr.span)
+                return self.sequence(yes if bool(found) else no)
             case r.SeqExpr():
                 return self.sequence(expr)
             case r.Call():

@@ -63,7 +63,12 @@ def _reinterpret(it: Call) -> Value:
     dtype, value = it.take("dtype", "value", required=2)
     pointed = dtype if isinstance(dtype, n.PointerType) else None
     attrs: dict[str, n.Attribute] = {} if pointed is None else {"type": pointed}
-    return n.Call(it.dtype(dtype), "reinterpret", (it.expr(value),), attrs, it.span)
+    given, wanted = it.expr(value), it.dtype(dtype)
+    size, other = (-(-kind.bits * kind.lanes // 8) for kind in (given.dtype, wanted))
+    if "handle" not in (given.dtype.code, wanted.code) and size != other:
+        message = f"T.reinterpret keeps the bytes: {given.dtype} has {size}, and {wanted} has {other}."
+        it.fail("TS20", message, f"write T.Cast({str(wanted)!r}, ...) for the value as another type.")
+    return n.Call(wanted, "reinterpret", (given,), attrs, it.span)
 
 
 @makes("type_annotation")
@@ -135,7 +140,12 @@ def _arguments(it: Call, row: Builtin, args: list[Value]) -> tuple[n.Argument, .
     if row.operands in (Operands.FLOAT, Operands.NUMBER, Operands.INTEGER, Operands.SHIFT):
         first = next((arg.dtype for arg in args if isinstance(arg, n.Expr)), None)
         default = FLOAT32 if row.operands is Operands.FLOAT else None
-        exprs = [it.expr(arg, first or default) for arg in args]
+        exprs = [
+            it.reader.numeric(it.expr(arg, first or default), it.place(k, ""), f"what T.{it.name} takes")
+            for k, arg in enumerate(args)
+        ]
+        if row.operands in (Operands.INTEGER, Operands.SHIFT) and (odd := [e for e in exprs if e.dtype.is_float]):
+            it.fail("TS20", f"T.{it.name} takes integers, and this is {odd[0].dtype}.")
         if len(exprs) == 2 and row.operands in (Operands.FLOAT, Operands.NUMBER):
             try:
                 return match(exprs[0], exprs[1])

@@ -30,11 +30,23 @@ def constant(it: Call, dtype: DataType) -> Value:
                 if not value.is_integer():
                     it.fail("TS20", f"{value} is no {dtype}.")
                 value = int(value)
+            _refuse_outside(it, value, dtype)
             return const(value, dtype, it.span) if not dtype.is_bool else n.IntImm(int(bool(value)), BOOL, it.span)
         case bool() | int() | float():
+            _refuse_outside(it, value, dtype)
             return n.Broadcast(const(value, dtype.element, it.span), dtype.lanes, it.span)
         case _:
-            return convert(it.expr(value), dtype, it.span)
+            number = it.reader.numeric(it.expr(value), it.place(0, "expr"), f"what T.{dtype} takes")
+            return convert(number, dtype, it.span)
+
+
+def _refuse_outside(it: Call, value: bool | int | float, dtype: DataType) -> None:
+    if isinstance(value, float) or not dtype.is_integer or dtype.is_bool:
+        return
+    low, high = dtype.range
+    if not low <= value <= high:
+        message = f"the constant {value} does not fit {dtype.element}, which holds {low} to {high}."
+        it.reader.fail(it.place(0, "expr"), "TS20", message)
 
 
 @makes("handle", "ptr", "Ptr", "buffer_var")
@@ -75,7 +87,7 @@ def _tensor_map(it: Call) -> Value:
 def _cast(it: Call) -> Value:
     first, second = it.take("dtype", "value", required=2)
     if it.name == "Cast":
-        return n.Cast(it.expr(second), it.dtype(first), it.span)
+        return n.Cast(it.reader.numeric(it.expr(second), it.node, "what T.Cast takes"), it.dtype(first), it.span)
     if isinstance(first, n.Expr) or not isinstance(second, n.Expr):
         first, second = second, first
     return convert(it.expr(second), it.dtype(first), it.span)

@@ -12,6 +12,7 @@ from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import FLOAT32, DataType
 from tensorir.tir.script.evaluate import Evaluator
+from tensorir.tir.script.syntax import Located
 from tensorir.tir.script.values import (
     Value,
     entries,
@@ -54,6 +55,12 @@ class Call:
 
     def expr(self, value: Value, dtype: DataType | None = None) -> n.Expr:
         return self.reader.as_expr(value, self.node, dtype)
+
+    def place(self, position: int, name: str) -> Located:
+        """Where the text gives an argument; the call, where it does not say."""
+        if position < len(self.node.args) and not any(isinstance(a, ast.Starred) for a in self.node.args):
+            return self.node.args[position]
+        return next((keyword.value for keyword in self.node.keywords if keyword.arg == name), self.node)
 
     def dtype(self, value: Value, default: DataType = FLOAT32) -> DataType:
         return default if value is None else self.reader.dtype(value, self.node)

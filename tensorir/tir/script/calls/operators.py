@@ -65,7 +65,7 @@ def _raw(it: Call) -> Value:
 
 @makes("Not")
 def _not(it: Call) -> Value:
-    return n.Not(it.expr(it.take("a", required=1)[0], BOOL), it.span)
+    return n.Not(it.reader.condition(it.take("a", required=1)[0], it.place(0, "a")), it.span)
 
 
 _RAW_BITS = {
@@ -112,7 +112,7 @@ def _ceildiv(it: Call) -> Value:
 def _select(it: Call) -> Value:
     condition, a, b = it.take("condition", "true_value", "false_value", required=3)
     first = it.expr(a, b.dtype if isinstance(b, n.Expr) else None)
-    return n.Select(it.expr(condition, BOOL), first, it.expr(b, first.dtype), it.span)
+    return n.Select(it.reader.condition(condition, it.place(0, "condition")), first, it.expr(b, first.dtype), it.span)
 
 
 @makes("if_then_else")
@@ -122,7 +122,8 @@ def _if_then_else(it: Call) -> Value:
     second = it.expr(b, first.dtype)
     if first.dtype != second.dtype and "handle" not in (first.dtype.code, second.dtype.code):
         first, second = match(first, second)
-    return n.Call(first.dtype, "if_then_else", (it.expr(condition, BOOL), first, second), span=it.span)
+    asked = it.reader.condition(condition, it.place(0, "cond"))
+    return n.Call(first.dtype, "if_then_else", (asked, first, second), span=it.span)
 
 
 @makes("Ramp", "ramp")
