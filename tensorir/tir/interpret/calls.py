@@ -157,6 +157,7 @@ def _atomic(name: str | None) -> Callable[[n.Call], Run]:
             shape = m.lanes if m.kernel is not None else np.broadcast_shapes(np.shape(places), np.shape(new))
             places, new = np.broadcast_to(places, shape), np.broadcast_to(new, shape)
             live = np.broadcast_to(m.active(), shape)
+            m.updated(pointer.memory, places, array.dtype.itemsize, node.span)
             old = np.zeros(shape, array.dtype)
             for at in np.ndindex(*shape):
                 if live[at]:
@@ -165,8 +166,6 @@ def _atomic(name: str | None) -> Callable[[n.Call], Run]:
                         m.undo.append((array, place, array[place]))
                     old[at] = array[place]
                     array[place] = new[at] if function is None else function(old[at], new[at])
-                    if m.checked:
-                        pointer.memory.knowledge()[place * array.dtype.itemsize // pointer.memory.unit] = True
             return old[()]
 
         return run

@@ -108,13 +108,21 @@ class Level:
         return self.memories is None or id(memory) in self.memories
 
     def note(
-        self, memory: Memory, address: Value, mask: Value, write: bool, span: Span, shape: tuple[int, ...], vector: bool
+        self,
+        memory: Memory,
+        address: Value,
+        mask: Value,
+        write: bool,
+        span: Span,
+        shape: tuple[int, ...],
+        vector: bool,
+        atomic: bool = False,
     ) -> None:
         """An access to units of a memory; raises `Conflict` if another lane touched one of them in a way that matters.
 
-        `shape` is that of the lanes that the access tells apart.
+        `shape` is that of the lanes that the access tells apart. Updates that are atomic do not matter to each other.
         """
-        writer, reader, wrote_at, read_at = self._log(memory)
+        writer, reader, updater, wrote_at, read_at, updated_at = self._log(memory)
         numbers = self._lanes(shape)
         if vector and is_array(numbers):
             numbers = numbers[..., None]
@@ -126,26 +134,41 @@ class Level:
         if not places.size:
             return
         lanes = lanes + self.start
+        if atomic:
+            for log, verb, sites in ((writer, "written", wrote_at), (reader, "read", read_at)):
+                self._meet(memory, places, lanes, log, (verb, sites), "updated atomically", span)
+            self._read(updater, updated_at, places, lanes, span)
+            return
+        self._meet(memory, places, lanes, updater, ("updated atomically", updated_at), _verb(write), span)
         before = writer[places]
         clash = (before >= self.start) & (before != lanes)
         if not write and self.once and clash.any():
             clash &= ~self._among(lanes, before)
         if clash.any():
-            self._clash(memory, places, lanes, clash, before, ("written", wrote_at), write, span)
+            self._clash(memory, places, lanes, clash, before, ("written", wrote_at), _verb(write), span)
         if not write:
             self._read(reader, read_at, places, lanes, span)
             return
         before = reader[places]
         clash = (before >= self.start) & (before != lanes)
         if clash.any():
-            self._clash(memory, places, lanes, clash, before, ("read", read_at), write, span)
+            self._clash(memory, places, lanes, clash, before, ("read", read_at), _verb(write), span)
         writer[places] = lanes
         if wrote_at is not None:
             wrote_at[places] = self._site(span)
         before = writer[places]
         clash = before != lanes
         if clash.any():
-            self._clash(memory, places, lanes, clash, before, ("written", wrote_at), write, span)
+            self._clash(memory, places, lanes, clash, before, ("written", wrote_at), _verb(write), span)
+
+    def _meet(
+        self, memory: Memory, places: Value, lanes: Value, log: Any, earlier: tuple[str, Any], verb: str, span: Span
+    ) -> None:
+        """Raise where the log names another lane."""
+        before = log[places]
+        clash = (before >= self.start) & (before != lanes)
+        if clash.any():
+            self._clash(memory, places, lanes, clash, before, earlier, verb, span)
 
     def _read(self, reader: Value, read_at: Value, places: Value, lanes: Value, span: Span) -> None:
         many = self.start + self.several
@@ -158,12 +181,12 @@ class Level:
         if read_at is not None:
             read_at[places] = self._site(span)
 
-    def _log(self, memory: Memory) -> tuple[Any, Any, Any, Any]:
+    def _log(self, memory: Memory) -> tuple[Any, Any, Any, Any, Any, Any]:
         found = memory.logs.get(self.depth)
-        if found is None or (self.sites is not None and found[2] is None):
+        if found is None or (self.sites is not None and found[3] is None):
             units = memory.raw.size // memory.unit
-            sites = [np.zeros(units, np.int32) for _ in range(2)] if self.sites is not None else [None, None]
-            found = memory.logs[self.depth] = (np.full(units, -1), np.full(units, -1), *sites)
+            sites = [np.zeros(units, np.int32) for _ in range(3)] if self.sites is not None else [None] * 3
+            found = memory.logs[self.depth] = (*(np.full(units, -1) for _ in range(3)), *sites)
         return found  # type: ignore[return-value]
 
     def _site(self, span: Span) -> int:
@@ -205,14 +228,14 @@ class Level:
         clash: Value,
         before: Value,
         earlier: tuple[str, Any],
-        write: bool,
+        now: str,
         span: Span,
     ) -> None:
         at = int(np.flatnonzero(clash)[0])
         mine = int(lanes[at]) - self.start
         other = int(before[at]) - self.start
         verb, sites = earlier
-        if write and verb == "written" and mine < other < self.span:  # both in one statement: in the order of the lanes
+        if now == verb == "written" and mine < other < self.span:  # both in one statement: in the order of the lanes
             mine, other = other, mine
         known = other < self.several
         mine_at = self.decode(mine)
@@ -231,7 +254,7 @@ class Level:
             memory,
             int(places[at]),
             Access(verb, self.describe(other_at) if known else "several iterations", where),
-            Access("written" if write else "read", self.describe(mine_at), span),
+            Access(now, self.describe(mine_at), span),
         )
 
     def decode(self, number: int, unlike: tuple[int, ...] = ()) -> tuple[int, ...]:
@@ -251,3 +274,7 @@ class Level:
         """A lane as iterations of its loops: `i = 3, j = 0`."""
         pairs = zip(self.axes, lane, strict=True)
         return ", ".join(f"{axis.name} = {axis.low + index * axis.step}" for axis, index in pairs)
+
+
+def _verb(write: bool) -> str:
+    return "written" if write else "read"

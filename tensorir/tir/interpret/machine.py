@@ -255,6 +255,7 @@ class Machine:
         span: Span,
         vector: bool,
         value: Value = None,
+        atomic: bool = False,
     ) -> None:
         """Tell the logs of an access; in checked mode also whether what is read was written."""
         wide = memory.unit
@@ -277,11 +278,15 @@ class Machine:
         shape = shape[:-1] if vector and shape else shape
         for level in self.levels:
             if level.watches(memory):
-                level.note(memory, np.asarray(place), mask, write, span, shape, vector)
+                level.note(memory, np.asarray(place), mask, write, span, shape, vector, atomic)
 
     def note(self, view: View, place: Value, mask: Value, write: bool, span: Span) -> None:
         """Tell the logs of an access that is made elsewhere (by a fold)."""
         self._note(view.memory, place, mask, write, view.dtype.itemsize, span, False)
+
+    def updated(self, memory: Memory, place: Value, itemsize: int, span: Span) -> None:
+        """Tell the logs of an atomic update."""
+        self._note(memory, place, self.mask, True, itemsize, span, False, atomic=True)
 
     def _know(self, memory: Memory, place: Value, mask: Value, write: bool, span: Span) -> None:
         if not memory.allocated:
