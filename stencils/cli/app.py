@@ -22,6 +22,7 @@ app = typer.Typer(
 )
 
 Program = Annotated[Path, typer.Argument(help="A program (.fencil) or a kernel (TVMScript, .py).", show_default=False)]
+Fencils = Annotated[Path, typer.Argument(help="A program (.fencil).", show_default=False)]
 Name = Annotated[str | None, typer.Option("--fencil", help="Which program of the file, if it has several.")]
 Sizes = Annotated[list[str] | None, typer.Option("--set", help="A size, as n=100. May be repeated.")]
 
@@ -126,7 +127,7 @@ def lift(
 
 @app.command()
 def lower(
-    program: Program,
+    program: Fencils,
     to: Annotated[str, typer.Option(help="stablehlo, jaxpr, or hlo (optimised, for this machine).")] = "stablehlo",
     fencil: Name = None,
     set: Sizes = None,
@@ -138,7 +139,7 @@ def lower(
 
 
 @app.command()
-def info(program: Program, fencil: Name = None, set: Sizes = None) -> None:
+def info(program: Fencils, fencil: Name = None, set: Sizes = None) -> None:
     """Print types, halos and cost of a program."""
     from stencils.cli import look
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,11 @@ def read_arrays(path: Path) -> dict[str, Any]:
     match path.suffix:
         case ".npz":
             try:
-                with np.load(path, allow_pickle=False) as data:
+                with path.open("rb") as file, np.load(file, allow_pickle=False) as data:
                     return {name: data[name] for name in data.files}
+            except zipfile.BadZipFile:
+                hint = "write it again, with numpy.savez."
+                raise refuse("F02", f"the file '{path}' is damaged: it begins as npz, and is none.", hint) from None
             except (ValueError, OSError, EOFError) as problem:
                 raise refuse("F02", f"'{path}' is not an npz file of arrays: {problem}.") from None
         case ".nc" | ".nc4" | ".cdf" | ".h5":
@@ -73,7 +77,10 @@ def _flat(results: Mapping[str, Any]) -> Any:
 
 def whole(path: Path, write: Callable[[str], object]) -> None:
     """Write a file beside its place and move it there when it is complete."""
-    handle, temporary = tempfile.mkstemp(suffix=path.suffix, dir=path.parent)
+    try:
+        handle, temporary = tempfile.mkstemp(suffix=path.suffix, dir=path.parent)
+    except OSError as problem:
+        raise refuse("F04", f"'{path}' cannot be written: {problem.strerror}.", "choose another folder.") from None
     os.close(handle)
     try:
         write(temporary)

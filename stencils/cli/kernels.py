@@ -22,6 +22,8 @@ def is_kernel(path: Path) -> bool:
 
 def _module(path: Path) -> Any:
     check_source(path)
+    if path.suffix == ".fencil":
+        raise refuse("C09", f"'{path}' is a program, and this command takes a kernel (.py).", "see tensorir --help.")
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
@@ -94,7 +96,9 @@ def _chosen(path: Path, function: str | None) -> Any:
     module = _module(path)
     if function is None and len(module.functions) > 1 and "main" not in module.functions:
         raise refuse(
-            "C07", f"'{path}' has several functions: {', '.join(module.functions)}.", "say which: --func main."
+            "C07",
+            f"'{path}' has several functions: {', '.join(module.functions)}.",
+            f"say which: --func {next(iter(module.functions))}.",
         )
     return module[function or ("main" if "main" in module.functions else next(iter(module.functions)))]
 

@@ -10,7 +10,7 @@ import tensorir as ti
 from stencils.cli.files import check_source
 from tensorir.arrays import refuse
 from tensorir.ir import Fencil
-from tensorir.text.printer import print_fencil
+from tensorir.text.printer import print_fencil, print_param
 
 __all__ = ["check", "info", "lower", "show"]
 
@@ -19,6 +19,9 @@ def _programs(path: Path, fencil: str | None) -> dict[str, Any]:
     from tensorir.text import parse, parse_all, read_text
 
     check_source(path)
+    if path.suffix == ".py":
+        hint = f"print the kernel as a program first: tensorir lift {path}."
+        raise refuse("C09", f"'{path}' is a kernel, and this command takes a program (.fencil).", hint)
     text = read_text(path)
     if fencil is None:
         return parse_all(text, name=str(path))
@@ -67,7 +70,7 @@ def info(path: Path, fencil: str | None, settings: tuple[str, ...], say: Callabl
             if set(program.sizes) - set(sizes):
                 say(f"{name}, for sizes {', '.join(program.sizes)}")
                 for p in program.params:
-                    say(f"  {p.name}: {p.type}")
+                    say(f"  {print_param(p)}")
                 say(f"  give sizes to see halos and costs: {' '.join(f'--set {n}=100' for n in program.sizes)}")
                 continue
             program = program.specialise(**{n: sizes[n] for n in program.sizes})

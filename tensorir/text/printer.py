@@ -23,7 +23,7 @@ from tensorir.text.template import Template
 from tensorir.text.trampoline import Rule, run
 from tensorir.text.unparse import unparse, unparse_expr
 
-__all__ = ["print_expr", "print_fencil"]
+__all__ = ["print_expr", "print_fencil", "print_param"]
 
 _POSTFIX, _ATOM = POWER + 1, POWER + 2
 
@@ -37,6 +37,11 @@ def print_fencil(fencil: ir.Fencil | Template, *, ascii: bool = False, width: in
 def print_expr(expr: ir.Expr, *, ascii: bool = False, width: int = 100) -> str:
     """The text of an expression."""
     return render(group(run(_expression(unparse_expr(expr), _Style(ascii)))), width)
+
+
+def print_param(param: syntax.Param, *, ascii: bool = False) -> str:
+    """A parameter of a program with sizes, as `inp: tensor<float, I[0:n]>`."""
+    return _param(param, _Style(ascii))
 
 
 @dataclass(frozen=True, slots=True)

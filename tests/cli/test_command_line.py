@@ -175,6 +175,8 @@ def test_check_print_lower_and_info(folder, capsys):
     for form, sign in {"stablehlo": "stablehlo.slice", "jaxpr": "slice[", "hlo": "HloModule"}.items():
         code, text, _ = run(capsys, "lower", "average.fencil", "--to", form, "--set", "n=9")
         assert code == 0 and sign in text
+    code, text, _ = run(capsys, "info", "average.fencil")
+    assert code == 0 and "x: tensor<float, I[0:n]>\n" in text
     code, text, _ = run(capsys, "info", "average.fencil", "--set", "n=9")
     assert code == 0 and "x: tensor<float, I[0:9]>, in, halo I 1+1" in text and "14 operations" in text
 
@@ -184,3 +186,32 @@ def test_every_program_of_the_library_is_well_formed(capsys):
 
     for name in library.names():
         assert run(capsys, "check", str(files("stencils") / "programs" / f"{name}.fencil"))[0] == 0
+
+
+def test_a_damaged_npz_file_is_named(folder, capsys):
+    (folder / "bad.npz").write_bytes(b"PK\x03\x04 and then nothing of the kind")
+    code, _, err = run(capsys, "run", "average.fencil", "-i", "bad.npz")
+    assert code == 2 and "error[F02]: the file 'bad.npz' is damaged: it begins as npz, and is none." in err
+
+
+def test_a_place_that_takes_no_files_is_named_as_it_was_given(tmp_path, monkeypatch):
+    from pathlib import Path
+
+    from stencils.cli import files
+    from tensorir.errors import DiagnosticError
+
+    def full(**_):
+        raise OSError(28, "No space left on device", "tmp1234.npz")
+
+    monkeypatch.setattr(files.tempfile, "mkstemp", full)
+    with pytest.raises(DiagnosticError, match="'out.npz' cannot be written: No space left on device"):
+        files.whole(Path("out.npz"), lambda to: None)
+
+
+def test_commands_for_programs_say_so_of_a_kernel(folder, capsys):
+    (folder / "kernel.py").write_text("import os\n", encoding="utf-8")
+    for command in ("info", "lower"):
+        code, _, err = run(capsys, command, "kernel.py")
+        assert code == 2 and "'kernel.py' is a kernel, and this command takes a program (.fencil)." in err
+    code, _, err = run(capsys, "lift", "average.fencil")
+    assert code == 2 and "'average.fencil' is a program, and this command takes a kernel (.py)." in err

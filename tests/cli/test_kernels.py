@@ -82,3 +82,10 @@ def test_a_bad_kernel_is_refused_and_never_executed(folder, capsys, text, argume
     got, _, err = run(capsys, command, "kernel.py", *options)
     assert got == code and "error[" in err and "Traceback" not in err
     assert (folder / "kernel.py").exists()
+
+
+def test_of_several_functions_one_that_exists_is_suggested(folder, capsys):
+    two = KERNEL.replace("def main", "def f") + KERNEL.replace("def main", "def g")
+    (folder / "two.py").write_text(two, encoding="utf-8")
+    code, _, err = run(capsys, "run", "two.py", "--random")
+    assert code == 2 and "help: say which: --func f." in err
