@@ -43,7 +43,7 @@ def scratch_of(block: Block) -> Mapping[For, tuple[Buffer, ...]]:
     variables = {node.loop_var for node in walk(block.body) if isinstance(node, For)} if folded else set[Var]()
     found: dict[For, tuple[Buffer, ...]] = {}
     for loop in loops:
-        around = variables - {node.loop_var for node in walk(loop.body) if isinstance(node, For)} if folded else set()
+        around = variables - {node.loop_var for node in walk(loop.body) if isinstance(node, For)}
         own = tuple(
             named[data]
             for data, count in _uses(loop, named).items()

@@ -204,7 +204,7 @@ def test_a_place_that_takes_no_files_is_named_as_it_was_given(tmp_path, monkeypa
         raise OSError(28, "No space left on device", "tmp1234.npz")
 
     monkeypatch.setattr(files.tempfile, "mkstemp", full)
-    with pytest.raises(DiagnosticError, match="'out.npz' cannot be written: No space left on device"):
+    with pytest.raises(DiagnosticError, match=r"'out\.npz' cannot be written: No space left on device"):
         files.whole(Path("out.npz"), lambda to: None)
 
 

@@ -472,5 +472,22 @@ def test_a_diagnostic_shows_the_line_and_a_hint():
         "kernel.py:3:12: error[TS12]: T.exq is not known.\n"
         "      A[0] = T.exq(A[1])\n"
         "             ^^^^^\n"
-        "help: did you mean 'exp'?"
+        "help: did you mean 'T.exp'?"
     )
+
+
+@pytest.mark.parametrize(
+    ("line", "help"),
+    [
+        ("A[0] = T.expp(A[1])", "did you mean 'T.exp'?"),
+        ("A[0] = T.foo.bar(A[1])", ""),
+        ("A[0] = abs(A[1])", "write T.abs(x)."),
+        ("A[0] = round(A[1])", "write T.round(x)."),
+        ("A[0] = int(A[1])", "write T.Cast('int32', x)."),
+        ("A[0] = qqq", "known here: 'main', 'A', 'B', 'n'."),
+    ],
+)
+def test_a_hint_can_be_written_as_it_stands(line: str, help: str):
+    with pytest.raises(DiagnosticError) as caught:
+        parse(body(line))
+    assert caught.value.diagnostics[0].help == help

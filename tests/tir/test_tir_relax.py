@@ -172,6 +172,10 @@ def test_a_wrong_call_is_all_that_is_wrong():
             "if c:\n        y = R.add(x, x)\n    else:\n        y = x\n    return x",
             "3:8: error[TS40]: the condition has the shape (2,), and one truth value decides.",
         ),
+        (
+            "return R.call_dps_packed('f', (x,))",
+            "3:12: error[TS24]: R.call_dps_packed needs 'out_ty', the type of its result.",
+        ),
     ],
 )
 def test_what_no_value_can_be_is_refused_where_it_is_read(lines: str, told: str):

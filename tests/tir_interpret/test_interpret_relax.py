@@ -127,3 +127,14 @@ def test_what_is_written_in_place_was_written_before():
         np.testing.assert_array_equal(found, 2 * X + 1)
     with pytest.raises(DiagnosticError, match="element 0 of 'B' is read, but nobody has written it"):
         tir.interpret(tir.parse(IN_PLACE.format(store="B[i] = B[i] + A[i]")), X, checked=True)
+
+
+def test_a_module_at_the_end_of_the_pipeline_is_said_to_be_too_late():
+    text = "@R.function\ndef main(x: R.Tensor((2,), 'float32')):\n"
+    text += "    s = R.memory.alloc_storage(R.shape([8]), R.prim_value(0), R.str('global'), R.dtype('float32'))\n"
+    text += "    return x\n"
+    with pytest.raises(DiagnosticError) as caught:
+        tir.interpret(tir.parse(text)["main"], np.zeros(2, np.float32))
+    assert caught.value.diagnostics[0].help == (
+        "take the module as it is before CallTIRRewrite and StaticPlanBlockMemory."
+    )

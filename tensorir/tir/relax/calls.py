@@ -46,6 +46,10 @@ _TYPED_CALLS: dict[str, tuple[str, ...]] = {
 }
 
 
+_STATED = ("call_tir", "call_tir_inplace", "call_tir_with_grad", "call_dps_packed")
+"""Those that make their results themselves, and so must be told the types."""
+
+
 def relax_call(reader: Reader, node: ast.Call) -> Value:
     target = reader.value(node.func)
     match target:
@@ -155,6 +159,8 @@ def typed_call(reader: Reader, path: str, args: list[Value], kwargs: dict[str, V
         plain.append(given.pop(name))
     if not plain:
         reader.fail(node, "TS24", f"R.{path} needs a function.")
+    if stated is None and path in _STATED:
+        reader.fail(node, "TS24", f"R.{path} needs 'out_ty', the type of its result.")
     values = [_callee(reader, plain[0], node), *(reader.relax(arg, node) for arg in plain[1:])]
     if named and path.startswith(("call_tir", "call_dps")) and not isinstance(values[1], r.Tuple):
         known = type_of(values[1], reader.functions)

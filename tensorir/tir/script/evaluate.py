@@ -25,6 +25,7 @@ from tensorir.tir.script.values import (
     Closure,
     DataTypeName,
     LetType,
+    Metadata,
     ModuleRef,
     Name,
     Scalar,
@@ -300,7 +301,12 @@ class Evaluator:
                 return Name("T", "prim_func")
             if node.id in _CONSTANT_NAMES:
                 return Name("python", node.id)
-            known = [name for name in self.scope.names() if not name.startswith("_")]
+            given = (Metadata, ModuleRef)  # names that every text has, and no text writes
+            known = [
+                name
+                for name in self.scope.names()
+                if not name.startswith("_") and not isinstance(self.scope.find(name), given)
+            ]
             self.fail(node, "TS10", f"{node.id!r} is not defined here.", help=did_you_mean(node.id, known))
         match found:
             case Broken():
@@ -449,7 +455,7 @@ def _dtype_name(name: str) -> DataType | None:
         return None
 
 
-_CONSTANT_NAMES = ("range", "float", "int", "len", "bool", "min", "max", "abs", "TypeVar", "list", "tuple")
+_CONSTANT_NAMES = ("range", "float", "int", "len", "bool", "min", "max", "abs", "round", "TypeVar", "list", "tuple")
 _NOT_PART = {
     "NamedExpr": "an assignment inside of an expression",
     "JoinedStr": "an f-string",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import difflib
+from collections.abc import Iterable
 
 from tensorir.tir import nodes as n
 from tensorir.tir.script.values import (
@@ -14,7 +16,7 @@ from tensorir.tir.script.values import (
     Value,
 )
 
-__all__ = ["count", "describe", "describe_statement", "sizes_of"]
+__all__ = ["count", "describe", "describe_statement", "nearest", "sizes_of"]
 
 
 def count(number: int, one: str, many: str = "") -> str:
@@ -24,6 +26,16 @@ def count(number: int, one: str, many: str = "") -> str:
     ('1 index', '2 arguments')
     """
     return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A hint that offers the builtin that is spelled nearly so; a name of a family is near to others of families only.
+
+    >>> nearest("expp", ["exp", "log"]), nearest("foo.bar", ["floor"])
+    ("did you mean 'T.exp'?", '')
+    """
+    near = difflib.get_close_matches(name[:80], [k for k in known if ("." in k) == ("." in name)], n=1)
+    return f"did you mean 'T.{near[0]}'?" if near else ""
 
 
 def sizes_of(buffer: n.Buffer) -> str:

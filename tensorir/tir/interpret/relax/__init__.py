@@ -221,7 +221,7 @@ class _Frame:
     def operator(self, name: str, node: r.Call) -> Item:
         meaning = MEANINGS.get(name)
         if meaning is None:
-            raise error("TR30", f"R.{name} has no meaning here, so it cannot be run.", node.span)
+            raise error("TR30", f"R.{name} has no meaning here, so it cannot be run.", node.span, help=_earlier(name))
         arguments = [self.of(a) for a in node.args]
         attributes = {key: self.attribute(value) for key, value in node.attrs.items()}
         try:
@@ -296,7 +296,8 @@ class _Frame:
         name = function.name if isinstance(function, r.ExternFunc) else str(function)
         known = KNOWN.get(name)
         if known is None:
-            raise error("TR22", f"the external function {name!r} is not known, so the call cannot be run.", node.span)
+            message = f"the external function {name!r} is not known, so the call cannot be run."
+            raise error("TR22", message, node.span, help=_earlier(name))
         return self.external(known, rest, node)
 
     def external(self, known: Callable[..., Any], arguments: Sequence[Item], node: r.Call) -> Any:
@@ -319,3 +320,9 @@ def _leaves(types: Sequence[r.RelaxType]) -> list[r.RelaxType]:
     for kind in types:
         found.extend(_leaves(kind.fields) if isinstance(kind, r.TupleType) else [kind])
     return found
+
+
+def _earlier(name: str) -> str:
+    """What to do about a call that only the end of TVM's pipeline makes."""
+    late = name.startswith(("memory.", "vm.", "builtin.")) or name == "call_builtin_with_ctx"
+    return "take the module as it is before CallTIRRewrite and StaticPlanBlockMemory." if late else ""

@@ -15,7 +15,7 @@ from tensorir.tir.script.values import (
     Value,
     members,
 )
-from tensorir.tir.script.words import count
+from tensorir.tir.script.words import count, nearest
 
 
 def global_call(it: Call, function: n.GlobalVar) -> Value:
@@ -116,7 +116,7 @@ def builtin(it: Call) -> Value:
     row = find(it.name)
     if row is None:
         names = [*BUILTINS, *MAKERS]
-        it.reader.fail(it.node.func, "TS12", f"T.{it.name} is not known.", did_you_mean(it.name, names))
+        it.reader.fail(it.node.func, "TS12", f"T.{it.name} is not known.", nearest(it.name, names))
     args, kwargs = list(it.args), dict(it.kwargs)
     explicit: DataType | None = None
     if row.dtype == "first" and "dtype" not in kwargs and args:

@@ -102,4 +102,14 @@ def _python_call(it: Call) -> Value:
         case (("min" | "max"), [_, _]):
             return extreme(it)
         case _:
-            it.fail("TS07", f"{it.name!r} with these arguments is no part of TVMScript.")
+            hint = _IN_TIR.get(it.name, "") if any(isinstance(a, n.Node) for a in it.args) else ""
+            it.fail("TS07", f"{it.name!r} with these arguments is no part of TVMScript.", hint)
+
+
+_IN_TIR = {
+    "abs": "write T.abs(x).",
+    "round": "write T.round(x).",
+    "int": "write T.Cast('int32', x).",
+    "float": "write T.Cast('float32', x).",
+    "bool": "write T.Cast('bool', x).",
+}

@@ -7,7 +7,6 @@ from typing import Any
 
 from tensorir.source import Span
 from tensorir.tir import nodes as n
-from tensorir.tir.dtypes import BOOL
 from tensorir.tir.script.arithmetic import binary, match
 from tensorir.tir.script.calls.form import Call, makes
 from tensorir.tir.script.values import (
