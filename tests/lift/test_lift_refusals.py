@@ -15,7 +15,7 @@ REFUSED = {
     "a number for a condition": (
         HEAD + "    for i in range(4):\n        if B[0] < A[i] and A[i]:\n            B[i] = A[i]\n",
         """\
-<tir>:4:28: error[T04]: the condition is float32, not bool.
+<tir>:4:28: error[TS20]: the condition is float32, not bool.
           if B[0] < A[i] and A[i]:
                              ^^^^
 help: compare it: x != T.float32(0).""",
@@ -23,7 +23,7 @@ help: compare it: x != T.float32(0).""",
     "a number that chooses": (
         HEAD + "    for i in range(4):\n        B[i] = T.if_then_else(A[i], A[0], A[1])\n",
         """\
-<tir>:4:31: error[T04]: the condition is float32, not bool.
+<tir>:4:31: error[TS20]: the condition is float32, not bool.
           B[i] = T.if_then_else(A[i], A[0], A[1])
                                 ^^^^
 help: compare it: x != T.float32(0).""",

@@ -155,26 +155,26 @@ CASES: list[tuple[str, object, str]] = [
     ),
     ("a string as an index", body("B[0] = A['a']"), "3:14 TS21 an index is an integer, and this is a string."),
     ("a float as an index", body("B[0] = A[A[0]]"), "3:14 TS21 an index is an integer, and this is float32."),
-    ("a float as a condition", body("if A[0]:", "    pass"), "3:8 TS20 a condition is a bool, and this is float32."),
+    ("a float as a condition", body("if A[0]:", "    pass"), "3:8 TS20 the condition is float32, not bool."),
     (
         "a float under not",
         body("B[0] = T.Select(not A[0], 1.0, 2.0)"),
-        "3:25 TS20 a condition is a bool, and this is float32.",
+        "3:25 TS20 the condition is float32, not bool.",
     ),
     (
         "a float that selects",
         body("B[0] = T.if_then_else(A[0], 1, 2)"),
-        "3:27 TS20 a condition is a bool, and this is float32.",
+        "3:27 TS20 the condition is float32, not bool.",
     ),
     (
         "a float before if",
         body("B[0] = A[1] if A[0] else A[2]"),
-        "3:20 TS20 a condition is a bool, and this is float32.",
+        "3:20 TS20 the condition is float32, not bool.",
     ),
     (
         "a float in a while",
         body("while A[0]:", "    B[0] = A[0]"),
-        "3:11 TS20 a condition is a bool, and this is float32.",
+        "3:11 TS20 the condition is float32, not bool.",
     ),
     (
         "other bits of a float",

@@ -152,8 +152,9 @@ class Evaluator:
         """A value that is asked whether it holds; numbers with a fraction and strings do not say."""
         found = self.as_expr(value, node, BOOL)
         if found.dtype.is_float or isinstance(found, n.StringImm):
-            what = "a string" if isinstance(found, n.StringImm) else found.dtype
-            self.fail(node, "TS20", f"a condition is a bool, and this is {what}.", "compare it, as in x != 0.")
+            hint = "" if found.dtype.is_handle else f"compare it: x != T.{found.dtype}(0)."
+            what = "a string" if found.dtype.is_handle else found.dtype
+            self.fail(node, "TS20", f"the condition is {what}, not bool.", hint)
         return found
 
     def numeric(self, value: n.Expr, node: Located, what: str) -> n.Expr:
