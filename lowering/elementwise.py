@@ -13,6 +13,7 @@ from typing import Any
 import jax
 from jax import lax
 
+from lowering.slopes import over, smooth, times
 from tensorir.types import DTYPES, Scalar
 
 __all__ = ["LINEAR", "SCALAR", "bitcast", "convert"]
@@ -57,7 +58,12 @@ def _divisor(x: Array, y: Array) -> tuple[Array, Array]:
 
 def _product(x: Array, y: Array) -> Array:
     """XLA takes a square for positive, and divides it as such, though whole numbers wrap around."""
-    return lax.neg(lax.mul(x, lax.neg(x))) if x is y and _is_signed(x) else lax.mul(x, y)
+    if _is_integer(x) or x.dtype == bool:
+        return lax.neg(lax.mul(x, lax.neg(x))) if x is y and _is_signed(x) else lax.mul(x, y)
+    return _times(x, y)
+
+
+_times = smooth(lax.mul, lambda t, x, y: times(t, y), lambda t, x, y: times(t, x))
 
 
 def _leading_zeros(x: Array) -> Array:
@@ -68,14 +74,17 @@ def _leading_zeros(x: Array) -> Array:
 
 def _divides(x: Array, y: Array) -> Array:
     if not _is_integer(x):
-        return lax.div(x, y)
+        return _over(x, y)
     zero, divisor = _divisor(x, y)
     return _where(zero, lax.bitwise_not(_constant(x, 0)), lax.div(x, divisor))
 
 
+_over = smooth(lax.div, lambda t, x, y: over(t, y), lambda t, x, y: lax.neg(times(t, _over(_over(x, y), y))))
+
+
 def _rem(x: Array, y: Array) -> Array:
     if not _is_integer(x):
-        return lax.rem(x, y)
+        return smooth(lax.rem)(x, y)
     zero, divisor = _divisor(x, y)
     return _where(zero, x, lax.rem(x, divisor))
 
@@ -129,7 +138,7 @@ def _shift_right(x: Array, y: Array) -> Array:
 
 def _abs(x: Array) -> Array:
     if not _is_integer(x):
-        return lax.abs(x)
+        return smooth(lax.abs)(x)
     # XLA takes a magnitude for positive, and that of the least whole number is not
     return _where(lax.lt(x, _constant(x, 0)), lax.neg(x), x) if _is_signed(x) else x
 
@@ -149,13 +158,11 @@ def _large_exponential(a: Array) -> Array:
     return lax.mul(lax.mul(root, _constant(a, 0.5)), root)
 
 
-@jax.custom_jvp
 def _cosh(x: Array) -> Array:
     a = lax.abs(x)
     return lax.add(_large_exponential(a), lax.mul(lax.exp(lax.neg(a)), _constant(x, 0.5)))
 
 
-@jax.custom_jvp
 def _sinh(x: Array) -> Array:
     a, half = lax.abs(x), _constant(x, 0.5)
     e = lax.expm1(a)
@@ -163,10 +170,6 @@ def _sinh(x: Array) -> Array:
     large = lax.sub(_large_exponential(a), lax.mul(lax.exp(lax.neg(a)), half))
     magnitude = _where(lax.lt(a, _constant(x, 1)), small, large)
     return _where(lax.lt(x, _constant(x, 0)), lax.neg(magnitude), _where(lax.eq(x, _constant(x, 0)), x, magnitude))
-
-
-_cosh.defjvps(lambda g, _, x: lax.mul(g, _sinh(x)))
-_sinh.defjvps(lambda g, _, x: lax.mul(g, _cosh(x)))
 
 
 def _arctanh(x: Array) -> Array:
@@ -177,7 +180,6 @@ def _arctanh(x: Array) -> Array:
     return _where(lax.lt(x, _constant(x, 0)), lax.neg(magnitude), _where(lax.eq(x, _constant(x, 0)), x, magnitude))
 
 
-@jax.custom_jvp
 def _log1p(x: Array) -> Array:
     if x.dtype.itemsize < 8:
         return lax.log1p(x)
@@ -189,11 +191,13 @@ def _log1p(x: Array) -> Array:
     return _where(exact, x, _where(lax.is_finite(u), found, lax.log(u)))
 
 
-_log1p.defjvps(lambda g, _, x: lax.div(g, lax.add(x, _constant(x, 1))))
-
-
 def _log_to(base: float) -> Callable[[Array], Array]:
-    return lambda x: lax.div(lax.log(x), _constant(x, math.log(base)))
+    return lambda x: lax.div(_log(x), _constant(x, math.log(base)))
+
+
+_log = smooth(lax.log, over)
+_hyperbolic_cosine: Callable[..., Array] = smooth(_cosh, lambda t, x: times(t, _hyperbolic_sine(x)))
+_hyperbolic_sine: Callable[..., Array] = smooth(_sinh, lambda t, x: times(t, _hyperbolic_cosine(x)))
 
 
 SCALAR: dict[str, Callable[..., Array]] = {
@@ -204,7 +208,7 @@ SCALAR: dict[str, Callable[..., Array]] = {
     "floordiv": _floordiv,
     "mod": _mod,
     "rem": _rem,
-    "power": lax.pow,
+    "power": smooth(lax.pow),
     "neg": lax.neg,
     "abs": _abs,
     "sign": _sign,
@@ -228,32 +232,32 @@ SCALAR: dict[str, Callable[..., Array]] = {
     "shift_right": _shift_right,
     "popcount": lax.population_count,
     "clz": _leading_zeros,
-    "sqrt": lax.sqrt,
-    "rsqrt": lax.rsqrt,
-    "cbrt": lax.cbrt,
-    "exp": lax.exp,
-    "exp2": _exp2,
-    "expm1": lax.expm1,
-    "log": lax.log,
+    "sqrt": smooth(lax.sqrt),
+    "rsqrt": smooth(lax.rsqrt),
+    "cbrt": smooth(lax.cbrt),
+    "exp": smooth(lax.exp),
+    "exp2": smooth(_exp2),
+    "expm1": smooth(lax.expm1),
+    "log": _log,
     "log2": _log_to(2.0),
     "log10": _log_to(10.0),
-    "log1p": _log1p,
-    "sin": lax.sin,
-    "cos": lax.cos,
-    "tan": lax.tan,
-    "arcsin": lax.asin,
-    "arccos": lax.acos,
-    "arctan": lax.atan,
-    "arctan2": lax.atan2,
-    "sinh": _sinh,
-    "cosh": _cosh,
-    "tanh": lax.tanh,
-    "arcsinh": lax.asinh,
-    "arccosh": lax.acosh,
-    "arctanh": _arctanh,
-    "erf": lax.erf,
-    "erfc": _in_float32(lax.erfc),
-    "lgamma": lax.lgamma,
+    "log1p": smooth(_log1p, lambda t, x: over(t, lax.add(x, _constant(x, 1)))),
+    "sin": smooth(lax.sin),
+    "cos": smooth(lax.cos),
+    "tan": smooth(lax.tan),
+    "arcsin": smooth(lax.asin),
+    "arccos": smooth(lax.acos),
+    "arctan": smooth(lax.atan),
+    "arctan2": smooth(lax.atan2),
+    "sinh": _hyperbolic_sine,
+    "cosh": _hyperbolic_cosine,
+    "tanh": smooth(lax.tanh),
+    "arcsinh": smooth(lax.asinh),
+    "arccosh": smooth(lax.acosh),
+    "arctanh": smooth(_arctanh),
+    "erf": smooth(lax.erf),
+    "erfc": smooth(_in_float32(lax.erfc)),
+    "lgamma": smooth(lax.lgamma),
     "floor": lax.floor,
     "ceil": lax.ceil,
     "trunc": _trunc,

@@ -22,6 +22,7 @@ import jax
 import numpy as np
 from jax import lax
 
+from lowering.slopes import over, smooth, times
 from tensorir.builtins import TABLE
 from tensorir.ir import Call, Expr
 from tensorir.types import TensorType
@@ -53,11 +54,14 @@ def _apart(operation: Binary) -> Binary:
     return lambda x, y: lax.optimization_barrier(operation(x, y))
 
 
+_times = smooth(_multiplied, lambda t, x, y: times(t, y), lambda t, x, y: times(t, x))
+_over = smooth(_divided, lambda t, x, y: over(t, y), lambda t, x, y: lax.neg(times(t, _over(_over(x, y), y))))
+
 AS_WRITTEN: dict[str, Binary] = {
     "plus": _apart(lax.add),
     "minus": _apart(lax.sub),
-    "multiplies": _multiplied,
-    "divides": _divided,
+    "multiplies": _times,
+    "divides": _over,
 }
 """The operations of floats that round, by builtin."""
 
