@@ -97,6 +97,8 @@ class Context:
     """Folds over windows of several dims, by identity."""
     written: frozenset[int] = frozenset()
     """The operations that are rounded as they are written, by identity."""
+    tame: frozenset[int] = frozenset()
+    """The operations whose derivatives are finite in any case, by identity."""
     applying: Callable[[Context], Applier[Value]] = field(init=False)
 
     def apply(self, function: Bound[Value] | Waiting[Value], *values: Value) -> Value:
@@ -155,7 +157,7 @@ class Context:
             fired=self.fired, prepared=self.prepared,
         )  # fmt: skip
         context.choices, context.pools, context.written = self.choices, self.pools, self.written
-        context.applying = self.applying
+        context.tame, context.applying = self.tame, self.applying
         return context
 
 

@@ -16,7 +16,7 @@ from jax import lax
 from lowering.slopes import over, smooth, times
 from tensorir.types import DTYPES, Scalar
 
-__all__ = ["LINEAR", "SCALAR", "bitcast", "convert"]
+__all__ = ["LINEAR", "SCALAR", "TAME", "bitcast", "convert"]
 
 Array = jax.Array
 
@@ -266,6 +266,13 @@ SCALAR: dict[str, Callable[..., Array]] = {
     "isinf": lambda x: lax.eq(lax.abs(x), _constant(x, math.inf)),
     "isnan": lambda x: lax.ne(x, x),
 }
+
+TAME: dict[str, Callable[..., Array]] = {
+    "multiplies": lambda x, y: _product(x, y) if _is_integer(x) else lax.mul(x, y),
+    "divides": lambda x, y: _divides(x, y) if _is_integer(x) else lax.div(x, y),
+    "abs": lambda x: _abs(x) if _is_integer(x) else lax.abs(x),
+}
+"""The same where derivatives are finite in any case (`tame`)."""
 
 LINEAR = frozenset(["plus", "minus", "neg"])
 """Operations whose derivative is finite whatever the operands: absent operands need no guard in gradients."""

@@ -16,7 +16,7 @@ import jax
 from jax import lax
 
 from lowering.context import Check, Context, masks_of
-from lowering.elementwise import LINEAR, SCALAR, bitcast, convert
+from lowering.elementwise import LINEAR, SCALAR, TAME, bitcast, convert
 from lowering.flat import flattened
 from lowering.folds import FOLDS
 from lowering.indirect import INDIRECT
@@ -24,8 +24,9 @@ from lowering.neighbours import Prepared
 from lowering.raising import NAMES, raised, waiting
 from lowering.raising.conditionals import choices
 from lowering.raising.pools import pools
-from lowering.rounding import AS_WRITTEN, towards_wholes
+from lowering.rounding import AS_WRITTEN, TAME_AS_WRITTEN, towards_wholes
 from lowering.structure import STRUCTURE, updated
+from lowering.tame import tame
 from lowering.values import Dense, Leaf, Slots, Value, aligned, dense, elementwise
 from tensorir.errors import Diagnostic
 from tensorir.evaluate import Applier, Rule, evaluate
@@ -115,9 +116,12 @@ def _scalar(context: Context, node: Call, args: Sequence[Value]) -> Value:
 
 def _function(context: Context, op: str, kind: TensorType, node: int = 0) -> Callable[..., jax.Array]:
     """What computes an elementwise builtin: as it is written, where that counts and XLA sees more than one."""
+    plain = node in context.tame
     if op not in AS_WRITTEN or not kind.leaves[0].is_float or jax.config.jax_disable_jit:
-        return SCALAR[op]
-    return AS_WRITTEN[op] if context.exact or node in context.written else SCALAR[op]
+        return (TAME if plain else SCALAR)[op]
+    if context.exact or node in context.written:
+        return (TAME_AS_WRITTEN if plain else AS_WRITTEN)[op]
+    return (TAME if plain else SCALAR)[op]
 
 
 def _pointwise(op: str, function: Callable[..., jax.Array], args: Sequence[Value], kind: TensorType) -> Leaf:
@@ -165,6 +169,7 @@ def lower(
     context = Context(facts, exact, loose, raising, {} if by_steps else stored or {}, ordered)
     context.written, context.choices, context.pools = towards_wholes(values(fencil.closures)), found, windows
     lazy = {**waiting(fencil, windows), **{key: choice.shared for key, choice in found.items()}}
+    context.tame = tame(fencil)
     context.applying = lambda inner: Applier(_rule(inner), lazy)
     env: dict[Var, Value] = {}
     for p in fencil.params:

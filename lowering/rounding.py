@@ -28,7 +28,7 @@ from tensorir.ir import Call, Expr
 from tensorir.types import TensorType
 from tensorir.walk import postorder
 
-__all__ = ["AS_WRITTEN", "towards_wholes"]
+__all__ = ["AS_WRITTEN", "TAME_AS_WRITTEN", "towards_wholes"]
 
 Binary = Callable[[jax.Array, jax.Array], jax.Array]
 
@@ -64,6 +64,9 @@ AS_WRITTEN: dict[str, Binary] = {
     "divides": _over,
 }
 """The operations of floats that round, by builtin."""
+
+TAME_AS_WRITTEN: dict[str, Binary] = {**AS_WRITTEN, "multiplies": _multiplied, "divides": _divided}
+"""The same where derivatives are finite in any case."""
 
 _WHOLES = frozenset(("floor", "ceil", "trunc", "round", "floordiv", "mod", "rem"))
 _MOVES = frozenset(
