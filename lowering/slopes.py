@@ -5,7 +5,6 @@ Where a program chooses, all elements are computed and some are selected, and wh
 where the tangent is, going forward as going back, so elements that nobody reads have no part in gradients, of any
 order. Where the slope is infinite and the element does count, a cotangent of 0 gives 0 as well.
 
->>> import jax.numpy as jnp
 >>> root = smooth(lax.sqrt)
 >>> jax.grad(lambda x: jnp.where(x > 0, root(x), x).sum())(jnp.array([4.0, 0.0, -1.0]))
 Array([0.25, 1.  , 1.  ], dtype=float32)
@@ -18,6 +17,7 @@ from functools import cache, reduce
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax import lax
 from jax.custom_derivatives import SymbolicZero
 from jax.extend.core import Primitive
@@ -111,7 +111,7 @@ def _batched(args: Sequence[Any], axes: Sequence[Any], *, inverse: bool) -> tupl
     elif b is None:
         x = _spread(x, t, a)
     elif a != b:
-        x = batching.moveaxis(x, b, a)
+        x = jnp.moveaxis(x, b, a)
     return scaled.bind(t, x, inverse=inverse), a
 
 

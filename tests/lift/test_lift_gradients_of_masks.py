@@ -1,4 +1,4 @@
-"""Reverse mode where the source does not run everything that is computed: elements that do not count count for nothing."""
+"""Reverse mode where the source does not run all that is computed: what does not count has no part in gradients."""
 
 from __future__ import annotations
 
@@ -156,15 +156,17 @@ def test_gradients_under_masks_in_narrow_types_batches_and_programs(dtype: str):
     text = (HEAD + GUARDS["a condition"].format("T.sqrt(A[i])")).replace("float64", dtype)
     program = ti.lift(ti.tir.parse(text)["main"])
     points = jnp.array([[1.0, -2.0, 4.0, 0.0], [0.25, 16.0, -1.0, 0.0]], dtype)
-    gradient = jax.jit(jax.vmap(jax.grad(lambda a: program(a, jnp.zeros(4, dtype), np.arange(4, dtype="int32"))[0].sum())))(points)
-    np.testing.assert_array_equal(
-        gradient.astype("float32"), [[0.5, 1, 0.25, 1], [1, 0.125, 1, 1]]
-    )
+    gradient = jax.jit(
+        jax.vmap(jax.grad(lambda a: program(a, jnp.zeros(4, dtype), np.arange(4, dtype="int32"))[0].sum()))
+    )(points)
+    np.testing.assert_array_equal(gradient.astype("float32"), [[0.5, 1, 0.25, 1], [1, 0.125, 1, 1]])
 
 
 @pytest.mark.parametrize("numerics", ["exact", "loose"])
 def test_gradients_under_masks_are_right_with_all_numerics(numerics: str):
-    f = ti.parse("f(x: tensor<float, I[0:3]>, y: tensor<float, I[0:3]>) { y ← if x > 0.0 then 1.0 / x × x × x else x; }")
+    f = ti.parse(
+        "f(x: tensor<float, I[0:3]>, y: tensor<float, I[0:3]>) { y ← if x > 0.0 then 1.0 / x × x × x else x; }"
+    )
     program = ti.compile(f, numerics=numerics)
     gradient = jax.grad(lambda x: program(x=x)["y"].sum())(jnp.array([2.0, 0.0, 4.0]))
     np.testing.assert_allclose(gradient, [1.0, 1.0, 1.0], rtol=1e-14)
