@@ -46,7 +46,6 @@ TRIANGLES = {
     "above the diagonal": nest(f"for j in range(i + 1, {N}):", DIFFERENCE),
     "roots": nest("for j in range(i):", "B[i] = B[i] + T.sqrt(A[i] - A[j])"),
     "powers": nest("for j in range(i):", "B[i] = B[i] + T.pow(A[i] - A[j], T.float64(-1.5))"),
-    "as often as data say": nest("for k in range(P[i]):", "B[i] = B[i] + T.log(A[i] - T.float64(k))"),
     "where one is greater": f"""
     for i in range({N}):
         for j in range({N}):
