@@ -98,7 +98,7 @@ class Context:
     written: frozenset[int] = frozenset()
     """The operations that are rounded as they are written, by identity."""
     tame: frozenset[int] = frozenset()
-    """The operations whose derivatives are finite in any case, by identity."""
+    """The operations whose derivatives need no care, by identity."""
     applying: Callable[[Context], Applier[Value]] = field(init=False)
 
     def apply(self, function: Bound[Value] | Waiting[Value], *values: Value) -> Value:

@@ -191,14 +191,39 @@ def _log1p(x: Array) -> Array:
     return _where(exact, x, _where(lax.is_finite(u), found, lax.log(u)))
 
 
-def _log_to(base: float) -> Callable[[Array], Array]:
-    return lambda x: lax.div(_log(x), _constant(x, math.log(base)))
+def _log_to(log: Callable[[Array], Array], base: float) -> Callable[[Array], Array]:
+    return lambda x: lax.div(log(x), _constant(x, math.log(base)))
 
 
 _log = smooth(lax.log, over)
 _hyperbolic_cosine: Callable[..., Array] = smooth(_cosh, lambda t, x: times(t, _hyperbolic_sine(x)))
 _hyperbolic_sine: Callable[..., Array] = smooth(_sinh, lambda t, x: times(t, _hyperbolic_cosine(x)))
 
+
+_CURVES: dict[str, Callable[..., Array]] = {
+    "power": lax.pow,
+    "sqrt": lax.sqrt,
+    "rsqrt": lax.rsqrt,
+    "cbrt": lax.cbrt,
+    "exp": lax.exp,
+    "exp2": _exp2,
+    "expm1": lax.expm1,
+    "sin": lax.sin,
+    "cos": lax.cos,
+    "tan": lax.tan,
+    "arcsin": lax.asin,
+    "arccos": lax.acos,
+    "arctan": lax.atan,
+    "arctan2": lax.atan2,
+    "tanh": lax.tanh,
+    "arcsinh": lax.asinh,
+    "arccosh": lax.acosh,
+    "arctanh": _arctanh,
+    "erf": lax.erf,
+    "erfc": _in_float32(lax.erfc),
+    "lgamma": lax.lgamma,
+}
+"""Functions of floats alone."""
 
 SCALAR: dict[str, Callable[..., Array]] = {
     "plus": lax.add,
@@ -208,7 +233,6 @@ SCALAR: dict[str, Callable[..., Array]] = {
     "floordiv": _floordiv,
     "mod": _mod,
     "rem": _rem,
-    "power": smooth(lax.pow),
     "neg": lax.neg,
     "abs": _abs,
     "sign": _sign,
@@ -232,32 +256,13 @@ SCALAR: dict[str, Callable[..., Array]] = {
     "shift_right": _shift_right,
     "popcount": lax.population_count,
     "clz": _leading_zeros,
-    "sqrt": smooth(lax.sqrt),
-    "rsqrt": smooth(lax.rsqrt),
-    "cbrt": smooth(lax.cbrt),
-    "exp": smooth(lax.exp),
-    "exp2": smooth(_exp2),
-    "expm1": smooth(lax.expm1),
+    **{name: smooth(function) for name, function in _CURVES.items()},
     "log": _log,
-    "log2": _log_to(2.0),
-    "log10": _log_to(10.0),
+    "log2": _log_to(_log, 2.0),
+    "log10": _log_to(_log, 10.0),
     "log1p": smooth(_log1p, lambda t, x: over(t, lax.add(x, _constant(x, 1)))),
-    "sin": smooth(lax.sin),
-    "cos": smooth(lax.cos),
-    "tan": smooth(lax.tan),
-    "arcsin": smooth(lax.asin),
-    "arccos": smooth(lax.acos),
-    "arctan": smooth(lax.atan),
-    "arctan2": smooth(lax.atan2),
     "sinh": _hyperbolic_sine,
     "cosh": _hyperbolic_cosine,
-    "tanh": smooth(lax.tanh),
-    "arcsinh": smooth(lax.asinh),
-    "arccosh": smooth(lax.acosh),
-    "arctanh": smooth(_arctanh),
-    "erf": smooth(lax.erf),
-    "erfc": smooth(_in_float32(lax.erfc)),
-    "lgamma": smooth(lax.lgamma),
     "floor": lax.floor,
     "ceil": lax.ceil,
     "trunc": _trunc,
@@ -268,11 +273,16 @@ SCALAR: dict[str, Callable[..., Array]] = {
 }
 
 TAME: dict[str, Callable[..., Array]] = {
+    **SCALAR,
+    **_CURVES,
     "multiplies": lambda x, y: _product(x, y) if _is_integer(x) else lax.mul(x, y),
     "divides": lambda x, y: _divides(x, y) if _is_integer(x) else lax.div(x, y),
     "abs": lambda x: _abs(x) if _is_integer(x) else lax.abs(x),
+    "log": lax.log,
+    "log2": _log_to(lax.log, 2.0),
+    "log10": _log_to(lax.log, 10.0),
 }
-"""The same where derivatives are finite in any case (`tame`)."""
+"""The same where derivatives are finite, or all that is computed counts (`tame`)."""
 
 LINEAR = frozenset(["plus", "minus", "neg"])
 """Operations whose derivative is finite whatever the operands: absent operands need no guard in gradients."""

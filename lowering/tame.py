@@ -1,6 +1,7 @@
-"""Which operations have finite derivatives, whatever is computed where nothing counts.
+"""Which operations have finite derivatives, or stand where all that is computed counts.
 
-A quotient of elements that nobody reads may be infinite, a sum or a product of what a program was given is not: where
+In a program that chooses nothing, and reads and keeps all that it computes, slopes are what they are by hand. Elsewhere
+a quotient of elements that nobody reads may be infinite, a sum or a product of what a program was given is not: where
 no factor comes from a quotient, a root, a logarithm or an exponential, derivatives need not be looked after
 (`slopes`), which in a stencil takes as long as the derivative itself. Products that overflow by themselves are not
 thought of, neither are arguments that are infinite.
@@ -25,9 +26,12 @@ UNBOUNDED = frozenset(
 )  # fmt: skip
 """Operations that make infinities, or what is not a number, of finite operands."""
 
+CHOOSING = frozenset(("if", "scatter", "update", "gather"))
+"""Operations that leave out some of what was computed."""
+
 
 def tame(fencil: Fencil) -> frozenset[int]:
-    """The products, magnitudes and quotients with finite derivatives, by identity.
+    """The products, magnitudes and quotients with finite derivatives, by identity; all calls of one without choices.
 
     >>> from tensorir.text import parse
     >>> f = parse("f(x: tensor<float>, y: tensor<float>) { y ← if x > 0.0 then x × x × (2.0 / x) else x / 3.0; }")
@@ -36,6 +40,8 @@ def tame(fencil: Fencil) -> frozenset[int]:
     ['x / 3.0', 'x × x']
     """
     nodes = list(postorder(*values(fencil.closures)))
+    if not any(isinstance(e, Call) and e.op in CHOOSING for e in nodes):
+        return frozenset(id(e) for e in nodes if isinstance(e, Call))
     wild: set[Var] = set()
     while True:
         found = _wild(nodes, wild)

@@ -235,6 +235,7 @@ def scatter(
     if guard is not None:
         holds = cut(emitter.emit(guard, space.dims), space.dims)
         element = indices[0].tensor.element
+        assert isinstance(element, Scalar)
         if mode == "checked":
             indices = [
                 _asserted(i, holds, whole[d], f"'{buffer.name}'", span) for i, d in zip(indices, dims, strict=True)
