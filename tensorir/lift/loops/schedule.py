@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 
 from tensorir.lift.accesses.components import components
 from tensorir.lift.accesses.dependence import INDEPENDENT, LOCKSTEP, Dependence, apart, common_loops, dependences
@@ -67,17 +68,28 @@ def _order(region: Region, statements: Sequence[Leaf], found: Sequence[Dependenc
     # what is kept for one iteration ties a statement to those that read it
     ties = {(d.sink, d.source) for d in kept if d.kind == "flow" and d.buffer.loops}
     parts = components(len(statements), edges)
-    between = _pairs(kept)
+    between, starting = _pairs(kept), _starting(kept)
     for together in components(len(statements), edges | ties) if ties else parts:
         inside = [members for members in parts if members[0] in together]
         if len(inside) > 1:
             ordered = [d for d in kept if d.kind != LOCKSTEP]
             carries = any(len(m) > 1 or any(d.source == d.sink == m[0] for d in ordered) for m in inside)
-            if carries and _recurrence(*_chosen(region, statements, ordered, together), level):
+            if carries and _recurrence(*_chosen(region, statements, _starting(ordered), together), level):
                 continue
         for members in inside:
             handed = _handed(region, statements, between, members)
-            _component(*_chosen(region, statements, kept, members), level, handed)
+            _component(*_chosen(region, statements, starting, members), level, handed)
+
+
+_Starting = Mapping[int, Sequence[tuple[int, Dependence]]]
+"""The dependences that each statement is the source of, and their places among all."""
+
+
+def _starting(found: Sequence[Dependence]) -> _Starting:
+    starting: dict[int, list[tuple[int, Dependence]]] = {}
+    for k, d in enumerate(found):
+        starting.setdefault(d.source, []).append((k, d))
+    return starting
 
 
 _Pairs = Mapping[tuple[Buffer, int], Sequence[tuple[int, int]]]
@@ -104,11 +116,13 @@ def _handed(region: Region, statements: Sequence[Leaf], pairs: _Pairs, members: 
 
 
 def _chosen(
-    region: Region, statements: Sequence[Leaf], found: Sequence[Dependence], members: Sequence[int]
+    region: Region, statements: Sequence[Leaf], starting: _Starting, members: Sequence[int]
 ) -> tuple[Region, list[Leaf], list[Dependence]]:
     """Some of the statements of a region, with the dependences among them."""
-    within = [d for d in found if d.source in members and d.sink in members]
-    others = frozenset(b for k, leaf in enumerate(statements) if k not in members for b in leaf.read | leaf.written)
+    own = set(members)
+    placed = sorted(((k, d) for m in members for k, d in starting.get(m, ()) if d.sink in own), key=itemgetter(0))
+    within = [d for _, d in placed]
+    others = frozenset(b for k, leaf in enumerate(statements) if k not in own for b in leaf.read | leaf.written)
     here = replace(region, outside=region.outside | others)
     return here, [statements[m] for m in members], _renumbered(within, members)
 

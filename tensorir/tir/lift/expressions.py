@@ -304,6 +304,11 @@ def _call(scope: Scope, node: n.Call, lane: Term) -> Term:
     make = INTRINSICS.get(name)
     if make is None or len(arguments) != len(node.args):
         help = "write it with the builtins of TIR that compute a value."
+        if name.startswith("atomic_"):
+            raise refused(
+                f"the old value of what T.{name} updates is used, and only its new one is known here.", node.span,
+                "write it as a statement; places for the results of threads are sums over the threads before.",
+            )  # fmt: skip
         if node.args and isinstance(node.args[0], n.StringImm):
             raise refused(f"the external function {node.args[0].value!r} is not known.", node.span, help)
         raise refused(f"T.{name} has no meaning in a pure program.", node.span, help)
