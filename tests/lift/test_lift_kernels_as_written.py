@@ -91,7 +91,8 @@ def main(A: T.Buffer((16,), "int32"), B: T.Buffer((16,), "int32")):
             for s in range(1):
                 if t % 2 == s % 2 and t + 1 < 8:
                     if S[t] > 0:
-                        S[t + 1] = S[t]
+                        x: T.let[T.int32] = S[t]
+                        S[t + 1] = x
             B[b * 8 + t] = S[t]
 """,
         [np.arange(16, dtype=I32), np.ones(16, I32)],
