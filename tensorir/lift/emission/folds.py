@@ -10,7 +10,7 @@ from tensorir.build import call, literal, operator, reduce
 from tensorir.ir import Expr
 from tensorir.lift.accesses.space import Space
 from tensorir.lift.emission.emit import Emitter
-from tensorir.lift.emission.stores import Place, holding, place_of, put, scatter, wanted_names
+from tensorir.lift.emission.stores import Place, forward, holding, place_of, put, scatter, wanted_names
 from tensorir.lift.emission.tensors import constant_of, cut, spread
 from tensorir.lift.nests.affine import Affine
 from tensorir.lift.nests.linear import affine_of, term_of
@@ -128,6 +128,9 @@ def accumulate(emitter: Emitter, buffer: Buffer, op: str, space: Space, span: Sp
             scatter(emitter, buffer, space, op, span)
             return True
         return False
+    if not moves:
+        standing = space = forward(space)
+        place = place_of(space) or place
     emitter.dims_of(buffer, wanted_names(standing))
     guard = holding(space.guards)
     box = space.dims

@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 from tensorir.build import call, function, literal, operator, var
 from tensorir.ir import Expr, Function
 from tensorir.lift.accesses.sets import both
-from tensorir.lift.accesses.space import Space, digits
+from tensorir.lift.accesses.space import Space, digits, substituted
 from tensorir.lift.emission.emit import Emitter
 from tensorir.lift.emission.tensors import constant_of, cut, renamed, shifted, spread
-from tensorir.lift.nests.affine import Affine, number
+from tensorir.lift.nests.affine import Affine, number, variable
 from tensorir.lift.nests.linear import affine_of
 from tensorir.lift.nests.terms import Buffer, Load, Number, Term, index_names
 from tensorir.source import NOWHERE, Span
 from tensorir.types import BOOL, INT32, Interval, Scalar, TensorType
 
-__all__ = ["Place", "combine", "holding", "place_of", "put", "scatter", "store"]
+__all__ = ["Place", "combine", "forward", "holding", "place_of", "put", "scatter", "store"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,8 @@ def store(emitter: Emitter, buffer: Buffer, space: Space, span: Span = NOWHERE) 
         if place_of(space) is None:
             scatter(emitter, buffer, space, None, span)
             return
+    space = forward(space)
+    place = place_of(space) or place
     emitter.dims_of(buffer, wanted_names(space))
     guard = holding(space.guards)
     value = emitter.emit(space.value, space.dims, guard)
@@ -89,10 +91,23 @@ def store(emitter: Emitter, buffer: Buffer, space: Space, span: Span = NOWHERE) 
     put(emitter, buffer, place, value, space.dims)
 
 
+def forward(space: Space) -> Space:
+    """The space with dims counted the other way round that a place counts backward: `B[9 - k] = A[8 - k]` as
+    `B[k] = A[k - 1]`.
+    """
+    place = place_of(space)
+    values: dict[str, Affine] = {}
+    dims = dict(space.dims)
+    for names, by, backward in () if place is None else place.parts:
+        if backward:
+            (name,) = names
+            values[name] = number(by).plus(variable(name).times(-1))
+            dims[name] = Interval(by - dims[name].stop + 1, by - dims[name].start + 1)
+    return substituted(space, values, dims, space.guards) if values else space
+
+
 def at(space: Space, values: Mapping[str, Affine]) -> Space:
     """The space at one value of some dims."""
-    from tensorir.lift.accesses.space import substituted
-
     dims = {n: i for n, i in space.dims.items() if n not in values}
     return substituted(space, values, dims, space.guards)
 
