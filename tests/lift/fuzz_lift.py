@@ -18,6 +18,7 @@ import numpy as np
 import tensorir as ti
 from tensorir.errors import DiagnosticError
 from tests.lift.generated import arrays, program
+from tests.lift.generated_counts import count_arrays, count_program
 from tests.lift.generated_numbers import number_arrays, number_program
 from tests.lift.generated_states import state_arrays, state_program
 from tests.lift.generated_tasks import task_arrays, task_program
@@ -31,6 +32,7 @@ GENERATORS: list[tuple[Callable[[int], str], Callable[[int], list[Any]], bool]] 
     (state_program, state_arrays, True),
     (task_program, task_arrays, True),
     (typed_program, typed_arrays, True),
+    (count_program, count_arrays, False),  # threads are none of the CPU's
     (number_program, number_arrays, False),  # TVM takes it that int32 does not wrap around
 ]
 """Texts, arguments, and whether TVM keeps the numbers of such texts."""

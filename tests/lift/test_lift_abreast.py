@@ -43,7 +43,7 @@ while A[i] > 1:
 if A[i] % 3 != 0:
     x[0] = A[i]
     while x[0] > 3:
-        x[0] = x[0] - 3
+        x[0] = x[0] - 1 - x[0] % 3
     B[i] = x[0]""",
     "two loops": """
 for j in range(3):

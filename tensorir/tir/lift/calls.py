@@ -10,6 +10,7 @@ from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.launches import launched
 from tensorir.tir.libraries import builtin_of
+from tensorir.tir.lift.counting import counted
 from tensorir.tir.lift.expressions import element_of, refused, value_of
 from tensorir.tir.lift.external import EXTERNAL
 from tensorir.tir.lift.intrinsics import binary, cast
@@ -107,7 +108,7 @@ def _function(reader: Reader, name: str, call: n.Call, span: Span) -> list[Node]
         if returns_early(callee.body):
             reader.returned = reader.flag("returned", span)
             nodes.append(reader.raised(reader.returned, False, span))
-        return [*kept, *nodes, *statement(reader, callee.body)]
+        return [*kept, *nodes, *statement(reader, counted(callee.body, {}))]
     finally:
         reader.scope, reader.stack, reader.returned, reader.live = outer, reader.stack[:-1], returned, live
 

@@ -11,6 +11,7 @@ from tensorir.lift.storage.aliases import unaliased
 from tensorir.lift.storage.narrow import Narrowed
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.calls import bind
+from tensorir.tir.lift.counting import counted
 from tensorir.tir.lift.expressions import Scope, element_of, refused
 from tensorir.tir.lift.leaving import returns_early
 from tensorir.tir.lift.memory import compact
@@ -64,12 +65,13 @@ def read_function(
         arguments.append(made)
         own = shape[:-1] if lanes != 1 else shape
         scope.pointers[param] = compact(made, tuple(Number(e, INT32) for e in own), lanes)
+    body = counted(func.body, sizes)
     bind(reader, func)
     nodes: list[Node] = []
-    if returns_early(func.body):
+    if returns_early(body):
         reader.returned = reader.flag("returned", func.span)
         nodes.append(reader.raised(reader.returned, False, func.span))
-    nodes += statement(reader, func.body)
+    nodes += statement(reader, body)
     held = Narrowed()
     nodes = unaliased(held.nodes(nodes), reader.fresh)
     kept = tuple(None if b is None else held.buffer(b) for b in arguments)

@@ -1,4 +1,4 @@
-"""Where control leaves a function, or a thread its kernel, before the end."""
+"""Where control leaves a loop, a function, or a thread its kernel, before the end."""
 
 from __future__ import annotations
 
@@ -6,7 +6,33 @@ from tensorir.tir import nodes as n
 from tensorir.tir.lift.tags import is_hardware
 from tensorir.tir.walk import children, walk
 
-__all__ = ["returns", "returns_early"]
+__all__ = ["jumps", "returns", "returns_early"]
+
+
+def jumps(body: n.Stmt) -> tuple[bool, bool]:
+    """Whether a loop's body breaks, or continues, this loop."""
+    breaks = continues = False
+    pending: list[n.Node] = [body]
+    while pending:
+        node = pending.pop()
+        match node:
+            case n.Break() | n.Evaluate(n.Call(op="break_loop")):
+                breaks = True
+            case n.Continue() | n.Evaluate(n.Call(op="continue_loop")):
+                continues = True
+            case n.For() | n.While():
+                pass
+            case n.SeqStmt(parts):
+                pending += parts
+            case n.IfThenElse(_, then, otherwise):
+                pending += [then, *([] if otherwise is None else [otherwise])]
+            case n.AttrStmt(body=inner) | n.BufferRealize(body=inner) | n.Block(body=inner):
+                pending.append(inner)
+            case n.BlockRealize(_, _, block):
+                pending.append(block)
+            case _:
+                pass
+    return breaks, continues
 
 
 def returns(node: n.Node) -> bool:

@@ -19,6 +19,7 @@ from tensorir.tir import nodes as n
 from tensorir.tir.lift import lockstep
 from tensorir.tir.lift.expressions import element_of, refused, truth
 from tensorir.tir.lift.intrinsics import cast, number
+from tensorir.tir.lift.leaving import jumps
 from tensorir.tir.lift.memory import plus
 from tensorir.tir.lift.reader import Flag, Reader, waits
 from tensorir.tir.lift.turns import turns
@@ -107,32 +108,6 @@ def _begin(reader: Reader, name: str, parallel: bool, own: Sequence[Buffer]) -> 
         buffer.apart = (*buffer.apart, name)
 
 
-def _jumps(body: n.Stmt) -> tuple[bool, bool]:
-    """Whether a loop's body breaks, or continues, this loop."""
-    breaks = continues = False
-    pending: list[n.Node] = [body]
-    while pending:
-        node = pending.pop()
-        match node:
-            case n.Break() | n.Evaluate(n.Call(op="break_loop")):
-                breaks = True
-            case n.Continue() | n.Evaluate(n.Call(op="continue_loop")):
-                continues = True
-            case n.For() | n.While():
-                pass
-            case n.SeqStmt(parts):
-                pending += parts
-            case n.IfThenElse(_, then, otherwise):
-                pending += [then, *([] if otherwise is None else [otherwise])]
-            case n.AttrStmt(body=inner) | n.BufferRealize(body=inner) | n.Block(body=inner):
-                pending.append(inner)
-            case n.BlockRealize(_, _, block):
-                pending.append(block)
-            case _:
-                pass
-    return breaks, continues
-
-
 def _body(
     reader: Reader, body: n.Stmt, span: Span, limit: tuple[Term, ...] = (), name: str = ""
 ) -> tuple[list[Node], list[Node], Flag | None]:
@@ -141,7 +116,7 @@ def _body(
     """
     from tensorir.tir.lift.statements import statement
 
-    breaks, continues = _jumps(body)
+    breaks, continues = jumps(body)
     outer = (reader.broken, reader.continued, list(reader.live))
     before: list[Node] = []
     nodes: list[Node] = []
@@ -189,7 +164,7 @@ def _open_loop(
     if limit is not None and by == 1 and isinstance(low, Number) and not low.value:
         return _masked(reader, var, low, extent, by, limit, parallel, body, span, own)
     told = extent if by == 1 and isinstance(low, Number) and not low.value else None
-    bounded = None if _jumps(body)[0] else turns(reader, var, by, body, told)
+    bounded = None if jumps(body)[0] else turns(reader, var, by, body, told)
     checks: list[Node] = []
     rounds = _most(extent, reader.known)
     most = None if rounds is None else max(0, rounds)

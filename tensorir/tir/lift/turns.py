@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from tensorir.lift.nests.extremes import extremes
 from tensorir.lift.nests.terms import Buffer, Number, Op, Term
 from tensorir.source import Span
 from tensorir.tir import nodes as n
@@ -162,7 +163,7 @@ class _Always:
                 return self.holds(inner)
             case n.LT(a, b) | n.GT(b, a):
                 # the last turn is (whole + more) // by - 1
-                ahead = self.ahead(a, b)
+                ahead = self.ahead(a, b, self.start(a))
                 return ahead is not None and ahead < 0
             case n.EQ(a, b):
                 start = self.start(a)
@@ -179,17 +180,16 @@ class _Always:
                 return self.ends(a) or (self.ends(b) and not any(isinstance(p, n.BufferLoad) for p in walk(a)))
             case n.LT(a, b) | n.GT(b, a):
                 # the first turn behind it is (whole + more) // by
-                ahead = self.ahead(a, b)
+                ahead = self.ahead(a, b, self.least(a))
                 return ahead is not None and ahead >= -1 and self.grows(a)
             case _:
                 return False
 
-    def ahead(self, a: n.Expr, b: n.Expr) -> int | None:
-        """By how much a value `a` that keeps step with the quotient of `b` is ahead of it, or behind."""
+    def ahead(self, a: n.Expr, b: n.Expr, start: int | None) -> int | None:
+        """By how much a value `a` that keeps step with the quotient of `b` from a start on is ahead of it."""
         if self.parts is None:
             return None
         whole, more, by = self.parts
-        start = self.start(a)
         if start is None or self.step(a) != by or not self.fixed(b) or self.reader.term(b) != whole:
             return None
         return start + more - by
@@ -252,6 +252,23 @@ class _Always:
                 return self.start(inner)
             case _:
                 return None
+
+    def least(self, value: n.Expr) -> int | None:
+        """The least value in the first turn, whatever loops and threads around it are at; None where nobody knows."""
+        match value:
+            case n.Add(a, b):
+                x, y = self.least(a), self.least(b)
+                return None if x is None or y is None else x + y
+            case n.Mul(a, n.IntImm(by)) | n.Mul(n.IntImm(by), a) if by >= 0:
+                x = self.least(a)
+                return None if x is None else x * by
+            case n.Cast(inner) if _widens(inner.dtype, value.dtype):
+                return self.least(inner)
+            case n.Var() if value not in self.steps:
+                found = extremes(self.reader.term(value), self.reader.known)
+                return None if found is None else found[0]
+            case _:
+                return self.start(value)
 
     def evaluated(self, expression: n.Expr) -> None:
         """Look at an expression, without the parts that may be left out."""

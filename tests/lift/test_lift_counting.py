@@ -1,0 +1,128 @@
+"""Whiles that count are loops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensorir as ti
+from tests.lift.generated_counts import count_arrays, count_program
+
+STRIDES = """
+@T.prim_func
+def main(n: T.int32, A: T.Buffer((37,), "float32"), B: T.Buffer((37,), "float32")):
+    for b in T.thread_binding(2, thread="blockIdx.x"):
+        for t in T.thread_binding(4, thread="threadIdx.x"):
+            i = T.alloc_buffer((1,), "int32", scope="local")
+            i[0] = b * 4 + t
+            while i[0] < 37:
+                B[i[0]] = A[i[0]] * T.float32(2)
+                i[0] = i[0] + 8
+"""
+
+
+def test_threads_that_stride_over_an_array_go_over_all_of_it():
+    assert "B ← A × 2.0f;" in str(ti.lift(ti.tir.parse(STRIDES)["main"]))
+
+
+def test_a_stride_up_to_an_argument_is_one_choice():
+    function = ti.tir.parse(STRIDES.replace("< 37", "< n"))["main"]
+    program = ti.lift(function)
+    assert "if pos(i, add_dim(i, 0, 48, false)) < n then A × 2.0f else B" in str(program)
+    a, b = np.arange(37, dtype=np.float32), np.full(37, -1, np.float32)
+    for n in (-5, 0, 1, 8, 30, 37):
+        np.testing.assert_array_equal(program(n, a, b)[0], ti.tir.interpret(function, n, a, b)[2])
+
+
+@pytest.mark.parametrize(
+    ("start", "condition", "update", "text"),
+    [
+        ("0", "i[0] < 37", "i[0] + 1", "B ← A × 2.0f"),
+        ("36", "i[0] >= 0", "i[0] - 1", "B ← A × 2.0f"),
+        ("0", "36 >= i[0]", "1 + i[0]", "B ← A × 2.0f"),
+    ],
+)
+def test_a_count_is_a_loop(start: str, condition: str, update: str, text: str):
+    function = ti.tir.parse(f"""
+@T.prim_func
+def main(A: T.Buffer((37,), "float32"), B: T.Buffer((37,), "float32")):
+    i = T.alloc_buffer((1,), "int32", scope="local")
+    i[0] = {start}
+    while {condition}:
+        B[i[0]] = A[i[0]] * T.float32(2)
+        i[0] = {update}
+""")["main"]
+    assert text in str(ti.lift(function))
+
+
+COUNTED = """
+@T.prim_func
+def main(n: T.int32, A: T.Buffer((12,), "int32"), B: T.Buffer((12,), "int32")):
+    i = T.alloc_buffer((1,), "int32", scope="local")
+    i[0] = START
+    while CONDITION:
+        BODY
+    B[11] = i[0]
+"""
+
+
+@pytest.mark.parametrize(
+    ("start", "condition", "body"),
+    [
+        ("1", "i[0] < 12", "B[i[0]] = A[i[0]]; i[0] = i[0] * 3"),
+        ("1", "i[0] < 12", "i[0] = i[0] * 3; B[i[0] % 12] = A[i[0] % 12]"),
+        ("9", "i[0] != 0", "B[i[0]] = A[i[0]]; i[0] = T.shift_right(i[0], 1)"),
+        ("n", "i[0] < 12", "i[0] = i[0] + 4; B[i[0] - 4] = i[0]"),
+        ("2", "i[0] <= n", "B[i[0]] = A[i[0]]; i[0] = i[0] + 3"),
+        ("11", "n < i[0]", "B[i[0]] = A[i[0]]; i[0] = i[0] - 2"),
+        # these are none: the limit changes, the element changes twice, and it leaves in the middle
+        ("0", "i[0] < B[3] % 5", "B[i[0]] = A[i[0]]; i[0] = i[0] + 1"),
+        ("0", "i[0] < 9", "B[i[0]] = A[i[0]]; i[0] = i[0] + 1; i[0] = i[0] + T.Cast('int32', A[i[0]] > 2)"),
+        ("0", "i[0] < 9", "B[i[0]] = A[i[0]]; i[0] = i[0] + 1\n        if A[i[0]] > 3:\n            break"),
+    ],
+)
+def test_what_counts_holds_what_it_ends_at(start: str, condition: str, body: str):
+    text = (
+        COUNTED.replace("START", start)
+        .replace("CONDITION", condition)
+        .replace("BODY", body.replace("; ", "\n        "))
+    )
+    function = ti.tir.parse(text)["main"]
+    program = ti.lift(function)
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(-5, 6, 12, dtype=np.int32), rng.integers(-5, 6, 12, dtype=np.int32)
+    for n in (0, 1, 7):
+        np.testing.assert_array_equal(program(n, a, b)[0], ti.tir.interpret(function, n, a, b, checked=True)[2])
+
+
+@pytest.mark.parametrize("n", [-(1 << 31), -(1 << 31) + 2, -7, 5, 14])
+@pytest.mark.parametrize(
+    ("start", "condition", "update"),
+    [
+        ("n", "i[0] > 3", "i[0] - 3"),
+        ("n", "i[0] >= 1", "i[0] - 1"),
+        ("5", "i[0] < n", "i[0] + 4"),
+        ("A[3]", "i[0] < n", "i[0] + 1"),
+        ("A[3]", "i[0] < n", "i[0] + 2"),
+    ],
+)
+def test_an_end_far_behind_the_start_is_no_way(n: int, start: str, condition: str, update: str):
+    text = COUNTED.replace("START", start).replace("CONDITION", condition).replace("BODY", f"i[0] = {update}")
+    function = ti.tir.parse(text)["main"]
+    a, b = np.arange(12, dtype=np.int32), np.zeros(12, np.int32)
+    np.testing.assert_array_equal(ti.lift(function)(n, a, b)[0], ti.tir.interpret(function, n, a, b)[2])
+
+
+def test_a_barrier_that_not_all_threads_come_to_is_still_found():
+    text = STRIDES.replace("B[i[0]] = ", 'T.evaluate(T.tvm_storage_sync("shared"))\n                B[i[0]] = ')
+    program = ti.lift(ti.tir.parse(text)["main"])
+    with pytest.raises(ti.DiagnosticError, match="not all threads of the block reach the barriers in this loop"):
+        program(0, np.zeros(37, np.float32), np.zeros(37, np.float32))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_counts_made_at_random(seed: int):
+    function = ti.tir.parse(count_program(seed))["main"]
+    arrays = count_arrays(seed)
+    wanted = ti.tir.interpret(function, *arrays, checked=True)
+    np.testing.assert_array_equal(ti.lift(function)(*arrays)[0], wanted[-1])
