@@ -39,6 +39,7 @@ from tensorir.lift.storage.places import filled_once
 from tensorir.lift.storage.shapes import trimmed, with_axes
 from tensorir.lift.storage.sharing import with_shared_terms
 from tensorir.lift.storage.threads import with_threads_apart
+from tensorir.lift.storage.trees import with_trees_folded
 from tensorir.source import NOWHERE, Span
 from tensorir.types import BOOL, TensorType
 from tensorir.walk import substitute_all
@@ -98,6 +99,8 @@ def assemble(
         nodes = with_doubts_checked(nodes, touches)
         nodes = with_unseen_checked(nodes) if checked else nodes
     source = nodes
+    trees: list[Span] = []
+    nodes = nodes if exact else with_trees_folded(nodes, trees)
     nodes = abreast(with_threads_apart(nodes))
     merged: list[Span] = []
     whole: list[Whole] = []
@@ -130,6 +133,9 @@ def assemble(
     for span in dict.fromkeys(merged):
         line = f"line {span.line}: " if span is not NOWHERE else ""
         report.note(f"{line}a fold in parts is one fold, which takes its terms in another order.")
+    for span in dict.fromkeys(trees):
+        line = f"line {span.line}: " if span is not NOWHERE else ""
+        report.note(f"{line}a tree of steps is one fold, which takes its terms in another order.")
     for span in dict.fromkeys(w.old[0].span for w in whole if w.drops):
         line = f"line {span.line}: " if span is not NOWHERE else ""
         report.note(

@@ -246,7 +246,7 @@ def main(A: T.Buffer((64,), "float32"), B: T.Buffer((4,), "float32")):
                 B[bx] = S[0]
 """,
         (floats(64), floats(4)),
-        "sequential",
+        "reduction",
     ),
     "storage used anew in every iteration": (
         """

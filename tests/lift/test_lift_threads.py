@@ -68,21 +68,21 @@ def arrays(*shapes: tuple[int, ...]) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize(
-    ("text", "given", "loops"),
+    ("text", "given"),
     [
-        (TRANSPOSE, arrays((64, 32), (32, 64)), 0),
-        (TREE, arrays((8, 128), (8,)), 1),
-        (PREFIX, arrays((64,), (64,)), 1),
+        (TRANSPOSE, arrays((64, 32), (32, 64))),
+        (TREE, arrays((8, 128), (8,))),
+        (PREFIX, arrays((64,), (64,))),
     ],
     ids=["transpose", "tree", "prefix"],
 )
-def test_threads_that_share_memory_run_at_once(text: str, given: list[np.ndarray], loops: int):
+def test_threads_that_share_memory_run_at_once(text: str, given: list[np.ndarray]):
     func = ti.tir.parse(text)["main"]
     program = ti.lift(func)
     wanted = ti.tir.interpret(func, *given, checked=True)
-    np.testing.assert_allclose(program(*given)[0], wanted[-1], rtol=1e-5)
-    assert str(program).count("loop(") == loops
-    assert [d.loop.title for d in program.report.sequential] == ["s"] * loops
+    np.testing.assert_allclose(program(*given)[0], wanted[-1], rtol=1e-4, atol=1e-5)
+    assert "loop(" not in str(program)
+    assert not program.report.sequential
 
 
 def test_a_transpose_through_shared_memory_is_one_line():

@@ -29,7 +29,7 @@ from tensorir.lift.storage.filled import Writers, filled_first, writers_of
 from tensorir.lift.storage.periods import periods
 from tensorir.types import BOOL, INT32
 
-__all__ = ["Moves", "changed", "expanded", "moved", "settled_values"]
+__all__ = ["Moves", "changed", "expanded", "moved", "read_elsewhere", "settled_values"]
 
 MOST_ELEMENTS = 1 << 26
 """A buffer gets no copies beyond this size: iterations then share it, one after the other."""
@@ -265,23 +265,34 @@ def moved(
     """The nodes with other buffers in the place of some, with further dims, stored to under further conditions."""
     guards = under or {}
 
+    def inner(node: Node) -> Node:
+        if isinstance(node, Store) and guards.get(node.buffer):
+            node = replace(node, guards=(*guards[node.buffer], *node.guards))
+        return changed(
+            node, lambda t: _moved(t, moves), inner, lambda b: moves[b][0] if b in moves else b,
+            lambda b: moves[b][1] if b in moves else (),
+        )  # fmt: skip
+
+    return tuple(map(inner, nodes)) if moves else tuple(nodes)
+
+
+def read_elsewhere(nodes: Sequence[Node], moves: Moves) -> tuple[Node, ...]:
+    """The nodes with what they read of some buffers read from others, with further dims."""
+
+    def inner(node: Node) -> Node:
+        return changed(node, lambda t: _moved(t, moves), inner, lambda b: b, lambda _: ())
+
+    return tuple(map(inner, nodes))
+
+
+def _moved(term: Term, moves: Moves) -> Term:
     def rule(t: Term) -> Term | None:
         if isinstance(t, Load) and t.buffer in moves:
             new, place = moves[t.buffer]
             return Load(new, (*place, *t.indices), t.span)
         return None
 
-    def over(t: Term) -> Term:
-        return rebuilt(t, rule) if buffers_of(t) & moves.keys() else t
-
-    def inner(node: Node) -> Node:
-        if isinstance(node, Store) and guards.get(node.buffer):
-            node = replace(node, guards=(*guards[node.buffer], *node.guards))
-        return changed(
-            node, over, inner, lambda b: moves[b][0] if b in moves else b, lambda b: moves[b][1] if b in moves else ()
-        )
-
-    return tuple(map(inner, nodes)) if moves else tuple(nodes)
+    return rebuilt(term, rule) if buffers_of(term) & moves.keys() else term
 
 
 def changed(

@@ -1,0 +1,242 @@
+"""Folds that threads do step by step in shared memory are one fold, or one prefix."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensorir as ti
+
+BARRIER = 'T.evaluate(T.tvm_storage_sync("shared"))'
+STEPS = {
+    "halves": """
+            for k in range(4):
+                if t < T.shift_right(8, k):
+                    S[t] = S[t] + S[t + T.shift_right(8, k)]
+                BARRIER
+""",
+    "pairs": """
+            for k in range(4):
+                if t % T.shift_left(2, k) == 0:
+                    S[t] = S[t] + S[t + T.shift_left(1, k)]
+                BARRIER
+""",
+    "pairs side by side": """
+            for k in range(4):
+                if T.shift_left(2, k) * t < 16:
+                    S[T.shift_left(2, k) * t] += S[T.shift_left(2, k) * t + T.shift_left(1, k)]
+                BARRIER
+""",
+    "in a while": """
+            s = T.alloc_buffer((1,), "int32", scope="local")
+            s[0] = 8
+            while s[0] > 0:
+                if t < s[0]:
+                    S[t] = S[t] + S[t + s[0]]
+                BARRIER
+                s[0] = s[0] // 2
+""",
+    "in a while of uneven steps": """
+            s = T.alloc_buffer((1,), "int32", scope="local")
+            s[0] = 16
+            while s[0] > 1:
+                if t < s[0] * 2 // 5:
+                    S[t] = S[t] + S[t + s[0] - s[0] * 2 // 5]
+                BARRIER
+                s[0] = T.min(s[0] - s[0] * 2 // 5, s[0] - 1)
+            if t == 0:
+                S[0] = S[0] + S[1]
+            BARRIER
+""",
+    "each with its neighbour": """
+            L = T.alloc_buffer((1,), "float32", scope="local")
+            for k in range(4):
+                L[0] = S[T.bitwise_xor(t, T.shift_left(1, k))]
+                BARRIER
+                S[t] = S[t] + L[0]
+                BARRIER
+""",
+    "prefixes": """
+            L = T.alloc_buffer((1,), "float32", scope="local")
+            for k in range(4):
+                if t >= T.shift_left(1, k):
+                    L[0] = S[t - T.shift_left(1, k)]
+                BARRIER
+                if t >= T.shift_left(1, k):
+                    S[t] = S[t] + L[0]
+                BARRIER
+""",
+    "prefixes by way of another buffer": """
+            R = T.alloc_buffer((16,), "float32", scope="shared")
+            for k in range(2):
+                if t >= T.shift_left(1, 2 * k):
+                    R[t] = S[t] + S[t - T.shift_left(1, 2 * k)]
+                else:
+                    R[t] = S[t]
+                BARRIER
+                if t >= T.shift_left(2, 2 * k):
+                    S[t] = R[t] + R[t - T.shift_left(2, 2 * k)]
+                else:
+                    S[t] = R[t]
+                BARRIER
+""",
+    "prefixes up and down": """
+            L = T.alloc_buffer((1,), "float32", scope="local")
+            for k in range(4):
+                if t < T.shift_right(8, k):
+                    S[T.shift_left(2 * t + 2, k) - 1] += S[T.shift_left(2 * t + 1, k) - 1]
+                BARRIER
+            if t == 0:
+                S[15] = T.float32(0)
+            BARRIER
+            for j in range(4):
+                if t < T.shift_left(1, j):
+                    L[0] = S[T.shift_left(2 * t + 1, 3 - j) - 1]
+                    S[T.shift_left(2 * t + 1, 3 - j) - 1] = S[T.shift_left(2 * t + 2, 3 - j) - 1]
+                    S[T.shift_left(2 * t + 2, 3 - j) - 1] += L[0]
+                BARRIER
+""",
+    "two numbers at a time": """
+            for k in range(3):
+                if t < T.shift_right(8, k):
+                    S[t] = S[t] + S[t + T.shift_right(8, k)]
+                BARRIER
+""",
+}
+
+
+def kernel(steps: str, behind: str) -> str:
+    return f"""
+@T.prim_func
+def main(A: T.Buffer((3, 16), "float32"), B: T.Buffer((3, 16), "float32")):
+    for b in T.thread_binding(3, thread="blockIdx.x"):
+        for t in T.thread_binding(16, thread="threadIdx.x"):
+            S = T.alloc_buffer((16,), "float32", scope="shared")
+            S[t] = A[b, t]
+            BARRIER
+{steps}
+            B[b, t] = {behind}
+""".replace("BARRIER", BARRIER)
+
+
+def lifted(text: str, *shapes: tuple[int, ...], exactly: bool = True) -> ti.lift.Lifted:
+    """The lifted kernel, of which the numbers are right: bit for bit, where asked for and each function is."""
+    function = ti.tir.parse(text)["main"]
+    program = ti.lift(function)
+    rng = np.random.default_rng(7)
+    arrays = [rng.normal(size=shape).astype(np.float32) for shape in shapes]
+    wanted = ti.tir.interpret(function, *arrays, checked=True)[-1]
+    np.testing.assert_allclose(program(*arrays)[-1], wanted, rtol=1e-5, atol=1e-5)
+    if exactly:
+        np.testing.assert_array_equal(ti.lift(function, numerics="exact")(*arrays)[-1], wanted)
+    return program
+
+
+@pytest.mark.parametrize("steps", [s for name, s in STEPS.items() if "prefixes" not in name and "two" not in name])
+def test_a_tree_is_one_fold(steps: str):
+    program = lifted(kernel(steps, "A[b, t] - S[0] / T.float32(16)"), (3, 16), (3, 16))
+    assert "B ← A - reduce(+, 0.0f, r)(A) / 16.0f;" in str(program)
+    assert "sequential" not in str(program.report)
+    assert "a tree of steps is one fold, which takes its terms in another order" in str(program.report)
+
+
+@pytest.mark.parametrize("steps", [s for name, s in STEPS.items() if "prefixes" in name])
+def test_steps_that_leave_the_sums_of_all_places_before_are_a_scan(steps: str):
+    program = lifted(kernel(steps, "S[t]"), (3, 16), (3, 16))
+    assert "scan(" in str(program)
+    assert "loop(" not in str(program) and "sequential" not in str(program.report)
+
+
+def test_places_that_hold_parts_are_folds_of_these():
+    program = lifted(kernel(STEPS["two numbers at a time"], "S[0] - S[1]"), (3, 16), (3, 16))
+    assert "reduce(+, 0.0f, r)" in str(program) and "loop(" not in str(program)
+
+
+def test_what_other_places_hold_is_what_the_steps_leave_there():
+    assert "loop(" in str(lifted(kernel(STEPS["halves"], "S[t]"), (3, 16), (3, 16)))
+
+
+def test_steps_that_data_decide_stay_steps():
+    steps = STEPS["halves"].replace("S[t] = S[t] +", "S[t] = S[t] + T.Cast('float32', S[t] > T.float32(0)) *")
+    assert "loop(" in str(lifted(kernel(steps, "S[0]"), (3, 16), (3, 16)))
+
+
+BEHIND = """
+                else:
+                    L[0] = S[t]
+                BARRIER
+                S[t] = L[0]
+                BARRIER
+"""
+
+
+def test_steps_that_count_a_place_twice_stay_steps():
+    steps = STEPS["halves"].replace("if t < T.shift_right(8, k)", "if t + T.shift_right(8, k) < 16")
+    steps = steps.replace("S[t] = S[t] + S[t + T.shift_right(8, k)]", "L[0] = S[t] + S[t + T.shift_right(8, k)]")
+    steps = steps.replace("BARRIER", BEHIND.strip("\n "))
+    program = lifted(
+        kernel('            L = T.alloc_buffer((1,), "float32", scope="local")' + steps, "S[t]"), (3, 16), (3, 16)
+    )
+    assert "loop(" in str(program)
+
+
+def test_softmax_by_two_trees_over_one_buffer():
+    largest = STEPS["halves"].replace("S[t] + S[t + T.shift_right(8, k)]", "T.max(S[t], S[t + T.shift_right(8, k)])")
+    between = """
+            M = T.alloc_buffer((1,), "float32", scope="local")
+            M[0] = S[0]
+            BARRIER
+            S[t] = T.exp(A[b, t] - M[0])
+            BARRIER
+"""
+    program = lifted(
+        kernel(largest + between + STEPS["halves"], "T.exp(A[b, t] - M[0]) / S[0]"), (3, 16), (3, 16), exactly=False
+    )
+    assert "let t1 = exp(A - reduce(max, float32(-inf), r)(A)); t1 / reduce(+, 0.0f, r)(t1)" in str(program)
+
+
+def test_a_tree_in_a_loop_is_a_fold_of_every_iteration():
+    text = f"""
+@T.prim_func
+def main(A: T.Buffer((3, 16), "float32"), B: T.Buffer((3,), "float32")):
+    for t in T.thread_binding(16, thread="threadIdx.x"):
+        S = T.alloc_buffer((16,), "float32", scope="shared")
+        for b in range(3):
+            S[t] = A[b, t]
+            {BARRIER}
+            for k in range(4):
+                if t < T.shift_right(8, k):
+                    S[t] = S[t] + S[t + T.shift_right(8, k)]
+                {BARRIER}
+            if t == 0:
+                B[b] = S[0]
+            {BARRIER}
+"""
+    assert "B ← reduce(+, 0.0f, r)(A);" in str(lifted(text, (3, 16), (3,)))
+    # what the steps leave is what the next iteration begins with
+    carried = text.replace("S[t] = A[b, t]", "S[t] = T.if_then_else(b == 0, T.float32(0), S[t]) + A[b, t]")
+    lifted(carried, (3, 16), (3,))
+
+
+def test_trees_along_either_index_of_two():
+    text = f"""
+@T.prim_func
+def main(A: T.Buffer((4, 8), "float32"), B: T.Buffer((8,), "float32")):
+    for y in T.thread_binding(4, thread="threadIdx.y"):
+        for x in T.thread_binding(8, thread="threadIdx.x"):
+            S = T.alloc_buffer((32,), "float32", scope="shared")
+            S[y * 8 + x] = A[y, x]
+            {BARRIER}
+            for k in range(2):
+                if y < T.shift_right(2, k):
+                    S[y * 8 + x] = S[y * 8 + x] + S[(y + T.shift_right(2, k)) * 8 + x]
+                {BARRIER}
+            if y == 0:
+                B[x] = S[x]
+"""
+    assert "B ← reduce(+, 0.0f, r)(A);" in str(lifted(text, (4, 8), (8,)))
+    rows = text.replace("(32,)", "(4, 8)").replace("S[y * 8 + x]", "S[y, x]").replace("T.Buffer((8,)", "T.Buffer((4,)")
+    rows = rows.replace("range(2)", "range(3)").replace("if y < T.shift_right(2, k)", "if x < T.shift_right(4, k)")
+    rows = rows.replace("S[(y + T.shift_right(2, k)) * 8 + x]", "S[y, x + T.shift_right(4, k)]")
+    rows = rows.replace("if y == 0", "if x == 0").replace("B[x] = S[x]", "B[y] = S[y, 0]")
+    assert "B ← reduce(+, 0.0f, r)(A);" in str(lifted(rows, (4, 8), (4,)))
