@@ -140,6 +140,15 @@ class DataType:
         assert self.code == "uint", self
         return 0, (1 << self.bits) - 1
 
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Smallest and largest number of a type; those of a float are finite."""
+        if self.is_integer:
+            return self.range
+        finfo: Any = ml_dtypes.finfo  # ml_dtypes states no types for its own formats
+        largest = float(finfo(self.numpy).max)
+        return -largest, largest
+
     def __str__(self) -> str:
         return _spell(self)
 

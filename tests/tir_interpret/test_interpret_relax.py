@@ -138,3 +138,23 @@ def test_a_module_at_the_end_of_the_pipeline_is_said_to_be_too_late():
     assert caught.value.diagnostics[0].help == (
         "take the module as it is before CallTIRRewrite and StaticPlanBlockMemory."
     )
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            "R.nn.attention("
+            "R.zeros((1, 3, 4, 2), 'float32'), R.zeros((1, 5, 2, 2), 'float32'), R.zeros((1, 5, 2, 2), 'float32'))",
+            "R.nn.attention cannot be applied: there are 4 heads of queries, 2 of keys and 2 of values.",
+        ),
+        (
+            "R.image.affine_grid(R.zeros((1, 2, 3), 'float32'), (3, 1))",
+            "R.image.affine_grid cannot be applied: an axis of one element has no two corners.",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_said_in_words_of_the_operator(call: str, message: str):
+    with pytest.raises(DiagnosticError) as caught:
+        run(f"a = {call}")
+    assert caught.value.diagnostics[0].message == message

@@ -113,7 +113,8 @@ def _within(
     holds: Value = np.True_
     for place, (index, (low, extent)) in enumerate(zip(places, box, strict=True)):
         index = _widened(index, vector and declared is buffer and place < len(places) - 1)
-        low, extent = _widened(low, vector), _widened(extent, vector)
+        # the end of a box does not always fit the type of an index that was read
+        low, extent = (np.asarray(_widened(x, vector)).astype(np.int64) for x in (low, extent))
         holds = holds & (index >= low) & (index < low + extent)
     return holds
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.tir.dtypes import DataType
+from tensorir.tir.dtypes import FLOAT32, DataType
 from tensorir.tir.interpret.arithmetic import cast, operator
 from tensorir.tir.interpret.intrinsics import meaning
 
@@ -117,21 +117,28 @@ def _hamming(size: Any, periodic: Any, alpha: Any, beta: Any, dtype: Any) -> Arr
 
 
 def _quantize(x: Array, scale: Array, zero: Array, axis: int, out_dtype: Any) -> Array:
-    shape = [1] * x.ndim
-    if np.size(scale) > 1:
-        shape[axis] = np.size(scale)
     target = _data_type(out_dtype)
-    low, high = target.range
-    scaled = np.rint(x / np.reshape(scale, shape)) + np.reshape(zero, shape if np.size(zero) > 1 else [1] * x.ndim)
-    return np.clip(scaled, low, high).astype(target.numpy)
+    scaled = x / _along(scale, x, axis)
+    whole = np.rint(scaled) if target.is_integer else scaled
+    return _clipped(whole + _along(zero, x, axis).astype(scaled.dtype), target)
 
 
 def _dequantize(x: Array, scale: Array, zero: Array, axis: int, out_dtype: Any) -> Array:
-    shape = [1] * x.ndim
-    if np.size(scale) > 1:
-        shape[axis] = np.size(scale)
-    wide = x.astype(np.int32) - np.reshape(zero, shape if np.size(zero) > 1 else [1] * x.ndim).astype(np.int32)
-    return (wide * np.reshape(scale, shape)).astype(_data_type(out_dtype).numpy)
+    wide = np.dtype(np.int32 if x.dtype.kind in "iu" else np.float32)
+    moved = x.astype(wide) - _along(zero, x, axis).astype(wide)
+    found = moved.astype(np.float32) * _along(scale, x, axis).astype(np.float32)
+    target = _data_type(out_dtype)
+    return found if target == FLOAT32 else _clipped(found, target)
+
+
+def _along(values: Array, x: Array, axis: int) -> Array:
+    """One number for all, or one for each place of an axis."""
+    return np.reshape(values, [np.size(values) if k == axis % x.ndim else 1 for k in range(x.ndim)])
+
+
+def _clipped(x: Array, target: DataType) -> Array:
+    low, high = target.limits
+    return np.clip(x, x.dtype.type(low), x.dtype.type(high)).astype(target.numpy)
 
 
 _PLAIN = "acos acosh asin asinh atan atanh cos cosh erf exp log rsqrt sigmoid sin sinh sqrt tan tanh"

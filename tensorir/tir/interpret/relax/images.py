@@ -131,6 +131,8 @@ def _resize(
 def _affine_grid(theta: Array, size: Any, align_corners: bool = True) -> Array:
     """Where an affine map sends the places of an image; coordinates run from -1 to 1, the last axis first."""
     sizes = [int(s) for s in size]
+    if align_corners and 1 in sizes:
+        raise ValueError("an axis of one element has no two corners")
     lines: list[Array] = []
     for extent in sizes:
         places = np.arange(extent, dtype=theta.dtype)

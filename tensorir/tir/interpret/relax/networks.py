@@ -32,8 +32,14 @@ def _kind(out_dtype: Any, otherwise: Any) -> Any:
 
 def _matmul(x: Array, y: Array, out_dtype: Any = None) -> Array:
     kind = _kind(out_dtype, x.dtype)
-    compute = kind if np.dtype(kind).kind in "iuf" and np.dtype(kind).itemsize >= 4 else np.float32
-    return np.asarray(np.matmul(x.astype(compute), y.astype(compute))).astype(kind)
+    wide = _summed_in(kind)
+    return np.asarray(np.matmul(x.astype(wide), y.astype(wide))).astype(kind)
+
+
+def _summed_in(kind: Any) -> Any:
+    """The type in which products are summed: narrow floats in float32, integers in their own, where they wrap."""
+    dtype = np.dtype(kind)
+    return kind if dtype.kind in "iu" or (dtype.kind == "f" and dtype.itemsize >= 4) else np.float32
 
 
 def _linear(x: Array, weight: Array, bias: Array | None = None, out_dtype: Any = None) -> Array:
@@ -81,7 +87,7 @@ def _conv(count: int) -> Callable[..., Array]:
         out_dtype: Any = None,
     ) -> Array:
         kind = _kind(out_dtype, data.dtype)
-        wide = kind if np.dtype(kind).kind in "iuf" and np.dtype(kind).itemsize >= 4 else np.float32
+        wide = _summed_in(kind)
         x = _ordered(data, data_layout, f"NC{spatial}").astype(wide)
         w = _ordered(weight, kernel_layout, f"OI{spatial}").astype(wide)
         x = np.pad(x, [(0, 0), (0, 0), *sides_of(_many(padding, count), count)])
@@ -115,8 +121,9 @@ def _conv_transpose(count: int) -> Callable[..., Array]:
         out_dtype: Any = None,
     ) -> Array:
         kind = _kind(out_dtype, data.dtype)
-        x = _wide(_ordered(data, data_layout, f"NC{spatial}"))
-        w = _wide(_ordered(weight, kernel_layout, f"IO{spatial}"))
+        wide = _summed_in(kind)
+        x = _ordered(data, data_layout, f"NC{spatial}").astype(wide)
+        w = _ordered(weight, kernel_layout, f"IO{spatial}").astype(wide)
         steps, gaps, extra = (_many(v, count) for v in (strides, dilation, output_padding))
         sides = sides_of(_many(padding, count), count)
         batch, channels = x.shape[:2]
@@ -321,13 +328,15 @@ def _attention(
     if window_size is not None:
         raise NotImplementedError("a window of attention is not run")
     q, k, v = (np.moveaxis(_wide(a), 2, 1) for a in (query, key, value))
+    if q.shape[1] != k.shape[1] or q.shape[1] != v.shape[1]:
+        raise ValueError(f"there are {q.shape[1]} heads of queries, {k.shape[1]} of keys and {v.shape[1]} of values")
     factor = 1 / np.sqrt(q.shape[-1]) if scale is None else float(scale)
     scores = np.matmul(q, np.swapaxes(k, -1, -2)) * np.asarray(factor, q.dtype)
     if bias is not None:
         scores = scores + _wide(bias)
     if causal_mask is not None:
         rows, columns = scores.shape[-2:]
-        shift = 0 if str(causal_mask) == "TopLeft" else columns - rows
+        shift = 0 if str(causal_mask) == "TopLeft" else abs(columns - rows)
         scores = np.where(np.tri(rows, columns, shift, dtype=bool), scores, -np.inf)
     return np.moveaxis(np.matmul(_softmax(scores), v), 1, 2).astype(query.dtype)
 

@@ -43,12 +43,15 @@ def _squeeze(x: Array, axis: Any = None) -> Array:
     return np.squeeze(x, axis if axis is None or isinstance(axis, int) else tuple(int(a) for a in axis))
 
 
-def _split(x: Array, indices_or_sections: Any, axis: int) -> tuple[Array, ...]:
+def _split(x: Array, indices_or_sections: Any, axis: int) -> Array | tuple[Array, ...]:
+    """The parts; one part is no tuple."""
     if isinstance(indices_or_sections, tuple):
-        return tuple(np.split(x, [int(i) for i in indices_or_sections], axis))
-    count = int(indices_or_sections)
-    size = -(-x.shape[axis] // count)
-    return tuple(np.split(x, [min(k * size, x.shape[axis]) for k in range(1, count)], axis))
+        marks = [int(i) for i in indices_or_sections]
+    else:
+        count = int(indices_or_sections)
+        size = -(-x.shape[axis] // count)
+        marks = [min(k * size, x.shape[axis]) for k in range(1, count)]
+    return tuple(np.split(x, marks, axis)) if marks else x
 
 
 def _take(x: Array, indices: Array, axis: Any = None, mode: str = "fast") -> Array:
@@ -58,7 +61,7 @@ def _take(x: Array, indices: Array, axis: Any = None, mode: str = "fast") -> Arr
         return np.take(x, indices, axis, mode=mode)
     if mode == "nan":
         size = x.shape[axis]
-        valid = (np.asarray(indices) >= -size) & (np.asarray(indices) < size)
+        valid = (np.asarray(indices) >= 0) & (np.asarray(indices) < size)
         found = np.take(x, np.where(valid, indices, 0), axis)
         shape = [1] * (axis % x.ndim) + list(np.shape(indices)) + [1] * (x.ndim - 1 - axis % x.ndim)
         return np.where(valid.reshape(shape), found, np.asarray(np.nan, x.dtype))
@@ -110,10 +113,15 @@ def _scatter_nd(data: Array, indices: Array, updates: Array, reduction: str = "u
 def _index_put(data: Array, indices: Any, values: Array, accumulate: Any = False) -> Array:
     result = data.copy()
     if accumulate:
-        np.add.at(result, tuple(indices), values)
+        np.add.at(result, _of_axes(indices), values)
     else:
-        result[tuple(indices)] = values
+        result[_of_axes(indices)] = values
     return result
+
+
+def _of_axes(indices: Any) -> tuple[Array, ...]:
+    """Indices of the leading axes: a tensor alone is that of the first."""
+    return tuple(indices) if isinstance(indices, tuple | list) else (indices,)
 
 
 def _numbers(values: Any) -> list[int]:
@@ -222,7 +230,7 @@ SHAPES: dict[str, Callable[..., Any]] = {
     "gather_elements": lambda x, indices, axis=0: np.take_along_axis(x, indices, axis),
     "gather_nd": _gather_nd,
     "index_put": _index_put,
-    "index_tensor": lambda x, indices: x[tuple(indices)],
+    "index_tensor": lambda x, indices: x[_of_axes(indices)],
     "strided_slice": _strided_slice,
     "dynamic_strided_slice": lambda x, begin, end, strides: _strided_slice(x, range(x.ndim), begin, end, strides),
     "slice_scatter": _slice_scatter,

@@ -42,12 +42,15 @@ def _attention(
     window_size: Any = None,
 ) -> Value:  # fmt: skip
     """Batch, sequence, heads, features."""
+    heads = [x.shape[2] for x in (query, key, value)]
+    if len(set(heads)) > 1:
+        raise ValueError("there are {} heads of queries, {} of keys and {} of values".format(*heads))
     scores = _scores(query, key, scale, window_size)
     if bias is not None:
         scores = apply("plus", scores, widened(bias))
     if causal_mask is not None:
         rows, columns = scores.shape[-2:]
-        ahead = Number(0 if str(causal_mask) == "TopLeft" else columns - rows, INT32)
+        ahead = Number(0 if str(causal_mask) == "TopLeft" else abs(columns - rows), INT32)
         masked = scores
         scores = made(
             masked.shape,

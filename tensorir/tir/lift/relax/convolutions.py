@@ -95,8 +95,9 @@ def _conv_transpose(count: int) -> Callable[..., Value]:
         data_layout: str, kernel_layout: str, out_layout: Any = None, out_dtype: Any = None,
     ) -> Value:  # fmt: skip
         kind, groups = element(out_dtype, data.element), whole(groups)
-        x = widened(_ordered(data, data_layout, f"NC{spatial}"))
-        w = widened(_ordered(weight, kernel_layout, f"IO{spatial}"))
+        inner = computed_in(kind)
+        x = converted(_ordered(data, data_layout, f"NC{spatial}"), inner)
+        w = converted(_ordered(weight, kernel_layout, f"IO{spatial}"), inner)
         steps, gaps, extra = (_many(v, count) for v in (strides, dilation, output_padding))
         sides = sides_of(_many(padding, count), count)
         size = w.shape[2:]

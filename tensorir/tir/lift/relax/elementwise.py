@@ -261,22 +261,31 @@ def _along(x: Value, read: Any, of: Value, ix: Any, axis: int) -> Term:
 def _quantize(x: Value, scale: Value, zero: Value, axis: int, out_dtype: Any) -> Value:
     target = element(out_dtype, x.element)
 
+    inner = max(x.element, scale.element, key=lambda e: e.bits)
+
     def term(ix: Any, read: Any, by: Any, shift: Any) -> Term:
-        scaled = op("round", op("divides", read(*ix), cast(_along(x, by, scale, ix, axis), x.element)))
-        moved = op("plus", scaled, cast(_along(x, shift, zero, ix, axis), x.element))
-        low, high = target.range.start, target.range.stop - 1
-        return cast(op("min", op("max", moved, _n(low, moved)), _n(high, moved)), target)
+        scaled = op("divides", cast(read(*ix), inner), cast(_along(x, by, scale, ix, axis), inner))
+        whole = op("round", scaled) if target.is_integer else scaled
+        return _clipped(op("plus", whole, cast(_along(x, shift, zero, ix, axis), inner)), target)
 
     return made(x.shape, term, x, scale, zero)
 
 
 def _dequantize(x: Value, scale: Value, zero: Value, axis: int, out_dtype: Any) -> Value:
+    target = element(out_dtype, FLOAT32)
+    inner = INT32 if x.element.is_integer else FLOAT32
+
     def term(ix: Any, read: Any, by: Any, shift: Any) -> Term:
-        wide = op("minus", cast(read(*ix), INT32), cast(_along(x, shift, zero, ix, axis), INT32))
-        factor = _along(x, by, scale, ix, axis)
-        return cast(op("multiplies", cast(wide, factor.element), factor), element(out_dtype, factor.element))
+        moved = op("minus", cast(read(*ix), inner), cast(_along(x, shift, zero, ix, axis), inner))
+        found = op("multiplies", cast(moved, FLOAT32), cast(_along(x, by, scale, ix, axis), FLOAT32))
+        return found if target == FLOAT32 else _clipped(found, target)
 
     return made(x.shape, term, x, scale, zero)
+
+
+def _clipped(term: Term, target: Scalar) -> Term:
+    low, high = DataType.parse(target.name).limits
+    return cast(op("min", op("max", term, _n(low, term)), _n(high, term)), target)
 
 
 def _sign(x: Value) -> Value:

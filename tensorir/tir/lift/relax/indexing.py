@@ -26,8 +26,14 @@ from tensorir.types import BOOL, INT32, INT64, Scalar, TensorType
 __all__ = ["INDEXING", "picked"]
 
 
+def _roomy(index: Term) -> Term:
+    """An index in a type that holds the sizes of axes too."""
+    return cast(index, INT32) if index.element.bits < 32 else index
+
+
 def _from_end(index: Term, size: int) -> Term:
     """An index that counts from the end where it is negative."""
+    index = _roomy(index)
     if index.element.kind == "uint":
         return index
     moved = op("plus", index, numbered(size, index.element))
@@ -51,13 +57,13 @@ def _take(x: Value, indices: Any, axis: Any = None, mode: str = "fast") -> Value
     size = x.shape[along]
 
     def term(ix: Any, read: Any, where: Any) -> Term:
-        i = where(*ix[along : along + at.rank])
+        i = _roomy(where(*ix[along : along + at.rank]))
         if mode == "clip":
             inside: Term = op("max", op("min", i, numbered(size - 1, i.element)), numbered(0, i.element))
         elif mode == "wrap":
             inside = op("mod", i, numbered(size, i.element))
         else:
-            inside = _from_end(i, size)
+            inside = i if mode == "nan" else _from_end(i, size)
         rest = (*ix[:along], inside, *ix[along + at.rank :])
         if mode != "nan":
             return read(*rest)
@@ -87,8 +93,9 @@ def _gather_nd(x: Value, indices: Value, batch_dims: Any = 0) -> Value:
     return made((*indices.shape[:-1], *x.shape[batch + depth :]), term, x, indices)
 
 
-def _common(indices: Sequence[Value], x: Value) -> tuple[list[Value], tuple[int, ...]]:
-    """Indices of the leading axes on their common shape."""
+def _common(indices: Value | Sequence[Value], x: Value) -> tuple[list[Value], tuple[int, ...]]:
+    """Indices of the leading axes on their common shape; a tensor alone is that of the first."""
+    indices = (indices,) if isinstance(indices, Value) else indices
     if any(i.element == BOOL for i in indices):
         raise NotImplementedError("a mask as an index, whose number of elements only the data tell")
     shape = np.broadcast_shapes(*(i.shape for i in indices))
@@ -170,7 +177,7 @@ def _one_hot(indices: Value, on: Any, off: Any, depth: Any, axis: Any = -1) -> V
     along = whole(axis) % (indices.rank + 1)
 
     def term(ix: Any, where: Any, a: Any, b: Any) -> Term:
-        i = where(*ix[:along], *ix[along + 1 :])
+        i = _roomy(where(*ix[:along], *ix[along + 1 :]))
         return choice(truth("eq", i, cast(ix[along], i.element)), a(), b())
 
     shape = list(indices.shape)
@@ -200,7 +207,7 @@ def _nll(
     ignored = whole(ignore_index)
 
     def parts(ix: Any, target: Any) -> tuple[Term, Term]:
-        t = target(*ix)
+        t = _roomy(target(*ix))
         kept = truth("not_eq", t, numbered(ignored, t.element))
         return kept, choice(kept, t, numbered(0, t.element))
 
@@ -230,9 +237,11 @@ def _cross_entropy(predictions: Value, labels: Value) -> Value:
 def _multinomial(prob: Value, samples: Value, rows: Value, dtype: Any = "int64") -> Value:
     """For every sample the first place at which the probabilities of its row, added up, exceed it."""
     totals, where, wanted = scanned("plus", 0, prob, 1, False), flat(rows), flat(samples)
+    kind = max(prob.element, samples.element, key=lambda e: e.bits)
 
     def term(ix: Any, read: Any, row: Any, sample: Any) -> Term:
-        exceeds = truth("greater", read(_from_end(row(ix[0]), prob.shape[0]), ix[1]), sample(ix[0]))
+        total = read(_from_end(row(ix[0]), prob.shape[0]), ix[1])
+        exceeds = truth("greater", cast(total, kind), cast(sample(ix[0]), kind))
         return choice(exceeds, numbered(1, INT32), numbered(0, INT32))
 
     hits = made((rows.size, prob.shape[1]), term, totals, where, wanted)

@@ -21,8 +21,8 @@ __all__ = ["PRODUCTS", "computed_in", "matmul"]
 
 
 def computed_in(kind: Scalar) -> Scalar:
-    """The element in which products that give an element are summed."""
-    return kind if (kind.is_float or kind.is_integer) and kind.bits >= 32 else FLOAT32
+    """The element in which products that give an element are summed: integers wrap around, as wide as they are."""
+    return kind if kind.is_integer or (kind.is_float and kind.bits >= 32) else FLOAT32
 
 
 def matmul(x: Value, y: Value, out_dtype: Any = None, transposed: bool = False) -> Value:

@@ -169,7 +169,8 @@ def _stack(tensors: Any, axis: Any = 0) -> Value:
     return joined([_expand(t, axis) for t in tensors], whole(axis) % (tensors[0].rank + 1))
 
 
-def _split(x: Value, indices_or_sections: Any, axis: Any = 0) -> tuple[Value, ...]:
+def _split(x: Value, indices_or_sections: Any, axis: Any = 0) -> Value | tuple[Value, ...]:
+    """The parts; one part is no tuple."""
     along = x.axis(whole(axis))
     length = x.shape[along]
     if isinstance(indices_or_sections, tuple):
@@ -178,6 +179,8 @@ def _split(x: Value, indices_or_sections: Any, axis: Any = 0) -> tuple[Value, ..
         count = whole(indices_or_sections)
         size = -(-length // count)
         inner = [min(k * size, length) for k in range(1, count)]
+    if not inner:
+        return x
     ends = [0, *inner, length]
     parts: list[Value] = []
     for start, stop in pairwise(ends):

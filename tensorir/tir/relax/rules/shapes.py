@@ -159,6 +159,7 @@ def _stack(call: r.Call, type_of: TypeOf) -> r.RelaxType:
 
 
 def _split(call: r.Call, type_of: TypeOf) -> r.RelaxType:
+    """The types of the parts; one part is no tuple."""
     x, parts = tensor_of(call, 0, type_of), call.attrs.get("indices_or_sections")
     if x.shape is None:
         return r.ObjectType()
@@ -170,6 +171,8 @@ def _split(call: r.Call, type_of: TypeOf) -> r.RelaxType:
         return r.TensorType((*x.shape[:axis], length, *x.shape[axis + 1 :]), x.dtype)
 
     parts = parts.value if isinstance(parts, n.IntImm) else parts
+    if parts in (1, ()):
+        return x
     if isinstance(parts, int):
         length = combine("//", combine("+", size, parts - 1), parts)
         last = combine("-", size, combine("*", length, parts - 1)) if int_of(size) is not None else length

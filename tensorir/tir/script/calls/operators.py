@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from tensorir.source import Span
 from tensorir.tir import nodes as n
@@ -180,8 +179,4 @@ def _limit(it: Call) -> Value:
         return n.IntImm(dtype.range[it.name == "max_value"], dtype, it.span)
     if it.name == "infinity":
         return n.FloatImm(float("inf"), dtype, it.span)
-    import ml_dtypes
-
-    finfo: Any = ml_dtypes.finfo  # ml_dtypes states no types for its own formats
-    largest = float(finfo(dtype.numpy).max)
-    return n.FloatImm(largest if it.name == "max_value" else -largest, dtype, it.span)
+    return n.FloatImm(dtype.limits[it.name == "max_value"], dtype, it.span)
