@@ -324,7 +324,23 @@ def _attention(
     causal_mask: Any = None,
     window_size: Any = None,
 ) -> Array:
-    """Batch, sequence, heads, features; the scores in float32."""
+    """Batch, sequence, heads, features."""
+    # TVM's mask is as far from the diagonal where there are more queries than keys as where there are fewer
+    ahead = abs(key.shape[1] - query.shape[1])
+    return _attended(query, key, value, bias, scale, causal_mask, window_size, ahead)
+
+
+def _attended(
+    query: Array,
+    key: Array,
+    value: Array,
+    bias: Array | None,
+    scale: Any,
+    causal_mask: Any,
+    window_size: Any,
+    ahead: int,
+) -> Array:
+    """The scores in float32; a mask that ends at the bottom right shows a query as many keys ahead of its own."""
     if window_size is not None:
         raise NotImplementedError("a window of attention is not run")
     q, k, v = (np.moveaxis(_wide(a), 2, 1) for a in (query, key, value))
@@ -336,7 +352,7 @@ def _attention(
         scores = scores + _wide(bias)
     if causal_mask is not None:
         rows, columns = scores.shape[-2:]
-        shift = 0 if str(causal_mask) == "TopLeft" else abs(columns - rows)
+        shift = 0 if str(causal_mask) == "TopLeft" else ahead
         scores = np.where(np.tri(rows, columns, shift, dtype=bool), scores, -np.inf)
     return np.moveaxis(np.matmul(_softmax(scores), v), 1, 2).astype(query.dtype)
 
@@ -349,15 +365,17 @@ def _attention_of_several(
     longest_q: Array,
     starts_k: Array | None = None,
     longest_k: Array | None = None,
-    **options: Any,
+    scale: Any = None,
+    causal_mask: Any = None,
+    window_size: Any = None,
 ) -> Array:
     """Attention of sequences that lie one behind the other in the second dimension; `starts` says where each begins."""
     del longest_q, longest_k
     others = starts_q if starts_k is None else starts_k
-    parts = [
-        _attention(query[:, a:b], key[:, c:d], value[:, c:d], **options)
-        for (a, b), (c, d) in zip(pairwise(starts_q.tolist()), pairwise(others.tolist()), strict=True)
-    ]
+    parts: list[Array] = []
+    for (a, b), (c, d) in zip(pairwise(map(int, starts_q)), pairwise(map(int, others)), strict=True):
+        own = query[:, a:b], key[:, c:d], value[:, c:d]
+        parts.append(_attended(*own, None, scale, causal_mask, window_size, (d - c) - (b - a)))
     return np.concatenate(parts, axis=1)
 
 
