@@ -19,7 +19,7 @@ from tensorir.tir.dtypes import DataType
 from tensorir.tir.interpret.arithmetic import Value
 from tensorir.tir.interpret.memory import Memory, Pointer, View, row_major, strided
 
-__all__ = ["give", "take"]
+__all__ = ["give", "scalar", "take"]
 
 
 def take(func: n.PrimFunc, arrays: Sequence[object]) -> list[Value]:

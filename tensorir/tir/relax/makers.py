@@ -86,9 +86,10 @@ def _output(reader: Reader, args: list[Value], kwargs: dict[str, Value], node: a
     if blocks.dataflow is None:
         reader.fail(node, "TS41", "R.output stands inside of R.dataflow() only.")
     for arg in args:
-        if not isinstance(arg, r.RelaxVar):
+        var = reader.numbers.get(arg) if isinstance(arg, n.Var) else arg
+        if not isinstance(var, r.RelaxVar):
             reader.fail(node, "TS41", f"R.output takes variables of the block, and this is {describe(arg)}.")
-        blocks.outputs.append(arg)
+        blocks.outputs.append(var)
     return None
 
 

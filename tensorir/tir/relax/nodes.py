@@ -62,9 +62,10 @@ class TupleType(RelaxType):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PrimValueType(RelaxType):
-    """A number."""
+    """A number; `value` is the name under which shapes and other numbers know it."""
 
     dtype: DataType
+    value: n.Var | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -100,6 +101,12 @@ class RelaxVar(RelaxExpr):
         return self is other
 
     __hash__ = object.__hash__
+
+
+def known_as(var: RelaxVar) -> RelaxVar | n.Var:
+    """What the name of a variable stands for: a number is a variable of TIR, so that shapes may hold it."""
+    named = var.type.value if isinstance(var.type, PrimValueType) else None
+    return var if named is None else named
 
 
 Data: TypeAlias = "bool | int | float | tuple[Data, ...]"

@@ -70,6 +70,7 @@ class Reader(Evaluator):
         self.functions = outer.relax_types
         self.problems: list[Diagnostic] = []
         self.sequences: list[Blocks] = []
+        self.numbers: dict[n.Var, r.RelaxVar] = {}
         self.attrs: dict[str, n.Attribute] = {}
         self._result: r.RelaxExpr | None = None
 
@@ -81,9 +82,10 @@ class Reader(Evaluator):
             if argument.annotation is None:
                 self.fail(argument, "TS32", f"the parameter {argument.arg!r} has no type.")
             kind = self.relax_type(self.value(argument.annotation), argument.annotation)
+            kind = _with_name(kind, argument.arg, self.text.span(argument))
             params.append(r.RelaxVar(argument.arg, kind, False, self.text.span(argument)))
         for param in params:
-            self.scope.define(param.name, param)
+            self._name(param)
         ret = None if node.returns is None else self.relax_type(self.value(node.returns), node.returns)
         if ret is not None and not inner:
             self.functions[node.name] = r.FuncType(
@@ -206,9 +208,17 @@ class Reader(Evaluator):
 
     def _variable(self, name: str, kind: r.RelaxType, node: Located) -> r.RelaxVar:
         outputs = self.sequences[-1].dataflow
-        var = r.RelaxVar(name, kind, outputs is not None and name not in outputs, self.text.span(node))
-        self.scope.define(name, var)
+        span = self.text.span(node)
+        var = r.RelaxVar(name, _with_name(kind, name, span), outputs is not None and name not in outputs, span)
+        self._name(var)
         return var
+
+    def _name(self, var: r.RelaxVar) -> None:
+        """The name stands for the variable; that of a number is one in expressions of TIR, too."""
+        known = r.known_as(var)
+        if isinstance(known, n.Var):
+            self.numbers[known] = var
+        self.scope.define(var.name, known)
 
     def _emit(self, binding: r.Binding) -> None:
         self.sequences[-1].bindings.append(binding)
@@ -228,8 +238,8 @@ class Reader(Evaluator):
         frame = self.scope.frames.pop()
         for var in blocks.outputs:
             for name, value in frame.items():
-                if value is var:
-                    self.scope.define(name, var)
+                if value is r.known_as(var):
+                    self.scope.define(name, value)
         for name, value in frame.items():
             if isinstance(value, Broken):
                 self.scope.define(name, value)
@@ -453,6 +463,13 @@ def _output_names(node: ast.With) -> list[str]:
             case _:
                 continue
     return names
+
+
+def _with_name(kind: r.RelaxType, name: str, span: Span) -> r.RelaxType:
+    """The type of a variable: that of a number has the variable's name."""
+    if not isinstance(kind, r.PrimValueType):
+        return kind
+    return r.PrimValueType(kind.dtype, n.Var(name, n.PrimType(kind.dtype), span))
 
 
 def _targets(node: ast.stmt) -> list[str]:

@@ -66,8 +66,9 @@ def show(node: n.Node) -> str:
 
 
 def _symbols(function: r.Function) -> dict[n.Var, bool]:
-    """The sizes of a function: whether its parameters bind them."""
+    """The sizes of a function that are no variables: whether its parameters bind them."""
     found: dict[n.Var, bool] = {}
+    numbers: set[n.Var | None] = {node.value for node in walk(function) if isinstance(node, r.PrimValueType)}
     for param in function.params:
         for node in walk(param.type):
             if isinstance(node, n.Var):
@@ -75,7 +76,7 @@ def _symbols(function: r.Function) -> dict[n.Var, bool]:
     for node in walk(function):
         if isinstance(node, n.Var):
             found.setdefault(node, False)
-    return found
+    return {var: bound for var, bound in found.items() if var not in numbers}
 
 
 class _Writer:
@@ -91,6 +92,12 @@ class _Writer:
     def line(self, text: str) -> None:
         self.lines.append("    " * self.depth + text)
 
+    def _define(self, var: r.RelaxVar) -> str:
+        return self.names.define(r.known_as(var))  # type: ignore[arg-type]
+
+    def _name(self, var: r.RelaxVar) -> str:
+        return self.names.of(r.known_as(var))  # type: ignore[arg-type]
+
     # ------------------------------------------------------------------------------------------ functions
 
     def header(self, name: str, function: r.Function, inner: bool = False) -> list[str]:
@@ -98,7 +105,7 @@ class _Writer:
         if not function.pure:
             words.append("pure=False")
         marks = f"({', '.join(words)})" if words else ""
-        params = ", ".join(f"{self.names.define(p)}: {self.type(p.type)}" for p in function.params)  # type: ignore[arg-type]
+        params = ", ".join(f"{self._define(p)}: {self.type(p.type)}" for p in function.params)
         returns = "" if function.ret_type is None else f" -> {self.type(function.ret_type)}"
         return [f"@R.function{marks}", f"def {name}({params}){returns}:"]
 
@@ -116,7 +123,7 @@ class _Writer:
                 self.depth += 1
                 for binding in block.bindings:
                     self.binding(binding)
-                outputs = ", ".join(self.names.of(var) for var in block.outputs)  # type: ignore[arg-type]
+                outputs = ", ".join(self._name(var) for var in block.outputs)
                 self.line(f"R.output({outputs})")
                 self.depth -= 1
             else:
@@ -129,7 +136,7 @@ class _Writer:
             case r.VarBinding(var, r.If() as value):
                 self._branches(var, value, name)
             case r.VarBinding(var, r.Function() as value):
-                called = self.names.define(var)  # type: ignore[arg-type]
+                called = self._define(var)
                 self.names.push()
                 for text in self.header(called, value, inner=True):
                     self.line(text)
@@ -139,7 +146,7 @@ class _Writer:
                 self.names.pop()
             case r.VarBinding(var, value):
                 text = self.expr(value)  # type: ignore[arg-type]
-                called = name or self.names.define(var)  # type: ignore[arg-type]
+                called = name or self._define(var)
                 if var.type == r.TupleType(()) and called.startswith("_"):
                     self.line(text)
                     return
@@ -148,11 +155,11 @@ class _Writer:
             case r.MatchCast(var, value, kind):
                 text = f"R.match_cast({self.expr(value)}, {self.type(kind)})"
                 annotation = "" if var.type == kind else f": {self.type(var.type)}"
-                self.line(f"{name or self.names.define(var)}{annotation} = {text}")  # type: ignore[arg-type]
+                self.line(f"{name or self._define(var)}{annotation} = {text}")
 
     def _branches(self, var: r.RelaxVar, value: r.If, name: str | None) -> None:
         """Both branches bind the name of the result last."""
-        called = name or self.names.define(var)  # type: ignore[arg-type]
+        called = name or self._define(var)
         for word, branch in ((f"if {self.expr(value.condition)}:", value.true_branch), ("else:", value.false_branch)):
             self.line(word)
             self.depth += 1
@@ -207,7 +214,7 @@ class _Writer:
     def expr(self, expr: r.RelaxExpr) -> str:
         match expr:
             case r.RelaxVar():
-                return self.names.of(expr)  # type: ignore[arg-type]
+                return self._name(expr)
             case r.Constant(data, dtype):
                 return f"R.const({_data(data)}, {quote(str(dtype))})"
             case r.MetadataConstant(key, index):

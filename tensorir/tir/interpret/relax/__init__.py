@@ -14,7 +14,7 @@ import numpy as np
 
 from tensorir.source import NOWHERE, Span
 from tensorir.tir import nodes as n
-from tensorir.tir.interpret.arguments import give, take
+from tensorir.tir.interpret.arguments import give, scalar, take
 from tensorir.tir.interpret.calls import RECURSION_LIMIT, invoke
 from tensorir.tir.interpret.expressions import compiled
 from tensorir.tir.interpret.external import KNOWN
@@ -100,6 +100,9 @@ class _Frame:
             case r.ShapeType(values, _):
                 self.sizes(values or (), tuple(value), name, span)
                 return Shape(int(v) for v in value)
+            case r.PrimValueType(dtype, n.Var() as var):
+                self.m.env[var] = scalar(value, dtype, name, var)
+                return self.m.env[var]
             case _:
                 return value
 
@@ -125,6 +128,8 @@ class _Frame:
                 match binding:
                     case r.MatchCast(var, value, kind):
                         self.values[var] = self.fitted(self.of(value), kind, var.name, binding.span)
+                    case r.VarBinding(r.RelaxVar(name, r.PrimValueType() as kind) as var, value):
+                        self.values[var] = self.fitted(self.of(value), kind, name, binding.span)
                     case r.VarBinding(var, value):
                         self.values[var] = self.of(value)
         return self.of(body.body)

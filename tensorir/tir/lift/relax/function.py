@@ -19,6 +19,7 @@ from tensorir.lift.nests.terms import Number
 from tensorir.prints import PLACE
 from tensorir.source import NOWHERE, Span
 from tensorir.tir import nodes as n
+from tensorir.tir.interpret.arguments import scalar
 from tensorir.tir.interpret.expressions import compiled
 from tensorir.tir.interpret.machine import Machine
 from tensorir.tir.lift.expressions import refused
@@ -84,6 +85,9 @@ class Frame:
             case r.ShapeType(values, _):
                 self.sizes(values or (), value, name, span)
                 return Shape(int(v) for v in value)
+            case r.PrimValueType(dtype, n.Var() as var) if not isinstance(value, Value):
+                self.machine.env[var] = scalar(value, dtype, name, var)
+                return self.machine.env[var]
             case _:
                 return value
 
@@ -110,6 +114,8 @@ class Frame:
                         self.values[var] = self.fitted(self.of(value), kind, var.name, binding.span)
                     case r.VarBinding(var, r.Function() as function):
                         self.values[var] = function
+                    case r.VarBinding(r.RelaxVar(name, r.PrimValueType() as kind) as var, value):
+                        self.values[var] = self.fitted(self.of(value), kind, name, binding.span)
                     case r.VarBinding(var, value):
                         self.values[var] = _named(self.of(value), var.name)
         return self.of(body.body)

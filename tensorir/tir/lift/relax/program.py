@@ -188,8 +188,8 @@ def _leaves(name: str, kind: r.RelaxType, span: Span) -> list[Leaf]:
             return [Leaf(name, element_of(dtype, span), shape, True, span, kind.ndim)]
         case r.TupleType(fields):
             return [leaf for k, f in enumerate(fields) for leaf in _leaves(f"{name}_{k}", f, span)]
-        case r.PrimValueType(dtype):
-            return [Leaf(name, element_of(dtype, span), None, False, span)]
+        case r.PrimValueType(dtype, value):
+            return [Leaf(name, element_of(dtype, span), None, False, span, value=value if dtype.is_integer else None)]
         case r.ShapeType(values, ndim) if ndim >= 0:
             known = values or (None,) * ndim
             return [Leaf(f"{name}_{k}", element_of(INT64), None, False, span, value=v) for k, v in enumerate(known)]
