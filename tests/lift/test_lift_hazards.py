@@ -7,6 +7,7 @@ import pytest
 
 import tensorir as ti
 from tensorir.errors import DiagnosticError
+from tensorir.lift.accesses import sets
 
 RACE = """
 @T.prim_func
@@ -337,3 +338,29 @@ def main(X: T.Buffer((6,), "float32"), V: T.Buffer((6,), "float32"), I: T.Buffer
     np.testing.assert_array_equal(np.concatenate(found), [5, 4])
     with pytest.raises(DiagnosticError, match="an index leaves 'V'"):
         program(x, v, np.array([0, 1, 7, 3, 4, 5], np.int32), None, None)
+
+
+MANY_STEPS = """
+@T.prim_func
+def main(A: T.Buffer((7,), "float32"), B: T.Buffer((5,), "float32")):
+    t = T.alloc_buffer((5,), "float32")
+    for i in range(5):
+        for j in range((3 * i + 7) // 5 - 3 * i // 5):
+            t[i] = T.max(A[3 * i // 5 + j], A[6 - i])
+    for i in range(5):
+        B[i] = t[i]
+"""
+
+
+def test_what_would_take_too_many_steps_to_prove_is_no_error(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sets, "EFFORT", 10)
+    few, others = (sets.integer_set(["i", "j"], ["0 <= i < 9", f"{k} * j = i"]) for k in (3, 2))
+    assert sets.decided(lambda: few.subtract(others).lexmin()) is None
+    ti.lift(ti.tir.parse(NOBODY)["main"])
+    function = ti.tir.parse(MANY_STEPS)["main"]
+    data = np.arange(7, dtype=np.float32)
+    found = ti.lift(function)(data, None)
+    np.testing.assert_array_equal(found[0], ti.tir.interpret(function, data, np.zeros(5, np.float32))[1])
+    monkeypatch.undo()
+    with pytest.raises(DiagnosticError, match="nothing has written it"):
+        ti.lift(ti.tir.parse(NOBODY)["main"])

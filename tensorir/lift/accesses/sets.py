@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from tensorir.lift.nests.affine import Affine, number
 from tensorir.lift.nests.linear import COMPARISONS, Ranges, affine_of, linear, settled
@@ -25,8 +25,9 @@ from tensorir.lift.nests.nest import Leaf, Loop
 from tensorir.lift.nests.terms import Number, Op, Term, loads
 from tensorir.types import BOOL
 
-__all__ = ["Domain", "both", "condition_text", "conjuncts", "domain", "integer_set", "same_element", "text"]
+__all__ = ["Domain", "both", "condition_text", "conjuncts", "decided", "domain", "integer_set", "same_element", "text"]
 
+T = TypeVar("T")
 _SIGNS = {"eq": "=", "not_eq": "!=", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">="}
 
 
@@ -47,6 +48,25 @@ def integer_set(names: Sequence[str], constraints: Sequence[str]) -> Any:
 def _read(text: str) -> Any:
     """Unrolled loops ask for the same few sets over and over, and to read one takes isl a millisecond."""
     return _isl().Set(text)
+
+
+EFFORT = 1_000_000
+"""Steps of isl after which a question about sets counts as undecided: about two seconds."""
+
+
+def decided(question: Callable[[], T]) -> T | None:
+    """The answer to a question about sets; None where isl would need more than EFFORT steps for it."""
+    context = _isl().DEFAULT_CONTEXT
+    context.reset_operations()
+    context.set_max_operations(EFFORT)
+    try:
+        return question()
+    except _isl().Error as error:
+        if "maximal number of operations" not in str(error):
+            raise
+        return None
+    finally:
+        context.set_max_operations(0)
 
 
 def point(found: Any) -> tuple[int, ...]:

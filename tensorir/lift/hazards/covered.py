@@ -3,15 +3,11 @@
 `B[0] = a; for i in range(n - 1): B[i + 1] = ...` fills B, of n elements, though no statement does.
 """
 
-# islpy has no types of its own that say enough.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tensorir.lift.accesses.sets import integer_set
-from tensorir.lift.hazards.proven import Touch, Touches, written_before
+from tensorir.lift.hazards.proven import Touch, Touches, first_missing
 from tensorir.lift.nests.linear import linear
 from tensorir.lift.nests.nest import Leaf, Loop, Node, Store, leaves, ranges_of
 from tensorir.lift.nests.terms import Buffer, Index, Load, Number
@@ -53,10 +49,5 @@ def _of_all(buffer: Buffer, touches: Touches) -> Iterable[Touch]:
 
 
 def _is_written(r: Touch, writes: Sequence[Touch]) -> bool:
-    """Whether all that is read was written before."""
-    missing = integer_set(r.names, r.constraints)
-    for written in (part for w in writes for part in written_before(w, r)):
-        missing = missing.subtract(written)
-        if missing.is_empty():
-            return True
-    return bool(missing.is_empty())
+    """Whether all that is read was written before, as far as that can be decided."""
+    return first_missing(r, writes) == ()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from tensorir.errors import Diagnostic, Note
@@ -19,6 +20,7 @@ from tensorir.lift.accesses.sets import (
     Domain,
     condition_text,
     conjuncts,
+    decided,
     domain,
     integer_set,
     point,
@@ -34,7 +36,7 @@ from tensorir.source import Span
 from tensorir.types import BOOL, INT32
 
 __all__ = [
-    "Touch", "Touches", "element_of", "hazards", "iteration_of", "with_doubts_checked", "written_before",
+    "Touch", "Touches", "element_of", "first_missing", "hazards", "iteration_of", "with_doubts_checked",
 ]  # fmt: skip
 
 
@@ -225,15 +227,11 @@ def _unwritten(statements: Sequence[Leaf], known: Touches) -> list[Diagnostic]:
         buffer = r.buffer
         if r.write or not r.exact or buffer.argument or buffer.loops or buffer.value is not None or buffer in unknown:
             continue
-        missing = integer_set(r.names, r.constraints)
-        writes = (w for w in touches if w.write and w.buffer is buffer)
-        for written in (part for w in writes for part in written_before(w, r)):
-            missing = missing.subtract(written)
-            if missing.is_empty():
-                break
-        if missing.is_empty():
+        writes = [w for w in touches if w.write and w.buffer is buffer]
+        missing = first_missing(r, writes)
+        if not missing:
             continue
-        at = dict(zip(r.names, point(missing), strict=True))
+        at = dict(zip(r.names, missing, strict=True))
         message = f"{element_of(r, at)} is read, and nothing has written it."
         note = f"in the iteration {iteration_of(r, at)}."
         found.append(Diagnostic("TL11", message, r.span, (note,), f"give {buffer.name!r} a value first."))
@@ -241,7 +239,30 @@ def _unwritten(statements: Sequence[Leaf], known: Touches) -> list[Diagnostic]:
     return found
 
 
-def written_before(w: Touch, r: Touch) -> Iterator[Any]:
+def first_missing(r: Touch, writes: Sequence[Touch]) -> tuple[int, ...] | None:
+    """The first iteration of a read before which no store writes its element; empty where there is none.
+
+    None where isl does not decide it.
+    """
+    left: _Left | None = _Left(integer_set(r.names, r.constraints))
+    for written in (part for w in writes for part in _written_before(w, r)):
+        left = decided(partial(left.without, written))
+        if left is None or left.empty:
+            break
+    return None if left is None else () if left.empty else decided(lambda: point(left.missing))
+
+
+class _Left:
+    """The iterations for which no write was found yet."""
+
+    def __init__(self, missing: Any) -> None:
+        self.missing, self.empty = missing, bool(missing.is_empty())
+
+    def without(self, written: Any) -> _Left:
+        return _Left(self.missing.subtract(written))
+
+
+def _written_before(w: Touch, r: Touch) -> Iterator[Any]:
     """The iterations of a read before which a store may write its element: more than do, where data decide.
 
     What one iteration of all common loops writes comes first, what earlier rounds of the outermost one write last.
