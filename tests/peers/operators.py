@@ -207,7 +207,15 @@ def _convolutions() -> Iterator[tuple[str, Make]]:
     nn = topi.nn
     yield "conv1d_ncw", _of(lambda x, w: nn.conv1d_ncw(x, w, 1, 1, 1), (2, 3, 9), (4, 3, 3))
     yield "conv1d_nwc", _of(lambda x, w: nn.conv1d_nwc(x, w, 2, 1, 2), (2, 9, 3), (3, 3, 4))
-    for stride, pad, dilation in ((1, 1, 1), (2, 1, 1), (1, 2, 2), (2, (1, 0, 2, 1), 1), (2, 0, 2)):
+    for stride, pad, dilation in (
+        (1, 1, 1),
+        (2, 1, 1),
+        (1, 2, 2),
+        (2, (1, 0, 2, 1), 1),
+        (2, 0, 2),
+        (3, 0, 1),
+        (4, 3, 1),
+    ):
         title = f"{stride}_{pad}_{dilation}".replace(" ", "")
         for name, data, weight in (
             ("nchw", (1, 3, 8, 9), (4, 3, 3, 2)),

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 
 from tensorir.lift.accesses.sources import stored_with
 from tensorir.lift.accesses.space import Space, hull_of
-from tensorir.lift.nests.linear import affine_of, settled
+from tensorir.lift.nests.affine import Affine
+from tensorir.lift.nests.linear import Ranges, affine_of, settled
 from tensorir.lift.nests.nest import Check, Leaf, Node, Store, leaves, ranges_of
 from tensorir.lift.nests.terms import Buffer, Load, Number, Op, Term, buffers_of, loads, rebuilt
 from tensorir.lift.storage.copies import changed
@@ -77,17 +78,31 @@ def _source(leaf: Leaf, node: Store) -> tuple[tuple[Node, ...], Load] | None:
     """
     ranges = ranges_of(leaf.loops)
     stored = tuple(settled(i, ranges) for i in node.indices)
+    sums = [affine_of(i) for i in stored]
+    gaps = any(a is not None and _has_gaps(a, ranges) for a in sums)
     match node.value:
         case Load(_, indices) if not any(loads(i) for i in indices):
-            places = [affine_of(i) for i in (*stored, *(settled(i, ranges) for i in indices))]
-            return None if all(a is not None and a.is_linear for a in places) else ((), node.value)
-        case _ if all(affine_of(i) is not None for i in stored):
+            places = [*sums, *(affine_of(settled(i, ranges)) for i in indices)]
+            told = not gaps and all(a is not None and a.is_linear for a in places)
+            return None if told else ((), node.value)
+        case _ if not gaps and None not in sums:
             return None
         case _:
             dims, guards = hull_of(leaf.loops, ranges)
             held = tuple(settled(g, ranges) for g in (*guards, *node.guards))
             made = by_what_it_needs(leaf, node, Space(dims, stored, settled(node.value, ranges), held))
             return None if made is None else ((made[0],), made[1])
+
+
+def _has_gaps(index: Affine, ranges: Ranges) -> bool:
+    """Whether a sum leaves out numbers between those that it is: `6 × i + j` where j is below 5."""
+    reach = 0
+    for atom, factor in sorted(index.terms, key=lambda t: abs(t[1])):
+        low, high = ranges[atom] if isinstance(atom, str) else (0, 1)
+        if high > low and abs(factor) > reach + 1:
+            return True
+        reach += abs(factor) * (high - low)
+    return False
 
 
 def _instead(source: Load, w: Leaf, readers: Sequence[Leaf]) -> dict[tuple[Node, Load], Load] | None:
