@@ -51,6 +51,9 @@ CALLS = [
     "R.split(u8[6], [], axis=0)",
     "R.index_put(f32[4], i64[3]=[0, 1, 3], f32[3], accumulate=True)",
     "R.multinomial_from_uniform(f64[1, 4]=[0.1, 0.2, 0.3, 0.4], f32[3, 1]=[0.25, 0.31, 0.75], i64[3, 1]=[0, 0, 0])",
+    "R.bucketize(f16[4], f32[3]=[-1, 0, 1])",
+    "R.bucketize(i32[4]=[-5, 1, 2, 7], i64[3]=[-1, 1, 3], right=True)",
+    "R.bucketize(f32[4]=[np.nan, 1, 2, -7], f32[3]=[-1, 1, 3])",
     # more queries than keys
     'R.nn.attention(f32[2, 5, 2, 4], f32[2, 3, 2, 4], f32[2, 3, 2, 4], causal_mask="BottomRight")',
 ]  # fmt: skip

@@ -91,6 +91,12 @@ def _multinomial(prob: Array, samples: Array, rows: Array, dtype: Any = "int64")
     return np.argmax(exceeds, axis=1).astype(_kind(dtype)).reshape(rows.shape)
 
 
+def _bucketize(x: Array, bounds: Array, out_int32: bool = False, right: bool = False) -> Array:
+    """How many bounds lie below each element (or not above it); none below what is not a number."""
+    below = (np.greater_equal if right else np.greater)(x[..., np.newaxis], bounds)
+    return below.sum(axis=-1).astype(np.int32 if out_int32 else np.int64)
+
+
 REDUCTIONS: dict[str, Callable[..., Any]] = {
     "sum": _over(np.sum),
     "prod": _over(np.prod),
@@ -108,7 +114,5 @@ REDUCTIONS: dict[str, Callable[..., Any]] = {
     "argsort": lambda x, axis=-1, descending=False, dtype="int32": _order(x, axis, descending).astype(_kind(dtype)),
     "topk": _topk,
     "multinomial_from_uniform": _multinomial,
-    "bucketize": lambda x, bounds, out_int32=False, right=False: np.searchsorted(
-        bounds, x, side="right" if right else "left"
-    ).astype(np.int32 if out_int32 else np.int64),
+    "bucketize": _bucketize,
 }

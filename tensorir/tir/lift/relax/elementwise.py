@@ -25,7 +25,7 @@ from tensorir.tir.lift.relax.values import Shape, Value, constant, each, filled,
 from tensorir.tir.lift.relax.values import number as number_value
 from tensorir.types import BOOL, FLOAT32, INT32, INT64, Scalar, scalar_of
 
-__all__ = ["ELEMENTWISE", "as_value", "converted", "element", "known", "whole", "widened"]
+__all__ = ["ELEMENTWISE", "as_value", "common", "converted", "element", "known", "whole", "widened"]
 
 Meaning = Callable[..., Any]
 
@@ -73,6 +73,11 @@ def widened(x: Value) -> Value:
 def converted(x: Value, target: Scalar) -> Value:
     """The value in another element type, converted as C converts."""
     return x if x.element == target else each(lambda t: cast(t, target), x)
+
+
+def common(a: Value, b: Value) -> Scalar:
+    """The element in which two are compared: a float before an integer, the wider of two."""
+    return max(a.element, b.element, key=lambda e: (e.is_float, e.bits))
 
 
 def _intrinsic(name: str) -> Meaning:
@@ -261,7 +266,7 @@ def _along(x: Value, read: Any, of: Value, ix: Any, axis: int) -> Term:
 def _quantize(x: Value, scale: Value, zero: Value, axis: int, out_dtype: Any) -> Value:
     target = element(out_dtype, x.element)
 
-    inner = max(x.element, scale.element, key=lambda e: e.bits)
+    inner = common(x, scale)
 
     def term(ix: Any, read: Any, by: Any, shift: Any) -> Term:
         scaled = op("divides", cast(read(*ix), inner), cast(_along(x, by, scale, ix, axis), inner))

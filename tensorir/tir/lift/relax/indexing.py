@@ -17,7 +17,7 @@ from tensorir.lift.nests.terms import Number, Term
 from tensorir.tir.interpret.relax.shapes import SHAPES
 from tensorir.tir.lift.intrinsics import cast, choice, op, truth
 from tensorir.tir.lift.intrinsics import number as numbered
-from tensorir.tir.lift.relax.elementwise import as_value, converted, element, known, whole
+from tensorir.tir.lift.relax.elementwise import as_value, common, converted, element, known, whole
 from tensorir.tir.lift.relax.reductions import REDUCTIONS, flat, scanned, total
 from tensorir.tir.lift.relax.reshaping import reshaped
 from tensorir.tir.lift.relax.values import HOME, Shape, Value, apply, constant, dims_of, filled, made, under
@@ -237,7 +237,7 @@ def _cross_entropy(predictions: Value, labels: Value) -> Value:
 def _multinomial(prob: Value, samples: Value, rows: Value, dtype: Any = "int64") -> Value:
     """For every sample the first place at which the probabilities of its row, added up, exceed it."""
     totals, where, wanted = scanned("plus", 0, prob, 1, False), flat(rows), flat(samples)
-    kind = max(prob.element, samples.element, key=lambda e: e.bits)
+    kind = common(prob, samples)
 
     def term(ix: Any, read: Any, row: Any, sample: Any) -> Term:
         total = read(_from_end(row(ix[0]), prob.shape[0]), ix[1])

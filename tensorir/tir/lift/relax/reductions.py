@@ -20,7 +20,7 @@ from tensorir.lift.emission.tensors import cut, position, shifted, spread
 from tensorir.lift.nests.terms import Number, Term
 from tensorir.tir.lift.intrinsics import choice, truth
 from tensorir.tir.lift.intrinsics import number as numbered
-from tensorir.tir.lift.relax.elementwise import converted, element, whole, widened
+from tensorir.tir.lift.relax.elementwise import common, converted, element, whole, widened
 from tensorir.tir.lift.relax.values import Value, apply, dims_of, filled, made, number, under
 from tensorir.types import BOOL, FLOAT64, INT32, INT64, Interval, TensorType
 
@@ -222,7 +222,8 @@ def _median(x: Value, axis: Any = None, keepdims: Any = False) -> Any:
 
 def _bucketize(x: Value, bounds: Value, out_int32: Any = False, right: Any = False) -> Value:
     """How many bounds lie below each element (or not above it)."""
-    name = "greater_equal" if right else "greater"
+    name, kind = "greater_equal" if right else "greater", common(x, bounds)
+    x, bounds = converted(x, kind), converted(bounds, kind)
 
     def below(ix: Any, read: Any, bound: Any) -> Term:
         here = truth(name, read(*ix[:-1]), bound(ix[-1]))
