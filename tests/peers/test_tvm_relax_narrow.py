@@ -54,6 +54,9 @@ CALLS = [
     "R.bucketize(f16[4], f32[3]=[-1, 0, 1])",
     "R.bucketize(i32[4]=[-5, 1, 2, 7], i64[3]=[-1, 1, 3], right=True)",
     "R.bucketize(f32[4]=[np.nan, 1, 2, -7], f32[3]=[-1, 1, 3])",
+    # packs of channels
+    'R.nn.max_pool2d(f32[1, 2, 5, 6, 3], pool_size=[2, 2], strides=[2, 2], padding=[1, 0], layout="NCHW3c")',
+    'R.nn.avg_pool2d(f32[1, 5, 2, 6, 3], pool_size=[2, 3], strides=[2, 2], layout="NHCW3c")',
     # more queries than keys
     'R.nn.attention(f32[2, 5, 2, 4], f32[2, 3, 2, 4], f32[2, 3, 2, 4], causal_mask="BottomRight")',
 ]  # fmt: skip

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tensorir.tir.dtypes import DataType
+from tensorir.tir.relax.layouts import reordered
 from tensorir.tir.relax.padding import sides_of, with_last_windows
 
 __all__ = ["NETWORKS"]
@@ -59,7 +60,7 @@ def _many(value: Any, count: int) -> list[int]:
 
 
 def _ordered(x: Array, layout: str, wanted: str) -> Array:
-    return np.transpose(x, [layout.index(letter) for letter in wanted])
+    return reordered(x, layout, wanted, np.transpose, np.reshape)
 
 
 def _windows(x: Array, size: Sequence[int], strides: Sequence[int], dilation: Sequence[int]) -> Array:

@@ -17,6 +17,7 @@ from tensorir.tir.lift.relax.elementwise import converted, element, whole, widen
 from tensorir.tir.lift.relax.products import computed_in, matmul
 from tensorir.tir.lift.relax.reshaping import padded, permuted, reshaped
 from tensorir.tir.lift.relax.values import Value, apply, constant, fold
+from tensorir.tir.relax.layouts import reordered
 from tensorir.tir.relax.padding import sides_of, with_last_windows
 from tensorir.types import INT32, dtype_of
 
@@ -32,9 +33,7 @@ def _many(value: Any, count: int) -> list[int]:
 
 
 def _ordered(x: Value, layout: str, wanted: str) -> Value:
-    if sorted(layout) != sorted(wanted):
-        raise NotImplementedError(f"the layout {layout}")
-    return permuted(x, [layout.index(letter) for letter in wanted])
+    return reordered(x, layout, wanted, permuted, reshaped)
 
 
 def _place(i: Term, step: int, inner: Term, gap: int) -> Term:
