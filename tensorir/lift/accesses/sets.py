@@ -223,10 +223,13 @@ class Domain:
         self.names, self.constraints, self.exact = names, constraints, exact
 
 
-def domain(leaf: Leaf, ranges: Ranges, outer: Sequence[Loop], suffix: str, unknown: Unknown = _left_out) -> Domain:
+def domain(
+    leaf: Leaf, ranges: Ranges, outer: Sequence[Loop], suffix: str, unknown: Unknown = _left_out,
+    guards: int | None = None,
+) -> Domain:  # fmt: skip
     """The iterations of a leaf; variables of loops outside of `leaf.loops` keep their names as further unknowns.
 
-    What `unknown` has a word for takes part as that.
+    What `unknown` has a word for takes part as that. `guards`: only so many of them have to hold.
     """
     names = {loop.name: f"{loop.name}{suffix}" for loop in leaf.loops}
     names.update({loop.name: loop.name for loop in outer})
@@ -237,7 +240,7 @@ def domain(leaf: Leaf, ranges: Ranges, outer: Sequence[Loop], suffix: str, unkno
         assert low is not None and extent is not None
         first = text(low, names)
         constraints.append(f"{first} <= {names[loop.name]} < {first} + {text(extent, names)}")
-    for guard in leaf.node.guards:
+    for guard in leaf.node.guards[:guards]:
         for part in conjuncts(settled(guard, ranges)):
             found = condition_text(part, names, unknown)
             if found is None:

@@ -29,7 +29,7 @@ from tensorir.lift.accesses.sets import (
 )
 from tensorir.lift.nests.affine import Affine
 from tensorir.lift.nests.linear import Ranges, linear, settled, term_of
-from tensorir.lift.nests.nest import Check, Leaf, Loop, Node, Store, While, leaves, ranges_of
+from tensorir.lift.nests.nest import Bottom, Check, External, Leaf, Loop, Node, Store, While, leaves, ranges_of
 from tensorir.lift.nests.terms import Buffer, Number, Op, Term
 from tensorir.lift.storage.copies import settled_values
 from tensorir.source import Span
@@ -53,7 +53,7 @@ class Touch:
     exact: bool
     span: Span
     conditions: tuple[Term, ...]
-    """Those of the choices around a read."""
+    """The guards that lead to it, and the choices around a read."""
 
     @property
     def names(self) -> list[str]:
@@ -63,63 +63,74 @@ class Touch:
 def hazards(nodes: Sequence[Node], touches: Touches) -> list[Diagnostic]:
     """Every hazard that is proven, the first of each statement; statements inside of whiles are not looked at."""
     statements = leaves(nodes)
-    found: list[Diagnostic] = []
-    for leaf in statements:
-        if isinstance(leaf.node, Store):
-            found += _outside(leaf, touches)
-    return [*found, *_unwritten(statements, touches), *_races(statements, touches)]
+    # a condition around several statements is told of once
+    outside = {(d.span, d.message): d for leaf in reversed(statements) for d in _outside(leaf, touches)}
+    return [*reversed(outside.values()), *_unwritten(statements, touches), *_races(statements, touches)]
 
 
 # Accesses and the conditions that lead to them
 
 
-_Spot = tuple[Buffer, tuple[Affine, ...], bool, tuple[Term, ...], tuple[Term, ...], Span]
-"""An access whose indices are sums: whether it writes, the conditions around it, their parts in normal form, where."""
+_Spot = tuple[Buffer, tuple[Affine, ...], bool, int, tuple[Term, ...], tuple[Term, ...], Span]
+"""An access whose indices are sums: whether it writes, how many guards lead to it, the conditions around it, their
+parts in normal form, where."""
 
 
 @dataclass(frozen=True, slots=True)
 class Touches:
     """The accesses of the statements of a program, each statement looked at once."""
 
-    spots: dict[tuple[Store, tuple[Loop, ...]], tuple[_Spot, ...]] = field(
-        default_factory=dict[tuple[Store, tuple[Loop, ...]], tuple[_Spot, ...]]
+    spots: dict[tuple[Bottom, tuple[Loop, ...]], tuple[_Spot, ...]] = field(
+        default_factory=dict[tuple[Bottom, tuple[Loop, ...]], tuple[_Spot, ...]]
     )
     known: dict[tuple[Leaf, str], tuple[Touch, ...]] = field(default_factory=dict[tuple[Leaf, str], tuple[Touch, ...]])
 
     def of(self, leaf: Leaf, suffix: str) -> tuple[Touch, ...]:
-        """Every access of a store, its variables under names that end in a suffix."""
+        """Every access of a statement, its variables under names that end in a suffix; of a while, of its condition."""
         if (leaf, suffix) not in self.known:
             self.known[leaf, suffix] = tuple(self._made(leaf, suffix))
         return self.known[leaf, suffix]
 
     def _made(self, leaf: Leaf, suffix: str) -> Iterator[Touch]:
         node, ranges = leaf.node, ranges_of(leaf.loops)
-        assert isinstance(node, Store)
         if (node, leaf.loops) not in self.spots:
             self.spots[node, leaf.loops] = tuple(_spots(node, ranges))
-        whole = domain(leaf, ranges, (), suffix)
-        for buffer, indices, write, conditions, settled_parts, span in self.spots[node, leaf.loops]:
+        domains: dict[int, Domain] = {}
+        for buffer, indices, write, guards, conditions, settled_parts, span in self.spots[node, leaf.loops]:
+            if guards not in domains:
+                domains[guards] = domain(leaf, ranges, (), suffix, guards=guards)
+            whole = domains[guards]
             parts = [condition_text(part, whole.names) for part in settled_parts]
             exact = whole.exact and None not in parts
             told = tuple(p for p in parts if p is not None)
-            yield Touch(leaf, buffer, indices, write, whole, (*whole.constraints, *told), exact, span, conditions)
+            led = (*node.guards[:guards], *conditions)
+            yield Touch(leaf, buffer, indices, write, whole, (*whole.constraints, *told), exact, span, led)
 
 
-def _spots(node: Store, ranges: Ranges) -> Iterator[_Spot]:
-    spots: list[tuple[Buffer, tuple[Term, ...], bool, tuple[Term, ...], Span]] = []
-    spots.append((node.buffer, node.indices, True, (), node.span))
-    seen: Seen = {}
-    for term in (node.value, *node.indices):
-        for load, conditions in reads_under(term, (), seen):
-            spots.append((load.buffer, load.indices, False, conditions, load.span))
+def _spots(node: Bottom, ranges: Ranges) -> Iterator[_Spot]:
+    spots: list[tuple[Buffer, tuple[Term, ...], bool, int, tuple[Term, ...], Span]] = []
+    every = len(node.guards)
+    read: list[tuple[Term, int]] = [(guard, k) for k, guard in enumerate(node.guards)]
+    match node:
+        case Store(buffer, indices, value):
+            spots.append((buffer, indices, True, every, (), node.span))
+            read = [(term, every) for term in (value, *indices)] + read
+        case Check(condition) | While(condition):
+            read.append((condition, every))
+        case External():
+            pass
+    seen: dict[int, Seen] = {}
+    for term, guards in read:
+        for load, conditions in reads_under(term, (), seen.setdefault(guards, {})):
+            spots.append((load.buffer, load.indices, False, guards, conditions, load.span))
     # the reads of one statement share most of their indices and conditions, which `spots` keeps alive
     memo: dict[int, Term] = {}
-    for buffer, indices, write, conditions, span in spots:
+    for buffer, indices, write, guards, conditions, span in spots:
         sums = [linear(i, ranges, memo) for i in indices]
         known = tuple(a for a in sums if a is not None and a.names <= ranges.keys())
         if len(known) == len(sums):
             parts = tuple(part for c in conditions for part in conjuncts(settled(c, ranges, memo)))
-            yield buffer, known, write, conditions, parts, span
+            yield buffer, known, write, guards, conditions, parts, span
 
 
 def iteration_of(touch: Touch, at: Mapping[str, int]) -> str:
@@ -175,31 +186,45 @@ def _leaving(touch: Touch, dims: Iterable[int]) -> Any | None:
     return None if found.is_empty() else found
 
 
-def with_doubts_checked(nodes: Sequence[Node], touches: Touches, loops: tuple[Loop, ...] = ()) -> tuple[Node, ...]:
-    """The nodes with a check before each store some of whose accesses only data keep inside of their buffers."""
+def with_doubts_checked(
+    nodes: Sequence[Node], touches: Touches, loops: tuple[Loop, ...] = (), inside: bool = False
+) -> tuple[Node, ...]:
+    """The nodes with a check before each statement some of whose accesses only data keep inside of their buffers.
+
+    `inside` of a while data say whether anything is done at all.
+    """
     found: list[Node] = []
     for node in nodes:
         match node:
-            case Loop(body=body) | While(body=body):
-                inner = with_doubts_checked(body, touches, (*loops, node) if isinstance(node, Loop) else loops)
-                same = all(a is b for a, b in zip(inner, body, strict=False)) and len(inner) == len(body)
-                found.append(node if same else replace(node, body=inner))
-            case Store():
-                found += _doubts(Leaf(node, loops, ()), touches)
+            case Loop(body=body):
+                inner = with_doubts_checked(body, touches, (*loops, node), inside)
+                found.append(node if _same(inner, body) else replace(node, body=inner))
+            case While(body=body):
+                checks = list(_doubts(Leaf(node, loops, ()), touches, inside))
+                # the condition is looked at again behind each round
+                again = [replace(c, guards=c.guards[len(node.guards) :]) for c in checks]
+                inner = (*with_doubts_checked(body, touches, loops, True), *again)
+                found += [*checks, node if _same(inner, body) else replace(node, body=inner)]
+            case Store() | Check():
+                found += _doubts(Leaf(node, loops, ()), touches, inside)
                 found.append(node)
-            case _:
+            case External():
                 found.append(node)
     return tuple(found)
 
 
-def _doubts(leaf: Leaf, touches: Touches) -> Iterator[Check]:
+def _same(a: Sequence[Node], b: Sequence[Node]) -> bool:
+    return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
+
+
+def _doubts(leaf: Leaf, touches: Touches, inside: bool) -> Iterator[Check]:
     """What must hold of the indices of a statement, in iterations that data choose; of one place it is said once."""
     told: set[tuple[Affine, int, tuple[int, ...]]] = set()
     for touch in touches.of(leaf, "_a"):
-        if touch.exact or touch.buffer.loops:
+        if (touch.exact and not inside) or touch.buffer.loops:
             continue
         for k, (a, extent) in enumerate(zip(touch.indices, touch.buffer.shape, strict=True)):
-            places = {(a, extent, tuple(map(id, c))) for c in (touch.conditions, ())}
+            places = {(a, extent, tuple(map(id, touch.conditions[:c]))) for c in range(len(touch.conditions) + 1)}
             if _leaving(touch, [k]) is None or places & told:
                 continue
             told.add((a, extent, tuple(map(id, touch.conditions))))
@@ -208,8 +233,7 @@ def _doubts(leaf: Leaf, touches: Touches) -> Iterator[Check]:
                 Op(op, (index, Number(bound, INT32)), BOOL) for op, bound in (("greater_equal", 0), ("less", extent))
             )
             message = f"an index leaves the {extent} elements of {touch.buffer.name!r}."
-            guards = (*leaf.node.guards, *touch.conditions)
-            yield Check(Op("and", (first, last), BOOL), message, guards, touch.span)
+            yield Check(Op("and", (first, last), BOOL), message, touch.conditions, touch.span)
 
 
 # Reads of what nobody wrote
@@ -217,7 +241,7 @@ def _doubts(leaf: Leaf, touches: Touches) -> Iterator[Check]:
 
 def _unwritten(statements: Sequence[Leaf], known: Touches) -> list[Diagnostic]:
     """Reads of the program's own storage of elements that no earlier statement writes."""
-    touches = [t for leaf in statements if isinstance(leaf.node, Store) for t in known.of(leaf, "_a")]
+    touches = [t for leaf in statements for t in known.of(leaf, "_a")]
     unknown: set[Buffer] = set()
     for leaf in statements:
         told = {t.buffer for t in touches if t.leaf is leaf and t.write}
@@ -299,11 +323,7 @@ def _races(statements: Sequence[Leaf], touches: Touches) -> list[Diagnostic]:
     settled = settled_values(statements, everywhere=True)
     found: list[Diagnostic] = []
     for p, a in enumerate(statements):
-        if not isinstance(a.node, Store):
-            continue
         for b in statements[p:]:
-            if not isinstance(b.node, Store):
-                continue
             found += _race(a, b, settled, touches)
             if found:
                 return found

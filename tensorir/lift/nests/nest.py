@@ -16,7 +16,9 @@ from tensorir.lift.nests.linear import Ranges, linear
 from tensorir.lift.nests.terms import Buffer, Load, Number, Term, buffers_of, loads
 from tensorir.source import NOWHERE, Span
 
-__all__ = ["Check", "External", "Leaf", "Loop", "Node", "Store", "While", "leaves", "names_of_loops", "ranges_of"]
+__all__ = [
+    "Bottom", "Check", "External", "Leaf", "Loop", "Node", "Store", "While", "leaves", "names_of_loops", "ranges_of",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,14 +87,15 @@ class External:
     span: Span = NOWHERE
 
 
-Node = Loop | Store | While | Check | External
+Bottom = Store | While | Check | External
+Node = Loop | Bottom
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Leaf:
     """A node without loops inside, the loops around it from the outside in, and its place in the text."""
 
-    node: Store | While | Check | External
+    node: Bottom
     loops: tuple[Loop, ...]
     place: tuple[int, ...]
     reads: tuple[Load, ...] = field(init=False)
