@@ -361,3 +361,24 @@ def test_sizes_follow_from_extents_that_are_lines_of_them():
     module = tir.parse(SIZES.format(first="n * 2", second="n + 1"))
     found = tir.interpret(module["main"], np.zeros(4, np.int32), np.zeros(3, np.int32))
     assert found[1].tolist() == [1, 1, 0]
+
+
+@pytest.mark.parametrize("kind", ["parallel", "serial"])
+def test_a_region_at_a_place_that_the_block_computes_itself_is_told_by_no_earlier_block(kind: str):
+    body = f"""
+for i in T.{kind}(6):
+    with T.sblock("b"):
+        vi = T.axis.spatial(6, i)
+        low = T.sblock_alloc_buffer((1,), "int32")
+        high = T.sblock_alloc_buffer((1,), "int32")
+        low[0] = 0
+        high[0] = 8
+        while low[0] < high[0]:
+            middle: T.let[T.int32] = (low[0] + high[0]) // 2
+            if A[middle] < 2 * vi:
+                low[0] = middle + 1
+            else:
+                high[0] = middle
+        B[vi] = low[0]
+"""
+    assert run(body, [1, 2, 3, 5, 8, 9, 9, 9], checked=True)[:6] == [0, 1, 3, 4, 4, 8]

@@ -266,3 +266,28 @@ for t in T.thread_binding(4, thread="threadIdx.x"):
     assert caught.value.diagnostics[0].message == (
         "race: element 0 of 'B' is written at threadIdx.x = 0 and written at threadIdx.x = 3."
     )
+
+
+@pytest.mark.parametrize("checked", [False, True])
+@pytest.mark.parametrize("place", ["t + 1", "t - 1", "A[t] + 8"])
+@pytest.mark.parametrize("memory", ["B", "S"])
+def test_an_atomic_update_outside_of_the_memory_is_told(memory: str, place: str, checked: bool):
+    body = f"""
+for b in T.thread_binding(2, thread="blockIdx.x"):
+    for t in T.thread_binding(8, thread="threadIdx.x"):
+        S = T.alloc_buffer((8,), "int32", scope="shared")
+        S[t] = 0
+        T.call_extern("int32", "atomicAdd", T.address_of({memory}[{place}]), 1)
+"""
+    with pytest.raises(DiagnosticError) as caught:
+        run(body, checked=checked)
+    assert caught.value.diagnostics[0].code == "TR01"
+
+
+def test_an_atomic_update_by_threads_that_a_condition_leaves_out_may_be_anywhere():
+    body = """
+for t in T.thread_binding(8, thread="threadIdx.x"):
+    if t < 7:
+        T.call_extern("int32", "atomicAdd", T.address_of(B[t + 1]), A[t])
+"""
+    assert run(body) == [0, 0, 1, 2, 3, 4, 5, 6]

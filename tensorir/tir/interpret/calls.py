@@ -153,10 +153,16 @@ def _atomic(name: str | None) -> Callable[[n.Call], Run]:
             pointer, new = target(m), value(m)
             array = pointer.memory.typed(dtype.element.numpy)
             limit = pointer.memory.size // array.dtype.itemsize
-            places = np.asarray(pointer.offset) // array.dtype.itemsize + np.asarray(pointer.memory.copy) * limit
+            units = np.asarray(pointer.offset) // array.dtype.itemsize
+            places = units + np.asarray(pointer.memory.copy) * limit
             shape = m.lanes if m.kernel is not None else np.broadcast_shapes(np.shape(places), np.shape(new))
             places, new = np.broadcast_to(places, shape), np.broadcast_to(new, shape)
             live = np.broadcast_to(m.active(), shape)
+            outside = live & ((units < 0) | (units >= limit))
+            if outside.any():
+                extents = (limit,) if pointer.view is None else pointer.view.shape
+                element = int(np.broadcast_to(units, shape)[outside][0])
+                raise m.outside(pointer.memory, extents, element, node.span, "updated")
             m.updated(pointer.memory, places, array.dtype.itemsize, node.span)
             old = np.zeros(shape, array.dtype)
             for at in np.ndindex(*shape):

@@ -193,13 +193,15 @@ class Machine:
         if isinstance(address, int):
             if not 0 <= address < limit:
                 if self.checked:
-                    raise self._outside(view, address, span, "read")
+                    raise self.outside(memory, view.shape, address, span, "read")
                 return np.zeros((), view.dtype)[()]
         elif address.size and (address.min() < 0 or address.max() >= limit):
             outside = (address < 0) | (address >= limit)
             if self.checked and (outside if mask is None else outside & mask).any():
                 bad = outside if mask is None else outside & mask
-                raise self._outside(view, int(np.broadcast_to(address, bad.shape)[bad][0]), span, "read")
+                raise self.outside(
+                    view.memory, view.shape, int(np.broadcast_to(address, bad.shape)[bad][0]), span, "read"
+                )
             elements = self.read(view, np.where(outside, 0, address), span, vector, _both(~outside, predicate))
             return np.where(outside, np.zeros((), view.dtype), elements)
         place = address if isinstance(memory.copy, int) else address + _trailing(memory.copy, vector) * limit
@@ -216,12 +218,14 @@ class Machine:
         mask = self._lanes_of(vector, predicate)
         if isinstance(address, int):
             if not 0 <= address < limit:
-                raise self._outside(view, address, span, "written")
+                raise self.outside(memory, view.shape, address, span, "written")
         elif address.size and (address.min() < 0 or address.max() >= limit):
             outside = (address < 0) | (address >= limit)
             bad = outside if mask is None else outside & mask
             if bad.any():
-                raise self._outside(view, int(np.broadcast_to(address, bad.shape)[bad][0]), span, "written")
+                raise self.outside(
+                    view.memory, view.shape, int(np.broadcast_to(address, bad.shape)[bad][0]), span, "written"
+                )
             address = np.where(outside, 0, address)
         place = address if isinstance(memory.copy, int) else address + _trailing(memory.copy, vector) * limit
         if self.levels or self.checked:
@@ -315,11 +319,12 @@ class Machine:
         loops = ", ".join(f"{name} = {value}" for name, value in self.trace)
         return (f"in the iteration {loops}.",) if loops else ()
 
-    def _outside(self, view: View, element: int, span: Span, verb: str) -> DiagnosticError:
-        shape = tuple(int(np.max(extent)) for extent in view.shape)
-        message = (
-            f"element {element} of {view.memory.name!r}, of shape {shape}, is {verb}: it lies outside of the memory."
-        )
+    def outside(
+        self, memory: Memory, extents: tuple[Value, ...], element: int, span: Span, verb: str
+    ) -> DiagnosticError:
+        """The diagnostic of an access that leaves a memory."""
+        shape = tuple(int(np.max(extent)) for extent in extents)
+        message = f"element {element} of {memory.name!r}, of shape {shape}, is {verb}: it lies outside of the memory."
         return error("TR01", message, span, *self.where())
 
     def race(self, conflict: Conflict, help: str = "make the loop serial, or use an atomic.") -> DiagnosticError:

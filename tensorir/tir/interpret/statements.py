@@ -383,7 +383,8 @@ def entering(block: n.Block, span: Span) -> Act:
     from tensorir.tir.interpret.bounds import check_domain
 
     declares = bool(block.reads or block.writes)
-    told = {r.buffer for r in block.writes}
+    # what the block fills itself, or allocates, it cannot tell when it starts: it may hold what an earlier block left
+    told = {r.buffer for r in block.writes} | {buffer for part in walk(block) for buffer in _allocated(part)}
     declared = [[_declared(r, told) for r in regions] for regions in (block.reads, block.writes)]
     domains = [(i, compiled(i.dom.min), compiled(i.dom.extent)) for i in block.iter_vars if i.dom is not None]
 
@@ -396,6 +397,17 @@ def entering(block: n.Block, span: Span) -> Act:
                 m.blocks.append(Declared(block, reads, writes, m.births))
 
     return enter
+
+
+def _allocated(node: n.Node) -> tuple[n.Buffer, ...]:
+    """The buffers of which a node makes new memory."""
+    match node:
+        case n.Block():
+            return node.alloc_buffers
+        case n.AllocBuffer(buffer) | n.BufferRealize(buffer) | n.DeclBuffer(buffer=buffer):
+            return (buffer,)
+        case _:
+            return ()
 
 
 def _declared(region: n.BufferRegion, written: Set[n.Buffer]) -> Callable[[Machine], tuple[n.Buffer, Box]]:
