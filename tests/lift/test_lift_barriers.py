@@ -91,3 +91,91 @@ def test_a_missing_barrier_may_be_taken_for_lockstep():
     program = ti.lift(func, on_hazard="sequential")
     np.testing.assert_array_equal(program(A, B)[0], [3, 2, 1, 0, 7, 6, 5, 4])
     assert "without a barrier between" in str(program.report)
+
+
+LOOPED = {
+    "at the end of a round": ("for k in range(2):\n    " + FILL + "    " + SYNC + "    " + READ, True),
+    "at the end of a round and nowhere else": (
+        "for k in range(2):\n    " + FILL + "    " + SYNC + "    " + READ + "    " + SYNC,
+        False,
+    ),
+    "at the end of the only round": ("for k in range(1):\n    " + FILL + "    " + SYNC + "    " + READ, False),
+    "of two buffers that take turns": (
+        "for k in range(3):\n    D[k % 2, t] = A[k]\n    " + SYNC + "    B[b * 4 + t] = D[k % 2, 3 - t]\n",
+        False,
+    ),
+    "of two buffers of which one is enough": (
+        "for k in range(3):\n    D[k % 2, t] = A[k]\n    " + SYNC + "    B[b * 4 + t] = D[0, 3 - t]\n",
+        True,
+    ),
+    "before the first round": (FILL + "for k in range(2):\n    " + READ + "    " + SYNC, True),
+    "before the first round, of elements that the second reads": (
+        "D[1, t] = A[t]\nD[0, t] = 3\n"
+        "for k in range(2):\n    B[b * 4 + t] = D[k, T.if_then_else(k == 1, 3 - t, t)]\n    " + SYNC,
+        False,
+    ),
+    "behind the last round": ("for k in range(2):\n    " + SYNC + "    S[t] = A[k]\n" + READ, True),
+    "behind rounds of which the last does nothing": (
+        "S[t] = A[t]\nfor k in range(3):\n    " + SYNC + "    if k < 2:\n        S[t] = A[k]\n" + READ,
+        False,
+    ),
+    "between rounds of loops inside of loops": (
+        "for k in range(2):\n    for j in range(2):\n        " + FILL + "        " + SYNC + "    " + READ,
+        True,
+    ),
+    "between iterations of a loop without any": (
+        SYNC + "for k in range(4):\n    S[(t + k) % 4] = k\n" + SYNC + READ,
+        True,
+    ),
+    "between iterations of a loop that keeps to its own": (
+        SYNC + "for k in range(4):\n    S[t] = k\n" + SYNC + READ,
+        False,
+    ),
+    "in one statement": (FILL + SYNC + "S[t] = S[3 - t]\n" + SYNC, True),
+    "of a name for what was read before it": (
+        "S[t] = A[b * 4 + t]\nv: T.let[T.int32] = S[3 - t]\n" + SYNC + "B[b * 4 + t] = v\n",
+        True,
+    ),
+    "of a name for what is read between two": (
+        "S[t] = A[b * 4 + t]\n" + SYNC + "v: T.let[T.int32] = S[3 - t]\n" + SYNC + "B[b * 4 + t] = v\nS[t] = 1\n",
+        False,
+    ),
+    "of a condition": (FILL + "if S[3 - t] > 2:\n    B[b * 4 + t] = 1\n" + SYNC, True),
+    "of a condition around a barrier": (
+        "S[0] = 3\n" + SYNC + "if S[0] > 2:\n    " + SYNC + "    B[b * 4 + t] = 1\n    S[t] = 1\n",
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("body, missing", LOOPED.values(), ids=LOOPED)
+def test_rounds_of_loops_are_told_as_in_the_checked_mode(body: str, missing: bool):
+    func = parsed('D = T.alloc_buffer((2, 4), "int32", scope="shared")\n' + body)
+    if not missing:
+        wanted = ti.tir.interpret(func, A, B, checked=True)[1]
+        np.testing.assert_array_equal(ti.lift(func)(A, B)[0], wanted)
+        return
+    for run, code in ((lambda: ti.tir.interpret(func, A, B, checked=True), "TR03"), (lambda: ti.lift(func), "TL12")):
+        with pytest.raises(DiagnosticError) as caught:
+            run()
+        assert caught.value.diagnostics[0].code == code
+
+
+def test_a_barrier_that_is_missing_at_the_end_of_a_round_is_told_with_both_rounds():
+    with pytest.raises(DiagnosticError) as caught:
+        ti.lift(parsed("for k in range(2):\n    " + FILL + "    " + SYNC + "    " + READ))
+    assert (
+        str(caught.value)
+        == """<tir>:9:17: error[TL12]: S[3] is read by one thread and written by another, without a barrier between.
+                  S[t] = A[b * 4 + t]
+                  ^^^^^^^^^^^^^^^^^^^
+note: read in the iteration blockIdx_x = 0, k = 0, threadIdx_x = 0.
+  at <tir>:11:32:
+                  B[b * 4 + t] = S[3 - t]
+                                 ^^^^^^^^
+note: written in the iteration blockIdx_x = 0, k = 1, threadIdx_x = 3.
+  at <tir>:9:17:
+                  S[t] = A[b * 4 + t]
+                  ^^^^^^^^^^^^^^^^^^^
+help: put T.tvm_storage_sync between the two."""
+    )

@@ -25,9 +25,10 @@ from tensorir.lift.nests.linear import Ranges, affine_of, linear, settled
 from tensorir.lift.nests.nest import Leaf
 from tensorir.lift.nests.terms import Op, Term
 
-__all__ = ["Overlap", "box_of", "overlap"]
+__all__ = ["Box", "Overlap", "box_of", "overlap"]
 
 Box = Mapping[str, tuple[int, int]]
+"""The least and the greatest value of each variable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +43,10 @@ class Overlap:
 NOWHERE = Overlap(False, frozenset(), frozenset())
 
 
-def box_of(leaf: Leaf, ranges: Ranges) -> Box | None:
+def box_of(leaf: Leaf, ranges: Ranges, guards: int | None = None) -> Box | None:
     """The iterations of a leaf as a box; None where its bounds or guards say more than that.
 
-    A guard that depends on data says nothing, here as for sets.
+    A guard that depends on data says nothing, here as for sets. `guards`: only so many of them have to hold.
     """
     box: dict[str, tuple[int, int]] = {}
     for loop in leaf.loops:
@@ -53,7 +54,7 @@ def box_of(leaf: Leaf, ranges: Ranges) -> Box | None:
         if low is None or extent is None or not (low.is_number and extent.is_number):
             return None
         box[loop.name] = (low.constant, low.constant + extent.constant - 1)
-    for guard in leaf.node.guards:
+    for guard in leaf.node.guards[:guards]:
         for part in conjuncts(settled(guard, ranges)):
             one, value = bounds_of_guard(part), value_of_guard(part)
             if one is not None and one[0] in box:

@@ -15,7 +15,7 @@ from typing import Any
 
 from tensorir.errors import Diagnostic, Note
 from tensorir.lift.accesses.choices import Seen, reads_under
-from tensorir.lift.accesses.overlap import box_of, overlap
+from tensorir.lift.accesses.overlap import Box, box_of, overlap
 from tensorir.lift.accesses.sets import (
     Domain,
     condition_text,
@@ -36,7 +36,7 @@ from tensorir.source import Span
 from tensorir.types import BOOL, INT32
 
 __all__ = [
-    "Touch", "Touches", "element_of", "first_missing", "hazards", "iteration_of", "with_doubts_checked",
+    "Touch", "Touches", "element_of", "first_missing", "hazards", "in_turn", "iteration_of", "with_doubts_checked",
 ]  # fmt: skip
 
 
@@ -54,10 +54,17 @@ class Touch:
     span: Span
     conditions: tuple[Term, ...]
     """The guards that lead to it, and the choices around a read."""
+    guards: int
+    """How many of the guards lead to it."""
 
     @property
     def names(self) -> list[str]:
         return [self.domain.names[n] for n in self.leaf.names]
+
+    @property
+    def box(self) -> Box | None:
+        """The iterations that come to it, where these are a box."""
+        return box_of(self.leaf, ranges_of(self.leaf.loops), self.guards)
 
 
 def hazards(nodes: Sequence[Node], touches: Touches) -> list[Diagnostic]:
@@ -104,7 +111,7 @@ class Touches:
             exact = whole.exact and None not in parts
             told = tuple(p for p in parts if p is not None)
             led = (*node.guards[:guards], *conditions)
-            yield Touch(leaf, buffer, indices, write, whole, (*whole.constraints, *told), exact, span, led)
+            yield Touch(leaf, buffer, indices, write, whole, (*whole.constraints, *told), exact, span, led, guards)
 
 
 def _spots(node: Bottom, ranges: Ranges) -> Iterator[_Spot]:
@@ -330,9 +337,14 @@ def _races(statements: Sequence[Leaf], touches: Touches) -> list[Diagnostic]:
     return found
 
 
-def _in_turn(a: Leaf, b: Leaf, buffer: Buffer) -> bool:
+def in_turn(a: Leaf, b: Leaf, buffer: Buffer) -> bool:
     """Whether two statements touch a buffer by atomic updates of it only."""
     return all(isinstance(n, Store) and n.atomic and n.buffer is buffer for n in (a.node, b.node))
+
+
+def _is_one(buffer: Buffer, names: Sequence[str]) -> bool:
+    """Whether iterations of the last of some loops have a buffer together, in one iteration of the others."""
+    return set(buffer.private) <= set(names[:-1])
 
 
 def _race(a: Leaf, b: Leaf, settled: frozenset[Buffer], touches: Touches) -> list[Diagnostic]:
@@ -344,23 +356,27 @@ def _race(a: Leaf, b: Leaf, settled: frozenset[Buffer], touches: Touches) -> lis
     loops = [k for k in range(shared) if a.loops[k].parallel]
     if not loops or not (a.written & (b.written | b.read) or b.written & a.read):
         return []
-    first = second = None
+    boxes: dict[tuple[bool, int], Box | None] = {}
     for x in touches.of(a, "_a"):
         for y in touches.of(b, "_b"):
             if x.buffer is not y.buffer or not (x.write or y.write) or not (x.exact and y.exact):
                 continue
-            if x.buffer in settled or x.buffer.private or x.buffer.loops:
+            if x.buffer in settled or x.buffer.loops:
                 continue
-            if _in_turn(a, b, x.buffer):
+            if in_turn(a, b, x.buffer):
                 continue
-            if first is None:
-                first, second = box_of(a, ranges_of(a.loops)), box_of(b, ranges_of(b.loops))
+            for side, touch in ((False, x), (True, y)):
+                if (side, touch.guards) not in boxes:
+                    boxes[side, touch.guards] = touch.box
+            first, second = boxes[False, x.guards], boxes[True, y.guards]
             known = (
                 None
                 if first is None or second is None
                 else overlap(x.indices, y.indices, first, second, a.names[:shared])
             )
-            together = [k for k in loops if a.loops[k].name not in x.buffer.apart]
+            together = [
+                k for k in loops if a.loops[k].name not in x.buffer.apart and _is_one(x.buffer, a.names[: k + 1])
+            ]
             doubtful = [k for k in together if known is None or k in known.forward]
             if not doubtful:
                 continue

@@ -17,8 +17,27 @@ from tensorir.lift.nests.terms import Buffer, Load, Number, Term, buffers_of, lo
 from tensorir.source import NOWHERE, Span
 
 __all__ = [
-    "Bottom", "Check", "External", "Leaf", "Loop", "Node", "Store", "While", "leaves", "names_of_loops", "ranges_of",
+    "Bottom", "Check", "External", "Leaf", "Loop", "Node", "Rounds", "Store", "While", "leaves", "names_of_loops",
+    "ranges_of",
 ]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """The stretches between barriers of a kernel that a loop stands in, begins and ends a round in, and leads to.
+
+    Where they are one, all rounds are in it.
+    """
+
+    before: int
+    first: int
+    last: int
+    after: int
+
+    @property
+    def wait(self) -> bool:
+        """Whether threads wait for each other in a round."""
+        return self.first != self.last
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,6 +55,8 @@ class Loop:
     """The name in the source."""
     lockstep: bool = False
     """Whether each statement reads in all iterations before it writes in any, as threads and vectors do."""
+    rounds: Rounds | None = None
+    """Where its rounds meet the barriers of a kernel; None outside of those."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

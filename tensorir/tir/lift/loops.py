@@ -7,11 +7,12 @@ them do something; where nothing bounds it, it is a while.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 from tensorir.lift.nests.extremes import extremes
 from tensorir.lift.nests.linear import linear, settled
-from tensorir.lift.nests.nest import Check, Loop, Node, Store, While
+from tensorir.lift.nests.nest import Check, Loop, Node, Rounds, Store, While
 from tensorir.lift.nests.terms import Buffer, Index, Load, Number, Op, Term, index_names
 from tensorir.lift.nests.unknowns import bounds
 from tensorir.source import Span
@@ -41,12 +42,19 @@ def for_loop(reader: Reader, node: n.For) -> list[Node]:
     step = None if node.step is None else reader.term(node.step)
     parallel = node.kind in AT_ONCE
     own = tuple(reader.scope.view(b, node.span).buffer for b in reader.scratch.get(node, ()))
-    stretch = reader.stretch
-    if stretch is not None and waits(node.body):
-        reader.barrier()  # what stands before its barriers in one round, and behind them in another, is in no stretch
+    before = reader.stretch
+    if before is not None and waits(node.body):
+        reader.barrier()  # rounds meet each other, and what stands around, in their own way
+    first = reader.stretch
     nodes = loop(reader, node.loop_var, low, extent, step, parallel, node.body, node.span, own)
-    if stretch is not None and reader.stretch != stretch:
+    last = reader.stretch
+    if before is not None and last != before:
         reader.barrier()
+    after, made = reader.stretch, nodes[-1] if nodes else None
+    if before is None or first is None or last is None or after is None:
+        return nodes
+    if isinstance(made, Loop) and not made.lockstep:
+        nodes[-1] = replace(made, rounds=Rounds(before, first, last, after))
     return nodes
 
 

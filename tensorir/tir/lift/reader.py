@@ -222,7 +222,9 @@ class Reader:
             index: Term = Index(a, INT32)
             low = self.ranges[a][0]
             indices.append(Op("minus", (index, Number(low, INT32)), INT32) if low else index)
-        return Load(made, tuple(indices)), self.store(made, tuple(indices), value, span, in_order)
+        stretch = self.stretch if self._shares(value) else None
+        store = Store(made, tuple(indices), value, self.holding, span, stretch=stretch)
+        return Load(made, tuple(indices)), self.placed(store, in_order)
 
     def flag(self, name: str, span: Span) -> Flag:
         """A flag for every thread."""
@@ -264,9 +266,16 @@ class Reader:
         return found
 
     def unchanged(self, value: Term, *nodes: n.Node) -> bool:
-        """Whether a value stays what it is while statements run."""
+        """Whether a value stays what it is while statements run, and is read on this side of their barriers only."""
         read = {b.root for b in buffers_of(value)}
-        return not read or not (read & self.stored(*nodes))
+        if not read or read & self.stored(*nodes):
+            return not read
+        return not (self.stretch is not None and self._shares(value) and any(map(waits, nodes)))
+
+    def _shares(self, value: Term) -> bool:
+        """Whether a value is of memory that threads write for each other."""
+        lanes = {t.name for t in self.lanes}
+        return any(not b.root.argument and not lanes & set(b.root.private) for b in buffers_of(value))
 
     def term(self, node: n.Expr) -> Term:
         return term(self.scope, node)
