@@ -179,3 +179,82 @@ note: written in the iteration blockIdx_x = 0, k = 1, threadIdx_x = 3.
                   ^^^^^^^^^^^^^^^^^^^
 help: put T.tvm_storage_sync between the two."""
     )
+
+
+LAST = "B[b * 4 + t] = B[b * 4 + t] + 1\n"
+STRAYING = {
+    "a condition": FILL + "if t < 2:\n    " + SYNC,
+    "the other branch": FILL + "if t < 2:\n    B[b * 4 + t] = 1\nelse:\n    " + SYNC,
+    "one block of them": FILL + "if b * 4 + t < 6:\n    " + SYNC,
+    "a loop of turns of its own": "for k in range(t + 1):\n    S[t] = k\n    " + SYNC,
+    "a predicate": FILL
+    + 'with T.sblock("x"):\n    vt = T.axis.spatial(4, t)\n    T.where(t < 3)\n    '
+    + SYNC
+    + "    B[b * 4 + vt] = 1\n",
+}
+STRAYING_BY_DATA = {
+    "a condition": FILL + "if A[b * 4 + t] > 2:\n    " + SYNC,
+    "memory that threads share": "S[t] = A[t]\n" + SYNC + "if S[t] > 2:\n    " + SYNC + "B[b * 4 + t] = S[3 - t]\n",
+    "threads that left": "S[t] = A[t]\nif A[t] == 1:\n    T.evaluate(T.thread_return())\n"
+    + SYNC
+    + "B[b * 4 + t] = 1\n",
+}
+TOGETHER = {
+    "a block that does": FILL + "if b == 0:\n    " + SYNC + READ.replace("3 - t", "t"),
+    "data alike for all": FILL + "if A[b] == 0:\n    " + SYNC + READ.replace("3 - t", "t"),
+    "a condition that always holds": FILL + "if t < 4:\n    " + SYNC + "    " + READ,
+    "as many turns for all": "S[t] = 0\nfor k in range(A[2]):\n    "
+    + SYNC
+    + "    S[t] = S[t] + k\nB[b * 4 + t] = S[t]\n",
+    "data that are alike": FILL + "if A[t] >= 0:\n    " + SYNC + "B[b * 4 + t] = 5\n",
+    "threads of a warp that wait for each other": FILL
+    + 'if t < 2:\n    S[t] = S[t] + 1\n    T.tvm_storage_sync("warp")\n'
+    + SYNC
+    + READ,
+    "all threads of a block left": FILL + "if A[b] == 0:\n    T.evaluate(T.thread_return())\n" + SYNC + READ,
+}
+
+
+@pytest.mark.parametrize("body", STRAYING.values(), ids=STRAYING)
+def test_a_barrier_that_only_some_threads_reach_is_told(body: str):
+    func = parsed(body + LAST)
+    with pytest.raises(DiagnosticError) as wanted:
+        ti.tir.interpret(func, A, B, checked=True)
+    with pytest.raises(DiagnosticError) as found:
+        ti.lift(func)
+    (told,), (lifted,) = wanted.value.diagnostics, found.value.diagnostics
+    assert (told.code, lifted.code, lifted.span.line) == ("TR14", "TL13", told.span.line)
+    np.testing.assert_array_equal(ti.lift(func, on_hazard="sequential")(A, B)[0], ti.tir.interpret(func, A, B)[1])
+    np.testing.assert_array_equal(ti.lift(func, on_hazard="ignore")(A, B)[0], ti.tir.interpret(func, A, B)[1])
+
+
+@pytest.mark.parametrize("body", STRAYING_BY_DATA.values(), ids=STRAYING_BY_DATA)
+def test_a_barrier_that_data_keep_threads_from_is_told_when_the_program_runs(body: str):
+    func = parsed(body + LAST)
+    with pytest.raises(DiagnosticError) as wanted:
+        ti.tir.interpret(func, A, B, checked=True)
+    program = ti.lift(func)
+    with pytest.raises(DiagnosticError, match="not all threads of the block reach this barrier") as found:
+        program(A, B)
+    assert found.value.diagnostics[0].span.line == wanted.value.diagnostics[0].span.line
+    np.testing.assert_array_equal(ti.lift(func, on_hazard="ignore")(A, B)[0], ti.tir.interpret(func, A, B)[1])
+
+
+@pytest.mark.parametrize("body", TOGETHER.values(), ids=TOGETHER)
+def test_a_barrier_that_all_threads_reach_together_may_stand_in_a_condition(body: str):
+    func = parsed(body)
+    wanted = ti.tir.interpret(func, A, B, checked=True)[1]
+    np.testing.assert_array_equal(ti.lift(func)(A, B)[0], wanted)
+
+
+def test_a_barrier_in_a_condition_is_told_with_a_thread_that_does_not_come():
+    with pytest.raises(DiagnosticError) as caught:
+        ti.lift(parsed(STRAYING["one block of them"]))
+    assert (
+        str(caught.value)
+        == """<tir>:10:17: error[TL13]: not all threads of the block reach this barrier.
+                  T.tvm_storage_sync("shared")
+                  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+note: blockIdx_x = 1, threadIdx_x = 2 and the first thread of its block do not both come to it.
+help: move the barrier out of the condition."""
+    )

@@ -94,6 +94,8 @@ class Check:
     message: str
     guards: tuple[Term, ...] = ()
     span: Span = NOWHERE
+    barrier: bool = False
+    """Whether it says that a thread comes to a barrier where the first one does."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

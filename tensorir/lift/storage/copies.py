@@ -308,7 +308,7 @@ def changed(
             return replace(node, buffer=target(buffer), indices=places, value=over(value), guards=held)
         case While(condition, body, guards, span, most):
             return While(over(condition), tuple(map(inner, body)), tuple(map(over, guards)), span, most)
-        case Check(condition, message, guards, span):
-            return Check(over(condition), message, tuple(map(over, guards)), span)
+        case Check(condition, _, guards):
+            return replace(node, condition=over(condition), guards=tuple(map(over, guards)))
         case External():
             return replace(node, guards=tuple(map(over, node.guards)))

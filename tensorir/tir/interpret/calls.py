@@ -12,6 +12,7 @@ import numpy as np
 
 from tensorir.source import NOWHERE, Span
 from tensorir.tir import nodes as n
+from tensorir.tir.barriers import awaits_block
 from tensorir.tir.builtins import BUILTINS, EXTERNAL, GPU_ONLY
 from tensorir.tir.interpret.arithmetic import Value, operator
 from tensorir.tir.interpret.expressions import access, compiled, pointer_to
@@ -131,9 +132,11 @@ def _is_null(node: n.Call) -> Run:
 
 
 def _barrier(node: n.Call) -> Run:
+    whole = awaits_block(node)
+
     def run(m: Machine) -> Value:
         if m.kernel is not None:
-            if m.checked:
+            if m.checked and whole:
                 m.kernel.reached(m, node.span)
             m.kernel.barrier()
         return np.int32(0)

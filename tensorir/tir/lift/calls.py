@@ -8,6 +8,7 @@ from tensorir.lift.nests.nest import External, Loop, Node, Store
 from tensorir.lift.nests.terms import Buffer, Load, Number, Term
 from tensorir.source import Span
 from tensorir.tir import nodes as n
+from tensorir.tir.barriers import awaits_block
 from tensorir.tir.launches import launched
 from tensorir.tir.libraries import builtin_of
 from tensorir.tir.lift.counting import counted
@@ -47,7 +48,7 @@ def effect(reader: Reader, call: n.Call, span: Span) -> list[Node]:
             return _allreduce(reader, call, span)
         case "tvm_storage_sync":
             reader.barrier()
-            return []
+            return reader.reached(span) if awaits_block(call) else []
         case "masked_store" if isinstance(call.args[0], n.Buffer):
             from tensorir.tir.lift.statements import statement
 

@@ -41,7 +41,9 @@ def counted(
     with reader.unguarded():
         if waiting:
             nodes.append(_all_come(reader, Op("eq", (Load(own, places), last), BOOL), span))
-        inner, before, _ = turn(current)((Op("less", (current, Load(own, places)), BOOL),))
+        goes = Op("less", (current, Load(own, places)), BOOL)
+        reader.joint = (*reader.joint, *([goes] if waiting else []))
+        inner, before, _ = turn(current)((goes,))
         inner.append(reader.store(counter, (), plus(current, number(1, INT32)), span))
     return [*nodes, *before, While(Op("less", (current, last), BOOL), tuple(inner), (), span, most)]
 
@@ -61,6 +63,7 @@ def repeated(reader: Reader, condition: Term, turn: Turn, waiting: bool, span: S
             again.append(_all_come(reader, Op("eq", (goes, yes), BOOL), span))
     nodes.append(reader.store(going.buffer, going.indices, condition, span))
     with reader.unguarded():
+        reader.joint = (*reader.joint, *([goes] if waiting else []))
         inner, before, broken = turn((goes,))
         for flag in (*([] if broken is None else [broken]), *reader.live):
             with reader.unguarded(), reader.guarded(Load(flag.buffer, flag.indices)):

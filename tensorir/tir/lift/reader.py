@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import reduce
 
-from tensorir.lift.nests.nest import Loop, Node, Store
-from tensorir.lift.nests.terms import Buffer, Index, Load, Number, Op, Term, buffers_of, index_names
+from tensorir.lift.accesses.sets import both
+from tensorir.lift.nests.nest import Check, Loop, Node, Store
+from tensorir.lift.nests.terms import Buffer, Index, Load, Number, Op, Term, buffers_of, index_names, substituted
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.expressions import Scope, term
@@ -66,6 +68,8 @@ class Reader:
     stretch: int | None = None
     """Between which barriers of a kernel the text is; None in one that has none, where each statement ends in one."""
     stretches: int = 0
+    joint: tuple[Term, ...] = ()
+    """Guards that are checked to hold for all threads or for none."""
     shuffling: n.Stmt | None = None
     """The kernel, where its threads hand values to one another."""
     reducer: n.CommReducer | None = None
@@ -202,6 +206,21 @@ class Reader:
         if self.stretch is not None:
             self.stretches += 1
             self.stretch = self.stretches
+
+    def reached(self, span: Span) -> list[Node]:
+        """What holds where a barrier stands: threads come there where the first one of their block does."""
+        lanes = {t.name for t in self.lanes}
+        guards = [g for g in self.holding if all(g is not known for known in self.joint)]
+        if not lanes & {name for guard in guards for name in index_names(guard)}:
+            return []
+        if any(lanes & set(b.root.private) for guard in guards for b in buffers_of(guard)):
+            return []  # what each thread has for itself is told by no index
+        here = reduce(lambda rest, guard: both(guard, rest), reversed(guards))
+        first = substituted(here, dict.fromkeys(lanes, Number(0, INT32)))
+        one, other = (both(a, Op("not", (b,), BOOL)) for a, b in ((here, first), (first, here)))
+        same = Op("not", (Op("or", (one, other), BOOL),), BOOL)
+        check = Check(same, "not all threads of the block reach this barrier.", (), span, barrier=True)
+        return [self.placed(check)]
 
     def buffer(self, name: str, element: Scalar, shape: tuple[int, ...], span: Span) -> Buffer:
         """Storage of which each iteration that runs at once with others, and each block of a kernel, has its own."""
