@@ -28,6 +28,13 @@ help: compare it: x != T.float32(0).""",
                                 ^^^^
 help: compare it: x != T.float32(0).""",
     ),
+    "a matched buffer of another shape than its region": (
+        HEAD + '    with T.sblock("b"):\n        M = T.match_buffer(A[1:3], (3,))\n        B[0] = M[0]\n',
+        """\
+<tir>:4:13: error[TL01]: 'M' declares the extent 3, but the region has 2.
+          M = T.match_buffer(A[1:3], (3,))
+              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^""",
+    ),
     "a pointer that escapes": (
         HEAD + '    T.evaluate(T.call_packed("my.function", A.data))\n',
         f"""\

@@ -382,3 +382,12 @@ for i in T.{kind}(6):
         B[vi] = low[0]
 """
     assert run(body, [1, 2, 3, 5, 8, 9, 9, 9], checked=True)[:6] == [0, 1, 3, 4, 4, 8]
+
+
+def test_an_iteration_of_a_loop_that_claims_to_be_parallel_is_named_once():
+    with pytest.raises(DiagnosticError) as caught:
+        run(
+            "for j in T.parallel(4):\n    for i in range(3):\n        B[2 * j + i % 2] = A[j + i + 4]", [], checked=True
+        )
+    (found,) = caught.value.diagnostics
+    assert (found.code, found.notes) == ("TR01", ("in the iteration j = 2, i = 2.",))

@@ -61,8 +61,11 @@ def _iteration(m: Machine, bad: Value, wide: bool) -> tuple[str, ...]:
     lanes = np.broadcast_to(bad.any(axis=-1) if wide else bad, m.lanes)
     at = np.argwhere(lanes)[0][::-1]
     named: list[tuple[str, Any]] = []
+    serial = {name for name, _ in m.trace}
     for axis, index in zip(m.axes, at, strict=True):
-        named.append((axis.name, axis.low + int(axis.values[index]) * axis.step))
+        # a loop that is watched while it runs in order is an axis of one place
+        if len(axis.values) > 1 or axis.name not in serial:
+            named.append((axis.name, axis.low + int(axis.values[index]) * axis.step))
     return ("in the iteration " + ", ".join(f"{name} = {value}" for name, value in [*m.trace, *named]) + ".",)
 
 

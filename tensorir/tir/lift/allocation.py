@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tensorir.lift.nests.extremes import extremes
+from tensorir.lift.nests.linear import settled
 from tensorir.lift.nests.terms import Number, Term
 from tensorir.source import Span
 from tensorir.tir import nodes as n
@@ -29,19 +30,29 @@ def match(reader: Reader, node: n.MatchBufferRegion) -> None:
         return source.place((*moved, *lane))
 
     scope = reader.scope
-    for declared, value in [
-        *zip(buffer.shape, extents[left_out:], strict=True),
-        *zip(buffer.strides, source.strides[left_out:], strict=False),
-        *([] if buffer.elem_offset is None else [(buffer.elem_offset, offset)]),
+    for what, declared, value in [
+        *(("extent", *pair) for pair in zip(buffer.shape, extents[left_out:], strict=True)),
+        *(("stride", *pair) for pair in zip(buffer.strides, source.strides[left_out:], strict=False)),
+        *([] if buffer.elem_offset is None else [("offset", buffer.elem_offset, offset)]),
     ]:
-        if isinstance(declared, n.Var) and declared not in scope.values:
-            kept = cast(value, element_of(declared.dtype))
-            scope.values[declared] = lambda lane, kept=kept: kept
+        if isinstance(declared, n.Var):
+            if declared not in scope.values:
+                kept = cast(value, element_of(declared.dtype))
+                scope.values[declared] = lambda lane, kept=kept: kept
+        elif what != "offset":
+            _agree(buffer, what, settled(reader.term(declared), reader.known), settled(value, reader.known), node.span)
     view = View(
         source.buffer, tuple(extents[left_out:]), source.strides[left_out:], offset, source.lanes, place_in_source
     )
     scope.views[buffer] = view
     scope.pointers[buffer.data] = view
+
+
+def _agree(buffer: n.Buffer, what: str, declared: Term, value: Term, span: Span) -> None:
+    """What a matched buffer declares is what its region has, as far as both are numbers."""
+    if isinstance(declared, Number) and isinstance(value, Number) and declared.value != value.value:
+        message = f"{buffer.name!r} declares the {what} {declared.value}, but the region has {value.value}."
+        raise refused(message, span)
 
 
 def allocate(reader: Reader, buffer: n.Buffer, span: Span) -> None:
