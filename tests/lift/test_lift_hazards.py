@@ -364,3 +364,28 @@ def test_what_would_take_too_many_steps_to_prove_is_no_error(monkeypatch: pytest
     monkeypatch.undo()
     with pytest.raises(DiagnosticError, match="nothing has written it"):
         ti.lift(ti.tir.parse(NOBODY)["main"])
+
+
+ALLOCATED = """
+@T.prim_func
+def main(A: T.Buffer((3, 4), "float32"), B: T.Buffer((3,), "float32")):
+    for i in range(3):
+        s = T.alloc_buffer((1,), "float32")
+        if {first}:
+            s[0] = T.float32(0)
+        for k in range(4):
+            s[0] = s[0] + A[i, k]
+        B[i] = s[0]
+"""
+
+
+def test_what_a_loop_allocates_anew_holds_nothing_of_the_iteration_before():
+    a, b = np.arange(12, dtype=np.float32).reshape(3, 4), np.zeros(3, np.float32)
+    function = ti.tir.parse(ALLOCATED.format(first="i == 0"))["main"]
+    with pytest.raises(DiagnosticError, match="nobody has written it"):
+        ti.tir.interpret(function, a, b, checked=True)
+    with pytest.raises(DiagnosticError, match=r"s\[0\] is read, and nothing has written it") as caught:
+        ti.lift(function)
+    assert caught.value.diagnostics[0].notes == ("in the iteration i = 1, k = 0.",)
+    function = ti.tir.parse(ALLOCATED.format(first="i >= 0"))["main"]
+    np.testing.assert_array_equal(ti.lift(function)(a, b)[0], a.sum(1))

@@ -53,7 +53,7 @@ class Buffer:
     private: tuple[str, ...] = ()
     """The loops of which every iteration has a copy of its own (blocks, or threads, of a kernel)."""
     apart: tuple[str, ...] = ()
-    """The parallel loops of which no iteration may find what another one left here."""
+    """The loops of which no iteration may find what another one left here."""
     loops: tuple[str, ...] = ()
     copies: tuple[str, ...] = ()
     """Of the first dims, the loops of which every iteration fills a copy before it reads it."""
