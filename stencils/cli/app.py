@@ -53,7 +53,9 @@ def run(
         bool, typer.Option("--cast", help="Convert element types; without it a mismatch is an error.")
     ] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw before, after and difference: .png, .svg or .pdf.")] = None,
-    backend: Annotated[str, typer.Option(help="What runs it: jax, or reference (slow, obvious).")] = "jax",
+    backend: Annotated[
+        str | None, typer.Option(help="What runs it: jax (the default), or reference (slow, obvious).")
+    ] = None,
     every: Annotated[int | None, typer.Option(help="Keep a snapshot after every so many steps.")] = None,
     func: Annotated[str | None, typer.Option(help="Of a kernel (.py): which function.")] = None,
     checked: Annotated[
@@ -69,17 +71,23 @@ def run(
     --out filtered.nc --plot filtered.png
     """
     from stencils.cli import kernels
+    from stencils.cli.options import refuse_given
     from stencils.cli.run import Request
     from stencils.cli.run import run as execute
 
     if kernels.is_kernel(program):
+        refuse_given(program, "a kernel", {
+            "--fencil": fencil, "--steps": steps, "--next": next, "--cast": cast, "--plot": plot, "--backend": backend,
+            "--every": every,
+        })  # fmt: skip
         kernels.run(program, func, tuple(input or ()), out, tuple(set or ()), random, checked, typer.echo)
         return
 
+    refuse_given(program, "a program", {"--func": func, "--checked": checked, "--random": random})
     execute(
         Request(
-            program, fencil, tuple(input or ()), out, tuple(set or ()), steps, tuple(next or ()), cast, plot, backend,
-            every,
+            program, fencil, tuple(input or ()), out, tuple(set or ()), steps, tuple(next or ()), cast, plot,
+            backend or "jax", every,
         ),
         typer.echo,
     )  # fmt: skip
@@ -89,8 +97,10 @@ def run(
 def check(program: Program, fencil: Name = None) -> None:
     """Say whether programs are well-formed, with every finding."""
     from stencils.cli import kernels, look
+    from stencils.cli.options import refuse_given
 
     if kernels.is_kernel(program):
+        refuse_given(program, "a kernel", {"--fencil": fencil})
         kernels.check(program, typer.echo)
         return
     look.check(program, fencil, typer.echo)
@@ -104,8 +114,10 @@ def show(
 ) -> None:
     """Print programs in canonical form."""
     from stencils.cli import kernels, look
+    from stencils.cli.options import refuse_given
 
     if kernels.is_kernel(program):
+        refuse_given(program, "a kernel", {"--fencil": fencil, "--ascii": ascii})
         kernels.show(program, typer.echo)
         return
     look.show(program, fencil, ascii, typer.echo)

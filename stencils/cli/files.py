@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,10 +52,12 @@ def check_source(path: Path) -> None:
         raise refuse("F01", f"there is no file '{path}'.", did_you_mean(path.name, known))
 
 
-def write_arrays(path: Path, results: Mapping[str, Any], attrs: Mapping[str, str]) -> None:
+def write_arrays(
+    path: Path, results: Mapping[str, Any], attrs: Mapping[str, str], axes: Mapping[str, Sequence[str]] | None = None
+) -> None:
     """Results by name to a file; an existing file is replaced when all is written, and kept if writing fails.
 
-    Tuples are written member by member, as name_0, name_1.
+    Tuples are written member by member, as name_0, name_1. In NetCDF the axes of bare arrays are called as `axes` says.
     """
     flat = dict(_flat(results))
     if path.suffix == ".npz":
@@ -63,8 +65,38 @@ def write_arrays(path: Path, results: Mapping[str, Any], attrs: Mapping[str, str
         return
     import xarray as xr
 
-    dataset = xr.Dataset({n: v.rename(n) for n, v in flat.items()}, attrs=dict(attrs))
+    named = {n: _labelled(n, v, (axes or {}).get(n)) for n, v in flat.items()}
+    dataset = xr.Dataset(_apart(named), attrs=dict(attrs))
     whole(path, lambda to: dataset.to_netcdf(to, engine="netcdf4"))
+
+
+def _labelled(name: str, value: Any, axes: Sequence[str] | None) -> Any:
+    """A result as a variable of a file: where it has no names of axes, those that are given, the last for the last."""
+    import xarray as xr
+
+    if hasattr(value, "dims"):
+        return value.rename(name)
+    array = np.asarray(value)
+    further = array.ndim - len(axes or ())
+    dims = [
+        *(["step"] if further == 1 and axes is not None else [f"{name}_{k}" for k in range(further)]),
+        *(axes or ()),
+    ]
+    return xr.DataArray(array, dims=dims, name=name)
+
+
+def _apart(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Variables that one file can hold: a dim on which they differ is one of each, `I_out`."""
+    found = dict(arrays)
+    for dim in {d: None for a in arrays.values() for d in a.dims}:
+        having = [a for a in arrays.values() if dim in a.dims]
+        if all(a[dim].equals(having[0][dim]) for a in having):
+            continue
+        for name, array in found.items():
+            if dim in array.dims:
+                own = {c: f"{c}_{name}" for c, v in array.coords.items() if dim in v.dims}
+                found[name] = array.rename({**own, dim: f"{dim}_{name}"})
+    return found
 
 
 def _flat(results: Mapping[str, Any]) -> Any:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import tensorir as ti
 from stencils.cli.files import check_source
+from stencils.cli.options import sizes
 from tensorir.arrays import refuse
 from tensorir.ir import Fencil
 from tensorir.text.printer import print_fencil, print_param
@@ -43,14 +44,13 @@ def show(path: Path, fencil: str | None, ascii: bool, say: Callable[[str], None]
     say("\n\n".join(texts))
 
 
-def _sizes(settings: tuple[str, ...]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for text in settings:
-        name, _, value = text.partition("=")
-        if not value.lstrip("-").isdecimal():
-            raise refuse("C04", f"'--set {text}' gives no size.", "write --set n=100.")
-        found[name] = int(value)
-    return found
+def _sized(path: Path, fencil: str | None, settings: tuple[str, ...]) -> Iterator[tuple[str, Any, dict[str, int]]]:
+    """Every program with those of the sizes that are its own; a size that none has is refused."""
+    programs = _programs(path, fencil)
+    own = {n: () if isinstance(p, Fencil) else p.sizes for n, p in programs.items()}
+    given = sizes(settings, [s for names in own.values() for s in names], ", ".join(programs))
+    for name, program in programs.items():
+        yield name, program, {s: given[s] for s in own[name] if s in given}
 
 
 def lower(path: Path, fencil: str | None, to: str, settings: tuple[str, ...], say: Callable[[str], None]) -> None:
@@ -58,22 +58,21 @@ def lower(path: Path, fencil: str | None, to: str, settings: tuple[str, ...], sa
     forms = {"stablehlo": "stablehlo", "jaxpr": "jaxpr", "hlo": "hlo"}
     if to not in forms:
         raise refuse("C06", f"there is no form '{to}'.", f"use {', '.join(forms)}.")
-    for program in _programs(path, fencil).values():
-        say(getattr(ti.compile(program), forms[to])(**_sizes(settings)))
+    for _, program, given in _sized(path, fencil, settings):
+        say(getattr(ti.compile(program), forms[to])(**given))
 
 
 def info(path: Path, fencil: str | None, settings: tuple[str, ...], say: Callable[[str], None]) -> None:
     """Print a program's parameters with their types, its halos, and what it costs."""
-    for name, program in _programs(path, fencil).items():
-        sizes = _sizes(settings)
+    for name, program, given in _sized(path, fencil, settings):
         if not isinstance(program, Fencil):
-            if set(program.sizes) - set(sizes):
+            if set(program.sizes) - set(given):
                 say(f"{name}, for sizes {', '.join(program.sizes)}")
                 for p in program.params:
                     say(f"  {print_param(p)}")
                 say(f"  give sizes to see halos and costs: {' '.join(f'--set {n}=100' for n in program.sizes)}")
                 continue
-            program = program.specialise(**{n: sizes[n] for n in program.sizes})
+            program = program.specialise(**given)
         say(f"{name}")
         outputs, inputs = {p.name for p in program.outputs}, {p.name for p in program.inputs}
         for p in program.params:
@@ -83,7 +82,7 @@ def info(path: Path, fencil: str | None, settings: tuple[str, ...], say: Callabl
 
 
 def _halo(program: Fencil, param: Any) -> str:
-    """How far a parameter reaches beyond the first output."""
+    """How far a parameter reaches beyond the last output."""
     target = program.closures[-1].target.dims
     parts = [
         f"{d} {target[d].start - i.start}+{i.stop - target[d].stop}"

@@ -41,7 +41,9 @@ def plot(path: Path, title: str, arguments: Mapping[str, Any], results: Mapping[
     for axis, (label, values) in zip(axes, panels, strict=True):
         axis.set_title(label)
         if values.ndim == 1:
-            axis.plot(values)
+            first, last = after[3]
+            half = (last - first) / len(values) / 2  # the ends are those of the first and of the last point
+            axis.plot(np.linspace(first + half, last - half, len(values)), values)
             axis.set_xlabel(after[1][0])
             continue
         signed = label == "after - before"

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 import tensorir as ti
-from stencils.cli.files import check_source, check_target, read_arrays, write_arrays
+from stencils.cli.files import check_source, check_target, write_arrays
+from stencils.cli.inputs import arrays_for
+from stencils.cli.options import only_known, pairs
 from stencils.cli.stepping import feedback, stepped
 from tensorir.arrays import kind_of, refuse
 from tensorir.binding import BoundProgram, solve_sizes
-from tensorir.errors import did_you_mean
 from tensorir.ir import Fencil, Var
 from tensorir.types import DTYPES, SCALARS, Scalar, scalar_of
 
@@ -48,6 +49,8 @@ def run(request: Request, say: Callable[[str], None]) -> None:
         raise refuse("C03", f"--steps {request.steps} is no number of steps.", "write --steps 100.")
     if request.every is not None and request.every < 1:
         raise refuse("C03", f"--every {request.every} is no number of steps.", "write --every 50.")
+    if request.every is not None and request.steps is None:
+        raise refuse("C03", "--every is about steps, and no number of them is given.", "add --steps 100.")
     check_source(request.program)
     from tensorir.text import read
 
@@ -58,7 +61,7 @@ def run(request: Request, say: Callable[[str], None]) -> None:
     seconds = time.perf_counter() - begin
     if request.out is not None:
         history = f"tensorir run {request.program.name}"
-        write_arrays(request.out, outcome, {"history": history})
+        write_arrays(request.out, outcome, {"history": history}, _axes(program, outcome))
     for name, value in outcome.items():
         say(f"{name}: {_described(value)}")
     steps = f", {request.steps} steps" if request.steps else ""
@@ -96,19 +99,14 @@ def _arguments(program: Any, request: Request) -> dict[str, Any]:
     """Parameters and sizes by name, from files and settings."""
     params = {p.name: _element_of(p) for p in program.params}
     sizes = () if isinstance(program, Fencil) else program.sizes
+    inputs = [n for n in params if _is_input(program, n)]
     found: dict[str, Any] = {}
     for text in request.inputs:
-        found.update(_from_file(text, program, params))
-    for text in request.settings:
-        name, given, value = text.partition("=")
-        if not given:
-            raise refuse("C04", f"'--set {text}' gives no value.", "write --set dt=0.1.")
-        if name in sizes:
-            found[name] = _number(name, value, SCALARS["int64"])
-        elif name in params:
-            found[name] = _number(name, value, params[name])
-        else:
-            raise refuse("A08", f"'{program.name}' has no parameter '{name}'.", did_you_mean(name, [*params, *sizes]))
+        found.update(arrays_for(text, program.name, params, inputs))
+    settings = pairs(request.settings, "value", "dt=0.1")
+    only_known(settings, [*params, *sizes], program.name, "parameter")
+    for name, value in settings.items():
+        found[name] = _number(name, value, SCALARS["int64"] if name in sizes else params[name])
     if request.cast:
         found = {n: _cast(v, params.get(n)) for n, v in found.items()}
     return found
@@ -132,38 +130,6 @@ def _number(name: str, text: str, element: Any) -> Any:
     if element.is_integer and value not in element.range:
         raise refuse("C04", f"'{name}' is {element}, which cannot hold {value}.")
     return np.asarray(value, DTYPES[element])
-
-
-def _from_file(text: str, program: Any, params: Mapping[str, Any]) -> dict[str, Any]:
-    """`x.nc`: every variable whose name is a parameter's; `inp=x.nc` or `inp=x.nc:height`: one for a parameter."""
-    name, given, place = text.partition("=")
-    if not given:
-        arrays = read_arrays(Path(text))
-        found = {n: v for n, v in arrays.items() if n in params}
-        if found or not arrays:
-            return found
-        single = [p.name for p in program.params if _is_input(program, p.name)]
-        if len(arrays) == 1 and single:
-            return {single[0]: next(iter(arrays.values()))}
-        raise refuse(
-            "C05",
-            f"no variable of '{text}' has the name of a parameter: it has {', '.join(arrays)}, and "
-            f"'{program.name}' takes {', '.join(params)}.",
-            f"say which: --input {next(iter(params))}={text}:{next(iter(arrays))}.",
-        )
-    if name not in params:
-        raise refuse("A08", f"'{program.name}' has no parameter '{name}'.", did_you_mean(name, params))
-    path, _, variable = place.partition(":")
-    arrays = read_arrays(Path(path))
-    if not variable:
-        variable = name if name in arrays else next(iter(arrays), "")
-        if len(arrays) > 1 and name not in arrays:
-            raise refuse(
-                "C05", f"'{path}' has several variables: {', '.join(arrays)}.", f"write {name}={path}:{variable}."
-            )
-    if variable not in arrays:
-        raise refuse("C05", f"'{path}' has no variable '{variable}'.", did_you_mean(variable, arrays))
-    return {name: arrays[variable]}
 
 
 def _is_input(program: Any, name: str) -> bool:
@@ -215,9 +181,23 @@ def _mapped(program: Any, arguments: dict[str, Any], request: Request) -> dict[s
 
 
 def _known_dims(program: Any) -> set[str]:
-    if isinstance(program, Fencil):
-        return {d for p in program.params for d in p.type.dims}
-    return {r.dim for p in program.params for r in p.type.ranges}
+    return {d for p in program.params for d in _dims_of(p)}
+
+
+def _dims_of(param: Any) -> tuple[str, ...]:
+    """The names of the dims of a parameter, of a program or of a template."""
+    return param.type.dims.names if isinstance(param, Var) else tuple(r.dim for r in param.type.ranges)
+
+
+def _axes(program: Any, results: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """What the axes of each result are called; of a tuple those of its members."""
+    own = {p.name: _dims_of(p) for p in program.params}
+    return {n: own.get(n, own.get(n.rpartition("_")[0], ())) for n in _members_of(results)}
+
+
+def _members_of(results: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in results.items():
+        yield from _members_of({f"{name}_{k}": v for k, v in enumerate(value)}) if isinstance(value, tuple) else [name]
 
 
 def _stepped(program: Any, arguments: dict[str, Any], request: Request, show: bool) -> dict[str, Any]:

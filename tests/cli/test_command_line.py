@@ -143,6 +143,15 @@ def test_a_variable_of_another_name_is_given_to_a_parameter(folder, capsys):
          "error[F01]: there is no folder 'no' to write 'y.nc' to.\n"),
         (["run", "average.fencil", "-i", "x.nc", "--set", "w=1", "--backend", "jex"],
          "error[A14]: there is no backend 'jex'.\nhelp: did you mean 'jax'?\n"),
+        (["run", "average.fencil", "-i", "x.nc", "--set", "w=1", "--every", "3"],
+         "error[C03]: --every is about steps, and no number of them is given.\nhelp: add --steps 100.\n"),
+        (["run", "average.fencil", "-i", "x.nc", "--set", "w=1", "--checked", "--func", "main"],
+         "error[C10]: 'average.fencil' is a program, and --func, --checked are not for one.\n"
+         "help: leave them out.\n"),
+        (["info", "average.fencil", "--set", "m=4"],
+         "error[A08]: 'average' has no size 'm'.\nhelp: known here: 'n'.\n"),
+        (["lower", "average.fencil", "--set", "n=4", "--set", "m=4"],
+         "error[A08]: 'average' has no size 'm'.\nhelp: known here: 'n'.\n"),
         (["lower", "average.fencil", "--to", "llvm", "--set", "n=4"],
          "error[C06]: there is no form 'llvm'.\nhelp: use stablehlo, jaxpr, hlo.\n"),
     ],
@@ -215,3 +224,36 @@ def test_commands_for_programs_say_so_of_a_kernel(folder, capsys):
         assert code == 2 and "'kernel.py' is a kernel, and this command takes a program (.fencil)." in err
     code, _, err = run(capsys, "lift", "average.fencil")
     assert code == 2 and "'average.fencil' is a program, and this command takes a kernel (.py)." in err
+
+
+TWO = "f(a: tensor<float, I[1:5]>, b: tensor<float, I[0:3]>, x: tensor<float, I[0:5]>) { a ← ⟪I, -1⟫(x); b ← x; }"
+
+
+def test_bare_arrays_are_written_to_netcdf_along_the_dims_of_the_program(folder, capsys):
+    np.savez("x.npz", x=X)
+    assert run(capsys, "run", "average.fencil", "-i", "x.npz", "--set", "w=0.5", "-o", "y.nc")[::2] == (0, "")
+    with xr.open_dataset("y.nc", engine="netcdf4") as data:
+        assert data["out"].dims == ("I",)
+        np.testing.assert_array_equal(data["out"], 0.5 * (X[:-2] + X[2:]))
+
+
+def test_results_on_different_intervals_share_no_dim_of_a_file(folder, capsys):
+    (folder / "two.fencil").write_text(TWO, encoding="utf-8")
+    x = np.arange(5.0)
+    xr.Dataset({"x": ("I", x)}).to_netcdf("five.nc", engine="netcdf4")
+    assert run(capsys, "run", "two.fencil", "-i", "five.nc", "-o", "y.nc")[::2] == (0, "")
+    with xr.open_dataset("y.nc", engine="netcdf4") as data:
+        assert (data["a"].dims, data["b"].dims) == (("I_a",), ("I_b",))
+        np.testing.assert_array_equal(data["a"], x[:4])
+        np.testing.assert_array_equal(data["b"], x[:3])
+
+
+def test_a_line_is_drawn_over_its_coordinate(folder, capsys, monkeypatch):
+    from matplotlib.figure import Figure
+
+    drawn = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: drawn.append(figure.axes[0].lines[0].get_xdata()))
+    xr.Dataset({"x": ("I", X)}, {"I": 0.5 * np.arange(len(X))}).to_netcdf("half.nc", engine="netcdf4")
+    arguments = ["run", "average.fencil", "-i", "half.nc", "--set", "w=0.5", "--plot", "y.png"]
+    assert run(capsys, *arguments)[::2] == (0, "")
+    np.testing.assert_allclose(drawn[0], 0.5 * np.arange(1, len(X) - 1))

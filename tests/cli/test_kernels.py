@@ -89,3 +89,79 @@ def test_of_several_functions_one_that_exists_is_suggested(folder, capsys):
     (folder / "two.py").write_text(two, encoding="utf-8")
     code, _, err = run(capsys, "run", "two.py", "--random")
     assert code == 2 and "help: say which: --func f." in err
+
+
+def test_options_of_programs_are_refused_for_a_kernel(folder, capsys):
+    code, out, err = run(capsys, "run", "kernel.py", "--random", "--steps", "3", "--backend", "jax", "--cast")
+    assert (code, out) == (2, "")
+    assert err == (
+        "error[C10]: 'kernel.py' is a kernel, and --steps, --cast, --backend are not for one.\nhelp: leave them out.\n"
+    )
+    for command in (["check", "kernel.py", "--fencil", "main"], ["print", "kernel.py", "--ascii"]):
+        assert run(capsys, *command)[0] == 2
+
+
+def test_a_number_that_a_kernel_does_not_have_is_refused(folder, capsys):
+    for command in (["run", "kernel.py", "--random"], ["lift", "kernel.py"]):
+        code, out, err = run(capsys, *command, "--set", "m=3")
+        assert (code, out) == (2, "") and "error[A08]: 'main' has no " in err
+
+
+SIZED = """
+@T.prim_func
+def main(a: T.handle, B: T.Buffer((6,), "float32"), factor: T.float32):
+    n = T.int32()
+    A = T.match_buffer(a, (n,), "float32")
+    for i in T.serial(n):
+        with T.sblock("scale"):
+            vi = T.axis.spatial(n, i)
+            B[vi * 2] = A[vi] * factor
+"""
+
+
+@pytest.fixture
+def sized(folder):
+    (folder / "sized.py").write_text(SIZED, encoding="utf-8")
+    return folder
+
+
+def test_one_array_of_a_file_is_given_by_name_and_tells_the_sizes(sized, capsys):
+    np.savez("in.npz", height=np.array([1, 2, 3], "float32"), B=np.zeros(6, "float32"))
+    arguments = ["run", "sized.py", "-i", "A=in.npz:height", "-i", "B=in.npz", "--set", "factor=0.5", "-o", "out.npz"]
+    code, out, err = run(capsys, *arguments)
+    assert (code, err) == (0, "") and out.startswith("B: 6, float32, 0.0 to 1.5\n")
+    with np.load("out.npz") as data:
+        np.testing.assert_array_equal(data["B"], [0.5, 0, 1, 0, 1.5, 0])
+    code, _, err = run(capsys, "run", "sized.py", "-i", "A=in.npz:hight", "--random")
+    assert code == 2 and err == "error[C05]: 'in.npz' has no variable 'hight'.\nhelp: did you mean 'height'?\n"
+
+
+def test_arrays_that_no_parameter_takes_are_refused(sized, capsys):
+    np.savez("other.npz", q=np.zeros(3, "float32"))
+    code, out, err = run(capsys, "run", "kernel.py", "--random", "-i", "other.npz")
+    assert (code, out) == (2, "")
+    assert err.startswith("error[C05]: no variable of 'other.npz' has the name of a parameter: it has q, and 'main'")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "sized.py", "--random", "--set", "n=-2"],
+         "error[C04]: the size 'n' is -2.\nhelp: a size is 0 or more.\n"),
+        (["run", "sized.py", "--random", "--set", "n=3"],
+         "error[A11]: 'factor' of 'main' is not given.\nhelp: write --set factor=1.\n"),
+        (["run", "sized.py", "--random", "--set", "factor=1"],
+         "error[C08]: the size 'n' of 'A' is not known.\nhelp: say it: --set n=8.\n"),
+        (["run", "sized.py", "--random", "--set", "n=1.5"],
+         "error[C04]: '--set n=1.5' gives no whole number.\nhelp: write --set n=8.\n"),
+        (["lift", "sized.py"], "error[C08]: the size 'n' is not known.\nhelp: say it: --set n=8.\n"),
+        (["lift", "sized.py", "--set", "n=-2"], "error[C04]: '--set n=-2' gives no size.\nhelp: write --set n=100.\n"),
+    ],
+)  # fmt: skip
+def test_what_a_kernel_cannot_be_called_with_is_told(sized, capsys, arguments, message):
+    assert run(capsys, *arguments) == (2, "", message)
+
+
+def test_a_kernel_is_lifted_at_sizes_without_its_other_numbers(sized, capsys):
+    code, out, err = run(capsys, "lift", "sized.py", "--set", "n=3")
+    assert (code, err) == (0, "") and "A: tensor<float32, i[0:3]>" in out

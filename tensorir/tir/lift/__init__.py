@@ -34,7 +34,7 @@ from tensorir.tir.lift.function import Reading, read_function
 from tensorir.tir.relax import nodes as r
 from tensorir.types import dtype_of
 
-__all__ = ["lift", "lift_prim_func"]
+__all__ = ["extent_at", "lift", "lift_prim_func"]
 
 Shapes = tuple[tuple[int, ...] | None, ...]
 
@@ -96,7 +96,7 @@ def _lifted(func: n.PrimFunc, numerics: str, on_hazard: str) -> Lifted:
         for param in func.params:
             buffer = func.buffer_map.get(param)
             lanes = () if buffer is None or buffer.dtype.lanes == 1 else (buffer.dtype.lanes,)
-            found.append(None if buffer is None else (*(_evaluated(e, known, buffer) for e in buffer.shape), *lanes))
+            found.append(None if buffer is None else (*(extent_at(e, known, buffer) for e in buffer.shape), *lanes))
         return tuple(found)
 
     made = Lifted(func.name, arguments, sizes, build, fixed, numerics, tuple(symbols), key_at)
@@ -247,7 +247,7 @@ def _shapes(func: n.PrimFunc, arrays: Sequence[Any]) -> Shapes:
         if buffer is None:
             shapes.append(None)
             continue
-        own = tuple(_evaluated(e, known, buffer) for e in buffer.shape)
+        own = tuple(extent_at(e, known, buffer) for e in buffer.shape)
         own += (buffer.dtype.lanes,) if buffer.dtype.lanes != 1 else ()
         if array is not None and own != tuple(array.shape):
             message = f"{buffer.name!r} has the shape {own}, but the array has {tuple(array.shape)}."
@@ -283,16 +283,17 @@ def _solve(extents: Sequence[tuple[n.Buffer, n.Expr, int]], known: dict[n.Var, i
                 pending.append((buffer, declared, extent))
             elif unknown:
                 (size,) = unknown
-                at = [_evaluated(declared, {**known, size: value}, buffer) for value in (0, 1)]
+                at = [extent_at(declared, {**known, size: value}, buffer) for value in (0, 1)]
                 growth, rest = at[1] - at[0], extent - at[0]
                 value = rest // growth if growth else 0
-                if _evaluated(declared, {**known, size: value}, buffer) == extent:
+                if extent_at(declared, {**known, size: value}, buffer) == extent:
                     known[size] = value
         if len(pending) == len(left):
             return
 
 
-def _evaluated(extent: n.Expr, sizes: Mapping[n.Var, int], buffer: n.Buffer) -> int:
+def extent_at(extent: n.Expr, sizes: Mapping[n.Var, int], buffer: n.Buffer) -> int:
+    """An extent of a buffer at sizes; raises TA03 where these do not tell it."""
     from tensorir.lift.nests.linear import settled
     from tensorir.lift.nests.terms import Number
     from tensorir.tir.lift.expressions import Scope, term

@@ -1,0 +1,48 @@
+"""What `--input` gives: arrays of files by the names of parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+from stencils.cli.files import read_arrays
+from tensorir.arrays import refuse
+from tensorir.errors import did_you_mean
+
+__all__ = ["arrays_for"]
+
+
+def arrays_for(text: str, owner: str, params: Collection[str], alone: Sequence[str] = ()) -> dict[str, Any]:
+    """`x.nc`: every variable whose name is a parameter's; `inp=x.nc` or `inp=x.nc:height`: one for a parameter.
+
+    The only variable of a file goes to the first of `alone`, whatever its name is. Raises A08 and C05 for names that
+    are not there.
+    """
+    name, given, place = text.partition("=")
+    if not given:
+        arrays = read_arrays(Path(text))
+        found = {n: v for n, v in arrays.items() if n in params}
+        if found or not arrays:
+            return found
+        if len(arrays) == 1 and alone:
+            return {alone[0]: next(iter(arrays.values()))}
+        raise refuse(
+            "C05",
+            f"no variable of '{text}' has the name of a parameter: it has {', '.join(arrays)}, and "
+            f"'{owner}' takes {', '.join(params)}.",
+            f"say which: --input {next(iter(params))}={text}:{next(iter(arrays))}.",
+        )
+    if name not in params:
+        raise refuse("A08", f"'{owner}' has no parameter '{name}'.", did_you_mean(name, params))
+    path, _, variable = place.partition(":")
+    arrays = read_arrays(Path(path))
+    if not variable:
+        variable = name if name in arrays else next(iter(arrays), "")
+        if len(arrays) > 1 and name not in arrays:
+            raise refuse(
+                "C05", f"'{path}' has several variables: {', '.join(arrays)}.", f"write {name}={path}:{variable}."
+            )
+    if variable not in arrays:
+        raise refuse("C05", f"'{path}' has no variable '{variable}'.", did_you_mean(variable, arrays))
+    return {name: arrays[variable]}
