@@ -15,22 +15,38 @@ curvature(out: tensor<float, I[1:8]>, f: tensor<float, I[0:9]>) {
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from tensorir.ir import Apply, Call, Expr
+from tensorir.source import Span
 from tensorir.walk import postorder, rebuild, with_label
 
-__all__ = ["named"]
+__all__ = ["Assigned", "named", "places"]
 
 
-def named(root: Expr, assigned: Mapping[int, tuple[Expr, str]]) -> Expr:
-    """The expression with names as labels; `assigned` has by identity what went to a variable, and its name."""
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """A value that went to a variable: the name of that, and the expression of Python whose value it is."""
+
+    value: Expr
+    name: str
+    place: Span
+
+
+def places(assigned: Iterable[Assigned]) -> dict[tuple[str, Span], Span]:
+    """By name and by where the value was computed, where it was assigned: elsewhere, if another operator made it."""
+    return {(a.name, a.value.span): a.place for a in assigned if a.place != a.value.span}
+
+
+def named(root: Expr, assigned: Mapping[int, Assigned]) -> Expr:
+    """The expression with names as labels; `assigned` has by identity what went to a variable."""
     if not assigned:
         return root
     done: dict[int, Expr] = {}
     for node in postorder(root):
         new = rebuild(node, tuple(done[id(c)] for c in node.children))
         if id(node) in assigned and not node.label and node is not root and isinstance(node, (Call, Apply)):
-            new = with_label(new, assigned[id(node)][1])
+            new = with_label(new, assigned[id(node)].name)
         done[id(node)] = new
     return done[id(root)]

@@ -12,10 +12,11 @@ from tensorir import build
 from tensorir.arrays import is_tuple, kind_of, refuse
 from tensorir.errors import DiagnosticError, did_you_mean
 from tensorir.fieldview.locations import assigned, here, located
-from tensorir.fieldview.naming import named
+from tensorir.fieldview.naming import Assigned, named, places
 from tensorir.fieldview.signature import annotations_of, argument_type, like, restored, structure, symbol, type_of_named
 from tensorir.fieldview.traced import Traced, Tracing, assignable, current, fail, tracing, tuple_of, wrap
 from tensorir.ir import Fencil, Var
+from tensorir.source import Span
 from tensorir.types import Dimension, Dims, Interval, TensorType
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ class Plan:
     fencil: Fencil
     shape: Any
     tables: tuple[str, ...]
+    places: Mapping[tuple[str, Span], Span] = field(default_factory=dict[tuple[str, Span], Span])
+    """Where what another operator computed was assigned, by its name and where it was computed."""
     compiled: Any = None
 
 
@@ -87,7 +90,8 @@ class FieldOperator:
         """The operator as part of the one that calls it."""
         result = self.body(**bound)
         if isinstance(result, Traced) and (name := assigned()[1]):
-            current().assigned.setdefault(id(result.expr), (result.expr, name))
+            # the caller's name, also where the operator that is called has one of its own
+            current().assigned[id(result.expr)] = Assigned(result.expr, name, here())
         return result
 
     @located
@@ -127,7 +131,7 @@ class FieldOperator:
         plan = self._plan(bound, None, None, provider)
         values = self._values(plan, bound)
         values.update({t: table_value(plan.fencil[t], provider[t]) for t in plan.tables})
-        return compile(plan.fencil).inspect(**values)
+        return compile(plan.fencil).inspect(**values).placed(plan.places)
 
     # Tracing
 
@@ -164,7 +168,7 @@ class FieldOperator:
             value = Traced(named(value.expr, trace.assigned), value.weak)
             output, closures = _output(value, out, region, trace)
             fencil = build.fencil(self.name, [output, *params, *trace.tables.values()], closures)
-            return Plan(fencil, structure(result), tuple(trace.tables))
+            return Plan(fencil, structure(result), tuple(trace.tables), places(trace.assigned.values()))
 
     def _result(self, result: Any) -> Traced:
         if result is None:

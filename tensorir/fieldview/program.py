@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tensorir import build
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.fieldview.locations import here, located, of_function
-from tensorir.fieldview.naming import named
+from tensorir.fieldview.naming import named, places
 from tensorir.fieldview.operator import (
     FieldOperator,
     Plan,
@@ -122,7 +122,7 @@ class Program:
         names = {p.name for p in plan.fencil.params}
         values = {n: copy.deepcopy(v) if n in written else v for n, v in bound.items() if n in names}
         values.update({t: table_value(plan.fencil[t], provider[t]) for t in plan.tables})
-        return compile(plan.fencil).inspect(**values)
+        return compile(plan.fencil).inspect(**values).placed(plan.places)
 
     def _repr_html_(self) -> str:
         from tensorir.inspect.pages import operator_page
@@ -151,7 +151,7 @@ class Program:
                                    help="call an operator with out=.")
                     )  # fmt: skip
                 fencil = build.fencil(self.name, [*params, *trace.tables.values()], recorder.closures)
-                return Plan(fencil, None, tuple(trace.tables))
+                return Plan(fencil, None, tuple(trace.tables), places(trace.assigned.values()))
         finally:
             _RECORDING.reset(token)
 

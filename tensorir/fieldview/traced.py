@@ -14,6 +14,7 @@ import numpy as np
 from tensorir import build
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.fieldview.locations import assigned, here
+from tensorir.fieldview.naming import Assigned
 from tensorir.ir import Expr, Literal, Var
 from tensorir.types import (
     BOOL,
@@ -39,8 +40,8 @@ class Tracing:
     offsets: dict[str, Any]
     tables: dict[str, Var] = field(default_factory=dict[str, Var])
     names: set[str] = field(default_factory=set[str])
-    assigned: dict[int, tuple[Expr, str]] = field(default_factory=dict[int, tuple[Expr, str]])
-    """Values that went to variables, by identity, with the names of these."""
+    assigned: dict[int, Assigned] = field(default_factory=dict[int, Assigned])
+    """Values that went to variables, by identity."""
     latest: tuple[object, Expr] | None = None
     """The expression of Python that made the latest value, and the value."""
 
@@ -274,7 +275,7 @@ def assignable(made: Expr, weak: bool = False) -> Traced:
             # one expression of Python may make several values: the last of them is what is assigned
             trace.assigned.pop(id(trace.latest[1]), None)
         if name:
-            trace.assigned[id(made)] = made, name
+            trace.assigned[id(made)] = Assigned(made, name, made.span)
         trace.latest = place, made
     return Traced(made, weak)
 

@@ -39,6 +39,10 @@ class Intermediate:
     text: str
     members: tuple[str, ...]
     """The outputs that hold its leaves; those of absence end in `present`."""
+    label: str = ""
+    """What the program calls it; several of one label have names with numbers."""
+    place: Span = NOWHERE
+    """Where it was assigned, if elsewhere: to a variable of the operator that called the one that computed it."""
 
     @property
     def attrs(self) -> dict[str, Any]:
@@ -47,7 +51,8 @@ class Intermediate:
 
     @property
     def line(self) -> int:
-        return 0 if self.span is NOWHERE else self.span.line
+        place = self.span if self.place is NOWHERE else self.place
+        return 0 if place is NOWHERE else place.line
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +83,14 @@ class Inspection(Mapping[str, Any]):
         return {
             m: self.arrays[m]
             for i in self.intermediates
-            if any(wanted in "".join(t.split()) for t in (i.text, i.span.text))
+            if any(wanted in "".join(t.split()) for t in (i.text, i.span.text, i.place.text))
             for m in i.members
         }
+
+    def placed(self, places: Mapping[tuple[str, Span], Span]) -> Inspection:
+        """The same where some were assigned elsewhere than computed, by name and by where they were computed."""
+        found = [dataclasses.replace(i, place=places.get((i.label, i.span), NOWHERE)) for i in self.intermediates]
+        return Inspection(tuple(found), self.arrays)
 
     def with_units(self, **units: str) -> Inspection:
         """The same with units for some intermediates; raises I01 for a name that is not there."""
@@ -188,7 +198,8 @@ def observed(fencil: Fencil) -> tuple[Fencil, tuple[Intermediate, ...]]:
                     params.append(variable)
                     closures.append(build.closure(variable, value))
                     members.append(variable)
-            found.append(Intermediate(name, node.tensor, node.span, str(new), tuple(m.name for m in members)))
+            own = tuple(m.name for m in members)
+            found.append(Intermediate(name, node.tensor, node.span, str(new), own, node.label))
             if name in inner:
                 continue  # a function has a parameter of this name
             if isinstance(node.tensor.element, Scalar):

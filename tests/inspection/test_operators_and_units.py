@@ -49,6 +49,46 @@ def test_an_operators_intermediates_are_found_by_line_and_by_what_stands_in_the_
     assert list(seen.find("⟪I, -1⟫(slope)")) == ["bend"]
 
 
+def line_of(text):
+    lines = Path(__file__).read_text(encoding="utf-8").splitlines()
+    return 1 + next(k for k, line in enumerate(lines) if line.strip() == text)
+
+
+def test_what_another_operator_computes_is_found_where_it_is_assigned():
+    seen = curvature.inspect(H, 0.5)
+    assert list(seen.at(line_of("slope = rise(h)"))) == ["slope"]
+    assert list(seen.find("rise(h)")) == ["slope"]
+    assert list(seen.find("up - f")) == ["slope"]
+    assert seen.tree()["slope"].attrs["line"] == line_of("slope = rise(h)")
+
+
+@ti.field_operator
+def steps(h):
+    for _ in range(2):
+        h = rise(h)
+    return 2.0 * h
+
+
+def test_each_of_several_values_of_one_name_is_found_where_it_is_assigned():
+    assert list(steps.inspect(H).at(line_of("h = rise(h)"))) == ["h_1", "h_2"]
+
+
+@ti.field_operator
+def named_inside(f):
+    difference = f(I + 1) - f
+    return difference
+
+
+@ti.field_operator
+def named_outside(h):
+    ascent = named_inside(h)
+    return 2.0 * ascent
+
+
+def test_a_variable_is_there_also_where_the_operator_that_is_called_has_its_own_name_for_the_value():
+    assert list(named_outside.inspect(H)) == ["ascent"]
+
+
 def test_an_operators_text_has_its_names_and_parses_back():
     fencil = curvature.fencil(H, 0.5)
     assert "let bend = " in str(fencil) and "let grown = " in str(fencil)
