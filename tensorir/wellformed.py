@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
 from tensorir.ir import Apply, Call, Closure, Expr, Fencil, Lambda, Var
@@ -115,15 +115,11 @@ def _shortfall(closure: Closure, dim: str, wanted: Interval, have: Interval) -> 
         if low
         else Interval(max(have.stop, wanted.start), wanted.stop)
     )
-    shift, source, needed = _trace(closure.value, dim, point)
-    notes: tuple[str, ...] = ()
-    if shift is not None:
-        offset = shift.static[1]
-        steps = "one point" if abs(offset) == 1 else f"{abs(offset)} points"
-        side = "after" if offset > 0 else "before"
-        gap = f"{len(missing)} point{'s' if len(missing) != 1 else ''}"
-        verb = "is" if len(missing) == 1 else "are"
-        notes = (f"⟪{dim}, {offset}⟫ reads {steps} {side}, so {gap} {verb} missing there: {dim}{missing}.",)
+    shifts, source, needed = _trace(closure.value, dim, point, low)
+    reach = sum(shift.static[1] for shift in shifts)
+    blamed = [shift for shift in shifts if (shift.static[1] < 0 if low else shift.static[1] > 0)]
+    guilty = shifts if (reach < 0 if low else reach > 0) else ()
+    notes = () if closure.value == source else _reasons(guilty, reach, source, dim, missing)
     declared = have & wanted
     hint = f"declare {name}: {closure.target.on(closure.target.dims.with_interval(dim, declared))}" if declared else ""
     if source is not None:
@@ -133,15 +129,29 @@ def _shortfall(closure: Closure, dim: str, wanted: Interval, have: Interval) -> 
     return Diagnostic(
         "T07",
         f"'{name}' needs {dim}{wanted}, but this provides {dim}{have}.",
-        closure.value.span if shift is None else shift.span,
+        blamed[-1].span if guilty else closure.value.span,
         notes,
         f"{hint}." if hint else "",
     )
 
 
-def _trace(root: Expr, dim: str, point: int) -> tuple[Call | None, Var | None, int]:
-    """Down to the leaf that lacks a point: the last shift on the way, the variable, and the point that it lacks."""
-    shift: Call | None = None
+def _reasons(shifts: Sequence[Call], reach: int, source: Var | None, dim: str, missing: Interval) -> tuple[str, ...]:
+    """How points come to be missing: what the shifts read together, and where the variable itself has too few."""
+    gap = f"{len(missing)} point{'s' if len(missing) != 1 else ''}"
+    lack = f"{gap} {'is' if len(missing) == 1 else 'are'} missing there: {dim}{missing}."
+    own = "" if source is None else f"'{source.name}' is {dim}{source.type.dims[dim]}"
+    if not shifts:
+        return (f"{own}, so {lack}",) if own else ()
+    steps = "one point" if abs(reach) == 1 else f"{abs(reach)} points"
+    side = "after" if reach > 0 else "before"
+    names = " of ".join(f"⟪{dim}, {shift.static[1]}⟫" for shift in shifts)
+    also = f", and {own}" if own and abs(reach) != len(missing) else ""
+    return (f"{names} reads {steps} {side}{also}, so {lack}",)
+
+
+def _trace(root: Expr, dim: str, point: int, low: bool) -> tuple[tuple[Call, ...], Var | None, int]:
+    """Down to the leaf that lacks most: the shifts on the way, the variable, and the point that it lacks."""
+    shifts: tuple[Call, ...] = ()
     bound: dict[Var, Expr] = {}
     node = root
     while True:
@@ -151,25 +161,21 @@ def _trace(root: Expr, dim: str, point: int) -> tuple[Call | None, Var | None, i
                 node = bound[node]
                 continue
             case Var():
-                return shift, node, point
+                return shifts, node, point
             case Call("cartesian_shift", _, (d, offset)) if d == dim:
-                shift, point = node, point + offset
+                shifts, point = (*shifts, node), point + offset
             case Apply(Lambda() as function, args):
                 bound.update(zip(function.params, args, strict=True))
                 children = (function.body,)
             case Call("subset" | "concat" | "rename" | "split_dim" | "merge_dims" | "gather" | "update"):
-                return shift, None, point
+                return shifts, None, point
             case _:
                 pass
-        lacking = (
-            c
-            for c in children
-            if isinstance(c.type, TensorType) and (i := c.type.dims.get(dim)) is not None and point not in i
-        )
-        following = next(lacking, None)
-        if following is None:
-            return shift, None, point
-        node = following
+        having = [(c, c.type.dims.get(dim)) for c in children if isinstance(c.type, TensorType)]
+        lacking = [(i.start if low else -i.stop, c) for c, i in having if i is not None and point not in i]
+        if not lacking:
+            return shifts, None, point
+        node = max(lacking, key=lambda found: found[0])[1]
 
 
 def needed_parameters(fencil: Fencil) -> tuple[Var, ...]:

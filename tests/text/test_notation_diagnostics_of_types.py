@@ -42,6 +42,42 @@ p.fencil:2:9: error[T07]: 'out' needs I[0:5], but this provides I[2:5].
 note: ⟪I, -2⟫ reads 2 points before, so 2 points are missing there: I[0:2].
 help: declare out: tensor<float, I[2:5]>, or give 'inp' more points: I[-2:5].""",
     ),
+    "of several shifts the one that reads furthest is to blame": (
+        FIELD % "out ← ⟪I, -1⟫(⟪I, 2⟫(inp)) + ⟪I, 3⟫(inp);",
+        """\
+p.fencil:2:32: error[T07]: 'out' needs I[0:5], but this provides I[-1:2].
+    out ← ⟪I, -1⟫(⟪I, 2⟫(inp)) + ⟪I, 3⟫(inp);
+                                 ^^^^^^^^^^^
+note: ⟪I, 3⟫ reads 3 points after, so 3 points are missing there: I[2:5].
+help: declare out: tensor<float, I[0:2]>, or give 'inp' more points: I[0:8].""",
+    ),
+    "shifts of shifts are to blame together": (
+        FIELD % "out ← let a = ⟪I, 1⟫(inp); ⟪I, 1⟫(a) + a;",
+        """\
+p.fencil:2:17: error[T07]: 'out' needs I[0:5], but this provides I[-1:3].
+    out ← let a = ⟪I, 1⟫(inp); ⟪I, 1⟫(a) + a;
+                  ^^^^^^^^^^^
+note: ⟪I, 1⟫ of ⟪I, 1⟫ reads 2 points after, so 2 points are missing there: I[3:5].
+help: declare out: tensor<float, I[0:3]>, or give 'inp' more points: I[0:7].""",
+    ),
+    "a shift that reads the other way is not to blame": (
+        "f(out: tensor<float, I[0:5]>, inp: tensor<float, I[2:6]>) { out ← ⟪I, 1⟫(inp); }",
+        """\
+p.fencil:1:67: error[T07]: 'out' needs I[0:5], but this provides I[1:5].
+  f(out: tensor<float, I[0:5]>, inp: tensor<float, I[2:6]>) { out ← ⟪I, 1⟫(inp); }
+                                                                    ^^^^^^^^^^^
+note: 'inp' is I[2:6], so 1 point is missing there: I[0:1].
+help: declare out: tensor<float, I[1:5]>, or give 'inp' more points: I[1:6].""",
+    ),
+    "a shift is to blame for a part of what is missing": (
+        "f(out: tensor<float, I[0:5]>, inp: tensor<float, I[0:3]>) { out ← ⟪I, 1⟫(inp); }",
+        """\
+p.fencil:1:67: error[T07]: 'out' needs I[0:5], but this provides I[-1:2].
+  f(out: tensor<float, I[0:5]>, inp: tensor<float, I[0:3]>) { out ← ⟪I, 1⟫(inp); }
+                                                                    ^^^^^^^^^^^
+note: ⟪I, 1⟫ reads one point after, and 'inp' is I[0:3], so 3 points are missing there: I[2:5].
+help: declare out: tensor<float, I[0:2]>, or give 'inp' more points: I[0:6].""",
+    ),
     "an output is larger than its expression without any shift": (
         "f(out: tensor<float, I[0:8]>, inp: tensor<float, I[0:5]>) { out ← inp; }",
         """\
