@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import ml_dtypes
 import numpy as np
@@ -27,6 +27,8 @@ __all__ = [
     "INT64",
     "NEIGHBOUR",
     "SCALARS",
+    "AnyCondition",
+    "Combined",
     "Complaint",
     "Condition",
     "Dimension",
@@ -147,6 +149,11 @@ class Dimension:
             return Condition(self, other, other + 1)
         return isinstance(other, Dimension) and self.value == other.value
 
+    def __ne__(self, other: object) -> Any:
+        if isinstance(other, int):
+            return (self < other) | (self > other)
+        return not self == other
+
     def __lt__(self, bound: int) -> Condition:
         return Condition(self, None, bound)
 
@@ -171,11 +178,51 @@ class Dimension:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition on a coordinate: from `start` up to, and without, `stop`; None is no bound."""
+    """A condition on a coordinate: from `start` up to, and without, `stop`; None is no bound.
+
+    Conditions are put together by `&` and `|`, each between parentheses.
+    """
 
     dimension: Dimension
     start: int | None
     stop: int | None
+
+    def __and__(self, other: AnyCondition) -> Combined:
+        return Combined("and", self, other)
+
+    def __or__(self, other: AnyCondition) -> Combined:
+        return Combined("or", self, other)
+
+    def __bool__(self) -> NoReturn:
+        _has_no_truth()
+
+
+@dataclass(frozen=True, slots=True)
+class Combined:
+    """Where both of two conditions hold ("and"), or either of them ("or")."""
+
+    how: str
+    first: AnyCondition
+    second: AnyCondition
+
+    def __and__(self, other: AnyCondition) -> Combined:
+        return Combined("and", self, other)
+
+    def __or__(self, other: AnyCondition) -> Combined:
+        return Combined("or", self, other)
+
+    def __bool__(self) -> NoReturn:
+        _has_no_truth()
+
+
+AnyCondition = Condition | Combined
+
+
+def _has_no_truth() -> NoReturn:
+    """What `2 <= K < 5` and `not K < 5` ask for; Python would go on with a part of the condition."""
+    from tensorir.fieldview.traced import fail
+
+    fail("V16", "a condition on a coordinate is not true or false.", "write (K >= 2) & (K < 5), and | for either.")
 
 
 @dataclass(frozen=True, slots=True)

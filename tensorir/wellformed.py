@@ -149,9 +149,9 @@ def _reasons(shifts: Sequence[Call], reach: int, source: Var | None, dim: str, m
     return (f"{names} reads {steps} {side}{also}, so {lack}",)
 
 
-def _trace(root: Expr, dim: str, point: int, low: bool) -> tuple[tuple[Call, ...], Var | None, int]:
+def _trace(root: Expr, dim: str, point: int, low: bool) -> tuple[list[Call], Var | None, int]:
     """Down to the leaf that lacks most: the shifts on the way, the variable, and the point that it lacks."""
-    shifts: tuple[Call, ...] = ()
+    shifts: list[Call] = []
     bound: dict[Var, Expr] = {}
     node = root
     while True:
@@ -163,7 +163,8 @@ def _trace(root: Expr, dim: str, point: int, low: bool) -> tuple[tuple[Call, ...
             case Var():
                 return shifts, node, point
             case Call("cartesian_shift", _, (d, offset)) if d == dim:
-                shifts, point = (*shifts, node), point + offset
+                shifts.append(node)
+                point = point + int(offset)
             case Apply(Lambda() as function, args):
                 bound.update(zip(function.params, args, strict=True))
                 children = (function.body,)

@@ -13,7 +13,18 @@ from tensorir.builtins import TABLE
 from tensorir.fieldview.locations import here
 from tensorir.fieldview.offsets import as_offset
 from tensorir.fieldview.traced import Traced, assignable, current, fail, make, power, unify, wrap
-from tensorir.types import NEIGHBOUR, Condition, Dimension, Dims, Interval, Scalar, TensorType, TupleElement, bcast
+from tensorir.types import (
+    NEIGHBOUR,
+    Combined,
+    Condition,
+    Dimension,
+    Dims,
+    Interval,
+    Scalar,
+    TensorType,
+    TupleElement,
+    bcast,
+)
 
 __all__ = [
     "MATHEMATICS", "as_offset", "astype", "broadcast", "concat_where", "max_over", "min_over", "neighbor_sum", "where",
@@ -63,8 +74,19 @@ def broadcast(x: Any, dims: Any) -> Any:
 def concat_where(condition: Any, a: Any, b: Any) -> Any:
     """`a` on the part of a dim that meets a condition such as `K < 3`, `b` on the rest (GT4Py, experimental).
 
-    The result has the points of that part that `a` has, and those of the rest that `b` has.
+    The result has the points of that part that `a` has, and those of the rest that `b` has. Conditions are put together
+    as `(K >= 2) & (K < 5)` and `(K == 0) | (K > 7)`.
     """
+    match condition:
+        case Combined("and", first, second):
+            return concat_where(first, concat_where(second, a, b), b)
+        case Combined("or", first, second):
+            return concat_where(first, a, concat_where(second, a, b))
+        case _:
+            return _concat_where(condition, a, b)
+
+
+def _concat_where(condition: Any, a: Any, b: Any) -> Any:
     if is_tuple(condition):
         fail("V16", "one condition on one dim is needed.", "nest calls for several.")
     if not isinstance(condition, Condition):

@@ -199,6 +199,21 @@ cell:26:5: error[V06]: a field does not change.
       ^^^^
 help: return a new one; concat_where puts values on a part of it.""",
     ),
+    "conditions on a coordinate that Python puts together": (
+        """
+@ti.field_operator
+def middle(x):
+    return ti.concat_where(2 <= I < 4, x, -x)
+
+
+middle(X)
+""",
+        """
+cell:26:28: error[V16]: a condition on a coordinate is not true or false.
+      return ti.concat_where(2 <= I < 4, x, -x)
+                             ^^^^^^^^^^
+help: write (K >= 2) & (K < 5), and | for either.""",
+    ),
     "an assignment to an attribute": (
         """
 @ti.field_operator

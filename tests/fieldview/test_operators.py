@@ -176,6 +176,37 @@ def test_concat_where_joins_parts_of_a_dim():
     np.testing.assert_array_equal(second.data, [10.0, 1.0, 12.0, 13.0])
 
 
+@pytest.mark.parametrize(
+    ("condition", "first"),
+    [
+        ((K >= 2) & (K < 4), {2, 3}),
+        ((K == 0) | (K > 3), {0, 4, 5}),
+        (K != 2, {0, 1, 3, 4, 5}),
+        (((K < 2) | (K > 4)) & (K != 0), {1, 5}),
+        ((K < 3) & (K > 4), set()),
+        ((K > 9) | (K == 1), {1}),
+    ],
+    ids=str,
+)
+def test_conditions_on_a_coordinate_are_put_together(condition, first):
+    @ti.field_operator
+    def f(a, b):
+        return ti.concat_where(condition, a, b)
+
+    a, b = np.arange(6.0), 10 + np.arange(6.0)
+    expected = [a[k] if k in first else b[k] for k in range(6)]
+    np.testing.assert_array_equal(f(field(a, K), field(b, K)).data, expected)
+
+
+def test_conditions_on_two_coordinates_are_put_together():
+    @ti.field_operator
+    def f(a, b):
+        return ti.concat_where((I < 1) | (J == 2), a, b)
+
+    a, b = np.arange(6.0).reshape(2, 3), 10 + np.arange(6.0).reshape(2, 3)
+    np.testing.assert_array_equal(f(field(a, I, J), field(b, I, J)).data, [[0, 1, 2], [13, 14, 5]])
+
+
 def test_where_astype_and_mathematics():
     @ti.field_operator
     def f(x, k):
