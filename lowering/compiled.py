@@ -153,6 +153,15 @@ class Compiled(_Callable, eqx.Module):
         return count(executable.fencil).beside({k: v for k, v in said.items() if k in ("flops", "bytes accessed")})
 
 
+def _known(given: Any, params: Sequence[str], owner: str) -> tuple[str, ...]:
+    """The names of an option, one or several; raises A08 for one that is no parameter's."""
+    names = (given,) if isinstance(given, str) else tuple(given)
+    for name in names:
+        if name not in params:
+            raise refuse("A08", f"'{owner}' has no parameter '{name}'.", did_you_mean(name, params))
+    return names
+
+
 def compile(
     program: Any, *, full: Any = (), donate: Any = (), numerics: str = "fast", min_per_byte: float = MIN_PER_BYTE,
     raising: Any = NAMES,
@@ -173,5 +182,7 @@ def compile(
         if name not in NAMES:
             raise refuse("A21", f"there is no rule {name!r}.", did_you_mean(name, [rule.name for rule in RULES]))
     bound = BoundProgram.of(program)
-    options = Options(frozenset(full), tuple(donate), numerics, min_per_byte, frozenset(names))
+    params = [p.name for p in bound.program.params]
+    tables, given_away = (_known(given, params, bound.name) for given in (full, donate))
+    options = Options(frozenset(tables), given_away, numerics, min_per_byte, frozenset(names))
     return Compiled(on_device(dict(bound.constants)), Engine(bound, options))

@@ -120,8 +120,16 @@ def _dims(domain: Any, shape: tuple[int, ...] | None = None) -> Dims:
     if isinstance(domain, dict):
         found: list[tuple[str, Interval]] = []
         for name, interval in domain.items():
-            start, stop = (0, interval) if isinstance(interval, int) else tuple(interval)
-            found.append((str(name), Interval(int(start), int(stop))))
+            match interval:
+                case int():
+                    interval = Interval(0, interval)
+                case (start, stop):
+                    interval = Interval(int(start), int(stop))
+                case _:
+                    pass
+            if not isinstance(interval, Interval) or interval.stop < interval.start:
+                raise refuse("A03", f"{name}: {interval} is no interval.", f"write {{{name}: (0, 10)}}, or a number.")
+            found.append((str(name), interval))
         return Dims(tuple(found))
     assert shape is not None
     names = list(domain)

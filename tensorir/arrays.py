@@ -164,6 +164,11 @@ def _article(noun: str) -> str:
 
 def _numpy(value: Any, name: str, element: Scalar) -> Array:
     """A number takes the element type of its parameter; a float never becomes an integer."""
+    if isinstance(value, np.ma.MaskedArray):
+        if np.ma.getmaskarray(value).any():
+            raise refuse("A01", f"'{name}' has masked points, and masks are not known here.", "fill it: x.filled(0.0).")
+        plain: Array = np.asarray(value)
+        return plain
     if is_array(value):
         return value
     if isinstance(value, bool) or (hasattr(value, "dtype") and not isinstance(value, float)):
@@ -181,10 +186,21 @@ def _numpy(value: Any, name: str, element: Scalar) -> Array:
             raise refuse(
                 "A01", f"'{name}' is a list that is not an array.", "its rows have different lengths."
             ) from None
-        if found.dtype.kind in "if" and (element.is_float or found.dtype.kind == "i"):
+        if found.dtype.kind in "iuf" and element.is_float:
             return found.astype(DTYPES[element])
-        return found
+        return _whole(value, name, element, found) if element.is_integer else found
     return np.asarray(value)
+
+
+def _whole(value: Any, name: str, element: Scalar, found: Array) -> Array:
+    """A list as an array of integers, if it holds integers alone: those that no common type holds, too."""
+    numbers_of: Array = np.asarray(value, dtype=object)
+    if not all(isinstance(n, numbers.Integral) and not isinstance(n, (bool, np.bool_)) for n in numbers_of.flat):
+        return found
+    wrong = next((n for n in numbers_of.flat if int(n) not in element.range), None)
+    if wrong is not None:
+        raise refuse("A07", f"'{name}' is {element}, which cannot hold {wrong}.", "declare a wider type.")
+    return numbers_of.astype(DTYPES[element])
 
 
 def _element(data: Any, name: str, element: Scalar, any_integer: bool) -> Any:

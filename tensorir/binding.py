@@ -21,6 +21,7 @@ from tensorir.types import DTYPES, Interval
 from tensorir.typing_rules import neighbour_source
 
 if TYPE_CHECKING:
+    from tensorir.text.sizes import Shape
     from tensorir.text.template import Template
 
 __all__ = ["BoundProgram", "bind", "shape_of", "solve_sizes", "tables_of"]
@@ -46,7 +47,12 @@ class BoundProgram:
     @staticmethod
     def of(program: Any) -> BoundProgram:
         """A program with nothing bound yet, or the bound program itself."""
-        return program if isinstance(program, BoundProgram) else BoundProgram(program, {}, {}, {}, {})
+        if isinstance(program, BoundProgram):
+            return program
+        if not hasattr(program, "closures"):
+            hint = "give its fencil." if hasattr(program, "fencil") else "ti.parse makes one of a text."
+            raise refuse("B10", f"a program is needed, and this is of type {type(program).__name__}.", hint)
+        return BoundProgram(program, {}, {}, {}, {})
 
     @property
     def name(self) -> str:
@@ -128,7 +134,12 @@ def solve_sizes(template: Template, values: Mapping[str, Any], sizes: Mapping[st
     from tensorir.text import solve
 
     names = {p.name: [r.dim for r in p.type.ranges] for p in template.params if p.type is not None}
-    return solve(template, {n: shape_of(v, names[n]) for n, v in values.items()}, sizes)
+    shapes: dict[str, Shape] = {n: shape_of(v, names[n]) for n, v in values.items()}
+    for name, shape in shapes.items():
+        if isinstance(shape, Mapping) and (lacking := [n for n in names[name] if n not in shape]):
+            have = ", ".join(shape) or "none"
+            raise refuse("A05", f"'{name}' lacks {', '.join(lacking)}: its dims are {have}.", "rename or add the dim.")
+    return solve(template, shapes, sizes)
 
 
 def _bound_values(bound: BoundProgram, fencil: Fencil, values: Mapping[str, Any]) -> BoundProgram:
@@ -188,4 +199,7 @@ def _shape_of_one(value: Any) -> Any:
         case "":
             raise refuse("A01", f"a {type(value).__name__} is not an array.")
         case _:
-            return tuple(np.shape(value))
+            try:
+                return tuple(np.shape(value))
+            except ValueError:
+                raise refuse("A01", "a list is not an array: its rows have different lengths.") from None

@@ -140,7 +140,17 @@ def _operator(widths: Mapping[Any, Any], bc: Any, function: Callable[..., Any]) 
 
 
 def _both(width: int | tuple[int, int]) -> tuple[int, int]:
-    return (width, width) if isinstance(width, int) else width
+    match width:
+        case int():
+            return width, width
+        case (int(before), int(after)):
+            return before, after
+        case _:
+            fail("V30", f"{width!r} is no width of a halo.", "write {I: 1}, or {I: (1, 2)} for two sides.")
+
+
+def _points(count: int) -> str:
+    return f"{count} point{'s' if count != 1 else ''}"
 
 
 def _sides(bc: Any, dim: str) -> tuple[Condition, Condition]:
@@ -173,7 +183,7 @@ def _extended(x: Traced, dim: str, before: int, after: int, low: Condition, high
             fail("V30", f"a halo has no {width} points.", "widths are 0 or more.")
         least = width if side.name == "periodic" else side.needs
         if width and len(interval) < least:
-            need = f"a {side.name} halo of {width} points needs {least} points of {dim}"
+            need = f"a {side.name} halo of {_points(width)} needs {_points(least)} of {dim}"
             fail("V30", f"{need}, and there are {len(interval)}.", "make it narrower.")
     parts = [x]
     if before:

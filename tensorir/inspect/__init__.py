@@ -48,3 +48,7 @@ def __getattr__(name: str) -> Any:
     if name in _PICTURES:
         return getattr(importlib.import_module(f"tensorir.inspect.{_PICTURES[name]}"), name)
     raise AttributeError(f"module 'tensorir.inspect' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -55,7 +55,7 @@ def with_fencil(program: Any, change: Callable[[Fencil], Fencil]) -> Any:
                 made={},
             )
         case _:
-            name = getattr(program, "name", type(program).__name__)
+            name = BoundProgram.of(program).name
             raise DiagnosticError(
                 Diagnostic("B09", f"'{name}' has sizes that are not known yet.", help="bind them: f.bind(n=10).")
             )

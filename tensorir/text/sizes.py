@@ -31,6 +31,8 @@ class _Equation:
     left: Affine
     right: int
     what: str
+    declared: str
+    """The dim as the type of the parameter has it."""
     span: Span
 
     def rest(self, known: Mapping[str, int | Fraction]) -> tuple[dict[str, Fraction], Fraction]:
@@ -92,20 +94,23 @@ def _equations(template: Template, shapes: Mapping[str, Shape]) -> Iterator[_Equ
         shape = shapes.get(p.name)
         if isinstance(shape, Mapping):
             for r in p.type.ranges:
+                if not (r.start.terms or r.stop.terms):
+                    continue  # what holds more than such an interval is cut to it
                 found = shape.get(r.dim)
                 if isinstance(found, int):
                     yield _extent(p.name, r, found)
                 elif found is not None:
                     start, stop = found
                     what = f"'{p.name}' has {r.dim}[{start}:{stop}]"
-                    yield _Equation(r.start, int(start), what, r.span)
-                    yield _Equation(r.stop, int(stop), what, r.span)
+                    yield _Equation(r.start, int(start), what, _shown(r), r.span)
+                    yield _Equation(r.stop, int(stop), what, _shown(r), r.span)
         elif shape is not None:
             if len(shape) != len(p.type.ranges):
                 wanted = ", ".join(r.dim for r in p.type.ranges) or "none"
+                axes = f"{len(shape)} {'axis' if len(shape) == 1 else 'axes'}"
                 raise _error(
                     "B06",
-                    f"'{p.name}' has {len(shape)} axes, and its type has {len(p.type.ranges)}: {wanted}.",
+                    f"'{p.name}' has {axes}, and its type has {len(p.type.ranges)}: {wanted}.",
                     p.span,
                     "axes stand in the order in which the type names its dims.",
                 )
@@ -113,9 +118,13 @@ def _equations(template: Template, shapes: Mapping[str, Shape]) -> Iterator[_Equ
                 yield _extent(p.name, r, int(extent))
 
 
+def _shown(r: Range) -> str:
+    return f"{r.dim}[{r.start}:{r.stop}]"
+
+
 def _extent(name: str, r: Range, extent: int) -> _Equation:
     points = f"{extent} point{'s' * (extent != 1)}"
-    return _Equation(r.stop.plus(r.start, -1), extent, f"'{name}' has {points} along {r.dim}", r.span)
+    return _Equation(r.stop.plus(r.start, -1), extent, f"'{name}' has {points} along {r.dim}", _shown(r), r.span)
 
 
 def _use(q: _Equation, known: dict[str, int], origin: dict[str, str]) -> None:
@@ -124,13 +133,12 @@ def _use(q: _Equation, known: dict[str, int], origin: dict[str, str]) -> None:
     if not unknown:
         if value:
             because = [f"{n} is {known[n]}, since {origin[n]}" for n, _ in q.left.terms]
-            wanted = q.left.at(known)
-            raise _error(
-                "B02",
-                f"{q.what}, and {q.left} is {wanted}{'; ' if because else ''}{', and '.join(because)}.",
-                q.span,
-                "pass arrays whose sizes agree.",
-            )
+            if not because:
+                message, help = f"{q.what}, and its type has {q.declared}.", "pass an array on such an interval."
+            else:
+                message = f"{q.what}, and {q.left} is {q.left.at(known)}; {', and '.join(because)}."
+                help = "pass arrays whose sizes agree."
+            raise _error("B02", message, q.span, help)
         return
     ((name, factor),) = unknown.items()
     _settle(name, value / factor, q, known, origin)

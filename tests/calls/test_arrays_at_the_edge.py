@@ -247,3 +247,52 @@ def test_sizes_may_be_told_after_tables_are_bound():
     bound = f.bind(V2E=np.array([[0, 1], [2, -1]]))
     out = bound(x=np.stack([EDGES, 10 * EDGES], 1))["out"]
     np.testing.assert_array_equal(out, [[3.0, 30.0], [4.0, 40.0]])
+
+
+@pytest.mark.parametrize(
+    ("element", "numbers", "message"),
+    [
+        ("uint8", [300, 1], "error[A07]: 'x' is uint8, which cannot hold 300."),
+        ("uint8", [0, -1], "error[A07]: 'x' is uint8, which cannot hold -1."),
+        ("int32", [2**40, 1], "error[A07]: 'x' is int32, which cannot hold 1099511627776."),
+        ("bool", [0, 2], "error[A02]: 'x' needs bool, and this is int64."),
+        ("int8", [True, False], "error[A02]: 'x' needs int8, and this is bool."),
+        ("float", [[1.0], [2.0, 3.0]], "error[A01]: 'x' is a list that is not an array."),
+    ],
+)
+def test_a_list_is_refused_where_its_numbers_do_not_fit(element, numbers, message):
+    f = ti.parse(f"f(out: tensor<{element}, I[0:2]>, x: tensor<{element}, I[0:2]>) {{ out ← x; }}")
+    assert refused(f, x=numbers).startswith(message)
+
+
+def test_a_list_of_wide_integers_is_taken_as_it_is():
+    f = ti.parse("f(out: tensor<uint64, I[0:2]>, x: tensor<uint64, I[0:2]>) { out ← x; }")
+    assert f(x=[2**63, 1])["out"].tolist() == [2**63, 1]
+
+
+SIZED = ti.parse("f(out: tensor<float, I[0:n], J[0:3]>, x: tensor<float, I[0:n], J[0:3]>) { out ← x; }")
+
+
+def test_rows_of_different_lengths_tell_no_size():
+    assert refused(SIZED, x=[[1.0, 2.0, 3.0], [4.0]]).startswith("error[A01]: a list is not an array: its rows")
+
+
+def test_masked_points_are_refused_and_a_mask_of_nothing_is_not():
+    f = ti.parse("f(out: tensor<float, I[0:2]>, x: tensor<float, I[0:2]>) { out ← x; }")
+    x = np.ma.masked_array([1.0, 2.0], mask=[False, True])
+    assert refused(f, x=x) == (
+        "error[A01]: 'x' has masked points, and masks are not known here.\nhelp: fill it: x.filled(0.0)."
+    )
+    result = f(x=np.ma.masked_array([1.0, 2.0]))["out"]
+    assert type(result) is np.ndarray and result.tolist() == [1.0, 2.0]
+
+
+def test_a_dim_of_another_name_is_told_also_where_it_would_tell_a_size():
+    x = xr.DataArray(np.zeros((4, 3)), dims=("Z", "J"))
+    assert refused(SIZED, x=x) == "error[A05]: 'x' lacks I: its dims are Z, J.\nhelp: rename or add the dim."
+
+
+def test_an_array_is_cut_to_an_interval_of_numbers_also_beside_sizes():
+    x = np.arange(20.0).reshape(4, 5)
+    np.testing.assert_array_equal(SIZED(x=xr.DataArray(x, dims=("I", "J")))["out"], x[:, :3])
+    np.testing.assert_array_equal(SIZED(x=xr.DataArray(x, dims=("I", "J"), coords={"J": range(5)}))["out"], x[:, :3])

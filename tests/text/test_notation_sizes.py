@@ -86,6 +86,15 @@ p.fencil:2:25: error[B02]: 'out' has 11 points along I, and n is 10; n is 10, si
                           ^^^^^^
 help: pass arrays whose sizes agree.""",
     ),
+    "an interval that starts elsewhere": (
+        {"out": {"I": (-3, 8), "K": 6}},
+        {},
+        """\
+p.fencil:2:25: error[B02]: 'out' has I[-3:8], and its type has I[0:n].
+  blur(out: tensor<float, I[0:n], K[0:2*k]>, inp: tensor<float, I[-1:n+1], K[0:2*k]>) {
+                          ^^^^^^
+help: pass an array on such an interval.""",
+    ),
     "an extent that no whole size gives": (
         {"out": (10, 7)},
         {},
@@ -117,7 +126,7 @@ help: did you mean 'n'?""",
         {"inp": (12,)},
         {},
         """\
-p.fencil:2:44: error[B06]: 'inp' has 1 axes, and its type has 2: I, K.
+p.fencil:2:44: error[B06]: 'inp' has 1 axis, and its type has 2: I, K.
   blur(out: tensor<float, I[0:n], K[0:2*k]>, inp: tensor<float, I[-1:n+1], K[0:2*k]>) {
                                              ^^^
 help: axes stand in the order in which the type names its dims.""",

@@ -1,0 +1,46 @@
+"""What `ti.compile` is told, and what it refuses at once."""
+
+import numpy as np
+import pytest
+
+import tensorir as ti
+
+F = "f(out: tensor<float, V[0:3]>, x: tensor<float, V[0:3]>, T: tensor<int, V[0:3], _NB_V[0:1]>) { out ← ⟪T, 0⟫(x); }"
+
+
+@pytest.mark.parametrize("option", ["full", "donate"])
+def test_a_name_that_is_no_parameters_is_refused(option):
+    with pytest.raises(ti.DiagnosticError) as refused:
+        ti.compile(ti.parse(F), **{option: ("S",)})
+    assert str(refused.value).startswith("error[A08]: 'f' has no parameter 'S'.")
+
+
+def test_one_name_need_not_stand_in_a_tuple():
+    import jax
+
+    table = np.array([[2], [0], [1]], np.int32)
+    with jax.enable_x64(True):
+        moved = jax.jit(lambda x, t: ti.compile(ti.parse(F), full="T")(x=x, T=t)["out"])(np.arange(3.0), table)
+    np.testing.assert_array_equal(moved, [2.0, 0.0, 1.0])
+
+
+@pytest.mark.parametrize("take", [ti.compile, ti.explain, ti.inspect.dataflow, ti.Pipeline("inline")])
+def test_what_is_no_program_is_refused(take):
+    with pytest.raises(ti.DiagnosticError) as refused:
+        take(3)
+    assert str(refused.value) == (
+        "error[B10]: a program is needed, and this is of type int.\nhelp: ti.parse makes one of a text."
+    )
+
+
+def test_an_interval_of_a_field_that_stops_before_it_starts_is_refused():
+    for make in (ti.zeros, ti.ones):
+        with pytest.raises(ti.DiagnosticError, match=r"A03\]: I: I?\[3:1\] is no interval"):
+            make({"I": (3, 1)})
+    with pytest.raises(ti.DiagnosticError, match="A03"):
+        ti.as_field({"I": "03"}, np.zeros(3))
+    assert ti.zeros({"I": ti.Interval(1, 3)}).data.shape == (2,)
+
+
+def test_the_pictures_are_among_the_names_of_inspect():
+    assert {"footprint", "dataflow", "before_after", "table", "domains"} <= set(dir(ti.inspect))
