@@ -164,13 +164,12 @@ def _article(noun: str) -> str:
 
 def _numpy(value: Any, name: str, element: Scalar) -> Array:
     """A number takes the element type of its parameter; a float never becomes an integer."""
-    if isinstance(value, np.ma.MaskedArray):
-        if np.ma.getmaskarray(value).any():
-            raise refuse("A01", f"'{name}' has masked points, and masks are not known here.", "fill it: x.filled(0.0).")
-        plain: Array = np.asarray(value)
-        return plain
-    if is_array(value):
+    if type(value) is np.ndarray:
         return value
+    if is_array(value):
+        if np.ma.is_masked(value):
+            raise refuse("A01", f"'{name}' has masked points, and masks are not known here.", "fill it: x.filled(0.0).")
+        return np.asarray(value)  # of a masked array without masked points its data
     if isinstance(value, bool) or (hasattr(value, "dtype") and not isinstance(value, float)):
         return np.asarray(value)
     if isinstance(value, numbers.Integral) and element.is_number:

@@ -11,6 +11,7 @@ I[1:5], J[5:8]
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -145,13 +146,13 @@ class Dimension:
         return Offset(self, -distance)
 
     def __eq__(self, other: object) -> Any:
-        if isinstance(other, int):
-            return Condition(self, other, other + 1)
+        if isinstance(other, numbers.Integral):
+            return Condition(self, int(other), int(other) + 1)
         return isinstance(other, Dimension) and self.value == other.value
 
     def __ne__(self, other: object) -> Any:
-        if isinstance(other, int):
-            return (self < other) | (self > other)
+        if isinstance(other, numbers.Integral):
+            return (self < int(other)) | (self > int(other))
         return not self == other
 
     def __lt__(self, bound: int) -> Condition:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import numbers
 from dataclasses import dataclass
 from typing import Any
 
 from tensorir import build
 from tensorir.fieldview.traced import Traced, current, fail, make, through
-from tensorir.types import NEIGHBOUR, Dimension, Dims, Interval, TensorType, scalar_of
+from tensorir.types import NEIGHBOUR, Dimension, Dims, Interval, Offset, TensorType, scalar_of
 
 __all__ = ["Dynamic", "FieldOffset", "Slot", "as_offset", "table_type"]
 
@@ -49,9 +50,13 @@ class FieldOffset:
         return len(self.target) == 1
 
     def __getitem__(self, index: int) -> Any:
-        from tensorir.types import Offset
-
-        return Offset(self.source, index) if self.is_cartesian else Slot(self, index)
+        if not isinstance(index, numbers.Integral):
+            fail(
+                "V10",
+                f"which of {self.value} is meant is a whole number, and this is {_called(index)}.",
+                f"write f({self.value}[1]); an argument of an operator is a field also where it is a number.",
+            )
+        return Offset(self.source, int(index)) if self.is_cartesian else Slot(self, int(index))
 
     def neighbours(self, x: Traced) -> Traced:
         """All neighbours, along the local dimension."""
@@ -81,6 +86,10 @@ class FieldOffset:
             trace.names.add(self.value)
             trace.tables[self.value] = build.var(self.value, table_type(self, provided))
         return Traced(trace.tables[self.value])
+
+
+def _called(value: Any) -> str:
+    return "a field" if isinstance(value, Traced) else f"of type {type(value).__name__}"
 
 
 def table_type(offset: FieldOffset, table: Any) -> TensorType:

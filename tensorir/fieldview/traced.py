@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tensorir import build
+from tensorir.builtins import TABLE
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.fieldview.locations import assigned, here
 from tensorir.fieldview.naming import Assigned
@@ -42,6 +43,8 @@ class Tracing:
     names: set[str] = field(default_factory=set[str])
     assigned: dict[int, Assigned] = field(default_factory=dict[int, Assigned])
     """Values that went to variables, by identity."""
+    locals: set[str] = field(default_factory=set[str])
+    """The local dimensions of the tables that fields were shifted through."""
     latest: tuple[object, Expr] | None = None
     """The expression of Python that made the latest value, and the value."""
 
@@ -262,8 +265,25 @@ def _logical(x: Traced, logic: str, bits: str) -> str:
 def make(op: str, *args: Any, static: tuple[Any, ...] = ()) -> Traced:
     """A builtin of traced operands, at the user's line."""
     operands = [wrap(a) for a in args]
+    if TABLE[op].elementwise or op == "make_tuple":
+        operands = _aligned(operands)
     made = build.call(op, *(o.expr for o in operands), static=static, span=here())
     return assignable(made, all(o.weak for o in operands))
+
+
+def _aligned(operands: list[Traced]) -> list[Traced]:
+    """Operands whose local dims have one name: a field that came with a local dim has it under its own."""
+    trace = _CURRENT.get()
+    if trace is None or not trace.locals:
+        return operands
+    tagged = {d for o in operands for d in o.dims}
+    own = {d: f"{NEIGHBOUR}{d}" for d in trace.locals if f"{NEIGHBOUR}{d}" in tagged}
+
+    def aligned(operand: Traced) -> Traced:
+        pairs = tuple((d, tag) for d, tag in own.items() if d in operand.dims)
+        return Traced(build.call("rename", operand.expr, static=(pairs,)), operand.weak) if pairs else operand
+
+    return [aligned(o) for o in operands]
 
 
 def assignable(made: Expr, weak: bool = False) -> Traced:
@@ -424,11 +444,11 @@ def _shifted(x: Traced, offset: Any) -> Traced:
 
 
 def _cartesian(x: Traced, dimension: Dimension, distance: Any) -> Traced:
-    if not isinstance(distance, int):
+    if not isinstance(distance, numbers.Integral):
         fail("V10", "a shift is by a whole number of points.", f"write f({dimension} + 1).")
     if str(dimension) not in x.dims:
         return x
-    return Traced(make("cartesian_shift", x, static=(str(dimension), distance)).expr, x.weak)
+    return Traced(make("cartesian_shift", x, static=(str(dimension), int(distance))).expr, x.weak)
 
 
 def through(x: Traced, table: Traced, local: str | None) -> Traced:
@@ -439,4 +459,5 @@ def through(x: Traced, table: Traced, local: str | None) -> Traced:
     if local is None:
         return shifted
     name = f"{NEIGHBOUR}{local}"
+    current().locals.add(local)
     return make("rename", shifted, static=(((made, name),),))

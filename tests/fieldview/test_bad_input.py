@@ -199,6 +199,21 @@ cell:26:5: error[V06]: a field does not change.
       ^^^^
 help: return a new one; concat_where puts values on a part of it.""",
     ),
+    "an argument as the number of a neighbour": (
+        """
+@ti.field_operator
+def one(e, k):
+    return e(V2E[k])
+
+
+one(ti.ones({Edge: 3}), 0, offset_provider={"V2E": np.zeros((2, 1), "int32")})
+""",
+        """
+cell:26:14: error[V10]: which of V2E is meant is a whole number, and this is a field.
+      return e(V2E[k])
+               ^^^^^^
+help: write f(V2E[1]); an argument of an operator is a field also where it is a number.""",
+    ),
     "conditions on a coordinate that Python puts together": (
         """
 @ti.field_operator

@@ -134,14 +134,34 @@ def test_neighbours_are_summed_and_absent_ones_skipped():
     np.testing.assert_array_equal(least.data, [1.0, 1.0, 100.0])
 
 
-def test_a_sparse_field_meets_its_neighbours_slot_by_slot():
+@pytest.mark.parametrize("local", ["_NB_V2E", V2EDim])
+def test_a_sparse_field_meets_its_neighbours_slot_by_slot(local):
     @ti.field_operator
     def weighted(e, w):
         return ti.neighbor_sum(e(V2E) * w, axis=V2EDim)
 
-    w = ti.as_field({Vertex: (0, 3), "_NB_V2E": (0, 3)}, np.arange(9.0).reshape(3, 3))
+    w = ti.as_field({Vertex: (0, 3), local: (0, 3)}, np.arange(9.0).reshape(3, 3))
     out = weighted(field(np.array([1.0, 10.0, 100.0]), Edge), w, offset_provider={"V2E": TABLE})
     np.testing.assert_array_equal(out.data, [10.0, 3 * 100 + 4 * 10 + 5 * 1, 600.0])
+
+
+def test_a_sparse_field_is_chosen_from_slot_by_slot():
+    @ti.field_operator
+    def larger(e, w):
+        doubled = 2.0 * w
+        return ti.neighbor_sum(ti.where(e(V2E) > doubled, e(V2E), doubled), axis=V2EDim)
+
+    w = ti.as_field({Vertex: (0, 3), V2EDim: (0, 3)}, np.arange(9.0).reshape(3, 3))
+    out = larger(field(np.array([1.0, 10.0, 100.0]), Edge), w, offset_provider={"V2E": TABLE})
+    np.testing.assert_array_equal(out.data, [1.0 + 10.0, 100.0 + 10.0 + 10.0, 100.0])
+
+
+def test_offsets_are_whole_numbers_of_numpy_too():
+    @ti.field_operator
+    def f(x):
+        return x(I + np.int64(1)) + ti.concat_where(np.int64(1) == I, x, 0.0)
+
+    np.testing.assert_array_equal(f(field(np.array([1.0, 2.0, 4.0]), I)).data, [2.0, 6.0])
 
 
 def test_a_scan_runs_up_or_down_its_axis_with_tuples_as_state():
