@@ -401,7 +401,9 @@ def _scanned(
     state_variable = build.var(trace.fresh(state), place)
     variables = {n: build.var(trace.fresh(n), a.type.on(a.type.dims.without(axis))) for n, a in args.items()}
     given = {n: like(fields[n], tuple_of(Traced(v, args[n].weak))) for n, v in variables.items()}
+    trace.scanned.append(axis)
     result = function(like(init, tuple_of(Traced(state_variable))), **given)
+    trace.scanned.pop()
     if result is None:
         raise _at_function(function, "V20", f"'{function.__name__}' returns nothing.", "return the next state.")
     value = wrap(_as_state(result, place.element))

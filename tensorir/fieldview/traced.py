@@ -45,6 +45,8 @@ class Tracing:
     """Values that went to variables, by identity."""
     locals: set[str] = field(default_factory=set[str])
     """The local dimensions of the tables that fields were shifted through."""
+    scanned: list[str] = field(default_factory=list[str])
+    """The axes of the scans whose functions are being traced."""
     latest: tuple[object, Expr] | None = None
     """The expression of Python that made the latest value, and the value."""
 
@@ -446,6 +448,9 @@ def _shifted(x: Traced, offset: Any) -> Traced:
 def _cartesian(x: Traced, dimension: Dimension, distance: Any) -> Traced:
     if not isinstance(distance, numbers.Integral):
         fail("V10", "a shift is by a whole number of points.", f"write f({dimension} + 1).")
+    if str(dimension) in current().scanned:
+        told = f"inside of a scan along {dimension} a field has one level of it, and no neighbour there."
+        fail("V28", told, f"pass the neighbour as a field of its own: f(x, x({dimension} + 1)).")
     if str(dimension) not in x.dims:
         return x
     return Traced(make("cartesian_shift", x, static=(str(dimension), int(distance))).expr, x.weak)

@@ -199,6 +199,21 @@ cell:26:5: error[V06]: a field does not change.
       ^^^^
 help: return a new one; concat_where puts values on a part of it.""",
     ),
+    "a shift along the axis of a scan inside of it": (
+        """
+@ti.scan_operator(axis=K, forward=True, init=0.0)
+def later(state, x):
+    return state + x(K + 1)
+
+
+later(ti.ones({I: 2, K: 3}))
+""",
+        """
+cell:26:20: error[V28]: inside of a scan along K a field has one level of it, and no neighbour there.
+      return state + x(K + 1)
+                     ^^^^^^^^
+help: pass the neighbour as a field of its own: f(x, x(K + 1)).""",
+    ),
     "an argument as the number of a neighbour": (
         """
 @ti.field_operator
