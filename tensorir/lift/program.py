@@ -125,6 +125,13 @@ class Lifted:
     """Calls with arrays like earlier ones, which need no conversion; may be emptied."""
     first: Run | None = None
     """The first of these that tells by itself whether arrays are like those."""
+    again: Callable[[], Lifted] | None = None
+    """How it was lifted."""
+
+    def __reduce__(self) -> Any:
+        # what is stored is the source: it is lifted again where it is loaded
+        assert self.again is not None
+        return self.again, ()
 
     def at(self, key: Hashable) -> Specialised:
         """The program at a set of sizes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from unittest.mock import patch
 
 import jax
@@ -455,3 +456,41 @@ def main(A: T.Buffer((20, 20), "float32"), C: T.Buffer((18, 18), "float32")):
     a = np.arange(400, dtype=np.float32).reshape(20, 20)
     wanted = np.lib.stride_tricks.sliding_window_view(a, (3, 3)).sum((2, 3))
     np.testing.assert_array_equal(program(a, None)[0], wanted)
+
+
+PRODUCT = (
+    HEADER
+    + """
+    for i, j, k in T.grid(16, 16, 16):
+        with T.sblock("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                C[vi, vj] = T.float32(0)
+            C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+"""
+)
+CALLED = """
+@I.ir_module
+class Module:
+    @T.prim_func
+    def double(x: T.Buffer((4,), "float32"), y: T.Buffer((4,), "float32")):
+        for i in range(4):
+            y[i] = x[i] * T.float32(2)
+
+    @R.function
+    def main(x: R.Tensor((4,), "float32")):
+        cls = Module
+        lv = R.call_tir(cls.double, (x,), out_sinfo=R.Tensor((4,), "float32"))
+        return R.add(lv, x)
+"""
+
+
+@pytest.mark.parametrize(("text", "count"), [(PRODUCT, 2), (CALLED, 1)], ids=["TIR", "Relax"])
+def test_a_lifted_program_is_stored_and_loaded(text: str, count: int):
+    program = ti.lift(ti.tir.parse(text)["main"], numerics="exact")
+    loaded = pickle.loads(pickle.dumps(program))
+    shape = (16, 16) if count == 2 else (4,)
+    arrays = [np.random.default_rng(0).normal(size=shape).astype("float32") for _ in range(count)]
+    given = (*arrays, None) if count == 2 else arrays
+    assert (str(loaded), loaded.numerics) == (str(program), "exact")
+    np.testing.assert_array_equal(loaded(*given)[0], program(*given)[0])

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from tensorir.errors import Diagnostic, DiagnosticError
@@ -60,11 +61,14 @@ def lift(func: object, *, numerics: str = "fast", on_hazard: str = "error") -> L
     if isinstance(func, r.Function):
         from tensorir.tir.lift.relax import lift_relax
 
-        return lift_relax(func, numerics=numerics, on_hazard=on_hazard)
-    if not isinstance(func, n.PrimFunc):
+        made = lift_relax(func, numerics=numerics, on_hazard=on_hazard)
+    elif isinstance(func, n.PrimFunc):
+        made = _lifted(func, numerics, on_hazard)
+    else:
         message = f"a function of TIR is lifted, and this is of type {type(func).__name__}."
         raise DiagnosticError(Diagnostic("TA01", message))
-    return _lifted(func, numerics, on_hazard)
+    made.again = partial(lift, func, numerics=numerics, on_hazard=on_hazard)
+    return made
 
 
 def _lifted(func: n.PrimFunc, numerics: str, on_hazard: str) -> Lifted:
