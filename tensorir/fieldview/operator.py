@@ -14,6 +14,7 @@ from tensorir.errors import DiagnosticError, did_you_mean
 from tensorir.fieldview.locations import assigned, here, located
 from tensorir.fieldview.naming import Assigned, named, places
 from tensorir.fieldview.signature import annotations_of, argument_type, like, restored, structure, symbol, type_of_named
+from tensorir.fieldview.surroundings import surroundings
 from tensorir.fieldview.traced import Traced, Tracing, assignable, current, fail, tracing, tuple_of, wrap
 from tensorir.ir import Fencil, Var
 from tensorir.source import Span
@@ -143,7 +144,7 @@ class FieldOperator:
         region = None if domain is None else domain_of(domain)
         place = None if out is None else key_of(out)
         tables = tuple((n, key_of(t)) for n, t in provider.items())
-        key = (argument_keys(bound, types), place, region, tables)
+        key = (argument_keys(bound, types), place, region, tables, surroundings(self.function))
         plan = self.plans.get(key)
         if plan is None:
             plan = self.plans[key] = self._trace(bound, types, out, region, provider)

@@ -24,6 +24,7 @@ from tensorir.fieldview.operator import (
     table_value,
 )
 from tensorir.fieldview.signature import annotations_of, argument_type, symbol
+from tensorir.fieldview.surroundings import surroundings
 from tensorir.fieldview.traced import Traced, Tracing, current, fail, tracing, wrap
 from tensorir.ir import Closure, Fencil, Var
 from tensorir.types import Dims, TensorType
@@ -131,7 +132,8 @@ class Program:
 
     def _plan(self, bound: Mapping[str, Any], provider: Mapping[str, Any]) -> Plan:
         types = {n: argument_type(n, v, self.annotations.get(n), f"'{self.name}'") for n, v in bound.items()}
-        key = argument_keys(bound, types), tuple((n, key_of(t)) for n, t in provider.items())
+        tables = tuple((n, key_of(t)) for n, t in provider.items())
+        key = argument_keys(bound, types), tables, surroundings(self.function)
         if key not in self.plans:
             self.plans[key] = self._trace(bound, types, provider)
         return self.plans[key]
