@@ -45,14 +45,14 @@ def parse(
     `offset_provider` says what abstract offsets stand for: names of dims or tables, `Dimension`s, or tables, to which
     the result is then bound. `name` is what diagnostics call the text. With several fencils, `fencil` names one.
     """
-    source = Source(name, text)
+    source = _source(name, text)
     programs = parse_programs(source)
     return _typed(_chosen(programs, fencil, source), offset_provider or {})
 
 
 def parse_all(text: str, *, offset_provider: Mapping[str, Any] | None = None, name: str = "<text>") -> dict[str, Any]:
     """Every fencil of a text, by its name."""
-    source = Source(name, text)
+    source = _source(name, text)
     programs = parse_programs(source)
     _chosen(programs, programs[0].name if programs else None, source)
     found: list[Diagnostic] = []
@@ -81,7 +81,7 @@ def parse_expr(
     tensor<float, I[0:4]>
     """
     known = [Var(key, kind) for key, kind in variables.items()] if isinstance(variables, Mapping) else variables
-    tree = parse_expression(Source(name, text))
+    tree = parse_expression(_source(name, text))
     return elaborate_expression(tree, known, inventory_of([], [], [tree]).dims, sizes)
 
 
@@ -114,6 +114,14 @@ def read_text(path: str | PathLike[str]) -> str:
         raise DiagnosticError(
             Diagnostic("S02", f"the byte {data[error.start]:#04x} is not UTF-8.", bad, help="save the file as UTF-8.")
         ) from None
+
+
+def _source(name: str, text: object) -> Source:
+    if not isinstance(text, str):
+        kind = type(text).__name__
+        hint = "for a file, ti.parse(path.read_text(encoding='utf-8'))."
+        raise DiagnosticError(Diagnostic("S15", f"a program is a text, and this is of type {kind}.", help=hint))
+    return Source(name, text)
 
 
 def _chosen(programs: tuple[Program, ...], wanted: str | None, source: Source) -> Program:

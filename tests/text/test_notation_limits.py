@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 import tracemalloc
+from pathlib import Path
 from random import Random
 
 import pytest
 
 from tensorir import DiagnosticError
-from tensorir.text import parse, parse_expr, read
+from tensorir.text import parse, parse_all, parse_expr, read
 from tensorir.text.limits import MAX_TEXT
 from tensorir.types import tensor
 
@@ -114,3 +115,11 @@ def test_5_000_nodes_are_read_and_typed_in_a_second():
     start = time.process_time()
     parse_expr(terms, {"x": tensor("float", I=(0, 100))})
     assert time.process_time() - start < 60
+
+
+@pytest.mark.parametrize("given", [3, None, b"f(out: tensor<float>) { out <- 1.0 }", Path("f.fencil")])
+@pytest.mark.parametrize("reads", [parse, parse_all])
+def test_what_is_no_text_is_refused(reads, given):
+    with pytest.raises(DiagnosticError) as refused:
+        reads(given)
+    assert str(refused.value).startswith("error[S15]: a program is a text, and this is of type ")
