@@ -26,12 +26,13 @@ from tensorir.arrays import is_tuple
 __all__ = ["surroundings"]
 
 _INSTALLED = (sys.prefix + os.sep, sys.base_prefix + os.sep)
-_MISSING = object()
 
 
 def surroundings(function: Callable[..., Any]) -> Hashable:
-    """What a function, and those that it calls, have from global names and closures: values of numbers and texts, and
-    which objects others are."""
+    """What a function, and those that it calls, have from global names, closures and the attributes of these.
+
+    Numbers and texts by value, other objects by which they are.
+    """
     seen: set[int] = set()
     return tuple(_outside(function, seen))
 
@@ -41,18 +42,28 @@ def _outside(function: Any, seen: set[int]) -> Iterator[Hashable]:
     if not isinstance(inner, FunctionType) or id(inner) in seen or inner.__code__.co_filename.startswith(_INSTALLED):
         return
     seen.add(id(inner))
-    for name in _names(inner.__code__):
-        value = inner.__globals__.get(name, _MISSING)
-        if value is not _MISSING:
-            yield _told(value)
-            yield from _outside(value, seen)
-    for cell in inner.__closure__ or ():
-        try:
-            value = cell.cell_contents
-        except ValueError:  # not assigned yet
-            continue
+    names = _names(inner.__code__)
+    for value in (*_globals(inner, names), *_enclosed(inner)):
         yield _told(value)
         yield from _outside(value, seen)
+        # `settings.dt`: the name after the point is a name of the code, too
+        held: dict[str, Any] = getattr(value, "__dict__", {})
+        for part in [held[name] for name in names if name in held]:
+            yield _told(part)
+            yield from _outside(part, seen)
+
+
+def _globals(function: FunctionType, names: tuple[str, ...]) -> list[Any]:
+    return [function.__globals__[name] for name in names if name in function.__globals__]
+
+
+def _enclosed(function: FunctionType) -> Iterator[Any]:
+    """The values of the variables of the functions around a function."""
+    for cell in function.__closure__ or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:  # not assigned yet
+            continue
 
 
 def _told(value: Any) -> Hashable:

@@ -1,6 +1,7 @@
 """Cells of a notebook that are run again: an operator has the numbers and the functions of when it is called."""
 
 import math
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -56,6 +57,28 @@ def test_a_variable_of_the_function_around_an_operator_may_change():
     np.testing.assert_array_equal(scaled(X).data, 2 * X.data)
     factor = 3.0
     np.testing.assert_array_equal(scaled(X).data, 3 * X.data)
+
+
+class Settings:
+    rate = 2.0
+
+
+def test_a_number_of_an_object_or_of_a_module_may_change(monkeypatch):
+    settings = SimpleNamespace(offset=1.0)
+    constants = ModuleType("constants")
+    monkeypatch.setattr(constants, "scale", 1.0, raising=False)
+
+    @ti.field_operator
+    def f(x):
+        return constants.scale * (Settings.rate * x + settings.offset)
+
+    np.testing.assert_array_equal(f(X).data, 2 * X.data + 1)
+    settings.offset = 5.0
+    np.testing.assert_array_equal(f(X).data, 2 * X.data + 5)
+    monkeypatch.setattr(Settings, "rate", 3.0)
+    np.testing.assert_array_equal(f(X).data, 3 * X.data + 5)
+    monkeypatch.setattr(constants, "scale", 10.0)
+    np.testing.assert_array_equal(f(X).data, 10 * (3 * X.data + 5))
 
 
 LIMITS = (math.nan, 1, "text", None)
