@@ -107,8 +107,8 @@ def _is_free(loop: Loop) -> bool:
 
 def _meeting(a: Leaf, b: Leaf, touches: Touches) -> Iterator[tuple[Touch, Touch]]:
     """Accesses of one buffer that threads share, of which one writes, with all that leads to them known."""
-    of_b = list(touches.of(b, "_b"))
-    for x in touches.of(a, "_a"):
+    of_b = touches.value_by_value(b, "_b")
+    for x in touches.value_by_value(a, "_a"):
         for y in of_b:
             if x.buffer is not y.buffer or not (x.write or y.write) or x.buffer.loops:
                 continue
@@ -122,7 +122,7 @@ def _told(x: Touch, y: Touch, way: _Way, budget: list[int]) -> Diagnostic | None
     threads = [n for n in _threads(a) if n in _threads(b) and n not in x.buffer.private]
     if not threads or any(n in x.buffer.private for n in _threads(a)):
         return None
-    apart_anyway = threads if a is b else []
+    apart_anyway = threads if a.place == b.place else []
     turning = [loop for loop, _ in way]
     around = [loop.name for loop in common if not (loop in turning or _is_free(loop) or loop.name in apart_anyway)]
     box_a, box_b = x.box, y.box

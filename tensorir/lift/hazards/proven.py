@@ -27,6 +27,7 @@ from tensorir.lift.accesses.sets import (
     same_element,
     text,
 )
+from tensorir.lift.hazards.by_value import Values, choices_of_values, put_in
 from tensorir.lift.nests.affine import Affine
 from tensorir.lift.nests.linear import Ranges, linear, settled, term_of
 from tensorir.lift.nests.nest import Bottom, Check, External, Leaf, Loop, Node, Store, While, leaves, ranges_of
@@ -56,6 +57,8 @@ class Touch:
     """The guards that lead to it, and the choices around a read."""
     guards: int
     """How many of the guards lead to it."""
+    values: Values = field(default_factory=dict[str, int])
+    """What is known of loops' variables, where an access is looked at value by value."""
 
     @property
     def names(self) -> list[str]:
@@ -64,7 +67,12 @@ class Touch:
     @property
     def box(self) -> Box | None:
         """The iterations that come to it, where these are a box."""
-        return box_of(self.leaf, ranges_of(self.leaf.loops), self.guards)
+        box = box_of(self.leaf, ranges_of(self.leaf.loops), self.guards)
+        return None if box is None else {n: _with(self.values.get(n), span) for n, span in box.items()}
+
+
+def _with(value: int | None, span: tuple[int, int]) -> tuple[int, int]:
+    return span if value is None else (max(span[0], value), min(span[1], value))
 
 
 def hazards(nodes: Sequence[Node], touches: Touches) -> list[Diagnostic]:
@@ -78,40 +86,95 @@ def hazards(nodes: Sequence[Node], touches: Touches) -> list[Diagnostic]:
 # Accesses and the conditions that lead to them
 
 
-_Spot = tuple[Buffer, tuple[Affine, ...], bool, int, tuple[Term, ...], tuple[Term, ...], Span]
-"""An access whose indices are sums: whether it writes, how many guards lead to it, the conditions around it, their
-parts in normal form, where."""
+@dataclass(frozen=True, slots=True)
+class _Spot:
+    """An access in normal form; an index that is no sum stays a term."""
+
+    buffer: Buffer
+    indices: tuple[Affine | Term, ...]
+    write: bool
+    guards: int
+    """How many guards lead to it."""
+    conditions: tuple[Term, ...]
+    """Those around it."""
+    parts: tuple[Term, ...]
+    """Of the conditions, in normal form."""
+    span: Span
+
+
+_Place = tuple[Bottom, tuple[Loop, ...]]
+_ByValue = tuple[tuple[Leaf, _Spot, Values], ...]
+"""What a statement and its access are for each value of some variables."""
+
+MOST_BY_VALUE = 192
+"""How many accesses of one program are looked at for one value of a variable each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Touches:
     """The accesses of the statements of a program, each statement looked at once."""
 
-    spots: dict[tuple[Bottom, tuple[Loop, ...]], tuple[_Spot, ...]] = field(
-        default_factory=dict[tuple[Bottom, tuple[Loop, ...]], tuple[_Spot, ...]]
+    spots: dict[_Place, tuple[_Spot, ...]] = field(default_factory=dict[_Place, tuple[_Spot, ...]])
+    known: dict[tuple[Leaf, str], tuple[Touch | None, ...]] = field(
+        default_factory=dict[tuple[Leaf, str], tuple["Touch | None", ...]]
     )
-    known: dict[tuple[Leaf, str], tuple[Touch, ...]] = field(default_factory=dict[tuple[Leaf, str], tuple[Touch, ...]])
+    finer: dict[tuple[Leaf, str], tuple[Touch, ...]] = field(default_factory=dict[tuple[Leaf, str], tuple[Touch, ...]])
+    by_value: dict[tuple[_Place, int], _ByValue] = field(default_factory=dict[tuple[_Place, int], _ByValue])
 
     def of(self, leaf: Leaf, suffix: str) -> tuple[Touch, ...]:
         """Every access of a statement, its variables under names that end in a suffix; of a while, of its condition."""
+        return tuple(t for t in self._found(leaf, suffix) if t is not None)
+
+    def value_by_value(self, leaf: Leaf, suffix: str) -> tuple[Touch, ...]:
+        """The same, where what is no sum of variables, but is one for each value of few of them, is looked at so."""
+        if (leaf, suffix) not in self.finer:
+            self.finer[leaf, suffix] = tuple(self._finer(leaf, suffix))
+        return self.finer[leaf, suffix]
+
+    def _found(self, leaf: Leaf, suffix: str) -> tuple[Touch | None, ...]:
         if (leaf, suffix) not in self.known:
-            self.known[leaf, suffix] = tuple(self._made(leaf, suffix))
+            domains: dict[int, Domain] = {}
+            self.known[leaf, suffix] = tuple(_touch(leaf, spot, suffix, domains) for spot in self._spots_of(leaf))
         return self.known[leaf, suffix]
 
-    def _made(self, leaf: Leaf, suffix: str) -> Iterator[Touch]:
-        node, ranges = leaf.node, ranges_of(leaf.loops)
-        if (node, leaf.loops) not in self.spots:
-            self.spots[node, leaf.loops] = tuple(_spots(node, ranges))
-        domains: dict[int, Domain] = {}
-        for buffer, indices, write, guards, conditions, settled_parts, span in self.spots[node, leaf.loops]:
-            if guards not in domains:
-                domains[guards] = domain(leaf, ranges, (), suffix, guards=guards)
-            whole = domains[guards]
-            parts = [condition_text(part, whole.names) for part in settled_parts]
-            exact = whole.exact and None not in parts
-            told = tuple(p for p in parts if p is not None)
-            led = (*node.guards[:guards], *conditions)
-            yield Touch(leaf, buffer, indices, write, whole, (*whole.constraints, *told), exact, span, led, guards)
+    def _finer(self, leaf: Leaf, suffix: str) -> Iterator[Touch]:
+        place = leaf.node, leaf.loops
+        for k, touch in enumerate(self._found(leaf, suffix)):
+            if touch is not None and touch.exact:
+                yield touch
+                continue
+            if (place, k) not in self.by_value:
+                left = MOST_BY_VALUE - sum(map(len, self.by_value.values()))
+                self.by_value[place, k] = _by_value(leaf, self._spots_of(leaf)[k], left)
+            apart = (_touch(at, spot, suffix, {}, values) for at, spot, values in self.by_value[place, k])
+            found = [t for t in apart if t is not None]
+            yield from found or ([] if touch is None else [touch])
+
+    def _spots_of(self, leaf: Leaf) -> tuple[_Spot, ...]:
+        place = leaf.node, leaf.loops
+        if place not in self.spots:
+            self.spots[place] = tuple(_spots(leaf.node, ranges_of(leaf.loops)))
+        return self.spots[place]
+
+
+def _touch(
+    leaf: Leaf, spot: _Spot, suffix: str, domains: dict[int, Domain], values: Values | None = None
+) -> Touch | None:  # fmt: skip
+    """An access as sets of integers know it; None where an index is no sum."""
+    indices = tuple(i for i in spot.indices if isinstance(i, Affine))
+    if len(indices) < len(spot.indices):
+        return None
+    if spot.guards not in domains:
+        domains[spot.guards] = domain(leaf, ranges_of(leaf.loops), (), suffix, guards=spot.guards)
+    whole, values = domains[spot.guards], values or {}
+    parts = [condition_text(part, whole.names) for part in spot.parts]
+    told = [p for p in parts if p is not None] + [f"{whole.names[n]} = {v}" for n, v in values.items()]
+    exact = whole.exact and None not in parts
+    led = (*leaf.node.guards[: spot.guards], *spot.conditions)
+    constraints = (*whole.constraints, *told)
+    return Touch(
+        leaf, spot.buffer, indices, spot.write, whole, constraints, exact, spot.span, led, spot.guards, values
+    )  # fmt: skip
 
 
 def _spots(node: Bottom, ranges: Ranges) -> Iterator[_Spot]:
@@ -133,11 +196,42 @@ def _spots(node: Bottom, ranges: Ranges) -> Iterator[_Spot]:
     # the reads of one statement share most of their indices and conditions, which `spots` keeps alive
     memo: dict[int, Term] = {}
     for buffer, indices, write, guards, conditions, span in spots:
-        sums = [linear(i, ranges, memo) for i in indices]
-        known = tuple(a for a in sums if a is not None and a.names <= ranges.keys())
-        if len(known) == len(sums):
-            parts = tuple(part for c in conditions for part in conjuncts(settled(c, ranges, memo)))
-            yield buffer, known, write, guards, conditions, parts, span
+        known = tuple(_sum(i, ranges, memo) for i in indices)
+        parts = tuple(part for c in conditions for part in conjuncts(settled(c, ranges, memo)))
+        yield _Spot(buffer, known, write, guards, conditions, parts, span)
+
+
+def _sum(index: Term, ranges: Ranges, memo: dict[int, Term]) -> Affine | Term:
+    found = linear(index, ranges, memo)
+    return found if found is not None and found.names <= ranges.keys() else index
+
+
+def _by_value(leaf: Leaf, spot: _Spot, most: int) -> _ByValue:
+    """An access for each value of some variables, all of it known; nothing where that would be too many, or unknown."""
+    ranges = ranges_of(leaf.loops)
+    names = {n: n for n in leaf.names}
+    guards = [part for g in leaf.node.guards[: spot.guards] for part in conjuncts(settled(g, ranges))]
+    unknown = [i for i in spot.indices if not isinstance(i, Affine)]
+    unknown += [part for part in (*guards, *spot.parts) if condition_text(part, names) is None]
+    for choice in choices_of_values(unknown, ranges):
+        found: list[tuple[Leaf, _Spot, Values]] = []
+        for values in choice:
+            led = tuple(put_in(g, values, ranges) for g in leaf.node.guards[: spot.guards])
+            parts = tuple(part for p in spot.parts for part in conjuncts(put_in(p, values, ranges)))
+            if Number(False, BOOL) in (*parts, *(part for g in led for part in conjuncts(g))):
+                continue
+            at = Leaf(replace(leaf.node, guards=led), leaf.loops, leaf.place)
+            indices = tuple(
+                i if isinstance(i, Affine) else _sum(put_in(i, values, ranges), ranges, {}) for i in spot.indices
+            )
+            one = replace(spot, indices=indices, parts=parts)
+            touch = _touch(at, one, "", {})
+            if touch is None or not touch.exact:
+                break
+            found.append((at, one, values))
+        else:
+            return tuple(found) if len(found) <= most else ()
+    return ()
 
 
 def iteration_of(touch: Touch, at: Mapping[str, int]) -> str:
@@ -162,7 +256,7 @@ def element_of(touch: Touch, at: Mapping[str, int]) -> str:
 
 
 def _outside(leaf: Leaf, touches: Touches) -> list[Diagnostic]:
-    for touch in touches.of(leaf, "_a"):
+    for touch in touches.value_by_value(leaf, "_a"):
         if not touch.exact:
             continue
         found = _leaving(touch, range(len(touch.indices)))
@@ -248,11 +342,11 @@ def _doubts(leaf: Leaf, touches: Touches, inside: bool) -> Iterator[Check]:
 
 def _unwritten(statements: Sequence[Leaf], known: Touches) -> list[Diagnostic]:
     """Reads of the program's own storage of elements that no earlier statement writes."""
-    touches = [t for leaf in statements for t in known.of(leaf, "_a")]
+    found_in = [known.value_by_value(leaf, "_a") for leaf in statements]
+    touches = [t for each in found_in for t in each]
     unknown: set[Buffer] = set()
-    for leaf in statements:
-        told = {t.buffer for t in touches if t.leaf is leaf and t.write}
-        unknown |= {b for b in leaf.written if b not in told}
+    for leaf, each in zip(statements, found_in, strict=True):
+        unknown |= leaf.written - {t.buffer for t in each if t.write}
     found: list[Diagnostic] = []
     for r in touches:
         buffer = r.buffer
@@ -301,6 +395,8 @@ def _written_before(w: Touch, r: Touch) -> Iterator[Any]:
     """
     import islpy
 
+    if any(i.is_number and j.is_number and i != j for i, j in zip(w.indices, r.indices, strict=True)):
+        return
     reader = {n: f"{v[:-2]}_r" for n, v in r.domain.names.items()}
     names = [reader[n] for n in r.leaf.names]
     common = 0
@@ -356,19 +452,20 @@ def _race(a: Leaf, b: Leaf, settled: frozenset[Buffer], touches: Touches) -> lis
     loops = [k for k in range(shared) if a.loops[k].parallel]
     if not loops or not (a.written & (b.written | b.read) or b.written & a.read):
         return []
-    boxes: dict[tuple[bool, int], Box | None] = {}
-    for x in touches.of(a, "_a"):
-        for y in touches.of(b, "_b"):
+    boxes: dict[tuple[bool, int, tuple[tuple[str, int], ...]], Box | None] = {}
+    for x in touches.value_by_value(a, "_a"):
+        for y in touches.value_by_value(b, "_b"):
             if x.buffer is not y.buffer or not (x.write or y.write) or not (x.exact and y.exact):
                 continue
             if x.buffer in settled or x.buffer.loops:
                 continue
             if in_turn(a, b, x.buffer):
                 continue
-            for side, touch in ((False, x), (True, y)):
-                if (side, touch.guards) not in boxes:
-                    boxes[side, touch.guards] = touch.box
-            first, second = boxes[False, x.guards], boxes[True, y.guards]
+            kinds = [(side, t.guards, tuple(t.values.items())) for side, t in ((False, x), (True, y))]
+            for kind, touch in zip(kinds, (x, y), strict=True):
+                if kind not in boxes:
+                    boxes[kind] = touch.box
+            first, second = (boxes[kind] for kind in kinds)
             known = (
                 None
                 if first is None or second is None
