@@ -62,6 +62,11 @@ KEPT = {
         B[i] = B[i + 1] + A[i]
     B[7] = A[7]
 """,
+    "a read outside of loops": """
+    for i in range(7):
+        B[i] = A[i]
+    B[7] = B[7] + 1
+""",
     "a place that data tell": """
     for i in range(8):
         B[i] = B[A[i] % 8] + 1

@@ -30,6 +30,14 @@ def main(B: T.Buffer((8,), "float32")):
     for i in range(8):
         B[i] = t[i]
 """
+ALONE = """
+@T.prim_func
+def main(B: T.Buffer((2,), "float32")):
+    t = T.alloc_buffer((2,), "float32")
+    t[0] = T.float32(1)
+    B[0] = t[0]
+    B[1] = t[1]
+"""
 
 PINNED = {
     "race": (
@@ -61,6 +69,14 @@ help: guard the access, or correct the loop's bounds.""",
           B[i] = t[i]
                  ^^^^
 note: in the iteration i = 7.
+help: give 't' a value first.""",
+    ),
+    "nobody, outside of loops": (
+        ALONE,
+        """<tir>:7:12: error[TL11]: t[1] is read, and nothing has written it.
+      B[1] = t[1]
+             ^^^^
+note: in the only iteration.
 help: give 't' a value first.""",
     ),
 }

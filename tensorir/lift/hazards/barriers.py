@@ -150,8 +150,7 @@ def _told(x: Touch, y: Touch, way: _Way, budget: list[int]) -> Diagnostic | None
                 f"{element_of(x, at)} is {verbs[0]} by one thread and {verbs[1]} by another, without a barrier between."
             )
             notes = tuple(
-                Note(f"{verb} in the iteration {iteration_of(t, at)}.", t.span)
-                for verb, t in zip(verbs, (x, y), strict=True)
+                Note(f"{verb} in {iteration_of(t, at)}.", t.span) for verb, t in zip(verbs, (x, y), strict=True)
             )
             return Diagnostic("TL12", message, y.span, notes, "put T.tvm_storage_sync between the two.")
     return None

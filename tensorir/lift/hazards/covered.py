@@ -50,4 +50,4 @@ def _of_all(buffer: Buffer, touches: Touches) -> Iterable[Touch]:
 
 def _is_written(r: Touch, writes: Sequence[Touch]) -> bool:
     """Whether all that is read was written before, as far as that can be decided."""
-    return first_missing(r, writes) == ()
+    return first_missing(r, writes) == []

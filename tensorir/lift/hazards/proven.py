@@ -237,7 +237,7 @@ def _by_value(leaf: Leaf, spot: _Spot, most: int) -> _ByValue:
 def iteration_of(touch: Touch, at: Mapping[str, int]) -> str:
     """The iteration, in the source's words."""
     parts = [f"{loop.title or loop.name} = {at[touch.domain.names[loop.name]]}" for loop in touch.leaf.loops]
-    return ", ".join(parts) or "the only iteration"
+    return f"the iteration {', '.join(parts)}" if parts else "the only iteration"
 
 
 def element_of(touch: Touch, at: Mapping[str, int]) -> str:
@@ -266,7 +266,7 @@ def _outside(leaf: Leaf, touches: Touches) -> list[Diagnostic]:
         verb = "written" if touch.write else "read"
         shape = "×".join(map(str, touch.buffer.shape)) or "one element"
         message = f"{element_of(touch, at)} is {verb}, and {touch.buffer.name!r} has {shape} elements."
-        note = f"in the iteration {iteration_of(touch, at)}."
+        note = f"in {iteration_of(touch, at)}."
         return [Diagnostic("TL10", message, touch.span, (note,), "guard the access, or correct the loop's bounds.")]
     return []
 
@@ -356,25 +356,25 @@ def _unwritten(statements: Sequence[Leaf], known: Touches) -> list[Diagnostic]:
         missing = first_missing(r, writes)
         if not missing:
             continue
-        at = dict(zip(r.names, missing, strict=True))
+        at = dict(zip(r.names, missing[0], strict=True))
         message = f"{element_of(r, at)} is read, and nothing has written it."
-        note = f"in the iteration {iteration_of(r, at)}."
+        note = f"in {iteration_of(r, at)}."
         found.append(Diagnostic("TL11", message, r.span, (note,), f"give {buffer.name!r} a value first."))
         break
     return found
 
 
-def first_missing(r: Touch, writes: Sequence[Touch]) -> tuple[int, ...] | None:
-    """The first iteration of a read before which no store writes its element; empty where there is none.
+def first_missing(r: Touch, writes: Sequence[Touch]) -> list[tuple[int, ...]] | None:
+    """The first iteration of a read before which no store writes its element, if there is one.
 
-    None where isl does not decide it.
+    None where isl does not decide it. The only iteration outside of loops is that of no variables.
     """
     left: _Left | None = _Left(integer_set(r.names, r.constraints))
     for written in (part for w in writes for part in _written_before(w, r)):
         left = decided(partial(left.without, written))
         if left is None or left.empty:
             break
-    return None if left is None else () if left.empty else decided(lambda: point(left.missing))
+    return None if left is None else [] if left.empty else decided(lambda: [point(left.missing)])
 
 
 class _Left:
@@ -491,8 +491,8 @@ def _race(a: Leaf, b: Leaf, settled: frozenset[Buffer], touches: Touches) -> lis
                 title = a.loops[k].title or a.loops[k].name
                 message = f"two iterations of the parallel loop over {title} touch {element_of(x, at)}."
                 notes = (
-                    Note(f"{'written' if x.write else 'read'} in the iteration {iteration_of(x, at)}.", x.span),
-                    Note(f"{'written' if y.write else 'read'} in the iteration {iteration_of(y, at)}.", y.span),
+                    Note(f"{'written' if x.write else 'read'} in {iteration_of(x, at)}.", x.span),
+                    Note(f"{'written' if y.write else 'read'} in {iteration_of(y, at)}.", y.span),
                 )
                 help = "make the loop serial, or give each iteration elements of its own."
                 return [Diagnostic("TL12", message, a.loops[k].span, notes, help)]
