@@ -12,6 +12,7 @@ from tensorir.ir import Closure, Expr, Fencil, Var
 from tensorir.lift.emission.emit import Emitter
 from tensorir.lift.emission.tensors import filled, spread
 from tensorir.lift.hazards.barriers import straying, unordered, without_barriers
+from tensorir.lift.hazards.by_zero import by_zero
 from tensorir.lift.hazards.covered import filled_arguments
 from tensorir.lift.hazards.proven import Touches, hazards, with_doubts_checked
 from tensorir.lift.hazards.unseen import told_by_data, with_unseen_checked
@@ -79,15 +80,16 @@ def assemble(
 
     `results` are arguments that it gives back even if no iteration stores to them.
 
-    What is proven wrong raises TL10 (out of bounds), TL11 (a read of what nobody wrote), TL12 (a race) or TL13 (a
-    barrier that only some threads reach), unless `on_hazard` is "sequential" (the report says it, and iterations run in
-    the order of the text) or "ignore". `exact` keeps the order of sums.
+    What is proven wrong raises TL10 (out of bounds), TL11 (a read of what nobody wrote), TL12 (a race), TL13 (a
+    barrier that only some threads reach) or TL14 (a division of a whole number by zero), unless `on_hazard` is
+    "sequential" (the report says it, and iterations run in the order of the text) or "ignore". `exact` keeps
+    the order of sums.
     """
     nodes = with_shared_terms(with_parts_joined(nodes))
     stored = written(nodes)
     report, touches = Report(), Touches()
     if on_hazard != "ignore" and not checked:
-        proven = straying(nodes) or hazards(nodes, touches) or unordered(nodes, touches)
+        proven = straying(nodes) or by_zero(nodes) or hazards(nodes, touches) or unordered(nodes, touches)
         if proven and on_hazard == "error":
             raise DiagnosticError(proven)
         for found in proven:

@@ -11,12 +11,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from tensorir.lift.nests.terms import Load, Op, Term, always, children
 from tensorir.types import BOOL
 
-__all__ = ["MOST_CONDITIONS", "Seen", "reads_under"]
+__all__ = ["MOST_CONDITIONS", "Seen", "parts_under", "reads_under"]
 
 MOST_CONDITIONS = 16
 """Under how many sets of conditions one term is looked at."""
@@ -28,7 +28,20 @@ Seen = dict[int, list[set[tuple[int, bool]]]]
 def reads_under(
     term: Term, conditions: tuple[Term, ...] = (), seen: Seen | None = None
 ) -> Iterator[tuple[Load, tuple[Term, ...]]]:
-    """Every read in a term with the conditions of the choices around it, unless it is known under fewer.
+    """Every read in a term with the conditions of the choices around it, unless it is known under fewer."""
+    for part, around in parts_under(term, _is_read, conditions, seen):
+        assert isinstance(part, Load)
+        yield part, around
+
+
+def _is_read(term: Term) -> bool:
+    return isinstance(term, Load)
+
+
+def parts_under(
+    term: Term, wanted: Callable[[Term], bool], conditions: tuple[Term, ...] = (), seen: Seen | None = None
+) -> Iterator[tuple[Term, tuple[Term, ...]]]:
+    """Every part of a term that is wanted with the conditions of the choices around it, unless it is known under fewer.
 
     What is not looked at under more sets of conditions than `MOST_CONDITIONS` is not given: `seen` tells.
     """
@@ -38,18 +51,16 @@ def reads_under(
     if len(known) >= MOST_CONDITIONS or any(fewer <= here for fewer in known):
         return
     known.append(here)
+    if wanted(term):
+        yield term, conditions
     match term:
-        case Load(_, indices):
-            yield term, conditions
-            for i in indices:
-                yield from reads_under(i, conditions, seen)
         case Op("if", (c, yes, no)):
-            yield from reads_under(c, conditions, seen)
+            yield from parts_under(c, wanted, conditions, seen)
             other = always(no)
             for both in [t for key, t in always(yes).items() if key in other]:
-                yield from reads_under(both, conditions, seen)
-            yield from reads_under(yes, (*conditions, c), seen)
-            yield from reads_under(no, (*conditions, Op("not", (c,), BOOL)), seen)
+                yield from parts_under(both, wanted, conditions, seen)
+            yield from parts_under(yes, wanted, (*conditions, c), seen)
+            yield from parts_under(no, wanted, (*conditions, Op("not", (c,), BOOL)), seen)
         case _:
             for child in children(term):
-                yield from reads_under(child, conditions, seen)
+                yield from parts_under(child, wanted, conditions, seen)
