@@ -443,6 +443,14 @@ def _is_one(buffer: Buffer, names: Sequence[str]) -> bool:
     return set(buffer.private) <= set(names[:-1])
 
 
+def _far_apart(x: Touch, y: Touch, of_x: Box | None, of_y: Box | None) -> bool:
+    """Whether one access stays below the other along some dim, which is said without any set."""
+    if of_x is None or of_y is None:
+        return False
+    spans = ((i.range(of_x), j.range(of_y)) for i, j in zip(x.indices, y.indices, strict=True))
+    return any(p is not None and q is not None and (p[1] < q[0] or q[1] < p[0]) for p, q in spans)
+
+
 def _race(a: Leaf, b: Leaf, settled: frozenset[Buffer], touches: Touches) -> list[Diagnostic]:
     shared = 0
     for x, y in zip(a.loops, b.loops, strict=False):
@@ -475,7 +483,7 @@ def _race(a: Leaf, b: Leaf, settled: frozenset[Buffer], touches: Touches) -> lis
                 k for k in loops if a.loops[k].name not in x.buffer.apart and _is_one(x.buffer, a.names[: k + 1])
             ]
             doubtful = [k for k in together if known is None or k in known.forward]
-            if not doubtful:
+            if not doubtful or _far_apart(x, y, first, second):
                 continue
             names = [*x.names, *y.names]
             ranges = ranges_of(a.loops), ranges_of(b.loops)
