@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
+
 import numpy as np
 import pytest
 
@@ -240,3 +243,77 @@ def main(A: T.Buffer((4, 8), "float32"), B: T.Buffer((8,), "float32")):
     rows = rows.replace("S[(y + T.shift_right(2, k)) * 8 + x]", "S[y, x + T.shift_right(4, k)]")
     rows = rows.replace("if y == 0", "if x == 0").replace("B[x] = S[x]", "B[y] = S[y, 0]")
     assert "B ← reduce(+, 0.0f, r)(A);" in str(lifted(rows, (4, 8), (4,)))
+
+
+@pytest.mark.parametrize("result", ["S[0]", "S[t]", "S[15 - t] - S[3]"])
+@pytest.mark.parametrize("name", ["each with its neighbour", "prefixes", "halves", "pairs"])
+def test_steps_that_are_written_out_leave_the_same(name: str, result: str):
+    declared, _, steps = STEPS[name].rpartition("            for k in range(4):\n")
+    rounds = [re.sub(r"\bk\b", str(k), textwrap.dedent(steps)) for k in range(4)]
+    lifted(kernel(declared + textwrap.indent("".join(rounds), " " * 12), result), (3, 16), (3, 16))
+
+
+def test_what_stands_between_the_steps_may_read_what_other_steps_leave():
+    between = """
+            R = T.alloc_buffer((16,), "float32", scope="shared")
+            R[t] = A[b, t]
+            BARRIER
+            for k in range(2):
+                if t < T.shift_right(8, k):
+                    S[t] = S[t] + S[t + T.shift_right(8, k)]
+                BARRIER
+            R[t] = T.exp(A[b, 15 - t])
+            BARRIER
+            for k in range(2):
+                if t < T.shift_right(2, k):
+                    S[t] = S[t] + S[t + T.shift_right(2, k)]
+                BARRIER
+            if t < 8:
+                S[t] = S[t] + R[t]
+            BARRIER
+"""
+    lifted(kernel(between, "S[0] - S[t]"), (3, 16), (3, 16), exactly=False)
+
+
+def test_places_are_read_in_a_loop_whose_bounds_an_outer_one_tells():
+    text = f"""
+@T.prim_func
+def main(A: T.Buffer((3, 16), "float32"), B: T.Buffer((3, 16), "float32")):
+    for t in T.thread_binding(16, thread="threadIdx.x"):
+        S = T.alloc_buffer((16,), "float32", scope="shared")
+        for b in range(3):
+            S[t] = A[b, t]
+            {BARRIER}
+            for k in range(4):
+                if t < T.shift_right(8, k):
+                    S[t] = S[t] + S[t + T.shift_right(8, k)]
+                {BARRIER}
+            B[b, t] = T.float32(0)
+            for z in range(b + 1):
+                B[b, t] = B[b, t] + S[z]
+            {BARRIER}
+"""
+    lifted(text, (3, 16), (3, 16))
+
+
+def test_a_triangle_of_places_that_are_stored_to_is_not_all_of_them():
+    text = f"""
+@T.prim_func
+def main(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):
+    for t in T.thread_binding(16, thread="threadIdx.x"):
+        S = T.alloc_buffer((16, 16), "float32", scope="shared")
+        for j in range(16):
+            S[t, j] = A[t]
+        {BARRIER}
+        for k in range(4):
+            if t < T.shift_right(8, k):
+                S[0, t] = S[0, t] + S[0, t + T.shift_right(8, k)]
+            {BARRIER}
+        B[t] = S[0, 0]
+        {BARRIER}
+        for j in range(t + 1):
+            S[t, j] = T.float32(0)
+        {BARRIER}
+        B[t] = B[t] + S[0, t]
+"""
+    lifted(text, (16,), (16,))

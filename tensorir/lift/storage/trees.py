@@ -102,15 +102,14 @@ class _Trees:
                 moves: Moves = {buffer: (replace(buffer, name=f"{buffer.name}_folded"), ())}
                 behind = list(moved(behind, moves))
                 rest = [*moved(rest[:filled], moves), *read_elsewhere(rest[filled:][:1], moves), *rest[filled + 1 :]]
-        return [*before, *(node for node in steps if node in run.others), *behind], rest
+        return [*before, *(node for k, node in enumerate(steps) if k in run.others), *behind], rest
 
 
 def _only(nodes: Sequence[Node], buffer: Buffer, places: frozenset[int]) -> bool:
     """Whether of a buffer nodes read only some places, before they store to all of it."""
     for node in nodes:
         for leaf in leaves((node,)):
-            bounds = {b for loop in leaf.loops for bound in (loop.low, loop.extent) for b in buffers_of(bound)}
-            if buffer in bounds or (isinstance(leaf.node, While | External) and buffer in leaf.read):
+            if buffer in _read_by_bounds(leaf) or (isinstance(leaf.node, While | External) and buffer in leaf.read):
                 return False
             for load in leaf.reads:
                 if load.buffer is buffer and not places.issuperset(_touched(load.buffer, load.indices, leaf) or (-1,)):
@@ -120,21 +119,26 @@ def _only(nodes: Sequence[Node], buffer: Buffer, places: frozenset[int]) -> bool
     return True
 
 
+def _read_by_bounds(leaf: Leaf) -> frozenset[Buffer]:
+    """What tells how often the loops around a statement go."""
+    return frozenset(b for loop in leaf.loops for bound in (loop.low, loop.extent) for b in buffers_of(bound))
+
+
 def _fills(node: Node, buffer: Buffer) -> bool:
     """Whether a statement stores to all of a buffer."""
     match leaves((node,)):
-        case [Leaf(Store(b, indices, _, ())) as leaf] if b is buffer:
+        case [Leaf(Store(b, indices, _, ())) as leaf] if b is buffer and not any(map(_names_in_bounds, leaf.loops)):
             return set(_touched(b, indices, leaf) or ()) == set(range(prod(b.shape)))
         case _:
             return False
 
 
 def _touched(buffer: Buffer, indices: Sequence[Term], leaf: Leaf) -> list[int] | None:
-    """The places that an access touches in any iteration; None where that is not known."""
+    """The places that an access touches in any iteration, at the most; None where that is not known."""
     names = sorted({name for index in indices for name in index_names(index)})
-    ranges = ranges_of(leaf.loops)
-    if any(name not in ranges for name in names):
+    if not {*names, *chain(*map(_names_in_bounds, leaf.loops))} <= set(leaf.names):
         return None
+    ranges = ranges_of(leaf.loops)
     spans = [np.arange(ranges[name][0], ranges[name][1] + 1) for name in names]
     size = prod(map(len, spans))
     if size > MOST_STEPS:
@@ -144,6 +148,11 @@ def _touched(buffer: Buffer, indices: Sequence[Term], leaf: Leaf) -> list[int] |
         return _places(buffer, indices, grid, size)
     except _Unknown:
         return None
+
+
+def _names_in_bounds(loop: Loop) -> set[str]:
+    """The loops further out that tell how often this one goes."""
+    return {name for bound in (loop.low, loop.extent) for name in index_names(bound)}
 
 
 def _has_step(node: Node, lanes: frozenset[str] = frozenset()) -> bool:
@@ -179,15 +188,17 @@ class _Run:
     spans: dict[Buffer, Span] = field(default_factory=dict[Buffer, Span])
     own: set[Buffer] = field(default_factory=set[Buffer])
     """What each thread has for itself."""
-    others: list[Node] = field(default_factory=list[Node])
-    """Statements between the steps that have nothing to do with them."""
+    others: set[int] = field(default_factory=set[int])
+    """Where statements stand between the steps that have nothing to do with them."""
+    apart: set[Buffer] = field(default_factory=set[Buffer])
+    """What these store to."""
     steps: int = 0
     taken: int = 0
 
     def copy(self) -> _Run:
         return replace(
             self, held=dict(self.held), sources=list(self.sources), spans=dict(self.spans), own=set(self.own),
-            others=list(self.others),
+            others=set(self.others), apart=set(self.apart),
         )  # fmt: skip
 
     def follow(self, node: Node, grid: Mapping[str, Any], size: int) -> None:
@@ -248,7 +259,7 @@ class _Run:
     def at(self, place: Place, grid: Mapping[str, Any]) -> int:
         """The set of a place: itself, where nothing was stored to it yet; what a thread kept before is none."""
         if place not in self.held:
-            if any(name in grid for name in place[0].private):
+            if place[0] in self.apart or any(name in grid for name in place[0].private):
                 raise _Unknown
             self.held[place] = 1 << len(self.sources)
             self.sources.append(place)
@@ -285,12 +296,15 @@ def _run(nodes: Sequence[Node]) -> _Run | None:
             run.follow(node, {}, 1)
         except _Unknown:
             found = leaves((node,))
-            touched = frozenset[Buffer]().union(*(leaf.read | leaf.written for leaf in found))
+            stored = frozenset[Buffer]().union(*(leaf.written for leaf in found))
+            touched = stored.union(*(leaf.read | _read_by_bounds(leaf) for leaf in found))
             if any(buffer in touched for buffer, _ in before.held):
                 break
-            run = before
-            run.others.append(node)
-        if _has_step(node) and node not in run.others:
+            run = before.copy()
+            run.others.add(k)
+            run.apart |= stored
+            continue
+        if _has_step(node):
             run.taken, last = k + 1, run
     return last
 
