@@ -113,6 +113,34 @@ def test_an_end_far_behind_the_start_is_no_way(n: int, start: str, condition: st
     np.testing.assert_array_equal(ti.lift(function)(n, a, b)[0], ti.tir.interpret(function, n, a, b)[2])
 
 
+@pytest.mark.parametrize(
+    ("start", "condition", "update"),
+    [
+        ("T.int8(100)", "i[0] < T.int8(126)", "i[0] + T.int8(5)"),  # 125, then -126
+        ("T.int8(-100)", "i[0] > T.int8(-126)", "i[0] - T.int8(5)"),
+        ("T.int8(100)", "i[0] < P[1]", "i[0] + T.int8(5)"),
+        ("P[0]", "i[0] < P[1]", "i[0] + T.int8(1)"),  # a way of 234 is no int8
+        ("P[1]", "i[0] > P[0]", "i[0] - T.int8(1)"),
+        ("T.int8(-60)", "i[0] < T.int8(60)", "i[0] + T.int8(9)"),
+    ],
+)
+def test_a_narrow_count_may_begin_again_at_the_other_end(start: str, condition: str, update: str):
+    text = f"""
+@T.prim_func
+def main(P: T.Buffer((2,), "int8"), B: T.Buffer((17,), "int32")):
+    i = T.alloc_buffer((1,), "int8", scope="local")
+    i[0] = {start}
+    while {condition}:
+        B[T.Cast("int32", i[0]) & 15] = B[T.Cast("int32", i[0]) & 15] + T.Cast("int32", i[0])
+        i[0] = {update}
+    B[16] = T.Cast("int32", i[0])
+"""
+    function = ti.tir.parse(text)["main"]
+    arrays = np.array([-124, 110], np.int8), np.zeros(17, np.int32)
+    wanted = ti.tir.interpret(function, *arrays, checked=True)[1]
+    np.testing.assert_array_equal(ti.lift(function)(*arrays)[0], wanted)
+
+
 def test_a_barrier_that_not_all_threads_come_to_is_still_found():
     text = STRIDES.replace("B[i[0]] = ", 'T.evaluate(T.tvm_storage_sync("shared"))\n                B[i[0]] = ')
     program = ti.lift(ti.tir.parse(text)["main"])

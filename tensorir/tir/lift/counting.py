@@ -225,6 +225,8 @@ class _Counting:
         if step is None or limit is None or limit[0] * step <= 0 or rounds.dtype.code != "int":
             return None
         up, end, start, by = step > 0, limit[1], rounds.start, abs(step)
+        if not self.stays(end, by, up):
+            return None
         if waits(rounds.node.body) and (self.tells(start) or self.tells(end)):
             return None  # a barrier for all, in rounds that not all take
         var, span = n.Var(rounds.counter.name, n.PrimType(rounds.dtype)), rounds.node.span
@@ -246,19 +248,30 @@ class _Counting:
             loop = n.For(var, _number(0, rounds.dtype), _steps(way, by), n.ForKind.SERIAL, turn, span=span)
         return seq((loop, rounds.ends(last)))
 
+    def stays(self, end: n.Expr, by: int, up: bool) -> bool:
+        """Whether the value behind the last round is one of its type, and does not begin again at the other end.
+
+        A number of 32 bits or more that nothing is known of lies nowhere near the ends of its type.
+        """
+        first, last = -1 << (end.dtype.bits - 1), (1 << (end.dtype.bits - 1)) - 1
+        found = interval(end, self.known)
+        if found is None:
+            return end.dtype.bits >= 32 or by == 1
+        return found[1] + by - 1 <= last if up else found[0] - by + 1 >= first
+
     def way(self, start: n.Expr, end: n.Expr, by: int, up: bool) -> n.Expr | None:
         """How far the end is, 0 or less where it is behind the start; None where that may be no number of their type.
 
-        A way of more steps of 1 than its type counts nobody goes.
+        A way of more steps of 1 than a type of 32 bits counts nobody goes.
         """
         low, high = (start, end) if up else (end, start)
         least, most = interval(low, self.known), interval(high, self.known)
         limit = 1 << (start.dtype.bits - 1)
-        if least is not None and most is not None and -limit < most[0] - least[1] <= most[1] - least[0] < limit:
+        if least is not None and most is not None and -limit < most[0] - least[1] and most[1] - least[0] + by <= limit:
             return _minus(high, low)
         if least == (0, 0):
             return high
-        if by != 1 and (least is None or least[0] < 0):
+        if (by != 1 or start.dtype.bits < 32) and (least is None or least[0] < 0):
             return None
         return _minus(n.Max(high, low), low)
 
