@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -81,6 +82,8 @@ class Context:
     checks: list[Check] = field(default_factory=list[Check])
     failures: list[jax.Array] = field(default_factory=list[jax.Array])
     """Per check, an int64 or int32 pair: the first failing position (-1 for none), and the value there."""
+    before: Sequence[jax.Array] = ()
+    """What checks outside of this body, and in its rounds before, have found."""
     gathered: dict[tuple[Any, ...], Any] = field(default_factory=dict[tuple[Any, ...], Any])
     """Neighbours that were read already, by table, operand and the operand's dims."""
     loops: dict[tuple[int, ...], tuple[Any, Any]] = field(default_factory=dict[tuple[int, ...], tuple[Any, Any]])
@@ -158,10 +161,11 @@ class Context:
         )  # fmt: skip
         context.choices, context.pools, context.written = self.choices, self.pools, self.written
         context.tame, context.applying = self.tame, self.applying
+        context.before = (*self.before, *self.failures)
         return context
 
 
-def no_failures(checks: Sequence[Check]) -> list[jax.Array]:
+def no_failures(checks: Sequence[object]) -> list[jax.Array]:
     """What checks in the body of a loop have found before its first round."""
     return [lax.concatenate([lax.full((1,), -1, "int32"), lax.full((1,), 0, "int32")], 0) for _ in checks]
 
@@ -170,10 +174,21 @@ def first_failures(before: Sequence[jax.Array], now: Sequence[jax.Array]) -> lis
     """Per check, what failed before this round, or in it."""
 
     def first(old: jax.Array, new: jax.Array) -> jax.Array:
-        failed = lax.ge(lax.index_in_dim(old, 0, keepdims=False), lax.full((), 0, "int32"))
-        return lax.select(failed, old, new)
+        return lax.select(passed(old), new, old)
 
     return [first(old, new) for old, new in zip(before, now, strict=True)]
+
+
+def passed(failure: jax.Array) -> jax.Array:
+    """Whether a check has not failed."""
+    return lax.lt(lax.index_in_dim(failure, 0, keepdims=False), lax.full((), 0, failure.dtype))
+
+
+def any_of(failures: Sequence[jax.Array], before: jax.Array | None = None) -> jax.Array:
+    """The first failure of those before and of these; what has not failed, if none has."""
+    if before is None:
+        (before,) = no_failures([None])
+    return functools.reduce(lambda found, f: lax.select(passed(found), f, found), failures, before)
 
 
 def first_of(failures: jax.Array) -> jax.Array:

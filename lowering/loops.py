@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,7 +13,7 @@ from jax import lax
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from lowering.bodies import moves
-from lowering.context import Check, Context, first_failures, no_failures
+from lowering.context import Check, Context, any_of, first_failures, no_failures, passed
 from lowering.forward_only import forward_only
 from lowering.levels import masked_leaves, settled, survey
 from lowering.rounds import rounds
@@ -40,32 +41,65 @@ def loop(context: Context, node: Call, args: Sequence[Any]) -> Value:
     round = (_by_steps if by_steps else _at_once)(context, step, start, [a.tensor for a in node.args[2:]])
     name = step.function.params[0].name if isinstance(step.function, Lambda) else "step"
     told = [_of_steps(check, name, limit) for check in round.checks]
+    before = (*context.before, *context.failures)
+    outside = any_of(before)
+
+    def asked(i: jax.Array, carried: list[Value]) -> tuple[jax.Array, Context]:
+        inner = context.inner()
+        (more,) = inner.apply(condition, _number(i), *carried)
+        return dense(more).data, inner
 
     def body(i: jax.Array, state: Any) -> Any:
-        carried, failed = state
-        new, failures = round.run(i, carried)
+        carried, failed, count = state
+        new, failures = round.run(i, carried, any_of(failed, outside))
         found = [_at_step(f, i, *pair) for f, *pair in zip(failures, round.checks, told, strict=True)]
-        return new, first_failures(failed, found)
+        return new, first_failures(failed, found), [lax.add(i, lax.full((), 1, i.dtype)) for _ in count]
 
     def going(i: jax.Array, state: Any) -> jax.Array:
-        (more,) = context.inner().apply(condition, _number(i), *state[0])
-        return dense(more).data
+        carried, failed, _ = state
+        more, inner = asked(i, carried)
+        # what a check that failed kept from happening may be what would have ended the loop
+        found = (*([outside] if before else []), *failed, *inner.failures)
+        return functools.reduce(lax.bitwise_and, map(passed, found), more)
 
     always = isinstance(condition.function, Lambda) and condition.function.body == Literal(True, BOOL)
-    first = round.first, no_failures(round.checks)
+    zero = lax.full((), 0, "int32")
+    counts = not always and _checks(lambda: asked(zero, round.first)[1])
+    first = round.first, no_failures(round.checks), [zero] if counts else []
     run = _op_by_op if by_steps else _traced
-    result, failed = run(body, None if always and limit is not None else going, first, limit, node.span)
+    result, failed, count = run(body, None if always and limit is not None else going, first, limit, node.span)
+    for i in count:
+        # a condition that fails ends the loop: it is asked once more what it was
+        inner = asked(i, result)[1]
+        due = functools.reduce(lax.bitwise_and, map(passed, (outside, *failed)), _within(i, limit))
+        for check, failure, none in zip(inner.checks, inner.failures, no_failures(inner.checks), strict=True):
+            found = lax.select(lax.broadcast_in_dim(due, (2,), ()), failure, none)
+            context.checks.append(after := _of_steps(check, name, limit))
+            context.failures.append(_at_step(found, i, check, after))
     context.checks += told
     context.failures += failed
     context.loops[key] = args, result
     return result[index]
 
 
+def _checks(trace: Callable[[], Context]) -> bool:
+    """Whether a trace checks anything."""
+    found: list[Check] = []
+    jax.eval_shape(lambda: found.extend(trace().checks))
+    return bool(found)
+
+
+def _within(i: jax.Array, limit: int | None) -> jax.Array:
+    """Whether a limit allows a round."""
+    return lax.full((), True, bool) if limit is None else lax.lt(i, lax.full((), limit, i.dtype))
+
+
 @dataclass(frozen=True, slots=True)
 class _Round:
     """One round: what it makes of what is carried, and what each check finds, whose places are those of one round."""
 
-    run: Callable[[jax.Array, list[Value]], tuple[list[Value], list[jax.Array]]]
+    run: Callable[[jax.Array, list[Value], jax.Array], tuple[list[Value], list[jax.Array]]]
+    """Of its number, what is carried, and what checks have found before it."""
     checks: list[Check]
     first: list[Value]
     """What the first round gets."""
@@ -80,8 +114,9 @@ def _by_steps(context: Context, step: Bound[Value], start: list[Value], places: 
 
     masked, checks = survey(context, [masked_leaves(v) for v in start], step_masks)
 
-    def run(i: jax.Array, carried: list[Value]) -> tuple[list[Value], list[jax.Array]]:
+    def run(i: jax.Array, carried: list[Value], before: jax.Array) -> tuple[list[Value], list[jax.Array]]:
         inner = context.inner()
+        inner.before = [before]
         new = _settled(inner.apply_each(step, _number(i), *carried), places, masked)
         return new, inner.found(checks)
 
@@ -95,22 +130,24 @@ def _at_once(context: Context, step: Bound[Value], start: list[Value], places: l
         inner, found = context.inner(), list[list[bool]]()
 
         def trace(
-            i: jax.Array, carried: list[Value], inner: Context = inner, found: list[list[bool]] = found
-        ) -> tuple[list[Value], list[jax.Array]]:
+            i: jax.Array, carried: list[Value], before: jax.Array, inner: Context = inner,
+            found: list[list[bool]] = found,
+        ) -> tuple[list[Value], list[jax.Array]]:  # fmt: skip
+            inner.before = [before]
             new = inner.apply_each(step, _number(i), *carried)
             found.extend(map(masked_leaves, new))
             return _settled(new, places, found), inner.failures
 
         first = _settled(start, places, masked)
-        closed, shape = jax.make_jaxpr(trace, return_shape=True)(lax.full((), 0, "int32"), first)
+        closed, shape = jax.make_jaxpr(trace, return_shape=True)(lax.full((), 0, "int32"), first, any_of(()))
         joined = [[a or b for a, b in zip(m, f, strict=True)] for m, f in zip(masked, found, strict=True)]
         if joined == masked:
             break
         masked = joined
     made, tree = jaxpr_as_fun(closed), jax.tree_util.tree_structure(shape)
 
-    def run(i: jax.Array, carried: list[Value]) -> tuple[list[Value], list[jax.Array]]:
-        new, failures = tree.unflatten(made(i, *jax.tree_util.tree_leaves(carried)))
+    def run(i: jax.Array, carried: list[Value], before: jax.Array) -> tuple[list[Value], list[jax.Array]]:
+        new, failures = tree.unflatten(made(i, *jax.tree_util.tree_leaves(carried), before))
         return _settled(new, places, masked), failures
 
     return _Round(run, inner.checks, first)
