@@ -23,6 +23,7 @@ from tensorir.tir.interpret.memory import Memory, Pointer
 from tensorir.tir.interpret.relax.operators import MEANINGS
 from tensorir.tir.interpret.relax.shapes import Shape
 from tensorir.tir.relax import nodes as r
+from tensorir.tir.relax.legalized import as_operator
 
 __all__ = ["run_function"]
 
@@ -186,6 +187,7 @@ class _Frame:
     # ------------------------------------------------------------------------------------------------------------ calls
 
     def call(self, node: r.Call) -> Item:
+        node = as_operator(node)
         match node.op:
             case "call_tir" | "call_tir_inplace" | "call_dps_packed" | "call_tir_with_grad":
                 return self.destination(node)

@@ -29,6 +29,7 @@ from tensorir.tir.lift.relax.inlining import inlined
 from tensorir.tir.lift.relax.operators import OPERATORS
 from tensorir.tir.lift.relax.values import HOME, Shape, Value, apply, constant, filled, made, number
 from tensorir.tir.relax import nodes as r
+from tensorir.tir.relax.legalized import as_operator
 from tensorir.tir.walk import walk
 from tensorir.types import BOOL, INT32
 from tensorir.walk import with_label
@@ -219,6 +220,7 @@ class Frame:
     # Calls
 
     def call(self, node: r.Call) -> Item:
+        node = as_operator(node)
         match node.op:
             case "call_tir" | "call_tir_inplace" | "call_tir_with_grad":
                 return self.destination(node)
