@@ -19,6 +19,7 @@ from jax import lax
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
+from lowering.batches import with_batch
 from lowering.through import still
 from tensorir.types import Interval
 
@@ -204,16 +205,12 @@ def _collect_transpose(cotangents: Sequence[Any], *operands: Any, slots: int, gr
     ]
 
 
-def _last(x: Any, axis: Any) -> Any:
-    """A batched array with its batch last, behind the levels."""
-    return x if axis is None else lax.transpose(x, [*(i for i in range(x.ndim) if i != axis), axis])
-
-
 def _read_batched(args: Sequence[Any], axes: Sequence[Any], *, slots: int) -> tuple[Any, Any]:
     x, *tables = args
     if any(a is not None for a in axes[1:]):
         return jax.vmap(partial(_read_rows, slots=slots), axes)(*args), [0] * slots
-    out = _read.bind(_last(x, axes[0]), *tables, slots=slots)
+    # the batch last, behind the levels
+    out = _read.bind(with_batch(x, axes[0], -1, x.shape[axes[0]]), *tables, slots=slots)
     return out, [o.ndim - 1 for o in out]
 
 
@@ -224,10 +221,7 @@ def _collect_batched(
     if any(a is not None for a in axes[count:]):
         return jax.vmap(partial(_collect_rows, slots=slots, groups=groups), axes)(*args), [0]
     size = next(a.shape[x] for a, x in zip(args[:count], axes[:count], strict=True) if x is not None)
-    arrays = [
-        lax.broadcast_in_dim(a, (*a.shape, size), tuple(range(a.ndim))) if x is None else _last(a, x)
-        for a, x in zip(args[:count], axes[:count], strict=True)
-    ]
+    arrays = [with_batch(a, x, -1, size) for a, x in zip(args[:count], axes[:count], strict=True)]
     out = _collect.bind(*arrays, *args[count:], slots=slots, groups=groups)
     return out, [o.ndim - 1 for o in out]
 

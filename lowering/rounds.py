@@ -21,6 +21,7 @@ from jax import lax
 from jax.extend.core import ClosedJaxpr, Literal, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 
+from lowering.batches import with_batch
 from lowering.bodies import handing_on, moves, once, replaced, with_tangents
 from lowering.through import still
 from lowering.unbounded import Unbounded
@@ -158,8 +159,8 @@ def _batched(
     args = [jnp.asarray(x) for x in args]
     size = next(a.shape[x] for a, x in zip(args, axes, strict=True) if x is not None)
     # the batch innermost: outermost takes three times as long
-    read = [x if a is None else _last(x, a) for x, a in zip(args[:reading], axes[:reading], strict=True)]
-    start = [_last(*pair, size) for pair in zip(args[reading:], axes[reading:], strict=True)]
+    read = [x if a is None else with_batch(x, a, -1, size) for x, a in zip(args[:reading], axes[:reading], strict=True)]
+    start = [with_batch(*pair, -1, size) for pair in zip(args[reading:], axes[reading:], strict=True)]
     places = [None if a is None else -1 for a in axes[:reading]] + [-1] * len(start)
     shapes = [jax.ShapeDtypeStruct((), "int32"), *(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in (*read, *start))]
 
@@ -187,13 +188,6 @@ def _batched(
     )  # fmt: skip
     of_read = [None if a is None else x.ndim - 1 for a, x in zip(axes, read, strict=False)]
     return results, [*(x.ndim - 1 for x in start), *of_read]
-
-
-def _last(x: Any, axis: int | None, size: int = 0) -> Any:
-    """An array with its batch as its last axis."""
-    if axis is None:
-        return lax.broadcast_in_dim(x, (*x.shape, size), tuple(range(x.ndim)))
-    return lax.transpose(x, [*(k for k in range(x.ndim) if k != axis), axis])
 
 
 def _used(closed: ClosedJaxpr) -> list[bool]:

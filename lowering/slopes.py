@@ -5,6 +5,7 @@ Where a program chooses, all elements are computed and some are selected, and wh
 where the tangent is, going forward as going back, so elements that nobody reads have no part in gradients, of any
 order. Where the slope is infinite and the element does count, a cotangent of 0 gives 0 as well.
 
+>>> import jax.numpy as jnp
 >>> root = smooth(lax.sqrt)
 >>> jax.grad(lambda x: jnp.where(x > 0, root(x), x).sum())(jnp.array([4.0, 0.0, -1.0]))
 Array([0.25, 1.  , 1.  ], dtype=float32)
@@ -17,12 +18,12 @@ from functools import cache, reduce
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from jax import lax
 from jax.custom_derivatives import SymbolicZero
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
+from lowering.batches import with_batch
 from lowering.through import still
 
 __all__ = ["over", "smooth", "times"]
@@ -106,18 +107,10 @@ def _transpose(cotangent: Any, t: Any, x: Any, *, inverse: bool) -> list[Any]:
 
 def _batched(args: Sequence[Any], axes: Sequence[Any], *, inverse: bool) -> tuple[Any, Any]:
     (t, x), (a, b) = args, axes
-    if a is None:
-        t, a = _spread(t, x, b), b
-    elif b is None:
-        x = _spread(x, t, a)
-    elif a != b:
-        x = jnp.moveaxis(x, b, a)
-    return scaled.bind(t, x, inverse=inverse), a
-
-
-def _spread(x: Any, like: Any, axis: int) -> Any:
-    """An array along the batch of another."""
-    return lax.broadcast_in_dim(x, like.shape, [k for k in range(like.ndim) if k != axis])
+    axis = a if a is not None else b
+    size = t.shape[a] if a is not None else x.shape[b]
+    t, x = with_batch(t, a, axis, size), with_batch(x, b, axis, size)
+    return scaled.bind(t, x, inverse=inverse), axis
 
 
 _scaled_jit = jax.jit(_scaled, static_argnames="inverse")

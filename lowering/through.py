@@ -27,6 +27,8 @@ from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal, Primitive
 from jax.interpreters import ad, batching, mlir
 
+from lowering.batches import with_batch
+
 __all__ = ["Window", "still", "take", "threaded"]
 
 
@@ -233,17 +235,8 @@ def _put_batched(args: Sequence[Any], axes: Sequence[Any]) -> tuple[Any, Any]:
         return jax.vmap(_written, axes)(*args), 0
     size = next(a.shape[k] for a, k in zip(args, axes, strict=True) if k is not None)
     axis = axes[0] if axes[0] is not None else x.ndim
-    x, update = (_with_batch(a, old, axis, size) for a, old in ((x, axes[0]), (update, axes[1])))
+    x, update = (with_batch(a, old, axis, size) for a, old in ((x, axes[0]), (update, axes[1])))
     return put.bind(x, update, *indices[:axis], lax.full((), 0, indices[0].dtype), *indices[axis:]), axis
-
-
-def _with_batch(x: Any, old: int | None, axis: int, size: int) -> Any:
-    """An array with its batch at an axis."""
-    if old is None:
-        shape = (*x.shape[:axis], size, *x.shape[axis:])
-        return lax.broadcast_in_dim(x, shape, tuple(k for k in range(len(shape)) if k != axis))
-    order = [k for k in range(x.ndim) if k != old]
-    return lax.transpose(x, [*order[:axis], old, *order[axis:]])
 
 
 put.def_impl(_written)
