@@ -11,7 +11,7 @@ import numpy as np
 from stencils.cli.files import whole
 from tensorir.arrays import refuse
 
-__all__ = ["plot"]
+__all__ = ["drawn", "plot"]
 
 
 def plot(path: Path, title: str, arguments: Mapping[str, Any], results: Mapping[str, Any]) -> None:
@@ -21,10 +21,8 @@ def plot(path: Path, title: str, arguments: Mapping[str, Any], results: Mapping[
     matplotlib.use("Agg", force=False)
     from matplotlib.figure import Figure
 
-    name, after = next(iter(_members(results)))
+    name, after = drawn(results)
     after = _flat(after)
-    if after is None:
-        raise refuse("F05", f"'{name}' is a number, and there is nothing to draw.")
     before = next(
         (b for _, v in _members(arguments) if (b := _flat(v)) is not None and b[0].shape == after[0].shape), None
     )
@@ -57,6 +55,14 @@ def plot(path: Path, title: str, arguments: Mapping[str, Any], results: Mapping[
         axis.set_xlabel(after[1][1])
         figure.colorbar(image, ax=axis, shrink=0.8, label=after[2])
     whole(path, lambda to: figure.savefig(to, dpi=130))
+
+
+def drawn(results: Mapping[str, Any]) -> tuple[str, Any]:
+    """The result that is drawn, by name; raises F05 for a number."""
+    name, value = next(iter(_members(results)))
+    if np.ndim(value) == 0:
+        raise refuse("F05", f"'{name}' is a number, and there is nothing to draw.", "leave --plot out.")
+    return name, value
 
 
 def _members(values: Mapping[str, Any]) -> Any:

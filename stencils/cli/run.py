@@ -59,6 +59,10 @@ def run(request: Request, say: Callable[[str], None]) -> None:
     begin = time.perf_counter()
     outcome = _mapped(program, arguments, request)
     seconds = time.perf_counter() - begin
+    if request.plot is not None:
+        from stencils.cli.plot import drawn
+
+        drawn(outcome)
     if request.out is not None:
         history = f"tensorir run {request.program.name}"
         write_arrays(request.out, outcome, {"history": history}, _axes(program, outcome))

@@ -257,3 +257,15 @@ def test_a_line_is_drawn_over_its_coordinate(folder, capsys, monkeypatch):
     arguments = ["run", "average.fencil", "-i", "half.nc", "--set", "w=0.5", "--plot", "y.png"]
     assert run(capsys, *arguments)[::2] == (0, "")
     np.testing.assert_allclose(drawn[0], 0.5 * np.arange(1, len(X) - 1))
+
+
+def test_a_number_that_cannot_be_drawn_leaves_nothing_written(folder, capsys):
+    (folder / "sum.fencil").write_text(
+        "total(out: tensor<float>, x: tensor<float, I[0:n]>) { out ← reduce(+, 0.0, I)(x); }", encoding="utf-8"
+    )
+    np.savez(folder / "x.npz", x=np.arange(4.0))
+    code, _, error = run(capsys, "run", "sum.fencil", "-i", "x.npz", "--out", "sum.npz", "--plot", "sum.png")
+    assert (code, error) == (
+        2, "error[F05]: 'out' is a number, and there is nothing to draw.\nhelp: leave --plot out.\n"
+    )  # fmt: skip
+    assert not (folder / "sum.npz").exists()
