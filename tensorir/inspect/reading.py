@@ -74,6 +74,8 @@ def footprint(
     bound = BoundProgram.of(found)
     fencil = fencil_of(found)
     output = _output(fencil, name or None)
+    if at is not None and not isinstance(at, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise refuse("A16", f"{at!r} is no point: a point has a number for each dim.", 'write at={"I": 4}.')
     point = _point(output, at or {})
     from tensorir.passes.domains import domains
 

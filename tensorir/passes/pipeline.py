@@ -12,7 +12,7 @@ from typing import Any
 from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
 from tensorir.ir import Fencil
 from tensorir.passes.base import Pass, with_fencil
-from tensorir.source import Source, Span
+from tensorir.source import NOWHERE, Source, Span
 
 __all__ = ["Pipeline"]
 
@@ -39,7 +39,7 @@ class Pipeline(Pass):
     show: Callable[[str], Any] | None = field(default=None, compare=False)
 
     def __init__(self, passes: str | Iterable[Pass], show: Callable[[str], Any] | None = None) -> None:
-        found = _read(passes) if isinstance(passes, str) else tuple(passes)
+        found = _read(passes) if isinstance(passes, str) else _given(passes)
         object.__setattr__(self, "passes", found)
         object.__setattr__(self, "show", show)
 
@@ -74,6 +74,15 @@ def _spelled(one: Pass) -> str:
 
 
 _ITEM = re.compile(r"\s*(\w+)\s*(?:\(([^()]*)\))?\s*(,|$)")
+
+
+def _given(passes: object) -> tuple[Pass, ...]:
+    found: tuple[object, ...] = tuple(passes) if isinstance(passes, Iterable) else (passes,)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    for one in found:
+        if not isinstance(one, Pass):
+            message = f"a pipeline is made of passes, and {one!r} is none."
+            raise DiagnosticError(Diagnostic("S20", message, NOWHERE, help='write Pipeline("inline, cse").'))
+    return tuple(one for one in found if isinstance(one, Pass))
 
 
 def _read(text: str) -> tuple[Pass, ...]:
