@@ -28,6 +28,7 @@ Elsewhere a choice by a condition with dims keeps `0 × ∞` out of derivatives.
 
 Facts = Mapping[Expr, bool]
 """Conditions, and the truth value that each has wherever something is used."""
+NOTHING: Facts = {}
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,8 @@ def _edges(e: Expr, here: Facts, often: set[Expr]) -> tuple[Facts, ...]:
             return (everywhere, there, there)
         case Call("add_dim", _, (dim, *_)):
             return ({c: t for c, t in here.items() if dim not in c.tensor.dims},)
+        case Call("assert_", args) | Call("gather", args, (_, "checked")):
+            return (NOTHING,) * len(args)  # it may fail, and is computed where no choice takes it, too
         case Call("multiplies", (a, b)) if isinstance(a, Literal) or isinstance(b, Literal):
             return (here, here)
         case Call(op, args):
