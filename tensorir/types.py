@@ -14,7 +14,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import ml_dtypes
 import numpy as np
@@ -177,8 +177,26 @@ class Dimension:
         return f"Dimension({self.value!r})"
 
 
+class _Joined:
+    """What conditions do together, one or several."""
+
+    __slots__ = ()
+
+    def __and__(self, other: AnyCondition) -> Combined:
+        return Combined("and", cast("AnyCondition", self), other)
+
+    def __or__(self, other: AnyCondition) -> Combined:
+        return Combined("or", cast("AnyCondition", self), other)
+
+    def __bool__(self) -> NoReturn:
+        """What `2 <= K < 5` and `not K < 5` ask for; Python would go on with a part of the condition."""
+        from tensorir.fieldview.traced import fail
+
+        fail("V16", "a condition on a coordinate is not true or false.", "write (K >= 2) & (K < 5), and | for either.")
+
+
 @dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(_Joined):
     """A condition on a coordinate: from `start` up to, and without, `stop`; None is no bound.
 
     Conditions are put together by `&` and `|`, each between parentheses.
@@ -188,42 +206,17 @@ class Condition:
     start: int | None
     stop: int | None
 
-    def __and__(self, other: AnyCondition) -> Combined:
-        return Combined("and", self, other)
-
-    def __or__(self, other: AnyCondition) -> Combined:
-        return Combined("or", self, other)
-
-    def __bool__(self) -> NoReturn:
-        _has_no_truth()
-
 
 @dataclass(frozen=True, slots=True)
-class Combined:
+class Combined(_Joined):
     """Where both of two conditions hold ("and"), or either of them ("or")."""
 
     how: str
     first: AnyCondition
     second: AnyCondition
 
-    def __and__(self, other: AnyCondition) -> Combined:
-        return Combined("and", self, other)
-
-    def __or__(self, other: AnyCondition) -> Combined:
-        return Combined("or", self, other)
-
-    def __bool__(self) -> NoReturn:
-        _has_no_truth()
-
 
 AnyCondition = Condition | Combined
-
-
-def _has_no_truth() -> NoReturn:
-    """What `2 <= K < 5` and `not K < 5` ask for; Python would go on with a part of the condition."""
-    from tensorir.fieldview.traced import fail
-
-    fail("V16", "a condition on a coordinate is not true or false.", "write (K >= 2) & (K < 5), and | for either.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,8 +74,7 @@ def footprint(
     bound = BoundProgram.of(found)
     fencil = fencil_of(found)
     output = _output(fencil, name or None)
-    if at is not None and not isinstance(at, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise refuse("A16", f"{at!r} is no point: a point has a number for each dim.", 'write at={"I": 4}.')
+    _refuse_no_point(at)
     point = _point(output, at or {})
     from tensorir.passes.domains import domains
 
@@ -133,6 +132,11 @@ def _member(fencil: Fencil, output: Var, member: str) -> Fencil:
 
 def _get(value: Expr, k: int) -> Expr:
     return build.call("tuple_get", value, static=(k,))
+
+
+def _refuse_no_point(at: object) -> None:
+    if at is not None and not isinstance(at, Mapping):
+        raise refuse("A16", f"{at!r} is no point: a point has a number for each dim.", 'write at={"I": 4}.')
 
 
 def _point(output: Var, at: Mapping[Any, int]) -> dict[str, int]:

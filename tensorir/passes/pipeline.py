@@ -76,8 +76,8 @@ def _spelled(one: Pass) -> str:
 _ITEM = re.compile(r"\s*(\w+)\s*(?:\(([^()]*)\))?\s*(,|$)")
 
 
-def _given(passes: object) -> tuple[Pass, ...]:
-    found: tuple[object, ...] = tuple(passes) if isinstance(passes, Iterable) else (passes,)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+def _given(passes: Any) -> tuple[Pass, ...]:
+    found: tuple[object, ...] = tuple(passes) if hasattr(passes, "__iter__") else (passes,)
     for one in found:
         if not isinstance(one, Pass):
             message = f"a pipeline is made of passes, and {one!r} is none."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Iterable
+from typing import Protocol
 
 from tensorir.tir import nodes as n
 
@@ -14,13 +15,20 @@ _WORDS = "T I R cls Module metadata tvm tir tirx relax ir TypeVar range min max 
 _RESERVED = {*_WORDS.split(), *keyword.kwlist, *keyword.softkwlist}
 
 
+class Named(Protocol):
+    """What has a name in the text: a variable, or a buffer."""
+
+    @property
+    def name(self) -> str: ...
+
+
 class Names:
     """What is called how; a scope that ends gives its names free again."""
 
     def __init__(self, reserved: Iterable[str] = ()) -> None:
         self._taken: set[str] = {*_RESERVED, *reserved}
-        self._known: dict[n.Node, str] = {}
-        self._scopes: list[list[n.Node]] = [[]]
+        self._known: dict[object, str] = {}
+        self._scopes: list[list[Named]] = [[]]
         self._owners: dict[n.Var, n.Buffer] = {}
         self._parts: dict[n.Var, tuple[n.Buffer, str]] = {}
 
@@ -35,7 +43,7 @@ class Names:
             if isinstance(node, n.Buffer) and self._owners.get(node.data) is node:
                 del self._owners[node.data]
 
-    def define(self, node: n.Var | n.Buffer) -> str:
+    def define(self, node: Named) -> str:
         """A name for what is bound here."""
         if (known := self._known.get(node)) is not None:
             return known
@@ -62,7 +70,7 @@ class Names:
         """The buffer in scope whose memory the variable is."""
         return self._owners.get(data)
 
-    def of(self, node: n.Var | n.Buffer) -> str:
+    def of(self, node: Named) -> str:
         """The name of what is bound; a buffer's memory is `A.data`, what is bound nowhere has its own name."""
         if (known := self._known.get(node)) is not None:
             return known

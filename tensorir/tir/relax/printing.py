@@ -93,10 +93,10 @@ class _Writer:
         self.lines.append("    " * self.depth + text)
 
     def _define(self, var: r.RelaxVar) -> str:
-        return self.names.define(r.known_as(var))  # type: ignore[arg-type]
+        return self.names.define(r.known_as(var))
 
     def _name(self, var: r.RelaxVar) -> str:
-        return self.names.of(r.known_as(var))  # type: ignore[arg-type]
+        return self.names.of(r.known_as(var))
 
     # ------------------------------------------------------------------------------------------ functions
 
