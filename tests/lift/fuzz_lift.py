@@ -20,6 +20,7 @@ from tensorir.errors import DiagnosticError
 from tests.lift.generated import arrays, program
 from tests.lift.generated_counts import count_arrays, count_program
 from tests.lift.generated_numbers import number_arrays, number_program
+from tests.lift.generated_races import race_arrays, race_program
 from tests.lift.generated_states import state_arrays, state_program
 from tests.lift.generated_tasks import task_arrays, task_program
 from tests.lift.generated_types import typed_arrays, typed_program
@@ -33,6 +34,7 @@ GENERATORS: list[tuple[Callable[[int], str], Callable[[int], list[Any]], bool]] 
     (task_program, task_arrays, True),
     (typed_program, typed_arrays, True),
     (count_program, count_arrays, False),  # threads are none of the CPU's
+    (race_program, race_arrays, False),  # nor here
     (number_program, number_arrays, False),  # TVM takes it that int32 does not wrap around
 ]
 """Texts, arguments, and whether TVM keeps the numbers of such texts."""

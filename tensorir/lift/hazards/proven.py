@@ -32,7 +32,6 @@ from tensorir.lift.nests.affine import Affine
 from tensorir.lift.nests.linear import Ranges, linear, settled, term_of
 from tensorir.lift.nests.nest import Bottom, Check, External, Leaf, Loop, Node, Store, While, leaves, ranges_of
 from tensorir.lift.nests.terms import Buffer, Number, Op, Term
-from tensorir.lift.storage.copies import settled_values
 from tensorir.source import Span
 from tensorir.types import BOOL, INT32
 
@@ -423,11 +422,10 @@ def _written_before(w: Touch, r: Touch) -> Iterator[Any]:
 
 def _races(statements: Sequence[Leaf], touches: Touches) -> list[Diagnostic]:
     """Two iterations of a loop that is said to be parallel touch one element, and one of them writes it."""
-    settled = settled_values(statements, everywhere=True)
     found: list[Diagnostic] = []
     for p, a in enumerate(statements):
         for b in statements[p:]:
-            found += _race(a, b, settled, touches)
+            found += _race(a, b, touches)
             if found:
                 return found
     return found
@@ -451,7 +449,7 @@ def _far_apart(x: Touch, y: Touch, of_x: Box | None, of_y: Box | None) -> bool:
     return any(p is not None and q is not None and (p[1] < q[0] or q[1] < p[0]) for p, q in spans)
 
 
-def _race(a: Leaf, b: Leaf, settled: frozenset[Buffer], touches: Touches) -> list[Diagnostic]:
+def _race(a: Leaf, b: Leaf, touches: Touches) -> list[Diagnostic]:
     shared = 0
     for x, y in zip(a.loops, b.loops, strict=False):
         if x is not y:
@@ -465,9 +463,7 @@ def _race(a: Leaf, b: Leaf, settled: frozenset[Buffer], touches: Touches) -> lis
         for y in touches.value_by_value(b, "_b"):
             if x.buffer is not y.buffer or not (x.write or y.write) or not (x.exact and y.exact):
                 continue
-            if x.buffer in settled or x.buffer.loops:
-                continue
-            if in_turn(a, b, x.buffer):
+            if x.buffer.loops or in_turn(a, b, x.buffer):
                 continue
             kinds = [(side, t.guards, tuple(t.values.items())) for side, t in ((False, x), (True, y))]
             for kind, touch in zip(kinds, (x, y), strict=True):
@@ -482,7 +478,7 @@ def _race(a: Leaf, b: Leaf, settled: frozenset[Buffer], touches: Touches) -> lis
             together = [
                 k for k in loops if a.loops[k].name not in x.buffer.apart and _is_one(x.buffer, a.names[: k + 1])
             ]
-            doubtful = [k for k in together if known is None or k in known.forward]
+            doubtful = [k for k in together if known is None or k in known.forward | known.backward]
             if not doubtful or _far_apart(x, y, first, second):
                 continue
             names = [*x.names, *y.names]
@@ -491,7 +487,7 @@ def _race(a: Leaf, b: Leaf, settled: frozenset[Buffer], touches: Touches) -> lis
             pairs = integer_set(names, [*x.constraints, *y.constraints, *same])
             for k in doubtful:
                 outer = [f"{loop.name}_a = {loop.name}_b" for loop in a.loops[:k]]
-                apart = f"{a.loops[k].name}_a < {a.loops[k].name}_b"
+                apart = f"{a.loops[k].name}_a != {a.loops[k].name}_b"
                 meeting = pairs.intersect(integer_set(names, [*outer, apart]))
                 if meeting.is_empty():
                     continue
