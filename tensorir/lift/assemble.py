@@ -11,8 +11,9 @@ from tensorir.errors import DiagnosticError
 from tensorir.ir import Closure, Expr, Fencil, Var
 from tensorir.lift.emission.emit import Emitter
 from tensorir.lift.emission.tensors import filled, spread
-from tensorir.lift.hazards.barriers import straying, unordered, without_barriers
+from tensorir.lift.hazards.barriers import unordered
 from tensorir.lift.hazards.by_zero import by_zero
+from tensorir.lift.hazards.claims import broken_claims, without_claims
 from tensorir.lift.hazards.covered import filled_arguments
 from tensorir.lift.hazards.proven import Touches, hazards, with_doubts_checked
 from tensorir.lift.hazards.unseen import told_by_data, with_unseen_checked
@@ -81,20 +82,21 @@ def assemble(
     `results` are arguments that it gives back even if no iteration stores to them.
 
     What is proven wrong raises TL10 (out of bounds), TL11 (a read of what nobody wrote), TL12 (a race), TL13 (a
-    barrier that only some threads reach) or TL14 (a division of a whole number by zero), unless `on_hazard` is
+    barrier that only some threads reach), TL14 (a division of a whole number by zero) or TL15 (an iterator that
+    leaves its domain), unless `on_hazard` is
     "sequential" (the report says it, and iterations run in the order of the text) or "ignore". `exact` keeps
     the order of sums.
     """
-    nodes = with_shared_terms(with_parts_joined(nodes))
+    broken = broken_claims(nodes) if on_hazard != "ignore" and not checked else []
+    nodes = with_shared_terms(with_parts_joined(without_claims(nodes, on_hazard != "ignore")))
     stored = written(nodes)
     report, touches = Report(), Touches()
     if on_hazard != "ignore" and not checked:
-        proven = straying(nodes) or by_zero(nodes) or hazards(nodes, touches) or unordered(nodes, touches)
+        proven = broken or by_zero(nodes) or hazards(nodes, touches) or unordered(nodes, touches)
         if proven and on_hazard == "error":
             raise DiagnosticError(proven)
         for found in proven:
             report.note(found.message)
-    nodes = without_barriers(nodes, on_hazard != "ignore")
     loops = with_loops_shortened(unfused(nodes))
     if any(a is not b for a, b in zip(loops, nodes, strict=True)):
         nodes = with_shared_terms(loops)

@@ -11,21 +11,18 @@ a loop with barriers and what begins the next one, or what stands before the loo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import takewhile
-from typing import Any, Literal
+from typing import Literal
 
 from tensorir.errors import Diagnostic, Note
 from tensorir.lift.accesses.overlap import overlap
-from tensorir.lift.accesses.sets import condition_text, domain, integer_set, point, same_element, text
+from tensorir.lift.accesses.sets import integer_set, point, same_element, text
 from tensorir.lift.hazards.proven import Touch, Touches, element_of, in_turn, iteration_of
 from tensorir.lift.nests.affine import number
-from tensorir.lift.nests.linear import linear, settled
-from tensorir.lift.nests.nest import Check, Leaf, Loop, Node, Store, While, leaves, ranges_of
-from tensorir.lift.nests.terms import Op
-from tensorir.types import BOOL
+from tensorir.lift.nests.linear import linear
+from tensorir.lift.nests.nest import Leaf, Loop, Node, Store, leaves, ranges_of
 
-__all__ = ["straying", "unordered", "without_barriers"]
+__all__ = ["unordered"]
 
 MOST_SETS = 256
 """How many pairs of accesses are looked at that need sets of integers; the others are left to the checked mode."""
@@ -158,50 +155,3 @@ def _told(x: Touch, y: Touch, way: _Way, budget: list[int]) -> Diagnostic | None
 
 def _threads(leaf: Leaf) -> list[str]:
     return [loop.name for loop in leaf.loops if loop.parallel and loop.lockstep]
-
-
-# Barriers that only some threads reach
-
-
-def straying(nodes: Sequence[Node]) -> list[Diagnostic]:
-    """The first barrier that is proven to be reached by some threads of a block and not by others."""
-    for leaf in leaves(nodes):
-        found = _strays(leaf)
-        if found is None or found.is_empty():
-            continue
-        at = dict(zip(leaf.names, point(found), strict=True))
-        assert isinstance(leaf.node, Check)
-        iteration = ", ".join(f"{loop.title or loop.name} = {at[loop.name]}" for loop in leaf.loops)
-        note = f"{iteration} and the first thread of its block do not both come to it."
-        return [Diagnostic("TL13", leaf.node.message, leaf.span, (note,), "move the barrier out of the condition.")]
-    return []
-
-
-def without_barriers(nodes: Sequence[Node], told: bool, loops: tuple[Loop, ...] = ()) -> tuple[Node, ...]:
-    """The nodes without what they say of barriers: without what is known of it, and all if it is not to be `told`."""
-    found: list[Node] = []
-    for node in nodes:
-        match node:
-            case Loop(body=body) | While(body=body):
-                inner = without_barriers(body, told, (*loops, node) if isinstance(node, Loop) else loops)
-                same = len(inner) == len(body) and all(x is y for x, y in zip(inner, body, strict=True))
-                if inner or isinstance(node, While):
-                    found.append(node if same else replace(node, body=inner))
-            case Check(barrier=True) if not told or _strays(Leaf(node, loops, ())) is not None:
-                pass
-            case _:
-                found.append(node)
-    return tuple(found)
-
-
-def _strays(leaf: Leaf) -> Any | None:
-    """The threads that a barrier finds apart from the first one; None where data decide, or there is no barrier."""
-    node = leaf.node
-    if not (isinstance(node, Check) and node.barrier):
-        return None
-    ranges = ranges_of(leaf.loops)
-    whole = domain(leaf, ranges, (), "")
-    condition = condition_text(settled(Op("not", (node.condition,), BOOL), ranges), whole.names)
-    if condition is None or not whole.exact:
-        return None
-    return integer_set([whole.names[n] for n in leaf.names], [*whole.constraints, condition])

@@ -17,8 +17,8 @@ from tensorir.lift.nests.terms import Buffer, Load, Number, Term, buffers_of, lo
 from tensorir.source import NOWHERE, Span
 
 __all__ = [
-    "Bottom", "Check", "External", "Leaf", "Loop", "Node", "Rounds", "Store", "While", "leaves", "names_of_loops",
-    "ranges_of",
+    "Bottom", "Check", "Claim", "External", "Leaf", "Loop", "Node", "Rounds", "Store", "While", "leaves",
+    "names_of_loops", "ranges_of",
 ]  # fmt: skip
 
 
@@ -86,6 +86,18 @@ class While:
     """The most rounds, where something bounds them: reverse mode runs so many."""
 
 
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What the text says of itself: how it is told where it does not hold."""
+
+    code: str
+    note: str
+    """With {} for the iteration."""
+    help: str
+    asked: bool
+    """Whether a run checks it, where data decide."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Check:
     """An error with the message where the condition does not hold."""
@@ -94,8 +106,8 @@ class Check:
     message: str
     guards: tuple[Term, ...] = ()
     span: Span = NOWHERE
-    barrier: bool = False
-    """Whether it says that a thread comes to a barrier where the first one does."""
+    claim: Claim | None = None
+    """What it is a part of, if it is not the text's own statement."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -38,11 +38,8 @@ MOST_ELEMENTS = 1 << 26
 # Values that do not depend on who writes them
 
 
-def settled_values(statements: Sequence[Leaf], everywhere: bool = False) -> frozenset[Buffer]:
-    """The program's own buffers whose every element is only ever written with one value.
-
-    `everywhere` asks that no guard keeps an iteration from writing.
-    """
+def settled_values(statements: Sequence[Leaf]) -> frozenset[Buffer]:
+    """The program's own buffers whose every element is only ever written with one value."""
     writers: dict[Buffer, list[Leaf]] = {}
     for leaf in statements:
         for buffer in leaf.written:
@@ -64,8 +61,6 @@ def settled_values(statements: Sequence[Leaf], everywhere: bool = False) -> froz
         if not all(stable(b) for b in leaf.read):
             return False
         space = whole_space(leaf)
-        if everywhere and space.guards:
-            return False
         place = place_of(space)
         back = None if place is not None else inverse([affine_of(t) for t in space.location], space.dims)
         told = place.dims if place is not None else back.names if back is not None else None

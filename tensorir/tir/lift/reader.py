@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 
 from tensorir.lift.accesses.sets import both
-from tensorir.lift.nests.nest import Check, Loop, Node, Store
+from tensorir.lift.nests.nest import Check, Claim, Loop, Node, Store
 from tensorir.lift.nests.terms import Buffer, Index, Load, Number, Op, Term, buffers_of, index_names, substituted
 from tensorir.source import Span
 from tensorir.tir import nodes as n
@@ -24,6 +24,12 @@ from tensorir.types import BOOL, INT32, Scalar
 __all__ = ["Flag", "Reader", "Thread", "in_turn", "waits"]
 
 ZERO = Number(0, INT32)
+REACHED = Claim(
+    "TL13",
+    "{} and the first thread of its block do not both come to it.",
+    "move the barrier out of the condition.",
+    asked=True,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +225,7 @@ class Reader:
         first = substituted(here, dict.fromkeys(lanes, Number(0, INT32)))
         one, other = (both(a, Op("not", (b,), BOOL)) for a, b in ((here, first), (first, here)))
         same = Op("not", (Op("or", (one, other), BOOL),), BOOL)
-        check = Check(same, "not all threads of the block reach this barrier.", (), span, barrier=True)
+        check = Check(same, "not all threads of the block reach this barrier.", (), span, REACHED)
         return [self.placed(check)]
 
     def buffer(self, name: str, element: Scalar, shape: tuple[int, ...], span: Span) -> Buffer:

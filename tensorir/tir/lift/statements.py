@@ -9,6 +9,7 @@ from tensorir.lift.nests.terms import Index, Number, Op, Term, index_names, load
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.lift import allocation
+from tensorir.tir.lift.domains import inside_of_domains
 from tensorir.tir.lift.expressions import as_stored, element_of, place, refused, truth
 from tensorir.tir.lift.intrinsics import cast
 from tensorir.tir.lift.loops import for_loop, leave, while_loop
@@ -203,7 +204,7 @@ def _block(reader: Reader, node: n.BlockRealize, bound: list[tuple[n.IterVar, Te
         reader.scratch.update(scratch_of(block))
         for one in block.match_buffers:
             allocation.match(reader, one)
-        nodes: list[Node] = []
+        nodes = inside_of_domains(reader, bound, node.span)
         if block.init is not None:
             first: list[Term] = []
             for iterator, found in bound:

@@ -1,0 +1,69 @@
+"""Iterators of blocks stay inside of their domains: what ranges and guards do not show is claimed, and proven later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tensorir.lift.accesses.sets import conjuncts
+from tensorir.lift.nests.affine import Affine, number
+from tensorir.lift.nests.linear import linear, term_of
+from tensorir.lift.nests.nest import Check, Claim, Node
+from tensorir.lift.nests.terms import Number, Op, Term
+from tensorir.source import Span
+from tensorir.tir import nodes as n
+from tensorir.tir.lift.reader import Reader
+from tensorir.types import BOOL, INT32
+
+__all__ = ["inside_of_domains"]
+
+INSIDE = Claim("TL15", "in the iteration {}.", "bind another value, or guard the block by T.where.", asked=False)
+
+
+def inside_of_domains(reader: Reader, bound: Sequence[tuple[n.IterVar, Term]], span: Span) -> list[Node]:
+    """The claims that some iterators, of known values, lie in domains of known ends, under the guards that hold here.
+
+    A computed extent that is not positive says nothing: legalised operators of TVM have blocks that run all the same.
+    What data tell is not asked.
+    """
+    found: list[Node] = []
+    known: list[Affine] | None = None
+    for iterator, value in bound:
+        domain = iterator.dom
+        if domain is None:
+            continue
+        ends = reader.term(domain.min), reader.term(domain.extent)
+        at, low, extent = (linear(t, reader.ranges) for t in (value, *ends))
+        if at is None or low is None or extent is None or not (low.is_number and extent.is_number):
+            continue
+        if extent.constant <= 0 and not isinstance(domain.extent, n.IntImm):
+            continue
+        above, below = at.minus(low), low.plus(extent).plus(number(-1)).minus(at)
+        if _never_negative(above, reader) and _never_negative(below, reader):
+            continue
+        known = [a for guard in reader.holding for a in _known(guard, reader)] if known is None else known
+        if all(any(_never_negative(end.minus(a), reader) for a in (number(0), *known)) for end in (above, below)):
+            continue
+        first, last = low.constant, low.constant + extent.constant - 1
+        message = f"the iterator {iterator.var.name!r} leaves its domain, {first} to {last}."
+        within = (Op("greater_equal", (term_of(end, INT32), Number(0, INT32)), BOOL) for end in (above, below))
+        check = Check(Op("and", tuple(within), BOOL), message, reader.holding, span, INSIDE)
+        found.append(reader.placed(check))
+    return found
+
+
+def _never_negative(sum_: Affine, reader: Reader) -> bool:
+    spread = sum_.range(reader.ranges)
+    return spread is not None and spread[0] >= 0
+
+
+def _known(guard: Term, reader: Reader) -> Iterator[Affine]:
+    """Sums that are not negative where a guard holds."""
+    for part in conjuncts(guard):
+        match part:
+            case Op("less" | "less_equal" | "greater" | "greater_equal" as op, (x, y)):
+                a, b = linear(x, reader.ranges), linear(y, reader.ranges)
+                if a is not None and b is not None:
+                    more, less = (b, a) if op.startswith("less") else (a, b)
+                    yield more.minus(less).plus(number(0 if op.endswith("equal") else -1))
+            case _:
+                pass
