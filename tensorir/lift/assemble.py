@@ -16,6 +16,7 @@ from tensorir.lift.hazards.by_zero import by_zero
 from tensorir.lift.hazards.claims import broken_claims, without_claims
 from tensorir.lift.hazards.covered import filled_arguments
 from tensorir.lift.hazards.proven import Touches, hazards, with_doubts_checked
+from tensorir.lift.hazards.undefined import stated, with_values_checked
 from tensorir.lift.hazards.unseen import told_by_data, with_unseen_checked
 from tensorir.lift.loops.abreast import abreast
 from tensorir.lift.loops.report import Report
@@ -75,7 +76,7 @@ class Built:
 
 def assemble(
     name: str, arguments: Sequence[Buffer], nodes: Sequence[Node], checked: bool = False, on_hazard: str = "error",
-    exact: bool = False, results: Set[int] = frozenset(),
+    exact: bool = False, results: Set[int] = frozenset(), undefined: bool = False,
 ) -> Built:  # fmt: skip
     """The tensor program of a nest over its arguments.
 
@@ -85,7 +86,7 @@ def assemble(
     barrier that only some threads reach), TL14 (a division of a whole number by zero) or TL15 (an iterator that
     leaves its domain), unless `on_hazard` is
     "sequential" (the report says it, and iterations run in the order of the text) or "ignore". `exact` keeps
-    the order of sums.
+    the order of sums. With `undefined`, what the source leaves undefined is checked, too.
     """
     broken = broken_claims(nodes) if on_hazard != "ignore" and not checked else []
     nodes = with_shared_terms(with_parts_joined(without_claims(nodes, on_hazard != "ignore")))
@@ -97,12 +98,15 @@ def assemble(
             raise DiagnosticError(proven)
         for found in proven:
             report.note(found.message)
+    for line in stated(leaves(nodes)):
+        report.note(line)
     loops = with_loops_shortened(unfused(nodes))
     if any(a is not b for a, b in zip(loops, nodes, strict=True)):
         nodes = with_shared_terms(loops)
     if on_hazard != "ignore":
         nodes = with_doubts_checked(nodes, touches)
         nodes = with_unseen_checked(nodes) if checked else nodes
+    nodes = with_shared_terms(with_values_checked(nodes)) if undefined else nodes
     source = nodes
     trees: list[Span] = []
     nodes = nodes if exact else with_trees_folded(nodes, trees)
@@ -149,6 +153,8 @@ def assemble(
     names = tuple(p.name for p in params[: len(arguments)])
     # what is not read after all, or alike wherever it is read, has left no note
     unchecked = bool(emitter.notes) or (on_hazard != "ignore" and told_by_data(source))
+    if unchecked:
+        report.note("where an index leaves its buffer, 0 is read and nothing is stored: calls raise, traces do not.")
     return Built(made, names, outputs, report, unchecked)
 
 

@@ -63,29 +63,30 @@ class Ready:
 class Specialised:
     """A program at one set of sizes, plain and with checks, compiled when it is first called."""
 
-    def __init__(self, build: Callable[[bool], Built]) -> None:
+    def __init__(self, build: Callable[[bool, bool], Built]) -> None:
         self._build = build
-        self.plain = build(False)
-        self._checked: Built | None = None
-        self._compiled: dict[tuple[bool, str], Any] = {}
+        self.plain = build(False, False)
+        self._checked: dict[bool, Built] = {}
+        self._compiled: dict[tuple[bool, bool, str], Any] = {}
         self._raised: dict[str, tuple[tuple[str, str], ...]] = {}
 
-    def built(self, checked: bool) -> Built:
-        if not checked or not self.plain.unchecked:
+    def built(self, checked: bool, undefined: bool = False) -> Built:
+        """The program: without checks, with those of accesses, and with those of what is `undefined`, too."""
+        if not undefined and not (checked and self.plain.unchecked):
             return self.plain
-        if self._checked is None:
-            self._checked = self._build(True)
-        return self._checked
+        if undefined not in self._checked:
+            self._checked[undefined] = self._build(True, undefined)
+        return self._checked[undefined]
 
-    def compiled(self, checked: bool, numerics: str) -> Any:
+    def compiled(self, checked: bool, numerics: str, undefined: bool = False) -> Any:
         from tensorir.backends import compile
 
         checked = checked and self.plain.unchecked
-        key = (checked, numerics)
+        key = (checked, undefined, numerics)
         if key not in self._compiled:
             # what comparisons in a source do with NaN depends on their order: nothing of it is kept unless asked for
             told = "loose" if numerics == "fast" else numerics
-            self._compiled[key] = compile(self.built(checked).fencil, numerics=told)
+            self._compiled[key] = compile(self.built(checked, undefined).fencil, numerics=told)
         return self._compiled[key]
 
     def raised(self, numerics: str) -> tuple[tuple[str, str], ...]:
@@ -112,7 +113,8 @@ class Lifted:
     arguments: Sequence[Argument]
     sizes_of: Callable[[Sequence[Any]], Hashable]
     """The key of a call: what the program is specialised to."""
-    build: Callable[[Any, bool], Built]
+    build: Callable[[Any, bool, bool], Built]
+    """The program at a key: whether accesses are checked, and whether values are that the source leaves undefined."""
     static: Hashable | None
     """The key, where it does not depend on the call."""
     numerics: str = "fast"
@@ -137,7 +139,7 @@ class Lifted:
         """The program at a set of sizes."""
         found = self.cache.get(key)
         if found is None:
-            found = self.cache[key] = Specialised(lambda checked: self.build(key, checked))
+            found = self.cache[key] = Specialised(partial(self.build, key))
         return found
 
     def _only(self) -> Specialised:
@@ -193,21 +195,26 @@ class Lifted:
         return results
 
     def checked(self, *arrays: Any) -> tuple[Any, tuple[Any, ...]]:
-        """The outputs and the error that a check found, or None: accesses out of range, failed assertions.
+        """The error that a check found, or None, and the outputs.
+
+        Accesses out of range, failed assertions, and what the source leaves undefined: whole numbers divided by zero,
+        shifts by too many places, floats that become integers which do not hold them.
 
         Inside of a trace the error is raised when the traced program runs.
         """
         found = self._prepared(arrays)
         special = self.at(self.sizes_of(found))
         if _traced(found):
-            return None, self._run(special, found, True)
+            return None, self._run(special, found, True, True)
         try:
-            return None, self._run(special, found, True)
+            return None, self._run(special, found, True, True)
         except DiagnosticError as error:
             return error, self._run(special, found, False)
 
-    def _run(self, special: Specialised, arrays: Sequence[Any], checked: bool) -> tuple[Any, ...]:
-        built = special.built(checked)
+    def _run(
+        self, special: Specialised, arrays: Sequence[Any], checked: bool, undefined: bool = False
+    ) -> tuple[Any, ...]:
+        built = special.built(checked, undefined)
         given = dict(zip(built.names, arrays, strict=True))
         needed = [p.name for p in built.fencil.inputs]
         missing = [n for n in needed if given.get(n) is None]
@@ -219,7 +226,7 @@ class Lifted:
         written = {built.names[k] for k in built.outputs}
         passed = {n: _own(given[n], _traced(arrays)) if n in written else given[n] for n in needed}
         try:
-            results = special.compiled(checked, self.numerics)(**passed)
+            results = special.compiled(checked, self.numerics, undefined)(**passed)
         except DiagnosticError as error:
             raise self._said(error, built) from None
         found = [results[built.names[k]] for k in built.outputs]

@@ -5,14 +5,15 @@ Such a division is written as a choice that is 0 where the divisor is: what data
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from tensorir.errors import Diagnostic
 from tensorir.lift.accesses.choices import parts_under
 from tensorir.lift.accesses.sets import condition_text, conjuncts, domain, integer_set, point
+from tensorir.lift.hazards.undefined import computed
 from tensorir.lift.nests.linear import DIVISIONS, Ranges, linear, settled
-from tensorir.lift.nests.nest import Leaf, Node, Store, While, leaves, ranges_of
+from tensorir.lift.nests.nest import Leaf, Node, leaves, ranges_of
 from tensorir.lift.nests.terms import Number, Op, Term, walk
 
 __all__ = ["by_zero"]
@@ -22,26 +23,13 @@ def by_zero(nodes: Sequence[Node]) -> list[Diagnostic]:
     """The first statement that is proven to divide by zero, with an iteration that does."""
     for leaf in leaves(nodes):
         ranges = ranges_of(leaf.loops)
-        for term, guards in _terms(leaf):
+        for term, guards in computed(leaf.node):
             if any(_is_by_zero(ranges, t) for t in walk(term)):
                 for _, conditions in parts_under(term, partial(_is_by_zero, ranges)):
                     at = _reached(leaf, guards, conditions, ranges)
                     if at is not None:
                         return [_told(leaf, at)]
     return []
-
-
-def _terms(leaf: Leaf) -> Iterator[tuple[Term, int]]:
-    """What a statement computes, and how many of its guards hold by then."""
-    node = leaf.node
-    yield from ((guard, k) for k, guard in enumerate(node.guards))
-    match node:
-        case Store(_, indices, value):
-            yield from ((term, len(node.guards)) for term in (*indices, value))
-        case While(condition):
-            yield condition, len(node.guards)
-        case _:
-            pass
 
 
 def _is_by_zero(ranges: Ranges, term: Term) -> bool:

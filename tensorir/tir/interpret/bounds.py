@@ -14,7 +14,7 @@ from tensorir.tir.interpret.arithmetic import Value, is_array
 from tensorir.tir.interpret.machine import Machine, error
 from tensorir.tir.interpret.memory import View
 
-__all__ = ["check_bounds", "check_declared", "check_domain", "check_overflow", "check_ramp"]
+__all__ = ["check_bounds", "check_declared", "check_domain", "check_overflow", "check_ramp", "iteration", "live"]
 
 
 def check_bounds(
@@ -35,16 +35,17 @@ def check_bounds(
         bad = (index < 0) | (index >= high)
         if wide and lanes is not None:
             bad = bad & lanes
-        if np.any(bad) and np.any(bad := _live(m, bad, wide)):
+        if np.any(bad) and np.any(bad := live(m, bad, wide)):
             shown = int(np.broadcast_to(index, np.shape(bad))[bad][0])
             where = f"dimension {place} of {buffer.name!r}, which has {_largest(extent)} elements"
             message = f"index {shown} is outside of {where}."
-            raise error("TR01", message, span, *_iteration(m, bad, wide))
+            raise error("TR01", message, span, *iteration(m, bad, wide))
     if m.blocks:
         m.blocks[-1].last[buffer] = (indices, vector)
 
 
-def _live(m: Machine, bad: Value, wide: bool) -> Value:
+def live(m: Machine, bad: Value, wide: bool) -> Value:
+    """Where it happens, of what the lanes that take part compute."""
     if m.mask is None:
         return bad
     return bad & (m.mask[..., None] if wide and is_array(m.mask) else m.mask)
@@ -54,7 +55,7 @@ def _largest(extent: Value) -> int:
     return int(np.max(extent))
 
 
-def _iteration(m: Machine, bad: Value, wide: bool) -> tuple[str, ...]:
+def iteration(m: Machine, bad: Value, wide: bool) -> tuple[str, ...]:
     """The first iteration for which it happens, as a note."""
     if not m.axes:
         return m.where()
@@ -85,7 +86,7 @@ def check_declared(m: Machine, buffer: n.Buffer, write: bool, span: Span) -> Non
         inside: Value = np.False_
         for part in parts:
             inside = inside | part
-        bad = _live(m, ~np.asarray(inside), vector)
+        bad = live(m, ~np.asarray(inside), vector)
         if np.any(bad):
             shown = [_widened(i, vector and place < len(indices) - 1) for place, i in enumerate(indices)]
             everywhere = np.broadcast_shapes(np.shape(bad), *map(np.shape, shown))
@@ -94,7 +95,7 @@ def check_declared(m: Machine, buffer: n.Buffer, write: bool, span: Span) -> Non
             verb, where = ("written", "T.writes") if write else ("read", "T.reads")
             access = f"element {at} of {buffer.name!r} is {verb}"
             message = f"{access}, but {where} of the block {block.node.name!r} leaves it out."
-            raise error("TR04", message, span, *_iteration(m, np.asarray(bad), vector))
+            raise error("TR04", message, span, *iteration(m, np.asarray(bad), vector))
 
 
 Box = tuple[tuple[Value, Value], ...]
@@ -150,11 +151,11 @@ def check_domain(m: Machine, iterator: n.IterVar, low: Value, extent: Value, spa
     bad = (value < low) | (value >= low + extent)
     if iterator.dom is not None and not isinstance(iterator.dom.extent, n.IntImm):
         bad = bad & (extent > 0)
-    if np.any(bad) and np.any(bad := _live(m, bad, False)):
+    if np.any(bad) and np.any(bad := live(m, bad, False)):
         shown = int(np.broadcast_to(value, np.shape(bad))[bad][0])
         first, last = (int(np.broadcast_to(x, np.shape(bad))[bad][0]) for x in (low, low + extent - 1))
         message = f"the iterator {iterator.var.name!r} is {shown}, outside of its domain, {first} to {last}."
-        raise error("TR13", message, span, *_iteration(m, np.asarray(bad), False))
+        raise error("TR13", message, span, *iteration(m, np.asarray(bad), False))
 
 
 _WORDS: dict[type[n.BinaryOp], str] = {n.Add: "+", n.Sub: "-", n.Mul: "*"}
@@ -165,7 +166,7 @@ def check_overflow(m: Machine, node: n.BinaryOp, x: Value, y: Value) -> None:
     low, high = node.a.dtype.range
     wide = node.a.dtype.lanes != 1
     bad = _overflows(node, x, y, low, high)
-    if np.any(bad) and np.any(bad := _live(m, np.asarray(bad), wide)):
+    if np.any(bad) and np.any(bad := live(m, np.asarray(bad), wide)):
         a, b = (int(np.broadcast_to(v, np.shape(bad))[bad][0]) for v in (x, y))
         raise _overflow(m, node, f"{a} {_WORDS[type(node)]} {b}", bad, wide)
 
@@ -194,7 +195,7 @@ def _exact(node: n.BinaryOp, x: Value, y: Value) -> Value:
 
 def _overflow(m: Machine, node: n.Expr, what: str, bad: Value, wide: bool) -> DiagnosticError:
     message = f"integer overflow in an index: {what} is no {node.dtype.element}."
-    return error("TR15", message, node.span, *_iteration(m, np.asarray(bad), wide), help="compute the index in int64.")
+    return error("TR15", message, node.span, *iteration(m, np.asarray(bad), wide), help="compute the index in int64.")
 
 
 def check_ramp(m: Machine, node: n.Ramp, first: Value, step: Value) -> None:
@@ -203,6 +204,6 @@ def check_ramp(m: Machine, node: n.Ramp, first: Value, step: Value) -> None:
     last = n.lane_count(node.lanes) - 1
     bad = np.asarray([not low <= int(a) + int(b) * last <= high for a, b in np.broadcast(first, step)])
     bad = bad.reshape(np.broadcast_shapes(np.shape(first), np.shape(step)))
-    if bad.any() and np.any(bad := _live(m, bad, True)):
+    if bad.any() and np.any(bad := live(m, bad, True)):
         a, b = (int(np.broadcast_to(v, np.shape(bad))[bad][0]) for v in (first, step))
         raise _overflow(m, node, f"{a} + {b} * {last}", bad, True)

@@ -114,7 +114,18 @@ def _cast(value: n.Expr, node: n.Cast) -> Run:
     inner, source, target = compiled(value), value.dtype.element, node.dtype.element
     if source == target or target.code == "handle":
         return inner
-    return lambda m: cast(inner(m), source, target)
+    if not (source.is_float and target.is_integer and not target.is_bool):
+        return lambda m: cast(inner(m), source, target)
+
+    def convert(m: Machine) -> Value:
+        found = inner(m)
+        if m.checked:
+            from tensorir.tir.interpret.undefined import check_cast
+
+            check_cast(m, node, found)
+        return cast(found, source, target)
+
+    return convert
 
 
 _DIVISIONS = (n.Div, n.Mod, n.FloorDiv, n.FloorMod)
@@ -130,9 +141,10 @@ def _binary(node: n.BinaryOp | n.CmpOp) -> Run:
 
         def divide(m: Machine) -> Value:
             x, y = a(m), b(m)
-            if m.checked and np.any(zero := m.narrowed(y == 0) if np.ndim(y) == m_ndim(m, y) else y == 0):
-                del zero
-                raise error("TR08", "division of an integer by zero.", node.span, *m.where())
+            if m.checked:
+                from tensorir.tir.interpret.undefined import check_divisor
+
+                check_divisor(m, node, y)
             return function(x, y)
 
         return divide
@@ -148,11 +160,6 @@ def _binary(node: n.BinaryOp | n.CmpOp) -> Run:
 
         return compute
     return lambda m: function(a(m), b(m))
-
-
-def m_ndim(m: Machine, value: Value) -> int:
-    """The rank that a value has if it is no vector (masks then fit it)."""
-    return np.ndim(value) if np.ndim(value) <= len(m.axes) else -1
 
 
 def _connective(a: n.Expr, b: n.Expr, both: bool) -> Run:
@@ -321,7 +328,16 @@ def _call(node: n.Call) -> Run:
                 return compile_builtin(node)
             arguments = [compiled(_expression(arg)) for arg in node.args]
             dtype = node.dtype
-            return lambda m: function(dtype, *[argument(m) for argument in arguments])
+
+            def compute(m: Machine) -> Value:
+                values = [argument(m) for argument in arguments]
+                if m.checked and name in ("shift_left", "shift_right"):
+                    from tensorir.tir.interpret.undefined import check_shift
+
+                    check_shift(m, node, values[1])
+                return function(dtype, *values)
+
+            return compute
         case n.GlobalVar():
             from tensorir.tir.interpret.calls import compile_function_call
 

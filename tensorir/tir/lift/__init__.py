@@ -89,8 +89,8 @@ def _lifted(func: n.PrimFunc, numerics: str, on_hazard: str) -> Lifted:
     def sizes(arrays: Sequence[Any]) -> Hashable:
         return _shapes(func, arrays)
 
-    def build(key: Any, checked: bool) -> Built:
-        return lift_prim_func(func, key, checked, on_hazard, numerics == "exact")
+    def build(key: Any, checked: bool, undefined: bool) -> Built:
+        return lift_prim_func(func, key, checked, on_hazard, numerics == "exact", undefined)
 
     symbols = {e.name: e for b in func.buffer_map.values() for e in b.shape if isinstance(e, n.Var)}
 
@@ -110,14 +110,15 @@ def _lifted(func: n.PrimFunc, numerics: str, on_hazard: str) -> Lifted:
 
 
 def lift_prim_func(
-    func: n.PrimFunc, shapes: Shapes, checked: bool = False, on_hazard: str = "error", exact: bool = False
-) -> Built:
+    func: n.PrimFunc, shapes: Shapes, checked: bool = False, on_hazard: str = "error", exact: bool = False,
+    undefined: bool = False,
+) -> Built:  # fmt: skip
     """The tensor program of a function for the shapes of its buffers (None for scalars)."""
 
     def work() -> Built:
         reading = reading_of(func, shapes, exact)
         arguments = [b for b in reading.arguments if b is not None]
-        built = assemble(func.name, arguments, reading.nodes, checked, on_hazard, exact, _stored(func))
+        built = assemble(func.name, arguments, reading.nodes, checked, on_hazard, exact, _stored(func), undefined)
         for note in reading.notes:
             built.report.note(note)
         return built

@@ -148,8 +148,8 @@ def _shift(name: str) -> Make:
         x, by = args
         if element == BOOL:
             raise NotImplementedError("a shift of a truth value")
-        if isinstance(by, Number):
-            return op(name, x, by) if 0 <= by.value < element.bits else number(0, element)
+        if isinstance(by, Number) and 0 <= by.value < element.bits:
+            return op(name, x, by)
         fits = truth("greater_equal", by, number(0, by.element))
         if element.bits in by.element.range:
             fits = both(fits, truth("less", by, number(element.bits, by.element)))

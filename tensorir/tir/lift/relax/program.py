@@ -99,16 +99,18 @@ class LiftedRelax(Lifted):
     def _prepared(self, arrays: Sequence[Any]) -> list[Any]:
         return Lifted._prepared(self, _leaves_of(arrays))
 
-    def _run(self, special: Specialised, arrays: Sequence[Any], checked: bool) -> tuple[Any, ...]:
-        return self._ready(special, checked)(arrays)
+    def _run(
+        self, special: Specialised, arrays: Sequence[Any], checked: bool, undefined: bool = False
+    ) -> tuple[Any, ...]:
+        return self._ready(special, checked, undefined)(arrays)
 
-    def _ready(self, special: Specialised, checked: bool) -> Ready:
-        built = special.built(checked)
+    def _ready(self, special: Specialised, checked: bool, undefined: bool = False) -> Ready:
+        built = special.built(checked, undefined)
         assert isinstance(built, Program)
         place = {name: k for k, name in enumerate(built.names)}
         inputs = [p.name for p in built.fencil.inputs]
         return Ready(
-            special.compiled(checked, self.numerics),
+            special.compiled(checked, self.numerics, undefined),
             tuple((name, place[name]) for name in inputs if name in place),
             {name: built.constants[name] for name in inputs if name in built.constants},
             built.results,
@@ -168,8 +170,8 @@ def lift_relax(func: r.Function, *, numerics: str = "fast", on_hazard: str = "er
             tuple(a.shape) if leaf.tensor else np.asarray(a).item() for leaf, a in zip(leaves, arrays, strict=True)
         )
 
-    def build(key: Any, checked: bool) -> Built:
-        return deep(lambda: _built(func, leaves, key, Home(checked, numerics == "exact"), on_hazard))
+    def build(key: Any, checked: bool, undefined: bool) -> Built:
+        return deep(lambda: _built(func, leaves, key, Home(checked, undefined, numerics == "exact"), on_hazard))
 
     fixed: list[tuple[int, ...]] = []
     for leaf in leaves:

@@ -51,6 +51,8 @@ class Home:
     """What the values of one program share: whether accesses are checked, and tables that the program brings along."""
 
     checked: bool = False
+    undefined: bool = False
+    """Whether callees check what they leave undefined."""
     exact: bool = False
     """Whether callees keep their order and rounding."""
     unchecked: bool = False

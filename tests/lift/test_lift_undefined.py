@@ -1,0 +1,116 @@
+"""What a source leaves undefined is 0 in every run, and told by the checked interpreter and by `checked` alike."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+import tensorir as ti
+from tensorir.errors import DiagnosticError
+
+TEXT = """
+@T.prim_func
+def main(A: T.Buffer((4,), "int32"), D: T.Buffer((4,), "int32"), X: T.Buffer((4,), "float32"),
+         B: T.Buffer((4,), "int32")):
+{}
+"""
+EACH = "for i in range(4):\n    B[i] = {}"
+DIVISION, SHIFT = "division of an integer by zero.", "a shift by a number of places that int32 does not have."
+CAST = "a float that int32 does not hold becomes int32."
+UNDEFINED = {
+    "a quotient": (EACH.format("A[i] // D[i]"), "TR08", DIVISION),
+    "a remainder": (EACH.format("T.truncmod(A[i], D[i])"), "TR08", DIVISION),
+    "a remainder of lanes": ("for i in T.vectorized(4):\n    B[i] = A[i] % D[i]", "TR08", DIVISION),
+    "a quotient that is written over": (EACH.format("A[i] // D[i]") + "\n" + EACH.format("3"), "TR08", DIVISION),
+    "a quotient as an index": ("B[A[3] // D[2]] = 1\nB[A[3] // D[0]] = 2", "TR08", DIVISION),
+    "a quotient in a sum": ("B[0] = 0\nfor i in range(4):\n    B[0] = B[0] + A[i] // D[i]", "TR08", DIVISION),
+    "a quotient in a recurrence": ("for i in range(1, 4):\n    B[i] = B[i - 1] + A[i] // D[i - 1]", "TR08", DIVISION),
+    "a quotient in a condition": ("B[0] = 2\nwhile B[0] // D[0] > 3:\n    B[0] = B[0] + 1", "TR08", DIVISION),
+    "a quotient in a while": (
+        "B[0] = 2\nB[1] = 0\nwhile B[0] < 10:\n    B[0] = B[0] + 1\n    B[1] = 10 // (5 - B[0])", "TR08", DIVISION,
+    ),
+    "a shift": (EACH.format("T.shift_left(A[i], D[i])"), "TR19", SHIFT),
+    "a shift by less than nothing": (EACH.format("A[i] >> (D[i] - 1)"), "TR19", SHIFT),
+    "a shift by a number": (EACH.format("T.shift_left(A[i], 40)"), "TR19", SHIFT),
+    "a float": (EACH.format('T.Cast("int32", X[i])'), "TR26", CAST),
+    "a number": (EACH.format('T.Cast("int32", T.float32(3e20))'), "TR26", CAST),
+}  # fmt: skip
+DEFINED = {
+    "under a choice": EACH.format("T.if_then_else(D[i] == 0, 0, A[i] // D[i])"),
+    "under a guard": "for i in range(4):\n    B[i] = 0\n    if D[i] != 0:\n        B[i] = A[i] // D[i]",
+    "a fitting divisor": EACH.format("A[i] // (D[i] + 1)"),
+    "a guarded shift": EACH.format("T.if_then_else(D[i] < 32, T.shift_left(A[i], D[i]), 0)"),
+    "a float that is clamped": EACH.format('T.Cast("int32", T.max(T.min(X[i], T.float32(100)), T.float32(0)))'),
+}
+
+
+def _func(body: str):
+    return ti.tir.parse(TEXT.format("\n".join(f"    {line}" for line in body.split("\n"))))["main"]
+
+
+def _arguments():
+    numbers = [np.array([1, 2, 3, 4], np.int32), np.array([0, 1, 40, 2], np.int32)]
+    return [*numbers, np.array([1.5, -3e20, np.inf, 2], np.float32), np.zeros(4, np.int32)]
+
+
+@pytest.mark.parametrize("body, code, message", UNDEFINED.values(), ids=UNDEFINED)
+def test_what_is_undefined_is_zero_and_told_where_that_is_asked_for(body: str, code: str, message: str):
+    func = _func(body)
+    wanted = ti.tir.interpret(func, *_arguments())[3]
+    with pytest.raises(DiagnosticError, match=code):
+        ti.tir.interpret(func, *_arguments(), checked=True)
+    program = ti.lift(func)
+    error, (result,) = program.checked(*_arguments())
+    assert isinstance(error, DiagnosticError) and message in str(error)
+    assert error.diagnostics[0].span.line in range(5, 13)
+    for got in (result, program(*_arguments())[0], jax.jit(lambda *args: program(*args))(*_arguments())[0]):
+        np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("body", DEFINED.values(), ids=DEFINED)
+def test_what_is_computed_where_it_is_defined_leaves_nothing_to_be_told(body: str):
+    func = _func(body)
+    wanted = ti.tir.interpret(func, *_arguments(), checked=True)[3]
+    error, (result,) = ti.lift(func).checked(*_arguments())
+    assert error is None
+    np.testing.assert_array_equal(result, wanted)
+
+
+@pytest.mark.parametrize(
+    "expression, message, iteration",
+    [
+        ("A[i] // D[i]", "division of an integer by zero.", "i = 0"),
+        ("T.shift_left(A[i], D[i])", "a shift by 40 places, of int32, which has 32.", "i = 2"),
+        ("A[i] >> (D[i] - 1)", "a shift by -1 places, of int32, which has 32.", "i = 0"),
+        ('T.Cast("int32", X[i])', "-3e+20 becomes int32, which holds -2147483648 to 2147483647.", "i = 1"),
+    ],
+)
+def test_the_checked_interpreter_names_the_value_and_the_iteration(expression: str, message: str, iteration: str):
+    with pytest.raises(DiagnosticError) as caught:
+        ti.tir.interpret(_func(EACH.format(expression)), *_arguments(), checked=True)
+    (diagnostic,) = caught.value.diagnostics
+    assert (diagnostic.message, diagnostic.notes) == (message, (f"in the iteration {iteration}.",))
+
+
+def test_what_a_kernel_of_relax_leaves_undefined_is_told():
+    text = """
+@I.ir_module
+class Module:
+    @T.prim_func
+    def divide(A: T.Buffer((4,), "int32"), D: T.Buffer((4,), "int32"), B: T.Buffer((4,), "int32")):
+        for i in range(4):
+            B[i] = A[i] // D[i]
+
+    @R.function
+    def main(a: R.Tensor((4,), "int32"), d: R.Tensor((4,), "int32")) -> R.Tensor((4,), "int32"):
+        cls = Module
+        out = R.call_tir(cls.divide, (a, d), out_sinfo=R.Tensor((4,), "int32"))
+        return out
+"""
+    program = ti.lift(ti.tir.parse(text)["main"])
+    given = _arguments()[:2]
+    error, (result,) = program.checked(*given)
+    assert DIVISION in str(error)
+    np.testing.assert_array_equal(result, [0, 2, 0, 2])
+    np.testing.assert_array_equal(program(*given)[0], [0, 2, 0, 2])
