@@ -164,3 +164,34 @@ def test_indices_that_no_iteration_reads_are_asked_of_nobody():
     a, b = np.arange(4, dtype=np.float32), np.zeros((3, 2), np.float32)
     indices = np.array([1, 99, 0, 3, 99, 2], np.int32)
     np.testing.assert_array_equal(program(a, indices, b)[0], ti.tir.interpret(function, a, indices, b)[2])
+
+
+CONVOLUTION = """
+@T.prim_func
+def main(A: T.Buffer((1, 4, 13, 12), "float32"), W: T.Buffer((4, 5, 3), "float32"), C: T.Buffer((4, 4), "float32")):
+    P = T.alloc_buffer((1, 4, 15, 14), "float32")
+    for c, i, j in T.grid(4, 15, 14):
+        P[0, c, i, j] = T.if_then_else(1 <= i and i < 14 and 1 <= j and j < 13, A[0, c, i - 1, j - 1], T.float32(0))
+"""
+AS_IT_IS = """
+    for y, x, c, b, d in T.grid(4, 4, 4, 5, 3):
+        if c == 0 and b == 0 and d == 0:
+            C[y, x] = T.float32(0)
+        C[y, x] = C[y, x] + P[0, c, y * 3 + b, x * 3 + d] * W[c, b, d]
+"""
+FETCHED = """
+    S = T.alloc_buffer((1, 4, 15, 14), "float32")
+    for y, x, c_0 in T.grid(4, 4, 2):
+        for a, b, d in T.grid(2, 5, 3):
+            S[0, c_0 * 2 + a, y * 3 + b, x * 3 + d] = P[0, c_0 * 2 + a, y * 3 + b, x * 3 + d]
+        for a, b, d in T.grid(2, 5, 3):
+            if c_0 == 0 and a == 0 and b == 0 and d == 0:
+                C[y, x] = T.float32(0)
+            C[y, x] = C[y, x] + S[0, c_0 * 2 + a, y * 3 + b, x * 3 + d] * W[c_0 * 2 + a, b, d]
+"""
+
+
+def test_axes_that_are_named_after_other_axes_of_their_buffer_have_names_of_their_own():
+    _, base = lifted(CONVOLUTION + AS_IT_IS)
+    _, program = lifted(CONVOLUTION + FETCHED)
+    assert up_to_names(str(program)) == up_to_names(str(base))

@@ -69,6 +69,16 @@ STEPS = {
                     S[t] = S[t] + L[0]
                 BARRIER
 """,
+    "prefixes that each thread adds to": """
+            L = T.alloc_buffer((1,), "float32", scope="local")
+            for k in range(4):
+                L[0] = S[t]
+                if t >= T.shift_left(1, k):
+                    L[0] = L[0] + S[t - T.shift_left(1, k)]
+                BARRIER
+                S[t] = L[0]
+                BARRIER
+""",
     "prefixes by way of another buffer": """
             R = T.alloc_buffer((16,), "float32", scope="shared")
             for k in range(2):
@@ -245,12 +255,44 @@ def main(A: T.Buffer((4, 8), "float32"), B: T.Buffer((8,), "float32")):
     assert "B ← reduce(+, 0.0f, r)(A);" in str(lifted(rows, (4, 8), (4,)))
 
 
+def written_out(steps: str) -> str:
+    declared, _, step = steps.rpartition("            for k in range(4):\n")
+    rounds = [re.sub(r"\bk\b", str(k), textwrap.dedent(step)) for k in range(4)]
+    return declared + textwrap.indent("".join(rounds), " " * 12)
+
+
 @pytest.mark.parametrize("result", ["S[0]", "S[t]", "S[15 - t] - S[3]"])
 @pytest.mark.parametrize("name", ["each with its neighbour", "prefixes", "halves", "pairs"])
 def test_steps_that_are_written_out_leave_the_same(name: str, result: str):
-    declared, _, steps = STEPS[name].rpartition("            for k in range(4):\n")
-    rounds = [re.sub(r"\bk\b", str(k), textwrap.dedent(steps)) for k in range(4)]
-    lifted(kernel(declared + textwrap.indent("".join(rounds), " " * 12), result), (3, 16), (3, 16))
+    lifted(kernel(written_out(STEPS[name]), result), (3, 16), (3, 16))
+
+
+def test_steps_that_are_written_out_begin_where_threads_take_what_they_fold():
+    steps = written_out(STEPS["each with its neighbour"])
+    assert "B ← reduce(+, 0.0f, r)(A);" in str(lifted(kernel(steps, "S[t]"), (3, 16), (3, 16)))
+    added = written_out(STEPS["prefixes that each thread adds to"])
+    assert "scan(" in str(lifted(kernel(added, "S[t]"), (3, 16), (3, 16)))
+
+
+def test_a_tree_over_what_threads_summed_in_strides_keeps_no_guard_of_the_last_stride():
+    text = f"""
+@T.prim_func
+def main(A: T.Buffer((5, 100), "float32"), B: T.Buffer((5,), "float32")):
+    for b in T.thread_binding(5, thread="blockIdx.x"):
+        for t in T.thread_binding(16, thread="threadIdx.x"):
+            S = T.alloc_buffer((16,), "float32", scope="shared")
+            L = T.alloc_buffer((1,), "float32", scope="local")
+            L[0] = T.float32(0)
+            for k in range(7):
+                if k * 16 + t < 100:
+                    L[0] = L[0] + A[b, k * 16 + t]
+            S[t] = L[0]
+            {BARRIER}
+            {STEPS["halves"].strip().replace("BARRIER", BARRIER)}
+            if t == 0:
+                B[b] = S[0]
+"""
+    assert re.search(r"B ← reduce\(\+, 0.0f, (\w+)\)\(A\);", str(lifted(text, (5, 100), (5,))))
 
 
 def test_what_stands_between_the_steps_may_read_what_other_steps_leave():

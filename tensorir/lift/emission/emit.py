@@ -80,7 +80,9 @@ class Emitter:
             named: list[str] = []
             for k in range(len(buffer.shape)):
                 want = wanted[k] if k < len(wanted) else None
-                named.append(want if want is not None and want not in named else f"{buffer.name}_{k}")
+                if want is None or want in named:
+                    (want,) = _hidden([f"{buffer.name}_{k}"], {*named, *filter(None, wanted)})
+                named.append(want)
             found = self.names[buffer] = tuple(named)
         return found
 

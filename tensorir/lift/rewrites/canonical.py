@@ -32,7 +32,7 @@ from tensorir.lift.rewrites.nested_folds import (
     start_again,
     start_within,
 )
-from tensorir.lift.rewrites.padding import cut_of_padded, padding_of_padded, sum_of_padded
+from tensorir.lift.rewrites.padding import choice_of_padded, cut_of_padded, padding_of_padded, sum_of_padded
 from tensorir.lift.rewrites.prefixes import (
     added_point,
     concat_of_added,
@@ -416,7 +416,7 @@ RULES: dict[str, tuple[simplify.Rule, ...]] = {
     "divides": (simplify.by_one,),
     "neg": (simplify.twice,),
     "not": (simplify.twice,),
-    "if": (simplify.known_choice, simplify.choice_by_not, choice_of_truth),
+    "if": (simplify.known_choice, simplify.choice_by_not, choice_of_truth, choice_of_padded),
     "and": (simplify.and_true, simplify.both_the_same),
     "or": (simplify.or_false, simplify.both_the_same),
     "min": (simplify.both_the_same, start_again),

@@ -7,6 +7,8 @@
 reduce(+, 0.0, I)(x × x)
 >>> show(Canonical(), f"subset(exp({wide}), I[0:6])", x={"I": (0, 6)})
 exp(x)
+>>> show(Canonical(), f"if pos(I, {wide}) < 7 then {wide} else 0.0", x={"I": (0, 6)})
+update(add_dim(I, 0, 8, 0.0), x)
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from tensorir.ir import Call, Expr, Literal, Operator
 from tensorir.lift.emission.tensors import constant_of, filled, renamed, shifted, spread
 from tensorir.types import Interval, Scalar, TensorType
 
-__all__ = ["cut_of_padded", "padding_of_padded", "sum_of_padded"]
+__all__ = ["choice_of_padded", "cut_of_padded", "padding_of_padded", "sum_of_padded"]
 
 Cuts = Mapping[str, Interval]
 
@@ -40,6 +42,38 @@ def sum_of_padded(e: Call) -> Expr | None:
 def cut_of_padded(e: Call) -> Expr | None:
     """A part of what was padded needs less padding, or none."""
     return restricted(e.args[0], dict(e.static[0].items))
+
+
+def choice_of_padded(e: Call) -> Expr | None:
+    """What is padded behind a bound of coordinates is padded, and needs no choice."""
+    c, x, y = e.args
+    same, element, dims = constant_of(y), e.tensor.element, dict(e.tensor.dims.items)
+    bounds = _bounds(c, dims)
+    if same is None or bounds is None or not isinstance(element, Scalar) or not bounds.keys() <= set(x.tensor.dims):
+        return None
+    if not all(bounds.values()):
+        return filled(same.value, element, dims)
+    inner = restricted(x, {**dims, **bounds})
+    if inner is None or inner is x:
+        return inner
+    missing = {d: i for d, i in dims.items() if d not in inner.tensor.dims}
+    return call("update", filled(same.value, element, dims), spread(inner, missing), span=e.span)
+
+
+def _bounds(condition: Expr, dims: Cuts) -> dict[str, Interval] | None:
+    """The box of coordinates on which a condition holds, along those dims that it bounds; None where it is none."""
+    match condition:
+        case Call("and", (a, b)):
+            one, other = _bounds(a, dims), _bounds(b, dims)
+            if one is None or other is None:
+                return None
+            return {**other, **{d: i & other.get(d, i) for d, i in one.items()}}
+        case Call("less" | "less_equal" | "greater_equal" | "greater" as op, (Call("pos", _, (dim,)), Literal(value))):
+            bound = int(value) + (op in ("less_equal", "greater"))
+            first, last = dims[dim].start, dims[dim].stop
+            return {dim: dims[dim] & (Interval(first, bound) if op.startswith("less") else Interval(bound, last))}
+        case _:
+            return None
 
 
 def _sum(e: Call, init: Expr, x: Expr, dim: str) -> Expr:

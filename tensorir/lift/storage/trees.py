@@ -61,9 +61,10 @@ class _Trees:
         """Nodes of one sequence, and what may run behind it."""
         done: list[Node] = []
         pending = list(nodes)
+        stepped = frozenset(b for node in nodes if _has_step(node) for leaf in leaves((node,)) for b in leaf.written)
         while pending:
             node = pending[0]
-            run = _run(pending) if _has_step(node) else None
+            run = _run(pending) if _has_step(node) or _fetches(node, stepped) else None
             if run is not None:
                 made, pending = self.folded(run, pending[: run.taken], pending[run.taken :], paths)
                 done += made
@@ -164,6 +165,20 @@ def _has_step(node: Node, lanes: frozenset[str] = frozenset()) -> bool:
         case Store(buffer, value=Op(op, (Load(a), Load(b)))) if op in FOLDS and lanes:
             own = a.argument or b.argument or not lanes.isdisjoint(buffer.private)
             return not own and (a is b or buffer in (a, b))
+        case Store(buffer, value=Load(a)) if lanes:
+            # what a thread folded on its own is handed to the others
+            return not lanes.isdisjoint(a.private) and not buffer.argument and lanes.isdisjoint(buffer.private)
+        case _:
+            return False
+
+
+def _fetches(node: Node, stepped: frozenset[Buffer]) -> bool:
+    """Whether threads take what others hold of what steps fold: such a step begins there."""
+    match node:
+        case Loop(body=body):
+            return any(_fetches(inner, stepped) for inner in body)
+        case Store(buffer, value=Load(read)):
+            return read in stepped and buffer not in stepped
         case _:
             return False
 
@@ -304,7 +319,7 @@ def _run(nodes: Sequence[Node]) -> _Run | None:
             run.others.add(k)
             run.apart |= stored
             continue
-        if _has_step(node):
+        if run.op and _has_step(node):
             run.taken, last = k + 1, run
     return last
 
