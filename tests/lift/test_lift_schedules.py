@@ -141,3 +141,18 @@ def test_parts_of_a_loop_that_do_other_things_or_do_not_meet_stay_apart():
     b, c = np.zeros((8, 6), np.float32), np.zeros(8, np.float32)
     for found, value in zip(ti.lift(func)(a, b, c), ti.tir.interpret(func, a, b, c, checked=True)[1:], strict=True):
         np.testing.assert_allclose(found, value, rtol=1e-6, atol=1e-6)
+
+
+BY_DIGITS = """
+@T.prim_func
+def main(A: T.Buffer((16,), "float32"), C: T.Buffer((16, 14), "float32")):
+    for b, t, a in T.grid(7, 8, 4):
+        C[b * 2 + {0} // 14, {0} % 14] = A[{0} % 14] * A[{0} % 14 + 1] * A[{0} % 14 + 2]
+"""
+
+
+def test_a_number_whose_first_digit_a_divisor_took_apart_is_one_number():
+    program = ti.lift(ti.tir.parse(BY_DIGITS.format("(b * 4 + t * 4 + a)"))["main"])
+    assert "gather" not in str(program) and "scatter" not in str(program)
+    a = np.arange(16, dtype=np.float32)
+    np.testing.assert_array_equal(program(a, None)[0], np.tile(a[:14] * a[1:15] * a[2:], (16, 1)))

@@ -298,6 +298,7 @@ def _join(space: Space, in_order: bool = False) -> Space | None:
             n = len(space.dims[inner])
             if space.dims[inner].start:
                 continue
+            joined: list[tuple[int, dict[str, Affine], dict[str, Interval]]] = []
             for outer, large in flat:
                 apart = large - small * n
                 if outer == inner or (apart if exact else apart % by) or (outer, inner) in tried:
@@ -317,9 +318,12 @@ def _join(space: Space, in_order: bool = False) -> Space | None:
                 ranges = {**space.outer, **{d: (i.start, i.stop - 1) for d, i in dims.items()}}
                 part = quotient(whole, n, ranges)
                 values = {outer: part, inner: whole.minus(part.times(n))}
-                after = {s.replaced(values, ranges) for s in sums}
-                if _cost(after) < before:
-                    return substituted(space, values, dims, space.guards)
+                cost = _cost({s.replaced(values, ranges) for s in sums})
+                if cost < before:
+                    joined.append((cost, values, dims))
+                    continue
+                if joined:
+                    continue
                 if exact and _ends_within(space, variable(outer).times(n).plus(variable(inner))):
                     return substituted(space, values, dims, space.guards)
                 if any(len({outer, inner} & b.names) == 1 for b in bounds):
@@ -327,6 +331,10 @@ def _join(space: Space, in_order: bool = False) -> Space | None:
                     new = substituted(space, values, dims, space.guards)
                     if _cost(_sums(new.terms())) < before:
                         return new
+            if joined:
+                # several may follow one: that it is a digit of the others tells what is left of them
+                _, values, dims = min(joined, key=lambda found: found[0])
+                return substituted(space, values, dims, space.guards)
     return None
 
 

@@ -26,13 +26,20 @@ from tensorir.lift.rewrites.choices import choice_of_renamed, choice_of_truth, c
 from tensorir.lift.rewrites.coordinates import sum_of_coordinates
 from tensorir.lift.rewrites.nested_folds import (
     fold_of_fold,
+    fold_of_one,
     is_whole,
     merge_of_whole,
     rounds,
     start_again,
     start_within,
 )
-from tensorir.lift.rewrites.padding import choice_of_padded, cut_of_padded, padding_of_padded, sum_of_padded
+from tensorir.lift.rewrites.padding import (
+    choice_of_padded,
+    cut_of_padded,
+    cut_of_wider,
+    padding_of_padded,
+    sum_of_padded,
+)
 from tensorir.lift.rewrites.prefixes import (
     added_point,
     concat_of_added,
@@ -225,7 +232,7 @@ def split_outside(e: Call) -> Expr | None:
             return None
 
 
-OUTSIDE = (shift_outside, gather_outside, merge_outside, split_outside)
+OUTSIDE = (cut_of_wider, shift_outside, gather_outside, merge_outside, split_outside)
 """Rules that look at every elementwise builtin."""
 
 
@@ -421,7 +428,7 @@ RULES: dict[str, tuple[simplify.Rule, ...]] = {
     "or": (simplify.or_false, simplify.both_the_same),
     "min": (simplify.both_the_same, start_again),
     "max": (simplify.both_the_same, start_again),
-    "reduce": (start_of_added, start_within, fold_of_fold, sum_of_padded),
+    "reduce": (start_of_added, start_within, fold_of_one, fold_of_fold, sum_of_padded),
     "scan": (start_of_added,),
     "add_dim": (added_point,),
     "concat": (simplify.concat_of_parts, prefix_of_scan, concat_of_concat, concat_of_added),
@@ -460,5 +467,5 @@ RULES: dict[str, tuple[simplify.Rule, ...]] = {
 }
 """The rules by the builtin at whose calls they look, in the order in which they are tried."""
 
-LOOSE = frozenset([plus_nothing, fold_of_fold, sum_of_padded])
+LOOSE = frozenset([plus_nothing, fold_of_one, fold_of_fold, sum_of_padded])
 """Rules that change roundings of floats, or the sign of a zero."""

@@ -19,12 +19,13 @@ from tensorir.lift.emission.folds import neutral
 from tensorir.lift.emission.tensors import constant_of, position, renamed, spread, sum_of
 from tensorir.lift.nests.affine import number, variable
 from tensorir.lift.rewrites.coordinates import sum_of_coordinates
-from tensorir.types import Interval, Scalar, TensorType
+from tensorir.types import INT32, Interval, Scalar, TensorType
 
 __all__ = [
     "ANY_ORDER",
     "fold_like",
     "fold_of_fold",
+    "fold_of_one",
     "is_whole",
     "merge_of_whole",
     "rounds",
@@ -66,6 +67,36 @@ def fold_of_fold(e: Call) -> Expr | None:
             state = TensorType(e.tensor.element, e.tensor.dims)
             return reduce(operator(op, state, rest), init, made, dim=whole.dim, span=e.span)
     return None
+
+
+def fold_of_one(e: Call) -> Expr | None:
+    """A fold over one place that starts from nothing is what stands there.
+
+    >>> from tensorir.lift.rewrites.canonical import Canonical
+    >>> from tensorir.passes.show import show
+    >>> show(Canonical(), "reduce(+, 0.0, J)(add_dim(J, 0, 1, x) × y)", x={"I": (0, 2)}, y={"I": (0, 2), "J": (0, 1)})
+    x × gather(J, clamp)(y, 0)
+    """
+    match e:
+        case Call("reduce", (Operator(op), init, x), (dim,)) if len(x.tensor.dims[dim]) == 1 and op in ANY_ORDER:
+            nothing = starts_from_nothing(op, init, init) and op not in _AGAIN
+            return _at(x, dim, x.tensor.dims[dim].start) if nothing else None
+        case _:
+            return None
+
+
+def _at(x: Expr, dim: str, place: int) -> Expr:
+    """A tensor at one place along a dim that it has."""
+    match x:
+        case Call("add_dim", (y,), (added, *_)) if added == dim:
+            return y
+        case Call("reduce", (Operator(op), init, y), (other,)) if dim not in (other, *init.tensor.dims):
+            return fold_like(op, init, _at(y, dim, place), other, x)
+        case Call(op, args) if TABLE[op].elementwise:
+            parts = (_at(a, dim, place) if dim in a.tensor.dims else a for a in args)
+            return call(op, *parts, static=x.static, span=x.span)
+        case _:
+            return call("gather", x, literal(place, INT32), static=((dim,), "clamp"))
 
 
 def start_within(e: Call) -> Expr | None:
@@ -216,6 +247,12 @@ class _Whole:
                 places = [i for i in found if i is not None]
                 whole = len(places) == len(found)
                 return call("gather", x, *places, static=e.static, span=e.span) if whole else None
+            case Call("gather", (x, *indices), (dims, _)) if not {
+                *dims,
+                *(n for i in indices for n in i.tensor.dims),
+            } & (self._names):
+                inner = self.of(x)
+                return None if inner is None else call("gather", inner, *indices, static=e.static, span=e.span)
             case Call(op, args) if TABLE[op].elementwise and all(isinstance(a.type, TensorType) for a in args):
                 parts = [self.of(a) for a in args]
                 known = [p for p in parts if p is not None]

@@ -21,9 +21,11 @@ from tensorir.ir import Call, Expr, Literal, Operator
 from tensorir.lift.emission.tensors import constant_of, filled, renamed, shifted, spread
 from tensorir.types import Interval, Scalar, TensorType
 
-__all__ = ["choice_of_padded", "cut_of_padded", "padding_of_padded", "sum_of_padded"]
+__all__ = ["choice_of_padded", "cut_of_padded", "cut_of_wider", "padding_of_padded", "sum_of_padded"]
 
 Cuts = Mapping[str, Interval]
+WITHIN = ("clamp", "zero")
+"""Reads that cannot fail."""
 
 
 def sum_of_padded(e: Call) -> Expr | None:
@@ -42,6 +44,22 @@ def sum_of_padded(e: Call) -> Expr | None:
 def cut_of_padded(e: Call) -> Expr | None:
     """A part of what was padded needs less padding, or none."""
     return restricted(e.args[0], dict(e.static[0].items))
+
+
+def cut_of_wider(e: Call) -> Expr | None:
+    """What meets something smaller needs no padding around it.
+
+    >>> from tensorir.passes.show import show
+    >>> from tensorir.lift.rewrites.canonical import Canonical
+    >>> show(Canonical(), "update(add_dim(I, 0, 8, 0.0), x) + y", x={"I": (0, 6)}, y={"I": (0, 6)})
+    x + y
+    """
+    dims = dict(e.tensor.dims.items)
+    made = [restricted(a, dims) for a in e.args]
+    if all(b is None or b is a for a, b in zip(e.args, made, strict=True)):
+        return None
+    args = [a if b is None else b for a, b in zip(e.args, made, strict=True)]
+    return call(e.op, *args, static=e.static, span=e.span)
 
 
 def choice_of_padded(e: Call) -> Expr | None:
@@ -93,7 +111,11 @@ def _inside(x: Expr, dim: str) -> Interval | None:
             return part.tensor.dims[dim] if zero is not None and zero.value == 0 else None
         case Call("multiplies", (a, b)):
             first, second = _inside(a, dim), _inside(b, dim)
-            return first if first == second else None
+            return None if first is None or second is None else first | second
+        case Call("cast", (y,)):
+            return _inside(y, dim)
+        case Call("gather", (y, *indices), (dims, mode)) if mode in WITHIN:
+            return None if dim in dims or any(dim in i.tensor.dims for i in indices) else _inside(y, dim)
         case Call("rename", (y,), (pairs,)):
             return _inside(y, {new: old for old, new in pairs}.get(dim, dim))
         case Call("reduce", (Operator("plus"), Literal(value), y), (other,)) if not value and other != dim:
@@ -117,6 +139,11 @@ def restricted(x: Expr, cuts: Cuts) -> Expr | None:
         case Call("cartesian_shift", (y,), (dim, by)):
             inner = restricted(y, {d: i.shifted(-by) if d == dim else i for d, i in cuts.items()})
             return None if inner is None else shifted(inner, dim, by)
+        case Call("gather", (y, *indices), (_, mode)) if mode in WITHIN and not any(
+            d in i.tensor.dims for d in cuts for i in indices
+        ):
+            inner = restricted(y, cuts)
+            return None if inner is None else call("gather", inner, *indices, static=x.static, span=x.span)
         case Call("reduce", (Operator(), init, y), (dim,)) if dim not in cuts and not init.tensor.dims:
             inner = restricted(y, cuts)
             return None if inner is None else _sum(x, init, inner, dim)
