@@ -144,7 +144,7 @@ class FieldOperator:
         region = None if domain is None else domain_of(domain)
         place = None if out is None else key_of(out)
         tables = tuple((n, key_of(t)) for n, t in provider.items())
-        key = (argument_keys(bound, types), place, region, tables, surroundings(self.function))
+        key = (call_key(self.function, bound, types), place, region, tables)
         plan = self.plans.get(key)
         if plan is None:
             plan = self.plans[key] = self._trace(bound, types, out, region, provider)
@@ -218,23 +218,10 @@ def _is_traced(value: Any) -> bool:
     return isinstance(value, Traced) or (is_tuple(value) and any(map(_is_traced, value)))
 
 
-def is_hashable(value: Any) -> bool:
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True
-
-
-def argument_keys(bound: Mapping[str, Any], types: Mapping[str, TensorType | None]) -> Any:
-    """What of the arguments a trace depends on: types with the order of their axes, and Python values themselves."""
-
-    def own(value: Any, kind: TensorType | None) -> Any:
-        if kind is not None:
-            return kind, kind.dims.names
-        return value if is_hashable(value) else id(value)
-
-    return tuple((n, own(bound[n], t), type(bound[n]).__name__) for n, t in types.items())
+def call_key(function: Callable[..., Any], bound: Mapping[str, Any], types: Mapping[str, TensorType | None]) -> Any:
+    """What a trace depends on: types with the order of their axes, what Python passes, and what the function reads."""
+    own = tuple([(n, None if t is None else (t, t.dims.names), type(bound[n]).__name__) for n, t in types.items()])
+    return own, surroundings(function, [bound[n] for n, t in types.items() if t is None])
 
 
 def key_of(value: Any) -> Any:

@@ -17,14 +17,13 @@ from tensorir.fieldview.naming import named, places
 from tensorir.fieldview.operator import (
     FieldOperator,
     Plan,
-    argument_keys,
     bound_arguments,
+    call_key,
     domain_of,
     key_of,
     table_value,
 )
 from tensorir.fieldview.signature import annotations_of, argument_type, symbol
-from tensorir.fieldview.surroundings import surroundings
 from tensorir.fieldview.traced import Traced, Tracing, current, fail, tracing, wrap
 from tensorir.ir import Closure, Fencil, Var
 from tensorir.types import Dims, TensorType
@@ -133,7 +132,7 @@ class Program:
     def _plan(self, bound: Mapping[str, Any], provider: Mapping[str, Any]) -> Plan:
         types = {n: argument_type(n, v, self.annotations.get(n), f"'{self.name}'") for n, v in bound.items()}
         tables = tuple((n, key_of(t)) for n, t in provider.items())
-        key = argument_keys(bound, types), tables, surroundings(self.function)
+        key = call_key(self.function, bound, types), tables
         if key not in self.plans:
             self.plans[key] = self._trace(bound, types, provider)
         return self.plans[key]

@@ -70,7 +70,7 @@ def argument_type(name: str, value: Any, annotation: Any, where: str) -> TensorT
             return None
         return TensorType(TupleElement(tuple(t.element for t in types)), types[0].dims)
     found = type_of_named(value)
-    if found is None and isinstance(value, (bool, numbers.Number)) and not isinstance(value, np.generic):
+    if found is None and _is_number(value):
         return _number(value, annotation)
     if found is None and hasattr(value, "shape") and hasattr(value, "dtype"):
         found = _bare(name, value, annotation, where)
@@ -127,8 +127,18 @@ def _check(name: str, found: TensorType, annotation: FieldType, where: str) -> N
 def symbol(name: str, kind: TensorType, value: Any) -> tuple[Var, Any]:
     """The parameter for an argument, and what the function gets for it."""
     variable = Var(name, kind)
-    weak = isinstance(value, (bool, numbers.Number)) and not isinstance(value, np.generic)
-    return variable, like(value, tuple_of(Traced(variable, weak)))
+    return variable, like(value, _weakened(value, tuple_of(Traced(variable))))
+
+
+def _weakened(value: Any, made: Any) -> Any:
+    """What stands for a number of Python takes the element type of what it meets, in a tuple of numbers, too."""
+    if is_tuple(made):
+        return tuple(map(_weakened, value, made)) if is_tuple(value) else made
+    return Traced(made.expr, _is_number(value))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (bool, numbers.Number)) and not isinstance(value, np.generic)
 
 
 def like(model: Any, value: Any) -> Any:

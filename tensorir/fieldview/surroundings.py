@@ -1,7 +1,7 @@
-"""What a function reads from outside of it: numbers and further functions, whose change makes a trace of it stale.
+"""What a function reads from outside of it, and the Python values that it is given: their change makes a trace stale.
 
-A trace has the values of the time when it was made. In a notebook `DT = 5.0` is run again, or an operator that others
-call is written anew, and what was traced before would go on with what was.
+A trace has the values of the time when it was made. In a notebook `DT = 5.0` is run again, `settings["dt"]` is changed,
+or an operator that others call is written anew, and what was traced before would go on with what was.
 
 >>> DT = 5.0
 >>> def moved(x):
@@ -10,68 +10,174 @@ call is written anew, and what was traced before would go on with what was.
 >>> DT = 6.0
 >>> surroundings(moved) == before
 False
+
+Numbers, texts, arrays and what holds them are told by value. Other objects are told by which they are, with those of
+their attributes whose names the code has: `settings.dt` is looked at, and what else the settings hold is not.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import hashlib
 import os
 import sys
-from collections.abc import Callable, Hashable, Iterator
+import weakref
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from types import CodeType, FunctionType
-from typing import Any
+from types import CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
+from typing import Any, cast
 
-from tensorir.arrays import is_tuple
+import numpy as np
+
+from tensorir.arrays import kind_of
 
 __all__ = ["surroundings"]
 
-_INSTALLED = (sys.prefix + os.sep, sys.base_prefix + os.sep)
+_INSTALLED = (sys.prefix + os.sep, sys.base_prefix + os.sep, os.path.dirname(os.path.dirname(__file__)) + os.sep)
+_IMPLIED = ("__call__", "__getitem__", "__getattr__")
+"""What code calls without its name."""
+_PLAIN = (bool, int, float, complex, str, bytes)
 
 
-def surroundings(function: Callable[..., Any]) -> Hashable:
-    """What a function, and those that it calls, have from global names, closures and the attributes of these.
+def surroundings(function: Callable[..., Any], given: Iterable[Any] = ()) -> Hashable:
+    """What a function, and those that it calls, have from global names, closures, defaults and the values given.
 
-    Numbers and texts by value, other objects by which they are.
+    >>> def scaled(x, settings):
+    ...     return settings["rate"] * x
+    >>> surroundings(scaled, [{"rate": 1.0}]) == surroundings(scaled, [{"rate": 1.0}])
+    True
+    >>> surroundings(scaled, [{"rate": 1.0}]) == surroundings(scaled, [{"rate": 2.0}])
+    False
     """
-    seen: set[int] = set()
-    return tuple(_outside(function, seen))
+    inner = _users(function)
+    look = _Look({}, () if inner is None else _names(inner.__code__))
+    return tuple(look.inside(function)), tuple(map(look.told, given))
 
 
-def _outside(function: Any, seen: set[int]) -> Iterator[Hashable]:
-    inner: Any = getattr(function, "function", function)  # an operator is looked into, too
-    if not isinstance(inner, FunctionType) or id(inner) in seen or inner.__code__.co_filename.startswith(_INSTALLED):
-        return
-    seen.add(id(inner))
-    names = _names(inner.__code__)
-    for value in (*_globals(inner, names), *_enclosed(inner)):
-        yield _told(value)
-        yield from _outside(value, seen)
-        # `settings.dt`: the name after the point is a name of the code, too
-        held: dict[str, Any] = getattr(value, "__dict__", {})
-        for part in [held[name] for name in names if name in held]:
-            yield _told(part)
-            yield from _outside(part, seen)
+class _Same:
+    """An object by which it is; equal to no other, also when it is gone and another stands in its place in memory."""
 
+    __slots__ = ("_hash", "_object")
 
-def _globals(function: FunctionType, names: tuple[str, ...]) -> list[Any]:
-    return [function.__globals__[name] for name in names if name in function.__globals__]
-
-
-def _enclosed(function: FunctionType) -> Iterator[Any]:
-    """The values of the variables of the functions around a function."""
-    for cell in function.__closure__ or ():
+    def __init__(self, thing: Any) -> None:
+        self._hash = id(thing)
         try:
-            yield cell.cell_contents
-        except ValueError:  # not assigned yet
-            continue
+            self._object: Callable[[], Any] = weakref.ref(thing)
+        except TypeError:
+            self._object = lambda: thing
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Same):
+            return NotImplemented
+        mine = self._object()
+        return self is other or (mine is not None and mine is other._object())
 
 
-def _told(value: Any) -> Hashable:
-    if value is None or isinstance(value, (bool, int, float, complex, str)):
-        return type(value), repr(value)  # a text, since NaN equals nothing
-    if is_tuple(value):
-        return tuple(map(_told, value))
-    return id(value)
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Look:
+    """A look at what code with some names reads; what was seen before is told by its number."""
+
+    seen: dict[tuple[int, tuple[str, ...]], tuple[int, Any]]
+    """By identity and names; with the objects, so that no other comes to have the identity of one."""
+    names: tuple[str, ...]
+
+    def told(self, value: Any) -> Hashable:
+        """A value as something to compare."""
+        if value is None or isinstance(value, _PLAIN):
+            return type(value), repr(value)  # a text, since NaN equals nothing
+        if (before := self._before(value)) is not None:
+            return before
+        held, kind = cast("tuple[Any, Any]", (value, type(value)))
+        if isinstance(value, (np.ndarray, np.generic)):
+            return _array(np.asarray(held))
+        if kind_of(value) == "xarray":
+            return _array(np.asarray(value.values)), tuple(value.dims)
+        if isinstance(value, (tuple, list)):
+            return kind, tuple(map(self.told, held))
+        if isinstance(value, (set, frozenset)):
+            return kind, frozenset(map(self.told, held))
+        if isinstance(value, Mapping):
+            return kind, tuple([(self.told(k), self.told(v)) for k, v in held.items()])
+        if dataclasses.is_dataclass(value) and not isinstance(value, type) and type(value).__eq__ is not object.__eq__:
+            fields = [self.told(getattr(value, f.name)) for f in dataclasses.fields(value)]
+            return type(value), *fields, *self.inside(value)
+        return _Same(value), *self.inside(value)
+
+    def inside(self, value: Any) -> Iterator[Hashable]:
+        """What a function reads outside of it; of other objects the attributes whose names the code has."""
+        match value:
+            case functools.partial():
+                yield from map(self.told, (value.func, value.args, value.keywords))
+            case MethodType():
+                yield self.told(value.__self__)
+                yield from self._method(value.__self__, value.__func__)
+            case ModuleType() if str(getattr(value, "__file__", "")).startswith(_INSTALLED):
+                return
+            case _ if (function := _users(value)) is not None:
+                look = _Look(self.seen, _names(function.__code__))
+                yield from map(look.told, look.read_by(function))
+            case _:
+                yield from self._attributes(value)
+
+    def read_by(self, function: FunctionType) -> Iterator[Any]:
+        """Defaults, and the values of the global names and of the variables around that a function may read."""
+        yield from function.__defaults__ or ()
+        yield from (function.__kwdefaults__ or {}).values()
+        yield from [function.__globals__[name] for name in self.names if name in function.__globals__]
+        for cell in function.__closure__ or ():
+            try:
+                yield cell.cell_contents
+            except ValueError:  # not assigned yet
+                continue
+
+    def _attributes(self, owner: Any) -> Iterator[Hashable]:
+        """`settings.dt`: the name behind the point is a name of the code, too."""
+        kinds: tuple[type, ...] = (owner if isinstance(owner, type) else type(owner)).__mro__
+        places: list[Mapping[str, Any]] = [getattr(owner, "__dict__", {}), *map(vars, kinds)]
+        for name in (*self.names, *_IMPLIED):
+            held = next((place[name] for place in places if name in place), None)
+            function = getattr(held, "__func__", getattr(held, "fget", held))  # of class methods and properties
+            match held:
+                case MemberDescriptorType():
+                    yield self.told(getattr(owner, name, None))
+                case _ if _users(function) is not None:
+                    yield from self._method(owner, function)
+                case _:
+                    yield self.told(held)
+
+    def _method(self, owner: Any, function: Any) -> Iterator[Hashable]:
+        """What a function reads outside of it, and what it may read of the object that has it."""
+        yield self.told(function)
+        inner = _users(function)
+        if inner is not None and not isinstance(owner, ModuleType):
+            yield _Look(self.seen, _names(inner.__code__)).told(owner)
+
+    def _before(self, value: Any) -> int | None:
+        """The number under which a value was looked at for these names, None if this is the first time."""
+        key = id(value), self.names
+        if key in self.seen:
+            return self.seen[key][0]
+        self.seen[key] = len(self.seen), value
+        return None
+
+
+def _array(array: np.ndarray[Any, Any]) -> Hashable:
+    """An array by its contents."""
+    if array.dtype.hasobject:
+        return str(array.dtype), array.shape, repr(array.tolist())
+    return str(array.dtype), array.shape, hashlib.blake2b(np.ascontiguousarray(array).data).digest()
+
+
+def _users(value: Any) -> FunctionType | None:
+    """The function that a value is or, as an operator, has; None for those of installed packages, and of this one."""
+    inner: Any = getattr(value, "function", value)
+    if not isinstance(inner, FunctionType) or inner.__code__.co_filename.startswith(_INSTALLED):
+        return None
+    return inner
 
 
 @lru_cache(maxsize=4096)

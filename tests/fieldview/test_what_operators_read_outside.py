@@ -1,6 +1,8 @@
 """Cells of a notebook that are run again: an operator has the numbers and the functions of when it is called."""
 
+import functools
 import math
+from dataclasses import dataclass, field
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
@@ -92,3 +94,121 @@ def test_what_stays_as_it_is_is_traced_once():
     for _ in range(2):
         limited(X)
     assert len(limited.plans) == 1
+
+
+class Model:
+    """A number of its own, one of its class, one that another object holds, and a property."""
+
+    rate = 2.0
+
+    def __init__(self) -> None:
+        self.factor, self.inner = 1.0, SimpleNamespace(table=SimpleNamespace(entry=1.0))
+
+    def flux(self, x):
+        return self.rate * self.factor * self.depth * x
+
+    def __call__(self, x):
+        return self.flux(x)
+
+    @property
+    def depth(self) -> float:
+        return self.inner.table.entry
+
+    @ti.field_operator
+    def step(self, x):
+        return self.flux(x)
+
+
+MODELS = {
+    "a method": lambda model: ti.field_operator(lambda x: model.flux(x)),
+    "a call": lambda model: ti.field_operator(lambda x: model(x)),
+    "an operator as a method": lambda model: model.step,
+    "an argument": lambda model: functools.partial(ti.field_operator(lambda x, m: m.flux(x)), m=model),
+    "a method as an argument": lambda model: lambda x: ti.field_operator(lambda x, f: f(x))(x, model.flux),
+}
+
+
+@pytest.mark.parametrize("way", MODELS)
+def test_what_methods_read_of_their_object_may_change(way, monkeypatch):
+    model = Model()
+    f = MODELS[way](model)
+    np.testing.assert_array_equal(f(X).data, 2 * X.data)
+    model.factor = 3.0
+    np.testing.assert_array_equal(f(X).data, 6 * X.data)
+    model.inner.table.entry = 5.0
+    np.testing.assert_array_equal(f(X).data, 30 * X.data)
+    monkeypatch.setattr(Model, "rate", 7.0)
+    np.testing.assert_array_equal(f(X).data, 105 * X.data)
+
+
+@dataclass
+class Numbers:
+    entries: list = field(default_factory=lambda: [1.0, 1.0])
+
+
+def put(holder, key, value):
+    holder[key] = value
+
+
+HOLDERS = {
+    "a dict": ({"a": 1.0}, lambda w: w["a"], lambda w: put(w, "a", 3.0)),
+    "a list": ([1.0, "no number"], lambda w: w[0], lambda w: put(w, 0, 3.0)),
+    "an array": (np.ones(2), lambda w: w[1], lambda w: put(w, 1, 3.0)),
+    "a data class": (Numbers(), lambda w: w.entries[1], lambda w: put(w.entries, 1, 3.0)),
+    "a dict of dicts": ({"a": {"b": 1.0}}, lambda w: w["a"]["b"], lambda w: put(w["a"], "b", 3.0)),
+    "a set": ({1.0}, min, lambda w: (w.clear(), w.add(3.0))),
+}
+
+
+@pytest.mark.parametrize("kind", HOLDERS)
+def test_what_holds_numbers_is_looked_into(kind):
+    held, number, change = HOLDERS[kind]
+
+    @ti.field_operator
+    def outside(x):
+        return x * number(held)
+
+    @ti.field_operator
+    def given(x, holder):
+        return x * number(holder["held"])
+
+    for factor in (1.0, 3.0):
+        np.testing.assert_array_equal(outside(X).data, factor * X.data)
+        np.testing.assert_array_equal(given(X, {"held": held}).data, factor * X.data)
+        change(held)
+
+
+def test_two_dicts_that_come_one_after_the_other_are_told_apart_and_equal_ones_are_not():
+    @ti.field_operator
+    def scaled(x, settings):
+        return settings["rate"] * x
+
+    for rate in (1.0, 2.0, 3.0, 1.0, 2.0):
+        np.testing.assert_array_equal(scaled(X, {"rate": rate}).data, rate * X.data)
+    assert len(scaled.plans) == 3
+
+
+def test_the_same_object_twice_is_not_two_objects():
+    @ti.field_operator
+    def third(x, holder):
+        return holder[2].rate * x
+
+    one, two = SimpleNamespace(rate=2.0), SimpleNamespace(rate=3.0)
+    np.testing.assert_array_equal(third(X, [one, two, one, ""]).data, 2 * X.data)
+    np.testing.assert_array_equal(third(X, [one, two, two, ""]).data, 3 * X.data)
+
+
+def test_a_function_that_is_given_with_some_of_its_arguments_is_looked_into():
+    factor = 2.0
+
+    def limited(x, most=1.0):
+        return ti.minimum(factor * x, most)
+
+    @ti.field_operator
+    def through(x, f):
+        return f(x)
+
+    np.testing.assert_array_equal(through(X, functools.partial(limited, most=5.0)).data, np.minimum(2 * X.data, 5))
+    np.testing.assert_array_equal(through(X, functools.partial(limited, most=3.0)).data, np.minimum(2 * X.data, 3))
+    factor = 0.5
+    np.testing.assert_array_equal(through(X, functools.partial(limited, most=3.0)).data, np.minimum(0.5 * X.data, 3))
