@@ -25,6 +25,7 @@ __all__ = [
     "Accepted",
     "Array",
     "accept",
+    "article",
     "interval_of",
     "is_array",
     "is_traced",
@@ -125,7 +126,7 @@ def accept(value: Any, name: str, element: Scalar, dims: Dims, any_integer: bool
         refuse_given_away(value if kind == "jax" else value.data, name)
     if not kind:
         raise refuse(
-            "A01", f"'{name}' is {_article(type(value).__name__)}, not an array.",
+            "A01", f"'{name}' is {article(type(value).__name__)}, not an array.",
             "pass a NumPy or JAX array, a DataArray, a Field or a number.",
         )  # fmt: skip
     if kind == "xarray":
@@ -158,7 +159,8 @@ def refuse_given_away(data: Any, name: str) -> None:
     )  # fmt: skip
 
 
-def _article(noun: str) -> str:
+def article(noun: str) -> str:
+    """A noun with its article."""
     return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
 
 

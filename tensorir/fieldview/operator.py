@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 import inspect
+import numbers
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tensorir import build
-from tensorir.arrays import is_tuple, kind_of, refuse
+from tensorir.arrays import article, is_tuple, kind_of, refuse
 from tensorir.errors import DiagnosticError, did_you_mean
 from tensorir.fieldview.locations import assigned, here, located
 from tensorir.fieldview.naming import Assigned, named, places
@@ -75,10 +77,10 @@ class FieldOperator:
             if out is not None and recorder is not None:
                 return recorder.record(self, bound, out, domain)
             return self.inline(bound)
-        plan = self._plan(bound, out, domain, offset_provider or {})
+        provider = provided(offset_provider)
+        plan = self._plan(bound, out, domain, provider)
         values = self._values(plan, bound)
-        for table in plan.tables:
-            values[table] = table_value(plan.fencil[table], (offset_provider or {})[table])
+        values.update({t: table_value(plan.fencil[t], provider[t]) for t in plan.tables})
         if out is not None:
             values["out"] = out
         if plan.compiled is None:
@@ -89,7 +91,7 @@ class FieldOperator:
 
     def inline(self, bound: Mapping[str, Any]) -> Any:
         """The operator as part of the one that calls it."""
-        result = self.body(**bound)
+        result = applied(self.body, self.signature, bound)
         if isinstance(result, Traced) and (name := assigned()[1]):
             # the caller's name, also where the operator that is called has one of its own
             current().assigned[id(result.expr)] = Assigned(result.expr, name, here())
@@ -98,7 +100,7 @@ class FieldOperator:
     @located
     def fencil(self, *args: Any, offset_provider: Mapping[str, Any] | None = None, **more: Any) -> Fencil:
         """The operator in the IR, for arguments or for their types."""
-        return self._plan(self._bound(args, more), None, None, offset_provider or {}).fencil
+        return self._plan(self._bound(args, more), None, None, provided(offset_provider)).fencil
 
     def __get__(self, owner: Any, kind: Any = None) -> Any:
         return self if owner is None else functools.partial(self, owner)
@@ -128,7 +130,7 @@ class FieldOperator:
         from tensorir.backends import compile
 
         bound = self._bound(args, more)
-        provider = offset_provider or {}
+        provider = provided(offset_provider)
         plan = self._plan(bound, None, None, provider)
         values = self._values(plan, bound)
         values.update({t: table_value(plan.fencil[t], provider[t]) for t in plan.tables})
@@ -164,7 +166,7 @@ class FieldOperator:
                 else:
                     variable, given[name] = symbol(trace.fresh(name if name != "out" else "out_"), kind, value)
                     params.append(variable)
-            result = self.body(**given)
+            result = applied(self.body, self.signature, given)
             value = self._result(result)
             value = Traced(named(value.expr, trace.assigned), value.weak)
             output, closures = _output(value, out, region, trace)
@@ -174,6 +176,9 @@ class FieldOperator:
     def _result(self, result: Any) -> Traced:
         if result is None:
             raise _at_function(self.function, "V20", f"'{self.name}' returns nothing.", "add a return.")
+        if not isinstance(result, (Traced, numbers.Number, tuple, list)):
+            told = f"'{self.name}' returns {article(type(result).__name__)}."
+            raise _at_function(self.function, "V20", told, "return a field, or a tuple of fields.")
         value = wrap(result)
         expected = self.annotations.get("return")
         from tensorir.annotations import FieldType
@@ -211,11 +216,31 @@ def bound_arguments(
         hint = did_you_mean(unknown[0], signature.parameters) if unknown else f"it is {name}{signature}."
         raise refuse("V19", f"'{name}' is called wrongly: {problem}.", hint) from None
     bound.apply_defaults()
-    return dict(bound.arguments)
+    found = dict(bound.arguments)
+    for further in [p.name for p in signature.parameters.values() if p.kind is p.VAR_KEYWORD]:
+        found.update(found.pop(further))
+    return found
+
+
+def applied(function: Callable[..., Any], signature: inspect.Signature, values: Mapping[str, Any]) -> Any:
+    """A function of arguments by name, each where it stands in the signature; of `*more` there is the tuple."""
+    further = {n: v for n, v in values.items() if n not in signature.parameters}
+    own = inspect.BoundArguments(signature, OrderedDict((n, v) for n, v in values.items() if n not in further))
+    return function(*own.args, **own.kwargs, **further)
 
 
 def _is_traced(value: Any) -> bool:
     return isinstance(value, Traced) or (is_tuple(value) and any(map(_is_traced, value)))
+
+
+def provided(offset_provider: Any) -> Mapping[str, Any]:
+    """The tables of a call by name; raises V11 for what is no dict."""
+    if offset_provider is None:
+        return {}
+    if not isinstance(offset_provider, Mapping):
+        told = f"the offset_provider is {article(type(offset_provider).__name__)}."
+        raise refuse("V11", told, "it is a dict of tables: offset_provider={'V2E': table}.")
+    return cast("Mapping[str, Any]", offset_provider)
 
 
 def call_key(function: Callable[..., Any], bound: Mapping[str, Any], types: Mapping[str, TensorType | None]) -> Any:
@@ -361,22 +386,33 @@ def scan_operator(*, axis: Dimension, forward: bool = True, init: Any) -> Callab
     """
 
     def decorate(function: Callable[..., Any]) -> FieldOperator:
-        names = list(inspect.signature(function).parameters)
+        signature = inspect.signature(function)
+        if not signature.parameters:
+            raise _at_function(
+                function,
+                "V19",
+                f"'{function.__name__}' takes no state.",
+                "write def f(state, x).",
+            )
+        fields = signature.replace(parameters=list(signature.parameters.values())[1:])
 
-        def body(**fields: Any) -> Any:
-            return _scanned(function, names[0], str(axis), forward, init, fields)
+        def body(*args: Any, **more: Any) -> Any:
+            given = bound_arguments(function.__name__, fields, args, more)
+            return _scanned(function, signature, str(axis), forward, init, given)
 
         operator = FieldOperator(function, body)
-        operator.signature = operator.signature.replace(parameters=list(operator.signature.parameters.values())[1:])
+        operator.signature = fields
         return operator
 
     return decorate
 
 
 def _scanned(
-    function: Callable[..., Any], state: str, axis: str, forward: bool, init: Any, fields: dict[str, Any]
-) -> Any:
+    function: Callable[..., Any], signature: inspect.Signature, axis: str, forward: bool, init: Any,
+    fields: dict[str, Any],
+) -> Any:  # fmt: skip
     trace = current()
+    state = next(iter(signature.parameters))
     args = {n: wrap(v) for n, v in fields.items()}
     if not any(axis in a.dims for a in args.values()):
         fail("V23", f"no field of '{function.__name__}' has the axis {axis}.", "pass a field that varies along it.")
@@ -390,7 +426,7 @@ def _scanned(
     variables = {n: build.var(trace.fresh(n), a.type.on(a.type.dims.without(axis))) for n, a in args.items()}
     given = {n: like(fields[n], tuple_of(Traced(v, args[n].weak))) for n, v in variables.items()}
     trace.scanned.append(axis)
-    result = function(like(init, tuple_of(Traced(state_variable))), **given)
+    result = applied(function, signature, {state: like(init, tuple_of(Traced(state_variable))), **given})
     trace.scanned.pop()
     if result is None:
         raise _at_function(function, "V20", f"'{function.__name__}' returns nothing.", "return the next state.")

@@ -17,10 +17,12 @@ from tensorir.fieldview.naming import named, places
 from tensorir.fieldview.operator import (
     FieldOperator,
     Plan,
+    applied,
     bound_arguments,
     call_key,
     domain_of,
     key_of,
+    provided,
     table_value,
 )
 from tensorir.fieldview.signature import annotations_of, argument_type, symbol
@@ -79,12 +81,11 @@ class Program:
 
     @located
     def __call__(self, *args: Any, offset_provider: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]:
-        provider = offset_provider or {}
+        provider = provided(offset_provider)
         bound = bound_arguments(self.name, self.signature, args, more)
         plan = self._plan(bound, provider)
         values = {p.name: bound[p.name] for p in plan.fencil.params if p.name in bound}
-        for table in plan.tables:
-            values[table] = table_value(plan.fencil[table], provider[table])
+        values.update({t: table_value(plan.fencil[t], provider[t]) for t in plan.tables})
         if plan.compiled is None:
             from tensorir.backends import compile
 
@@ -94,7 +95,7 @@ class Program:
     @located
     def fencil(self, *args: Any, offset_provider: Mapping[str, Any] | None = None, **more: Any) -> Fencil:
         """The program in the IR, for arguments or for their types."""
-        return self._plan(bound_arguments(self.name, self.signature, args, more), offset_provider or {}).fencil
+        return self._plan(bound_arguments(self.name, self.signature, args, more), provided(offset_provider)).fencil
 
     @located
     def inspect(self, *args: Any, offset_provider: Mapping[str, Any] | None = None, **more: Any) -> Inspection:
@@ -116,7 +117,7 @@ class Program:
         from tensorir.backends import compile
 
         bound = bound_arguments(self.name, self.signature, args, more)
-        provider = offset_provider or {}
+        provider = provided(offset_provider)
         plan = self._plan(bound, provider)
         written = {p.name for p in plan.fencil.outputs}
         names = {p.name for p in plan.fencil.params}
@@ -145,7 +146,7 @@ class Program:
         try:
             with tracing(dict(provider)) as trace:
                 params, given = _symbols(bound, types, trace)
-                self.function(**given)
+                applied(self.function, self.signature, given)
                 if not recorder.closures:
                     raise DiagnosticError(
                         Diagnostic("V26", f"'{self.name}' writes nothing.", of_function(self.function),

@@ -6,12 +6,13 @@ import inspect
 import numbers
 import typing
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from tensorir.annotations import FieldType
 from tensorir.arrays import intervals_of, is_tuple, kind_of, refuse
+from tensorir.errors import DiagnosticError
 from tensorir.fieldview.traced import Traced, tuple_of
 from tensorir.ir import Var
 from tensorir.types import BOOL, FLOAT64, INT32, INT64, Dims, Interval, Scalar, TensorType, TupleElement, scalar_of
@@ -58,6 +59,10 @@ def argument_type(name: str, value: Any, annotation: Any, where: str) -> TensorT
     """
     if isinstance(value, TensorType):
         return value
+    if kind_of(value) == "xarray" and scalar_of(value.dtype) is None:
+        raise _no_element(name, value, where)
+    if _is_listed(value):
+        return _list(name, value, annotation, where)
     if is_tuple(value) and value and not isinstance(value[0], str):
         parts = [
             argument_type(f"{name}[{k}]", v, a, where)
@@ -74,6 +79,8 @@ def argument_type(name: str, value: Any, annotation: Any, where: str) -> TensorT
         return _number(value, annotation)
     if found is None and hasattr(value, "shape") and hasattr(value, "dtype"):
         found = _bare(name, value, annotation, where)
+    if hasattr(value, "data_vars"):
+        raise refuse("V12", f"'{name}' of {where} is a Dataset.", f"pass one of its variables: {name}=dataset['name'].")
     if found is not None and isinstance(annotation, FieldType):
         _check(name, found, annotation, where)
     return found
@@ -95,10 +102,38 @@ def _number(value: Any, annotation: Any) -> TensorType | None:
     return TensorType(FLOAT64) if isinstance(value, numbers.Real) else None
 
 
+def _is_listed(value: Any) -> TypeGuard[list[Any]]:
+    """Whether a value is a list of numbers, or of such lists."""
+    held: Any = value
+    return isinstance(value, list) and len(held) > 0 and all(_is_number(v) or _is_listed(v) for v in held)
+
+
+def _list(name: str, value: list[Any], annotation: Any, where: str) -> TensorType:
+    """A list of numbers is an array, whose numbers take the element type of the field."""
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise refuse(
+            "A01", f"'{name}' of {where} is a list that is no array.", "its rows have different lengths."
+        ) from None
+    if not isinstance(annotation, FieldType):
+        raise refuse(
+            "V12", f"'{name}' of {where} is a list, whose axes have no names.",
+            f"annotate the operator, {name}: ti.Field[[I, J], ti.{scalar_of(array.dtype)}], or pass a DataArray or a "
+            "ti.Field; numbers one by one are a tuple.",
+        )  # fmt: skip
+    return TensorType(annotation.element, _bare(name, array, annotation, where).dims)
+
+
+def _no_element(name: str, value: Any, where: str) -> DiagnosticError:
+    told = f"'{name}' of {where} holds {value.dtype}, which is no element type."
+    return refuse("A02", told, "convert it, for example to float64.")
+
+
 def _bare(name: str, value: Any, annotation: Any, where: str) -> TensorType:
     element = scalar_of(value.dtype)
     if element is None:
-        raise refuse("A02", f"'{name}' of {where} holds {value.dtype}, which is no element type.", "convert it.")
+        raise _no_element(name, value, where)
     if not len(value.shape):
         return TensorType(element)
     if not isinstance(annotation, FieldType):

@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import numpy as np
 
@@ -86,6 +86,10 @@ def fail(code: str, message: str, help: str = "") -> NoReturn:
     raise DiagnosticError(Diagnostic(code, message, here(), help=help))
 
 
+class NoAttribute(DiagnosticError, AttributeError):
+    """What Python asks of every object a field may be without."""
+
+
 @dataclass(frozen=True, eq=False)
 class Traced:
     """A field inside of an operator.
@@ -130,6 +134,11 @@ class Traced:
     # What Python asks of values
 
     def __bool__(self) -> NoReturn:
+        if not self.dims:
+            fail(
+                "V04", "whether a number is true is not known while the operator is traced: calls differ.",
+                "choose with ti.where(condition, a, b), or decide by a text: 'upwind'.",
+            )  # fmt: skip
         fail(
             "V04", "whether a field is true is not known while the operator is traced: it differs from point to point.",
             "choose point by point with ti.where(condition, a, b).",
@@ -151,6 +160,30 @@ class Traced:
             "NumPy cannot compute with fields of an operator.",
             "use the functions of tensorir: ti.sin, ti.where.",
         )
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *operands: Any, **options: Any) -> Any:
+        # NumPy's numbers try to compute with what stands behind them before it is asked
+        first = operands[0]
+        if method == "__call__" and not options and ufunc in _OF_NUMPY and getattr(first, "shape", None) == ():
+            return getattr(self, _OF_NUMPY[ufunc])(np.asarray(first)[()])
+        return self.__array__()
+
+    def __len__(self) -> int:
+        if not isinstance(self.element, TupleElement):
+            fail("V05", "how many points a field has is not known to an operator.", "pass it as an argument.")
+        return len(self.element.members)
+
+    def __round__(self, *_: Any) -> NoReturn:
+        fail("V05", "Python's round is for single numbers.", "write ti.round(x).")
+
+    def __matmul__(self, _: Any) -> NoReturn:
+        fail("V05", "fields have no matrix product.", "multiply them, and sum over neighbours or in a scan.")
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        hint = "it has shifts, f(I + 1), operators, and functions such as ti.sin; do the rest outside of the operator."
+        raise NoAttribute(Diagnostic("V03", f"a field of an operator has no '{name}'.", here(), help=hint))
 
     def __setitem__(self, *_: Any) -> NoReturn:
         fail("V06", "a field does not change.", "return a new one; concat_where puts values on a part of it.")
@@ -258,6 +291,15 @@ class Traced:
 # Traced is frozen; what Python says of that would come from inside of this package
 setattr(Traced, "__setattr__", Traced.__setitem__)  # noqa: B010
 setattr(Traced, "__delattr__", Traced.__setitem__)  # noqa: B010
+
+
+_OF_NUMPY = {
+    np.add: "__radd__", np.subtract: "__rsub__", np.multiply: "__rmul__", np.true_divide: "__rtruediv__",
+    np.floor_divide: "__rfloordiv__", np.remainder: "__rmod__", np.power: "__rpow__", np.bitwise_and: "__rand__",
+    np.bitwise_or: "__ror__", np.bitwise_xor: "__rxor__", np.equal: "__eq__", np.not_equal: "__ne__",
+    np.less: "__gt__", np.less_equal: "__ge__", np.greater: "__lt__", np.greater_equal: "__le__",
+}  # fmt: skip
+"""What a number of NumPy does with a field behind it, as what the field does with a number before it."""
 
 
 def _logical(x: Traced, logic: str, bits: str) -> str:
@@ -381,8 +423,8 @@ def wrap(value: Any) -> Traced:
             return Traced(build.literal(int(value), element or _wide(int(value)), here()), True)
         case numbers.Real():
             return Traced(build.literal(float(value), FLOAT64, here()), True)
-        case tuple():
-            return make("make_tuple", *value)
+        case tuple() | list():
+            return make("make_tuple", *cast("tuple[Any, ...]", value))
         case _:
             fail("V09", f"{type(value).__name__} cannot be computed with in an operator.", _how_to_pass(value))
 

@@ -347,6 +347,151 @@ it differs from point to point.
          ^^^^^^^
 help: choose point by point with ti.where(condition, a, b).""",
     ),
+    "a flag as a condition of Python": (
+        """
+@ti.field_operator
+def chosen(x, forward=True):
+    if bool(forward):
+        return x
+    return x
+
+
+chosen(X)
+""",
+        """
+cell:26:8: error[V04]: whether a number is true is not known while the operator is traced: calls differ.
+      if bool(forward):
+         ^^^^^^^^^^^^^
+help: choose with ti.where(condition, a, b), or decide by a text: 'upwind'.""",
+    ),
+    "an attribute that fields have outside": (
+        """
+@ti.field_operator
+def mean(x):
+    return x.mean()
+
+
+mean(X)
+""",
+        """
+cell:26:12: error[V03]: a field of an operator has no 'mean'.
+      return x.mean()
+             ^^^^^^
+help: it has shifts, f(I + 1), operators, and functions such as ti.sin; do the rest outside of the operator.""",
+    ),
+    "the length of a field": (
+        """
+@ti.field_operator
+def mean(x):
+    return x / len(x)
+
+
+mean(X)
+""",
+        """
+cell:26:16: error[V05]: how many points a field has is not known to an operator.
+      return x / len(x)
+                 ^^^^^^
+help: pass it as an argument.""",
+    ),
+    "a product of matrices": (
+        """
+@ti.field_operator
+def product(x):
+    return x @ x
+
+
+product(X)
+""",
+        """
+cell:26:12: error[V05]: fields have no matrix product.
+      return x @ x
+             ^^^^^
+help: multiply them, and sum over neighbours or in a scan.""",
+    ),
+    "rounding by Python": (
+        """
+@ti.field_operator
+def rounded(x):
+    return round(x, 2)
+
+
+rounded(X)
+""",
+        """
+cell:26:12: error[V05]: Python's round is for single numbers.
+      return round(x, 2)
+             ^^^^^^^^^^^
+help: write ti.round(x).""",
+    ),
+    "a result that is no field": (
+        """
+@ti.field_operator
+def named(x):
+    return {"x": x}
+
+
+named(X)
+""",
+        """
+cell:25:1: error[V20]: 'named' returns a dict.
+  def named(x):
+  ^^^^^^^^^^^^^
+help: return a field, or a tuple of fields.""",
+    ),
+    "a scan without a state": (
+        """
+@ti.scan_operator(axis=I, init=0.0)
+def stateless():
+    return 1.0
+""",
+        """
+cell:25:1: error[V19]: 'stateless' takes no state.
+  def stateless():
+  ^^^^^^^^^^^^^^^^
+help: write def f(state, x).""",
+    ),
+    "an offset provider that is none": (
+        "lap(X, offset_provider=[1])",
+        """
+cell:24:1: error[V11]: the offset_provider is a list.
+  lap(X, offset_provider=[1])
+  ^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: it is a dict of tables: offset_provider={'V2E': table}.""",
+    ),
+    "a list without an annotation": (
+        "lap([[1.0, 2.0], [3.0, 4.0]])",
+        """
+cell:24:1: error[V12]: 'f' of 'lap' is a list, whose axes have no names.
+  lap([[1.0, 2.0], [3.0, 4.0]])
+  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: annotate the operator, f: ti.Field[[I, J], ti.float64], or pass a DataArray or a ti.Field; \
+numbers one by one are a tuple.""",
+    ),
+    "a list with rows of different lengths": (
+        "lap([[1.0, 2.0], [3.0]])",
+        """
+cell:24:1: error[A01]: 'f' of 'lap' is a list that is no array.
+  lap([[1.0, 2.0], [3.0]])
+  ^^^^^^^^^^^^^^^^^^^^^^^^
+help: its rows have different lengths.""",
+    ),
+    "a Dataset in place of a variable": (
+        "lap(X.to_xarray('height').to_dataset())",
+        """
+cell:24:1: error[V12]: 'f' of 'lap' is a Dataset.
+  lap(X.to_xarray('height').to_dataset())
+  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: pass one of its variables: f=dataset['name'].""",
+    ),
+    "a DataArray of texts": (
+        "lap(X.to_xarray().astype(str))",
+        """
+cell:24:1: error[A02]: 'f' of 'lap' holds <U32, which is no element type.
+  lap(X.to_xarray().astype(str))
+  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: convert it, for example to float64.""",
+    ),
     "bare arrays without an annotation": (
         "lap(np.zeros((3, 3)))",
         """

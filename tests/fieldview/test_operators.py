@@ -396,3 +396,63 @@ def test_a_domain_that_needs_points_that_an_input_lacks_names_the_shift():
     message = told(lambda: lap(field(X, I, J), out=out, domain={I: (0, 5), J: (1, 6)}))
     assert "error[T07]: 'out' needs I[0:5], but this provides I[1:5]." in message
     assert "⟪I, -1⟫ reads one point before, so 1 point is missing there: I[0:1]." in message
+
+
+def test_numbers_in_a_tuple_take_the_element_type_of_the_field():
+    @ti.field_operator
+    def line(x, weights):
+        return weights[0] * x + weights[1]
+
+    narrow = ti.as_field({"I": 2}, np.array([1, 2], "float32"))
+    np.testing.assert_array_equal(line(narrow, (2.0, 3)).data, np.array([5, 7], "float32"))
+
+
+@pytest.mark.parametrize("number", [np.float64(3), np.float32(3)])
+def test_numbers_of_numpy_stand_before_fields_as_behind_them(number):
+    x = ti.as_field({"I": 2}, np.array([2, 4], number.dtype))
+
+    @ti.field_operator
+    def before(x):
+        return (
+            number + x,
+            number - x,
+            number * x,
+            number / x,
+            number**x,
+            number % x,
+            number < x,
+            number >= x,
+            number == x,
+        )
+
+    for told, expected in zip(before(x), before.function(x.data), strict=True):
+        np.testing.assert_array_equal(told.data, expected)
+
+
+def test_a_list_of_numbers_is_an_array_where_the_operator_is_annotated():
+    @ti.field_operator
+    def rise(x: ti.Field[[I], ti.float64]):
+        return x(I + 1) - x
+
+    np.testing.assert_array_equal(rise([1, 4.5, 6])[:], [3.5, 1.5])
+
+
+def test_further_arguments_stand_where_python_puts_them():
+    @ti.field_operator
+    def total(first, /, *more, by=1.0, **named):
+        for x in more:
+            first = first + x
+        return by * first + named.get("offset", 0.0)
+
+    @ti.field_operator
+    def twice(x):
+        return total(x, x, by=3.0)
+
+    @ti.scan_operator(axis=I, init=0.0)
+    def sums(state, *fields, by=1.0):
+        return state + by * sum(fields)
+
+    x = ti.as_field({"I": 3}, np.array([1.0, 2.0, 4.0]))
+    np.testing.assert_array_equal(total(x, x, x, by=2.0, offset=1.0).data, 6 * x.data + 1)
+    np.testing.assert_array_equal(twice(x).data, 6 * x.data)
+    np.testing.assert_array_equal(sums(x, x, by=2.0).data, 4 * np.cumsum(x.data))
