@@ -150,7 +150,7 @@ class Compiled(_Callable, eqx.Module):
         executable, _ = self._ready(sizes)
         with jax.enable_x64(True):
             said = self.lowered(**sizes).compile().cost_analysis() or {}
-        return count(executable.fencil).beside({k: v for k, v in said.items() if k in ("flops", "bytes accessed")})
+        return count(executable.fencil).beside({k: said[k] for k in ("flops", "bytes accessed") if k in said})
 
 
 def _known(given: Any, params: Sequence[str], owner: str) -> tuple[str, ...]:

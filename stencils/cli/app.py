@@ -161,9 +161,11 @@ def info(program: Fencils, fencil: Name = None, set: Sizes = None) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """The entry point: exit code 2 and diagnostics for bad input, 1 where the program ran and failed."""
     try:
-        app(args=arguments, standalone_mode=True)
+        app(args=arguments, standalone_mode=True, prog_name="tensorir")
     except DiagnosticError as found:
-        sys.stderr.write(f"{found}\n")
+        from stencils.cli.spelling import spelled
+
+        sys.stderr.write(f"{DiagnosticError(tuple(map(spelled, found.diagnostics)))}\n")
         raise SystemExit(_exit_code(found)) from None
     except (OSError, UnicodeError) as found:
         sys.stderr.write(f"error[F04]: {found}\n")

@@ -1,5 +1,8 @@
 """The command line as its user meets it: results in files, messages on standard error, exit codes."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -132,7 +135,7 @@ def test_a_variable_of_another_name_is_given_to_a_parameter(folder, capsys):
         (["run", "average.fencil", "-i", "x.nc", "--set", "w=half"],
          "error[C04]: 'half' is not float64, which 'w' is.\nhelp: write --set w=1.\n"),
         (["run", "average.fencil", "-i", "x.nc"],
-         "error[A11]: 'w' is not given: it is read.\nhelp: pass w=, tensor<float>.\n"),
+         "error[A11]: 'w' is not given: it is read.\nhelp: write --set w=1, a tensor<float>.\n"),
         (["run", "average.fencil", "-i", "x.nc", "--set", "w=1", "--steps", "3"],
          "error[C02]: 'average' cannot be repeated: no output feeds an input.\nhelp: say which: --next x=out.\n"),
         (["run", "average.fencil", "-i", "x.nc", "--set", "w=1", "--steps", "3", "--next", "x=ou"],
@@ -269,3 +272,35 @@ def test_a_number_that_cannot_be_drawn_leaves_nothing_written(folder, capsys):
         2, "error[F05]: 'out' is a number, and there is nothing to draw.\nhelp: leave --plot out.\n"
     )  # fmt: skip
     assert not (folder / "sum.npz").exists()
+
+
+BOTH = AVERAGE + AVERAGE.replace("average(", "wider(")
+ADVICE = [
+    (("lower", "average.fencil"), "help: give it a value: --set n=10."),
+    (("run", "average.fencil", "--set", "w=1"), "help: give it by name: --set n=10."),
+    (("run", "both.fencil"), "help: name the one that you want: --fencil average."),
+    (("run", "average.fencil", "-i", "x.npz"), "help: write --set w=1, a tensor<float>."),
+    (("run", "average.fencil", "--set", "w=1", "--set", "n=6"), "write --input x=arrays.npz, a tensor<float, I[0:6]>."),
+    (("run", "average.fencil", "-i", "narrow.npz", "--set", "w=1"), "help: nothing is converted silently; add --cast."),
+]
+
+
+@pytest.mark.parametrize(("arguments", "advice"), ADVICE)
+def test_what_is_advised_are_options(folder, capsys, arguments, advice):
+    (folder / "both.fencil").write_text(BOTH, encoding="utf-8")
+    np.savez("narrow.npz", x=X.astype("float32"))
+    code, _, err = run(capsys, *arguments)
+    assert code == 2 and advice in err
+
+
+def test_the_package_is_the_command():
+    def told(*command):
+        found = subprocess.run([sys.executable, *command], capture_output=True, text=True)
+        return found.returncode, found.stdout, found.stderr
+
+    assert told("-m", "tensorir", "check", "no.fencil") == told("-c", COMMAND, "check", "no.fencil")
+    code, out, _ = told("-m", "tensorir", "run", "--help")
+    assert code == 0 and "Usage: tensorir run" in out
+
+
+COMMAND = "from stencils.cli import main; main()"
