@@ -136,8 +136,9 @@ class Executable:
         return self._unordered
 
     def run_into(self, spare: Any, arrays: Any, prepared: dict[str, Prepared]) -> Any:
-        """The same; the buffers of `spare` are used up, and XLA puts the outputs there."""
-        return self.run(arrays, prepared)
+        """The same; the buffers of `spare`, which may be read too, are used up, and XLA puts the outputs there."""
+        read = {p.name: spare[p.name] for p in self.fencil.inputs if p.name not in arrays}
+        return self.run({**arrays, **read}, prepared)
 
     def blank(self) -> dict[str, tuple[Any, ...]]:
         """Buffers for the outputs."""
@@ -192,6 +193,10 @@ class Engine:
         self.quick: dict[Any, Executable] = {}
         self.inspected: dict[int, Any] = {}
 
+    def __reduce__(self) -> Any:
+        # what was compiled belongs to this process
+        return Engine, (self.program, self.options)
+
     def clear(self) -> None:
         self.executables.clear()
         self.quick.clear()
@@ -201,6 +206,8 @@ class Engine:
         """One call, with the constants that the module holds: a transformation may have replaced them."""
         try:
             return self._called(constants, datasets, arguments)
+        except DiagnosticError:
+            raise
         except (RuntimeError, ValueError):
             # what XLA says of memory that is gone does not say whose it was
             for name, value in arguments.items():
@@ -214,14 +221,9 @@ class Engine:
             return self._again(executable, constants, arguments)
         if datasets:
             return self._on_dataset(constants, datasets, arguments)
-        donated = {n: arguments[n] for n in self.options.donate if n in arguments}
-        ready = arrange(
-            replace(self.program, constants=constants),
-            {n: v for n, v in arguments.items() if n not in donated},
-            concrete,
-        )
+        ready = arrange(replace(self.program, constants=constants), arguments, concrete, self.options.donate)
         executable = self._executable(ready)
-        outputs = self._run(executable, ready.arrays, {n: _as_tuple(v) for n, v in donated.items()})
+        outputs = self._run(executable, ready.arrays, ready.given_away)
         if self._is_plain(executable, arguments):
             self.quick[key] = executable
         return ready.finish(outputs)
@@ -242,11 +244,10 @@ class Engine:
             return _checked(outputs, failures, executable.checks)
         with jax.enable_x64(True):
             if donated:
-                spare = {
-                    p.name: donated[p.name] if p.name in donated else executable.blank()[p.name]
-                    for p in executable.fencil.results
-                }
-                outputs, failures = executable.into(spare, arrays, executable.prepared)
+                kept = {n: leaves for n, leaves in arrays.items() if n not in donated}
+                _refuse_shared(donated, kept)
+                spare = {**executable.blank(), **donated}
+                outputs, failures = executable.into(spare, kept, executable.prepared)
             elif jax.config.jax_disable_jit or executable.empty or any(not isinstance(a, np.ndarray) for a in flat):
                 results, failures = executable.plain(tuple(flat), executable.prepared)
                 outputs = executable.named(results)
@@ -294,7 +295,8 @@ class Engine:
 
     def _again(self, executable: Executable, constants: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
         """A call with bare arrays like one that was seen before, straight to the executable."""
-        arrays = {n: (v,) for n, v in arguments.items() if n not in self.options.donate}
+        read = {p.name for p in executable.fencil.inputs}
+        arrays = {n: (v,) for n, v in arguments.items() if n not in self.options.donate or n in read}
         arrays.update(constants or executable.constants)
         outputs = self._run(executable, arrays, {n: (arguments[n],) for n in self.options.donate if n in arguments})
         return {n: leaves[0] for n, leaves in outputs.items()}
@@ -394,8 +396,13 @@ def _prepared(fencil: Fencil, name: str, inside: Interval, table: np.ndarray) ->
     return prepare(np.moveaxis(table, kind.dims.names.index(tag), -1), inside)
 
 
-def _as_tuple(value: Any) -> tuple[Any, ...]:
-    return tuple(jax.tree_util.tree_leaves(value))
+def _refuse_shared(donated: Mapping[str, Any], kept: Mapping[str, Any]) -> None:
+    """Raise A18 for an array that is given away and is another argument, too."""
+    for name, leaves in donated.items():
+        for other, others in {**kept, **donated}.items():
+            if other != name and any(a is b for a in leaves for b in others):
+                told = f"'{name}' is given away, and '{other}' is the same array."
+                raise refuse("A18", told, f"pass a copy of it: {name}.copy().")
 
 
 def _raise_failures(failures: list[Any], checks: list[Check]) -> None:

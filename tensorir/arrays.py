@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numbers
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
@@ -26,6 +26,7 @@ __all__ = [
     "Array",
     "accept",
     "article",
+    "fixed_shape",
     "interval_of",
     "is_array",
     "is_traced",
@@ -136,7 +137,7 @@ def accept(value: Any, name: str, element: Scalar, dims: Dims, any_integer: bool
     else:
         data = value if kind == "jax" else _numpy(value, name, element)
     data = _element(data, name, element, any_integer)
-    if tuple(data.shape) != dims.shape:
+    if fixed_shape(data.shape, name) != dims.shape:
         raise refuse(
             "A03", f"'{name}' needs the shape {dims.shape}, for {dims}, and has {tuple(data.shape)}.",
             _transpose_hint(tuple(data.shape), dims),
@@ -157,6 +158,15 @@ def refuse_given_away(data: Any, name: str) -> None:
         "A18", f"'{name}' was given away: its memory holds the result of the call that it was donated to.",
         "use that result in its place, or keep the array: donate=() when compiling.",
     )  # fmt: skip
+
+
+def fixed_shape(shape: Sequence[Any], name: str) -> tuple[int, ...]:
+    """A shape of numbers; raises A24 where JAX traces for sizes that are symbols."""
+    symbol = next((extent for extent in shape if not isinstance(extent, numbers.Integral)), None)
+    if symbol is not None:
+        told = f"'{name}' has the symbolic size {symbol}, and a program runs at sizes that are numbers."
+        raise refuse("A24", told, "export it for each size: c.export(n=10).")
+    return tuple(map(int, shape))
 
 
 def article(noun: str) -> str:

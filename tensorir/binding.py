@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorir.arrays import Array, accept, interval_of, is_array, is_tuple, kind_of, leaves_of, refuse
+from tensorir.arrays import (
+    Array,
+    accept,
+    article,
+    fixed_shape,
+    interval_of,
+    is_array,
+    is_tuple,
+    kind_of,
+    leaves_of,
+    refuse,
+)
 from tensorir.errors import DiagnosticError, did_you_mean
 from tensorir.facts import Holes, analyse
 from tensorir.ir import Fencil, Var
@@ -134,7 +145,7 @@ def solve_sizes(template: Template, values: Mapping[str, Any], sizes: Mapping[st
     from tensorir.text import solve
 
     names = {p.name: [r.dim for r in p.type.ranges] for p in template.params if p.type is not None}
-    shapes: dict[str, Shape] = {n: shape_of(v, names[n]) for n, v in values.items()}
+    shapes: dict[str, Shape] = {n: shape_of(v, names[n], n) for n, v in values.items()}
     for name, shape in shapes.items():
         if isinstance(shape, Mapping) and (lacking := [n for n in names[name] if n not in shape]):
             have = ", ".join(shape) or "none"
@@ -173,7 +184,7 @@ TABLES: Kept[dict[str, tuple[str, Interval]]] = Kept()
 """What was found of the tables of each fencil."""
 
 
-def shape_of(value: Any, names: Sequence[str]) -> Any:
+def shape_of(value: Any, names: Sequence[str], name: str = "this") -> Any:
     """What an argument says of sizes: extents by axis, or intervals by name where it carries them.
 
     `names` are the dims of the parameter, in the order of its axes.
@@ -182,11 +193,11 @@ def shape_of(value: Any, names: Sequence[str]) -> Any:
     ((2, 3), (4,))
     """
     if is_tuple(value) and value and not isinstance(value[0], (int, float, list)):
-        return shape_of(value[0], names)
-    return _shape_of_one(value)
+        return shape_of(value[0], names, name)
+    return _shape_of_one(value, name)
 
 
-def _shape_of_one(value: Any) -> Any:
+def _shape_of_one(value: Any, name: str) -> Any:
     match kind_of(value):
         case "xarray":
             coords = getattr(value, "coords", {})
@@ -197,9 +208,10 @@ def _shape_of_one(value: Any) -> Any:
         case "field":
             return {name: (i.start, i.stop) for name, i in value.dims.items}
         case "":
-            raise refuse("A01", f"a {type(value).__name__} is not an array.")
+            raise refuse("A01", f"'{name}' is {article(type(value).__name__)}, not an array.")
         case _:
             try:
-                return tuple(np.shape(value))
+                shape = np.shape(value)
             except ValueError:
-                raise refuse("A01", "a list is not an array: its rows have different lengths.") from None
+                raise refuse("A01", f"'{name}' is a list whose rows have different lengths.") from None
+            return fixed_shape(shape, name)

@@ -34,6 +34,8 @@ class Call:
     arrays: dict[str, tuple[Any, ...]]
     holes: dict[str, Holes]
     """Of each table that could be looked at, the slots in which it holds -1."""
+    given_away: dict[str, tuple[Any, ...]]
+    """The arrays whose memory the call may use up."""
     finish: Callable[[Mapping[str, tuple[Any, ...]]], dict[str, Any]]
     """From output arrays by name to what the caller gets."""
 
@@ -45,8 +47,12 @@ def call(program: Any, datasets: Sequence[Any], arguments: Mapping[str, Any]) ->
     return compiled(program)(*datasets, **arguments)
 
 
-def arrange(program: Any, arguments: Mapping[str, Any], concrete: Callable[[Any], bool]) -> Call:
+def arrange(
+    program: Any, arguments: Mapping[str, Any], concrete: Callable[[Any], bool], donate: Sequence[str] = ()
+) -> Call:
     """Check the arguments of a call and bind its sizes; `concrete` says whether an array's numbers can be looked at.
+
+    The memory of parameters that `donate` names may be used up, so they need not be buffers that can be written.
 
     Raises every diagnostic of the arguments at once, before anything is computed or written.
     """
@@ -76,7 +82,7 @@ def arrange(program: Any, arguments: Mapping[str, Any], concrete: Callable[[Any]
                 if p.name in tables and concrete(taken[0].data):
                     holes[p.name] = check_table(taken[0].data, p.name, p.type, tables[p.name][1])
                     taken = [Accepted(taken[0].data.astype(DTYPES[p.type.leaves[0]]), taken[0].kind)]
-                if p.name in written:
+                if p.name in written and p.name not in donate:
                     _check_buffer(p, arguments[p.name], p.name in needed)
                 arrays[p.name] = tuple(a.data for a in taken)
             except DiagnosticError as found:
@@ -85,10 +91,11 @@ def arrange(program: Any, arguments: Mapping[str, Any], concrete: Callable[[Any]
             problems += _missing(p, p.name in written, arguments).diagnostics
     if problems:
         raise DiagnosticError(problems)
+    given_away = {n: arrays[n] for n in donate if n in arguments}
     for name in written - needed:
         arrays.pop(name, None)
     finish = _finisher(fencil, arguments, kinds)
-    return Call(bound, fencil, arrays, holes, finish)
+    return Call(bound, fencil, arrays, holes, given_away, finish)
 
 
 def _check_names(bound: BoundProgram, arguments: Mapping[str, Any]) -> None:

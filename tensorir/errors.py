@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from tensorir.source import NOWHERE, Span
 
-__all__ = ["Diagnostic", "DiagnosticError", "Note", "did_you_mean", "raise_all"]
+__all__ = ["Diagnostic", "DiagnosticError", "NoAttribute", "Note", "did_you_mean", "raise_all"]
 
 _WIDTH = 110  # columns of a source line that are shown; longer lines are cut around the span
 
@@ -87,6 +87,10 @@ class DiagnosticError(ValueError):
 
     def __reduce__(self) -> tuple[type[DiagnosticError], tuple[tuple[Diagnostic, ...]]]:
         return DiagnosticError, (self.diagnostics,)
+
+
+class NoAttribute(DiagnosticError, AttributeError):
+    """A diagnostic about an attribute that an object lacks: for `hasattr` and `getattr` it is one."""
 
 
 def raise_all(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from tensorir import build
 from tensorir.builtins import TABLE
-from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.errors import Diagnostic, DiagnosticError, NoAttribute
 from tensorir.fieldview.locations import assigned, here
 from tensorir.fieldview.naming import Assigned
 from tensorir.ir import Expr, Literal, Var
@@ -84,10 +84,6 @@ def current() -> Tracing:
 def fail(code: str, message: str, help: str = "") -> NoReturn:
     """Raise a diagnostic at the user's line."""
     raise DiagnosticError(Diagnostic(code, message, here(), help=help))
-
-
-class NoAttribute(DiagnosticError, AttributeError):
-    """What Python asks of every object a field may be without."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,9 @@ from typing import Any
 
 import numpy as np
 
+from tensorir.arrays import refuse
 from tensorir.calls import arrange, nested, refuse_absent_outputs
+from tensorir.errors import Diagnostic, NoAttribute
 from tensorir.ir import Closure, Expr, Fencil, Var
 from tensorir.reference.expressions import Run, Scope
 from tensorir.reference.rules import RULES
@@ -143,13 +145,22 @@ class Interpreted:
     def __call__(self, /, **arguments: Any) -> dict[str, Any]:
         return run(self.program, **arguments)
 
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        told = f"the reference interprets programs, and has no '{name}' of them."
+        raise NoAttribute(Diagnostic("A23", told, help=f"compile with XLA: ti.compile(f).{name}(...)."))
+
 
 class Backend:
     """The oracle as a backend: `ti.compile(f, backend="reference")`."""
 
     name = "reference"
 
-    def compile(self, program: Any) -> Interpreted:
+    def compile(self, program: Any, **options: Any) -> Interpreted:
+        if options:
+            told = f"the reference has no option {next(iter(options))!r}: there is nothing to choose."
+            raise refuse("A23", told, "leave it out.")
         return Interpreted(program)
 
 

@@ -156,7 +156,7 @@ EDGES = np.array([1.0, 2.0, 4.0])
          "error[A02]: 'x' needs float64, and this is float32.\n"
          "help: nothing is converted silently; pass x.astype('float64')."),
         (SLOPE, {"y": X}, "error[A08]: 'slope' has no parameter 'y'.\nhelp: known here: 'out', 'x', 'n'."),
-        (SLOPE, {"x": "no"}, "error[A01]: a str is not an array."),
+        (SLOPE, {"x": "no"}, "error[A01]: 'x' is a str, not an array."),
         (WIDE, {},
          "error[A11]: 'x' is not given: it is read.\nhelp: pass x=, tensor<float, I[0:3], J[0:2]>."),
         (HEAT, {},
@@ -274,7 +274,7 @@ SIZED = ti.parse("f(out: tensor<float, I[0:n], J[0:3]>, x: tensor<float, I[0:n],
 
 
 def test_rows_of_different_lengths_tell_no_size():
-    assert refused(SIZED, x=[[1.0, 2.0, 3.0], [4.0]]).startswith("error[A01]: a list is not an array: its rows")
+    assert refused(SIZED, x=[[1.0, 2.0, 3.0], [4.0]]).startswith("error[A01]: 'x' is a list whose rows")
 
 
 def test_masked_points_are_refused_and_a_mask_of_nothing_is_not():

@@ -44,3 +44,31 @@ def test_an_interval_of_a_field_that_stops_before_it_starts_is_refused():
 
 def test_the_pictures_are_among_the_names_of_inspect():
     assert {"footprint", "dataflow", "before_after", "table", "domains"} <= set(dir(ti.inspect))
+
+
+def test_what_the_reference_has_not_is_said():
+    interpreted = ti.compile(ti.parse(F), backend="reference")
+    with pytest.raises(ti.DiagnosticError) as refused:
+        interpreted.stablehlo()
+    assert str(refused.value) == (
+        "error[A23]: the reference interprets programs, and has no 'stablehlo' of them.\n"
+        "help: compile with XLA: ti.compile(f).stablehlo(...)."
+    )
+    assert not hasattr(interpreted, "cost")
+    with pytest.raises(ti.DiagnosticError) as refused:
+        ti.compile(ti.parse(F), backend="reference", donate="out")
+    assert str(refused.value) == (
+        "error[A23]: the reference has no option 'donate': there is nothing to choose.\nhelp: leave it out."
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [(None, "'x' is a NoneType, not an array."), ((1.0, 2.0), "'x' is a tuple, not an array."),
+     ([[1.0], [1.0, 2.0]], "'x' is a list whose rows have different lengths.")],
+)  # fmt: skip
+def test_what_is_no_array_is_named(value, told):
+    f = ti.parse("f(out: tensor<float, I[0:n]>, x: tensor<float, I[0:n]>) { out ← x; }")
+    with pytest.raises(ti.DiagnosticError, match=r"A01\]") as refused:
+        f(x=value)
+    assert told in str(refused.value)

@@ -1,5 +1,7 @@
 """A compiled fencil is a plain JAX callable: under every transformation, with 64 bits kept, traced once per sizes."""
 
+import copy
+import pickle
 import subprocess
 import sys
 
@@ -226,3 +228,55 @@ def test_abstract_offsets_stand_for_names_dimensions_and_tables():
     named = "f(out: tensor<float, V[0:3]>, x: tensor<float, V[0:4]>) { out ← ⟪aₒ, 1ₒ⟫(x); }"
     for value in ("V", ti.Dimension("V")):
         np.testing.assert_array_equal(ti.parse(named, offset_provider={"a": value})(x=x)["out"], x[1:])
+
+
+SMOOTH = "smooth(q: tensor<float, I[0:n]>) { q[I[1:n-1]] ← 0.5 × (⟪I, 1⟫(q) + ⟪I, -1⟫(q)); }"
+
+
+def test_a_buffer_that_is_read_and_written_is_donated_too(wide):
+    c = ti.compile(ti.parse(SMOOTH), donate="q")
+    x, expected = jnp.asarray(X), X.copy()
+    for _ in range(3):
+        before, x = x, c(q=x)["q"]
+        expected[1:-1] = 0.5 * (expected[2:] + expected[:-2])
+        assert before.is_deleted()
+    np.testing.assert_allclose(x, expected, rtol=1e-14)
+    np.testing.assert_allclose(jax.jit(lambda q: c(q=c(q=q)["q"])["q"])(x), c(q=c(q=x)["q"])["q"], rtol=1e-14)
+
+
+def test_an_array_that_is_given_away_is_no_other_argument(wide):
+    copy = ti.parse("copy(y: tensor<float, I[0:n]>, x: tensor<float, I[0:n]>) { y ← x; }")
+    x = jnp.asarray(X)
+    with pytest.raises(ti.DiagnosticError) as refused:
+        ti.compile(copy, donate="y")(x=x, y=x)
+    assert str(refused.value) == (
+        "error[A18]: 'y' is given away, and 'x' is the same array.\nhelp: pass a copy of it: y.copy()."
+    )
+    assert not x.is_deleted()
+
+
+def test_a_buffer_of_another_shape_is_not_taken(wide):
+    c = ti.compile(ti.parse(SLOPE), donate=("out",))
+    with pytest.raises(ti.DiagnosticError, match=r"A03\]|B0\d\]"):
+        c(x=jnp.asarray(X), out=jnp.zeros(9))
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda c: pickle.loads(pickle.dumps(c))])
+def test_what_ran_is_copied_without_what_was_compiled(copied):
+    c = ti.compile(ti.parse(SLOPE), numerics="exact")
+    first = c(x=X)["out"]
+    again = copied(c)
+    np.testing.assert_array_equal(again(x=X)["out"], first)
+    assert again.engine.options == c.engine.options
+
+
+def test_symbolic_sizes_are_refused_by_name(wide):
+    (n,) = jax.export.symbolic_shape("n")
+    for text in (SLOPE, SLOPE.replace("n-1", "4").replace(":n]", ":5]")):
+        c = ti.compile(ti.parse(text))
+        with pytest.raises(ti.DiagnosticError) as refused:
+            jax.export.export(jax.jit(lambda x, c=c: c(x=x)["out"]))(jax.ShapeDtypeStruct((n,), "float64"))
+        assert str(refused.value) == (
+            "error[A24]: 'x' has the symbolic size n, and a program runs at sizes that are numbers.\n"
+            "help: export it for each size: c.export(n=10)."
+        )
