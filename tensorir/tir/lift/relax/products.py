@@ -15,6 +15,7 @@ from tensorir.lift.nests.terms import Number, Term
 from tensorir.tir.lift.intrinsics import cast, op
 from tensorir.tir.lift.relax.elementwise import converted, element
 from tensorir.tir.lift.relax.values import Value, apply, fold, made
+from tensorir.tir.relax.subscripts import named
 from tensorir.types import FLOAT32, INT32, Scalar
 
 __all__ = ["PRODUCTS", "computed_in", "matmul"]
@@ -67,23 +68,23 @@ def _outer(x: Value, y: Value) -> Value:
 
 def _einsum(operands: Any, subscripts: str) -> Value:
     """A sum of products over the letters that the result lacks."""
-    if "..." in subscripts:
-        raise NotImplementedError("an ellipsis in subscripts")
     values: tuple[Value, ...] = operands
-    left, arrow, right = subscripts.replace(" ", "").partition("->")
-    inputs = left.split(",")
-    letters = "".join(inputs)
-    if not arrow:
-        right = "".join(sorted(c for c in set(letters) if letters.count(c) == 1))
-    sizes = {c: s for v, part in zip(values, inputs, strict=True) for c, s in zip(part, v.shape, strict=True)}
-    over = {f"k{c}": sizes[c] for c in dict.fromkeys(letters) if c not in right}
+    inputs, right = named(subscripts, [v.rank for v in values])
+    sizes: dict[str, int] = {}
+    for value, part in zip(values, inputs, strict=True):
+        for letter, size in zip(part, value.shape, strict=True):
+            if size != 1 and sizes.get(letter, 1) not in (1, size):
+                raise ValueError(f"{letter!r} has the sizes {sizes[letter]} and {size}")
+            sizes[letter] = size if size != 1 else sizes.get(letter, 1)
+    over = {f"k{c}": size for c, size in sizes.items() if c not in right}
     kind = values[0].element
 
     def term(ix: Any, further: Any, *reads: Any) -> Term:
         place = {**dict(zip(right, ix, strict=True)), **{n[1:]: i for n, i in zip(over, further, strict=True)}}
         found: Term | None = None
-        for read, part in zip(reads, inputs, strict=True):
-            one = read(*(place[c] for c in part))
+        for read, value, part in zip(reads, values, inputs, strict=True):
+            # a dimension of size 1 is the same along a letter of any size
+            one = read(*(Number(0, INT32) if s == 1 else place[c] for c, s in zip(part, value.shape, strict=True)))
             found = one if found is None else op("multiplies", found, one)
         assert found is not None
         return found

@@ -19,6 +19,7 @@ from tensorir.tir.relax.rules.operands import (
     say,
     tensor_of,
 )
+from tensorir.tir.relax.subscripts import named
 
 __all__ = ["PRODUCTS"]
 
@@ -63,21 +64,22 @@ def _outer(call: r.Call, type_of: TypeOf) -> r.RelaxType:
 
 def _einsum(call: r.Call, type_of: TypeOf) -> r.RelaxType:
     fields = members_of(call, type_of)
-    text = str(call.attrs.get("subscripts", "")).replace(" ", "")
-    if fields is None or "->" not in text or "." in text or any(f.shape is None for f in fields):
+    shapes = [f.shape for f in fields or () if f.shape is not None]
+    if fields is None or len(shapes) < len(fields):
         return r.TensorType(None, fields[0].dtype if fields else None)
-    inputs, _, output = text.partition("->")
+    try:
+        inputs, output = named(str(call.attrs.get("subscripts", "")), [len(shape) for shape in shapes])
+    except ValueError as wrong:
+        raise Contradiction(f"R.einsum cannot be applied: {wrong}.") from None
     sizes: dict[str, n.Expr] = {}
-    for letters, item in zip(inputs.split(","), fields, strict=False):
-        if len(letters) != len(item.shape or ()):
-            raise Contradiction(f"R.einsum names {len(letters)} dimensions of a tensor of {len(item.shape or ())}.")
-        for letter, size in zip(letters, item.shape or (), strict=True):
+    for letters, shape in zip(inputs, shapes, strict=True):
+        for letter, size in zip(letters, shape, strict=True):
             known = sizes.setdefault(letter, size)
             if int_of(known) == 1:
                 sizes[letter] = size
             elif int_of(size) != 1 and differ(known, size):
                 raise Contradiction(f"R.einsum gives {letter!r} the sizes {say(known)} and {say(size)}.")
-    return r.TensorType(tuple(sizes[letter] for letter in output if letter in sizes), fields[0].dtype)
+    return r.TensorType(tuple(sizes[letter] for letter in output), fields[0].dtype)
 
 
 PRODUCTS: dict[str, Rule] = {
