@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tensorir as ti
+from tensorir.errors import DiagnosticError
 from tests.lift.generated_counts import count_arrays, count_program
 
 STRIDES = """
@@ -146,6 +147,24 @@ def test_a_barrier_that_not_all_threads_come_to_is_still_found():
     program = ti.lift(ti.tir.parse(text)["main"])
     with pytest.raises(ti.DiagnosticError, match="not all threads of the block reach the barriers in this loop"):
         program(0, np.zeros(37, np.float32), np.zeros(37, np.float32))
+
+
+@pytest.mark.parametrize(("condition", "body"), [("i[1] < 8", "B[i[0]] = A[i[0]]"), ("i[0] < 8", "B[i[1]] = A[i[0]]")])
+def test_what_is_read_beside_the_one_that_counts_is_outside(condition: str, body: str):
+    function = ti.tir.parse(f"""
+@T.prim_func
+def main(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+    i = T.alloc_buffer((1,), "int32")
+    i[0] = 1
+    while {condition}:
+        {body}
+        i[0] = i[0] + 1
+""")["main"]
+    a, b = np.arange(8, dtype=np.int32), np.zeros(8, np.int32)
+    with pytest.raises(DiagnosticError, match="index 1 is outside"):
+        ti.tir.interpret(function, a, b, checked=True)
+    with pytest.raises(DiagnosticError, match="'i'"):
+        ti.lift(function)(a, b)
 
 
 @pytest.mark.parametrize("seed", range(40))

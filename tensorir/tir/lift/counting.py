@@ -181,7 +181,7 @@ class _Counting:
         if len(places) != 1 or not self.alone(counter) or any(jumps(body)) or returns(body):
             return None
         since = [k for k, part in enumerate(before) if counter.data in _stored(part)]
-        if not since:
+        if not since or not (_at_first(counter, before[since[-1]]) and _at_first(counter, node)):
             return None
         first, update = before[since[-1]], parts[places[0]]
         match first, update:
@@ -325,6 +325,12 @@ class _Counting:
 def _stored(node: n.Stmt) -> set[n.Var]:
     """The memories that a statement stores to, of those that calls do not name."""
     return {part.buffer.data for part in walk(node) if isinstance(part, n.BufferStore)}
+
+
+def _at_first(counter: n.Buffer, node: n.Stmt) -> bool:
+    """Whether all accesses of a buffer of one element are to that: any other index leaves it."""
+    accesses = (p for p in walk(node) if isinstance(p, n.BufferLoad | n.BufferStore) and p.buffer is counter)
+    return all(isinstance(i, n.IntImm) and not i.value for access in accesses for i in access.indices)
 
 
 def _with(node: N, counter: n.Buffer, value: n.Expr) -> N:
