@@ -12,11 +12,9 @@ from tensorir.ir import Closure, Expr, Fencil, Var
 from tensorir.lift.emission.emit import Emitter
 from tensorir.lift.emission.tensors import filled, spread
 from tensorir.lift.hazards.barriers import unordered
-from tensorir.lift.hazards.by_zero import by_zero
-from tensorir.lift.hazards.claims import broken_claims, without_claims
 from tensorir.lift.hazards.covered import filled_arguments
 from tensorir.lift.hazards.proven import Touches, hazards, with_doubts_checked
-from tensorir.lift.hazards.undefined import stated, with_values_checked
+from tensorir.lift.hazards.stated import failing, left_to_data, undefined_by_data
 from tensorir.lift.hazards.unseen import told_by_data, with_unseen_checked
 from tensorir.lift.loops.abreast import abreast
 from tensorir.lift.loops.report import Report
@@ -88,25 +86,24 @@ def assemble(
     "sequential" (the report says it, and iterations run in the order of the text) or "ignore". `exact` keeps
     the order of sums. With `undefined`, what the source leaves undefined is checked, too.
     """
-    broken = broken_claims(nodes) if on_hazard != "ignore" and not checked else []
-    nodes = with_shared_terms(with_parts_joined(without_claims(nodes, on_hazard != "ignore")))
-    stored = written(nodes)
     report, touches = Report(), Touches()
+    broken = failing(nodes) if on_hazard != "ignore" and not checked else []
+    for note in undefined_by_data(nodes):
+        report.note(note)
+    nodes = with_shared_terms(with_parts_joined(left_to_data(nodes, on_hazard != "ignore", undefined)))
+    stored = written(nodes)
     if on_hazard != "ignore" and not checked:
-        proven = broken or by_zero(nodes) or hazards(nodes, touches) or unordered(nodes, touches)
+        proven = broken or hazards(nodes, touches) or unordered(nodes, touches)
         if proven and on_hazard == "error":
             raise DiagnosticError(proven)
         for found in proven:
             report.note(found.message)
-    for line in stated(leaves(nodes)):
-        report.note(line)
     loops = with_loops_shortened(unfused(nodes))
     if any(a is not b for a, b in zip(loops, nodes, strict=True)):
         nodes = with_shared_terms(loops)
     if on_hazard != "ignore":
         nodes = with_doubts_checked(nodes, touches)
         nodes = with_unseen_checked(nodes) if checked else nodes
-    nodes = with_shared_terms(with_values_checked(nodes)) if undefined else nodes
     source = nodes
     trees: list[Span] = []
     nodes = nodes if exact else with_trees_folded(nodes, trees)

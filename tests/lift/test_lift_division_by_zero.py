@@ -1,4 +1,4 @@
-"""A division of whole numbers by the number zero is told when a program is lifted, where an iteration comes to it."""
+"""A division of whole numbers by zero is told when a program is lifted, or by a call where data tell the divisor."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ def main(A: T.Buffer((16,), "int32"), B: T.Buffer((16,), "int32")):
     for i in range(16):
         {}
 """
+A, B = np.arange(16, dtype=np.int32) - 5, np.zeros(16, np.int32)
 WRONG = {
     "an index": "B[i] = A[i // 0]",
     "a place": "B[i % 0] = A[i]",
@@ -23,13 +24,35 @@ WRONG = {
     "a sum that is zero": "B[i] = A[i] // (i - i)",
     "some iterations": "B[i] = T.if_then_else(i > 10, A[i] // 0, 3)",
     "a condition": "if i // 0 > 3:\n            B[i] = 2",
+    "one iteration": "B[i] = A[i] // (i - 7)",
+    "a remainder of one iteration": "B[i] = T.truncmod(A[i], 3 - i)",
+    "a loop's bounds": "for j in range(8 // i):\n            B[i] = B[i] + j",
+    "a loop that starts where it fails": "for j in range(8 // (i - 3), 9):\n            B[i] = B[i] + j",
+    "a choice that looks at both": "B[i] = T.Select(i > 0, 8 // i, 0)",
+}
+RUNNING = {
+    "data": "B[i] = 100 // A[i]",
+    "a place": "B[3 % T.max(A[i], 0)] = 1",
+    "a loop's bounds": "for j in range(8 // A[i]):\n            B[i] = B[i] + j",
+    "a while": "while B[i] < 2:\n            B[i] = B[i] + 1 + T.max(T.min(8 // (B[i] - 1), 0), 0)",
+    "a loop in a while": "while B[i] < 2:\n            for k in range(2):\n                B[i] = B[i] + 8 // k",
+    "a while's condition": "while 8 // (B[i] - 2) < -2:\n            B[i] = B[i] + 1",
+    "behind a condition": "if A[i] < 3:\n            B[i] = 8 // A[i]",
+    "a choice that looks at both": "B[i] = T.Select(A[i] > 0, 8 // A[i], 0)",
+    "a value with a name": "k: T.int32 = 8 // A[i]\n        B[i] = k + k",
 }
 LEFT = {
     "no iteration": "B[i] = T.if_then_else(i > 20, A[i] // 0, 3)",
     "what data never choose": "if A[i] > 100:\n            B[i] = A[i] % 0",
+    "a divisor that jumps over it": "B[i] = A[i] // (2 * i - 7)",
+    "what a choice leaves out": "B[i] = T.if_then_else(i > 0, A[i] // i, 3)",
+    "what data leave out": "B[i] = T.if_then_else(A[i] > 0, 8 // A[i], 3)",
+    "behind a condition": "if i > 3 and A[i] // (i - 3) > 0:\n            B[i] = 8",
+    "behind a condition of data": "if A[i] != 0 and 8 // A[i] > 0:\n            B[i] = 8",
+    "a loop's bounds": "for j in range(8 // (i + 1)):\n            B[i] = B[i] + j",
+    "a while": "while B[i] < 2:\n            B[i] = B[i] + 1 + T.max(T.min(8 // (B[i] + 1), 0), 0)",
     "floats": 'B[i] = T.Cast("int32", T.Cast("float32", A[i]) / T.float32(2))',
 }
-A, B = np.arange(16, dtype=np.int32) - 5, np.zeros(16, np.int32)
 
 
 @pytest.mark.parametrize("body", WRONG.values(), ids=WRONG)
@@ -42,8 +65,25 @@ def test_a_division_by_zero_is_told_in_the_words_of_the_checked_mode(body: str):
         ti.lift(func)
     (lifted,) = caught.value.diagnostics
     assert (told.code, lifted.code, lifted.message) == ("TR08", "TL14", told.message)
+    assert lifted.span == told.span
     assert ti.lift(func, on_hazard="ignore") is not None
     assert told.message in str(ti.lift(func, on_hazard="sequential").report)
+
+
+@pytest.mark.parametrize("body", RUNNING.values(), ids=RUNNING)
+def test_a_divisor_that_data_make_zero_is_told_where_that_is_asked_for(body: str):
+    func = ti.tir.parse(TEXT.format(body))
+    with pytest.raises(DiagnosticError) as caught:
+        ti.tir.interpret(func, A, B, checked=True)
+    (told,) = caught.value.diagnostics
+    program, wanted = ti.lift(func), ti.tir.interpret(func, A, B)[1]
+    error, (result,) = program.checked(A, B)
+    assert isinstance(error, DiagnosticError)
+    assert (error.diagnostics[0].message, error.diagnostics[0].span) == (told.message, told.span)
+    said = "division of an integer by zero where data ask for it: the result is 0, and `checked` says so."
+    assert said in str(program.report)
+    for got in (result, program(A, B)[0], ti.lift(func, on_hazard="ignore")(A, B)[0]):
+        np.testing.assert_array_equal(got, wanted)
 
 
 @pytest.mark.parametrize("body", LEFT.values(), ids=LEFT)
@@ -53,14 +93,14 @@ def test_what_never_divides_by_zero_is_lifted(body: str):
     np.testing.assert_array_equal(ti.lift(func)(A, B)[0], wanted)
 
 
-def test_the_statement_and_an_iteration_are_named():
+def test_the_division_and_an_iteration_are_named():
     with pytest.raises(DiagnosticError) as caught:
         ti.lift(ti.tir.parse(TEXT.format(WRONG["some iterations"])))
     assert (
         str(caught.value)
-        == """<tir>:5:9: error[TL14]: division of an integer by zero.
+        == """<tir>:5:39: error[TL14]: division of an integer by zero.
           B[i] = T.if_then_else(i > 10, A[i] // 0, 3)
-          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+                                        ^^^^^^^^^
 note: in the iteration i = 11.
 help: give it a divisor that is not zero, or guard it."""
     )

@@ -126,26 +126,6 @@ def main(x: T.Buffer((4,), "{element}"), h: T.Buffer(({size},), "int32")):
         np.testing.assert_array_equal(ti.lift(function)(x, np.zeros(size, I32))[0], wanted)
 
 
-def test_the_old_value_of_an_atomic_update_is_refused_by_name():
-    function = ti.tir.parse("""
-@T.prim_func
-def main(A: T.Buffer((8,), "int32"), N: T.Buffer((1,), "int32"), B: T.Buffer((8,), "int32")):
-    for t in T.thread_binding(8, thread="threadIdx.x"):
-        p = T.alloc_buffer((1,), "int32", scope="local")
-        p[0] = T.call_extern("int32", "atomicAdd", T.address_of(N[0]), 1)
-        B[p[0]] = A[t]
-""")["main"]
-    with pytest.raises(DiagnosticError) as caught:
-        ti.lift(function)
-    assert str(caught.value) == (
-        "<tir>:6:16: error[TL01]: the old value of what T.atomic_add updates is used, and only its new one is known "
-        "here.\n"
-        '          p[0] = T.call_extern("int32", "atomicAdd", T.address_of(N[0]), 1)\n'
-        "                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
-        "help: write it as a statement; places for the results of threads are sums over the threads before."
-    )
-
-
 def test_a_while_elsewhere_hides_no_race():
     function = ti.tir.parse("""
 @T.prim_func

@@ -116,8 +116,9 @@ def _meeting(a: Leaf, b: Leaf, touches: Touches) -> Iterator[tuple[Touch, Touch]
 def _told(x: Touch, y: Touch, way: _Way, budget: list[int]) -> Diagnostic | None:
     a, b = x.leaf, y.leaf
     common = [one for one, _ in takewhile(lambda pair: pair[0] is pair[1], zip(a.loops, b.loops, strict=False))]
-    threads = [n for n in _threads(a) if n in _threads(b) and n not in x.buffer.private]
-    if not threads or any(n in x.buffer.private for n in _threads(a)):
+    both = _threads(a, b)
+    threads = [n for n in both if n not in x.buffer.private]
+    if len(threads) < len(both) or not threads:
         return None
     apart_anyway = threads if a.place == b.place else []
     turning = [loop for loop, _ in way]
@@ -153,5 +154,7 @@ def _told(x: Touch, y: Touch, way: _Way, budget: list[int]) -> Diagnostic | None
     return None
 
 
-def _threads(leaf: Leaf) -> list[str]:
-    return [loop.name for loop in leaf.loops if loop.parallel and loop.lockstep]
+def _threads(a: Leaf, b: Leaf) -> list[str]:
+    """The threads around both of two statements: each runs in lockstep, or updates thread by thread."""
+    lockstep = {loop.name for leaf in (a, b) for loop in leaf.loops if loop.parallel and loop.lockstep}
+    return [n for n in a.names if n in lockstep and n in b.names]

@@ -31,7 +31,7 @@ from tensorir.lift.hazards.by_value import Values, choices_of_values, put_in
 from tensorir.lift.nests.affine import Affine
 from tensorir.lift.nests.linear import Ranges, linear, settled, term_of
 from tensorir.lift.nests.nest import Bottom, Check, External, Leaf, Loop, Node, Store, While, leaves, ranges_of
-from tensorir.lift.nests.terms import Buffer, Number, Op, Term
+from tensorir.lift.nests.terms import Buffer, Load, Number, Op, Term
 from tensorir.source import Span
 from tensorir.types import BOOL, INT32
 
@@ -432,8 +432,13 @@ def _races(statements: Sequence[Leaf], touches: Touches) -> list[Diagnostic]:
 
 
 def in_turn(a: Leaf, b: Leaf, buffer: Buffer) -> bool:
-    """Whether two statements touch a buffer by atomic updates of it only."""
-    return all(isinstance(n, Store) and n.atomic and n.buffer is buffer for n in (a.node, b.node))
+    """Whether two statements touch a buffer by atomic updates of it only, or keep what these find."""
+    return all(isinstance(n, Store) and n.atomic and buffer in (n.buffer, _found(n)) for n in (a.node, b.node))
+
+
+def _found(node: Store) -> Buffer | None:
+    """What a value that one iteration keeps is an element of."""
+    return node.value.buffer if node.buffer.loops and isinstance(node.value, Load) else None
 
 
 def _is_one(buffer: Buffer, names: Sequence[str]) -> bool:

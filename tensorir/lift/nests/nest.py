@@ -17,7 +17,7 @@ from tensorir.lift.nests.terms import Buffer, Load, Number, Term, buffers_of, lo
 from tensorir.source import NOWHERE, Span
 
 __all__ = [
-    "Bottom", "Check", "Claim", "External", "Leaf", "Loop", "Node", "Rounds", "Store", "While", "leaves",
+    "Bottom", "Check", "External", "Leaf", "Loop", "Node", "Rounds", "Store", "While", "leaves",
     "names_of_loops", "ranges_of",
 ]  # fmt: skip
 
@@ -69,7 +69,7 @@ class Store:
     guards: tuple[Term, ...] = ()
     span: Span = NOWHERE
     atomic: bool = False
-    """Whether iterations that run at once do this one after the other, where they meet."""
+    """Whether iterations that run at once do this one after the other, where they meet: an update, or what it finds."""
     stretch: int | None = None
     """Between which barriers of a kernel this stands; None where no barrier is needed."""
 
@@ -86,18 +86,6 @@ class While:
     """The most rounds, where something bounds them: reverse mode runs so many."""
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """What the text says of itself: how it is told where it does not hold."""
-
-    code: str
-    note: str
-    """With {} for the iteration."""
-    help: str
-    asked: bool
-    """Whether a run checks it, where data decide."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Check:
     """An error with the message where the condition does not hold."""
@@ -106,8 +94,8 @@ class Check:
     message: str
     guards: tuple[Term, ...] = ()
     span: Span = NOWHERE
-    claim: Claim | None = None
-    """What it is a part of, if it is not the text's own statement."""
+    code: str = ""
+    """Under which it is told where it is proven not to hold; none of what the source asserts itself."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -168,7 +168,8 @@ def _atomic(name: str | None) -> Callable[[n.Call], Run]:
                 raise m.outside(pointer.memory, extents, element, node.span, "updated")
             m.updated(pointer.memory, places, array.dtype.itemsize, node.span)
             old = np.zeros(shape, array.dtype)
-            for at in np.ndindex(*shape):
+            for outer_first in np.ndindex(*reversed(shape)):
+                at = outer_first[::-1]  # inner axes are in front
                 if live[at]:
                     place = places[at]
                     if m.undo is not None:

@@ -29,6 +29,7 @@ from tensorir.tir import nodes as n
 from tensorir.tir.interpret.stack import deep
 from tensorir.tir.launches import launched
 from tensorir.tir.libraries import builtin_of
+from tensorir.tir.lift.atomics import is_atomic
 from tensorir.tir.lift.expressions import element_of, refused
 from tensorir.tir.lift.external import READ_ONLY
 from tensorir.tir.lift.function import Reading, read_function
@@ -90,7 +91,7 @@ def _lifted(func: n.PrimFunc, numerics: str, on_hazard: str) -> Lifted:
         return _shapes(func, arrays)
 
     def build(key: Any, checked: bool, undefined: bool) -> Built:
-        return lift_prim_func(func, key, checked, on_hazard, numerics == "exact", undefined)
+        return lift_prim_func(func, key, checked, on_hazard, numerics == "exact", stored, undefined)
 
     symbols = {e.name: e for b in func.buffer_map.values() for e in b.shape if isinstance(e, n.Var)}
 
@@ -111,14 +112,18 @@ def _lifted(func: n.PrimFunc, numerics: str, on_hazard: str) -> Lifted:
 
 def lift_prim_func(
     func: n.PrimFunc, shapes: Shapes, checked: bool = False, on_hazard: str = "error", exact: bool = False,
-    undefined: bool = False,
+    stored: frozenset[int] | None = None, undefined: bool = False,
 ) -> Built:  # fmt: skip
-    """The tensor program of a function for the shapes of its buffers (None for scalars)."""
+    """The tensor program of a function for the shapes of its buffers (None for scalars).
+
+    `stored` are the parameters that it may write, where they are known.
+    """
 
     def work() -> Built:
+        results = _stored(func) if stored is None else stored
         reading = reading_of(func, shapes, exact)
         arguments = [b for b in reading.arguments if b is not None]
-        built = assemble(func.name, arguments, reading.nodes, checked, on_hazard, exact, _stored(func), undefined)
+        built = assemble(func.name, arguments, reading.nodes, checked, on_hazard, exact, results, undefined)
         for note in reading.notes:
             built.report.note(note)
         return built
@@ -163,7 +168,7 @@ def _stored(func: n.PrimFunc, callers: frozenset[str] = frozenset()) -> frozense
         match node:
             case n.BufferStore(buffer) if buffer.data in roots:
                 found.add(roots[buffer.data])
-            case n.Evaluate(n.Call() as call):
+            case n.Evaluate(n.Call() as call) | (n.Call() as call) if call is not node or is_atomic(call):
                 named = (v for argument in _targets(func, call, callers) for v in _named(argument))
                 found |= {roots[v] for v in named if v in roots}
             case _:

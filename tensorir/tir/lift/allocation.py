@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tensorir.lift.nests.extremes import extremes
 from tensorir.lift.nests.linear import settled
 from tensorir.lift.nests.terms import Number, Term
@@ -42,7 +44,7 @@ def match(reader: Reader, node: n.MatchBufferRegion) -> None:
         elif what != "offset":
             _agree(buffer, what, settled(reader.term(declared), reader.known), settled(value, reader.known), node.span)
     view = View(
-        source.buffer, tuple(extents[left_out:]), source.strides[left_out:], offset, source.lanes, place_in_source
+        source.buffer, tuple(extents[left_out:]), source.strides[left_out:], offset, source.lanes, place_in_source, True
     )
     scope.views[buffer] = view
     scope.pointers[buffer.data] = view
@@ -109,7 +111,8 @@ def declare(reader: Reader, node: n.DeclBuffer) -> None:
         base = pointer(reader, node.data, node.span)
         if node.data is not buffer.data:
             scope.pointers[buffer.data] = base
-    scope.views[buffer] = scope.alias(base, buffer)
+    points = isinstance(node.data, n.Call) and node.data.op == "address_of"
+    scope.views[buffer] = replace(scope.alias(base, buffer), bound=points)
 
 
 def pointer(reader: Reader, node: n.Expr | n.Argument, span: Span) -> View:

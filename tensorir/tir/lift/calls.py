@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from tensorir.lift.nests.nest import External, Loop, Node, Store
+from tensorir.lift.nests.nest import External, Loop, Node
 from tensorir.lift.nests.terms import Buffer, Load, Number, Term
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.barriers import awaits_block
 from tensorir.tir.launches import launched
 from tensorir.tir.libraries import builtin_of
+from tensorir.tir.lift.asked import asks
+from tensorir.tir.lift.atomics import ATOMICS
 from tensorir.tir.lift.counting import counted
 from tensorir.tir.lift.expressions import element_of, refused, value_of
 from tensorir.tir.lift.external import EXTERNAL
-from tensorir.tir.lift.intrinsics import binary, cast
+from tensorir.tir.lift.intrinsics import cast
 from tensorir.tir.lift.leaving import returns_early
 from tensorir.tir.lift.memory import View, apart
 from tensorir.tir.lift.reader import Reader
+from tensorir.tir.lift.updates import fetches, updated
+from tensorir.tir.walk import walk
 from tensorir.types import INT32
 
 __all__ = ["bind", "effect", "reduce_scope"]
@@ -29,7 +34,6 @@ _NOTHING = {
     "start_profile_intrinsic", "end_profile_intrinsic", "prefetch", "assume", "likely",
     "tvm_struct_set",
 }  # fmt: skip
-_ATOMICS = {"atomic_add": "Add", "atomic_max": "Max", "atomic_min": "Min", "atomic_store": ""}
 
 
 def effect(reader: Reader, call: n.Call, span: Span) -> list[Node]:
@@ -54,8 +58,8 @@ def effect(reader: Reader, call: n.Call, span: Span) -> list[Node]:
 
             value, *indices, mask = map(value_of, call.args[1:])
             return statement(reader, n.BufferStore(call.args[0], value, tuple(indices), mask, span))
-        case str(name) if name in _ATOMICS:
-            return _atomic(reader, call, _ATOMICS[name], span)
+        case str(name) if name in ATOMICS:
+            return updated(reader, call, span)
         case str(name) if name in _NOTHING:
             return []
         case str(name):
@@ -99,12 +103,14 @@ def _function(reader: Reader, name: str, call: n.Call, span: Span) -> list[Node]
             inner.values[param] = lambda lane, value=value: value
         else:
             inner.pointers[param] = pointer(reader, argument, span)
-    outer, returned = reader.scope, reader.returned
+    outer, returned, asking = reader.scope, reader.returned, (reader.asking, reader.fetching)
     reader.scope, reader.stack = inner, (*reader.stack, name)
     reader.returned = None
     live = list(reader.live)
     try:
         bind(reader, callee)
+        parts = list(walk(callee.body))
+        reader.asking, reader.fetching = asks(inner, parts), fetches(parts)
         nodes: list[Node] = []
         if returns_early(callee.body):
             reader.returned = reader.flag("returned", span)
@@ -112,6 +118,7 @@ def _function(reader: Reader, name: str, call: n.Call, span: Span) -> list[Node]
         return [*kept, *nodes, *statement(reader, counted(callee.body, {}))]
     finally:
         reader.scope, reader.stack, reader.returned, reader.live = outer, reader.stack[:-1], returned, live
+        reader.asking, reader.fetching = asking
 
 
 def _expression(argument: n.Argument, span: Span) -> n.Expr:
@@ -143,7 +150,7 @@ def bind(reader: Reader, func: n.PrimFunc) -> None:
         base = scope.pointers.get(param)
         if buffer is not None and base is not None:
             same = len(base.shape) == len(buffer.shape) and isinstance(base.offset, Number) and not base.offset.value
-            scope.views[buffer] = base if same else scope.alias(base, buffer)
+            scope.views[buffer] = base if same else replace(scope.alias(base, buffer), bound=True)
 
 
 def _whole(reader: Reader, argument: n.Argument, span: Span) -> tuple[Buffer, View]:
@@ -186,21 +193,6 @@ def _packed(reader: Reader, call: n.Call, span: Span) -> list[Node]:
         raise refused(f"{title!r} is called in a loop.", span)
     reads, writes, make = row(arrays, numbers)
     return [External(title, reads, writes, make, reader.holding, span)]
-
-
-def _atomic(reader: Reader, call: n.Call, name: str, span: Span) -> list[Node]:
-    """An atomic update as a store: threads take their turns in ascending order."""
-    from tensorir.tir.lift.allocation import pointer
-
-    view = pointer(reader, call.args[0], span)
-    value = reader.term(_expression(call.args[1], span))
-    if isinstance(call.args[0], n.BufferLoad):
-        indices = view.place(tuple(reader.term(i) for i in call.args[0].indices))
-    else:
-        indices = apart(view.offset, view.buffer.shape)
-    old = Load(view.buffer, indices, span)
-    new = binary(name, old, value, reader.scope.exact) if name else value
-    return [reader.placed(Store(view.buffer, indices, new, reader.holding, span, atomic=True), in_order=True)]
 
 
 # --------------------------------------------------------------------------------------------- reductions of threads

@@ -1,4 +1,4 @@
-"""Iterators of blocks stay inside of their domains: what ranges and guards do not show is claimed, and proven later."""
+"""Iterators of blocks stay inside of their domains: what ranges and guards do not show is stated, and proven later."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from tensorir.lift.accesses.sets import conjuncts
 from tensorir.lift.nests.affine import Affine, number
 from tensorir.lift.nests.linear import linear, term_of
-from tensorir.lift.nests.nest import Check, Claim, Node
+from tensorir.lift.nests.nest import Check, Node
 from tensorir.lift.nests.terms import Number, Op, Term
 from tensorir.source import Span
 from tensorir.tir import nodes as n
@@ -16,11 +16,9 @@ from tensorir.types import BOOL, INT32
 
 __all__ = ["inside_of_domains"]
 
-INSIDE = Claim("TL15", "in the iteration {}.", "bind another value, or guard the block by T.where.", asked=False)
-
 
 def inside_of_domains(reader: Reader, bound: Sequence[tuple[n.IterVar, Term]], span: Span) -> list[Node]:
-    """The claims that some iterators, of known values, lie in domains of known ends, under the guards that hold here.
+    """That iterators of known values lie in domains of known ends, as statements, under the guards that hold here.
 
     A computed extent that is not positive says nothing: legalised operators of TVM have blocks that run all the same.
     What data tell is not asked.
@@ -46,7 +44,7 @@ def inside_of_domains(reader: Reader, bound: Sequence[tuple[n.IterVar, Term]], s
         first, last = low.constant, low.constant + extent.constant - 1
         message = f"the iterator {iterator.var.name!r} leaves its domain, {first} to {last}."
         within = (Op("greater_equal", (term_of(end, INT32), Number(0, INT32)), BOOL) for end in (above, below))
-        check = Check(Op("and", tuple(within), BOOL), message, reader.holding, span, INSIDE)
+        check = Check(Op("and", tuple(within), BOOL), message, reader.holding, span, "TL15")
         found.append(reader.placed(check))
     return found
 

@@ -306,8 +306,8 @@ def _call(scope: Scope, node: n.Call, lane: Term) -> Term:
         help = "write it with the builtins of TIR that compute a value."
         if name.startswith("atomic_"):
             raise refused(
-                f"the old value of what T.{name} updates is used, and only its new one is known here.", node.span,
-                "write it as a statement; places for the results of threads are sums over the threads before.",
+                f"the old value of T.{name} is used where no statement can stand before.", node.span,
+                f"give it a name in a statement before: old: T.{node.dtype} = T.{name}(...).",
             )  # fmt: skip
         if node.args and isinstance(node.args[0], n.StringImm):
             raise refused(f"the external function {node.args[0].value!r} is not known.", node.span, help)

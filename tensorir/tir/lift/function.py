@@ -10,6 +10,7 @@ from tensorir.lift.nests.terms import Buffer, Load, Number
 from tensorir.lift.storage.aliases import unaliased
 from tensorir.lift.storage.narrow import Narrowed
 from tensorir.tir import nodes as n
+from tensorir.tir.lift.asked import asks
 from tensorir.tir.lift.calls import bind
 from tensorir.tir.lift.counting import counted
 from tensorir.tir.lift.expressions import Scope, element_of, refused
@@ -17,6 +18,8 @@ from tensorir.tir.lift.leaving import returns_early
 from tensorir.tir.lift.memory import compact
 from tensorir.tir.lift.reader import Reader
 from tensorir.tir.lift.statements import statement
+from tensorir.tir.lift.updates import fetches
+from tensorir.tir.walk import walk
 from tensorir.types import INT32
 
 __all__ = ["Reading", "read_function", "stored_parameters"]
@@ -67,6 +70,8 @@ def read_function(
         scope.pointers[param] = compact(made, tuple(Number(e, INT32) for e in own), lanes)
     body = counted(func.body, sizes)
     bind(reader, func)
+    parts = list(walk(body))
+    reader.asking, reader.fetching = asks(scope, parts), fetches(parts)
     nodes: list[Node] = []
     if returns_early(body):
         reader.returned = reader.flag("returned", func.span)

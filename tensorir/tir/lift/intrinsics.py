@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from tensorir.lift.nests.terms import Number, Op, Term
 from tensorir.types import BOOL, FLOAT32, INT32, INT64, SCALARS, Scalar
 
-__all__ = ["INTRINSICS", "cast", "number", "op", "quotient"]
+__all__ = ["INTRINSICS", "cast", "is_held", "is_shift", "number", "op", "quotient"]
 
 
 def op(name: str, *args: Term, element: Scalar | None = None) -> Term:
@@ -57,14 +57,23 @@ def cast(x: Term, target: Scalar) -> Term:
         return truth("not_eq", x, number(0, source))
     if source.is_float and target.is_integer:
         wide = x if source.bits >= 32 else op("cast", x, element=FLOAT32)
-        whole = op("trunc", wide)
-        low, high = target.range.start, target.range.stop
-        fits = both(
-            truth("greater_equal", whole, Number(float(low), wide.element)),
-            truth("less", whole, Number(float(high), wide.element)),
-        )
-        return choice(fits, op("cast", wide, element=target), number(0, target))
+        return choice(is_held(x, target), op("cast", wide, element=target), number(0, target))
     return op("cast", x, element=target)
+
+
+def is_held(x: Term, target: Scalar) -> Term:
+    """Whether a float is near to a number of a type of whole numbers."""
+    whole = op("trunc", x if x.element.bits >= 32 else op("cast", x, element=FLOAT32))
+    low, high = (Number(float(end), whole.element) for end in (target.range.start, target.range.stop))
+    return both(truth("greater_equal", whole, low), truth("less", whole, high))
+
+
+def is_shift(by: Term, element: Scalar) -> Term:
+    """Whether a type has so many places as it is to be shifted by."""
+    fits = truth("greater_equal", by, number(0, by.element))
+    if element.bits not in by.element.range:
+        return fits
+    return both(fits, truth("less", by, number(element.bits, by.element)))
 
 
 def quotient(name: str, a: Term, b: Term) -> Term:
@@ -148,12 +157,9 @@ def _shift(name: str) -> Make:
         x, by = args
         if element == BOOL:
             raise NotImplementedError("a shift of a truth value")
-        if isinstance(by, Number) and 0 <= by.value < element.bits:
-            return op(name, x, by)
-        fits = truth("greater_equal", by, number(0, by.element))
-        if element.bits in by.element.range:
-            fits = both(fits, truth("less", by, number(element.bits, by.element)))
-        return choice(fits, op(name, x, by), number(0, element))
+        if isinstance(by, Number):
+            return op(name, x, by) if 0 <= by.value < element.bits else number(0, element)
+        return choice(is_shift(by, element), op(name, x, by), number(0, element))
 
     return make
 

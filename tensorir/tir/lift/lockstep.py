@@ -48,8 +48,10 @@ def counted(
     return [*nodes, *before, While(Op("less", (current, last), BOOL), tuple(inner), (), span, most)]
 
 
-def repeated(reader: Reader, condition: Term, turn: Turn, waiting: bool, span: Span) -> list[Node]:
-    """A while, of which every thread has its own condition."""
+def repeated(
+    reader: Reader, condition: Term, checks: Callable[[], list[Node]], turn: Turn, waiting: bool, span: Span
+) -> list[Node]:
+    """A while, of which every thread has its own condition; `checks` reads what this asks for."""
     going = reader.flag("going", span)
     more = reader.buffer("more", BOOL, (), span)
     goes, yes, no = Load(going.buffer, going.indices), Load(more, ()), Number(False, BOOL)
@@ -61,7 +63,7 @@ def repeated(reader: Reader, condition: Term, turn: Turn, waiting: bool, span: S
         nodes = [reader.raised(going, False, span)]
         if waiting:
             again.append(_all_come(reader, Op("eq", (goes, yes), BOOL), span))
-    nodes.append(reader.store(going.buffer, going.indices, condition, span))
+    nodes += [*checks(), reader.store(going.buffer, going.indices, condition, span)]
     with reader.unguarded():
         reader.joint = (*reader.joint, *([goes] if waiting else []))
         inner, before, broken = turn((goes,))
@@ -69,7 +71,7 @@ def repeated(reader: Reader, condition: Term, turn: Turn, waiting: bool, span: S
             with reader.unguarded(), reader.guarded(Load(flag.buffer, flag.indices)):
                 inner.append(reader.raised(going, False, span))
         with reader.guarded(goes):
-            inner.append(reader.store(going.buffer, going.indices, condition, span))
+            inner += [*checks(), reader.store(going.buffer, going.indices, condition, span)]
     return [*nodes, *again, *before, While(yes, (*inner, *again), (), span)]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from math import prod
 
 from tensorir.lift.nests.extremes import extremes
@@ -18,6 +19,7 @@ from tensorir.lift.nests.unknowns import bounds
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.lift import lockstep
+from tensorir.tir.lift.asked import asked
 from tensorir.tir.lift.expressions import element_of, refused, truth
 from tensorir.tir.lift.intrinsics import cast, number
 from tensorir.tir.lift.leaving import jumps
@@ -42,11 +44,12 @@ def for_loop(reader: Reader, node: n.For) -> list[Node]:
     step = None if node.step is None else reader.term(node.step)
     parallel = node.kind in AT_ONCE
     own = tuple(reader.scope.view(b, node.span).buffer for b in reader.scratch.get(node, ()))
+    checks = asked(reader, node.min, node.extent)
     before = reader.stretch
     if before is not None and waits(node.body):
         reader.barrier()  # rounds meet each other, and what stands around, in their own way
     first = reader.stretch
-    nodes = loop(reader, node.loop_var, low, extent, step, parallel, node.body, node.span, own)
+    nodes = checks + loop(reader, node.loop_var, low, extent, step, parallel, node.body, node.span, own)
     last = reader.stretch
     if before is not None and last != before:
         reader.barrier()
@@ -269,13 +272,16 @@ def _together(
 
 
 def while_loop(reader: Reader, condition: n.Expr, body: n.Stmt, span: Span) -> list[Node]:
-    holds = truth(reader.scope, condition)
+    holds, checks = truth(reader.scope, condition), partial(asked, reader, condition)
     if reader.lanes:
-        return lockstep.repeated(reader, holds, lambda guards: _body(reader, body, span, guards), waits(body), span)
-    holding = reader.holding
+        turn = partial(_body, reader, body, span)
+        return lockstep.repeated(reader, holds, checks, turn, waits(body), span)
+    holding, first = reader.holding, checks()
     with reader.unguarded():
         inner, before, broken = _body(reader, body, span)
         left = [*([] if broken is None else [broken]), *reader.live]
+    with reader.unguarded(), reader.guarded(*(flag.clear for flag in left)):
+        inner += checks()  # the condition is looked at again behind each round
     for flag in left:
         holds = Op("and", (flag.clear, holds), BOOL)
-    return [*before, While(holds, tuple(inner), holding, span)]
+    return [*first, *before, While(holds, tuple(inner), holding, span)]

@@ -53,6 +53,8 @@ class View:
     offset: Term
     lanes: int
     place: Callable[[tuple[Term, ...]], tuple[Term, ...]]
+    bound: bool = False
+    """Whether it ends where its shape does: one that is declared over a pool of memory may go on behind that."""
 
 
 def whole(n: int) -> Number:

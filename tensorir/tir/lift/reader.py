@@ -13,10 +13,11 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 
 from tensorir.lift.accesses.sets import both
-from tensorir.lift.nests.nest import Check, Claim, Loop, Node, Store
+from tensorir.lift.nests.nest import Check, Loop, Node, Store
 from tensorir.lift.nests.terms import Buffer, Index, Load, Number, Op, Term, buffers_of, index_names, substituted
 from tensorir.source import Span
 from tensorir.tir import nodes as n
+from tensorir.tir.lift.atomics import is_atomic
 from tensorir.tir.lift.expressions import Scope, term
 from tensorir.tir.walk import walk
 from tensorir.types import BOOL, INT32, Scalar
@@ -24,12 +25,6 @@ from tensorir.types import BOOL, INT32, Scalar
 __all__ = ["Flag", "Reader", "Thread", "in_turn", "waits"]
 
 ZERO = Number(0, INT32)
-REACHED = Claim(
-    "TL13",
-    "{} and the first thread of its block do not both come to it.",
-    "move the barrier out of the condition.",
-    asked=True,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +73,10 @@ class Reader:
     """Guards that are checked to hold for all threads or for none."""
     shuffling: n.Stmt | None = None
     """The kernel, where its threads hand values to one another."""
+    asking: bool = False
+    """Whether divisors and indices of views are looked at."""
+    fetching: bool = False
+    """Whether old values of atomic updates are used."""
     reducer: n.CommReducer | None = None
     """How threads combine their values, inside of a `reduce_scope`."""
     parallel: set[str] = field(default_factory=set[str])
@@ -225,7 +224,7 @@ class Reader:
         first = substituted(here, dict.fromkeys(lanes, Number(0, INT32)))
         one, other = (both(a, Op("not", (b,), BOOL)) for a, b in ((here, first), (first, here)))
         same = Op("not", (Op("or", (one, other), BOOL),), BOOL)
-        check = Check(same, "not all threads of the block reach this barrier.", (), span, REACHED)
+        check = Check(same, "not all threads of the block reach this barrier.", (), span, "TL13")
         return [self.placed(check)]
 
     def buffer(self, name: str, element: Scalar, shape: tuple[int, ...], span: Span) -> Buffer:
@@ -238,6 +237,11 @@ class Reader:
 
     def temporary(self, name: str, value: Term, span: Span, in_order: bool = False) -> tuple[Term, Node]:
         """A value that is computed here once, and the store that keeps it."""
+        kept, store = self.keeping(name, value, span)
+        return kept, self.placed(store, in_order)
+
+    def keeping(self, name: str, value: Term, span: Span, atomic: bool = False) -> tuple[Term, Store]:
+        """The same, for one thread."""
         around = (*self.loops, *(t.name for t in self.lanes))
         shape = tuple(self.ranges[a][1] - self.ranges[a][0] + 1 for a in around)
         made = Buffer(self.fresh(name), value.element, shape, span=span, loops=around, exact=self.scope.exact)
@@ -248,8 +252,8 @@ class Reader:
             low = self.ranges[a][0]
             indices.append(Op("minus", (index, Number(low, INT32)), INT32) if low else index)
         stretch = self.stretch if self._shares(value) else None
-        store = Store(made, tuple(indices), value, self.holding, span, stretch=stretch)
-        return Load(made, tuple(indices)), self.placed(store, in_order)
+        store = Store(made, tuple(indices), value, self.holding, span, atomic, None if atomic else stretch)
+        return Load(made, tuple(indices)), store
 
     def flag(self, name: str, span: Span) -> Flag:
         """A flag for every thread."""
@@ -275,7 +279,7 @@ class Reader:
                         add(buffer)
                     case n.MatchBufferRegion(_, source):
                         add(source.buffer)
-                    case n.Evaluate(n.Call() as call):
+                    case n.Evaluate(n.Call() as call) | (n.Call() as call) if call is not part or is_atomic(call):
                         for inner in walk(call):
                             match inner:
                                 case n.Buffer():

@@ -9,11 +9,13 @@ from tensorir.lift.nests.terms import Index, Number, Op, Term, index_names, load
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.lift import allocation
+from tensorir.tir.lift.asked import asked
 from tensorir.tir.lift.domains import inside_of_domains
 from tensorir.tir.lift.expressions import as_stored, element_of, place, refused, truth
 from tensorir.tir.lift.intrinsics import cast
 from tensorir.tir.lift.loops import for_loop, leave, while_loop
 from tensorir.tir.lift.reader import Reader
+from tensorir.tir.lift.updates import fetched
 from tensorir.tir.lift.warp_folds import folded
 from tensorir.tir.lift.warps import exchanged
 from tensorir.tir.scratch import scratch_of
@@ -24,7 +26,9 @@ __all__ = ["sequence", "statement"]
 
 def statement(reader: Reader, node: n.Stmt) -> list[Node]:
     """The nodes of one statement."""
-    return [*exchanged(reader, node), *_statement(reader, node)]
+    if isinstance(node, n.LetStmt):
+        return sequence(reader, (node,))
+    return [*exchanged(reader, node), *fetched(reader, node), *_statement(reader, node)]
 
 
 def _statement(reader: Reader, node: n.Stmt) -> list[Node]:
@@ -47,7 +51,7 @@ def _statement(reader: Reader, node: n.Stmt) -> list[Node]:
             return _evaluate(reader, value, node.span)
         case n.AssertStmt(condition, message, kind):
             check = Check(reader.term(condition), f"{kind}: {''.join(message)}", reader.holding, node.span)
-            return [reader.placed(check)]
+            return [*asked(reader, condition), reader.placed(check)]
         case n.AttrStmt():
             from tensorir.tir.lift.kernels import attribute
 
@@ -74,8 +78,6 @@ def _statement(reader: Reader, node: n.Stmt) -> list[Node]:
             return leave(reader, "continued", node.span)
         case n.Prefetch():
             return []
-        case n.LetStmt():
-            return sequence(reader, (node,))
         case _:
             raise refused(f"a {type(node).__name__} cannot be lifted.", node.span)
 
@@ -92,7 +94,7 @@ def sequence(reader: Reader, parts: Sequence[n.Stmt]) -> list[Node]:
         part = parts[k]
         nodes, taken = folded(reader, parts[k:]) if reader.shuffling is not None else ([], 0)
         if not taken and isinstance(part, n.LetStmt):
-            nodes = [*exchanged(reader, part), *_let(reader, part, parts[k + 1 :])]
+            nodes = [*exchanged(reader, part), *fetched(reader, part), *_let(reader, part, parts[k + 1 :])]
         elif not taken:
             nodes = statement(reader, part)
         found += nodes
@@ -115,10 +117,10 @@ def _let(reader: Reader, node: n.LetStmt, rest: Sequence[n.Stmt]) -> list[Node]:
         scope.values[node.var] = lambda lane: term(scope, value, lane)
         return []
     found = reader.term(value)
-    nodes: list[Node] = []
+    nodes = asked(reader, value)
     if not reader.unchanged(found, *rest):
         found, keep = reader.temporary(node.var.name, found, node.span)
-        nodes = [keep]
+        nodes.append(keep)
     scope.values[node.var] = lambda lane: found
     return nodes
 
@@ -135,8 +137,9 @@ def _store(reader: Reader, node: n.BufferStore) -> list[Node]:
     if lanes == 1:
         buffer, indices = place(scope, node.buffer, node.indices, Number(0, INT32), 1, node.span)
         value = cast(term(scope, node.value), target)
+        before = asked(reader, node)
         with reader.guarded(*(() if node.predicate is None else _unless_true(term(scope, node.predicate)))):
-            return [reader.written(buffer, indices, as_stored(value, buffer.element), node.span)]
+            return [*before, reader.written(buffer, indices, as_stored(value, buffer.element), node.span)]
     name = reader.loop_name("lane")
     lane = Index(name, INT32)
     buffer, indices = place(scope, node.buffer, node.indices, lane, lanes, node.span)
@@ -144,6 +147,7 @@ def _store(reader: Reader, node: n.BufferStore) -> list[Node]:
     predicate = () if node.predicate is None else _unless_true(term(scope, node.predicate, lane))
     nodes: list[Node] = []
     with reader.inside(name, (0, lanes - 1)):
+        nodes += [_lane_loop(name, lanes, check, node.span) for check in asked(reader, node, lane=lane)]
         if any(load.buffer.root is buffer.root for load in loads(value)):
             # a vector is read as a whole before any of it is written
             value, keep = reader.temporary("vector", value, node.span)
@@ -161,7 +165,7 @@ def _lane_loop(name: str, lanes: int, node: Node, span: Span) -> Node:
 def _branch(reader: Reader, node: n.IfThenElse) -> list[Node]:
     condition = truth(reader.scope, node.condition)
     cases = [node.then_case, *([] if node.else_case is None else [node.else_case])]
-    nodes: list[Node] = []
+    nodes = asked(reader, node.condition)
     if not reader.unchanged(condition, *cases):
         condition, keep = reader.temporary("condition", condition, node.span)
         nodes.append(keep)
@@ -198,13 +202,14 @@ def _realize(reader: Reader, node: n.BlockRealize) -> list[Node]:
 def _block(reader: Reader, node: n.BlockRealize, bound: list[tuple[n.IterVar, Term]]) -> list[Node]:
     """The nodes of a block whose iterators are bound."""
     block = node.block
+    nodes = asked(reader, *node.values, node.predicate)
     with reader.guarded(*_unless_true(reader.term(node.predicate))):
         for buffer in block.alloc_buffers:
             allocation.allocate(reader, buffer, block.span)
         reader.scratch.update(scratch_of(block))
         for one in block.match_buffers:
             allocation.match(reader, one)
-        nodes = inside_of_domains(reader, bound, node.span)
+        nodes += inside_of_domains(reader, bound, node.span)
         if block.init is not None:
             first: list[Term] = []
             for iterator, found in bound:
@@ -238,6 +243,6 @@ def _evaluate(reader: Reader, value: n.Expr, span: Span) -> list[Node]:
         case n.Call(op="continue_loop"):
             return leave(reader, "continued", span)
         case n.Call():
-            return calls.effect(reader, value, span)
+            return [*asked(reader, value), *calls.effect(reader, value, span)]
         case _:
             return []

@@ -6,7 +6,7 @@ shuffles is two: all keep their values, and all read. What a thread that takes n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
@@ -17,15 +17,14 @@ from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.expressions import element_of, refused
 from tensorir.tir.lift.intrinsics import cast, number
+from tensorir.tir.lift.own_calls import own_calls
 from tensorir.tir.lift.reader import Reader
-from tensorir.tir.walk import walk
 from tensorir.types import BOOL, INT32, SCALARS
 
 __all__ = ["EXCHANGES", "Block", "block_of", "exchanged", "of_all"]
 
 WARP = 32
 _TAGS = ("threadIdx.z", "threadIdx.y", "threadIdx.x")
-_LAZY = ("if_then_else",)
 
 # from which lane of its group each lane takes the value: of its own lane, what it was told, and how many there are
 _SOURCES: dict[str, Callable[[Term, Term, int], Term]] = {
@@ -44,45 +43,12 @@ def exchanged(reader: Reader, node: n.Stmt) -> list[Node]:
     if reader.shuffling is None:
         return []
     found: list[Node] = []
-    for part in _own(node):
-        for call, lazy in _calls(part, False):
-            if lazy:
-                message = f"T.{call.op} stands where only some threads come to it."
-                raise refused(message, call.span, "write it as a statement before: let every thread shuffle.")
-            found += _kept(reader, call)
+    for call, lazy in own_calls(node, lambda call: call.op in EXCHANGES):
+        if lazy:
+            message = f"T.{call.op} stands where only some threads come to it."
+            raise refused(message, call.span, "write it as a statement before: let every thread shuffle.")
+        found += _kept(reader, call)
     return found
-
-
-def _own(node: n.Stmt) -> tuple[n.Node, ...]:
-    """What a statement computes itself, before the statements inside of it."""
-    match node:
-        case n.BufferStore(_, value, indices, predicate):
-            return (value, *indices, *(() if predicate is None else (predicate,)))
-        case n.LetStmt(_, value) | n.Evaluate(value):
-            return (value,)
-        case n.IfThenElse(condition) | n.AssertStmt(condition):
-            return (condition,)
-        case n.For(_, low, extent):
-            return (low, extent)
-        case _:
-            return ()
-
-
-def _calls(node: n.Node, lazy: bool) -> Iterator[tuple[n.Call, bool]]:
-    """The shuffles in an expression, inner ones first, and whether what stands around decides if they are reached."""
-    match node:
-        case n.Call(op=str(name), args=arguments):
-            for k, argument in enumerate(arguments):
-                yield from _calls(argument, lazy or (name in _LAZY and k > 0))
-            if name in EXCHANGES:
-                yield node, lazy
-        case n.And(a, b) | n.Or(a, b):
-            yield from _calls(a, lazy)
-            yield from _calls(b, True)
-        case _:
-            for part in walk(node):
-                if part is not node and isinstance(part, n.Call | n.And | n.Or):
-                    yield from _calls(part, lazy)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ def inlined(callee: n.PrimFunc, arguments: Sequence[Value], report: Report, on_h
     shapes = tuple(
         None if callee.buffer_map.get(p) is None else v.shape for p, v in zip(callee.params, arguments, strict=True)
     )
-    built = lift_prim_func(callee, shapes, home.checked, on_hazard, home.exact, home.undefined)
+    built = lift_prim_func(callee, shapes, home.checked, on_hazard, home.exact, undefined=home.undefined)
     home.unchecked |= built.unchecked
     for decision in built.report.decisions:
         report.add(decision)
