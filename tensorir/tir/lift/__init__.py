@@ -29,10 +29,10 @@ from tensorir.tir import nodes as n
 from tensorir.tir.interpret.stack import deep
 from tensorir.tir.launches import launched
 from tensorir.tir.libraries import builtin_of
-from tensorir.tir.lift.atomics import is_atomic
 from tensorir.tir.lift.expressions import element_of, refused
 from tensorir.tir.lift.external import READ_ONLY
 from tensorir.tir.lift.function import Reading, read_function
+from tensorir.tir.lift.own_calls import writes
 from tensorir.tir.relax import nodes as r
 from tensorir.types import dtype_of
 
@@ -168,7 +168,7 @@ def _stored(func: n.PrimFunc, callers: frozenset[str] = frozenset()) -> frozense
         match node:
             case n.BufferStore(buffer) if buffer.data in roots:
                 found.add(roots[buffer.data])
-            case n.Evaluate(n.Call() as call) | (n.Call() as call) if call is not node or is_atomic(call):
+            case n.Evaluate(n.Call() as call) | (n.Call() as call) if call is not node or writes(call):
                 named = (v for argument in _targets(func, call, callers) for v in _named(argument))
                 found |= {roots[v] for v in named if v in roots}
             case _:

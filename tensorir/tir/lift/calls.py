@@ -10,6 +10,7 @@ from tensorir.lift.nests.terms import Buffer, Load, Number, Term
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.barriers import awaits_block
+from tensorir.tir.builtins import BUILTINS, Effect
 from tensorir.tir.launches import launched
 from tensorir.tir.libraries import builtin_of
 from tensorir.tir.lift.asked import asks
@@ -25,7 +26,7 @@ from tensorir.tir.lift.updates import fetches, updated
 from tensorir.tir.walk import walk
 from tensorir.types import INT32
 
-__all__ = ["bind", "effect", "reduce_scope"]
+__all__ = ["bind", "effect", "is_pure", "reduce_scope"]
 
 DEEPEST = 64
 """Calls between functions nest no deeper: what calls itself without end is no pure program."""
@@ -34,6 +35,12 @@ _NOTHING = {
     "start_profile_intrinsic", "end_profile_intrinsic", "prefetch", "assume", "likely",
     "tvm_struct_set",
 }  # fmt: skip
+
+
+def is_pure(call: n.Call) -> bool:
+    """Whether a call does nothing where nobody takes its value."""
+    row = BUILTINS.get(call.op) if isinstance(call.op, str) else None
+    return row is not None and row.effect in (Effect.PURE, Effect.EXPR_ANNOTATION, Effect.EMBED_INFO)
 
 
 def effect(reader: Reader, call: n.Call, span: Span) -> list[Node]:
@@ -63,11 +70,6 @@ def effect(reader: Reader, call: n.Call, span: Span) -> list[Node]:
         case str(name) if name in _NOTHING:
             return []
         case str(name):
-            from tensorir.tir.builtins import BUILTINS, Effect
-
-            row = BUILTINS.get(name)
-            if row is not None and row.effect in (Effect.PURE, Effect.EXPR_ANNOTATION, Effect.EMBED_INFO):
-                return []
             help = "write what it does with loops and stores."
             raise refused(f"T.{name} has no meaning in a pure program.", span, help)
         case _:

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from tensorir.tir import nodes as n
+from tensorir.tir.lift.atomics import is_atomic
 from tensorir.tir.walk import children
 
-__all__ = ["own_calls"]
+__all__ = ["own_calls", "writes"]
 
 _LAZY = ("if_then_else",)
 Wanted = Callable[[n.Call], bool]
+
+
+def writes(node: n.Node) -> bool:
+    """Whether a call may write, wherever in an expression it stands."""
+    return isinstance(node, n.Call) and (isinstance(node.op, n.GlobalVar) or is_atomic(node))
 
 
 def own_calls(node: n.Stmt, wanted: Wanted) -> Iterator[tuple[n.Call, bool]]:
@@ -36,9 +42,9 @@ def _own(node: n.Stmt) -> tuple[n.Node, ...]:
 
 def _calls(node: n.Node, wanted: Wanted, lazy: bool) -> Iterator[tuple[n.Call, bool]]:
     match node:
-        case n.Call(op=str(name), args=arguments):
+        case n.Call(op=op, args=arguments):
             for k, argument in enumerate(arguments):
-                yield from _calls(argument, wanted, lazy or (name in _LAZY and k > 0))
+                yield from _calls(argument, wanted, lazy or (op in _LAZY and k > 0))
             if wanted(node):
                 yield node, lazy
         case n.And(a, b) | n.Or(a, b):

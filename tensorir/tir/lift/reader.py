@@ -17,8 +17,8 @@ from tensorir.lift.nests.nest import Check, Loop, Node, Store
 from tensorir.lift.nests.terms import Buffer, Index, Load, Number, Op, Term, buffers_of, index_names, substituted
 from tensorir.source import Span
 from tensorir.tir import nodes as n
-from tensorir.tir.lift.atomics import is_atomic
 from tensorir.tir.lift.expressions import Scope, term
+from tensorir.tir.lift.own_calls import writes
 from tensorir.tir.walk import walk
 from tensorir.types import BOOL, INT32, Scalar
 
@@ -279,7 +279,7 @@ class Reader:
                         add(buffer)
                     case n.MatchBufferRegion(_, source):
                         add(source.buffer)
-                    case n.Evaluate(n.Call() as call) | (n.Call() as call) if call is not part or is_atomic(call):
+                    case n.Evaluate(n.Call() as call) | (n.Call() as call) if call is not part or writes(call):
                         for inner in walk(call):
                             match inner:
                                 case n.Buffer():

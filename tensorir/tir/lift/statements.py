@@ -14,6 +14,7 @@ from tensorir.tir.lift.domains import inside_of_domains
 from tensorir.tir.lift.expressions import as_stored, element_of, place, refused, truth
 from tensorir.tir.lift.intrinsics import cast
 from tensorir.tir.lift.loops import for_loop, leave, while_loop
+from tensorir.tir.lift.own_calls import own_calls
 from tensorir.tir.lift.reader import Reader
 from tensorir.tir.lift.updates import fetched
 from tensorir.tir.lift.warp_folds import folded
@@ -230,19 +231,27 @@ def _evaluate(reader: Reader, value: n.Expr, span: Span) -> list[Node]:
     match value:
         case n.IntImm() | n.FloatImm() | n.Var():
             return []
-        case n.Call(op="ret" | "thread_return"):
+        case n.Call(op="ret" | "thread_return", args=given):
+            nodes = [node for a in given if isinstance(a, n.Expr) for node in _evaluate(reader, a, span)]
             if reader.returned is None:
-                return []
+                return nodes
             flag = reader.returned
-            node = reader.raised(flag, True, span)
+            nodes.append(reader.raised(flag, True, span))
             if flag not in reader.live:
                 reader.live.append(flag)
-            return [node]
+            return nodes
         case n.Call(op="break_loop"):
             return leave(reader, "broken", span)
         case n.Call(op="continue_loop"):
             return leave(reader, "continued", span)
-        case n.Call():
+        case n.Call() if not calls.is_pure(value):
             return [*asked(reader, value), *calls.effect(reader, value, span)]
         case _:
-            return []
+            # nobody takes the value, but functions that are called for it may store
+            nodes = asked(reader, value)
+            for call, lazy in own_calls(n.Evaluate(value, span), lambda call: isinstance(call.op, n.GlobalVar)):
+                if lazy:
+                    told = "a choice decides whether this function is called."
+                    raise refused(told, call.span, "write it as a statement, under an `if`.")
+                nodes += calls.effect(reader, call, span)
+            return nodes
