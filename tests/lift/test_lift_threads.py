@@ -202,6 +202,36 @@ def test_threads_that_reduce_several_values_combine_all_of_them_at_once(part: st
     np.testing.assert_array_equal(found[0], taken.argmax(-1))
 
 
+CROSSING = """
+@T.prim_func
+def main(A: T.Buffer((4, 6, 16), "float32"), C: T.Buffer((4, 6), "float32")):
+    x = T.alloc_buffer((1,), "float32", scope="local")
+    for i in T.thread_binding(4, thread="blockIdx.x"):
+        for j in range(6):
+            for k in T.thread_binding(16, thread="threadIdx.x"):
+                with T.sblock("crossing"):
+                    vk, vi, vj = T.axis.remap("RSS", [k, i, j])
+                    T.reads(A[vi, vj, vk])
+                    T.writes(x[0])
+                    T.attr(T.comm_reducer(lambda x0, y0: x0 + y0, [T.float32(0)]), "reduce_scope", 0)
+                    T.tvm_thread_allreduce(T.uint32(1), A[vi, vj, vk], T.bool(True), x[0], k)
+                with T.sblock("back"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    T.where(k == 0)
+                    T.reads(x[0])
+                    T.writes(C[vi, vj])
+                    C[vi, vj] = x[0]
+"""
+
+
+def test_a_block_in_which_threads_reduce_together_is_not_run_thread_by_thread():
+    program = ti.lift(ti.tir.parse(CROSSING)["main"])
+    a = np.arange(384, dtype=np.float32).reshape(4, 6, 16)
+    (found,) = program(a, None)  # what they reduce is read and no result
+    np.testing.assert_array_equal(found, a.sum(-1))
+    assert "C ← reduce(+, 0.0f, threadIdx_x)(A);" in str(program)
+
+
 @pytest.mark.parametrize(
     "turns",
     ["tx + 1", "tx, tx + 3", "tx, 12 - tx", "0, tx % 3 * 4, 2", "tx, 12, 3", "T.Select(tx % 3 == 0, 5, tx)"],

@@ -205,6 +205,8 @@ def _targets(func: n.PrimFunc, call: n.Call, callers: frozenset[str]) -> list[n.
             return [a for k, a in enumerate(call.args) if k in stored]
         case "masked_store" | "atomic_add" | "atomic_max" | "atomic_min" | "atomic_store":
             return arguments[:1]
+        case "tvm_thread_allreduce" if isinstance(count := arguments[0], n.IntImm):
+            return arguments[count.value + 2 : 2 * count.value + 2]
         case "call_packed" | "call_cpacked" if arguments and isinstance(arguments[0], n.StringImm):
             return arguments[1 + READ_ONLY.get(arguments[0].value, 0) :]
         case _:

@@ -20,6 +20,7 @@ from tensorir.tir.lift.updates import fetched
 from tensorir.tir.lift.warp_folds import folded
 from tensorir.tir.lift.warps import exchanged
 from tensorir.tir.scratch import scratch_of
+from tensorir.tir.walk import walk
 from tensorir.types import BOOL, INT32
 
 __all__ = ["sequence", "statement"]
@@ -191,6 +192,8 @@ def _realize(reader: Reader, node: n.BlockRealize) -> list[Node]:
         scope.values[iterator.var] = lambda lane, found=found: found
     reduced = [v for i, v in bound if i.kind is n.IterKind.COMM_REDUCE]
     over = frozenset(name for v in reduced for name in index_names(v))
+    if over and any(isinstance(part, n.Call) and part.op == "tvm_thread_allreduce" for part in walk(block)):
+        over = frozenset[str]()  # where threads reduce together they do it at once
     with reader.in_turn(over) as turns:
         nodes: list[Node] = _block(reader, node, bound)
     # a reduction over threads runs thread by thread, all of the block for each
