@@ -198,3 +198,36 @@ def test_what_every_element_of_a_row_computes_again_is_computed_once(body: str):
     wanted = a - a.max(1, keepdims=True)
     np.testing.assert_array_equal(program(a, None)[0], wanted)
     np.testing.assert_array_equal(ti.tir.interpret(function, a, np.zeros_like(a), checked=True)[1], wanted)
+
+
+TABLES = """
+@T.prim_func
+def main(A: T.Buffer((3, 20), "float32"), C: T.Buffer((3, 9), "float32")):
+    P = T.alloc_buffer((9,), "int64")
+    Q = T.alloc_buffer((9,), "int64")
+    M = T.alloc_buffer((9,), "bool")
+    for j in range(9):
+        P[j] = T.Cast("int64", j)
+    for j in range(9):
+        Q[j] = P[j] * T.int64(2) + T.int64(1)
+    for j in range(9):
+        M[j] = P[j] % T.int64(3) == T.int64(0) and P[j] < T.int64(7)
+    for i, j in T.grid(3, 9):
+        C[i, j] = T.if_then_else(M[j], A[i, Q[j] + T.int64(1)], T.float32(0))
+"""
+TOLD = """
+@T.prim_func
+def main(A: T.Buffer((3, 20), "float32"), C: T.Buffer((3, 9), "float32")):
+    for i, j in T.grid(3, 9):
+        C[i, j] = T.if_then_else(
+            T.Cast("int64", j) % T.int64(3) == T.int64(0) and T.Cast("int64", j) < T.int64(7),
+            A[i, T.Cast("int64", j) * T.int64(2) + T.int64(1) + T.int64(1)], T.float32(0))
+"""
+
+
+def test_places_and_truths_that_coordinates_tell_are_told_where_they_are_asked_for():
+    program, told = (ti.lift(ti.tir.parse(text)["main"]) for text in (TABLES, TOLD))
+    assert up_to_names(str(program)) == up_to_names(str(told))
+    a = np.arange(60, dtype=np.float32).reshape(3, 20)
+    wanted = np.where([j % 3 == 0 and j < 7 for j in range(9)], a[:, 2:20:2], 0)
+    np.testing.assert_array_equal(program(a, None)[0], wanted)

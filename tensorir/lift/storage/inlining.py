@@ -35,7 +35,7 @@ from tensorir.lift.nests.terms import (
 from tensorir.lift.nests.unknowns import Parts
 from tensorir.lift.storage.copies import changed, settled_values, whole_space
 from tensorir.lift.storage.places import with_multiples, without
-from tensorir.types import INT32, Interval
+from tensorir.types import BOOL, INT32, Interval
 
 __all__ = ["by_what_it_needs", "inlined"]
 
@@ -61,10 +61,13 @@ def inlined(nodes: Sequence[Node]) -> tuple[Node, ...]:
     statements = leaves(nodes)
     sources: dict[Buffer, _Source] = {}
     stores: dict[Store, _Made] = {}
+    tables: set[Buffer] = set()
     for leaf, space, back in _once(statements):
         node = leaf.node
         assert isinstance(node, Store)
-        if _is_copy(space.value):
+        if _is_table(space.value, tables):
+            tables.add(node.buffer)
+        if node.buffer in tables or _is_copy(space.value):
             sources[node.buffer] = _Source(space, back, space.value)
         elif (made := by_what_it_needs(leaf, node, space)) is not None:
             stores[node] = _Made(made[0], leaf)
@@ -128,6 +131,11 @@ def _is_copy(value: Term) -> bool:
             return _is_copy(x)
         case _:
             return False
+
+
+def _is_table(value: Term, tables: Collection[Buffer]) -> bool:
+    """Whether a number or a truth value is told by coordinates alone: it is computed where it is asked for."""
+    return (value.element.is_integer or value.element == BOOL) and buffers_of(value) <= set(tables)
 
 
 # Coordinates
