@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
@@ -32,6 +33,8 @@ MOST_SIZES = 12
 """How many sets of such sizes are tried."""
 FURTHER = (8, 17)
 """Then all sizes are each of these: tiles and vectors begin to count, and what is left over of them."""
+MOST_THRESHOLDS, LARGEST_THRESHOLD = 6, 512
+"""How many whole numbers of the sources are sizes, too, each with its neighbours, and up to which."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,8 @@ class Family:
     sizes: tuple[str, ...]
     at: Callable[[Mapping[str, int]], Member]
     text: tuple[str, ...] = ()
+    thresholds: tuple[int, ...] = ()
+    """Whole numbers in the source, beyond and below which it may do other things."""
 
 
 def family(program: Any) -> Family:
@@ -103,8 +108,10 @@ def family(program: Any) -> Family:
     if isinstance(program, Fencil):
         return Family((), lambda sizes: Member(program))
     if hasattr(program, "specialise") and hasattr(program, "sizes"):
+        text = str(program)
+        whole = tuple([int(found.group()) for found in re.finditer(r"(?<![\w.])\d{1,4}(?![\w.])", text)])
         return Family(
-            tuple(program.sizes), lambda sizes: Member(program.specialise(**sizes)), nameless_text(str(program))
+            tuple(program.sizes), lambda sizes: Member(program.specialise(**sizes)), nameless_text(text), whole
         )
     if isinstance(program, Lifted):
         return _family_of(program)
@@ -115,7 +122,9 @@ def family(program: Any) -> Family:
 
     # a lift that may take sums in another order gives one text to programs that differ
     usual, exact = _family_of(tensorir.lift(program)), _family_of(tensorir.lift(program, numerics="exact"))
-    return Family(usual.sizes, lambda sizes: replace(usual.at(sizes), exact=exact.at(sizes)))
+    return Family(
+        usual.sizes, lambda sizes: replace(usual.at(sizes), exact=exact.at(sizes)), thresholds=usual.thresholds
+    )
 
 
 def _family_of(lifted: Lifted) -> Family:
@@ -125,7 +134,10 @@ def _family_of(lifted: Lifted) -> Family:
     if key_at is None:
         message = f"'{lifted.name}' has sizes that only a call tells."
         raise refuse("TL02", message, "compare it at one set of sizes: declare them as numbers.")
-    return Family(lifted.sizes, lambda sizes: _member_of(lifted, lifted.at(key_at(sizes)).built(True)))
+    return Family(
+        lifted.sizes, lambda sizes: _member_of(lifted, lifted.at(key_at(sizes)).built(True)),
+        thresholds=lifted.thresholds,
+    )  # fmt: skip
 
 
 def _member_of(lifted: Lifted, built: Built) -> Member:
@@ -145,7 +157,7 @@ def common_sizes(f: Family, g: Family) -> Iterator[tuple[Mapping[str, int], Memb
         named = set(f.sizes) == set(g.sizes)
         if not named and len(f.sizes) != len(g.sizes):
             raise refuse("TL04", f"one program has the sizes {_list(f)}, the other {_list(g)}.", "compare equal ones.")
-        for values in _ascending(len(f.sizes)):
+        for values in _ascending(len(f.sizes), {*f.thresholds, *g.thresholds}):
             sizes = dict(zip(f.sizes, values, strict=True))
             others = sizes if named else dict(zip(g.sizes, values, strict=True))
             pair = _member(f, sizes), _member(g, others)
@@ -169,10 +181,14 @@ def _list(f: Family) -> str:
     return ", ".join(f.sizes)
 
 
-def _ascending(count: int) -> list[tuple[int, ...]]:
+def _ascending(count: int, thresholds: Collection[int]) -> list[tuple[int, ...]]:
     small = sorted(product(range(1, LARGEST + 1), repeat=count), key=lambda v: (sum(v), v))
     none = [tuple(int(k != at) for k in range(count)) for at in range(count)] if count > 1 else []
-    return [(0,) * count, *none, *small[:MOST_SIZES], *((size,) * count for size in FURTHER)]
+    marks = sorted(t for t in thresholds if LARGEST <= t <= LARGEST_THRESHOLD)[:MOST_THRESHOLDS]
+    near = {t + k for t in marks for k in (-1, 0, 1)} - set(range(LARGEST + 1))
+    alone = [tuple(t if k == at else 2 for k in range(count)) for t in marks for at in range(count)]
+    equal = [(size,) * count for size in sorted(near | set(FURTHER))]
+    return [(0,) * count, *none, *small[:MOST_SIZES], *equal, *(alone if count > 1 else ())]
 
 
 def _member(f: Family, sizes: Mapping[str, int]) -> Member | None:

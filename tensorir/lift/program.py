@@ -122,6 +122,8 @@ class Lifted:
     """The names of symbolic sizes, in the order in which parameters mention them."""
     key_at: Callable[[Mapping[str, int]], Hashable] | None = None
     """The key of the program at sizes by name."""
+    thresholds: tuple[int, ...] = ()
+    """Whole numbers that the source compares its sizes with."""
     cache: dict[Hashable, Specialised] = field(default_factory=dict[Hashable, Specialised])
     quick: dict[Hashable, Run] = field(default_factory=dict[Hashable, Any])
     """Calls with arrays like earlier ones, which need no conversion; may be emptied."""

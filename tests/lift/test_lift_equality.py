@@ -252,10 +252,10 @@ def test_what_comparisons_do_with_nan_is_no_part_of_a_proof_without_it():
 
 
 def test_forms_at_sizes_are_no_proof_for_others():
-    other = SCALED.replace("A[i] * T.float32(2)", "T.if_then_else(n == 6, A[i], A[i] * T.float32(2))")
+    other = SCALED.replace("A[i] * T.float32(2)", "T.if_then_else(n * n == 36, A[i], A[i] * T.float32(2))")
     found = ti.equivalent(lifted(SCALED), lifted(other))
     assert not found.proven
-    assert str(found) == "agree at n = 0, 1, 2, 3, 4, 5, 8, 17, by canonical form at each"
+    assert str(found) == "agree at n = 0, 1, 2, 3, 4, 5, 8, 17, 35, 36, 37, by canonical form at each"
 
 
 def test_programs_that_differ_on_empty_arrays_alone_differ():
@@ -334,3 +334,29 @@ def test_an_output_that_one_program_leaves_partly_as_it_is_is_named():
     with pytest.raises(DiagnosticError) as caught:
         ti.equivalent(each("A[i]"), lifted(EACH.replace("range(4)", "range(3)").format("A[i]")))
     assert "the second program reads 'B' or leaves a part of it as it is" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("condition", "sizes"),
+    [("n == 6", {"n": 6}), ("n % 24 == 23", {"n": 23}), ("i == 40", {"n": 41}), ("T.min(n, 100) > 99", {"n": 100})],
+)
+def test_sizes_that_a_program_asks_for_are_tried(condition, sizes):
+    other = SCALED.replace("A[i] * T.float32(2)", f"T.if_then_else({condition}, A[i], A[i] * T.float32(2))")
+    for one, two in ((SCALED, other), (other, SCALED)):
+        found = ti.equivalent(lifted(one), lifted(two))
+        assert not found and found.sizes == (sizes,)
+
+
+def test_a_size_that_is_asked_for_alone_is_tried_beside_small_ones():
+    rows = SCALED.replace("n = T.int32()", "n = T.int32()\n    m = T.int32()").replace("(n,)", "(n, m)")
+    rows = rows.replace("for i in range(n)", "for i, j in T.grid(n, m)").replace("[i]", "[i, j]")
+    other = rows.replace("A[i, j] * T", "T.if_then_else(m == 9 and n < 3, A[i, j], A[i, j] * T.float32(1)) * T")
+    assert ti.equivalent(lifted(rows), lifted(other.replace("A[i, j], A", "T.float32(0), A"))).sizes == (
+        {"n": 2, "m": 9},
+    )
+
+
+def test_numbers_in_the_text_of_a_program_are_sizes_too():
+    same = "f(y: tensor<float, I[0:n]>, x: tensor<float, I[0:n]>) { y ← x; }"
+    other = same.replace("← x", "← if pos(I, x) = 30 then 0.0 else x")
+    assert ti.equivalent(ti.parse(same), ti.parse(other)).sizes == ({"n": 31},)

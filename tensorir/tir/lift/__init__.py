@@ -33,6 +33,7 @@ from tensorir.tir.lift.expressions import element_of, refused
 from tensorir.tir.lift.external import READ_ONLY
 from tensorir.tir.lift.function import Reading, read_function
 from tensorir.tir.lift.own_calls import writes
+from tensorir.tir.lift.thresholds import thresholds
 from tensorir.tir.relax import nodes as r
 from tensorir.types import dtype_of
 
@@ -104,7 +105,7 @@ def _lifted(func: n.PrimFunc, numerics: str, on_hazard: str) -> Lifted:
             found.append(None if buffer is None else (*(extent_at(e, known, buffer) for e in buffer.shape), *lanes))
         return tuple(found)
 
-    made = Lifted(func.name, arguments, sizes, build, fixed, numerics, tuple(symbols), key_at)
+    made = Lifted(func.name, arguments, sizes, build, fixed, numerics, tuple(symbols), key_at, thresholds(func))
     if fixed is not None:
         made.at(fixed)  # what is wrong is said now, and not when it is called
     return made
