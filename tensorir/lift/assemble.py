@@ -67,6 +67,11 @@ class Built:
         return tuple(self.names[k] for k in self.outputs)
 
     @property
+    def positional(self) -> Set[Span]:
+        """Where the source computes with tensors whose dims it does not name."""
+        return frozenset()
+
+    @property
     def tables(self) -> Mapping[str, Any]:
         """What the program passes itself."""
         return {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from tensorir.errors import Diagnostic, DiagnosticError, Note
 from tensorir.ir import Call, Expr, Fencil, Lambda, Var
@@ -20,6 +21,7 @@ from tensorir.walk import postorder, values
 __all__ = ["in_words"]
 
 _LEAVES = re.compile(r"an index leaves (\w+)\[(-?\d+):(-?\d+)\]\.")
+_AT = re.compile(r"at (\w+ = -?\d+(?:, \w+ = -?\d+)*)")
 _INNER = {"scatter": 1, "update": 0, "subset": 0, "add_dim": 0, "cartesian_shift": 0, "split_dim": 0, "merge_dims": 0}
 """Operations that leave the dims of an operand where they are, but for those that they name themselves."""
 
@@ -42,7 +44,8 @@ def _told(d: Diagnostic, built: Built) -> Diagnostic:
         which = f"axis {axis} of '{name}'" if rank > 1 else f"'{name}'"
         count = int(found[3]) - int(found[2])
         message = f"an index leaves {which}, which has {count} element{'s' if count != 1 else ''}."
-    notes: list[Note | str] = [_round(note, built) if isinstance(note, str) else note for note in d.notes]
+    told = _position if d.span in built.positional else partial(_round, built=built)
+    notes: list[Note | str] = [told(note) if isinstance(note, str) else note for note in d.notes]
     return replace(d, message=message, notes=tuple(notes))
 
 
@@ -105,6 +108,11 @@ def _loops(built: Built) -> Iterator[tuple[str, str, str]]:
         for step, loop in zip(steps, loops, strict=True):
             if isinstance(loop.low, Number):
                 yield step, loop.title or loop.name, str(loop.low.value)
+
+
+def _position(note: str) -> str:
+    """A note on tensors whose dims have no names in the source."""
+    return _AT.sub(lambda found: f"at ({', '.join(re.findall(r'= (-?[0-9]+)', found[0]))})", note, count=1)
 
 
 def _round(note: str, built: Built) -> str:

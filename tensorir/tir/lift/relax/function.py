@@ -278,6 +278,9 @@ class Frame:
             help = "write it as a PrimFunc of the module, and use R.call_tir."
             raise refused(f"R.{name} is not lifted.", node.span, help)
         attributes = {key: self.attribute(value) for key, value in node.attrs.items()}
+        home = HOME.get()
+        home.place = node.span
+        home.places.add(node.span)
         try:
             return meaning(*arguments, **attributes)
         except (ValueError, NotImplementedError) as problem:

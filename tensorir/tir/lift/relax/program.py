@@ -43,6 +43,12 @@ class Program(Built):
 
     results: tuple[str, ...]
     constants: Mapping[str, np.ndarray[Any, Any]]
+    places: frozenset[Span]
+    """Where its operators stand."""
+
+    @property
+    def positional(self) -> frozenset[Span]:
+        return self.places
 
     @property
     def given(self) -> tuple[str, ...]:
@@ -284,7 +290,7 @@ def _in_home(home: Home, func: r.Function, leaves: Sequence[Leaf], key: Any, on_
         closures.append(closure(outputs[-1], shown))
     identifier = func.name if func.name.isidentifier() else "lifted"
     made = fencil(identifier, [*params, *home.params, *outputs], closures)
-    return Program(made, tuple(names), (), report, home.unchecked, names_out, home.constants)
+    return Program(made, tuple(names), (), report, home.unchecked, names_out, home.constants, frozenset(home.places))
 
 
 def _taken(kind: r.RelaxType, rest: Any) -> Item:

@@ -30,6 +30,7 @@ from tensorir.lift.emission.emit import Emitter
 from tensorir.lift.emission.folds import folded
 from tensorir.lift.emission.tensors import cut, renamed, spread
 from tensorir.lift.nests.terms import Buffer, Index, Load, Number, Op, Term
+from tensorir.source import NOWHERE, Span
 from tensorir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType, scalar_of
 
 __all__ = [
@@ -64,6 +65,11 @@ class Home:
     """What must hold, and what is said where it does not."""
     shown: list[tuple[Expr, Expr]] = field(default_factory=list[tuple[Expr, Expr]])
     """What is printed, and the same without being printed, in order."""
+
+    place: Span = NOWHERE
+    """Where the operator stands that is being lifted."""
+    places: set[Span] = field(default_factory=set[Span])
+    """Where all of them stand."""
 
     def fresh(self, name: str) -> str:
         """The name, or one like it that is free."""
@@ -165,7 +171,7 @@ def made(shape: Sequence[int], make: Callable[..., Term], *values: Value, over: 
             continue
         buffer = Buffer(f"v{k}", value.element, value.shape, True)
         emitter.names[buffer], emitter.tensors[buffer] = dims_of(value.rank), value.expr
-        readers.append(lambda *ix, buffer=buffer: Load(buffer, tuple(ix)))
+        readers.append(lambda *ix, buffer=buffer: Load(buffer, tuple(ix), home.place))
     box = _box(shape)
     index = tuple(Number(0, INT32) if i.stop == 1 else Index(n, INT32) for n, i in box.items())
     if over is None:
