@@ -335,6 +335,8 @@ FUNCTIONS = [
     ("x: (1, 3, 5) float32, y: (4, 5, 2) float32", "R.matmul(x, y)"),
     ("x: (3, 1) float32, y: (1, 5) float32", "R.matmul(x, y)"),
     ("x: (3, 3) float32", 'R.einsum((x,), subscripts="ii")'),
+    ("x: (3, 9) float32", 'R.gather_elements(x, R.const([[1, 8, 0], [2, 2, 5]], "int64"), axis=1)'),
+    ("x: (3, 9) float32", 'R.gather_elements(x, R.const([[2, 0, 1]], "int64"), axis=-1)'),
     ("x: (2, 3) int8", 'R.cumsum(x, axis=1, dtype="int32")'),
     (
         "x: (3, 2) int8",

@@ -78,6 +78,13 @@ def _gather_nd(x: Array, indices: Array, batch_dims: int = 0) -> Array:
     return np.stack(found).reshape(*lead, *found[0].shape)
 
 
+def _gather_elements(x: Array, indices: Array, axis: int = 0) -> Array:
+    """At each place what x has there, but for the index along one axis; the indices may be fewer than x has rows."""
+    place: list[Array] = list(np.indices(indices.shape, sparse=True))
+    place[axis] = indices
+    return x[tuple(place)]
+
+
 _COMBINE: dict[str, Any] = {
     "update": lambda old, new: new,
     "add": lambda old, new: old + new,
@@ -227,7 +234,7 @@ SHAPES: dict[str, Callable[..., Any]] = {
     "repeat": lambda x, repeats, axis=None: np.repeat(x, repeats, axis),
     "flip": lambda x, axis: np.flip(x, axis),
     "take": _take,
-    "gather_elements": lambda x, indices, axis=0: np.take_along_axis(x, indices, axis),
+    "gather_elements": _gather_elements,
     "gather_nd": _gather_nd,
     "index_put": _index_put,
     "index_tensor": lambda x, indices: x[_of_axes(indices)],
