@@ -1,8 +1,7 @@
 """Diagnostics: what is wrong, where, and what to do about it.
 
 There is one type, `Diagnostic`, one renderer, its `str`, and one exception, `DiagnosticError`, which carries as many
-diagnostics as were found. Codes are stable: a letter for the kind (S syntax, N names, T types, B binding, A arguments,
-R running, and two letters for a wing's own) and a number.
+diagnostics as were found. Codes are stable: letters for the kind and a number; `diagnostics.md` has all of them.
 
 >>> from tensorir.source import Source, Span
 >>> source = Source("p.fencil", "out ← ⟪I, 1⟫(inp);")
