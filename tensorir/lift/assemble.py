@@ -16,6 +16,7 @@ from tensorir.lift.hazards.covered import filled_arguments
 from tensorir.lift.hazards.proven import Touches, hazards, with_doubts_checked
 from tensorir.lift.hazards.stated import failing, left_to_data, undefined_by_data
 from tensorir.lift.hazards.unseen import told_by_data, with_unseen_checked
+from tensorir.lift.hazards.unwritten import doubts_of_reads, with_writes_flagged
 from tensorir.lift.loops.abreast import abreast
 from tensorir.lift.loops.report import Report
 from tensorir.lift.loops.schedule import Region, run
@@ -103,6 +104,10 @@ def assemble(
             raise DiagnosticError(proven)
         for found in proven:
             report.note(found.message)
+    doubts = doubts_of_reads(nodes, touches) if on_hazard != "ignore" else []
+    for doubt in doubts:
+        report.note(str(doubt))
+    nodes = with_writes_flagged(nodes, doubts) if checked else nodes
     loops = with_loops_shortened(unfused(nodes))
     if any(a is not b for a, b in zip(loops, nodes, strict=True)):
         nodes = with_shared_terms(loops)
@@ -154,9 +159,10 @@ def assemble(
         )
     names = tuple(p.name for p in params[: len(arguments)])
     # what is not read after all, or alike wherever it is read, has left no note
-    unchecked = bool(emitter.notes) or (on_hazard != "ignore" and told_by_data(source))
-    if unchecked:
+    leaving = bool(emitter.notes) or (on_hazard != "ignore" and told_by_data(source))
+    if leaving:
         report.note("where an index leaves its buffer, 0 is read and nothing is stored: calls raise, traces do not.")
+    unchecked = leaving or bool(doubts)
     return Built(made, names, outputs, report, unchecked)
 
 

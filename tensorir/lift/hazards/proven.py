@@ -37,6 +37,7 @@ from tensorir.types import BOOL, INT32
 
 __all__ = [
     "Touch", "Touches", "element_of", "first_missing", "hazards", "in_turn", "iteration_of", "with_doubts_checked",
+    "written_before",
 ]  # fmt: skip
 
 
@@ -79,7 +80,9 @@ def hazards(nodes: Sequence[Node], touches: Touches) -> list[Diagnostic]:
     statements = leaves(nodes)
     # a condition around several statements is told of once
     outside = {(d.span, d.message): d for leaf in reversed(statements) for d in _outside(leaf, touches)}
-    return [*reversed(outside.values()), *_unwritten(statements, touches), *_races(statements, touches)]
+    places = {d.span for d in outside.values()}
+    unwritten = [d for d in _unwritten(statements, touches) if d.span not in places]
+    return [*reversed(outside.values()), *unwritten, *_races(statements, touches)]
 
 
 # Accesses and the conditions that lead to them
@@ -263,8 +266,9 @@ def _outside(leaf: Leaf, touches: Touches) -> list[Diagnostic]:
             continue
         at = dict(zip(touch.names, point(found), strict=True))
         verb = "written" if touch.write else "read"
-        shape = "×".join(map(str, touch.buffer.shape)) or "one element"
-        message = f"{element_of(touch, at)} is {verb}, and {touch.buffer.name!r} has {shape} elements."
+        shape = "×".join(map(str, touch.buffer.shape))
+        count = "one element" if shape in ("", "1") else f"{shape} elements"
+        message = f"{element_of(touch, at)} is {verb}, and {touch.buffer.name!r} has {count}."
         note = f"in {iteration_of(touch, at)}."
         return [Diagnostic("TL10", message, touch.span, (note,), "guard the access, or correct the loop's bounds.")]
     return []
@@ -343,13 +347,16 @@ def _unwritten(statements: Sequence[Leaf], known: Touches) -> list[Diagnostic]:
     """Reads of the program's own storage of elements that no earlier statement writes."""
     found_in = [known.value_by_value(leaf, "_a") for leaf in statements]
     touches = [t for each in found_in for t in each]
-    unknown: set[Buffer] = set()
+    unknown: dict[Buffer, list[Leaf]] = {}
     for leaf, each in zip(statements, found_in, strict=True):
-        unknown |= leaf.written - {t.buffer for t in each if t.write}
+        for buffer in leaf.written - {t.buffer for t in each if t.write}:
+            unknown.setdefault(buffer, []).append(leaf)
     found: list[Diagnostic] = []
     for r in touches:
         buffer = r.buffer
-        if r.write or not r.exact or buffer.argument or buffer.loops or buffer.value is not None or buffer in unknown:
+        if r.write or not r.exact or buffer.argument or buffer.loops or buffer.value is not None:
+            continue
+        if any(_may_precede(w, r.leaf) for w in unknown.get(buffer, ())):
             continue
         writes = [w for w in touches if w.write and w.buffer is buffer]
         missing = first_missing(r, writes)
@@ -363,13 +370,18 @@ def _unwritten(statements: Sequence[Leaf], known: Touches) -> list[Diagnostic]:
     return found
 
 
+def _may_precede(a: Leaf, b: Leaf) -> bool:
+    """Whether one statement runs before another one in any iteration."""
+    return a.place < b.place or bool(a.loops and b.loops and a.loops[0] is b.loops[0])
+
+
 def first_missing(r: Touch, writes: Sequence[Touch]) -> list[tuple[int, ...]] | None:
     """The first iteration of a read before which no store writes its element, if there is one.
 
     None where isl does not decide it. The only iteration outside of loops is that of no variables.
     """
     left: _Left | None = _Left(integer_set(r.names, r.constraints))
-    for written in (part for w in writes for part in _written_before(w, r)):
+    for written in (part for w in writes for part in written_before(w, r)):
         left = decided(partial(left.without, written))
         if left is None or left.empty:
             break
@@ -386,11 +398,11 @@ class _Left:
         return _Left(self.missing.subtract(written))
 
 
-def _written_before(w: Touch, r: Touch) -> Iterator[Any]:
+def written_before(w: Touch, r: Touch, first: int = 0) -> Iterator[Any]:
     """The iterations of a read before which a store may write its element: more than do, where data decide.
 
     What one iteration of all common loops writes comes first, what earlier rounds of the outermost one write last.
-    Iterations that are apart find nothing of what others wrote.
+    Iterations that are apart find nothing of what others wrote, nor is asked what others of the `first` loops did.
     """
     import islpy
 
@@ -407,7 +419,7 @@ def _written_before(w: Touch, r: Touch) -> Iterator[Any]:
     same = same_element(w.indices, r.indices, w.buffer.shape, w.domain.names, reader, *ranges)
     pairs = [(w.domain.names[loop.name], reader[loop.name]) for loop in w.leaf.loops[:common]]
     apart = [k for k, loop in enumerate(w.leaf.loops[:common]) if loop.name in (*w.buffer.private, *w.buffer.apart)]
-    rounds = range(apart[-1] + 1 if apart else 0, common)
+    rounds = range(max(first, apart[-1] + 1 if apart else 0), common)
     orders = [[*(f"{a} = {b}" for a, b in pairs[:k]), f"{pairs[k][0]} < {pairs[k][1]}"] for k in rounds]
     if w.leaf.place < r.leaf.place:
         orders.append([f"{a} = {b}" for a, b in pairs])

@@ -59,6 +59,8 @@ class Buffer:
     """Of the first dims, the loops of which every iteration fills a copy before it reads it."""
     value: object = None
     """What a constant buffer holds."""
+    declared: bool = False
+    """Whether the source allocates it: nothing is in it before something is written."""
     exact: bool = False
     """Whether what is folded into it keeps the source's order and rounding."""
     memory: Buffer | None = None

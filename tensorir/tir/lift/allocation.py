@@ -72,6 +72,7 @@ def allocate(reader: Reader, buffer: n.Buffer, span: Span) -> None:
         buffer.name, element_of(buffer.dtype, span), tuple(shape) + ((lanes,) if lanes != 1 else ()), span
     )
     made.private, made.apart = _private(reader, buffer), reader.loops  # each iteration allocates anew
+    made.declared = True
     view = compact(made, tuple(Number(e, INT32) for e in shape), lanes)
     reader.scope.views[buffer] = view
     reader.scope.pointers[buffer.data] = view
