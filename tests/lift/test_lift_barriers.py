@@ -258,3 +258,36 @@ def test_a_barrier_in_a_condition_is_told_with_a_thread_that_does_not_come():
 note: blockIdx_x = 1, threadIdx_x = 2 and the first thread of its block do not both come to it.
 help: move the barrier out of the condition."""
     )
+
+
+OWN = """
+@T.prim_func
+def main(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+    for b in T.thread_binding(2, thread="blockIdx.x"):
+        for t in T.thread_binding(4, thread="threadIdx.x"):
+            S = T.alloc_buffer((4,), "int32", scope="shared")
+            r = T.alloc_buffer((1,), "int32", scope="local")
+            r[0] = {0}
+            S[t] = A[b * 4 + t]
+            {1}
+                T.tvm_storage_sync("shared")
+            B[b * 4 + t] = S[t]
+"""
+
+
+@pytest.mark.parametrize("condition", ["if r[0] < 3:", "while r[0] > 2:\n                r[0] = r[0] - 9"])
+@pytest.mark.parametrize(
+    "value, all_come", [("t + 1", False), ("A[b * 4 + t]", False), ("A[b]", True), ("b * 7", True)]
+)
+def test_a_barrier_behind_what_each_thread_has_for_itself_is_checked(value: str, all_come: bool, condition: str):
+    function = ti.tir.parse(OWN.format(value, condition))["main"]
+    a, zeros = np.array([0, 9, 2, 7, 7, 3, 9, 0], np.int32), np.zeros(8, np.int32)
+    program = ti.lift(function)
+    if all_come:
+        wanted = ti.tir.interpret(function, a, zeros, checked=True)[1]
+        np.testing.assert_array_equal(program(a, zeros)[0], wanted)
+        return
+    with pytest.raises(DiagnosticError, match="TR14"):
+        ti.tir.interpret(function, a, zeros, checked=True)
+    with pytest.raises(DiagnosticError, match="not all threads of the block reach"):
+        program(a, zeros)

@@ -20,6 +20,7 @@ from tensorir.tir.lift.expressions import element_of, refused, value_of
 from tensorir.tir.lift.external import EXTERNAL
 from tensorir.tir.lift.intrinsics import cast
 from tensorir.tir.lift.leaving import returns_early
+from tensorir.tir.lift.lockstep import met
 from tensorir.tir.lift.memory import View, apart
 from tensorir.tir.lift.reader import Reader
 from tensorir.tir.lift.updates import fetches, updated
@@ -59,7 +60,10 @@ def effect(reader: Reader, call: n.Call, span: Span) -> list[Node]:
             return _allreduce(reader, call, span)
         case "tvm_storage_sync":
             reader.barrier()
-            return reader.reached(span) if awaits_block(call) else []
+            if not awaits_block(call):
+                return []
+            found = reader.reached(span)
+            return met(reader, span) if found is None else found
         case "masked_store" if isinstance(call.args[0], n.Buffer):
             from tensorir.tir.lift.statements import statement
 

@@ -17,7 +17,7 @@ from tensorir.tir.lift.memory import plus
 from tensorir.tir.lift.reader import Flag, Reader
 from tensorir.types import BOOL, INT32
 
-__all__ = ["Turn", "counted", "repeated"]
+__all__ = ["Turn", "counted", "met", "repeated"]
 
 Turn = Callable[[tuple[Term, ...]], tuple[list[Node], list[Node], Flag | None]]
 """Reads what one turn does, under guards: its nodes, those that prepare the loop, and the flag of threads that left."""
@@ -73,6 +73,18 @@ def repeated(
         with reader.guarded(goes):
             inner += [*checks(), reader.store(going.buffer, going.indices, condition, span)]
     return [*nodes, *again, *before, While(yes, (*inner, *again), (), span)]
+
+
+def met(reader: Reader, span: Span) -> list[Node]:
+    """What is checked of a barrier where each thread asks storage of its own: that all of a block come, or none."""
+    comes, some = reader.flag("comes", span), reader.buffer("some", BOOL, (), span)
+    here, any_come = Load(comes.buffer, comes.indices), Load(some, ())
+    with reader.unguarded():
+        nodes = [reader.raised(comes, False, span), Store(some, (), Number(False, BOOL), (), span)]
+    nodes.append(reader.raised(comes, True, span))
+    nodes.append(_gathered(reader, some, Op("or", (any_come, here), BOOL), span))
+    check = Check(Op("eq", (here, any_come), BOOL), "not all threads of the block reach this barrier.", (), span)
+    return [*nodes, reader.placed(check)]
 
 
 def _all_come(reader: Reader, holds: Term, span: Span) -> Node:

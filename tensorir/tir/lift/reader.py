@@ -212,14 +212,17 @@ class Reader:
             self.stretches += 1
             self.stretch = self.stretches
 
-    def reached(self, span: Span) -> list[Node]:
-        """What holds where a barrier stands: threads come there where the first one of their block does."""
+    def reached(self, span: Span) -> list[Node] | None:
+        """What holds where a barrier stands: threads come there where the first one of their block does.
+
+        None where that is told by what each thread has for itself, and so by no index.
+        """
         lanes = {t.name for t in self.lanes}
         guards = [g for g in self.holding if all(g is not known for known in self.joint)]
+        if any(lanes & set(b.root.private) for guard in guards for b in buffers_of(guard)):
+            return None
         if not lanes & {name for guard in guards for name in index_names(guard)}:
             return []
-        if any(lanes & set(b.root.private) for guard in guards for b in buffers_of(guard)):
-            return []  # what each thread has for itself is told by no index
         here = reduce(lambda rest, guard: both(guard, rest), reversed(guards))
         first = substituted(here, dict.fromkeys(lanes, Number(0, INT32)))
         one, other = (both(a, Op("not", (b,), BOOL)) for a, b in ((here, first), (first, here)))
