@@ -15,6 +15,7 @@ from tensorir.lift.hazards.barriers import unordered
 from tensorir.lift.hazards.covered import filled_arguments
 from tensorir.lift.hazards.proven import Touches, hazards, with_doubts_checked
 from tensorir.lift.hazards.stated import failing, left_to_data, undefined_by_data
+from tensorir.lift.hazards.undecided import undecided_races
 from tensorir.lift.hazards.unseen import told_by_data, with_unseen_checked
 from tensorir.lift.hazards.unwritten import doubts_of_reads, with_writes_flagged
 from tensorir.lift.loops.abreast import abreast
@@ -104,6 +105,8 @@ def assemble(
             raise DiagnosticError(proven)
         for found in proven:
             report.note(found.message)
+        for note in undecided_races(nodes, touches):
+            report.note(note)
     doubts = doubts_of_reads(nodes, touches) if on_hazard != "ignore" else []
     for doubt in doubts:
         report.note(str(doubt))

@@ -36,8 +36,8 @@ from tensorir.source import Span
 from tensorir.types import BOOL, INT32
 
 __all__ = [
-    "Touch", "Touches", "element_of", "first_missing", "hazards", "in_turn", "iteration_of", "with_doubts_checked",
-    "written_before",
+    "Spot", "Touch", "Touches", "element_of", "first_missing", "hazards", "in_turn", "iteration_of",
+    "of_one_thread", "with_doubts_checked", "written_before",
 ]  # fmt: skip
 
 
@@ -89,7 +89,7 @@ def hazards(nodes: Sequence[Node], touches: Touches) -> list[Diagnostic]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Spot:
+class Spot:
     """An access in normal form; an index that is no sum stays a term."""
 
     buffer: Buffer
@@ -105,7 +105,7 @@ class _Spot:
 
 
 _Place = tuple[Bottom, tuple[Loop, ...]]
-_ByValue = tuple[tuple[Leaf, _Spot, Values], ...]
+_ByValue = tuple[tuple[Leaf, Spot, Values], ...]
 """What a statement and its access are for each value of some variables."""
 
 MOST_BY_VALUE = 192
@@ -116,7 +116,7 @@ MOST_BY_VALUE = 192
 class Touches:
     """The accesses of the statements of a program, each statement looked at once."""
 
-    spots: dict[_Place, tuple[_Spot, ...]] = field(default_factory=dict[_Place, tuple[_Spot, ...]])
+    spots: dict[_Place, tuple[Spot, ...]] = field(default_factory=dict[_Place, tuple[Spot, ...]])
     known: dict[tuple[Leaf, str], tuple[Touch | None, ...]] = field(
         default_factory=dict[tuple[Leaf, str], tuple["Touch | None", ...]]
     )
@@ -136,7 +136,7 @@ class Touches:
     def _found(self, leaf: Leaf, suffix: str) -> tuple[Touch | None, ...]:
         if (leaf, suffix) not in self.known:
             domains: dict[int, Domain] = {}
-            self.known[leaf, suffix] = tuple(_touch(leaf, spot, suffix, domains) for spot in self._spots_of(leaf))
+            self.known[leaf, suffix] = tuple(_touch(leaf, spot, suffix, domains) for spot in self.spots_of(leaf))
         return self.known[leaf, suffix]
 
     def _finer(self, leaf: Leaf, suffix: str) -> Iterator[Touch]:
@@ -147,12 +147,13 @@ class Touches:
                 continue
             if (place, k) not in self.by_value:
                 left = MOST_BY_VALUE - sum(map(len, self.by_value.values()))
-                self.by_value[place, k] = _by_value(leaf, self._spots_of(leaf)[k], left)
+                self.by_value[place, k] = _by_value(leaf, self.spots_of(leaf)[k], left)
             apart = (_touch(at, spot, suffix, {}, values) for at, spot, values in self.by_value[place, k])
             found = [t for t in apart if t is not None]
             yield from found or ([] if touch is None else [touch])
 
-    def _spots_of(self, leaf: Leaf) -> tuple[_Spot, ...]:
+    def spots_of(self, leaf: Leaf) -> tuple[Spot, ...]:
+        """Every access of a statement in normal form, those at places that data tell among them."""
         place = leaf.node, leaf.loops
         if place not in self.spots:
             self.spots[place] = tuple(_spots(leaf.node, ranges_of(leaf.loops)))
@@ -160,7 +161,7 @@ class Touches:
 
 
 def _touch(
-    leaf: Leaf, spot: _Spot, suffix: str, domains: dict[int, Domain], values: Values | None = None
+    leaf: Leaf, spot: Spot, suffix: str, domains: dict[int, Domain], values: Values | None = None
 ) -> Touch | None:  # fmt: skip
     """An access as sets of integers know it; None where an index is no sum."""
     indices = tuple(i for i in spot.indices if isinstance(i, Affine))
@@ -179,7 +180,7 @@ def _touch(
     )  # fmt: skip
 
 
-def _spots(node: Bottom, ranges: Ranges) -> Iterator[_Spot]:
+def _spots(node: Bottom, ranges: Ranges) -> Iterator[Spot]:
     spots: list[tuple[Buffer, tuple[Term, ...], bool, int, tuple[Term, ...], Span]] = []
     every = len(node.guards)
     read: list[tuple[Term, int]] = [(guard, k) for k, guard in enumerate(node.guards)]
@@ -200,7 +201,7 @@ def _spots(node: Bottom, ranges: Ranges) -> Iterator[_Spot]:
     for buffer, indices, write, guards, conditions, span in spots:
         known = tuple(_sum(i, ranges, memo) for i in indices)
         parts = tuple(part for c in conditions for part in conjuncts(settled(c, ranges, memo)))
-        yield _Spot(buffer, known, write, guards, conditions, parts, span)
+        yield Spot(buffer, known, write, guards, conditions, parts, span)
 
 
 def _sum(index: Term, ranges: Ranges, memo: dict[int, Term]) -> Affine | Term:
@@ -208,7 +209,7 @@ def _sum(index: Term, ranges: Ranges, memo: dict[int, Term]) -> Affine | Term:
     return found if found is not None and found.names <= ranges.keys() else index
 
 
-def _by_value(leaf: Leaf, spot: _Spot, most: int) -> _ByValue:
+def _by_value(leaf: Leaf, spot: Spot, most: int) -> _ByValue:
     """An access for each value of some variables, all of it known; nothing where that would be too many, or unknown."""
     ranges = ranges_of(leaf.loops)
     names = {n: n for n in leaf.names}
@@ -216,7 +217,7 @@ def _by_value(leaf: Leaf, spot: _Spot, most: int) -> _ByValue:
     unknown = [i for i in spot.indices if not isinstance(i, Affine)]
     unknown += [part for part in (*guards, *spot.parts) if condition_text(part, names) is None]
     for choice in choices_of_values(unknown, ranges):
-        found: list[tuple[Leaf, _Spot, Values]] = []
+        found: list[tuple[Leaf, Spot, Values]] = []
         for values in choice:
             led = tuple(put_in(g, values, ranges) for g in leaf.node.guards[: spot.guards])
             parts = tuple(part for p in spot.parts for part in conjuncts(put_in(p, values, ranges)))
@@ -398,6 +399,11 @@ class _Left:
         return _Left(self.missing.subtract(written))
 
 
+def of_one_thread(a: Leaf, b: Leaf, buffer: Buffer) -> list[str]:
+    """The threads, each around both statements in a loop of its own, of which every one has a buffer for itself."""
+    return [n for n in buffer.private if n in a.names and n in b.names]
+
+
 def written_before(w: Touch, r: Touch, first: int = 0) -> Iterator[Any]:
     """The iterations of a read before which a store may write its element: more than do, where data decide.
 
@@ -417,6 +423,7 @@ def written_before(w: Touch, r: Touch, first: int = 0) -> Iterator[Any]:
         common += 1
     ranges = ranges_of(w.leaf.loops), ranges_of(r.leaf.loops)
     same = same_element(w.indices, r.indices, w.buffer.shape, w.domain.names, reader, *ranges)
+    same += [f"{w.domain.names[n]} = {reader[n]}" for n in of_one_thread(w.leaf, r.leaf, w.buffer)]
     pairs = [(w.domain.names[loop.name], reader[loop.name]) for loop in w.leaf.loops[:common]]
     apart = [k for k, loop in enumerate(w.leaf.loops[:common]) if loop.name in (*w.buffer.private, *w.buffer.apart)]
     rounds = range(max(first, apart[-1] + 1 if apart else 0), common)

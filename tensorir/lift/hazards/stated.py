@@ -4,9 +4,6 @@ What no data decide is settled before anything runs: an iteration in which it do
 holds is left out. Of the rest each kind says whether the program checks it.
 """
 
-# islpy has no types of its own that say enough.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
