@@ -13,7 +13,6 @@ from tensorir.lift.hazards.proven import Spot, Touches, in_turn
 from tensorir.lift.nests.affine import Affine
 from tensorir.lift.nests.nest import Leaf, Loop, Node, Store, leaves, ranges_of
 from tensorir.lift.nests.terms import Buffer, loads
-from tensorir.lift.storage.copies import settled_values
 from tensorir.source import NOWHERE
 
 __all__ = ["undecided_races"]
@@ -28,7 +27,6 @@ def undecided_races(nodes: Sequence[Node], touches: Touches) -> list[str]:
     doubtful = {k for k, leaf in enumerate(statements) if any(_of_data(leaf, s) for s in touches.spots_of(leaf))}
     if not doubtful:
         return []
-    settled = settled_values(leaves(nodes), everywhere=True)
     found: dict[Buffer, str] = {}
     left = MOST_PAIRS
     for p, a in enumerate(statements):
@@ -38,7 +36,7 @@ def undecided_races(nodes: Sequence[Node], touches: Touches) -> list[str]:
             ):
                 continue
             for x, y in _pairs(a, b, touches):
-                if x.buffer in found or x.buffer in settled or x.buffer.loops or in_turn(a, b, x.buffer):
+                if x.buffer in found or x.buffer.loops or in_turn(a, b, x.buffer):
                     continue
                 left -= 1
                 if left < 0:
@@ -87,6 +85,6 @@ def _meeting(a: Leaf, b: Leaf, x: Spot, y: Spot) -> Loop | None:
         own = loop.name in x.buffer.apart or not set(x.buffer.private) <= {other.name for other in common[:k]}
         if loop.parallel and not own:
             outer = [f"{other.name}_a = {other.name}_b" for other in common[:k]]
-            if not integer_set(names, [*every, *outer, f"{loop.name}_a < {loop.name}_b"]).is_empty():
+            if not integer_set(names, [*every, *outer, f"{loop.name}_a != {loop.name}_b"]).is_empty():
                 return loop
     return None
