@@ -291,3 +291,5 @@ def test_a_barrier_behind_what_each_thread_has_for_itself_is_checked(value: str,
         ti.tir.interpret(function, a, zeros, checked=True)
     with pytest.raises(DiagnosticError, match="not all threads of the block reach"):
         program(a, zeros)
+    wanted = ti.tir.interpret(function, a, zeros)[1]
+    np.testing.assert_array_equal(ti.lift(function, on_hazard="ignore")(a, zeros)[0], wanted)

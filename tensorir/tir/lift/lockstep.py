@@ -83,13 +83,16 @@ def met(reader: Reader, span: Span) -> list[Node]:
         nodes = [reader.raised(comes, False, span), Store(some, (), Number(False, BOOL), (), span)]
     nodes.append(reader.raised(comes, True, span))
     nodes.append(_gathered(reader, some, Op("or", (any_come, here), BOOL), span))
-    check = Check(Op("eq", (here, any_come), BOOL), "not all threads of the block reach this barrier.", (), span)
+    check = Check(
+        Op("eq", (here, any_come), BOOL), "not all threads of the block reach this barrier.", (), span, "TL13"
+    )
     return [*nodes, reader.placed(check)]
 
 
 def _all_come(reader: Reader, holds: Term, span: Span) -> Node:
     """What is asserted of every thread of a block where a barrier stands in the turns."""
-    return reader.placed(Check(holds, "not all threads of the block reach the barriers in this loop.", (), span))
+    message = "not all threads of the block reach the barriers in this loop."
+    return reader.placed(Check(holds, message, (), span, "TL13"))
 
 
 def _gathered(reader: Reader, buffer: Buffer, value: Term, span: Span) -> Node:
