@@ -7,6 +7,7 @@ import functools
 import inspect
 import linecache
 import os
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,7 +17,7 @@ from types import CodeType, FrameType
 from typing import Any, TypeVar, cast
 
 from tensorir.arrays import is_tuple
-from tensorir.errors import DiagnosticError
+from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.source import NOWHERE, Source, Span
 
 __all__ = ["assigned", "here", "located", "of_function"]
@@ -59,12 +60,24 @@ def located(function: F) -> F:
             return function(*args, **options)
         except DiagnosticError as found:
             place = here()
-            if place is NOWHERE or all(d.span is not NOWHERE for d in found.diagnostics):
+            told = [_in_python(replace(d, span=place) if d.span is NOWHERE else d) for d in found.diagnostics]
+            if all(a is b for a, b in zip(told, found.diagnostics, strict=True)):
                 raise
-            told = [replace(d, span=place) if d.span is NOWHERE else d for d in found.diagnostics]
             raise DiagnosticError(told) from None
 
     return cast(F, wrapper)
+
+
+def _in_python(found: Diagnostic) -> Diagnostic:
+    """A diagnostic whose help says with `domain=` where results are wanted: operators declare no types."""
+    if found.code != "T07" or (declared := _DECLARED.search(found.help)) is None:
+        return found
+    domain = ", ".join(f"{dim}: ({start}, {stop})" for dim, start, stop in _INTERVAL.findall(declared[1]))
+    return replace(found, help=_DECLARED.sub(lambda _: f"pass domain={{{domain}}}", found.help))
+
+
+_DECLARED = re.compile(r"declare \w+: tensor<(.*?)>")
+_INTERVAL = re.compile(r"(\w+)\[(-?\d+):(-?\d+)\]")
 
 
 def assigned() -> tuple[object, str]:

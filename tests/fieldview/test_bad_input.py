@@ -96,7 +96,7 @@ cell:16:34: error[T07]: 'out' needs J[1:7], but this provides J[1:6].
       return f(I + 1) + f(I - 1) + f(J + 1) + f(J - 1) - 4 * f
                                    ^^^^^^^^
 note: ⟪J, 1⟫ reads one point after, so 1 point is missing there: J[6:7].
-help: declare out: tensor<float, I[1:5], J[1:6]>, or give 'f' more points: J[0:8].""",
+help: pass domain={I: (1, 5), J: (1, 6)}, or give 'f' more points: J[0:8].""",
     ),
     "a missing offset": (
         """
