@@ -37,7 +37,7 @@ from tensorir.types import BOOL, INT32
 
 __all__ = [
     "Spot", "Touch", "Touches", "element_of", "first_missing", "hazards", "in_turn", "iteration_of",
-    "of_one_thread", "with_doubts_checked", "written_before",
+    "with_doubts_checked", "written_before",
 ]  # fmt: skip
 
 
@@ -399,11 +399,6 @@ class _Left:
         return _Left(self.missing.subtract(written))
 
 
-def of_one_thread(a: Leaf, b: Leaf, buffer: Buffer) -> list[str]:
-    """The threads, each around both statements in a loop of its own, of which every one has a buffer for itself."""
-    return [n for n in buffer.private if n in a.names and n in b.names]
-
-
 def written_before(w: Touch, r: Touch, first: int = 0) -> Iterator[Any]:
     """The iterations of a read before which a store may write its element: more than do, where data decide.
 
@@ -423,7 +418,6 @@ def written_before(w: Touch, r: Touch, first: int = 0) -> Iterator[Any]:
         common += 1
     ranges = ranges_of(w.leaf.loops), ranges_of(r.leaf.loops)
     same = same_element(w.indices, r.indices, w.buffer.shape, w.domain.names, reader, *ranges)
-    same += [f"{w.domain.names[n]} = {reader[n]}" for n in of_one_thread(w.leaf, r.leaf, w.buffer)]
     pairs = [(w.domain.names[loop.name], reader[loop.name]) for loop in w.leaf.loops[:common]]
     apart = [k for k, loop in enumerate(w.leaf.loops[:common]) if loop.name in (*w.buffer.private, *w.buffer.apart)]
     rounds = range(max(first, apart[-1] + 1 if apart else 0), common)

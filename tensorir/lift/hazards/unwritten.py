@@ -13,7 +13,7 @@ from itertools import takewhile
 
 from tensorir.lift.accesses.choices import reads_under
 from tensorir.lift.accesses.sets import condition_text, conjuncts, decided, integer_set
-from tensorir.lift.hazards.proven import Touch, Touches, of_one_thread, written_before
+from tensorir.lift.hazards.proven import Touch, Touches, written_before
 from tensorir.lift.nests.linear import linear, settled
 from tensorir.lift.nests.nest import Check, External, Leaf, Loop, Node, Store, While, leaves, ranges_of, written
 from tensorir.lift.nests.terms import Buffer, Index, Load, Number, Term, buffers_of, index_names
@@ -134,7 +134,6 @@ def _holds_with(w: Touch, r: Touch, stored: set[Buffer]) -> bool:
     """Whether the conditions of data under which a store is made are among those of a read in the same iteration."""
     ranges = ranges_of(w.leaf.loops)
     common = {a.name for a, _ in takewhile(lambda p: p[0] is p[1], zip(w.leaf.loops, r.leaf.loops, strict=False))}
-    common |= {*of_one_thread(w.leaf, r.leaf, w.buffer)}
     around = {part for c in r.conditions for part in conjuncts(c)}
     for guard in w.leaf.node.guards:
         for part in conjuncts(guard):
