@@ -81,7 +81,7 @@ CASES: dict[str, Case] = {
             floats(6, 2, 2, 16, 8), whole(0, 3, 5), np.array([[18, 19, 20, 40, 41], [3, 4, 5, 70, 71]], np.int32),
             np.int32(2),
         ],
-        3,
+        2,
     ),
     "rotate": (
         lambda: kernel(

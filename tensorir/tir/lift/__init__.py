@@ -143,7 +143,8 @@ def _stored(func: n.PrimFunc, callers: frozenset[str] = frozenset()) -> frozense
 
     roots: dict[n.Var, int] = {}
     for k, param in enumerate(func.params):
-        roots[param] = k
+        if param.dtype.code == "handle":
+            roots[param] = k
         if (buffer := func.buffer_map.get(param)) is not None:
             roots[buffer.data] = k
     found: set[int] = set()
