@@ -10,6 +10,11 @@ the same for both, makes these equal; one of variables that nothing else uses sa
 Overlap(inside=True, forward=frozenset({2}), backward=frozenset({2}))
 >>> overlap([i.plus(j)], [i.plus(j)], box, box, ("i", "j", "k")) is None
 True
+
+Sizes of which none is a multiple of another may meet all the same, if the sums are large enough: 3 i + 1 is 2 j at 4.
+
+>>> overlap([i.times(3).plus(number(1))], [j.times(2)], box, box, ()) is None
+True
 """
 
 from __future__ import annotations
@@ -17,6 +22,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import gcd
 
 from tensorir.lift.accesses.sets import condition_text, conjuncts
 from tensorir.lift.accesses.space import bounds_of_guard, value_of_guard
@@ -149,20 +155,19 @@ def _digits(constant: int, terms: list[tuple[int, int, str, tuple[int, int]]]) -
         groups.setdefault(abs(c), []).append((side, 1 if c > 0 else -1, name))
         before = spans.get(abs(c), (0, 0))
         spans[abs(c)] = (before[0] + min(c * low, c * high), before[1] + max(c * low, c * high))
-    found: list[tuple[list[_Digit], int]] = []
     sizes = sorted(groups)
+    if not sizes or constant % gcd(*sizes):
+        return [([], constant)]
     low = high = constant
     for k, size in enumerate(sizes):
-        if k:
-            if not (-size < low and high < size):
-                return None
-            found.append((groups[size], 0))
-        else:
-            if constant % size:
-                return [([], 1)]
-            found.append((groups[size], -constant // size))
+        if k and not (-size < low and high < size):
+            return None
         low, high = low + spans[size][0], high + spans[size][1]
-    return found if sizes else [([], constant)]
+    # each is a digit of its own, and the constant is one of the smallest
+    least, *others = sizes
+    if constant % least:
+        return [([], constant)]
+    return [(groups[least], -constant // least), *((groups[size], 0) for size in others)]
 
 
 def _same(members: Sequence[_Digit]) -> bool:
