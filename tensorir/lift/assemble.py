@@ -89,9 +89,9 @@ def assemble(
 
     What is proven wrong raises TL10 (out of bounds), TL11 (a read of what nobody wrote), TL12 (a race), TL13 (a
     barrier that only some threads reach), TL14 (a division of a whole number by zero) or TL15 (an iterator that
-    leaves its domain), unless `on_hazard` is
-    "sequential" (the report says it, and iterations run in the order of the text) or "ignore". `exact` keeps
-    the order of sums. With `undefined`, what the source leaves undefined is checked, too.
+    leaves its domain), unless `on_hazard` is "sequential" (the report says it, and iterations run in the order of the
+    text) or "ignore". `exact` keeps the order of sums. With `undefined`, what the source leaves undefined is checked,
+    too.
     """
     report, touches = Report(), Touches()
     broken = failing(nodes) if on_hazard != "ignore" and not checked else []

@@ -1,4 +1,4 @@
-"""Iterations that touch one element: digits miss none that counting finds, and a loop keeps its order where they meet."""
+"""Iterations that touch one element: digits miss none that counting finds, and loops keep their order where they do."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ SHARED = """for b in T.thread_binding(2, thread="blockIdx.x"):
         L = T.alloc_buffer((2,), "int32", scope="local")
 """
 SYNC = '        T.tvm_storage_sync("shared")\n'
+KEPT = 'h = T.alloc_buffer((1,), "int32")\n'
 PROVEN = {
     "what each block has for itself": SHARED + "        L[b] = 1\n        B[b * 4 + t] = L[1 - b]\n",
     "the condition of a while that writes it": OWN + "while f[0] < 3:\n    f[0] = A[0] + 4\n    B[0] = B[0] + 1\n",
@@ -45,6 +46,18 @@ TOLD = {
     "what an iteration has of its own": "for i in range(8):\n    "
     + OWN
     + "    if A[i] > 2:\n        f[0] = A[i]\n    B[i] = f[0]\n",
+    "under a condition that changes in between": OWN
+    + KEPT
+    + "for i in range(8):\n    h[0] = A[i]\n    if h[0] > 2:\n        f[i] = 1\n"
+    + "    h[0] = 4\n    if h[0] > 2:\n        B[i] = f[i]\n",
+    "under a condition that a loop changes": OWN
+    + KEPT
+    + "for i in range(4):\n    h[0] = A[i]\n    if h[0] > 2:\n        f[i] = 1\n"
+    + "    for j in range(2):\n        if h[0] > 2:\n            B[i] = f[i]\n        h[0] = 4\n",
+    "under a condition that a while changes": OWN
+    + KEPT
+    + "h[0] = A[0]\nif h[0] > 2:\n    f[0] = 1\nB[1] = 0\nwhile B[1] < 2:\n    if h[0] > 2:\n        B[0] = f[0]\n"
+    + "    h[0] = 4\n    B[1] = B[1] + 1\n",
     "a sum that begins with nothing": OWN + "for i in range(8):\n    f[A[i]] = f[A[i]] + 1\n    B[i] = f[A[i]]\n",
 }
 RIGHT = {
@@ -130,8 +143,18 @@ def test_what_was_written_before_is_no_hazard(body: str):
         np.testing.assert_array_equal(program(*numbers(seed))[0], wanted)
 
 
-def test_what_no_data_decide_needs_no_flag():
-    body = OWN + "for i in range(8):\n    f[i] = A[i]\nfor i in range(8):\n    if A[i] > 2:\n        B[i] = f[7 - i]\n"
+@pytest.mark.parametrize(
+    "body",
+    [
+        OWN + "for i in range(8):\n    f[i] = A[i]\nfor i in range(8):\n    if A[i] > 2:\n        B[i] = f[7 - i]\n",
+        OWN + KEPT + "for i in range(8):\n    h[0] = A[i]\n    if h[0] > 2:\n        f[i] = 1\n        B[i] = f[i]\n",
+        OWN
+        + KEPT
+        + "for i in range(8):\n    h[0] = A[i]\n    for j in range(h[0]):\n        f[i] = j\n        B[i] = f[i]\n",
+    ],
+    ids=["a condition of reads only", "a condition on a number that is kept", "a bound that is kept"],
+)
+def test_what_is_sure_to_be_written_needs_no_flag(body: str):
     assert "is written before it is read" not in str(ti.lift(parsed(body)).report)
 
 

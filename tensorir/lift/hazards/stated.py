@@ -13,7 +13,7 @@ from typing import Any, Literal
 from tensorir.errors import Diagnostic
 from tensorir.lift.accesses.sets import condition_text, domain, integer_set, point
 from tensorir.lift.nests.linear import settled
-from tensorir.lift.nests.nest import Check, Leaf, Loop, Node, While, leaves, ranges_of
+from tensorir.lift.nests.nest import Check, Leaf, Loop, Node, While, ranges_of
 from tensorir.lift.nests.terms import Op, loads
 from tensorir.source import NOWHERE
 from tensorir.types import BOOL
@@ -46,20 +46,30 @@ _KINDS: Mapping[str, _Kind] = {
 """By code."""
 
 
-def failing(nodes: Sequence[Node]) -> list[Diagnostic]:
-    """The first statement that is proven not to hold, with an iteration."""
-    for leaf in leaves(nodes):
-        if not (isinstance(leaf.node, Check) and leaf.node.code and _KINDS[leaf.node.code].proven):
-            continue
-        found, sure = _where_not(leaf)
-        if not sure or found.is_empty():
-            continue
-        at = dict(zip(leaf.names, point(found), strict=True))
-        kind = _KINDS[leaf.node.code]
-        iteration = ", ".join(f"{loop.title or loop.name} = {at[loop.name]}" for loop in leaf.loops)
-        note = kind.note.format(iteration) if iteration else "in the only iteration."
-        return [Diagnostic(leaf.node.code, leaf.node.message, leaf.span, (note,), kind.help)]
+def failing(nodes: Sequence[Node], loops: tuple[Loop, ...] = ()) -> list[Diagnostic]:
+    """The first statement that is proven not to hold, with an iteration; whether a while does anything, data say."""
+    for node in nodes:
+        match node:
+            case Loop(body=body):
+                told = failing(body, (*loops, node))
+            case Check(code=str(code)) if code and _KINDS[code].proven:
+                told = _proven(Leaf(node, loops, ()), _KINDS[code])
+            case _:
+                continue
+        if told:
+            return told
     return []
+
+
+def _proven(leaf: Leaf, kind: _Kind) -> list[Diagnostic]:
+    assert isinstance(leaf.node, Check)
+    found, sure = _where_not(leaf)
+    if not sure or found.is_empty():
+        return []
+    at = dict(zip(leaf.names, point(found), strict=True))
+    iteration = ", ".join(f"{loop.title or loop.name} = {at[loop.name]}" for loop in leaf.loops)
+    note = kind.note.format(iteration) if iteration else "in the only iteration."
+    return [Diagnostic(leaf.node.code, leaf.node.message, leaf.span, (note,), kind.help)]
 
 
 def left_to_data(

@@ -50,8 +50,8 @@ class _Statement:
 def doubts_of_reads(nodes: Sequence[Node], touches: Touches) -> list[Doubt]:
     """The buffers of the source of which not every read is proven to find what a store left."""
     users: dict[Buffer, list[_Statement]] = {}
-    stored = written(nodes)
-    for s in _statements(nodes, (), (), ()):
+    every = list(_statements(nodes, (), (), ()))
+    for s in every:
         for buffer in s.leaf.written | {load.buffer for load in s.leaf.reads}:
             if buffer.declared and buffer.memory is None:
                 users.setdefault(buffer, []).append(s)
@@ -61,7 +61,7 @@ def doubts_of_reads(nodes: Sequence[Node], touches: Touches) -> list[Doubt]:
             continue
         for s in statements:
             reads = _reads(s.leaf, buffer, touches)
-            if not all(_is_covered(r, s, statements, stored, touches) for r in reads):
+            if not all(_is_covered(r, s, statements, every, touches) for r in reads):
                 span = next(load.span for load in s.leaf.reads if load.buffer is buffer)
                 found.append(Doubt(buffer, span))
                 break
@@ -104,7 +104,7 @@ def _reads(leaf: Leaf, buffer: Buffer, touches: Touches) -> Iterator[Touch]:
 
 
 def _is_covered(
-    r: Touch, reader: _Statement, statements: Sequence[_Statement], stored: set[Buffer], touches: Touches
+    r: Touch, reader: _Statement, statements: Sequence[_Statement], every: Sequence[_Statement], touches: Touches
 ) -> bool:
     """Whether all that is read was written before, whatever data say."""
     left = integer_set(r.names, r.constraints)
@@ -117,7 +117,7 @@ def _is_covered(
             if not w.write or w.buffer is not r.buffer:
                 continue
             if not w.exact:
-                if not _holds_with(w, r, stored):
+                if not _holds_with(w, s, r, reader, every):
                     continue
                 first = len(s.leaf.loops)  # in the same iteration
             for part in written_before(w, r, first):
@@ -130,10 +130,12 @@ def _is_covered(
     return bool(left.is_empty())
 
 
-def _holds_with(w: Touch, r: Touch, stored: set[Buffer]) -> bool:
+def _holds_with(w: Touch, writer: _Statement, r: Touch, reader: _Statement, every: Sequence[_Statement]) -> bool:
     """Whether the conditions of data under which a store is made are among those of a read in the same iteration."""
     ranges = ranges_of(w.leaf.loops)
-    common = {a.name for a, _ in takewhile(lambda p: p[0] is p[1], zip(w.leaf.loops, r.leaf.loops, strict=False))}
+    shared = [a for a, _ in takewhile(lambda p: p[0] is p[1], zip(w.leaf.loops, r.leaf.loops, strict=False))]
+    stored = {b.root for s in every if _is_between(writer, s, reader, shared) for b in s.leaf.written}
+    common = {loop.name for loop in shared}
     around = {part for c in r.conditions for part in conjuncts(c)}
     for guard in w.leaf.node.guards:
         for part in conjuncts(guard):
@@ -143,6 +145,14 @@ def _holds_with(w: Touch, r: Touch, stored: set[Buffer]) -> bool:
             if part not in around or changes or not index_names(part) <= common:
                 return False
     return True
+
+
+def _is_between(w: _Statement, s: _Statement, r: _Statement, shared: Sequence[Loop]) -> bool:
+    """Whether a statement may run between two others in one iteration of the loops that these share."""
+    if w.leaf.place <= s.leaf.place < r.leaf.place:
+        return True
+    again = {loop for each in (w, r) for loop in each.leaf.loops if loop not in shared}
+    return not again.isdisjoint(s.leaf.loops) or any(one in s.whiles for one in r.whiles[len(w.whiles) :])
 
 
 # Flags

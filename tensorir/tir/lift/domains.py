@@ -1,10 +1,9 @@
-"""Iterators of blocks stay inside of their domains: what ranges and guards do not show is stated, and proven later."""
+"""Iterators of blocks stay inside of their domains: what ranges do not show is stated, and proven later."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from tensorir.lift.accesses.sets import conjuncts
 from tensorir.lift.nests.affine import Affine, number
 from tensorir.lift.nests.linear import linear, term_of
 from tensorir.lift.nests.nest import Check, Node
@@ -24,7 +23,6 @@ def inside_of_domains(reader: Reader, bound: Sequence[tuple[n.IterVar, Term]], s
     What data tell is not asked.
     """
     found: list[Node] = []
-    known: list[Affine] | None = None
     for iterator, value in bound:
         domain = iterator.dom
         if domain is None:
@@ -38,9 +36,6 @@ def inside_of_domains(reader: Reader, bound: Sequence[tuple[n.IterVar, Term]], s
         above, below = at.minus(low), low.plus(extent).plus(number(-1)).minus(at)
         if _never_negative(above, reader) and _never_negative(below, reader):
             continue
-        known = [a for guard in reader.holding for a in _known(guard, reader)] if known is None else known
-        if all(any(_never_negative(end.minus(a), reader) for a in (number(0), *known)) for end in (above, below)):
-            continue
         first, last = low.constant, low.constant + extent.constant - 1
         message = f"the iterator {iterator.var.name!r} leaves its domain, {first} to {last}."
         within = (Op("greater_equal", (term_of(end, INT32), Number(0, INT32)), BOOL) for end in (above, below))
@@ -52,16 +47,3 @@ def inside_of_domains(reader: Reader, bound: Sequence[tuple[n.IterVar, Term]], s
 def _never_negative(sum_: Affine, reader: Reader) -> bool:
     spread = sum_.range(reader.ranges)
     return spread is not None and spread[0] >= 0
-
-
-def _known(guard: Term, reader: Reader) -> Iterator[Affine]:
-    """Sums that are not negative where a guard holds."""
-    for part in conjuncts(guard):
-        match part:
-            case Op("less" | "less_equal" | "greater" | "greater_equal" as op, (x, y)):
-                a, b = linear(x, reader.ranges), linear(y, reader.ranges)
-                if a is not None and b is not None:
-                    more, less = (b, a) if op.startswith("less") else (a, b)
-                    yield more.minus(less).plus(number(0 if op.endswith("equal") else -1))
-            case _:
-                pass
