@@ -183,8 +183,8 @@ def _fix(space: Space) -> Space | None:
                 if x is None or y is None:
                     continue
                 difference = x.minus(y)
-                if not difference.is_linear or not difference.names <= space.dims.keys():
-                    continue
+                if not difference.is_linear or not difference.names <= space.dims.keys() - values.keys():
+                    continue  # what another condition has fixed meets this one in the next round
                 spread = difference.range(space.ranges)
                 if spread is None or 0 not in spread:
                     continue
