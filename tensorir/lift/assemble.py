@@ -12,7 +12,7 @@ from tensorir.ir import Closure, Expr, Fencil, Var
 from tensorir.lift.emission.emit import Emitter
 from tensorir.lift.emission.tensors import filled, spread
 from tensorir.lift.hazards.barriers import unordered
-from tensorir.lift.hazards.covered import filled_arguments
+from tensorir.lift.hazards.covered import filled_arguments, is_written_whole
 from tensorir.lift.hazards.proven import Touches, hazards, with_doubts_checked
 from tensorir.lift.hazards.stated import failing, left_to_data, undefined_by_data
 from tensorir.lift.hazards.undecided import undecided_races
@@ -107,6 +107,10 @@ def assemble(
             report.note(found.message)
         for note in undecided_races(nodes, touches):
             report.note(note)
+    for buffer in arguments:
+        if buffer.declared and not is_written_whole(buffer, nodes, touches):
+            line = f"line {buffer.span.line}: " if buffer.span is not NOWHERE else ""
+            report.note(f"{line}not every element of {buffer.name!r} is known to be written: the others are 0.")
     doubts = doubts_of_reads(nodes, touches) if on_hazard != "ignore" else []
     for doubt in doubts:
         report.note(str(doubt))

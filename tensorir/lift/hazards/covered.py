@@ -9,17 +9,27 @@ from collections.abc import Iterable, Sequence
 
 from tensorir.lift.hazards.proven import Touch, Touches, first_missing
 from tensorir.lift.nests.linear import linear
-from tensorir.lift.nests.nest import Leaf, Loop, Node, Store, leaves, ranges_of
+from tensorir.lift.nests.nest import External, Leaf, Loop, Node, Store, leaves, ranges_of
 from tensorir.lift.nests.terms import Buffer, Index, Load, Number
 from tensorir.types import INT32
 
-__all__ = ["filled_arguments"]
+__all__ = ["filled_arguments", "is_written_whole"]
 
 
 def filled_arguments(nodes: Sequence[Node], touches: Touches, arguments: Iterable[Buffer]) -> frozenset[Buffer]:
     """Those of some arguments whose elements are all written, each before it is read."""
     statements = leaves(nodes)
     return frozenset(b for b in arguments if _is_filled(b, statements, touches))
+
+
+def is_written_whole(buffer: Buffer, nodes: Sequence[Node], touches: Touches) -> bool:
+    """Whether every element of a buffer is written in the end, whatever data say."""
+    writers = [leaf for leaf in leaves(nodes) if buffer in leaf.written]
+    if any(isinstance(leaf.node, External) and not leaf.node.guards for leaf in writers):
+        return True  # a function of whole buffers
+    seen = [t for leaf in writers for t in touches.of(leaf, "_a")]
+    writes = [t for t in seen if t.write and t.exact and t.buffer is buffer]
+    return all(_is_written(r, writes) for r in _of_all(buffer, touches))
 
 
 def _is_filled(buffer: Buffer, statements: Sequence[Leaf], touches: Touches) -> bool:

@@ -355,7 +355,8 @@ def _unwritten(statements: Sequence[Leaf], known: Touches) -> list[Diagnostic]:
     found: list[Diagnostic] = []
     for r in touches:
         buffer = r.buffer
-        if r.write or not r.exact or buffer.argument or buffer.loops or buffer.value is not None:
+        given = buffer.argument and not buffer.declared
+        if r.write or not r.exact or given or buffer.loops or buffer.value is not None:
             continue
         if any(_may_precede(w, r.leaf) for w in unknown.get(buffer, ())):
             continue

@@ -60,7 +60,7 @@ class Buffer:
     value: object = None
     """What a constant buffer holds."""
     declared: bool = False
-    """Whether the source allocates it: nothing is in it before something is written."""
+    """Whether nothing is in it before something is written: the source, or a caller for a result, allocates it."""
     exact: bool = False
     """Whether what is folded into it keeps the source's order and rounding."""
     memory: Buffer | None = None

@@ -113,16 +113,16 @@ def _lifted(func: n.PrimFunc, numerics: str, on_hazard: str) -> Lifted:
 
 def lift_prim_func(
     func: n.PrimFunc, shapes: Shapes, checked: bool = False, on_hazard: str = "error", exact: bool = False,
-    stored: frozenset[int] | None = None, undefined: bool = False,
+    stored: frozenset[int] | None = None, undefined: bool = False, fresh: frozenset[int] = frozenset(),
 ) -> Built:  # fmt: skip
     """The tensor program of a function for the shapes of its buffers (None for scalars).
 
-    `stored` are the parameters that it may write, where they are known.
+    `stored` are the parameters that it may write, where they are known; in those of `fresh` there is nothing.
     """
 
     def work() -> Built:
         results = _stored(func) if stored is None else stored
-        reading = reading_of(func, shapes, exact)
+        reading = reading_of(func, shapes, exact, fresh)
         arguments = [b for b in reading.arguments if b is not None]
         built = assemble(func.name, arguments, reading.nodes, checked, on_hazard, exact, results, undefined)
         for note in reading.notes:
@@ -132,9 +132,9 @@ def lift_prim_func(
     return deep(work)
 
 
-def reading_of(func: n.PrimFunc, shapes: Shapes, exact: bool = False) -> Reading:
-    """The nest of a function for the shapes of its buffers."""
-    return read_function(func, shapes, _sizes(func, shapes), exact)
+def reading_of(func: n.PrimFunc, shapes: Shapes, exact: bool = False, fresh: frozenset[int] = frozenset()) -> Reading:
+    """The nest of a function for the shapes of its buffers, those of `fresh` parameters without contents."""
+    return read_function(func, shapes, _sizes(func, shapes), exact, fresh)
 
 
 def _stored(func: n.PrimFunc, callers: frozenset[str] = frozenset()) -> frozenset[int]:

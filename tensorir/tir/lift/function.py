@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from tensorir.lift.nests.nest import Node
@@ -37,11 +37,13 @@ class Reading:
 
 
 def read_function(
-    func: n.PrimFunc, shapes: Sequence[tuple[int, ...] | None], sizes: Mapping[n.Var, int], exact: bool = False
-) -> Reading:
+    func: n.PrimFunc, shapes: Sequence[tuple[int, ...] | None], sizes: Mapping[n.Var, int], exact: bool = False,
+    fresh: Set[int] = frozenset(),
+) -> Reading:  # fmt: skip
     """The nest of a function for the shapes of its buffers (None for scalars) and the values of its sizes.
 
-    `exact` keeps the source's order and rounding, and what a comparison does with NaN.
+    `exact` keeps the source's order and rounding, and what a comparison does with NaN. Nothing is in the buffers of
+    `fresh` parameters.
     """
     scope = Scope(exact=exact, functions={} if func.module is None else func.module.functions)
     reader = Reader(scope, func.module)
@@ -49,7 +51,7 @@ def read_function(
         number = Number(size, element_of(var.dtype))
         scope.values[var] = lambda lane, number=number: number
     arguments: list[Buffer | None] = []
-    for param, shape in zip(func.params, shapes, strict=True):
+    for k, (param, shape) in enumerate(zip(func.params, shapes, strict=True)):
         buffer = func.buffer_map.get(param)
         if buffer is None and param.dtype.code == "handle":
             raise refused(f"{param.name!r} is a pointer without a buffer.", param.span, "bind it with T.match_buffer.")
@@ -65,6 +67,7 @@ def read_function(
         lanes = buffer.dtype.lanes
         element = element_of(buffer.dtype, buffer.span)
         made = Buffer(reader.fresh(buffer.name or param.name), element, shape, True, buffer.span, exact=exact)
+        made.declared = k in fresh
         arguments.append(made)
         own = shape[:-1] if lanes != 1 else shape
         scope.pointers[param] = compact(made, tuple(Number(e, INT32) for e in own), lanes)

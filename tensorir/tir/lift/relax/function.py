@@ -314,8 +314,9 @@ class Frame:
             raise refused(message, node.span)
         passed = [_argument(a, p, node.span) for a, p in zip(arguments, callee.params, strict=True)]
         self.fits(callee, arguments, node.span)
-        filled_in = inlined(callee, passed, self.report, self.on_hazard)
-        places = iter(range(len(values), len(values) + len(fresh)))
+        made = range(len(values), len(values) + len(fresh))
+        filled_in = inlined(callee, passed, self.report, self.on_hazard, frozenset(made))
+        places = iter(made)
         chosen = tuple(filled_in[place if place >= 0 else next(places)] for place in where)
         return chosen[0] if len(chosen) == 1 else chosen
 

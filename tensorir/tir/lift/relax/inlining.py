@@ -20,15 +20,17 @@ from tensorir.walk import postorder, rename_bound, rewrite_all, substitute
 __all__ = ["inlined"]
 
 
-def inlined(callee: n.PrimFunc, arguments: Sequence[Value], report: Report, on_hazard: str) -> list[Value]:
-    """The parameters of a PrimFunc after a call."""
+def inlined(
+    callee: n.PrimFunc, arguments: Sequence[Value], report: Report, on_hazard: str, fresh: frozenset[int]
+) -> list[Value]:
+    """The parameters of a PrimFunc after a call, which passes nothing in those of `fresh`."""
     from tensorir.tir.lift import lift_prim_func
 
     home = HOME.get()
     shapes = tuple(
         None if callee.buffer_map.get(p) is None else v.shape for p, v in zip(callee.params, arguments, strict=True)
     )
-    built = lift_prim_func(callee, shapes, home.checked, on_hazard, home.exact, undefined=home.undefined)
+    built = lift_prim_func(callee, shapes, home.checked, on_hazard, home.exact, undefined=home.undefined, fresh=fresh)
     home.unchecked |= built.unchecked
     for decision in built.report.decisions:
         report.add(decision)
