@@ -29,6 +29,8 @@ __all__ = ["loop"]
 
 MOST_PLACES = (1 << 31) - 1
 """Where a check failed is a number no greater than this."""
+MOST_ROUNDS = 1 << 14
+"""How many rounds of a loop that only its condition ends are told apart."""
 
 
 def loop(context: Context, node: Call, args: Sequence[Any]) -> Value:
@@ -162,13 +164,14 @@ def _settled(values: Sequence[Value], places: Sequence[TensorType], masked: Sequ
 
 
 def _of_steps(check: Check, name: str, limit: int | None) -> Check:
-    """A check of one round as a check of all: the round is the first of its dims, as far as positions can count."""
-    size = check.dims.size
-    if not size or name in check.dims:
+    """A check of one round as a check of all: the round is the first of its dims, if positions can count so far.
+
+    Of a loop that only its condition ends, those behind `MOST_ROUNDS` count as the last one.
+    """
+    size, rounds = check.dims.size, MOST_ROUNDS if limit is None else max(1, limit)
+    if not size or name in check.dims or rounds > MOST_PLACES // size:
         return check
-    last = MOST_PLACES // size
-    rounds = Interval(0, last if limit is None else max(1, min(limit, last)))
-    return replace(check, dims=Dims(((name, rounds), *check.dims.items)))
+    return replace(check, dims=Dims(((name, Interval(0, rounds)), *check.dims.items)))
 
 
 def _at_step(failure: jax.Array, i: jax.Array, before: Check, after: Check) -> jax.Array:

@@ -39,11 +39,18 @@ def in_words(error: DiagnosticError, built: Built) -> DiagnosticError:
 def _told(d: Diagnostic, built: Built) -> Diagnostic:
     message = d.message
     found = _LEAVES.fullmatch(message)
-    if found is not None and (place := _place(d, found[1], built.fencil)) is not None:
-        name, axis, rank = place
-        which = f"axis {axis} of '{name}'" if rank > 1 else f"'{name}'"
+    if found is not None:
+        place = _place(d, found[1], built.fencil)
         count = int(found[3]) - int(found[2])
-        message = f"an index leaves {which}, which has {count} element{'s' if count != 1 else ''}."
+        extent = f"which has {count} element{'s' if count != 1 else ''}"
+        match place:
+            case None:  # storage of the source's own, which the line names
+                which = "its axis"
+            case (name, _, 1):
+                which = f"'{name}'"
+            case (name, axis, _):
+                which = f"axis {axis} of '{name}'"
+        message = f"an index leaves {which}, {extent}."
     told = _position if d.span in built.positional else partial(_round, built=built)
     notes: list[Note | str] = [told(note) if isinstance(note, str) else note for note in d.notes]
     return replace(d, message=message, notes=tuple(notes))

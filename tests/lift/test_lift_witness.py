@@ -135,3 +135,38 @@ class Module:
     with pytest.raises(ti.DiagnosticError) as caught:
         program(x, np.zeros((2, 3), "int64"), np.array([0, 9], np.int32))
     assert "note: at k = 1 it is 9." in str(caught.value) and "B[k] = A[P[k]]" in str(caught.value)
+
+
+def test_the_loop_around_a_while_is_told_with_its_round():
+    function = ti.tir.parse("""
+@T.prim_func
+def main(A: T.Buffer((40,), "int32"), B: T.Buffer((40,), "int32")):
+    W = T.alloc_buffer((1,), "int32")
+    for i in range(5):
+        W[0] = 0
+        while W[0] < A[i] + i + 1:
+            B[i * 5 + W[0]] = A[14 - W[0] * 2 - i * 2]
+            W[0] = W[0] + T.max(B[i], 1)
+""")["main"]
+    with pytest.raises(ti.DiagnosticError) as caught:
+        ti.lift(function)(np.zeros(40, np.int32), np.zeros(40, np.int32))
+    assert "at i = 4, round 4 it is -2." in str(caught.value)
+
+
+def test_an_index_of_storage_of_which_data_tell_what_is_written_is_told_once():
+    function = ti.tir.parse("""
+@T.prim_func
+def main(A: T.Buffer((40,), "int32"), B: T.Buffer((40,), "int32")):
+    L = T.alloc_buffer((40,), "int32")
+    for z in range(40):
+        if A[z] == 0:
+            L[z] = A[z]
+    for i in range(4):
+        L[i] = L[A[i] - 2 * i]
+    for z in range(40):
+        B[z] = B[z] + L[z]
+""")["main"]
+    with pytest.raises(ti.DiagnosticError) as caught:
+        ti.lift(function)(np.zeros(40, np.int32), np.zeros(40, np.int32))
+    (told,) = (d for d in caught.value.diagnostics if "an index leaves" in d.message)
+    assert told.span.line == 9

@@ -243,4 +243,4 @@ def _asked(
                 told.add(key)
                 message = f"an element of {load.buffer.name!r} is read, and nothing has written it."
                 place = load.span if load.span is not NOWHERE else span
-                yield Check(Load(flags[load.buffer], load.indices), message, (*around, *conditions), place)
+                yield Check(Load(flags[load.buffer], load.indices, place), message, (*around, *conditions), place)

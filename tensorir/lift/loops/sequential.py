@@ -82,7 +82,7 @@ def while_loop(region: Region, node: While) -> None:
     guard = holding(node.guards)
     condition: Term = node.condition
     own = _of_one_round(region, node)
-    rounds = expanded(node.body, own)
+    rounds = expanded(node.body, own) if own else node.body
 
     def body(inside: Emitter, i: Expr) -> None:
         run(replace(region, emitter=inside), rounds)
