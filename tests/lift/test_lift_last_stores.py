@@ -57,3 +57,21 @@ def test_what_each_iteration_stores_anew_is_stored_after_the_loop(stores: list[s
 @pytest.mark.parametrize("stores", READ.values(), ids=READ)
 def test_what_is_read_or_not_always_stored_stays_in_the_loop(stores: list[str]):
     lifted(stores)
+
+
+def test_a_loop_of_which_the_last_iteration_stays_may_be_split():
+    function = ti.tir.parse("""
+@T.prim_func
+def main(A: T.Buffer((12, 12), "int32"), B: T.Buffer((12, 12), "int32"), I: T.Buffer((12,), "int32")):
+    for i in range(12):
+        for j in range(6):
+            A[i * 2 % 12, T.min(i + 1, 11)] = A[I[i], i]
+            for k in range(12):
+                B[i, i] = A[j // 2, k] - A[k * 3 % 12, j] * j
+""")["main"]
+    r = np.random.default_rng(1)
+    given = [r.integers(-9, 9, s).astype(np.int32) for s in ((12, 12), (12, 12))]
+    given.append(r.integers(0, 12, 12).astype(np.int32))
+    wanted = ti.tir.interpret(function, *given)
+    for got, expected in zip(ti.lift(function)(*given), wanted[:2], strict=True):
+        np.testing.assert_array_equal(got, expected)

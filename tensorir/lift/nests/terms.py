@@ -12,7 +12,7 @@ soon as they are sums, quotients and remainders of indices. Terms are compared b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tensorir.lift.nests.affine import Affine, Quotient
@@ -269,11 +269,6 @@ def rebuilt(term: Term, rule: Callable[[Term], Term | None], memo: dict[int, Ter
         changed = rule(new)
         done[id(current)] = new if changed is None else changed
     return done[id(term)]
-
-
-def substituted(term: Term, values: Mapping[str, Term]) -> Term:
-    """The term with variables of loops replaced."""
-    return rebuilt(term, lambda t: values.get(t.name) if isinstance(t, Index) else None)
 
 
 def show(term: Term) -> str:

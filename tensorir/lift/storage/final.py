@@ -3,7 +3,7 @@
 `for k: S[i] += A[i, k]; B[i] = S[i]` is `for k: S[i] += A[i, k]`, and then `B[i] = S[i]`, where nothing in the loop
 reads B.
 
->>> from tensorir.lift.nests.terms import Buffer, Load
+>>> from tensorir.lift.nests.terms import Buffer, Index, Load
 >>> from tensorir.types import INT32
 >>> s, b, k = Buffer("S", INT32, ()), Buffer("B", INT32, ()), Index("k", INT32)
 >>> body = Store(s, (), k), Store(b, (), Load(s, ()))
@@ -16,8 +16,10 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from dataclasses import replace
 
+from tensorir.lift.accesses.inverse import at_iteration
+from tensorir.lift.nests.affine import number
 from tensorir.lift.nests.nest import Leaf, Loop, Node, Store, While, leaves
-from tensorir.lift.nests.terms import Buffer, Index, Number, Term, index_names, loads, rebuilt
+from tensorir.lift.nests.terms import Buffer, Number, Term, index_names, loads
 from tensorir.lift.storage.copies import changed
 
 __all__ = ["with_last_stores"]
@@ -40,17 +42,17 @@ def with_last_stores(nodes: Sequence[Node]) -> tuple[Node, ...]:
 def _apart(node: Loop | While) -> tuple[Node, ...]:
     """A loop, and what of it may run after it."""
     match node:
-        case Loop(name, Number(low), Number(extent, element), body, parallel=False, lockstep=False) if extent > 0:
+        case Loop(name, Number(int(low)), Number(int(extent)), body, parallel=False, lockstep=False) if extent > 0:
             pass
         case _:
             return (node,)
     kept = len(body)
     while kept > 1 and _is_last(body[kept - 1], node, body[: kept - 1]):
         kept -= 1
-    last = Number(low + extent - 1, element)
+    last = {name: number(low + extent - 1)}
 
     def at_last(t: Term) -> Term:
-        return rebuilt(t, lambda x: last if isinstance(x, Index) and x.name == name else None)
+        return at_iteration(t, last)
 
     def over(n: Node) -> Node:
         return changed(n, at_last, over, lambda b: b, lambda b: ())

@@ -12,9 +12,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
+from tensorir.lift.accesses.inverse import at_iteration
 from tensorir.lift.accesses.sets import both
+from tensorir.lift.nests.affine import number
 from tensorir.lift.nests.nest import Check, Loop, Node, Store
-from tensorir.lift.nests.terms import Buffer, Index, Load, Number, Op, Term, buffers_of, index_names, substituted
+from tensorir.lift.nests.terms import Buffer, Index, Load, Number, Op, Term, buffers_of, index_names
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.expressions import Scope, term
@@ -224,7 +226,7 @@ class Reader:
         if not lanes & {name for guard in guards for name in index_names(guard)}:
             return []
         here = reduce(lambda rest, guard: both(guard, rest), reversed(guards))
-        first = substituted(here, dict.fromkeys(lanes, Number(0, INT32)))
+        first = at_iteration(here, dict.fromkeys(lanes, number(0)))
         one, other = (both(a, Op("not", (b,), BOOL)) for a, b in ((here, first), (first, here)))
         same = Op("not", (Op("or", (one, other), BOOL),), BOOL)
         check = Check(same, "not all threads of the block reach this barrier.", (), span, "TL13")
