@@ -1,7 +1,7 @@
 """Functions of TIR made at random: storage that rounds hand on, under several names for a place, in odd loops.
 
-Loops have steps, bounds that data or other loops tell, no rounds at all, or are left early; loops that follow each
-other share their names; one buffer has no axes.
+Loops have steps, bounds that data or other loops tell, no rounds at all, or are left early, as the function is; loops
+that follow each other share their names; one buffer has no axes.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _loop(r: random.Random, size: int, around: list[str], lines: list[str]) -> N
             _loop(r, size, inside, lines)
         elif r.random() < 0.15:
             lines.append(f"{indent}    if {_condition(r, size, inside)}:")
-            lines.append(f"{indent}        {r.choice(['break', 'continue'])}")
+            lines.append(f"{indent}        {r.choice(['break', 'continue', 'T.ret(0)'])}")
         else:
             guarded = r.random() < 0.25
             if guarded:

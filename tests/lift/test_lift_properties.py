@@ -10,6 +10,8 @@ import pytest
 import tensorir as ti
 from tests.lift.fuzz_lift import agree, in_parallel
 from tests.lift.generated import arrays, program
+from tests.lift.generated_calls import call_arrays, call_module
+from tests.lift.generated_conditions import condition_arrays, condition_program
 from tests.lift.generated_states import state_arrays, state_program
 from tests.lift.generated_tasks import task_arrays, task_program
 from tests.lift.generated_types import typed_arrays, typed_program
@@ -26,6 +28,18 @@ def test_a_random_function_lifts_to_what_it_computes(seed: int):
 @pytest.mark.parametrize("seed", range(16))
 def test_states_in_odd_loops_lift_to_what_they_hold(seed: int):
     text, given = state_program(seed), state_arrays(seed)
+    agree(text, given, ti.tir.interpret(ti.tir.parse(text)["main"], *given), "ignore")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_loops_tied_by_conditions_lift_to_what_they_compute(seed: int):
+    text, given = condition_program(seed), condition_arrays(seed)
+    agree(text, given, ti.tir.interpret(ti.tir.parse(text)["main"], *given), "error")
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_functions_that_call_each_other_lift_to_what_they_compute(seed: int):
+    text, given = call_module(seed), call_arrays(seed)
     agree(text, given, ti.tir.interpret(ti.tir.parse(text)["main"], *given), "ignore")
 
 

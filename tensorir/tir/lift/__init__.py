@@ -47,10 +47,10 @@ def lift(func: object, *, numerics: str = "fast", on_hazard: str = "error") -> L
 
     `p(*arrays)` takes all parameters and gives the written ones. Sizes that are symbolic are bound by each call.
     `on_hazard` says what to do with what is proven wrong: "error", "sequential" (in the order of the text, with a
-    note) or "ignore". `numerics="exact"` keeps the source's order and rounding, and what a comparison does with NaN;
-    otherwise `max` and `min` keep one, or drop it among many elements. An index is a whole number, as for TVM: one that
-    would wrap around is out of bounds. Raises TL01 for what no pure program says, TL10
-    to TL15 for what is proven wrong.
+    note) or "ignore"; what nobody wrote then reads as any value. `numerics="exact"` keeps the source's order and
+    rounding, and what a comparison does with NaN; otherwise `max` and `min` keep one, or drop it among many elements.
+    An index is a whole number, as for TVM: one that would wrap around is out of bounds. Raises TL01 for what no pure
+    program says, TL10 to TL15 for what is proven wrong.
     """
     if on_hazard not in ("error", "sequential", "ignore"):
         raise DiagnosticError(Diagnostic("TA07", f"on_hazard is 'error', 'sequential' or 'ignore', not {on_hazard!r}."))

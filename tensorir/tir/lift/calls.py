@@ -22,12 +22,12 @@ from tensorir.tir.lift.intrinsics import cast
 from tensorir.tir.lift.leaving import returns_early
 from tensorir.tir.lift.lockstep import met
 from tensorir.tir.lift.memory import View, apart
-from tensorir.tir.lift.reader import Reader
+from tensorir.tir.lift.reader import Flag, Reader
 from tensorir.tir.lift.updates import fetches, updated
 from tensorir.tir.walk import walk
 from tensorir.types import INT32
 
-__all__ = ["bind", "effect", "is_pure", "reduce_scope"]
+__all__ = ["bind", "called", "effect", "is_pure", "reduce_scope"]
 
 DEEPEST = 64
 """Calls between functions nest no deeper: what calls itself without end is no pure program."""
@@ -50,7 +50,7 @@ def effect(reader: Reader, call: n.Call, span: Span) -> list[Node]:
     call = known if isinstance(known, n.Call) else call
     match call.op:
         case n.GlobalVar(name):
-            return _function(reader, name, call, span)
+            return called(reader, name, call, span)
         case "call_packed" | "call_cpacked" | "call_extern" | "call_pure_extern":
             return _packed(reader, call, span)
         case "call_ffi_kernel" if (kernel := launched(call, reader.module)) is not None:
@@ -80,8 +80,8 @@ def effect(reader: Reader, call: n.Call, span: Span) -> list[Node]:
             return []
 
 
-def _function(reader: Reader, name: str, call: n.Call, span: Span) -> list[Node]:
-    """A call of another function of the module: its body, with its parameters bound."""
+def called(reader: Reader, name: str, call: n.Call, span: Span, result: Flag | None = None) -> list[Node]:
+    """A call of another function of the module, which leaves its value in `result`: its body, its parameters bound."""
     from tensorir.tir.lift.allocation import pointer
     from tensorir.tir.lift.statements import statement
 
@@ -112,6 +112,7 @@ def _function(reader: Reader, name: str, call: n.Call, span: Span) -> list[Node]
     outer, returned, asking = reader.scope, reader.returned, (reader.asking, reader.fetching)
     reader.scope, reader.stack = inner, (*reader.stack, name)
     reader.returned = None
+    wanted, reader.result = reader.result, result
     live = list(reader.live)
     try:
         bind(reader, callee)
@@ -125,6 +126,7 @@ def _function(reader: Reader, name: str, call: n.Call, span: Span) -> list[Node]
     finally:
         reader.scope, reader.stack, reader.returned, reader.live = outer, reader.stack[:-1], returned, live
         reader.asking, reader.fetching = asking
+        reader.result = wanted
 
 
 def _expression(argument: n.Argument, span: Span) -> n.Expr:

@@ -22,7 +22,7 @@ from tensorir.tir.lift import lockstep
 from tensorir.tir.lift.asked import asked
 from tensorir.tir.lift.expressions import element_of, refused, truth
 from tensorir.tir.lift.intrinsics import cast, number
-from tensorir.tir.lift.leaving import jumps
+from tensorir.tir.lift.leaving import jumps, returns
 from tensorir.tir.lift.memory import plus
 from tensorir.tir.lift.reader import Flag, Reader, waits
 from tensorir.tir.lift.turns import turns
@@ -138,6 +138,8 @@ def _body(
         before.append(reader.raised(reader.broken, False, span))
         reader.loops = inside
         reader.live.append(reader.broken)
+    if reader.returned is not None and reader.returned not in reader.live and returns(body):
+        reader.live.append(reader.returned)  # what stands before a return does nothing in later iterations
     with reader.guarded(*limit):
         if continues:
             reader.continued = reader.flag("continued", span)

@@ -8,7 +8,7 @@ from tensorir.tir import nodes as n
 from tensorir.tir.lift.atomics import is_atomic
 from tensorir.tir.walk import children
 
-__all__ = ["own_calls", "writes"]
+__all__ = ["own_calls", "own_parts", "writes"]
 
 _LAZY = ("if_then_else",)
 Wanted = Callable[[n.Call], bool]
@@ -21,11 +21,11 @@ def writes(node: n.Node) -> bool:
 
 def own_calls(node: n.Stmt, wanted: Wanted) -> Iterator[tuple[n.Call, bool]]:
     """The calls that are wanted, inner ones first, and whether what stands around decides if they are reached."""
-    for part in _own(node):
+    for part in own_parts(node):
         yield from _calls(part, wanted, False)
 
 
-def _own(node: n.Stmt) -> tuple[n.Node, ...]:
+def own_parts(node: n.Stmt) -> tuple[n.Node, ...]:
     """What a statement computes itself, before the statements inside of it."""
     match node:
         case n.BufferStore(_, value, indices, predicate):

@@ -40,7 +40,7 @@ class Thread:
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """Who has left: an iteration, a loop, or the function."""
+    """What each thread knows alone: who has left an iteration, a loop, or the function; and what it returned."""
 
     buffer: Buffer
     indices: tuple[Term, ...]
@@ -63,6 +63,8 @@ class Reader:
     broken: Flag | None = None
     continued: Flag | None = None
     returned: Flag | None = None
+    result: Flag | None = None
+    """Where the function leaves what it returns, if somebody wants it."""
     threads: dict[str, Thread] | None = None
     launched: dict[str, tuple[n.Var, Term]] = field(default_factory=dict[str, tuple[n.Var, Term]])
     """The tags of a kernel's blocks that a loop counts, since data tell how many there are; with its variable."""

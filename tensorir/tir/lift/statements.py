@@ -16,6 +16,7 @@ from tensorir.tir.lift.intrinsics import cast
 from tensorir.tir.lift.loops import for_loop, leave, while_loop
 from tensorir.tir.lift.own_calls import own_calls
 from tensorir.tir.lift.reader import Reader
+from tensorir.tir.lift.results import results
 from tensorir.tir.lift.updates import fetched
 from tensorir.tir.lift.warp_folds import folded
 from tensorir.tir.lift.warps import exchanged
@@ -30,7 +31,12 @@ def statement(reader: Reader, node: n.Stmt) -> list[Node]:
     """The nodes of one statement."""
     if isinstance(node, n.LetStmt):
         return sequence(reader, (node,))
-    return [*exchanged(reader, node), *fetched(reader, node), *_statement(reader, node)]
+    return [*_before(reader, node), *_statement(reader, node)]
+
+
+def _before(reader: Reader, node: n.Stmt) -> list[Node]:
+    """What has to be done before a statement, which then finds the values."""
+    return [*exchanged(reader, node), *fetched(reader, node), *results(reader, node)]
 
 
 def _statement(reader: Reader, node: n.Stmt) -> list[Node]:
@@ -96,7 +102,7 @@ def sequence(reader: Reader, parts: Sequence[n.Stmt]) -> list[Node]:
         part = parts[k]
         nodes, taken = folded(reader, parts[k:]) if reader.shuffling is not None else ([], 0)
         if not taken and isinstance(part, n.LetStmt):
-            nodes = [*exchanged(reader, part), *fetched(reader, part), *_let(reader, part, parts[k + 1 :])]
+            nodes = [*_before(reader, part), *_let(reader, part, parts[k + 1 :])]
         elif not taken:
             nodes = statement(reader, part)
         found += nodes
@@ -234,8 +240,12 @@ def _evaluate(reader: Reader, value: n.Expr, span: Span) -> list[Node]:
     match value:
         case n.IntImm() | n.FloatImm() | n.Var():
             return []
-        case n.Call(op="ret" | "thread_return", args=given):
+        case n.Call(op="ret" | "thread_return" as op, args=given):
             nodes = [node for a in given if isinstance(a, n.Expr) for node in _evaluate(reader, a, span)]
+            if (result := reader.result) is not None and op == "ret":
+                values = (reader.term(a) for a in given if isinstance(a, n.Expr))
+                stored = (cast(value, result.buffer.element) for value in values)
+                nodes += [reader.store(result.buffer, result.indices, value, span) for value in stored]
             if reader.returned is None:
                 return nodes
             flag = reader.returned
@@ -253,6 +263,8 @@ def _evaluate(reader: Reader, value: n.Expr, span: Span) -> list[Node]:
             # nobody takes the value, but functions that are called for it may store
             nodes = asked(reader, value)
             for call, lazy in own_calls(n.Evaluate(value, span), lambda call: isinstance(call.op, n.GlobalVar)):
+                if id(call) in reader.scope.exchanged:
+                    continue
                 if lazy:
                     told = "a choice decides whether this function is called."
                     raise refused(told, call.span, "write it as a statement, under an `if`.")
