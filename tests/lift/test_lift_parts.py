@@ -186,3 +186,25 @@ def main(A: T.Buffer((64,), "float32"), B: T.Buffer((1,), "float32")):
     given = np.random.default_rng(0).normal(size=64).astype(np.float32), np.zeros(1, np.float32)
     (found,) = ti.lift(function, numerics="exact")(*given)
     np.testing.assert_array_equal(found, ti.tir.interpret(function, *given)[1])
+
+
+def test_parts_that_join_leave_no_circle_behind():
+    """Statements in other loops are taken to meet: those that do not must not keep others in the order of the text."""
+    body = """
+    for z, i, j in T.grid(2, 2, 3):
+        if z < 1 and j < 5:
+            B[i, j] = -5
+        if z < 1 and 3 + j < 5:
+            B[i, 3 + j] = -5
+            B[i, 3 + j] = T.max(B[i, 3 + j], 1)
+    B[0, 3] = B[0, 3] + 1
+    for z, i, j in T.grid(2, 2, 3):
+        if z < 1 and 2 + i < 3 and j < 5:
+            B[2 + i, j] = -5
+        if z < 1 and 2 + i < 3 and 3 + j < 5:
+            B[2 + i, 3 + j] = -5
+            B[2 + i, 3 + j] = T.max(B[2 + i, 3 + j], 1)
+"""
+    function = ti.tir.parse(f'@T.prim_func\ndef main(B: T.Buffer((3, 5), "int32")):\n{body}')["main"]
+    numbers = np.zeros((3, 5), np.int32)
+    np.testing.assert_array_equal(ti.lift(function)(numbers)[0], ti.tir.interpret(function, numbers)[0])

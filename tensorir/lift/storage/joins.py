@@ -56,8 +56,19 @@ def _with(
         for sink in ends(d.sink, d.buffer, d.kind != "flow")
     )
     within = (replace(d, source=at + d.source, sink=at + d.sink) for d in dependences(new, (), {}))
-    before = [statements[k] for k in others if k < at]
-    return [*before, *new, *(statements[k] for k in others if k > at)], [*kept, *within]
+    made = [*(statements[k] for k in others if k < at), *new, *(statements[k] for k in others if k > at)]
+    return made, _without_circles(made, [*kept, *within])
+
+
+def _without_circles(statements: Sequence[Leaf], found: Sequence[Dependence]) -> list[Dependence]:
+    """The dependences, of those that close a circle only the ones between statements that meet."""
+    parts = components(len(statements), {(d.source, d.sink) for d in found})
+    part = {k: n for n, members in enumerate(parts) for k in members}
+    return [
+        d
+        for d in found
+        if d.source == d.sink or part[d.source] != part[d.sink] or _meet(statements[d.source], statements[d.sink])
+    ]
 
 
 def _meet(a: Leaf, b: Leaf) -> bool:
