@@ -20,6 +20,7 @@ from tensorir.lift.hazards.unseen import told_by_data, with_unseen_checked
 from tensorir.lift.hazards.unwritten import doubts_of_reads, with_writes_flagged
 from tensorir.lift.loops.abreast import abreast
 from tensorir.lift.loops.report import Report
+from tensorir.lift.loops.rolled import rolled
 from tensorir.lift.loops.schedule import Region, run
 from tensorir.lift.loops.shorter import with_loops_shortened
 from tensorir.lift.loops.unfused import unfused
@@ -97,7 +98,11 @@ def assemble(
     broken = failing(nodes) if on_hazard != "ignore" and not checked else []
     for note in undefined_by_data(nodes):
         report.note(note)
-    nodes = with_shared_terms(with_parts_joined(left_to_data(nodes, on_hazard != "ignore", undefined)))
+    text = with_parts_joined(left_to_data(nodes, on_hazard != "ignore", undefined))
+    short = rolled(text)
+    nodes = with_shared_terms(with_parts_joined(short))
+    if short is not text and on_hazard != "ignore" and (broken or _tells_lines(nodes, checked)):
+        nodes = with_shared_terms(text)
     stored = written(nodes)
     if on_hazard != "ignore" and not checked:
         proven = broken or hazards(nodes, touches) or unordered(nodes, touches)
@@ -171,6 +176,16 @@ def assemble(
         report.note("where an index leaves its buffer, 0 is read and nothing is stored: calls raise, traces do not.")
     unchecked = leaving or bool(doubts)
     return Built(made, names, outputs, report, unchecked)
+
+
+def _tells_lines(nodes: Sequence[Node], checked: bool) -> bool:
+    """Whether there is something to tell of statements, or to check in them, by their lines."""
+    touches = Touches()
+    if any(undefined_by_data(nodes)) or doubts_of_reads(nodes, touches):
+        return True
+    if len(leaves(with_doubts_checked(nodes, touches))) > len(leaves(nodes)):
+        return True
+    return not checked and bool(hazards(nodes, touches) or unordered(nodes, touches) or undecided_races(nodes, touches))
 
 
 def _without_starts(

@@ -125,6 +125,8 @@ class _Fusions:
         match term:
             case Index(name, element) if name in self.values:
                 return Linear(self.values[name].affine, element)
+            case Linear(affine, element) if affine.names & self.values.keys():
+                return Linear(affine.replaced({n: v.affine for n, v in self.values.items()}, {}), element)
             case Load(buffer, indices) if buffer in self.lasting:
                 return replace(term, indices=self._places(buffer, indices))
             case _:
@@ -165,18 +167,27 @@ def _divisors(loop: Loop, ranges: Ranges) -> set[int]:
     seen: set[int] = set()
     for term in _terms_of(loop.body):
         for t in walk(term):
-            if id(t) in seen or not isinstance(t, Op) or t.op not in ("floordiv", "mod"):
+            if id(t) in seen:
                 continue
             seen.add(id(t))
-            total = linear(t, ranges) if index_names(t) == {loop.name} else None
-            if total is None:
-                continue
-            for atom, _ in total.terms:
-                if isinstance(atom, Quotient):
-                    if atom.inner != variable(loop.name):
-                        return set()
-                    found.add(atom.by)
+            for quotient in _quotients(t, loop.name, ranges):
+                if quotient.inner != variable(loop.name):
+                    return set()
+                found.add(quotient.by)
     return found
+
+
+def _quotients(term: Term, name: str, ranges: Ranges) -> list[Quotient]:
+    """The quotients of a variable, or of sums of it alone, that a term adds."""
+    match term:
+        case Linear(affine):
+            total = affine
+        case Op("floordiv" | "mod") if index_names(term) == {name}:
+            total = linear(term, ranges)
+        case _:
+            return []
+    parts = () if total is None else total.terms
+    return [q for q, _ in parts if isinstance(q, Quotient) and q.inner.names == frozenset((name,))]
 
 
 def _terms_of(nodes: Sequence[Node]) -> Iterator[Term]:

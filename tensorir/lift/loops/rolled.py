@@ -1,0 +1,305 @@
+"""Loops that were unrolled: statements in a row that differ in whole numbers, which grow by the same, are a loop.
+
+    B[0] = A[3]; B[1] = A[5]; B[2] = A[7]   →   for t in range(3): B[t] = A[2·t + 3]
+
+Iterations come in the order of the text, so nothing has to be known of what they do. Rows are found from the shortest
+up, and what was found may repeat: of a product that was unrolled whole, the innermost loop comes first.
+
+>>> from tensorir.lift.nests.terms import Buffer, show
+>>> from tensorir.types import INT32
+>>> a, b = Buffer("A", INT32, (9,)), Buffer("B", INT32, (9,))
+>>> def copy(k):
+...     return Store(b, (Number(k, INT32),), Load(a, (Number(2 * k + 3, INT32),)))
+>>> (loop,) = rolled([copy(k) for k in range(3)])
+>>> (store,) = loop.body
+>>> loop.name, loop.extent.value, show(store.indices[0]), show(store.value)
+('copy_1', 3, 'copy_1', 'A[copy_1*2 + 3]')
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from tensorir.build import fresh
+from tensorir.lift.nests.affine import Affine, Quotient, number, variable
+from tensorir.lift.nests.linear import settled, term_of
+from tensorir.lift.nests.nest import Loop, Node, Rounds, Store, While, leaves, names_of_loops, ranges_of, written
+from tensorir.lift.nests.terms import Index, Linear, Load, Number, Op, Term, children, indexed_by_data
+from tensorir.lift.storage.copies import changed
+from tensorir.types import INT32
+
+__all__ = ["rolled"]
+
+FEWEST = 3
+"""How many copies make a loop of statements that are no loops made here themselves: of those, two do."""
+
+LONGEST = 64
+"""How many statements one iteration has at most."""
+
+LARGEST = 1 << 10
+"""How many parts terms have at most."""
+
+
+def rolled(nodes: Sequence[Node]) -> tuple[Node, ...]:
+    """The nodes, with a loop for each row of copies that takes the place of what the source says one by one."""
+    rolling = _Rolling()
+    made = rolling.body(nodes, ()) if _repeats(nodes) else ()
+    if not rolling.made:
+        return tuple(nodes)
+    taken = set(names_of_loops(nodes))
+    names = {name: fresh("copy", taken) for name in names_of_loops(made) if name in rolling.made}
+    return tuple(_named(node, names) for node in made)
+
+
+def _repeats(nodes: Sequence[Node]) -> bool:
+    """Whether there may be copies anywhere: as many nodes in a row that store to the same buffers."""
+    if any(isinstance(node, Loop | While) and _repeats(node.body) for node in nodes):
+        return True
+    counts = Counter(frozenset(written((node,))) for node in nodes if isinstance(node, Loop | Store))
+    return any(count >= FEWEST for count in counts.values())
+
+
+@dataclass(slots=True)
+class _Item:
+    """A statement, the same with zero for its whole numbers, and these; none of what has no copies."""
+
+    node: Node
+    shape: int
+    numbers: tuple[int, ...]
+    source: Node
+    """The node as it was."""
+    made: bool = False
+    """Whether it is a loop that was made here."""
+
+
+class _NoCopyError(Exception):
+    """A node that is nobody's copy."""
+
+
+@dataclass(slots=True)
+class _Rolling:
+    made: set[str] = field(default_factory=set[str])
+    """The loops that were made, under names that no source has."""
+    shapes: dict[Hashable, int] = field(default_factory=dict[Hashable, int])
+    known: dict[Term, Term] = field(default_factory=dict[Term, Term])
+    """One object for all terms that are equal."""
+
+    def body(self, nodes: Sequence[Node], loops: tuple[Loop, ...]) -> list[Node]:
+        """Nodes inside of loops."""
+        nodes = [self.inside(node, loops) for node in nodes]
+        if len(nodes) < FEWEST or not _repeats(nodes):
+            return nodes
+        # terms as they stand show what was put in for a variable; in normal form they show where that was 0
+        plain = self.rows([self.item(node, node) for node in nodes])
+        items = self.rows([self.item(_settled(node, loops), node) for node in nodes])
+        if _length(plain) <= _length(items):
+            items = self.rows([self.item(_settled(i.node, loops), i.source, i.made) for i in plain])
+        return [item.source for item in items]
+
+    def rows(self, items: list[_Item]) -> list[_Item]:
+        """The items with all rows of them joined."""
+        period = 1
+        while period <= min(LONGEST, len(items) // 2):
+            shorter = self.joined(items, period)
+            period, items = (1, shorter) if len(shorter) < len(items) else (period + 1, items)
+        return items
+
+    def inside(self, node: Node, loops: tuple[Loop, ...]) -> Node:
+        if not isinstance(node, Loop | While) or not _repeats(node.body):
+            return node
+        around = (*loops, node) if isinstance(node, Loop) else loops
+        return replace(node, body=tuple(self.body(node.body, around)))
+
+    def item(self, node: Node, source: Node, made: bool = False) -> _Item:
+        """A node by its shape, which has a number of its own if nobody can be its copy."""
+        found: list[int] = []
+        orders: list[str] = []
+
+        def zero(constant: int) -> Affine:
+            found.append(constant)
+            return number(0)
+
+        try:
+            shape = self.shape(node, zero, orders, {})
+        except _NoCopyError:
+            return _Item(node, self.number_of(object()), (), source, made)
+        return _Item(node, self.number_of((shape, *orders)), tuple(found), source, made)
+
+    def number_of(self, shape: Hashable) -> int:
+        return self.shapes.setdefault(shape, len(self.shapes))
+
+    def shape(self, node: Node, zero: Callable[[int], Affine], orders: list[str], names: Mapping[str, str]) -> Hashable:
+        """What is left of a node without its whole numbers, and without the names of its loops.
+
+        `orders` takes sums with several quotients, whose numbers come in the order in which these stand.
+        """
+
+        def over(term: Term) -> Term:
+            # a check names the statement of the source that fails
+            if indexed_by_data(term) or not _is_small(term):
+                raise _NoCopyError
+            return _renumbered(term, zero, names, orders, self.known)
+
+        match node:
+            case Store(buffer, indices, value, guards) if not buffer.loops:
+                terms = tuple(over(t) for t in (*indices, value, *guards))
+                return Store, buffer, terms, len(guards), node.atomic, node.stretch
+            case Loop(name, low, extent, body):
+                bounds = over(low), over(extent)
+                inside = {**names, name: f"#{len(names)}"}
+                inner = tuple(self.shape(n, zero, orders, inside) for n in body)
+                return Loop, bounds, inner, node.parallel, node.lockstep, node.rounds
+            case _:
+                raise _NoCopyError
+
+    def joined(self, items: Sequence[_Item], period: int) -> list[_Item]:
+        """The items, with loops for what repeats after so many."""
+        found: list[_Item] = []
+        k = 0
+        while k < len(items):
+            count, steps = _row(items, k, period)
+            if count:
+                found.append(self.loop(items[k : k + period], count, steps))
+                k += count * period
+            else:
+                found.append(items[k])
+                k += 1
+        return found
+
+    def loop(self, copies: Sequence[_Item], count: int, steps: Sequence[int]) -> _Item:
+        """A loop over copies, given the first ones and by what their numbers grow."""
+        name = f" {len(self.made)}"
+        self.made.add(name)
+        growing = iter(steps)
+
+        def grown(constant: int) -> Affine:
+            return variable(name).times(next(growing)).plus(number(constant))
+
+        body = tuple(_grown(item.node, grown) for item in copies)
+        made = Loop(name, Number(0, INT32), Number(count, INT32), body, False, _first(body).span, f"{count} copies")
+        stretch = _first(body).stretch
+        made = made if stretch is None else replace(made, rounds=Rounds(stretch, stretch, stretch, stretch))
+        return self.item(made, made, made=True)
+
+
+def _row(items: Sequence[_Item], start: int, period: int) -> tuple[int, Sequence[int]]:
+    """How often items repeat from a place on, and by what their numbers grow; 0 where they are no loop."""
+    first = items[start : start + period]
+    steps: list[int] = []
+    count = 1
+    while True:
+        old = start + (count - 1) * period
+        after = items[old + period : old + 2 * period]
+        if [item.shape for item in after] != [item.shape for item in first]:
+            break
+        pairs = zip(items[old : old + period], after, strict=True)
+        grown = [n - m for x, y in pairs for m, n in zip(x.numbers, y.numbers, strict=True)]
+        if count == 1:
+            steps = grown
+        if grown != steps:
+            break
+        count += 1
+    enough = 2 if any(item.made for item in first) else FEWEST
+    # steps of one element are one value, and steps of a field a loop
+    whole = any(steps) or all(_is_of_a_field(item.node) for item in first)
+    return (count if count >= enough and whole else 0), steps
+
+
+def _is_of_a_field(node: Node) -> bool:
+    """Whether a node is a loop, and none over the threads of a kernel."""
+    return isinstance(node, Loop) and not any(loop.lockstep for loop in leaves((node,))[0].loops)
+
+
+def _length(items: Sequence[_Item]) -> int:
+    """How many statements there are."""
+    return len(leaves([item.node for item in items]))
+
+
+def _first(nodes: Sequence[Node]) -> Store:
+    """The statement that nodes begin with."""
+    node = nodes[0]
+    while isinstance(node, Loop):
+        node = node.body[0]
+    assert isinstance(node, Store)
+    return node
+
+
+def _settled(node: Node, loops: tuple[Loop, ...]) -> Node:
+    """A node with its terms in normal form, inside of loops."""
+    inner = (*loops, node) if isinstance(node, Loop) else loops
+    ranges, memo = ranges_of(loops), dict[int, Term]()
+    return changed(
+        node, lambda t: settled(t, ranges, memo), lambda n: _settled(n, inner), lambda b: b, lambda b: ()
+    )  # fmt: skip
+
+
+def _grown(node: Node, grown: Callable[[int], Affine]) -> Node:
+    """A node with other whole numbers, which are asked for in the order in which its shape has them."""
+
+    def over(term: Term) -> Term:
+        return _renumbered(term, grown, {}, [], {})
+
+    match node:
+        case Store(_, indices, value, guards):
+            new = [over(t) for t in (*indices, value, *guards)]
+            count = len(indices)
+            return replace(node, indices=tuple(new[:count]), value=new[count], guards=tuple(new[count + 1 :]))
+        case Loop(_, low, extent, body):
+            bounds = over(low), over(extent)
+            return replace(node, low=bounds[0], extent=bounds[1], body=tuple(_grown(n, grown) for n in body))
+        case _:
+            raise AssertionError(node)
+
+
+def _named(node: Node, names: Mapping[str, str]) -> Node:
+    """A node with other names for loops."""
+
+    def over(term: Term) -> Term:
+        return _renumbered(term, number, names, [], {})
+
+    new = changed(node, over, lambda n: _named(n, names), lambda b: b, lambda b: ())
+    return replace(new, name=names[new.name]) if isinstance(new, Loop) and new.name in names else new
+
+
+def _is_small(term: Term) -> bool:
+    """Whether a term has few parts, those that are shared as often as they stand there."""
+    pending, count = [term], 0
+    while pending and count <= LARGEST:
+        pending += children(pending.pop())
+        count += 1
+    return not pending
+
+
+def _renumbered(
+    term: Term, made: Callable[[int], Affine], names: Mapping[str, str], orders: list[str], known: dict[Term, Term]
+) -> Term:
+    """A term with others for its whole numbers, wherever they stand, and for the names of variables."""
+    below = tuple(_renumbered(t, made, names, orders, known) for t in children(term))
+    match term:
+        case Number(value, element) if element.is_integer:
+            term = term_of(made(int(value)), element)
+        case Linear(a, element):
+            total = _sum(a, made, names)
+            if sum(isinstance(part, Quotient) for part, _ in total.terms) > 1:
+                orders.append(str(total))
+            term = term_of(total, element)
+        case Index(name, element) if name in names:
+            term = Index(names[name], element)
+        case Load(buffer, _, span):
+            term = Load(buffer, below, span)
+        case Op(op, _, element):
+            term = Op(op, below, element)
+        case _:
+            pass
+    return known.setdefault(term, term)
+
+
+def _sum(a: Affine, made: Callable[[int], Affine], names: Mapping[str, str]) -> Affine:
+    """A sum with other numbers: its own comes first, then those of its quotients."""
+    total = made(a.constant)
+    parts = tuple(
+        (names.get(n, n) if isinstance(n, str) else Quotient(_sum(n.inner, made, names), n.by), c) for n, c in a.terms
+    )
+    return Affine(parts).plus(total)
