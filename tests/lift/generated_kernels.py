@@ -1,4 +1,7 @@
-"""Kernels made at random: threads with memory of their own and memory that they share, barriers, shuffles, loops."""
+"""Kernels made at random: threads with memory of their own and memory that they share, barriers, shuffles, loops.
+
+Where that is asked for, threads leave loops, and the kernel, and go round by round as long as their own data say.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +28,11 @@ INSIDE = " " * 12
 class _Maker:
     r: random.Random
     threads: int
+    leaving: bool = False
+    left: bool = False
+    """Whether some threads may have left the kernel: there is no barrier and no shuffle from here on."""
+    loops: int = 0
+    """In how many loops the text is."""
     lines: list[str] = field(default_factory=list[str])
 
     def value(self, depth: int = 0) -> str:
@@ -62,28 +70,57 @@ class _Maker:
                 self.lines.append(f"{indent}{self.own()}[0] = {self.value()}")
             case 3 | 4:
                 self.lines.append(f"{indent}S[t] = {self.value()}")
-            case 5:
+            case 5 if not self.left:
                 way, by, width = r.choice(["down", "up", "xor"]), r.choice([1, 2, 3, 4]), r.choice([4, 8, 32])
                 shuffle = f"T.tvm_warp_shuffle_{way}(-1, {self.own()}[0], {by}, {width}, 32)"
                 self.lines.append(f"{indent}{self.own()}[0] = {shuffle}")
+            case 6 if self.leaving and depth < 3 and r.random() < 0.7:
+                self.leave(indent, depth)
             case 6 if depth < 2:
                 self.lines.append(f"{indent}for k{depth} in range({r.randint(1, 3)}):")
-                self.statements(indent + "    ", depth + 1, r.randint(1, 3))
+                self.inside(indent, depth, r.randint(1, 3))
             case 7 if depth < 2:
-                when = r.choice(["t < 2", "t % 2 == 0", "t == 0", f"A[b * {self.threads} + t] > 0", "L[0] > 3"])
-                self.lines.append(f"{indent}if {when}:")
+                self.lines.append(f"{indent}if {self.condition()}:")
                 self.statements(indent + "    ", depth + 1, r.randint(1, 2))
-            case 8 if depth == 0:
+            case 8 if depth == 0 and not self.left:
                 self.lines.append(f'{indent}T.tvm_storage_sync("shared")')
             case _:
                 self.lines.append(f"{indent}B[b * {self.threads} + t] = {self.value()}")
 
+    def inside(self, indent: str, depth: int, count: int) -> None:
+        """The body of a loop."""
+        self.loops += 1
+        self.statements(f"{indent}    ", depth + 1, count)
+        self.loops -= 1
 
-def kernel(seed: int) -> tuple[str, int]:
+    def condition(self) -> str:
+        return self.r.choice(["t < 2", "t % 2 == 0", "t == 0", f"A[b * {self.threads} + t] > 0", "L[0] > 3"])
+
+    def leave(self, indent: str, depth: int) -> None:
+        """A while, or a way out of a loop or of the kernel."""
+        r = self.r
+        if depth < 2 and r.random() < 0.6:
+            counter = f"W{len(self.lines)}"
+            self.lines.append(f'{indent}{counter} = T.alloc_buffer((1,), "int32", scope="local")')
+            self.lines.append(f"{indent}{counter}[0] = {r.choice(['0', 't % 3', 't'])}")
+            self.lines.append(f"{indent}while {counter}[0] < {r.choice(['3', 't', 'T.min(L[0], 4)'])}:")
+            self.lines.append(f"{indent}    {counter}[0] = {counter}[0] + {r.choice([1, 2])}")
+            self.inside(indent, depth, r.randint(1, 2))
+        else:
+            self.lines.append(f"{indent}if {self.condition()}:")
+            self.lines += [f"{indent}    {self.own()}[0] = {self.value()}"] * r.randint(0, 1)
+            way = (
+                r.choice(["break", "continue"]) if self.loops and r.random() < 0.6 else "T.evaluate(T.thread_return())"
+            )
+            self.left = self.left or "return" in way
+            self.lines.append(f"{indent}    {way}")
+
+
+def kernel(seed: int, leaving: bool = False) -> tuple[str, int]:
     """The text of a kernel, and how many elements both of its arguments have."""
     r = random.Random(seed)
     blocks, threads = r.choice([1, 2, 3]), r.choice([4, 5, 8, 32])
-    maker = _Maker(r, threads)
+    maker = _Maker(r, threads, leaving)
     maker.statements(INSIDE, 0, r.randint(3, 9))
     maker.lines.append(f"{INSIDE}B[b * {threads} + t] = L[0] + M[0] * 3")
     return HEAD.format(blocks * threads, blocks, threads) + "\n".join(maker.lines) + "\n", blocks * threads

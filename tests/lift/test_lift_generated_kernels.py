@@ -12,9 +12,11 @@ from tensorir.errors import DiagnosticError
 from tests.lift.generated_kernels import kernel
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_threads_compute_what_the_interpreter_does(seed: int):
-    text, size = kernel(seed)
+@pytest.mark.parametrize(
+    ("seed", "leaving"), [*((seed, False) for seed in range(40)), *((seed, True) for seed in range(15))]
+)
+def test_threads_compute_what_the_interpreter_does(seed: int, leaving: bool):
+    text, size = kernel(seed, leaving)
     func = ti.tir.parse(text)["main"]
     rng = np.random.default_rng(seed)
     given = [rng.integers(-5, 6, size).astype(np.int32) for _ in range(2)]
