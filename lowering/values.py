@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
+from operator import and_
 from typing import Any
 
 import jax
@@ -131,13 +132,23 @@ def select_slot(leaf: Leaf, dim: str, point: int) -> Leaf:
 
 
 def per_slot(operands: Sequence[Leaf], combine: Callable[[Sequence[Dense]], Leaf]) -> Leaf:
-    """Combine leaf by leaf; where an operand keeps neighbours apart, so does the result."""
+    """Combine leaf by leaf, where all operands are; where one keeps neighbours apart, so does the result."""
     for operand in operands:
         if isinstance(operand, Slots):
-            points = range(operand.start, operand.start + len(operand.leaves))
+            common = reduce(and_, (i for o in operands if (i := _interval(o, operand.dim)) is not None))
+            points = range(common.start, common.stop)
             parts = [per_slot([select_slot(o, operand.dim, p) for o in operands], combine) for p in points]
-            return Slots(operand.dim, operand.start, tuple(parts))
+            return Slots(operand.dim, common.start, tuple(parts))
     return combine([o for o in operands if isinstance(o, Dense)])
+
+
+def _interval(leaf: Leaf, dim: str) -> Interval | None:
+    """Where a leaf is along a dim; None where it lacks it."""
+    match leaf:
+        case Slots(d, start, leaves):
+            return Interval(start, start + len(leaves)) if d == dim else _interval(leaves[0], dim)
+        case Dense(_, dims):
+            return next((i for name, i in dims.items if name == dim), None)
 
 
 def elementwise(function: Callable[..., jax.Array], operands: Sequence[Leaf], need: Dims, guard: bool = False) -> Leaf:

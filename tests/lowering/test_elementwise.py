@@ -137,3 +137,20 @@ def test_constants_may_be_divided_by_zero(expression, value):
     # XLA divides when it folds constants; the process died of it
     f = ti.parse(f"f(out: tensor<int, I[0:2]>) {{ out ← {expression}; }}")
     assert ti.compile(f)()["out"].tolist() == [value, value] == ti.reference.run(f)["out"].tolist()
+
+
+READ_FURTHER = """
+f(A: tensor<int, t[0:9]>, B: tensor<int, k[0:4], i[0:2]>) {
+  B ←
+    let even = 2 × pos(k, add_dim(k, 0, 4, false));
+    let held = gather(t, clamp)(A, even + pos(i, add_dim(i, 0, 3, false)));
+    (if even + pos(i, add_dim(i, 0, 2, false)) < 7 then held else 1) + subset(⟪i, 1⟫(held), k[0:4], i[0:2]);
+}"""
+
+
+def test_what_is_read_further_elsewhere_is_combined_where_all_operands_are():
+    f = ti.parse(READ_FURTHER)
+    given = np.arange(10, 19, dtype=np.int32)
+    wanted = ti.reference.run(f, A=given)["B"]
+    np.testing.assert_array_equal(ti.compile(f)(A=given)["B"], wanted)
+    np.testing.assert_array_equal(wanted, [[21, 23], [25, 27], [29, 31], [33, 19]])
