@@ -1,6 +1,7 @@
 """Functions of TIR made at random: conditions that tie loops to each other, whiles between loops, blocks, staged parts.
 
-A condition may fix a loop, or several, at a value, at another loop, or at a sum; two of them may exclude each other.
+A condition may fix a loop, or several, at a value, at another loop, or at a sum; two of them may exclude each other,
+and loops may end where some hold.
 """
 
 from __future__ import annotations
@@ -105,6 +106,9 @@ def _statement(r: random.Random, size: int, loops: list[str], lines: list[str], 
     for _ in range(r.choice([0, 0, 1, 1, 2])):
         lines.append(f"{indent}if {_condition(r, size, loops)}:")
         indent += "    "
+    if deep and r.random() < 0.08:
+        lines.append(f"{indent}{r.choice(['break', 'break', 'T.ret(0)'])}")
+        return
     target = _element(r, size, loops, "BSC")
     value = _value(r, size, loops, 2)
     lines.append(f"{indent}{target} = {r.choice([value, f'{target} + {value}', f'T.max({target}, {value})'])}")

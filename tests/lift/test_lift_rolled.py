@@ -127,6 +127,13 @@ def test_what_data_make_wrong_in_a_copy_is_told_where_it_stands():
     assert caught.value.diagnostics[0].span.line == 5
 
 
+def test_numbers_that_no_loop_counts_to_stay_as_they_are():
+    body = "".join(f"    B[{k}] = A[{k}] * T.uint32({4294967290 + k})\n" for k in range(4))
+    function = parsed({"A": (8, "uint32"), "B": (8, "uint32")}, body)
+    numbers = np.arange(8, dtype=np.uint32), np.zeros(8, np.uint32)
+    np.testing.assert_array_equal(ti.lift(function)(*numbers)[0], ti.tir.interpret(function, *numbers)[1])
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_functions_with_loops_written_out_lift_to_what_they_compute(seed: int):
     for text_of, arrays_of in ((program, arrays), (condition_program, condition_arrays)):

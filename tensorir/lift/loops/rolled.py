@@ -118,6 +118,8 @@ class _Rolling:
         orders: list[str] = []
 
         def zero(constant: int) -> Affine:
+            if constant not in INT32.range:
+                raise _NoCopyError  # the variable of the loop is an int32
             found.append(constant)
             return number(0)
 

@@ -121,7 +121,7 @@ def called(reader: Reader, name: str, call: n.Call, span: Span, result: Flag | N
         nodes: list[Node] = []
         if returns_early(callee.body):
             reader.returned = reader.flag("returned", span)
-            nodes.append(reader.raised(reader.returned, False, span))
+            nodes.append(reader.cleared(reader.returned, span))
         return [*kept, *nodes, *statement(reader, counted(callee.body, {}))]
     finally:
         reader.scope, reader.stack, reader.returned, reader.live = outer, reader.stack[:-1], returned, live

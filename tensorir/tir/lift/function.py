@@ -78,7 +78,7 @@ def read_function(
     nodes: list[Node] = []
     if returns_early(body):
         reader.returned = reader.flag("returned", func.span)
-        nodes.append(reader.raised(reader.returned, False, func.span))
+        nodes.append(reader.cleared(reader.returned, func.span))
     nodes += statement(reader, body)
     held = Narrowed()
     nodes = unaliased(held.nodes(nodes), reader.fresh)

@@ -106,8 +106,7 @@ def _launch(reader: Reader, node: n.Stmt) -> list[Node]:
     nodes: list[Node] = []
     if returns(node):
         reader.returned = reader.flag("returned", node.span)
-        with reader.unguarded():
-            nodes.append(reader.raised(reader.returned, False, node.span))
+        nodes.append(reader.cleared(reader.returned, node.span))
     try:
         nodes += statement(reader, node)
     finally:

@@ -59,8 +59,8 @@ def repeated(
         Store(more, (), no, (), span),
         _gathered(reader, more, Op("or", (yes, goes), BOOL), span),
     ]
+    nodes = [reader.cleared(going, span)]
     with reader.unguarded():
-        nodes = [reader.raised(going, False, span)]
         if waiting:
             again.append(_all_come(reader, Op("eq", (goes, yes), BOOL), span))
     nodes += [*checks(), reader.store(going.buffer, going.indices, condition, span)]
@@ -69,7 +69,7 @@ def repeated(
         inner, before, broken = turn((goes,))
         for flag in (*([] if broken is None else [broken]), *reader.live):
             with reader.unguarded(), reader.guarded(Load(flag.buffer, flag.indices)):
-                inner.append(reader.raised(going, False, span))
+                inner.append(reader.store(going.buffer, going.indices, no, span))
         with reader.guarded(goes):
             inner += [*checks(), reader.store(going.buffer, going.indices, condition, span)]
     return [*nodes, *again, *before, While(yes, (*inner, *again), (), span)]
@@ -79,9 +79,8 @@ def met(reader: Reader, span: Span) -> list[Node]:
     """What is checked of a barrier where each thread asks storage of its own: that all of a block come, or none."""
     comes, some = reader.flag("comes", span), reader.buffer("some", BOOL, (), span)
     here, any_come = Load(comes.buffer, comes.indices), Load(some, ())
-    with reader.unguarded():
-        nodes = [reader.raised(comes, False, span), Store(some, (), Number(False, BOOL), (), span)]
-    nodes.append(reader.raised(comes, True, span))
+    nodes = [reader.cleared(comes, span), Store(some, (), Number(False, BOOL), (), span)]
+    nodes.append(reader.raised(comes, span))
     nodes.append(_gathered(reader, some, Op("or", (any_come, here), BOOL), span))
     check = Check(
         Op("eq", (here, any_come), BOOL), "not all threads of the block reach this barrier.", (), span, "TL13"

@@ -135,7 +135,7 @@ def _body(
         inside = reader.loops
         reader.loops = tuple(loop for loop in inside if loop != name)
         reader.broken = reader.flag("broken", span)
-        before.append(reader.raised(reader.broken, False, span))
+        before.append(reader.cleared(reader.broken, span))
         reader.loops = inside
         reader.live.append(reader.broken)
     if reader.returned is not None and reader.returned not in reader.live and returns(body):
@@ -143,7 +143,7 @@ def _body(
     with reader.guarded(*limit):
         if continues:
             reader.continued = reader.flag("continued", span)
-            nodes.append(reader.raised(reader.continued, False, span))
+            nodes.append(reader.cleared(reader.continued, span))
         nodes += statement(reader, body)
     returned, broken = [f for f in reader.live if f is reader.returned], reader.broken if breaks else None
     reader.broken, reader.continued, reader.live = outer
@@ -155,7 +155,7 @@ def leave(reader: Reader, kind: str, span: Span) -> list[Node]:
     flag = reader.broken if kind == "broken" else reader.continued
     if flag is None:
         raise refused("this leaves no loop.", span)
-    node = reader.raised(flag, True, span)
+    node = reader.raised(flag, span)
     if flag not in reader.live:
         reader.live.append(flag)
     return [node]

@@ -267,8 +267,13 @@ class Reader:
         made = self.buffer(name, BOOL, tuple(t.extent for t in self.lanes), span)
         return Flag(made, tuple(Index(t.name, INT32) for t in self.lanes))
 
-    def raised(self, flag: Flag, value: bool, span: Span) -> Node:
-        return self.store(flag.buffer, flag.indices, Number(value, BOOL), span)
+    def raised(self, flag: Flag, span: Span) -> Node:
+        return self.store(flag.buffer, flag.indices, Number(True, BOOL), span)
+
+    def cleared(self, flag: Flag, span: Span) -> Node:
+        """Nobody has left so far: said whatever guards what stands here, since whoever asks does so before them."""
+        with self.unguarded():
+            return self.store(flag.buffer, flag.indices, Number(False, BOOL), span)
 
     def stored(self, *nodes: n.Node) -> set[Buffer]:
         """The memories that statements of the source may write."""

@@ -249,7 +249,7 @@ def _evaluate(reader: Reader, value: n.Expr, span: Span) -> list[Node]:
             if reader.returned is None:
                 return nodes
             flag = reader.returned
-            nodes.append(reader.raised(flag, True, span))
+            nodes.append(reader.raised(flag, span))
             if flag not in reader.live:
                 reader.live.append(flag)
             return nodes
