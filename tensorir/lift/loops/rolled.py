@@ -63,7 +63,7 @@ def _repeats(nodes: Sequence[Node]) -> bool:
 
 @dataclass(slots=True)
 class _Item:
-    """A statement, the same with zero for its whole numbers, and these; none of what has no copies."""
+    """A statement, which shape it has but for its whole numbers, and these."""
 
     node: Node
     shape: int
@@ -107,6 +107,7 @@ class _Rolling:
         return items
 
     def inside(self, node: Node, loops: tuple[Loop, ...]) -> Node:
+        """A node with rows of copies in its body joined."""
         if not isinstance(node, Loop | While) or not _repeats(node.body):
             return node
         around = (*loops, node) if isinstance(node, Loop) else loops
@@ -188,6 +189,8 @@ class _Rolling:
 
 def _row(items: Sequence[_Item], start: int, period: int) -> tuple[int, Sequence[int]]:
     """How often items repeat from a place on, and by what their numbers grow; 0 where they are no loop."""
+    if start + period >= len(items) or items[start].shape != items[start + period].shape:
+        return 0, ()
     first = items[start : start + period]
     steps: list[int] = []
     count = 1
