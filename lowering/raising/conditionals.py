@@ -60,6 +60,7 @@ def choices(fencil: Fencil, facts: Facts, settled: Settled | None = None) -> dic
     stored = {id(r) for r in (*roots, *(r for n in postorder(*roots) if isinstance(n, Lambda) for r in n.results))}
     groups = _in_order(_groups(fencil), roots)
     settled = settled or Settled()
+    counted: dict[int, int] = {}
     while True:
         needs = demand(roots, {id(m) for members in groups for m in members})
         aside = _checked_aside(roots, needs, facts, settled.before)
@@ -70,7 +71,7 @@ def choices(fencil: Fencil, facts: Facts, settled: Settled | None = None) -> dic
             nodes = [n for branch in own for n in branch.values()]
             # what is a result anyway is not fused with what follows
             elements = sum(m.tensor.dims.size for m in members if id(m) not in stored)
-            worth = sum(map(operations, nodes)) >= max(WORTH, PER_ELEMENT * elements)
+            worth = sum(operations(n, counted) for n in nodes) >= max(WORTH, PER_ELEMENT * elements)
             forced = any(id(m) in settled.guarded for m in members)
             if worth or forced or any(acts(n, facts) for n in nodes):
                 pairs = [([m.args[k] for m in members], nodes) for k, nodes in zip((1, 2), own, strict=True)]
@@ -178,18 +179,28 @@ def _around(branches: Sequence[Expr], own: dict[int, Expr]) -> list[Expr]:
     return list({id(node): node for node in read if id(node) not in own}.values())
 
 
-def operations(node: Expr) -> int:
-    """About how many scalar operations a node takes by itself, with the functions that it applies."""
+def operations(node: Expr, known: dict[int, int] | None = None) -> int:
+    """About how many scalar operations a node takes by itself, with the functions that it applies.
+
+    `known` holds what was found, by identity: loops in loops have their bodies in common.
+    """
     if not isinstance(node, (Call, Apply)):
         return 0
+    known = {} if known is None else known
+    if id(node) not in known:
+        known[id(node)] = _operations(node, known)
+    return known[id(node)]
+
+
+def _operations(node: Call | Apply, known: dict[int, int]) -> int:
     own = (node, *(c for c in node.children if not isinstance(c, (Lambda, Operator))))
     size = max(n.tensor.dims.size for n in own)
     bodies = [n for f in node.children if isinstance(f, Lambda) for n in postorder(*f.results)]
     match node:
         case Apply():
-            return sum(map(operations, bodies))
+            return sum(operations(n, known) for n in bodies)
         case Call("loop", static=(_, limit)):
-            return (limit or WORTH) * sum(map(operations, bodies))
+            return (limit or WORTH) * sum(operations(n, known) for n in bodies)
         case Call(op) if op in _COMPUTES:
             return size * max(PER_ELEMENT, len(bodies))
         case Call(op) if TABLE[op].elementwise:

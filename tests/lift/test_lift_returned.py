@@ -149,7 +149,7 @@ def test_a_sum_that_a_function_returns_is_one_of_the_program():
     [
         (
             "B[1] = T.if_then_else(A[0] > T.float32(0), Module.total(A.data, 3), T.float32(0))",
-            "a choice decides whether 'total' is called.",
+            "a choice decides whether this function is called.",
         ),
         ("B[1] = A[0] + Module.doubled(A.data)", "this statement reads 'A', which 'doubled' writes."),
         (

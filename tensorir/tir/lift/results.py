@@ -30,8 +30,8 @@ def results(reader: Reader, node: n.Stmt) -> list[Node]:
         if isinstance(node, n.Evaluate) and call is node.value:
             continue
         if lazy:
-            message = f"a choice decides whether {_name(call)!r} is called."
-            raise refused(message, call.span, "call it in a statement before, under an `if`.")
+            told = "a choice decides whether this function is called."
+            raise refused(told, call.span, "call it in a statement before, under an `if`.")
         found += _result(reader, node, call, _name(call))
     return found
 

@@ -240,6 +240,8 @@ def _evaluate(reader: Reader, value: n.Expr, span: Span) -> list[Node]:
     match value:
         case n.IntImm() | n.FloatImm() | n.Var():
             return []
+        case n.Call() if id(value) in reader.scope.exchanged:
+            return []  # it has run already
         case n.Call(op="ret" | "thread_return" as op, args=given):
             nodes = [node for a in given if isinstance(a, n.Expr) for node in _evaluate(reader, a, span)]
             if (result := reader.result) is not None and op == "ret":
