@@ -243,11 +243,11 @@ def _evaluate(reader: Reader, value: n.Expr, span: Span) -> list[Node]:
         case n.Call() if id(value) in reader.scope.exchanged:
             return []  # it has run already
         case n.Call(op="ret" | "thread_return" as op, args=given):
-            nodes = [node for a in given if isinstance(a, n.Expr) for node in _evaluate(reader, a, span)]
-            if (result := reader.result) is not None and op == "ret":
-                values = (reader.term(a) for a in given if isinstance(a, n.Expr))
-                stored = (cast(value, result.buffer.element) for value in values)
-                nodes += [reader.store(result.buffer, result.indices, value, span) for value in stored]
+            values = [a for a in given if isinstance(a, n.Expr)]
+            nodes = [node for a in values for node in _evaluate(reader, a, span)]
+            if (to := reader.result) is not None and op == "ret":
+                stored = (cast(reader.term(a), to.buffer.element) for a in values)
+                nodes += [reader.store(to.buffer, to.indices, value, span) for value in stored]
             if reader.returned is None:
                 return nodes
             flag = reader.returned
