@@ -1,6 +1,7 @@
 """Modules of TIR made at random: functions that take buffers, return early, keep values, and call each other.
 
-A buffer may be passed as two parameters; values that lets keep may change before they are used.
+A buffer may be passed as two parameters; values that lets keep may change before they are used; choices, and conditions
+of whiles, may decide whether a function is called.
 """
 
 from __future__ import annotations
@@ -70,7 +71,18 @@ def _statement(
         body = [line for _ in range(r.randint(1, 2)) for line in _statement(r, names, known, numbers, 3, returns)]
         if returns is not None and r.random() < 0.4:
             body.append(f"T.ret({_value(r, names, numbers, 1) if returns else 0})")
-        return [f"if {_condition(r, names, numbers)}:", *(f"    {line}" for line in body)]
+        holds = _condition(r, names, numbers)
+        if r.random() < 0.3 and (call := _called(r, names, known, numbers)) is not None:
+            holds = f"{holds} {r.choice(['and', 'or'])} {call} > {r.randint(-3, 6)}"
+        return [f"if {holds}:", *(f"    {line}" for line in body)]
+    if kind < 0.47 and deep < 2 and (call := _called(r, names, known, numbers)) is not None:
+        count = f"c{r.randint(0, 9999)}"
+        body = [line for _ in range(r.randint(1, 2)) for line in _statement(r, names, known, numbers, 3, returns)]
+        return [
+            f'{count} = T.alloc_buffer((1,), "int32")', f"{count}[0] = 0",
+            f"while {count}[0] < {r.randint(1, 3)} and {call} < {r.randint(0, 9)}:", f"    {count}[0] = {count}[0] + 1",
+            *(f"    {line}" for line in body),
+        ]  # fmt: skip
     if kind < 0.55:
         kept = f"x{r.randint(0, 99)}"
         value = _called(r, names, known, numbers) or _value(r, names, numbers, 2)
@@ -92,7 +104,10 @@ def _store(r: random.Random, names: list[str], numbers: list[str]) -> list[str]:
 
 def _called(r: random.Random, names: list[str], known: list[tuple[str, bool]], numbers: list[str]) -> str | None:
     found = [name for name, returning in known if returning]
-    return _call(r, r.choice(found), names, numbers) if found else None
+    call = _call(r, r.choice(found), names, numbers) if found else None
+    if call is None or r.random() < 0.7:
+        return call
+    return f"T.if_then_else({_condition(r, names, numbers)}, {call}, {_value(r, names, numbers, 1)})"
 
 
 def _call(r: random.Random, name: str, names: list[str], numbers: list[str]) -> str:

@@ -41,6 +41,18 @@ KERNELS = {
     '    p = T.alloc_buffer((1,), "int32", scope="local")\n'
     f"    p[0] = {ADD.format(0, 1)}\n"
     f"    while p[0] < 14:\n        B[p[0]] = t\n        p[0] = {ADD.format(0, 1)}\n",
+    "what a while asks": f"while {ADD.format(0, 1)} < 9:\n    B[C[0]] = A[0, 1] + C[0]\n",
+    "what a while of threads asks": 'for t in T.thread_binding(4, thread="threadIdx.x"):\n'
+    f"    while {ADD.format(0, 't + 1')} < 30:\n        B[t] = B[t] + 1\n",
+    "a while that each thread leaves": 'for t in T.thread_binding(4, thread="threadIdx.x"):\n'
+    f"    while T.bool(True):\n        if {ADD.format(0, 't + 1')} > 29:\n            break\n        B[t] = B[t] + 1\n",
+    "a choice": THREADS + f"        B[b * 4 + t] = T.if_then_else(A[b, t] > 2, {ADD.format(0, 1)}, -3)\n",
+    "a choice inside of another": THREADS + "        B[b * 4 + t] = T.if_then_else(\n"
+    f"            A[b, t] > 2, T.if_then_else(t % 2 == 0, {ADD.format(0, 1)}, {ADD.format(1, 'b + 1')}), -3)\n",
+    "a condition behind another": THREADS + f"        if A[b, t] > 2 and {ADD.format(0, 't')} % 2 == 0:\n"
+    "            B[b * 4 + t] = 1\n",
+    "a condition beside another": f"for i, j in T.grid(4, 4):\n    if A[i, j] > 2 or {ADD.format('i', 'j + 1')} > 5:\n"
+    "        B[i * 4 + j] = A[i, j] + 1\n",
     "a count of each block": THREADS
     + '        n = T.alloc_buffer((1,), "int32", scope="shared")\n'
     + '        at = T.alloc_buffer((1,), "int32", scope="shared")\n'
@@ -126,25 +138,13 @@ def test_the_order_of_updates_is_in_the_report():
     assert "note: line 8: T.atomic_add updates thread by thread, in ascending order." in report
 
 
-def test_what_a_while_asks_cannot_be_an_update():
+def test_a_statement_that_reads_what_it_updates_is_refused():
     with pytest.raises(DiagnosticError) as caught:
-        ti.lift(parsed(f"while {ADD.format(0, 1)} < 9:\n    B[0] = B[0] + 1\n"))
+        ti.lift(parsed(f"B[0] = C[0] * {ADD.format(0, 1)}\n"))
     assert (
         str(caught.value)
-        == """<tir>:5:11: error[TL01]: the old value of T.atomic_add is used where no statement can stand before.
-      while T.atomic_add(T.address_of(C[0]), 1) < 9:
-            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-help: give it a name in a statement before: old: T.int32 = T.atomic_add(...)."""
-    )
-
-
-def test_an_update_that_a_choice_may_leave_out_is_refused():
-    with pytest.raises(DiagnosticError) as caught:
-        ti.lift(parsed(f"for i in range(4):\n    B[i] = T.if_then_else(i > 2, {ADD.format(0, 1)}, 3)\n"))
-    assert (
-        str(caught.value)
-        == """<tir>:6:38: error[TL01]: T.atomic_add stands where a choice decides whether it is reached.
-          B[i] = T.if_then_else(i > 2, T.atomic_add(T.address_of(C[0]), 1), 3)
-                                       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-help: write it as a statement before, under an `if`."""
+        == """<tir>:5:19: error[TL01]: this statement reads 'C', which an atomic update writes.
+      B[0] = C[0] * T.atomic_add(T.address_of(C[0]), 1)
+                    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: let it stand in a statement of its own, and keep what it gives."""
     )

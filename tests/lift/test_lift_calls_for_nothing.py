@@ -23,6 +23,7 @@ class Module:
 BODIES = {
     "returned": "T.ret(Module.grow(B.data))",
     "in a sum that is returned": "T.ret(1 + Module.grow(B.data) + Module.grow(B.data))",
+    "by a choice": "T.evaluate(T.if_then_else(B[1] > 3, Module.grow(B.data), 0))",
     "in a sum": "T.evaluate(1 + Module.grow(B.data))",
     "by a function of numbers": "T.evaluate(T.abs(Module.grow(B.data)))",
     "behind a condition": "if B[1] > 3:\n            T.ret(Module.grow(B.data))\n        B[1] = 9",
@@ -40,12 +41,6 @@ def test_what_a_function_stores_is_stored(body: str, second: int):
     given = np.array([7, second], np.int32)
     (wanted,) = ti.tir.interpret(func, given)
     np.testing.assert_array_equal(ti.lift(func)(given)[0], wanted)
-
-
-def test_a_function_that_a_choice_calls_is_refused():
-    func = ti.tir.parse(TEXT.format("T.evaluate(T.if_then_else(B[1] > 0, Module.grow(B.data), 0))"))["main"]
-    with pytest.raises(DiagnosticError, match="a choice decides whether this function is called"):
-        ti.lift(func)
 
 
 def test_recursion_without_an_end_is_refused_where_nobody_takes_the_value():

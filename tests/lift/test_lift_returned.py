@@ -50,7 +50,7 @@ def test_the_value_has_a_gradient():
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
-        ("T.ret(y)", "T.ret(Module.leaky(y, slope))", "'leaky' calls itself in an expression."),
+        ("T.ret(y)", "T.ret(Module.leaky(y, slope))", "calls of 'leaky' nest more than 64 deep"),
         ("        T.ret(y)\n", "", "'leaky' stands in an expression, and does not return a value on all ways."),
     ],
 )
@@ -126,6 +126,30 @@ def running(body: str) -> ti.tir.PrimFunc:
         "for i in range(4):\n    B[i] = Module.power(A[i], i) + Module.power(B[i], 2)",
         "for i in range(Module.first(A.data, T.float32(0)) + 2):\n    B[i] = T.float32(9)",
         "B[Module.first(A.data, T.float32(0))] = T.float32(9)",
+        """for i in range(4):
+    B[i] = T.if_then_else(i > 1, Module.doubled(A.data), T.float32(3)) + T.float32(1)""",
+        """for i in range(4):
+    B[i] = T.if_then_else(i > 2, T.float32(3), T.if_then_else(i == 1, Module.doubled(A.data), A[i]))""",
+        """for i in range(4):
+    if i % 2 == 0 and Module.doubled(A.data) < T.float32(-4):
+        B[i] = T.float32(7)""",
+        """for i in range(4):
+    if B[i] > T.float32(2) or Module.doubled(A.data) < T.float32(-3):
+        B[i] = T.float32(7)""",
+        "B[T.if_then_else(B[0] < T.float32(2), Module.first(A.data, T.float32(0)), 0)] = T.float32(9)",
+        """while Module.total(A.data, 3) < T.float32(9):
+    A[0] = A[0] + T.float32(1)
+    B[0] = B[0] + A[1]""",
+        """while Module.doubled(A.data) > T.float32(-9) and Module.total(A.data, 2) > T.float32(-8):
+    if A[0] < T.float32(-5):
+        B[1] = T.float32(8)
+        continue
+    B[0] = B[0] + A[0]""",
+        """for i in range(4):
+    while Module.doubled(A.data) > T.float32(-9) * T.Cast('float32', i):
+        if A[0] < T.float32(-20):
+            break
+        B[i] = B[i] + A[0]""",
     ],
 )
 def test_a_function_that_does_more_runs_before_the_statement(body: str):
@@ -147,17 +171,18 @@ def test_a_sum_that_a_function_returns_is_one_of_the_program():
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        (
-            "B[1] = T.if_then_else(A[0] > T.float32(0), Module.total(A.data, 3), T.float32(0))",
-            "a choice decides whether this function is called.",
-        ),
         ("B[1] = A[0] + Module.doubled(A.data)", "this statement reads 'A', which 'doubled' writes."),
         (
-            "while Module.total(A.data, 3) < T.float32(0):\n    A[0] = A[0] + T.float32(1)",
-            "'total' takes a buffer, and a call in an expression passes scalars only.",
+            "B[1] = A[0] + T.if_then_else(B[0] > T.float32(0), Module.doubled(A.data), T.float32(0))",
+            "this statement reads 'A', which a choice here writes.",
+        ),
+        (
+            "B[T.Ramp(0, 1, 4)] = T.if_then_else(\n"
+            "    B[0] > T.float32(0), T.Broadcast(Module.total(A.data, 3), 4), T.Broadcast(T.float32(0), 4))",
+            "a choice among vectors decides whether this is done.",
         ),
     ],
-    ids=["a choice", "a read of what it writes", "a while"],
+    ids=["a read of what it writes", "a read of what a choice writes", "a choice among vectors"],
 )
 def test_a_function_that_cannot_run_before_the_statement_is_refused(body: str, said: str):
     with pytest.raises(DiagnosticError, match=said):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tensorir.lift.nests.nest import External, Loop, Node
-from tensorir.lift.nests.terms import Buffer, Load, Number, Term
+from tensorir.lift.nests.terms import Buffer, Index, Load, Number, Term, index_names
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.barriers import awaits_block
@@ -21,16 +21,15 @@ from tensorir.tir.lift.external import EXTERNAL
 from tensorir.tir.lift.intrinsics import cast
 from tensorir.tir.lift.leaving import returns_early
 from tensorir.tir.lift.lockstep import met
-from tensorir.tir.lift.memory import View, apart
+from tensorir.tir.lift.memory import View, apart, plus
 from tensorir.tir.lift.reader import Flag, Reader
-from tensorir.tir.lift.updates import fetches, updated
+from tensorir.tir.lift.results import acts
+from tensorir.tir.lift.returned import entered
+from tensorir.tir.lift.updates import updated
 from tensorir.tir.walk import walk
 from tensorir.types import INT32
 
 __all__ = ["bind", "called", "effect", "is_pure", "reduce_scope"]
-
-DEEPEST = 64
-"""Calls between functions nest no deeper: what calls itself without end is no pure program."""
 
 _NOTHING = {
     "start_profile_intrinsic", "end_profile_intrinsic", "prefetch", "assume", "likely",
@@ -90,14 +89,11 @@ def called(reader: Reader, name: str, call: n.Call, span: Span, result: Flag | N
     if not isinstance(callee, n.PrimFunc):
         what = "is not in the module" if callee is None else "is no PrimFunc"
         raise refused(f"the function {name!r} {what}, so it cannot be called.", span)
-    if len(reader.stack) >= DEEPEST:
-        raise refused(f"calls of {name!r} nest more than {DEEPEST} deep.", span, "replace the recursion by a loop.")
+    entered(reader.scope, name, reader.stack, span)
     if len(call.args) != len(callee.params):
         message = f"{name!r} takes {len(callee.params)} arguments, but is called with {len(call.args)}."
         raise refused(message, span)
-    from tensorir.tir.lift.expressions import Scope
-
-    inner = Scope(exact=reader.scope.exact, notes=reader.scope.notes, functions=functions)
+    inner = replace(reader.scope, values={}, views={}, pointers={}, exchanged={}, functions=functions, called=())
     kept: list[Node] = []
     for param, argument in zip(callee.params, call.args, strict=True):
         buffer = callee.buffer_map.get(param)
@@ -109,7 +105,7 @@ def called(reader: Reader, name: str, call: n.Call, span: Span, result: Flag | N
             inner.values[param] = lambda lane, value=value: value
         else:
             inner.pointers[param] = pointer(reader, argument, span)
-    outer, returned, asking = reader.scope, reader.returned, (reader.asking, reader.fetching)
+    outer, returned, asking = reader.scope, reader.returned, (reader.asking, reader.acting)
     reader.scope, reader.stack = inner, (*reader.stack, name)
     reader.returned = None
     wanted, reader.result = reader.result, result
@@ -117,7 +113,7 @@ def called(reader: Reader, name: str, call: n.Call, span: Span, result: Flag | N
     try:
         bind(reader, callee)
         parts = list(walk(callee.body))
-        reader.asking, reader.fetching = asks(inner, parts), fetches(parts)
+        reader.asking, reader.acting = asks(inner, parts), acts(parts)
         nodes: list[Node] = []
         if returns_early(callee.body):
             reader.returned = reader.flag("returned", span)
@@ -125,7 +121,7 @@ def called(reader: Reader, name: str, call: n.Call, span: Span, result: Flag | N
         return [*kept, *nodes, *statement(reader, counted(callee.body, {}))]
     finally:
         reader.scope, reader.stack, reader.returned, reader.live = outer, reader.stack[:-1], returned, live
-        reader.asking, reader.fetching = asking
+        reader.asking, reader.acting = asking
         reader.result = wanted
 
 
@@ -231,20 +227,13 @@ def _allreduce(reader: Reader, call: n.Call, span: Span) -> list[Node]:
     results = arguments[size + 1 : 2 * size + 1]
     over: set[str] = set()
     for index in arguments[2 * size + 1 :]:
-        from tensorir.lift.nests.terms import index_names
-
         over |= index_names(reader.term(_expression(index, span)))
     kept = [*reader.loops, *(t.name for t in reader.lanes if t.name not in over)]
-    from tensorir.types import INT32 as INDEX
-
     scope, nodes = reader.scope, list[Node]()
     totals: list[Load] = []
     places: tuple[Term, ...] = ()
     lows = {name: reader.ranges[name][0] for name in kept}
-    from tensorir.lift.nests.terms import Index
-    from tensorir.tir.lift.memory import plus
-
-    places = tuple(plus(Index(name, INDEX), Number(-lows[name], INDEX)) for name in kept)
+    places = tuple(plus(Index(name, INT32), Number(-lows[name], INT32)) for name in kept)
     shape = tuple(reader.ranges[name][1] - reader.ranges[name][0] + 1 for name in kept)
     for k, value in enumerate(values):
         buffer = reader.buffer(f"total{k}", value.element, shape, span)

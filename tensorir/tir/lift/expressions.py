@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.lift.nests.bits import bytes_of
+from tensorir.lift.nests.linear import settled
 from tensorir.lift.nests.terms import Buffer, Load, Number, Op, Term, loads
 from tensorir.lift.storage.narrow import NARROW
 from tensorir.source import NOWHERE, Span
@@ -18,8 +19,8 @@ from tensorir.tir.lift.memory import View, linear_view, plus, scalar_view, scale
 from tensorir.types import BOOL, INT32, Scalar, scalar_of
 
 __all__ = [
-    "Scope", "as_stored", "element_of", "recast", "refused", "row_major_only", "tensor_element_of", "term", "truth",
-    "value_of",
+    "Lanes", "Scope", "as_stored", "element_of", "recast", "refused", "row_major_only", "tensor_element_of", "term",
+    "truth", "value_of",
 ]  # fmt: skip
 
 Lanes = Callable[[Term], Term]
@@ -51,13 +52,17 @@ class Scope:
     exact: bool = False
     """Whether values are computed as the source does, NaN included."""
     exchanged: dict[int, Term] = field(default_factory=dict[int, Term])
-    """What shuffles of the statement that is read give, by the identity of the call."""
+    """What expressions give that were done before the statement that is read, by the identity of the expression."""
     notes: dict[str, None] = field(default_factory=dict[str, None])
     """What the report has to say of values."""
     functions: Mapping[str, object] = field(default_factory=dict[str, object])
     """Those of the module, by name."""
     called: tuple[str, ...] = ()
     """The functions whose value is computed here, the outermost first."""
+    recursions: list[str] = field(default_factory=list[str])
+    """Calls of functions from within themselves, so far: their names."""
+    ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    """The values of loops."""
 
     def view(self, buffer: n.Buffer, span: Span = NOWHERE) -> View:
         """The memory of a buffer; one that no statement declared stands for what its pointer points to."""
@@ -174,6 +179,8 @@ def term(scope: Scope, node: n.Expr, lane: Term = ZERO) -> Term:
             return binary(type(node).__name__, x, y, scope.exact)
         case n.CmpOp(a=a, b=b):
             return comparison(type(node).__name__, term(scope, a, lane), term(scope, b, lane))
+        case n.And() | n.Or() if id(node) in scope.exchanged:
+            return scope.exchanged[id(node)]
         case n.And(a, b):
             x, y = truth(scope, a, lane), truth(scope, b, lane)
             return Op("if", (x, y, Number(False, BOOL)), BOOL) if loads(y) else Op("and", (x, y), BOOL)
@@ -214,6 +221,14 @@ def _keeps_nan(name: str, span: Span) -> str:
 def _choice(scope: Scope, condition: n.Expr, yes: n.Expr, no: n.Expr, lane: Term) -> Term:
     a, b = term(scope, yes, lane), term(scope, no, lane)
     return Op("if", (truth(scope, condition, lane), a, b), a.element)
+
+
+def _taken(scope: Scope, condition: n.Expr, yes: n.Expr, no: n.Expr, lane: Term) -> Term:
+    """A choice of which only one value is looked at: that of a recursion ends where its condition is decided."""
+    decided = settled(truth(scope, condition, lane), scope.ranges) if scope.called else None
+    if isinstance(decided, Number):
+        return term(scope, yes if decided.value else no, lane)
+    return _choice(scope, condition, yes, no, lane)
 
 
 def vector_lane(view: View, last: n.Expr | None, lane: Term, lanes: int) -> tuple[Term, Term]:
@@ -278,7 +293,7 @@ def _call(scope: Scope, node: n.Call, lane: Term) -> Term:
 
         return returned(scope, node, name.name, lane)
     if name == "if_then_else":
-        return _choice(scope, arguments[0], arguments[1], arguments[2], lane)
+        return _taken(scope, *arguments, lane=lane)
     if name == "dp4a":
         return _dp4a(scope, node, arguments)
     if name in ("vectorlow", "vectorhigh", "vectorcombine"):

@@ -17,8 +17,8 @@ from tensorir.tir.lift.expressions import Scope, element_of, refused
 from tensorir.tir.lift.leaving import returns_early
 from tensorir.tir.lift.memory import compact
 from tensorir.tir.lift.reader import Reader
+from tensorir.tir.lift.results import acts
 from tensorir.tir.lift.statements import statement
-from tensorir.tir.lift.updates import fetches
 from tensorir.tir.walk import walk
 from tensorir.types import INT32
 
@@ -47,6 +47,7 @@ def read_function(
     """
     scope = Scope(exact=exact, functions={} if func.module is None else func.module.functions)
     reader = Reader(scope, func.module)
+    scope.ranges = reader.ranges
     for var, size in sizes.items():
         number = Number(size, element_of(var.dtype))
         scope.values[var] = lambda lane, number=number: number
@@ -74,7 +75,7 @@ def read_function(
     body = counted(func.body, sizes)
     bind(reader, func)
     parts = list(walk(body))
-    reader.asking, reader.fetching = asks(scope, parts), fetches(parts)
+    reader.asking, reader.acting = asks(scope, parts), acts(parts)
     nodes: list[Node] = []
     if returns_early(body):
         reader.returned = reader.flag("returned", func.span)

@@ -14,6 +14,7 @@ from tensorir.tir.lift.expressions import element_of, refused
 from tensorir.tir.lift.intrinsics import cast
 from tensorir.tir.lift.leaving import returns
 from tensorir.tir.lift.memory import plus
+from tensorir.tir.lift.own_calls import writes
 from tensorir.tir.lift.reader import Reader, Thread
 from tensorir.tir.lift.tags import is_block, is_hardware
 from tensorir.tir.lift.warps import EXCHANGES
@@ -189,6 +190,8 @@ def _apart(node: n.Stmt) -> bool:
                 return False
             case n.Call(op=str(name)) if name in TOGETHER:
                 return False
+            case n.Call() if writes(part):
+                return False  # where, no store says
             case _:
                 pass
     places: dict[n.Var, str] = {}

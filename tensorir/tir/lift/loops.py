@@ -25,6 +25,7 @@ from tensorir.tir.lift.intrinsics import cast, number
 from tensorir.tir.lift.leaving import jumps, returns
 from tensorir.tir.lift.memory import plus
 from tensorir.tir.lift.reader import Flag, Reader, waits
+from tensorir.tir.lift.results import does
 from tensorir.tir.lift.turns import turns
 from tensorir.tir.scratch import AT_ONCE
 from tensorir.tir.walk import walk
@@ -274,6 +275,10 @@ def _together(
 
 
 def while_loop(reader: Reader, condition: n.Expr, body: n.Stmt, span: Span) -> list[Node]:
+    if does(reader, condition):
+        # each round begins with what the condition does
+        leaves = n.IfThenElse(n.Not(condition, condition.span), n.Break(span), None, span)
+        condition, body = n.IntImm(1, n.BOOL), n.SeqStmt((leaves, body), span)
     holds, checks = truth(reader.scope, condition), partial(asked, reader, condition)
     if reader.lanes:
         turn = partial(_body, reader, body, span)

@@ -1,17 +1,27 @@
-"""The calls that a statement makes itself, before the statements inside of it do anything."""
+"""The calls that a statement makes itself, before the statements inside of it do anything, and choices of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.atomics import is_atomic
-from tensorir.tir.walk import children
+from tensorir.tir.walk import children, walk
 
-__all__ = ["own_calls", "own_parts", "writes"]
+__all__ = ["Choice", "own_calls", "own_parts", "writes"]
 
-_LAZY = ("if_then_else",)
 Wanted = Callable[[n.Call], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """An expression of which a condition decides what is computed: `T.if_then_else`, `and`, `or`."""
+
+    node: n.Expr
+    condition: n.Expr
+    yes: n.Expr
+    no: n.Expr
 
 
 def writes(node: n.Node) -> bool:
@@ -19,10 +29,12 @@ def writes(node: n.Node) -> bool:
     return isinstance(node, n.Call) and (isinstance(node.op, n.GlobalVar) or is_atomic(node))
 
 
-def own_calls(node: n.Stmt, wanted: Wanted) -> Iterator[tuple[n.Call, bool]]:
-    """The calls that are wanted, inner ones first, and whether what stands around decides if they are reached."""
+def own_calls(node: n.Stmt, wanted: Wanted) -> Iterator[n.Call | Choice | n.Let]:
+    """The calls that are wanted, inner ones first; the outermost choices that decide whether some are reached; and the
+    lets that some stand in, behind their value.
+    """
     for part in own_parts(node):
-        yield from _calls(part, wanted, False)
+        yield from _calls(part, wanted)
 
 
 def own_parts(node: n.Stmt) -> tuple[n.Node, ...]:
@@ -40,16 +52,38 @@ def own_parts(node: n.Stmt) -> tuple[n.Node, ...]:
             return ()
 
 
-def _calls(node: n.Node, wanted: Wanted, lazy: bool) -> Iterator[tuple[n.Call, bool]]:
-    match node:
-        case n.Call(op=op, args=arguments):
-            for k, argument in enumerate(arguments):
-                yield from _calls(argument, wanted, lazy or (op in _LAZY and k > 0))
-            if wanted(node):
-                yield node, lazy
-        case n.And(a, b) | n.Or(a, b):
-            yield from _calls(a, wanted, lazy)
-            yield from _calls(b, wanted, True)
+def _calls(node: n.Node, wanted: Wanted) -> Iterator[n.Call | Choice | n.Let]:
+    match _choice(node):
+        case Choice(yes=yes, no=no) as choice if _any(yes, wanted) or _any(no, wanted):
+            yield choice
+            return
         case _:
-            for part in () if isinstance(node, n.Buffer) else children(node):
-                yield from _calls(part, wanted, lazy)
+            pass
+    match node:
+        case n.Let(_, value, body) if _any(body, wanted):
+            yield from _calls(value, wanted)
+            yield node
+            yield from _calls(body, wanted)
+        case n.Buffer():
+            pass
+        case _:
+            for part in children(node):
+                yield from _calls(part, wanted)
+            if isinstance(node, n.Call) and wanted(node):
+                yield node
+
+
+def _any(node: n.Node, wanted: Wanted) -> bool:
+    return any(isinstance(part, n.Call) and wanted(part) for part in walk(node))
+
+
+def _choice(node: n.Node) -> Choice | None:
+    match node:
+        case n.Call(op="if_then_else", args=(n.Expr() as condition, n.Expr() as yes, n.Expr() as no)):
+            return Choice(node, condition, yes, no)
+        case n.And(a, b):
+            return Choice(node, a, b, n.IntImm(0, node.dtype))
+        case n.Or(a, b):
+            return Choice(node, a, n.IntImm(1, node.dtype), b)
+        case _:
+            return None

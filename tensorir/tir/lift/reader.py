@@ -79,8 +79,8 @@ class Reader:
     """The kernel, where its threads hand values to one another."""
     asking: bool = False
     """Whether divisors and indices of views are looked at."""
-    fetching: bool = False
-    """Whether old values of atomic updates are used."""
+    acting: bool = False
+    """Whether expressions may do more than to give a value."""
     reducer: n.CommReducer | None = None
     """How threads combine their values, inside of a `reduce_scope`."""
     parallel: set[str] = field(default_factory=set[str])
@@ -242,12 +242,12 @@ class Reader:
         self.buffers.append(made)
         return made
 
-    def temporary(self, name: str, value: Term, span: Span, in_order: bool = False) -> tuple[Term, Node]:
+    def temporary(self, name: str, value: Term, span: Span, in_order: bool = False) -> tuple[Load, Node]:
         """A value that is computed here once, and the store that keeps it."""
         kept, store = self.keeping(name, value, span)
         return kept, self.placed(store, in_order)
 
-    def keeping(self, name: str, value: Term, span: Span, atomic: bool = False) -> tuple[Term, Store]:
+    def keeping(self, name: str, value: Term, span: Span, atomic: bool = False) -> tuple[Load, Store]:
         """The same, for one thread."""
         around = (*self.loops, *(t.name for t in self.lanes))
         shape = tuple(self.ranges[a][1] - self.ranges[a][0] + 1 for a in around)

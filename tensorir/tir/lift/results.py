@@ -1,39 +1,99 @@
-"""Functions of the module that do more than to return a value to an expression: they run before its statement.
+"""What expressions do besides giving a value, done before their statement, which then finds what each of it gave.
 
-A function that takes a buffer, or that computes by loops and stores, leaves what it returns where the statement then
-finds it: `B[i] = A[i] + f(A.data)` is `result = f(A.data); B[i] = A[i] + result`.
+A function that takes a buffer, or that computes by loops and stores, leaves what it returns in storage of its own:
+`B[i] = A[i] + f(A.data)` is `result = f(A.data); B[i] = A[i] + result`. So do atomic updates of which the old value is
+used, and choices that decide whether one of these is done: `B[i] = T.if_then_else(c, f(A.data), 0)` is
+`if c: chosen = f(A.data)`, `else: chosen = 0`, `B[i] = chosen`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tensorir.lift.nests.nest import Node, written
 from tensorir.lift.nests.terms import Buffer, Index, Load
 from tensorir.tir import nodes as n
+from tensorir.tir.dtypes import INT32 as INDEX
+from tensorir.tir.lift.allocation import allocate
+from tensorir.tir.lift.atomics import is_atomic
 from tensorir.tir.lift.expressions import element_of, refused
-from tensorir.tir.lift.own_calls import own_calls, own_parts
+from tensorir.tir.lift.own_calls import Choice, own_calls, own_parts
 from tensorir.tir.lift.reader import Flag, Reader
+from tensorir.tir.lift.updates import fetched
+from tensorir.tir.lift.vectors import kept
 from tensorir.tir.walk import children, walk
 from tensorir.types import INT32
 
-__all__ = ["results"]
+__all__ = ["acts", "does", "results"]
+
+
+def acts(parts: Iterable[n.Node]) -> bool:
+    """Whether some expression may do more than to give a value: most calls and updates are statements."""
+    alone: set[int] = set()
+    for part in parts:
+        match part:
+            case n.Evaluate(n.Call() as call):
+                alone.add(id(call))
+            case n.Call(op=op) if id(part) not in alone and (isinstance(op, n.GlobalVar) or is_atomic(part)):
+                return True
+            case _:
+                pass
+    return False
 
 
 def results(reader: Reader, node: n.Stmt) -> list[Node]:
-    """The calls that a statement's own expressions make of such functions, which then find what they returned.
+    """What a statement's own expressions do, in their order.
 
-    Errors: TL01 where a choice decides whether a function is called, or where the statement reads what one writes.
+    Errors: TL01 where the statement reads what one of them writes, and for choices among vectors.
     """
-    if reader.module is None or len(reader.module.functions) == 1:
+    if not reader.acting:
         return []
     found: list[Node] = []
-    for call, lazy in own_calls(node, lambda call: _runs(reader, call)):
-        if isinstance(node, n.Evaluate) and call is node.value:
+    for one in own_calls(node, lambda call: is_atomic(call) or _runs(reader, call)):
+        if isinstance(node, n.Evaluate) and one is node.value:
             continue
-        if lazy:
-            told = "a choice decides whether this function is called."
-            raise refused(told, call.span, "call it in a statement before, under an `if`.")
-        found += _result(reader, node, call, _name(call))
+        found += _done(reader, node, one)
     return found
+
+
+def does(reader: Reader, expression: n.Expr) -> bool:
+    """Whether an expression does something of the kind."""
+    return reader.acting and any(is_atomic(p) or _runs(reader, p) for p in walk(expression) if isinstance(p, n.Call))
+
+
+def _done(reader: Reader, node: n.Stmt, one: n.Call | Choice | n.Let) -> list[Node]:
+    match one:
+        case n.Let(var, value):
+            reader.scope.values[var], keep = kept(reader, var.name, value, one.span)
+            return keep
+        case Choice():
+            expression, nodes, does = one.node, _chosen(reader, one), "a choice here"
+        case _ if is_atomic(one):
+            expression, nodes, does = one, fetched(reader, one), "an atomic update"
+        case _:
+            expression, nodes, does = one, _result(reader, one, _name(one)), repr(_name(one))
+    if changed := {b.root for b in written(nodes)} & _read(reader, node, expression):
+        names = " and ".join(sorted(repr(b.name) for b in changed))
+        message = f"this statement reads {names}, which {does} writes."
+        raise refused(message, expression.span, "let it stand in a statement of its own, and keep what it gives.")
+    return nodes
+
+
+def _chosen(reader: Reader, choice: Choice) -> list[Node]:
+    from tensorir.tir.lift.statements import statement
+
+    dtype, span = choice.node.dtype, choice.node.span
+    if dtype.lanes != 1:
+        told = "a choice among vectors decides whether this is done."
+        raise refused(told, span, "write it as a statement before, under an `if`.")
+    data = n.Var("chosen", n.PointerType(n.PrimType(dtype), "local"))
+    buffer = n.Buffer(data, dtype, (n.IntImm(1, INDEX),), name="chosen", span=span)
+    allocate(reader, buffer, span)
+    first = (n.IntImm(0, INDEX),)
+    yes, no = (n.BufferStore(buffer, value, first, span=span) for value in (choice.yes, choice.no))
+    nodes = statement(reader, n.IfThenElse(choice.condition, yes, no, span=span))
+    reader.scope.exchanged[id(choice.node)] = reader.term(n.BufferLoad(buffer, first, span=span))
+    return nodes
 
 
 def _runs(reader: Reader, call: n.Call, above: tuple[str, ...] = ()) -> bool:
@@ -64,31 +124,28 @@ def _is_value(body: n.Stmt) -> bool:
             return False
 
 
-def _result(reader: Reader, node: n.Stmt, call: n.Call, name: str) -> list[Node]:
+def _result(reader: Reader, call: n.Call, name: str) -> list[Node]:
     from tensorir.tir.lift.calls import called
 
     lanes = reader.lanes
     buffer = reader.buffer("result", element_of(call.dtype), tuple(t.extent for t in lanes), call.span)
     target = Flag(buffer, tuple(Index(t.name, INT32) for t in lanes))
     nodes = called(reader, name, call, call.span, target)
-    stored = written(nodes)
-    if buffer not in stored:
+    if buffer not in written(nodes):
         raise refused(f"{name!r} stands in an expression, and does not return a value.", call.span)
-    if changed := {b.root for b in stored} & _read(reader, node, call):
-        names = " and ".join(sorted(repr(b.name) for b in changed))
-        message = f"this statement reads {names}, which {name!r} writes."
-        raise refused(message, call.span, "call it in a statement of its own, and keep what it returns.")
     reader.scope.exchanged[id(call)] = Load(buffer, target.indices)
     return nodes
 
 
-def _read(reader: Reader, node: n.Stmt, call: n.Call) -> set[Buffer]:
-    """The memories that a statement's own expressions read, but for what they pass to a call."""
+def _read(reader: Reader, node: n.Stmt, left_out: n.Expr) -> set[Buffer]:
+    """The memories that a statement's own expressions read, but for what has been done."""
     pending: list[n.Node] = list(own_parts(node))
     found: set[Buffer] = set()
     while pending:
         part = pending.pop()
-        if part is call:
+        if part is left_out or id(part) in reader.scope.exchanged:
+            continue
+        if isinstance(part, n.Call) and part.op in ("address_of", "tvm_access_ptr"):
             continue
         if isinstance(part, n.BufferLoad) and part.buffer in reader.scope.views:
             found.add(reader.scope.views[part.buffer].buffer.root)

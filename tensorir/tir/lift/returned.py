@@ -5,29 +5,44 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tensorir.lift.nests.terms import Op, Term
+from tensorir.lift.nests.linear import settled
+from tensorir.lift.nests.terms import Number, Op, Term
+from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.expressions import Scope, element_of, refused, term, truth
 from tensorir.tir.lift.intrinsics import cast
 
-__all__ = ["returned"]
+__all__ = ["entered", "returned"]
+
+DEEPEST, MOST = 64, 1024
+"""How deep calls may nest, and how many of them may be of functions that run already."""
+
+
+def entered(scope: Scope, name: str, around: Sequence[str], span: Span) -> None:
+    """Count a call from within other functions; refuse one that seems to end nowhere."""
+    if len(around) >= DEEPEST:
+        raise refused(f"calls of {name!r} nest more than {DEEPEST} deep.", span, "replace the recursion by a loop.")
+    if name in around:
+        scope.recursions.append(name)
+    if len(scope.recursions) > MOST:
+        raise refused(f"{name!r} calls itself more than {MOST} times.", span, "replace the recursion by a loop.")
 
 
 def returned(scope: Scope, call: n.Call, name: str, lane: Term) -> Term:
     """What a function of scalars returns, by lets, choices and returns.
 
-    Errors: TL01 for what is no PrimFunc of the module, calls itself, takes a buffer, or computes by other statements.
+    Errors: TL01 for what is no PrimFunc of the module, takes a buffer, or computes by other statements, and for a
+    recursion that nothing known before a run ends.
     """
     callee = scope.functions.get(name)
     if not isinstance(callee, n.PrimFunc):
         what = "is not in the module" if callee is None else "is no PrimFunc"
         raise refused(f"the function {name!r} {what}, so it cannot be called.", call.span)
-    if name in scope.called:
-        raise refused(f"{name!r} calls itself in an expression.", call.span, "write the recursion as a loop.")
+    entered(scope, name, scope.called, call.span)
     if len(call.args) != len(callee.params):
         message = f"{name!r} takes {len(callee.params)} arguments, but is called with {len(call.args)}."
         raise refused(message, call.span)
-    inner = Scope(exact=scope.exact, notes=scope.notes, functions=scope.functions, called=(*scope.called, name))
+    inner = replace(scope, values={}, views={}, pointers={}, exchanged={}, called=(*scope.called, name))
     for param, argument in zip(callee.params, call.args, strict=True):
         if not isinstance(argument, n.Expr) or param.dtype.code == "handle":
             message = f"{name!r} takes a buffer, and a call in an expression passes scalars only."
@@ -47,9 +62,12 @@ def _value(scope: Scope, statements: Sequence[n.Stmt], name: str, call: n.Call, 
             inner.values[var] = lambda lane: kept
             return _value(inner, rest, name, call, lane)
         case [n.IfThenElse(condition, yes, no), *rest]:
-            a = _value(scope, [yes, *rest], name, call, lane)
-            b = _value(scope, [*([] if no is None else [no]), *rest], name, call, lane)
-            return Op("if", (truth(scope, condition, lane), a, b), a.element)
+            cases = [yes, *rest], [*([] if no is None else [no]), *rest]
+            holds = settled(truth(scope, condition, lane), scope.ranges)
+            if isinstance(holds, Number):  # a recursion ends where its condition is decided
+                return _value(scope, cases[0 if holds.value else 1], name, call, lane)
+            a, b = (_value(scope, case, name, call, lane) for case in cases)
+            return Op("if", (holds, a, b), a.element)
         case [n.Evaluate(n.Call(op="ret", args=(n.Expr() as value,))), *_]:
             return cast(term(scope, value, lane), element_of(call.dtype))
         case [other, *_]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tensorir.lift.nests.linear import settled
 from tensorir.lift.nests.nest import Check, Loop, Node
 from tensorir.lift.nests.terms import Index, Number, Op, Term, index_names, loads
 from tensorir.source import Span
@@ -11,13 +12,12 @@ from tensorir.tir import nodes as n
 from tensorir.tir.lift import allocation
 from tensorir.tir.lift.asked import asked
 from tensorir.tir.lift.domains import inside_of_domains
-from tensorir.tir.lift.expressions import as_stored, element_of, place, refused, truth
+from tensorir.tir.lift.expressions import as_stored, element_of, place, refused, term, truth
 from tensorir.tir.lift.intrinsics import cast
 from tensorir.tir.lift.loops import for_loop, leave, while_loop
-from tensorir.tir.lift.own_calls import own_calls
 from tensorir.tir.lift.reader import Reader
 from tensorir.tir.lift.results import results
-from tensorir.tir.lift.updates import fetched
+from tensorir.tir.lift.vectors import asked_of_lanes, kept, lane_loop
 from tensorir.tir.lift.warp_folds import folded
 from tensorir.tir.lift.warps import exchanged
 from tensorir.tir.scratch import scratch_of
@@ -36,7 +36,7 @@ def statement(reader: Reader, node: n.Stmt) -> list[Node]:
 
 def _before(reader: Reader, node: n.Stmt) -> list[Node]:
     """What has to be done before a statement, which then finds the values."""
-    return [*exchanged(reader, node), *fetched(reader, node), *results(reader, node)]
+    return [*exchanged(reader, node), *results(reader, node)]
 
 
 def _statement(reader: Reader, node: n.Stmt) -> list[Node]:
@@ -116,26 +116,19 @@ def _let(reader: Reader, node: n.LetStmt, rest: Sequence[n.Stmt]) -> list[Node]:
     if node.var.dtype.code == "handle":
         scope.pointers[node.var] = allocation.pointer(reader, value, node.span)
         return []
+    nodes = asked_of_lanes(reader, value)
+    if not reader.unchanged(reader.term(value), *rest):
+        scope.values[node.var], keep = kept(reader, node.var.name, value, node.span)
+        return nodes + keep
     if value.dtype.lanes != 1:
-        from tensorir.tir.lift.expressions import term
-
-        sample = term(scope, value)
-        if not reader.unchanged(sample, *rest):
-            raise refused("a vector that is kept while its source changes cannot be lifted.", node.span)
         scope.values[node.var] = lambda lane: term(scope, value, lane)
-        return []
-    found = reader.term(value)
-    nodes = asked(reader, value)
-    if not reader.unchanged(found, *rest):
-        found, keep = reader.temporary(node.var.name, found, node.span)
-        nodes.append(keep)
-    scope.values[node.var] = lambda lane: found
+    else:
+        found = reader.term(value)
+        scope.values[node.var] = lambda lane: found
     return nodes
 
 
 def _store(reader: Reader, node: n.BufferStore) -> list[Node]:
-    from tensorir.tir.lift.expressions import term
-
     lanes = node.value.dtype.lanes
     if node.indices and node.indices[-1].dtype.lanes != 1:
         view = reader.scope.view(node.buffer, node.span)
@@ -155,25 +148,23 @@ def _store(reader: Reader, node: n.BufferStore) -> list[Node]:
     predicate = () if node.predicate is None else _unless_true(term(scope, node.predicate, lane))
     nodes: list[Node] = []
     with reader.inside(name, (0, lanes - 1)):
-        nodes += [_lane_loop(name, lanes, check, node.span) for check in asked(reader, node, lane=lane)]
+        nodes += [lane_loop(name, lanes, check, node.span) for check in asked(reader, node, lane=lane)]
         if any(load.buffer.root is buffer.root for load in loads(value)):
             # a vector is read as a whole before any of it is written
             value, keep = reader.temporary("vector", value, node.span)
-            nodes.append(_lane_loop(name, lanes, keep, node.span))
+            nodes.append(lane_loop(name, lanes, keep, node.span))
         with reader.guarded(*predicate):
             stored = reader.written(buffer, indices, as_stored(value, buffer.element), node.span)
-    return [*nodes, _lane_loop(name, lanes, stored, node.span)]
-
-
-def _lane_loop(name: str, lanes: int, node: Node, span: Span) -> Node:
-    extent = Number(lanes, INT32)
-    return Loop(name, Number(0, INT32), extent, (node,), span=span, title="lane", lockstep=True)
+    return [*nodes, lane_loop(name, lanes, stored, node.span)]
 
 
 def _branch(reader: Reader, node: n.IfThenElse) -> list[Node]:
     condition = truth(reader.scope, node.condition)
     cases = [node.then_case, *([] if node.else_case is None else [node.else_case])]
     nodes = asked(reader, node.condition)
+    if reader.stack and isinstance(decided := settled(condition, reader.known), Number):
+        # a function that calls itself ends where its condition is decided
+        return nodes + [made for case in cases[0 if decided.value else 1 :][:1] for made in statement(reader, case)]
     if not reader.unchanged(condition, *cases):
         condition, keep = reader.temporary("condition", condition, node.span)
         nodes.append(keep)
@@ -240,8 +231,8 @@ def _evaluate(reader: Reader, value: n.Expr, span: Span) -> list[Node]:
     match value:
         case n.IntImm() | n.FloatImm() | n.Var():
             return []
-        case n.Call() if id(value) in reader.scope.exchanged:
-            return []  # it has run already
+        case n.Expr() if id(value) in reader.scope.exchanged:
+            return []  # it has been done already
         case n.Call(op="ret" | "thread_return" as op, args=given):
             values = [a for a in given if isinstance(a, n.Expr)]
             nodes = [node for a in values for node in _evaluate(reader, a, span)]
@@ -262,13 +253,4 @@ def _evaluate(reader: Reader, value: n.Expr, span: Span) -> list[Node]:
         case n.Call() if not calls.is_pure(value):
             return [*asked(reader, value), *calls.effect(reader, value, span)]
         case _:
-            # nobody takes the value, but functions that are called for it may store
-            nodes = asked(reader, value)
-            for call, lazy in own_calls(n.Evaluate(value, span), lambda call: isinstance(call.op, n.GlobalVar)):
-                if id(call) in reader.scope.exchanged:
-                    continue
-                if lazy:
-                    told = "a choice decides whether this function is called."
-                    raise refused(told, call.span, "write it as a statement, under an `if`.")
-                nodes += calls.effect(reader, call, span)
-            return nodes
+            return asked(reader, value)

@@ -6,38 +6,21 @@ that. Which thread finds what no text says; here the first one comes first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from tensorir.lift.nests.nest import Loop, Node, Store
 from tensorir.lift.nests.terms import Load, Number
 from tensorir.source import NOWHERE, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.allocation import pointer
-from tensorir.tir.lift.atomics import ATOMICS, as_builtin, is_atomic
-from tensorir.tir.lift.expressions import refused, value_of
+from tensorir.tir.lift.atomics import ATOMICS, as_builtin
+from tensorir.tir.lift.expressions import value_of
 from tensorir.tir.lift.intrinsics import binary
 from tensorir.tir.lift.memory import apart
-from tensorir.tir.lift.own_calls import own_calls
 from tensorir.tir.lift.reader import Reader
 from tensorir.types import INT32
 
-__all__ = ["fetched", "fetches", "updated"]
+__all__ = ["fetched", "updated"]
 
 _TAGS = ("threadIdx.z", "threadIdx.y", "threadIdx.x")
-
-
-def fetches(parts: Iterable[n.Node]) -> bool:
-    """Whether the old value of an atomic update may be used somewhere: most updates stand alone."""
-    alone: set[int] = set()
-    for part in parts:
-        match part:
-            case n.Evaluate(n.Call() as call):
-                alone.add(id(call))
-            case n.Call() if id(part) not in alone and is_atomic(part):
-                return True
-            case _:
-                pass
-    return False
 
 
 def updated(reader: Reader, call: n.Call, span: Span) -> list[Node]:
@@ -45,25 +28,15 @@ def updated(reader: Reader, call: n.Call, span: Span) -> list[Node]:
     return _in_turn(reader, [_update(reader, call, span)])
 
 
-def fetched(reader: Reader, node: n.Stmt) -> list[Node]:
-    """The updates of which a statement uses the old values, which it then finds where each thread kept its own."""
-    if not reader.fetching:
-        return []
-    found: list[Node] = []
-    for call, lazy in own_calls(node, is_atomic):
-        if isinstance(node, n.Evaluate) and call is node.value:
-            continue
-        known = as_builtin(call)
-        if lazy:
-            message = f"T.{known.op} stands where a choice decides whether it is reached."
-            raise refused(message, call.span, "write it as a statement before, under an `if`.")
-        update = _update(reader, known, call.span)
-        kept, keep = reader.keeping("old", Load(update.buffer, update.indices, call.span), call.span, atomic=True)
-        reader.scope.exchanged[id(call)] = kept
-        line = f"line {call.span.line}: " if call.span is not NOWHERE else ""
-        reader.scope.notes[f"{line}T.{known.op} updates thread by thread, in ascending order."] = None
-        found += _in_turn(reader, [keep, update])
-    return found
+def fetched(reader: Reader, call: n.Call) -> list[Node]:
+    """An update of which a statement uses the old value, which it then finds where each thread kept its own."""
+    known = as_builtin(call)
+    update = _update(reader, known, call.span)
+    kept, keep = reader.keeping("old", Load(update.buffer, update.indices, call.span), call.span, atomic=True)
+    reader.scope.exchanged[id(call)] = kept
+    line = f"line {call.span.line}: " if call.span is not NOWHERE else ""
+    reader.scope.notes[f"{line}T.{known.op} updates thread by thread, in ascending order."] = None
+    return _in_turn(reader, [keep, update])
 
 
 def _update(reader: Reader, call: n.Call, span: Span) -> Store:

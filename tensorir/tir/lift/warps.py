@@ -17,8 +17,9 @@ from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.expressions import element_of, refused
 from tensorir.tir.lift.intrinsics import cast, number
-from tensorir.tir.lift.own_calls import own_calls
+from tensorir.tir.lift.own_calls import Choice, own_calls
 from tensorir.tir.lift.reader import Reader
+from tensorir.tir.walk import walk
 from tensorir.types import BOOL, INT32, SCALARS
 
 __all__ = ["EXCHANGES", "Block", "block_of", "exchanged", "of_all"]
@@ -43,11 +44,13 @@ def exchanged(reader: Reader, node: n.Stmt) -> list[Node]:
     if reader.shuffling is None:
         return []
     found: list[Node] = []
-    for call, lazy in own_calls(node, lambda call: call.op in EXCHANGES):
-        if lazy:
-            message = f"T.{call.op} stands where only some threads come to it."
-            raise refused(message, call.span, "write it as a statement before: let every thread shuffle.")
-        found += _kept(reader, call)
+    for call in own_calls(node, lambda call: call.op in EXCHANGES):
+        if isinstance(call, Choice):
+            inner = next(p for p in walk(call.node) if isinstance(p, n.Call) and p.op in EXCHANGES)
+            message = f"T.{inner.op} stands where only some threads come to it."
+            raise refused(message, inner.span, "write it as a statement before: let every thread shuffle.")
+        if isinstance(call, n.Call):
+            found += _kept(reader, call)
     return found
 
 
