@@ -8,7 +8,8 @@ used, `ti.compile(f).raised()` those that were.
 What is not here, with JAX 0.10.2 on 2 cores of a CPU:
 - cumulative operations and recurrences h = a × h + b: `lax.cumsum` and `lax.associative_scan` take 1.2 to 19 times as
   long as the `scan` that they are written as, for rows of 16 to a million elements;
-- windows as `reduce_window`: 2 to 15 times as long as the fold of strided slices that the rule "window" leaves;
+- windows of several dims as one `reduce_window`: 2 to 15 times as long as the folds of strided slices that the rules
+  "pool" and "window" leave, of which `reduce_window` is the faster form of some ("strip");
 - `lax.argmin` and `lax.argmax`: 1.4 to 5 times as long as the two reductions of the rule "extreme";
 - softmax and norms: folds and elementwise operations, which XLA fuses; there is no operation for them;
 - transposes, reshapes and stencils: `rename`, `split_dim`, `merge_dims` and shifts move nothing, so nothing is raised;
@@ -33,6 +34,7 @@ from lowering.raising.pools import pooled
 from lowering.raising.reductions import along_axis, mapped
 from lowering.raising.rule import Raised, Rule
 from lowering.raising.scatters import combined, in_place
+from lowering.raising.strips import strip
 from lowering.raising.windows import constants, coordinate, windows
 from lowering.values import Value
 from tensorir.evaluate import Waiting
@@ -45,6 +47,10 @@ RULES = (
     Rule(
         "pool", "reduce", "Folds by max, min or + over windows of several dims: one dim after the other.",
         pooled, waits=True,
+    ),
+    Rule(
+        "strip", "reduce", "The inner folds of a pool, by max or min over long or strided windows: `reduce_window`.",
+        strip,
     ),
     Rule(
         "convolution", "reduce", "A window times weights, summed over the window and over channels: a convolution.",

@@ -143,3 +143,74 @@ def test_a_window_that_is_shifted_along_its_own_dim(offset: int) -> None:
     r = Draw(3)
     arrays = {"x": r.array("float", (0, 20)), "y": r.array("float", (0, 5), (start, stop))}
     agree(text, arrays, {"window"}, set())
+
+
+LONG = """f(out: tensor<{e}, Y[{y0}:{y1}], X[0:5]>, a: tensor<{e}, J[{j0}:{j1}], I[0:11]>) {{
+  out ← let y = add_dim(Y, {y0}, {y1}, 0); let x = add_dim(X, 0, 5, 0);
+        let r = add_dim(R, {r0}, {r1}, 0); let s = add_dim(S, 0, 3, 0);
+        reduce({op}, {start}, R)(reduce({op}, {nothing}, S)(
+          gather(J, I, clamp)(a, {stride} × pos(Y, y) + {dilation} × pos(R, r), 2 × pos(X, x) + pos(S, s)))); }}"""
+STRIPS = {
+    "a stride": ((0, 4), (0, 3), 2, 1, (0, 9), True),
+    "a stride, and a row that nobody reads": ((0, 4), (0, 3), 2, 1, (0, 10), True),
+    "a stride, and two rows that nobody reads": ((0, 4), (0, 3), 2, 1, (0, 11), False),
+    "a row before the first": ((0, 4), (0, 3), 2, 1, (-1, 9), False),
+    "a long window": ((-3, 3), (2, 7), 1, 1, (-1, 9), True),
+    "a short window": ((-3, 3), (2, 5), 1, 1, (-1, 7), False),
+    "a window of more points than there are windows": ((-3, 1), (2, 7), 1, 1, (-1, 7), False),
+    "a dilation": ((-2, 4), (-1, 4), 1, 3, (-5, 13), True),
+    "a stride and a dilation": ((-2, 3), (0, 4), 3, 2, (-6, 13), True),
+    "backwards": ((-2, 4), (-1, 4), -1, 3, (-6, 12), False),
+}
+
+
+def strip(case: str, op: str, element: str) -> tuple[str, np.ndarray]:
+    y, r, stride, dilation, j, _ = STRIPS[case]
+    nothing = NOTHING[op, element]
+    text = LONG.format(
+        e=element, y0=y[0], y1=y[1], r0=r[0], r1=r[1], j0=j[0], j1=j[1], op=op, stride=stride, dilation=dilation,
+        nothing=nothing, start={"float": "0.25", "int": "2"}[element],
+    )  # fmt: skip
+    return text, Draw(len(case)).array(element, j, (0, 11))
+
+
+@pytest.mark.parametrize("op", ["max", "min"])
+@pytest.mark.parametrize("element", ["float", "int"])
+@pytest.mark.parametrize("case", STRIPS)
+def test_the_inner_folds_of_long_and_strided_windows_are_made_once(case: str, element: str, op: str) -> None:
+    text, a = strip(case, op, element)
+    agree(text, {"a": a}, {"pool"})
+    with jax.enable_x64(True):
+        lowered = jax.jit(lambda a: ti.compile(ti.parse(text))(a=a)["out"]).lower(a).as_text()
+    assert ("reduce_window" in lowered) == STRIPS[case][-1]
+
+
+@pytest.mark.parametrize("case", [name for name, row in STRIPS.items() if row[-1]])
+def test_strips_are_differentiated_as_folds_of_slices(case: str) -> None:
+    text, a = strip(case, "max", "float")
+    a = np.round(a)  # with ties
+    fast, plain = (
+        ti.compile(ti.parse(text), raising=names) for names in ({"pool", "strip", "window"}, {"pool", "window"})
+    )
+    t = np.random.default_rng(1).normal(size=(2, *a.shape))
+    with jax.enable_x64(True):
+        for run in (lambda f: jax.grad(lambda x: (f(x) ** 2).sum())(a), lambda f: jax.jvp(f, (a,), (t[0],))[1]):
+            found, wanted = (run(lambda x, p=p: p(a=x)["out"]) for p in (fast, plain))
+            assert np.asarray(wanted).any()
+            same(found, wanted)
+        same(jax.vmap(lambda x: fast(a=x)["out"])(t), jax.vmap(lambda x: plain(a=x)["out"])(t))
+
+
+def test_a_nan_in_a_strip_is_seen() -> None:
+    text, a = strip("a stride", "max", "float")
+    a[4, 5] = np.nan
+    agree(text, {"a": a}, {"pool"})
+    big = """f(out: tensor<float32, Y[0:200], X[0:200]>, a: tensor<float32, J[0:401], I[0:401]>) {
+      out ← let y = add_dim(Y, 0, 200, 0); let x = add_dim(X, 0, 200, 0);
+            let r = add_dim(R, 0, 3, 0); let s = add_dim(S, 0, 3, 0);
+            reduce(max, 0.0f, R)(reduce(max, float32(-inf), S)(
+              gather(J, I, clamp)(a, 2 × pos(Y, y) + pos(R, r), 2 × pos(X, x) + pos(S, s)))); }"""
+    many = np.zeros((401, 401), np.float32)
+    many[57, 211] = np.nan
+    found = np.asarray(ti.compile(ti.parse(big))(a=many)["out"])
+    assert np.argwhere(np.isnan(found)).tolist() == [[28, 105]]

@@ -1,0 +1,86 @@
+"""The inner folds of pools (`pools`) as `reduce_window` over one axis, which is not the last one in memory.
+
+As a fold of slices, XLA would make each strip anew wherever the next fold reads it; so they are made once. A window of
+7 × 7, or of 5 × 5, takes 0.4 to 0.9 of the time so, one of 3 × 3 with a stride of 2 takes 0.7 to 1.2 (seven shapes),
+and compiles in 0.85 ("max-pool" in `tests/benchmarks/lift.py`, and in `compile_time.py` there). Shorter ones gain
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+import jax
+import numpy as np
+from jax import lax
+
+from lowering.context import Context
+from lowering.products import Window
+from lowering.reduction import MONOIDS
+from lowering.values import Dense, Slots, Value
+from tensorir.ir import Call
+from tensorir.types import Dims
+
+__all__ = ["strip"]
+
+LONG, STRIDED = 5, 3
+"""Points of a window from which on it is worth it: at every point of the axis, and at some of them."""
+
+
+def strip(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
+    """An inner fold of a pool by max or min, of whose windows it is known what they are of."""
+    op = next((p.op for p in context.pools.values() if any(step is node for step in p.steps[:-1])), None)
+    if op not in ("max", "min") or len(args[-1]) != 1 or not isinstance(leaf := args[-1][0], Slots):
+        return None
+    known = context.products.window(leaf)
+    if known is None or known[0].present is not None or len(known[1]) != 1 or leaf.dim != node.static[0]:
+        return None
+    source, (window,) = known
+    found = _places(source, window, leaf)
+    axis = source.dims.names.index(window.source)
+    if found is None or axis == len(source.dims) - 1:
+        return None
+    first, points, dims = found
+    if points < (STRIDED if window.stride > 1 else LONG):
+        return None
+    reach = window.stride * (len(dims[window.outer]) - 1) + window.dilation * (points - 1) + 1
+    if first or len(source.dims[window.source]) - reach >= window.stride:
+        return None  # a part of the axis would be copied
+    return (Dense(_folded(source.data, op, axis, points, window), dims),)
+
+
+def _places(source: Dense, window: Window, leaf: Slots) -> tuple[int, int, Dims] | None:
+    """Where the first window begins, how many points each has, and the dims of the fold; None if it goes backwards."""
+    one = leaf.leaves[0]
+    if window.stride < 1 or window.dilation < 1 or not isinstance(one, Dense) or one.present is not None:
+        return None
+    dims = Dims(
+        tuple((window.outer, one.dims[window.outer]) if n == window.source else (n, i) for n, i in source.dims.items)
+    )
+    if one.dims.items != dims.items:
+        return None
+    first = window.stride * dims[window.outer].start + window.dilation * leaf.start + window.constant
+    return first - source.dims[window.source].start, len(leaf.leaves), dims
+
+
+def _folded(x: jax.Array, op: str, axis: int, points: int, window: Window) -> jax.Array:
+    """All windows along an axis; differentiated as the fold of slices that it is."""
+    combine, neutral = MONOIDS[op]
+    length = x.shape[axis] - window.dilation * (points - 1)
+    sizes, strides, dilations = (
+        [n if d == axis else 1 for d in range(x.ndim)] for n in (points, window.stride, window.dilation)
+    )
+
+    def slices(x: jax.Array) -> jax.Array:
+        starts = (window.dilation * k for k in range(points))
+        return reduce(combine, [lax.slice_in_dim(x, a, a + length, window.stride, axis) for a in starts])
+
+    @jax.custom_jvp
+    def folded(x: jax.Array) -> jax.Array:
+        start = np.asarray(neutral(x.dtype), x.dtype)
+        return lax.reduce_window(x, start, combine, sizes, strides, "VALID", window_dilation=dilations)
+
+    folded.defjvp(lambda primals, tangents: jax.jvp(slices, primals, tangents))
+    return folded(x)
