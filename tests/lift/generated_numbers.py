@@ -32,7 +32,10 @@ def number_arrays(seed: int) -> list[Any]:
 
 
 def _number(r: random.Random, element: str) -> str:
-    return f"T.{element}({r.choice([1, 2, 3, 4, 5, 7, 8, 12, 16, 20, 64, 100, 127])})"
+    most = np.iinfo(element).max
+    large = [n for n in (1_000, 200_000_000, 3_000_000_000, 1 << 40, most // 3, most) if n <= most]
+    small = [1, 2, 3, 4, 5, 7, 8, 12, 16, 20, 64, 100, 127]
+    return f"T.{element}({r.choice(small if r.random() < 0.8 else large)})"
 
 
 def _value(r: random.Random, element: str, depth: int) -> str:

@@ -31,7 +31,7 @@ def test_states_in_odd_loops_lift_to_what_they_hold(seed: int):
     agree(text, given, ti.tir.interpret(ti.tir.parse(text)["main"], *given), "ignore")
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", [*range(20), 5400326])
 def test_loops_tied_by_conditions_lift_to_what_they_compute(seed: int):
     text, given = condition_program(seed), condition_arrays(seed)
     agree(text, given, ti.tir.interpret(ti.tir.parse(text)["main"], *given), "error")

@@ -54,6 +54,9 @@ EFFORT = 1_000_000
 """Steps of isl after which a question about sets counts as undecided: about two seconds."""
 
 
+_EXHAUSTED = "maximal number of operations"
+
+
 def decided(question: Callable[[], T]) -> T | None:
     """The answer to a question about sets; None where isl would need more than EFFORT steps for it."""
     context = _isl().DEFAULT_CONTEXT
@@ -62,7 +65,7 @@ def decided(question: Callable[[], T]) -> T | None:
     try:
         return question()
     except _isl().Error as error:
-        if "maximal number of operations" not in str(error):
+        if _EXHAUSTED not in str(error):
             raise
         return None
     finally:
@@ -71,7 +74,12 @@ def decided(question: Callable[[], T]) -> T | None:
 
 def point(found: Any) -> tuple[int, ...]:
     """The first point of a set that is not empty, in the order of its names."""
-    sample = found.lexmin().sample_point()
+    try:
+        sample = found.lexmin().sample_point()
+    except _isl().Error as error:
+        if _EXHAUSTED in str(error):
+            raise
+        sample = found.coalesce().lexmin().sample_point()  # isl fails on some forms of a set
     count = sample.get_space().dim(_isl().dim_type.set)
     return tuple(sample.get_coordinate_val(_isl().dim_type.set, k).to_python() for k in range(count))
 

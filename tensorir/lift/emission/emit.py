@@ -15,7 +15,18 @@ from tensorir.build import call, literal
 from tensorir.ir import Expr, Var
 from tensorir.lift.accesses.sets import conjuncts
 from tensorir.lift.accesses.space import digits, interval_of
-from tensorir.lift.emission.tensors import cut, filled, position, renamed, shifted, spread, sum_of, widened
+from tensorir.lift.emission.tensors import (
+    converted,
+    cut,
+    filled,
+    position,
+    renamed,
+    shifted,
+    spread,
+    sum_of,
+    widened,
+    width_of,
+)
 from tensorir.lift.nests.affine import Affine, variable
 from tensorir.lift.nests.bounded import by_multiple
 from tensorir.lift.nests.linear import COMPARISONS, affine_of, settled, term_of
@@ -36,7 +47,7 @@ from tensorir.lift.nests.terms import (
 )
 from tensorir.lift.nests.unknowns import bounds
 from tensorir.source import Span
-from tensorir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType
+from tensorir.types import BOOL, INT32, INT64, Dims, Interval, Scalar, TensorType
 
 __all__ = ["Box", "Emitter"]
 
@@ -191,7 +202,9 @@ class Emitter:
                 if op in COMPARISONS:
                     sides = [affine_of(self.settled(a, box)) for a in args]
                     if all(s is not None for s in sides):
-                        return call(op, *(self.sum(s, box) for s in sides if s is not None))
+                        sums = [self.sum(s, box) for s in sides if s is not None]
+                        wide = INT64 if any(s.tensor.element == INT64 for s in sums) else INT32
+                        return call(op, *(converted(s, wide) for s in sums))
                 found = affine_of(self.settled(term, box)) if element.is_integer else None
                 if found is not None and not loads(term):
                     return self._coordinate(Linear(found, element), box)
@@ -202,15 +215,14 @@ class Emitter:
             case Number(value, element):
                 return literal(value, element)
             case Linear(affine, element):
-                found = self.sum(affine, box)
-                return found if element == INT32 else call("cast", found, static=(element,))
+                return converted(self.sum(affine, box), element)
             case other:
                 raise AssertionError(other)
 
     def sum(self, affine: Affine, box: Box) -> Expr:
-        """A sum of indices as int32 coordinates."""
+        """A sum of indices, as int32 where that holds all that it is made of."""
         parts = {n: position(n, box[n]) if n in box else self.outer[n] for n in affine.names}
-        return sum_of(affine, parts)
+        return sum_of(affine, parts, width_of(affine, self.scope(box)))
 
     def _choice(self, condition: Term, yes: Term, no: Term, box: Box, safe: Term | None) -> Expr:
         condition = self.settled(condition, box)

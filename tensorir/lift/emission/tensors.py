@@ -13,9 +13,13 @@ from typing import Any
 from tensorir.build import call, cartesian_shift, literal
 from tensorir.ir import Call, Expr, Literal
 from tensorir.lift.nests.affine import Affine
-from tensorir.types import BOOL, INT32, Dims, Interval, Scalar
+from tensorir.lift.nests.fitting import fits
+from tensorir.types import BOOL, INT32, INT64, Dims, Interval, Scalar
 
-__all__ = ["constant_of", "cut", "filled", "position", "renamed", "shifted", "spread", "sum_of", "widened"]
+__all__ = [
+    "constant_of", "converted", "cut", "filled", "position", "renamed", "shifted", "spread", "sum_of", "widened",
+    "width_of",
+]  # fmt: skip
 
 
 def filled(value: Any, element: Scalar, dims: Mapping[str, Interval]) -> Expr:
@@ -82,24 +86,42 @@ def position(dim: str, interval: Interval) -> Expr:
     return call("pos", filled(False, BOOL, {dim: interval}), static=(dim,))
 
 
-def sum_of(a: Affine, parts: Mapping[str, Expr]) -> Expr:
-    """A sum of coordinates as int32."""
+def sum_of(a: Affine, parts: Mapping[str, Expr], element: Scalar = INT32) -> Expr:
+    """A sum of coordinates."""
     # what is taken away stands after something that it is taken from
     first = [t for t in a.terms if t[1] > 0]
-    total: Expr | None = literal(a.constant, INT32) if not first and a.constant > 0 else None
+    total: Expr | None = literal(a.constant, element) if not first and a.constant > 0 else None
     rest = 0 if total is not None else a.constant
     for atom, c in [*first, *(t for t in a.terms if t[1] < 0)]:
         if isinstance(atom, str):
-            part = parts[atom]
+            part = converted(parts[atom], element)
         else:
-            part = call("floordiv", sum_of(atom.inner, parts), literal(atom.by, INT32))
-        part = part if abs(c) == 1 else call("multiplies", literal(abs(c), INT32), part)
+            part = call("floordiv", sum_of(atom.inner, parts, element), literal(atom.by, element))
+        part = part if abs(c) == 1 else call("multiplies", literal(abs(c), element), part)
         if total is None:
             total = part if c > 0 else call("neg", part)
         else:
             total = call("plus" if c > 0 else "minus", total, part)
     if total is None:
-        return literal(a.constant, INT32)
+        return literal(a.constant, element)
     if rest:
-        total = call("plus" if rest > 0 else "minus", total, literal(abs(rest), INT32))
+        total = call("plus" if rest > 0 else "minus", total, literal(abs(rest), element))
     return total
+
+
+def width_of(a: Affine, ranges: Mapping[str, tuple[int, int]]) -> Scalar:
+    """The type to compute a sum in: int32 where that holds it and what it is made of, int64 elsewhere.
+
+    >>> from tensorir.lift.nests.affine import variable
+    >>> width_of(variable("i").times(1 << 29), {"i": (0, 3)}), width_of(variable("i").times(1 << 29), {"i": (0, 4)})
+    (int32, int64)
+    """
+    inner = (atom.inner for atom, _ in a.terms if not isinstance(atom, str))
+    numbers = (a.constant, *(c for _, c in a.terms))
+    narrow = fits(a, INT32, ranges) and all(abs(n) in INT32.range for n in numbers)
+    return INT32 if narrow and all(width_of(i, ranges) == INT32 for i in inner) else INT64
+
+
+def converted(x: Expr, element: Scalar) -> Expr:
+    """The tensor as one of another element type."""
+    return x if x.tensor.element == element else call("cast", x, static=(element,))
