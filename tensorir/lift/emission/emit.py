@@ -16,6 +16,7 @@ from tensorir.ir import Expr, Var
 from tensorir.lift.accesses.sets import conjuncts
 from tensorir.lift.accesses.space import digits, interval_of
 from tensorir.lift.emission.tensors import (
+    alike,
     converted,
     cut,
     filled,
@@ -47,7 +48,7 @@ from tensorir.lift.nests.terms import (
 )
 from tensorir.lift.nests.unknowns import bounds
 from tensorir.source import Span
-from tensorir.types import BOOL, INT32, INT64, Dims, Interval, Scalar, TensorType
+from tensorir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType
 
 __all__ = ["Box", "Emitter"]
 
@@ -202,9 +203,7 @@ class Emitter:
                 if op in COMPARISONS:
                     sides = [affine_of(self.settled(a, box)) for a in args]
                     if all(s is not None for s in sides):
-                        sums = [self.sum(s, box) for s in sides if s is not None]
-                        wide = INT64 if any(s.tensor.element == INT64 for s in sums) else INT32
-                        return call(op, *(converted(s, wide) for s in sums))
+                        return call(op, *alike([self.sum(s, box) for s in sides if s is not None]))
                 found = affine_of(self.settled(term, box)) if element.is_integer else None
                 if found is not None and not loads(term):
                     return self._coordinate(Linear(found, element), box)

@@ -7,19 +7,23 @@ tensor<float32, i[0:4]>
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tensorir.build import call, cartesian_shift, literal
 from tensorir.ir import Call, Expr, Literal
 from tensorir.lift.nests.affine import Affine
 from tensorir.lift.nests.fitting import fits
-from tensorir.types import BOOL, INT32, INT64, Dims, Interval, Scalar
+from tensorir.types import BOOL, INT32, INT64, SCALARS, Dims, Interval, Scalar
 
 __all__ = [
-    "constant_of", "converted", "cut", "filled", "position", "renamed", "shifted", "spread", "sum_of", "widened",
+    "alike", "constant_of", "converted", "cut", "filled", "position", "renamed", "shifted", "spread", "sum_of", "widened",
     "width_of",
 ]  # fmt: skip
+
+
+WIDTHS = (INT32, INT64, SCALARS["uint64"])
+"""The types of sums of coordinates."""
 
 
 def filled(value: Any, element: Scalar, dims: Mapping[str, Interval]) -> Expr:
@@ -110,16 +114,30 @@ def sum_of(a: Affine, parts: Mapping[str, Expr], element: Scalar = INT32) -> Exp
 
 
 def width_of(a: Affine, ranges: Mapping[str, tuple[int, int]]) -> Scalar:
-    """The type to compute a sum in: int32 where that holds it and what it is made of, int64 elsewhere.
+    """The type to compute a sum in: the first of int32, int64 and uint64 that holds it and what it is made of.
 
-    >>> from tensorir.lift.nests.affine import variable
-    >>> width_of(variable("i").times(1 << 29), {"i": (0, 3)}), width_of(variable("i").times(1 << 29), {"i": (0, 4)})
-    (int32, int64)
+    >>> from tensorir.lift.nests.affine import number, variable
+    >>> i, by = variable("i"), {"i": (0, 3)}
+    >>> width_of(i.times(1 << 29), by), width_of(i.times(1 << 30), by), width_of(i.plus(number(1 << 63)), by)
+    (int32, int64, uint64)
     """
-    inner = (atom.inner for atom, _ in a.terms if not isinstance(atom, str))
+    return next((w for w in WIDTHS if _holds(w, a, ranges)), WIDTHS[-1])
+
+
+def _holds(element: Scalar, a: Affine, ranges: Mapping[str, tuple[int, int]]) -> bool:
     numbers = (a.constant, *(c for _, c in a.terms))
-    narrow = fits(a, INT32, ranges) and all(abs(n) in INT32.range for n in numbers)
-    return INT32 if narrow and all(width_of(i, ranges) == INT32 for i in inner) else INT64
+    inner = (atom.inner for atom, _ in a.terms if not isinstance(atom, str))
+    return (
+        fits(a, element, ranges)
+        and all(abs(n) in element.range for n in numbers)
+        and all(_holds(element, i, ranges) for i in inner)
+    )
+
+
+def alike(sums: Sequence[Expr]) -> list[Expr]:
+    """Sums as numbers of one type, the widest that one of them has."""
+    found = [w for w in WIDTHS if any(x.tensor.element == w for x in sums)]
+    return [converted(x, found[-1]) for x in sums]
 
 
 def converted(x: Expr, element: Scalar) -> Expr:
