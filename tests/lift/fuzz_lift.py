@@ -26,6 +26,7 @@ from tests.lift.generated_races import race_arrays, race_program
 from tests.lift.generated_states import state_arrays, state_program
 from tests.lift.generated_tasks import task_arrays, task_program
 from tests.lift.generated_types import typed_arrays, typed_program
+from tests.lift.generated_widths import width_arrays, width_program
 from tests.peers.llvm import computed
 
 __all__ = ["agree", "all_written", "in_parallel", "main"]
@@ -40,6 +41,7 @@ GENERATORS: list[tuple[Callable[[int], str], Callable[[int], list[Any]], bool]] 
     (count_program, count_arrays, False),  # threads are none of the CPU's
     (race_program, race_arrays, False),  # nor here
     (number_program, number_arrays, False),  # TVM takes it that int32 does not wrap around
+    (width_program, width_arrays, False),  # the same
 ]
 """Texts, arguments, and whether TVM keeps the numbers of such texts."""
 

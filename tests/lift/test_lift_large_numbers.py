@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import tensorir as ti
+from tests.lift.fuzz_lift import agree
+from tests.lift.generated_widths import width_arrays, width_program
 
 TEXT = """@T.prim_func
 def main(A: T.Buffer((24,), "{0}"), C: T.Buffer((24,), "{0}")):
@@ -40,6 +42,13 @@ BODIES = [
         "for i in range(24):\n    if T.Cast('int64', i) * T.int64(2147483648) < T.int64(3):\n"
         "        C[T.Cast('int64', i) * T.int64(2147483648)] = A[T.Cast('int64', i) * T.int64(2147483648)]",
     ),
+    ("int64", "for i in range(2):\n    C[i + 7] = T.Cast('int64', i) * T.int64(1000000000)"),
+    ("uint32", "for i in range(3):\n    C[i + 3] = T.Cast('uint32', i) * T.uint32(1000000000)"),
+    (
+        "uint64",
+        "for i in range(-7, -2):\n    for j in range(5):\n"
+        "        C[j + 8] = T.if_then_else(j == 3, T.Cast('uint64', j), T.Cast('uint64', i))",
+    ),
     ("int64", "for i in range(T.int64(24)):\n    C[i] = i * T.int64(1000000000) + A[i]"),
 ]
 
@@ -52,3 +61,9 @@ def test_a_sum_is_what_its_own_type_holds(element: str, body: str):
     a, c = np.arange(7, 31).astype(element), np.arange(24).astype(element)
     (found,), wanted = ti.lift(function)(a, c), ti.tir.interpret(function, a, c)[1]
     np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("seed", [*range(26), 43, 77, 102, 111])
+def test_numbers_as_large_as_types_hold_are_what_they_hold(seed: int):
+    text, given = width_program(seed), width_arrays(seed)
+    agree(text, given, ti.tir.interpret(ti.tir.parse(text)["main"], *given), "ignore")

@@ -29,6 +29,7 @@ from tensorir.lift.accesses.sets import conjuncts
 from tensorir.lift.accesses.solved import sum_of
 from tensorir.lift.nests.affine import Affine, Quotient, number, variable
 from tensorir.lift.nests.bounded import quotient_where, sums_bounded
+from tensorir.lift.nests.fitting import fitting
 from tensorir.lift.nests.linear import COMPARISONS, Ranges, affine_of, term_of
 from tensorir.lift.nests.numbers import values
 from tensorir.lift.nests.terms import Linear, Load, Number, Op, Term, index_names, loads, rebuilt, walk
@@ -141,7 +142,7 @@ def _at_points(term: Linear | Op, guards: tuple[Term, ...], spans: tuple[tuple[s
     if term.element == BOOL:
         return Number(bool(found[0]), BOOL) if (found == found[0]).all() else None
     a = sum_of(found, {variable(n): column[at] for n, column in grid.items()})
-    return None if a is None else term_of(a, term.element)
+    return None if a is None else fitting(a, term.element, {n: (low, high) for n, low, high in spans})
 
 
 def _telling(guards: Sequence[Term]) -> list[Term]:

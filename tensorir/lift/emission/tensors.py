@@ -17,8 +17,8 @@ from tensorir.lift.nests.fitting import fits
 from tensorir.types import BOOL, INT32, INT64, SCALARS, Dims, Interval, Scalar
 
 __all__ = [
-    "alike", "constant_of", "converted", "cut", "filled", "position", "renamed", "shifted", "spread", "sum_of", "widened",
-    "width_of",
+    "alike", "constant_of", "converted", "cut", "filled", "position", "renamed", "shifted", "spread", "sum_of",
+    "widened", "width_of",
 ]  # fmt: skip
 
 

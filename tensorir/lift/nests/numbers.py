@@ -88,8 +88,10 @@ def _value(t: Term, grid: Mapping[str, Any], known: dict[int, Any]) -> Any | Non
             return DTYPES[element].type(value)
         case Index(name):
             return grid.get(name)
-        case Linear(affine):
-            return _affine(affine, grid)
+        case Linear(affine, element):
+            found = _affine(affine, grid)
+            # NumPy makes floats of int64 and uint64 together
+            return None if found is None else found.astype(DTYPES[element])
         case Load():
             return None
         case Op(op, args, element):
@@ -113,7 +115,12 @@ def _value(t: Term, grid: Mapping[str, Any], known: dict[int, Any]) -> Any | Non
             return np.asarray(found).astype(DTYPES[element]) if element.is_integer else found
 
 
+_MOST = np.iinfo(np.int64).max
+
+
 def _affine(affine: Affine, grid: Mapping[str, Any]) -> Any | None:
+    if any(abs(n) > _MOST for n in (affine.constant, *(c for _, c in affine.terms))):
+        return None
     total: Any = np.int64(affine.constant)
     for atom, c in affine.terms:
         if isinstance(atom, str):

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from tensorir.build import call
 from tensorir.builtins import TABLE
 from tensorir.ir import Call, Expr, Fencil, Literal
-from tensorir.lift.emission.tensors import position, shifted, spread, sum_of
+from tensorir.lift.emission.tensors import position, shifted, spread, sum_of, width_of
 from tensorir.lift.nests.affine import Affine, number, quotient, remainder, variable
 from tensorir.lift.nests.fitting import fits
 from tensorir.passes.base import remade
@@ -98,6 +98,8 @@ class _Forms:
             return e
         if id(e) not in self.done:
             dims = dict(e.tensor.dims.items)
+            if width_of(a, {n: (i.start, i.stop - 1) for n, i in dims.items()}) != INT32:
+                return e
             new = spread(sum_of(a, {n: position(n, dims[n]) for n in sorted(a.names)}), dims)
             self.done[id(e)] = with_label(new, e.label) if new.type == e.type and new != e else e
         return self.done[id(e)]
