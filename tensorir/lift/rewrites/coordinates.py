@@ -55,6 +55,7 @@ class _Forms:
 
     known: dict[int, Affine | None] = field(default_factory=dict[int, Affine | None])
     done: dict[int, Expr] = field(default_factory=dict[int, Expr])
+    shifted: dict[tuple[int, str, int], Expr] = field(default_factory=dict[tuple[int, str, int], Expr])
     kept: list[Expr] = field(default_factory=list[Expr])
     """What is known by its identity stays."""
 
@@ -108,6 +109,13 @@ class _Forms:
         """What only coordinates tell, shifted: made of coordinates that are shifted."""
         if dim not in e.tensor.dims:
             return e
+        key = id(e), dim, by
+        if key not in self.shifted:
+            self.kept.append(e)
+            self.shifted[key] = self._moved(e, dim, by)
+        return self.shifted[key]
+
+    def _moved(self, e: Expr, dim: str, by: int) -> Expr:
         match e:
             case Call(op, args) if TABLE[op].elementwise and self.of(e) is None:
                 new = call(op, *(self.moved(a, dim, by) for a in args), static=e.static, span=e.span)

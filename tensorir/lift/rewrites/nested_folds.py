@@ -9,7 +9,7 @@ reduce(+, 0.0, I)(x)
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tensorir.build import call, literal, operator, reduce
@@ -80,23 +80,36 @@ def fold_of_one(e: Call) -> Expr | None:
     match e:
         case Call("reduce", (Operator(op), init, x), (dim,)) if len(x.tensor.dims[dim]) == 1 and op in ANY_ORDER:
             nothing = starts_from_nothing(op, init, init) and op not in _AGAIN
-            return _at(x, dim, x.tensor.dims[dim].start) if nothing else None
+            return _At(dim, x.tensor.dims[dim].start).of(x) if nothing else None
         case _:
             return None
 
 
-def _at(x: Expr, dim: str, place: int) -> Expr:
-    """A tensor at one place along a dim that it has."""
-    match x:
-        case Call("add_dim", (y,), (added, *_)) if added == dim:
-            return y
-        case Call("reduce", (Operator(op), init, y), (other,)) if dim not in (other, *init.tensor.dims):
-            return fold_like(op, init, _at(y, dim, place), other, x)
-        case Call(op, args) if TABLE[op].elementwise:
-            parts = (_at(a, dim, place) if dim in a.tensor.dims else a for a in args)
-            return call(op, *parts, static=x.static, span=x.span)
-        case _:
-            return call("gather", x, literal(place, INT32), static=((dim,), "clamp"))
+@dataclass(slots=True)
+class _At:
+    """Tensors at one place along a dim that they have."""
+
+    dim: str
+    place: int
+    known: dict[int, Expr] = field(default_factory=dict[int, Expr])
+
+    def of(self, x: Expr) -> Expr:
+        if id(x) not in self.known:
+            self.known[id(x)] = self._of(x)
+        return self.known[id(x)]
+
+    def _of(self, x: Expr) -> Expr:
+        dim = self.dim
+        match x:
+            case Call("add_dim", (y,), (added, *_)) if added == dim:
+                return y
+            case Call("reduce", (Operator(op), init, y), (other,)) if dim not in (other, *init.tensor.dims):
+                return fold_like(op, init, self.of(y), other, x)
+            case Call(op, args) if TABLE[op].elementwise:
+                parts = (self.of(a) if dim in a.tensor.dims else a for a in args)
+                return call(op, *parts, static=x.static, span=x.span)
+            case _:
+                return call("gather", x, literal(self.place, INT32), static=((dim,), "clamp"))
 
 
 def start_within(e: Call) -> Expr | None:

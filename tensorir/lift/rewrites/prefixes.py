@@ -89,7 +89,7 @@ def added_point(e: Call) -> Expr | None:
     subset(x + 2.0 × y, I[2:3])
     """
     dim, start, stop = e.static
-    found = _point(e.args[0]) if stop == start + 1 else None
+    found = _point(e.args[0], {}) if stop == start + 1 else None
     if found is None:
         return None
     whole, name, at = found
@@ -98,13 +98,22 @@ def added_point(e: Call) -> Expr | None:
     return shifted(renamed(cut(whole, {name: Interval(at, at + 1)}), {name: dim}), dim, at - start)
 
 
-def _point(e: Expr) -> tuple[Expr, str, int] | None:
-    """What an expression is one point of, along which dim, and where; None for others."""
+_Point = tuple[Expr, str, int]
+
+
+def _point(e: Expr, known: dict[int, _Point | None]) -> _Point | None:
+    """What an expression is one point of, along which dim, and where; None for others. Shared parts are `known`."""
+    if id(e) not in known:
+        known[id(e)] = _point_of(e, known)
+    return known[id(e)]
+
+
+def _point_of(e: Expr, known: dict[int, _Point | None]) -> _Point | None:
     match e:
         case Call("gather", (x, Literal(value)), ((name,), _)):
             return x, name, int(value)
         case Call(op, args) if TABLE[op].elementwise and not e.label:
-            found = [_point(a) for a in args]
+            found = [_point(a, known) for a in args]
             places = {(name, at) for _, name, at in (f for f in found if f is not None)}
             if len(places) != 1:
                 return None

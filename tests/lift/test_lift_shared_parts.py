@@ -1,0 +1,61 @@
+"""Rewrites of expressions whose parts are shared: each part is looked at once, not once for every way to it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tensorir.build import call, literal
+from tensorir.ir import Call, Expr, Var
+from tensorir.lift.rewrites.coordinates import with_sums_of_coordinates
+from tensorir.lift.rewrites.nested_folds import fold_of_one
+from tensorir.lift.rewrites.prefixes import added_point
+from tensorir.text import parse
+from tensorir.types import FLOAT64, INT32, Dims, Interval, TensorType
+from tensorir.walk import postorder
+
+DEPTH = 40
+
+
+def doubled(x: Expr) -> Expr:
+    """A sum of 2 ** DEPTH times the same, of DEPTH nodes."""
+    for _ in range(DEPTH):
+        x = call("plus", x, x)
+    return x
+
+
+def nodes(e: Expr) -> int:
+    return len({id(part) for part in postorder(e)})
+
+
+@pytest.fixture
+def x() -> Expr:
+    return Var("x", TensorType(FLOAT64, Dims.of({"I": Interval(0, 4)})))
+
+
+def test_a_point_of_a_shared_sum(x: Expr):
+    point = call("gather", x, literal(2, INT32), static=(("I",), "clamp"))
+    added = call("add_dim", doubled(point), static=("I", 2, 3))
+    assert isinstance(added, Call)
+    made = added_point(added)
+    assert made is not None
+    assert nodes(made) < DEPTH + 9
+
+
+def test_a_fold_over_one_place_of_a_shared_sum():
+    f = parse("f(out: tensor<float>, x: tensor<float, J[0:1]>) { out ← reduce(+, 0.0, J)(x × x); }")
+    fold = f.closures[0].value
+    assert isinstance(fold, Call)
+    made = fold_of_one(replace(fold, args=(*fold.args[:2], doubled(fold.args[2]))))
+    assert made is not None
+    assert nodes(made) < DEPTH + 9
+
+
+def test_a_shift_of_a_shared_sum():
+    lets = "".join(f"let a{k + 1} = a{k} + a{k}; " for k in range(DEPTH))
+    f = parse(
+        "f(out: tensor<float, I[1:5]>) { "
+        f"out ← let a0 = float(pos(I, add_dim(I, 0, 4, 0))); {lets}⟪I, -1⟫(a{DEPTH}); }}"
+    )
+    assert nodes(with_sums_of_coordinates(f).closures[0].value) < DEPTH + 19
