@@ -1,9 +1,9 @@
 """The inner folds of pools (`pools`) as `reduce_window` over one axis, which is not the last one in memory.
 
 As a fold of slices, XLA would make each strip anew wherever the next fold reads it; so they are made once. A window of
-7 × 7, or of 5 × 5, takes 0.4 to 0.9 of the time so, one of 3 × 3 with a stride of 2 takes 0.7 to 1.2 (seven shapes),
-and compiles in 0.85 ("max-pool" in `tests/benchmarks/lift.py`, and in `compile_time.py` there). Shorter ones gain
-nothing.
+5 × 5 takes 0.4 of the time so, one of 3 × 3 with a stride of 2 takes 0.6 to 1.3 (three shapes; "pools" in
+`tests/benchmarks/forms.py`), and compiles in 0.85 ("max-pool" in `compile_time.py` there). Shorter ones gain nothing,
+nor do windows that lie side by side (7 × 7 with a stride of 7 would take 1.2 to 1.4).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def strip(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
     if found is None or axis == len(source.dims) - 1:
         return None
     first, points, dims = found
-    if points < (STRIDED if window.stride > 1 else LONG):
+    if points < (STRIDED if window.stride > 1 else LONG) or window.stride >= points * window.dilation:
         return None
     reach = window.stride * (len(dims[window.outer]) - 1) + window.dilation * (points - 1) + 1
     if first or len(source.dims[window.source]) - reach >= window.stride:

@@ -206,3 +206,39 @@ def test_what_stands_before_a_return_in_a_loop_does_nothing_in_later_iterations(
     function = ti.tir.parse(LEAVING)["main"]
     given = np.array(a, np.float32), np.zeros(3, np.float32)
     np.testing.assert_array_equal(ti.lift(function)(*given)[0], ti.tir.interpret(function, *given)[1])
+
+
+ASKING = """@I.ir_module
+class Module:
+    @T.prim_func(private=True)
+    def f(a: T.handle, n: T.int32) -> T.int32:
+        A = T.match_buffer(a, (4,), "int32")
+        A[0] = A[0] + 1
+        A[1] = 5
+        T.ret(A[2] + n)
+
+    @T.prim_func
+    def main(A: T.Buffer((4,), "int32"), B: T.Buffer((4,), "int32"), C: T.Buffer((4,), "int32")):
+        {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "divides"),
+    [
+        ("C[0] = T.if_then_else(A[0] != 0, 7 // B[1], Module.f(A.data, 1))", False),
+        ("C[0] = Module.f(A.data, 7 // A[1])", True),
+        ("C[0] = T.if_then_else(B[0] == 0, Module.f(A.data, 7 // A[1]), 1)", True),
+        ("C[0] = T.if_then_else(B[0] == 1, Module.f(A.data, 7 // A[1]), 1)", False),
+    ],
+)
+def test_what_a_call_asks_is_asked_before_it_runs(body: str, divides: bool):
+    function = ti.tir.parse(ASKING.format(body))["main"]
+    given = np.array([0, 0, 3, 4], np.int32), np.zeros(4, np.int32), np.zeros(4, np.int32)
+    if divides:
+        with pytest.raises(DiagnosticError, match="division of an integer by zero"):
+            ti.tir.interpret(function, *given, checked=True)
+    else:
+        ti.tir.interpret(function, *given, checked=True)
+    error, _ = ti.lift(function).checked(*given)
+    assert (error is not None) == divides

@@ -155,6 +155,7 @@ STRIPS = {
     "a stride, and a row that nobody reads": ((0, 4), (0, 3), 2, 1, (0, 10), True),
     "a stride, and two rows that nobody reads": ((0, 4), (0, 3), 2, 1, (0, 11), False),
     "a row before the first": ((0, 4), (0, 3), 2, 1, (-1, 9), False),
+    "windows side by side": ((0, 4), (0, 3), 3, 1, (0, 12), False),
     "a long window": ((-3, 3), (2, 7), 1, 1, (-1, 9), True),
     "a short window": ((-3, 3), (2, 5), 1, 1, (-1, 7), False),
     "a window of more points than there are windows": ((-3, 1), (2, 7), 1, 1, (-1, 7), False),

@@ -92,6 +92,8 @@ def _defined(reader: Reader, node: n.Expr, lane: Term) -> tuple[Term, str, str] 
 def _of(reader: Reader, node: n.Node, around: tuple[Term, ...], lane: Term, chosen: bool = False) -> Iterator[_Asked]:
     """What an expression asks for; `chosen`: as a part of a choice that looks at both of its values."""
     scope = reader.scope
+    if id(node) in scope.exchanged:
+        return  # what was done before the statement has asked by then
     match node:
         case n.And(a, b) | n.Or(a, b) if a.dtype.lanes == 1:
             yield from _of(reader, a, around, lane, chosen)

@@ -191,7 +191,7 @@ def _apart(node: n.Stmt) -> bool:
             case n.Call(op=str(name)) if name in TOGETHER:
                 return False
             case n.Call() if writes(part):
-                return False  # where, no store says
+                return False  # no store says where
             case _:
                 pass
     places: dict[n.Var, str] = {}

@@ -15,6 +15,7 @@ from tensorir.lift.nests.terms import Buffer, Index, Load
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import INT32 as INDEX
 from tensorir.tir.lift.allocation import allocate
+from tensorir.tir.lift.asked import asked
 from tensorir.tir.lift.atomics import is_atomic
 from tensorir.tir.lift.expressions import element_of, refused
 from tensorir.tir.lift.own_calls import Choice, own_calls, own_parts
@@ -69,9 +70,10 @@ def _done(reader: Reader, node: n.Stmt, one: n.Call | Choice | n.Let) -> list[No
         case Choice():
             expression, nodes, does = one.node, _chosen(reader, one), "a choice here"
         case _ if is_atomic(one):
-            expression, nodes, does = one, fetched(reader, one), "an atomic update"
+            expression, nodes, does = one, [*asked(reader, *one.args), *fetched(reader, one)], "an atomic update"
         case _:
-            expression, nodes, does = one, _result(reader, one, _name(one)), repr(_name(one))
+            name = _name(one)
+            expression, nodes, does = one, [*asked(reader, *one.args), *_result(reader, one, name)], repr(name)
     if changed := {b.root for b in written(nodes)} & _read(reader, node, expression):
         names = " and ".join(sorted(repr(b.name) for b in changed))
         message = f"this statement reads {names}, which {does} writes."

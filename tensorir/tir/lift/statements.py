@@ -116,15 +116,11 @@ def _let(reader: Reader, node: n.LetStmt, rest: Sequence[n.Stmt]) -> list[Node]:
     if node.var.dtype.code == "handle":
         scope.pointers[node.var] = allocation.pointer(reader, value, node.span)
         return []
-    nodes = asked_of_lanes(reader, value)
-    if not reader.unchanged(reader.term(value), *rest):
+    nodes, found = asked_of_lanes(reader, value), reader.term(value)
+    if not reader.unchanged(found, *rest):
         scope.values[node.var], keep = kept(reader, node.var.name, value, node.span)
         return nodes + keep
-    if value.dtype.lanes != 1:
-        scope.values[node.var] = lambda lane: term(scope, value, lane)
-    else:
-        found = reader.term(value)
-        scope.values[node.var] = lambda lane: found
+    scope.values[node.var] = (lambda lane: found) if value.dtype.lanes == 1 else (lambda lane: term(scope, value, lane))
     return nodes
 
 

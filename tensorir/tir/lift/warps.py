@@ -15,6 +15,7 @@ from tensorir.lift.nests.nest import Node, Store
 from tensorir.lift.nests.terms import Index, Load, Number, Op, Term
 from tensorir.source import Span
 from tensorir.tir import nodes as n
+from tensorir.tir.lift.asked import asked
 from tensorir.tir.lift.expressions import element_of, refused
 from tensorir.tir.lift.intrinsics import cast, number
 from tensorir.tir.lift.own_calls import Choice, own_calls
@@ -50,7 +51,7 @@ def exchanged(reader: Reader, node: n.Stmt) -> list[Node]:
             message = f"T.{inner.op} stands where only some threads come to it."
             raise refused(message, inner.span, "write it as a statement before: let every thread shuffle.")
         if isinstance(call, n.Call):
-            found += _kept(reader, call)
+            found += [*asked(reader, *call.args), *_kept(reader, call)]
     return found
 
 
