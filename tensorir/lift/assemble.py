@@ -13,8 +13,9 @@ from tensorir.lift.emission.emit import Emitter
 from tensorir.lift.emission.tensors import filled, spread
 from tensorir.lift.hazards.barriers import unordered
 from tensorir.lift.hazards.covered import filled_arguments, is_written_whole
-from tensorir.lift.hazards.proven import Touches, hazards, with_doubts_checked
+from tensorir.lift.hazards.proven import hazards, with_doubts_checked
 from tensorir.lift.hazards.stated import failing, left_to_data, undefined_by_data
+from tensorir.lift.hazards.touches import Touches
 from tensorir.lift.hazards.undecided import undecided_races
 from tensorir.lift.hazards.unseen import told_by_data, with_unseen_checked
 from tensorir.lift.hazards.unwritten import doubts_of_reads, with_writes_flagged

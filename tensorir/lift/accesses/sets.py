@@ -57,11 +57,11 @@ EFFORT = 1_000_000
 _EXHAUSTED = "maximal number of operations"
 
 
-def decided(question: Callable[[], T]) -> T | None:
-    """The answer to a question about sets; None where isl would need more than EFFORT steps for it."""
+def decided(question: Callable[[], T], times: int = 1) -> T | None:
+    """The answer to a question about sets; None where isl would need more than so many times EFFORT steps for it."""
     context = _isl().DEFAULT_CONTEXT
     context.reset_operations()
-    context.set_max_operations(EFFORT)
+    context.set_max_operations(times * EFFORT)
     try:
         return question()
     except _isl().Error as error:

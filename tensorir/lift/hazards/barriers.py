@@ -17,7 +17,8 @@ from typing import Literal
 from tensorir.errors import Diagnostic, Note
 from tensorir.lift.accesses.overlap import overlap
 from tensorir.lift.accesses.sets import integer_set, point, same_element, text
-from tensorir.lift.hazards.proven import Touch, Touches, element_of, in_turn, iteration_of
+from tensorir.lift.hazards.proven import in_turn
+from tensorir.lift.hazards.touches import Touch, Touches, element_of, iteration_of
 from tensorir.lift.nests.affine import number
 from tensorir.lift.nests.linear import linear
 from tensorir.lift.nests.nest import Leaf, Loop, Node, Store, leaves, ranges_of

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tensorir.lift.hazards.proven import Touch, Touches, first_missing
+from tensorir.lift.hazards.before import first_missing
+from tensorir.lift.hazards.touches import Touch, Touches
 from tensorir.lift.nests.linear import linear
 from tensorir.lift.nests.nest import External, Leaf, Loop, Node, Store, leaves, ranges_of
 from tensorir.lift.nests.terms import Buffer, Index, Load, Number

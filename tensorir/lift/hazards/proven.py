@@ -8,71 +8,24 @@ Only exact sets of iterations count: what depends on data may be right, and is l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from tensorir.errors import Diagnostic, Note
-from tensorir.lift.accesses.choices import Seen, reads_under
-from tensorir.lift.accesses.overlap import Box, box_of, overlap
-from tensorir.lift.accesses.sets import (
-    Domain,
-    condition_text,
-    conjuncts,
-    decided,
-    domain,
-    integer_set,
-    point,
-    same_element,
-    text,
-)
-from tensorir.lift.hazards.by_value import Values, choices_of_values, put_in
+from tensorir.lift.accesses.overlap import Box, overlap
+from tensorir.lift.accesses.sets import decided, integer_set, point, same_element, text
+from tensorir.lift.hazards.before import all_missing
+from tensorir.lift.hazards.touches import Touch, Touches, element_of, iteration_of
+from tensorir.lift.hazards.visible import Visible, visible_iterations
 from tensorir.lift.nests.affine import Affine
-from tensorir.lift.nests.linear import Ranges, linear, settled, term_of
-from tensorir.lift.nests.nest import Bottom, Check, External, Leaf, Loop, Node, Store, While, leaves, ranges_of
-from tensorir.lift.nests.terms import Buffer, Load, Number, Op, Term
-from tensorir.source import Span
+from tensorir.lift.nests.linear import term_of
+from tensorir.lift.nests.nest import Check, External, Leaf, Loop, Node, Store, While, leaves, ranges_of
+from tensorir.lift.nests.terms import Buffer, Load, Number, Op
 from tensorir.types import BOOL, INT32
 
-__all__ = [
-    "Spot", "Touch", "Touches", "element_of", "first_missing", "hazards", "in_turn", "iteration_of",
-    "with_doubts_checked", "written_before",
-]  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Touch:
-    """One access under all the conditions that lead to it; `exact` says that they are all there."""
-
-    leaf: Leaf
-    buffer: Buffer
-    indices: tuple[Affine, ...]
-    write: bool
-    domain: Domain
-    constraints: tuple[str, ...]
-    exact: bool
-    span: Span
-    conditions: tuple[Term, ...]
-    """The guards that lead to it, and the choices around a read."""
-    guards: int
-    """How many of the guards lead to it."""
-    values: Values = field(default_factory=dict[str, int])
-    """What is known of loops' variables, where an access is looked at value by value."""
-
-    @property
-    def names(self) -> list[str]:
-        return [self.domain.names[n] for n in self.leaf.names]
-
-    @property
-    def box(self) -> Box | None:
-        """The iterations that come to it, where these are a box."""
-        box = box_of(self.leaf, ranges_of(self.leaf.loops), self.guards)
-        return None if box is None else {n: _with(self.values.get(n), span) for n, span in box.items()}
-
-
-def _with(value: int | None, span: tuple[int, int]) -> tuple[int, int]:
-    return span if value is None else (max(span[0], value), min(span[1], value))
+__all__ = ["hazards", "in_turn", "with_doubts_checked"]
 
 
 def hazards(nodes: Sequence[Node], touches: Touches) -> list[Diagnostic]:
@@ -83,176 +36,6 @@ def hazards(nodes: Sequence[Node], touches: Touches) -> list[Diagnostic]:
     places = {d.span for d in outside.values()}
     unwritten = [d for d in _unwritten(statements, touches) if d.span not in places]
     return [*reversed(outside.values()), *unwritten, *_races(statements, touches)]
-
-
-# Accesses and the conditions that lead to them
-
-
-@dataclass(frozen=True, slots=True)
-class Spot:
-    """An access in normal form; an index that is no sum stays a term."""
-
-    buffer: Buffer
-    indices: tuple[Affine | Term, ...]
-    write: bool
-    guards: int
-    """How many guards lead to it."""
-    conditions: tuple[Term, ...]
-    """Those around it."""
-    parts: tuple[Term, ...]
-    """Of the conditions, in normal form."""
-    span: Span
-
-
-_Place = tuple[Bottom, tuple[Loop, ...]]
-_ByValue = tuple[tuple[Leaf, Spot, Values], ...]
-"""What a statement and its access are for each value of some variables."""
-
-MOST_BY_VALUE = 192
-"""How many accesses of one program are looked at for one value of a variable each."""
-
-
-@dataclass(frozen=True, slots=True)
-class Touches:
-    """The accesses of the statements of a program, each statement looked at once."""
-
-    spots: dict[_Place, tuple[Spot, ...]] = field(default_factory=dict[_Place, tuple[Spot, ...]])
-    known: dict[tuple[Leaf, str], tuple[Touch | None, ...]] = field(
-        default_factory=dict[tuple[Leaf, str], tuple["Touch | None", ...]]
-    )
-    finer: dict[tuple[Leaf, str], tuple[Touch, ...]] = field(default_factory=dict[tuple[Leaf, str], tuple[Touch, ...]])
-    by_value: dict[tuple[_Place, int], _ByValue] = field(default_factory=dict[tuple[_Place, int], _ByValue])
-
-    def of(self, leaf: Leaf, suffix: str) -> tuple[Touch, ...]:
-        """Every access of a statement, its variables under names that end in a suffix; of a while, of its condition."""
-        return tuple(t for t in self._found(leaf, suffix) if t is not None)
-
-    def value_by_value(self, leaf: Leaf, suffix: str) -> tuple[Touch, ...]:
-        """The same, where what is no sum of variables, but is one for each value of few of them, is looked at so."""
-        if (leaf, suffix) not in self.finer:
-            self.finer[leaf, suffix] = tuple(self._finer(leaf, suffix))
-        return self.finer[leaf, suffix]
-
-    def _found(self, leaf: Leaf, suffix: str) -> tuple[Touch | None, ...]:
-        if (leaf, suffix) not in self.known:
-            domains: dict[int, Domain] = {}
-            self.known[leaf, suffix] = tuple(_touch(leaf, spot, suffix, domains) for spot in self.spots_of(leaf))
-        return self.known[leaf, suffix]
-
-    def _finer(self, leaf: Leaf, suffix: str) -> Iterator[Touch]:
-        place = leaf.node, leaf.loops
-        for k, touch in enumerate(self._found(leaf, suffix)):
-            if touch is not None and touch.exact:
-                yield touch
-                continue
-            if (place, k) not in self.by_value:
-                left = MOST_BY_VALUE - sum(map(len, self.by_value.values()))
-                self.by_value[place, k] = _by_value(leaf, self.spots_of(leaf)[k], left)
-            apart = (_touch(at, spot, suffix, {}, values) for at, spot, values in self.by_value[place, k])
-            found = [t for t in apart if t is not None]
-            yield from found or ([] if touch is None else [touch])
-
-    def spots_of(self, leaf: Leaf) -> tuple[Spot, ...]:
-        """Every access of a statement in normal form, those at places that data tell among them."""
-        place = leaf.node, leaf.loops
-        if place not in self.spots:
-            self.spots[place] = tuple(_spots(leaf.node, ranges_of(leaf.loops)))
-        return self.spots[place]
-
-
-def _touch(
-    leaf: Leaf, spot: Spot, suffix: str, domains: dict[int, Domain], values: Values | None = None
-) -> Touch | None:  # fmt: skip
-    """An access as sets of integers know it; None where an index is no sum."""
-    indices = tuple(i for i in spot.indices if isinstance(i, Affine))
-    if len(indices) < len(spot.indices):
-        return None
-    if spot.guards not in domains:
-        domains[spot.guards] = domain(leaf, ranges_of(leaf.loops), (), suffix, guards=spot.guards)
-    whole, values = domains[spot.guards], values or {}
-    parts = [condition_text(part, whole.names) for part in spot.parts]
-    told = [p for p in parts if p is not None] + [f"{whole.names[n]} = {v}" for n, v in values.items()]
-    exact = whole.exact and None not in parts
-    led = (*leaf.node.guards[: spot.guards], *spot.conditions)
-    constraints = (*whole.constraints, *told)
-    return Touch(
-        leaf, spot.buffer, indices, spot.write, whole, constraints, exact, spot.span, led, spot.guards, values
-    )  # fmt: skip
-
-
-def _spots(node: Bottom, ranges: Ranges) -> Iterator[Spot]:
-    spots: list[tuple[Buffer, tuple[Term, ...], bool, int, tuple[Term, ...], Span]] = []
-    every = len(node.guards)
-    read: list[tuple[Term, int]] = [(guard, k) for k, guard in enumerate(node.guards)]
-    match node:
-        case Store(buffer, indices, value):
-            spots.append((buffer, indices, True, every, (), node.span))
-            read = [(term, every) for term in (value, *indices)] + read
-        case Check(condition) | While(condition):
-            read.append((condition, every))
-        case External():
-            pass
-    seen: dict[int, Seen] = {}
-    for term, guards in read:
-        for load, conditions in reads_under(term, (), seen.setdefault(guards, {})):
-            spots.append((load.buffer, load.indices, False, guards, conditions, load.span))
-    # the reads of one statement share most of their indices and conditions, which `spots` keeps alive
-    memo: dict[int, Term] = {}
-    for buffer, indices, write, guards, conditions, span in spots:
-        known = tuple(_sum(i, ranges, memo) for i in indices)
-        parts = tuple(part for c in conditions for part in conjuncts(settled(c, ranges, memo)))
-        yield Spot(buffer, known, write, guards, conditions, parts, span)
-
-
-def _sum(index: Term, ranges: Ranges, memo: dict[int, Term]) -> Affine | Term:
-    found = linear(index, ranges, memo)
-    return found if found is not None and found.names <= ranges.keys() else index
-
-
-def _by_value(leaf: Leaf, spot: Spot, most: int) -> _ByValue:
-    """An access for each value of some variables, all of it known; nothing where that would be too many, or unknown."""
-    ranges = ranges_of(leaf.loops)
-    names = {n: n for n in leaf.names}
-    guards = [part for g in leaf.node.guards[: spot.guards] for part in conjuncts(settled(g, ranges))]
-    unknown = [i for i in spot.indices if not isinstance(i, Affine)]
-    unknown += [part for part in (*guards, *spot.parts) if condition_text(part, names) is None]
-    for choice in choices_of_values(unknown, ranges):
-        found: list[tuple[Leaf, Spot, Values]] = []
-        for values in choice:
-            led = tuple(put_in(g, values, ranges) for g in leaf.node.guards[: spot.guards])
-            parts = tuple(part for p in spot.parts for part in conjuncts(put_in(p, values, ranges)))
-            if Number(False, BOOL) in (*parts, *(part for g in led for part in conjuncts(g))):
-                continue
-            at = Leaf(replace(leaf.node, guards=led), leaf.loops, leaf.place)
-            indices = tuple(
-                i if isinstance(i, Affine) else _sum(put_in(i, values, ranges), ranges, {}) for i in spot.indices
-            )
-            one = replace(spot, indices=indices, parts=parts)
-            touch = _touch(at, one, "", {})
-            if touch is None or not touch.exact:
-                break
-            found.append((at, one, values))
-        else:
-            return tuple(found) if len(found) <= most else ()
-    return ()
-
-
-def iteration_of(touch: Touch, at: Mapping[str, int]) -> str:
-    """The iteration, in the source's words."""
-    parts = [f"{loop.title or loop.name} = {at[touch.domain.names[loop.name]]}" for loop in touch.leaf.loops]
-    return f"the iteration {', '.join(parts)}" if parts else "the only iteration"
-
-
-def element_of(touch: Touch, at: Mapping[str, int]) -> str:
-    """The element that is accessed in an iteration."""
-    values = {n: at[touch.domain.names[n]] for n in touch.leaf.names}
-    ranges: Ranges = {n: (v, v) for n, v in values.items()}
-    numbers: list[str] = []
-    for a in touch.indices:
-        spread = a.range(ranges)
-        assert spread is not None
-        numbers.append(str(spread[0]))
-    return f"{touch.buffer.name}[{', '.join(numbers)}]"
 
 
 # Out of bounds
@@ -352,7 +135,7 @@ def _unwritten(statements: Sequence[Leaf], known: Touches) -> list[Diagnostic]:
     for leaf, each in zip(statements, found_in, strict=True):
         for buffer in leaf.written - {t.buffer for t in each if t.write}:
             unknown.setdefault(buffer, []).append(leaf)
-    found: list[Diagnostic] = []
+    visible = cache(lambda: visible_iterations(statements, known))
     for r in touches:
         buffer = r.buffer
         given = buffer.argument and not buffer.declared
@@ -361,74 +144,35 @@ def _unwritten(statements: Sequence[Leaf], known: Touches) -> list[Diagnostic]:
         if any(_may_precede(w, r.leaf) for w in unknown.get(buffer, ())):
             continue
         writes = [w for w in touches if w.write and w.buffer is buffer]
-        missing = first_missing(r, writes)
-        if not missing:
+        missing = _first_gap(r, writes, visible)
+        if missing is None:
             continue
-        at = dict(zip(r.names, missing[0], strict=True))
+        at = dict(zip(r.names, missing, strict=True))
         message = f"{element_of(r, at)} is read, and nothing has written it."
         note = f"in {iteration_of(r, at)}."
-        found.append(Diagnostic("TL11", message, r.span, (note,), f"give {buffer.name!r} a value first."))
-        break
-    return found
+        return [Diagnostic("TL11", message, r.span, (note,), f"give {buffer.name!r} a value first.")]
+    return []
+
+
+def _first_gap(r: Touch, writes: Sequence[Touch], visible: Callable[[], Visible | None]) -> tuple[int, ...] | None:
+    """The first iteration in which a read finds what nobody wrote; None where there is none, or isl does not decide it.
+
+    In storage that each thread has of its own only what may be seen counts.
+    """
+    missing = all_missing(r, writes)
+    if missing is None or missing.is_empty():
+        return None
+    if r.buffer.private and r.guards == len(r.leaf.node.guards):
+        seen = visible()
+        if seen is None:
+            return None
+        missing = missing.intersect(seen[r.leaf.place])
+    return None if missing.is_empty() else decided(lambda: point(missing))
 
 
 def _may_precede(a: Leaf, b: Leaf) -> bool:
     """Whether one statement runs before another one in any iteration."""
     return a.place < b.place or bool(a.loops and b.loops and a.loops[0] is b.loops[0])
-
-
-def first_missing(r: Touch, writes: Sequence[Touch]) -> list[tuple[int, ...]] | None:
-    """The first iteration of a read before which no store writes its element, if there is one.
-
-    None where isl does not decide it. The only iteration outside of loops is that of no variables.
-    """
-    left: _Left | None = _Left(integer_set(r.names, r.constraints))
-    for written in (part for w in writes for part in written_before(w, r)):
-        left = decided(partial(left.without, written))
-        if left is None or left.empty:
-            break
-    return None if left is None else [] if left.empty else decided(lambda: [point(left.missing)])
-
-
-class _Left:
-    """The iterations for which no write was found yet."""
-
-    def __init__(self, missing: Any) -> None:
-        self.missing, self.empty = missing, bool(missing.is_empty())
-
-    def without(self, written: Any) -> _Left:
-        return _Left(self.missing.subtract(written))
-
-
-def written_before(w: Touch, r: Touch, first: int = 0) -> Iterator[Any]:
-    """The iterations of a read before which a store may write its element: more than do, where data decide.
-
-    What one iteration of all common loops writes comes first, what earlier rounds of the outermost one write last.
-    Iterations that are apart find nothing of what others wrote, nor is asked what others of the `first` loops did.
-    """
-    import islpy
-
-    if any(i.is_number and j.is_number and i != j for i, j in zip(w.indices, r.indices, strict=True)):
-        return
-    reader = {n: f"{v[:-2]}_r" for n, v in r.domain.names.items()}
-    names = [reader[n] for n in r.leaf.names]
-    common = 0
-    for x, y in zip(w.leaf.loops, r.leaf.loops, strict=False):
-        if x is not y:
-            break
-        common += 1
-    ranges = ranges_of(w.leaf.loops), ranges_of(r.leaf.loops)
-    same = same_element(w.indices, r.indices, w.buffer.shape, w.domain.names, reader, *ranges)
-    pairs = [(w.domain.names[loop.name], reader[loop.name]) for loop in w.leaf.loops[:common]]
-    apart = [k for k, loop in enumerate(w.leaf.loops[:common]) if loop.name in (*w.buffer.private, *w.buffer.apart)]
-    rounds = range(max(first, apart[-1] + 1 if apart else 0), common)
-    orders = [[*(f"{a} = {b}" for a, b in pairs[:k]), f"{pairs[k][0]} < {pairs[k][1]}"] for k in rounds]
-    if w.leaf.place < r.leaf.place:
-        orders.append([f"{a} = {b}" for a, b in pairs])
-    # most reads find what their own iteration wrote, and sets without all the earlier ones are much smaller
-    for order in reversed(orders):
-        found = integer_set([*names, *w.names], [*w.constraints, *same, *order])
-        yield found.project_out(islpy.dim_type.set, len(names), len(w.names))
 
 
 # Races

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
 from tensorir.lift.accesses.sets import domain, integer_set, same_element
-from tensorir.lift.hazards.proven import Spot, Touches, in_turn
+from tensorir.lift.hazards.proven import in_turn
+from tensorir.lift.hazards.touches import Spot, Touches
 from tensorir.lift.nests.affine import Affine
 from tensorir.lift.nests.nest import Leaf, Loop, Node, Store, leaves, ranges_of
 from tensorir.lift.nests.terms import Buffer, loads

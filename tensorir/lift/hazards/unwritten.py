@@ -6,14 +6,17 @@ written before it is read, by stores of which no data decide, needs none; most s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from itertools import takewhile
+from typing import Any
 
 from tensorir.lift.accesses.choices import reads_under
 from tensorir.lift.accesses.sets import condition_text, conjuncts, decided, integer_set
-from tensorir.lift.hazards.proven import Touch, Touches, written_before
+from tensorir.lift.hazards.before import written_before
+from tensorir.lift.hazards.touches import Touch, Touches
+from tensorir.lift.hazards.visible import Visible, visible_iterations
 from tensorir.lift.nests.linear import linear, settled
 from tensorir.lift.nests.nest import Check, External, Leaf, Loop, Node, Store, While, leaves, ranges_of, written
 from tensorir.lift.nests.terms import Buffer, Index, Load, Number, Term, buffers_of, index_names
@@ -55,13 +58,14 @@ def doubts_of_reads(nodes: Sequence[Node], touches: Touches) -> list[Doubt]:
         for buffer in s.leaf.written | {load.buffer for load in s.leaf.reads}:
             if buffer.declared and buffer.memory is None:
                 users.setdefault(buffer, []).append(s)
+    visible = cache(lambda: visible_iterations(leaves(nodes), touches))
     found: list[Doubt] = []
     for buffer, statements in users.items():
         if any(isinstance(s.leaf.node, External) for s in statements) or _is_plain(buffer, statements, touches):
             continue
         for s in statements:
             reads = _reads(s.leaf, buffer, touches)
-            if not all(_is_covered(r, s, statements, every, touches) for r in reads):
+            if not all(_is_covered(r, s, statements, every, touches, visible) for r in reads):
                 span = next(load.span for load in s.leaf.reads if load.buffer is buffer)
                 found.append(Doubt(buffer, span))
                 break
@@ -104,10 +108,25 @@ def _reads(leaf: Leaf, buffer: Buffer, touches: Touches) -> Iterator[Touch]:
 
 
 def _is_covered(
+    r: Touch, reader: _Statement, statements: Sequence[_Statement], every: Sequence[_Statement], touches: Touches,
+    visible: Callable[[], Visible | None],
+) -> bool:  # fmt: skip
+    """Whether all that is read, or may be seen of it where threads have storage of their own, was written before."""
+    left = _uncovered(r, reader, statements, every, touches)
+    if left is None or left.is_empty():
+        return left is not None
+    decides = reader.whiles or r.guards < len(r.leaf.node.guards)
+    if not r.buffer.private or decides or r.leaf.loops != reader.leaf.loops:
+        return False
+    seen = visible()
+    return seen is not None and bool(left.intersect(seen[r.leaf.place]).is_empty())
+
+
+def _uncovered(
     r: Touch, reader: _Statement, statements: Sequence[_Statement], every: Sequence[_Statement], touches: Touches
-) -> bool:
-    """Whether all that is read was written before, whatever data say."""
-    left = integer_set(r.names, r.constraints)
+) -> Any | None:
+    """The iterations of a read before which nothing is known to be written, whatever data say; None where undecided."""
+    left: Any | None = integer_set(r.names, r.constraints)
     for s in statements:
         inside = len(s.whiles)
         if not isinstance(s.leaf.node, Store) or s.whiles != reader.whiles[:inside]:
@@ -121,13 +140,10 @@ def _is_covered(
                     continue
                 first = len(s.leaf.loops)  # in the same iteration
             for part in written_before(w, r, first):
-                if left.is_empty():
-                    return True
-                less = decided(partial(left.subtract, part))
-                if less is None:
-                    return False
-                left = less
-    return bool(left.is_empty())
+                if left is None or left.is_empty():
+                    return left
+                left = decided(partial(left.subtract, part))
+    return left
 
 
 def _holds_with(w: Touch, writer: _Statement, r: Touch, reader: _Statement, every: Sequence[_Statement]) -> bool:
