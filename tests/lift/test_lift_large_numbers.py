@@ -31,6 +31,7 @@ VALUES = [
     ("uint64", "T.Cast('uint64', i - 5) - A[0]"),
     ("uint64", "(A[i] + T.Cast('uint64', -7)) - T.Cast('uint64', i) * T.uint64(2)"),
     ("uint64", "T.Select(T.Cast('uint64', i - 30) < T.Cast('uint64', -20), A[i], T.uint64(9223372036854775809))"),
+    ("int32", "(0 - i * 2) // 3 % 2147483647"),
     ("float32", "T.Cast('float32', T.Cast('int64', i) * T.int64(200000000))"),
 ]
 BODIES = [

@@ -125,12 +125,12 @@ def width_of(a: Affine, ranges: Mapping[str, tuple[int, int]]) -> Scalar:
 
 
 def _holds(element: Scalar, a: Affine, ranges: Mapping[str, tuple[int, int]]) -> bool:
-    numbers = (a.constant, *(c for _, c in a.terms))
-    inner = (atom.inner for atom, _ in a.terms if not isinstance(atom, str))
+    quotients = [atom for atom, _ in a.terms if not isinstance(atom, str)]
+    numbers = (a.constant, *(c for _, c in a.terms), *(q.by for q in quotients))
     return (
         fits(a, element, ranges)
         and all(abs(n) in element.range for n in numbers)
-        and all(_holds(element, i, ranges) for i in inner)
+        and all(_holds(element, q.inner, ranges) for q in quotients)
     )
 
 
