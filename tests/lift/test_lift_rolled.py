@@ -40,11 +40,26 @@ LARGEST = """    for i in range(3):
             B[i] = T.Select(C[i] < A[i, k], k, B[i])
             C[i] = T.Select(C[i] < A[i, k], A[i, k], C[i])
 """
+PAIRS = """    for i in range(3):
+        for k in range(4):
+            larger: T.let[T.float32] = T.Select(C[i] < A[i, k], A[i, k], C[i])
+            place: T.let[T.int32] = T.Select(C[i] < A[i, k], k, B[i])
+            C[i] = larger
+            B[i] = place
+"""
+SWAPS = """    for i in range(4):
+        a: T.let[T.float32] = A[i]
+        b: T.let[T.float32] = A[7 - i] + a
+        A[i] = b
+        A[7 - i] = a
+"""
 SOURCES: dict[str, tuple[dict[str, tuple[Any, ...]], str]] = {
     "a product": ({"A": (3, 5), "B": (5, 4), "C": (3, 4)}, PRODUCT),
     "steps of a field": ({"A": (10,), "B": (10,)}, STEPS),
     "a recurrence": ({"A": (9,), "B": (9,)}, PREFIX),
     "the place of the largest": ({"A": (3, 4), "B": (3, "int32"), "C": (3,)}, LARGEST),
+    "the same, of values that are kept": ({"A": (3, 4), "B": (3, "int32"), "C": (3,)}, PAIRS),
+    "elements that change places": ({"A": (8,)}, SWAPS),
 }
 
 
@@ -99,6 +114,55 @@ def test_the_report_counts_the_copies():
 def test_what_is_no_row_of_copies_stays_as_it_is(lines: list[str]):
     body = "".join(f"    {line}\n" for line in lines)
     assert "copies" not in str(ti.lift(parsed({"A": (8,), "B": (8,)}, body)).report)
+
+
+def test_a_value_that_is_read_behind_its_copy_is_kept_for_that():
+    lines = [line for k in range(4) for line in (f"v{k}: T.let[T.float32] = A[{k}]", f"A[{k}] = v{k} * v{k}")]
+    body = "".join(f"    {line}\n" for line in [*lines, "B[0] = v2"])
+    function = parsed({"A": (8,), "B": (8,)}, body)
+    numbers = given({"A": (8,), "B": (8,)})
+    for got, wanted in zip(ti.lift(function)(*numbers), ti.tir.interpret(function, *numbers), strict=True):
+        np.testing.assert_array_equal(got, wanted)
+
+
+WINDOW = """    for i in range(8):
+        B[i] = T.float32(0)
+        B[i] = B[i] + T.if_then_else(0 < i, A[i - 1], T.float32(0)) * W[0]
+        B[i] = B[i] + A[i]{} * W[1]
+        B[i] = B[i] + {} * W[2]
+"""
+GUARDED = "T.if_then_else(i < 7, A[i + 1], T.float32(0))"
+BASE = """    for i in range(8):
+        B[i] = T.float32(0)
+        for k in range(3):
+            B[i] = B[i] + T.if_then_else(1 <= i + k and i + k < 9, A[i + k - 1], T.float32(0)) * W[k]
+"""
+
+
+def test_copies_of_which_some_need_no_guard_are_those_of_a_loop():
+    buffers = {"A": (8,), "B": (8,), "W": (3,)}
+    program, base = (ti.lift(parsed(buffers, body)) for body in (WINDOW.format("", GUARDED), BASE))
+    assert up_to_names(str(program)) == up_to_names(str(base))
+
+
+@pytest.mark.parametrize(
+    ("what", "last"),
+    [("", "T.if_then_else(i < 6, A[i + 1], T.float32(0))"), (" * A[0]", GUARDED)],
+    ids=["a guard that leaves more out", "another value"],
+)
+def test_copies_with_other_guards_or_values_are_none(what: str, last: str):
+    buffers = {"A": (8,), "B": (8,), "W": (3,)}
+    function = parsed(buffers, WINDOW.format(what, last))
+    program = ti.lift(function)
+    assert "copies" not in str(program.report)
+    np.testing.assert_allclose(program(*given(buffers))[0], ti.tir.interpret(function, *given(buffers))[1], rtol=1e-5)
+
+
+def test_a_read_out_of_bounds_among_guarded_copies_is_told():
+    with pytest.raises(DiagnosticError) as caught:
+        ti.lift(parsed({"A": (8,), "B": (8,), "W": (3,)}, WINDOW.format("", "A[i + 1]")))
+    (diagnostic,) = caught.value.diagnostics
+    assert (diagnostic.code, diagnostic.span.line) == ("TL10", 7)
 
 
 @pytest.mark.parametrize(
