@@ -20,6 +20,7 @@ from lowering.elementwise import LINEAR, SCALAR, TAME, bitcast, convert
 from lowering.flat import flattened
 from lowering.folds import FOLDS
 from lowering.indirect import INDIRECT
+from lowering.invariants import invariants
 from lowering.neighbours import Prepared
 from lowering.raising import NAMES, raised, waiting
 from lowering.raising.conditionals import choices
@@ -170,7 +171,8 @@ def lower(
     context.written, context.choices, context.pools = towards_wholes(values(fencil.closures)), found, windows
     lazy = {**waiting(fencil, windows), **{key: choice.shared for key, choice in found.items()}}
     context.tame = tame(fencil)
-    context.applying = lambda inner: Applier(_rule(inner), lazy)
+    outside = invariants(fencil, facts, found)
+    context.applying = lambda inner: Applier(_rule(inner), lazy, outside)
     env: dict[Var, Value] = {}
     for p in fencil.params:
         if p.name in prepared:
@@ -185,7 +187,7 @@ def lower(
     made = [pool.steps[-1] for pool in windows.values()]
     nodes = {id(e): e for e in postorder(*values(fencil.closures), *made)} if len(fencil.closures) > 1 else {}
     for closure in fencil.closures:
-        value = evaluate(closure.value, env, _rule(context), known, lazy)
+        value = evaluate(closure.value, env, _rule(context), known, lazy, outside)
         held = _stored(env.get(closure.output), value, closure.output.type, closure.target)
         env[closure.output] = _kept(held) if closure.output.name in fencil.buffers and not by_steps else held
         if closure is not fencil.closures[-1]:

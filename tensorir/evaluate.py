@@ -12,7 +12,7 @@ Applications of functions open a new scope on an explicit stack, so programs may
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from tensorir.ir import Apply, Call, Expr, Function, Lambda, Operator, Var
@@ -28,6 +28,8 @@ class Bound(Generic[V]):
 
     function: Function
     env: Mapping[Var, V]
+    known: Mapping[int, Any] = field(default_factory=dict[int, Any])
+    """Values of nodes of its body, by identity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +45,22 @@ Lazy = Mapping[int, Sequence[Expr]]
 """By identity, the nodes whose operands behind the first wait, and what those share with the rest of the program."""
 
 
+Outside = Mapping[int, Sequence[Expr]]
+"""By identity, the functions in whose bodies nodes are evaluated where the function stands, and these nodes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Applier(Generic[V]):
     """What a rule applies functions with: a call gives the value of an application."""
 
     rule: Rule[V]
     lazy: Lazy
+    outside: Outside
 
     def __call__(self, function: Bound[V] | Waiting[V], *values: V) -> V:
         """The value of a function of one result applied to values, or of an operand that waits."""
         if isinstance(function, Waiting):
-            return evaluate(function.root, function.env, self.rule, function.known, self.lazy)
+            return evaluate(function.root, function.env, self.rule, function.known, self.lazy, self.outside)
         (value,) = self.each(function, *values)
         return value
 
@@ -63,8 +70,8 @@ class Applier(Generic[V]):
             case Lambda(params, results) as own:
                 env = {v: function.env[v] for v in own.free}
                 env.update(zip(params, values, strict=True))
-                known: dict[int, Any] = {}
-                return [evaluate(result, env, self.rule, known, self.lazy) for result in results]
+                known = dict(function.known)
+                return [evaluate(result, env, self.rule, known, self.lazy, self.outside) for result in results]
             case operator:
                 return [self.rule(operator, list(values), self)]
 
@@ -85,17 +92,19 @@ class _Scope(Generic[V]):
 
 
 def evaluate(
-    root: Expr, env: Mapping[Var, V], rule: Rule[V], known: dict[int, Any] | None = None, lazy: Lazy | None = None
-) -> V:
+    root: Expr, env: Mapping[Var, V], rule: Rule[V], known: dict[int, Any] | None = None, lazy: Lazy | None = None,
+    outside: Outside | None = None,
+) -> V:  # fmt: skip
     """The value of an expression.
 
     `rule(node, operands, apply)` gives the value of a literal, of a call, or of an `Operator` applied to operands; a
     function operand arrives as `Bound`, and `apply(bound, *values)` gives the value of its application. `known` has
     the values of nodes, by identity, that need not be visited again; those that are visited are added. The operands
-    behind the first of the nodes in `lazy` arrive as `Waiting`, and `apply(waiting)` gives their values.
+    behind the first of the nodes in `lazy` arrive as `Waiting`, and `apply(waiting)` gives their values. What
+    `outside` has for a function is evaluated once, however often the function is applied.
     """
-    postponed: Lazy = lazy or {}
-    apply = Applier(rule, postponed)
+    postponed, early = lazy or {}, outside or {}
+    apply = Applier(rule, postponed, early)
     scopes = [_Scope(root, env, None, [(root, False)], {} if known is None else known)]
     while True:
         scope = scopes[-1]
@@ -113,6 +122,12 @@ def evaluate(
         match node:
             case Var():
                 done[id(node)] = scope.env[node]
+            case Lambda() if id(node) in early:
+                if ready:
+                    done[id(node)] = Bound(node, scope.env, {id(n): done[id(n)] for n in early[id(node)]})
+                else:
+                    scope.stack.append((node, True))
+                    scope.stack.extend((n, False) for n in early[id(node)] if id(n) not in done)
             case Lambda() | Operator():
                 done[id(node)] = Bound(node, scope.env)
             case Call(args=args) if id(node) in postponed:
@@ -129,7 +144,7 @@ def evaluate(
             case Apply(Lambda(params, (body,)) as function, args):
                 inner = {v: scope.env[v] for v in function.free}
                 inner.update(zip(params, (done[id(a)] for a in args), strict=True))
-                scopes.append(_Scope(body, inner, node, [(body, False)], {}))
+                scopes.append(_Scope(body, inner, node, [(body, False)], dict(done[id(function)].known)))
             case Apply(operator, args):
                 done[id(node)] = rule(operator, [done[id(a)] for a in args], apply)
             case _:

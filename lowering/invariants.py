@@ -1,0 +1,95 @@
+"""Loops in the body of a function that need nothing of the function's own: they run once, where the function stands.
+
+XLA takes much that is the same in every round out of a loop, but no loops.
+
+    loop(0, 9)(.., λ(i, a) → a + sum(loop(0, 7)(.., λ(k, b) → .., b)), a)    b is of no round: the inner loop runs once
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Sequence
+
+from lowering.demand import demand
+from lowering.raising.conditionals import acts
+from tensorir.facts import Facts
+from tensorir.ir import Call, Expr, Fencil, Lambda, Literal
+from tensorir.types import BOOL
+from tensorir.walk import postorder, values
+
+__all__ = ["invariants"]
+
+
+def invariants(fencil: Fencil, facts: Facts, choices: Container[int]) -> dict[int, tuple[Expr, ...]]:
+    """The functions with such loops, by identity, and these; `choices` are those that evaluate one branch, by identity.
+
+    One that checks or prints something, or that nothing is known to end, is taken out only where it runs in any case.
+
+    >>> from tensorir.facts import analyse
+    >>> from tensorir.text import parse
+    >>> f = parse('''f(a: tensor<float, I[0:4]>, b: tensor<float, I[0:4]>) {
+    ...   let c = loop(0, 7)(λ(k: tensor<int>, x: tensor<float, I[0:4]>) → true,
+    ...                      λ(k: tensor<int>, x: tensor<float, I[0:4]>) → x × x + b, b);
+    ...   a ← loop(0, 9)(λ(i: tensor<int>, y: tensor<float, I[0:4]>) → true,
+    ...                  λ(i: tensor<int>, y: tensor<float, I[0:4]>) → y × c, a); }''')
+    >>> [[n.op for n in found] for found in invariants(f, analyse(f, {}), ()).values()]
+    [['loop']]
+    """
+    roots = values(fencil.closures)
+    everything = list(postorder(*roots))
+    if sum(map(_repeats, everything)) < 2:
+        return {}
+    around, doubtful = set[int](), set[int]()
+    for node in everything:
+        below = {id(c) for c in node.children}
+        if _repeats(node) or not around.isdisjoint(below):
+            around.add(id(node))
+        endless = isinstance(node, Call) and node.op == "loop" and node.static[1] is None
+        if endless or not doubtful.isdisjoint(below) or (isinstance(node, Call) and acts(node, facts)):
+            doubtful.add(id(node))
+    certain, steps = _certain(roots, choices), _steps(everything)
+    found: dict[int, tuple[Expr, ...]] = {}
+    for node in everything:
+        if isinstance(node, Lambda) and id(node) in around:
+            always = certain | (_certain(node.results, choices) if id(node) in steps else set())
+            outer = tuple(_outermost(node, around, doubtful - always))
+            if outer:
+                found[id(node)] = outer
+    return found
+
+
+def _repeats(node: Expr) -> bool:
+    return isinstance(node, Call) and node.op in ("loop", "scan")
+
+
+def _certain(roots: Sequence[Expr], choices: Container[int]) -> set[int]:
+    """What is evaluated where the roots are, in any case."""
+    needs = demand(roots, choices, bodies=False)
+    return {key for key in needs.of if needs.certain(key)}
+
+
+def _steps(nodes: Sequence[Expr]) -> set[int]:
+    """The functions that are what a loop repeats, once at least."""
+    found: set[int] = set()
+    for node in nodes:
+        match node:
+            case Call("loop", (Lambda(_, (condition,)), step, *_), static=(_, limit)) if limit:
+                found |= {id(step)} if condition == Literal(True, BOOL) else set()
+            case _:
+                pass
+    return found
+
+
+def _outermost(function: Lambda, around: Container[int], doubtful: Container[int]) -> Iterator[Expr]:
+    """The loops in a body that use no variable of it, and may run where the function stands."""
+    own = {p for n in postorder(*function.results) if isinstance(n, Lambda) for p in n.params}.union(function.params)
+    seen: set[int] = set()
+    stack: list[Expr] = list(function.results)
+    while stack:
+        node = stack.pop()
+        if id(node) in seen or id(node) not in around:
+            continue
+        seen.add(id(node))
+        if _repeats(node) and id(node) not in doubtful and node.free.isdisjoint(own):
+            yield node
+        else:
+            stack += node.children
