@@ -13,7 +13,6 @@ from lowering.demand import demand
 from lowering.raising.conditionals import acts
 from tensorir.facts import Facts
 from tensorir.ir import Call, Expr, Fencil, Lambda, Literal
-from tensorir.types import BOOL
 from tensorir.walk import postorder, values
 
 __all__ = ["invariants"]
@@ -68,15 +67,15 @@ def _certain(roots: Sequence[Expr], choices: Container[int]) -> set[int]:
 
 
 def _steps(nodes: Sequence[Expr]) -> set[int]:
-    """The functions that are what a loop repeats, once at least."""
-    found: set[int] = set()
+    """The functions that loops repeat, each of them once at least."""
+    found, others = set[int](), set[int]()
     for node in nodes:
         match node:
-            case Call("loop", (Lambda(_, (condition,)), step, *_), static=(_, limit)) if limit:
-                found |= {id(step)} if condition == Literal(True, BOOL) else set()
+            case Call("loop", (Lambda(_, (Literal(True),)), step, *_), static=(_, limit)) if limit:
+                found.add(id(step))
             case _:
-                pass
-    return found
+                others.update(map(id, node.children))
+    return found - others
 
 
 def _outermost(function: Lambda, around: Container[int], doubtful: Container[int]) -> Iterator[Expr]:

@@ -39,6 +39,11 @@ CASES = {
     "with a check, in rounds of which there may be none": (f"a ← {OUTER.format(5, ASKED, f'y × {CHECKS}')};", 0),
     "with a check, in no round": (f"a ← {OUTER.format(0, 'on', f'y × {CHECKS}')};", 0),
     "with a check, in a branch": (f"a ← {OUTER.format(5, 'on', f'if c then y × {CHECKS} else y')};", 1),
+    "that may fail, in rounds of two loops": (
+        f"let step = {STEP.format('i', 'y', f'y × {CHECKS}')};"
+        f" a ← if c then loop(0, 5)(on, step, a) else loop(0, 5)({ASKED}, step, a);",
+        0,
+    ),
     "that somebody needs anyway": (
         f"let t = {CHECKS}; a ← {OUTER.format(5, ASKED, 'y × t')}; b ← t;",
         1,
