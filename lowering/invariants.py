@@ -45,7 +45,7 @@ def invariants(fencil: Fencil, facts: Facts, choices: Container[int]) -> dict[in
         endless = isinstance(node, Call) and node.op == "loop" and node.static[1] is None
         if endless or not doubtful.isdisjoint(below) or (isinstance(node, Call) and acts(node, facts)):
             doubtful.add(id(node))
-    certain, steps = _certain(roots, choices), _steps(everything)
+    certain, steps = _certain(roots, choices) - _changing(fencil), _steps(everything)
     found: dict[int, tuple[Expr, ...]] = {}
     for node in everything:
         if isinstance(node, Lambda) and id(node) in around:
@@ -64,6 +64,19 @@ def _certain(roots: Sequence[Expr], choices: Container[int]) -> set[int]:
     """What is evaluated where the roots are, in any case."""
     needs = demand(roots, choices, bodies=False)
     return {key for key in needs.of if needs.certain(key)}
+
+
+def _changing(fencil: Fencil) -> set[int]:
+    """What closures share although one of them writes what it reads: its value is not the same for all."""
+    first: dict[int, int] = {}
+    found: set[int] = set()
+    written = [c.output for c in fencil.closures]
+    for k, root in enumerate(values(fencil.closures)):
+        for node in postorder(root):
+            begin = first.setdefault(id(node), k)
+            if not node.free.isdisjoint(written[begin:k]):
+                found.add(id(node))
+    return found
 
 
 def _steps(nodes: Sequence[Expr]) -> set[int]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from graphlib import CycleError, TopologicalSorter
+from itertools import chain
 from typing import Any, TypeGuard
 
 import jax
@@ -214,8 +215,9 @@ _COMPUTES = {"reduce", "scan", "sort", "gather", "scatter", "unstructured_shift"
 
 
 def acts(node: Expr, facts: Facts) -> bool:
-    """Whether a node, or the body of a function that it is, checks or prints something."""
-    inside = postorder(*node.results) if isinstance(node, Lambda) else (node,)
+    """Whether a node by itself, or the body of a function that it is or applies, checks or prints something."""
+    bodies = (f.results for f in (node, *node.children) if isinstance(f, Lambda))
+    inside = (node, *postorder(*chain.from_iterable(bodies)))
     return any(_checks(n, facts) or (isinstance(n, Call) and n.op == "print") for n in inside)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -39,7 +40,7 @@ CASES = {
     "with a check, in rounds of which there may be none": (f"a ← {OUTER.format(5, ASKED, f'y × {CHECKS}')};", 0),
     "with a check, in no round": (f"a ← {OUTER.format(0, 'on', f'y × {CHECKS}')};", 0),
     "with a check, in a branch": (f"a ← {OUTER.format(5, 'on', f'if c then y × {CHECKS} else y')};", 1),
-    "that may fail, in rounds of two loops": (
+    "with a check, in a step of two loops": (
         f"let step = {STEP.format('i', 'y', f'y × {CHECKS}')};"
         f" a ← if c then loop(0, 5)(on, step, a) else loop(0, 5)({ASKED}, step, a);",
         0,
@@ -85,6 +86,14 @@ def test_a_loop_that_nothing_is_known_to_end_stays_where_it_may_not_be_reached()
     for body, count in ((OUTER.format(5, ASKED, f"y × {ENDLESS}"), 0), (OUTER.format(5, "on", f"y × {ENDLESS}"), 1)):
         program = ti.parse(HEAD.format(f"a ← {body};"))
         assert len(invariants(program, analyse(program, {}), ())) == count
+
+
+def test_a_check_stays_in_the_rounds_where_another_closure_makes_it_of_something_else() -> None:
+    needed, _ = CASES["that somebody needs anyway"]
+    program = ti.parse(HEAD.format(f"{needed} x ← 0.5f × x;"))
+    first, second, third = program.closures
+    between = replace(program, closures=(first, third, second))
+    assert not invariants(between, analyse(between, {}), ())
 
 
 def test_the_compiled_program_has_no_loop_in_a_loop() -> None:
