@@ -175,17 +175,22 @@ def shifted_by_zero(e: Call) -> Expr | None:
 
 
 def _truth(x: Expr) -> bool | None:
+    """What is true everywhere, or false."""
+    while isinstance(x, Call) and x.op == "add_dim":
+        x = x.args[0]
     return x.value if isinstance(x, Literal) and isinstance(x.value, bool) else None
 
 
 def and_true(e: Call) -> Expr | None:
     x, y = e.args
-    return x if _truth(y) is True else y if _truth(x) is True else None
+    rest = x if _truth(y) is True else y if _truth(x) is True else None
+    return None if rest is None else conformed(rest, e.tensor)
 
 
 def or_false(e: Call) -> Expr | None:
     x, y = e.args
-    return x if _truth(y) is False else y if _truth(x) is False else None
+    rest = x if _truth(y) is False else y if _truth(x) is False else None
+    return None if rest is None else conformed(rest, e.tensor)
 
 
 def known_choice(e: Call) -> Expr | None:

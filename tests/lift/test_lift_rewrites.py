@@ -35,9 +35,19 @@ TABLE = "exp(cast(2 × pos(I, add_dim(I, 0, 6, 0)), float)) + 1.0"
 DIGITS = (
     "floordiv(pos(N, add_dim(N, {0}, 0)), 3), pos(N, add_dim(N, {0}, 0)) - 3 × floordiv(pos(N, add_dim(N, {0}, 0)), 3)"
 )
+N = "pos(N, add_dim(N, 0, 12, 0))"
+ROW_OF_N = f"floordiv({N}, 3)"
+IN_ROW = f"{N} - 3 × {ROW_OF_N}"
+ROWS_OF_N = f"gather(I, J, clamp)(a, {ROW_OF_N}, {IN_ROW})"
+PLACES = "2 × pos(A, add_dim(A, 0, 2, 0)) + pos(B, add_dim(B, 0, 2, 0))"
+SUM = "pos(A, add_dim(A, 0, 4, 0)) + pos(B, add_dim(B, 0, 3, 0))"
+TALL = "update(add_dim(J, 0, 3, add_dim(I, -2, 5, 1.0)), a)"
 PRODUCT = "λ(a: tensor<float>, b: tensor<float>) → a × b"
 ROWS = [
     ("small_first", "1.0 < x"),
+    ("known_bound", f"{PLACES} < 4"),
+    ("known_bound", f"{PLACES} ≥ 4"),
+    ("known_bound", f"{ROW_OF_N} ≤ 3"),
     ("last_coordinate", "pos(I, x) = 5"),
     ("plus_nothing", "x + 0.0"),
     ("choice_of_truth", "if t then x < y else false"),
@@ -55,6 +65,17 @@ ROWS = [
     ("start_within", "reduce(max, 0.0, I)(reduce(max, -1.0, J)(max(a, -2.0)))"),
     ("start_again", "max(reduce(max, 0.0, J)(a), -1.0)"),
     ("start_again", "min(0.5, reduce(min, 0.5, J)(a))"),
+    ("fold_of_merged", "reduce(+, p, K)(merge_dims(I, J, K)(a))"),
+    ("fold_of_merged", "reduce(max, -9.0, K)(merge_dims(J, I, K)(add_dim(L, 0, 2, a)))"),
+    ("fold_of_digits", f"reduce(+, p, N)({ROWS_OF_N} × gather(J, clamp)(b, {IN_ROW}))"),
+    ("fold_of_digits", f"reduce(+, 0.0, N)({ROWS_OF_N} × cast({N}, float))"),
+    ("fold_of_digits", f"reduce(+, 0.0, N)({ROWS_OF_N} × merge_dims(I, J, N)(b))"),
+    (
+        "fold_of_digits",
+        f"reduce(+, 0.0, N)(update(add_dim(N, 0, 12, 0.0), exp(gather(I, J, clamp)(a, {DIGITS.format('0, 6')}))))",
+    ),
+    ("extreme_of_padded", "reduce(max, 0.0, I)(update(add_dim(I, -2, 9, -1.0), x))"),
+    ("extreme_of_padded", "reduce(min, -1.0, I)(update(add_dim(I, -2, 9, add_dim(J, 0, 3, -1.0)), a))"),
     ("fold_of_fold", "reduce(+, 0.0, A)(reduce(+, 0.0, B)(split_dim(I, A, B, 3)(x)))"),
     ("sum_of_padded", f"reduce(+, 0.0, I)({WIDE} × {WIDE})"),
     ("merge_of_whole", f"merge_dims(A, B, K)({PARTS} × p)"),
@@ -68,6 +89,14 @@ ROWS = [
     ("merge_of_whole", f"merge_dims(C, D, K)(rename(A → C, J → L)(rename(B → D)({PARTS}) × b))"),
     ("merge_of_whole", f"merge_dims(A, B, K)({PARTS.replace('A, 0, 2', 'A, 1, 3').replace('- 1', '- 4')})"),
     ("merge_of_whole", f"merge_dims(A, B, K)(reduce(+, 0.5, J)({PARTS} × b))"),
+    ("merge_of_whole", f"merge_dims(A, B, K)(floordiv({PLACES}, 3) + 1)"),
+    ("merge_of_whole", "merge_dims(A, B, K)(split_dim(I, A, B, 3)(x) × add_dim(A, 0, 2, add_dim(B, 0, 3, 2.0)))"),
+    ("merge_of_parts", "merge_dims(A, R, K)(merge_dims(B, J, R)(exp(split_dim(I, A, B, 2)(a))))"),
+    ("merge_of_padded", f"merge_dims(I, J, K)({TALL})"),
+    ("merge_of_padded", "merge_dims(I, J, K)(update(add_dim(J, 0, 3, add_dim(I, -2, 9, 1.0)), x))"),
+    ("reshaped_number", "merge_dims(I, J, K)(add_dim(J, 0, 3, add_dim(L, 0, 2, add_dim(I, 0, 4, 2.0))))"),
+    ("reshaped_number", "split_dim(I, A, B, 2)(add_dim(I, 2, 6, add_dim(L, 0, 2, 2.0)))"),
+    ("reshaped_number", "gather(I, clamp)(add_dim(L, 0, 2, add_dim(I, 2, 6, 2.0)), 9)"),
     ("added_point", "add_dim(I, 2, 3, gather(I, clamp)(x, 2) + 2.0 × gather(I, clamp)(y, 2))"),
     (
         "prefix_of_scan",
@@ -78,6 +107,16 @@ ROWS = [
     ("gather_by_position", "gather(I, clamp)(x, pos(K, add_dim(K, 0, 3, 0)))"),
     ("gather_by_digits", f"gather(I, J, clamp)(a, {DIGITS.format('0, 12')})"),
     ("gather_by_digits", f"gather(I, J, clamp)(a, {DIGITS.format('2, 11')})"),
+    ("read_of_digits", f"gather(I, J, clamp)(a, floordiv({PLACES}, 3), mod({PLACES}, 3))"),
+    ("read_of_digits", f"gather(J, I, zero)(a, mod({PLACES} + 5, 3), floordiv({PLACES} + 5, 3))"),
+    ("read_of_rows", f"gather(I, clamp)(x, {PLACES})"),
+    ("read_of_rows", f"gather(J, I, clamp)(a, 2, {PLACES})"),
+    ("read_of_rows", f"gather(I, clamp)(x, {PLACES} + 2)"),
+    (
+        "point_of_computed",
+        "gather(J, clamp)(exp(x × update(add_dim(I, 0, 6, add_dim(J, 0, 3, 0.0)), add_dim(J, 0, 1, y))), 0)",
+    ),
+    ("point_of_computed", "gather(K, clamp)(reduce(+, 0.5, J)(a × add_dim(K, 2, 4, b)), 3)"),
     ("read_of_coordinates", f"gather(I, clamp)({TABLE}, {WINDOW})"),
     ("read_of_read", f"gather(B, clamp)({PARTS}, pos(K, add_dim(K, 0, 2, 0)) + 1)"),
     ("read_of_read", f"gather(A, B, clamp)({PARTS}, 1, 2 - pos(K, add_dim(K, 0, 2, 0)))"),
@@ -107,6 +146,16 @@ ROWS = [
     ("split_of_point", "split_dim(I, A, B, 2)(gather(J, clamp)(a, 1))"),
     ("split_of_choice", "split_dim(I, A, B, 3)(if c then x else p)"),
     ("split_of_padded", "split_dim(J, A, B, 3)(update(add_dim(J, 0, 3, add_dim(I, 0, 4, 0.0)), w))"),
+    ("split_of_digits", f"split_dim(N, A, B, 3)({ROWS_OF_N} × gather(J, clamp)(b, {IN_ROW}))"),
+    ("choice_of_windows", f"if {SUM} ≥ 1 ∧ {SUM} < 5 then gather(I, clamp)(x, {SUM} - 1) else 2.0"),
+    ("choice_of_windows", f"if {SUM} ≥ 2 then gather(I, zero)(x, {SUM} - 2) else 0.0"),
+    ("choice_of_windows", f"if {SUM} < 4 then gather(I, J, zero)(a, {SUM}, 1) else 3.0"),
+    ("padding_with_the_same", "update(add_dim(I, 0, 9, 2.0), add_dim(I, 2, 4, 2.0))"),
+    (
+        "padding_of_padded",
+        "update(add_dim(A, 0, 2, add_dim(B, 0, 2, add_dim(J, 0, 5, 0.0))), "
+        "split_dim(I, A, B, 2)(update(add_dim(I, 0, 4, add_dim(J, 0, 3, 0.0)), w)))",
+    ),
     ("padding_of_padded", f"update(add_dim(I, -3, 10, 0.0), {WIDE})"),
     ("whole_of_parts", "update(update(x, subset(y, I[0:2])), subset(x × 2.0, I[2:6]))"),
     ("update_of_itself", "update(x, subset(x, I[1:3]))"),
@@ -118,6 +167,26 @@ ROWS = [
     ("merge_outside", "merge_dims(I, J, L)(a) - merge_dims(I, J, L)(b)"),
 ]
 ALONE = [
+    ("known_bound", f"{PLACES} < 3", "some of both"),
+    (
+        "fold_of_digits",
+        f"reduce(+, 0.0, N)(gather(I, J, clamp)(a, {DIGITS.format('0, 6')}) × rename(I → N)(x))",
+        "data",
+    ),
+    ("fold_of_digits", f"reduce(+, 0.0, N)(subset({ROWS_OF_N}, N[3:9]))", "a part"),
+    ("extreme_of_padded", "reduce(max, -2.0, I)(update(add_dim(I, -2, 9, -1.0), x))", "padding that counts"),
+    ("extreme_of_padded", "reduce(max, -0.0, I)(update(add_dim(I, -2, 9, 0.0), x))", "the sign of a zero counts"),
+    ("read_of_digits", f"gather(I, J, clamp)(a, floordiv({PLACES}, 2), mod({PLACES}, 2))", "other digits"),
+    ("read_of_digits", f"gather(I, J, clamp)(a, floordiv({PLACES} + 9, 3), mod({PLACES}, 3))", "a row behind the end"),
+    ("read_of_rows", f"gather(I, clamp)(x, {PLACES} + 3)", "a place behind the end"),
+    ("read_of_rows", f"gather(I, clamp)(x, {PLACES.replace('2 ×', '3 ×')})", "gaps between the rows"),
+    ("point_of_computed", "gather(J, clamp)(exp(a), 0)", "data along the dim"),
+    ("merge_of_parts", "merge_dims(A, R, K)(merge_dims(B, J, R)(split_dim(I, B, A, 2)(a)))", "the other order"),
+    ("merge_of_padded", "merge_dims(I, J, K)(update(add_dim(J, 0, 5, add_dim(I, 0, 4, 1.0)), a))", "padded rows"),
+    ("split_of_digits", f"split_dim(N, A, B, 2)({ROWS_OF_N})", "other digits"),
+    ("choice_of_windows", f"if {SUM} ≥ 1 then gather(I, zero)(x, {SUM} + 2) else 2.0", "a read behind the end"),
+    ("choice_of_windows", f"if {SUM} ≥ 1 then gather(I, clamp)(x, n) else 0.0", "another place"),
+    ("padding_with_the_same", "update(add_dim(I, 0, 9, 0.0), add_dim(I, 2, 4, -0.0))", "the sign of a zero counts"),
     ("gather_by_digits", f"gather(J, I, clamp)(b, {DIGITS.format('0, 9')})", "the other digits"),
     ("gather_by_digits", f"gather(I, J, clamp)(a, {DIGITS.format('0, 13')})", "a coordinate behind the end"),
     ("read_of_coordinates", f"gather(I, clamp)({TABLE}, {WINDOW} + 2)", "a read that the table's end holds back"),

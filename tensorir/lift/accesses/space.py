@@ -68,7 +68,7 @@ def boxed(
     for _ in range(MOST_STEPS):
         if space.empty:
             return space
-        new = _fix(space) or _tighten(space) or _join(space) or _split(space)
+        new = _fix(space) or _tighten(space) or _join(space) or split(space, space.terms())
         if new is None:
             return space
         space = new
@@ -83,7 +83,7 @@ def in_order(
     for _ in range(MOST_STEPS):
         if space.empty:
             return space
-        new = _fix(space) or _tighten(space) or _join(space, in_order=True) or _split(space)
+        new = _fix(space) or _tighten(space) or _join(space, in_order=True) or split(space, space.terms())
         if new is None:
             return space
         space = new
@@ -382,9 +382,9 @@ def _joined_name(outer: str, inner: str, taken: Mapping[str, Interval]) -> str:
     return name
 
 
-def _split(space: Space) -> Space | None:
-    """A dim that appears in a quotient becomes two."""
-    sums = _sums(space.terms())
+def split(space: Space, terms: Iterable[Term]) -> Space | None:
+    """A dim that appears in a quotient becomes two, where that makes the terms simpler."""
+    sums = _sums(terms)
     before = _cost(sums)
     tried: set[tuple[str, int]] = set()
     for a, _ in _levels(sums):

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from tensorir.build import call, function, literal, operator, var
 from tensorir.ir import Expr, Function
 from tensorir.lift.accesses.sets import both
-from tensorir.lift.accesses.space import Space, digits, substituted
+from tensorir.lift.accesses.space import Space, digits, split, substituted
 from tensorir.lift.emission.emit import Emitter
-from tensorir.lift.emission.tensors import constant_of, cut, renamed, shifted, spread
-from tensorir.lift.nests.affine import Affine, number, variable
-from tensorir.lift.nests.linear import affine_of
-from tensorir.lift.nests.terms import Buffer, Load, Number, Term, index_names
+from tensorir.lift.emission.tensors import constant_of, cut, filled, renamed, shifted, spread
+from tensorir.lift.nests.affine import Affine, number, quotient, remainder, variable
+from tensorir.lift.nests.linear import affine_of, settled
+from tensorir.lift.nests.terms import Buffer, Linear, Load, Number, Term, index_names
 from tensorir.source import NOWHERE, Span
 from tensorir.types import BOOL, INT32, Interval, Scalar, TensorType
 
@@ -71,6 +71,13 @@ def store(emitter: Emitter, buffer: Buffer, space: Space, span: Span = NOWHERE) 
     """A store by all points of a box at once: of several for one element the last in the order of the box wins."""
     place = place_of(space)
     used = {n for g in space.guards for n in index_names(g)}
+    if place is None and (rows := _in_rows(buffer, space)) is not None:
+        k, flat = rows
+        _store_flat(emitter, buffer, k, flat, span)
+        return
+    if place is None and (apart := _in_digits(space)) is not None:
+        store(emitter, buffer, apart, span)
+        return
     if place is None or (used - place.dims) & space.dims.keys():
         scatter(emitter, buffer, space, None, span)
         return
@@ -89,6 +96,57 @@ def store(emitter: Emitter, buffer: Buffer, space: Space, span: Span = NOWHERE) 
         old = emitter.emit(Load(buffer, space.location), space.dims)
         value = call("if", emitter.emit(guard, space.dims), value, old)
     put(emitter, buffer, place, value, space.dims)
+
+
+def _in_rows(buffer: Buffer, space: Space) -> tuple[int, Space] | None:
+    """A dim of which a store's index is the row of a place of which the next index is the rest, and the store at the
+    places; None where that tells no place by dims.
+    """
+    used = {n for g in space.guards for n in index_names(g)}
+    for k, size in enumerate(buffer.shape[1:]):
+        row, rest = (affine_of(settled(t, space.ranges)) for t in space.location[k : k + 2])
+        if row is None or rest is None or row.is_linear:
+            continue
+        total = row.times(size).plus(rest)
+        digit = quotient(total, size, space.ranges), remainder(total, size, space.ranges)
+        if not total.is_linear or (row, rest) != digit or space.location[k].element != INT32:
+            continue
+        flat = replace(space, location=(*space.location[:k], Linear(total, INT32), *space.location[k + 2 :]))
+        place = place_of(flat)
+        if place is not None and not (used - place.dims) & space.dims.keys():
+            return k, flat
+    return None
+
+
+def _in_digits(space: Space) -> Space | None:
+    """The space with the dims apart of which the place of a store asks for digits; None where that tells no place."""
+    new = split(space, space.location)
+    while new is not None and place_of(new) is None:
+        new = split(new, new.location)
+    if new is None:
+        return None
+    used = {n for g in new.guards for n in index_names(g)}
+    return None if (used - (place_of(new) or Place(())).dims) & new.dims.keys() else new
+
+
+def _store_flat(emitter: Emitter, buffer: Buffer, k: int, flat: Space, span: Span) -> None:
+    """A store to a buffer of which two dims are one."""
+    names, whole = emitter.dims_of(buffer), emitter.intervals(buffer)
+    outer, inner, size = names[k], names[k + 1], buffer.shape[k + 1]
+    rows = Buffer(
+        f"{buffer.name}_rows", buffer.element, (*buffer.shape[:k], buffer.shape[k] * size, *buffer.shape[k + 2 :])
+    )
+    merged = f"{outer}__{inner}"
+    emitter.names[rows] = (*names[:k], merged, *names[k + 2 :])
+    base, same = emitter.tensor(buffer), constant_of(emitter.tensor(buffer))
+    if same is not None:
+        emitter.tensors[rows] = filled(same.value, buffer.element, emitter.intervals(rows))
+    else:
+        emitter.tensors[rows] = call("merge_dims", spread(base, whole), static=(outer, inner, merged))
+    store(emitter, rows, flat, span)
+    made = spread(emitter.tensors.pop(rows), emitter.intervals(rows))
+    del emitter.names[rows]
+    emitter.tensors[buffer] = call("split_dim", made, static=(merged, outer, inner, size), span=span)
 
 
 def forward(space: Space) -> Space:

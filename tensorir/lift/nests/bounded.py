@@ -13,7 +13,7 @@ from tensorir.lift.nests.linear import affine_of
 from tensorir.lift.nests.terms import Op, Term
 from tensorir.lift.nests.unknowns import Ranges, bounds
 
-__all__ = ["by_multiple", "quotient_where", "sums_bounded"]
+__all__ = ["by_multiple", "quotient_where", "sum_where", "sums_bounded"]
 
 Bounded = Mapping[Affine, tuple[int, int]]
 """The least and the greatest value of sums of several variables, without a common factor or a constant."""
@@ -80,7 +80,7 @@ def quotient_where(q: Quotient, bounded: Bounded, ranges: Ranges) -> Affine | No
     for one, spread in bounded.items():
         if (found := _of_quotient(q, one, spread)) is not None:
             return found
-    inner, parts = _without_known(q.inner, bounded, ranges), dict[str, Affine]()
+    inner, parts = sum_where(q.inner, bounded, ranges), dict[str, Affine]()
     if inner is not q.inner and (new := quotient(inner, q.by, ranges)).is_linear:
         return new
     for k, one in enumerate(bounded):
@@ -96,11 +96,11 @@ def quotient_where(q: Quotient, bounded: Bounded, ranges: Ranges) -> Affine | No
     return None if rest & parts.keys() or rest >= q.inner.names else made.replaced(parts, ranges)
 
 
-def _without_known(a: Affine, bounded: Bounded, ranges: Ranges) -> Affine:
+def sum_where(a: Affine, bounded: Bounded, ranges: Ranges) -> Affine:
     """A sum without the quotients that bounds tell."""
     for atom, c in a.terms:
         if isinstance(atom, Quotient) and (new := quotient_where(atom, bounded, ranges)) is not None:
-            return _without_known(a.minus(Affine(((atom, c),))).plus(new.times(c)), bounded, ranges)
+            return sum_where(a.minus(Affine(((atom, c),))).plus(new.times(c)), bounded, ranges)
     return a
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import ge, gt, le, lt
 from typing import TypeVar
 
 from tensorir.build import call
@@ -24,11 +25,15 @@ from tensorir.lift.emission.tensors import constant_of, cut, filled, renamed, sh
 from tensorir.lift.nests.affine import quotient, remainder, variable
 from tensorir.lift.rewrites.choices import choice_of_renamed, choice_of_truth, choice_of_updates, update_of_itself
 from tensorir.lift.rewrites.coordinates import sum_of_coordinates
+from tensorir.lift.rewrites.digits import fold_of_digits, read_of_digits, read_of_rows, split_of_digits
 from tensorir.lift.rewrites.nested_folds import (
     fold_of_fold,
+    fold_of_merged,
     fold_of_one,
     is_whole,
+    merge_of_parts,
     merge_of_whole,
+    point_of_computed,
     rounds,
     start_again,
     start_within,
@@ -37,7 +42,11 @@ from tensorir.lift.rewrites.padding import (
     choice_of_padded,
     cut_of_padded,
     cut_of_wider,
+    extreme_of_padded,
+    merge_of_padded,
     padding_of_padded,
+    padding_with_the_same,
+    reshaped_number,
     sum_of_padded,
 )
 from tensorir.lift.rewrites.prefixes import (
@@ -49,11 +58,17 @@ from tensorir.lift.rewrites.prefixes import (
     prefix_of_scan,
     whole_of_parts,
 )
-from tensorir.lift.rewrites.windows import read_of_coordinates, read_of_part, read_of_read, read_through_padding
+from tensorir.lift.rewrites.windows import (
+    choice_of_windows,
+    read_of_coordinates,
+    read_of_part,
+    read_of_read,
+    read_through_padding,
+)
 from tensorir.passes import simplify
 from tensorir.passes.base import Pass, rewritten
 from tensorir.source import Span
-from tensorir.types import Interval, Scalar
+from tensorir.types import BOOL, Interval, Scalar
 from tensorir.walk import with_label
 
 __all__ = ["LOOSE", "OUTSIDE", "RULES", "Canonical"]
@@ -86,7 +101,7 @@ class Canonical(Pass):
             if not (self.exact and one in LOOSE and not is_whole(node)):
                 new = one(node)
                 if new is not None and new.type == node.type:
-                    if one is fold_of_fold and rounds(node):
+                    if one in REORDERING and rounds(node):
                         self.merged.append(node.span)
                     return with_label(new, node.label) if node.label else new
         return None
@@ -95,6 +110,7 @@ class Canonical(Pass):
 # Arithmetic
 
 _MIRRORED = {"less": "greater", "greater": "less", "less_equal": "greater_equal", "greater_equal": "less_equal"}
+_COMPARED = {"less": lt, "greater": gt, "less_equal": le, "greater_equal": ge}
 
 
 def small_first(e: Call) -> Expr | None:
@@ -112,6 +128,27 @@ def last_coordinate(e: Call) -> Expr | None:
             return call("greater_equal", x, last, span=e.span)
         case _:
             return None
+
+
+def known_bound(e: Call) -> Expr | None:
+    """A bound that a sum of coordinates keeps everywhere, or nowhere, is true or false.
+
+    >>> from tensorir.passes.show import show
+    >>> t = "3 × pos(I, add_dim(I, 0, 4, false)) + pos(J, add_dim(J, 0, 3, false))"
+    >>> show(Canonical(), f"if {t} < 12 then x else 0.0", x={"I": (0, 4), "J": (0, 3)})
+    x
+    """
+    match e.args:
+        case (x, Literal(value)) if (total := sum_of_coordinates(x)) is not None and not total.is_number:
+            pass
+        case _:
+            return None
+    dims = dict(e.tensor.dims.items)
+    span = total.range({d: (i.start, i.stop - 1) for d, i in dims.items()}) if e.tensor.dims.size else None
+    if span is None:
+        return None
+    holds = {_COMPARED[e.op](bound, value) for bound in span}
+    return filled(holds.pop(), BOOL, dims) if len(holds) == 1 else None
 
 
 def plus_nothing(e: Call) -> Expr | None:
@@ -415,7 +452,7 @@ def _but(items: Sequence[T], *left_out: int) -> list[T]:
 
 
 RULES: dict[str, tuple[simplify.Rule, ...]] = {
-    **dict.fromkeys(_MIRRORED, (small_first,)),
+    **dict.fromkeys(_MIRRORED, (small_first, known_bound)),
     "eq": (last_coordinate,),
     "plus": (plus_nothing,),
     "minus": (simplify.minus_zero,),
@@ -423,21 +460,34 @@ RULES: dict[str, tuple[simplify.Rule, ...]] = {
     "divides": (simplify.by_one,),
     "neg": (simplify.twice,),
     "not": (simplify.twice,),
-    "if": (simplify.known_choice, simplify.choice_by_not, choice_of_truth, choice_of_padded),
+    "if": (simplify.known_choice, simplify.choice_by_not, choice_of_truth, choice_of_padded, choice_of_windows),
     "and": (simplify.and_true, simplify.both_the_same),
     "or": (simplify.or_false, simplify.both_the_same),
     "min": (simplify.both_the_same, start_again),
     "max": (simplify.both_the_same, start_again),
-    "reduce": (start_of_added, start_within, fold_of_one, fold_of_fold, sum_of_padded),
+    "reduce": (
+        start_of_added,
+        start_within,
+        fold_of_one,
+        fold_of_fold,
+        fold_of_merged,
+        sum_of_padded,
+        extreme_of_padded,
+        fold_of_digits,
+    ),
     "scan": (start_of_added,),
     "add_dim": (added_point,),
     "concat": (simplify.concat_of_parts, prefix_of_scan, concat_of_concat, concat_of_added),
     "gather": (
+        reshaped_number,
         gather_by_position,
         gather_by_digits,
+        read_of_digits,
+        read_of_rows,
         point_of_update,
         point_of_added,
         point_of_shifted,
+        point_of_computed,
         gather_of_point,
         read_of_part,
         read_of_coordinates,
@@ -447,18 +497,21 @@ RULES: dict[str, tuple[simplify.Rule, ...]] = {
     "rename": (simplify.rename_to_itself, simplify.rename_of_rename, rename_of_subset, choice_of_renamed),
     "subset": (simplify.subset_of_all, simplify.subset_of_subset, simplify.subset_of_added, cut_of_padded),
     "cartesian_shift": (simplify.shift_of_added, shift_of_shift, shift_of_subset),
-    "merge_dims": (simplify.merge_of_split, merge_of_whole),
+    "merge_dims": (simplify.merge_of_split, reshaped_number, merge_of_whole, merge_of_parts, merge_of_padded),
     "split_dim": (
+        reshaped_number,
         split_of_merged,
         split_of_renamed,
         split_of_shifted,
         split_of_point,
         split_of_choice,
         split_of_padded,
+        split_of_digits,
     ),
     "update": (
         simplify.update_of_all,
         simplify.update_of_nothing,
+        padding_with_the_same,
         padding_of_padded,
         whole_of_parts,
         update_of_itself,
@@ -467,5 +520,8 @@ RULES: dict[str, tuple[simplify.Rule, ...]] = {
 }
 """The rules by the builtin at whose calls they look, in the order in which they are tried."""
 
-LOOSE = frozenset([plus_nothing, fold_of_one, fold_of_fold, sum_of_padded])
+REORDERING = frozenset([fold_of_fold, fold_of_merged, fold_of_digits])
+"""Rules that add up the same terms in another order."""
+
+LOOSE = REORDERING | frozenset([plus_nothing, fold_of_one, sum_of_padded])
 """Rules that change roundings of floats, or the sign of a zero."""

@@ -12,22 +12,27 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tensorir.build import call, literal, operator, reduce
+from tensorir.build import call, fresh, literal, operator, reduce
 from tensorir.builtins import TABLE
 from tensorir.ir import Call, Expr, Literal, Operator
 from tensorir.lift.emission.folds import neutral
-from tensorir.lift.emission.tensors import constant_of, position, renamed, spread, sum_of
-from tensorir.lift.nests.affine import number, variable
+from tensorir.lift.emission.tensors import constant_of, filled, position, renamed, spread, sum_of, width_of
+from tensorir.lift.nests.affine import Affine, Quotient, number, variable
 from tensorir.lift.rewrites.coordinates import sum_of_coordinates
 from tensorir.types import INT32, Interval, Scalar, TensorType
+from tensorir.walk import postorder
 
 __all__ = [
     "ANY_ORDER",
     "fold_like",
     "fold_of_fold",
+    "fold_of_merged",
     "fold_of_one",
     "is_whole",
+    "merge_of_parts",
     "merge_of_whole",
+    "outdoes",
+    "point_of_computed",
     "rounds",
     "start_again",
     "start_within",
@@ -67,6 +72,25 @@ def fold_of_fold(e: Call) -> Expr | None:
             state = TensorType(e.tensor.element, e.tensor.dims)
             return reduce(operator(op, state, rest), init, made, dim=whole.dim, span=e.span)
     return None
+
+
+def fold_of_merged(e: Call) -> Expr | None:
+    """A fold over two dims that were merged for it is one over both.
+
+    >>> from tensorir.lift.rewrites.canonical import Canonical
+    >>> from tensorir.passes.show import show
+    >>> show(Canonical(), "reduce(+, 0.0, K)(merge_dims(I, J, K)(x))", x={"I": (0, 2), "J": (0, 3)})
+    reduce(+, 0.0, I)(reduce(+, 0.0, J)(x))
+    """
+    match e:
+        case Call("reduce", (Operator(op), init, Call("merge_dims", (x,), (a, b, merged))), (dim,)) if merged == dim:
+            element = x.tensor.element
+            if op not in ANY_ORDER or not isinstance(element, Scalar) or {a, b} & set(init.tensor.dims):
+                return None
+            within = fold_like(op, literal(neutral(op, element), element), x, b, e)
+            return fold_like(op, init, within, a, e)
+        case _:
+            return None
 
 
 def fold_of_one(e: Call) -> Expr | None:
@@ -112,6 +136,41 @@ class _At:
                 return call("gather", x, literal(self.place, INT32), static=((dim,), "clamp"))
 
 
+def point_of_computed(e: Call) -> Expr | None:
+    """A point along a dim of what was computed of tensors that lack it, but for padding, is computed of those.
+
+    >>> from tensorir.lift.rewrites.canonical import Canonical
+    >>> from tensorir.passes.show import show
+    >>> padded = "update(add_dim(I, 0, 2, add_dim(J, 0, 4, 0.0)), add_dim(J, 0, 1, y))"
+    >>> show(Canonical(), f"gather(J, clamp)(exp(x × {padded}), 0)", x={"I": (0, 2)}, y={"I": (0, 2)})
+    exp(x × y)
+    """
+    match e:
+        case Call("gather", (Call(op) as x, Literal(value)), ((dim,), _)) if op == "reduce" or TABLE[op].elementwise:
+            place = int(value)
+            return _At(dim, place).of(x) if place in x.tensor.dims[dim] and _lacking(x, dim) else None
+        case _:
+            return None
+
+
+def _lacking(x: Expr, dim: str) -> bool:
+    """Whether a tensor was computed of others that lack a dim, or had it added."""
+    match x:
+        case _ if dim not in x.tensor.dims:
+            return True
+        case Call("add_dim", (y,), (added, *_)):
+            return added == dim or _lacking(y, dim)
+        case Call("update", (base, part)):
+            whole = all(part.tensor.dims.get(d) == i for d, i in base.tensor.dims.items if d != dim)
+            return whole and constant_of(base) is not None and _lacking(part, dim)
+        case Call("reduce", (Operator(), init, y), (other,)):
+            return dim not in (other, *init.tensor.dims) and _lacking(y, dim)
+        case Call(op, args) if TABLE[op].elementwise:
+            return all(_lacking(a, dim) for a in args)
+        case _:
+            return False
+
+
 def start_within(e: Call) -> Expr | None:
     """What is inside of a maximum needs no comparison with what the maximum itself starts from, or with less.
 
@@ -140,7 +199,7 @@ def start_again(e: Call) -> Expr | None:
         match constant_of(one), other:
             case Literal(value), Call("reduce", (Operator(inner), start, _)) if inner == e.op:
                 first = constant_of(start)
-                if first is not None and _outdoes(e.op, first.value, value):
+                if first is not None and outdoes(e.op, first.value, value):
                     return other
             case _:
                 pass
@@ -155,7 +214,7 @@ def _from_nothing(x: Expr, op: str, first: Any) -> Expr:
     match x:
         case Call(inner, (one, other)) if inner == op:
             for number, rest in ((constant_of(one), other), (constant_of(other), one)):
-                if number is not None and _outdoes(op, first, number.value) and rest.type == x.type:
+                if number is not None and outdoes(op, first, number.value) and rest.type == x.type:
                     return rest
             return x
         case Call("reduce", (Operator(inner) as f, start, y)) if inner == op:
@@ -166,14 +225,14 @@ def _from_nothing(x: Expr, op: str, first: Any) -> Expr:
     assert isinstance(element, Scalar)
     nothing = neutral(op, element)
     within = _from_nothing(y, op, first)
-    if known is not None and known.value != nothing and _outdoes(op, first, known.value):
+    if known is not None and known.value != nothing and outdoes(op, first, known.value):
         start = spread(literal(nothing, element), dict(start.tensor.dims.items))
     elif within is y:
         return x
     return call("reduce", f, start, within, static=x.static, span=x.span)
 
 
-def _outdoes(op: str, first: Any, other: Any) -> bool:
+def outdoes(op: str, first: Any, other: Any) -> bool:
     """Whether a maximum, or a minimum, of two numbers is the first one, with its sign if both are zero."""
     return repr(first) == repr(other) or (first > other if op == "max" else first < other)
 
@@ -199,11 +258,12 @@ def is_whole(e: Call) -> bool:
 
 
 def _name(x: Expr, outer: str, part: str) -> str:
-    """The name that two parts of a dim share, or one that nothing has."""
+    """A name for both parts of a dim: what their names share, or one like that of the outer one that nothing has."""
     stem = outer.rstrip("_0123456789")
-    if part.startswith(stem) and stem and stem not in x.tensor.dims:
+    if stem and part.startswith(stem) and stem not in x.tensor.dims:
         return stem
-    return f"{outer}_{part}"
+    taken = {d for e in postorder(x) if isinstance(e.type, TensorType) for d in e.tensor.dims.names}
+    return fresh(stem or outer, taken)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,26 +282,57 @@ class _Whole:
     def _total(self, e: Expr) -> Expr | None:
         """A sum of coordinates that has both parts as one: `8 × a + 2 × b` is `2 × i`, where b counts to 4."""
         total = sum_of_coordinates(e)
-        if total is None or not total.is_linear or self.dim in total.names:
+        if total is None or self.dim in total.names:
             return None
-        factors = {n: c for n, c in total.terms if isinstance(n, str)}
         outer, part = (e.tensor.dims.get(n) for n in (self.outer, self.part))
-        if outer is None or part is None or part.start or len(part) != self.size:
-            return None
-        if factors.get(self.outer, 0) != factors.get(self.part, 0) * self.size:
+        if outer is None or part != Interval(0, self.size) or not self._together(total):
             return None
         # what counts the parts in turn counts the whole
-        rest = total.replaced({self.outer: number(0), self.part: variable(self.dim)}, {})
         dims = {**dict(e.tensor.dims.items), self.dim: Interval(outer.start * self.size, outer.stop * self.size)}
+        ranges = {n: (i.start, i.stop - 1) for n, i in dims.items()}
+        rest = total.replaced({self.outer: number(0), self.part: variable(self.dim)}, ranges)
         return sum_of(rest, {n: position(n, dims[n]) for n in sorted(rest.names)})
+
+    def _together(self, total: Affine) -> bool:
+        """Whether a sum, and what it takes quotients of, needs both parts as one."""
+        inner = (atom.inner for atom, _ in total.terms if isinstance(atom, Quotient))
+        alike = total.coefficient(self.outer) == total.coefficient(self.part) * self.size
+        return alike and all(map(self._together, inner))
+
+    def _number(self, value: Any, element: Scalar, dims: dict[str, Interval]) -> Expr | None:
+        """One number everywhere, along the dim as well."""
+        outer, part = dims.pop(self.outer), dims.pop(self.part, Interval(0, self.size))
+        if part != Interval(0, self.size) or self.dim in dims:
+            return None
+        return filled(value, element, {**dims, self.dim: Interval(outer.start * self.size, outer.stop * self.size)})
+
+    def _bound(self, e: Expr) -> Expr | None:
+        """A bound of the outer part as one of the dim: `8 × b + a < 20` is `32 × b + i < 80`, where i counts fours."""
+        match e:
+            case Call("less" | "greater_equal", (x, Literal(value))) if (total := sum_of_coordinates(x)) is not None:
+                pass
+            case _:
+                return None
+        if not total.is_linear or total.coefficient(self.outer) != 1 or {self.part, self.dim} & total.names:
+            return None
+        outer = e.tensor.dims[self.outer]
+        dims = dict(e.tensor.dims.items) | {self.dim: Interval(outer.start * self.size, outer.stop * self.size)}
+        new = total.minus(variable(self.outer)).times(self.size).plus(variable(self.dim))
+        bound = int(value) * self.size
+        if width_of(new, {n: (i.start, i.stop - 1) for n, i in dims.items()}) != INT32 or bound not in INT32.range:
+            return None
+        made = sum_of(new, {n: position(n, dims[n]) for n in sorted(new.names)})
+        return call(e.op, made, literal(bound, INT32), span=e.span)
 
     def of(self, e: Expr) -> Expr | None:
         """The expression over the dim; None where it needs the parts apart."""
         here = {self.outer, self.part} & set(e.tensor.dims)
         if not here:
             return e if self.dim not in e.tensor.dims else None
+        if (same := constant_of(e)) is not None and self.outer in here and isinstance(e.tensor.element, Scalar):
+            return self._number(same.value, e.tensor.element, dict(e.tensor.dims.items))
         if len(here) == 1:
-            return None  # one part alone
+            return self._bound(e)  # one part alone
         match e:
             case Call("split_dim", (x,), (dim, self.outer, self.part, self.size)):
                 return renamed(x, {dim: self.dim}) if self.dim == dim or self.dim not in x.tensor.dims else None
@@ -250,7 +341,10 @@ class _Whole:
                 under = replace(self, outer=before.pop(self.outer, self.outer), part=before.pop(self.part, self.part))
                 made = under.of(x)
                 return None if made is None else renamed(made, {old: new for new, old in before.items()})
-            case Call("plus" | "minus" | "multiplies") if (total := self._total(e)) is not None:
+            case Call("split_dim", (x,), (dim, outer, inner, _)) if not {dim, outer, inner} & self._names:
+                made = self.of(x)
+                return None if made is None else call("split_dim", made, static=e.static, span=e.span)
+            case Call("plus" | "minus" | "multiplies" | "floordiv" | "mod") if (total := self._total(e)) is not None:
                 return total
             case Call("reduce", (Operator(op), init, x), (dim,)) if not {dim, *init.tensor.dims} & self._names:
                 folded = self.of(x)
@@ -285,3 +379,21 @@ def merge_of_whole(e: Call) -> Expr | None:
     outer, part, dim = e.static
     (x,) = e.args
     return _Whole(outer, part, len(x.tensor.dims[part]), dim).of(x) if outer != part else None
+
+
+def merge_of_parts(e: Call) -> Expr | None:
+    """Of three dims that are put together the first two go first, where nothing needed these apart.
+
+    >>> from tensorir.lift.rewrites.canonical import Canonical
+    >>> from tensorir.passes.show import show
+    >>> part = "exp(split_dim(I, I_0, I_1, 3)(x))"
+    >>> show(Canonical(), f"merge_dims(I_0, R, K)(merge_dims(I_1, J, R)({part}))", x={"I": (0, 6), "J": (0, 2)})
+    merge_dims(I, J, K)(exp(x))
+    """
+    match e:
+        case Call("merge_dims", (Call("merge_dims", (x,), (b, c, inner)),), (a, rest, dim)) if rest == inner:
+            both = _name(x, a, b)
+            made = _Whole(a, b, len(x.tensor.dims[b]), both).of(x)
+            return None if made is None else call("merge_dims", made, static=(both, c, dim), span=e.span)
+        case _:
+            return None

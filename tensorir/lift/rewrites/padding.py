@@ -19,9 +19,20 @@ from tensorir.build import call, operator, reduce
 from tensorir.builtins import TABLE
 from tensorir.ir import Call, Expr, Literal, Operator
 from tensorir.lift.emission.tensors import constant_of, filled, renamed, shifted, spread
+from tensorir.lift.rewrites.nested_folds import outdoes
 from tensorir.types import Interval, Scalar, TensorType
 
-__all__ = ["choice_of_padded", "cut_of_padded", "cut_of_wider", "padding_of_padded", "sum_of_padded"]
+__all__ = [
+    "choice_of_padded",
+    "cut_of_padded",
+    "cut_of_wider",
+    "extreme_of_padded",
+    "merge_of_padded",
+    "padding_of_padded",
+    "padding_with_the_same",
+    "reshaped_number",
+    "sum_of_padded",
+]
 
 Cuts = Mapping[str, Interval]
 WITHIN = ("clamp", "zero")
@@ -36,7 +47,29 @@ def sum_of_padded(e: Call) -> Expr | None:
             if inside is None or inside == x.tensor.dims[dim] or dim in init.tensor.dims:
                 return None
             smaller = restricted(x, {dim: inside})
-            return None if smaller is None else _sum(e, init, smaller, dim)
+            return None if smaller is None else _fold(e, init, smaller, dim)
+        case _:
+            return None
+
+
+def extreme_of_padded(e: Call) -> Expr | None:
+    """A maximum over a dim does not need the places where nothing is more than what it starts from.
+
+    >>> from tensorir.passes.show import show
+    >>> from tensorir.lift.rewrites.canonical import Canonical
+    >>> show(Canonical(), "reduce(max, 0.0, I)(update(add_dim(I, 0, 8, -1.0), x))", x={"I": (0, 6)})
+    reduce(max, 0.0, I)(x)
+    """
+    match e:
+        case Call("reduce", (Operator("min" | "max" as op), init, Call("update", (base, part)) as x), (dim,)):
+            first, same = constant_of(init), constant_of(base)
+            if first is None or same is None or dim not in part.tensor.dims or dim in init.tensor.dims:
+                return None
+            inside = part.tensor.dims[dim]
+            if inside == x.tensor.dims[dim] or not outdoes(op, first.value, same.value):
+                return None
+            smaller = restricted(x, {dim: inside})
+            return None if smaller is None else _fold(e, init, smaller, dim)
         case _:
             return None
 
@@ -96,7 +129,7 @@ def _bounds(condition: Expr, dims: Cuts) -> dict[str, Interval] | None:
             return None
 
 
-def _sum(e: Call, init: Expr, x: Expr, dim: str) -> Expr:
+def _fold(e: Call, init: Expr, x: Expr, dim: str) -> Expr:
     f = e.args[0]
     assert isinstance(f, Operator)
     rest = x.tensor.on(x.tensor.dims.without(dim))
@@ -120,6 +153,10 @@ def _inside(x: Expr, dim: str) -> Interval | None:
             return None if dim in dims or any(dim in i.tensor.dims for i in indices) else _inside(y, dim)
         case Call("rename", (y,), (pairs,)):
             return _inside(y, {new: old for old, new in pairs}.get(dim, dim))
+        case Call("split_dim", (y,), (_, outer, inner, _)) if dim not in (outer, inner):
+            return _inside(y, dim)
+        case Call("merge_dims", (y,), (_, _, merged)) if dim != merged:
+            return _inside(y, dim)
         case Call("reduce", (Operator("plus"), Literal(value), y), (other,)) if not value and other != dim:
             return _inside(y, dim)
         case _:
@@ -141,20 +178,67 @@ def restricted(x: Expr, cuts: Cuts) -> Expr | None:
         case Call("cartesian_shift", (y,), (dim, by)):
             inner = restricted(y, {d: i.shifted(-by) if d == dim else i for d, i in cuts.items()})
             return None if inner is None else shifted(inner, dim, by)
+        case Call("add_dim", (y,), (dim, start, stop)):
+            new = cuts.get(dim, Interval(start, stop))
+            inner = restricted(y, {d: i for d, i in cuts.items() if d != dim})
+            return None if inner is None else call("add_dim", inner, static=(dim, new.start, new.stop), span=x.span)
+        case Call("pos", (y,)):
+            return _moved(x, restricted(y, cuts))
         case Call("gather", (y, *indices), (_, mode)) if mode in WITHIN and not any(
             d in i.tensor.dims for d in cuts for i in indices
         ):
             inner = restricted(y, cuts)
             return None if inner is None else call("gather", inner, *indices, static=x.static, span=x.span)
+        case Call("split_dim", (y,), (dim, outer, inner, size)) if inner not in cuts and dim not in cuts:
+            whole = {d: i for d, i in cuts.items() if d != outer}
+            if outer in cuts:
+                whole[dim] = Interval(cuts[outer].start * size, cuts[outer].stop * size)
+            return _moved(x, restricted(y, whole))
+        case Call("merge_dims", (y,), (_, _, merged)) if merged not in cuts:
+            return _moved(x, restricted(y, cuts))
         case Call("reduce", (Operator(), init, y), (dim,)) if dim not in cuts and not init.tensor.dims:
             inner = restricted(y, cuts)
-            return None if inner is None else _sum(x, init, inner, dim)
+            return None if inner is None else _fold(x, init, inner, dim)
         case Call(op, args) if TABLE[op].elementwise:
             made = [(restricted(a, cuts), a) for a in args]
             new = call(op, *(a if b is None else b for b, a in made), static=x.static, span=x.span)
             return new if all(new.tensor.dims[d] == i for d, i in cuts.items()) else None
         case _:
             return None
+
+
+def _moved(x: Call, inner: Expr | None) -> Expr | None:
+    """What an expression of one operand makes of another one."""
+    return None if inner is None else call(x.op, inner, static=x.static, span=x.span)
+
+
+def reshaped_number(e: Call) -> Expr | None:
+    """One number everywhere is that along dims that are merged, or split, and at a point.
+
+    >>> from tensorir.passes.show import show
+    >>> from tensorir.lift.rewrites.canonical import Canonical
+    >>> show(Canonical(), "x × split_dim(I, A, B, 2)(add_dim(I, 0, 6, 1.0))", x={"A": (0, 3)})
+    x × add_dim(B, 0, 2, add_dim(A, 0, 3, 1.0))
+    """
+    x, *indices = e.args
+    same, element = constant_of(x), e.tensor.element
+    if same is None or not isinstance(element, Scalar) or not all(isinstance(i, Literal) for i in indices):
+        return None
+    inside = e.op != "gather" or e.static[1] == "clamp"
+    return filled(same.value, element, dict(e.tensor.dims.items)) if inside else None
+
+
+def padding_with_the_same(e: Call) -> Expr | None:
+    """One number put where that is everywhere changes nothing.
+
+    >>> from tensorir.passes.show import show
+    >>> from tensorir.lift.rewrites.canonical import Canonical
+    >>> show(Canonical(), "x + update(add_dim(I, 0, 8, 1.0), add_dim(I, 0, 6, 1.0))", x={"I": (0, 8)})
+    x + add_dim(I, 0, 8, 1.0)
+    """
+    base, part = e.args
+    same, put = constant_of(base), constant_of(part)
+    return base if same is not None and put is not None and repr(same.value) == repr(put.value) else None
 
 
 def padding_of_padded(e: Call) -> Expr | None:
@@ -183,6 +267,32 @@ def padding_of_padded(e: Call) -> Expr | None:
             return call("split_dim", padded, static=part.static, span=e.span)
         case _:
             return None
+
+
+def merge_of_padded(e: Call) -> Expr | None:
+    """What is padded along the outer one of two dims that are merged is padded along the merged one.
+
+    >>> from tensorir.passes.show import show
+    >>> from tensorir.lift.rewrites.canonical import Canonical
+    >>> padded = "update(add_dim(I, 0, 4, add_dim(J, 0, 3, 1.0)), x)"
+    >>> show(Canonical(), f"merge_dims(I, J, K)({padded})", x={"I": (0, 2), "J": (0, 3)})
+    update(add_dim(K, 0, 12, 1.0), merge_dims(I, J, K)(x))
+    """
+    match e:
+        case Call("merge_dims", (Call("update", (base, part)) as x,), (outer, inner, _) as static):
+            same, element = constant_of(base), e.tensor.element
+        case _:
+            return None
+    whole = x.tensor.dims[inner]
+    if (
+        same is None
+        or not isinstance(element, Scalar)
+        or whole.start
+        or part.tensor.dims.get(inner) not in (None, whole)
+    ):
+        return None
+    made = call("merge_dims", spread(part, {d: x.tensor.dims[d] for d in (outer, inner)}), static=static, span=e.span)
+    return call("update", filled(same.value, element, dict(e.tensor.dims.items)), made, span=e.span)
 
 
 def _less_padding(x: Call, base: Expr, part: Expr, cuts: Cuts) -> Expr | None:

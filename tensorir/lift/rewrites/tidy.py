@@ -28,6 +28,9 @@ from tensorir.walk import postorder, rewrite_all, values, with_values
 
 __all__ = ["tidied"]
 
+MOST_ROUNDS = 4
+"""How often renames are looked for."""
+
 
 def tidied(f: Fencil, exact: bool = False, merged: list[Span] | None = None) -> Fencil:
     """The fencil in canonical form, with fewer renames; `exact` keeps the order of sums of floats.
@@ -36,8 +39,7 @@ def tidied(f: Fencil, exact: bool = False, merged: list[Span] | None = None) -> 
     """
     canonical = Canonical(exact, [] if merged is None else merged)
     f = _named(SettleChoices().run(canonical.run(f)))
-    f = _one_name_more(canonical.run(f), canonical)
-    f = _in_one_order(f, exact)
+    f = _in_one_order(_without_renames(canonical.run(f), canonical), exact)
     if not any(decides(e) for e in postorder(*values(f.closures))):
         return f
     # moves inside of choices have met by now, and what is left of them is known
@@ -64,12 +66,16 @@ def _without_added(c: Closure) -> Expr:
     return value
 
 
-def _one_name_more(f: Fencil, canonical: Canonical) -> Fencil:
-    """The fencil without the renames that came to light when others had gone."""
-    if not any(isinstance(e, Call) and e.op == "rename" for e in postorder(*values(f.closures))):
-        return f
-    new = _named(f)
-    return f if new == f else canonical.run(new)
+def _without_renames(f: Fencil, canonical: Canonical) -> Fencil:
+    """The fencil without the renames that come to light when others have gone."""
+    for _ in range(MOST_ROUNDS):
+        if not any(isinstance(e, Call) and e.op == "rename" for e in postorder(*values(f.closures))):
+            return f
+        new = _named(f)
+        if new == f:
+            return f
+        f = canonical.run(new)
+    return f
 
 
 def _named(f: Fencil) -> Fencil:

@@ -14,16 +14,127 @@ gather(I, J, clamp)(
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import gcd, prod
 
 from tensorir.build import call
 from tensorir.builtins import TABLE
 from tensorir.ir import Call, Expr, Literal
-from tensorir.lift.emission.tensors import constant_of, cut, filled, position, sum_of
-from tensorir.lift.nests.affine import Affine
+from tensorir.lift.emission.tensors import constant_of, cut, filled, position, shifted, sum_of
+from tensorir.lift.nests.affine import Affine, Ranges
+from tensorir.lift.nests.bounded import sum_where
 from tensorir.lift.rewrites.coordinates import sum_of_coordinates
 from tensorir.types import Interval, Scalar
 
-__all__ = ["read_of_coordinates", "read_of_part", "read_of_read", "read_through_padding"]
+__all__ = ["choice_of_windows", "read_of_coordinates", "read_of_part", "read_of_read", "read_through_padding"]
+
+
+def choice_of_windows(e: Call) -> Expr | None:
+    """What is read inside of bounds of sums of coordinates, and a number elsewhere, is read with a margin of it.
+
+    >>> from tensorir.passes.show import show
+    >>> from tensorir.lift.rewrites.canonical import Canonical
+    >>> t = "pos(i, add_dim(i, 0, 4, 0)) + pos(r, add_dim(r, 0, 3, 0))"
+    >>> inside = f"if {t} ≥ 1 ∧ {t} < 5 then gather(I, zero)(x, {t} - 1) else 0.0"
+    >>> show(Canonical(), inside, x={"I": (0, 4)})
+    gather(I, clamp)(
+      update(add_dim(I, 0, 6, 0.0), ⟪I, -1⟫(x)),
+      pos(i, add_dim(i, 0, 4, false)) + pos(r, add_dim(r, 0, 3, false))
+    )
+    """
+    match e.args:
+        case (condition, Call("gather", (x, *indices), (dims, "clamp" | "zero" as mode)), other):
+            pass
+        case _:
+            return None
+    number, element = constant_of(other), e.tensor.element
+    bounds = _bounded_sums(condition)
+    if number is None or not bounds or not isinstance(element, Scalar):
+        return None
+    ranges = {d: (i.start, i.stop - 1) for d, i in e.tensor.dims.items}
+    places = _where(bounds, [sum_of_coordinates(i) for i in indices], ranges)
+    indices = [i if p is None else _sum(p, i) for i, p in zip(indices, places, strict=True)]
+    moved: dict[str, int] = {}
+    inside: dict[str, Interval] = {}
+    whole: dict[str, Interval] = {}
+    for total, (low, high) in bounds.items():
+        span = total.range(ranges)
+        reading = [(d, p.minus(total)) for d, p in zip(dims, places, strict=True) if p is not None]
+        along = [(d, rest.constant) for d, rest in reading if rest.is_number and d not in moved]
+        if span is None or len(along) != 1:
+            return None
+        ((dim, by),) = along
+        there = x.tensor.dims[dim].shifted(by)
+        window = Interval(span[0], span[1] + 1)
+        kept = window & Interval(max(low, span[0]), min(high, span[1] + 1))
+        if not there.covers(kept) and (mode == "clamp" or number.value):
+            return None
+        moved[dim], inside[dim], whole[dim] = by, there & kept, window
+    own = {n for total in bounds for n in total.names}
+    most = prod(len(e.tensor.dims[n]) for n in own)
+    if own & set(x.tensor.dims) or prod(map(len, whole.values())) > most or not all(inside.values()):
+        return None
+    for dim, by in moved.items():
+        x = shifted(x, dim, by)
+    x = cut(x, inside)
+    rest = {d: i for d, i in zip(dims, indices, strict=True) if d not in moved}
+    if set(whole) & {d for i in rest.values() for d in i.tensor.dims}:
+        return None
+    if rest:
+        hulls = [(x.tensor.dims[d], _hull(i)) for d, i in rest.items()]
+        within = all(hull is not None and interval.covers(hull) for interval, hull in hulls)
+        x = call("gather", x, *rest.values(), static=(tuple(rest), "clamp" if within else mode))
+    padded = call("update", filled(number.value, element, {**dict(x.tensor.dims.items), **whole}), x)
+    asked = zip(dims, places, indices, strict=True)
+    sums = {d: _sum(p.plus(Affine((), -moved[d])), i) for d, p, i in asked if p is not None and d in moved}
+    return call("gather", padded, *sums.values(), static=(tuple(sums), "clamp"), span=e.span)
+
+
+def _where(
+    bounds: Mapping[Affine, tuple[int, int]], places: Sequence[Affine | None], ranges: Ranges
+) -> list[Affine | None]:
+    """What places are where sums lie inside of bounds."""
+    bounded: dict[Affine, tuple[int, int]] = {}
+    for total, (low, high) in bounds.items():
+        factor = gcd(*(c for _, c in total.terms))
+        span = total.range(ranges)
+        if span is not None:
+            one = Affine(tuple((n, c // factor) for n, c in total.terms))
+            bounded[one] = -(-max(low, span[0]) // factor), min(high - 1, span[1]) // factor
+    return [None if p is None else sum_where(p, bounded, ranges) for p in places]
+
+
+def _sum(total: Affine, index: Expr) -> Expr:
+    """A sum of coordinates that an index has."""
+    dims = index.tensor.dims
+    return sum_of(total, {n: position(n, dims[n]) for n in sorted(total.names)})
+
+
+def _bounded_sums(condition: Expr) -> dict[Affine, tuple[int, int]] | None:
+    """The sums of several coordinates, or multiples, that a condition bounds, each with the interval; None where
+    it asks for anything else."""
+    match condition:
+        case Call("and", (a, b)):
+            one, other = _bounded_sums(a), _bounded_sums(b)
+            if one is None or other is None:
+                return None
+            return {t: _both(one.get(t, EVERYWHERE), other.get(t, EVERYWHERE)) for t in {**one, **other}}
+        case Call("less" | "less_equal" | "greater_equal" | "greater" as op, (x, Literal(value))):
+            total = sum_of_coordinates(x)
+            bound = int(value) + (op in ("less_equal", "greater"))
+            if total is None or not total.is_linear or total.is_number:
+                return None
+            bound, total = bound - total.constant, Affine(total.terms)
+            return {total: (EVERYWHERE[0], bound) if op.startswith("less") else (bound, EVERYWHERE[1])}
+        case _:
+            return None
+
+
+def _both(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
+    return max(a[0], b[0]), min(a[1], b[1])
+
+
+EVERYWHERE = -(1 << 62), 1 << 62
+"""Where a sum lies that nothing bounds."""
 
 
 def read_of_coordinates(e: Call) -> Expr | None:

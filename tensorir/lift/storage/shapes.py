@@ -108,7 +108,8 @@ def _collect(
             places.append((tuple(None for _ in buffer.shape), None, True))
             continue
         if isinstance(node, Store) and node.buffer is buffer:
-            places.append((tuple(map(affine_of, space.location)), space, False))
+            stored, part = _by_sums(Load(buffer, tuple(space.location)), space, space.guards)
+            places.append((tuple(map(affine_of, stored.indices)), part, False))
         places += [(tuple(map(affine_of, t.indices)), part, True) for t, part in loads if t.buffer is buffer]
 
 
@@ -146,7 +147,7 @@ def _chosen_reads(space: Space) -> Iterator[tuple[Load, Space]]:
 
 
 def _by_sums(load: Load, space: Space, held: Sequence[Term]) -> tuple[Load, Space]:
-    """A read at quotients, or at what is chosen or told by data, with each part of that as a variable of its own.
+    """An access at quotients, or at what is chosen or told by data, with each part of that as a variable of its own.
 
     What has no bounds is where the place lies inside of the buffer: anywhere else the read is an error.
     """
@@ -259,13 +260,22 @@ _Place = tuple[Affine | None, Space | None, bool]
 
 
 def _split_up(size: int, accesses: Sequence[_Place]) -> tuple[int, tuple[int, ...]]:
-    """The size and the radices of a flat axis, which may end where its last access does; no radices if it is none."""
+    """The size and the radices of a flat axis, no radices if it is none.
+
+    It may end where its last access does, or with the last row that an access reaches.
+    """
     if found := _radices(size, accesses):
         return size, found
     spans = [None if a is None or space is None else a.range(space.ranges) for a, space, _ in accesses]
-    end = max((s[1] + 1 for s in spans if s is not None), default=size)
-    shorter = None not in spans and 0 < end < size
-    return (end, found) if shorter and (found := _radices(end, accesses)) else (size, ())
+    inside = [s for s in spans if s is not None and s[0] >= 0 and s[1] < size]
+    if len(inside) < len(spans) or not inside:
+        return size, ()
+    end = max(high for _, high in inside) + 1
+    steps = {abs(c) for a, _, _ in accesses if a is not None for _, c in a.terms if 1 < abs(c) < end}
+    for extent in dict.fromkeys((end, *(-(-end // by) * by for by in sorted(steps, reverse=True)))):
+        if found := _radices(extent, accesses):
+            return extent, found
+    return size, ()
 
 
 def _radices(size: int, accesses: Sequence[_Place]) -> tuple[int, ...]:
@@ -315,7 +325,7 @@ def _fits_unsplit(a: Affine, radices: Sequence[int], space: Space) -> bool:
 
 def _fits(a: Affine, radices: Sequence[int], space: Space) -> bool:
     return all(
-        _splits(p, space) if not p.is_linear else _plain(p, space) and not _parted(p, space.ranges)
+        (_plain(p, space) if p.is_linear else _splits(p, space)) and not _parted(p, space.ranges)
         for p in apart(a, radices, space.ranges)
     )
 

@@ -1,0 +1,262 @@
+"""Dims of which everything asks for digits only: as many dims as digits.
+
+A convolution that was scheduled as a product of matrices folds over channels and places of the kernel as one dim, and
+takes it apart again wherever it reads.
+
+>>> from tensorir.passes.show import show
+>>> from tensorir.lift.rewrites.canonical import Canonical
+>>> k = "pos(K, add_dim(K, 0, 6, false))"
+>>> row = f"gather(H, W, clamp)(x, floordiv({k}, 3), {k} - 3 × floordiv({k}, 3) + 1)"
+>>> flat = f"reduce(+, 0.0, K)(({row}) × merge_dims(I, J, K)(y))"
+>>> show(Canonical(), flat, x={"H": (0, 2), "W": (0, 4)}, y={"I": (0, 2), "J": (0, 3)})
+reduce(+, 0.0, K_1)(
+  reduce(+, 0.0, K_2)(
+    gather(W, clamp)(rename(H → K_1)(x), pos(K_2, add_dim(K_2, 0, 3, false)) + 1)
+      × rename(I → K_1, J → K_2)(y)
+  )
+)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import permutations
+
+from tensorir.build import call, fresh, literal
+from tensorir.builtins import TABLE
+from tensorir.ir import Call, Expr, Literal, Operator
+from tensorir.lift.emission.folds import neutral
+from tensorir.lift.emission.tensors import constant_of, cut, filled, position, renamed, shifted, spread, sum_of
+from tensorir.lift.nests.affine import Affine, Quotient, quotient, remainder, variable
+from tensorir.lift.rewrites.coordinates import sum_of_coordinates
+from tensorir.lift.rewrites.nested_folds import ANY_ORDER, fold_like
+from tensorir.types import Interval, Scalar, TensorType
+from tensorir.walk import postorder
+
+__all__ = ["fold_of_digits", "read_of_digits", "read_of_rows", "split_of_digits"]
+
+
+def fold_of_digits(e: Call) -> Expr | None:
+    """A fold over a dim of which its terms need the digits is one over each digit."""
+    match e:
+        case Call("reduce", (Operator(op), init, x), (dim,)) if op in ANY_ORDER and dim not in init.tensor.dims:
+            element = x.tensor.element
+        case _:
+            return None
+    size = _size(x, dim)
+    if size is None or not isinstance(element, Scalar):
+        return None
+    taken = _names(e)
+    parts = _Parts(dim, fresh(dim, taken), fresh(dim, taken), size)
+    made = parts.whole(x)
+    if made is None:
+        return None
+    within = fold_like(op, literal(neutral(op, element), element), made, parts.inner, e)
+    return fold_like(op, init, within, parts.outer, e)
+
+
+def split_of_digits(e: Call) -> Expr | None:
+    """A dim that is split into the digits that its elements are told by is told by those.
+
+    >>> from tensorir.passes.show import show
+    >>> from tensorir.lift.rewrites.canonical import Canonical
+    >>> n = "pos(N, add_dim(N, 0, 6, false))"
+    >>> row = f"gather(I, J, clamp)(x, floordiv({n}, 3), 2 × ({n} - 3 × floordiv({n}, 3)))"
+    >>> show(Canonical(), f"split_dim(N, N_0, N_1, 3)(exp({row}))", x={"I": (0, 2), "J": (0, 5)})
+    exp(gather(J, clamp)(rename(I → N_0)(x), 2 × pos(N_1, add_dim(N_1, 0, 3, false))))
+    """
+    (x,) = e.args
+    dim, outer, inner, size = e.static
+    if _size(x, dim) != size or {outer, inner} & _names(x):
+        return None
+    return _Parts(dim, outer, inner, size).whole(x)
+
+
+def read_of_rows(e: Call) -> Expr | None:
+    """A read at every place of every row is the dim, split into rows.
+
+    >>> from tensorir.passes.show import show
+    >>> from tensorir.lift.rewrites.canonical import Canonical
+    >>> place = "2 × pos(i, add_dim(i, 0, 3, false)) + pos(r, add_dim(r, 0, 2, false))"
+    >>> show(Canonical(), f"gather(I, clamp)(x, {place})", x={"I": (0, 6)})
+    split_dim(I, i, r, 2)(x)
+    """
+    x, *indices = e.args
+    dims, mode = e.static
+    for k, (dim, index) in enumerate(zip(dims, indices, strict=True)):
+        total = sum_of_coordinates(index)
+        rest = {d: i for j, (d, i) in enumerate(zip(dims, indices, strict=True)) if j != k}
+        rows = None if total is None else _rows(total, dict(index.tensor.dims.items))
+        if total is None or rows is None or dim in rows:
+            continue
+        if set(rows) & {*x.tensor.dims, *(d for i in rest.values() for d in i.tensor.dims)}:
+            continue
+        outer, inner = rows
+        first, size = index.tensor.dims[outer], len(index.tensor.dims[inner])
+        whole = Interval(first.start * size, first.stop * size)
+        if not x.tensor.dims[dim].covers(whole.shifted(-total.constant)):
+            continue
+        part = cut(shifted(x, dim, total.constant), {dim: whole})
+        part = call("split_dim", part, static=(dim, outer, inner, size), span=e.span)
+        return call("gather", part, *rest.values(), static=(tuple(rest), mode), span=e.span) if rest else part
+    return None
+
+
+def read_of_digits(e: Call) -> Expr | None:
+    """A read at both digits of a sum of coordinates is one of the merged dims at the sum.
+
+    >>> from tensorir.passes.show import show
+    >>> from tensorir.lift.rewrites.canonical import Canonical
+    >>> t = "3 × pos(a, add_dim(a, 0, 2, false)) + pos(b, add_dim(b, 0, 3, false))"
+    >>> show(Canonical(), f"gather(I, J, clamp)(x, floordiv({t}, 4), mod({t}, 4))", x={"I": (0, 2), "J": (0, 4)})
+    split_dim(I_1, a, b, 3)(subset(merge_dims(I, J, I_1)(x), I_1[0:6]))
+    """
+    x, *indices = e.args
+    dims, mode = e.static
+    places = [sum_of_coordinates(i) for i in indices]
+    for (i, high), (j, low) in permutations(enumerate(places), 2):
+        if high is None or low is None or high.is_linear:
+            continue
+        outer, inner = x.tensor.dims[dims[i]], x.tensor.dims[dims[j]]
+        total = high.times(len(inner)).plus(low)
+        asked = dict(indices[i].tensor.dims.items) | dict(indices[j].tensor.dims.items)
+        ranges = {n: (k.start, k.stop - 1) for n, k in asked.items()}
+        span = total.range(ranges) if total.is_linear and not inner.start else None
+        if span is None or (high, low) != (quotient(total, len(inner), ranges), remainder(total, len(inner), ranges)):
+            continue
+        if not Interval(outer.start * len(inner), outer.stop * len(inner)).covers(Interval(span[0], span[1] + 1)):
+            continue
+        merged = fresh(dims[i], _names(e))
+        place = sum_of(total, {n: position(n, asked[n]) for n in sorted(total.names)})
+        rest = {d: index for k, (d, index) in enumerate(zip(dims, indices, strict=True)) if k not in (i, j)}
+        made = call("merge_dims", x, static=(dims[i], dims[j], merged))
+        return call("gather", made, place, *rest.values(), static=((merged, *rest), mode), span=e.span)
+    return None
+
+
+def _rows(total: Affine, dims: Mapping[str, Interval]) -> tuple[str, str] | None:
+    """The coordinates of rows and of places in them of which a sum counts the places."""
+    match total.terms:
+        case ((str(a), int(p)), (str(b), int(q))):
+            (inner, one), (outer, size) = sorted([(a, p), (b, q)], key=lambda t: t[1])
+        case _:
+            return None
+    return (outer, inner) if one == 1 and dims[inner] == Interval(0, size) else None
+
+
+def _names(e: Expr) -> set[str]:
+    """Every name of a dim in an expression."""
+    return {d for n in postorder(e) if isinstance(n.type, TensorType) for d in n.tensor.dims.names}
+
+
+def _size(x: Expr, dim: str) -> int | None:
+    """By what a dim is divided, or of how many each it was merged: the most of those that fit, if any."""
+    extent = x.tensor.dims[dim]
+    fitting = [by for by in set(_sizes(x, dim)) if 1 < by < len(extent) and not len(extent) % by]
+    return None if extent.start else max(fitting, default=None)
+
+
+def _sizes(x: Expr, dim: str) -> Iterator[int]:
+    stack, seen = [x], set[int]()
+    while stack:
+        node = stack.pop()
+        if id(node) in seen or not isinstance(node.type, TensorType) or dim not in node.tensor.dims:
+            continue
+        seen.add(id(node))
+        if (total := sum_of_coordinates(node)) is not None:
+            yield from _divisors(total, dim)
+            continue
+        if isinstance(node, Call) and node.op == "merge_dims" and node.static[2] == dim:
+            yield len(node.args[0].tensor.dims[node.static[1]])
+        stack += node.children
+
+
+def _divisors(total: Affine, dim: str) -> Iterator[int]:
+    for atom, _ in total.terms:
+        if isinstance(atom, Quotient) and dim in atom.inner.names:
+            if not atom.inner.coefficient(dim) % atom.by:
+                continue
+            yield atom.by
+            yield from _divisors(atom.inner, dim)
+
+
+@dataclass(slots=True)
+class _Parts:
+    """Two dims in the place of one."""
+
+    dim: str
+    outer: str
+    inner: str
+    size: int
+    known: dict[int, Expr | None] = field(default_factory=dict[int, Expr | None])
+
+    def whole(self, x: Expr) -> Expr | None:
+        """An expression that has the dim over both parts, with both of them."""
+        made = self.of(x)
+        return None if made is None else spread(made, self._split({self.dim: x.tensor.dims[self.dim]}))
+
+    def _split(self, dims: dict[str, Interval]) -> dict[str, Interval]:
+        """The dims with both parts."""
+        rest = {d: i for d, i in dims.items() if d != self.dim}
+        if self.dim in dims:
+            rest |= {self.outer: Interval(0, len(dims[self.dim]) // self.size), self.inner: Interval(0, self.size)}
+        return rest
+
+    def of(self, x: Expr) -> Expr | None:
+        """The expression over both parts; None where it needs the whole. It lacks a part that it does not need."""
+        if self.dim not in x.tensor.dims:
+            return x
+        if id(x) not in self.known:
+            extent = x.tensor.dims[self.dim]
+            fits = not extent.start and not len(extent) % self.size
+            self.known[id(x)] = self._of(x) if fits else None
+        return self.known[id(x)]
+
+    def _of(self, x: Expr) -> Expr | None:
+        if (same := constant_of(x)) is not None and isinstance(x.tensor.element, Scalar):
+            return filled(same.value, x.tensor.element, self._split(dict(x.tensor.dims.items)))
+        if (total := sum_of_coordinates(x)) is not None:
+            return self._sum(total, dict(x.tensor.dims.items))
+        match x:
+            case Call("merge_dims", (y,), (a, b, self.dim)) if len(y.tensor.dims[b]) == self.size:
+                starts = y.tensor.dims[a].start or y.tensor.dims[b].start
+                return None if starts else renamed(y, {a: self.outer, b: self.inner})
+            case Call("add_dim", (y,), (dim, start, stop)):
+                made = self.of(y)
+                if made is None or dim == self.dim:
+                    return made
+                return call("add_dim", made, static=(dim, start, stop), span=x.span)
+            case Call("update", (base, part)) if (same := constant_of(base)) is not None:
+                return self._padded(x, same, part)
+            case Call("gather", (y, *indices), (dims, _)) if self.dim not in dims:
+                inner, *places = (self.of(a) for a in (y, *indices))
+                found = [p for p in places if p is not None]
+                if inner is None or len(found) < len(places):
+                    return None
+                return call("gather", inner, *found, static=x.static, span=x.span)
+            case Call("reduce", (Operator(op), init, y), (other,)) if self.dim not in (other, *init.tensor.dims):
+                made = self.of(y)
+                return None if made is None else fold_like(op, init, made, other, x)
+            case Call(op, args) if TABLE[op].elementwise and all(isinstance(a.type, TensorType) for a in args):
+                parts = [self.of(a) for a in args]
+                known = [p for p in parts if p is not None]
+                return call(op, *known, static=x.static, span=x.span) if len(known) == len(parts) else None
+            case _:
+                return None
+
+    def _sum(self, total: Affine, dims: dict[str, Interval]) -> Expr:
+        """A sum of coordinates, of those of the parts."""
+        split = self._split(dims)
+        value = variable(self.outer).times(self.size).plus(variable(self.inner))
+        new = total.replaced({self.dim: value}, {d: (i.start, i.stop - 1) for d, i in split.items()})
+        return sum_of(new, {d: position(d, split[d]) for d in sorted(new.names)})
+
+    def _padded(self, x: Call, same: Literal, part: Expr) -> Expr | None:
+        """A tensor with a margin: one along the dim is one along the outer part, if it is of whole rows."""
+        whole, element = self._split(dict(x.tensor.dims.items)), x.tensor.element
+        made = self.of(part)
+        if made is None or not isinstance(element, Scalar):
+            return None
+        missing = self._split(dict(part.tensor.dims.items))
+        return call("update", filled(same.value, element, whole), spread(made, missing), span=x.span)
