@@ -41,6 +41,9 @@ IN_ROW = f"{N} - 3 × {ROW_OF_N}"
 ROWS_OF_N = f"gather(I, J, clamp)(a, {ROW_OF_N}, {IN_ROW})"
 PLACES = "2 × pos(A, add_dim(A, 0, 2, 0)) + pos(B, add_dim(B, 0, 2, 0))"
 SUM = "pos(A, add_dim(A, 0, 4, 0)) + pos(B, add_dim(B, 0, 3, 0))"
+FEW = "6 × pos(A, add_dim(A, 0, 2, 0)) + pos(B, add_dim(B, 0, 3, 0))"
+AROUND = "add_dim(A, 0, 3, add_dim(B, 0, 2, 0.0))"
+CUT = "update(add_dim(I, -2, 9, 1.0), cartesian_shift(I, -1)(subset(x, I[0:2])))"
 TALL = "update(add_dim(J, 0, 3, add_dim(I, -2, 5, 1.0)), a)"
 PRODUCT = "λ(a: tensor<float>, b: tensor<float>) → a × b"
 ROWS = [
@@ -48,6 +51,8 @@ ROWS = [
     ("known_bound", f"{PLACES} < 4"),
     ("known_bound", f"{PLACES} ≥ 4"),
     ("known_bound", f"{ROW_OF_N} ≤ 3"),
+    ("bound_of_rows", "6 × pos(A, add_dim(A, 0, 4, 0)) + pos(B, add_dim(B, 0, 3, 0)) ≥ 12"),
+    ("bound_of_rows", "pos(B, add_dim(B, 0, 2, 0)) + 2 × pos(A, add_dim(A, -2, 4, 0)) + 3 < 7"),
     ("last_coordinate", "pos(I, x) = 5"),
     ("plus_nothing", "x + 0.0"),
     ("choice_of_truth", "if t then x < y else false"),
@@ -109,12 +114,43 @@ ROWS = [
     ("gather_by_digits", f"gather(I, J, clamp)(a, {DIGITS.format('2, 11')})"),
     ("read_of_digits", f"gather(I, J, clamp)(a, floordiv({PLACES}, 3), mod({PLACES}, 3))"),
     ("read_of_digits", f"gather(J, I, zero)(a, mod({PLACES} + 5, 3), floordiv({PLACES} + 5, 3))"),
+    (
+        "read_of_merged",
+        f"gather(K, clamp)(merge_dims(I, J, K)(a), {FEW})",
+    ),
+    ("read_of_merged", "gather(K, clamp)(merge_dims(J, I, K)(a), 11 - 4 × pos(A, add_dim(A, 0, 2, 0)))"),
+    (
+        "read_of_parts",
+        f"gather(N, clamp)({ROWS_OF_N} × 2.0, {FEW})",
+    ),
+    (
+        "read_of_parts",
+        f"gather(N, clamp)(update(add_dim(N, -3, 12, 1.0), {ROWS_OF_N}), 3 × pos(A, add_dim(A, -1, 2, 0)) + 2)",
+    ),
+    ("part_of_windows", f"subset(gather(I, clamp)({TALL}, {WINDOW}), J[1:2])"),
+    (
+        "padding_of_windows",
+        f"update({AROUND}, gather(I, clamp)({WIDE}, 4 × ({PLACES}) - 2))",
+    ),
+    (
+        "padding_of_windows",
+        f"update(add_dim(A, -2, 2, add_dim(B, 0, 2, 0.0)), gather(I, clamp)({WIDE}, 2 × ({PLACES}) - 1))",
+    ),
+    ("windows_of_whole", f"gather(I, clamp)({CUT}, 8 × pos(A, add_dim(A, 0, 2, 0)))"),
+    (
+        "windows_of_whole",
+        f"gather(I, clamp)({CUT.replace('I[0:2]', 'I[2:4]')}, 8 - 9 × pos(A, add_dim(A, 0, 2, 0)))",
+    ),
     ("read_of_rows", f"gather(I, clamp)(x, {PLACES})"),
     ("read_of_rows", f"gather(J, I, clamp)(a, 2, {PLACES})"),
     ("read_of_rows", f"gather(I, clamp)(x, {PLACES} + 2)"),
     (
         "point_of_computed",
         "gather(J, clamp)(exp(x × update(add_dim(I, 0, 6, add_dim(J, 0, 3, 0.0)), add_dim(J, 0, 1, y))), 0)",
+    ),
+    (
+        "point_of_computed",
+        "gather(K, clamp)(split_dim(I, A, B, 2)(merge_dims(J, L, M)(add_dim(L, 0, 2, a × add_dim(K, 2, 4, b)))), 3)",
     ),
     ("point_of_computed", "gather(K, clamp)(reduce(+, 0.5, J)(a × add_dim(K, 2, 4, b)), 3)"),
     ("read_of_coordinates", f"gather(I, clamp)({TABLE}, {WINDOW})"),
@@ -173,11 +209,35 @@ ALONE = [
         f"reduce(+, 0.0, N)(gather(I, J, clamp)(a, {DIGITS.format('0, 6')}) × rename(I → N)(x))",
         "data",
     ),
+    ("bound_of_rows", "3 × pos(A, add_dim(A, 0, 4, 0)) + pos(B, add_dim(B, 0, 3, 0)) ≥ 7", "a place inside of a row"),
     ("fold_of_digits", f"reduce(+, 0.0, N)(subset({ROWS_OF_N}, N[3:9]))", "a part"),
     ("extreme_of_padded", "reduce(max, -2.0, I)(update(add_dim(I, -2, 9, -1.0), x))", "padding that counts"),
     ("extreme_of_padded", "reduce(max, -0.0, I)(update(add_dim(I, -2, 9, 0.0), x))", "the sign of a zero counts"),
     ("read_of_digits", f"gather(I, J, clamp)(a, floordiv({PLACES}, 2), mod({PLACES}, 2))", "other digits"),
     ("read_of_digits", f"gather(I, J, clamp)(a, floordiv({PLACES} + 9, 3), mod({PLACES}, 3))", "a row behind the end"),
+    ("read_of_merged", f"gather(K, clamp)(merge_dims(I, J, K)(a), {PLACES})", "parts of rows"),
+    (
+        "read_of_merged",
+        "gather(K, clamp)(merge_dims(I, J, K)(a), 3 × pos(A, add_dim(A, 0, 5, 0)))",
+        "a row behind the end",
+    ),
+    ("read_of_parts", f"gather(N, clamp)({ROWS_OF_N} × 2.0, {PLACES})", "parts of rows"),
+    ("part_of_windows", f"subset(gather(I, clamp)({TALL}, {WINDOW}), K[1:2])", "fewer windows"),
+    (
+        "padding_of_windows",
+        f"update({AROUND}, gather(I, clamp)({WIDE}, {PLACES}))",
+        "data",
+    ),
+    (
+        "padding_of_windows",
+        f"update(add_dim(A, 0, 3, add_dim(B, 0, 2, 1.0)), gather(I, clamp)({WIDE}, 4 × ({PLACES})))",
+        "another number",
+    ),
+    (
+        "windows_of_whole",
+        f"gather(I, clamp)({CUT}, {PLACES})",
+        "a read of more",
+    ),
     ("read_of_rows", f"gather(I, clamp)(x, {PLACES} + 3)", "a place behind the end"),
     ("read_of_rows", f"gather(I, clamp)(x, {PLACES.replace('2 ×', '3 ×')})", "gaps between the rows"),
     ("point_of_computed", "gather(J, clamp)(exp(a), 0)", "data along the dim"),

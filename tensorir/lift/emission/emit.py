@@ -50,9 +50,12 @@ from tensorir.lift.nests.unknowns import bounds
 from tensorir.source import Span
 from tensorir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType
 
-__all__ = ["Box", "Emitter"]
+__all__ = ["MOST_MARGIN", "Box", "Emitter"]
 
 Box = Mapping[str, Interval]
+
+MOST_MARGIN = 4
+"""How many times what is read a tensor with a margin around it may have."""
 
 
 @dataclass(slots=True)
@@ -265,7 +268,8 @@ class Emitter:
         """What is read inside of bounds of sums, and a number elsewhere, as windows of a tensor with a margin of it.
 
         `if 1 <= y + r < 9 then A[y + r - 1] else 0` is P[y + r], and P is A with zeros around it. None where a dim of
-        the sums stands anywhere else, where data tell what is read, and where the windows leave most of P out.
+        the sums stands anywhere else, where data tell what is read, and where the windows leave most of P out (if A is
+        all that is read, a few times as much).
         """
         scope = self.scope(box)
         reads = [t for t in walk(yes) if isinstance(t, Load)]
@@ -277,7 +281,8 @@ class Emitter:
             return None
         spans = [a.range(scope) for a in sums]
         windows = [Interval(low, high + 1) for low, high in (s for s in spans if s is not None)]
-        if len(windows) < len(sums) or prod(map(len, windows)) > prod(len(box[n]) for n in inner):
+        most = prod(len(box[n]) for n in inner) * (MOST_MARGIN if isinstance(yes, Load) else 1)
+        if len(windows) < len(sums) or prod(map(len, windows)) > most:
             return None
         names = _hidden([f"{min(a.names)}_in" for a in sums], box.keys() | self.outer.keys())
         smaller = {n: i for n, i in box.items() if n not in inner} | dict(zip(names, windows, strict=True))

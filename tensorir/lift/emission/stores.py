@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import permutations
+from typing import TypeVar
 
 from tensorir.build import call, function, literal, operator, var
 from tensorir.ir import Expr, Function
@@ -18,6 +20,9 @@ from tensorir.source import NOWHERE, Span
 from tensorir.types import BOOL, INT32, Interval, Scalar, TensorType
 
 __all__ = ["Place", "combine", "forward", "holding", "place_of", "put", "scatter", "store"]
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +77,7 @@ def store(emitter: Emitter, buffer: Buffer, space: Space, span: Span = NOWHERE) 
     place = place_of(space)
     used = {n for g in space.guards for n in index_names(g)}
     if place is None and (rows := _in_rows(buffer, space)) is not None:
-        k, flat = rows
-        _store_flat(emitter, buffer, k, flat, span)
+        _store_flat(emitter, buffer, *rows, span)
         return
     if place is None and (apart := _in_digits(space)) is not None:
         store(emitter, buffer, apart, span)
@@ -98,24 +102,31 @@ def store(emitter: Emitter, buffer: Buffer, space: Space, span: Span = NOWHERE) 
     put(emitter, buffer, place, value, space.dims)
 
 
-def _in_rows(buffer: Buffer, space: Space) -> tuple[int, Space] | None:
-    """A dim of which a store's index is the row of a place of which the next index is the rest, and the store at the
-    places; None where that tells no place by dims.
+def _in_rows(buffer: Buffer, space: Space) -> tuple[tuple[int, int], Space] | None:
+    """Two dims of which a store's indices are the row of a place and the rest, and the store at the places as the first
+    of them; None where that tells no place by dims.
     """
     used = {n for g in space.guards for n in index_names(g)}
-    for k, size in enumerate(buffer.shape[1:]):
-        row, rest = (affine_of(settled(t, space.ranges)) for t in space.location[k : k + 2])
+    found = [affine_of(settled(t, space.ranges)) for t in space.location]
+    for (i, row), (j, rest) in permutations(enumerate(found), 2):
         if row is None or rest is None or row.is_linear:
             continue
+        size = buffer.shape[j]
         total = row.times(size).plus(rest)
         digit = quotient(total, size, space.ranges), remainder(total, size, space.ranges)
-        if not total.is_linear or (row, rest) != digit or space.location[k].element != INT32:
+        if not total.is_linear or (row, rest) != digit or space.location[i].element != INT32:
             continue
-        flat = replace(space, location=(*space.location[:k], Linear(total, INT32), *space.location[k + 2 :]))
+        flat = replace(space, location=tuple(_merged(space.location, (i, j), Linear(total, INT32))))
         place = place_of(flat)
         if place is not None and not (used - place.dims) & space.dims.keys():
-            return k, flat
+            return (i, j), flat
     return None
+
+
+def _merged(items: Sequence[T], pair: tuple[int, int], one: T) -> list[T]:
+    """Items with one in the place of two."""
+    i, j = pair
+    return [one if k == i else item for k, item in enumerate(items) if k != j]
 
 
 def _in_digits(space: Space) -> Space | None:
@@ -129,23 +140,21 @@ def _in_digits(space: Space) -> Space | None:
     return None if (used - (place_of(new) or Place(())).dims) & new.dims.keys() else new
 
 
-def _store_flat(emitter: Emitter, buffer: Buffer, k: int, flat: Space, span: Span) -> None:
+def _store_flat(emitter: Emitter, buffer: Buffer, pair: tuple[int, int], flat: Space, span: Span) -> None:
     """A store to a buffer of which two dims are one."""
     names, whole = emitter.dims_of(buffer), emitter.intervals(buffer)
-    outer, inner, size = names[k], names[k + 1], buffer.shape[k + 1]
-    rows = Buffer(
-        f"{buffer.name}_rows", buffer.element, (*buffer.shape[:k], buffer.shape[k] * size, *buffer.shape[k + 2 :])
-    )
+    (outer, inner), (rows, size) = (names[k] for k in pair), (buffer.shape[k] for k in pair)
     merged = f"{outer}__{inner}"
-    emitter.names[rows] = (*names[:k], merged, *names[k + 2 :])
+    one = Buffer(f"{buffer.name}_rows", buffer.element, tuple(_merged(buffer.shape, pair, rows * size)))
+    emitter.names[one] = tuple(_merged(names, pair, merged))
     base, same = emitter.tensor(buffer), constant_of(emitter.tensor(buffer))
     if same is not None:
-        emitter.tensors[rows] = filled(same.value, buffer.element, emitter.intervals(rows))
+        emitter.tensors[one] = filled(same.value, buffer.element, emitter.intervals(one))
     else:
-        emitter.tensors[rows] = call("merge_dims", spread(base, whole), static=(outer, inner, merged))
-    store(emitter, rows, flat, span)
-    made = spread(emitter.tensors.pop(rows), emitter.intervals(rows))
-    del emitter.names[rows]
+        emitter.tensors[one] = call("merge_dims", spread(base, whole), static=(outer, inner, merged))
+    store(emitter, one, flat, span)
+    made = spread(emitter.tensors.pop(one), emitter.intervals(one))
+    del emitter.names[one]
     emitter.tensors[buffer] = call("split_dim", made, static=(merged, outer, inner, size), span=span)
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from operator import ge, gt, le, lt
 from typing import TypeVar
 
 from tensorir.build import call
@@ -23,9 +22,17 @@ from tensorir.builtins import TABLE
 from tensorir.ir import Call, Expr, Fencil, Literal
 from tensorir.lift.emission.tensors import constant_of, cut, filled, renamed, shifted
 from tensorir.lift.nests.affine import quotient, remainder, variable
+from tensorir.lift.rewrites.bounds import COMPARED, bound_of_rows, known_bound, last_coordinate, small_first
 from tensorir.lift.rewrites.choices import choice_of_renamed, choice_of_truth, choice_of_updates, update_of_itself
 from tensorir.lift.rewrites.coordinates import sum_of_coordinates
-from tensorir.lift.rewrites.digits import fold_of_digits, read_of_digits, read_of_rows, split_of_digits
+from tensorir.lift.rewrites.digits import (
+    fold_of_digits,
+    read_of_digits,
+    read_of_merged,
+    read_of_parts,
+    read_of_rows,
+    split_of_digits,
+)
 from tensorir.lift.rewrites.nested_folds import (
     fold_of_fold,
     fold_of_merged,
@@ -60,15 +67,18 @@ from tensorir.lift.rewrites.prefixes import (
 )
 from tensorir.lift.rewrites.windows import (
     choice_of_windows,
+    padding_of_windows,
+    part_of_windows,
     read_of_coordinates,
     read_of_part,
     read_of_read,
     read_through_padding,
+    windows_of_whole,
 )
 from tensorir.passes import simplify
 from tensorir.passes.base import Pass, rewritten
 from tensorir.source import Span
-from tensorir.types import BOOL, Interval, Scalar
+from tensorir.types import Interval, Scalar
 from tensorir.walk import with_label
 
 __all__ = ["LOOSE", "OUTSIDE", "RULES", "Canonical"]
@@ -108,47 +118,6 @@ class Canonical(Pass):
 
 
 # Arithmetic
-
-_MIRRORED = {"less": "greater", "greater": "less", "less_equal": "greater_equal", "greater_equal": "less_equal"}
-_COMPARED = {"less": lt, "greater": gt, "less_equal": le, "greater_equal": ge}
-
-
-def small_first(e: Call) -> Expr | None:
-    """Comparisons have a number on the right, or the sign that opens to the right."""
-    x, y = e.args
-    one_number = isinstance(x, Literal) != isinstance(y, Literal)
-    wrong = isinstance(x, Literal) if one_number else e.op in ("greater", "greater_equal")
-    return call(_MIRRORED[e.op], y, x, span=e.span) if wrong else None
-
-
-def last_coordinate(e: Call) -> Expr | None:
-    """A coordinate that is the last one is one from the last one on."""
-    match e.args:
-        case (Call("pos", (base,), (dim,)) as x, Literal(value) as last) if value == base.tensor.dims[dim].stop - 1:
-            return call("greater_equal", x, last, span=e.span)
-        case _:
-            return None
-
-
-def known_bound(e: Call) -> Expr | None:
-    """A bound that a sum of coordinates keeps everywhere, or nowhere, is true or false.
-
-    >>> from tensorir.passes.show import show
-    >>> t = "3 × pos(I, add_dim(I, 0, 4, false)) + pos(J, add_dim(J, 0, 3, false))"
-    >>> show(Canonical(), f"if {t} < 12 then x else 0.0", x={"I": (0, 4), "J": (0, 3)})
-    x
-    """
-    match e.args:
-        case (x, Literal(value)) if (total := sum_of_coordinates(x)) is not None and not total.is_number:
-            pass
-        case _:
-            return None
-    dims = dict(e.tensor.dims.items)
-    span = total.range({d: (i.start, i.stop - 1) for d, i in dims.items()}) if e.tensor.dims.size else None
-    if span is None:
-        return None
-    holds = {_COMPARED[e.op](bound, value) for bound in span}
-    return filled(holds.pop(), BOOL, dims) if len(holds) == 1 else None
 
 
 def plus_nothing(e: Call) -> Expr | None:
@@ -452,7 +421,7 @@ def _but(items: Sequence[T], *left_out: int) -> list[T]:
 
 
 RULES: dict[str, tuple[simplify.Rule, ...]] = {
-    **dict.fromkeys(_MIRRORED, (small_first, known_bound)),
+    **dict.fromkeys(COMPARED, (small_first, known_bound, bound_of_rows)),
     "eq": (last_coordinate,),
     "plus": (plus_nothing,),
     "minus": (simplify.minus_zero,),
@@ -483,6 +452,7 @@ RULES: dict[str, tuple[simplify.Rule, ...]] = {
         gather_by_position,
         gather_by_digits,
         read_of_digits,
+        read_of_merged,
         read_of_rows,
         point_of_update,
         point_of_added,
@@ -493,9 +463,17 @@ RULES: dict[str, tuple[simplify.Rule, ...]] = {
         read_of_coordinates,
         read_of_read,
         read_through_padding,
+        read_of_parts,
+        windows_of_whole,
     ),
     "rename": (simplify.rename_to_itself, simplify.rename_of_rename, rename_of_subset, choice_of_renamed),
-    "subset": (simplify.subset_of_all, simplify.subset_of_subset, simplify.subset_of_added, cut_of_padded),
+    "subset": (
+        simplify.subset_of_all,
+        simplify.subset_of_subset,
+        simplify.subset_of_added,
+        cut_of_padded,
+        part_of_windows,
+    ),
     "cartesian_shift": (simplify.shift_of_added, shift_of_shift, shift_of_subset),
     "merge_dims": (simplify.merge_of_split, reshaped_number, merge_of_whole, merge_of_parts, merge_of_padded),
     "split_dim": (
@@ -513,6 +491,7 @@ RULES: dict[str, tuple[simplify.Rule, ...]] = {
         simplify.update_of_nothing,
         padding_with_the_same,
         padding_of_padded,
+        padding_of_windows,
         whole_of_parts,
         update_of_itself,
         choice_of_updates,

@@ -34,7 +34,7 @@ from tensorir.lift.rewrites.nested_folds import ANY_ORDER, fold_like
 from tensorir.types import Interval, Scalar, TensorType
 from tensorir.walk import postorder
 
-__all__ = ["fold_of_digits", "read_of_digits", "read_of_rows", "split_of_digits"]
+__all__ = ["fold_of_digits", "read_of_digits", "read_of_merged", "read_of_parts", "read_of_rows", "split_of_digits"]
 
 
 def fold_of_digits(e: Call) -> Expr | None:
@@ -135,6 +135,77 @@ def read_of_digits(e: Call) -> Expr | None:
     return None
 
 
+def read_of_parts(e: Call) -> Expr | None:
+    """A read at a sum, of what is told by the digits of places, is one at the digits of the sum.
+
+    >>> from tensorir.passes.show import show
+    >>> from tensorir.lift.rewrites.canonical import Canonical
+    >>> n = "pos(N, add_dim(N, 0, 12, false))"
+    >>> row = f"exp(gather(I, J, clamp)(x, floordiv({n}, 3), min(2, {n} - 3 × floordiv({n}, 3) + 1)))"
+    >>> t = "6 × pos(a, add_dim(a, 0, 2, false)) + pos(b, add_dim(b, 0, 3, false))"
+    >>> show(Canonical(), f"gather(N, clamp)({row}, {t})", x={"I": (0, 4), "J": (0, 3)})
+    gather(N_1, clamp)(
+      rename(N_2 → b)(
+        exp(gather(J, clamp)(rename(I → N_1)(x), min(2, pos(N_2, add_dim(N_2, 0, 3, false)) + 1)))
+      ),
+      2 × pos(a, add_dim(a, 0, 2, false))
+    )
+    """
+    x, *indices = e.args
+    dims, mode = e.static
+    for dim, index in zip(dims, indices, strict=True):
+        size = None if sum_of_coordinates(index) is None else _size(x, dim)
+        found = None if size is None else _digits_of(index, size, x.tensor.dims[dim])
+        if size is None or found is None:
+            continue
+        taken = _names(e)
+        parts = _Parts(dim, fresh(dim, taken), fresh(dim, taken), size)
+        if (made := parts.whole(x)) is None:
+            continue
+        rest = {d: i for d, i in zip(dims, indices, strict=True) if d != dim}
+        places = {**rest, parts.outer: found[0], parts.inner: found[1]}
+        return call("gather", made, *places.values(), static=(tuple(places), mode), span=e.span)
+    return None
+
+
+def read_of_merged(e: Call) -> Expr | None:
+    """A read of merged dims at a sum of which one part counts places in a row and one counts rows is one at both.
+
+    >>> from tensorir.passes.show import show
+    >>> from tensorir.lift.rewrites.canonical import Canonical
+    >>> t = "6 × pos(a, add_dim(a, 0, 2, false)) + 2 × pos(b, add_dim(b, 0, 2, false)) + 3"
+    >>> show(Canonical(), f"gather(K, clamp)(merge_dims(I, J, K)(x), {t})", x={"I": (0, 4), "J": (0, 3)})
+    gather(I, J, clamp)(x, 2 × pos(a, add_dim(a, 0, 2, false)) + 1, 2 × pos(b, add_dim(b, 0, 2, false)))
+    """
+    x, *indices = e.args
+    dims, mode = e.static
+    for dim, index in zip(dims, indices, strict=True):
+        match x:
+            case Call("merge_dims", (inside,), (outer, inner, merged)) if merged == dim:
+                found = _digits_of(index, len(inside.tensor.dims[inner]), x.tensor.dims[dim])
+            case _:
+                continue
+        if found is not None:
+            rest = {d: i for d, i in zip(dims, indices, strict=True) if d != dim}
+            places = {**rest, outer: found[0], inner: found[1]}
+            return call("gather", inside, *places.values(), static=(tuple(places), mode), span=e.span)
+    return None
+
+
+def _digits_of(index: Expr, size: int, whole: Interval) -> tuple[Expr, Expr] | None:
+    """Row and place of an index that lies inside of an interval, where both are sums of coordinates."""
+    total, asked = sum_of_coordinates(index), dict(index.tensor.dims.items)
+    ranges = {n: (i.start, i.stop - 1) for n, i in asked.items()}
+    span = None if total is None else total.range(ranges)
+    if total is None or span is None or not whole.covers(Interval(span[0], span[1] + 1)):
+        return None
+    row, place = quotient(total, size, ranges), remainder(total, size, ranges)
+    if not (row.is_linear and place.is_linear):
+        return None
+    one, other = (sum_of(d, {n: position(n, asked[n]) for n in sorted(d.names)}) for d in (row, place))
+    return one, other
+
+
 def _rows(total: Affine, dims: Mapping[str, Interval]) -> tuple[str, str] | None:
     """The coordinates of rows and of places in them of which a sum counts the places."""
     match total.terms:
@@ -153,8 +224,12 @@ def _names(e: Expr) -> set[str]:
 def _size(x: Expr, dim: str) -> int | None:
     """By what a dim is divided, or of how many each it was merged: the most of those that fit, if any."""
     extent = x.tensor.dims[dim]
-    fitting = [by for by in set(_sizes(x, dim)) if 1 < by < len(extent) and not len(extent) % by]
-    return None if extent.start else max(fitting, default=None)
+    return max((by for by in set(_sizes(x, dim)) if 1 < by < len(extent) and _fits(extent, by)), default=None)
+
+
+def _fits(extent: Interval, size: int) -> bool:
+    """Whether an interval is one of whole rows."""
+    return not extent.start % size and not extent.stop % size
 
 
 def _sizes(x: Expr, dim: str) -> Iterator[int]:
@@ -200,7 +275,9 @@ class _Parts:
         """The dims with both parts."""
         rest = {d: i for d, i in dims.items() if d != self.dim}
         if self.dim in dims:
-            rest |= {self.outer: Interval(0, len(dims[self.dim]) // self.size), self.inner: Interval(0, self.size)}
+            whole = dims[self.dim]
+            rest[self.outer] = Interval(whole.start // self.size, whole.stop // self.size)
+            rest[self.inner] = Interval(0, self.size)
         return rest
 
     def of(self, x: Expr) -> Expr | None:
@@ -208,9 +285,7 @@ class _Parts:
         if self.dim not in x.tensor.dims:
             return x
         if id(x) not in self.known:
-            extent = x.tensor.dims[self.dim]
-            fits = not extent.start and not len(extent) % self.size
-            self.known[id(x)] = self._of(x) if fits else None
+            self.known[id(x)] = self._of(x) if _fits(x.tensor.dims[self.dim], self.size) else None
         return self.known[id(x)]
 
     def _of(self, x: Expr) -> Expr | None:
@@ -220,8 +295,13 @@ class _Parts:
             return self._sum(total, dict(x.tensor.dims.items))
         match x:
             case Call("merge_dims", (y,), (a, b, self.dim)) if len(y.tensor.dims[b]) == self.size:
-                starts = y.tensor.dims[a].start or y.tensor.dims[b].start
-                return None if starts else renamed(y, {a: self.outer, b: self.inner})
+                return renamed(y, {a: self.outer, b: self.inner})
+            case Call("merge_dims" | "split_dim" | "cartesian_shift", (y,)) if self.dim not in x.static:
+                return self._through(x, y)
+            case Call("subset", (y,), (cuts,)) if self.dim not in cuts:
+                return self._through(x, y)
+            case Call("rename", (y,), (pairs,)) if not any(self.dim in pair for pair in pairs):
+                return self._through(x, y)
             case Call("add_dim", (y,), (dim, start, stop)):
                 made = self.of(y)
                 if made is None or dim == self.dim:
@@ -244,6 +324,11 @@ class _Parts:
                 return call(op, *known, static=x.static, span=x.span) if len(known) == len(parts) else None
             case _:
                 return None
+
+    def _through(self, x: Call, y: Expr) -> Expr | None:
+        """What does the same to an expression over both parts."""
+        made = self.of(y)
+        return None if made is None else call(x.op, made, static=x.static, span=x.span)
 
     def _sum(self, total: Affine, dims: dict[str, Interval]) -> Expr:
         """A sum of coordinates, of those of the parts."""

@@ -129,6 +129,8 @@ class _At:
                 return y
             case Call("reduce", (Operator(op), init, y), (other,)) if dim not in (other, *init.tensor.dims):
                 return fold_like(op, init, self.of(y), other, x)
+            case Call("split_dim" | "merge_dims" as op, (y,)) if dim not in x.static:
+                return call(op, self.of(y), static=x.static, span=x.span)
             case Call(op, args) if TABLE[op].elementwise:
                 parts = (self.of(a) if dim in a.tensor.dims else a for a in args)
                 return call(op, *parts, static=x.static, span=x.span)
@@ -146,11 +148,15 @@ def point_of_computed(e: Call) -> Expr | None:
     exp(x × y)
     """
     match e:
-        case Call("gather", (Call(op) as x, Literal(value)), ((dim,), _)) if op == "reduce" or TABLE[op].elementwise:
+        case Call("gather", (Call(op) as x, Literal(value)), ((dim,), _)) if op in _FOLLOWED or TABLE[op].elementwise:
             place = int(value)
             return _At(dim, place).of(x) if place in x.tensor.dims[dim] and _lacking(x, dim) else None
         case _:
             return None
+
+
+_FOLLOWED = ("reduce", "split_dim", "merge_dims")
+"""What a point is taken through, beside elementwise builtins."""
 
 
 def _lacking(x: Expr, dim: str) -> bool:
@@ -165,6 +171,8 @@ def _lacking(x: Expr, dim: str) -> bool:
             return whole and constant_of(base) is not None and _lacking(part, dim)
         case Call("reduce", (Operator(), init, y), (other,)):
             return dim not in (other, *init.tensor.dims) and _lacking(y, dim)
+        case Call("split_dim" | "merge_dims", (y,)):
+            return dim not in x.static and _lacking(y, dim)
         case Call(op, args) if TABLE[op].elementwise:
             return all(_lacking(a, dim) for a in args)
         case _:

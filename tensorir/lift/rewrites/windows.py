@@ -19,13 +19,23 @@ from math import gcd, prod
 from tensorir.build import call
 from tensorir.builtins import TABLE
 from tensorir.ir import Call, Expr, Literal
+from tensorir.lift.emission.emit import MOST_MARGIN
 from tensorir.lift.emission.tensors import constant_of, cut, filled, position, shifted, sum_of
 from tensorir.lift.nests.affine import Affine, Ranges
 from tensorir.lift.nests.bounded import sum_where
 from tensorir.lift.rewrites.coordinates import sum_of_coordinates
 from tensorir.types import Interval, Scalar
 
-__all__ = ["choice_of_windows", "read_of_coordinates", "read_of_part", "read_of_read", "read_through_padding"]
+__all__ = [
+    "choice_of_windows",
+    "padding_of_windows",
+    "part_of_windows",
+    "read_of_coordinates",
+    "read_of_part",
+    "read_of_read",
+    "read_through_padding",
+    "windows_of_whole",
+]
 
 
 def choice_of_windows(e: Call) -> Expr | None:
@@ -70,7 +80,7 @@ def choice_of_windows(e: Call) -> Expr | None:
             return None
         moved[dim], inside[dim], whole[dim] = by, there & kept, window
     own = {n for total in bounds for n in total.names}
-    most = prod(len(e.tensor.dims[n]) for n in own)
+    most = prod(len(e.tensor.dims[n]) for n in own) * MOST_MARGIN
     if own & set(x.tensor.dims) or prod(map(len, whole.values())) > most or not all(inside.values()):
         return None
     for dim, by in moved.items():
@@ -133,8 +143,153 @@ def _both(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
     return max(a[0], b[0]), min(a[1], b[1])
 
 
+MOST_VALUES = 4096
+"""How many places of windows are looked at."""
+
 EVERYWHERE = -(1 << 62), 1 << 62
 """Where a sum lies that nothing bounds."""
+
+
+def part_of_windows(e: Call) -> Expr | None:
+    """A part of windows of what is padded is windows of a part, with less padding.
+
+    >>> from tensorir.passes.show import show
+    >>> from tensorir.lift.rewrites.canonical import Canonical
+    >>> padded = "update(add_dim(I, 0, 6, add_dim(J, 0, 9, 0.0)), x)"
+    >>> t = "pos(a, add_dim(a, 0, 2, false)) + 1"
+    >>> show(Canonical(), f"subset(gather(I, clamp)({padded}, {t}), J[1:4])", x={"I": (1, 5), "J": (0, 6)})
+    gather(I, clamp)(
+      update(add_dim(I, 0, 6, add_dim(J, 1, 4, 0.0)), subset(x, J[1:4])),
+      pos(a, add_dim(a, 0, 2, false)) + 1
+    )
+    """
+    match e:
+        case Call("subset", (Call("gather", (Call("update", (base, part)) as x, *indices), static),), (cuts,)):
+            number, element = constant_of(base), e.tensor.element
+        case _:
+            return None
+    own = {d for i in indices for d in i.tensor.dims}
+    if number is None or not isinstance(element, Scalar) or own & set(cuts):
+        return None
+    within = {d: i & part.tensor.dims[d] for d, i in cuts.items if d in part.tensor.dims}
+    whole = {**dict(x.tensor.dims.items), **dict(cuts.items)}
+    padded = call("update", filled(number.value, element, whole), cut(part, within), span=x.span)
+    return call("gather", padded, *indices, static=static, span=e.span)
+
+
+def padding_of_windows(e: Call) -> Expr | None:
+    """Windows with padding around them, which windows further out would read as well, are more windows.
+
+    >>> from tensorir.passes.show import show
+    >>> from tensorir.lift.rewrites.canonical import Canonical
+    >>> padded = "update(add_dim(I, 0, 6, 0.0), x)"
+    >>> t = "2 × pos(a, add_dim(a, 0, 2, false)) + pos(r, add_dim(r, 0, 3, false))"
+    >>> windows = f"gather(I, clamp)({padded}, {t})"
+    >>> show(Canonical(), f"update(add_dim(a, 0, 3, add_dim(r, 0, 3, 0.0)), {windows})", x={"I": (1, 4)})
+    gather(I, clamp)(
+      update(add_dim(I, 0, 7, 0.0), x),
+      2 × pos(a, add_dim(a, 0, 3, false)) + pos(r, add_dim(r, 0, 3, false))
+    )
+    """
+    match e.args:
+        case (base, Call("gather", (Call("update", (inside, part)) as x, *indices), (dims, "clamp")) as windows):
+            number, element = constant_of(base), e.tensor.element
+        case _:
+            return None
+    if number is None or constant_of(inside) != number or not isinstance(element, Scalar):
+        return None
+    wider = {d: i for d, i in e.tensor.dims.items if windows.tensor.dims.get(d) != i}
+    whole = dict(x.tensor.dims.items)
+    found = dict(zip(dims, indices, strict=True))
+    for dim, index in found.items():
+        mine = wider.keys() & set(index.tensor.dims)
+        total = sum_of_coordinates(index)
+        if not mine:
+            continue
+        (name, *more) = mine
+        if total is None or more or name in x.tensor.dims or dim not in part.tensor.dims:
+            return None
+        asked = dict(index.tensor.dims.items)
+        for beyond in _beyond(asked[name], wider[name]):
+            span = total.range({n: (i.start, i.stop - 1) for n, i in {**asked, name: beyond}.items()})
+            if span is None or Interval(span[0], span[1] + 1) & part.tensor.dims[dim]:
+                return None
+            whole[dim] |= Interval(span[0], span[1] + 1)
+        asked[name] = wider[name]
+        found[dim] = sum_of(total, {n: position(n, asked[n]) for n in sorted(total.names)})
+        del wider[name]
+    if wider:
+        return None
+    padded = call("update", filled(number.value, element, whole), part, span=x.span)
+    return call("gather", padded, *found.values(), static=windows.static, span=e.span)
+
+
+def windows_of_whole(e: Call) -> Expr | None:
+    """Windows of a part of a tensor with padding around it are windows of more of it, if they skip what is more.
+
+    >>> from tensorir.passes.show import show
+    >>> from tensorir.lift.rewrites.canonical import Canonical
+    >>> t = "4 × pos(a, add_dim(a, 0, 2, false)) + pos(r, add_dim(r, 0, 2, false))"
+    >>> padded = "update(add_dim(I, 0, 6, 0.0), subset(x, I[0:3]))"
+    >>> show(Canonical(), f"gather(I, clamp)({padded}, {t})", x={"I": (0, 4)})
+    gather(I, clamp)(
+      update(add_dim(I, 0, 6, 0.0), x),
+      4 × pos(a, add_dim(a, 0, 2, false)) + pos(r, add_dim(r, 0, 2, false))
+    )
+    """
+    x, *indices = e.args
+    dims, mode = e.static
+    match x:
+        case Call("update", (base, part)) if constant_of(base) is not None and mode == "clamp":
+            pass
+        case _:
+            return None
+    for dim, index in zip(dims, indices, strict=True):
+        total, found = sum_of_coordinates(index), _uncut(part, dim)
+        if total is None or found is None:
+            continue
+        here, whole = part.tensor.dims[dim], x.tensor.dims[dim]
+        more = found.tensor.dims[dim] & whole
+        reached = _values(total, dict(index.tensor.dims.items)) if more != here else None
+        if reached is None or not all(p in whole for p in reached):
+            continue
+        if not any(p in more and p not in here for p in reached):
+            padded = call("update", base, cut(found, {dim: more}), span=x.span)
+            return call("gather", padded, *indices, static=e.static, span=e.span)
+    return None
+
+
+def _uncut(x: Expr, dim: str) -> Expr | None:
+    """What a tensor is a part of along a dim; None where it is no part of anything."""
+    match x:
+        case Call("subset", (y,), (cuts,)):
+            inner = y if dim in cuts else _uncut(y, dim)
+            return None if inner is None else cut(inner, {d: i for d, i in cuts.items if d != dim})
+        case Call("cartesian_shift", (y,), (d, by)):
+            inner = _uncut(y, dim)
+            return None if inner is None else shifted(inner, d, by)
+        case Call("gather", (y, *indices), (dims, _)) if not any(dim in i.tensor.dims for i in indices):
+            inner = None if dim in dims else _uncut(y, dim)
+            return None if inner is None else call("gather", inner, *indices, static=x.static, span=x.span)
+        case _:
+            return None
+
+
+def _values(total: Affine, dims: Mapping[str, Interval]) -> set[int] | None:
+    """The values of a sum of coordinates; None where it is none of coordinates alone, or there are too many."""
+    if not total.is_linear:
+        return None
+    found = {total.constant}
+    for name, c in total.terms:
+        found = {v + c * p for v in found for p in dims[str(name)]}
+        if len(found) > MOST_VALUES:
+            return None
+    return found
+
+
+def _beyond(part: Interval, whole: Interval) -> list[Interval]:
+    """What an interval has before and behind a part of it."""
+    return [i for i in (Interval(whole.start, part.start), Interval(part.stop, whole.stop)) if i]
 
 
 def read_of_coordinates(e: Call) -> Expr | None:

@@ -178,7 +178,7 @@ def _with_names(a: Affine, parts: Parts) -> Affine:
     Quotients of the same variables, and what else has these, are under one name.
     """
     named = a
-    for part in _components(a):
+    for part in (p for one in _components(a) for p in _digits(one, parts.ranges)):
         if part.is_linear:
             continue
         spread = part.range(parts.ranges)
@@ -190,6 +190,33 @@ def _with_names(a: Affine, parts: Parts) -> Affine:
             parts.ranges[name] = low, high
             named = named.minus(part).plus(variable(name).times(factor))
     return named
+
+
+def _digits(a: Affine, ranges: Ranges) -> list[Affine]:
+    """The multiples of digits of one variable that a sum adds up, or the sum alone: `t + 34 (t // 2) - 576 (t // 32)`
+    is `t % 2` and 36 times `t // 2 % 16`.
+    """
+    steps: dict[int, int] = {}
+    for atom, c in a.terms:
+        match atom:
+            case Quotient(inner, by) if inner.is_linear and len(inner.names) == 1 and inner == variable(*inner.names):
+                steps[by] = c
+            case str():
+                steps[1] = c
+            case _:
+                return [a]
+    order = sorted(steps)
+    if len(a.names) != 1 or a.constant or any(b % c for c, b in pairwise(order)):
+        return [a]
+    (name,) = a.names
+    rest, found = variable(name), list[Affine]()
+    before, left = 1, 0
+    for by, more in zip(order, (*order[1:], None), strict=True):
+        rest, left = quotient(rest, by // before, ranges), left * (by // before) + steps[by]
+        before = by
+        digit = rest if more is None else remainder(rest, more // by, ranges)
+        found += [digit.times(left)] if left else []
+    return found
 
 
 def _components(a: Affine) -> list[Affine]:

@@ -1,0 +1,55 @@
+"""dlight's schedules undone: what its rules for GPUs, and each step of TVM's lowering, make of an operator lifts to the
+text of the operator itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+tvm = pytest.importorskip("tvm")
+
+import tensorir as ti
+import tensorir.tir as tir
+from tests.lift.schedules import up_to_names
+from tests.peers import sweep
+from tests.peers.operators import operators
+from tests.peers.test_tvm_undone import module_of, steps
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+LIMITS = {"max_threads_per_block": 1024, "max_shared_memory_per_block": 49152, "thread_warp_size": 32}
+CASES = [
+    ("matmul", "Matmul"),
+    ("dense", "Matmul"),
+    ("conv1d_ncw", "Matmul"),
+    ("conv2d_nchw_1_1_1", "Matmul"),
+    ("conv2d_nchw_1_2_2", "Matmul"),
+    ("conv2d_nchw_2_0_2", "Matmul"),
+    ("conv2d_nhwc_2_1_1", "Matmul"),
+    ("conv2d_nhwc_3_0_1", "Matmul"),
+    ("softmax", "GeneralReduction"),
+    ("layer_norm", "GeneralReduction"),
+]
+LOWERED = ("scheduled", "CompactBufferAllocation", "FlattenBuffer", "VectorizeLoop")
+
+
+@pytest.mark.parametrize(("name", "rule"), CASES, ids=[f"{name}-{rule}" for name, rule in CASES])
+def test_a_schedule_of_dlight_is_undone_at_every_step(name: str, rule: str):
+    from tvm.s_tir import dlight
+
+    every = operators()
+    function = tir.parse(module_of(every[name]))["main"]
+    wanted, arrays = up_to_names(str(ti.lift(function))), sweep.given(function)
+    values = tir.interpret(function, *arrays)
+    with tvm.target.Target({"kind": "cuda", "arch": "sm_80", **LIMITS}):
+        scheduled: Any = dlight.ApplyDefaultSchedule(getattr(dlight.gpu, rule)())(module_of(every[name]))
+    assert "is_scheduled" in scheduled["main"].script()
+    for step, module in steps(scheduled):
+        if step in LOWERED:
+            program = ti.lift(tir.parse(module.script())["main"])
+            assert up_to_names(str(program)) == wanted, step
+            for got, value in zip(program(*arrays), values[-1:], strict=True):
+                np.testing.assert_allclose(got, value, rtol=1e-5, atol=1e-5, err_msg=step)
