@@ -245,6 +245,7 @@ ALONE = [
     ("merge_of_padded", "merge_dims(I, J, K)(update(add_dim(J, 0, 5, add_dim(I, 0, 4, 1.0)), a))", "padded rows"),
     ("split_of_digits", f"split_dim(N, A, B, 2)({ROWS_OF_N})", "other digits"),
     ("choice_of_windows", f"if {SUM} ≥ 1 then gather(I, zero)(x, {SUM} + 2) else 2.0", "a read behind the end"),
+    ("choice_of_windows", f"if {SUM} ≥ 1 then gather(I, zero)(x, {SUM} + 2) else -0.0", "the sign of a zero"),
     ("choice_of_windows", f"if {SUM} ≥ 1 then gather(I, clamp)(x, n) else 0.0", "another place"),
     ("padding_with_the_same", "update(add_dim(I, 0, 9, 0.0), add_dim(I, 2, 4, -0.0))", "the sign of a zero counts"),
     ("gather_by_digits", f"gather(J, I, clamp)(b, {DIGITS.format('0, 9')})", "the other digits"),

@@ -76,7 +76,7 @@ def choice_of_windows(e: Call) -> Expr | None:
         there = x.tensor.dims[dim].shifted(by)
         window = Interval(span[0], span[1] + 1)
         kept = window & Interval(max(low, span[0]), min(high, span[1] + 1))
-        if not there.covers(kept) and (mode == "clamp" or number.value):
+        if not there.covers(kept) and (mode == "clamp" or repr(number.value) not in ("0", "0.0", "False")):
             return None
         moved[dim], inside[dim], whole[dim] = by, there & kept, window
     own = {n for total in bounds for n in total.names}
