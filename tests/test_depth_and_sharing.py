@@ -1,7 +1,5 @@
 """Programs as deep and as shared as memory allows: typed, printed, parsed, interpreted and lowered in linear time."""
 
-import time
-
 import jax
 import numpy as np
 
@@ -57,15 +55,13 @@ def test_functions_nested_a_thousand_deep_are_applied():
 
 
 def test_two_to_the_sixty_paths_take_time_linear_in_their_nodes():
+    # anything that follows paths would take longer than the universe is old
     f = shared(60)
-    begin = time.process_time()
     assert ti.parse(str(f)) == f
     x = np.array([1.0, 2.0, 3.0, 4.5])
     np.testing.assert_array_equal(f(x=x)["out"], x)
     np.testing.assert_array_equal(ti.reference.run(f, x=x)["out"], x)
     assert ti.compile(f).cost().operations == 4 * 120
-    # not a measurement: anything that follows paths would take longer than the universe is old
-    assert time.process_time() - begin < 60
 
 
 def test_five_thousand_nodes_are_typed_as_they_are_built():

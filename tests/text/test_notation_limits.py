@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import tracemalloc
 from pathlib import Path
 from random import Random
@@ -13,6 +12,7 @@ from tensorir import DiagnosticError
 from tensorir.text import parse, parse_all, parse_expr, read
 from tensorir.text.limits import MAX_TEXT
 from tensorir.types import tensor
+from tests.effort import count_calls
 
 HEAD = "f(out: tensor<float, I[0:5]>, x: tensor<float, I[0:5]>) { out ← "
 K = 100_000
@@ -54,12 +54,9 @@ BAD = {
 
 
 @pytest.mark.parametrize(("text", "code"), BAD.values(), ids=BAD)
-def test_bad_input_is_refused_at_a_place_in_time(text: str, code: str):
-    start = time.process_time()
+def test_bad_input_is_refused_at_a_place(text: str, code: str):
     with pytest.raises(DiagnosticError) as error:
         parse(text)
-    # not a measurement: what is not linear would take minutes
-    assert time.process_time() - start < 60
     first = error.value.diagnostics[0]
     assert first.code == code
     assert first.span.source.text == text
@@ -110,11 +107,12 @@ def test_broken_programs_give_diagnostics_and_nothing_else():
             assert str(error)
 
 
-def test_5_000_nodes_are_read_and_typed_in_a_second():
-    terms = " + ".join(f"⟪I, {k % 3 - 1}⟫(x) × {k}.0" for k in range(1250))
-    start = time.process_time()
-    parse_expr(terms, {"x": tensor("float", I=(0, 100))})
-    assert time.process_time() - start < 60
+def test_5_000_nodes_are_read_and_typed_in_linear_time():
+    def read(count: int) -> None:
+        terms = " + ".join(f"⟪I, {k % 3 - 1}⟫(x) × {k}.0" for k in range(count))
+        parse_expr(terms, {"x": tensor("float", I=(0, 100))})
+
+    assert count_calls(lambda: read(1250)) < 15 * count_calls(lambda: read(125))
 
 
 @pytest.mark.parametrize("given", [3, None, b"f(out: tensor<float>) { out <- 1.0 }", Path("f.fencil")])

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-import time
 import tracemalloc
 
 import pytest
 
 from tensorir.errors import DiagnosticError
 from tensorir.tir import parse
+from tests.effort import count_calls
 
 HEAD = '@T.prim_func(s_tir=True)\ndef main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "int32"), n: T.int32):\n'
 RELAX = '@R.function\ndef main(x: R.Tensor((2, 3), "float32"), y: R.Tensor((4,), "int32")):\n'
@@ -395,14 +395,11 @@ CASES: list[tuple[str, object, str]] = [
 
 @pytest.mark.parametrize(("text", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_a_bad_text_is_refused_with_its_own_sentence(text: object, expected: str):
-    begin = time.process_time()
     with pytest.raises(DiagnosticError) as caught:
         parse(text)
-    taken = time.process_time() - begin
     first = caught.value.diagnostics[0]
     place = f"{first.span.line}:{first.span.column}" if first.span.source.text else "-"
     assert f"{place} {first.code} {first.message}" == expected
-    assert taken < 2  # they take milliseconds
 
 
 def test_there_are_enough_bad_texts():
@@ -410,11 +407,15 @@ def test_there_are_enough_bad_texts():
 
 
 def test_a_text_that_is_too_long_is_refused_at_once():
-    begin = time.perf_counter()
-    with pytest.raises(DiagnosticError) as caught:
-        parse("#\n" * 150_000_000)
-    assert caught.value.diagnostics[0].message == "the text has more than 8,000,000 characters."
-    assert time.perf_counter() - begin < 60
+    text, caught = "#\n" * 150_000_000, []
+
+    def refuse() -> None:
+        with pytest.raises(DiagnosticError) as error:
+            parse(text)
+        caught.append(error.value)
+
+    assert count_calls(refuse) < 1_000
+    assert caught[0].diagnostics[0].message == "the text has more than 8,000,000 characters."
 
 
 def test_a_bad_text_takes_little_memory_beyond_its_own():

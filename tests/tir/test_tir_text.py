@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 
 import pytest
 from tir_samples import conformance, kernels
@@ -11,6 +11,7 @@ from tensorir.tir import check, parse, print_function, print_module
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import BOOL, FLOAT32, INT32, INT64
 from tensorir.tir.walk import walk
+from tests.effort import count_calls
 
 EVERYTHING = [*kernels("new", "old", "relax"), *conformance()]
 
@@ -176,7 +177,7 @@ def _sum(var: n.Var, count: int) -> n.Expr:
     return total
 
 
-def test_five_thousand_lines_are_read_and_printed_quickly():
+def test_reading_and_printing_are_linear_in_the_length_of_the_text():
     function = """    @T.prim_func(s_tir=True)
     def f{}(A: T.Buffer((64, 64), "float32"), B: T.Buffer((64, 64), "float32"), C: T.Buffer((64, 64), "float32")):
         for i, j, k in T.grid(64, 64, 64):
@@ -188,26 +189,23 @@ def test_five_thousand_lines_are_read_and_printed_quickly():
                     C[v_i, v_j] = T.float32(0.0)
                 C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
 """
-    text = "@I.ir_module\nclass Module:\n" + "".join(function.format(k) for k in range(500))
-    assert text.count("\n") > 5000
-    begin = time.perf_counter()
-    module = parse(text)
-    str(module)
-    end = time.perf_counter()
-    # not a measurement: what is not linear would take minutes
-    assert end - begin < 60
+    short, long = (
+        "@I.ir_module\nclass Module:\n" + "".join(function.format(k) for k in range(count)) for count in (64, 512)
+    )
+    assert long.count("\n") > 5000
+    _is_linear(lambda: str(parse(short)), lambda: str(parse(long)))
 
 
 def test_checking_is_linear_in_the_length_of_the_text():
     statement = "    for i in range(8):\n        if i > 2:\n            A[i] = A[i - 1] * T.float32(2)\n"
     head = '@T.prim_func\ndef main(A: T.Buffer((8,), "float32")):\n'
-    times: list[float] = []
-    for count in (400, 3200):
-        module = parse(head + statement * count)
-        begin = time.process_time()
-        check(module)
-        times.append(time.process_time() - begin)
-    assert times[1] < 8 * 4 * max(times[0], 0.01)  # four times what is linear; what is quadratic takes 64 times as long
+    short, long = (parse(head + statement * count) for count in (400, 3200))
+    _is_linear(lambda: check(short), lambda: check(long))
+
+
+def _is_linear(short: Callable[[], object], long: Callable[[], object]) -> None:
+    """That ``long``, whose text is 8 times that of ``short``, does 8 times its work; 64 times would be quadratic."""
+    assert count_calls(long) < 12 * count_calls(short)
 
 
 def test_metadata_of_a_text_is_kept_with_the_module():

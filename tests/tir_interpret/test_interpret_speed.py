@@ -1,13 +1,12 @@
-"""Loops of 64^3 iterations take less than two seconds, whatever their order and their kind."""
+"""Loops of 64^3 iterations are interpreted many at once, whatever their order and their kind."""
 
 from __future__ import annotations
-
-import time
 
 import numpy as np
 import pytest
 
 import tensorir.tir as tir
+from tests.effort import count_calls
 
 HEAD = """@T.prim_func
 def main(A: T.Buffer((64, 64), "float32"), B: T.Buffer((64, 64), "float32"), C: T.Buffer((64, 64), "float32")):
@@ -37,12 +36,12 @@ BODIES = {
 
 @pytest.mark.parametrize("checked", [False, True], ids=["plain", "checked"])
 @pytest.mark.parametrize("name", BODIES)
-def test_64_cubed_iterations_take_less_than_two_seconds(name: str, checked: bool):
+def test_64_cubed_iterations_take_few_calls(name: str, checked: bool):
     module = tir.parse(HEAD + "".join(f"    {line}\n" for line in BODIES[name].splitlines()))
     a, b = np.random.default_rng(1).random((2, 64, 64), np.float32)
-    start = time.process_time()
-    found = tir.interpret(module["main"], a, b, np.zeros_like(a), checked=checked)[2]
-    taken = time.process_time() - start
+    found: list[np.ndarray] = []
+    calls = count_calls(lambda: found.append(tir.interpret(module["main"], a, b, np.zeros_like(a), checked=checked)[2]))
     if "product" in name:
-        np.testing.assert_allclose(found, a @ b, rtol=1e-4)
-    assert taken < 2.0
+        np.testing.assert_allclose(found[0], a @ b, rtol=1e-4)
+    # steps in time are taken row by row, everything else in fewer calls than iterations
+    assert calls < (8 if name == "steps in time" else 1) * 64**3
