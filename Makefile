@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check fuzz bench clean
+.PHONY: demo test check fuzz bench bench-compare clean
 
 demo: $(STAMP)
 	$(BIN)/python -m stencils.demo
@@ -31,6 +31,10 @@ bench: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.compile_time
 	$(BIN)/python -m tests.benchmarks.forms
 	$(BIN)/python -m tests.benchmarks.tvm_builds
+
+# before an issue is called resolved: the core beside hand-written JAX, against the ratios that are kept
+bench-compare: $(STAMP)
+	$(BIN)/python -m tests.benchmarks.core --compare
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)

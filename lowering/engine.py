@@ -68,6 +68,7 @@ class Executable:
     def __post_init__(self) -> None:
         self.prints = any(isinstance(e, Call) and e.op == "print" for e in postorder(*values(self.fencil.closures)))
         self._unordered: Executable | None = None
+        self.reads = frozenset(p.name for p in self.fencil.inputs)
         self.empty = any(not p.type.dims.size for p in self.fencil.results)
         self.wide = any(s.bits == 64 for t in _types(self.fencil) for s in t.leaves)
         tables = {n: inside for n, (_, inside) in tables_of(self.fencil).items() if n in self.bound}
@@ -137,7 +138,7 @@ class Executable:
 
     def run_into(self, spare: Any, arrays: Any, prepared: dict[str, Prepared]) -> Any:
         """The same; the buffers of `spare`, which may be read too, are used up, and XLA puts the outputs there."""
-        read = {p.name: spare[p.name] for p in self.fencil.inputs if p.name not in arrays}
+        read = {name: spare[name] for name in self.reads if name not in arrays}
         return self.run({**arrays, **read}, prepared)
 
     def blank(self) -> dict[str, tuple[Any, ...]]:
@@ -246,8 +247,7 @@ class Engine:
             if donated:
                 kept = {n: leaves for n, leaves in arrays.items() if n not in donated}
                 _refuse_shared(donated, kept)
-                spare = {**executable.blank(), **donated}
-                outputs, failures = executable.into(spare, kept, executable.prepared)
+                outputs, failures = executable.into(donated, kept, executable.prepared)
             elif jax.config.jax_disable_jit or executable.empty or any(not isinstance(a, np.ndarray) for a in flat):
                 results, failures = executable.plain(tuple(flat), executable.prepared)
                 outputs = executable.named(results)
@@ -258,7 +258,10 @@ class Engine:
 
     def _recycled(self, executable: Executable, arrays: dict[str, Any]) -> Any:
         """NumPy callers get copies, so the buffers that XLA wrote are ours, and warm for the next call."""
-        spare = executable.spare.pop() if executable.spare else executable.blank()
+        try:
+            spare = executable.spare.pop()  # the buffers of one call belong to one thread
+        except IndexError:
+            spare = executable.blank()
         outputs, failures = executable.into(spare, arrays, executable.prepared)
         _raise_failures(failures, executable.checks)
         copies = {n: tuple(np.array(a) for a in leaves) for n, leaves in outputs.items()}
@@ -283,7 +286,7 @@ class Engine:
     def _is_plain(self, executable: Executable, arguments: dict[str, Any]) -> bool:
         """Whether calls like this one need no conversion and no look at their numbers."""
         fencil = executable.fencil
-        kept = {p.name for p in fencil.inputs if isinstance(arguments.get(p.name), jax.Array)}
+        kept = {name for name in executable.reads if isinstance(arguments.get(name), jax.Array)}
         written = {p.name for p in fencil.outputs if p.name not in self.options.donate}
         special = {*executable.facts.tables, *(written - kept)}
         return (
@@ -295,10 +298,10 @@ class Engine:
 
     def _again(self, executable: Executable, constants: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
         """A call with bare arrays like one that was seen before, straight to the executable."""
-        read = {p.name for p in executable.fencil.inputs}
-        arrays = {n: (v,) for n, v in arguments.items() if n not in self.options.donate or n in read}
+        donate = self.options.donate
+        arrays = {n: (v,) for n, v in arguments.items() if n not in donate or n in executable.reads}
         arrays.update(constants or executable.constants)
-        outputs = self._run(executable, arrays, {n: (arguments[n],) for n in self.options.donate if n in arguments})
+        outputs = self._run(executable, arrays, {n: (arguments[n],) for n in donate if n in arguments})
         return {n: leaves[0] for n, leaves in outputs.items()}
 
     def direct(
@@ -385,8 +388,8 @@ def _unlike(arrays: Sequence[Any], kinds: Iterable[tuple[int, Any, Any]]) -> boo
 
 
 def on_device(arrays: Any) -> Any:
-    """Constants as arrays of the device, so that no call copies them."""
-    with jax.enable_x64(True):
+    """Constants as concrete arrays of the device, so that no call copies them; also within somebody's trace."""
+    with jax.ensure_compile_time_eval(), jax.enable_x64(True):
         return jax.tree_util.tree_map(jax.numpy.asarray, arrays)
 
 

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+import tempfile
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import jax
 
 
 def count_calls(run: Callable[[], object]) -> int:
@@ -26,3 +33,47 @@ def count_calls(run: Callable[[], object]) -> int:
     finally:
         sys.setprofile(before)
     return count
+
+
+@dataclass(frozen=True)
+class DeviceWork:
+    """What JAX did during a call, from the events of its own profiler."""
+
+    executed: int
+    """Executables that ran."""
+    compiled: int
+    """Programs that XLA compiled."""
+    held_bytes: int
+    """Bytes of arrays that are alive after the call, less those before it."""
+
+
+def device_work(run: Callable[[], object]) -> DeviceWork:
+    """
+    What ``run`` makes the device do, its result included.
+
+    >>> import jax
+    >>> x = jax.numpy.ones(4, "float32")
+    >>> device_work(lambda: (x + 1.0) * 3.0)
+    DeviceWork(executed=2, compiled=2, held_bytes=16)
+    >>> device_work(lambda: (x + 1.0) * 3.0)
+    DeviceWork(executed=2, compiled=0, held_bytes=16)
+    """
+    options = jax.profiler.ProfileOptions()
+    options.python_tracer_level = 0
+    gc.collect()
+    before = _live_bytes()
+    with tempfile.TemporaryDirectory() as folder:
+        with jax.profiler.trace(folder, profiler_options=options):
+            result = jax.block_until_ready(run())
+        (path,) = Path(folder).rglob("*.xplane.pb")
+        profile = jax.profiler.ProfileData.from_file(str(path))
+    events = Counter(e.name for plane in profile.planes for line in plane.lines for e in line.events)
+    held = _live_bytes() - before
+    del result
+    return DeviceWork(
+        events["CommonPjRtLoadedExecutable::ExecuteHelperOnSingleDevice"], events["backend_compile_and_load"], held
+    )
+
+
+def _live_bytes() -> int:
+    return sum(a.nbytes for a in jax.live_arrays())

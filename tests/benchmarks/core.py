@@ -1,15 +1,19 @@
 """The core against hand-written JAX: `python -m tests.benchmarks.core`.
 
 hdiff at 256x256x64 and a sum over six neighbours at 102,400 x 64, float64, with the outputs' buffers donated on both
-sides; the overhead of a call; typing, import and deep programs.
+sides; the overhead of a call; typing, import and deep programs. `python -m tests.benchmarks.core --compare`, or
+`make bench-compare`, measures the ratios twice and fails where both are worse than those of `kept.json` by more than
+15 %; `--keep` writes that file.
 """
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
 from functools import partial
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +24,12 @@ from stencils import library
 from tests.benchmarks.interleaved import compare, report
 
 
-def hdiff() -> str:
+KEPT = Path(__file__).with_name("kept.json")
+TOLERANCE = 1.15
+"""What noise may add to a ratio twice in a row."""
+
+
+def hdiff() -> dict[str, float]:
     n, m, levels = 256, 256, 64
     rng = np.random.default_rng(0)
     inp, coeff = jnp.asarray(rng.normal(size=(n, m, levels))), jnp.full((n, m, levels), 1 / 64)
@@ -37,7 +46,7 @@ def hdiff() -> str:
         return jnp.concatenate([x[:2], middle, x[-2:]], 0)
 
     compiled = ti.compile(library.load("hdiff"), donate=("out",))
-    return _donated("hdiff 256x256x64", by_hand, compiled, {"inp": inp, "coeff": coeff}, (inp, coeff), inp.shape)
+    return _donated(by_hand, compiled, {"inp": inp, "coeff": coeff}, (inp, coeff), inp.shape)
 
 
 NEIGHBOURS = """
@@ -48,7 +57,7 @@ around(out: tensor<float, Vertex[0:n], K[0:k]>, x: tensor<float, Vertex[0:n], K[
 """
 
 
-def neighbours() -> str:
+def neighbours() -> dict[str, float]:
     n, k = 102_400, 64
     rng = np.random.default_rng(0)
     side = 320
@@ -66,10 +75,10 @@ def neighbours() -> str:
         return total
 
     compiled = ti.compile(ti.parse(NEIGHBOURS).bind(V2V=table), donate=("out",))
-    return _donated("neighbour sum 102,400 x 64", by_hand, compiled, {"x": x}, (x, columns), x.shape)
+    return _donated(by_hand, compiled, {"x": x}, (x, columns), x.shape)
 
 
-def _donated(title, by_hand, compiled, named, positional, shape) -> str:
+def _donated(by_hand, compiled, named, positional, shape) -> dict[str, float]:
     state = {"hand": jnp.zeros(shape), "ours": jnp.zeros(shape)}
 
     def hand():
@@ -80,16 +89,15 @@ def _donated(title, by_hand, compiled, named, positional, shape) -> str:
 
     seconds = compare({"by hand": hand, "compiled": ours})
     np.testing.assert_allclose(np.asarray(state["ours"]), np.asarray(state["hand"]), rtol=1e-12, atol=1e-12)
-    return report(title, seconds, "by hand")
+    return seconds
 
 
-def overhead() -> str:
+def overhead() -> dict[str, float]:
     f = ti.parse("f(out: tensor<float, I[0:8]>, a: tensor<float, I[0:8]>, b: tensor<float, I[0:8]>) { out ← a + b; }")
     c, a = ti.compile(f), jnp.ones(8)
     plain = jax.jit(lambda a, b: {"out": a + b})
     ways = {"jax.jit": lambda: plain(a, a), "compiled": lambda: c(a=a, b=a)}
-    seconds = compare({n: (lambda way=way: way()["out"].block_until_ready()) for n, way in ways.items()}, 2000, 50)
-    return report("one call", seconds, "jax.jit") + f", {1e6 * (seconds['compiled'] - seconds['jax.jit']):.1f} µs more"
+    return compare({n: (lambda way=way: way()["out"].block_until_ready()) for n, way in ways.items()}, 2000, 50)
 
 
 def sizes() -> str:
@@ -108,11 +116,49 @@ def sizes() -> str:
     return f"typing 5,000 nodes: {typing:.3f} s; import tensorir: {imports:.3f} s"
 
 
-def main() -> None:
+CASES = {
+    "hdiff 256x256x64": (hdiff, "by hand"),
+    "neighbour sum 102,400 x 64": (neighbours, "by hand"),
+    "one call": (overhead, "jax.jit"),
+}
+"""What is measured against hand-written JAX, and what the peer is called."""
+
+
+def ratios() -> dict[str, float]:
+    """The time of every case relative to its peer's, each reported as it is measured."""
+    found: dict[str, float] = {}
+    for title, (measure, peer) in CASES.items():
+        seconds = measure()
+        found[title] = seconds["compiled"] / seconds[peer]
+        print(report(title, seconds, peer), flush=True)
+    return found
+
+
+def worse(kept: dict[str, float], *runs: dict[str, float]) -> list[str]:
+    """The cases of which every run took longer than the kept ratio allows.
+
+    >>> worse({"a": 1.0, "b": 1.0}, {"a": 1.2, "b": 1.2}, {"a": 1.3, "b": 1.1})
+    ['a: 1.00 is kept, and now 1.20, 1.30']
+    """
+    return [
+        f"{title}: {ratio:.2f} is kept, and now {', '.join(f'{run[title]:.2f}' for run in runs)}"
+        for title, ratio in kept.items()
+        if all(run[title] > TOLERANCE * ratio for run in runs)
+    ]
+
+
+def main(arguments: list[str]) -> int:
     with jax.enable_x64(True):
-        for measure in (hdiff, neighbours, overhead, sizes):
-            print(measure(), flush=True)
+        first = ratios()
+        if "--keep" in arguments:
+            KEPT.write_text(json.dumps({title: round(ratio, 3) for title, ratio in first.items()}, indent=2) + "\n")
+        if "--compare" not in arguments:
+            print(sizes())
+            return 0
+        found = worse(json.loads(KEPT.read_text()), first, ratios())
+    print("\n".join(found) or "no ratio is worse than what is kept")
+    return len(found)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))
