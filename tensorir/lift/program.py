@@ -129,6 +129,8 @@ class Lifted:
     """Calls with arrays like earlier ones, which need no conversion; may be emptied."""
     first: Run | None = None
     """The first of these that tells by itself whether arrays are like those."""
+    minds_strides: bool = False
+    """Whether arrays of one shape that lie otherwise in memory may need another program."""
     again: Callable[[], Lifted] | None = None
     """How it was lifted."""
 
@@ -189,7 +191,7 @@ class Lifted:
         special = self.at(self.sizes_of(given))
         checked = not _traced(given)
         results = self._run(special, given, checked)
-        if all(a is b for a, b in zip(arrays, given, strict=True)):
+        if not self.minds_strides and all(a is b for a, b in zip(arrays, given, strict=True)):
             ready = special.ready(self.arguments, checked, self.numerics)
             direct = ready.direct(arrays)
             self.first = self.first or direct

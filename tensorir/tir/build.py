@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from tensorir.source import NOWHERE, Span
 from tensorir.tir.dtypes import BOOL, INT32, DataType
-from tensorir.tir.nodes import Allocate, Evaluate, Expr, FloatImm, IntImm, SeqStmt, Stmt
+from tensorir.tir.nodes import Allocate, Evaluate, Expr, FloatImm, IfThenElse, IntImm, SeqStmt, Stmt
 
-__all__ = ["const", "false", "nothing", "seq", "true"]
+__all__ = ["branched", "const", "false", "nothing", "seq", "true"]
 
 
 def seq(statements: Iterable[Stmt], span: Span = NOWHERE) -> Stmt:
@@ -34,6 +35,23 @@ def is_scope(statement: SeqStmt) -> bool:
             return True
         case _:
             return False
+
+
+def branched(statement: SeqStmt) -> SeqStmt | IfThenElse:
+    """A conditional allocation as a branch: where its condition fails, the sequence that it governs does not run.
+
+    >>> from tensorir.tir import nodes as n
+    >>> size = IntImm(4, INT32)
+    >>> made = n.Allocate(n.Var("p", DataType("handle", 64)), INT32, (size,), condition=false())
+    >>> type(branched(SeqStmt((made, nothing())))).__name__
+    'IfThenElse'
+    """
+    match statement.seq:
+        case (Allocate() as made, *rest) if is_scope(statement):
+            inner = SeqStmt((replace(made, condition=true(made.span)), *rest), statement.span)
+            return IfThenElse(made.condition, inner, None, made.span)
+        case _:
+            return statement
 
 
 def const(value: int | float | bool, dtype: DataType | None = None, span: Span = NOWHERE) -> Expr:

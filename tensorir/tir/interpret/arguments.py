@@ -17,7 +17,7 @@ from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import DataType
 from tensorir.tir.interpret.arithmetic import Value
-from tensorir.tir.interpret.memory import Memory, Pointer, View, row_major, strided
+from tensorir.tir.interpret.memory import Memory, Pointer, View, row_major, strided, strides_of
 
 __all__ = ["give", "scalar", "take"]
 
@@ -92,10 +92,7 @@ def _buffer(func: n.PrimFunc, buffer: n.Buffer, value: object) -> Pointer:
 def _strided(buffer: n.Buffer, array: np.ndarray[Any, Any]) -> Pointer:
     """Memory that is laid out as the array is, with gaps where it has gaps."""
     itemsize = array.dtype.itemsize
-    steps = tuple(s // itemsize for s in array.strides)
-    if any(s < 0 for s in steps) or array.size == 0:
-        array = np.ascontiguousarray(array)
-        steps = tuple(s // itemsize for s in array.strides)
+    steps = strides_of(array)
     length = 1 + sum((extent - 1) * step for extent, step in zip(array.shape, steps, strict=True)) if array.size else 0
     flat = np.zeros(max(length, 0), array.dtype)
     if array.size:

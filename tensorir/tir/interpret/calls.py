@@ -40,7 +40,7 @@ def compile_builtin(node: n.Call) -> Run:
     if (maker := _MAKERS.get(node.op)) is not None:
         return maker(node)
     row = BUILTINS.get(node.op)
-    why = "has no meaning here"
+    why = "is told by a machine only" if node.op == "vscale" else "has no meaning here"
     if row is not None and row.meaning == GPU_ONLY:
         why = "runs on a device only"
     elif row is not None and row.meaning == EXTERNAL:
@@ -361,7 +361,6 @@ _MAKERS: dict[str, Callable[[n.Call], Run]] = {
     "start_profile_intrinsic": _nothing,
     "end_profile_intrinsic": _nothing,
     "prefetch": _nothing,
-    "vscale": lambda node: lambda m: np.int32(1),
 }
 
 
@@ -437,8 +436,8 @@ def bind(m: Machine, func: n.PrimFunc, arguments: Sequence[Value], span: Span) -
                 told.append((declared, extent, f"{what} has {extent} elements", guilty))
             for declared, stride in zip(buffer.strides, view.strides, strict=False):
                 told.append((declared, stride, f"a stride of {buffer.name!r} is {stride}", guilty))
-        if isinstance(buffer.elem_offset, n.Var) and buffer.elem_offset not in m.env:
-            m.env[buffer.elem_offset] = buffer.elem_offset.dtype.numpy.type(0)
+        if buffer.elem_offset is not None:
+            told.append((buffer.elem_offset, 0, f"the offset of {buffer.name!r} is 0", guilty))
     _match_sizes(m, told)
     for _, buffer, pointer in buffers:
         shape = tuple(compiled(extent)(m) for extent in buffer.shape)

@@ -18,7 +18,7 @@ from tensorir.source import NOWHERE, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.interpret.arithmetic import Value, cast, constant, operator, plain
 from tensorir.tir.interpret.intrinsics import meaning
-from tensorir.tir.interpret.machine import Machine, error
+from tensorir.tir.interpret.machine import Machine, error, scalable
 from tensorir.tir.interpret.memory import Pointer, View
 
 __all__ = ["CODE", "Code", "access", "compiled"]
@@ -56,6 +56,8 @@ def compiled(node: n.Expr) -> Run:
 
 
 def _compile(node: n.Expr) -> Run:
+    if node.dtype.lanes < 0:
+        return _scalable(node)
     match node:
         case n.Var():
             return _variable(node)
@@ -98,6 +100,13 @@ def _compile(node: n.Expr) -> Run:
             return reduction(node)
         case _:
             raise error("TR42", f"a {type(node).__name__} is not run.", getattr(node, "span", NOWHERE))
+
+
+def _scalable(node: n.Expr) -> Run:
+    def refuse(m: Machine) -> Value:
+        raise scalable(node.dtype, node.span)
+
+    return refuse
 
 
 def _variable(node: n.Var) -> Run:

@@ -17,11 +17,12 @@ import numpy as np
 from tensorir.errors import Diagnostic, DiagnosticError, Note
 from tensorir.source import NOWHERE, Span
 from tensorir.tir import nodes as n
+from tensorir.tir.dtypes import DataType
 from tensorir.tir.interpret.arithmetic import Value, is_array
 from tensorir.tir.interpret.hazards import Axis, Conflict, Level
 from tensorir.tir.interpret.memory import Memory, Pointer, View, row_major
 
-__all__ = ["Machine", "error"]
+__all__ = ["Machine", "error", "scalable"]
 
 MEMORY_LIMIT = 1 << 34
 """Bytes that one allocation may have, copies for lanes included."""
@@ -30,6 +31,12 @@ MEMORY_LIMIT = 1 << 34
 def error(code: str, message: str, span: Span, *notes: Note | str, help: str = "") -> DiagnosticError:
     """The diagnostic as an exception."""
     return DiagnosticError(Diagnostic(code, message, span, tuple(notes), help))
+
+
+def scalable(dtype: DataType, span: Span) -> DiagnosticError:
+    """The diagnostic of a vector whose length only a machine tells."""
+    message = f"{dtype} has T.vscale() times as many lanes, which a machine tells: it cannot be interpreted."
+    return error("TR20", message, span, help="write the number of lanes: T.Ramp(0, 1, 4).")
 
 
 @dataclass(eq=False, slots=True)
@@ -102,20 +109,35 @@ class Machine:
         """A buffer with new memory, one copy for each lane that has one of its own."""
         from tensorir.tir.interpret.threads import private_axes
 
-        _row_major_only(buffer, span)
+        _fits(buffer, span)
         extents = [int(np.max(extent)) if np.size(extent) else 0 for extent in shape]
         if any(extent < 0 for extent in extents):
             raise error("TR05", f"{buffer.name!r} is allocated with a negative extent, {tuple(extents)}.", span)
-        count = buffer.dtype.lanes
-        for extent in extents:
-            count *= extent
+        strides = self._strides(buffer, shape)
+        steps = [int(np.max(step)) if np.size(step) else 0 for step in strides]
+        if any(step < 0 for step in steps):
+            raise error("TR05", f"{buffer.name!r} is allocated with a negative stride, {tuple(steps)}.", span)
+        count = 0 if 0 in extents else 1 + sum((e - 1) * step for e, step in zip(extents, steps, strict=True))
+        count *= buffer.dtype.lanes
         axes = private_axes(self, buffer.scope, buffer)
         memory = self.memory(count, buffer.dtype.element.numpy, buffer.name, buffer.scope, axes, span)
-        strides: tuple[Value, ...] = row_major(shape)
         view = View(memory, buffer.dtype.element.numpy, buffer.dtype.lanes, shape, strides, 0)
         if buffer.name in self.watch:
             self.watched[buffer.name] = view
         return view
+
+    def _strides(self, buffer: n.Buffer, shape: tuple[Value, ...]) -> tuple[Value, ...]:
+        """The strides of a buffer that is allocated: those that it declares, and where it leaves them open, packed."""
+        from tensorir.tir.interpret.expressions import compiled
+
+        packed = row_major(shape)
+        if len(buffer.strides) != len(packed):
+            return packed
+        pairs = zip(buffer.strides, packed, strict=True)
+        return tuple(
+            step if isinstance(declared, n.Var) and declared not in self.env else _whole(compiled(declared)(self))
+            for declared, step in pairs
+        )
 
     def memory(
         self, count: int, dtype: np.dtype[Any], name: str, scope: str, axes: tuple[Axis, ...], span: Span
@@ -168,7 +190,7 @@ class Machine:
         self, pointer: Pointer, buffer: n.Buffer, shape: tuple[Value, ...], strides: tuple[Value, ...], offset: Value
     ) -> View:
         """A buffer over memory that exists."""
-        _row_major_only(buffer, buffer.span)
+        _fits(buffer, buffer.span)
         dtype = buffer.dtype.element.numpy
         whole = tuple(_whole(extent) for extent in shape)
         steps = tuple(_whole(stride) for stride in strides) if strides else row_major(whole)
@@ -359,8 +381,10 @@ def _both(mask: Value, other: Value) -> Value:
     return other if mask is None else mask if other is None else mask & other
 
 
-def _row_major_only(buffer: n.Buffer, span: Span) -> None:
-    """Layouts that swizzle, spread over threads or leave gaps have a meaning on their hardware only."""
+def _fits(buffer: n.Buffer, span: Span) -> None:
+    """Layouts that swizzle, spread over threads or leave gaps, and scalable vectors, belong to one machine only."""
+    if buffer.dtype.lanes < 0:
+        raise scalable(buffer.dtype, span)
     if isinstance(layout := buffer.layout, n.TileLayout | n.ComposeLayout) and not layout.is_row_major:
         message = f"the layout of {buffer.name!r} is not the row-major one, and no other can be run here."
         raise error("TR18", message, layout.span or span, help="leave the layout out, or write the places as indices.")

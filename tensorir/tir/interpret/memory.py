@@ -20,7 +20,7 @@ import numpy as np
 
 from tensorir.tir.interpret.arithmetic import Value, is_array
 
-__all__ = ["Memory", "Pointer", "View", "row_major", "strided"]
+__all__ = ["Memory", "Pointer", "View", "row_major", "strided", "strides_of"]
 
 _ALIGNMENT = 16
 
@@ -135,6 +135,18 @@ def strided(elements: np.ndarray[Any, Any], shape: Sequence[int], strides: Seque
     [[0, 1], [3, 4]]
     """
     return np.ndarray(shape, elements.dtype, elements.view(np.uint8), strides=strides)
+
+
+def strides_of(array: Any) -> tuple[int, ...]:
+    """The strides of an array in elements: those that it has; of one that runs backwards, those of a compact copy.
+
+    >>> strides_of(np.zeros((2, 3), order="F")), strides_of(np.zeros(6)[::-1])
+    ((1, 2), (1,))
+    """
+    if isinstance(array, np.ndarray) and array.size and not array.flags.c_contiguous and min(array.strides) >= 0:
+        return tuple(step // array.itemsize for step in array.strides)
+    shape: tuple[int, ...] = tuple(array.shape)
+    return row_major(shape)
 
 
 def row_major(shape: Sequence[Value]) -> tuple[Value, ...]:

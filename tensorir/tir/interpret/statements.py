@@ -10,6 +10,7 @@ import numpy as np
 
 from tensorir.source import Span
 from tensorir.tir import nodes as n
+from tensorir.tir.build import branched
 from tensorir.tir.interpret.arithmetic import Value, cast, is_array
 from tensorir.tir.interpret.expressions import CODE, Run, access, compiled
 from tensorir.tir.interpret.machine import Machine, error
@@ -31,8 +32,9 @@ def _compile(node: n.Stmt) -> Act:
     from tensorir.tir.interpret import loops, threads
 
     match node:
-        case n.SeqStmt(statements):
-            return sequence([execute(s) for s in statements])
+        case n.SeqStmt():
+            whole = branched(node)
+            return _branch(whole) if isinstance(whole, n.IfThenElse) else sequence([execute(s) for s in whole.seq])
         case n.BufferStore():
             return _store(node)
         case n.LetStmt(var, value):
@@ -233,7 +235,6 @@ def _number(value: Value) -> Value:
 
 def _allocate_pointer(node: n.Allocate) -> Act:
     extents = [compiled(extent) for extent in node.extents]
-    condition = compiled(node.condition)
     dtype, var = node.dtype, node.buffer_var
     scope = var.type.storage_scope if isinstance(var.type, n.PointerType) else "global"
     buffer = n.Buffer(var, dtype, node.extents, name=var.name, span=node.span)
@@ -243,9 +244,6 @@ def _allocate_pointer(node: n.Allocate) -> Act:
         view = m.allocate(buffer, shape, node.span)
         view.memory.scope = scope
         m.env[var] = Pointer(view.memory, 0, view)
-        if not np.all(condition(m)):  # the rest of the sequence does not run
-            m.continued = m.active() if m.continued is None else m.continued
-            m.jumps = True
 
     return run
 

@@ -26,12 +26,13 @@ from tensorir.lift.assemble import Built, assemble
 from tensorir.lift.program import Argument, Lifted
 from tensorir.lift.storage.narrow import holder
 from tensorir.tir import nodes as n
+from tensorir.tir.interpret.memory import row_major, strides_of
 from tensorir.tir.interpret.stack import deep
 from tensorir.tir.launches import launched
 from tensorir.tir.libraries import builtin_of
 from tensorir.tir.lift.expressions import element_of, refused
 from tensorir.tir.lift.external import READ_ONLY
-from tensorir.tir.lift.function import Reading, read_function
+from tensorir.tir.lift.function import read_function
 from tensorir.tir.lift.own_calls import writes
 from tensorir.tir.lift.thresholds import thresholds
 from tensorir.tir.relax import nodes as r
@@ -40,6 +41,8 @@ from tensorir.types import dtype_of
 __all__ = ["extent_at", "lift", "lift_prim_func"]
 
 Shapes = tuple[tuple[int, ...] | None, ...]
+Key = tuple[Shapes, Shapes]
+"""What a program is made for: the shapes of the arguments, and the strides of those whose strides it minds."""
 
 
 def lift(func: object, *, numerics: str = "fast", on_hazard: str = "error") -> Lifted:
@@ -89,10 +92,12 @@ def _lifted(func: n.PrimFunc, numerics: str, on_hazard: str) -> Lifted:
     fixed = _fixed(func)
 
     def sizes(arrays: Sequence[Any]) -> Hashable:
-        return _shapes(func, arrays)
+        return _key(func, arrays)
 
-    def build(key: Any, checked: bool, undefined: bool) -> Built:
-        return lift_prim_func(func, key, checked, on_hazard, numerics == "exact", stored, undefined)
+    def build(key: Key, checked: bool, undefined: bool) -> Built:
+        return lift_prim_func(
+            func, key[0], checked, on_hazard, numerics == "exact", stored, undefined, strides=key[1]
+        )  # fmt: skip
 
     symbols = {e.name: e for b in func.buffer_map.values() for e in b.shape if isinstance(e, n.Var)}
 
@@ -103,9 +108,10 @@ def _lifted(func: n.PrimFunc, numerics: str, on_hazard: str) -> Lifted:
             buffer = func.buffer_map.get(param)
             lanes = () if buffer is None or buffer.dtype.lanes == 1 else (buffer.dtype.lanes,)
             found.append(None if buffer is None else (*(extent_at(e, known, buffer) for e in buffer.shape), *lanes))
-        return tuple(found)
+        return tuple(found), (None,) * len(found)
 
     made = Lifted(func.name, arguments, sizes, build, fixed, numerics, tuple(symbols), key_at, thresholds(func))
+    made.minds_strides = any(b.strides for b in func.buffer_map.values())
     if fixed is not None:
         made.at(fixed)  # what is wrong is said now, and not when it is called
     return made
@@ -114,15 +120,17 @@ def _lifted(func: n.PrimFunc, numerics: str, on_hazard: str) -> Lifted:
 def lift_prim_func(
     func: n.PrimFunc, shapes: Shapes, checked: bool = False, on_hazard: str = "error", exact: bool = False,
     stored: frozenset[int] | None = None, undefined: bool = False, fresh: frozenset[int] = frozenset(),
+    strides: Shapes | None = None,
 ) -> Built:  # fmt: skip
     """The tensor program of a function for the shapes of its buffers (None for scalars).
 
-    `stored` are the parameters that it may write, where they are known; in those of `fresh` there is nothing.
+    `stored` are the parameters that it may write, where they are known; in those of `fresh` there is nothing. `strides`
+    are those of arrays that do not lie row by row.
     """
 
     def work() -> Built:
         results = _stored(func) if stored is None else stored
-        reading = reading_of(func, shapes, exact, fresh)
+        reading = read_function(func, shapes, _sizes(func, shapes, strides), exact, fresh, strides)
         arguments = [b for b in reading.arguments if b is not None]
         built = assemble(func.name, arguments, reading.nodes, checked, on_hazard, exact, results, undefined)
         for note in reading.notes:
@@ -130,11 +138,6 @@ def lift_prim_func(
         return built
 
     return deep(work)
-
-
-def reading_of(func: n.PrimFunc, shapes: Shapes, exact: bool = False, fresh: frozenset[int] = frozenset()) -> Reading:
-    """The nest of a function for the shapes of its buffers, those of `fresh` parameters without contents."""
-    return read_function(func, shapes, _sizes(func, shapes), exact, fresh)
 
 
 def _stored(func: n.PrimFunc, callers: frozenset[str] = frozenset()) -> frozenset[int]:
@@ -215,24 +218,30 @@ def _targets(func: n.PrimFunc, call: n.Call, callers: frozenset[str]) -> list[n.
             return arguments
 
 
-def _fixed(func: n.PrimFunc) -> Shapes | None:
-    """The shapes, where no size is symbolic."""
+def _fixed(func: n.PrimFunc) -> Key | None:
+    """The shapes and strides, where none is symbolic."""
     shapes: list[tuple[int, ...] | None] = []
+    strides: list[tuple[int, ...] | None] = []
     for param in func.params:
         buffer = func.buffer_map.get(param)
         if buffer is None:
             shapes.append(None)
+            strides.append(None)
             continue
-        if not all(isinstance(e, n.IntImm) for e in buffer.shape):
+        if not all(isinstance(e, n.IntImm) for e in (*buffer.shape, *buffer.strides)):
             return None
         own = tuple(e.value for e in buffer.shape if isinstance(e, n.IntImm))
         shapes.append(own + ((buffer.dtype.lanes,) if buffer.dtype.lanes != 1 else ()))
-    return tuple(shapes)
+        packed = buffer.dtype.lanes != 1 or not buffer.strides
+        steps = tuple(e.value for e in buffer.strides if isinstance(e, n.IntImm))
+        strides.append(None if packed or steps == row_major(own) else steps)
+    return tuple(shapes), tuple(strides)
 
 
-def _shapes(func: n.PrimFunc, arrays: Sequence[Any]) -> Shapes:
-    """The shapes of a call; a buffer that is not given has the shape that the others tell."""
+def _key(func: n.PrimFunc, arrays: Sequence[Any]) -> Key:
+    """What a call needs a program for; a buffer that is not given has the shape that the others tell, row by row."""
     shapes: list[tuple[int, ...] | None] = []
+    strides: list[tuple[int, ...] | None] = []
     known: dict[n.Var, int] = {}
     told: list[tuple[n.Buffer, n.Expr, int]] = []
     for param, array in zip(func.params, arrays, strict=True):
@@ -255,23 +264,50 @@ def _shapes(func: n.PrimFunc, arrays: Sequence[Any]) -> Shapes:
                 message = f"dimension {place} of {buffer.name!r} is {extent}, but {declared.name} is {known[declared]}."
                 raise DiagnosticError(Diagnostic("TA03", message, buffer.span))
             told.append((buffer, declared, int(extent)))
+        if buffer.strides and not extra:
+            told += [(buffer, *pair) for pair in zip(buffer.strides, strides_of(array), strict=False)]
     _solve(told, known)
     for param, array in zip(func.params, arrays, strict=True):
         buffer = func.buffer_map.get(param)
         if buffer is None:
             shapes.append(None)
+            strides.append(None)
             continue
         own = tuple(extent_at(e, known, buffer) for e in buffer.shape)
+        strides.append(_strides(buffer, array, own, known))
         own += (buffer.dtype.lanes,) if buffer.dtype.lanes != 1 else ()
         if array is not None and own != tuple(array.shape):
             message = f"{buffer.name!r} has the shape {own}, but the array has {tuple(array.shape)}."
             raise DiagnosticError(Diagnostic("TA03", message, buffer.span))
         shapes.append(own)
-    return tuple(shapes)
+    return tuple(shapes), tuple(strides)
+
+
+def _strides(
+    buffer: n.Buffer, array: Any, shape: tuple[int, ...], known: dict[n.Var, int]
+) -> tuple[int, ...] | None:  # fmt: skip
+    """The strides of an argument, which are those that its buffer declares; None of one that lies row by row."""
+    if buffer.elem_offset is not None and not (
+        isinstance(buffer.elem_offset, n.Var) and buffer.elem_offset not in known
+    ):
+        start = extent_at(buffer.elem_offset, known, buffer)
+        if start:
+            message = f"the offset of {buffer.name!r} is 0, but must be {start}."
+            raise DiagnosticError(Diagnostic("TA03", message, buffer.span))
+    if not buffer.strides or buffer.dtype.lanes != 1:
+        return None
+    found = row_major(shape) if array is None else strides_of(array)
+    for declared, step in zip(buffer.strides, found, strict=False):
+        if (
+            known.setdefault(declared, step) if isinstance(declared, n.Var) else extent_at(declared, known, buffer)
+        ) != step:
+            message = f"a stride of {buffer.name!r} is {step}, but must be {extent_at(declared, known, buffer)}."
+            raise DiagnosticError(Diagnostic("TA03", message, buffer.span))
+    return None if found == row_major(shape) else found
 
 
 def _is_size(func: n.PrimFunc, param: n.Var) -> bool:
-    return any(param in _variables(e) for b in func.buffer_map.values() for e in b.shape)
+    return any(param in _variables(e) for b in func.buffer_map.values() for e in (*b.shape, *b.strides))
 
 
 def _variables(extent: n.Expr) -> set[n.Var]:
@@ -325,8 +361,13 @@ def extent_at(extent: n.Expr, sizes: Mapping[n.Var, int], buffer: n.Buffer) -> i
     return int(value.value)
 
 
-def _sizes(func: n.PrimFunc, shapes: Shapes) -> dict[n.Var, int]:
+def _sizes(func: n.PrimFunc, shapes: Shapes, strides: Shapes | None) -> dict[n.Var, int]:
     sizes: dict[n.Var, int] = {}
-    pairs = [(func.buffer_map.get(p), s) for p, s in zip(func.params, shapes, strict=True) if s is not None]
-    _solve([(b, e, size) for b, s in pairs if b is not None for e, size in zip(b.shape, s, strict=False)], sizes)
+    told: list[tuple[n.Buffer, n.Expr, int]] = []
+    for param, shape, steps in zip(func.params, shapes, strides or (None,) * len(shapes), strict=True):
+        buffer = func.buffer_map.get(param)
+        if buffer is not None and shape is not None:
+            told += [(buffer, *pair) for pair in zip(buffer.shape, shape, strict=False)]
+            told += [(buffer, *pair) for pair in zip(buffer.strides, steps or row_major(shape), strict=False)]
+    _solve(told, sizes)
     return sizes

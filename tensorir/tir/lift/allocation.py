@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tensorir.lift.nests.extremes import extremes
@@ -11,9 +12,9 @@ from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.expressions import element_of, recast, refused, row_major_only
 from tensorir.tir.lift.intrinsics import cast
-from tensorir.tir.lift.memory import View, address_of, compact, plus, row_major
+from tensorir.tir.lift.memory import View, address_of, compact, linear_view, plus, row_major
 from tensorir.tir.lift.reader import Reader
-from tensorir.types import INT32, SCALARS
+from tensorir.types import INT32, INT64, SCALARS
 
 __all__ = ["allocate", "constant", "declare", "match", "pointer"]
 
@@ -68,19 +69,40 @@ def allocate(reader: Reader, buffer: n.Buffer, span: Span) -> None:
             raise refused(f"the shape of {buffer.name!r} depends on data.", span)
         shape.append(max(found[1], 0))
     lanes = buffer.dtype.lanes
-    made = reader.buffer(
-        buffer.name, element_of(buffer.dtype, span), tuple(shape) + ((lanes,) if lanes != 1 else ()), span
-    )
+    sizes = [Number(e, INT32) for e in shape]
+    packed = row_major(sizes)
+    steps = _strides(reader, buffer, packed, span)
+    held = tuple(shape) if steps is None else (1 + sum((e - 1) * s for e, s in zip(shape, steps, strict=True)),)
+    made = reader.buffer(buffer.name, element_of(buffer.dtype, span), held + ((lanes,) if lanes != 1 else ()), span)
     made.private, made.apart = _private(reader, buffer), reader.loops  # each iteration allocates anew
     made.declared = True
-    view = compact(made, tuple(Number(e, INT32) for e in shape), lanes)
+    if steps is None:
+        view = compact(made, sizes, lanes)
+    else:
+        view = linear_view(made, sizes, [Number(s, INT64) for s in steps], Number(0, INT64), lanes)
     reader.scope.views[buffer] = view
     reader.scope.pointers[buffer.data] = view
-    for stride, value in zip(buffer.strides, row_major([Number(e, INT32) for e in shape]), strict=False):
-        if isinstance(stride, n.Var):
+    for stride, value in zip(buffer.strides, packed, strict=False):
+        if isinstance(stride, n.Var) and stride not in reader.scope.values:
             reader.scope.values[stride] = lambda lane, value=value: value
     if isinstance(buffer.elem_offset, n.Var):
         reader.scope.values[buffer.elem_offset] = lambda lane: Number(0, INT32)
+
+
+def _strides(reader: Reader, buffer: n.Buffer, packed: Sequence[Term], span: Span) -> tuple[int, ...] | None:
+    """The strides that an allocated buffer declares; None where its elements lie row by row, one after the other."""
+    found: list[int] = []
+    for declared, usual in zip(buffer.strides, packed, strict=False):
+        open_ = isinstance(declared, n.Var) and declared not in reader.scope.values
+        step = settled(usual if open_ else reader.term(declared), reader.known)
+        if not isinstance(step, Number) or step.value < 0:
+            raise refused(f"a stride of {buffer.name!r} depends on data, or is negative.", span)
+        found.append(int(step.value))
+    usual = [settled(step, reader.known) for step in packed]
+    same = len(found) != len(packed) or all(
+        isinstance(u, Number) and u.value == s for u, s in zip(usual, found, strict=True)
+    )
+    return None if same else tuple(found)
 
 
 def _private(reader: Reader, buffer: n.Buffer) -> tuple[str, ...]:

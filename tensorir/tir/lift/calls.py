@@ -146,9 +146,12 @@ def bind(reader: Reader, func: n.PrimFunc) -> None:
                 if isinstance(declared, n.Var) and declared not in scope.values:
                     kept = cast(extent, element_of(declared.dtype))
                     scope.values[declared] = lambda lane, kept=kept: kept
-        for declared in (*buffer.strides, *(() if buffer.elem_offset is None else (buffer.elem_offset,))):
-            if isinstance(declared, n.Var) and declared not in scope.values:
-                scope.values[declared] = lambda lane: Number(0, INT32)
+            for declared, stride in zip(buffer.strides, base.strides, strict=False):
+                if isinstance(declared, n.Var) and declared not in scope.values:
+                    kept = cast(stride, element_of(declared.dtype))
+                    scope.values[declared] = lambda lane, kept=kept: kept
+        if isinstance(start := buffer.elem_offset, n.Var) and start not in scope.values:
+            scope.values[start] = lambda lane, start=start: Number(0, element_of(start.dtype))
     for param in func.params:
         buffer = func.buffer_map.get(param)
         base = scope.pointers.get(param)

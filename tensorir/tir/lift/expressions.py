@@ -29,6 +29,9 @@ Lanes = Callable[[Term], Term]
 ZERO = Number(0, INT32)
 
 
+FIXED = "write the number of lanes: T.Ramp(0, 1, 4)."
+
+
 def refused(message: str, span: Span, help: str = "") -> DiagnosticError:
     """The diagnostic for what no pure program says."""
     return DiagnosticError(Diagnostic("TL01", message, span, (), help))
@@ -63,6 +66,8 @@ class Scope:
     """Calls of functions from within themselves, so far: their names."""
     ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
     """The values of loops."""
+    strides: Mapping[Buffer, tuple[int, ...]] = field(default_factory=dict[Buffer, tuple[int, ...]])
+    """Those of arguments that do not lie row by row in memory."""
 
     def view(self, buffer: n.Buffer, span: Span = NOWHERE) -> View:
         """The memory of a buffer; one that no statement declared stands for what its pointer points to."""
@@ -81,10 +86,15 @@ class Scope:
         shape = tuple(term(self, e) for e in buffer.shape)
         strides = tuple(term(self, e) for e in buffer.strides)
         offset = Number(0, INT32) if buffer.elem_offset is None else term(self, buffer.elem_offset)
+        strange = self.strides.get(base.buffer)
+        order = None if strange is None else _order(base, strange, buffer)
         if not _in_place(own, lanes, base):
+            if order is not None:
+                message = f"{buffer.name!r} shows elements of {base.buffer.name!r}, which do not lie row by row."
+                raise refused(message, buffer.span, "pass an array in C order: numpy.ascontiguousarray.")
             seen = recast(base, own, lanes, buffer.name, buffer.span)
             return scalar_view(seen.buffer, shape, strides, plus(seen.offset, offset), lanes)
-        same = not strides and isinstance(offset, Number) and not offset.value
+        same = not strides and order is None and isinstance(offset, Number) and not offset.value
         if (
             same
             and isinstance(base.offset, Number)
@@ -92,8 +102,22 @@ class Scope:
             and _extents(shape) == _extents(base.shape)
         ):
             return base
-        make = linear_view if base.buffer.memory is None else scalar_view
-        return make(base.buffer, shape, strides, plus(base.offset, offset), base.lanes)
+        if base.buffer.memory is None:
+            return linear_view(base.buffer, shape, strides, plus(base.offset, offset), base.lanes, order)
+        return scalar_view(base.buffer, shape, strides, plus(base.offset, offset), base.lanes)
+
+
+def _order(base: View, strides: tuple[int, ...], buffer: n.Buffer) -> tuple[int, ...]:
+    """The axes of an argument as they lie in memory, the outermost first."""
+    shape = base.buffer.shape
+    order = tuple(sorted(range(len(shape)), key=lambda axis: (-strides[axis], -shape[axis])))
+    step = 1
+    for axis in reversed(order):
+        if shape[axis] != 1 and strides[axis] != step:
+            message = f"{buffer.name!r} shows the memory of {base.buffer.name!r}, which has gaps or repeats elements."
+            raise refused(message, buffer.span, "pass an array without: numpy.ascontiguousarray.")
+        step *= shape[axis]
+    return order
 
 
 def _in_place(own: Scalar, lanes: int, base: View) -> bool:
@@ -136,11 +160,13 @@ def _extents(shape: tuple[Term, ...]) -> tuple[object, ...]:
 
 def element_of(dtype: DataType, span: Span = NOWHERE) -> Scalar:
     """The element of a data type: the tensor IR's, or a narrow integer that a byte will hold."""
-    return NARROW.get(str(dtype.element)) or tensor_element_of(dtype, span)
+    return (NARROW.get(str(dtype.element)) if dtype.lanes > 0 else None) or tensor_element_of(dtype, span)
 
 
 def tensor_element_of(dtype: DataType, span: Span = NOWHERE) -> Scalar:
     """The tensor IR's element of a data type."""
+    if dtype.lanes < 0:
+        raise refused(f"{dtype} has as many lanes as the machine says, and no program has a machine.", span, FIXED)
     try:
         found = scalar_of(dtype.element.numpy)
     except TypeError:
@@ -194,10 +220,11 @@ def term(scope: Scope, node: n.Expr, lane: Term = ZERO) -> Term:
         case n.BufferLoad():
             return _load(scope, node, lane)
         case n.Ramp(base, stride):
-            step = cast(lane, element_of(node.dtype))
+            step = cast(lane, element_of(node.dtype, node.span))
             scaled = binary("Mul", term(scope, stride), step)
             return binary("Add", term(scope, base), scaled)
         case n.Broadcast(value):
+            element_of(node.dtype, node.span)
             return term(scope, value)
         case n.Shuffle():
             return _shuffle(scope, node, lane)

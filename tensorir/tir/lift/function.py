@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tensorir.lift.nests.nest import Node
 from tensorir.lift.nests.terms import Buffer, Load, Number
@@ -20,7 +20,7 @@ from tensorir.tir.lift.reader import Reader
 from tensorir.tir.lift.results import acts
 from tensorir.tir.lift.statements import statement
 from tensorir.tir.walk import walk
-from tensorir.types import INT32
+from tensorir.types import INT32, INT64
 
 __all__ = ["Reading", "read_function", "stored_parameters"]
 
@@ -38,14 +38,15 @@ class Reading:
 
 def read_function(
     func: n.PrimFunc, shapes: Sequence[tuple[int, ...] | None], sizes: Mapping[n.Var, int], exact: bool = False,
-    fresh: Set[int] = frozenset(),
+    fresh: Set[int] = frozenset(), strides: Sequence[tuple[int, ...] | None] | None = None,
 ) -> Reading:  # fmt: skip
     """The nest of a function for the shapes of its buffers (None for scalars) and the values of its sizes.
 
     `exact` keeps the source's order and rounding, and what a comparison does with NaN. Nothing is in the buffers of
-    `fresh` parameters.
+    `fresh` parameters. `strides` are those of arrays that do not lie row by row (None: this one does).
     """
-    scope = Scope(exact=exact, functions={} if func.module is None else func.module.functions)
+    given: dict[Buffer, tuple[int, ...]] = {}
+    scope = Scope(exact=exact, functions={} if func.module is None else func.module.functions, strides=given)
     reader = Reader(scope, func.module)
     scope.ranges = reader.ranges
     for var, size in sizes.items():
@@ -71,7 +72,10 @@ def read_function(
         made.declared = k in fresh
         arguments.append(made)
         own = shape[:-1] if lanes != 1 else shape
-        scope.pointers[param] = compact(made, tuple(Number(e, INT32) for e in own), lanes)
+        whole = scope.pointers[param] = compact(made, tuple(Number(e, INT32) for e in own), lanes)
+        if strides is not None and (steps := strides[k]) is not None:
+            given[made] = steps
+            scope.pointers[param] = replace(whole, strides=tuple(Number(step, INT64) for step in steps))
     body = counted(func.body, sizes)
     bind(reader, func)
     parts = list(walk(body))

@@ -264,7 +264,6 @@ INTRINSICS: dict[str, Make] = {
     "undef": lambda element, args: number(0, element),
     "type_annotation": lambda element, args: number(0, element),
     "reinterpret": lambda element, args: op("bitcast", args[0], element=element),
-    "vscale": lambda element, args: number(1, INT32),
 }
 """By name of the builtin: from the element of the call and its arguments to a term."""
 

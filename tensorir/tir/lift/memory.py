@@ -85,8 +85,14 @@ def address_of(view: View, indices: Sequence[Term]) -> Term:
     return total
 
 
-def linear_view(buffer: Buffer, shape: Sequence[Term], strides: Sequence[Term], offset: Term, lanes: int) -> View:
-    """A view by strides and an offset over compact memory: an address, taken apart along the memory's axes."""
+def linear_view(
+    buffer: Buffer, shape: Sequence[Term], strides: Sequence[Term], offset: Term, lanes: int,
+    order: Sequence[int] | None = None,
+) -> View:  # fmt: skip
+    """A view by strides and an offset over dense memory: an address, taken apart along the memory's axes.
+
+    `order` has these axes from the outermost to the innermost, where they do not lie as they are written.
+    """
     extents = buffer.shape[:-1] if lanes != 1 else buffer.shape
     steps = tuple(strides) or row_major(shape)
 
@@ -95,7 +101,10 @@ def linear_view(buffer: Buffer, shape: Sequence[Term], strides: Sequence[Term], 
         total = offset
         for index, stride in zip(own, steps, strict=True):
             total = plus(total, times(index, stride))
-        return (*apart(total, extents), *lane)
+        if order is None:
+            return (*apart(total, extents), *lane)
+        found = dict(zip(order, apart(total, [extents[axis] for axis in order]), strict=True))
+        return (*(found[axis] for axis in range(len(extents))), *lane)
 
     return View(buffer, tuple(shape), steps, offset, lanes, place)
 

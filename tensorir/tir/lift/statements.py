@@ -9,6 +9,7 @@ from tensorir.lift.nests.nest import Check, Loop, Node
 from tensorir.lift.nests.terms import Index, Number, Op, Term, index_names, loads
 from tensorir.source import Span
 from tensorir.tir import nodes as n
+from tensorir.tir.build import branched
 from tensorir.tir.lift import allocation
 from tensorir.tir.lift.asked import asked
 from tensorir.tir.lift.domains import inside_of_domains
@@ -41,8 +42,9 @@ def _before(reader: Reader, node: n.Stmt) -> list[Node]:
 
 def _statement(reader: Reader, node: n.Stmt) -> list[Node]:
     match node:
-        case n.SeqStmt(parts):
-            return sequence(reader, parts)
+        case n.SeqStmt():
+            whole = branched(node)
+            return _branch(reader, whole) if isinstance(whole, n.IfThenElse) else sequence(reader, whole.seq)
         case n.BufferStore():
             return _store(reader, node)
         case n.For():
@@ -72,8 +74,7 @@ def _statement(reader: Reader, node: n.Stmt) -> list[Node]:
             return statement(reader, body)
         case n.Allocate(var, dtype, extents):
             allocation.allocate(reader, n.Buffer(var, dtype, extents, name=var.name, span=node.span), node.span)
-            with reader.guarded(*_unless_true(reader.term(node.condition))):
-                return []
+            return []
         case n.AllocateConst():
             allocation.constant(reader, node)
             return []
