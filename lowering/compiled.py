@@ -61,9 +61,7 @@ class _Callable:
 
         def run(observed: BoundProgram, given: Mapping[str, Any]) -> Any:
             key = id(observed.program)
-            if key not in engine.inspected:
-                engine.inspected[key] = compile(observed)
-            return engine.inspected[key](**given)
+            return engine.inspected.of(key, lambda: compile(observed))(**given)
 
         return inspect(engine.program, arguments, run)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, wraps
 from itertools import islice
 from typing import Any
 
@@ -20,6 +21,7 @@ from lowering.tracing import concrete, inside_trace, tracing, x64
 from tensorir.arrays import refuse, refuse_given_away
 from tensorir.binding import BoundProgram, tables_of
 from tensorir.calls import Call as Ready
+from tensorir.caches import SIZES, RecentCache
 from tensorir.calls import arrange, refuse_absent_outputs
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.facts import Facts
@@ -80,17 +82,18 @@ class Executable:
     @cached_property
     def inside(self) -> Callable[..., Any]:
         """What runs in somebody's trace."""
-        return jax.jit(self.run)
+        return jax.jit(_of(self, Executable.run))
 
     @cached_property
     def plain(self) -> jax.stages.Wrapped:
         """What runs on arrays of the device."""
-        return jax.jit(self.run_flat, compiler_options=self.compiler_options)
+        return jax.jit(_of(self, Executable.run_flat), compiler_options=self.compiler_options)
 
     @cached_property
     def into(self) -> Callable[..., Any]:
         """What writes into buffers that are given away."""
-        return jax.jit(self.run_into, donate_argnums=0, keep_unused=True, compiler_options=self.compiler_options)
+        run = _of(self, Executable.run_into)
+        return jax.jit(run, donate_argnums=0, keep_unused=True, compiler_options=self.compiler_options)
 
     @property
     def compiler_options(self) -> dict[str, str] | None:
@@ -142,11 +145,24 @@ class Executable:
         return self.run({**arrays, **read}, prepared)
 
     def blank(self) -> dict[str, tuple[Any, ...]]:
-        """Buffers for the outputs."""
+        """Buffers for the outputs; `jax.numpy.zeros` would compile a program per shape, which JAX keeps for good."""
         return {
-            p.name: tuple(jax.numpy.zeros(p.type.dims.shape, DTYPES[s]) for s in p.type.leaves)
+            p.name: tuple(jax.device_put(np.zeros(p.type.dims.shape, DTYPES[s])) for s in p.type.leaves)
             for p in self.fencil.results
         }
+
+
+def _of(executable: Executable, method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method as a function that does not keep its executable: what left a cache is gone at once, with its code."""
+    known = weakref.ref(executable)
+
+    @wraps(method)
+    def run(*arrays: Any) -> Any:
+        owner = known()
+        assert owner is not None  # whoever calls holds it
+        return method(owner, *arrays)
+
+    return run
 
 
 def on_one_device(arrays: Sequence[Any]) -> bool:
@@ -190,9 +206,9 @@ class Engine:
 
     def __init__(self, program: BoundProgram, options: Options) -> None:
         self.program, self.options = program, options
-        self.executables: dict[Any, Executable] = {}
-        self.quick: dict[Any, Executable] = {}
-        self.inspected: dict[int, Any] = {}
+        self.executables: RecentCache[Any, Executable] = RecentCache("executables", SIZES)
+        self.quick: RecentCache[Any, Executable] = RecentCache("kinds of calls", SIZES)
+        self.inspected: RecentCache[int, Any] = RecentCache("executables that show intermediates", SIZES)
 
     def __reduce__(self) -> Any:
         # what was compiled belongs to this process
@@ -226,7 +242,7 @@ class Engine:
         executable = self._executable(ready)
         outputs = self._run(executable, ready.arrays, ready.given_away)
         if self._is_plain(executable, arguments):
-            self.quick[key] = executable
+            self.quick.put(key, executable)
         return ready.finish(outputs)
 
     # Running
@@ -373,7 +389,7 @@ class Engine:
             bound = self.program.constants or ready.bound.constants
             structure = jax.tree_util.tree_structure(ready.arrays)
             found = Executable(ready.fencil, bound, facts, self.options, structure)
-            self.executables[key] = found
+            self.executables.put(key, found)
         return found
 
 

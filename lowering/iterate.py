@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import FunctionType
 from typing import Any
 
 import jax
@@ -15,6 +18,8 @@ from lowering.progress import Bar, is_shown
 from lowering.states import dataset, entered
 from lowering.tracing import inside_trace
 from tensorir.arrays import refuse
+from tensorir.caches import RecentCache
+from tensorir.fieldview.surroundings import surroundings
 
 __all__ = ["iterate"]
 
@@ -36,7 +41,9 @@ def iterate(
 ) -> Any:
     """The state after n steps: any pytree of arrays, Fields and DataArrays, and a step that keeps its structure.
 
-    The steps run inside XLA, in buffers that are reused; `step` sees DataArrays as Fields. `callback(k, state)` sees
+    The steps run inside XLA, in buffers that are reused; `step` sees DataArrays as Fields, and a Dataset as a dict of
+    them. What came as NumPy or xarray comes back as such. A loop is compiled once for a step, what it reads outside,
+    and a kind of state (`ti.caches`). `callback(k, state)` sees
     the state after every `every` steps (by default fifty times in all) and at the end. With `keep` the result is a
     pair: the state, and what `keep(state)` gives (`True`: the state itself) at the start, after every `every` steps
     and at the end, as a Dataset along `time`, which is dt times the number of steps; fields on different intervals
@@ -66,12 +73,11 @@ def iterate(
         return _traced(step, state, n, every or max(1, math.ceil(n / REPORTS)), chosen, checkpoint)
     with jax.enable_x64(True):
         state = jax.tree_util.tree_map(lambda x: jnp.array(x, copy=True), state)
-        _check(step, state)
+        loop = LOOPS.of(_loop_key(step, state), lambda: _checked_loop(step, state))
         chunk = every or (max(1, math.ceil(n / REPORTS)) if callback or chosen else max(1, n))
         bar = Bar(n) if is_shown(progress) else None
         if bar and progress:
             bar.patience = 0.0
-        runs: dict[int, Any] = {}
         kept, times, done = [], [], 0
 
         def look() -> None:
@@ -84,9 +90,7 @@ def iterate(
         look()
         while done < n:
             some = min(chunk, n - done)
-            if some not in runs:
-                runs[some] = jax.jit(lambda s, k, some=some: _shown(step, s, some, k, n, bar), donate_argnums=0)
-            state = runs[some](state, done)
+            state = loop.run(state, some, done, n, bar)
             done += some
             look()
         if bar:
@@ -95,6 +99,51 @@ def iterate(
             bar.close()
         last = leave(state)
         return (last, dataset([leave(k) for k in kept], [dt * t for t in times])) if chosen else last
+
+
+@dataclass(eq=False)
+class _Loop:
+    """The programs of one step on one kind of state; a bar is drawn by whoever runs it at the moment."""
+
+    step: Callable[[Any], Any]
+    compiled: RecentCache[tuple[int, int], Any] = field(default_factory=lambda: RecentCache("chunks of time loops", 16))
+    bar: Bar | None = None
+
+    def run(self, state: Any, some: int, before: int, n: int, bar: Bar | None) -> Any:
+        """Some steps of n, of which so many were done before."""
+        often = 0 if bar is None else max(1, n // REPORTS)
+        self.bar = bar
+        chunk = self.compiled.of((some, often), lambda: jax.jit(self._chunk(some, often), donate_argnums=0))
+        return chunk(state, before)
+
+    def _chunk(self, some: int, often: int) -> Callable[[Any, Any], Any]:
+        step, known = self.step, weakref.ref(self)
+
+        def move(done: Any) -> None:
+            loop = known()
+            if loop is not None and loop.bar is not None:
+                loop.bar.move(done)
+
+        def chunk(state: Any, before: Any) -> Any:
+            return _reported(step, state, some, before, often, move) if often else _steps(step, state, some)
+
+        return chunk
+
+
+LOOPS: RecentCache[Any, _Loop] = RecentCache("time loops", 32)
+"""The time loops that ran last, by the code of their step, what it reads outside, and the kind of state."""
+
+
+def _loop_key(step: Callable[[Any], Any], state: Any) -> Any:
+    leaves, structure = jax.tree_util.tree_flatten(state)
+    code = step.__code__ if isinstance(step, FunctionType) else None
+    kinds = tuple([(x.shape, x.dtype) for x in leaves])
+    return code, surroundings(step, () if code else (step,)), structure, kinds
+
+
+def _checked_loop(step: Callable[[Any], Any], state: Any) -> _Loop:
+    _check(step, state)
+    return _Loop(step)
 
 
 def _check(step: Callable[[Any], Any], state: Any) -> None:
@@ -130,16 +179,15 @@ def _words(structure: Any) -> str:
     return str(structure).removeprefix("PyTreeDef(").removesuffix(")")
 
 
-def _shown(step: Callable[[Any], Any], state: Any, some: int, before: Any, n: int, bar: Bar | None) -> Any:
+def _reported(
+    step: Callable[[Any], Any], state: Any, some: int, before: Any, often: int, move: Callable[[Any], None]
+) -> Any:
     """Some steps, and a word to the bar now and then from inside of XLA."""
-    if bar is None:
-        return _steps(step, state, some)
-    often = max(1, n // REPORTS)
 
     def one(k: Any, s: Any) -> Any:
         s = step(s)
         at = before + k + 1
-        lax.cond(at % often == 0, lambda: jax.debug.callback(bar.move, at), lambda: None)
+        lax.cond(at % often == 0, lambda: jax.debug.callback(move, at), lambda: None)
         return s
 
     return lax.fori_loop(0, some, one, state)

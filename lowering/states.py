@@ -15,29 +15,47 @@ __all__ = ["dataset", "entered"]
 
 
 def _is_data_array(value: Any) -> bool:
+    return _is_xarray(value, "DataArray")
+
+
+def _is_xarray(value: Any, kind: str) -> bool:
     xarray = sys.modules.get("xarray")
-    return xarray is not None and isinstance(value, xarray.DataArray)
+    return xarray is not None and isinstance(value, getattr(xarray, kind))
 
 
 def entered(state: Any) -> tuple[Any, Callable[[Any], Any]]:
-    """A state with Fields in place of its DataArrays, and the way back.
+    """A state with Fields in place of its DataArrays, and the way back; a Dataset is a dict of them.
 
     The way back gives a Field on the dims of one of the DataArrays that one's coordinates, name and attributes; it
-    takes any pytree of Fields, and those without such a model stay Fields.
+    takes any pytree of Fields, and those without such a model stay Fields. Arrays are NumPy's where the state's leaf
+    in the same place is, or where the state has none of JAX.
     """
-    models = [leaf for leaf in jax.tree_util.tree_leaves(state, is_leaf=_is_data_array) if _is_data_array(leaf)]
-    if not models:
-        return state, lambda s: s
-    fields = jax.tree_util.tree_map(lambda x: from_xarray(x) if _is_data_array(x) else x, state, is_leaf=_is_data_array)
-    known = [(from_xarray(m).dims, m) for m in models]
+    if _is_xarray(state, "Dataset"):
+        import xarray as xr
+
+        fields, leave = entered({str(name): array for name, array in state.data_vars.items()})
+
+        def back(result: Any) -> Any:
+            arrays = leave(result)
+            whole = isinstance(arrays, dict) and all(map(_is_data_array, arrays.values()))
+            return xr.Dataset(arrays, attrs=state.attrs) if whole else arrays
+
+        return fields, back
     paths = jax.tree_util.tree_leaves_with_path(state, is_leaf=_is_data_array)
-    by_path = {path: leaf for path, leaf in paths if _is_data_array(leaf)}
+    models = {path: leaf for path, leaf in paths if _is_data_array(leaf)}
+    known = [(from_xarray(m).dims, m) for m in models.values()]
+    fields = jax.tree_util.tree_map(lambda x: from_xarray(x) if _is_data_array(x) else x, state, is_leaf=_is_data_array)
+    from_jax = {path: isinstance(x, jax.Array) for path, x in jax.tree_util.tree_leaves_with_path(fields)}
+    some_of_jax = any(from_jax.values())
 
     def leave(result: Any) -> Any:
-        def back(path: Any, x: Any) -> Any:
+        def numbers(path: Any, x: Any) -> Any:
+            return x if from_jax.get(path, some_of_jax) or not isinstance(x, jax.Array) else np.array(x)
+
+        def labelled(path: Any, x: Any) -> Any:
             if not isinstance(x, Field):
                 return x
-            own = by_path.get(path)
+            own = models.get(path)
             model = own if own is not None and from_xarray(own).dims == x.dims else None
             model = model if model is not None else next((m for d, m in known if d == x.dims), None)
             if model is None:
@@ -45,7 +63,8 @@ def entered(state: Any) -> tuple[Any, Callable[[Any], Any]]:
             array = model.transpose(*x.dims.names).copy(data=np.array(x.data))
             return array if model is own else array.rename(None).drop_attrs(deep=False)
 
-        return jax.tree_util.tree_map_with_path(back, result, is_leaf=lambda x: isinstance(x, Field))
+        result = jax.tree_util.tree_map_with_path(numbers, result)
+        return jax.tree_util.tree_map_with_path(labelled, result, is_leaf=lambda x: isinstance(x, Field))
 
     return fields, leave
 

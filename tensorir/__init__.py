@@ -11,6 +11,7 @@ from typing import Any
 from tensorir.backends import compile
 from tensorir.build import fencil
 from tensorir.builtins import TABLE
+from tensorir.caches import CACHES as caches
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.ir import Fencil
 from tensorir.text import parse
@@ -24,6 +25,7 @@ __all__ = [
     "Fencil",
     "Interval",
     "TensorType",
+    "caches",
     "compile",
     "dims",
     "fencil",

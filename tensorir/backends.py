@@ -10,8 +10,8 @@ from importlib import metadata
 from typing import Any
 
 from tensorir.arrays import refuse
+from tensorir.caches import WeakCache
 from tensorir.errors import did_you_mean
-from tensorir.kept import Kept
 
 __all__ = ["COMPILED", "backend", "compile", "compiled", "field_type"]
 
@@ -49,8 +49,8 @@ def compile(program: Any, /, *, backend: str = "jax", **options: Any) -> Any:
 _backend = backend
 
 
-COMPILED: Kept[Any] = Kept()
-"""What `f(...)` compiled; `len(COMPILED)` counts it and `COMPILED.clear()` empties it."""
+COMPILED: WeakCache[Any] = WeakCache("compiled programs")
+"""What `f(...)` compiled."""
 
 
 def compiled(program: Any) -> Any:

@@ -23,10 +23,10 @@ from tensorir.arrays import (
     leaves_of,
     refuse,
 )
+from tensorir.caches import SIZES, CacheOwner, RecentCache, WeakCache
 from tensorir.errors import DiagnosticError, did_you_mean
 from tensorir.facts import Holes, analyse
 from tensorir.ir import Fencil, Var
-from tensorir.kept import Kept
 from tensorir.tables import check_table
 from tensorir.types import DTYPES, Interval
 from tensorir.typing_rules import neighbour_source
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 __all__ = ["BoundProgram", "bind", "shape_of", "solve_sizes", "tables_of"]
 
 
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
-class BoundProgram:
+@dataclass(frozen=True, slots=True, eq=False)
+class BoundProgram(CacheOwner):
     """A program and the values of some of its parameters: arrays of their own, one per leaf, that nobody can change.
 
     While sizes are missing, values are kept as they came; they are checked when the first call tells the sizes.
@@ -52,8 +52,10 @@ class BoundProgram:
     sizes: Mapping[str, int]
     pending: Mapping[str, Any]
     """Values that wait for sizes."""
-    made: dict[tuple[int, ...], BoundProgram] = field(default_factory=dict[tuple[int, ...], "BoundProgram"])
-    """The program at every set of sizes that was asked for; may be emptied."""
+    made: RecentCache[tuple[int, ...], BoundProgram] = field(
+        default_factory=lambda: RecentCache("bound programs at their sizes", SIZES)
+    )
+    """The program at the sets of sizes that were asked for last."""
 
     @staticmethod
     def of(program: Any) -> BoundProgram:
@@ -80,9 +82,7 @@ class BoundProgram:
             return self
         fencil = self.program.specialise(**{**self.sizes, **sizes})
         key = tuple({**self.sizes, **sizes}[n] for n in self.program.sizes)
-        if key not in self.made:
-            self.made[key] = bind(fencil, self.pending)
-        return self.made[key]
+        return self.made.of(key, lambda: bind(fencil, self.pending))
 
     def __call__(self, /, *datasets: Any, **arguments: Any) -> Any:
         """Run on the default backend."""
@@ -180,7 +180,7 @@ def _tables_of(fencil: Fencil) -> dict[str, tuple[str, Interval]]:
     return {name: (neighbour_source(fencil[name].type)[1], interval) for name, interval in inside.items()}
 
 
-TABLES: Kept[dict[str, tuple[str, Interval]]] = Kept()
+TABLES: WeakCache[dict[str, tuple[str, Interval]]] = WeakCache("tables of fencils")
 """What was found of the tables of each fencil."""
 
 

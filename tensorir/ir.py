@@ -20,6 +20,7 @@ from typing import Any
 
 from tensorir import typing_rules as rules
 from tensorir.builtins import TABLE
+from tensorir.caches import CacheOwner
 from tensorir.source import NOWHERE, Span
 from tensorir.types import Complaint, Dims, FunctionType, Scalar, TensorType, Type
 
@@ -281,8 +282,8 @@ class Closure:
         return page_of(self)
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
-class Fencil:
+@dataclass(frozen=True, slots=True)
+class Fencil(CacheOwner):
     """A stencil program: parameters, and closures that run in order; a later one sees what an earlier one wrote.
 
     Made by `tensorir.build.fencil`, which checks that every output is covered by its expression.

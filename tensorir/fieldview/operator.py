@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tensorir import build
 from tensorir.arrays import article, is_tuple, kind_of, refuse
+from tensorir.caches import SIZES, RecentCache
 from tensorir.errors import DiagnosticError, did_you_mean
 from tensorir.fieldview.locations import assigned, here, located
 from tensorir.fieldview.naming import Assigned, named, places
@@ -51,8 +52,8 @@ class FieldOperator:
 
     function: Callable[..., Any]
     body: Callable[..., Any]
-    plans: dict[Any, Plan] = field(default_factory=dict[Any, Plan])
-    """What was traced, by the types of the arguments; may be emptied."""
+    plans: RecentCache[Any, Plan] = field(default_factory=lambda: RecentCache("traces of operators", SIZES))
+    """What was traced, by the types of the arguments."""
 
     def __post_init__(self) -> None:
         functools.update_wrapper(self, self.function)
@@ -147,10 +148,7 @@ class FieldOperator:
         place = None if out is None else key_of(out)
         tables = tuple((n, key_of(t)) for n, t in provider.items())
         key = (call_key(self.function, bound, types), place, region, tables)
-        plan = self.plans.get(key)
-        if plan is None:
-            plan = self.plans[key] = self._trace(bound, types, out, region, provider)
-        return plan
+        return self.plans.of(key, lambda: self._trace(bound, types, out, region, provider))
 
     def _trace(
         self, bound: Mapping[str, Any], types: Mapping[str, TensorType | None], out: Any, region: Dims | None,

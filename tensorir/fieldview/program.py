@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tensorir import build
+from tensorir.caches import SIZES, RecentCache
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.fieldview.locations import here, located, of_function
 from tensorir.fieldview.naming import named, places
@@ -71,7 +72,7 @@ class Program:
     """A function that calls operators with `out=`; its parameters are fields, and written in place."""
 
     function: Callable[..., Any]
-    plans: dict[Any, Plan] = field(default_factory=dict[Any, Plan])
+    plans: RecentCache[Any, Plan] = field(default_factory=lambda: RecentCache("traces of programs", SIZES))
 
     def __post_init__(self) -> None:
         functools.update_wrapper(self, self.function)
@@ -134,9 +135,7 @@ class Program:
         types = {n: argument_type(n, v, self.annotations.get(n), f"'{self.name}'") for n, v in bound.items()}
         tables = tuple((n, key_of(t)) for n, t in provider.items())
         key = call_key(self.function, bound, types), tables
-        if key not in self.plans:
-            self.plans[key] = self._trace(bound, types, provider)
-        return self.plans[key]
+        return self.plans.of(key, lambda: self._trace(bound, types, provider))
 
     def _trace(
         self, bound: Mapping[str, Any], types: Mapping[str, TensorType | None], provider: Mapping[str, Any]

@@ -15,11 +15,11 @@ from typing import Any
 from tensorir import build
 from tensorir.arrays import refuse
 from tensorir.binding import BoundProgram, solve_sizes
+from tensorir.caches import WeakCache
 from tensorir.errors import did_you_mean
 from tensorir.facts import analyse
 from tensorir.inspect.units import units_of
 from tensorir.ir import Call, Closure, Expr, Fencil, Lambda, Var
-from tensorir.kept import Kept
 from tensorir.labels import Labels
 from tensorir.passes.inline import Inline
 from tensorir.source import NOWHERE, Span
@@ -117,7 +117,7 @@ class Inspection(Mapping[str, Any]):
         return inspection_page(self)
 
 
-OBSERVED: Kept[tuple[Fencil, tuple[Intermediate, ...]]] = Kept()
+OBSERVED: WeakCache[tuple[Fencil, tuple[Intermediate, ...]]] = WeakCache("programs that show intermediates")
 """The rewritten program of each that was looked into, and its intermediates."""
 
 

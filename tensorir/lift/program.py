@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tensorir.arrays import is_traced, refuse
+from tensorir.caches import SIZES, RecentCache
 from tensorir.errors import DiagnosticError
 from tensorir.ir import Fencil
 from tensorir.lift.assemble import Built
@@ -124,9 +125,9 @@ class Lifted:
     """The key of the program at sizes by name."""
     thresholds: tuple[int, ...] = ()
     """Whole numbers that the source compares its sizes with."""
-    cache: dict[Hashable, Specialised] = field(default_factory=dict[Hashable, Specialised])
-    quick: dict[Hashable, Run] = field(default_factory=dict[Hashable, Any])
-    """Calls with arrays like earlier ones, which need no conversion; may be emptied."""
+    cache: RecentCache[Hashable, Specialised] = field(default_factory=lambda: RecentCache("lifted programs", SIZES))
+    quick: RecentCache[Hashable, Run] = field(default_factory=lambda: RecentCache("kinds of lifted calls", SIZES))
+    """Calls with arrays like earlier ones, which need no conversion."""
     first: Run | None = None
     """The first of these that tells by itself whether arrays are like those."""
     minds_strides: bool = False
@@ -143,7 +144,8 @@ class Lifted:
         """The program at a set of sizes."""
         found = self.cache.get(key)
         if found is None:
-            found = self.cache[key] = Specialised(partial(self.build, key))
+            found = Specialised(partial(self.build, key))
+            self.cache.put(key, found)
         return found
 
     def _only(self) -> Specialised:
@@ -152,7 +154,7 @@ class Lifted:
         if not self.cache:
             message = f"'{self.name}' has sizes that only a call tells."
             raise refuse("TL02", message, "call it first, or use at(...) with the sizes.")
-        return next(reversed(self.cache.values()))
+        return self.cache.values()[-1]
 
     @property
     def fencil(self) -> Fencil:
@@ -195,7 +197,7 @@ class Lifted:
             ready = special.ready(self.arguments, checked, self.numerics)
             direct = ready.direct(arrays)
             self.first = self.first or direct
-            self.quick[kinds] = direct or ready
+            self.quick.put(kinds, direct or ready)
         return results
 
     def checked(self, *arrays: Any) -> tuple[Any, tuple[Any, ...]]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from tensorir.caches import SIZES, CacheOwner, RecentCache
 from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
 from tensorir.ir import Fencil
 from tensorir.text.elaborate import elaborate
@@ -25,15 +26,17 @@ _TRIAL = 1000
 """Sizes at which names are checked before any size is known."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
-class Template:
+@dataclass(frozen=True, slots=True, eq=False)
+class Template(CacheOwner):
     """A program with size parameters. Equal to another that is written alike."""
 
     program: Program
     sizes: tuple[str, ...] = field(init=False)
     """The size parameters in the order in which they appear."""
-    specialisations: dict[tuple[int, ...], Fencil] = field(init=False, default_factory=dict[tuple[int, ...], Fencil])
-    """Every fencil that was made so far, by its sizes; may be emptied."""
+    specialisations: RecentCache[tuple[int, ...], Fencil] = field(
+        init=False, default_factory=lambda: RecentCache("fencils of templates", SIZES)
+    )
+    """The fencils that were made last, by their sizes."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sizes", inventory(self.program).sizes)
@@ -76,9 +79,7 @@ class Template:
                 )
             )
         key = tuple(int(sizes[name]) for name in self.sizes)
-        if key not in self.specialisations:
-            self.specialisations[key] = elaborate(self.program, dict(zip(self.sizes, key, strict=True)))
-        return self.specialisations[key]
+        return self.specialisations.of(key, lambda: elaborate(self.program, dict(zip(self.sizes, key, strict=True))))
 
     def _check_names(self) -> None:
         """Refuse what is wrong at any size: names. Types are checked when the sizes are known."""

@@ -10,6 +10,7 @@ import xarray as xr
 
 import tensorir as ti
 from tests.benchmarks.memory import temporary_bytes
+from tests.effort import device_work
 
 I, J = ti.dims("I J")
 
@@ -133,3 +134,61 @@ def test_what_is_no_time_loop_is_refused(call, message):
     with pytest.raises(ti.DiagnosticError) as refused:
         call()
     assert str(refused.value) == message
+
+
+def test_a_loop_is_compiled_once_for_its_step_and_kind_of_state():
+    def run(rate, x):
+        return ti.iterate(lambda s: s + rate * s, x, 3, progress=False)
+
+    x = ti.as_field({I: (0, 4)}, np.ones(4))
+    first = run(1.0, x)
+    assert device_work(lambda: run(1.0, x)).compiled == 0
+    assert device_work(lambda: run(2.0, x)).compiled > 0
+    np.testing.assert_array_equal(first.data, np.full(4, 8.0))
+    np.testing.assert_array_equal(run(2.0, x).data, np.full(4, 27.0))
+
+
+RATE = 1.0
+
+
+def test_a_global_number_that_changes_between_two_loops_is_read_anew():
+    global RATE
+
+    def step(s):
+        return s + RATE * s
+
+    assert ti.iterate(step, np.ones(2), 2, progress=False).tolist() == [4.0, 4.0]
+    RATE = 2.0
+    try:
+        assert ti.iterate(step, np.ones(2), 2, progress=False).tolist() == [9.0, 9.0]
+    finally:
+        RATE = 1.0
+
+
+@pytest.mark.parametrize("of", [lambda x: x, lambda x: ti.as_field({"I": (0, 3)}, x)])
+def test_who_came_with_numpy_gets_numpy(of):
+    last, kept = ti.iterate(lambda s: {"x": s["x"] / 3.0}, {"x": of(np.ones(3))}, 2, keep=True, progress=False)
+    data = last["x"].data if isinstance(last["x"], ti.Field) else last["x"]
+    assert type(data) is np.ndarray
+    assert (data * 2.0).dtype == np.float64
+    assert kept["x"].dtype == np.float64
+
+
+def test_who_came_with_jax_gets_jax_in_that_place():
+    with jax.enable_x64(True):
+        last = ti.iterate(lambda s: (s[0] + 1.0, s[1] + 1.0), (np.zeros(2), jax.numpy.zeros(2)), 2, progress=False)
+    assert type(last[0]) is np.ndarray and isinstance(last[1], jax.Array)
+
+
+def test_a_dataset_is_a_state_of_fields_by_name():
+    state = xr.Dataset(
+        {"h": ("I", [1.0, 2.0, 3.0], {"units": "m"}), "u": ("I", [1.0, 1.0, 1.0])}, {"I": [4, 5, 6]}, {"title": "a run"}
+    )
+    last = ti.iterate(lambda s: {"h": s["h"] + s["u"], "u": 2.0 * s["u"]}, state, 3, progress=False)
+    xr.testing.assert_identical(
+        last,
+        xr.Dataset(
+            {"h": ("I", [8.0, 9.0, 10.0], {"units": "m"}), "u": ("I", [8.0, 8.0, 8.0])},
+            {"I": [4, 5, 6]}, {"title": "a run"},
+        ),
+    )  # fmt: skip

@@ -1,0 +1,66 @@
+"""What is remembered dies with its program, is bounded, and can be listed and emptied."""
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+import tensorir as ti
+from tensorir.caches import SIZES, RecentCache
+
+TEXT = "f(out: tensor<float, I[0:n]>, x: tensor<float, I[0:n]>) { out ← 2.0 × x; }"
+FIXED = TEXT.replace("n]", "3]")
+
+
+@pytest.mark.parametrize("text", [TEXT, FIXED])
+def test_what_a_program_compiled_dies_with_it(text):
+    f = ti.parse(text)
+    f(x=np.ones(3))
+    program = weakref.ref(f)
+    before = ti.caches["compiled programs"]
+    del f
+    gc.collect()
+    assert program() is None
+    assert ti.caches["compiled programs"] < before
+
+
+def test_what_a_bound_program_compiled_dies_with_it():
+    table = np.zeros((3, 1), np.int32)
+    g = ti.parse(
+        "f(out: tensor<float, V[0:3]>, x: tensor<float, V[0:3]>, T: tensor<int, V[0:3], _NB_V[0:1]>) { out ← ⟪T, 0⟫(x); }"
+    ).bind(T=table)
+    g(x=np.ones(3))
+    program = weakref.ref(g)
+    del g
+    gc.collect()
+    assert program() is None
+
+
+def test_a_template_keeps_the_sizes_used_last():
+    f = ti.parse(TEXT)
+    c = ti.compile(f)
+    for n in range(1, SIZES + 3):
+        c(x=np.ones(n))
+    assert len(c.engine.executables) == len(f.specialisations) == SIZES
+    assert (1,) not in f.specialisations and (SIZES + 2,) in f.specialisations
+    np.testing.assert_array_equal(c(x=np.ones(1))["out"], [2.0])
+
+
+def test_the_entry_used_least_recently_goes_first():
+    cache = RecentCache("letters", limit=2)
+    cache.put("a", 1)
+    cache.put("b", 2)
+    cache.get("a")
+    cache.put("c", 3)
+    assert list(cache) == ["a", "c"]
+
+
+def test_emptied_caches_fill_again():
+    f = ti.parse(FIXED)
+    f(x=np.ones(3))
+    ti.caches.clear()
+    assert set(ti.caches.sizes.values()) <= {0}
+    np.testing.assert_array_equal(f(x=np.ones(3))["out"], [2.0, 2.0, 2.0])
+    assert ti.caches["compiled programs"] == 1
+    assert "compiled programs" in repr(ti.caches)
