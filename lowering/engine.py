@@ -20,8 +20,8 @@ from lowering.raising import NAMES
 from lowering.tracing import concrete, inside_trace, tracing, x64
 from tensorir.arrays import refuse, refuse_given_away
 from tensorir.binding import BoundProgram, tables_of
-from tensorir.calls import Call as Ready
 from tensorir.caches import SIZES, RecentCache
+from tensorir.calls import Call as Ready
 from tensorir.calls import arrange, refuse_absent_outputs
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.facts import Facts

@@ -23,7 +23,6 @@ import tensorir as ti
 from stencils import library
 from tests.benchmarks.interleaved import compare, report
 
-
 KEPT = Path(__file__).with_name("kept.json")
 TOLERANCE = 1.15
 """What noise may add to a ratio twice in a row."""

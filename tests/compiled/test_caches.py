@@ -28,7 +28,8 @@ def test_what_a_program_compiled_dies_with_it(text):
 def test_what_a_bound_program_compiled_dies_with_it():
     table = np.zeros((3, 1), np.int32)
     g = ti.parse(
-        "f(out: tensor<float, V[0:3]>, x: tensor<float, V[0:3]>, T: tensor<int, V[0:3], _NB_V[0:1]>) { out ← ⟪T, 0⟫(x); }"
+        "f(out: tensor<float, V[0:3]>, x: tensor<float, V[0:3]>, T: tensor<int, V[0:3], _NB_V[0:1]>)"
+        " { out ← ⟪T, 0⟫(x); }"
     ).bind(T=table)
     g(x=np.ones(3))
     program = weakref.ref(g)

@@ -60,7 +60,8 @@ def test_a_donated_call_is_one_executable_and_allocates_nothing():
 
 def test_a_call_with_bound_tables_is_one_executable():
     table = np.arange(N, dtype=np.int32)[::-1].reshape(N, 1).copy()
-    text = "f(out: tensor<float, V[0:n]>, x: tensor<float, V[0:n]>, T: tensor<int, V[0:n], _NB_V[0:1]>) { out ← ⟪T, 0⟫(x); }"
+    text = "f(out: tensor<float, V[0:n]>, x: tensor<float, V[0:n]>, T: tensor<int, V[0:n], _NB_V[0:1]>)"
+    text += " { out ← ⟪T, 0⟫(x); }"
     c, x = ti.compile(ti.parse(text).bind(T=table)), jnp.ones(N)
     assert _settled(lambda: c(x=x)) == DeviceWork(executed=1, compiled=0, held_bytes=BYTES)
 
