@@ -243,7 +243,7 @@ RACES = {
     "halves": ("B[t // 2] = A[t // 2]", THREADED),
     "one of them": ("if t == 4:\n            B[0] = A[t]", ()),
     "all alike": ("B[0] = A[3]", ("lanes", "tasks")),
-    "all alike, in a loop": ("for i in range(8):\n            B[i] = B[i] + A[i]", ("lanes", "tasks")),
+    "all alike, in a loop": ("for i in range(8):\n            B[i] = B[i] + A[i]", THREADED),
     "all alike, step by step": ("for i in range(7):\n            B[i + 1] = B[i] + A[i]", ("lanes", "tasks")),
     "own elements, in a loop": ("for i in range(8):\n            if i == t:\n                B[i] = A[i]", ()),
     "atomic sums": ('T.evaluate(T.atomic_add(B.access_ptr("rw"), A[t]))', ()),

@@ -197,7 +197,7 @@ for b in T.thread_binding(2, thread="blockIdx.x"):
 """
     with pytest.raises(DiagnosticError):
         run(body)
-    assert run(body.replace("B[b * 4 + t] = B[b] * 0 + t", "B[b] = B[b] + 10"))[:2] == [11, 12]
+    assert run(body.replace("B[b * 4 + t] = B[b] * 0 + t", "B[b] = A[b] + 11"))[:2] == [11, 12]
 
 
 def test_what_threads_reduce_together_each_has_summed_up_alone():

@@ -120,6 +120,12 @@ class Touches:
             found = [t for t in apart if t is not None]
             yield from found or ([] if touch is None else [touch])
 
+    def knows(self, leaf: Leaf, spot: Spot) -> bool:
+        """Whether an access that is no sum of variables is looked at value by value."""
+        self.value_by_value(leaf, "_a")
+        place = leaf.node, leaf.loops
+        return any(self.by_value.get((place, k)) for k, s in enumerate(self.spots_of(leaf)) if s is spot)
+
     def spots_of(self, leaf: Leaf) -> tuple[Spot, ...]:
         """Every access of a statement in normal form, those at places that data tell among them."""
         place = leaf.node, leaf.loops

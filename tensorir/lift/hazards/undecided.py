@@ -1,4 +1,4 @@
-"""Races of which only data know: iterations that are said to run at once, and may meet in what one of them writes.
+"""Races of which data know, or nobody: iterations that are said to run at once, and may meet in what one writes.
 
 They are taken in the order of the text, and the report says so.
 """
@@ -25,7 +25,7 @@ MOST_PAIRS = 64
 def undecided_races(nodes: Sequence[Node], touches: Touches) -> list[str]:
     """What the report says of them, once for each buffer."""
     statements = [leaf for leaf in leaves(nodes) if isinstance(leaf.node, Store) and _parallel(leaf)]
-    doubtful = {k for k, leaf in enumerate(statements) if any(_of_data(leaf, s) for s in touches.spots_of(leaf))}
+    doubtful = {k for k, leaf in enumerate(statements) if any(_open(leaf, s, touches) for s in touches.spots_of(leaf))}
     if not doubtful:
         return []
     found: dict[Buffer, str] = {}
@@ -44,14 +44,15 @@ def undecided_races(nodes: Sequence[Node], touches: Touches) -> list[str]:
                     return list(found.values())
                 loop = _meeting(a, b, x, y)
                 if loop is not None:
-                    found[x.buffer] = _told(x, loop)
+                    found[x.buffer] = _told(x, loop, _of_data(a, x) or _of_data(b, y))
     return list(found.values())
 
 
-def _told(x: Spot, loop: Loop) -> str:
+def _told(x: Spot, loop: Loop, of_data: bool) -> str:
     line = f"line {x.span.line}: " if x.span is not NOWHERE else ""
     which = f"iterations of the parallel loop over {loop.title or loop.name}"
-    return f"{line}data tell whether {which} meet in {x.buffer.name!r}; they follow the order of the text."
+    why = "data tell" if of_data else "it is not decided"
+    return f"{line}{why} whether {which} meet in {x.buffer.name!r}; they follow the order of the text."
 
 
 def _parallel(leaf: Leaf) -> bool:
@@ -64,11 +65,20 @@ def _of_data(leaf: Leaf, spot: Spot) -> bool:
     return any(loads(t) for t in (*places, *leaf.node.guards[: spot.guards], *spot.conditions))
 
 
+def _open(leaf: Leaf, spot: Spot, touches: Touches) -> bool:
+    """Whether data tell where an access is made or whether it is, or nothing does: no sum of variables, of too many."""
+    return _of_data(leaf, spot) or (_is_unknown(spot) and not touches.knows(leaf, spot))
+
+
+def _is_unknown(spot: Spot) -> bool:
+    return any(not isinstance(i, Affine) for i in spot.indices)
+
+
 def _pairs(a: Leaf, b: Leaf, touches: Touches) -> Iterator[tuple[Spot, Spot]]:
     """Accesses of one buffer of which one writes, and over which data decide."""
     for x in touches.spots_of(a):
         for y in touches.spots_of(b):
-            if x.buffer is y.buffer and (x.write or y.write) and (_of_data(a, x) or _of_data(b, y)):
+            if x.buffer is y.buffer and (x.write or y.write) and (_open(a, x, touches) or _open(b, y, touches)):
                 yield x, y
 
 

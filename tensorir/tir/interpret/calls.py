@@ -15,10 +15,10 @@ from tensorir.tir import nodes as n
 from tensorir.tir.barriers import awaits_block
 from tensorir.tir.builtins import BUILTINS, EXTERNAL, GPU_ONLY
 from tensorir.tir.interpret.arithmetic import Value, operator
-from tensorir.tir.interpret.expressions import access, compiled, pointer_to
+from tensorir.tir.interpret.expressions import CODE, access, compiled, pointer_to
 from tensorir.tir.interpret.machine import Machine, error
 from tensorir.tir.interpret.memory import Memory, Pointer, View, row_major, strided
-from tensorir.tir.interpret.threads import private_axes
+from tensorir.tir.interpret.threads import keeps_storage, private_axes
 from tensorir.tir.interpret.warps import ACTIVE, SHUFFLES
 from tensorir.tir.launches import launched
 from tensorir.tir.libraries import builtin_of
@@ -405,6 +405,7 @@ def invoke(m: Machine, func: n.PrimFunc, arguments: Sequence[Value], span: Span)
     m.jumps = False
     m.depth += 1
     try:
+        CODE.of(func, keeps_storage)(m)
         bind(m, func, arguments, span)
         execute(func.body)(m)
         return np.int32(0) if m.result is None else m.result

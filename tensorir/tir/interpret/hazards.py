@@ -150,7 +150,9 @@ class Level:
             self._read(reader, read_at, places, lanes, span)
             return
         before = reader[places]
-        clash = (before >= self.start) & (before != lanes)
+        # lanes that together write what they together have read: one may be done before another one reads
+        together = lanes - self.start >= self.span if self.once else False
+        clash = (before >= self.start) & ((before != lanes) | together)
         if clash.any():
             self._clash(memory, places, lanes, clash, before, ("read", read_at), _verb(write), span)
         writer[places] = lanes

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -145,8 +145,7 @@ def strides_of(array: Any) -> tuple[int, ...]:
     """
     if isinstance(array, np.ndarray) and array.size and not array.flags.c_contiguous and min(array.strides) >= 0:
         return tuple(step // array.itemsize for step in array.strides)
-    shape: tuple[int, ...] = tuple(array.shape)
-    return row_major(shape)
+    return row_major(tuple(int(extent) for extent in np.shape(cast("Any", array))))
 
 
 def row_major(shape: Sequence[Value]) -> tuple[Value, ...]:

@@ -13,18 +13,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tensorir.errors import DiagnosticError
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.interpret.arithmetic import Value, is_array
 from tensorir.tir.interpret.hazards import Axis, Conflict, Level, lane_numbers
 from tensorir.tir.interpret.machine import error
 from tensorir.tir.interpret.memory import Memory
+from tensorir.tir.kernel_storage import lost_storage
+from tensorir.tir.tags import is_block, is_hardware
 from tensorir.tir.walk import walk
 
 if TYPE_CHECKING:
     from tensorir.tir.interpret.machine import Machine
 
-__all__ = ["compile_attribute", "compile_thread_loop", "one_by_one", "private_axes"]
+__all__ = ["compile_attribute", "compile_thread_loop", "keeps_storage", "one_by_one", "private_axes"]
 
 Act = Callable[["Machine"], None]
 
@@ -62,20 +65,22 @@ class Kernel:
             raise error("TR14", message, span, f"{lane} does not.", help="move the barrier out of the condition.")
 
     def _is_thread(self, axis: Axis) -> bool:
-        return any(axis is known and not is_block_tag(tag) for tag, known in self.axes.items())
+        return any(axis is known and not is_block(tag) for tag, known in self.axes.items())
 
     def barrier(self) -> None:
         if self.block is not None:
             self.block.restart()
 
 
-def is_block_tag(tag: str) -> bool:
-    return tag.startswith("blockIdx") or tag.startswith("clusterIdx")
+def keeps_storage(func: n.PrimFunc) -> Act:
+    """What holds before a function runs: every kernel reads shared and local storage of its own only."""
+    lost = lost_storage(func.body)
 
+    def check(m: Machine) -> None:
+        if lost is not None:
+            raise DiagnosticError(lost)
 
-def is_hardware(tag: str) -> bool:
-    """Whether a tag names a hardware index; virtual threads are loops."""
-    return not tag.startswith(("vthread", "cthread"))
+    return check
 
 
 def private_axes(m: Machine, scope: str, buffer: n.Buffer | None) -> tuple[Axis, ...]:
@@ -85,7 +90,7 @@ def private_axes(m: Machine, scope: str, buffer: n.Buffer | None) -> tuple[Axis,
     kernel: Kernel = m.kernel
     shared = scope.startswith(_PER_BLOCK)
     joined = frozenset[str]() if buffer is None else kernel.joined.get(buffer, frozenset())
-    common = {id(axis) for tag, axis in kernel.axes.items() if (shared and not is_block_tag(tag)) or tag in joined}
+    common = {id(axis) for tag, axis in kernel.axes.items() if (shared and not is_block(tag)) or tag in joined}
     return tuple(axis for axis in m.axes if id(axis) not in common)
 
 
@@ -164,7 +169,7 @@ def _launch(m: Machine, node: n.Stmt, body: Act) -> None:
     for tag in order:
         total *= extents[tag]
     portion = extents[order[0]]
-    if m.count * total > MOST_THREADS and is_block_tag(order[0]):
+    if m.count * total > MOST_THREADS and is_block(order[0]):
         portion = max(1, MOST_THREADS * extents[order[0]] // (m.count * total))
     synchronised, joined, scoped = _survey(node)
     depth = len(m.levels)
@@ -178,13 +183,13 @@ def _launch(m: Machine, node: n.Stmt, body: Act) -> None:
                 values = np.arange(extents[tag])
                 if tag == order[0]:
                     values = values[start : start + portion]
-                axes[tag] = Axis(tag, 0, extents[tag], values, depth if is_block_tag(tag) else depth + 1)
+                axes[tag] = Axis(tag, 0, extents[tag], values, depth if is_block(tag) else depth + 1)
                 m.axes = (*m.axes, axes[tag])
                 m.count *= len(values)
             kernel = Kernel(axes, None, None, synchronised, joined)
             m.kernel = kernel
             if m.checked:
-                blocks = tuple(a for a in m.axes if not any(a is axes[t] for t in order if not is_block_tag(t)))
+                blocks = tuple(a for a in m.axes if not any(a is axes[t] for t in order if not is_block(t)))
                 numbers = lane_numbers(blocks)
                 if is_array(numbers):
                     numbers = numbers.reshape(*([1] * (len(m.axes) - len(blocks))), *numbers.shape)
@@ -214,7 +219,7 @@ def _launch(m: Machine, node: n.Stmt, body: Act) -> None:
 
 
 def _rank(tag: str) -> tuple[int, int]:
-    kind = 0 if is_block_tag(tag) else 1
+    kind = 0 if is_block(tag) else 1
     return kind, {"z": 0, "y": 1, "x": 2}.get(tag[-1], 3)
 
 
@@ -311,7 +316,7 @@ def crossing_tags(node: n.BlockRealize, kernel: n.Stmt) -> frozenset[str]:
     for iterator, value in zip(node.block.iter_vars, node.values, strict=True):
         if iterator.kind is n.IterKind.COMM_REDUCE:
             found |= _among(value, binders)
-    return frozenset(tag for tag in found if not is_block_tag(tag))
+    return frozenset(tag for tag in found if not is_block(tag))
 
 
 def _among(value: n.Expr, binders: dict[n.Var, frozenset[str]]) -> frozenset[str]:
@@ -329,7 +334,7 @@ def one_by_one(inside: Act, reductions: tuple[n.Var, ...]) -> Act:
         varying = [
             axis
             for tag, axis in kernel.axes.items()
-            if not is_block_tag(tag) and any(_varies(m, m.env[var], axis) for var in reductions)
+            if not is_block(tag) and any(_varies(m, m.env[var], axis) for var in reductions)
         ]
         if not varying:
             inside(m)

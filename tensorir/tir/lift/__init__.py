@@ -28,6 +28,7 @@ from tensorir.lift.storage.narrow import holder
 from tensorir.tir import nodes as n
 from tensorir.tir.interpret.memory import row_major, strides_of
 from tensorir.tir.interpret.stack import deep
+from tensorir.tir.kernel_storage import lost_storage
 from tensorir.tir.launches import launched
 from tensorir.tir.libraries import builtin_of
 from tensorir.tir.lift.expressions import element_of, refused
@@ -129,11 +130,14 @@ def lift_prim_func(
     """
 
     def work() -> Built:
+        lost = lost_storage(func.body) if on_hazard != "ignore" and not checked else None
+        if lost is not None and on_hazard == "error":
+            raise DiagnosticError(replace(lost, code="TL17"))
         results = _stored(func) if stored is None else stored
         reading = read_function(func, shapes, _sizes(func, shapes, strides), exact, fresh, strides)
         arguments = [b for b in reading.arguments if b is not None]
         built = assemble(func.name, arguments, reading.nodes, checked, on_hazard, exact, results, undefined)
-        for note in reading.notes:
+        for note in (*reading.notes, *(() if lost is None else (lost.message,))):
             built.report.note(note)
         return built
 

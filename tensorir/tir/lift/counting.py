@@ -26,8 +26,8 @@ from tensorir.tir.dtypes import DataType
 from tensorir.tir.lift.expressions import Scope, element_of, term
 from tensorir.tir.lift.leaving import jumps, returns
 from tensorir.tir.lift.reader import waits
-from tensorir.tir.lift.tags import is_hardware
 from tensorir.tir.ranges import Bounds, interval
+from tensorir.tir.tags import is_hardware
 from tensorir.tir.walk import children, transform, walk
 
 __all__ = ["counted"]

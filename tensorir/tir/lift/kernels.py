@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import reduce
 
 from tensorir.lift.nests.linear import linear
 from tensorir.lift.nests.nest import Check, External, Loop, Node, Store, While
-from tensorir.lift.nests.terms import Index, Number, Op, Term, index_names
+from tensorir.lift.nests.terms import Buffer, Index, Number, Op, Term, index_names
 from tensorir.tir import nodes as n
 from tensorir.tir.libraries import with_exchanges
 from tensorir.tir.lift.expressions import element_of, refused
@@ -15,9 +16,9 @@ from tensorir.tir.lift.intrinsics import cast
 from tensorir.tir.lift.leaving import returns
 from tensorir.tir.lift.memory import plus
 from tensorir.tir.lift.own_calls import writes
-from tensorir.tir.lift.reader import Reader, Thread
-from tensorir.tir.lift.tags import is_block, is_hardware
+from tensorir.tir.lift.reader import Reader, Thread, updates
 from tensorir.tir.lift.warps import EXCHANGES
+from tensorir.tir.tags import is_block, is_hardware
 from tensorir.tir.walk import walk
 from tensorir.types import BOOL, INT32
 
@@ -115,8 +116,9 @@ def _launch(reader: Reader, node: n.Stmt) -> list[Node]:
         reader.returned, reader.live = returned, live
     told, counted = _told(nodes), any(map(_adds_up, nodes))
     for thread in reversed(blocks):
-        if thread.name not in told and not counted:
-            continue  # all blocks do the same, and so do it once
+        if thread.name not in told and not counted:  # all blocks do the same, and so do it once
+            nodes = _met(nodes, thread, {buffer: list(values) for buffer, values in reader.kept.items()})
+            continue
         bounds = Number(0, INT32), Number(thread.extent, INT32)
         nodes = [Loop(thread.name, *bounds, tuple(nodes), True, node.span, thread.name)]
     return nodes
@@ -129,6 +131,29 @@ def _adds_up(node: Node) -> bool:
             return any(map(_adds_up, body))
         case _:
             return isinstance(node, Store) and node.atomic
+
+
+def _met(nodes: Sequence[Node], thread: Thread, kept: dict[Buffer, list[Term]]) -> list[Node]:
+    """Nodes that all blocks do alike: those that store to what they read, in memory of all, are done by each block.
+
+    `kept` has what is in memory that each block has for itself, as far as the text has come.
+    """
+    found: list[Node] = []
+    for node in nodes:
+        match node:
+            case Loop(body=body) | While(body=body):
+                inner = _met(body, thread, kept)
+                same = all(a is b for a, b in zip(inner, body, strict=True))
+                found.append(node if same else replace(node, body=tuple(inner)))
+            case Store(buffer) if thread.name in buffer.root.private or buffer.loops:
+                kept.setdefault(buffer, []).append(node.value)
+                found.append(node)
+            case Store() if updates(node, kept):
+                bounds = Number(0, INT32), Number(thread.extent, INT32)
+                found.append(Loop(thread.name, *bounds, (node,), True, node.span, thread.name))
+            case _:
+                found.append(node)
+    return found
 
 
 def _told(nodes: Sequence[Node]) -> set[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tensorir.tir import nodes as n
-from tensorir.tir.lift.tags import is_hardware
+from tensorir.tir.tags import is_hardware
 from tensorir.tir.walk import children, walk
 
 __all__ = ["jumps", "returns", "returns_early"]

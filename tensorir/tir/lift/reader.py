@@ -7,7 +7,7 @@ statement of its own.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -16,7 +16,7 @@ from tensorir.lift.accesses.inverse import at_iteration
 from tensorir.lift.accesses.sets import both
 from tensorir.lift.nests.affine import number
 from tensorir.lift.nests.nest import Check, Loop, Node, Store
-from tensorir.lift.nests.terms import Buffer, Index, Load, Number, Op, Term, buffers_of, index_names
+from tensorir.lift.nests.terms import Buffer, Index, Load, Number, Op, Term, buffers_of, index_names, loads
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.expressions import Scope, term
@@ -24,7 +24,7 @@ from tensorir.tir.lift.own_calls import writes
 from tensorir.tir.walk import walk
 from tensorir.types import BOOL, INT32, Scalar
 
-__all__ = ["Flag", "Reader", "Thread", "in_turn", "waits"]
+__all__ = ["Flag", "Reader", "Thread", "in_turn", "updates", "waits"]
 
 ZERO = Number(0, INT32)
 
@@ -87,6 +87,8 @@ class Reader:
     """The loops whose iterations run at once, and have storage of their own for what is allocated inside."""
     scratch: dict[n.For, tuple[n.Buffer, ...]] = field(default_factory=dict[n.For, tuple[n.Buffer, ...]])
     """What blocks allocate for the iterations of such loops."""
+    kept: dict[Buffer, list[Term]] = field(default_factory=dict[Buffer, list[Term]])
+    """What values are that are computed once."""
     taken: set[str] = field(default_factory=set[str])
     depth: int = 0
     stack: tuple[str, ...] = ()
@@ -162,6 +164,11 @@ class Reader:
             return ()
         return tuple(t for t in self.threads.values() if not t.block and t.extent != 1 and t.name not in self.loops)
 
+    @property
+    def turns(self) -> bool:
+        """Whether threads take their turns here, one after the other."""
+        return any(not t.block and t.name in self.loops for t in (self.threads or {}).values())
+
     @contextmanager
     def in_turn(self, names: frozenset[str]) -> Generator[tuple[Thread, ...], None, None]:
         """Threads that take their turns, one after the other, for all that stands inside."""
@@ -190,9 +197,12 @@ class Reader:
         """A statement, for every thread: in lockstep, or one thread after the other.
 
         A statement in which nothing tells threads apart they do once, all together; those that an index, a value or a
-        guard tells apart each do it, and race where they meet, whatever they write.
+        guard tells apart each do it, and race where they meet, whatever they write; so do those that store to what they
+        read, for one may be done before another one reads.
         """
         told = None if in_order or not isinstance(node, Store) else _telling(node)
+        if isinstance(node, Store) and updates(node, self.kept) and not self.turns:
+            told = None
         for thread in reversed(self.lanes):
             if told is not None and thread.name not in told:
                 continue
@@ -253,6 +263,7 @@ class Reader:
         shape = tuple(self.ranges[a][1] - self.ranges[a][0] + 1 for a in around)
         made = Buffer(self.fresh(name), value.element, shape, span=span, loops=around, exact=self.scope.exact)
         self.buffers.append(made)
+        self.kept[made] = [value]
         indices: list[Term] = []
         for a in around:
             index: Term = Index(a, INT32)
@@ -333,6 +344,21 @@ def in_turn(node: Node, names: set[str]) -> Node:
 def waits(node: n.Node) -> bool:
     """Whether threads wait for each other somewhere inside."""
     return any(isinstance(p, n.Call) and p.op in ("tvm_storage_sync", "tvm_thread_allreduce") for p in walk(node))
+
+
+def updates(node: Store, kept: Mapping[Buffer, Sequence[Term]]) -> bool:
+    """Whether a statement, other than an atomic one, stores to an element that it reads, or that what it uses is of."""
+    if node.atomic:
+        return False
+    pending, seen = [node.value, *node.guards], set[Buffer]()
+    while pending:
+        for load in loads(pending.pop()):
+            if load.buffer is node.buffer and load.indices == node.indices:
+                return True
+            if load.buffer in kept and load.buffer not in seen:
+                seen.add(load.buffer)
+                pending += kept[load.buffer]
+    return False
 
 
 def _telling(node: Store) -> set[str]:

@@ -1,0 +1,182 @@
+"""What threads share, and what they do not: races of threads that do the same, and storage of other kernels.
+
+Both wings say it, the interpreter of a race in checked mode.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensorir as ti
+from tensorir.errors import DiagnosticError
+
+HEAD = '@T.prim_func\ndef main(A: T.Buffer((4,), "int32"), C: T.Buffer((4,), "int32")):\n'
+
+
+def func(body: str) -> Any:
+    lines = "".join(f"    {line}\n" for line in body.strip("\n").splitlines())
+    return ti.tir.parse(HEAD + lines)["main"]
+
+
+def arrays() -> tuple[Any, Any]:
+    return np.arange(1, 5, dtype=np.int32), np.zeros(4, np.int32)
+
+
+def said(run: Any) -> list[str]:
+    with pytest.raises(DiagnosticError) as caught:
+        run()
+    return [d.code for d in caught.value.diagnostics]
+
+
+RACES = {
+    "blocks add to one element": """
+for y in range(4):
+    for x in T.thread_binding(4, thread="blockIdx.x"):
+        C[y] = C[y] + A[y]
+""",
+    "threads count in one element": """
+for x in T.thread_binding(4, thread="threadIdx.x"):
+    C[0] = C[0] + 1
+""",
+    "threads add by way of a variable": """
+for x in T.thread_binding(4, thread="blockIdx.x"):
+    found = C[0]
+    C[0] = found + 1
+""",
+    "threads count in shared storage": """
+S = T.alloc_buffer((1,), "int32", scope="shared")
+for x in T.thread_binding(4, thread="threadIdx.x"):
+    S[0] = 0
+    S[0] = S[0] + 1
+    C[x] = S[0]
+""",
+}
+
+HARMLESS = {
+    "threads write one value": (
+        """
+for x in T.thread_binding(4, thread="threadIdx.x"):
+    C[0] = A[0] + 1
+""",
+        [2, 0, 0, 0],
+    ),
+    "threads write one value and read it": (
+        """
+for x in T.thread_binding(4, thread="threadIdx.x"):
+    C[0] = 1
+    C[1] = C[0]
+""",
+        [1, 1, 0, 0],
+    ),
+    "each thread adds up in storage of its own": (
+        """
+S = T.alloc_buffer((1,), "int32", scope="local")
+for x in T.thread_binding(4, thread="threadIdx.x"):
+    S[0] = 0
+    for k in range(4):
+        S[0] = S[0] + A[k]
+    C[x] = S[0]
+""",
+        [10, 10, 10, 10],
+    ),
+    "another element is read than is written": (
+        """
+for x in T.thread_binding(4, thread="blockIdx.x"):
+    C[0] = C[1] + 1
+""",
+        [1, 0, 0, 0],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RACES)
+def test_threads_that_store_to_what_they_read_are_a_race(name: str):
+    program = func(RACES[name])
+    assert said(lambda: ti.tir.interpret(program, *arrays(), checked=True)) == ["TR03"]
+    assert said(lambda: ti.lift(program)) == ["TL12"]
+
+
+def test_threads_whose_condition_reads_what_they_write_are_a_race_that_data_tell():
+    program = func("""
+for x in T.thread_binding(4, thread="threadIdx.x"):
+    if C[0] < 5:
+        C[0] = 7
+""")
+    assert said(lambda: ti.tir.interpret(program, *arrays(), checked=True)) == ["TR03"]
+    assert any("data tell whether iterations of the parallel loop" in note for note in ti.lift(program).report.notes)
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_threads_that_write_alike_are_none(name: str):
+    body, expected = HARMLESS[name]
+    assert ti.tir.interpret(func(body), *arrays(), checked=True)[1].tolist() == expected
+    assert ti.lift(func(body))(*arrays())[-1].tolist() == expected
+
+
+TWO = """
+S = T.alloc_buffer((4,), "int32", scope="{scope}")
+for k in range(2):
+    for x in T.thread_binding(4, thread="threadIdx.x"):
+        S[x] = A[x]
+    {then}
+"""
+READS = {
+    "another kernel": 'for x in T.thread_binding(4, thread="threadIdx.x"):\n        C[x] = S[3 - x]',
+    "no kernel": "for x in range(4):\n        C[x] = S[x]",
+    "another kernel, through another buffer": (
+        'F = T.decl_buffer((4,), "int32", data=S.data, scope="{scope}")\n'
+        '    for x in T.thread_binding(4, thread="threadIdx.x"):\n        C[x] = F[x]'
+    ),
+}
+
+
+@pytest.mark.parametrize("then", READS)
+@pytest.mark.parametrize("scope", ["shared", "local"])
+def test_storage_that_another_kernel_filled_is_not_read(scope: str, then: str):
+    program = func(TWO.format(scope=scope, then=READS[then].format(scope=scope)))
+    assert said(lambda: ti.tir.interpret(program, *arrays())) == ["TR28"]
+    assert said(lambda: ti.lift(program)) == ["TL17"]
+
+
+def test_the_read_of_another_kernels_storage_is_shown_with_the_store():
+    with pytest.raises(DiagnosticError) as caught:
+        ti.lift(func(TWO.format(scope="shared", then=READS["no kernel"])))
+    assert str(caught.value) == (
+        "<tir>:8:20: error[TL17]: 'S' is read here, but it is shared storage that another kernel has filled: "
+        "each kernel has its own.\n"
+        "              C[x] = S[x]\n"
+        "                     ^^^^\n"
+        "note: another kernel stores here.\n"
+        "  at <tir>:6:13:\n"
+        "              S[x] = A[x]\n"
+        "              ^^^^^^^^^^^\n"
+        "help: put both into one kernel, or give the buffer the scope global."
+    )
+
+
+def test_global_storage_and_storage_that_no_kernel_fills_are_read_by_every_kernel():
+    text = TWO.format(scope="global", then=READS["another kernel"])
+    outside = text.replace(
+        'for x in T.thread_binding(4, thread="threadIdx.x"):\n        S', "for x in range(4):\n        S", 1
+    )
+    for body in (text, outside, outside.replace("global", "shared")):
+        assert ti.tir.interpret(func(body), *arrays(), checked=True)[1].tolist() == [4, 3, 2, 1]
+        assert ti.lift(func(body))(*arrays())[-1].tolist() == [4, 3, 2, 1]
+
+
+@pytest.mark.parametrize("size", [65, 200])
+def test_a_race_that_is_not_decided_has_a_note(size: int):
+    text = f"""
+@T.prim_func
+def main(A: T.Buffer(({size},), "int32"), B: T.Buffer(({size},), "int32")):
+    for i in T.parallel({size}):
+        B[T.min(i, {size - 2})] = A[i]
+"""
+    notes = ti.lift(ti.tir.parse(text)["main"]).report.notes
+    assert (
+        "line 5: it is not decided whether iterations of the parallel loop over i meet in 'B'; "
+        "they follow the order of the text."
+    ) in notes
