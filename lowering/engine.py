@@ -306,7 +306,8 @@ class Engine:
         written = {p.name for p in fencil.outputs if p.name not in self.options.donate}
         special = {*executable.facts.tables, *(written - kept)}
         return (
-            all(isinstance(v, (np.ndarray, jax.Array)) for v in arguments.values())
+            not any(n in self.program.size_names for n in arguments)
+            and all(isinstance(v, (np.ndarray, jax.Array)) for v in arguments.values())
             and all(len(p.type.leaves) == 1 for p in fencil.params)
             and all(isinstance(v, jax.Array) for n, v in arguments.items() if n in self.options.donate)
             and not special & set(arguments)

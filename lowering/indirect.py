@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -132,7 +133,7 @@ def _through_column(context: Context, node: Call, column: Leaf, x: Dense, source
     dims = node.type.dims
     bare = Dense(dense(column).data, dense(column).dims)
     present: Leaf | None = None
-    index: Leaf = elementwise(_wide, [bare], bare.dims)
+    index: Leaf = elementwise(partial(_wide, interval=interval), [bare], bare.dims)
     if access.absent:
         present = elementwise(lambda i: lax.ne(i, lax.full_like(i, -1)), [index], bare.dims)
         index = _where_present(index, present, interval.start)
@@ -164,11 +165,13 @@ def _all_at_once(context: Context, node: Call, table: Leaf, x: Leaf, new: str) -
     return _through_column(context, node, column, dense(x), source)
 
 
-def _wide(index: jax.Array) -> jax.Array:
-    """An index as int32, or as int64 if it may not fit; larger values are capped, and so stay out of range."""
+def _wide(index: jax.Array, interval: Interval) -> jax.Array:
+    """An index as int32, or as int64 if it, or its distance from a bound, may not fit; larger values are capped."""
     if index.dtype.kind == "u" and index.dtype.itemsize == 8:
         index = lax.min(index, lax.full_like(index, np.iinfo(np.int64).max))
-    wide = index.dtype.itemsize == 8 or index.dtype == np.uint32
+    wide = (
+        index.dtype.itemsize == 8 or index.dtype == np.uint32 or max(abs(interval.start), abs(interval.stop)) >= 2**30
+    )
     return lax.convert_element_type(index, np.int64 if wide else np.int32)
 
 
@@ -240,7 +243,7 @@ def gather(context: Context, node: Call, values: Sequence[Value]) -> Value:
     outside: Leaf | None = None
     for name, (leaf,) in zip(names, given, strict=True):
         bare = Dense(dense(leaf).data, dense(leaf).dims)
-        index: Leaf = elementwise(_wide, [bare], bare.dims)
+        index: Leaf = elementwise(partial(_wide, interval=operand[name]), [bare], bare.dims)
         mask = presence(leaf)
         if mask is not None:
             index = _where_present(index, mask, operand[name].start)
@@ -354,7 +357,7 @@ def scattered(context: Context, node: Call, args: Sequence[Any], put: Callable[[
     indices: list[Leaf] = []
     for name, (leaf,) in zip(names, given, strict=True):
         bare = Dense(dense(leaf).data, dense(leaf).dims)
-        index: Leaf = elementwise(_wide, [bare], bare.dims)
+        index: Leaf = elementwise(partial(_wide, interval=whole[name]), [bare], bare.dims)
         if (mask := presence(leaf)) is not None:
             index = _where_present(index, mask, whole[name].start)
         if not proven and mode == "checked":

@@ -58,7 +58,7 @@ def prepare(table: np.ndarray, inside: Interval) -> Prepared:
     ([1, 0], [True, False], [[0, 1], [-1, 2]])
     """
     slots = table.shape[-1]
-    flat = table.reshape(-1, slots)
+    flat = table.reshape(int(np.prod(table.shape[:-1])), slots)
     present = flat != -1
     zero_based = np.where(present, flat - inside.start, 0).astype(np.int32)
     columns = tuple(np.ascontiguousarray(zero_based[:, j]) for j in range(slots))
@@ -89,6 +89,9 @@ def read(x: jax.Array, table: Prepared) -> list[jax.Array]:
 
 
 def _rows(x: jax.Array, indices: jax.Array) -> jax.Array:
+    if not x.shape[0]:
+        # all entries are absent
+        return lax.full((*indices.shape, *x.shape[1:]), 0, x.dtype)
     numbers = lax.GatherDimensionNumbers(
         offset_dims=tuple(range(1, x.ndim)), collapsed_slice_dims=(0,), start_index_map=(0,)
     )

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from tensorir.text.sizes import Shape
     from tensorir.text.template import Template
 
-__all__ = ["BoundProgram", "bind", "shape_of", "solve_sizes", "tables_of"]
+__all__ = ["BoundProgram", "bind", "shape_of", "size_of", "solve_sizes", "tables_of"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,7 +125,7 @@ def bind(program: Any, constants: Mapping[str, Any]) -> BoundProgram:
     if isinstance(bound.program, Fencil):
         return _bound_values(bound, bound.program, constants)
     values = {n: _kept(v) for n, v in constants.items() if n in names}
-    sizes = {**bound.sizes, **{n: int(v) for n, v in constants.items() if n not in names}}
+    sizes = {**bound.sizes, **{n: size_of(v, n) for n, v in constants.items() if n not in names}}
     pending = {**bound.pending, **values}
     try:
         sizes = solve_sizes(bound.program, pending, sizes)
@@ -133,6 +134,22 @@ def bind(program: Any, constants: Mapping[str, Any]) -> BoundProgram:
             raise
         return BoundProgram(bound.program, {}, {}, sizes, pending)
     return bind(bound.program.specialise(**sizes), pending)
+
+
+def size_of(value: Any, name: str) -> int:
+    """A size as a whole number: of Python, of NumPy, or an array without axes; raises B11 for anything else.
+
+    >>> size_of(np.array(3), "n"), size_of(np.int8(4), "n")
+    (3, 4)
+    """
+    told = repr(value) if isinstance(value, (int, float, str)) else article(type(value).__name__)
+    refused = refuse("B11", f"the size '{name}' is {told[:40]}, and sizes are whole numbers.", f"write {name}=10.")
+    if isinstance(value, bool) or str(getattr(value, "dtype", "")) == "bool":
+        raise refused
+    try:
+        return operator.index(cast("Any", value))
+    except TypeError:  # also of a traced number, which nobody can look at
+        raise refused from None
 
 
 def _kept(value: Any) -> Any:
@@ -155,19 +172,24 @@ def solve_sizes(template: Template, values: Mapping[str, Any], sizes: Mapping[st
 
 def _bound_values(bound: BoundProgram, fencil: Fencil, values: Mapping[str, Any]) -> BoundProgram:
     tables = tables_of(fencil)
-    taken = {n: _constant(fencil[n], v, n in tables) for n, v in values.items()}
-    holes = {n: check_table(taken[n][0], n, fencil[n].type, inside) for n, (_, inside) in tables.items() if n in taken}
+    holes: dict[str, Holes] = {}
+    taken: dict[str, tuple[Array, ...]] = {}
+    for n, v in values.items():
+        arrays = _constant(fencil[n], v, n in tables)
+        if n in tables:
+            holes[n] = check_table(arrays[0], n, fencil[n].type, tables[n][1])
+        taken[n] = tuple(a.astype(DTYPES[s], copy=False) for a, s in zip(arrays, fencil[n].type.leaves, strict=True))
+        for array in taken[n]:
+            array.setflags(write=False)
     return BoundProgram(fencil, {**bound.constants, **taken}, {**bound.holes, **holes}, {}, {})
 
 
 def _constant(param: Var, value: Any, table: bool) -> tuple[Array, ...]:
-    copies: list[Array] = []
-    for name, element, leaf in leaves_of(value, param.type.element, param.name):
-        array = np.array(accept(leaf, name, element, param.type.dims, any_integer=table).data)
-        array = array.astype(DTYPES[element], copy=False)
-        array.setflags(write=False)
-        copies.append(array)
-    return tuple(copies)
+    """Copies of the leaves of a value; a table keeps its integers, which nobody has looked at yet."""
+    return tuple(
+        np.array(accept(leaf, name, element, param.type.dims, any_integer=table).data)
+        for name, element, leaf in leaves_of(value, param.type.element, param.name)
+    )
 
 
 def tables_of(fencil: Fencil) -> dict[str, tuple[str, Interval]]:

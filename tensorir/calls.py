@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tensorir.arrays import Accepted, Array, accept, is_array, kind_of, leaves_of, refuse
-from tensorir.binding import BoundProgram, solve_sizes, tables_of
+from tensorir.binding import BoundProgram, size_of, solve_sizes, tables_of
 from tensorir.errors import DiagnosticError, did_you_mean
 from tensorir.facts import Holes, analyse
 from tensorir.ir import Fencil, Var
@@ -59,7 +59,7 @@ def arrange(
     bound = BoundProgram.of(program)
     _check_names(bound, arguments)
     if not isinstance(bound.program, Fencil):
-        given = {n: int(v) for n, v in arguments.items() if n in bound.size_names}
+        given = {n: size_of(v, n) for n, v in arguments.items() if n in bound.size_names}
         arguments = {n: v for n, v in arguments.items() if n not in given}
         bound = bound.at(solve_sizes(bound.program, {**bound.pending, **arguments}, {**bound.sizes, **given}))
     assert isinstance(bound.program, Fencil)

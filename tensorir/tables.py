@@ -23,6 +23,12 @@ def check_table(table: Any, name: str, kind: TensorType, interval: Interval) -> 
     """The slots in which a table of a type holds -1; raises A10 with the first entry that leaves its dimension."""
     entries = np.asarray(table)
     tag, source = neighbour_source(kind)
+    (element,) = kind.leaves
+    for entry in (entries.min(), entries.max()) if entries.size else ():
+        if int(entry) not in element.range:
+            raise refuse(
+                "A07", f"the table '{name}' is {element}, which cannot hold {int(entry)}.", "declare a wider type."
+            )
     holes = entries == -1
     wrong = ~holes & ((entries < interval.start) | (entries >= interval.stop))
     if wrong.any():

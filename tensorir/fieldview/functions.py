@@ -14,6 +14,7 @@ from tensorir.fieldview.locations import here
 from tensorir.fieldview.offsets import as_offset
 from tensorir.fieldview.traced import Traced, assignable, current, fail, make, power, unify, wrap
 from tensorir.types import (
+    BOOL,
     NEIGHBOUR,
     Combined,
     Condition,
@@ -165,12 +166,16 @@ def neighbor_sum(x: Any, *, axis: Dimension) -> Any:
 
 
 def max_over(x: Any, *, axis: Dimension) -> Any:
-    """The largest neighbour; the least value of the type where there are none."""
+    """The largest neighbour; the least value of the type where there are none. Of bools: whether any is true."""
+    if wrap(x).element == BOOL:
+        return _over(x, axis, "or", lambda e: False)
     return _over(x, axis, "max", lambda e: -np.inf if e.is_float else e.range.start)
 
 
 def min_over(x: Any, *, axis: Dimension) -> Any:
-    """The smallest neighbour; the greatest value of the type where there are none."""
+    """The smallest neighbour; the greatest value of the type where there are none. Of bools: whether all are true."""
+    if wrap(x).element == BOOL:
+        return _over(x, axis, "and", lambda e: True)
     return _over(x, axis, "min", lambda e: np.inf if e.is_float else e.range.stop - 1)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from tensorir import build
 from tensorir.arrays import refuse
-from tensorir.binding import BoundProgram, solve_sizes
+from tensorir.binding import BoundProgram, size_of, solve_sizes
 from tensorir.caches import WeakCache
 from tensorir.errors import did_you_mean
 from tensorir.facts import analyse
@@ -130,7 +130,7 @@ def inspect(
     """
     bound = BoundProgram.of(program)
     if not isinstance(bound.program, Fencil):
-        given = {n: int(v) for n, v in arguments.items() if n in bound.size_names}
+        given = {n: size_of(v, n) for n, v in arguments.items() if n in bound.size_names}
         arguments = {n: v for n, v in arguments.items() if n not in given}
         bound = bound.at(solve_sizes(bound.program, {**bound.pending, **arguments}, {**bound.sizes, **given}))
     assert isinstance(bound.program, Fencil)
@@ -169,7 +169,7 @@ def observed(fencil: Fencil) -> tuple[Fencil, tuple[Intermediate, ...]]:
     What comes later reads these outputs, so that nothing is computed twice; where tables may hold -1 it does not, since
     what is absent would not be so any more.
     """
-    plain = Inline().run(fencil)
+    plain = Inline(named=True).run(fencil)
     taken = {p.name for p in plain.params}
     tables = bool(analyse(plain, {}).accesses)
     params = list(plain.params)

@@ -26,7 +26,7 @@ from tensorir.binding import BoundProgram
 from tensorir.builtins import TABLE
 from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
 from tensorir.ir import Call, Expr, Fencil, Lambda, Var
-from tensorir.passes.footprints import FOLDS, RULES, updates_all
+from tensorir.passes.footprints import RULES, Rule, elementwise, updates_all
 from tensorir.passes.inline import inlined
 from tensorir.passes.points import Points
 from tensorir.reference import ABSENT, Interpreter
@@ -164,6 +164,14 @@ class Reads:
         self._oracle: Interpreter | None = None
         self._holes: bool | None = None
 
+    def rule(self, node: Call) -> Rule:
+        """Which points of its operands the needed points of a call read."""
+        return RULES.get(node.op, elementwise)
+
+    def wanted(self, node: Expr, found: Points | None) -> Points | None:
+        """What is needed of a node after all its readers in a scope: once, or once for each level of a fold."""
+        return found
+
     def shaped(self, points: Points, inside: Dims) -> Points:
         """The points themselves; with `boxes` their hull, with all neighbours."""
         if not self.boxes or not points:
@@ -215,7 +223,7 @@ class Reads:
         need = local.need
         found: dict[Var, Points] = {}
         for node in order:
-            wanted = need.get(id(node))
+            wanted = self.wanted(node, need.get(id(node)))
             if not wanted:
                 continue
             wanted = need[id(node)] = self.shaped(wanted, node.tensor.dims)
@@ -224,13 +232,7 @@ class Reads:
             if isinstance(node, Var):
                 found[node] = found[node] | wanted if node in found else wanted
             elif isinstance(node, Call):
-                if fold := FOLDS.get(node.op):
-                    fold(self, node, wanted, local)
-                elif rule := RULES.get(node.op):
-                    rule(self, node, wanted, local)
-                else:
-                    for arg in node.args:
-                        local.add(arg, wanted.onto(arg.tensor.dims.names))
+                self.rule(node)(self, node, wanted, local)
                 if self.boxes:
                     self._keep_operands(node, wanted.hull, local)
         return found

@@ -19,7 +19,7 @@ from tensorir.typing_rules import highest_neighbour, neighbour_source
 if TYPE_CHECKING:
     from tensorir.passes.domains import Needs, Reads
 
-__all__ = ["FOLDS", "RULES"]
+__all__ = ["RULES", "Rule", "elementwise", "levels", "updates_all"]
 
 Rule = Callable[["Reads", Call, Points, "Needs"], None]
 
@@ -31,6 +31,11 @@ def _names(node: Expr) -> tuple[str, ...]:
 def _parameters(f: Expr) -> tuple[TensorType, ...]:
     assert isinstance(f, (Lambda, Operator))
     return f.type.params
+
+
+def elementwise(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
+    for arg in node.args:
+        needs.add(arg, wanted.onto(_names(arg)))
 
 
 def nothing(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
@@ -225,24 +230,6 @@ def print_(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
         needs.add(arg, Points.box(arg.tensor.dims))
 
 
-RULES: dict[str, Rule] = {
-    "pos": nothing,
-    "cartesian_shift": cartesian_shift,
-    "concat": concat,
-    "update": update,
-    "rename": rename,
-    "split_dim": split_dim,
-    "merge_dims": merge_dims,
-    "shift_apply": shift_apply,
-    "shift_init": shift_init,
-    "unstructured_shift": unstructured_shift,
-    "gather": gather,
-    "sort": sort,
-    "assert_": assert_,
-    "print": print_,
-}
-
-
 # Folds
 
 
@@ -291,7 +278,7 @@ def reduce(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
     for arg, place in zip(args, _parameters(f)[1:], strict=True):
         if dim not in arg.tensor.dims:
             needs.add(arg, _seen(wanted, place.dims, arg))
-    _levels(reads, node, wanted, needs, column, True, lambda k: None, True)
+    levels(reads, node, wanted, needs, column, True, lambda k: None, True)
 
 
 def scan(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
@@ -311,7 +298,7 @@ def scan(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
         """What is needed of the states after a level themselves, None where it is as for the level before."""
         return wanted.at(dim, k) if k in ends or k + 1 in ends else None
 
-    _levels(reads, node, Points(tuple(rest)), needs, column, forward, stored, False)
+    levels(reads, node, Points(tuple(rest)), needs, column, forward, stored, False)
 
 
 def _seen(wanted: Points, place: Dims, arg: Expr) -> Points:
@@ -324,7 +311,7 @@ def _seen(wanted: Points, place: Dims, arg: Expr) -> Points:
     return found
 
 
-def _levels(
+def levels(
     reads: Reads,
     node: Call,
     last: Points,
@@ -342,10 +329,10 @@ def _levels(
     before: Points | None = None
     own = Points(carried.names)
     found: list[Points] = []
-    levels = list(column)[::-1] if forward else list(column)
+    order = list(column)[::-1] if forward else list(column)
     visited: list[int] = []
     first = 0
-    for n, k in enumerate(levels):
+    for n, k in enumerate(order):
         here = stored(k)
         own = own if here is None else here.onto(state.names)
         now = reads.shaped(carried | own, state)
@@ -353,11 +340,8 @@ def _levels(
         if before is not None and (now is before or now == before):
             continue
         if before is not None and before:
-            _given(node, args, found, levels[first:n], dim, needs)
+            _given(node, args, found, order[first:n], dim, needs)
         before, first = now, n
-        if not now:
-            found = []
-            continue
         carried, *found = reads.of_function(f, [now], needs)
         carried = reads.shaped(carried, state)
         if skips:
@@ -366,7 +350,7 @@ def _levels(
                 if dim in arg.tensor.dims:
                     found[j] |= _seen(now, place.dims, arg).onto([d for d in found[j].names if d in arg.tensor.dims])
     if before:
-        _given(node, args, found, levels[first:], dim, needs)
+        _given(node, args, found, order[first:], dim, needs)
     if reads.boxes:
         # one column for all arguments
         for arg in args:
@@ -387,4 +371,23 @@ def _given(node: Call, args: Sequence[Expr], found: list[Points], levels: list[i
         needs.add(arg, at.along(dim, run).onto(_names(arg)) if dim in arg.tensor.dims else at)
 
 
-FOLDS: dict[str, Rule] = {"reduce": reduce, "scan": scan, "loop": loop, "scatter": scatter}
+RULES: dict[str, Rule] = {
+    "pos": nothing,
+    "cartesian_shift": cartesian_shift,
+    "concat": concat,
+    "update": update,
+    "rename": rename,
+    "split_dim": split_dim,
+    "merge_dims": merge_dims,
+    "shift_apply": shift_apply,
+    "shift_init": shift_init,
+    "unstructured_shift": unstructured_shift,
+    "gather": gather,
+    "sort": sort,
+    "assert_": assert_,
+    "print": print_,
+    "reduce": reduce,
+    "scan": scan,
+    "loop": loop,
+    "scatter": scatter,
+}

@@ -41,11 +41,13 @@ class Inline(Pass):
     buffers: str = ""
     """Names, with blanks or commas between them."""
     keep: bool = False
+    named: bool = False
+    """Whether what a parameter of an applied function stands for is labelled with its name."""
 
     def run(self, fencil: Fencil) -> Fencil:
         closures = fencil.closures
         if self.functions:
-            closures = with_values(closures, inlined(values(closures)))
+            closures = with_values(closures, inlined(values(closures), named=self.named))
         wanted = set(self.buffers.replace(",", " ").split())
         if not self.keep:
             wanted |= fencil.buffers
@@ -57,10 +59,15 @@ class Inline(Pass):
         return remade(fencil, closures, params)
 
 
-def inlined(roots: Iterable[Expr]) -> tuple[Expr, ...]:
-    """The expressions without applications of functions; functions that folds use stay, under unique names."""
+def inlined(
+    roots: Iterable[Expr], copies: dict[int, list[Expr]] | None = None, *, named: bool = False
+) -> tuple[Expr, ...]:
+    """The expressions without applications of functions; functions that folds use stay, under unique names.
+
+    `copies` takes what became of each call, by identity. With `named`, arguments are labelled as parameters are called.
+    """
     roots = tuple(roots)
-    return rescoped(roots, unique_binders(roots), applied=True)
+    return rescoped(roots, unique_binders(roots), applied=True, copies=copies, named=named)
 
 
 def unique_binders(roots: tuple[Expr, ...]) -> Binders:

@@ -26,6 +26,8 @@ __all__ = ["Factor", "Points", "coordinates", "factor_of"]
 Factor = tuple[int, int] | Array
 """An interval, or sorted coordinates without repetition that are none."""
 Piece = tuple[Factor, ...]
+MAX_PIECES = 16
+"""Boxes that are put together to see whether they fill one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -192,6 +194,15 @@ class Points:
         return self.hull == other.hull and bool((self.mask(self.hull) == other.mask(self.hull)).all())
 
     __hash__ = None  # type: ignore[assignment]
+
+    def fills(self, dims: Dims) -> bool:
+        """Whether the points are sure to be all of a box; of more than a few pieces nobody asks."""
+        if self.clouds or len(self.pieces) > MAX_PIECES or any(is_array(f) for p in self.pieces for f in p):
+            return False
+        rest = Points.box(dims).onto(self.names)
+        for piece in self.pieces:
+            rest = rest.without(Dims(tuple((n, Interval(*_ends(f))) for n, f in zip(self.names, piece, strict=True))))
+        return not rest
 
     @property
     def is_box(self) -> bool:

@@ -31,8 +31,19 @@ class _Scope:
     inner: dict[int, _Scope] = field(default_factory=dict[int, "_Scope"])
 
 
-def rescoped(roots: Iterable[Expr], binders: Binders, *, applied: bool) -> tuple[Expr, ...]:
-    """The expressions with new parameters of functions, and, with `applied`, applications of functions substituted."""
+def rescoped(
+    roots: Iterable[Expr],
+    binders: Binders,
+    *,
+    applied: bool,
+    copies: dict[int, list[Expr]] | None = None,
+    named: bool = False,
+) -> tuple[Expr, ...]:
+    """The expressions with new parameters of functions, and, with `applied`, applications of functions substituted.
+
+    `copies` takes what became of each call, by identity: one expression for each scope that it is in. With
+    `named`, an argument has the name of the parameter that it stands for as its label.
+    """
     roots = tuple(roots)
     top = _Scope({})
     stack: list[tuple[Expr, _Scope, int]] = [(root, top, 0) for root in reversed(roots)]
@@ -58,6 +69,8 @@ def rescoped(roots: Iterable[Expr], binders: Binders, *, applied: bool) -> tuple
                     stack += [(arg, scope, 0) for arg in reversed(args)]
                 elif stage == 1:
                     given = [conformed(_made(a, scope), p.type) for a, p in zip(args, params, strict=True)]
+                    if named:
+                        given = [_labelled(g, p) for g, p in zip(given, params, strict=True)]
                     scope.inner[id(node)] = inner = _Scope(dict(zip(params, given, strict=True)), scope)
                     stack += [(node, scope, 2), (body, inner, 0)]
                 else:
@@ -71,10 +84,20 @@ def rescoped(roots: Iterable[Expr], binders: Binders, *, applied: bool) -> tuple
                 result = call(op, *given, span=node.span)
                 scope.done[id(node)] = with_label(result, node.label) if node.label else result
             case Apply() | Call():
-                scope.done[id(node)] = rebuild(node, tuple([_made(c, scope) for c in node.children]))
+                scope.done[id(node)] = new = rebuild(node, tuple([_made(c, scope) for c in node.children]))
+                if copies is not None:
+                    copies.setdefault(id(node), []).append(new)
             case _:
                 scope.done[id(node)] = node
     return tuple([_made(root, top) for root in roots])
+
+
+def _labelled(given: Expr, param: Var) -> Expr:
+    """What a parameter stands for under its name; what has another name already stays what it is under that."""
+    if isinstance(given, Call) and not given.label:
+        return with_label(given, param.name)
+    dims = given.tensor.dims
+    return with_label(call("subset", given, static=(dims,), span=param.span), param.name) if dims else given
 
 
 def _home(node: Expr, scope: _Scope) -> _Scope:

@@ -57,6 +57,8 @@ class Template(CacheOwner):
 
     def specialise(self, /, **sizes: int) -> Fencil:
         """The typed fencil for a value of every size; made once per set of sizes."""
+        from tensorir.binding import size_of
+
         for name in sizes:
             if name not in self.sizes:
                 raise DiagnosticError(
@@ -78,7 +80,7 @@ class Template(CacheOwner):
                     help=f"give {'it a value' if len(unbound) == 1 else 'them values'}: {unbound[0]}=10.",
                 )
             )
-        key = tuple(int(sizes[name]) for name in self.sizes)
+        key = tuple(size_of(sizes[name], name) for name in self.sizes)
         return self.specialisations.of(key, lambda: elaborate(self.program, dict(zip(self.sizes, key, strict=True))))
 
     def _check_names(self) -> None:

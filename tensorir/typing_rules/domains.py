@@ -71,7 +71,15 @@ def concat(static: Static, args: Operands) -> TensorType:
 def pos(static: Static, args: Operands) -> TensorType:
     (dim,) = static
     (x,) = tensors_of(args)
-    return TensorType(INT32, Dims(((dim, interval_of(x, dim, 0)),)))
+    interval = interval_of(x, dim, 0)
+    if not all(end in INT32.range for end in (interval.start, interval.stop - 1) if interval):
+        raise Complaint(
+            "T43",
+            f"coordinates are int32, and {dim}{interval} has some that it cannot hold.",
+            help=f"rename {dim} on an interval that begins at 0, and add the distance as int64.",
+            at=0,
+        )
+    return TensorType(INT32, Dims(((dim, interval),)))
 
 
 def add_dim(static: Static, args: Operands) -> TensorType:

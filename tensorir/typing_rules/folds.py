@@ -39,14 +39,42 @@ def apply(function: FunctionType, args: Operands) -> TensorType:
 
 
 def _check_captures(f: Operand, dim: str, what: str) -> None:
-    for variable in sorted(f.free, key=lambda v: v.name):
-        if isinstance(variable.type, TensorType) and dim in variable.type.dims:
-            raise Complaint(
-                "T18",
-                f"the function uses '{variable.name}' from outside, which has the {what} dim {dim}.",
-                help=f"pass '{variable.name}' as an argument of the {'scan' if what == 'scanned' else 'reduce'}.",
-                at=0,
-            )
+    for name in sorted(_captured(f, dim)):
+        raise Complaint(
+            "T18",
+            f"the function uses '{name}' from outside, which has the {what} dim {dim}.",
+            help=f"pass '{name}' as an argument of the {'scan' if what == 'scanned' else 'reduce'}.",
+            at=0,
+        )
+
+
+def _captured(f: Operand, dim: str) -> set[str]:
+    """The variables of what a function takes from outside that has a dim; what is computed of it there may lack it."""
+    wrong = {v for v in f.free if isinstance(v.type, TensorType) and dim in v.type.dims}
+    if not wrong:
+        return set()
+    inside: list[Operand] = [f]
+    seen = {id(f)}
+    for node in inside:
+        for child in node.children:
+            if id(child) not in seen and not wrong.isdisjoint(child.free):
+                seen.add(id(child))
+                inside.append(child)
+    bound = {p for node in inside for p in getattr(node, "params", ())}
+    found: set[str] = set()
+    stack, seen = [f], {id(f)}
+    while stack:
+        node = stack.pop()
+        kind = node.type
+        if isinstance(kind, TensorType) and (node in wrong or bound.isdisjoint(node.free)):
+            if dim in kind.dims:
+                found |= {v.name for v in wrong.intersection(node.free)}
+            continue
+        for child in node.children:
+            if id(child) not in seen and not wrong.isdisjoint(child.free):
+                seen.add(id(child))
+                stack.append(child)
+    return found
 
 
 def _check_carry(function: FunctionType, init: TensorType, what: str) -> TensorType:

@@ -11,13 +11,14 @@ import numpy as np
 
 import tensorir as ti
 from tensorir import reference
+from tensorir.passes.domains import domains
 from tensorir.walk import postorder, values
 
 from .bounds import flat
 from .data import copied
 from .programs import Case
 
-__all__ = ["check_adjoint", "check_differences", "check_tables"]
+__all__ = ["check_adjoint", "check_differences", "check_tables", "check_unneeded"]
 
 Arrays = list[jax.Array]
 
@@ -129,6 +130,28 @@ def check_differences(case: Case) -> None:
     for a, b, slope in zip(ahead, behind, moved, strict=True):
         scale = 1.0 + np.abs(np.asarray(slope)) + np.abs(a)
         assert (np.abs((a - b) / (2 * step) - np.asarray(slope)) <= 1e-5 * scale).all(), case
+
+
+def check_unneeded(case: Case, values: tuple[float, ...] = (0.0, np.inf, np.nan, -1.0)) -> None:
+    """What stands at points that no result needs has no part in a gradient, and theirs is 0."""
+    f = Linearised(case)
+    results = {p.name: {n: (i.start, i.stop) for n, i in p.type.dims.items} for p in case.fencil.results}
+    found = domains(case.fencil, results)
+    of = {p.name: found.params[p.name].mask(p.type.dims) for p in case.fencil.params}
+    masks = jax.tree_util.tree_leaves(
+        {n: jax.tree_util.tree_map(lambda _, m=of[n]: m, value) for n, value in copied(case.arguments).items()}
+    )
+    needed = [masks[k] for k in f.moving]
+    with jax.enable_x64(True):
+        rng = np.random.default_rng(4)
+        strange = [jnp.where(m, a, rng.choice(values, m.shape)) for a, m in zip(f.point, needed, strict=True)]
+        out, back = jax.vjp(f.function(), f.point)
+        w = [jnp.asarray(rng.normal(size=a.shape)) for a in out]
+        (plain,) = back(w)
+        (other,) = jax.vjp(f.function(), strange)[1](w)
+    for a, b, mask in zip(plain, other, needed, strict=True):
+        np.testing.assert_array_equal(np.asarray(b)[~mask], 0.0, err_msg=repr(case))
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12, err_msg=repr(case))
 
 
 def _oracle(f: Linearised, moved: list[np.ndarray]) -> list[np.ndarray]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from tensorir.builtins import TABLE
 from tensorir.types import BOOL, FLOAT32, FLOAT64, INT32, INT64, SCALARS, Scalar
 
-__all__ = ["EVERY", "EXACT", "OP_BY_OP", "SMOOTH", "WHOLE", "Profile"]
+__all__ = ["EVERY", "EXACT", "OP_BY_OP", "SLOPES", "SMOOTH", "WHOLE", "Profile"]
 
 TRANSCENDENTAL = frozenset(name for name, row in TABLE.items() if row.transcendental)
 COMPARISONS = frozenset(
@@ -68,3 +68,6 @@ SMOOTH = Profile(
     "SMOOTH", (FLOAT64,), (TRANSCENDENTAL - WELL_CONDITIONED) | COMPARISONS | ROUNDINGS | {"divides", "sqrt"}, "gentle"
 )
 """What moves little when its data does."""
+
+SLOPES = Profile("SLOPES", (FLOAT64,), (TRANSCENDENTAL | COMPARISONS | ROUNDINGS) - {"log", "rsqrt", "log1p"}, "gentle")
+"""What has slopes without bound where no data is."""

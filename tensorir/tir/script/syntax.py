@@ -40,7 +40,7 @@ class Text:
         self.source = source
         prescan(source)
         self.tree = _tree(source)
-        self._lines = source.text.splitlines(keepends=True) if "\f" not in source.text else _split(source.text)
+        self._lines = _split(source.text)
         self._ascii = source.text.isascii()
         self._starts = [0]
         for line in self._lines:

@@ -1,0 +1,1 @@
+"""What is known of a program before it runs, and which derivatives, masks, storage and materialisation may ask for."""

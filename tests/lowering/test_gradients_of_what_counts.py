@@ -1,0 +1,128 @@
+"""A point that no result needs has no part in a gradient, whatever stands there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tensorir as ti
+
+UNBOUNDED = {
+    "1.0 / x": (0.0, np.nan),
+    "x / x": (0.0, np.inf),
+    "x × x": (np.inf, np.nan),
+    "sqrt(x)": (0.0, -1.0),
+    "rsqrt(x)": (0.0, -1.0),
+    "cbrt(x)": (0.0, np.nan),
+    "log(x)": (0.0, -1.0),
+    "log2(x)": (0.0, -1.0),
+    "log10(x)": (0.0, np.nan),
+    "log1p(x)": (-1.0, -2.0),
+    "exp(x)": (1e4, np.nan),
+    "exp2(x)": (1e5, np.inf),
+    "expm1(x)": (1e4, np.nan),
+    "sinh(x)": (1e4, np.nan),
+    "cosh(x)": (1e4, -1e4),
+    "arcsin(x / 8.0)": (8.0, 9.0),
+    "arccos(x / 8.0)": (-8.0, 9.0),
+    "arccosh(x + 1.0)": (0.0, -3.0),
+    "arctanh(x / 8.0)": (8.0, -8.0),
+    "lgamma(x)": (0.0, -1.0),
+    "power(x, 0.5)": (0.0, -1.0),
+    "mod(1.0, x)": (0.0, np.nan),
+    "abs(x)": (np.nan, np.nan),
+    "sin(x)": (np.inf, np.nan),
+    "arctan2(x, x)": (0.0, np.inf),
+}
+"""Expressions, and what stands at points that nobody needs: their slope, or its product with 0, is not finite."""
+
+CUT = {
+    "by the output": "f(y: tensor<float, I[1:4]>, x: tensor<float, I[0:5]>) {{ y ← {e}; }}",
+    "by a subset": "f(y: tensor<float, I[1:4]>, x: tensor<float, I[0:5]>) {{ y ← subset({e}, I[1:4]); }}",
+    "by shifts": "f(y: tensor<float, I[0:3]>, x: tensor<float, I[0:5]>) {{ y ← ⟪I, 1⟫({e}); }}",
+    "by a region": "f(y: tensor<float, I[0:5]>, x: tensor<float, I[0:5]>) {{ y ← 1.0; y[I[1:4]] ← {e}; }}",
+    "by what is stored later": "f(y: tensor<float, I[0:5]>, x: tensor<float, I[0:5]>) {{ "
+    "y ← {e}; y[I[0:1]] ← 1.0; y[I[4:5]] ← 2.0; }}",
+    "by an update": "f(y: tensor<float, I[0:5]>, x: tensor<float, I[0:5]>) {{ y ← let a = {e}; "
+    "update(update(a, add_dim(I, 0, 1, 0.5)), add_dim(I, 4, 5, 0.5)); }}",
+    "by concat": "f(y: tensor<float, I[0:4]>, x: tensor<float, I[0:5]>) {{ y ← let a = {e}; "
+    "concat(add_dim(I, 0, 1, 3.0), subset(a, I[1:4])); }}",
+    "by a scan over a part": "f(y: tensor<float, I[1:4]>, x: tensor<float, I[0:5]>) {{ y ← "
+    "scan(λ(a: tensor<float>, x: tensor<float>) → a + {e}, True, 0.0)(subset(x, I[1:5])); }}",
+    "by a choice": "f(y: tensor<float, I[0:5]>, x: tensor<float, I[0:5]>) {{ y ← let a = {e}; "
+    "let i = pos(I, x); if (i > 0) ∧ (i < 4) then a else 0.5; }}",
+}
+INNER = [0.5, 2.0, 3.0]
+
+
+def gradient(text: str, ends: tuple[float, float], **given: Any) -> np.ndarray:
+    """The gradient of the sum of y, where x has other values at its ends."""
+    compiled = ti.compile(ti.parse(text))
+    with jax.enable_x64(True):
+        x = jnp.array([ends[0], *INNER, ends[1]])
+        return np.asarray(jax.jit(jax.grad(lambda x: compiled(x=x, **given)["y"].sum()))(x))
+
+
+@pytest.mark.parametrize("cut", CUT)
+@pytest.mark.parametrize("expression", UNBOUNDED)
+def test_points_that_are_cut_away_have_no_part_in_a_gradient(expression: str, cut: str):
+    text = CUT[cut].format(e=expression)
+    found, plain = gradient(text, UNBOUNDED[expression]), gradient(text, (1.0, 1.0))
+    assert found[[0, 4]].tolist() == [0.0, 0.0]
+    np.testing.assert_array_equal(found[1:4], plain[1:4])
+    assert np.isfinite(plain).all()
+
+
+TABLE = np.array([[1, -1], [2, 3], [3, 1]])
+THROUGH = {
+    "neighbours that no entry names": "f(y: tensor<float, C[0:3]>, T: tensor<int, C[0:3], _NB_I[0:2]>, "
+    "x: tensor<float, I[0:5]>) {{ y ← reduce(+, 0.0)(⟪T⟫({e})); }}",
+    "one neighbour each": "f(y: tensor<float, C[1:3]>, T: tensor<int, C[0:3], _NB_I[0:2]>, "
+    "x: tensor<float, I[0:5]>) {{ y ← ⟪T, 0⟫({e}); }}",
+    "indices": "f(y: tensor<float, C[0:3]>, k: tensor<int, C[0:3]>, "
+    "x: tensor<float, I[0:5]>) {{ y ← gather(I)({e}, k); }}",
+}
+
+
+@pytest.mark.parametrize("traced", [False, True])
+@pytest.mark.parametrize("through", THROUGH)
+@pytest.mark.parametrize("expression", UNBOUNDED)
+def test_elements_that_no_index_reads_have_no_part_in_a_gradient(expression: str, through: str, traced: bool):
+    text = THROUGH[through].format(e=expression)
+    program = ti.parse(text)
+    table = {"T": TABLE if "reduce" in text else np.abs(TABLE)} if "⟪" in text else {}
+    given = {**table, **({"k": np.array([1, 2, 3], "int32")} if "k:" in text else {})}
+    full = ("T",) if "⟪T, 0⟫" in text else ()
+    compiled = ti.compile(program, full=full) if traced else ti.compile(program.bind(**given))
+    with jax.enable_x64(True):
+        passed = {n: jnp.asarray(a, "int32") for n, a in given.items()} if traced else {}
+
+        def gradients(ends: tuple[float, float]) -> np.ndarray:
+            x = jnp.array([ends[0], *INNER, ends[1]])
+            return np.asarray(jax.jit(jax.grad(lambda x, t: compiled(x=x, **t)["y"].sum()))(x, passed))
+
+        found, plain = gradients(UNBOUNDED[expression]), gradients((1.0, 1.0))
+    assert found[[0, 4]].tolist() == [0.0, 0.0]
+    np.testing.assert_allclose(found[1:4], plain[1:4], rtol=1e-15)
+
+
+SLOTS = """f(y: tensor<float, C[0:3]>, T: tensor<int, C[0:3], _NB_I[0:2]>, v: tensor<float, I[0:5]>,
+  x: tensor<float, C[0:3], _NB_0[0:2]>) {{
+  y ← reduce(λ(a: tensor<float, C[0:3]>, v: tensor<float, C[0:3]>, w: tensor<float, C[0:3]>) →
+    a + {inside}, 0.0)(⟪T⟫(v), {e}); }}"""
+
+
+@pytest.mark.parametrize("inside", ["v × w", "w"])
+@pytest.mark.parametrize("expression", UNBOUNDED)
+def test_slots_that_are_skipped_have_no_part_in_a_gradient(expression: str, inside: str):
+    compiled = ti.compile(ti.parse(SLOTS.format(e=expression, inside=inside)).bind(T=TABLE))
+    with jax.enable_x64(True):
+        x = jnp.array([[0.5, UNBOUNDED[expression][0]], [2.0, 3.0], [0.75, 1.5]])
+        gradients = jax.jit(jax.grad(lambda x: compiled(x=x, v=jnp.arange(5.0))["y"].sum()))
+        found = np.asarray(gradients(x))
+    assert found[0, 1] == 0.0
+    assert np.isfinite(found).all()
