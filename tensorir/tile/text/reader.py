@@ -1,0 +1,486 @@
+"""Operations as text: the names in scope, results, regions, and the syntax of the table's rows.
+
+The reader works on the characters themselves, front to back, and makes each node as soon as its text ends: MLIR's
+assembly needs no look-ahead beyond a token, and 50,000 operations take about two seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tensorir.errors import did_you_mean
+from tensorir.source import Source
+from tensorir.tile.attributes import Attribute, Dense
+from tensorir.tile.elements import Element
+from tensorir.tile.nodes import Operation, Region, Slot, Value
+from tensorir.tile.operations import OTHER_NAMES, TABLE, Attr, Row
+from tensorir.tile.text import syntax as s
+from tensorir.tile.text.attributes import AttributeReader
+from tensorir.tile.text.cursor import Cursor
+from tensorir.tile.text.generic import accept_attribute
+from tensorir.tile.text.literals import constant, read_dense
+from tensorir.tile.text.locations import LocationReader
+from tensorir.tile.text.types import TypeReader
+from tensorir.tile.types import Tile, Type
+
+__all__ = ["Reader", "implied_end"]
+
+MAX_NESTING = 100
+"""How deeply regions nest."""
+
+_ENDS = {"entry": "return", "testing$func": "return", "if": "yield", "for": "continue", "loop": "continue"}
+
+
+class Filling:
+    """What the text of one operation has said so far."""
+
+    __slots__ = ("attributes", "further", "operands", "places", "regions", "row", "types")
+
+    def __init__(self, row: Row) -> None:
+        self.row = row
+        self.operands: list[Slot] = [() if o.count == "any" else None for o in row.operands]
+        self.attributes: list[Attribute | None] = [a.default for a in row.attributes]
+        self.types: dict[str, list[Type]] = {}
+        self.places: list[int] = []
+        self.further: tuple[tuple[str, Attribute], ...] = ()
+        self.regions: list[Region] = []
+
+
+class Reader:
+    """The text of a module, with the names, aliases and locations it has defined."""
+
+    def __init__(self, source: Source) -> None:
+        self.c = Cursor(source)
+        self.types = TypeReader(self.c)
+        self.attributes = AttributeReader(self.c, self.types)
+        self.locations = LocationReader(self.c, self.attributes)
+        self.scope: dict[str, tuple[Value, ...]] = {}
+        self.defined: list[list[str]] = [[]]
+
+    # names
+
+    def define(self, name: str, values: tuple[Value, ...], start: int) -> None:
+        """A name in this scope; one name is given once."""
+        if name in self.scope:
+            self.c.fail(
+                "TM42", f"'%{name}' is defined already.", "give this value another name.", start, start + 1 + len(name)
+            )
+        self.scope[name] = values
+        self.defined[-1].append(name)
+
+    def value(self) -> Value:
+        """The value that a name stands for."""
+        c = self.c
+        start = c.pos
+        name = c.value_name()
+        if name is None:
+            c.fail("TM01", f"a value ('%name') is expected, and here stands {c.shown()}.")
+        values = self.scope.get(name)
+        if values is None:
+            near = did_you_mean(f"%{name}", [f"%{n}" for n in self.scope])
+            c.fail("TM41", f"'%{name}' is not defined before this.", near, start, start + 1 + len(name))
+        if c.text.startswith("#", c.pos):
+            c.pos += 1
+            number = c.integer("the number of a result")
+            if not 0 <= number < len(values):
+                c.fail(
+                    "TM41", f"'%{name}' is {len(values)} values, and has no #{number}.", "", start, c.span(start).stop
+                )
+            return values[number]
+        if len(values) != 1:
+            c.fail(
+                "TM41", f"'%{name}' is {len(values)} values.", f"say which: %{name}#0.", start, start + 1 + len(name)
+            )
+        return values[0]
+
+    def values(self, until: str = "") -> tuple[Value, ...]:
+        """Values with commas between them, perhaps none before a closing bracket."""
+        c = self.c
+        if not c.peek("%"):
+            return ()
+        found = [self.value()]
+        while c.accept(","):
+            found.append(self.value())
+        return tuple(found)
+
+    # operations
+
+    def operation(self) -> Operation:
+        """One operation with its results, its regions and its location."""
+        c = self.c
+        start = c.pos
+        names: list[tuple[str, int, int]] = []
+        while c.text.startswith("%", c.pos):
+            place = c.pos
+            name = c.value_name()
+            if name is None:
+                c.fail("TM01", f"the name of a result is expected, and here stands {c.shown()}.")
+            count = c.integer("the number of results") if c.accept(":") else 1
+            if not 0 < count <= 65536:
+                c.fail("TM44", "a name stands for 1 to 65536 results.", "", place, c.span(place).stop)
+            names.append((name, count, place))
+            if not c.accept(","):
+                c.expect("=", "after the names of results")
+                break
+        begin = c.pos
+        if c.text.startswith('"', c.pos):
+            from tensorir.tile.text.generic import generic_operation
+
+            op = generic_operation(self, self.row_of(c.string() or "", begin), start, names)
+        else:
+            row = self.row_of(c.word(), begin)
+            op = self.custom(row, start, names)
+        self._name(op, names, start)
+        return op
+
+    def row_of(self, name: str | None, start: int) -> Row:
+        c = self.c
+        if name is None:
+            c.fail("TM43", f"an operation is expected, and here stands {c.shown()}.")
+        short = name.removeprefix("cuda_tile.")
+        row = TABLE.get(OTHER_NAMES.get(short, short))
+        if row is None:
+            known = did_you_mean(short, TABLE)
+            c.fail("TM43", f"there is no operation '{name[:60]}'.", known, start, max(c.span(start).stop, start + 1))
+        return row
+
+    def _name(self, op: Operation, names: list[tuple[str, int, int]], start: int) -> None:
+        if not names:
+            return
+        given = sum(count for _, count, _ in names)
+        if given != len(op.results):
+            what = f"{op.name} has {len(op.results)} result{'s' * (len(op.results) != 1)}, and {given} are named."
+            self.c.fail("TM44", what, "", names[0][2], names[-1][2] + 1 + len(names[-1][0]))
+        place = 0
+        for name, count, where in names:
+            self.define(name, op.results[place : place + count], where)
+            place += count
+
+    def custom(self, row: Row, start: int, names: list[tuple[str, int, int]]) -> Operation:
+        """An operation in its own syntax, after its name."""
+        from tensorir.tile.text.own import OWN
+
+        filling = Filling(row)
+        own = OWN.get(row.name)
+        if own is not None:
+            own(self, filling)
+        else:
+            self.follow(s.steps_of(row), filling)
+        return self.finish(filling, start, names)
+
+    def finish(self, filling: Filling, start: int, names: list[tuple[str, int, int]]) -> Operation:
+        """The node, once its types agree."""
+        row = filling.row
+        results = self._typed(filling)
+        labels = [f"{name}" if count == 1 else "" for name, count, _ in names for _ in range(count)]
+        if len(labels) != len(results):
+            labels = [""] * len(results)
+        span = self.c.span(start)
+        location = self.locations.trailing()
+        for attr, value in zip(row.attributes, filling.attributes, strict=True):
+            if value is None and not attr.may_be_absent:
+                self.c.fail("TM46", f"{row.name} needs the attribute '{attr.name}'.", "", start, span.stop)
+        return Operation(
+            row, tuple(filling.operands), tuple(filling.attributes),
+            tuple(Value(t, n) for t, n in zip(results, labels, strict=True)), tuple(filling.regions), filling.further,
+            span, location,
+        )  # fmt: skip
+
+    def _typed(self, filling: Filling) -> list[Type]:
+        """The types of results; operands must have the types that the text and the row say."""
+        row, types = filling.row, filling.types
+        for group in row.constraints:
+            if group.part == "type":
+                known = next((types[n] for n in group.names if n in types), None)
+                if known is not None:
+                    for name in group.names:
+                        types.setdefault(name, known)
+        place = 0
+        for operand, slot in zip(row.operands, filling.operands, strict=True):
+            given: Sequence[Value] = slot if isinstance(slot, tuple) else () if slot is None else (slot,)
+            needed = types.get(operand.name)
+            if needed is None and operand.types.only is not None:
+                needed = [operand.types.only] * len(given)
+            if needed is not None:
+                if len(needed) != len(given):
+                    self.c.fail(
+                        "TM45", f"{row.name} has {len(given)} values here, and {len(needed)} types.", "",
+                        filling.places[place] if place < len(filling.places) else self.c.pos,
+                    )  # fmt: skip
+                for k, (value, type) in enumerate(zip(given, needed, strict=True)):
+                    if value.type != type:
+                        self._mismatch(filling, place + k, value, type)
+            place += len(given)
+        results: list[Type] = []
+        for result in row.results:
+            found = types.get(result.name)
+            if found is None:
+                assert result.types.only is not None, (row.name, result.name)
+                found = [result.types.only]
+            results += found
+        return results
+
+    def _mismatch(self, filling: Filling, place: int, value: Value, type: Type) -> None:
+        where = filling.places[place] if place < len(filling.places) else self.c.pos
+        span = self.c.span_of_token(where)
+        self.c.fail("TM40", f"'{span.text}' is of type {value.type}, and {type} is needed here.", "", where, span.stop)
+
+    # the syntax of rows
+
+    def follow(self, steps: Sequence[s.Step], filling: Filling) -> None:
+        """Read what the steps of a syntax say."""
+        c = self.c
+        for step in steps:
+            match step:
+                case s.Literal(text):
+                    if not c.accept(text):
+                        c.expect(text, f"in {filling.row.name}")
+                case s.OperandStep(_, index, any):
+                    self._operands(filling, index, any)
+                case s.TypeStep(name, any):
+                    start = c.pos
+                    filling.types[name] = self.types.list() if any else [self.types.read()]
+                    self._check_class(filling, name, start)
+                case s.AttrStep(index):
+                    filling.attributes[index] = self.attribute(filling.row.attributes[index], filling)
+                case s.FlagsStep(indices):
+                    self._flags(filling, indices)
+                case s.DictStep():
+                    if c.text.startswith("{", c.pos):
+                        self.dictionary(filling)
+                case s.RegionStep():
+                    filling.regions.append(self.argument_region(filling.row.name))
+                case s.Group():
+                    if self._present(step, filling):
+                        self.follow(step.steps, filling)
+
+    def _check_class(self, filling: Filling, name: str, start: int) -> None:
+        row = filling.row
+        parts = [o.types for o in row.operands if o.name == name] + [r.types for r in row.results if r.name == name]
+        for type in filling.types[name]:
+            if not parts[0].holds(type):
+                self.c.fail(
+                    "TM47",
+                    f"{row.name} takes {parts[0].noun} here, and {type} is none.",
+                    "",
+                    start,
+                    self.c.span(start).stop,
+                )
+
+    def _operands(self, filling: Filling, index: int, any: bool) -> None:
+        c = self.c
+        if not any:
+            filling.places.append(c.pos)
+            filling.operands[index] = self.value()
+            return
+        found: list[Value] = []
+        while c.text.startswith("%", c.pos):
+            filling.places.append(c.pos)
+            found.append(self.value())
+            if not c.accept(","):
+                break
+        filling.operands[index] = tuple(found)
+
+    def _flags(self, filling: Filling, indices: tuple[int, ...]) -> None:
+        attributes = filling.row.attributes
+        for _ in indices:
+            for index in indices:
+                if not filling.attributes[index] and self.c.accept(attributes[index].name):
+                    filling.attributes[index] = True
+
+    def _present(self, group: s.Group, filling: Filling) -> bool:
+        c = self.c
+        first = group.steps[0]
+        if group.operand is not None:
+            if isinstance(group.steps[-1], s.TypeStep) and not any(isinstance(x, s.OperandStep) for x in group.steps):
+                return bool(filling.operands[filling.row.operand_index[group.operand]])
+            if isinstance(first, s.Literal):
+                return c.peek(first.text)
+            return c.peek("%")
+        assert group.attribute is not None
+        if isinstance(first, s.Literal):
+            return c.peek(first.text)
+        domain = filling.row.attributes[group.attribute].domain
+        return domain is not None and c.peek_word() in domain.cases
+
+    def attribute(self, attr: Attr, filling: Filling) -> Attribute | None:
+        """An attribute in the place that the syntax gives it."""
+        c = self.c
+        start = c.pos
+        match attr.kind:
+            case "enum":
+                return self._case(attr)
+            case "int32" | "int64":
+                return self._bounded(attr, c.integer(f"the {attr.name}"), start)
+            case "bool":
+                word = c.keyword("true or false")
+                if word not in ("true", "false"):
+                    c.fail(
+                        "TM01", f"true or false is expected, and here stands '{word}'.", "", start, start + len(word)
+                    )
+                return word == "true"
+            case "string":
+                text = c.string()
+                if text is None:
+                    c.fail("TM01", f"a string is expected, and here stands {c.shown()}.")
+                return text
+            case "symbol" | "reference":
+                return c.symbol()
+            case "dense":
+                return self._constant(filling)
+            case "hints":
+                return self.attributes.hints()
+            case "predicate":
+                return self.attributes.predicate()
+            case _:
+                return accept_attribute(self, attr, self.attributes.read(), start)
+
+    def _bounded(self, attr: Attr, number: int, start: int) -> int:
+        low = attr.least if attr.least is not None else -(1 << 63)
+        high = (1 << 31 if attr.kind == "int32" else 1 << 63) - 1
+        if not low <= number <= high:
+            self.c.fail(
+                "TM21", f"'{attr.name}' is {low} to {high}, and {number} is not.", "", start, self.c.span(start).stop
+            )
+        return number
+
+    def _case(self, attr: Attr) -> str | None:
+        c, domain = self.c, attr.domain
+        assert domain is not None
+        if domain.keyword:
+            if not c.accept(domain.keyword):
+                return attr.default if isinstance(attr.default, str) else None
+            c.expect("<")
+        elif attr.default is not None and c.peek_word() not in domain.cases:
+            return str(attr.default)
+        start = c.pos
+        word = c.keyword(f"a {domain.noun}")
+        if word not in domain.cases:
+            cases = attr.only or domain.cases
+            c.fail(
+                "TM35",
+                f"there is no {domain.noun} '{word}'.",
+                f"it is one of {', '.join(cases)}.",
+                start,
+                start + len(word),
+            )
+        if domain.keyword:
+            c.expect(">")
+        return word
+
+    def _constant(self, filling: Filling) -> Dense:
+        """`<f32: [1.0, 2.0]> : tile<2xf32>`."""
+        c = self.c
+        c.expect("<")
+        start = c.pos
+        element = self.types.read()
+        if not isinstance(element, Element) or element.name == "i4":
+            c.fail(
+                "TM14", f"the elements of a constant are numbers, and {element} is none.", "", start, c.span(start).stop
+            )
+        c.expect(":")
+        start = c.pos
+        shape, data = read_dense(c, element)
+        c.expect(">")
+        c.expect(":")
+        place = c.pos
+        type = self.types.read()
+        if not isinstance(type, Tile) or type.element != element:
+            c.fail(
+                "TM14",
+                f"a constant of {element} is a tile of {element}, and {type} is none.",
+                "",
+                place,
+                c.span(place).stop,
+            )
+        if filling.row.results:
+            filling.types["result"] = [type]
+        return constant(c, type, shape, data, start)
+
+    def dictionary(self, filling: Filling) -> None:
+        """`{...}`: attributes of the row, and others, which are kept."""
+        start = self.c.pos
+        further: list[tuple[str, Attribute]] = []
+        for name, value in self.attributes.dictionary().entries:
+            index = filling.row.attribute_index.get(name)
+            if index is None:
+                further.append((name, value))
+            else:
+                filling.attributes[index] = accept_attribute(self, filling.row.attributes[index], value, start)
+        filling.further = tuple(further)
+
+    # regions
+
+    def region(self, owner: str, arguments: Sequence[tuple[str, Type, int]] = ()) -> Region:
+        """`{ operations }`, with the arguments that the operation's syntax names; an end that is left out is added."""
+        c = self.c
+        start = c.pos
+        if len(self.defined) > MAX_NESTING:
+            c.fail("TM02", f"regions nest at most {MAX_NESTING} deep.")
+        c.expect("{")
+        self.defined.append([])
+        values = tuple(Value(type, name) for name, type, _ in arguments)
+        for value, (name, _, place) in zip(values, arguments, strict=True):
+            if name:
+                self.define(name, (value,), place)
+        if c.text.startswith("^", c.pos):
+            values += self._label()
+        operations: list[Operation] = []
+        while not c.accept("}"):
+            if c.pos >= len(c.text):
+                c.fail("TM01", f"'}}' is expected at the end of this region of {owner}.", "", start, start + 1)
+            if c.text.startswith("^", c.pos):
+                c.fail("TM48", f"a region of {owner} has one block, and here a second begins.")
+            operations.append(self.operation())
+        for name in self.defined.pop():
+            del self.scope[name]
+        end = implied_end(owner)
+        if end is not None and (not operations or not operations[-1].row.ends):
+            operations.append(Operation(end, ((),), span=c.span(start)))
+        return Region(values, tuple(operations), c.span(start))
+
+    def _label(self) -> tuple[Value, ...]:
+        """`^bb0(%a: T, ...):`."""
+        c = self.c
+        c.expect("^")
+        c.word()
+        values: list[Value] = []
+        if c.accept("("):
+            while not c.accept(")"):
+                name, type, place = self.argument()
+                values.append(Value(type, name))
+                self.define(name, (values[-1],), place)
+                self.locations.trailing()
+                if not c.accept(","):
+                    c.expect(")")
+                    break
+        c.expect(":")
+        return tuple(values)
+
+    def argument(self) -> tuple[str, Type, int]:
+        """`%name: type`."""
+        c = self.c
+        place = c.pos
+        name = c.value_name()
+        if name is None:
+            c.fail("TM01", f"an argument ('%name: type') is expected, and here stands {c.shown()}.")
+        c.expect(":")
+        return name, self.types.read(), place
+
+    def argument_region(self, owner: str) -> Region:
+        """`(%a: T, ...) { operations }`."""
+        c = self.c
+        c.expect("(", f"before the arguments of the body of {owner}")
+        arguments: list[tuple[str, Type, int]] = []
+        while not c.accept(")"):
+            arguments.append(self.argument())
+            self.locations.trailing()
+            if not c.accept(","):
+                c.expect(")")
+                break
+        return self.region(owner, arguments)
+
+
+def implied_end(owner: str) -> Row | None:
+    """The operation that ends a region where the text leaves it out."""
+    return TABLE[_ENDS[owner]] if owner in _ENDS else None
