@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.arrays import Accepted, Array, accept, is_array, kind_of, leaves_of, refuse
+from tensorir.arrays import Accepted, Array, accept, is_array, is_traced, is_tuple, kind_of, leaves_of, refuse
 from tensorir.binding import BoundProgram, size_of, solve_sizes, tables_of
 from tensorir.errors import DiagnosticError, did_you_mean
 from tensorir.facts import Holes, analyse
@@ -20,7 +20,7 @@ from tensorir.ir import Fencil, Var
 from tensorir.tables import check_table
 from tensorir.types import DTYPES, Element, Scalar
 
-__all__ = ["Call", "arrange", "call", "nested"]
+__all__ = ["Call", "arrange", "call", "check_names", "missing", "nested"]
 
 Arrays = Mapping[str, tuple[Any, ...]]
 
@@ -41,7 +41,11 @@ class Call:
 
 
 def call(program: Any, datasets: Sequence[Any], arguments: Mapping[str, Any]) -> Any:
-    """Run a program on the default backend."""
+    """Run a program on the default backend; among symbols of a trace of our own it becomes part of what is traced."""
+    for value in arguments.values():
+        symbol: Any = value[0] if is_tuple(value) and value else value
+        if (inlined := getattr(type(symbol), "__call_program__", None)) is not None:
+            return inlined(program, arguments)
     from tensorir.backends import compiled
 
     return compiled(program)(*datasets, **arguments)
@@ -57,7 +61,7 @@ def arrange(
     Raises every diagnostic of the arguments at once, before anything is computed or written.
     """
     bound = BoundProgram.of(program)
-    _check_names(bound, arguments)
+    check_names(bound, arguments)
     if not isinstance(bound.program, Fencil):
         given = {n: size_of(v, n) for n, v in arguments.items() if n in bound.size_names}
         arguments = {n: v for n, v in arguments.items() if n not in given}
@@ -88,7 +92,7 @@ def arrange(
             except DiagnosticError as found:
                 problems += found.diagnostics
         elif p.name in needed and p.name not in bound.constants:
-            problems += _missing(p, p.name in written, arguments).diagnostics
+            problems += missing(p, p.name in written, arguments).diagnostics
     if problems:
         raise DiagnosticError(problems)
     given_away = {n: arrays[n] for n in donate if n in arguments}
@@ -98,7 +102,7 @@ def arrange(
     return Call(bound, fencil, arrays, holes, given_away, finish)
 
 
-def _check_names(bound: BoundProgram, arguments: Mapping[str, Any]) -> None:
+def check_names(bound: BoundProgram, arguments: Mapping[str, Any]) -> None:
     made = bound.program.buffers if isinstance(bound.program, Fencil) else frozenset[str]()
     names = [p.name for p in bound.program.params if p.name not in made]
     for name in arguments:
@@ -111,7 +115,7 @@ def _check_names(bound: BoundProgram, arguments: Mapping[str, Any]) -> None:
             )
 
 
-def _missing(param: Var, written: bool, arguments: Mapping[str, Any]) -> DiagnosticError:
+def missing(param: Var, written: bool, arguments: Mapping[str, Any]) -> DiagnosticError:
     why = "it is read before it is written, or written only in part" if written else "it is read"
     return refuse("A11", f"'{param.name}' is not given: {why}.", f"pass {param.name}=, {param.type}.")
 
@@ -196,6 +200,9 @@ def _write(param: Var, buffer: Any, arrays: Sequence[Any]) -> Any:
 
 
 def _as_kind(kind: str, param: Var, array: Any, template: Any) -> Any:
+    if kind != "jax" and is_traced(array):
+        # in somebody's trace: neither NumPy nor xarray holds what is not known yet
+        kind = "field" if kind == "xarray" else kind if kind == "field" else "jax"
     match kind:
         case "jax":
             return array

@@ -253,6 +253,16 @@ class Scalar:
     kind: str
     bits: int
 
+    def __call__(self, value: Any) -> Any:
+        """A number of this type, as GT4Py writes it: `float32(0.5)`; raises ValueError for one that it cannot hold.
+
+        >>> FLOAT32(0.5).dtype, INT32(7).dtype
+        (dtype('float32'), dtype('int32'))
+        """
+        if self.is_integer and (int(value) != value or int(value) not in self.range):
+            raise ValueError(f"{self} cannot hold {value}")
+        return DTYPES[self].type(value)
+
     @property
     def is_number(self) -> bool:
         return self.kind != "bool"

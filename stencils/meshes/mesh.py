@@ -88,7 +88,10 @@ class Mesh:
         return xarray.DataArray(self.tables[name], dims=dims(name), name=name)
 
     def sign(self, name: str) -> xarray.DataArray:
-        """The signs beside a table as a field on its neighbours: for V2E (Vertex, _NB_0)."""
+        """The signs beside a table as a field on its neighbours: for V2E (Vertex, _NB_0).
+
+        In an operator it meets `f(V2E)` slot by slot: `ti.neighbor_sum(f(V2E) * sign, axis=V2EDim)`.
+        """
         import xarray
 
         if name not in self.signs:

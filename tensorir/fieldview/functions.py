@@ -149,6 +149,12 @@ def _over(x: Any, axis: Any, op: str, init: Callable[[Scalar], Any]) -> Any:
             f"the field has no dim {axis} to reduce over, only {', '.join(value.dims) or 'none'}.",
             "shift it first: f(V2E).",
         )
+    if not (name.startswith(NEIGHBOUR) or axis.kind == "local" or str(axis) in current().locals):
+        fail(
+            "V17",
+            f"{axis} is a dim of the field, and no local dimension of an offset.",
+            "reduce over the offset's, axis=V2EDim, which is ti.Dimension('V2EDim', kind='local').",
+        )
     start = build.literal(init(value.element), value.element, here())
     place = TensorType(value.element, value.type.dims.without(name))
     f = build.operator(op, place, place, span=here())

@@ -15,7 +15,7 @@ curvature(out: tensor<float, I[1:8]>, f: tensor<float, I[0:9]>) {
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tensorir.ir import Apply, Call, Expr
@@ -39,14 +39,15 @@ def places(assigned: Iterable[Assigned]) -> dict[tuple[str, Span], Span]:
     return {(a.name, a.value.span): a.place for a in assigned if a.place != a.value.span}
 
 
-def named(root: Expr, assigned: Mapping[int, Assigned]) -> Expr:
-    """The expression with names as labels; `assigned` has by identity what went to a variable."""
+def named(roots: Sequence[Expr], assigned: Mapping[int, Assigned]) -> list[Expr]:
+    """The expressions with names as labels; `assigned` has by identity what went to a variable."""
     if not assigned:
-        return root
+        return list(roots)
     done: dict[int, Expr] = {}
-    for node in postorder(root):
+    results = {id(root) for root in roots}
+    for node in postorder(*roots):
         new = rebuild(node, tuple(done[id(c)] for c in node.children))
-        if id(node) in assigned and not node.label and node is not root and isinstance(node, (Call, Apply)):
+        if id(node) in assigned and not node.label and id(node) not in results and isinstance(node, (Call, Apply)):
             new = with_label(new, assigned[id(node)].name)
         done[id(node)] = new
-    return done[id(root)]
+    return [done[id(root)] for root in roots]

@@ -6,20 +6,22 @@ import functools
 import inspect
 import numbers
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from tensorir import build
 from tensorir.arrays import article, is_tuple, kind_of, refuse
+from tensorir.binding import bind
 from tensorir.caches import SIZES, RecentCache
+from tensorir.calls import nested
 from tensorir.errors import DiagnosticError, did_you_mean
 from tensorir.fieldview.locations import assigned, here, located
 from tensorir.fieldview.naming import Assigned, named, places
 from tensorir.fieldview.signature import annotations_of, argument_type, like, restored, structure, symbol, type_of_named
 from tensorir.fieldview.surroundings import surroundings
 from tensorir.fieldview.traced import Traced, Tracing, assignable, current, fail, tracing, tuple_of, wrap
-from tensorir.ir import Fencil, Var
+from tensorir.ir import Closure, Expr, Fencil, Var
 from tensorir.source import Span
 from tensorir.types import Dimension, Dims, Interval, TensorType
 
@@ -35,10 +37,22 @@ class Plan:
 
     fencil: Fencil
     shape: Any
+    results: Any
+    """The output of each result by name; where members of a tuple have dims of their own, a tuple of such."""
     tables: tuple[str, ...]
     places: Mapping[tuple[str, Span], Span] = field(default_factory=dict[tuple[str, Span], Span])
     """Where what another operator computed was assigned, by its name and where it was computed."""
+    constants: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Values of parameters that bound programs brought along."""
     compiled: Any = None
+
+    @property
+    def program(self) -> Any:
+        """The fencil with these values bound."""
+        if not self.constants:
+            return self.fencil
+        values = {name: nested(self.fencil[name].type.element, arrays) for name, arrays in self.constants.items()}
+        return bind(self.fencil, values)
 
 
 @dataclass(eq=False)
@@ -83,12 +97,14 @@ class FieldOperator:
         values = self._values(plan, bound)
         values.update({t: table_value(plan.fencil[t], provider[t]) for t in plan.tables})
         if out is not None:
-            values["out"] = out
+            values.update(_spread(plan.results, out, "out"))
         if plan.compiled is None:
             from tensorir.backends import compile
 
-            plan.compiled = compile(plan.fencil)
-        return restored(plan.shape, plan.compiled(**values)["out"])
+            if out is None:
+                _refuse_ambiguous(self.name, plan, values)
+            plan.compiled = compile(plan.program)
+        return restored(plan.shape, _gathered(plan.results, plan.compiled(**values)))
 
     def inline(self, bound: Mapping[str, Any]) -> Any:
         """The operator as part of the one that calls it."""
@@ -135,7 +151,7 @@ class FieldOperator:
         plan = self._plan(bound, None, None, provider)
         values = self._values(plan, bound)
         values.update({t: table_value(plan.fencil[t], provider[t]) for t in plan.tables})
-        return compile(plan.fencil).inspect(**values).placed(plan.places)
+        return compile(plan.program).inspect(**values).placed(plan.places)
 
     # Tracing
 
@@ -165,24 +181,38 @@ class FieldOperator:
                     variable, given[name] = symbol(trace.fresh(name if name != "out" else "out_"), kind, value)
                     params.append(variable)
             result = applied(self.body, self.signature, given)
-            value = self._result(result)
-            value = Traced(named(value.expr, trace.assigned), value.weak)
-            output, closures = _output(value, out, region, trace)
-            fencil = build.fencil(self.name, [output, *params, *trace.tables.values()], closures)
-            return Plan(fencil, structure(result), tuple(trace.tables), places(trace.assigned.values()))
+            values = _members(self._result(result))
+            kinds = [_place(_at(out, path), v.type, region) for path, v in values.items()]
+            if region is not None:
+                _check_region(region, kinds)
+            names = [trace.fresh(f"out_{'_'.join(map(str, path))}") if path else "out" for path in values]
+            exprs = named([v.expr for v in values.values()], trace.assigned)
+            outputs: list[Var] = []
+            closures: list[Closure] = []
+            for name, expr, kind in zip(names, exprs, kinds, strict=True):
+                output, closure = _output(name, expr, kind, region)
+                outputs.append(output)
+                closures.append(closure)
+            constants = dict(trace.constants.values())
+            fencil = build.fencil(self.name, [*outputs, *params, *trace.tables.values(), *constants], closures)
+            results = _nest(dict(zip(values, names, strict=True)))
+            held = {v.name: arrays for v, arrays in constants.items()}
+            return Plan(fencil, structure(result), results, tuple(trace.tables), places(trace.assigned.values()), held)
 
-    def _result(self, result: Any) -> Traced:
+    def _result(self, result: Any) -> Any:
         if result is None:
             raise _at_function(self.function, "V20", f"'{self.name}' returns nothing.", "add a return.")
         if not isinstance(result, (Traced, numbers.Number, tuple, list)):
             told = f"'{self.name}' returns {article(type(result).__name__)}."
             raise _at_function(self.function, "V20", told, "return a field, or a tuple of fields.")
-        value = wrap(result)
+        value = _on_common_dims(result)
         expected = self.annotations.get("return")
         from tensorir.annotations import FieldType
 
-        if isinstance(expected, FieldType) and (
-            value.element != expected.element or set(value.dims) - set(expected.dims)
+        if (
+            isinstance(expected, FieldType)
+            and isinstance(value, Traced)
+            and (value.element != expected.element or set(value.dims) - set(expected.dims))
         ):
             raise _at_function(
                 self.function, "V21", f"'{self.name}' is annotated to return {expected}, and returns {value.type}.",
@@ -297,39 +327,107 @@ def domain_of(domain: Any) -> Dims:
     return Dims.of(found)
 
 
-def _output(value: Traced, out: Any, region: Dims | None, trace: Tracing) -> tuple[Var, list[Any]]:
-    """The output parameter and the closure that fills it."""
-    kind = value.type
-    if out is None:
-        if region is not None:
-            _check_region(region, kind)
-            kind = kind.on(kind.dims.replaced(region))
-        output = build.var("out", kind)
-        return output, [build.closure(output, value.expr, span=value.expr.span)]
-    place = _place(out, kind, region)
-    output = build.var("out", place)
-    part = None if region is None else place.dims.replaced(region)
-    if region is not None:
-        _check_region(region, place)
-        for name, i in region.items:
-            have = place.dims[name]
-            if not have.covers(i):
-                fail("V22", f"the domain {name}{i} is not inside of {name}{have}, all of 'out'.", "make it smaller.")
-    return output, [build.closure(output, value.expr, part, span=value.expr.span)]
+def _on_common_dims(result: Any) -> Any:
+    """A result as one field, or, where the members of a tuple have dims or intervals of their own, as a tuple."""
+    if not is_tuple(result):
+        return wrap(result)
+    members = tuple(map(_on_common_dims, result))
+    first = members[0] if members else None
+    if isinstance(first, Traced) and all(isinstance(m, Traced) and m.type.dims == first.type.dims for m in members):
+        return wrap(members)
+    return members
 
 
-def _check_region(region: Dims, kind: TensorType) -> None:
-    unknown = [n for n in region if n not in kind.dims]
+def _members(value: Any, path: tuple[int, ...] = ()) -> dict[tuple[int, ...], Traced]:
+    """The fields of a result by where they stand in it."""
+    if isinstance(value, Traced):
+        return {path: value}
+    return {at: field for k, member in enumerate(value) for at, field in _members(member, (*path, k)).items()}
+
+
+def _nest(names: Mapping[tuple[int, ...], str]) -> Any:
+    """Names by where they stand, as a nested tuple.
+
+    >>> _nest({(0,): "a", (1, 0): "b", (1, 1): "c"}), _nest({(): "a"})
+    (('a', ('b', 'c')), 'a')
+    """
+    if () in names:
+        return names[()]
+    count = 1 + max(path[0] for path in names)
+    return tuple(_nest({p[1:]: name for p, name in names.items() if p[0] == k}) for k in range(count))
+
+
+def _refuse_ambiguous(name: str, plan: Plan, values: Mapping[str, Any]) -> None:
+    """Raise V34 where a bare result has as many points as an argument, and starts elsewhere.
+
+    Bare arrays tell their points by position: `shifted(x) - x` would subtract each point from itself.
+    """
+    arguments = [p for p in plan.fencil.params if p.name in values and p.name not in plan.tables]
+    if any(kind_of(values[p.name]) in ("xarray", "field") for p in arguments):
+        return
+    given = [p.type.dims for p in arguments]
+    for output in plan.fencil.outputs:
+        for dim, interval in output.type.dims.items:
+            same = next((d[dim] for d in given if dim in d and len(d[dim]) == len(interval)), interval)
+            if same.start != interval.start:
+                told = f"'{name}' gives {dim}{interval} of {dim}{same}, and a bare array cannot say which points it has"
+                raise refuse("V34", f"{told}.", "pass a ti.Field or a DataArray, or give out= and domain=.")
+
+
+def _gathered(results: Any, outputs: Mapping[str, Any]) -> Any:
+    return outputs[results] if isinstance(results, str) else tuple(_gathered(r, outputs) for r in results)
+
+
+def _spread(results: Any, out: Any, name: str) -> dict[str, Any]:
+    """The buffers of a call by parameter; raises A04 where they are not nested as the result is."""
+    if isinstance(results, str):
+        return {results: out}
+    if not is_tuple(out) or len(out) != len(results):
+        got = f"a tuple of {len(out)}" if is_tuple(out) else type(out).__name__
+        raise refuse("A04", f"'{name}' takes a tuple of {len(results)} fields, and this is {got}.")
+    found: dict[str, Any] = {}
+    for k, (result, member) in enumerate(zip(results, out, strict=True)):
+        found.update(_spread(result, member, f"{name}[{k}]"))
+    return found
+
+
+def _at(out: Any, path: tuple[int, ...]) -> Any:
+    """The buffer for one member of a result, None where there is none (`_spread` says so)."""
+    for k in path:
+        out = out[k] if is_tuple(out) and k < len(out) else None
+    return out
+
+
+def _output(name: str, value: Expr, kind: TensorType, region: Dims | None) -> tuple[Var, Closure]:
+    """An output parameter and the closure that fills it, on the part of a region along the dims that it has."""
+    output = build.var(name, kind)
+    if region is None:
+        return output, build.closure(output, value, span=value.span)
+    part = _part(region, kind)
+    for dim, i in part.items:
+        have = kind.dims[dim]
+        if not have.covers(i):
+            fail("V22", f"the domain {dim}{i} is not inside of {dim}{have}, all of '{name}'.", "make it smaller.")
+    return output, build.closure(output, value, kind.dims.replaced(part), span=value.span)
+
+
+def _part(region: Dims, kind: TensorType) -> Dims:
+    return Dims(tuple(item for item in region.items if item[0] in kind.dims))
+
+
+def _check_region(region: Dims, kinds: Sequence[TensorType]) -> None:
+    have = dict.fromkeys(n for kind in kinds for n in kind.dims)
+    unknown = [n for n in region if n not in have]
     if unknown:
-        fail(
-            "V22",
-            f"the domain names {', '.join(unknown)}, and the result has {kind.dims}.",
-            did_you_mean(unknown[0], kind.dims.names),
-        )
+        shown = str(kinds[0].dims) if len(kinds) == 1 else ", ".join(have)
+        told = f"the domain names {', '.join(unknown)}, and the result has {shown}."
+        fail("V22", told, did_you_mean(unknown[0], list(have)))
 
 
 def _place(out: Any, kind: TensorType, region: Dims | None) -> TensorType:
-    """The type of a buffer."""
+    """The type of a result in the buffer that is given for it, or, without one, on the region alone."""
+    if out is None:
+        return kind if region is None else kind.on(kind.dims.replaced(_part(region, kind)))
     first = out
     while is_tuple(first):
         first = first[0]

@@ -48,7 +48,8 @@ class Recorder:
         if not isinstance(out, Traced) or not isinstance(out.expr, Var):
             fail("V25", "out is not a field of this program.", "write into a parameter of the program.")
         trace = current()
-        value = Traced(named(wrap(operator.inline(bound)).expr, trace.assigned))
+        (expr,) = named([wrap(operator.inline(bound)).expr], trace.assigned)
+        value = Traced(expr)
         region: Dims | None = None
         if domain is not None:
             wanted = domain_of(domain)
@@ -90,7 +91,7 @@ class Program:
         if plan.compiled is None:
             from tensorir.backends import compile
 
-            plan.compiled = compile(plan.fencil)
+            plan.compiled = compile(plan.program)
         return plan.compiled(**values)
 
     @located
@@ -124,7 +125,7 @@ class Program:
         names = {p.name for p in plan.fencil.params}
         values = {n: copy.deepcopy(v) if n in written else v for n, v in bound.items() if n in names}
         values.update({t: table_value(plan.fencil[t], provider[t]) for t in plan.tables})
-        return compile(plan.fencil).inspect(**values).placed(plan.places)
+        return compile(plan.program).inspect(**values).placed(plan.places)
 
     def _repr_html_(self) -> str:
         from tensorir.inspect.pages import operator_page
@@ -151,8 +152,10 @@ class Program:
                         Diagnostic("V26", f"'{self.name}' writes nothing.", of_function(self.function),
                                    help="call an operator with out=.")
                     )  # fmt: skip
-                fencil = build.fencil(self.name, [*params, *trace.tables.values()], recorder.closures)
-                return Plan(fencil, None, tuple(trace.tables), places(trace.assigned.values()))
+                constants = dict(trace.constants.values())
+                fencil = build.fencil(self.name, [*params, *trace.tables.values(), *constants], recorder.closures)
+                held = {v.name: arrays for v, arrays in constants.items()}
+                return Plan(fencil, None, None, tuple(trace.tables), places(trace.assigned.values()), held)
         finally:
             _RECORDING.reset(token)
 

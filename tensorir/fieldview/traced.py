@@ -27,6 +27,7 @@ from tensorir.types import (
     Scalar,
     TensorType,
     TupleElement,
+    neighbour_counter,
     scalar_of,
 )
 from tensorir.typing_rules import highest_neighbour
@@ -40,6 +41,8 @@ class Tracing:
 
     offsets: dict[str, Any]
     tables: dict[str, Var] = field(default_factory=dict[str, Var])
+    constants: dict[str, tuple[Var, Any]] = field(default_factory=dict[str, "tuple[Var, Any]"])
+    """The parameters of bound programs that were called, by name, with their values."""
     names: set[str] = field(default_factory=set[str])
     assigned: dict[int, Assigned] = field(default_factory=dict[int, Assigned])
     """Values that went to variables, by identity."""
@@ -156,6 +159,20 @@ class Traced:
             "NumPy cannot compute with fields of an operator.",
             "use the functions of tensorir: ti.sin, ti.where.",
         )
+
+    @property
+    def __jax_array__(self) -> NoReturn:
+        # JAX asks whether there is one before it looks at anything else
+        fail(
+            "V05", "JAX cannot compute with fields of an operator.", "use the functions of tensorir: ti.sin, ti.where."
+        )
+
+    @staticmethod
+    def __call_program__(program: Any, arguments: Any) -> Any:
+        """A program of the IR that is called on fields of an operator becomes part of that."""
+        from tensorir.fieldview.called import called
+
+        return called(program, arguments)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *operands: Any, **options: Any) -> Any:
         # NumPy's numbers try to compute with what stands behind them before it is asked
@@ -318,12 +335,29 @@ def _aligned(operands: list[Traced]) -> list[Traced]:
         return operands
     tagged = {d for o in operands for d in o.dims}
     own = {d: f"{NEIGHBOUR}{d}" for d in trace.locals if f"{NEIGHBOUR}{d}" in tagged}
+    if not own:
+        return operands
 
     def aligned(operand: Traced) -> Traced:
         pairs = tuple((d, tag) for d, tag in own.items() if d in operand.dims)
+        others = [tag for tag in own.values() if tag not in operand.dims]
+        for sparse in _sparse_dims(operand, trace) if others and not pairs else ():
+            if neighbour_counter(sparse) is None or len(others) > 1:
+                told = f"the field has neighbours along {sparse}, and meets neighbours along {' and '.join(others)}."
+                fail(
+                    "V33", told, f"name its dim as the offset does, {others[0].removeprefix(NEIGHBOUR)}: x.rename(...)."
+                )
+            pairs = ((sparse, others[0]),)
         return Traced(build.call("rename", operand.expr, static=(pairs,)), operand.weak) if pairs else operand
 
     return [aligned(o) for o in operands]
+
+
+def _sparse_dims(operand: Traced, trace: Tracing) -> list[str]:
+    """The neighbour dims that a field came with, and that no offset of this trace has."""
+    given = {d for v in operand.expr.free for d in v.type.dims if v.name not in trace.tables}
+    known = {f"{NEIGHBOUR}{d}" for d in trace.locals}
+    return [d for d in operand.dims if d.startswith(NEIGHBOUR) and d in given and d not in known]
 
 
 def assignable(made: Expr, weak: bool = False) -> Traced:

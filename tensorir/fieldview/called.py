@@ -1,0 +1,110 @@
+"""Programs of the IR called inside of operators: `lap(x=h)["out"]` on traced fields is part of the operator's program.
+
+>>> import numpy as np
+>>> import tensorir as ti
+>>> lap = ti.parse("lap(out: tensor<float, I[1:n-1]>, x: tensor<float, I[0:n]>) { out ← ⟪I, 1⟫(x) - ⟪I, -1⟫(x); }")
+>>> @ti.field_operator
+... def relaxed(h):
+...     return h + 0.5 * lap(x=h)["out"]
+>>> relaxed(ti.as_field({"I": (0, 4)}, np.array([0.0, 1.0, 4.0, 9.0]))).data
+array([3., 8.])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tensorir import build
+from tensorir.binding import BoundProgram, solve_sizes
+from tensorir.calls import check_names, missing, nested
+from tensorir.fieldview.locations import here
+from tensorir.fieldview.traced import Traced, current, fail, number_as, tuple_of, wrap
+from tensorir.ir import Closure, Expr, Fencil, Var
+from tensorir.passes.conform import conformed
+from tensorir.types import DTYPES, Scalar, TensorType
+
+__all__ = ["called"]
+
+
+def called(program: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The results of a program on traced fields, by name; its sizes come from their intervals.
+
+    Fields on more points than a parameter are cut. Raises what a call on arrays does for wrong names, dims and types.
+    """
+    bound = BoundProgram.of(program)
+    check_names(bound, arguments)
+    if not isinstance(bound.program, Fencil):
+        sizes = {n: v for n, v in arguments.items() if n in bound.size_names}
+        arguments = {n: v for n, v in arguments.items() if n not in sizes}
+        shaped = {n: _Shape(wrap(v).type) for n, v in arguments.items()}
+        bound = bound.at(solve_sizes(bound.program, {**bound.pending, **shaped}, {**bound.sizes, **sizes}))
+    fencil = bound.program
+    assert isinstance(fencil, Fencil)
+    needed = {p.name for p in fencil.inputs}
+    held: dict[Var, Expr] = {}
+    for p in fencil.params:
+        if p.name in bound.constants:
+            held[p] = _constant(p, bound.constants[p.name])
+        elif p.name in arguments:
+            held[p] = _argument(p, wrap(arguments[p.name]), fencil.name)
+        elif p.name in needed:
+            raise missing(p, p in fencil.outputs, arguments)
+    for closure in fencil.closures:
+        held[closure.output] = _after(closure, held)
+    return {p.name: tuple_of(Traced(held[p])) for p in fencil.results}
+
+
+class _Shape:
+    """What says the sizes of a template: a field's dims."""
+
+    def __init__(self, type: TensorType) -> None:
+        self.dims = type.dims
+
+
+def _argument(param: Var, value: Traced, owner: str) -> Expr:
+    """A traced field as a parameter's value: cut where it is wider, never broadcast."""
+    kind = param.type
+    if value.weak and isinstance(kind.element, Scalar):
+        value = number_as(value, kind.element)
+    have, need = value.type.dims, kind.dims
+    if value.element != kind.element:
+        told = f"'{param.name}' of '{owner}' needs {kind.element}, and this is {value.element}."
+        fail("A02", told, f"convert it: ti.astype({param.name}, ti.{kind.element}).")
+    if set(have.names) != set(need.names):
+        fail("A05", f"'{param.name}' of '{owner}' is a tensor on {need}, and this is one on {have}.", "broadcast it.")
+    for name, interval in need.items:
+        if not have[name].covers(interval):
+            told = f"'{param.name}' of '{owner}' needs {name}{interval}, and this has {name}{have[name]}."
+            fail("A06", told, "give it the missing points: ti.extend adds a halo.")
+    return conformed(value.expr, kind)
+
+
+def _constant(param: Var, arrays: tuple[Any, ...]) -> Expr:
+    """A bound array as a parameter of the program that is being traced, bound there as well."""
+    trace = current()
+    known = next((v for v, value in trace.constants.values() if value is arrays), None)
+    if known is None:
+        name = trace.fresh(param.name)
+        known = build.var(name, param.type)
+        trace.constants[name] = known, arrays
+    return known
+
+
+def _after(closure: Closure, held: Mapping[Var, Expr]) -> Expr:
+    """What an output holds after a closure."""
+    params = sorted(closure.value.free, key=lambda v: v.name)
+    value = closure.value
+    if params:
+        value = build.apply(build.function(params, value), *(held[p] for p in params), span=here())
+    whole = closure.output.type
+    part = conformed(value, closure.target)
+    if closure.target.dims == whole.dims:
+        return part
+    return build.call("update", held.get(closure.output) or _blank(whole), part, span=here())
+
+
+def _blank(kind: TensorType) -> Expr:
+    """A buffer of which a program reads nothing that it does not write."""
+    zeros = [build.literal(DTYPES[s].type(0).item(), s) for s in kind.leaves]
+    return conformed(wrap(nested(kind.element, [Traced(z) for z in zeros])).expr, kind)
