@@ -44,7 +44,8 @@ def call(program: Any, datasets: Sequence[Any], arguments: Mapping[str, Any]) ->
     """Run a program on the default backend; among symbols of a trace of our own it becomes part of what is traced."""
     for value in arguments.values():
         symbol: Any = value[0] if is_tuple(value) and value else value
-        if (inlined := getattr(type(symbol), "__call_program__", None)) is not None:
+        kind: Any = type(symbol)
+        if (inlined := getattr(kind, "__call_program__", None)) is not None:
             return inlined(program, arguments)
     from tensorir.backends import compiled
 
