@@ -2,9 +2,9 @@
 
 Each type prints as the dialect writes it without its prefix, and `complaint` says what is wrong with one, if anything.
 
->>> Tile((4, 8), F32), TensorView(F32, (None, 16), (16, 1))
+>>> Tile((4, 8), f32), TensorView(f32, (None, 16), (16, 1))
 (tile<4x8xf32>, tensor_view<?x16xf32, strides=[16,1]>)
->>> complaint(Tile((3,), F32))
+>>> complaint(Tile((3,), f32))
 'an extent of a tile is a power of two, and 3 is none'
 """
 
@@ -17,13 +17,31 @@ from typing import ClassVar
 from tensorir.tile.elements import ELEMENTS, Element
 
 __all__ = [
-    "BOOL", "F16", "F32", "F64", "I32", "I64", "MAX_ELEMENTS", "PADDINGS", "Function", "GatherScatterView",
-    "PartitionView", "Pointer", "StridedView", "TensorView", "Tile", "TileView", "Token", "Type", "View", "complaint",
+    "BOOL",
+    "MAX_ELEMENTS",
+    "PADDINGS",
+    "Function",
+    "GatherScatterView",
+    "PartitionView",
+    "Pointer",
+    "StridedView",
+    "TensorView",
+    "Tile",
+    "TileView",
+    "Token",
+    "Type",
+    "View",
+    "complaint",
+    "f16",
+    "f32",
+    "f64",
+    "i32",
+    "i64",
     "since",
 ]  # fmt: skip
 
-BOOL, I32, I64 = ELEMENTS["i1"], ELEMENTS["i32"], ELEMENTS["i64"]
-F16, F32, F64 = ELEMENTS["f16"], ELEMENTS["f32"], ELEMENTS["f64"]
+BOOL, i32, i64 = ELEMENTS["i1"], ELEMENTS["i32"], ELEMENTS["i64"]
+f16, f32, f64 = ELEMENTS["f16"], ELEMENTS["f32"], ELEMENTS["f64"]
 
 MAX_ELEMENTS = 16_777_216
 """Elements of one tile."""

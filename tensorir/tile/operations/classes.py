@@ -1,6 +1,6 @@
 """Classes of types that operands and results belong to, each with the words that a message uses.
 
->>> INT.holds(Tile((4,), I32)), INT.holds(Tile((4,), F32)), INT.noun
+>>> INT.holds(Tile((4,), i32)), INT.holds(Tile((4,), f32)), INT.noun
 (True, False, 'a tile of integers (i1, i8, i16, i32, i64)')
 """
 
@@ -12,9 +12,6 @@ from dataclasses import dataclass
 from tensorir.tile.elements import ELEMENTS, Element
 from tensorir.tile.types import (
     BOOL,
-    F32,
-    I32,
-    I64,
     GatherScatterView,
     PartitionView,
     Pointer,
@@ -23,6 +20,9 @@ from tensorir.tile.types import (
     Tile,
     Token,
     Type,
+    f32,
+    i32,
+    i64,
 )
 
 __all__ = [
@@ -105,21 +105,21 @@ FLOAT = _tiles("floats", FLOATS)
 NUMBER = _tiles("numbers", NUMBERS)
 BOOLS = _tiles("", (BOOL,))
 BYTES = _tiles("", (ELEMENTS["i8"],))
-INT64 = _tiles("", (I64,))
+INT64 = _tiles("", (i64,))
 INT_OR_I4 = _tiles("integers", (INTEGERS[0], ELEMENTS["i4"], *INTEGERS[1:]))
 UNPACKED = _tiles("numbers", (*NUMBERS, ELEMENTS["i4"]))
 POINTER = TypeClass("a tile of pointers", _is_pointer)
 SCALAR_INT = _tiles("integers", INTEGERS, scalar=True)
-SCALAR_I32 = _tiles("", (I32,), scalar=True)
+SCALAR_I32 = _tiles("", (i32,), scalar=True)
 SCALAR_BOOL = _tiles("", (BOOL,), scalar=True)
 SCALAR_POINTER = TypeClass("a scalar tile of a pointer", lambda type: _is_pointer(type) and type.shape == ())  # type: ignore[union-attr]
 MMAF_IN = _tiles("", tuple(ELEMENTS[n] for n in ("f16", "bf16", "f32", "f64", "tf32", "f8E4M3FN", "f8E5M2")))
 MMAF_OUT = _tiles("", tuple(ELEMENTS[n] for n in ("f16", "f32", "f64")))
 MMAI_IN = _tiles("", (ELEMENTS["i8"],))
-MMAI_OUT = _tiles("", (I32,))
+MMAI_OUT = _tiles("", (i32,))
 SCALED_IN = _tiles("", tuple(ELEMENTS[n] for n in ("f8E4M3FN", "f8E5M2", "f4E2M1FN")))
 SCALE = _tiles("", tuple(ELEMENTS[n] for n in ("f8E4M3FN", "f8E8M0FNU")))
-SCALED_OUT = _tiles("", (F32,))
+SCALED_OUT = _tiles("", (f32,))
 TENSOR = _of("a tensor_view", TensorView)
 PARTITION = _of("a partition_view", PartitionView)
 STRIDED = _of("a strided_view", StridedView)

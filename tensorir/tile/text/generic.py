@@ -33,6 +33,8 @@ _CASE = re.compile(r"#cuda_tile\.(\w+)<\s*(\w+)\s*>")
 
 def accept_attribute(reader: Reader, attr: Attr, value: Attribute, start: int) -> Attribute | None:
     """The value of a row's attribute from one that dictionaries hold; refused where it is of another kind."""
+    if attr.kind == "signature" and isinstance(value, Typed) and isinstance(value.type, Function):
+        return value
     match attr.kind, value:
         case "enum", Keyword(text):
             found = _CASE.fullmatch(text)
@@ -62,8 +64,6 @@ def accept_attribute(reader: Reader, attr: Attr, value: Attribute, start: int) -
         case "predicate", DivBy() | SameElements() | Bounded():
             return value
         case "hints", Hints():
-            return value
-        case "signature", Typed() if isinstance(value.type, Function):
             return value
         case _:
             pass
