@@ -61,13 +61,21 @@ def write_arrays(
     """
     flat = dict(_flat(results))
     if path.suffix == ".npz":
-        whole(path, lambda to: np.savez(to, **{n: np.asarray(v) for n, v in flat.items()}))
+        whole(path, lambda to: _write_npz(to, flat))
         return
     import xarray as xr
 
     named = {n: _labelled(n, v, (axes or {}).get(n)) for n, v in flat.items()}
     dataset = xr.Dataset(_apart(named), attrs=dict(attrs))
     whole(path, lambda to: dataset.to_netcdf(to, engine="netcdf4"))
+
+
+def _write_npz(path: str, arrays: Mapping[str, Any]) -> None:
+    """What `numpy.savez` writes; it takes some names for options of its own."""
+    with zipfile.ZipFile(path, "w", allowZip64=True) as archive:
+        for name, value in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, np.asarray(value), allow_pickle=False)
 
 
 def _labelled(name: str, value: Any, axes: Sequence[str] | None) -> Any:

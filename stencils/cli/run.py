@@ -112,7 +112,7 @@ def _arguments(program: Any, request: Request) -> dict[str, Any]:
     for name, value in settings.items():
         found[name] = _number(name, value, SCALARS["int64"] if name in sizes else params[name])
     if request.cast:
-        found = {n: _cast(v, params.get(n)) for n, v in found.items()}
+        found = {n: _cast(n, v, params.get(n)) for n, v in found.items()}
     return found
 
 
@@ -141,11 +141,15 @@ def _is_input(program: Any, name: str) -> bool:
     return name not in written
 
 
-def _cast(value: Any, element: Any) -> Any:
+def _cast(name: str, value: Any, element: Any) -> Any:
     if not isinstance(element, Scalar) or not hasattr(value, "astype") or scalar_of(value.dtype) == element:
         return value
     if element.is_integer and value.dtype.kind == "f":
         raise refuse("A02", f"--cast makes no integers of floats ({value.dtype} to {element}).", "round them first.")
+    if element.is_integer and value.dtype.kind in "iu" and value.size:
+        for extreme in (int(np.min(value)), int(np.max(value))):
+            if extreme not in element.range:
+                raise refuse("A07", f"'{name}' is {element}, which cannot hold {extreme}.", "declare a wider type.")
     return value.astype(DTYPES[element])
 
 

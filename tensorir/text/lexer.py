@@ -45,16 +45,18 @@ class Tokens:
 _SIGNS = "|".join(re.escape(g) for g in sorted(GLYPHS, key=len, reverse=True))
 _TOKEN = re.compile(
     rf"""
-    (?P<blank>   (?: [ \t\r\n\f\ufeff\xa0]+ | //[^\n]* )+ )
+    (?P<blank>   (?: [ \t\r\n\f\ufeff\xa0]++ | //[^\n]*+ | /\*(?s:.*?)\*/ )++ )
   | (?P<comment> /\* )
   | (?P<name>    [^\W\d]\w* )
   | (?P<number>  (?: [0-9]+ (?:\.[0-9]*)? | \.[0-9]+ ) (?:[eE][+-]?[0-9]+)? \w* )
-  | (?P<string>  "(?:[^"\\\n\0]|\\[^\n\0])*"? )
-  | (?P<quoted>  `[^`\n\0]*`? )
+  | (?P<string>  "(?: [^"\\\n\0]++ | \\[^\n\0] )*+ "? )
+  | (?P<quoted>  `[^`\n\0]*+`? )
   | (?P<glyph>   {_SIGNS} )
     """,
     re.VERBOSE,
 )
+_STRANGE = re.compile(rf"""[^\w\s\ufeff"`./{re.escape("".join(sorted({g[0] for g in GLYPHS})))}]++""")
+"""Characters that no token begins with."""
 _NUMBER = re.compile(rf"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?:f|{OFFSET})?")
 NUMBER_SUFFIXES = ("f", OFFSET)
 
@@ -78,22 +80,21 @@ def tokenize(source: Source) -> Tokens:
         piece = match(text, place)
         if piece is None:
             found.append(_strange_character(source, place))
-            place += 1
-            while place < end and match(text, place) is None:  # a run of them is one finding
-                place += 1
+            strange = _STRANGE.match(text, place)
+            following = _TOKEN.search(text, place if strange is None else strange.end())  # a run of them is one finding
+            place = end if following is None else following.start()
+            if len(found) == MAX_FINDINGS:
+                break
             continue
         kind, start, place = piece.lastgroup, place, piece.end()
         assert kind is not None
         if kind == "blank":
             continue
         if kind == "comment":
-            stop = text.find("*/", place)
-            if stop < 0:
-                found.append(
-                    Diagnostic("S03", "this comment never ends.", Span(source, start, place), help="end it with */.")
-                )
-            place = end if stop < 0 else stop + 2
-            continue
+            found.append(
+                Diagnostic("S03", "this comment never ends.", Span(source, start, place), help="end it with */.")
+            )
+            break
         token = Token(kind, piece.group(), start, place)
         if problem := _malformed(token, Span(source, start, place)):
             found.append(problem)
@@ -110,7 +111,8 @@ def tokenize(source: Source) -> Tokens:
         tokens.append(token)
     tokens.append(Token("end", "", end, end))
     result = Tokens(source, tokens)
-    if not any(d.code in ("S03", "S08") for d in found):  # what never ends, or was not read, hides brackets
+    if len(found) < MAX_FINDINGS and not any(d.code in ("S03", "S08") for d in found):
+        # what never ends, or was not read, hides brackets
         found += _match_brackets(result)
     if found:
         raise DiagnosticError(sorted(found, key=lambda d: d.span.start)[:MAX_FINDINGS])

@@ -304,3 +304,26 @@ def test_the_package_is_the_command():
 
 
 COMMAND = "from stencils.cli import main; main()"
+
+
+NARROW = "copy(out: tensor<int8, I[0:n]>, x: tensor<int8, I[0:n]>) { out ← x; }"
+
+
+def test_a_cast_keeps_whole_numbers_or_is_refused(folder, capsys):
+    (folder / "copy.fencil").write_text(NARROW, encoding="utf-8")
+    np.savez("good.npz", x=np.array([44, -128, 127]))
+    np.savez("bad.npz", x=np.array([44, 300, -500]))
+    assert run(capsys, "run", "copy.fencil", "-i", "good.npz", "--cast", "-o", "y.npz")[0] == 0
+    with np.load("y.npz") as data:
+        assert data["out"].tolist() == [44, -128, 127]
+    code, _, err = run(capsys, "run", "copy.fencil", "-i", "bad.npz", "--cast", "-o", "z.npz")
+    assert (code, err) == (2, "error[A07]: 'x' is int8, which cannot hold -500.\nhelp: declare a wider type.\n")
+
+
+@pytest.mark.parametrize("name", ["allow_pickle", "file", "args", "kwds"])
+def test_an_output_of_any_name_is_in_the_file(folder, capsys, name):
+    (folder / "named.fencil").write_text(AVERAGE.replace("out", name), encoding="utf-8")
+    assert run(capsys, "run", "named.fencil", "-i", "x.npz", "--set", "w=1", "-o", "y.npz")[0] == 0
+    with np.load("y.npz") as data:
+        assert data.files == [name]
+        np.testing.assert_array_equal(data[name], X[:-2] + X[2:])

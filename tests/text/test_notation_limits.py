@@ -121,3 +121,51 @@ def test_what_is_no_text_is_refused(reads, given):
     with pytest.raises(DiagnosticError) as refused:
         reads(given)
     assert str(refused.value).startswith("error[S15]: a program is a text, and this is of type ")
+
+
+LONG = {
+    "a string": HEAD + 'print("TEXT", x) }',
+    "a string of escapes": HEAD + 'print("TEXT", x) }',
+    "a comment": "// TEXT\n" + HEAD + "x }",
+    "a comment over lines": "/* TEXT */" + HEAD + "x }",
+    "short comments": "TEXT" + HEAD + "x }",
+    "short comments over lines": "TEXT" + HEAD + "x }",
+    "a name": HEAD + "x } TEXT",
+    "a name in backticks": HEAD + "x } `TEXT`",
+    "characters that mean nothing": HEAD + "x } TEXT",
+    "one character that means nothing": HEAD + "x } TEXT",
+}
+PIECES = {"a string of escapes": "\\\\", "short comments": "//\n", "short comments over lines": "/**/"}
+PIECES |= {"characters that mean nothing": "§ ", "one character that means nothing": "§"}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_long_pieces_take_little_memory_and_few_steps(name: str):
+    def read(length: int) -> None:
+        piece = PIECES.get(name, "a")
+        try:
+            parse(LONG[name].replace("TEXT", piece * (length // len(piece))))
+        except DiagnosticError as error:
+            assert error.diagnostics
+
+    read(10)
+    tracemalloc.start()
+    read(1_000_000)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20 * 10**6
+    assert count_calls(lambda: read(1_000_000)) < 2 * count_calls(lambda: read(1_000))
+
+
+def test_sums_of_sizes_are_read_in_linear_time():
+    def work(sizes: int) -> int:
+        total = "+".join(f"n{k}" for k in range(sizes))
+        return count_calls(lambda: parse(f"f(x: tensor<float, I[0:{total}]>) {{ x ← 1.0; }}"))
+
+    assert work(2000) < 5 * work(500)
+
+
+def test_comments_that_overlap_are_read_as_they_stand():
+    assert str(parse("/*/ a **/ f(x: tensor<float>) { x ← 1.0 /* / * */ + /**/ 2.0; } // */")) == str(
+        parse("f(x: tensor<float>) { x ← 1.0 + 2.0; }")
+    )
