@@ -111,7 +111,7 @@ def rounded_bits(element: Element, text: str) -> int:
         return int(np.float64(value).view(np.uint64))
     if np.isfinite(value):
         exact = Fraction(text)
-        error = np.sign(float((exact - Fraction(value)) * Fraction(2) ** 1200)) if exact != Fraction(value) else 0.0
+        error = float((exact > Fraction(value)) - (exact < Fraction(value)))
         odd = to_odd(np.array([value]), np.array([error]))
     else:
         odd = np.array([value])

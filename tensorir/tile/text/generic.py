@@ -43,7 +43,7 @@ def accept_attribute(reader: Reader, attr: Attr, value: Attribute, start: int) -
                 return found[2]
         case "enum", Number() if attr.domain is not None and not attr.domain.mnemonic:
             if value.element.is_integer and 0 <= value.value < len(attr.domain.cases):
-                return attr.domain.cases[value.value]
+                return attr.domain.cases[int(value.value)]
         case "flag", Unit():
             return True
         case "int32" | "int64", Number() if value.element.name == ("i32" if attr.kind == "int32" else "i64"):
