@@ -1,7 +1,8 @@
 """New programs without end: `python -m tests.fuzz [folder]`, until one fails or the process is stopped.
 
 Every property of generated programs and of their gradients is tried on batches of new programs in turn, and functions
-of TIR are lifted between them; `tests/lift/fuzz_lift.py` prints those that disagree. Where a property fails, Hypothesis
+of TIR are lifted between them; `tests/lift/fuzz_lift.py` prints those that disagree, and `tests/tir/mutated_texts.py`
+the texts with changed tokens that are neither read nor refused. Where a property fails, Hypothesis
 shrinks the program; what is left is written to the folder (`fuzz` by default) as NAME.fencil and NAME.npz, with what
 went wrong as comments, and the process ends with 1.
 """
@@ -31,6 +32,7 @@ from tests.generate.properties import (
     check_round_trip,
 )
 from tests.lift import fuzz_lift
+from tests.tir import mutated_texts
 
 PROPERTIES: list[tuple[Profile, Callable[[Case], None]]] = [
     (EVERY, check_round_trip),
@@ -46,6 +48,8 @@ PROPERTIES: list[tuple[Profile, Callable[[Case], None]]] = [
 BATCH = 200
 SEEDS = 20
 """Of functions of TIR, between the batches."""
+MUTANTS = 400
+"""Texts of TIR and Relax with changed tokens, likewise."""
 
 
 def main(folder: Path, batches: int | None = None) -> int:
@@ -60,7 +64,7 @@ def main(folder: Path, batches: int | None = None) -> int:
                 return 1
             count += BATCH
             print(f"{count} programs in {time.time() - began:.0f} s, the last of {profile} for {check.__name__}")
-        if fuzz_lift.main(number, SEEDS):
+        if fuzz_lift.main(number, SEEDS) or mutated_texts.fuzz(range(number, number + MUTANTS)):
             return 1
         batches = None if batches is None else batches - 1
     return 0

@@ -63,7 +63,11 @@ def const(value: int | float | bool, dtype: DataType | None = None, span: Span =
     if dtype is None:
         dtype = BOOL if isinstance(value, bool) else INT32 if isinstance(value, int) else DataType("float", 32)
     if dtype.is_float:
-        return FloatImm(float(value), dtype, span)
+        try:
+            number = float(value)
+        except OverflowError:
+            number = float("inf") if value > 0 else float("-inf")
+        return FloatImm(number, dtype, span)
     return IntImm(int(value), dtype, span)
 
 

@@ -17,6 +17,7 @@ from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import DataType
 from tensorir.tir.interpret.arithmetic import Value
+from tensorir.tir.interpret.machine import held_type
 from tensorir.tir.interpret.memory import Memory, Pointer, View, row_major, strided, strides_of
 
 __all__ = ["give", "scalar", "take"]
@@ -65,8 +66,8 @@ def scalar(value: object, dtype: DataType, name: str, func: n.Node) -> Value:
 
 
 def _buffer(func: n.PrimFunc, buffer: n.Buffer, value: object) -> Pointer:
+    wanted = held_type(buffer.dtype, buffer.span)
     array = _as_array(func, buffer, value)
-    wanted = buffer.dtype.element.numpy
     if array.dtype != wanted:
         message = f"{buffer.name!r} holds {buffer.dtype}, but the array holds {array.dtype}."
         raise DiagnosticError(Diagnostic("TA05", message, buffer.span))

@@ -184,7 +184,7 @@ _OWN: dict[str, Meaning] = {
     "fabs": lambda dtype, x: np.abs(x),
     "nextafter": _nextafter,
     "pow": _power,
-    "ldexp": lambda dtype, x, e: _through_float32(lambda v: np.ldexp(v, e))(dtype, x),
+    "ldexp": lambda dtype, x, e: _through_float32(lambda v: np.ldexp(v, np.asarray(e).astype(np.int64)))(dtype, x),
     "round": _integral(np.rint),
     "nearbyint": _integral(np.rint),
     "floor": _integral(np.floor),

@@ -22,7 +22,7 @@ from tensorir.tir.interpret.arithmetic import Value, is_array
 from tensorir.tir.interpret.hazards import Axis, Conflict, Level
 from tensorir.tir.interpret.memory import Memory, Pointer, View, row_major
 
-__all__ = ["Machine", "error", "scalable"]
+__all__ = ["Machine", "error", "held_type", "scalable"]
 
 MEMORY_LIMIT = 1 << 34
 """Bytes that one allocation may have, copies for lanes included."""
@@ -37,6 +37,15 @@ def scalable(dtype: DataType, span: Span) -> DiagnosticError:
     """The diagnostic of a vector whose length only a machine tells."""
     message = f"{dtype} has T.vscale() times as many lanes, which a machine tells: it cannot be interpreted."
     return error("TR20", message, span, help="write the number of lanes: T.Ramp(0, 1, 4).")
+
+
+def held_type(dtype: DataType, span: Span) -> np.dtype[Any]:
+    """The type of the arrays that hold elements of a data type; a handle, or a width that no array has, is refused."""
+    try:
+        return dtype.element.numpy
+    except TypeError:
+        message = f"arrays hold no elements of type {dtype}: it cannot be interpreted."
+        raise error("TR20", message, span, help="hold them in a wider type, such as int8.") from None
 
 
 @dataclass(eq=False, slots=True)
@@ -385,6 +394,7 @@ def _fits(buffer: n.Buffer, span: Span) -> None:
     """Layouts that swizzle, spread over threads or leave gaps, and scalable vectors, belong to one machine only."""
     if buffer.dtype.lanes < 0:
         raise scalable(buffer.dtype, span)
+    held_type(buffer.dtype, span)
     if isinstance(layout := buffer.layout, n.TileLayout | n.ComposeLayout) and not layout.is_row_major:
         message = f"the layout of {buffer.name!r} is not the row-major one, and no other can be run here."
         raise error("TR18", message, layout.span or span, help="leave the layout out, or write the places as indices.")

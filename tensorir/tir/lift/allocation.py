@@ -25,6 +25,8 @@ def match(reader: Reader, node: n.MatchBufferRegion) -> None:
     lows = [reader.term(r.min) for r in node.source.region]
     extents = [reader.term(r.extent) for r in node.source.region]
     left_out = len(lows) - len(buffer.shape)
+    if left_out < 0:
+        raise refused(f"{buffer.name!r} has more dimensions than the region that it matches.", node.span)
     offset = address_of(source, lows)
 
     def place_in_source(indices: tuple[Term, ...]) -> tuple[Term, ...]:

@@ -41,7 +41,8 @@ def for_loop(reader: Reader, node: n.For) -> list[Node]:
         done = thread_loop(reader, node)
         if done is not None:
             return done
-    low, extent = reader.term(node.min), reader.term(node.extent)
+    bounds = reader.term(node.min), reader.term(node.extent)
+    low, extent = (cast(x, INT32) if x.element == BOOL else x for x in bounds)
     step = None if node.step is None else reader.term(node.step)
     parallel = node.kind in AT_ONCE
     own = tuple(reader.scope.view(b, node.span).buffer for b in reader.scratch.get(node, ()))

@@ -22,7 +22,7 @@ from tensorir.tir.dtypes import INT64
 from tensorir.tir.relax import nodes as r
 from tensorir.tir.relax.operators import OPERATORS
 from tensorir.tir.relax.rules import RULES
-from tensorir.tir.relax.rules.operands import Contradiction, differ, say, word
+from tensorir.tir.relax.rules.operands import Contradiction, check_operands, differ, say, word
 
 __all__ = ["Contradiction", "agree", "infer", "type_of"]
 
@@ -42,7 +42,17 @@ def infer(call: r.Call, functions: Types) -> r.RelaxType:
     row = OPERATORS.get(call.op)
     if row is None:
         return r.ObjectType()
-    return RULES[row.rule](call, lambda operand: type_of(operand, functions))
+
+    def typed(operand: n.Node) -> r.RelaxType:
+        return type_of(operand, functions)
+
+    check_operands(call, row.values, row.rule, typed)
+    found = RULES[row.rule](call, typed)
+    for kind in found.fields if isinstance(found, r.TupleType) else (found,):
+        for extent in (kind.shape or ()) if isinstance(kind, r.TensorType) else ():
+            if isinstance(extent, n.IntImm) and extent.value < 0:
+                raise Contradiction(f"R.{call.op} gives a tensor with {extent.value} elements along a dimension.")
+    return found
 
 
 def type_of(expr: n.Node, functions: Types) -> r.RelaxType:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -59,6 +60,9 @@ def _tensor(reader: Reader, node: ast.Call, shape: Value, dtype: Value, vdevice:
         case _:
             sizes = None if shape is None else reader.exprs(shape, node, INT64)
     element = None if dtype in (None, "") else reader.dtype(dtype, node)
+    for size in sizes or ():
+        if isinstance(size, n.IntImm) and size.value < 0:
+            reader.fail(node, "TS24", f"a tensor has no {size.value} elements along a dimension.")
     if sizes is not None and count >= 0 and count != len(sizes):
         reader.fail(node, "TS24", f"a shape of {len(sizes)} sizes has no {count} dimensions.")
     device = None if vdevice is None else reader.string(vdevice, node, "a device")
@@ -130,7 +134,7 @@ def _const(reader: Reader, node: ast.Call, value: Value, dtype: Value) -> Value:
         first = first[0]
     default = DataType("uint", 1) if isinstance(first, bool) else INT32 if isinstance(first, int) else FLOAT32
     element = default if dtype is None else reader.dtype(dtype, node)
-    return r.Constant(_typed(data, element), element, reader.text.span(node))
+    return r.Constant(_typed(reader, data, element, node), element, reader.text.span(node))
 
 
 def _data(reader: Reader, value: Value, node: ast.Call) -> r.Data:
@@ -148,9 +152,15 @@ def _data(reader: Reader, value: Value, node: ast.Call) -> r.Data:
             reader.fail(node, "TS21", f"a constant holds numbers, and this is {describe(value)}.")
 
 
-def _typed(data: r.Data, dtype: DataType) -> r.Data:
+def _typed(reader: Reader, data: r.Data, dtype: DataType, node: ast.Call) -> r.Data:
     if isinstance(data, tuple):
-        return tuple(_typed(item, dtype) for item in data)
+        return tuple(_typed(reader, item, dtype, node) for item in data)
+    if not dtype.is_float and not dtype.is_integer:
+        reader.fail(node, "TS21", f"a constant holds numbers, and {dtype} is no type of numbers.")
+    low, high = dtype.limits
+    special = isinstance(data, float) and not math.isfinite(data)
+    if not dtype.is_bool and not (dtype.is_float if special else low <= data <= high):
+        reader.fail(node, "TS24", f"the constant {str(data)[:40]} does not fit {dtype}.")
     return float(data) if dtype.is_float else bool(data) if dtype.is_bool else int(data)
 
 

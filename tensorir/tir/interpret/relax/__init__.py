@@ -14,6 +14,7 @@ import numpy as np
 
 from tensorir.source import NOWHERE, Span
 from tensorir.tir import nodes as n
+from tensorir.tir.dtypes import DataType
 from tensorir.tir.interpret.arguments import give, scalar, take
 from tensorir.tir.interpret.calls import RECURSION_LIMIT, invoke
 from tensorir.tir.interpret.expressions import compiled
@@ -41,6 +42,8 @@ def _flat(value: Item) -> list[Any]:
     if isinstance(value, tuple) and not isinstance(value, Shape):
         items: tuple[Item, ...] = value
         return [leaf for item in items for leaf in _flat(item)]
+    if isinstance(value, DataType):
+        raise error("TR42", "a data type is no value, so it cannot be returned.", NOWHERE)
     return [np.asarray(value) if not isinstance(value, np.ndarray | Shape | str) else value]
 
 

@@ -31,7 +31,7 @@ from tensorir.tir.lift.relax.function import Frame, Item, flat
 from tensorir.tir.lift.relax.values import HOME, Home, Shape, Value, dims_of
 from tensorir.tir.relax import nodes as r
 from tensorir.tir.walk import walk
-from tensorir.types import BOOL, Dims, Interval, Scalar, TensorType, dtype_of
+from tensorir.types import BOOL, Dims, Interval, Scalar, TensorType, dtype_of, scalar_of
 from tensorir.walk import with_label
 
 __all__ = ["LiftedRelax", "lift_relax"]
@@ -268,6 +268,8 @@ def _in_home(home: Home, func: r.Function, leaves: Sequence[Leaf], key: Any, on_
     for item, name in zip(results, wanted, strict=True):
         if isinstance(item, Shape) or item is None:
             raise refused("a shape is no tensor, so it cannot be a result.", func.span, "use R.shape_to_tensor.")
+        if not isinstance(item, Value) and (isinstance(item, str) or scalar_of(np.asarray(item).dtype) is None):
+            raise refused("a result is a tensor or a number, and this is none.", func.span)
         value = as_value(item)
         dims = Dims(tuple(zip(dims_of(value.rank), (Interval(0, s) for s in value.shape), strict=True)))
         outputs.append(var(home.fresh(name), TensorType(value.element, dims)))

@@ -21,7 +21,7 @@ __all__ = ["IMAGES"]
 def _resize(call: r.Call, type_of: TypeOf) -> r.RelaxType:
     x, size = tensor_of(call, 0, type_of), shape_argument(call, 1, type_of)
     dtype = dtype_or(call.attrs.get("out_dtype"), x.dtype)
-    data = layout_sizes(x, call.attrs.get("layout"))
+    data = layout_sizes(call, x, "layout")
     if data is None or size is None:
         return r.TensorType(None, dtype, x.ndim)
     sizes, letters = data

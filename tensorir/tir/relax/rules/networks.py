@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
 from tensorir.tir.dtypes import INT64
@@ -12,6 +14,7 @@ from tensorir.tir.relax.rules.operands import (
     Rule,
     TypeOf,
     combine,
+    count_of,
     differ,
     dtype_or,
     int_of,
@@ -23,12 +26,31 @@ from tensorir.tir.relax.rules.operands import (
 __all__ = ["NETWORKS", "layout_sizes"]
 
 
-def layout_sizes(x: r.TensorType, layout: object) -> tuple[dict[str, n.Expr], str] | None:
+def layout_sizes(call: r.Call, x: r.TensorType, key: str) -> tuple[dict[str, n.Expr], str] | None:
     """The sizes of a tensor by the letters of its layout; None for layouts that pack dimensions."""
-    text = str(layout)
-    if x.shape is None or not text.isalpha() or not text.isupper() or len(text) != len(x.shape):
+    text = str(call.attrs.get(key))
+    if not text.isalpha() or not text.isupper():
+        return None
+    if x.ndim >= 0 and x.ndim != len(text):
+        raise Contradiction(f"R.{call.op} takes a tensor of the layout {text}, and this has {x.ndim} dimensions.")
+    if x.shape is None:
         return None
     return dict(zip(text, x.shape, strict=True)), text
+
+
+def _needs(call: r.Call, layout: str, letters: str) -> None:
+    """Raise where a layout lacks a letter, or has one twice."""
+    if len(set(layout)) != len(layout) or not set(letters) <= set(layout):
+        wanted = ", ".join(letters)
+        raise Contradiction(f"R.{call.op} takes a layout with the letters {wanted}, and this is {layout!r}.")
+
+
+def _ordered(call: r.Call, sizes: Mapping[str, n.Expr], letters: str) -> tuple[n.Expr, ...]:
+    """The sizes of a result in the order of its layout, which is that of the data where no other is stated."""
+    order = str(call.attrs.get("out_layout") or letters)
+    if sorted(order) != sorted(letters):
+        raise Contradiction(f"R.{call.op} gives a layout with the letters {', '.join(letters)}, and not {order!r}.")
+    return tuple(sizes[letter] for letter in order)
 
 
 def _window(size: n.Expr, window: n.Expr | int, stride: int, pad: tuple[int, int], dilation: int, up: bool) -> n.Expr:
@@ -43,60 +65,62 @@ def _window(size: n.Expr, window: n.Expr | int, stride: int, pad: tuple[int, int
 def _conv(call: r.Call, type_of: TypeOf) -> r.RelaxType:
     x, w = tensor_of(call, 0, type_of), tensor_of(call, 1, type_of)
     dtype = dtype_or(call.attrs.get("out_dtype"), x.dtype)
-    data = layout_sizes(x, call.attrs.get("data_layout"))
-    kernel = layout_sizes(w, call.attrs.get("kernel_layout"))
+    data = layout_sizes(call, x, "data_layout")
+    kernel = layout_sizes(call, w, "kernel_layout")
     if data is None or kernel is None:
         return r.TensorType(None, dtype, x.ndim)
-    (sizes, letters), (weights, _) = data, kernel
+    (sizes, letters), (weights, others) = data, kernel
     space = [letter for letter in letters if letter not in "NC"]
-    groups = call.attrs.get("groups")
-    assert isinstance(groups, int)
+    _needs(call, letters, "NC")
+    _needs(call, others, "".join(("O", "I", *space)))
+    groups = count_of(call, "groups")
     if differ(sizes["C"], combine("*", weights["I"], groups)):
         expected = combine("*", weights["I"], groups)
         raise Contradiction(
             f"R.{call.op} has {say(sizes['C'])} channels of data, and its weights take {say(expected)}."
         )
-    strides, dilation = (ints_of(call.attrs.get(key), len(space)) for key in ("strides", "dilation"))
-    pads = sides_of(ints_of(call.attrs.get("padding"), len(space)), len(space))
+    strides, dilation = (ints_of(call, key, len(space), least=1) for key in ("strides", "dilation"))
+    pads = sides_of(ints_of(call, "padding", len(space), sides=2), len(space))
     out = {"N": sizes["N"], "C": weights["O"]}
     for letter, stride, pad, by in zip(space, strides, pads, dilation, strict=True):
         out[letter] = _window(sizes[letter], weights[letter], stride, pad, by, False)
-    order = str(call.attrs.get("out_layout") or letters)
-    return r.TensorType(tuple(out[letter] for letter in order), dtype)
+    return r.TensorType(_ordered(call, out, letters), dtype)
 
 
 def _conv_transpose(call: r.Call, type_of: TypeOf) -> r.RelaxType:
     x, w = tensor_of(call, 0, type_of), tensor_of(call, 1, type_of)
     dtype = dtype_or(call.attrs.get("out_dtype"), x.dtype)
-    data = layout_sizes(x, call.attrs.get("data_layout"))
-    kernel = layout_sizes(w, call.attrs.get("kernel_layout"))
+    data = layout_sizes(call, x, "data_layout")
+    kernel = layout_sizes(call, w, "kernel_layout")
     if data is None or kernel is None:
         return r.TensorType(None, dtype, x.ndim)
-    (sizes, letters), (weights, _) = data, kernel
+    (sizes, letters), (weights, others) = data, kernel
     space = [letter for letter in letters if letter not in "NC"]
-    keys = ("strides", "dilation", "output_padding")
-    strides, dilation, extra = (ints_of(call.attrs.get(key), len(space)) for key in keys)
-    pads = sides_of(ints_of(call.attrs.get("padding"), len(space)), len(space))
-    groups = call.attrs.get("groups")
-    assert isinstance(groups, int)
+    _needs(call, letters, "NC")
+    _needs(call, others, "".join(("O", "I", *space)))
+    strides, dilation = (ints_of(call, key, len(space), least=1) for key in ("strides", "dilation"))
+    extra = ints_of(call, "output_padding", len(space))
+    pads = sides_of(ints_of(call, "padding", len(space), sides=2), len(space))
+    groups = count_of(call, "groups")
     out = {"N": sizes["N"], "C": combine("*", weights["O"], groups)}
     for letter, stride, pad, by, more in zip(space, strides, pads, dilation, extra, strict=True):
         reach = combine("*", combine("-", weights[letter], 1), by)
         total = combine("+", combine("*", combine("-", sizes[letter], 1), stride), reach)
         out[letter] = combine("+", combine("-", total, sum(pad)), more + 1)
-    return r.TensorType(tuple(out[letter] for letter in str(call.attrs.get("out_layout") or letters)), dtype)
+    return r.TensorType(_ordered(call, out, letters), dtype)
 
 
 def _pool(call: r.Call, type_of: TypeOf) -> r.RelaxType:
     x = tensor_of(call, 0, type_of)
-    data = layout_sizes(x, call.attrs.get("layout"))
+    data = layout_sizes(call, x, "layout")
     if data is None:
         return r.TensorType(None, x.dtype, x.ndim)
     sizes, letters = data
+    _needs(call, letters, "NC")
     space = [letter for letter in letters if letter not in "NC"]
     keys = ("pool_size", "strides", "dilation")
-    window, strides, dilation = (ints_of(call.attrs.get(key), len(space)) for key in keys)
-    pads = sides_of(ints_of(call.attrs.get("padding"), len(space)), len(space))
+    window, strides, dilation = (ints_of(call, key, len(space), least=1) for key in keys)
+    pads = sides_of(ints_of(call, "padding", len(space), sides=2), len(space))
     up = call.attrs.get("ceil_mode") is True
     out = dict(sizes)
     for letter, size, stride, pad, by in zip(space, window, strides, pads, dilation, strict=True):
@@ -105,18 +129,20 @@ def _pool(call: r.Call, type_of: TypeOf) -> r.RelaxType:
         if up and known is not None and extent is not None and (known - 1) * stride >= extent + pad[0]:
             count = const(known - 1, INT64)  # the last window would start behind the data
         out[letter] = count
-    return r.TensorType(tuple(out[letter] for letter in str(call.attrs.get("out_layout") or letters)), x.dtype)
+    return r.TensorType(_ordered(call, out, letters), x.dtype)
 
 
 def _adaptive(call: r.Call, type_of: TypeOf) -> r.RelaxType:
     x, size = tensor_of(call, 0, type_of), call.attrs.get("output_size")
-    data = layout_sizes(x, call.attrs.get("layout"))
+    data = layout_sizes(call, x, "layout")
     if data is None or size is None:
         return x
     sizes, letters = data
+    _needs(call, letters, "NC")
     space = [letter for letter in letters if letter not in "NC"]
-    out = {**sizes, **{k: const(s, INT64) for k, s in zip(space, ints_of(size, len(space)), strict=True)}}
-    return r.TensorType(tuple(out[letter] for letter in str(call.attrs.get("out_layout") or letters)), x.dtype)
+    wanted = ints_of(call, "output_size", len(space), least=1)
+    out = {**sizes, **{k: const(s, INT64) for k, s in zip(space, wanted, strict=True)}}
+    return r.TensorType(_ordered(call, out, letters), x.dtype)
 
 
 def _batch_norm(call: r.Call, type_of: TypeOf) -> r.RelaxType:

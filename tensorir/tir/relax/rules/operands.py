@@ -19,7 +19,9 @@ __all__ = [
     "TypeOf",
     "axes_of",
     "axis_of",
+    "check_operands",
     "combine",
+    "count_of",
     "differ",
     "dtype_or",
     "int_of",
@@ -113,6 +115,39 @@ def tensor_of(call: r.Call, position: int, type_of: TypeOf) -> r.TensorType:
             raise Contradiction(f"R.{call.op} takes a tensor, and this is {word(other)}.")
 
 
+_TENSORS = frozenset(
+    (
+        *("x", "x1", "x2", "x3", "data", "weight", "bias", "gamma", "beta", "moving_mean", "moving_var", "condition"),
+        *("input_tensor", "src", "updates", "predictions", "labels", "targets", "query", "key", "value", "grid"),
+        *("scale", "zero_point", "prob", "boundaries", "seq_lengths", "indices", "alpha", "weights"),
+    )
+)
+"""The parameters that take tensors, in every row but these:"""
+_OTHERS = frozenset(("first", "index_tensor", "hamming", "void", "arange"))
+_MIXED = frozenset(("binary", "compare", "ternary", "where"))
+"""The rules of which one operand is a tensor, and the others may be numbers."""
+
+
+def check_operands(call: r.Call, names: tuple[str, ...], rule: str, type_of: TypeOf) -> None:
+    """Raise where a number, a text or a shape stands for a tensor."""
+    if rule in _OTHERS:
+        return
+    given = [a for name, a in zip(names, call.args, strict=False) if name in _TENSORS]
+    wrong = [what for a in given if (what := _no_tensor(a, type_of)) is not None]
+    if rule in _MIXED and len(wrong) < len(given):
+        wrong = [what for what in wrong if what != "a number"]
+    if wrong:
+        raise Contradiction(f"R.{call.op} takes a tensor, and this is {wrong[0]}.")
+
+
+def _no_tensor(argument: n.Node, type_of: TypeOf) -> str | None:
+    """What an operand is that is surely no tensor."""
+    if isinstance(argument, r.StringValue | r.DataTypeValue):
+        return "a text"
+    kind = type_of(argument)
+    return None if isinstance(kind, r.TensorType | r.ObjectType) else word(kind)
+
+
 def members_of(call: r.Call, type_of: TypeOf) -> list[r.TensorType] | None:
     """The members of a tuple of tensors, where they are known."""
     match type_of(call.args[0]):
@@ -142,7 +177,10 @@ def dtype_or(value: n.Attribute, default: DataType | None) -> DataType | None:
         case DataType():
             return value
         case str() if value and value != "void":
-            return DataType.parse(value)
+            try:
+                return DataType.parse(value)
+            except ValueError as problem:
+                raise Contradiction(f"{problem}.") from None
         case _:
             return default
 
@@ -162,8 +200,21 @@ def axes_of(axes: object, ndim: int, op: object) -> list[int]:
     return found
 
 
-def ints_of(value: object, count: int) -> list[int]:
-    """An attribute that is one number for all dimensions, or one for each."""
+def ints_of(call: r.Call, key: str, count: int, least: int | None = None, sides: int = 1) -> list[int]:
+    """An attribute that is one number for all dimensions, or one for each (or for each of its two `sides`)."""
+    value = call.attrs.get(key)
     items = members(value)
-    numbers = [v for v in ([value] if items is None else items) if isinstance(v, int)]
+    found = [value] if items is None else items
+    numbers = [v for v in found if isinstance(v, int) and not isinstance(v, bool)]
+    if len(numbers) != len(found) or len(numbers) not in (1, count, sides * count):
+        more = " or ".join(map(str, sorted({count, sides * count} - {1})))
+        wanted = f"one number, or {more}," if more else "one number"
+        raise Contradiction(f"R.{call.op} takes {wanted} for {key!r}.")
+    if least is not None and min(numbers) < least:
+        raise Contradiction(f"R.{call.op} takes no {min(numbers)} for {key!r}, but {least} or more.")
     return numbers * count if len(numbers) == 1 else numbers
+
+
+def count_of(call: r.Call, key: str) -> int:
+    """An attribute that counts something."""
+    return ints_of(call, key, 1, least=1)[0]

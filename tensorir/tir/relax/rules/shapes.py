@@ -20,7 +20,6 @@ from tensorir.tir.relax.rules.operands import (
     differ,
     dtype_or,
     int_of,
-    ints_of,
     members_of,
     product_of,
     say,
@@ -28,6 +27,7 @@ from tensorir.tir.relax.rules.operands import (
     sum_of,
     tensor_of,
 )
+from tensorir.tir.script.values import members
 
 __all__ = ["SHAPES"]
 
@@ -193,7 +193,7 @@ def _tile(call: r.Call, type_of: TypeOf) -> r.RelaxType:
     x, repeats = tensor_of(call, 0, type_of), call.attrs.get("repeats")
     if x.shape is None:
         return r.TensorType(None, x.dtype)
-    counts = ints_of(repeats, 1)
+    counts = [c for c in members(repeats) or (repeats,) if isinstance(c, int)]
     ndim = max(len(counts), len(x.shape))
     sizes = (*[const(1, INT64)] * (ndim - len(x.shape)), *x.shape)
     counts = [1] * (ndim - len(counts)) + counts
@@ -250,6 +250,10 @@ def _index_tensor(call: r.Call, type_of: TypeOf) -> r.RelaxType:
 def _strided_slice(call: r.Call, type_of: TypeOf) -> r.RelaxType:
     x = tensor_of(call, 0, type_of)
     parts = [shape_argument(call, k, type_of) for k in range(1, len(call.args))]
+    if any(isinstance(type_of(a), r.PrimValueType) for a in call.args[1:]):
+        raise Contradiction(f"R.{call.op} takes a number for each axis, in brackets.")
+    if len({len(part) for part in parts if part is not None}) > 1:
+        raise Contradiction(f"R.{call.op} takes as many numbers as axes.")
     if x.shape is None or len(parts) < 3 or any(part is None for part in parts[:3]):
         return r.TensorType(None, x.dtype, x.ndim)
     axes, begin, end = (part or () for part in parts[:3])
