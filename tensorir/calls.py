@@ -43,13 +43,15 @@ class Call:
 def call(program: Any, datasets: Sequence[Any], arguments: Mapping[str, Any]) -> Any:
     """Run a program on the default backend; among symbols of a trace of our own it becomes part of what is traced."""
     for value in arguments.values():
-        symbol: Any = value[0] if is_tuple(value) and value else value
-        kind: Any = type(symbol)
-        if (inlined := getattr(kind, "__call_program__", None)) is not None:
+        if (inlined := getattr(_first(value), "__call_program__", None)) is not None:
             return inlined(program, arguments)
     from tensorir.backends import compiled
 
     return compiled(program)(*datasets, **arguments)
+
+
+def _first(value: Any) -> Any:
+    return value[0] if is_tuple(value) and value else value
 
 
 def arrange(

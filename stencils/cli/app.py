@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from stencils.cli.terminal import printable, say
 from tensorir.errors import DiagnosticError
 
 __all__ = ["app", "main"]
@@ -80,7 +83,7 @@ def run(
             "--fencil": fencil, "--steps": steps, "--next": next, "--cast": cast, "--plot": plot, "--backend": backend,
             "--every": every,
         })  # fmt: skip
-        kernels.run(program, func, tuple(input or ()), out, tuple(set or ()), random, checked, typer.echo)
+        kernels.run(program, func, tuple(input or ()), out, tuple(set or ()), random, checked, say)
         return
 
     refuse_given(program, "a program", {"--func": func, "--checked": checked, "--random": random})
@@ -89,7 +92,7 @@ def run(
             program, fencil, tuple(input or ()), out, tuple(set or ()), steps, tuple(next or ()), cast, plot,
             backend or "jax", every,
         ),
-        typer.echo,
+        say,
     )  # fmt: skip
 
 
@@ -101,9 +104,9 @@ def check(program: Program, fencil: Name = None) -> None:
 
     if kernels.is_kernel(program):
         refuse_given(program, "a kernel", {"--fencil": fencil})
-        kernels.check(program, typer.echo)
+        kernels.check(program, say)
         return
-    look.check(program, fencil, typer.echo)
+    look.check(program, fencil, say)
 
 
 @app.command("print")
@@ -118,9 +121,9 @@ def show(
 
     if kernels.is_kernel(program):
         refuse_given(program, "a kernel", {"--fencil": fencil, "--ascii": ascii})
-        kernels.show(program, typer.echo)
+        kernels.show(program, say)
         return
-    look.show(program, fencil, ascii, typer.echo)
+    look.show(program, fencil, ascii, say)
 
 
 @app.command()
@@ -134,7 +137,7 @@ def lift(
     """Print a kernel as a pure tensor program."""
     from stencils.cli import kernels
 
-    kernels.lift(kernel, func, tuple(set or ()), on_hazard, report, typer.echo)
+    kernels.lift(kernel, func, tuple(set or ()), on_hazard, report, say)
 
 
 @app.command()
@@ -147,7 +150,7 @@ def lower(
     """Print what a program becomes for XLA."""
     from stencils.cli import look
 
-    look.lower(program, fencil, to, tuple(set or ()), typer.echo)
+    look.lower(program, fencil, to, tuple(set or ()), say)
 
 
 @app.command()
@@ -155,20 +158,23 @@ def info(program: Fencils, fencil: Name = None, set: Sizes = None) -> None:
     """Print types, halos and cost of a program."""
     from stencils.cli import look
 
-    look.info(program, fencil, tuple(set or ()), typer.echo)
+    look.info(program, fencil, tuple(set or ()), say)
 
 
 def main(arguments: list[str] | None = None) -> None:
     """The entry point: exit code 2 and diagnostics for bad input, 1 where the program ran and failed."""
+    if threading.current_thread() is threading.main_thread():
+        # an exception, so that what is half written is taken away
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         app(args=arguments, standalone_mode=True, prog_name="tensorir")
     except DiagnosticError as found:
         from stencils.cli.spelling import spelled
 
-        sys.stderr.write(f"{DiagnosticError(tuple(map(spelled, found.diagnostics)))}\n")
+        sys.stderr.write(printable(f"{DiagnosticError(tuple(map(spelled, found.diagnostics)))}\n"))
         raise SystemExit(_exit_code(found)) from None
     except (OSError, UnicodeError) as found:
-        sys.stderr.write(f"error[F04]: {found}\n")
+        sys.stderr.write(printable(f"error[F04]: {found}\n"))
         raise SystemExit(2) from None
 
 

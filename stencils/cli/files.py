@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import tempfile
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import numpy as np
 from tensorir.arrays import refuse
 from tensorir.errors import did_you_mean
 
-__all__ = ["check_source", "check_target", "read_arrays", "whole", "write_arrays"]
+__all__ = ["check_source", "check_target", "read_arrays", "together", "write_arrays"]
 
 
 def read_arrays(path: Path) -> dict[str, Any]:
@@ -53,21 +55,29 @@ def check_source(path: Path) -> None:
 
 
 def write_arrays(
-    path: Path, results: Mapping[str, Any], attrs: Mapping[str, str], axes: Mapping[str, Sequence[str]] | None = None
+    path: Path,
+    results: Mapping[str, Any],
+    attrs: Mapping[str, str],
+    write: Callable[[Path, Callable[[str], object]], None],
+    axes: Mapping[str, Sequence[str]] | None = None,
 ) -> None:
-    """Results by name to a file; an existing file is replaced when all is written, and kept if writing fails.
+    """Results by name to a file, as one of those that `together` writes.
 
     Tuples are written member by member, as name_0, name_1. In NetCDF the axes of bare arrays are called as `axes` says.
     """
     flat = dict(_flat(results))
+    for name in flat:
+        if "/" in name:
+            hint = "name the output without a slash."
+            raise refuse("F06", f"'{name}' is a name that no variable of a file has: '/' parts groups.", hint)
     if path.suffix == ".npz":
-        whole(path, lambda to: _write_npz(to, flat))
+        write(path, lambda to: _write_npz(to, flat))
         return
     import xarray as xr
 
     named = {n: _labelled(n, v, (axes or {}).get(n)) for n, v in flat.items()}
     dataset = xr.Dataset(_apart(named), attrs=dict(attrs))
-    whole(path, lambda to: dataset.to_netcdf(to, engine="netcdf4"))
+    write(path, lambda to: dataset.to_netcdf(to, engine="netcdf4"))
 
 
 def _write_npz(path: str, arrays: Mapping[str, Any]) -> None:
@@ -115,19 +125,51 @@ def _flat(results: Mapping[str, Any]) -> Any:
             yield name, value
 
 
-def whole(path: Path, write: Callable[[str], object]) -> None:
-    """Write a file beside its place and move it there when it is complete."""
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A file that is complete beside its place."""
+
+    temporary: Path
+    path: Path
+
+
+@contextmanager
+def together() -> Iterator[Callable[[Path, Callable[[str], object]], None]]:
+    """Files that appear in their places once all of them are written; if anything fails, none does.
+
+    A link is followed: what it leads to is replaced, and the link stays.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with together() as write:
+    ...         write(Path(folder, "a.txt"), lambda to: Path(to).write_text("a"))
+    ...         there = Path(folder, "a.txt").exists()
+    ...     there, Path(folder, "a.txt").read_text()
+    (False, 'a')
+    """
+    staged: list[Staged] = []
+
+    def write(path: Path, make: Callable[[str], object]) -> None:
+        place = Path(os.path.realpath(path))
+        try:
+            handle, temporary = tempfile.mkstemp(suffix=path.suffix, dir=place.parent)
+        except OSError as problem:
+            raise refuse("F04", f"'{path}' cannot be written: {problem.strerror}.", "choose another folder.") from None
+        os.close(handle)
+        staged.append(Staged(Path(temporary), place))
+        try:
+            make(temporary)
+        except (OSError, RuntimeError) as problem:  # the NetCDF library has no error of its own for a full disk
+            why = getattr(problem, "strerror", None) or str(problem).splitlines()[0]
+            raise refuse("F04", f"'{path}' cannot be written: {why}.", "make room, or choose another folder.") from None
+
     try:
-        handle, temporary = tempfile.mkstemp(suffix=path.suffix, dir=path.parent)
-    except OSError as problem:
-        raise refuse("F04", f"'{path}' cannot be written: {problem.strerror}.", "choose another folder.") from None
-    os.close(handle)
-    try:
-        write(temporary)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+        yield write
+        for file in staged:
+            os.replace(file.temporary, file.path)
+    finally:
+        for file in staged:
+            file.temporary.unlink(missing_ok=True)
 
 
 def check_target(path: Path | None, suffixes: tuple[str, ...]) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 import tensorir as ti
 from stencils.cli.arguments import Parameters, arguments
-from stencils.cli.files import check_source, check_target, write_arrays
+from stencils.cli.files import check_source, check_target, together, write_arrays
 from stencils.cli.options import sizes
 from tensorir.arrays import refuse
 
@@ -69,7 +69,8 @@ def run(
             say(f"{label}: {' × '.join(map(str, array.shape)) or 'a number'}, {array.dtype}{low_high}")
             told[label] = array
     if out is not None:
-        write_arrays(out, told, {})
+        with together() as write:
+            write_arrays(out, told, {}, write)
         say(f"written to {out}")
 
 

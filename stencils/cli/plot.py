@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from stencils.cli.files import whole
 from tensorir.arrays import refuse
 
 __all__ = ["drawn", "plot"]
 
 
-def plot(path: Path, title: str, arguments: Mapping[str, Any], results: Mapping[str, Any]) -> None:
+def plot(
+    path: Path,
+    title: str,
+    arguments: Mapping[str, Any],
+    results: Mapping[str, Any],
+    write: Callable[[Path, Callable[[str], object]], None],
+) -> None:
     """The first result beside the input that is most like it, and their difference; lines in one dim, maps in two."""
     import matplotlib
 
     matplotlib.use("Agg", force=False)
     from matplotlib.figure import Figure
+    from matplotlib.text import Text
 
     name, after = drawn(results)
     after = _flat(after)
@@ -54,7 +60,9 @@ def plot(path: Path, title: str, arguments: Mapping[str, Any], results: Mapping[
         axis.set_ylabel(after[1][0])
         axis.set_xlabel(after[1][1])
         figure.colorbar(image, ax=axis, shrink=0.8, label=after[2])
-    whole(path, lambda to: figure.savefig(to, dpi=130))
+    for text in figure.findobj(Text):
+        text.set_parse_math(False)  # names are no formulas
+    write(path, lambda to: figure.savefig(to, dpi=130))
 
 
 def drawn(results: Mapping[str, Any]) -> tuple[str, Any]:

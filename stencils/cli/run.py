@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import tensorir as ti
-from stencils.cli.files import check_source, check_target, write_arrays
+from stencils.cli.files import check_source, check_target, together, write_arrays
 from stencils.cli.inputs import arrays_for
 from stencils.cli.options import only_known, pairs
 from stencils.cli.stepping import feedback, stepped
@@ -22,6 +22,10 @@ from tensorir.ir import Fencil, Var
 from tensorir.types import DTYPES, SCALARS, Scalar, scalar_of
 
 __all__ = ["Request", "run"]
+
+
+MOST_STEPS = 2**31 - 1
+"""A loop of XLA counts in 32 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +49,9 @@ def run(request: Request, say: Callable[[str], None]) -> None:
     """Run a program and write what it gives. Nothing is written unless everything worked."""
     check_target(request.out, (".nc", ".npz"))
     check_target(request.plot, (".png", ".svg", ".pdf"))
-    if request.steps is not None and request.steps < 1:
-        raise refuse("C03", f"--steps {request.steps} is no number of steps.", "write --steps 100.")
+    if request.steps is not None and not 1 <= request.steps <= MOST_STEPS:
+        told = f"--steps {request.steps} is no number of steps, which are 1 to {MOST_STEPS:,}."
+        raise refuse("C03", told, "write --steps 100.")
     if request.every is not None and request.every < 1:
         raise refuse("C03", f"--every {request.every} is no number of steps.", "write --every 50.")
     if request.every is not None and request.steps is None:
@@ -59,13 +64,14 @@ def run(request: Request, say: Callable[[str], None]) -> None:
     begin = time.perf_counter()
     outcome = _mapped(program, arguments, request)
     seconds = time.perf_counter() - begin
-    if request.plot is not None:
-        from stencils.cli.plot import drawn
+    with together() as write:
+        if request.out is not None:
+            history = f"tensorir run {request.program.name}"
+            write_arrays(request.out, outcome, {"history": history}, write, _axes(program, outcome))
+        if request.plot is not None:
+            from stencils.cli.plot import plot
 
-        drawn(outcome)
-    if request.out is not None:
-        history = f"tensorir run {request.program.name}"
-        write_arrays(request.out, outcome, {"history": history}, _axes(program, outcome))
+            plot(request.plot, program.name, arguments, outcome, write)
     for name, value in outcome.items():
         say(f"{name}: {_described(value)}")
     steps = f", {request.steps} steps" if request.steps else ""
@@ -73,9 +79,6 @@ def run(request: Request, say: Callable[[str], None]) -> None:
     if request.out is not None:
         say(f"written to {request.out}")
     if request.plot is not None:
-        from stencils.cli.plot import plot
-
-        plot(request.plot, program.name, arguments, outcome)
         say(f"drawn to {request.plot}")
 
 

@@ -1,5 +1,6 @@
 """The command line as its user meets it: results in files, messages on standard error, exit codes."""
 
+import signal
 import subprocess
 import sys
 
@@ -7,8 +8,10 @@ import numpy as np
 import pytest
 import xarray as xr
 
+import tensorir as ti
 from stencils import library
 from stencils.cli import main
+from stencils.cli.files import together, write_arrays
 
 AVERAGE = """
 // the mean of two neighbours
@@ -216,8 +219,77 @@ def test_a_place_that_takes_no_files_is_named_as_it_was_given(tmp_path, monkeypa
         raise OSError(28, "No space left on device", "tmp1234.npz")
 
     monkeypatch.setattr(files.tempfile, "mkstemp", full)
-    with pytest.raises(DiagnosticError, match=r"'out\.npz' cannot be written: No space left on device"):
-        files.whole(Path("out.npz"), lambda to: None)
+    told = r"'out\.npz' cannot be written: No space left on device"
+    with pytest.raises(DiagnosticError, match=told), files.together() as write:
+        write(Path("out.npz"), lambda to: None)
+
+
+def test_a_disk_that_is_full_while_a_file_is_written_is_named_and_nothing_is_left(tmp_path):
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "out.npz").write_bytes(b"before")
+    told = r"F04\]: '.*out\.npz' cannot be written: No space left on device"
+    with pytest.raises(ti.DiagnosticError, match=told), together() as write:
+        write(tmp_path / "out.npz", full)
+    assert [p.name for p in tmp_path.iterdir()] == ["out.npz"]
+    assert (tmp_path / "out.npz").read_bytes() == b"before"
+
+
+def test_a_file_is_kept_where_another_of_the_same_run_fails(folder, capsys):
+    (folder / "sum.fencil").write_text(
+        "s(out: tensor<float>, x: tensor<float, I[0:6]>) { out ← reduce(+, 0.0, I)(x); }"
+    )
+    (folder / "y.npz").write_bytes(b"before")
+    code, _, err = run(capsys, "run", "sum.fencil", "-i", "x.npz", "-o", "y.npz", "--plot", "y.png")
+    assert code == 2 and "error[F05]: 'out' is a number, and there is nothing to draw." in err
+    assert (folder / "y.npz").read_bytes() == b"before" and not (folder / "y.png").exists()
+    assert not [p for p in folder.iterdir() if p.name.startswith("tmp")]
+
+
+def test_what_a_link_leads_to_is_replaced_and_the_link_stays(folder, capsys):
+    (folder / "real").mkdir()
+    (folder / "y.npz").symlink_to(folder / "real" / "y.npz")
+    assert run(capsys, "run", "average.fencil", "-i", "x.npz", "--set", "w=1", "-o", "y.npz")[0] == 0
+    assert (folder / "y.npz").is_symlink() and (folder / "real" / "y.npz").is_file()
+
+
+def test_more_steps_than_a_loop_counts_are_refused(folder, capsys):
+    code, _, err = run(capsys, "run", "average.fencil", "-i", "x.npz", "--set", "w=1", "--steps", str(10**23))
+    assert code == 2
+    assert f"error[C03]: --steps {10**23} is no number of steps, which are 1 to 2,147,483,647." in err
+
+
+def test_a_run_that_is_terminated_leaves_by_an_exception(folder, capsys, monkeypatch):
+    from stencils.cli import look
+
+    monkeypatch.setattr(look, "check", lambda *_: signal.raise_signal(signal.SIGTERM))
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        assert run(capsys, "check", "average.fencil")[0] == 143
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_control_characters_of_a_text_are_shown_and_not_obeyed(folder, capsys):
+    (folder / "bad.fencil").write_text("f(\x1b[31mx: tensor<float>) { x ← 1.0; }", encoding="utf-8")
+    code, out, err = run(capsys, "check", "bad.fencil")
+    assert code == 2 and "\x1b" not in out + err and "[31mx" in err
+
+
+def test_a_name_is_no_formula_in_a_picture(folder):
+    from stencils.cli.plot import plot
+
+    field = xr.DataArray(np.ones((2, 3)), dims=("J", "I"), coords={"$\\frac{": ("I", [1.0, 2.0, 3.0])})
+    with together() as write:
+        plot(folder / "p.png", "a $title", {}, {"out": field}, write)
+    assert (folder / "p.png").stat().st_size > 1000
+
+
+def test_a_name_with_a_slash_is_refused(tmp_path):
+    told = r"F06\]: 'a/b' is a name that no variable of a file has"
+    with pytest.raises(ti.DiagnosticError, match=told), together() as write:
+        write_arrays(tmp_path / "x.nc", {"a/b": np.ones(2)}, {}, write)
 
 
 def test_commands_for_programs_say_so_of_a_kernel(folder, capsys):
