@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check fuzz bench bench-compare clean
+.PHONY: demo test check fuzz mutate bench bench-compare clean
 
 demo: $(STAMP)
 	$(BIN)/python -m stencils.demo
@@ -20,6 +20,9 @@ check: $(STAMP)
 
 fuzz: $(STAMP)
 	$(BIN)/python -m tests.fuzz
+
+mutate: $(STAMP)
+	$(BIN)/python -m tests.mutate
 
 bench: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.core

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
+import numpy as np
 from jax import lax
 
 from lowering.slopes import over, smooth, times
@@ -295,9 +297,42 @@ def convert(element: Scalar) -> Callable[[Array], Array]:
         # XLA makes of a × convert(c) a selection of a or 0, which forgets NaN, infinities and signs of a × 0
         if x.dtype == bool and element.is_float:
             return lax.select(x, *(lax.full_like(x, v, DTYPES[element]) for v in (1, 0)))
+        if element.is_float and element.bits <= 16 and x.dtype.kind in "iu" and x.dtype.itemsize > 1:
+            x = _as_float64(x)
+        if element.is_float and element.bits <= 16 and x.dtype == np.float64:
+            return _narrowed(x, DTYPES[element])
         return lax.convert_element_type(x, DTYPES[element])
 
     return converted
+
+
+def _as_float64(x: Array) -> Array:
+    """Integers as float64; what has too many bits is rounded to the odd one of two multiples of 2¹²."""
+    if x.dtype.itemsize == 8:
+        rest = lax.bitwise_and(x, _constant(x, 0xFFF))
+        odd = lax.bitwise_or(lax.sub(x, rest), _where(lax.eq(rest, _constant(x, 0)), rest, _constant(x, 0x1000)))
+        limit = _constant(x, 1 << 53)
+        many = lax.gt(x, limit)
+        x = _where(lax.bitwise_or(many, lax.lt(x, lax.neg(limit))) if _is_signed(x) else many, odd, x)
+    return lax.convert_element_type(x, "float64")
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _narrowed(x: Array, dtype: np.dtype[Any]) -> Array:
+    """float64 rounded once: XLA rounds to float32 on the way, which here is to the odd neighbour."""
+    near = lax.convert_element_type(x, "float32")
+    back = lax.convert_element_type(near, "float64")
+    bits = lax.bitcast_convert_type(near, "int32")
+    one = _constant(bits, 1)
+    beyond = lax.gt(lax.abs(back), lax.abs(x))
+    odd = lax.bitwise_or(_where(beyond, lax.sub(bits, one), bits), one)
+    exact = lax.bitwise_or(lax.eq(back, x), lax.ne(x, x))
+    return lax.convert_element_type(lax.bitcast_convert_type(_where(exact, bits, odd), "float32"), dtype)
+
+
+@_narrowed.defjvp
+def _narrowed_jvp(dtype: np.dtype[Any], primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    return _narrowed(*primals, dtype), lax.convert_element_type(*tangents, dtype)
 
 
 def bitcast(element: Scalar) -> Callable[[Array], Array]:

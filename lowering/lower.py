@@ -34,6 +34,7 @@ from tensorir.evaluate import Applier, Rule, evaluate
 from tensorir.facts import Access, Facts
 from tensorir.ir import Call, Expr, Fencil, Literal, Operator, Var
 from tensorir.prints import said
+from tensorir.reference.scalars import scalar
 from tensorir.types import DTYPES, Dims, TensorType
 from tensorir.typing_rules import neighbour_source
 from tensorir.walk import postorder, values
@@ -82,7 +83,7 @@ def _rule(context: Context) -> Rule[Value]:
     def computed(node: Expr, args: Sequence[Any]) -> Value:
         match node:
             case Literal(value, element):
-                return (Dense(lax.full((), value, DTYPES[element]), Dims()),)
+                return (Dense(lax.full((), scalar(element, value), DTYPES[element]), Dims()),)
             case Operator(op):
                 return (_pointwise(op, _function(context, op, node.type.result), args, node.type.result),)
             case Call("cast" | "bitcast"):

@@ -51,7 +51,8 @@ def _divided(x: jax.Array, y: jax.Array) -> jax.Array:
 
 
 def _apart(operation: Binary) -> Binary:
-    return lambda x, y: lax.optimization_barrier(operation(x, y))
+    # XLA takes x + 0 for x, which it is not where x is -0
+    return lambda x, y: lax.optimization_barrier(operation(*lax.optimization_barrier((x, y))))
 
 
 _times = smooth(_multiplied, lambda t, x, y: times(t, y), lambda t, x, y: times(t, x))

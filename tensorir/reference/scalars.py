@@ -13,6 +13,7 @@ functions of the `math` module are computed in float64 and rounded once.
 from __future__ import annotations
 
 import math
+import numbers
 import operator
 from collections.abc import Callable
 from fractions import Fraction
@@ -35,7 +36,23 @@ def scalar(kind: Scalar, value: Any) -> Any:
     if kind.is_integer:
         low = kind.range.start
         value = (int(value) - low) % (1 << kind.bits) + low
+    elif kind.is_float and kind.bits <= 16:
+        value = _odd(value)
     return DTYPES[kind].type(value)
+
+
+def _odd(value: Any) -> Any:
+    """A number as float32, rounded to the odd neighbour, so that rounding it to fewer bits rounds the number once."""
+    value = int(value) if isinstance(value, numbers.Integral) else float(value)
+    found = np.float32(min(max(value, -_MOST), _MOST) if np.isfinite(value) else value)
+    if not np.isfinite(found) or Fraction(float(found)) == (exact := Fraction(value)):
+        return found
+    if abs(Fraction(float(found))) > abs(exact):
+        found = np.nextafter(found, np.float32(0))
+    return found if found.view(np.uint32) & 1 else np.nextafter(found, np.float32(math.copysign(math.inf, exact)))
+
+
+_MOST = float(np.finfo(np.float32).max)
 
 
 def _wide(kind: Scalar, value: Any) -> Any:
@@ -269,7 +286,8 @@ def cast(source: Scalar, target: Scalar, value: Any) -> Any:
         low, high = target.range.start, target.range.stop - 1
         return scalar(target, low if x <= low else high if x >= high else math.trunc(x))
     if target.is_float and not source.is_float:
-        return scalar(target, _wide(target, value))
+        # of a Python integer NumPy makes a float64 first
+        return scalar(target, int(value) if target.bits <= 16 else value)
     return scalar(target, value)
 
 

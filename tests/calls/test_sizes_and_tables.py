@@ -145,3 +145,13 @@ def test_what_a_fold_computes_of_a_tensor_with_its_dim_may_lack_it():
     )
     x = np.arange(4.0)
     assert program(x=x)["y"] == ti.reference.run(program, x=x)["y"] == 36.0
+
+
+@pytest.mark.parametrize("array", [np.asarray, jnp.asarray])
+def test_a_table_is_validated_in_every_call(array: Any):
+    compiled = ti.compile(ti.parse(NEIGHBOUR), full=("T",))
+    x = np.arange(3.0)
+    for _ in range(2):
+        compiled(x=x, T=array(np.array([[0], [2]], "int32")))
+        with pytest.raises(ti.DiagnosticError, match="leaves its dimension"):
+            compiled(x=x, T=array(np.array([[0], [3]], "int32")))

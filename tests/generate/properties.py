@@ -90,7 +90,7 @@ def _wrong(a: np.ndarray, b: np.ndarray, bound: np.ndarray | None) -> np.ndarray
         with np.errstate(invalid="ignore"):
             return ~both_nan & ~(np.abs(x - y) <= bound) & ~(x == y)
     least = float(ml_dtypes.finfo(a.dtype).tiny)
-    flushed = (np.abs(x) < least) & (np.abs(y) < least)
+    flushed = (np.abs(x) < least) & (np.abs(y) < least) & ((x != 0) | (y != 0))
     return ~both_nan & ~flushed & ~((x == y) & (np.signbit(x) == np.signbit(y)))
 
 

@@ -89,3 +89,13 @@ def test_gradients_pass_through_a_guarded_contraction() -> None:
             for c in (ti.compile(ti.parse(text)), ti.compile(ti.parse(text), raising=()))
         ]
     np.testing.assert_allclose(*found, rtol=1e-12)
+
+
+@pytest.mark.parametrize("guard", GUARDS)
+@pytest.mark.parametrize("start", ["0.0", "1.0", "-1.0", "2.5"])
+def test_a_guarded_sum_begins_at_its_start(guard: str, start: str) -> None:
+    r = Draw(3)
+    text, _, boxes = program(r, "float", guard)
+    head, rest = text.split("reduce(+, ")
+    text = f"{head}reduce(+, {start}, {rest.split(', ', 1)[1]}"
+    agree(text, {n: r.array("float", *box.values()) for n, box in boxes.items()}, {"guarded contraction"})
