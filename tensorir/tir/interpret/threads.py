@@ -32,6 +32,9 @@ __all__ = ["compile_attribute", "compile_thread_loop", "keeps_storage", "one_by_
 Act = Callable[["Machine"], None]
 
 MOST_THREADS = 1 << 18
+"""How many threads run side by side, as far as their blocks can be run in portions."""
+MOST_LANES = 1 << 22
+"""How many threads may have to."""
 _PER_BLOCK = ("shared", "wmma.accumulator.shared")
 
 
@@ -171,6 +174,9 @@ def _launch(m: Machine, node: n.Stmt, body: Act) -> None:
     portion = extents[order[0]]
     if m.count * total > MOST_THREADS and is_block(order[0]):
         portion = max(1, MOST_THREADS * extents[order[0]] // (m.count * total))
+    if (together := m.count * total // extents[order[0]] * portion) > MOST_LANES:
+        message = f"{together} threads run side by side here, more than the {MOST_LANES} there are."
+        raise error("TR06", message, node.span, help="bind the outer loop to blockIdx: blocks run in portions.")
     synchronised, joined, scoped = _survey(node)
     depth = len(m.levels)
     before = (m.axes, m.count, m.mask, dict(m.views), m.returned, m.jumps)
@@ -180,9 +186,8 @@ def _launch(m: Machine, node: n.Stmt, body: Act) -> None:
             m.axes, m.count, m.mask = before[0], before[1], before[2]
             axes: dict[str, Axis] = {}
             for tag in order:
-                values = np.arange(extents[tag])
-                if tag == order[0]:
-                    values = values[start : start + portion]
+                first, stop = (start, start + portion) if tag == order[0] else (0, extents[tag])
+                values = np.arange(first, min(stop, extents[tag]))
                 axes[tag] = Axis(tag, 0, extents[tag], values, depth if is_block(tag) else depth + 1)
                 m.axes = (*m.axes, axes[tag])
                 m.count *= len(values)

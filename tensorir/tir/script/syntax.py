@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import warnings
+from array import array
 from typing import NoReturn, Protocol, TypeAlias
 
 from tensorir.errors import Diagnostic, DiagnosticError
@@ -42,6 +43,7 @@ class Text:
         self.tree = _tree(source)
         self._lines = _split(source.text)
         self._ascii = source.text.isascii()
+        self._columns: dict[int, array[int]] = {}
         self._starts = [0]
         for line in self._lines:
             self._starts.append(self._starts[-1] + len(line))
@@ -60,8 +62,11 @@ class Text:
 
     def _offset(self, line: int, column: int) -> int:
         """Columns of `ast` count bytes of UTF-8."""
-        text = self._lines[line - 1]
-        return self._starts[line - 1] + len(text.encode()[:column].decode(errors="ignore"))
+        if self._lines[line - 1].isascii():
+            return self._starts[line - 1] + column
+        if line not in self._columns:
+            self._columns[line] = _columns(self._lines[line - 1])
+        return self._starts[line - 1] + self._columns[line][column]
 
     def fail(self, node: Located, code: str, message: str, help: str = "") -> NoReturn:
         """Raise one diagnostic about a node."""
@@ -81,6 +86,19 @@ def parse_expression(text: str, source: Source, span: Span) -> ast.expr:
     if len(module.body) != 1 or not isinstance(module.body[0], ast.Expr):
         raise Failure(Diagnostic("TS05", f"{text!r} is no expression.", span))
     return module.body[0].value
+
+
+def _columns(line: str) -> array[int]:
+    """For each byte of a line in UTF-8, and its end, the character that it belongs to.
+
+    >>> list(_columns("aéb"))
+    [0, 1, 1, 2, 3]
+    """
+    found = array("L")
+    for place, character in enumerate(line):
+        found.extend([place] * len(character.encode()))
+    found.append(len(line))
+    return found
 
 
 _NO_FILE = "\ud800"
