@@ -72,7 +72,8 @@ def cut(leaf: Leaf, need: Dims) -> Leaf:
             new = dims.replaced(need)
             if new.items == dims.items:
                 return leaf
-            starts = [a.start - b.start for (_, a), (_, b) in zip(new.items, dims.items, strict=True)]
+            # of an empty interval it does not matter where it stands
+            starts = [a.start - b.start if a else 0 for (_, a), (_, b) in zip(new.items, dims.items, strict=True)]
             data = lax.slice(data, starts, [s + len(i) for s, (_, i) in zip(starts, new.items, strict=True)])
             return Dense(data, new, None if present is None else dense(cut(present, need)))
 

@@ -4,7 +4,7 @@
 
 Each mutant changes one operator, comparison, constant or condition of a file, and the tests nearest to that file run on
 it with a time limit; a mutant that no test fails on has survived and is printed. Sources are never touched: a mutant is
-a copy of the package in a folder of its own, which stands first on the path.
+a copy of everything in a folder of its own.
 """
 
 from __future__ import annotations
@@ -115,19 +115,17 @@ def _changed(node: ast.AST) -> Iterator[ast.expr]:
 def outcome(mutant: Mutant, limit: float) -> str:
     """What the tests near a mutant say: "found", "survived", or "out of time", which counts as not found."""
     folder = next(f for f in NEAREST if mutant.path.startswith(f))
-    package = mutant.path.split("/")[0]
     with tempfile.TemporaryDirectory() as place:
-        shutil.copytree(ROOT / package, Path(place) / package, ignore=shutil.ignore_patterns("__pycache__"))
-        changed = Path(place) / mutant.path
-        changed.write_text(mutant.text, encoding="utf-8")
-        path = os.pathsep.join([place, str(ROOT)])
-        environment = {**os.environ, "PYTHONPATH": path, "JAX_PLATFORMS": "cpu", "PYTHONDONTWRITEBYTECODE": "1"}
+        for part in ("tensorir", "lowering", "stencils", "tests"):
+            shutil.copytree(ROOT / part, Path(place) / part, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(ROOT / "pyproject.toml", place)
+        (Path(place) / mutant.path).write_text(mutant.text, encoding="utf-8")
+        environment = {**os.environ, "PYTHONPATH": place, "JAX_PLATFORMS": "cpu", "PYTHONDONTWRITEBYTECODE": "1"}
         # first the examples of the file, then folder by folder, so that most mutants are found soon
-        examples = ["--doctest-modules", str(changed), "--rootdir", place, "-c", os.devnull]
-        for tests in (examples, *([t] for t in NEAREST[folder])):
-            command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--no-header", *tests]
+        for tests in (mutant.path, *NEAREST[folder]):
+            command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--no-header", tests]
             try:
-                done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, timeout=limit)
+                done = subprocess.run(command, cwd=place, env=environment, capture_output=True, timeout=limit)
             except subprocess.TimeoutExpired:
                 return "out of time"
             if done.returncode not in (0, 5):  # 5: the file has no examples

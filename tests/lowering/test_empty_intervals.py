@@ -74,3 +74,23 @@ def test_empty_intervals_give_what_the_oracle_gives(case):
     for name in got:
         for a, b in zip(np.atleast_1d(got[name]), np.atleast_1d(expected[name]), strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+ELSEWHERE = {
+    "a copy": "f(y: tensor<float, I[n:n]>, x: tensor<float, I[0:0]>, z: tensor<float, I[0:n]>) { y ← x; }",
+    "before it": "f(y: tensor<float, I[-n:-n]>, x: tensor<float, I[0:0]>, z: tensor<float, I[0:n]>) { y ← x + 1.0; }",
+    "a shift": "f(y: tensor<float, I[n:n]>, x: tensor<float, I[0:0]>, z: tensor<float, I[0:n]>) { y ← ⟪I, 1⟫(x); }",
+    "a sum": "f(y: tensor<float, I[1:n-1]>, x: tensor<float, I[0:0]>, z: tensor<float, I[0:n]>) { y ← x + z; }",
+    "a choice": "f(y: tensor<float, I[1:n-1]>, x: tensor<float, I[0:0]>, z: tensor<float, I[0:n]>) "
+    "{ y ← if z > 0.0 then x else z; }",
+    "a scan": "f(y: tensor<float, I[n:n], K[0:4]>, x: tensor<float, I[0:0], K[0:4]>, z: tensor<float, I[0:n]>) "
+    "{ y ← scan(+, true, 0.0, K)(x); }",
+}
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_an_empty_input_may_stand_anywhere(name: str):
+    template = ti.parse(ELSEWHERE[name])
+    x = np.ones((0, 4)) if name == "a scan" else np.ones(0)
+    for run in (template, lambda **given: ti.reference.run(template, **given)):
+        assert run(x=x, z=np.ones(2))["y"].size == 0
