@@ -16,3 +16,10 @@ def test_a_dim_is_split_where_both_its_ends_are_multiples(start: int, stop: int,
     else:
         with pytest.raises(ti.DiagnosticError, match=rf"I\[{start}:{stop}\] cannot be split by {n}: both ends"):
             ti.parse(text)
+
+
+def test_the_outer_dim_of_a_split_counts_blocks():
+    program = ti.parse(
+        "f(y: tensor<float, A[-1:2], B[0:3]>, x: tensor<float, I[-3:6]>) { y ← split_dim(I, A, B, 3)(x); }"
+    )
+    assert str(program.closures[0].value.type) == "tensor<float, A[-1:2], B[0:3]>"
