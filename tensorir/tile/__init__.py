@@ -17,8 +17,19 @@ True
 from __future__ import annotations
 
 from tensorir.tile.bytecode import from_bytecode, to_bytecode
+from tensorir.tile.interpret import interpret
 from tensorir.tile.nodes import Module, Operation, Region, Value
 from tensorir.tile.text.modules import parse
 from tensorir.tile.text.printing import print_module
 
-__all__ = ["Module", "Operation", "Region", "Value", "from_bytecode", "parse", "print_module", "to_bytecode"]
+__all__ = [
+    "Module",
+    "Operation",
+    "Region",
+    "Value",
+    "from_bytecode",
+    "interpret",
+    "parse",
+    "print_module",
+    "to_bytecode",
+]
