@@ -122,3 +122,38 @@ def test_ldexp_takes_an_exponent_that_is_a_float():
 def test_a_whole_number_beyond_all_floats_is_read_as_infinity():
     function = ti.tir.parse(HEAD + f"    B[0] = A[0] + {10**390}\n")["main"]
     assert np.isinf(ti.tir.interpret(function, np.ones(8, np.float32), np.ones(8, np.float32))[1][0])
+
+
+AXIS = f"""{HEAD}
+    for i in range(8):
+        with T.block("b"):
+            v = T.axis.{{}}
+            B[v] = A[v]
+"""
+SAME = {
+    "a buffer's type with brackets": (
+        '@T.prim_func\ndef main(A: T.Buffer[(8,), "float32"], B: T.Buffer[8, "int32"]):\n    B[0] = 1\n',
+        '@T.prim_func\ndef main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "int32")):\n    B[0] = 1\n',
+    ),
+    "one axis that stands alone": (AXIS.format('remap("S", [i])'), AXIS.format("spatial(8, i)")),
+    "a cast whose type has a name": (
+        HEAD + '    B[0] = T.cast(T.Cast(A[0], dtype="int32"), dtype="float32")\n',
+        HEAD + '    B[0] = T.Cast("float32", T.Cast("int32", A[0]))\n',
+    ),
+    "bits as a type that has a name": (
+        HEAD + '    B[0] = T.reinterpret(T.reinterpret(A[0], dtype="int32"), dtype="float32")\n',
+        HEAD + '    B[0] = T.reinterpret("float32", T.reinterpret("int32", A[0]))\n',
+    ),
+    "an operator in its own home": (NETWORK.format("R.op.nn.relu(x)"), NETWORK.format("R.nn.relu(x)")),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_what_people_have_is_read_as_what_is_printed_today(name: str):
+    had, written = SAME[name]
+    assert ti.tir.parse(had) == ti.tir.parse(written)
+
+
+def test_a_truth_value_is_0_or_1():
+    text = f"{HEAD}    B[0] = T.Select(T.bool(2), A[0], A[1])\n"
+    assert said(lambda: ti.tir.parse(text)) == ["the constant 2 does not fit bool, which holds 0 to 1."]

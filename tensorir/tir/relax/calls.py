@@ -85,6 +85,7 @@ def _keywords(reader: Reader, node: ast.Call) -> dict[str, Value]:
 
 
 def _named(reader: Reader, path: str, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> Value:
+    path = path.removeprefix("op.")  # the operators' own home: R.op.nn.relu
     maker = MAKERS.get(path)
     if maker is not None:
         return maker(reader, args, kwargs, node)

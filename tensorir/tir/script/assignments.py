@@ -241,8 +241,8 @@ def bind(body: FunctionBody, name: str, value: Value, node: Located) -> None:
             define(name, Scalar(buffer))
         case BufferSpec():
             define(name, declare(body, value, name, node))
-        case Axis():
-            define(name, body.axis(value, name, node))
+        case (Axis() as axis) | (Axis() as axis,):  # `T.axis.remap("S", [i])` gives a single one by itself
+            define(name, body.axis(axis, name, node))
         case ThreadVar(extent=None):
             var = n.Var(name, n.PrimType(INT32), span)
             define(name, n.IterVar(None, var, IterKind.THREAD_INDEX, value.tag, span))

@@ -76,6 +76,11 @@ def subscript(reader: Evaluator, node: ast.Subscript) -> Value:
         case Metadata(key):
             index = reader.number(node.slice, "the index")
             return n.Opaque(f'metadata["{key}"][{index}]', reader.text.span(node))
+        case Name("T", "Buffer"):  # as it was written before 0.10: T.Buffer[(8,), "float32"]
+            given = node.slice
+            arguments = given.elts if isinstance(given, ast.Tuple) else [given]
+            made = ast.copy_location(ast.Call(node.value, arguments, []), node)
+            return reader.value(made)
         case Name("T", "Tuple"):
             return n.TupleType()
         case str():

@@ -60,7 +60,7 @@ def _call_intrin(it: Call) -> Value:
 @makes("reinterpret")
 def _reinterpret(it: Call) -> Value:
     """The type may be a string, a data type, or the type of a variable (`T.handle().ty`)."""
-    dtype, value = it.take("dtype", "value", required=2)
+    dtype, value = it.converted()
     pointed = dtype if isinstance(dtype, n.PointerType) else None
     attrs: dict[str, n.Attribute] = {} if pointed is None else {"type": pointed}
     given, wanted = it.expr(value), it.dtype(dtype)

@@ -41,7 +41,7 @@ def constant(it: Call, dtype: DataType) -> Value:
 
 
 def _refuse_outside(it: Call, value: bool | int | float, dtype: DataType) -> None:
-    if isinstance(value, float) or not dtype.is_integer or dtype.is_bool:
+    if isinstance(value, float) or not dtype.is_integer:
         return
     low, high = dtype.range
     if not low <= value <= high:
@@ -85,7 +85,7 @@ def _tensor_map(it: Call) -> Value:
 
 @makes("Cast", "cast")
 def _cast(it: Call) -> Value:
-    first, second = it.take("dtype", "value", required=2)
+    first, second = it.converted()
     if it.name == "Cast":
         return n.Cast(it.reader.numeric(it.expr(second), it.node, "what T.Cast takes"), it.dtype(first), it.span)
     if isinstance(first, n.Expr) or not isinstance(second, n.Expr):

@@ -50,6 +50,17 @@ class Call:
                 self.fail("TS24", f"T.{self.name} needs {name!r}.")
         return [found.get(name) for name in names]
 
+    def converted(self) -> tuple[Value, Value]:
+        """The data type and the value of a conversion, which may come first where the type is given by name."""
+        if len(self.args) == 1 and "dtype" in self.kwargs:
+            (value,) = self.args
+            dtype = self.kwargs["dtype"]
+            if further := self.kwargs.keys() - {"dtype"}:
+                self.fail("TS24", f"T.{self.name} has no parameter {min(further)!r}.")
+            return dtype, value
+        dtype, value = self.take("dtype", "value", required=2)
+        return dtype, value
+
     def fail(self, code: str, message: str, help: str = "") -> NoReturn:
         self.reader.fail(self.node, code, message, help)
 
