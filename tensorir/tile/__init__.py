@@ -21,6 +21,7 @@ from tensorir.tile.interpret import interpret
 from tensorir.tile.nodes import Module, Operation, Region, Value
 from tensorir.tile.text.modules import parse
 from tensorir.tile.text.printing import print_module
+from tensorir.tile.verify import verify
 
 __all__ = [
     "Module",
@@ -32,4 +33,5 @@ __all__ = [
     "parse",
     "print_module",
     "to_bytecode",
+    "verify",
 ]

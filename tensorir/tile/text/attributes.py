@@ -172,26 +172,32 @@ class AttributeReader:
             c.expect(">")
             return DivBy(divisor, every, along)
         if word == "same_elements":
-            c.expect("[")
-            values: list[int] = []
-            while not c.accept("]"):
-                values.append(self._int64())
-                if not c.accept(","):
-                    c.expect("]")
-                    break
+            values = self.integers(64)
             c.expect(">")
-            return SameElements(tuple(values))
+            return SameElements(values)
         lower = None if c.accept("?") else self._int64()
         c.expect(",")
         upper = None if c.accept("?") else self._int64()
         c.expect(">")
         return Bounded(lower, upper)
 
-    def _int64(self) -> int:
+    def integers(self, bits: int) -> tuple[int, ...]:
+        """`[1, 0]`."""
+        c = self.cursor
+        c.expect("[")
+        values: list[int] = []
+        while not c.accept("]"):
+            values.append(self._int64(bits))
+            if not c.accept(","):
+                c.expect("]")
+                break
+        return tuple(values)
+
+    def _int64(self, bits: int = 64) -> int:
         start = self.cursor.pos
         number = self.cursor.integer()
-        if not -(1 << 63) <= number < 1 << 63:
-            self.cursor.fail("TM21", "this number does not fit 64 bits.", "", start)
+        if not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
+            self.cursor.fail("TM21", f"this number does not fit {bits} bits.", "", start, self.cursor.end)
         return number
 
     def _named(self, start: int) -> Attribute:

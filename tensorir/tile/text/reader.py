@@ -332,6 +332,8 @@ class Reader:
                 return self.attributes.hints()
             case "predicate":
                 return self.attributes.predicate()
+            case "int32_list":
+                return self.attributes.integers(32)
             case _:
                 return accept_attribute(self, attr, self.attributes.read(), start)
 
