@@ -34,7 +34,7 @@ __all__ = [
     "tensor",
 ]
 
-_MODULES = {"build", "inspect", "lift", "passes", "reference", "tile", "tir"}
+_MODULES = {"build", "inspect", "iterator", "lift", "passes", "reference", "tile", "tir"}
 _PASSES = {"Pipeline": "pipeline", "explain": "explain", "restrict": "restrict"}
 """What is found in a file of `tensorir.passes`."""
 _FIELD_VIEW = {

@@ -1,0 +1,12 @@
+"""Iterator IR, the IR of GT4Py: read, lifted to tensor IR, and run as a backend of GT4Py.
+
+`from_gt4py(program, sizes={"K": 65})` reads a program of GT4Py, and `ti.lift` makes a tensor program of it;
+`tensorir.iterator.gt4py_backend` has the backends `xla_cpu` and `xla_gpu`.
+"""
+
+from __future__ import annotations
+
+from tensorir.iterator.imports.imported import Imported, from_gt4py
+from tensorir.iterator.nodes import Program
+
+__all__ = ["Imported", "Program", "from_gt4py"]

@@ -1,0 +1,91 @@
+"""A backend of GT4Py: its programs run by XLA, `@gtx.program(backend=xla_cpu)`.
+
+This file alone imports GT4Py, whose releases 1.1 have the protocol of backends that it speaks: a workflow makes of a
+program in iterator IR an artifact, and the artifact's `load` gives what calls run.
+"""
+
+# what GT4Py exports has no types that are known here
+# pyright: basic, reportMissingImports=false
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Any
+
+from tensorir.iterator.imports.nodes_of import program as imported
+from tensorir.iterator.lift.program import Options
+from tensorir.iterator.nodes import Program
+from tensorir.iterator.refusals import refused
+from tensorir.iterator.running import Runner
+
+__all__ = ["make_backend", "xla_cpu"]
+
+_RELEASES = "1.1"
+
+
+def _check_release() -> None:
+    """Raise TI12 where GT4Py is not there, or is of a release with another protocol."""
+    try:
+        found = metadata.version("gt4py")
+    except metadata.PackageNotFoundError:
+        raise refused("TI12", "GT4Py is not installed.", help="pip install 'gt4py>=1.1,<1.2'.") from None
+    if not re.match(rf"{re.escape(_RELEASES)}(\.|$)", found):
+        said = f"this backend speaks to GT4Py {_RELEASES}, and {found} is installed."
+        raise refused("TI12", said, help="pip install 'gt4py>=1.1,<1.2'.")
+
+
+_check_release()
+
+from gt4py.next import backend as next_backend  # noqa: E402
+from gt4py.next import custom_layout_allocators as allocators  # noqa: E402
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A program that is read, and not yet specialised: sizes come with a call."""
+
+    program: Program
+    column: str | None
+    options: Options
+
+    def load(self) -> Runner:
+        return Runner(self.program, self.options, self.column)
+
+
+@dataclass(frozen=True)
+class Executor:
+    """GT4Py's program to an artifact."""
+
+    options: Options
+
+    def __call__(self, inp: Any) -> Artifact:
+        column = inp.args.column_axis
+        return Artifact(imported(inp.data), None if column is None else str(column.value), self.options)
+
+
+def make_backend(device: str = "cpu", *, name: str = "", **options: Any) -> Any:
+    """A backend for a device, "cpu" or "gpu"; options are those of the lift (`tensorir.iterator.lift.program.Options`).
+
+    >>> make_backend(name="checked", out_of_range="checked").name
+    'checked'
+    """
+    kinds = {"cpu": allocators.StandardCPUFieldBufferAllocator, "gpu": allocators.StandardGPUFieldBufferAllocator}
+    if device not in kinds:
+        raise refused("TI12", f"there is no device '{device}'.", help="use 'cpu' or 'gpu'.")
+    return next_backend.Backend(
+        name=name or f"xla_{device}",
+        executor=Executor(Options(**options)),
+        allocator=kinds[device](),
+        transforms=next_backend.DEFAULT_TRANSFORMS,
+    )
+
+
+xla_cpu = make_backend("cpu")
+
+
+def __getattr__(name: str) -> Any:
+    if name == "xla_gpu":
+        return make_backend("gpu")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

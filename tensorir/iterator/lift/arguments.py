@@ -1,0 +1,99 @@
+"""What is passed for the parameters of a program, as leaves: fields of GT4Py and our own, types, and numbers."""
+
+# What programs evaluate to is of many kinds, which only running tells.
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownLambdaType=false, reportUnknownParameterType=false, reportMissingParameterType=false
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tensorir.iterator.lift.graph import Table
+from tensorir.iterator.lift.program import Leaf
+from tensorir.iterator.lift.values import Target
+from tensorir.iterator.nodes import ParamType, TupleType
+from tensorir.iterator.refusals import refused
+from tensorir.types import BOOL, FLOAT64, INT32, Dims, Interval, Scalar, TensorType, scalar_of
+
+__all__ = ["leaf_tree", "offsets"]
+
+
+def leaf_tree(name: str, value: Any, kind: ParamType | None) -> Any:
+    """The leaves of a parameter; raises TI11 for a value that does not have the declared type."""
+    if isinstance(value, tuple):
+        members = kind.members if isinstance(kind, TupleType) else (None,) * len(value)
+        if len(members) != len(value):
+            said = f"'{name}' is a tuple of {len(members)}, and {len(value)} are passed."
+            raise refused("TI11", said, help="pass as many as its type has.")
+        return tuple(leaf_tree(f"{name}_{k}", v, t) for k, (v, t) in enumerate(zip(value, members, strict=True)))
+    if isinstance(kind, TupleType):
+        raise refused("TI11", f"'{name}' is a tuple, and this is of type {type(value).__name__}.", help="pass a tuple.")
+    declared = kind.element if kind is not None else None
+    if isinstance(value, TensorType):
+        (element,) = value.leaves
+        return Leaf(name, _agreed(name, declared, element), value.dims)
+    domain = getattr(value, "domain", None)
+    if domain is None:
+        return _number(name, value, declared)
+    element = element_of(value)
+    names = [str(d.value) for d in domain.dims]
+    if type(value).__name__ == "IndexField":
+        return Leaf(name, declared or INT32, None, index=names[0])
+    dims = Dims(tuple((n, Interval(int(r.start), int(r.stop))) for n, r in zip(names, domain.ranges, strict=True)))
+    return Leaf(name, _agreed(name, declared, element), dims)
+
+
+def _agreed(name: str, declared: Scalar | None, element: Scalar | None) -> Scalar:
+    if declared is not None and element is not None and declared != element:
+        said = f"'{name}' is {declared}, and {element} is passed."
+        raise refused("TI11", said, help=f"convert it, or declare {name} as {element}.")
+    found = declared or element
+    assert found is not None
+    return found
+
+
+def element_of(value: Any) -> Scalar | None:
+    array = getattr(value, "ndarray", None)
+    dtype = array.dtype if array is not None else getattr(value, "dtype", None)
+    dtype = getattr(dtype, "scalar_type", dtype)
+    return scalar_of(dtype) if dtype is not None else None
+
+
+def _number(name: str, value: Any, declared: Scalar | None) -> Leaf:
+    if isinstance(value, np.ndarray) and value.ndim:
+        raise refused("TI11", f"'{name}' is an array without dims.", help="pass a field: gtx.as_field([I], array).")
+    value = getattr(value, "value", value) if not isinstance(value, (np.generic, np.ndarray)) else value
+    plain = value.item() if isinstance(value, (np.generic, np.ndarray)) else value
+    kinds = {bool: BOOL, int: INT32, float: FLOAT64}
+    element = declared or (scalar_of(value.dtype) if isinstance(value, np.generic) else kinds.get(type(plain)))
+    if element is None:
+        raise refused("TI11", f"'{name}' is of type {type(value).__name__}, which no program takes.")
+    return Leaf(name, element, None, plain)
+
+
+def offsets(provider: Any) -> dict[str, Target]:
+    """An offset provider as where its offsets lead: dims, or tables with their entries."""
+    return {str(name): _target(str(name), value) for name, value in dict(provider or {}).items()}
+
+
+def _target(name: str, value: Any) -> Any:
+    if hasattr(value, "kind") and hasattr(value, "value"):
+        return str(value.value), str(value.value), 0
+    if hasattr(value, "domain_dim"):
+        return str(value.domain_dim.value), str(value.codomain.value), int(value.offset)
+    if isinstance(value, Table):
+        return value
+    if not (hasattr(value, "codomain") and hasattr(value, "domain")):
+        raise refused("TI05", f"the offset '{name}' leads to what is no dimension and no table.")
+    entries = np.asarray(value.ndarray if hasattr(value, "ndarray") else value)
+    entries = np.asarray(value.asnumpy()) if hasattr(value, "asnumpy") else entries
+    skip = getattr(value, "skip_value", None)
+    entries = entries.astype(np.int32)
+    if skip is not None:
+        entries = np.where(entries == skip, np.int32(-1), entries)
+    *domain, local = [str(d.value) for d in value.domain.dims]
+    origin = tuple(int(r.start) for r in value.domain.ranges)[:-1]
+    return Table(name, tuple(domain), local, str(value.codomain.value), entries, origin, bool((entries < 0).any()))

@@ -1,0 +1,291 @@
+"""The graph as tensor IR: every node on the interval that is needed of it, or on more where that costs nothing."""
+
+# What programs evaluate to is of many kinds, which only running tells.
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownLambdaType=false, reportUnknownParameterType=false, reportMissingParameterType=false
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tensorir import build
+from tensorir.builtins import TABLE
+from tensorir.ir import Expr, Lambda, Var
+from tensorir.iterator.lift.boxes import Box, Cut, intersection
+from tensorir.iterator.lift.graph import Fold, Node, Table, postorder
+from tensorir.iterator.lift.needs import region_left
+from tensorir.iterator.refusals import refused
+from tensorir.types import BOOL, INT32, NEIGHBOUR, Dims, Interval, TensorType, TupleElement
+from tensorir.walk import with_label
+
+__all__ = ["Emission"]
+
+
+@dataclass(eq=False)
+class Emission:
+    """Emits nodes, each once; `params` and `tables` are what the expressions read."""
+
+    needed: Mapping[Node, Box]
+    domains: Mapping[str, Dims]
+    slots: Mapping[str, int]
+    """The number of slots along each local dim."""
+    mode: str = "clamp"
+    """What is read where a dynamic offset leaves its field."""
+    holes: str = "zero"
+    params: dict[str, Var] = field(default_factory=dict[str, Var])
+    tables: dict[str, tuple[Var, Any]] = field(default_factory=dict[str, "tuple[Var, Any]"])
+    done: dict[Node, Expr] = field(default_factory=dict[Node, Expr])
+    locals: dict[str, str] = field(default_factory=dict[str, str])
+    several: bool = False
+
+    def emit(self, roots: Sequence[Node]) -> list[Expr]:
+        order = [n for n in postorder(roots) if n in self.needed]
+        self.several = any(sum(d in self.slots for d in n.dims) > 1 for n in order)
+        for node in order:
+            if node not in self.done:
+                made = self._node(node)
+                self.done[node] = with_label(made, node.label) if node.label else made
+        return [self.done[r] for r in roots]
+
+    def local(self, dim: str) -> str:
+        """The neighbour dim that stands for a local dim; one for all where no tensor has two."""
+        return self.locals.setdefault(dim, f"{NEIGHBOUR}{len(self.locals) if self.several else 0}")
+
+    def box(self, node: Node) -> dict[str, tuple[int, int]]:
+        """The box of a node, its local dims whole."""
+        return {d: self.needed[node][d] for d in node.dims if d not in self.slots}
+
+    def on(self, x: Expr, box: Box) -> Expr:
+        """A tensor cut to a box along the dims that it has."""
+        have = x.tensor.dims
+        cut = {d: Interval(*e) for d, e in box.items() if d in have and have[d] != Interval(*e)}
+        return build.call("subset", x, static=(Dims(tuple(cut.items())),)) if cut else x
+
+    def wide(self, x: Expr, box: Box) -> Expr:
+        """A tensor with all dims of a box."""
+        for d, (start, stop) in box.items():
+            if d not in x.tensor.dims:
+                x = build.call("add_dim", x, static=(d, start, stop))
+        return x
+
+    def position(self, dim: str, ends: tuple[int, int]) -> Expr:
+        return build.call("pos", self.wide(build.literal(False), {dim: ends}), static=(dim,))
+
+    def _node(self, node: Node) -> Expr:
+        args = [self.done.get(a) for a in node.args]
+        match node.op, node.static:
+            case "input", (name,):
+                return self._input(node, name)
+            case "constant", (_, value):
+                return build.literal(value, node.element)
+            case "index", (dim,):
+                return self.position(dim, self.needed[node][dim])
+            case "cast", (element,):
+                return build.call("cast", args[0], static=(element,))  # type: ignore[arg-type]
+            case "shift", (dim, by):
+                return build.cartesian_shift(args[0], dim, by)  # type: ignore[arg-type]
+            case "restagger", (old, new, by):
+                renamed = build.call("rename", args[0], static=(((old, new),),))  # type: ignore[arg-type]
+                return build.cartesian_shift(renamed, new, by)
+            case "neighbour" | "neighbours", _:
+                return self._neighbours(node)
+            case "slot", (local, k):
+                return self._slot(args[0], self.local(local), k)  # type: ignore[arg-type]
+            case "gather", (dim,):
+                return self._gather(node, dim)
+            case "concat_where", (region,):
+                box = self.box(node)
+                return self._concat(region.split(box), node, box)
+            case "update", (stored,):
+                return self._update(node, dict(stored))
+            case "broadcast", _:
+                return args[0]  # type: ignore[return-value]
+            case "can_deref", _:
+                return build.call("can_deref", args[0])  # type: ignore[arg-type]
+            case "reduce", (fold,):
+                return self._reduce(node, fold)
+            case "scan", (fold,):
+                return self._scan(node, fold)
+            case "scanned", (k,):
+                several = len(node.args[0].static[0].carried) > 1
+                return build.call("tuple_get", args[0], static=(k,)) if several else args[0]  # type: ignore
+            case op, _:
+                return build.call(op, *args)  # type: ignore[arg-type]
+
+    # Leaves
+
+    def _input(self, node: Node, name: str) -> Expr:
+        dims = self.domains.get(name, Dims())
+        for d, (start, stop) in self.needed[node].items():
+            have = dims[d]
+            if d not in self.slots and not (have.start <= start and stop <= have.stop):
+                said = f"'{name}' has {d}{have}, and {d}[{start}:{stop}] of it is read."
+                raise refused("TI10", said, help=f"give it more points of {d}, or store on a smaller domain.")
+        renamed = tuple((self.local(d) if d in self.slots else d, i) for d, i in dims.items)
+        if name not in self.params:
+            self.params[name] = build.var(name, TensorType(node.element, Dims(renamed)))
+        return self.params[name]
+
+    # Access
+
+    def _table(self, table: Table, box: Box) -> Var:
+        """The parameter that holds the rows of a table that a box needs."""
+        rows = table.rows(box)
+        for var, (known, have) in ((v, k) for v, k in self.tables.values()):
+            if known is table and have == rows:
+                return var
+        used = sum(known is table for _, (known, _) in self.tables.values())
+        name = table.name if not used else f"{table.name}_{used + 1}"
+        dims = [*zip(table.domain, (Interval(*r) for r in rows), strict=True)]
+        kind = TensorType(INT32, Dims((*dims, (NEIGHBOUR + table.codomain, Interval(0, table.slots)))))
+        var = build.var(name, kind)
+        self.tables[name] = (var, (table, rows))
+        return var
+
+    def _neighbours(self, node: Node) -> Expr:
+        table = node.static[0]
+        box = self.needed[node]
+        var = self._table(table, box)
+        ends = table.targets(box) or (0, 1)
+        source = node.args[0]
+        x = self.wide(self.done[source], {table.codomain: self.needed[source].get(table.codomain, ends)})
+        if -1 in x.tensor.dims[table.codomain]:
+            x = self.on(x, {table.codomain: ends})
+        if node.op == "neighbour":
+            found = build.call("unstructured_shift", var, x, static=(node.static[1],))
+            return self._filled(found, table, box, node.static[1])
+        found = build.call("shift_init", var, x)
+        made = next(d for d in reversed(found.tensor.dims.names) if d.startswith(NEIGHBOUR))
+        wanted = self.local(table.local)
+        return found if made == wanted else build.call("rename", found, static=(((made, wanted),),))
+
+    def _filled(self, x: Expr, table: Table, box: Box, slot: int) -> Expr:
+        """Zero where a slot that is read alone has no neighbour."""
+        if self.holes != "zero" or not (table.at(table.rows(box))[..., slot] < 0).any():
+            return x
+        (element,) = x.tensor.leaves
+        zero = build.literal(False if element == BOOL else 0, element)
+        return build.call("if", build.call("can_deref", x), x, zero)
+
+    def _slot(self, x: Expr, dim: str, k: int) -> Expr:
+        if dim not in x.tensor.dims:
+            return x
+        highest = max(d for d in x.tensor.dims.names if d.startswith(NEIGHBOUR))
+        if highest != dim:
+            x = build.call("rename", x, static=(((dim, highest), (highest, dim)),))
+        return build.call("shift_apply", x, static=(k,))
+
+    def _gather(self, node: Node, dim: str) -> Expr:
+        x, by = (self.done[a] for a in node.args)
+        if dim not in x.tensor.dims:
+            return x
+        here = self.position(dim, self.needed[node][dim])
+        (element,) = by.tensor.leaves
+        if element != INT32:
+            here = build.call("cast", here, static=(element,))
+        return build.call("gather", x, build.call("plus", here, by), static=((dim,), self.mode))
+
+    # Domains
+
+    def _concat(self, cut: Cut | bool, node: Node, box: dict[str, tuple[int, int]]) -> Expr:
+        if not isinstance(cut, Cut):
+            return self.wide(self.on(self.done[node.args[0 if cut else 1]], box), box)
+        parts = [self._concat(part, node, {**box, cut.dim: ends}) for ends, part in cut.parts]
+        locals_ = dict(i for p in parts for i in p.tensor.dims.items if i[0].startswith(NEIGHBOUR))
+        parts = [self.wide(p, {d: (i.start, i.stop) for d, i in locals_.items()}) for p in parts]
+        return build.call("concat", *parts)
+
+    def _update(self, node: Node, stored: Box) -> Expr:
+        box = self.needed[node]
+        old, new = (self.done.get(a) for a in node.args)
+        part = intersection(stored, box)
+        if old is None or not region_left(box, stored):
+            assert new is not None
+            return self.wide(self.on(new, part), box)
+        old = self.wide(self.on(old, box), box)
+        return old if new is None else build.call("update", old, self.on(new, part))
+
+    # Folds
+
+    def _body(self, fold: Fold, carried: Mapping[Node, Expr], taken: Mapping[Node, Expr]) -> list[Expr]:
+        """The results of a body, with variables in the place of what is carried and taken."""
+        done: dict[Node, Expr] = {**carried, **taken}
+        stack: list[tuple[Node, bool]] = [(r, False) for r in fold.results]
+        while stack:
+            node, ready = stack.pop()
+            if node in done:
+                continue
+            if ready:
+                if node.op == "constant":
+                    done[node] = build.literal(node.static[1], node.element)
+                elif node.op == "cast":
+                    done[node] = build.call("cast", done[node.args[0]], static=node.static)
+                else:
+                    assert node.op in TABLE, node
+                    done[node] = build.call(node.op, *(done[a] for a in node.args))
+            else:
+                stack.append((node, True))
+                stack.extend((a, False) for a in node.args)
+        return [done[r] for r in fold.results]
+
+    def _reduce(self, node: Node, fold: Fold) -> Expr:
+        dim = self.local(fold.dim)
+        init, *free = node.args
+        box = self.box(node)
+        lists = [n for n in free if fold.dim in n.dims]
+        if not lists:
+            raise refused("TI09", "there is no list to reduce: no argument has neighbours.")
+        (result,), (carried,) = fold.results, fold.carried
+        x = [self.on(self.done[n], box) for n in free]
+        if result.args and result.op in TABLE and len(free) == 1:
+            first, *rest = result.args
+            if first is carried and rest == [free[0]]:
+                kind = TensorType(node.element)
+                operand = x[0].tensor.on(x[0].tensor.dims.without(dim))
+                f = build.operator(result.op, kind.on(operand.dims), operand)
+                return build.call("reduce", f, self._start(init, operand.dims, box), x[0], static=(dim,))
+        params = [build.var(f"x{k}", e.tensor.on(e.tensor.dims.without(dim))) for k, e in enumerate(x)]
+        state = TensorType(node.element, _bcast([p.type.dims for p in params]))
+        acc = build.var("acc", state)
+        (body,) = self._body(fold, {carried: acc}, dict(zip(free, params, strict=True)))
+        f = build.function([acc, *params], body)
+        return build.call("reduce", f, self._start(init, state.dims, box), *x, static=(dim,))
+
+    def _start(self, init: Node, dims: Dims, box: Box) -> Expr:
+        found = self.done[init]
+        return self.on(found, {d: (i.start, i.stop) for d, i in dims.items})
+
+    def _scan(self, node: Node, fold: Fold) -> Expr:
+        count = len(fold.carried)
+        inits, free = node.args[:count], node.args[count:]
+        box = self.box(node)
+        column = fold.column or box[fold.dim]
+        whole = {**box, fold.dim: column}
+        x = [self.on(self.done[n], whole) for n in free]
+        if not any(fold.dim in e.tensor.dims for e in x):
+            x.append(self.position(fold.dim, column))
+        params = [build.var(f"x{k}", e.tensor.on(e.tensor.dims.without(fold.dim))) for k, e in enumerate(x)]
+        starts = [self.on(self.done[i], whole) for i in inits]
+        dims = _bcast([p.type.dims for p in params] + [s.tensor.dims for s in starts])
+        elements = tuple(c.element for c in fold.carried)
+        element = elements[0] if count == 1 else TupleElement(elements)
+        state = build.var("state", TensorType(element, dims))
+        carried = {
+            c: build.call("tuple_get", state, static=(k,)) if count > 1 else state for k, c in enumerate(fold.carried)
+        }
+        results = self._body(fold, carried, dict(zip(free, params, strict=False)))
+        body = build.call("make_tuple", *results) if count > 1 else results[0]
+        start = build.call("make_tuple", *starts) if count > 1 else starts[0]
+        f: Lambda = build.function([state, *params], body)
+        return build.call("scan", f, start, *x, static=(fold.forward, fold.dim))
+
+
+def _bcast(parts: Sequence[Dims]) -> Dims:
+    found: dict[str, Interval] = {}
+    for dims in parts:
+        for d, i in dims.items:
+            found[d] = i if d not in found else found[d] & i
+    return Dims(tuple(found.items()))

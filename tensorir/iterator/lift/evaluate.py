@@ -1,0 +1,273 @@
+"""Evaluation of iterator IR with tensors in the place of fields: what comes out is the graph of what is computed.
+
+Functions are applied, so no lambda is left; a position is a tensor, so `lift` and `deref` do nothing, and `shift` makes
+a node. What is known when a program is specialised, sizes and the ends of domains, is computed here.
+
+A function that is lifted is evaluated once, where it stands, and then shifted as a whole. Only where its arguments are
+shifted already, or where it uses what is a position outside of it, is it evaluated again for each shift: there the
+order of the steps counts.
+"""
+
+# What programs evaluate to is of many kinds, which only running tells.
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownLambdaType=false, reportUnknownParameterType=false, reportMissingParameterType=false
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from typing import Any, cast
+
+from tensorir.builtins import TABLE
+from tensorir.errors import did_you_mean
+from tensorir.iterator.builtins import ARITHMETIC, CASTS, NAMES
+from tensorir.iterator.lift.boxes import ALWAYS, NEVER, Region
+from tensorir.iterator.lift.folding import Folding
+from tensorir.iterator.lift.graph import Graph, Node, Table
+from tensorir.iterator.lift.known import Known
+from tensorir.iterator.lift.scalars import elementwise
+from tensorir.iterator.lift.structural import BUILTINS, PARTIALS
+from tensorir.iterator.lift.values import (
+    Builtin,
+    Closure,
+    Domain,
+    Env,
+    Iterator,
+    Lifted,
+    Partial,
+    Step,
+    Target,
+    shifted,
+    tree_map,
+)
+from tensorir.iterator.nodes import Axis, Call, CartesianOffset, Expr, Infinity, Lambda, Literal, NoValue, Offset, Ref
+from tensorir.iterator.refusals import refused
+
+__all__ = ["Evaluator", "Steps", "run"]
+
+Steps = Generator[Any, Any, Any]
+"""A computation in steps: it yields computations whose results it needs, so that no depth is too deep for Python."""
+
+
+def run(steps: Steps) -> Any:
+    """The result of a computation in steps."""
+    stack = [steps]
+    sent: Any = None
+    while stack:
+        try:
+            asked = stack[-1].send(sent)
+        except StopIteration as done:
+            stack.pop()
+            sent = done.value
+        else:
+            stack.append(asked)
+            sent = None
+    return sent
+
+
+class Evaluator:
+    """Evaluates expressions of one program: `graph` is what it makes, `known` what it knows of scalars and domains."""
+
+    def __init__(self, known: Known, provider: Mapping[str, Target], column: str | None) -> None:
+        self.graph = Graph()
+        self.known, self.provider, self.column = known, provider, column
+        self.folding = Folding(self.graph, self.apply)
+        tables = [t for t in provider.values() if isinstance(t, Table)]
+        self.slots = {t.local: t.slots for t in tables}
+        """The number of slots along each local dim."""
+        self.holed = {t.local: t for t in tables if t.holes}
+        self.steps = 0
+
+    def expression(self, e: Expr, env: Env) -> Steps:
+        """The value of an expression."""
+        self.steps += 1
+        match e:
+            case Ref(name):
+                if (value := env.get(name)) is not None:
+                    return value
+                if name in NAMES:
+                    return Builtin(name)
+                raise refused(
+                    "TI03", f"'{name}' is no parameter, function or builtin.", e.span, did_you_mean(name, NAMES)
+                )
+            case Literal(value, element):
+                return self.graph.constant(_number(value, element), element)
+            case Lambda():
+                return Closure(e, env)
+            case Call(function, args):
+                f = yield self.expression(function, env)
+                values: list[Any] = []
+                for a in args:
+                    values.append((yield self.expression(a, env)))
+                return (yield self.apply(f, values, e))
+            case Offset() | Axis() | CartesianOffset() | Infinity() | NoValue():
+                return e
+
+    def apply(self, f: Any, args: list[Any], at: Expr) -> Steps:
+        """A function applied to values."""
+        match f:
+            case Closure(Lambda(params, body), env):
+                if len(params) != len(args):
+                    counts = f"{len(params)} argument{'s' * (len(params) != 1)}, and there are {len(args)}"
+                    raise refused("TI04", f"the function takes {counts}.", at.span, "give it as many as parameters.")
+                return (yield self.expression(body, Env(dict(zip(params, args, strict=True)), env)))
+            case Builtin(name):
+                if name in ARITHMETIC:
+                    return self._arithmetic(name, args, at)
+                if name in CASTS:
+                    return tree_map(lambda x: self.graph.cast(x, CASTS[name]), args[0])
+                return (yield BUILTINS[name](self, args, at))
+            case Partial(name, first):
+                return (yield PARTIALS[name](self, first, args, at))
+            case _:
+                raise refused("TI04", "a value is applied as if it were a function.", at.span, "apply a stencil.")
+
+    def _arithmetic(self, name: str, args: list[Any], at: Expr) -> Any:
+        if any(isinstance(a, Region) for a in args):
+            return _region_logic(name, args)
+        if any(isinstance(a, Axis) for a in args):
+            return self._condition(name, args)
+        row = ARITHMETIC[name]
+        if len(args) != row.arity:
+            raise refused("TI04", f"'{name}' takes {row.arity}, and there are {len(args)} arguments.", at.span)
+        values = [self.value(a) for a in args]
+        return elementwise(self.graph, name, values)
+
+    def _condition(self, name: str, args: list[Any]) -> Region:
+        """A comparison of a dim's coordinate with a number."""
+        first, second = args
+        if not isinstance(first, Axis):
+            first, second, name = second, first, _MIRRORED.get(name, name)
+        n = self.whole(second)
+        ends = {
+            "less": [(NEVER, n)], "less_equal": [(NEVER, _after(n))], "greater": [(_after(n), ALWAYS)],
+            "greater_equal": [(n, ALWAYS)], "eq": [(n, _after(n))], "not_eq": [(NEVER, n), (_after(n), ALWAYS)],
+        }[name]  # fmt: skip
+        result = Region(())
+        for pair in ends:
+            result |= Region.of({first.name: pair})
+        return result
+
+    # Values
+
+    def value(self, x: Any) -> Any:
+        """The tensor of what may be a position."""
+        return run(self.deref(x)) if isinstance(x, (Iterator, Lifted)) else x
+
+    def whole(self, x: Any) -> int:
+        """A number that is known when the program is specialised."""
+        if isinstance(x, Infinity):
+            return ALWAYS if x.positive else NEVER
+        if isinstance(x, Offset):
+            return int(x.value)
+        return int(self.known.number(x))
+
+    def deref(self, x: Any) -> Steps:
+        """What is at a position."""
+        match x:
+            case Iterator(value, steps):
+                for step in reversed(steps):
+                    value = tree_map(lambda v, s=step: self._moved(v, s), value)
+                return value
+            case Lifted(stencil, args, steps):
+                return (yield self.apply(stencil, [shifted(a, steps) for a in args], Ref("deref")))
+            case _:
+                return x
+
+    def name_of(self, field: Any) -> str | None:
+        """The name of the input that a field is, also where it was stored to."""
+        while isinstance(field, tuple) and field:
+            field = field[0]
+        while isinstance(field, Node) and field.op == "update":
+            field = field.args[0]
+        return field.static[0] if isinstance(field, Node) and field.op == "input" else None
+
+    def local_of(self, lists: list[Node]) -> str | None:
+        """The local dim that was added last."""
+        found = [[d for d in x.dims if d in self.slots] for x in lists]
+        return max(found, key=len)[-1] if any(found) else None
+
+    def presence(self, local: str, lists: list[Node]) -> Node | None:
+        """What is absent in the slots that a table leaves empty, where no list is."""
+        table = self.holed.get(local)
+        if table is None:
+            return None
+        stack, seen = list(lists), {id(x) for x in lists}
+        while stack:
+            node = stack.pop()
+            if node.op == "neighbours" and node.static[0] is table:
+                return None
+            for a in node.args if node.op in TABLE else ():
+                if id(a) not in seen:
+                    seen.add(id(a))
+                    stack.append(a)
+        return self.graph.neighbours(self.graph.index(table.codomain), table)
+
+    def _moved(self, x: Node, step: Step) -> Node:
+        g = self.graph
+        match step.target, step.by:
+            case Table() as table, None:
+                return g.neighbours(x, table)
+            case Table() as table, int(slot):
+                if not 0 <= slot < table.slots:
+                    said = f"there is no neighbour {slot}: '{table.name}' has {table.slots}."
+                    raise refused("TI08", said, help=f"use 0 to {table.slots - 1}.")
+                return g.neighbour(x, table, slot)
+            case Table() as table, Node() as slot:
+                return self.folding.chosen(g.neighbours(x, table), table.local, table.slots, slot)
+            case (str() as dim, str() as codomain), int(by):
+                return g.restagger(x, codomain, dim, by)
+            case (str() as dim, str() as codomain), Node() as by:
+                return g.gather(g.restagger(x, codomain, dim, 0), dim, by)
+            case str() as dim, int(by):
+                return g.shift(x, dim, by)
+            case str() as dim, Node() as by:
+                return g.gather(x, dim, by)
+            case _:
+                raise AssertionError(step)
+
+    def target(self, tag: Offset | CartesianOffset) -> tuple[Target, int]:
+        """Where an offset leads, and how far it goes by itself."""
+        if isinstance(tag, CartesianOffset):
+            return (
+                tag.domain.name if tag.domain.name == tag.codomain.name else (tag.domain.name, tag.codomain.name)
+            ), 0
+        found = self.provider.get(str(tag.value))
+        if found is None:
+            hint = (
+                did_you_mean(str(tag.value), self.provider) or 'pass offset_provider={"' + str(tag.value) + '": ...}.'
+            )
+            raise refused("TI05", f"the offset '{tag.value}' is not in the offset provider.", tag.span, hint)
+        if isinstance(found, tuple):
+            dim, codomain, by = cast("tuple[str, str, int]", found)
+            return (dim if dim == codomain else (dim, codomain)), by
+        return found, 0
+
+
+def _after(n: int) -> int:
+    return n if n in (NEVER, ALWAYS) else n + 1
+
+
+_MIRRORED = {"less": "greater", "less_equal": "greater_equal", "greater": "less", "greater_equal": "less_equal"}
+
+
+def _region_logic(name: str, args: list[Any]) -> Region:
+    regions = [Region.of(a.box) if isinstance(a, Domain) else a for a in args]
+    match name:
+        case "and_":
+            return regions[0] & regions[1]
+        case "or_":
+            return regions[0] | regions[1]
+        case "not_":
+            return ~regions[0]
+        case "xor_" | "not_eq":
+            a, b = regions
+            return (a & ~b) | (b & ~a)
+        case _:
+            raise refused("TI04", f"'{name}' is not for conditions on coordinates.", help="use &, | and ~.")
+
+
+def _number(text: str, element: Any) -> bool | int | float:
+    if not element.is_number:
+        return text in ("True", "true", "1")
+    return float(text) if element.is_float else int(float(text)) if "." in text or "e" in text else int(text)

@@ -1,0 +1,250 @@
+"""A program at its sizes as a fencil: its statements in order, each stored tensor an output of its own.
+
+What a statement stores later statements read as computed, so an output is no input, and the caller's buffers are
+written when everything is computed.
+"""
+
+# What programs evaluate to is of many kinds, which only running tells.
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownLambdaType=false, reportUnknownParameterType=false, reportMissingParameterType=false
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tensorir import build
+from tensorir.ir import Closure, Fencil, Var
+from tensorir.iterator.lift.boxes import Box, is_empty
+from tensorir.iterator.lift.emit import Emission
+from tensorir.iterator.lift.evaluate import Evaluator, run
+from tensorir.iterator.lift.graph import Node, Table
+from tensorir.iterator.lift.known import Known
+from tensorir.iterator.lift.needs import needs
+from tensorir.iterator.lift.values import Closure as FunctionValue
+from tensorir.iterator.lift.values import Domain, Env, Target, leaves, tree_map
+from tensorir.iterator.nodes import Call, Expr, FieldType, If, Lambda, Literal, Offset, Program, Ref, SetAt, Statement
+from tensorir.iterator.refusals import refused
+from tensorir.types import Dims, Interval, Scalar, TensorType
+
+__all__ = ["Leaf", "Options", "Output", "Specialised", "specialise"]
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """What is passed for one leaf of a parameter: its name, its element, and its dims; a number has none."""
+
+    name: str
+    element: Scalar
+    dims: Dims | None = None
+    value: Any = None
+    index: str = ""
+    """The dim whose coordinate it is, where it is an index field."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How programs are lifted.
+
+    `out_of_range` is what a dynamic offset reads outside of its field: the nearest point ("clamp"), or nothing, with an
+    error ("checked"). `holes` is what is read through a single slot without a neighbour: "zero", or "refuse".
+    """
+
+    out_of_range: str = "clamp"
+    holes: str = "zero"
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A stored tensor: its parameter in the fencil, the leaf that it is stored to, and where."""
+
+    name: str
+    leaf: str
+    box: Box
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Specialised:
+    """A program at one set of sizes; `fencil` is None where nothing is stored."""
+
+    fencil: Fencil | None
+    inputs: tuple[str, ...]
+    """The leaves that are read."""
+    outputs: tuple[Output, ...]
+    tables: Mapping[str, tuple[Table, Any]]
+    used: frozenset[str]
+    """The scalars that it is made for."""
+    report: tuple[str, ...] = ()
+    steps: int = 0
+
+
+@dataclass(eq=False)
+class _State:
+    """The names of a program while it is read: what they stand for, and what was stored."""
+
+    ev: Evaluator
+    env: dict[str, Any]
+    places: dict[str, Any]
+    dims: dict[str, Leaf]
+    stored: list[tuple[Leaf, Box, Node]] = field(default_factory=list[tuple[Leaf, Box, Node]])
+    temporaries: set[str] = field(default_factory=set[str])
+
+
+def specialise(
+    program: Program, args: Mapping[str, Any], provider: Mapping[str, Target], column: str | None, options: Options
+) -> Specialised:
+    """A program for arguments: a tree of leaves per parameter."""
+    found = [leaf for tree in args.values() for leaf in leaves(tree)]
+    scalars = {leaf.name: leaf.value for leaf in found if leaf.dims is None and not leaf.index}
+    domains = {leaf.name: leaf.dims for leaf in found if leaf.dims is not None}
+    ev = Evaluator(Known(scalars, domains), provider, column)
+    for p in program.params:
+        for leaf in leaves(args[p.name]):
+            for d, i in (leaf.dims or Dims()).items:
+                if d in _locals(p.type):
+                    ev.slots.setdefault(d, len(i))
+    env = {name: tree_map(lambda leaf: _entering(ev, leaf), tree) for name, tree in args.items()}
+    state = _State(ev, env, dict(args), {leaf.name: leaf for leaf in found})
+    _functions(state, program)
+    _temporaries(state, program)
+    _statements(state, program.body)
+    return _assembled(program.name, state, domains, options)
+
+
+def _locals(kind: Any) -> set[str]:
+    return {a.name for a in kind.dims if a.kind == "local"} if isinstance(kind, FieldType) else set()
+
+
+def _entering(ev: Evaluator, leaf: Leaf) -> Node:
+    if leaf.index:
+        return ev.graph.cast(ev.graph.index(leaf.index), leaf.element)
+    return ev.graph.input(leaf.name, leaf.element, leaf.dims.names if leaf.dims is not None else ())
+
+
+def _functions(state: _State, program: Program) -> None:
+    """Functions see those before them; one that calls itself sees no such function."""
+    scope = Env({})
+    for f in program.functions:
+        state.env[f.name] = FunctionValue(Lambda(f.params, f.body, f.span), scope)
+        scope = Env({f.name: state.env[f.name]}, scope)
+
+
+def _temporaries(state: _State, program: Program) -> None:
+    for t in program.temporaries:
+        domain = run(state.ev.expression(t.domain, Env(state.env))) if t.domain is not None else None
+        if not isinstance(domain, Domain):
+            raise refused("TI06", f"the domain of the temporary '{t.name}' is not known.", t.span)
+        state.places[t.name] = _temporary_leaves(t.name, t.type, domain)
+        state.temporaries |= {leaf.name for leaf in leaves(state.places[t.name])}
+        state.env[t.name] = tree_map(lambda leaf: _entering(state.ev, leaf), state.places[t.name])
+        state.ev.known.domains = {
+            **state.ev.known.domains, **{leaf.name: leaf.dims for leaf in leaves(state.places[t.name])}
+        }  # fmt: skip
+
+
+def _temporary_leaves(name: str, kind: Any, domain: Domain) -> Any:
+    if isinstance(kind, FieldType):
+        return Leaf(name, kind.element, Dims(tuple((d, Interval(*e)) for d, e in domain.box.items())))
+    return tuple(_temporary_leaves(f"{name}_{k}", m, domain) for k, m in enumerate(kind.members))
+
+
+def _statements(state: _State, body: Iterable[Statement]) -> None:
+    waiting = list(body)
+    while waiting:
+        match waiting.pop(0):
+            case If(condition, then, otherwise):
+                chosen = state.ev.known.number(run(state.ev.expression(condition, Env(state.env))))
+                waiting = [*(then if chosen else otherwise), *waiting]
+            case SetAt() as statement:
+                _store(state, statement)
+
+
+def _store(state: _State, s: SetAt) -> None:
+    ev = state.ev
+    env = Env(state.env)
+    domain = run(ev.expression(s.domain, env))
+    first = leaves(domain)[0]
+    vertical = next((a.name for a in first.dims if a.kind == "vertical"), None) if isinstance(first, Domain) else None
+    ev.column = vertical or ev.column
+    value = run(ev.expression(s.value, env))
+    target = _place(s.target, state.places)
+    made: list[tuple[Leaf, Box, Node]] = []
+    tree_map(lambda leaf, d, v: made.append((leaf, _checked(leaf, d, s), v)), target, domain, value)
+    for leaf, box, node in made:
+        if not is_empty(box):
+            node = ev.graph.cast(node, leaf.element)
+            state.stored.append((leaf, box, node))
+            state.env = _replaced(state, leaf, lambda old, n=node, b=box: ev.graph.update(old, n, b))
+
+
+def _checked(leaf: Leaf, domain: Domain, s: SetAt) -> Box:
+    """The part of a leaf that is stored; raises TI10 for a domain that leaves it."""
+    box = domain.box
+    dims = leaf.dims or Dims()
+    for d, (start, stop) in box.items():
+        have = dims.get(d)
+        if have is None:
+            raise refused("TI10", f"'{leaf.name}' has no dim {d}, along which is stored.", s.span)
+        if stop > start and not is_empty(box) and not (have.start <= start and stop <= have.stop):
+            said = f"'{leaf.name}' has {d}{have}, and {d}[{start}:{stop}] of it is stored."
+            raise refused("TI10", said, s.span, f"give it more points of {d}, or store on a smaller domain.")
+    return {d: box.get(d, (i.start, i.stop)) for d, i in dims.items}
+
+
+def _place(target: Expr, places: Mapping[str, Any]) -> Any:
+    """The leaves that a target names."""
+    match target:
+        case Ref(name) if name in places:
+            return places[name]
+        case Call(Ref("make_tuple"), args):
+            return tuple(_place(a, places) for a in args)
+        case Call(Ref("tuple_get"), (Literal(value) | Offset(value), x)):
+            return _place(x, places)[int(value)]
+        case _:
+            raise refused("TI04", "this is no place to store to.", getattr(target, "span", None) or Ref("").span)
+
+
+def _replaced(state: _State, leaf: Leaf, change: Any) -> dict[str, Any]:
+    """The names with another value for one leaf."""
+    env = dict(state.env)
+    for name, places in state.places.items():
+        if any(x is leaf for x in leaves(places)):
+            env[name] = tree_map(lambda place, v: change(v) if place is leaf else v, places, env[name])
+    return env
+
+
+def _assembled(name: str, state: _State, domains: Mapping[str, Any], options: Options) -> Specialised:
+    ev = state.ev
+    kept = [(leaf, box, node) for leaf, box, node in state.stored if leaf.name not in state.temporaries]
+    kept = [s for k, s in enumerate(kept) if not any(o[0] is s[0] and o[1] == s[1] for o in kept[k + 1 :])]
+    if not kept:
+        return Specialised(None, (), (), {}, frozenset(ev.known.used))
+    roots = [(node, box) for _, box, node in kept]
+    needed = needs(roots, ev.known.domains)
+    emission = Emission(needed, ev.known.domains, ev.slots, options.out_of_range, options.holes)
+    values = emission.emit([node for node, _ in roots])
+    taken = {*emission.params, *emission.tables}
+    params: list[Var] = []
+    closures: list[Closure] = []
+    outputs: list[Output] = []
+    for (leaf, box, _), value in zip(kept, values, strict=True):
+        if leaf.name in taken:
+            out = build.fresh(leaf.name, taken)
+        else:
+            out = leaf.name
+            taken.add(out)
+        dims = Dims(tuple((_local(emission, ev, d), Interval(*e)) for d, e in box.items()))
+        var = build.var(out, TensorType(leaf.element, dims))
+        params.append(var)
+        closures.append(build.closure(var, value))
+        outputs.append(Output(out, leaf.name, box))
+    made = build.fencil(name, [*params, *emission.params.values(), *(v for v, _ in emission.tables.values())], closures)
+    tables = {n: where for n, (_, where) in emission.tables.items()}
+    report = tuple(f"{o.leaf}: stored on {Dims.of(dict(o.box))}" for o in outputs)
+    return Specialised(made, tuple(emission.params), tuple(outputs), tables, frozenset(ev.known.used), report, ev.steps)
+
+
+def _local(emission: Emission, ev: Evaluator, dim: str) -> str:
+    return emission.local(dim) if dim in ev.slots else dim

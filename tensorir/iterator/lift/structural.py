@@ -1,0 +1,366 @@
+"""Builtins of iterator IR that are no arithmetic: access, lists, tuples, folds, fields and domains."""
+
+# What programs evaluate to is of many kinds, which only running tells.
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownLambdaType=false, reportUnknownParameterType=false, reportMissingParameterType=false
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tensorir.iterator.builtins import CASTS
+from tensorir.iterator.lift.boxes import Region
+from tensorir.iterator.lift.graph import Node, Table
+from tensorir.iterator.lift.values import (
+    Builtin,
+    Closure,
+    Domain,
+    Iterator,
+    Lifted,
+    Partial,
+    Step,
+    leaves,
+    shifted,
+    tree_map,
+)
+from tensorir.iterator.nodes import Axis, CartesianOffset, Expr, Lambda, Offset, Ref
+from tensorir.iterator.refusals import refused
+from tensorir.types import INT32
+
+if TYPE_CHECKING:
+    from tensorir.iterator.lift.evaluate import Evaluator
+
+__all__ = ["BUILTINS", "PARTIALS"]
+
+Rule = Callable[..., Any]
+BUILTINS: dict[str, Rule] = {}
+"""What a builtin is of its arguments, as steps of an evaluation."""
+PARTIALS: dict[str, Rule] = {}
+"""What a builtin that has its first arguments is of further ones."""
+
+
+def _builtin(*names: str) -> Callable[[Rule], Rule]:
+    def register(rule: Rule) -> Rule:
+        for name in names:
+            BUILTINS[name] = rule
+        return rule
+
+    return register
+
+
+def _partial(name: str) -> Callable[[Rule], Rule]:
+    def keep(ev: Evaluator, args: list[Any], at: Expr) -> Any:
+        return Partial(name, tuple(args))
+        yield
+
+    def register(rule: Rule) -> Rule:
+        BUILTINS[name] = keep
+        PARTIALS[name] = rule
+        return rule
+
+    return register
+
+
+# Access
+
+
+@_builtin("deref")
+def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
+    return (yield ev.deref(args[0]))
+
+
+@_builtin("can_deref")
+def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
+    found = yield ev.deref(args[0])
+    present = [ev.graph.can_deref(x) for x in leaves(found)]
+    result = present[0]
+    for one in present[1:]:
+        result = ev.graph.op("and", result, one)
+    return result
+
+
+@_partial("shift")
+def _(ev: Evaluator, first: tuple[Any, ...], args: list[Any], at: Expr) -> Any:
+    return shifted(args[0], _steps(ev, first, at))
+    yield
+
+
+def _steps(ev: Evaluator, offsets: tuple[Any, ...], at: Expr) -> tuple[Step, ...]:
+    """The steps of `shift(I, 1, V2E, 0)`; a table without a slot leads to all of them."""
+    steps: list[Step] = []
+    k = 0
+    while k < len(offsets):
+        tag = offsets[k]
+        if not isinstance(tag, CartesianOffset) and not (isinstance(tag, Offset) and isinstance(tag.value, str)):
+            steps.append(Step("", _distance(ev, tag)))
+            k += 1
+            continue
+        target, more = ev.target(tag)
+        following = offsets[k + 1] if k + 1 < len(offsets) else None
+        if following is None or isinstance(following, CartesianOffset) or _is_name(following):
+            if not isinstance(target, Table):
+                said = f"the offset '{tag.value if isinstance(tag, Offset) else tag}' needs a distance."
+                raise refused("TI04", said, at.span, "write shift(Ioff, 1).")
+            steps.append(Step(target, None))
+            k += 1
+            continue
+        by = _distance(ev, following)
+        if more:
+            by = by + more if isinstance(by, int) else ev.graph.op("plus", by, ev.graph.constant(more, by.element))
+        steps.append(Step(target, by))
+        k += 2
+    return tuple(steps)
+
+
+def _is_name(x: Any) -> bool:
+    return isinstance(x, Offset) and isinstance(x.value, str)
+
+
+def _distance(ev: Evaluator, x: Any) -> int | Node:
+    if isinstance(x, Offset):
+        return int(x.value)
+    x = ev.value(x)
+    return int(x.static[1]) if isinstance(x, Node) and x.op == "constant" else x
+
+
+@_partial("lift")
+def _(ev: Evaluator, first: tuple[Any, ...], args: list[Any], at: Expr) -> Any:
+    (stencil,) = first
+    if _stands_alone(stencil) and all(isinstance(a, Iterator) and not a.steps for a in args):
+        return Iterator((yield ev.apply(stencil, args, at)))
+    return Lifted(stencil, tuple(args))
+
+
+def _stands_alone(f: Any) -> bool:
+    """Whether a function uses nothing of a place around it."""
+    match f:
+        case Builtin():
+            return True
+        case Partial(_, args):
+            return all(_stands_alone(a) for a in args)
+        case Closure(function, env):
+            values = (env.get(name) for name in _free_names(function))
+            return all(_stands_alone(v) for v in values if v is not None)
+        case Node():
+            return not f.dims and not f.carries
+        case tuple():
+            return all(_stands_alone(m) for m in f)
+        case Iterator() | Lifted():
+            return False
+        case _:
+            return True
+
+
+def _free_names(function: Lambda) -> set[str]:
+    found: set[str] = set()
+    stack: list[tuple[Any, frozenset[str]]] = [(function, frozenset())]
+    while stack:
+        node, bound = stack.pop()
+        match node:
+            case Ref(name) if name not in bound:
+                found.add(name)
+            case Lambda(params, body):
+                stack.append((body, bound | set(params)))
+            case _:
+                stack.extend((part, bound) for part in (*getattr(node, "args", ()), getattr(node, "function", None)))
+    return found
+
+
+# Lists
+
+
+@_builtin("neighbors")
+def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
+    return (yield ev.deref(shifted(args[1], _steps(ev, (args[0],), at))))
+
+
+@_builtin("make_const_list")
+def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
+    return ev.value(args[0])
+    yield
+
+
+@_builtin("list_get")
+def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
+    k, x = args[0], ev.value(args[1])
+    local = ev.local_of([x])
+    if local is None:
+        return x
+    slot = _distance(ev, k)
+    if isinstance(slot, int):
+        return ev.graph.slot(x, local, slot)
+    return ev.folding.chosen(x, local, ev.slots[local], slot)
+    yield
+
+
+@_partial("map_list")
+def _(ev: Evaluator, first: tuple[Any, ...], args: list[Any], at: Expr) -> Any:
+    return (yield ev.apply(first[0], [ev.value(a) for a in args], at))
+
+
+@_partial("reduce")
+def _(ev: Evaluator, first: tuple[Any, ...], args: list[Any], at: Expr) -> Any:
+    f, init = first[0], ev.value(first[1])
+    lists = [ev.value(a) for a in args]
+    local = ev.local_of([x for x in lists if isinstance(x, Node)])
+    if local is None:
+        said = "there is no list to reduce: no argument has neighbours."
+        raise refused("TI09", said, at.span, "shift with a table first: neighbors(V2E, x).")
+    return (yield ev.folding.reduce(f, init, lists, local, at, ev.presence(local, lists)))
+
+
+# Tuples and choices
+
+
+@_builtin("make_tuple")
+def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
+    return tuple(args)
+    yield
+
+
+@_builtin("tuple_get")
+def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
+    k = ev.whole(args[0])
+    match args[1]:
+        case tuple() as members if 0 <= k < len(members):
+            return members[k]
+        case Iterator(tuple() as members, steps) if 0 <= k < len(members):
+            return Iterator(members[k], steps)
+        case Lifted() as x:
+            return (yield ev.deref(x))[k]
+        case _:
+            raise refused("TI04", f"there is no member {k} here.", at.span, "members count from 0.")
+
+
+@_builtin("if_")
+def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
+    condition, a, b = args
+    condition = ev.value(condition)
+    if condition.op == "constant":
+        return a if condition.static[1] else b
+    if isinstance(a, (Domain, Closure, Builtin, Partial)) or isinstance(b, (Domain, Closure, Builtin, Partial)):
+        return a if ev.known.number(condition) else b
+    positions = any(isinstance(x, (Iterator, Lifted)) for x in (a, b))
+    found = tree_map(partial(ev.folding.choice, condition), (yield ev.deref(a)), (yield ev.deref(b)))
+    return Iterator(found) if positions else found
+
+
+@_partial("map_tuple")
+def _(ev: Evaluator, first: tuple[Any, ...], args: list[Any], at: Expr) -> Any:
+    count = next(len(a) for a in args if isinstance(a, tuple))
+    made: list[Any] = []
+    for k in range(count):
+        members = [a[k] if isinstance(a, tuple) else a for a in args]
+        made.append((yield ev.apply(first[0], members, at)))
+    return tuple(made)
+
+
+@_partial("tree_map_tuple")
+def _(ev: Evaluator, first: tuple[Any, ...], args: list[Any], at: Expr) -> Any:
+    if not any(isinstance(a, tuple) for a in args):
+        return (yield ev.apply(first[0], args, at))
+    return (yield PARTIALS["map_tuple"](ev, (Partial("tree_map_tuple", first),), args, at))
+
+
+@_builtin("cast_")
+def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
+    kind = args[1]
+    name = kind.name if isinstance(kind, Builtin) else ""
+    if name not in CASTS:
+        raise refused("TI02", f"there is no element type '{name or kind}' here.", at.span, "use float64, int32, ...")
+    return tree_map(lambda x: ev.graph.cast(ev.value(x), CASTS[name]), args[0])
+    yield
+
+
+# Fields
+
+
+@_partial("as_fieldop")
+def _(ev: Evaluator, first: tuple[Any, ...], args: list[Any], at: Expr) -> Any:
+    stencil, *rest = first
+    domain = rest[0] if rest and isinstance(rest[0], Domain) else None
+    positions = [a if isinstance(a, (Iterator, Lifted)) else Iterator(a) for a in args]
+    if isinstance(stencil, Partial) and stencil.name == "scan":
+        result = yield _scan(ev, stencil.args, positions, domain, at)
+    else:
+        result = yield ev.deref((yield ev.apply(stencil, positions, at)))
+    if domain is not None:
+        result = tree_map(lambda x: ev.graph.broadcast(x, domain.box), result)
+    return result
+
+
+@_partial("scan")
+def _(ev: Evaluator, first: tuple[Any, ...], args: list[Any], at: Expr) -> Any:
+    return (yield _scan(ev, first, args, None, at))
+
+
+def _scan(ev: Evaluator, first: tuple[Any, ...], args: list[Any], domain: Domain | None, at: Expr) -> Any:
+    f, forward, init = first
+    vertical = next((a.name for a in domain.dims if a.kind == "vertical"), None) if domain else None
+    dim = vertical or ev.column or (domain.dims[-1].name if domain else None)
+    if dim is None:
+        raise refused("TI07", "it is not known along which dim this scan runs.", at.span, "store on a vertical dim.")
+    column = domain.box[dim] if domain and dim in domain.box else None
+    direction = bool(ev.known.number(forward))
+    return (yield ev.folding.scan(f, direction, tree_map(ev.value, init), args, dim, column, at))
+
+
+@_builtin("index")
+def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
+    return ev.graph.index(args[0].name)
+    yield
+
+
+@_builtin("broadcast")
+def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
+    dims = args[1].box if isinstance(args[1], Domain) else [a.name for a in args[1]]
+    return tree_map(lambda x: ev.graph.broadcast(x, dims), args[0])
+    yield
+
+
+@_builtin("concat_where")
+def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
+    condition, a, b = args
+    if isinstance(condition, Domain):
+        condition = Region.of(condition.box)
+    if not isinstance(condition, Region):
+        said = "concat_where takes a condition on coordinates, and this is none."
+        raise refused(
+            "TI04", said, at.span, "compare a dim with a number, K < 5; for conditions on values there is where."
+        )
+    return tree_map(lambda x, y: ev.graph.concat_where(condition, x, y), a, b)
+    yield
+
+
+# Domains
+
+
+@_builtin("named_range")
+def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
+    axis, start, stop = args
+    return axis, (ev.whole(start), ev.whole(stop))
+    yield
+
+
+@_builtin("cartesian_domain", "unstructured_domain")
+def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
+    return Domain(tuple(a for a, _ in args), tuple(e for _, e in args))
+    yield
+
+
+@_builtin("get_domain_range")
+def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
+    field, axis = args
+    assert isinstance(axis, Axis)
+    name = ev.name_of(field)
+    dims = ev.known.domains.get(name) if name is not None else None
+    if dims is None or axis.name not in dims:
+        raise refused(
+            "TI06", f"the interval of {axis.name} is asked of what has none.", at.span, "ask it of a parameter."
+        )
+    interval = dims[axis.name]
+    return tuple(ev.graph.constant(n, INT32) for n in (interval.start, interval.stop))
+    yield

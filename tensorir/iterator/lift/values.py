@@ -1,0 +1,155 @@
+"""What expressions of iterator IR evaluate to: tensors of the graph, tuples, positions in them, functions, domains."""
+
+# What programs evaluate to is of many kinds, which only running tells.
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownLambdaType=false, reportUnknownParameterType=false, reportMissingParameterType=false
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tensorir.iterator.lift.boxes import Box, Region
+from tensorir.iterator.lift.graph import Node, Table
+from tensorir.iterator.nodes import Axis, Lambda, Offset
+
+__all__ = [
+    "Builtin", "Closure", "Domain", "Env", "Function", "Iterator", "Lifted", "Partial", "Step", "Target", "Tree",
+    "Value", "leaves", "shifted", "tree_map",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Env:
+    """Names and what they stand for, inside of other names."""
+
+    names: Mapping[str, Any]
+    outer: Env | None = None
+
+    def get(self, name: str) -> Any:
+        env: Env | None = self
+        while env is not None:
+            if name in env.names:
+                return env.names[name]
+            env = env.outer
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Builtin:
+    """A builtin that stands for itself."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Closure:
+    """A function and the names around it."""
+
+    function: Lambda
+    env: Env
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Partial:
+    """A builtin that has its first arguments: `shift(o, 1)`, `reduce(f, init)`, `scan(...)`, `as_fieldop(f)`."""
+
+    name: str
+    args: tuple[Any, ...]
+
+
+Function = Builtin | Closure | Partial
+
+Target = str | tuple[str, str] | Table
+"""Where a shift goes: along a dim, from one dim to a staggered one, or through a table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One part of a shift: where to, and how far or to which slot; to all slots where there is none."""
+
+    target: Target
+    by: int | Node | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Iterator:
+    """A position in a tensor, or in several that are a tuple: shifted by steps, the first one first."""
+
+    value: Tree
+    steps: tuple[Step, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lifted:
+    """A position in what a stencil computes of other positions."""
+
+    stencil: Function
+    args: tuple[Any, ...]
+    steps: tuple[Step, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """The intervals on which a program stores, in the order of its dims."""
+
+    dims: tuple[Axis, ...]
+    ends: tuple[tuple[int, int], ...]
+
+    @property
+    def box(self) -> Box:
+        return {a.name: e for a, e in zip(self.dims, self.ends, strict=True)}
+
+
+Tree = Node | tuple["Tree", ...]
+Value = Tree | Iterator | Lifted | Function | Domain | Region | Axis | Offset | Any
+
+
+def tree_map(f: Any, *trees: Any) -> Any:
+    """A function of the members of nested tuples of one structure; one that is no tuple goes with every member.
+
+    >>> tree_map(lambda a, b: a + b, (1, (2, 3)), 10)
+    (11, (12, 13))
+    """
+    found = next((t for t in trees if isinstance(t, tuple)), None)
+    if found is None:
+        return f(*trees)
+    return tuple(
+        tree_map(f, *(t[k] if isinstance(t, tuple) else t for t in trees))  # type: ignore[index]
+        for k in range(len(found))
+    )
+
+
+def leaves(tree: Any) -> list[Any]:
+    """The members of a nested tuple, from left to right."""
+    return [leaf for member in tree for leaf in leaves(member)] if isinstance(tree, tuple) else [tree]
+
+
+def shifted(x: Any, steps: tuple[Step, ...]) -> Any:
+    """A position, or several that are a tuple, moved by further steps."""
+    if not steps:
+        return x
+    match x:
+        case Iterator(value, before):
+            return Iterator(value, _joined(before, steps))
+        case Lifted(stencil, args, before):
+            return Lifted(stencil, args, _joined(before, steps))
+        case tuple():
+            return tuple(shifted(m, steps) for m in x)
+        case _:
+            return Iterator(x, steps)
+
+
+def _joined(before: tuple[Step, ...], steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    """Steps after others; a slot alone goes with the last table that has none."""
+    result = list(before)
+    for step in steps:
+        if step.target == "":
+            k = max((k for k, s in enumerate(result) if s.by is None), default=-1)
+            if k >= 0:
+                result[k] = Step(result[k].target, step.by)
+                continue
+        result.append(step)
+    return tuple(result)
