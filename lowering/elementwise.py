@@ -15,6 +15,7 @@ import jax
 import numpy as np
 from jax import lax
 
+from lowering.quotients import floored
 from lowering.slopes import over, smooth, times
 from tensorir.types import DTYPES, Scalar
 
@@ -99,7 +100,7 @@ def _mod(x: Array, y: Array) -> Array:
 
 def _floordiv(x: Array, y: Array) -> Array:
     if not _is_integer(x):
-        return _in_float32(_floordiv_floats)(x, y)
+        return _in_float32(floored)(x, y)
     q = _divides(x, y)
     lower = _where(_signs_differ(_rem(x, y), y), lax.sub(q, _constant(q, 1)), q)
     return _where(lax.eq(y, _constant(y, 0)), q, lower)
@@ -115,19 +116,6 @@ def _in_float32(function: Callable[..., Array]) -> Callable[..., Array]:
         return lax.convert_element_type(function(*[lax.convert_element_type(x, "float32") for x in xs]), dtype)
 
     return compute
-
-
-def _floordiv_floats(x: Array, y: Array) -> Array:
-    """The quotient without what mod leaves: x / y may round up to too large a whole number, as 1.0 / 0.1 does."""
-    x, y = lax.stop_gradient(x), lax.stop_gradient(y)
-    r = lax.rem(x, y)
-    whole = lax.div(lax.sub(x, r), y)
-    lower = _where(_signs_differ(r, y), lax.sub(whole, _constant(x, 1)), whole)
-    nearest = lax.round(lower, lax.RoundingMethod.TO_NEAREST_EVEN)
-    quotient = lax.div(x, y)
-    # a quotient of 0 keeps its sign; there is no remainder of infinities and of divisions by 0
-    found = _where(lax.eq(nearest, _constant(x, 0)), lax.mul(quotient, _constant(x, 0)), nearest)
-    return _where(lax.is_finite(r), found, lax.floor(quotient))
 
 
 def _trunc(x: Array) -> Array:

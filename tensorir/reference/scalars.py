@@ -126,9 +126,16 @@ def _floordiv(x: Any, y: Any) -> Any:
         return q - 1 if np.isfinite(x) and np.isinf(y) and x != 0 and (x < 0) != (y < 0) else q
     q = Fraction(float(x)) / Fraction(float(y))
     try:
-        return type(x)(math.floor(q)) if q else x / y
+        return type(x)(_nearest(x, math.floor(q))) if q else x / y
     except OverflowError:
         return type(x)(math.inf if q > 0 else -math.inf)
+
+
+def _nearest(x: Any, whole: int) -> float:
+    """A float64 that rounds to the type of x as the integer does: that has all bits that tell, and one for the rest."""
+    more = max(abs(whole).bit_length() - 50, 0) if x.dtype.itemsize < 8 else 0
+    kept = abs(whole) >> more
+    return math.copysign((kept | (kept << more != abs(whole))) << more, whole)
 
 
 def _sign(x: Any) -> Any:

@@ -48,7 +48,7 @@ COMMON = (FLOAT64, INT32, BOOL, FLOAT32, INT64)
 EVERY = Profile("EVERY", (*COMMON, *NARROW, *SMALL_FLOATS), frozenset(), "special", True)
 """Everything that the notation can say."""
 
-EXACT = Profile("EXACT", (*COMMON, *NARROW, *SMALL_FLOATS), TRANSCENDENTAL | {"floordiv"}, "special", True)
+EXACT = Profile("EXACT", (*COMMON, *NARROW, *SMALL_FLOATS), TRANSCENDENTAL, "special", True)
 """What the lowering computes bit for bit, op by op."""
 
 OP_BY_OP = replace(

@@ -1,6 +1,9 @@
 """Each elementwise builtin on special values of every element type, op by op, against the oracle's scalars."""
 
 import itertools
+import math
+import random
+from fractions import Fraction
 
 import jax
 import ml_dtypes
@@ -21,8 +24,6 @@ UNITS = {
     "erfc": {"float32": 128, "float64": 512},
     "tanh": {"float64": 8},
     "expm1": {"float32": 8},
-    # a whole number that is too large to be exact
-    "floordiv": {"float32": 1, "float64": 1},
 }
 """How far results may be apart where it is not 0 units, or 4 for transcendental functions."""
 
@@ -121,6 +122,49 @@ def test_a_float_quotient_rounded_down_leaves_what_mod_says():
     with jax.enable_x64(True):
         assert float(LOWERED["floordiv"](x, y)) == 9.0
         assert float(LOWERED["mod"](x, y)) == np.fmod(1.0, 0.1)
+
+
+def nearest(dtype, whole):
+    """A Python integer rounded to the nearest float, ties to even, by the integer's own bits."""
+    digits = np.finfo(dtype).nmant + 1
+    more = max(abs(whole).bit_length() - digits, 0)
+    kept, rest = abs(whole) >> more, abs(whole) & ((1 << more) - 1)
+    kept += 2 * rest > 1 << more or (2 * rest == 1 << more and kept % 2 == 1)
+    return np.copysign(dtype(kept << more), whole)
+
+
+def quotients_near_ties(dtype):
+    """Operands whose real quotients lie less than 1 beside the middle of two neighbouring floats, and others."""
+    digits, rng = np.finfo(dtype).nmant + 1, random.Random(0)
+    for y in (3, 5, 7, 11, 13, *(rng.getrandbits(9) | 1 for _ in range(40))):
+        for trailing in range(1, 12):
+            for left in range(1 - y, y):
+                # x = middle × y + left has few significant bits, since it ends in zeros
+                middle = (-left * pow(y, -1, 1 << trailing)) % (1 << trailing)
+                middle |= rng.getrandbits(digits - trailing) << trailing | 1 << digits
+                x = middle * y + left
+                if middle % 2 and (x >> trailing).bit_length() <= digits:
+                    yield x, y
+    for _ in range(2000):
+        x, y = rng.getrandbits(digits), rng.getrandbits(digits) | 1
+        yield x << rng.randrange(2 * digits), y
+        yield (x >> rng.randrange(digits)) * y >> digits << digits, y
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float32", "float64"])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_float_quotient_rounded_down_is_the_floor_of_the_real_quotient_however_large(dtype, sign):
+    pairs = [(sign * x, y) for x, y in quotients_near_ties(dtype)]
+    xs, ys = (np.array(column, float).astype(dtype) for column in zip(*pairs, strict=True))
+    want = np.array(
+        [nearest(dtype, math.floor(Fraction(float(x)) / Fraction(float(y)))) for x, y in zip(xs, ys, strict=True)]
+    )
+    assert (want != np.floor(xs / ys)).sum() > 100
+    with jax.enable_x64(True):
+        assert np.array_equal(np.asarray(LOWERED["floordiv"](xs, ys)), want)
+        assert np.array_equal(np.asarray(jax.jit(LOWERED["floordiv"])(xs, ys)), want)
+    oracle = [scalars.SCALAR["floordiv"](SCALARS[dtype.__name__], x, y) for x, y in zip(xs, ys, strict=True)]
+    assert np.array_equal(np.array(oracle), want)
 
 
 @pytest.mark.parametrize(

@@ -157,3 +157,15 @@ def test_what_people_have_is_read_as_what_is_printed_today(name: str):
 def test_a_truth_value_is_0_or_1():
     text = f"{HEAD}    B[0] = T.Select(T.bool(2), A[0], A[1])\n"
     assert said(lambda: ti.tir.parse(text)) == ["the constant 2 does not fit bool, which holds 0 to 1."]
+
+
+PLACES = {"a string": '    T.evaluate(T.call_extern("int32", "a{}b"))\n', "a comment": "    # a{}b\n"}
+
+
+@pytest.mark.parametrize("character", "\u2028\u2029\u0085\x0b\x1c\x1d\x1e", ids=lambda c: f"U+{ord(c):04X}")
+@pytest.mark.parametrize("place", PLACES)
+def test_what_ends_no_line_of_python_ends_none_of_a_diagnostic(character: str, place: str):
+    with pytest.raises(DiagnosticError) as caught:
+        ti.tir.parse(HEAD + PLACES[place].format(character) + "    B[0] = C[0]\n")
+    [found] = caught.value.diagnostics
+    assert (found.message, found.span.line, found.span.column) == ("'C' is not defined here.", 4, 12)
