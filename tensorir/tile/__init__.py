@@ -16,7 +16,9 @@ True
 
 from __future__ import annotations
 
+from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.tile.bytecode import from_bytecode, to_bytecode
+from tensorir.tile.cutile import from_cutile
 from tensorir.tile.interpret import interpret
 from tensorir.tile.nodes import Module, Operation, Region, Value
 from tensorir.tile.text.modules import parse
@@ -24,11 +26,14 @@ from tensorir.tile.text.printing import print_module
 from tensorir.tile.verify import verify
 
 __all__ = [
+    "Diagnostic",
+    "DiagnosticError",
     "Module",
     "Operation",
     "Region",
     "Value",
     "from_bytecode",
+    "from_cutile",
     "interpret",
     "parse",
     "print_module",

@@ -15,7 +15,8 @@ __all__ = ["CONVERSIONS", "pack", "unpack"]
 
 
 def _ftof(op: Operation, w: Watch | None, source: Element, target: Element, a: Array) -> Array:
-    return round_to(a.astype(np.float64), target, op.attribute("rounding_mode"))
+    with np.errstate(all="ignore"):  # a signalling NaN is no error here
+        return round_to(a.astype(np.float64), target, op.attribute("rounding_mode"))
 
 
 def _itof(op: Operation, w: Watch | None, source: Element, target: Element, a: Array) -> Array:
@@ -28,7 +29,8 @@ def _itof(op: Operation, w: Watch | None, source: Element, target: Element, a: A
 
 
 def _ftoi(op: Operation, w: Watch | None, source: Element, target: Element, a: Array) -> Array:
-    numbers = np.trunc(a.astype(np.float64))
+    with np.errstate(all="ignore"):
+        numbers = np.trunc(a.astype(np.float64))
     is_signed = op.attribute("signedness") == "signed"
     low, high = (float(target.range[0]), float(1 << (target.bits - 1))) if is_signed else (0.0, float(1 << target.bits))
     bad = ~((numbers >= low) & (numbers < high))

@@ -85,4 +85,4 @@ def round_fraction(exact: Fraction, mode: str) -> float:
         result = _LARGEST if stays else math.inf
     else:
         result = float(value)
-    return math.copysign(result, exact)
+    return result if exact > 0 else -result

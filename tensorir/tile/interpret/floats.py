@@ -82,9 +82,18 @@ def _rounded(
         elif element.name == "f64":
             result = _double(name, parts, mode, operands)
         else:
-            value, error = parts(*(x.astype(np.float64) for x in operands))
+            wide = tuple(x.astype(np.float64) for x in operands)
+            value, error = parts(*wide)
+            if mode == "negative_inf" and name in ("add", "fma"):
+                value = _zeros_below(value, wide)
             result = round_to(to_odd(value, np.where(np.isnan(error), 0.0, error)), element, mode)
         return flush(result, element) if ftz else result
+
+
+def _zeros_below(value: Array, operands: tuple[Array, ...]) -> Array:
+    """Sums that are zero, rounded towards minus infinity: negative unless both terms are positive zeros."""
+    terms = operands if len(operands) == 2 else (operands[0] * operands[1], operands[2])
+    return np.where((value == 0) & (np.signbit(terms[0]) | np.signbit(terms[1])), -0.0, value)
 
 
 def _double(name: str, parts: Callable[..., tuple[Array, Array]], mode: str, operands: tuple[Array, ...]) -> Array:

@@ -86,12 +86,13 @@ def interpret(
         for allocation in launch.memory.allocations.values():
             watch.shadow(allocation, False)
     positions = [(x, y, z) for z in range(extents[2]) for y in range(extents[1]) for x in range(extents[0])]
-    if seed is None:
-        for position in positions:
-            for _ in Block(launch, position).run(chosen, given.values):
-                pass
-    else:
-        _in_turns([Block(launch, p).run(chosen, given.values) for p in positions], random.Random(seed))
+    with np.errstate(all="ignore"):  # what overflows or is no number is a result here
+        if seed is None:
+            for position in positions:
+                for _ in Block(launch, position).run(chosen, given.values):
+                    pass
+        else:
+            _in_turns([Block(launch, p).run(chosen, given.values) for p in positions], random.Random(seed))
     if watch is not None:
         for allocation in launch.memory.allocations.values():
             if allocation.given:
