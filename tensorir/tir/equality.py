@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TypeGuard, cast
 
 from tensorir.tir import nodes as n
@@ -55,7 +56,7 @@ def first_difference(a: object, b: object) -> tuple[object, object] | None:
         if x is y and not isinstance(x, n.Node):
             continue
         if isinstance(x, n.PrimFunc) and isinstance(y, n.PrimFunc):
-            x, y = _unwrapped(x), _unwrapped(y)
+            x, y = _canonical(x), _canonical(y)
         if _is_name(x) or _is_name(y):
             verdict = match.names(x, y)
             if verdict is None:
@@ -64,6 +65,10 @@ def first_difference(a: object, b: object) -> tuple[object, object] | None:
         elif isinstance(x, n.Node):
             if type(x) is not type(y):
                 return x, y
+            if isinstance(x, n.AttrStmt) and isinstance(y, n.AttrStmt) and not isinstance(x.node, n.Node):
+                (facts, body), (other_facts, other) = _plain_attributes(x), _plain_attributes(y)
+                pending += [(body, other), (facts, other_facts)]
+                continue
             names = fields_of(type(x))
             binders = _BINDERS.get(type(x).__name__, ())
             if isinstance(x, n.AttrStmt) and isinstance(x.node, n.IterVar | n.Var) and x.attr_key in _THREAD_KEYS:
@@ -139,17 +144,27 @@ def _is_name(value: object) -> TypeGuard[n.Node]:
     return isinstance(value, n.Var | n.Buffer) or type(value).__name__ in ("RelaxVar", "DataflowVar")
 
 
-def _unwrapped(func: n.PrimFunc) -> n.PrimFunc:
-    """Without a root block that says nothing: text may leave it out."""
-    match func.body:
-        case n.BlockRealize((), n.IntImm(1), n.Block((), (), (), "root", body, None, (), (), annotations)) if (
+def _canonical(func: n.PrimFunc) -> n.PrimFunc:
+    """Without a root block that says nothing, which text may leave out; buffers in the order of their parameters."""
+    body = func.body
+    match body:
+        case n.BlockRealize((), n.IntImm(1), n.Block((), (), (), "root", inner, None, (), (), annotations)) if (
             not annotations
         ):
-            from dataclasses import replace
-
-            return replace(func, body=body)
+            body = inner
         case _:
-            return func
+            pass
+    buffers = {param: func.buffer_map[param] for param in func.params if param in func.buffer_map}
+    return replace(func, body=body, buffer_map=buffers)
+
+
+def _plain_attributes(statement: n.Stmt) -> tuple[tuple[tuple[str, n.Attribute, n.Attribute], ...], n.Stmt]:
+    """Attributes of no node that follow each other, by key: their order says nothing; and what they stand around."""
+    found: list[tuple[str, n.Attribute, n.Attribute]] = []
+    while isinstance(statement, n.AttrStmt) and not isinstance(statement.node, n.Node):
+        found.append((statement.attr_key, statement.node, statement.value))
+        statement = statement.body
+    return tuple(sorted(found, key=lambda fact: fact[0])), statement
 
 
 def _pair_up(x: Mapping[object, object], y: Mapping[object, object], pending: list[tuple[object, object]]) -> bool:

@@ -13,7 +13,7 @@ from tensorir.tir.dtypes import BOOL, FLOAT32, INT32, INT64
 from tensorir.tir.walk import walk
 from tests.effort import count_calls
 
-EVERYTHING = [*kernels("new", "old", "relax"), *conformance()]
+EVERYTHING = [*kernels("new", "old", "printing", "relax"), *conformance()]
 
 
 @pytest.mark.parametrize("text", EVERYTHING)
@@ -27,7 +27,7 @@ def test_what_is_printed_reads_as_the_same_module(text: str):
         assert print_module(again, dialect) == printed
 
 
-@pytest.mark.parametrize("text", kernels("new", "old"))
+@pytest.mark.parametrize("text", kernels("new", "old", "printing"))
 def test_a_function_alone_reads_as_the_module_around_it(text: str):
     module = parse(text)
     if len(module.functions) == 1:
@@ -149,6 +149,44 @@ def test_equality_sees_attributes_names_of_blocks_and_types():
     assert parse(text) != parse(text.replace("float32", "float64"))
     assert parse(text) != parse(text.replace("s_tir=True", "private=True, s_tir=True"))
     assert parse(text) != parse(text.replace("1.0", "2.0"))
+
+
+def test_a_signature_declares_what_the_body_cannot_and_no_more():
+    """A size of type int32 has no text in a signature that TVM reads again."""
+    head = "@T.prim_func(s_tir=True)\ndef main(a: T.handle, b: T.handle):\n    n = T.{}()\n"
+    body = "    A = T.match_buffer(a, (n, n))\n    B = T.match_buffer(b, (n,))\n    B[0] = A[0, 0]\n"
+    assert "def main(A: T.Buffer((n, n)" in str(parse(head.format("int64") + body))
+    assert str(parse(head.format("int32") + body)).splitlines()[6:10] == [
+        "    def main(a: T.handle, b: T.handle):",
+        "        n = T.int32()",
+        "        A = T.match_buffer(a, (n, n))",
+        "        B = T.match_buffer(b, (n,))",
+    ]
+
+
+def test_the_order_in_which_buffers_are_matched_says_nothing():
+    head = "@T.prim_func(s_tir=True)\ndef main(a: T.handle, b: T.handle):\n"
+    first, second = "    A = T.match_buffer(a, (4,))\n", "    B = T.match_buffer(b, (4,))\n"
+    body = "    B[0] = A[0]\n"
+    assert parse(head + first + second + body) == parse(head + second + first + body)
+    assert parse(head + first + second + body) != parse(head + first + second + "    A[0] = B[0]\n")
+
+
+def test_the_order_of_attributes_says_nothing():
+    text = (
+        "@I.ir_module\nclass Module:\n    I.module_attrs({'x': 1, 'y': 2})\n"
+        "    I.module_global_infos({'x': [I.dummy()], 'y': []})\n"
+        "    @T.prim_func(s_tir=True)\n    def main(A: T.Buffer((8,), 'float32')):\n"
+        "        T.func_attr({'x': 1, 'y': {'u': 1, 'v': 2}})\n        T.attr({'x': 1, 'y': 2})\n        A[0] = 1.0\n"
+    )
+    other = (
+        text.replace("'x': 1, 'y': 2", "'y': 2, 'x': 1")
+        .replace("'x': [I.dummy()], 'y': []", "'y': [], 'x': [I.dummy()]")
+        .replace("'x': 1, 'y': {'u': 1, 'v': 2}", "'y': {'v': 2, 'u': 1}, 'x': 1")
+    )
+    assert parse(text) == parse(other)
+    assert parse(text) != parse(text.replace("T.attr({'x': 1", "T.attr({'x': 3"))
+    assert parse(text) != parse(text.replace("T.attr({'x': 1, 'y': 2})", "T.attr({'x': 1})"))
 
 
 def test_a_function_knows_its_module():

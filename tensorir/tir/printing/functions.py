@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 
 from tensorir.tir import nodes as n
-from tensorir.tir.dtypes import HANDLE, INT64
+from tensorir.tir.dtypes import HANDLE, INT32, INT64
 from tensorir.tir.printing.expressions import ExpressionPrinter
 from tensorir.tir.printing.names import Names
-from tensorir.tir.printing.statements import StatementPrinter
+from tensorir.tir.printing.statements import StatementPrinter, launches_thread
 from tensorir.tir.walk import walk
 
 __all__ = ["module_text", "prim_func_text"]
@@ -19,9 +19,10 @@ def module_text(module: n.IRModule, old: bool) -> str:
     sizes: dict[str, None] = {}
     pieces: list[list[str]] = []
     relax = False
+    wide = {name for function in module.functions.values() for name in _module_sizes(function)}
     for name, function in module.functions.items():
         if isinstance(function, n.PrimFunc):
-            pieces.append(_prim_func(name, function, old, sizes, module.name))
+            pieces.append(_prim_func(name, function, old, sizes, wide, module.name))
         else:
             from tensorir.tir.relax.printing import function_lines
 
@@ -48,7 +49,7 @@ def module_text(module: n.IRModule, old: bool) -> str:
 def prim_func_text(function: n.PrimFunc, old: bool) -> str:
     """A function that stands alone."""
     sizes: dict[str, None] = {}
-    body = _prim_func(function.name, function, old, sizes)
+    body = _prim_func(function.name, function, old, sizes, _module_sizes(function))
     mark = "" if old else "# "
     lines = [f"{mark}from typing import TypeVar"] if sizes else []
     lines += [f"{mark}from tvm.script import {'tir' if old else 'tirx'} as T", ""]
@@ -56,14 +57,29 @@ def prim_func_text(function: n.PrimFunc, old: bool) -> str:
     return "\n".join([*lines, *body, ""])
 
 
-def _prim_func(name: str, function: n.PrimFunc, old: bool, sizes: dict[str, None], module: str = "cls") -> list[str]:
+def _module_sizes(function: n.Node) -> set[str]:
+    """The names of the sizes that the module declares for the function."""
+    if isinstance(function, n.PrimFunc):
+        sizes = [size for buffer in function.buffer_map.values() for size in _sizes_of(buffer)]
+        return {size.name for size in sizes if size.dtype == INT64}
+    from tensorir.tir.relax.nodes import Function
+
+    assert isinstance(function, Function)
+    return {part.name for param in function.params for part in walk(param.type) if isinstance(part, n.Var)}
+
+
+def _prim_func(
+    name: str, function: n.PrimFunc, old: bool, sizes: dict[str, None], wide: set[str], module: str = "cls"
+) -> list[str]:
+    """The function, line by line; `wide` holds the names that are sizes of type int64 everywhere in the module."""
     names = Names({module})
     expressions = ExpressionPrinter(names, old, module)
     defined: set[n.Var] = set()
     writer = StatementPrinter(expressions, defined)
     scalars = {param for param in function.params if param not in function.buffer_map}
+    inside: set[n.Var] = set() if old else _sizes_of_body(function, wide)
     if not old:
-        _sizes_of_module(function, names, defined, sizes)
+        _sizes_of_module(function, names, defined, sizes, inside)
     matched: list[tuple[n.Var, n.Buffer]] = []
     params: list[str] = []
     for param in function.params:
@@ -71,7 +87,7 @@ def _prim_func(name: str, function: n.PrimFunc, old: bool, sizes: dict[str, None
         if buffer is None:
             params.append(f"{names.define(param)}: {_param_type(expressions, param)}")
             defined.add(param)
-        elif old:
+        elif old or not inside.isdisjoint(_sizes_of(buffer)):
             params.append(f"{names.define(param)}: T.handle")
             matched.append((param, buffer))
         else:
@@ -112,19 +128,52 @@ def _param_type(expressions: ExpressionPrinter, param: n.Var) -> str:
     return "T.handle" if param.type == n.PrimType(HANDLE) else expressions.type(param.type)
 
 
-def _sizes_of_module(function: n.PrimFunc, names: Names, defined: set[n.Var], sizes: dict[str, None]) -> None:
+def _sizes_of_module(
+    function: n.PrimFunc, names: Names, defined: set[n.Var], sizes: dict[str, None], inside: set[n.Var]
+) -> None:
     """Sizes of type int64 are declared above the module, as in TVM 0.27."""
     for param in function.params:
         buffer = function.buffer_map.get(param)
         if buffer is None:
             continue
-        for size in (*buffer.shape, *buffer.strides, *([] if buffer.elem_offset is None else [buffer.elem_offset])):
-            if size is buffer.elem_offset and isinstance(size, n.Var):
-                continue
-            for part in walk(size):
-                if isinstance(part, n.Var) and part.dtype == INT64 and part not in defined:
-                    defined.add(part)
-                    sizes[names.define(part)] = None
+        for part in _sizes_of(buffer):
+            if part.dtype == INT64 and part not in defined | inside:
+                defined.add(part)
+                sizes[names.define(part)] = None
+
+
+def _sizes_of(buffer: n.Buffer) -> list[n.Var]:
+    """The variables of shape, strides and offset; an offset that is one by itself has no name of its own."""
+    offset = () if buffer.elem_offset is None or isinstance(buffer.elem_offset, n.Var) else (buffer.elem_offset,)
+    sizes = (*buffer.shape, *buffer.strides, *offset)
+    return [part for size in sizes for part in walk(size) if isinstance(part, n.Var)]
+
+
+def _sizes_of_body(function: n.PrimFunc, wide: set[str]) -> set[n.Var]:
+    """The sizes that are declared in the body, with all that stand beside them in a buffer.
+
+    A signature binds sizes of type int64, which the module declares, and those of type int32 that it uses once. TVM
+    prints `T.Buffer(("n", n))` where it uses one more often, and cannot read that again.
+    """
+    buffers = [function.buffer_map[param] for param in function.params if param in function.buffer_map]
+    uses = Counter(size for buffer in buffers for size in _sizes_of(buffer))
+    scalars = set(function.params) - function.buffer_map.keys()
+    known = {size for size in uses if size.dtype == INT64}
+    found: set[n.Var] = set()
+    for param in function.params:
+        buffer = function.buffer_map.get(param)
+        if buffer is None:
+            known.add(param)
+            continue
+        for size in {size for size in _sizes_of(buffer) if size not in known}:
+            bound = size in scalars or size.dtype == INT32
+            if uses[size] > 1 or not bound or size.name in wide:
+                found.add(size)
+    while True:
+        beside = {size for b in buffers if not found.isdisjoint(_sizes_of(b)) for size in _sizes_of(b)}
+        if beside <= found:
+            return found
+        found |= beside
 
 
 def _matches(
@@ -132,11 +181,10 @@ def _matches(
 ) -> None:
     """`A = T.match_buffer(a, ...)`, after the variables that its sizes are."""
     for _, buffer in matched:
-        for size in (*buffer.shape, *buffer.strides):
-            for part in walk(size):
-                if isinstance(part, n.Var) and part not in defined and part not in scalars:
-                    defined.add(part)
-                    writer.line(f"{writer.names.define(part)} = T.{part.dtype}()")
+        for part in _sizes_of(buffer):
+            if part not in defined and part not in scalars:
+                defined.add(part)
+                writer.line(f"{writer.names.define(part)} = {_variable(part)}")
     for param, buffer in matched:
         fields = writer.fields(buffer, "match", source=writer.names.of(param))
         writer.line(f"{writer.names.define(buffer)} = T.match_buffer({fields})")
@@ -144,53 +192,53 @@ def _matches(
 
 
 def _preamble(writer: StatementPrinter, function: n.PrimFunc, defined: set[n.Var]) -> None:
-    """Names that statements use and none of them binds: variables of `Let`, axes of reductions, realized buffers."""
+    """Names that the body uses and no statement of it binds.
+
+    Variables of `Let`, axes of reductions, threads that are launched twice, free variables, and free buffers.
+    """
     launches: Counter[n.Var] = Counter()
     tags: dict[n.Var, str] = {}
+    used: dict[n.Var, None] = {}
     buffers: dict[n.Buffer, None] = {}
-    about: dict[n.Var, None] = {}
-    bound: set[n.Var] = set()
+    bound: set[n.Var] = set(defined)
     for node in walk(function.body):
         match node:
+            case n.Var():
+                used[node] = None
             case n.For(var) | n.LetStmt(var) | n.Allocate(var) | n.AllocateConst(var):
                 bound.add(var)
-            case n.AllocBuffer(buffer) | n.DeclBuffer(buffer) | n.BufferRealize(buffer):
+            case n.AllocBuffer(buffer) | n.DeclBuffer(buffer):
                 bound.add(buffer.data)
+            case n.Buffer():
+                buffers[node] = None
             case n.Block(iter_vars=axes, alloc_buffers=allocs, match_buffers=matches):
                 bound.update(axis.var for axis in axes)
                 bound.update(buffer.data for buffer in (*allocs, *(match.buffer for match in matches)))
-            case n.AttrStmt(n.Var() as var):
-                about[var] = None
-            case _:
-                pass
-        match node:
-            case n.Let(var):
-                if var not in defined:
-                    defined.add(var)
-                    writer.line(f"{writer.names.define(var)} = {_variable(var)}")
-            case n.Reduce(axis=axes):
-                for axis in axes:
-                    if axis.var not in defined:
-                        defined.add(axis.var)
-                        writer.line(f"{writer.names.define(axis.var)} = {_variable(axis.var)}")
-            case n.AttrStmt(n.IterVar(_, var, n.IterKind.THREAD_INDEX, tag), "thread_extent" | "virtual_thread"):
+            case n.CommReducer(left, right):
+                bound.update((*left, *right))
+            case n.IndexMap(indices):
+                bound.update(indices)
+            case n.AttrStmt(n.IterVar(_, var, n.IterKind.THREAD_INDEX, tag)) if launches_thread(node):
                 launches[var] += 1
                 tags[var] = tag
-            case n.BufferRealize(buffer):
-                buffers[buffer] = None
             case _:
                 pass
-    for var in about:
-        if var not in bound and var not in defined:
+    again = {var for var, count in launches.items() if count > 1}
+    bound |= launches.keys() - again
+    free = [buffer for buffer in buffers if buffer.data not in bound]
+    for buffer in free:
+        if not bound.isdisjoint(set(_sizes_of(buffer)) - defined):
+            writer.free.add(buffer)
+    bound.update(buffer.data for buffer in free)
+    for var in (*used, *(size for buffer in buffers for size in _sizes_of(buffer))):
+        if var not in bound:
+            bound.add(var)
             defined.add(var)
-            writer.line(f"{writer.names.define(var)} = {_variable(var)}")
-    for var, count in launches.items():
-        if count > 1:
-            defined.add(var)
-            writer.line(f'{writer.names.define(var)} = T.env_thread("{tags[var]}")')
-    for buffer in buffers:
-        writer.line(f"{writer.names.define(buffer)} = T.Buffer({writer.fields(buffer, 'type')})")
-        defined.add(buffer.data)
+            made = f'T.env_thread("{tags[var]}")' if var in again else _variable(var)
+            writer.line(f"{writer.names.define(var)} = {made}")
+    for buffer in free:
+        if buffer not in writer.free:
+            writer.declare(buffer)
 
 
 def _variable(var: n.Var) -> str:

@@ -9,9 +9,9 @@ from tensorir.tir.build import is_scope
 from tensorir.tir.dtypes import BOOL, FLOAT32, INT32
 from tensorir.tir.nodes import ForKind, IterKind
 from tensorir.tir.printing.expressions import ExpressionPrinter, quote
-from tensorir.tir.walk import walk
+from tensorir.tir.walk import children, walk
 
-__all__ = ["StatementPrinter"]
+__all__ = ["StatementPrinter", "launches_thread"]
 
 _INDENT = "    "
 
@@ -28,6 +28,8 @@ class StatementPrinter:
         self.depth = 0
         self._loops: dict[n.Var, n.Range] = {}
         self._defined = defined
+        self.free: set[n.Buffer] = set()
+        """Buffers that no statement declares, and whose sizes are variables of the body."""
 
     def line(self, text: str) -> None:
         self.lines.append(_INDENT * self.depth + text)
@@ -49,6 +51,11 @@ class StatementPrinter:
             self.line("pass")
 
     def statement(self, node: n.Stmt, last: bool = False) -> None:
+        if self.free:
+            used = [part for child in children(node) if not isinstance(child, n.Stmt) for part in walk(child)]
+            for buffer in used:
+                if isinstance(buffer, n.Buffer) and buffer in self.free and not self.names.knows(buffer):
+                    self.declare(buffer)
         match node:
             case n.SeqStmt():
                 self._scope(node)
@@ -118,6 +125,11 @@ class StatementPrinter:
                 self._block(node, None)
             case _:
                 raise AssertionError(type(node))
+
+    def declare(self, buffer: n.Buffer) -> None:
+        """A buffer that no statement of TIR declares."""
+        self.line(f"{self.names.define(buffer)} = T.Buffer({self.fields(buffer, 'type')})")
+        self._defined.add(buffer.data)
 
     def _is_view(self, buffer: n.Buffer, data: n.Var) -> bool:
         """Whether `A.view(...)` says the same about the buffer."""
@@ -211,10 +223,10 @@ class StatementPrinter:
         self.line(f"{self.names.define(buffer)} = {maker}({text})")
 
     def _attribute(self, node: n.AttrStmt, last: bool) -> None:
-        if isinstance(node.node, n.Buffer) and not self.names.knows(node.node):
-            self.line(f"{self.names.define(node.node)} = T.Buffer({self.fields(node.node, 'type')})")
         match node:
-            case n.AttrStmt(n.IterVar(_, var, IterKind.THREAD_INDEX, tag), key, n.Expr() as value) if _launches(node):
+            case n.AttrStmt(n.IterVar(_, var, IterKind.THREAD_INDEX, tag), key, n.Expr() as value) if launches_thread(
+                node
+            ):
                 again = self.names.knows(var)
                 text = f"T.launch_thread({self.names.of(var) if again else quote(tag)}, {self._show(value)})"
                 if last and not again:
@@ -426,7 +438,7 @@ def _plain(node: n.For) -> bool:
     return zero and node.kind is ForKind.SERIAL and node.step is None and not node.annotations
 
 
-def _launches(node: n.AttrStmt) -> bool:
+def launches_thread(node: n.AttrStmt) -> bool:
     """Whether `T.launch_thread` says the same."""
     if not isinstance(node.node, n.IterVar) or not isinstance(node.value, n.Expr):
         return False

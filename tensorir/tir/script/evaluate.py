@@ -260,10 +260,10 @@ class Evaluator:
         return self.expr(tree)
 
     def _symbol(self, name: str, span: Span) -> n.Expr:
-        found = self.scope.find(name)
-        if isinstance(found, n.Var):
+        found, stated = self.scope.find(name), self.signature.get(name)
+        if isinstance(found, n.Var) and stated in (None, found.dtype):
             return found
-        dtype = self.signature.get(name, self.symbol_dtype)
+        dtype = stated or self.symbol_dtype
         var = n.Var(name, n.PrimType(dtype), span)
         self.scope.define(name, var)
         return var

@@ -146,7 +146,13 @@ class _ModuleReader:
                     self.attrs.update(value)
                     return
             if target.path == "module_global_infos":
-                self.infos["global_infos"] = n.Opaque(ast.unparse(call.args[0]), self.text.span(call))
+                infos = call.args[0]
+                if isinstance(infos, ast.Dict) and all(infos.keys):
+                    entries = sorted(
+                        zip(infos.keys, infos.values, strict=True), key=lambda e: ast.unparse(e[0] or e[1])
+                    )
+                    infos = ast.Dict([key for key, _ in entries], [value for _, value in entries])
+                self.infos["global_infos"] = n.Opaque(ast.unparse(infos), self.text.span(call))
                 return
         self.text.fail(call, "TS07", "this call cannot stand here.")
 
@@ -261,7 +267,9 @@ class _ModuleReader:
         body = FunctionBody(self.reader)
         reader = self.reader
         reader.loops.clear()
-        reader.signature = _scalar_parameters(node)
+        reader.signature = _symbols_of_body(node) | _scalar_parameters(node)
+        for size, place in _quoted_sizes(node):
+            reader.quoted(size, place)
         params = [self._param(argument, body) for argument in node.args.args]
         for name, value in reader.scope.frames[-1].items():
             if isinstance(value, n.Var) and value not in body.params:
@@ -321,4 +329,32 @@ def _scalar_parameters(node: ast.FunctionDef) -> dict[str, DataType]:
                 found[argument.arg] = DataType.parse(argument.annotation.attr)
             except ValueError:
                 continue
+    return found
+
+
+def _symbols_of_body(node: ast.FunctionDef) -> dict[str, DataType]:
+    """The types of `n = T.int32()`, by which TVM 0.27 says what the sizes of the signature are."""
+    found: dict[str, DataType] = {}
+    for statement in node.body:
+        match statement:
+            case ast.Assign(targets=[ast.Name(name)], value=ast.Call(ast.Attribute(ast.Name("T"), kind), [], [])):
+                try:
+                    found[name] = DataType.parse(kind)
+                except ValueError:
+                    continue
+            case _:
+                pass
+    return found
+
+
+def _quoted_sizes(node: ast.FunctionDef) -> list[tuple[str, ast.Constant]]:
+    """The sizes in quotes of a signature: `T.Buffer(("n", n))` uses beside it what it binds in quotes."""
+    found: list[tuple[str, ast.Constant]] = []
+    for argument in node.args.args:
+        if isinstance(call := argument.annotation, ast.Call):
+            strides = [keyword.value for keyword in call.keywords if keyword.arg in ("shape", "strides")]
+            for sizes in (*call.args[:1], *strides):
+                if isinstance(sizes, ast.Tuple | ast.List):
+                    constants = [size for size in sizes.elts if isinstance(size, ast.Constant)]
+                    found += [(size.value, size) for size in constants if isinstance(size.value, str) and size.value]
     return found

@@ -27,7 +27,7 @@ def _range(it: Call) -> Value:
 
 @makes("iter_var")
 def _iter_var(it: Call) -> Value:
-    var, dom, kind, tag = it.take("v", "dom", "iter_type", "thread_tag", required=3)
+    var, dom, kind, tag = it.take("v", "dom", "iter_type", "thread_tag", required=1)
     kinds = {
         "DataPar": IterKind.DATA_PARALLEL,
         "ThreadIndex": IterKind.THREAD_INDEX,
@@ -40,7 +40,9 @@ def _iter_var(it: Call) -> Value:
     word = it.string(kind, "the kind")
     if word not in kinds:
         it.fail("TS21", f"{word!r} is no kind of iterator.", did_you_mean(word, kinds))
-    if isinstance(var, str):
+    if isinstance(var, n.IterVar):
+        var = var.var
+    elif isinstance(var, str):
         var = n.Var(var, n.PrimType(INT32), it.span)
     if not isinstance(var, n.Var):
         it.fail("TS21", "an iterator has a variable.")
