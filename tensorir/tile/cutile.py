@@ -29,18 +29,18 @@ def from_cutile(kernel: Any, *args: Any, version: str = "13.3") -> Module:
     `args` has one for each parameter of the kernel: an array (of which its element type, its number of dimensions, and
     whether its last stride is 1 count), a number (its value for a parameter that is a `ct.Constant`,
     its type otherwise), or a constraint of `cuda.tile.compilation`. The entry is called as the kernel's function.
-    Raises TI06 where cuTile refuses the kernel, and TI07 where it is not installed.
+    Raises TK06 where cuTile refuses the kernel, and TK07 where it is not installed.
     """
     try:
         import cuda.tile as ct
         from cuda.tile.compilation import CallingConvention, KernelSignature, export_kernel
     except ImportError:
         help = "pip install cuda-tile==1.7.0, or tensorir[peers]."
-        raise DiagnosticError(Diagnostic("TI07", "cuTile is not installed.", NOWHERE, help=help)) from None
+        raise DiagnosticError(Diagnostic("TK07", "cuTile is not installed.", NOWHERE, help=help)) from None
     function = getattr(getattr(kernel, "_annotated_function", None), "pyfunc", None)
     if function is None:
         message = f"a kernel of cuTile is needed, and this is of type {type(kernel).__name__}."
-        raise DiagnosticError(Diagnostic("TI06", message, NOWHERE, help="write @ct.kernel above the function."))
+        raise DiagnosticError(Diagnostic("TK06", message, NOWHERE, help="write @ct.kernel above the function."))
     file = io.BytesIO()
     try:
         hints = typing.get_type_hints(function, include_extras=True)
@@ -57,7 +57,7 @@ def from_cutile(kernel: Any, *args: Any, version: str = "13.3") -> Module:
     except (ct.TileError, TypeError, ValueError, NotImplementedError) as problem:
         lines = str(problem).strip().splitlines() or [type(problem).__name__]
         message = f"cuTile refuses the kernel '{function.__name__}': {lines[0].rstrip('.')}."
-        raise DiagnosticError(Diagnostic("TI06", message, NOWHERE, tuple(lines[1:]))) from None
+        raise DiagnosticError(Diagnostic("TK06", message, NOWHERE, tuple(lines[1:]))) from None
     return from_bytecode(file.getvalue(), function.__name__)
 
 

@@ -247,7 +247,7 @@ def test_older_bytecode_means_the_same(version):
 
 
 def test_a_kernel_that_cutile_refuses_is_named():
-    with pytest.raises(tile.DiagnosticError, match=r"\[TI06\]: cuTile refuses the kernel 'vector_add'"):
+    with pytest.raises(tile.DiagnosticError, match=r"\[TK06\]: cuTile refuses the kernel 'vector_add'"):
         tile.from_cutile(k.vector_add, floats(4), floats(4, 4), zeros(4), 4)
     with pytest.raises(tile.DiagnosticError, match="a kernel of cuTile is needed, and this is of type function"):
         tile.from_cutile(floats, floats(4))

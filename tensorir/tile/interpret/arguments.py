@@ -59,14 +59,14 @@ class Arguments:
         count = sum(a is not None for a in arrays)
         message = f"'{self.name}' takes {len(self.params)} parameters, and these {len(given)} arguments are {needed}"
         message += f": {count} arrays, each with its extents and strides." if count else "."
-        self._fail("TI02", message, "pass one argument for each parameter, or arrays and numbers as cuTile takes them.")
+        self._fail("TK02", message, "pass one argument for each parameter, or arrays and numbers as cuTile takes them.")
 
     def _next(self) -> tuple[Value, str, Any]:
         param = self.params[len(self.values)]
         name = f"%{param.name or len(self.values)}"
         if not isinstance(param.type, Tile) or param.type.shape:
             self._fail(
-                "TI03", f"the parameter {name} of '{self.name}' is of type {param.type}, which a launch cannot pass."
+                "TK03", f"the parameter {name} of '{self.name}' is of type {param.type}, which a launch cannot pass."
             )
         return param, name, param.type.element
 
@@ -76,12 +76,12 @@ class Arguments:
         try:
             return np.asarray(value)
         except (TypeError, ValueError, RuntimeError) as problem:
-            self._fail("TI03", f"an argument of '{self.name}' is no array: {str(problem).splitlines()[0]}.")
+            self._fail("TK03", f"an argument of '{self.name}' is no array: {str(problem).splitlines()[0]}.")
 
     def _array(self, array: Any, raw: bool) -> None:
         _, name, element = self._next()
         if not isinstance(element, Pointer):
-            self._fail("TI03", f"the parameter {name} of '{self.name}' is of type {element}, and an array is passed.")
+            self._fail("TK03", f"the parameter {name} of '{self.name}' is of type {element}, and an array is passed.")
         pointee = element.pointee
         dtype, shape = array.dtype, array.shape
         array = self._elements(array, pointee, name)
@@ -91,7 +91,7 @@ class Arguments:
             strides = tuple(s // array.itemsize for s in array.strides)
         span = 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) if array.size else 0
         if span * array.itemsize > MAX_EXTENT:
-            self._fail("TI03", f"the array for {name} spans {span} elements of memory.", "copy it first.")
+            self._fail("TK03", f"the array for {name} spans {span} elements of memory.", "copy it first.")
         flat = np.zeros(span, array.dtype)
         if array.size:
             np.lib.stride_tricks.as_strided(flat, array.shape, [s * array.itemsize for s in strides])[...] = array
@@ -118,25 +118,25 @@ class Arguments:
         if same_width and (pointee.is_integer or (array.dtype.kind == "u" and pointee.bits <= 16)):
             return array.view(wanted) if wanted.kind != "b" else array != 0
         self._fail(
-            "TI04", f"the parameter {name} of '{self.name}' points to {pointee}, and the array holds {array.dtype}."
+            "TK04", f"the parameter {name} of '{self.name}' points to {pointee}, and the array holds {array.dtype}."
         )
 
     def _scalar(self, value: object) -> None:
         _, name, element = self._next()
         if not isinstance(value, Number | np.generic) and not (hasattr(value, "dtype") and np.ndim(value) == 0):  # type: ignore[arg-type]
             self._fail(
-                "TI03",
+                "TK03",
                 f"the parameter {name} of '{self.name}' needs a number, and this is of type {type(value).__name__}.",
             )
         number: Any = np.asarray(value).item()
         if isinstance(element, Pointer):
             self._fail(
-                "TI03", f"the parameter {name} of '{self.name}' is a pointer, and a number is passed.", "pass an array."
+                "TK03", f"the parameter {name} of '{self.name}' is a pointer, and a number is passed.", "pass an array."
             )
         if element.is_float:
             if isinstance(number, complex | bytes | str):
                 self._fail(
-                    "TI03",
+                    "TK03",
                     f"the parameter {name} of '{self.name}' is of type {element}, and {number!r} is no such number.",
                 )
             self.values.append(np.asarray(float(number)).astype(element.numpy))
@@ -150,7 +150,7 @@ class Arguments:
             or not low <= number <= high
         ):
             self._fail(
-                "TI03", f"the parameter {name} of '{self.name}' is of type {element}, which {number!r} does not fit."
+                "TK03", f"the parameter {name} of '{self.name}' is of type {element}, which {number!r} does not fit."
             )
         bits = int(number) & ((1 << element.bits) - 1)
         self.values.append(

@@ -120,7 +120,7 @@ def _entry(module: Module, name: str | None) -> Operation:
         return next(iter(entries.values()))
     if name not in entries:
         said = "which entry is meant is not said." if name is None else f"there is no entry '{name}' in this module."
-        raise DiagnosticError(Diagnostic("TI01", said, NOWHERE, help=did_you_mean(str(name), entries)))
+        raise DiagnosticError(Diagnostic("TK01", said, NOWHERE, help=did_you_mean(str(name), entries)))
     return entries[name]
 
 
@@ -136,6 +136,6 @@ def _grid(entry: Operation, grid: Any) -> tuple[int, int, int]:
         message = (
             f"{tuple(numbers)} is no grid: it has one to three numbers, each from 1 to {MAX_AXIS}, at most 2^31 blocks."
         )
-        raise DiagnosticError(Diagnostic("TI05", message, entry.span))
+        raise DiagnosticError(Diagnostic("TK05", message, entry.span))
     x, y, z = (int(n) for n in (*numbers, 1, 1, 1)[:3])
     return x, y, z

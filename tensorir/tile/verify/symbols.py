@@ -24,6 +24,8 @@ def _of(operations: tuple[Operation, ...]) -> Iterator[Diagnostic]:
         if op.name not in _NAMED:
             continue
         name = op.attribute("sym_name")
+        if name is None:
+            continue
         if name in known:
             yield Diagnostic(
                 "TV11", f"'@{name}' is defined twice.", op.span, (Note("it is defined here.", known[name].span),)
@@ -36,7 +38,7 @@ def _of(operations: tuple[Operation, ...]) -> Iterator[Diagnostic]:
             continue
         for region in op.regions:
             for inner in operations_of(region):
-                if inner.name == "get_global":
+                if inner.name == "get_global" and inner.attribute("name") is not None:
                     yield from _used(inner, known)
 
 
