@@ -1,7 +1,7 @@
 """What XLA computes for each elementwise builtin: one `lax` operation, or the shortest composition of them.
 
-`SCALAR[name](*arrays)` takes arrays of one shape. Arithmetic is XLA's (design 2, "Arithmetic"); where XLA has no such
-operation, the row says how it is made.
+`SCALAR[name](*arrays)` takes arrays of one shape. Arithmetic is XLA's (`docs/language.md`, "Arithmetic"); where XLA has
+no such operation, the row says how it is made.
 """
 
 from __future__ import annotations

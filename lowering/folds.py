@@ -182,7 +182,7 @@ def scan(context: Context, node: Call, args: Sequence[Any]) -> Value:
     dims = Dims(((dim, interval), *state.dims.items))
     if not len(interval):
         return tuple(Dense(lax.full(dims.shape, 0, dense(leaf).data.dtype), dims) for leaf in init)
-    # the scanned dim outermost: innermost is twice as slow (lowering notes, "Scans")
+    # the scanned dim outermost: innermost is twice as slow (docs/lowering.md, "Scans")
     levels = levels_of(values, dim, interval)
     arrays = levels.leading()
     first = [lax.index_in_dim(a, 0, keepdims=False) for a in arrays]

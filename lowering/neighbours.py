@@ -1,6 +1,6 @@
 """Reading all neighbours through a prepared table: a primitive whose transpose is gathers again.
 
-The transpose of a gather is a scatter-add, 10 to 18 times slower than the gather itself (lowering notes, "Neighbour
+The transpose of a gather is a scatter-add, several times slower than gathers (`docs/lowering.md`, "Neighbour
 tables"). With the inverse table, which lists for each source the places that read it, the transpose is one gather per
 reader. `read` and `collect` are a pair of primitives, each the transpose of the other, with differentiation, batching
 and lowering rules, so that forward and reverse mode, `vmap` and `hessian` all keep the inverse table.

@@ -2,8 +2,8 @@
 
 A `Dense` leaf is one array on its own dims, which may be fewer and wider than those of the type: broadcasting and
 cutting happen where an operation needs them. A `Slots` leaf keeps the neighbours of a partial shift apart, one leaf
-per slot, so that reductions over them unroll into one gather per neighbour (lowering notes, "Neighbour tables"). The
-`present` leaf of bools says where the value is not absent; None is everywhere.
+per slot, so that reductions over them unroll into one gather per neighbour (`docs/lowering.md`, "Neighbour tables").
+The `present` leaf of bools says where the value is not absent; None is everywhere.
 """
 
 from __future__ import annotations

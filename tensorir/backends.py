@@ -1,4 +1,4 @@
-"""What executes: backends are found through the entry-point group `tensorir.backends` (design 1).
+"""What executes: backends are found through the entry-point group `tensorir.backends` (`docs/architecture.md`).
 
 A backend is an object with `compile(program, **options)`, which gives a callable with the parameters as keywords.
 """

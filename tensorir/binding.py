@@ -1,4 +1,4 @@
-"""Programs with some parameters and sizes fixed (design 2, "Binding").
+"""Programs with some parameters and sizes fixed (`docs/language.md`, "Sizes" and "Neighbour tables").
 
 `bind` copies and validates; a backend prepares what it needs (masks, columns, inverse tables) when it compiles.
 """

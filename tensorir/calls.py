@@ -1,7 +1,7 @@
 """One call of a program: arguments checked and turned into arrays, results turned into what the caller came with.
 
 Backends see none of this: they get arrays by parameter, one per leaf, axes in the order of the parameter's type, and
-give the same. The kind that comes in goes out (design 3, "Arrays at the edge").
+give the same. The kind that comes in goes out (`docs/language.md`, "Arrays at the edge").
 """
 
 from __future__ import annotations

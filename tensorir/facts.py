@@ -1,8 +1,8 @@
 """What is known of a program before it runs: which elements may be absent, and which indirect reads are proven.
 
 Absence comes from tables that may hold -1; it is followed through every operation to the outputs, where it is refused
-(design 2, "Absence"). Integer ranges follow `pos`, literals and arithmetic, so that a computed table that stays inside
-of its dimension is proven; every other indirect access is checked when the program runs.
+(`docs/language.md`, "Absence"). Integer ranges follow `pos`, literals and arithmetic, so that a computed table that
+stays inside of its dimension is proven; every other indirect access is checked when the program runs.
 
 >>> from tensorir.build import call, literal, var
 >>> from tensorir.types import tensor

@@ -353,13 +353,19 @@ class Fencil(CacheOwner):
         return _restored, (str(self), self.buffers)
 
     def __call__(self, /, *datasets: Any, **arguments: Any) -> Any:
-        """Run on the default backend: parameters by name in, written parameters by name out (design 2 and 3)."""
+        """Run on the default backend: parameters by name in, written parameters by name out.
+
+        See `docs/language.md`, "Fencils" and "Arrays at the edge".
+        """
         from tensorir.calls import call
 
         return call(self, datasets, arguments)
 
     def bind(self, /, **constants: Any) -> Any:
-        """The program with some parameters and sizes fixed: copied, validated and prepared (design 2, "Binding")."""
+        """The program with some parameters and sizes fixed: copied, validated and prepared.
+
+        See `docs/language.md`, "Sizes" and "Neighbour tables".
+        """
         from tensorir.binding import bind
 
         return bind(self, constants)

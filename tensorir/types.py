@@ -1,4 +1,4 @@
-"""Types: intervals, dims, elements, tensors and functions, and how they broadcast (design 2, "Types").
+"""Types: intervals, dims, elements, tensors and functions, and how they broadcast (`docs/language.md`, "Types").
 
 A tensor type is an element type and a *set* of named integer intervals. Two types are equal when element and set are;
 the order in which the dims were written is kept, since it is the order of the axes of an array.
@@ -546,7 +546,7 @@ def tensor(element: Element | str, dims: Mapping[Any, Any] | None = None, /, **m
 
 
 def bcast(types: Iterable[TensorType | Dims]) -> Dims:
-    """The union of the names and the intersection of the intervals (specification, "Builtins").
+    """The union of the names and the intersection of the intervals (`docs/language.md`, "Broadcasting").
 
     Raises Complaint T02 where operands that hold points have none in common, and T03 where neighbour dims of one
     name have different extents: neighbours correspond slot by slot and are never cut.

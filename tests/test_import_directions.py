@@ -1,4 +1,4 @@
-"""Imports run one way: tensorir <- lowering <- stencils, and no wing knows another (design 1)."""
+"""Imports run one way: tensorir <- lowering <- stencils, and no wing knows another."""
 
 import ast
 import subprocess

@@ -1,8 +1,9 @@
 """Sums of products as contractions.
 
-`reduce(+, 0, k)(a × b)` over all points first is 1.6 to 120 times slower than `dot_general` (lowering notes, "Dense
-loops"). A product is remembered with its factors (`lowering.products`); a sum of it over one dim, or over several in
-turn, becomes one contraction. What is not used of the plain form is dropped before anything is compiled.
+`reduce(+, 0, k)(a × b)` over all points first is 1.6 to 120 times slower than `dot_general` (`docs/lowering.md`,
+"Contractions and other recognised forms"). A product is remembered with its factors (`lowering.products`); a sum of it
+over one dim, or over several in turn, becomes one contraction. What is not used of the plain form is dropped before
+anything is compiled.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Intermediate results in buffers of their own (specification, "Storing Intermediate Results into Temporary Buffers").
+"""Intermediate results in buffers of their own.
 
-The four steps of the specification: a new parameter of the fencil; a new closure that stores the expression, with the
+Four steps: a new parameter of the fencil; a new closure that stores the expression, with the
 inputs of the original function; a new parameter of the original function in place of the expression; and parameters
 that nobody uses any more go. The inverse is `inline`.
 """

@@ -1,6 +1,6 @@
 """The oracle: programs interpreted point by point, one element at a time, in NumPy scalars.
 
-It follows the sentences of the specification and remembers what it computed; it does nothing else to be fast. What
+It follows the sentences of `docs/language.md` and remembers what it computed; it does nothing else to be fast. What
 is absent is a marker of its own beside the values, one per scalar leaf.
 
 >>> from tensorir.build import call, cartesian_shift, closure, fencil, var

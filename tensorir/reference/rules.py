@@ -1,4 +1,4 @@
-"""The rule of every builtin that is not elementwise: its value at one point (specification, "Builtins"; design 2).
+"""The rule of every builtin that is not elementwise: its value at one point (`docs/language.md`).
 
 A rule gets the node, the scope and the point, and asks its operands where it needs them.
 """

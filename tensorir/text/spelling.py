@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 OFFSET = "ₒ"
-"""The mark of abstract offsets in the specification: `⟪iₒ, 1ₒ⟫`."""
+"""The mark of abstract offsets: `⟪iₒ, 1ₒ⟫`."""
 
 WORD = re.compile(r"[^\W\d]\w*")
 

@@ -117,13 +117,13 @@ class Template(CacheOwner):
         return parse, (str(self),)
 
     def __call__(self, /, *datasets: Any, **arguments: Any) -> Any:
-        """Run on the default backend, with sizes from the shapes of the arguments (design 2 and 3)."""
+        """Run on the default backend, with sizes from the shapes of the arguments (`docs/language.md`, "Sizes")."""
         from tensorir.calls import call
 
         return call(self, datasets, arguments)
 
     def bind(self, /, **constants: Any) -> Any:
-        """The program with some parameters and sizes fixed (design 2, "Binding")."""
+        """The program with some parameters and sizes fixed (`docs/language.md`, "Neighbour tables")."""
         from tensorir.binding import bind
 
         return bind(self, constants)

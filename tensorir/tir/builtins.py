@@ -23,7 +23,7 @@ INTERPRETER = "interpreter"
 
 
 class Effect(Enum):
-    """The specification's categories of effects."""
+    """TIR's categories of effects."""
 
     EXPR_ANNOTATION = "kExprAnnotation"
     PURE = "kPure"

@@ -1,6 +1,6 @@
 """Data types of TIR: a code, a width in bits, a number of lanes.
 
-`bool` is the unsigned integer of one bit, `void` the handle of no bits, as in the specification. `DataType.parse` and
+`bool` is the unsigned integer of one bit, `void` the handle of no bits, as in TVM. `DataType.parse` and
 `str` speak the notation of TVMScript; `numpy` gives the array type that holds elements (`ml_dtypes` for the narrow
 floats).
 
@@ -107,7 +107,7 @@ class DataType:
 
     @property
     def is_integer(self) -> bool:
-        """An integer in the specification's sense: Int or UInt, bool included."""
+        """An integer in TIR's sense: Int or UInt, bool included."""
         return self.code in ("int", "uint")
 
     @property

@@ -1,4 +1,4 @@
-"""The kind that comes in goes out, and nothing is converted, clamped or written silently (design 3)."""
+"""The kind that comes in goes out, and nothing is converted, clamped or written silently."""
 
 import jax
 import jax.numpy as jnp

@@ -40,3 +40,22 @@ def test_the_letters_of_codes_are_those_of_the_table_of_diagnostics():
     sections = re.findall(r"^## ([A-Z]+): (.*)$", table, re.MULTILINE)
     page = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
     assert re.findall(r"^\| ([A-Z]{1,2}) \| (.*) \|$", page, re.MULTILINE) == sections
+
+
+def test_the_sources_cite_no_document_that_is_not_in_the_repository():
+    hidden = re.compile(r"\bdesign \d|lowering notes|\bspecification, \"|design\.md|wings\.md", re.IGNORECASE)
+    files = [p for package in ("tensorir", "lowering", "stencils") for p in (ROOT / package).rglob("*.py")]
+    assert [str(p.relative_to(ROOT)) for p in files if hidden.search(p.read_text(encoding="utf-8"))] == []
+
+
+def test_the_sources_cite_sections_that_there_are():
+    cited = re.compile(r"\(`?docs/(\w+)\.md`?, ((?:\"[^\"]+\"(?: and )?)+)\)")
+    found = 0
+    for package in ("tensorir", "lowering", "stencils"):
+        for path in (ROOT / package).rglob("*.py"):
+            for page, titles in cited.findall(re.sub(r"\n\s*(?:# )?", " ", path.read_text(encoding="utf-8"))):
+                headings = re.findall(r"^#+ (.*)$", (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8"), re.M)
+                missing = set(re.findall(r'"([^"]+)"', titles)) - set(headings)
+                assert not missing, f"{path.relative_to(ROOT)} cites {sorted(missing)}"
+                found += 1
+    assert found > 10

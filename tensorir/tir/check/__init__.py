@@ -1,6 +1,6 @@
-"""The checker: whether a module is well-formed, by the rules of the specification.
+"""The checker: whether a module is well-formed, by TIR's typing rules.
 
-`check` looks at every function once, gathers all that is wrong, and raises once. What the specification forbids but TVM
+`check` looks at every function once, gathers all that is wrong, and raises once. What those rules forbid but TVM
 accepts, and prints itself, is a note.
 
 >>> import tensorir.tir as tir

@@ -1,4 +1,4 @@
-"""The rules of a buffer's declaration (specification, "Typing Rules for Other Language Constructs")."""
+"""The rules of a buffer's declaration."""
 
 from __future__ import annotations
 

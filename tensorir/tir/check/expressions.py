@@ -1,4 +1,4 @@
-"""The typing rules of expressions, one function per kind of node (specification, "Rules for Assigning Datatypes").
+"""The typing rules of expressions, one function per kind of node.
 
 A rule yields what is wrong with one node, given that the nodes below it are right; nothing here recurses.
 """

@@ -1,4 +1,4 @@
-"""The rules of statements, scopes, blocks and functions (specification, "Typing Rules for Statements" and below)."""
+"""The rules of statements, scopes, blocks and functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statements as Python functions of the machine, one rule of the specification each."""
+"""Statements as Python functions of the machine, one rule for each kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every node of TIR (specification: "TIR Language Specification", grammar).
+"""Every node of TIR (the grammar of TVM's TIR).
 
 Expressions carry the data type of their result, computed when they are built. Variables and buffers are *names*: two
 are the same only if they are one object; all other nodes compare by structure, up to the names of the variables that
