@@ -32,6 +32,8 @@ from tests.generate.properties import (
     check_round_trip,
 )
 from tests.lift import fuzz_lift
+from tests.tile import fuzz_tile
+from tests.tile_numerics import many
 from tests.tir import mutated_texts
 
 PROPERTIES: list[tuple[Profile, Callable[[Case], None]]] = [
@@ -48,6 +50,8 @@ PROPERTIES: list[tuple[Profile, Callable[[Case], None]]] = [
 BATCH = 200
 SEEDS = 20
 """Of functions of TIR, between the batches."""
+DAMAGED = 20_000
+"""Texts and files of Tile IR with changed pieces, likewise; its roundings are tried too."""
 MUTANTS = 400
 """Texts of TIR and Relax with changed tokens, likewise."""
 
@@ -65,6 +69,8 @@ def main(folder: Path, batches: int | None = None) -> int:
             count += BATCH
             print(f"{count} programs in {time.time() - began:.0f} s, the last of {profile} for {check.__name__}")
         if fuzz_lift.main(number, SEEDS) or mutated_texts.fuzz(range(number, number + MUTANTS)):
+            return 1
+        if fuzz_tile.main(DAMAGED, number) or many.main(number):
             return 1
         batches = None if batches is None else batches - 1
     return 0

@@ -17,14 +17,16 @@ __all__ = ["app", "main"]
 
 app = typer.Typer(
     name="tensorir",
-    help="Check, print, lower and run programs of the tensor IR (.fencil) and TVMScript kernels (.py).",
+    help="Check, print, lower and run programs of the tensor IR (.fencil), TVMScript (.py) and Tile IR (.mlir).",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
 
-Program = Annotated[Path, typer.Argument(help="A program (.fencil) or a kernel (TVMScript, .py).", show_default=False)]
+Program = Annotated[
+    Path, typer.Argument(help="A program (.fencil) or a kernel (.py, .mlir, .tileirbc).", show_default=False)
+]
 Fencils = Annotated[Path, typer.Argument(help="A program (.fencil).", show_default=False)]
 Name = Annotated[str | None, typer.Option("--fencil", help="Which program of the file, if it has several.")]
 Sizes = Annotated[list[str] | None, typer.Option("--set", help="A size, as n=100. May be repeated.")]
@@ -65,6 +67,8 @@ def run(
         bool, typer.Option("--checked", help="Of a kernel: report races, reads outside and of what nobody wrote.")
     ] = False,
     random: Annotated[bool, typer.Option("--random", help="Of a kernel: random arrays for what is not given.")] = False,
+    grid: Annotated[str | None, typer.Option(help="Of Tile IR: the blocks of the grid, as 4,1,1.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of Tile IR: blocks take turns, as this number decides.")] = None,
 ) -> None:
     """Run a program on arrays from files.
 
@@ -73,11 +77,19 @@ def run(
     tensorir run terrain_filter.fencil --input inp=terrain.nc:elevation --set strength=0.015 --steps 50 --next inp=out
     --out filtered.nc --plot filtered.png
     """
-    from stencils.cli import kernels
+    from stencils.cli import kernels, tiles
     from stencils.cli.options import refuse_given
     from stencils.cli.run import Request
     from stencils.cli.run import run as execute
 
+    if tiles.is_tile(program):
+        refuse_given(program, "Tile IR", {
+            "--fencil": fencil, "--steps": steps, "--next": next, "--cast": cast, "--plot": plot, "--backend": backend,
+            "--every": every, "--random": random,
+        })  # fmt: skip
+        tiles.run(program, func, tuple(input or ()), out, tuple(set or ()), grid, checked, seed, say)
+        return
+    refuse_given(program, "no Tile IR", {"--grid": grid, "--seed": seed})
     if kernels.is_kernel(program):
         refuse_given(program, "a kernel", {
             "--fencil": fencil, "--steps": steps, "--next": next, "--cast": cast, "--plot": plot, "--backend": backend,
@@ -99,9 +111,13 @@ def run(
 @app.command()
 def check(program: Program, fencil: Name = None) -> None:
     """Say whether programs are well-formed, with every finding."""
-    from stencils.cli import kernels, look
+    from stencils.cli import kernels, look, tiles
     from stencils.cli.options import refuse_given
 
+    if tiles.is_tile(program):
+        refuse_given(program, "Tile IR", {"--fencil": fencil})
+        tiles.check(program, say)
+        return
     if kernels.is_kernel(program):
         refuse_given(program, "a kernel", {"--fencil": fencil})
         kernels.check(program, say)
@@ -116,14 +132,30 @@ def show(
     ascii: Annotated[bool, typer.Option("--ascii", help="Without any character beyond ASCII.")] = False,
 ) -> None:
     """Print programs in canonical form."""
-    from stencils.cli import kernels, look
+    from stencils.cli import kernels, look, tiles
     from stencils.cli.options import refuse_given
 
+    if tiles.is_tile(program):
+        refuse_given(program, "Tile IR", {"--fencil": fencil, "--ascii": ascii})
+        tiles.show(program, say)
+        return
     if kernels.is_kernel(program):
         refuse_given(program, "a kernel", {"--fencil": fencil, "--ascii": ascii})
         kernels.show(program, say)
         return
     look.show(program, fencil, ascii, say)
+
+
+@app.command()
+def convert(
+    module: Annotated[Path, typer.Argument(help="Tile IR: text (.mlir) or bytecode (.tileirbc).", show_default=False)],
+    to: Annotated[Path, typer.Argument(help="Where it is written: .mlir or .tileirbc.", show_default=False)],
+    version: Annotated[str, typer.Option(help="Of bytecode: 13.1, 13.2 or 13.3.")] = "13.3",
+) -> None:
+    """Write Tile IR as text or as bytecode."""
+    from stencils.cli import tiles
+
+    tiles.convert(module, to, version, say)
 
 
 @app.command()
@@ -179,4 +211,4 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _exit_code(found: DiagnosticError) -> int:
-    return 1 if all(d.code.startswith(("R", "TR")) for d in found.diagnostics) else 2
+    return 1 if all(d.code.startswith(("R", "TR", "TH")) for d in found.diagnostics) else 2

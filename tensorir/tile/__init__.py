@@ -21,6 +21,7 @@ from tensorir.tile.bytecode import from_bytecode, to_bytecode
 from tensorir.tile.cutile import from_cutile
 from tensorir.tile.interpret import interpret
 from tensorir.tile.nodes import Module, Operation, Region, Value
+from tensorir.tile.picture import picture
 from tensorir.tile.text.modules import parse
 from tensorir.tile.text.printing import print_module
 from tensorir.tile.verify import verify
@@ -36,6 +37,7 @@ __all__ = [
     "from_cutile",
     "interpret",
     "parse",
+    "picture",
     "print_module",
     "to_bytecode",
     "verify",

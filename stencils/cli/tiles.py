@@ -1,0 +1,115 @@
+"""`tensorir check`, `print`, `run` and `convert` on Tile IR: text in `.mlir` files, bytecode in `.tileirbc` files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tensorir as ti
+from stencils.cli.files import check_source, check_target, read_arrays, together, write_arrays
+from stencils.cli.options import only_known, pairs
+from tensorir.arrays import refuse
+
+__all__ = ["check", "convert", "is_tile", "run", "show"]
+
+TEXT, BYTES = ".mlir", ".tileirbc"
+
+
+def is_tile(path: Path) -> bool:
+    """Whether a file is Tile IR."""
+    return path.suffix in (TEXT, BYTES)
+
+
+def _module(path: Path) -> Any:
+    check_source(path)
+    if path.suffix == BYTES:
+        return ti.tile.from_bytecode(path.read_bytes(), str(path))
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise refuse("F02", f"'{path}' is not UTF-8.", "save the file as UTF-8.") from None
+    return ti.tile.parse(text, str(path))
+
+
+def check(path: Path, say: Callable[[str], None]) -> None:
+    """Read and verify a module; notes are told, errors raised together."""
+    module = _module(path)
+    for note in ti.tile.verify(module):
+        say(str(note))
+    for name in module.entries:
+        say(f"{name}: well-formed")
+
+
+def show(path: Path, say: Callable[[str], None]) -> None:
+    """Print a module as text."""
+    say(str(_module(path)))
+
+
+def convert(path: Path, to: Path, version: str, say: Callable[[str], None]) -> None:
+    """Write a module as text or as bytecode, as the name of the target says."""
+    if not is_tile(path):
+        raise refuse("F03", f"'{path}' ends in '{path.suffix}', and Tile IR is read.", f"use {TEXT} or {BYTES}.")
+    if not is_tile(to):
+        raise refuse("F03", f"'{to}' ends in '{to.suffix}', and Tile IR is written.", f"use {TEXT} or {BYTES}.")
+    module = _module(path)
+    data = ti.tile.to_bytecode(module, version) if to.suffix == BYTES else f"{module}\n".encode()
+    with together() as write:
+        write(to, lambda target: Path(target).write_bytes(data))
+    say(f"written to {to}")
+
+
+def run(
+    path: Path, entry: str | None, inputs: tuple[str, ...], out: Path | None, settings: tuple[str, ...],
+    grid: str | None, checked: bool, seed: int | None, say: Callable[[str], None],
+) -> None:  # fmt: skip
+    """Interpret an entry on arrays from files, and say what changed.
+
+    Arrays and numbers are called as the parameters are (`arg0` and so on where they have no names). Numbers that are
+    not given are the extents and strides of the arrays before them, as cuTile passes them.
+    """
+    check_target(out, (".npz",))
+    module = _module(path)
+    ti.tile.verify(module)
+    if entry is None and len(module.entries) != 1:
+        known = ", ".join(module.entries) or "none"
+        raise refuse("C07", f"'{path}' has several functions: {known}.", "say which: --func NAME.")
+    name = entry or next(iter(module.entries))
+    if name not in module.entries:
+        only_known([name], module.entries, str(path), "entry")
+    chosen = module.entries[name]
+    params = {p.name or f"arg{k}": p.type for k, p in enumerate(chosen.regions[0].arguments)}
+    given: dict[str, Any] = {}
+    for text in inputs:
+        given.update(read_arrays(Path(text)))
+    for key, text in pairs(settings, "value", "n=8").items():
+        try:
+            given[key] = float(text) if any(c in text for c in ".en") else int(text, 0)
+        except ValueError:
+            raise refuse("C04", f"'--set {key}={text}' gives no number.", f"write --set {key}=8.") from None
+    only_known(given, params, name, "parameter")
+    arguments = {key: given[key] for key in params if key in given}
+    blocks = _grid(grid)
+    after = ti.tile.interpret(module, name, list(arguments.values()), blocks, checked, seed)
+    arrays = [key for key, value in arguments.items() if np.ndim(value)]
+    told = {key: value for key, value in zip(arrays, after, strict=True) if not _same(arguments[key], value)}
+    for key, array in told.items():
+        low_high = f", {array.min()} to {array.max()}" if array.size and array.dtype.kind in "iuf" else ""
+        say(f"{key}: {' × '.join(map(str, array.shape))}, {array.dtype}{low_high}")
+    if out is not None:
+        with together() as write:
+            write_arrays(out, told, {}, write)
+        say(f"written to {out}")
+
+
+def _same(before: Any, after: Any) -> bool:
+    return np.asarray(before).tobytes() == np.asarray(after).tobytes()
+
+
+def _grid(text: str | None) -> tuple[int, ...]:
+    try:
+        return tuple(int(n) for n in (text or "1").split(","))
+    except ValueError:
+        raise refuse("C11", f"'--grid {text}' is no grid.", "write --grid 4,1,1.") from None
