@@ -1,11 +1,13 @@
 """A typed, functional tensor IR with named dimensions and integer intervals, run by XLA.
 
 `import tensorir as ti` is all that a user needs. It imports no JAX: what executes is found when it is first used.
+Editors and type checkers read `__init__.pyi`, which has the same names.
 """
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from typing import Any
 
 from tensorir.backends import compile
@@ -14,6 +16,7 @@ from tensorir.builtins import TABLE
 from tensorir.caches import CACHES as caches
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.ir import Fencil
+from tensorir.lift import lift
 from tensorir.text import parse
 from tensorir.types import SCALARS, Dimension, Interval, TensorType, dims, tensor
 from tensorir.when_imported import when_imported
@@ -25,16 +28,20 @@ __all__ = [
     "Fencil",
     "Interval",
     "TensorType",
+    "__version__",
     "caches",
     "compile",
     "dims",
     "fencil",
     "iterate",
+    "lift",
     "parse",
     "tensor",
 ]
 
-_MODULES = {"build", "inspect", "iterator", "lift", "passes", "reference", "tile", "tir"}
+__version__ = "0.1.0"
+
+_MODULES = {"build", "inspect", "iterator", "passes", "reference", "tile", "tir"}
 _PASSES = {"Pipeline": "pipeline", "explain": "explain", "restrict": "restrict"}
 """What is found in a file of `tensorir.passes`."""
 _FIELD_VIEW = {
@@ -76,11 +83,34 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'tensorir' has no attribute {name!r}")
 
 
-def iterate(*args: Any, **options: Any) -> Any:
-    """Many steps of a function inside XLA; see `lowering.iterate.iterate`."""
+def iterate(
+    step: Callable[[Any], Any],
+    state: Any,
+    n: int,
+    *,
+    every: int | None = None,
+    callback: Callable[[int, Any], object] | None = None,
+    keep: Callable[[Any], Any] | bool = False,
+    dt: float = 1,
+    checkpoint: bool | int = True,
+    progress: bool | None = None,
+) -> Any:
+    """The state after n steps, which run inside XLA: any pytree of arrays, Fields and DataArrays.
+
+    `callback(k, state)` sees the state after every `every` steps. With `keep` the result is a pair: the state, and what
+    `keep(state)` gives along a dim `time`, which is dt times the number of steps. `checkpoint` says how many states
+    gradients keep, `progress` whether a bar is drawn. Raises A19 for a number of steps that is none, and A20 for a
+    step that returns another structure or other types.
+
+    >>> import numpy as np
+    >>> iterate(lambda x: 0.5 * x, np.ones(2), 3)
+    array([0.125, 0.125])
+    """
     from tensorir.backends import backend
 
-    return backend("jax").iterate(*args, **options)
+    return backend("jax").iterate(
+        step, state, n, every=every, callback=callback, keep=keep, dt=dt, checkpoint=checkpoint, progress=progress
+    )
 
 
 def __dir__() -> list[str]:

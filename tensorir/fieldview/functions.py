@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import Parameter, Signature
 from typing import Any
 
 import numpy as np
@@ -185,6 +186,13 @@ def min_over(x: Any, *, axis: Dimension) -> Any:
     return _over(x, axis, "min", lambda e: np.inf if e.is_float else e.range.stop - 1)
 
 
+_SIGNATURES = {
+    arity: Signature([Parameter(name, Parameter.POSITIONAL_ONLY, annotation=Any) for name in "xy"[:arity]])
+    for arity in (1, 2)
+}
+"""How mathematics is called, for `help` and editors; a wrong number of fields is a diagnostic."""
+
+
 def _mathematical(op: str) -> Callable[..., Any]:
     arity = len(TABLE[op].form[0])
 
@@ -196,6 +204,7 @@ def _mathematical(op: str) -> Callable[..., Any]:
         return make(op, *values)
 
     function.__name__ = function.__qualname__ = op
+    function.__signature__ = _SIGNATURES[arity]
     function.__doc__ = TABLE[op].doc
     return function
 

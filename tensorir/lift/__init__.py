@@ -3,8 +3,8 @@
 A wing reads its source into a nest of scalar terms (`nests`); storage that is only the source's goes away (`storage`),
 and what is wrong is said (`hazards`); dependences between the statements (`accesses`) decide per loop how it runs
 (`loops`); what is found is written in the tensor IR's builtins (`emission`), as a person would write it (`rewrites`),
-and told in a report. `assemble` is the way through these rooms. The module itself is the function: calling it finds the
-wing that the function belongs to, and that wing's own `lift`.
+and told in a report. `assemble` is the way through these rooms. `lift` finds the wing that a function belongs to, and
+that wing's own `lift`.
 
 >>> import tensorir as ti
 >>> module = ti.tir.parse('''
@@ -20,34 +20,48 @@ raised: window: gather(A_0, clamp)(A, 7 - pos(i, add_dim(i, 0, 8, false)))
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from types import ModuleType
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from tensorir.errors import Diagnostic, DiagnosticError
 
+__all__ = ["lift"]
 
-class _Lift(ModuleType):
-    def __call__(self, func: object, /, **options: Any) -> Any:
-        """A function of another IR as a pure tensor program: a callable on arrays, with `fencil` and `report`."""
-        name = _room(type(func))
-        if name is None:
-            kind = type(func).__name__
-            message = f"a function of TIR is lifted, and this is of type {kind}."
-            hint = "a fencil is a tensor program already: call it, or compile it." if kind == "Fencil" else ""
-            raise DiagnosticError(Diagnostic("TA01", message, help=hint))
-        return importlib.import_module(name).lift(func, **options)
+
+def lift(func: object, /, **options: Any) -> Any:
+    """A function of another IR as a pure tensor program: a callable on arrays, with `fencil` and `report`.
+
+    TIR and Relax functions (`ti.tir.parse(text)["main"]`), programs of iterator IR, and entries of Tile IR modules
+    (`entry=`, `grid=`, `args=`); the wing of the function takes the options. Raises TA01 for anything else, and what
+    the lift proves wrong: races, accesses out of bounds, reads of what nobody wrote.
+
+    >>> import tensorir as ti
+    >>> module = ti.tir.parse('''
+    ... @T.prim_func
+    ... def main(A: T.Buffer((3,), "float32"), B: T.Buffer((3,), "float32")):
+    ...     for i in range(3):
+    ...         B[i] = A[i] + T.float32(1)
+    ... ''')
+    >>> print(lift(module["main"]))
+    main(A: tensor<float32, i[0:3]>, B: tensor<float32, i[0:3]>) {
+      B ← A + 1.0f;
+    }
+    """
+    name = _room(type(func))
+    if name is None:
+        kind = type(func).__name__
+        message = f"a function of TIR is lifted, and this is of type {kind}."
+        hint = "a fencil is a tensor program already: call it, or compile it." if kind == "Fencil" else ""
+        raise DiagnosticError(Diagnostic("TA01", message, help=hint))
+    return import_module(name).lift(func, **options)
 
 
 def _room(kind: type) -> str | None:
     """The package that lifts objects of a type, None where no wing has them."""
     package, _, wing = kind.__module__.partition(".")
     home = f"{package}.{wing.partition('.')[0]}"
-    found = importlib.util.find_spec(home) if package == __name__.partition(".")[0] else None
+    found = find_spec(home) if package == __name__.partition(".")[0] else None
     if found is None or found.submodule_search_locations is None:
         return None
-    return f"{home}.lift" if importlib.util.find_spec(f"{home}.lift") is not None else None
-
-
-sys.modules[__name__].__class__ = _Lift
+    return f"{home}.lift" if find_spec(f"{home}.lift") is not None else None

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tensorir as ti
+from tensorir.lift.program import Lifted
 
 BARRIER = 'T.evaluate(T.tvm_storage_sync("shared"))'
 STEPS = {
@@ -132,7 +133,7 @@ def main(A: T.Buffer((3, 16), "float32"), B: T.Buffer((3, 16), "float32")):
 """.replace("BARRIER", BARRIER)
 
 
-def lifted(text: str, *shapes: tuple[int, ...], exactly: bool = True) -> ti.lift.Lifted:
+def lifted(text: str, *shapes: tuple[int, ...], exactly: bool = True) -> Lifted:
     """The lifted kernel, of which the numbers are right: bit for bit, where asked for and each function is."""
     function = ti.tir.parse(text)["main"]
     program = ti.lift(function)

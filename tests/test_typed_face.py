@@ -1,0 +1,83 @@
+"""What editors and type checkers see of `tensorir` is what there is: the stub `__init__.pyi` beside `dir(ti)`."""
+
+import ast
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+from types import FunctionType
+
+import pytest
+
+import lowering.iterate
+import tensorir as ti
+
+STUB = ast.parse(Path(ti.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
+DEFINED = {n.name: n for n in STUB.body if isinstance(n, ast.FunctionDef)}
+IMPORTED = {
+    alias.asname: node.module for node in STUB.body if isinstance(node, ast.ImportFrom) for alias in node.names
+    if alias.asname
+}  # fmt: skip
+DECLARED = {n.target.id for n in STUB.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)}
+CLASSES = {n.name: n for n in STUB.body if isinstance(n, ast.ClassDef)}
+
+
+def parameters(function):
+    """Names with how they are passed, of a definition in the stub."""
+    a = function.args
+    kinds = [(p.arg, "/") for p in a.posonlyargs] + [(p.arg, "") for p in a.args] + [(p.arg, "*") for p in a.kwonlyargs]
+    return kinds, a.vararg and a.vararg.arg, a.kwarg and a.kwarg.arg
+
+
+def there(function):
+    """The same of a function."""
+    words = {inspect.Parameter.POSITIONAL_ONLY: "/", inspect.Parameter.KEYWORD_ONLY: "*"}
+    found = inspect.signature(function).parameters.values()
+    plain = [p for p in found if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    rest = {p.kind: p.name for p in found}
+    kinds = [(p.name, words.get(p.kind, "")) for p in plain]
+    return kinds, rest.get(inspect.Parameter.VAR_POSITIONAL), rest.get(inspect.Parameter.VAR_KEYWORD)
+
+
+def test_the_stub_has_the_names_that_there_are():
+    assert sorted({*DEFINED, *IMPORTED, *DECLARED, *CLASSES}) == dir(ti)
+
+
+@pytest.mark.parametrize("name", DEFINED)
+def test_a_function_of_the_stub_is_called_and_described_as_the_function_is(name):
+    function = getattr(ti, name)
+    assert parameters(DEFINED[name]) == there(function)
+    assert ast.get_docstring(DEFINED[name]) == inspect.getdoc(function).split("\n")[0]
+
+
+@pytest.mark.parametrize("name", IMPORTED)
+def test_what_the_stub_imports_is_what_there_is(name):
+    module = IMPORTED[name]
+    found = getattr(ti, name)
+    assert found.__doc__
+    assert (found.__name__ if inspect.ismodule(found) else f"{found.__module__}.{found.__name__}").startswith(module)
+
+
+def test_the_methods_of_a_field_are_those_of_the_stub():
+    stated = {n.name for n in CLASSES["Field"].body if isinstance(n, ast.FunctionDef)}
+    own = {n for n, v in vars(ti.Field).items() if isinstance(v, FunctionType | property | classmethod)}
+    private = {n for n in own if n.startswith("_") and not n.startswith("__")}
+    assert own - private - {"__repr__", "__hash__", "__eq__"} <= stated <= {*own, "__init__", "__class_getitem__"}
+
+
+def test_iterate_takes_what_the_backend_takes():
+    assert inspect.signature(ti.iterate) == inspect.signature(lowering.iterate.iterate)
+
+
+def test_lift_stays_a_function_whatever_is_imported_of_its_package():
+    code = "import tensorir as ti, tensorir.lift.program, tensorir.lift.equality; print(type(ti.lift).__name__)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "function\n"
+
+
+def test_a_name_that_is_not_there_is_an_error_for_pyright(tmp_path):
+    (tmp_path / "user.py").write_text("import tensorir as ti\n\nti.extend\nti.extnd\n")
+    run = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "user.py"]
+    said = subprocess.run(run, capture_output=True, text=True, cwd=tmp_path).stdout
+    assert [line.partition(" - ")[2] for line in said.splitlines() if " - error: " in line] == [
+        'error: "extnd" is not a known attribute of module "tensorir" (reportAttributeAccessIssue)'
+    ]
