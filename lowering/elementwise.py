@@ -19,7 +19,7 @@ from lowering.quotients import floored
 from lowering.slopes import over, smooth, times
 from tensorir.types import DTYPES, Scalar
 
-__all__ = ["LINEAR", "SCALAR", "TAME", "bitcast", "convert"]
+__all__ = ["SCALAR", "TAME", "bitcast", "convert"]
 
 Array = jax.Array
 
@@ -273,9 +273,6 @@ TAME: dict[str, Callable[..., Array]] = {
     "log10": _log_to(lax.log, 10.0),
 }
 """The same where derivatives are finite, or all that is computed counts (`tame`)."""
-
-LINEAR = frozenset(["plus", "minus", "neg"])
-"""Operations whose derivative is finite whatever the operands: absent operands need no guard in gradients."""
 
 
 def convert(element: Scalar) -> Callable[[Array], Array]:

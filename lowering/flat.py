@@ -18,9 +18,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from lowering.context import Choice, Settled
 from lowering.demand import Demand, Places, demand, operands, scope
-from lowering.elementwise import LINEAR
 from lowering.raising.conditionals import WORTH, acts, operations
-from lowering.structure import STRUCTURE
 from tensorir.build import call, literal
 from tensorir.builtins import TABLE
 from tensorir.facts import Facts
@@ -176,9 +174,6 @@ def _homes(readers: Sequence[int], inside: Mapping[int, Expr], lazy: Set[int], c
 BORDER = 0
 """No identity: what stands here is evaluated apart from what reads it."""
 
-HARMLESS = LINEAR | {"assert_", "cast", "gather", "shift_init", "unstructured_shift", *STRUCTURE}
-"""What has a finite derivative, whatever its operands."""
-
 
 def _harmless(nodes: Sequence[Expr]) -> bool:
     """Whether nodes cost little, come to an end, and leave no NaN in gradients where their values do not count."""
@@ -192,7 +187,8 @@ def _finite(node: Call) -> bool:
             return True
         case Call(op):
             exact = not any(s.is_float for s in node.tensor.leaves)
-            return op in HARMLESS or (TABLE[op].elementwise and exact)
+            finite = TABLE[op].slope != "unbounded" and op != "print"
+            return finite or (TABLE[op].elementwise and exact)
 
 
 def _taken(needs: Demand, places: Iterable[int]) -> dict[int, list[int]]:

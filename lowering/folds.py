@@ -7,13 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import jax
-import numpy as np
 from jax import lax
 
 from lowering.context import Context, conjunction, first_failures, masks_of, no_failures
 from lowering.levels import Levels, all_dims, along, counted, levels_of, masked_leaves, settled, survey, within_state
 from lowering.loops import loop
-from lowering.reduction import MONOIDS
+from lowering.reduction import identity_of
 from lowering.values import (
     Dense,
     Leaf,
@@ -71,8 +70,7 @@ def _adds_nothing(node: Call) -> bool:
             element = node.tensor.element
             if not isinstance(element, Scalar) or not (element.is_float or element.is_integer):
                 return False
-            _, neutral = MONOIDS[op]
-            return np.asarray(neutral(DTYPES[element])).item() == value
+            return identity_of(op, DTYPES[element]).item() == value
         case _:
             return False
 

@@ -16,7 +16,7 @@ import jax
 from jax import lax
 
 from lowering.context import Check, Context, masks_of
-from lowering.elementwise import LINEAR, SCALAR, TAME, bitcast, convert
+from lowering.elementwise import SCALAR, TAME, bitcast, convert
 from lowering.flat import flattened
 from lowering.folds import FOLDS
 from lowering.indirect import INDIRECT
@@ -29,6 +29,7 @@ from lowering.rounding import AS_WRITTEN, TAME_AS_WRITTEN, towards_wholes
 from lowering.structure import STRUCTURE, updated
 from lowering.tame import tame
 from lowering.values import Dense, Leaf, Slots, Value, aligned, dense, elementwise
+from tensorir.builtins import TABLE
 from tensorir.errors import Diagnostic
 from tensorir.evaluate import Applier, Rule, evaluate
 from tensorir.facts import Access, Facts
@@ -127,7 +128,7 @@ def _function(context: Context, op: str, kind: TensorType, node: int = 0) -> Cal
 
 
 def _pointwise(op: str, function: Callable[..., jax.Array], args: Sequence[Value], kind: TensorType) -> Leaf:
-    return elementwise(function, [leaf for (leaf,) in args], kind.dims, guard=op not in LINEAR)
+    return elementwise(function, [leaf for (leaf,) in args], kind.dims, guard=TABLE[op].slope != "bounded")
 
 
 @dataclass(slots=True)

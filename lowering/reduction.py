@@ -15,20 +15,29 @@ import jax
 import numpy as np
 from jax import lax
 
-__all__ = ["MONOIDS", "by_rows", "reduced"]
+from tensorir.builtins import TABLE
+from tensorir.types import scalar_of
 
-MONOIDS: dict[str, tuple[Callable[..., jax.Array], Callable[[np.dtype[Any]], Any]]] = {
-    "plus": (lax.add, lambda t: t.type(0)),
-    "multiplies": (lax.mul, lambda t: t.type(1)),
-    "min": (lax.min, lambda t: np.array(np.inf, t) if t.kind in "fV" else np.iinfo(t).max),
-    "max": (lax.max, lambda t: np.array(-np.inf, t) if t.kind in "fV" else np.iinfo(t).min),
-    "and": (lax.bitwise_and, lambda t: True),
-    "or": (lax.bitwise_or, lambda t: False),
-    "bit_and": (lax.bitwise_and, lambda t: np.array(-1).astype(t)),
-    "bit_or": (lax.bitwise_or, lambda t: t.type(0)),
-    "bit_xor": (lax.bitwise_xor, lambda t: t.type(0)),
-}
-"""Builtins that may be folded in any order, and their neutral elements."""
+__all__ = ["MONOIDS", "by_rows", "identity_of", "reduced"]
+
+MONOIDS: dict[str, Callable[..., jax.Array]] = {
+    "plus": lax.add, "multiplies": lax.mul, "min": lax.min, "max": lax.max, "and": lax.bitwise_and,
+    "or": lax.bitwise_or, "xor": lax.bitwise_xor, "bit_and": lax.bitwise_and, "bit_or": lax.bitwise_or,
+    "bit_xor": lax.bitwise_xor,
+}  # fmt: skip
+"""The lowering of the builtins that may be folded in any order."""
+
+
+def identity_of(op: str, dtype: Any) -> np.ndarray[Any, Any]:
+    """What leaves the other operand of such a builtin as it is, as an array without axes.
+
+    >>> identity_of("min", np.dtype("int8")), identity_of("max", np.dtype("float32"))
+    (array(127, dtype=int8), array(-inf, dtype=float32))
+    """
+    identity, element = TABLE[op].identity, scalar_of(dtype)
+    assert identity is not None and element is not None
+    return np.asarray(identity(element)).astype(dtype)
+
 
 LIBRARY = 4_096
 """Elements from which on XLA uses the library."""
@@ -45,7 +54,7 @@ def reduced(
 
     With `loose`, `max` and `min` may drop a NaN; `made` says that the array does not stand in memory.
     """
-    combine, _ = MONOIDS[op]
+    combine = MONOIDS[op]
     if by_rows(x.dtype, prod(x.shape[axis + 1 :]), made):
         return _by_rows(x, start, op, axis)
     found = lax.reduce(x, start, combine, (axis,))
@@ -59,7 +68,7 @@ def by_rows(element: Any, columns: int, made: bool) -> bool:
 
 
 def _by_rows(x: jax.Array, start: np.ndarray[Any, Any], op: str, axis: int) -> jax.Array:
-    combine, _ = MONOIDS[op]
+    combine = MONOIDS[op]
     first = lax.full([n for k, n in enumerate(x.shape) if k != axis], start, x.dtype)
     if op == "plus" and x.dtype.itemsize > 2:
         total = lax.dot_general(lax.full(x.shape[axis : axis + 1], 1, x.dtype), x, (((0,), (axis,)), ((), ())))

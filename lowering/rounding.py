@@ -69,15 +69,6 @@ AS_WRITTEN: dict[str, Binary] = {
 TAME_AS_WRITTEN: dict[str, Binary] = {**AS_WRITTEN, "multiplies": _multiplied, "divides": _divided}
 """The same where derivatives are finite in any case."""
 
-_WHOLES = frozenset(("floor", "ceil", "trunc", "round", "floordiv", "mod", "rem"))
-_MOVES = frozenset(
-    (
-        "cartesian_shift", "subset", "rename", "add_dim", "split_dim", "merge_dims", "concat", "update", "make_tuple",
-        "tuple_get",
-    )
-)  # fmt: skip
-
-
 def towards_wholes(roots: Sequence[Expr]) -> frozenset[int]:
     """The elementwise operations on floats whose results become whole numbers, by identity.
 
@@ -92,7 +83,7 @@ def towards_wholes(roots: Sequence[Expr]) -> frozenset[int]:
     seen: dict[int, Expr] = {}
     while stack:
         e = stack.pop()
-        if id(e) not in seen and isinstance(e, Call) and (TABLE[e.op].elementwise or e.op in _MOVES):
+        if id(e) not in seen and isinstance(e, Call) and (TABLE[e.op].elementwise or TABLE[e.op].moves):
             seen[id(e)] = e
             stack.extend(e.children)
     return frozenset(key for key, e in seen.items() if isinstance(e, Call) and e.op in AS_WRITTEN)
@@ -103,7 +94,7 @@ def _is_whole(e: Expr) -> bool:
         case Call("cast", (x,)):
             return _is_float(x) and e.tensor.leaves[0].is_integer
         case Call(op, (x, *_)):
-            return op in _WHOLES and _is_float(x)
+            return TABLE[op].discontinuous and _is_float(x)
         case _:
             return False
 

@@ -12,12 +12,13 @@ The value at p + i: `cartesian_shift(d, i)(x)[p] = x[p + i]`, on the interval mo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tensorir import typing_rules as rules
-from tensorir.types import TensorType
+from tensorir.types import Scalar, TensorType
 
 __all__ = ["BY_GLYPH", "STATIC_SLOTS", "TABLE", "Builtin"]
 
@@ -45,7 +46,44 @@ class Builtin:
     elementwise: bool = False
     """Each scalar of the result depends on one scalar of each operand, at the same point."""
     transcendental: bool = False
-    """Costs many operations per element and is exact to a few units in the last place only."""
+    """Exact to a few units in the last place only."""
+    cost: int = 0
+    """How many additions an element takes as long as; moves cost none, and folds what their functions do."""
+    moved: slice | None = None
+    """The operands whose elements the result consists of, where it only moves elements; None where it computes."""
+    indirect: bool = False
+    """Which elements are read or written is data."""
+    chooses: bool = False
+    """Which operand has a part in an element of the result is data."""
+    effect: bool = False
+    """Does something besides giving a value: neither dropped, nor done twice, nor done where it was not asked for."""
+    checks: bool = False
+    """May find at run time that the program is wrong."""
+    endless: bool = False
+    """May not come to an end."""
+    commutative: bool = False
+    """Operands may change places."""
+    associative: bool = False
+    """Operands may be grouped in any way: exactly for integers and choices, up to rounding for sums and products."""
+    idempotent: bool = False
+    """x with x is x."""
+    identity: Callable[[Scalar], Any] | None = None
+    """The element that leaves the other operand as it is, by element type."""
+    linear: tuple[tuple[int, ...], ...] = ()
+    """Groups of operands in which it is linear together, the others held: `((0, 1),)` of a sum, `((0,), (1,))` of a
+    product."""
+    homogeneous: bool = False
+    """Operands of one unit give a result of that unit: scaling all of them by a positive number scales the result."""
+    slope: str = "unbounded"
+    """The derivative: "zero" almost everywhere, "bounded" whatever the operands are, infinities and NaN among them, or
+    "unbounded"."""
+    discontinuous: bool = False
+    """A number that jumps where an operand changes in its last bit."""
+
+    @property
+    def moves(self) -> bool:
+        """Whether nothing is computed: each element of the result is one of an operand, or absent."""
+        return self.moved is not None
 
     @property
     def is_infix(self) -> bool:
@@ -60,21 +98,84 @@ class Builtin:
         return tuple(slot for group in self.form for slot in group if slot in STATIC_SLOTS)
 
 
-def _elementwise(
-    name: str, doc: str, rule: Any, arity: int, *glyphs: str, precedence: int = 0, transcendental: bool = False
-) -> Builtin:
-    return Builtin(name, doc, rule, (("x",) * arity,), glyphs, precedence, True, transcendental)
+LAST, FIRST, ALL = slice(-1, None), slice(0, 1), slice(None)
+"""Operands by where they stand."""
+TRANSCENDENTAL, QUOTIENT = 32, 4
+"""What a function of several instructions, and what a division costs (`tests.benchmarks.stored`)."""
 
 
-def _math(name: str, doc: str) -> Builtin:
-    return _elementwise(name, doc, rules.floats, 1, transcendental=True)
+def _elementwise(name: str, doc: str, rule: Any, arity: int, *glyphs: str, cost: int = 1, **facts: Any) -> Builtin:
+    return Builtin(name, doc, rule, (("x",) * arity,), glyphs, elementwise=True, cost=cost, **facts)
+
+
+def _math(name: str, doc: str, arity: int = 1, *glyphs: str, **facts: Any) -> Builtin:
+    return _elementwise(name, doc, rules.floats, arity, *glyphs, cost=TRANSCENDENTAL, transcendental=True, **facts)
+
+
+def _comparison(name: str, doc: str, *glyphs: str, symmetric: bool = False) -> Builtin:
+    rule = rules.equality if symmetric else rules.comparison
+    return _elementwise(name, doc, rule, 2, *glyphs, precedence=COMPARE, commutative=symmetric, slope="zero")
+
+
+def _whole(name: str, doc: str) -> Builtin:
+    return _elementwise(name, doc, rules.floats, 1, slope="zero", discontinuous=True)
+
+
+def _monoid(name: str, doc: str, rule: Any, identity: Callable[[Scalar], Any], *glyphs: str, **facts: Any) -> Builtin:
+    """An operation that may be folded in any order."""
+    return _elementwise(name, doc, rule, 2, *glyphs, commutative=True, associative=True, identity=identity, **facts)
+
+
+def _move(name: str, doc: str, rule: Any, form: Form, moved: slice = LAST, **facts: Any) -> Builtin:
+    return Builtin(name, doc, rule, form, moved=moved, homogeneous=True, slope="bounded", **facts)
+
+
+def _least(element: Scalar) -> Any:
+    return -math.inf if element.is_float else element.range.start
+
+
+def _greatest(element: Scalar) -> Any:
+    return math.inf if element.is_float else element.range.stop - 1
+
+
+def _ones(element: Scalar) -> Any:
+    return -1 if element.kind == "int" else element.range.stop - 1
 
 
 ROWS: tuple[Builtin, ...] = (
     # arithmetic
-    _elementwise("plus", "Sum; integers wrap.", rules.numbers, 2, "+", precedence=SUM),
-    _elementwise("minus", "Difference; integers wrap.", rules.numbers, 2, "-", precedence=SUM),
-    _elementwise("multiplies", "Product; integers wrap.", rules.numbers, 2, "×", "*", precedence=PRODUCT),
+    _monoid(
+        "plus",
+        "Sum; integers wrap.",
+        rules.numbers,
+        lambda e: 0,
+        "+",
+        precedence=SUM,
+        linear=((0, 1),),
+        homogeneous=True,
+        slope="bounded",
+    ),
+    _elementwise(
+        "minus",
+        "Difference; integers wrap.",
+        rules.numbers,
+        2,
+        "-",
+        precedence=SUM,
+        linear=((0, 1),),
+        homogeneous=True,
+        slope="bounded",
+    ),
+    _monoid(
+        "multiplies",
+        "Product; integers wrap.",
+        rules.numbers,
+        lambda e: 1,
+        "×",
+        "*",
+        precedence=PRODUCT,
+        linear=((0,), (1,)),
+    ),
     _elementwise(
         "divides",
         "Quotient; of integers rounded towards zero, x / 0 is -1 (all bits set).",
@@ -82,12 +183,17 @@ ROWS: tuple[Builtin, ...] = (
         2,
         "/",
         precedence=PRODUCT,
+        cost=QUOTIENT,
+        linear=((0,),),
     ),
     _elementwise(
         "floordiv",
         "Quotient rounded towards minus infinity; of integers by 0 it is -1 (all bits set).",
         rules.numbers,
         2,
+        cost=QUOTIENT,
+        slope="zero",
+        discontinuous=True,
     ),
     _elementwise(
         "mod",
@@ -96,30 +202,64 @@ ROWS: tuple[Builtin, ...] = (
         2,
         "%",
         precedence=PRODUCT,
+        cost=QUOTIENT,
+        discontinuous=True,
     ),
     _elementwise(
         "rem",
         "What division rounded towards zero leaves, with the sign of the dividend; of integers by 0 it is x.",
         rules.numbers,
         2,
+        cost=QUOTIENT,
+        discontinuous=True,
     ),
-    _elementwise("power", "x to the y, of floats.", rules.floats, 2, "**", precedence=POWER, transcendental=True),
-    _elementwise("neg", "The opposite; integers wrap.", rules.numbers, 1, "-", precedence=UNARY),
-    _elementwise("abs", "The magnitude; of the least integer it is itself.", rules.numbers, 1),
-    _elementwise("sign", "-1, 0 or 1 by the sign; NaN of NaN, and zeros keep theirs.", rules.numbers, 1),
-    _elementwise("min", "The smaller; NaN where either is.", rules.numbers, 2),
-    _elementwise("max", "The larger; NaN where either is.", rules.numbers, 2),
+    _math("power", "x to the y, of floats.", 2, "**", precedence=POWER),
+    _elementwise(
+        "neg",
+        "The opposite; integers wrap.",
+        rules.numbers,
+        1,
+        "-",
+        precedence=UNARY,
+        linear=((0,),),
+        homogeneous=True,
+        slope="bounded",
+    ),
+    _elementwise("abs", "The magnitude; of the least integer it is itself.", rules.numbers, 1, homogeneous=True),
+    _elementwise("sign", "-1, 0 or 1 by the sign; NaN of NaN, and zeros keep theirs.", rules.numbers, 1, slope="zero"),
+    _monoid(
+        "min",
+        "The smaller; NaN where either is.",
+        rules.numbers,
+        _greatest,
+        idempotent=True,
+        chooses=True,
+        homogeneous=True,
+        slope="bounded",
+    ),
+    _monoid(
+        "max",
+        "The larger; NaN where either is.",
+        rules.numbers,
+        _least,
+        idempotent=True,
+        chooses=True,
+        homogeneous=True,
+        slope="bounded",
+    ),
     # logic and comparisons
-    _elementwise("and", "Both.", rules.logic, 2, "∧", "and", precedence=AND),
-    _elementwise("or", "Either, or both.", rules.logic, 2, "∨", "or", precedence=OR),
-    _elementwise("xor", "One, and not both.", rules.logic, 2),
-    _elementwise("not", "The opposite.", rules.logic, 1, "¬", "not", precedence=NOT),
-    _elementwise("eq", "Equal; NaN equals nothing.", rules.equality, 2, "=", "==", precedence=COMPARE),
-    _elementwise("not_eq", "Not equal.", rules.equality, 2, "≠", "!=", precedence=COMPARE),
-    _elementwise("less", "Smaller.", rules.comparison, 2, "<", precedence=COMPARE),
-    _elementwise("less_equal", "Smaller or equal.", rules.comparison, 2, "≤", "<=", precedence=COMPARE),
-    _elementwise("greater", "Larger.", rules.comparison, 2, ">", precedence=COMPARE),
-    _elementwise("greater_equal", "Larger or equal.", rules.comparison, 2, "≥", ">=", precedence=COMPARE),
+    _monoid("and", "Both.", rules.logic, lambda e: True, "∧", "and", precedence=AND, idempotent=True, slope="zero"),
+    _monoid(
+        "or", "Either, or both.", rules.logic, lambda e: False, "∨", "or", precedence=OR, idempotent=True, slope="zero"
+    ),
+    _monoid("xor", "One, and not both.", rules.logic, lambda e: False, slope="zero"),
+    _elementwise("not", "The opposite.", rules.logic, 1, "¬", "not", precedence=NOT, slope="zero"),
+    _comparison("eq", "Equal; NaN equals nothing.", "=", "==", symmetric=True),
+    _comparison("not_eq", "Not equal.", "≠", "!=", symmetric=True),
+    _comparison("less", "Smaller.", "<"),
+    _comparison("less_equal", "Smaller or equal.", "≤", "<="),
+    _comparison("greater", "Larger.", ">"),
+    _comparison("greater_equal", "Larger or equal.", "≥", ">="),
     Builtin(
         "if",
         "The second operand where the first is true, the third elsewhere; absent where the condition or the selected "
@@ -127,11 +267,16 @@ ROWS: tuple[Builtin, ...] = (
         rules.selection,
         (("x", "x", "x"),),
         elementwise=True,
+        cost=1,
+        chooses=True,
+        linear=((1, 2),),
+        homogeneous=True,
+        slope="bounded",
     ),
     # bits
-    _elementwise("bit_and", "Bitwise and.", rules.integers, 2, "&", precedence=BIT_AND),
-    _elementwise("bit_or", "Bitwise or.", rules.integers, 2, "|", precedence=BIT_OR),
-    _elementwise("bit_xor", "Bitwise exclusive or.", rules.integers, 2, "^", precedence=BIT_XOR),
+    _monoid("bit_and", "Bitwise and.", rules.integers, _ones, "&", precedence=BIT_AND, idempotent=True),
+    _monoid("bit_or", "Bitwise or.", rules.integers, lambda e: 0, "|", precedence=BIT_OR, idempotent=True),
+    _monoid("bit_xor", "Bitwise exclusive or.", rules.integers, lambda e: 0, "^", precedence=BIT_XOR),
     _elementwise("bit_not", "Every bit flipped.", rules.integers, 1, "~", precedence=UNARY),
     _elementwise(
         "shift_left",
@@ -153,7 +298,7 @@ ROWS: tuple[Builtin, ...] = (
     _elementwise("popcount", "The number of bits that are set.", rules.integers, 1),
     _elementwise("clz", "The number of leading bits that are not set.", rules.integers, 1),
     # mathematics
-    _elementwise("sqrt", "Square root, correctly rounded.", rules.floats, 1),
+    _elementwise("sqrt", "Square root, correctly rounded.", rules.floats, 1, cost=QUOTIENT),
     _math("rsqrt", "1 / sqrt(x)."),
     _math("cbrt", "Cube root."),
     _math("exp", "e to the x."),
@@ -174,7 +319,7 @@ ROWS: tuple[Builtin, ...] = (
             "arctan": "Arc tangent",
         }.items()
     ),
-    _elementwise("arctan2", "The angle of the point (y, x) (radians).", rules.floats, 2, transcendental=True),
+    _math("arctan2", "The angle of the point (y, x) (radians).", 2),
     *(
         _math(name, f"{text}.")
         for name, text in {
@@ -189,13 +334,13 @@ ROWS: tuple[Builtin, ...] = (
             "lgamma": "Logarithm of the magnitude of the gamma function",
         }.items()
     ),
-    _elementwise("floor", "The largest whole number that is not larger.", rules.floats, 1),
-    _elementwise("ceil", "The smallest whole number that is not smaller.", rules.floats, 1),
-    _elementwise("trunc", "Rounded towards zero.", rules.floats, 1),
-    _elementwise("round", "The nearest whole number, halves to the even one.", rules.floats, 1),
-    _elementwise("isfinite", "Neither infinite nor NaN.", rules.float_tests, 1),
-    _elementwise("isinf", "Infinite.", rules.float_tests, 1),
-    _elementwise("isnan", "Not a number.", rules.float_tests, 1),
+    _whole("floor", "The largest whole number that is not larger."),
+    _whole("ceil", "The smallest whole number that is not smaller."),
+    _whole("trunc", "Rounded towards zero."),
+    _whole("round", "The nearest whole number, halves to the even one."),
+    _elementwise("isfinite", "Neither infinite nor NaN.", rules.float_tests, 1, slope="zero"),
+    _elementwise("isinf", "Infinite.", rules.float_tests, 1, slope="zero"),
+    _elementwise("isnan", "Not a number.", rules.float_tests, 1, slope="zero"),
     # element types
     Builtin(
         "cast",
@@ -204,6 +349,8 @@ ROWS: tuple[Builtin, ...] = (
         rules.cast,
         (("x", "element"),),
         elementwise=True,
+        cost=1,
+        slope="bounded",
     ),
     Builtin(
         "bitcast",
@@ -211,42 +358,46 @@ ROWS: tuple[Builtin, ...] = (
         rules.bitcast,
         (("x", "element"),),
         elementwise=True,
+        cost=1,
     ),
     # tuples
-    Builtin("make_tuple", "A tensor of tuples, on the common dims of its members.", rules.make_tuple, (("xs",),)),
-    Builtin("tuple_get", "Member i, counted from 0, of every tuple.", rules.tuple_get, (("x", "int"),)),
+    _move("make_tuple", "A tensor of tuples, on the common dims of its members.", rules.make_tuple, (("xs",),), ALL),
+    _move("tuple_get", "Member i, counted from 0, of every tuple.", rules.tuple_get, (("x", "int"),)),
     # shifts
-    Builtin(
+    _move(
         "cartesian_shift",
         "The value at p + i: `cartesian_shift(d, i)(x)[p] = x[p + i]`, on the interval moved by -i.\n"
         "Along a dim that x lacks it is the identity, and no node is made.",
         rules.cartesian_shift,
         (("dim", "int"), ("x",)),
     ),
-    Builtin(
+    _move(
         "shift_init",
         "The values at all neighbours: `shift_init(t)(x)[d, _NB_k: j] = x[src: t[d, j]]`, absent where t is -1.\n"
         "The new dim `_NB_k` is one above the highest counter of the operand.",
         rules.shift_init,
         (("x",), ("x",)),
+        indirect=True,
     ),
-    Builtin(
+    _move(
         "shift_apply",
         "Neighbour j along the neighbour dim with the highest counter, which goes away.",
         rules.shift_apply,
         (("int",), ("x",)),
     ),
-    Builtin(
+    _move(
         "unstructured_shift",
         "The value at neighbour j: `shift_apply(j)(shift_init(t)(x))`.",
         rules.unstructured_shift,
         (("x", "int"), ("x",)),
+        indirect=True,
     ),
     Builtin(
         "can_deref",
         "False where a table held -1 on the way to an element; never absent itself.",
         rules.can_deref,
         (("x",),),
+        slope="zero",
     ),
     # folds
     Builtin(
@@ -263,39 +414,48 @@ ROWS: tuple[Builtin, ...] = (
         (("f", "bool", "x", "dim?"), ("xs",)),
     ),
     # domains
-    Builtin("subset", "The part of a tensor on given intervals.", rules.subset, (("x", "intervals"),)),
-    Builtin("concat", "Tensors on adjacent intervals of one dim, as one.", rules.concat, (("xs",),)),
-    Builtin("pos", "The coordinate along a dim of a tensor, as int32 on that dim alone.", rules.pos, (("dim", "x"),)),
-    Builtin("add_dim", "The same value at every point of a new dim.", rules.add_dim, (("dim", "int", "int", "x"),)),
+    _move("subset", "The part of a tensor on given intervals.", rules.subset, (("x", "intervals"),)),
+    _move("concat", "Tensors on adjacent intervals of one dim, as one.", rules.concat, (("xs",),), ALL),
     Builtin(
-        "update", "The first operand with the second put onto the second's intervals.", rules.update, (("x", "x"),)
+        "pos",
+        "The coordinate along a dim of a tensor, as int32 on that dim alone.",
+        rules.pos,
+        (("dim", "x"),),
+        slope="zero",
     ),
-    Builtin(
+    _move("add_dim", "The same value at every point of a new dim.", rules.add_dim, (("dim", "int", "int", "x"),)),
+    _move(
+        "update", "The first operand with the second put onto the second's intervals.", rules.update, (("x", "x"),), ALL
+    ),
+    _move(
         "rename",
         "The same tensor under other names of its dims, all renamed at once.",
         rules.rename,
         (("pairs",), ("x",)),
     ),
-    Builtin(
+    _move(
         "split_dim",
         "A dim as two: `split_dim(d, outer, inner, n)(x)[outer: a, inner: b] = x[d: a × n + b]`.\n"
         "The interval must start and stop at multiples of n.",
         rules.split_dim,
         (("dim", "dim", "dim", "int"), ("x",)),
     ),
-    Builtin(
+    _move(
         "merge_dims",
         "Two dims as one: `merge_dims(outer, inner, d)(x)[d: a × n + b] = x[outer: a, inner: b]`, for inner [0:n].",
         rules.merge_dims,
         (("dim", "dim", "dim"), ("x",)),
     ),
     # indirect access
-    Builtin(
+    _move(
         "gather",
         "Indirect read: `gather(d, e)(x, i, j)[p] = x[d: i[p], e: j[p]]`, at p along the other dims of x.\n"
         "Indices outside of x: `checked` (an error, the default), `clamp` (the nearest) or `zero` (zero, or false).",
         rules.gather,
         (("dims", "mode?"), ("x", "xs")),
+        FIRST,
+        indirect=True,
+        checks=True,
     ),
     Builtin(
         "scatter",
@@ -304,6 +464,8 @@ ROWS: tuple[Builtin, ...] = (
         "Indices outside of base: `checked` (an error, the default), `clamp`, or `zero` (the update is dropped).",
         rules.scatter,
         (("f", "dims", "over", "mode?"), ("x", "xs")),
+        indirect=True,
+        checks=True,
     ),
     # control
     Builtin(
@@ -313,6 +475,8 @@ ROWS: tuple[Builtin, ...] = (
         "step(i, a, b, ...), i counting from 0.",
         rules.loop,
         (("int", "int?"), ("xs",)),
+        endless=True,
+        chooses=True,
     ),
     Builtin(
         "sort",
@@ -327,6 +491,10 @@ ROWS: tuple[Builtin, ...] = (
         "The first operand; an error with the text where the second is false anywhere.",
         rules.assert_,
         (("x", "x", "string"),),
+        moved=FIRST,
+        effect=True,
+        checks=True,
+        slope="bounded",
     ),
     Builtin(
         "print",
@@ -335,6 +503,9 @@ ROWS: tuple[Builtin, ...] = (
         "Lines come in the order in which the text first mentions what they show, an operand's before its reader's.",
         rules.print_,
         (("string",), ("xs",)),
+        moved=FIRST,
+        effect=True,
+        slope="bounded",
     ),
 )
 

@@ -40,8 +40,6 @@ PER_ELEMENT = 8
 """Fewer operations for each element of the result are selected from: a conditional keeps XLA from fusing."""
 MOST = 32
 """Choices that are made together: more are seldom, and are looked through in pairs."""
-TRANSCENDENTAL = 8
-"""How many operations an exp or a sin counts for."""
 
 
 def choices(fencil: Fencil, facts: Facts, settled: Settled | None = None) -> dict[int, Choice]:
@@ -205,7 +203,7 @@ def _operations(node: Call | Apply, known: dict[int, int]) -> int:
         case Call(op) if op in _COMPUTES:
             return size * max(PER_ELEMENT, len(bodies))
         case Call(op) if TABLE[op].elementwise:
-            return size * (TRANSCENDENTAL if TABLE[op].transcendental else 1)
+            return size * TABLE[op].cost
         case _:
             return 0
 

@@ -22,7 +22,7 @@ from lowering.context import Context
 from lowering.folds import MOST_UNROLLED
 from lowering.raising.pairs import best_of
 from lowering.raising.reductions import literal_of
-from lowering.reduction import MONOIDS, reduced
+from lowering.reduction import identity_of, reduced
 from lowering.values import Dense, Leaf, Value, aligned, cut, presence
 from tensorir.ir import Call, Lambda, Literal, Var
 from tensorir.types import Dims, Interval
@@ -185,8 +185,7 @@ def _apart(x: jax.Array) -> jax.Array:
 
 
 def _nothing(x: jax.Array, op: str) -> np.ndarray[Any, Any]:
-    _, neutral = MONOIDS[op]
-    return np.asarray(neutral(x.dtype), x.dtype)
+    return identity_of(op, x.dtype)
 
 
 # What the body of a fold does, by cases

@@ -11,13 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from lowering.context import Context, Pool
 from lowering.folds import MOST_UNROLLED
 from lowering.raising.reductions import literal_of
 from lowering.raising.windows import Coordinate, coordinate
-from lowering.reduction import MONOIDS
+from lowering.reduction import identity_of
 from lowering.values import Value, cut
 from tensorir.build import call, literal, operator, reduce
 from tensorir.ir import Call, Expr, Fencil, Operator
@@ -143,8 +141,7 @@ def _nothing(op: str, kind: TensorType) -> Expr:
     """What a fold starts from that adds nothing."""
     element = kind.element
     assert isinstance(element, Scalar)
-    _, neutral = MONOIDS[op]
-    return literal(np.asarray(neutral(DTYPES[element])).item(), element)
+    return literal(identity_of(op, DTYPES[element]).item(), element)
 
 
 def _inside(c: Coordinate, x: Expr, name: str) -> bool:

@@ -17,16 +17,14 @@ from lowering.context import Context, first_of, masks_of
 from lowering.folds import MOST_UNROLLED
 from lowering.indirect import combiner
 from lowering.levels import Levels, counted, levels_of, within_state
-from lowering.reduction import MONOIDS, by_rows, reduced
+from lowering.reduction import MONOIDS, by_rows, identity_of, reduced
 from lowering.values import Dense, Value, aligned, cut, dense, elementwise, presence, with_present
+from tensorir.builtins import TABLE
 from tensorir.evaluate import Bound
 from tensorir.ir import Call, Expr, Lambda, Literal, Var
 from tensorir.types import DTYPES, Dims, TensorType
 
 __all__ = ["along_axis", "literal_of", "mapped"]
-
-IDEMPOTENT = frozenset(("min", "max", "and", "or", "bit_and", "bit_or"))
-"""Those that may meet what the fold starts from any number of times, as XLA's reductions do."""
 
 
 def _monoid(function: Any, count: int) -> tuple[str, Expr | None] | None:
@@ -68,17 +66,16 @@ def along_axis(context: Context, node: Call, args: Sequence[Any]) -> Value | Non
         return None
     if len(interval) <= MOST_UNROLLED:
         return None
-    combine, neutral = MONOIDS[fold[0]]
     state: Dims = f.function.type.params[0].dims
     part = dense(cut(leaf, Dims(((dim, interval), *((n, state[n]) for n in leaf.dims.names if n != dim)))))
     first = literal_of(node.args[1])
-    within = first is not None and first == first and fold[0] in IDEMPOTENT
-    start = np.array(first if within else neutral(part.data.dtype), part.data.dtype)
+    within = first is not None and first == first and TABLE[fold[0]].idempotent
+    start = np.array(first if within else identity_of(fold[0], part.data.dtype), part.data.dtype)
     made = not isinstance(node.args[2], Var)
     total = reduced(part.data, start, fold[0], part.dims.names.index(dim), context.loose, made)
     folded = Dense(total, part.dims.without(dim))
     # XLA fuses what follows with the reduction itself: a softmax in 0.8 of the time
-    whole = folded if within else elementwise(combine, [init[0], folded], state)
+    whole = folded if within else elementwise(MONOIDS[fold[0]], [init[0], folded], state)
     return (cut(whole, node.tensor.dims),)
 
 
@@ -107,7 +104,7 @@ def _at_once(
 ) -> Value:  # fmt: skip
     """A fold whose order is free, as one XLA reduction of what is folded."""
     op, mapped = fold
-    combine, neutral = MONOIDS[op]
+    combine = MONOIDS[op]
     inner = context.inner()
 
     def one(arrays: list[jax.Array]) -> tuple[Dense, list[jax.Array]]:
@@ -123,7 +120,7 @@ def _at_once(
         if keep is not None:
             dims = Dims(tuple((n, state.dims[n]) for n in dict.fromkeys([*item.dims.names, *dense(keep).dims.names])))
             data = aligned(Dense(item.data, item.dims), dims)
-            data = lax.select(aligned(dense(keep), dims), data, lax.full_like(data, neutral(data.dtype)))
+            data = lax.select(aligned(dense(keep), dims), data, lax.full_like(data, identity_of(op, data.dtype)))
         elif item.present is not None:
             raise AssertionError("an item is absent only where its slot is")
         return Dense(data, dims), inner.failures
@@ -132,6 +129,6 @@ def _at_once(
     for check, failed in zip(inner.checks, failures, strict=True):
         context.checks.append(check)
         context.failures.append(first_of(failed))
-    start = np.array(neutral(items.data.dtype), items.data.dtype)
+    start = identity_of(op, items.data.dtype)
     folded = reduced(items.data, start, op, 0, context.loose)
     return (elementwise(combine, [init[0], Dense(folded, items.dims)], state.dims),)

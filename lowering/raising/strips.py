@@ -13,12 +13,11 @@ from functools import reduce
 from typing import Any
 
 import jax
-import numpy as np
 from jax import lax
 
 from lowering.context import Context
 from lowering.products import Window
-from lowering.reduction import MONOIDS
+from lowering.reduction import MONOIDS, identity_of
 from lowering.values import Dense, Slots, Value
 from tensorir.ir import Call
 from tensorir.types import Dims
@@ -67,7 +66,7 @@ def _places(source: Dense, window: Window, leaf: Slots) -> tuple[int, int, Dims]
 
 def _folded(x: jax.Array, op: str, axis: int, points: int, window: Window) -> jax.Array:
     """All windows along an axis; differentiated as the fold of slices that it is."""
-    combine, neutral = MONOIDS[op]
+    combine = MONOIDS[op]
     length = x.shape[axis] - window.dilation * (points - 1)
     sizes, strides, dilations = (
         [n if d == axis else 1 for d in range(x.ndim)] for n in (points, window.stride, window.dilation)
@@ -79,7 +78,7 @@ def _folded(x: jax.Array, op: str, axis: int, points: int, window: Window) -> ja
 
     @jax.custom_jvp
     def folded(x: jax.Array) -> jax.Array:
-        start = np.asarray(neutral(x.dtype), x.dtype)
+        start = identity_of(op, x.dtype)
         return lax.reduce_window(x, start, combine, sizes, strides, "VALID", window_dilation=dilations)
 
     folded.defjvp(lambda primals, tangents: jax.jvp(slices, primals, tangents))

@@ -21,6 +21,7 @@ from typing import Any
 
 from tensorir.arrays import Array
 from tensorir.binding import BoundProgram
+from tensorir.builtins import TABLE
 from tensorir.ir import Call, Expr, Fencil, Operator
 from tensorir.passes.domains import Needs, Reads
 from tensorir.passes.footprints import RULES, Rule, elementwise, levels
@@ -70,7 +71,7 @@ class _Certain(Reads):
     def rule(self, node: Call) -> Rule:
         if not any(s.is_float for s in node.tensor.leaves):
             return _nothing
-        return _RULES.get(node.op) or RULES.get(node.op, elementwise)
+        return _RULES.get(node.op) or (_nothing if _decides(node.op) else RULES.get(node.op, elementwise))
 
     def wanted(self, node: Expr, found: Points | None) -> Points | None:
         members = self.members.pop(id(node), {})
@@ -86,9 +87,15 @@ class _Certain(Reads):
         return None
 
     def of_function(self, function: Any, wanted: Sequence[Points], outside: Needs) -> list[Points]:
-        if isinstance(function, Operator) and function.op in _RULES:
+        if isinstance(function, Operator) and _decides(function.op):
             return [Points(t.dims.names) for t in function.params]
         return super().of_function(function, wanted, outside)
+
+
+def _decides(op: str) -> bool:
+    """Whether data say which elements an operation has a part of, or its derivative is zero."""
+    row = TABLE[op]
+    return row.chooses or row.indirect or row.slope == "zero"
 
 
 def _nothing(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
@@ -120,12 +127,10 @@ def _reduce(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
 
 
 _RULES: dict[str, Rule] = {
-    **dict.fromkeys(("if", "min", "max", "gather", "scatter", "loop", "shift_init", "unstructured_shift"), _nothing),
-    **dict.fromkeys(("floor", "ceil", "trunc", "round", "sign", "floordiv"), _nothing),
     "print": _first,
     "assert_": _first,
     "sort": _all_or_nothing,
     "tuple_get": _member,
     "reduce": _reduce,
 }
-"""Operations that choose by data, have a derivative of zero, or mean something else here."""
+"""Operations that mean something else here than in `passes.footprints`."""

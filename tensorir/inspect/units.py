@@ -13,18 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tensorir.builtins import ALL, TABLE
 from tensorir.ir import Call, Expr, Fencil, Operator, Var
 from tensorir.walk import postorder
 
 __all__ = ["units_of"]
-
-_KEEP = {
-    "cartesian_shift", "unstructured_shift", "shift_init", "shift_apply", "subset", "add_dim", "rename", "split_dim",
-    "merge_dims", "neg", "abs", "gather",
-}  # fmt: skip
-"""What has the unit of one operand, its last, or of the first for a gather."""
-_ALIKE = {"plus", "minus", "min", "max", "concat", "update"}
-"""What has the one unit of its operands."""
 
 
 def units_of(fencil: Fencil, given: Mapping[str, str]) -> dict[str, str]:
@@ -43,15 +36,13 @@ def units_of(fencil: Fencil, given: Mapping[str, str]) -> dict[str, str]:
 
 def _unit(node: Expr, found: Mapping[int, str]) -> str:
     match node:
-        case Call("gather", (x, *_)):
-            return found.get(id(x), "")
-        case Call(op, args) if op in _KEEP:
-            return found.get(id(args[-1]), "")
+        case Call("make_tuple" | "tuple_get"):
+            return ""
         case Call("if", (_, *branches)):
             return _one(branches, found)
-        case Call(op, args) if op in _ALIKE:
-            return _one(args, found)
-        case Call("reduce", (Operator("plus" | "min" | "max"), _, *args)):
+        case Call(op, args) if TABLE[op].homogeneous:
+            return _one(args[TABLE[op].moved or ALL], found)
+        case Call("reduce", (Operator(op), _, *args)) if TABLE[op].homogeneous and TABLE[op].associative:
             return _one(args, found)
         case _:
             return ""

@@ -258,8 +258,8 @@ class Reads:
     def holes(self) -> bool:
         """Whether a table of the program holds -1, or may."""
         if self._holes is None:
-            nodes = postorder(*values(self.fencil.closures))
-            known = [self.entries(n.args[0]) for n in nodes if isinstance(n, Call) and n.op in _SHIFTS]
+            nodes = [n for n in postorder(*values(self.fencil.closures)) if isinstance(n, Call)]
+            known = [self.entries(n.args[0]) for n in nodes if n.op in ("shift_init", "unstructured_shift")]
             self._holes = any(k is None or bool((k == -1).any()) for k in known)
         return self._holes
 
@@ -277,17 +277,13 @@ class Reads:
             return np.transpose(array, [own.names.index(n) for n in dims.names])
         if not all(v in self.fencil.params and v.name in self.constants for v in table.free):
             return None
-        if dims.size > MAX_COMPUTED or any(isinstance(n, Call) and n.op in _LATE for n in postorder(table)):
+        rows = [TABLE[n.op] for n in postorder(table) if isinstance(n, Call)]
+        if dims.size > MAX_COMPUTED or any(row.effect or row.endless for row in rows):
             return None
         if self._oracle is None:
             self._oracle = Interpreter(self.fencil, self.constants)
         found = [self._oracle.at(table, point) for point in points_of(dims)]
         return np.array([-1 if v is ABSENT else int(v) for v in found], np.int64).reshape(dims.shape)
-
-
-_SHIFTS = frozenset(("shift_init", "unstructured_shift"))
-_LATE = frozenset(("print", "assert_", "loop"))
-"""What has an effect, or may not end."""
 
 
 @dataclass(slots=True)

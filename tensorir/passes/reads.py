@@ -12,14 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tensorir.builtins import LAST, TABLE
 from tensorir.ir import Call, Expr, Lambda
 
-__all__ = ["MOVES", "Offset", "reads", "surface"]
-
-MOVES = frozenset(
-    ("cartesian_shift", "subset", "unstructured_shift", "shift_init", "shift_apply", "add_dim", "rename", "tuple_get")
-)
-"""What computes nothing: a read through them is a read of what they move."""
+__all__ = ["Offset", "reads", "surface"]
 
 MOST = 64
 """Reads of one expression that are told apart."""
@@ -48,7 +44,7 @@ def reads(root: Expr, order: Sequence[Expr]) -> dict[Expr, set[tuple[Expr, Offse
     """Of each expression, who reads it, and through which shifts: moves hand their reads on to what they move."""
     found: dict[Expr, set[tuple[Expr, Offset]]] = {}
     for node in reversed(order):
-        moves = isinstance(node, Call) and node.op in MOVES
+        moves = isinstance(node, Call) and TABLE[node.op].moved == LAST
         for k, child in enumerate(node.children):
             if isinstance(child, Lambda):
                 continue

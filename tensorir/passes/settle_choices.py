@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tensorir.build import literal
+from tensorir.builtins import TABLE
 from tensorir.ir import Call, Expr, Fencil, Literal, Operator
 from tensorir.passes.base import Pass, remade
 from tensorir.passes.conform import conformed
@@ -14,17 +15,6 @@ from tensorir.types import BOOL
 from tensorir.walk import postorder, rebuild, values, with_label, with_values
 
 __all__ = ["SettleChoices", "decides"]
-
-POINTWISE = (
-    frozenset({"cast", "max", "min", "minus", "neg", "plus"})
-    | {"eq", "greater", "greater_equal", "less", "less_equal", "not_eq"}
-    | {"and", "if", "not", "or", "xor"}
-    | {"make_tuple", "subset", "tuple_get"}
-)
-"""What computes each point from the same one, with a derivative that is finite whatever its operands are.
-
-Elsewhere a choice by a condition with dims keeps `0 × ∞` out of derivatives.
-"""
 
 Facts = Mapping[Expr, bool]
 """Conditions, and the truth value that each has wherever something is used."""
@@ -113,7 +103,7 @@ def _edges(e: Expr, here: Facts, often: set[Expr]) -> tuple[Facts, ...]:
         case Call("multiplies", (a, b)) if isinstance(a, Literal) or isinstance(b, Literal):
             return (here, here)
         case Call(op, args):
-            return ((here if op in POINTWISE else everywhere),) * len(args)
+            return ((here if _pointwise(op) else everywhere),) * len(args)
         case _:
             return (everywhere,) * len(e.children)
 
@@ -150,6 +140,16 @@ def _truth(condition: Expr, known: Facts) -> bool | None:
             return deciding if deciding in truths else None if None in truths else not deciding
         case _:
             return None
+
+
+def _pointwise(op: str) -> bool:
+    """Whether each point is computed from the same one, with a derivative that is finite whatever the operands are.
+
+    Elsewhere a choice by a condition with dims keeps 0 × ∞ out of derivatives.
+    """
+    row = TABLE[op]
+    same_point = row.elementwise or op in ("make_tuple", "tuple_get", "subset")
+    return same_point and row.slope != "unbounded"
 
 
 def _known(condition: Expr, truth: bool) -> Iterator[tuple[Expr, bool]]:

@@ -17,7 +17,7 @@ from tensorir.builtins import TABLE
 from tensorir.cost import bytes_of
 from tensorir.ir import Apply, Call, Expr, Fencil, Lambda
 from tensorir.passes.reads import reads, surface
-from tensorir.passes.worth import WEIGHTS, Worth
+from tensorir.passes.worth import Worth
 from tensorir.types import FLOAT64, Dims, TensorType
 from tensorir.walk import values
 
@@ -79,8 +79,7 @@ def _work(root: Expr, enough: float, stored: Mapping[int, Expr]) -> float:
             case Call("scan" | "loop" | "sort" | "scatter"):
                 continue
             case Call(op, args):
-                if TABLE[op].elementwise:
-                    total += WEIGHTS.get(op, 1) * node.tensor.dims.size / points
+                total += TABLE[op].cost * node.tensor.dims.size / points
                 stack += args
             case Apply(Lambda(_, (body,)), args):
                 stack += [body, *args]

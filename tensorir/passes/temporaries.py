@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tensorir.build import apply, closure, fresh, function, var
+from tensorir.builtins import TABLE
 from tensorir.errors import DiagnosticError
 from tensorir.facts import analyse
 from tensorir.ir import Apply, Call, Closure, Expr, Fencil, Lambda, Var
 from tensorir.passes.base import Pass, remade
 from tensorir.passes.prune import without_unused_parameters
-from tensorir.passes.reads import MOVES, reads, surface
+from tensorir.passes.reads import reads, surface
 from tensorir.passes.restrict import with_small_buffers
 from tensorir.passes.worth import Worth, work_of
 from tensorir.types import TensorType
@@ -83,8 +84,15 @@ class _Made:
     worths: tuple[Worth, ...]
 
 
-_EFFECTS = frozenset(("assert_", "print", "loop", "scatter", "gather"))
-"""What must not be done where nobody asked for it."""
+def _computes(node: Call) -> bool:
+    """Whether a call is one that may be done where nobody asked for it, and is worth a buffer."""
+    merges = node.op in ("concat", "update", "split_dim", "merge_dims")
+    return (merges or not TABLE[node.op].moves) and node.op != "pos" and not _fails_or_acts(node)
+
+
+def _fails_or_acts(node: Call) -> bool:
+    row = TABLE[node.op]
+    return row.effect or row.checks or row.endless
 
 
 @dataclass(slots=True)
@@ -150,7 +158,7 @@ class _Storing:
         self, node: Expr, new: Expr, body: Expr, reads: int, offsets: int, stored: dict[int, str]
     ) -> float | None:
         """The operations per point of an expression that is worth a buffer."""
-        if node is body or not isinstance(new, Call) or new.op in MOVES or new.op in _EFFECTS | {"make_tuple", "pos"}:
+        if node is body or not isinstance(new, Call) or not _computes(new):
             return None
         if not new.tensor.dims or any(d.startswith("_NB_") for d in new.tensor.dims) or reads < self.options.min_uses:
             return None
@@ -164,7 +172,7 @@ class _Storing:
     def _may_store(self, buffer: Var, value: Expr, before: tuple[Var, ...]) -> bool:
         """Whether it is there at every point, and may be computed at every point."""
         nodes = list(postorder(value))
-        if any(isinstance(n, Call) and n.op in _EFFECTS for n in nodes):
+        if any(isinstance(n, Call) and _fails_or_acts(n) for n in nodes):
             return False
         shifts = [n for n in nodes if isinstance(n, Call) and n.op in ("shift_init", "unstructured_shift")]
         if not shifts:

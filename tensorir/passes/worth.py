@@ -11,13 +11,7 @@ from tensorir.ir import Call, Expr, Lambda
 from tensorir.types import TensorType
 from tensorir.walk import postorder
 
-__all__ = ["WEIGHTS", "Worth", "work_of"]
-
-WEIGHTS = {
-    **{name: 32 for name, row in TABLE.items() if row.transcendental},
-    **dict.fromkeys(("divides", "sqrt", "floordiv", "mod", "rem"), 4),
-}
-"""How many additions a builtin takes as long as, where it is more than one."""
+__all__ = ["Worth", "work_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +71,8 @@ def work_of(root: Expr, stored: Mapping[int, str]) -> float:
             case Call("reduce" | "scan", args):
                 dim = node.static[-1]
                 levels = often * next(len(a.tensor.dims[dim]) for a in args[2:] if dim in a.tensor.dims)
-            case Call(op) if TABLE[op].elementwise:
-                total += often * node.tensor.dims.size * WEIGHTS.get(op, 1)
+            case Call(op):
+                total += often * node.tensor.dims.size * TABLE[op].cost
             case _:
                 pass
         for child in node.children:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from tensorir.build import call, literal, operator, reduce
+from tensorir.builtins import TABLE
 from tensorir.ir import Expr
 from tensorir.lift.accesses.space import Space
 from tensorir.lift.emission.emit import Emitter
@@ -21,22 +21,15 @@ from tensorir.types import BOOL, Scalar, TensorType, bcast
 
 __all__ = ["accumulate", "fold_of", "folded", "neutral", "rounds"]
 
-IDEMPOTENT = {"min", "max", "and", "or", "bit_and", "bit_or"}
-"""Which add nothing where an operand comes twice."""
 WRAPPING = {"plus", "multiplies", "bit_and", "bit_or", "bit_xor"}
 """Of which the lowest bits of the result are those of the lowest bits of the operands."""
 
 
 def neutral(op: str, element: Scalar) -> bool | int | float:
     """What changes nothing."""
-    if op in ("min", "max"):
-        if element.is_float:
-            return math.inf if op == "min" else -math.inf
-        interval = element.range
-        return interval.stop - 1 if op == "min" else interval.start
-    if op == "bit_and":
-        return -1 if element.kind == "int" else element.range.stop - 1
-    return {"plus": 0, "multiplies": 1, "and": True, "or": False, "xor": False, "bit_or": 0, "bit_xor": 0}[op]
+    identity = TABLE[op].identity
+    assert identity is not None
+    return identity(element)
 
 
 Fold = tuple[str, Term, tuple[Term, ...]]
@@ -140,7 +133,7 @@ def accumulate(emitter: Emitter, buffer: Buffer, op: str, space: Space, span: Sp
     if guard is not None:
         value = call("if", emitter.emit(guard, box), value, literal(neutral(op, element), element))
     value = cut(value, box)
-    if op in IDEMPOTENT:
+    if TABLE[op].idempotent:
         over = [n for n in over if n in value.tensor.dims]  # what all iterations have alike counts once
     value = spread(value, {n: box[n] for n in over})
     old = _old(emitter, buffer, space, place)

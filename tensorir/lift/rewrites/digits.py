@@ -30,7 +30,7 @@ from tensorir.lift.emission.folds import neutral
 from tensorir.lift.emission.tensors import constant_of, cut, filled, position, renamed, shifted, spread, sum_of
 from tensorir.lift.nests.affine import Affine, Quotient, quotient, remainder, variable
 from tensorir.lift.rewrites.coordinates import sum_of_coordinates
-from tensorir.lift.rewrites.nested_folds import ANY_ORDER, fold_like
+from tensorir.lift.rewrites.nested_folds import fold_like
 from tensorir.types import Interval, Scalar, TensorType
 from tensorir.walk import postorder
 
@@ -40,7 +40,7 @@ __all__ = ["fold_of_digits", "read_of_digits", "read_of_merged", "read_of_parts"
 def fold_of_digits(e: Call) -> Expr | None:
     """A fold over a dim of which its terms need the digits is one over each digit."""
     match e:
-        case Call("reduce", (Operator(op), init, x), (dim,)) if op in ANY_ORDER and dim not in init.tensor.dims:
+        case Call("reduce", (Operator(op), init, x), (dim,)) if TABLE[op].associative and dim not in init.tensor.dims:
             element = x.tensor.element
         case _:
             return None

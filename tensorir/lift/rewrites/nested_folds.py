@@ -23,7 +23,6 @@ from tensorir.types import INT32, Interval, Scalar, TensorType
 from tensorir.walk import postorder
 
 __all__ = [
-    "ANY_ORDER",
     "fold_like",
     "fold_of_fold",
     "fold_of_merged",
@@ -44,13 +43,11 @@ def starts_from_nothing(op: str, start: Expr, init: Expr) -> bool:
     """Whether a fold inside of a fold by one operation adds nothing by what it starts from."""
     match start:
         case Literal(value, element):
-            return (op in _AGAIN and start == init) or value == neutral(op, element)
+            return (TABLE[op].idempotent and start == init) or value == neutral(op, element)
         case _:
             return False
 
 
-ANY_ORDER = frozenset({"plus", "multiplies", "min", "max", "and", "or", "bit_and", "bit_or", "bit_xor", "xor"})
-_AGAIN = frozenset({"min", "max", "and", "or", "bit_and", "bit_or"})
 
 
 def fold_of_fold(e: Call) -> Expr | None:
@@ -60,7 +57,7 @@ def fold_of_fold(e: Call) -> Expr | None:
             pass
         case _:
             return None
-    if op != inner or op not in ANY_ORDER or a not in x.tensor.dims or not starts_from_nothing(op, start, init):
+    if op != inner or not TABLE[op].associative or a not in x.tensor.dims or not starts_from_nothing(op, start, init):
         return None
     if a in init.tensor.dims or b in init.tensor.dims:
         return None
@@ -85,7 +82,7 @@ def fold_of_merged(e: Call) -> Expr | None:
     match e:
         case Call("reduce", (Operator(op), init, Call("merge_dims", (x,), (a, b, merged))), (dim,)) if merged == dim:
             element = x.tensor.element
-            if op not in ANY_ORDER or not isinstance(element, Scalar) or {a, b} & set(init.tensor.dims):
+            if not TABLE[op].associative or not isinstance(element, Scalar) or {a, b} & set(init.tensor.dims):
                 return None
             within = fold_like(op, literal(neutral(op, element), element), x, b, e)
             return fold_like(op, init, within, a, e)
@@ -102,8 +99,8 @@ def fold_of_one(e: Call) -> Expr | None:
     x × gather(J, clamp)(y, 0)
     """
     match e:
-        case Call("reduce", (Operator(op), init, x), (dim,)) if len(x.tensor.dims[dim]) == 1 and op in ANY_ORDER:
-            nothing = starts_from_nothing(op, init, init) and op not in _AGAIN
+        case Call("reduce", (Operator(op), init, x), (dim,)) if len(x.tensor.dims[dim]) == 1 and TABLE[op].associative:
+            nothing = starts_from_nothing(op, init, init) and not TABLE[op].idempotent
             return _At(dim, x.tensor.dims[dim].start).of(x) if nothing else None
         case _:
             return None

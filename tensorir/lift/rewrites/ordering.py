@@ -17,7 +17,7 @@ from tensorir.build import call
 from tensorir.builtins import TABLE
 from tensorir.ir import Call, Expr, Fencil, Operator
 from tensorir.lift.emission.tensors import shifted
-from tensorir.lift.rewrites.nested_folds import ANY_ORDER, fold_like, is_whole, starts_from_nothing
+from tensorir.lift.rewrites.nested_folds import fold_like, is_whole, starts_from_nothing
 from tensorir.passes.base import remade, rewritten
 from tensorir.types import Scalar, TensorType
 from tensorir.walk import postorder, rebuild, use_counts, values, with_values
@@ -56,7 +56,7 @@ def in_order(f: Fencil, exact: bool = False) -> Fencil:
                 return _axes_in_order(e, by_params)
             case Call("plus") if isinstance(e.tensor.element, Scalar) and e.tensor.element.is_integer:
                 return _sum_in_order(e, by_outputs)
-            case Call("reduce", (Operator(op), *_)) if op in ANY_ORDER and (not exact or is_whole(e)):
+            case Call("reduce", (Operator(op), *_)) if TABLE[op].associative and (not exact or is_whole(e)):
                 return _folds_in_order(e, by_params)
             case _:
                 return None

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from tensorir.builtins import TABLE
 from tensorir.lift.accesses.inverse import Inverse, at_iteration, inverse
 from tensorir.lift.accesses.space import Space, boxed, hull_of, substituted
 from tensorir.lift.emission.folds import fold_of, neutral, rounds
@@ -79,13 +80,9 @@ def _made(buffer: Buffer, touching: Sequence[Leaf], statements: Sequence[Leaf]) 
     # by what a fold starts from nothing changes, or nothing changes any more
     begun = {n.value for leaf in starts if isinstance(n := leaf.node, Store)}
     plain = all(isinstance(v, Number) and v.value == neutral(parts.op, v.element) for v in begun)
-    if plain or (parts.op in _AGAIN and len(begun) == 1 and begins(second, begun, statements)):
+    if plain or (TABLE[parts.op].idempotent and len(begun) == 1 and begins(second, begun, statements)):
         return _whole(parts, second)
     return None
-
-
-_AGAIN = frozenset({"min", "max", "and", "or", "bit_and", "bit_or"})
-"""What is folded in twice counts once."""
 
 
 def _parts(leaf: Leaf, buffer: Buffer) -> _Parts | None:
