@@ -69,6 +69,7 @@ AS_WRITTEN: dict[str, Binary] = {
 TAME_AS_WRITTEN: dict[str, Binary] = {**AS_WRITTEN, "multiplies": _multiplied, "divides": _divided}
 """The same where derivatives are finite in any case."""
 
+
 def towards_wholes(roots: Sequence[Expr]) -> frozenset[int]:
     """The elementwise operations on floats whose results become whole numbers, by identity.
 

@@ -10,15 +10,17 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
+from tensorir.assembly import assemble
 from tensorir.backends import compile
 from tensorir.build import fencil
 from tensorir.builtins import TABLE
 from tensorir.caches import CACHES as caches
+from tensorir.dimensions import Dimension, dims
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.ir import Fencil
 from tensorir.lift import lift
 from tensorir.text import parse
-from tensorir.types import SCALARS, Dimension, Interval, TensorType, dims, tensor
+from tensorir.types import SCALARS, Interval, TensorType, tensor
 from tensorir.when_imported import when_imported
 
 __all__ = [
@@ -63,9 +65,7 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"tensorir.{name}")
     if name == "equivalent":
-        from tensorir.lift.equality import equivalent
-
-        return equivalent
+        return importlib.import_module("tensorir.lift.equality").equivalent
     if name in _PASSES:
         return getattr(importlib.import_module(f"tensorir.passes.{_PASSES[name]}"), name)
     if name in _FIELD_VIEW or name in _MATHEMATICS:
@@ -118,6 +118,8 @@ def __dir__() -> list[str]:
         {*__all__, "equivalent", *_MODULES, *_PASSES, *_FIELD_VIEW, *_MATHEMATICS, *_BOUNDARIES, *_FIELDS, *SCALARS}
     )
 
+
+assemble()
 
 # the accessor da.tensorir, which needs xarray
 when_imported("xarray", lambda: importlib.import_module("tensorir.xarray"))

@@ -22,7 +22,8 @@ class FieldType:
     def of(parameters: Any) -> FieldType:
         """From the parameters of `Field[[I, J], float64]`.
 
-        >>> from tensorir.types import FLOAT64, Dimension
+        >>> from tensorir.dimensions import Dimension
+        >>> from tensorir.types import FLOAT64
         >>> print(FieldType.of(([Dimension("I"), Dimension("J")], FLOAT64)))
         Field[[I, J], float64]
         """

@@ -11,15 +11,16 @@ array([1., 2.])
 from __future__ import annotations
 
 import numbers
+import operator
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, cast
 
 import numpy as np
 
 from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.types import DTYPES, Dims, Element, Interval, Scalar, TupleElement, scalar_of
+from tensorir.types import DTYPES, Dims, Element, Interval, Scalar, TensorType, TupleElement, scalar_of
 
 __all__ = [
     "Accepted",
@@ -35,6 +36,8 @@ __all__ = [
     "leaves_of",
     "refuse",
     "refuse_given_away",
+    "size_of",
+    "type_of_named",
 ]  # fmt: skip
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -114,6 +117,22 @@ def interval_of(coordinate: Any) -> Interval | None:
     if not np.array_equal(values, np.arange(first, first + len(values))):
         return None
     return Interval(first, first + len(values))
+
+
+def size_of(value: Any, name: str) -> int:
+    """A size as a whole number: of Python, of NumPy, or an array without axes; raises B11 for anything else.
+
+    >>> size_of(np.array(3), "n"), size_of(np.int8(4), "n")
+    (3, 4)
+    """
+    told = repr(value) if isinstance(value, (int, float, str)) else article(type(value).__name__)
+    refused = refuse("B11", f"the size '{name}' is {told[:40]}, and sizes are whole numbers.", f"write {name}=10.")
+    if isinstance(value, bool) or str(getattr(value, "dtype", "")) == "bool":
+        raise refused
+    try:
+        return operator.index(cast("Any", value))
+    except TypeError:  # also of a traced number, which nobody can look at
+        raise refused from None
 
 
 def accept(value: Any, name: str, element: Scalar, dims: Dims, any_integer: bool = False) -> Accepted:
@@ -255,6 +274,22 @@ def intervals_of(array: Any, starts: Mapping[str, int]) -> Dims:
         start = starts.get(str(name), 0)
         found.append((str(name), Interval(start, start + extent) if known is None else known))
     return Dims(tuple(found))
+
+
+def type_of_named(value: Any) -> TensorType | None:
+    """The type of an array that carries names, None for one that does not."""
+    match kind_of(value):
+        case "xarray":
+            element = scalar_of(value.dtype)
+            if element is None:
+                raise refuse("A02", f"there is no element type {value.dtype}.", "convert it, for example to float64.")
+            return TensorType(element, intervals_of(value, {}))
+        case "field":
+            element = scalar_of(value.data.dtype)
+            assert element is not None
+            return TensorType(element, value.dims)
+        case _:
+            return None
 
 
 def starts_of(dims: Dims) -> dict[str, int]:

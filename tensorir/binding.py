@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tensorir import extension_points
 from tensorir.arrays import (
     Array,
     accept,
@@ -23,8 +23,10 @@ from tensorir.arrays import (
     kind_of,
     leaves_of,
     refuse,
+    size_of,
 )
 from tensorir.caches import SIZES, CacheOwner, RecentCache, WeakCache
+from tensorir.display import Displayed
 from tensorir.errors import DiagnosticError, did_you_mean
 from tensorir.facts import Holes, analyse
 from tensorir.ir import Fencil, Var
@@ -36,11 +38,11 @@ if TYPE_CHECKING:
     from tensorir.text.sizes import Shape
     from tensorir.text.template import Template
 
-__all__ = ["BoundProgram", "bind", "shape_of", "size_of", "solve_sizes", "tables_of"]
+__all__ = ["BoundProgram", "bind", "shape_of", "solve_sizes", "tables_of"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BoundProgram(CacheOwner):
+class BoundProgram(CacheOwner, Displayed):
     """A program and the values of some of its parameters: arrays of their own, one per leaf, that nobody can change.
 
     While sizes are missing, values are kept as they came; they are checked when the first call tells the sizes.
@@ -87,9 +89,7 @@ class BoundProgram(CacheOwner):
 
     def __call__(self, /, *datasets: Any, **arguments: Any) -> Any:
         """Run on the default backend."""
-        from tensorir.calls import call
-
-        return call(self, datasets, arguments)
+        return extension_points.call_program(self, datasets, arguments)
 
     def bind(self, /, **constants: Any) -> BoundProgram:
         """More parameters and sizes fixed."""
@@ -97,11 +97,6 @@ class BoundProgram(CacheOwner):
 
     def __str__(self) -> str:
         return str(self.program)
-
-    def _repr_html_(self) -> str:
-        from tensorir.inspect.pages import page_of
-
-        return page_of(self)
 
     def __repr__(self) -> str:
         names = [*self.constants, *self.pending, *(f"{n}={s}" for n, s in self.sizes.items())]
@@ -136,22 +131,6 @@ def bind(program: Any, constants: Mapping[str, Any]) -> BoundProgram:
     return bind(bound.program.specialise(**sizes), pending)
 
 
-def size_of(value: Any, name: str) -> int:
-    """A size as a whole number: of Python, of NumPy, or an array without axes; raises B11 for anything else.
-
-    >>> size_of(np.array(3), "n"), size_of(np.int8(4), "n")
-    (3, 4)
-    """
-    told = repr(value) if isinstance(value, (int, float, str)) else article(type(value).__name__)
-    refused = refuse("B11", f"the size '{name}' is {told[:40]}, and sizes are whole numbers.", f"write {name}=10.")
-    if isinstance(value, bool) or str(getattr(value, "dtype", "")) == "bool":
-        raise refused
-    try:
-        return operator.index(cast("Any", value))
-    except TypeError:  # also of a traced number, which nobody can look at
-        raise refused from None
-
-
 def _kept(value: Any) -> Any:
     """A copy that later changes of the caller's array do not reach."""
     return value.copy() if is_array(value) or hasattr(value, "coords") else value
@@ -159,15 +138,13 @@ def _kept(value: Any) -> Any:
 
 def solve_sizes(template: Template, values: Mapping[str, Any], sizes: Mapping[str, int]) -> dict[str, int]:
     """Every size of a template from the shapes of values and from sizes by name."""
-    from tensorir.text import solve
-
     names = {p.name: [r.dim for r in p.type.ranges] for p in template.params if p.type is not None}
     shapes: dict[str, Shape] = {n: shape_of(v, names[n], n) for n, v in values.items()}
     for name, shape in shapes.items():
         if isinstance(shape, Mapping) and (lacking := [n for n in names[name] if n not in shape]):
             have = ", ".join(shape) or "none"
             raise refuse("A05", f"'{name}' lacks {', '.join(lacking)}: its dims are {have}.", "rename or add the dim.")
-    return solve(template, shapes, sizes)
+    return extension_points.solve_sizes(template, shapes, sizes)
 
 
 def _bound_values(bound: BoundProgram, fencil: Fencil, values: Mapping[str, Any]) -> BoundProgram:

@@ -6,7 +6,7 @@ other, in the order in which they are given, so that a corner follows from the c
 sees the halo of the earlier one.
 
 >>> import numpy as np
->>> from tensorir.types import dims
+>>> from tensorir.dimensions import dims
 >>> import tensorir as ti
 >>> (I,) = dims("I")
 >>> x = ti.as_field({I: (0, 3)}, np.array([1.0, 2.0, 4.0]))
@@ -21,9 +21,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tensorir.arrays import is_tuple
+from tensorir.dimensions import Dimension
 from tensorir.fieldview.operator import FieldOperator, field_operator
 from tensorir.fieldview.traced import Traced, binary, fail, make, unify, wrap
-from tensorir.types import Dimension, Dims, Interval
+from tensorir.types import Dims, Interval
 
 __all__ = ["Condition", "dirichlet", "extend", "linear", "neumann", "periodic", "with_boundary"]
 

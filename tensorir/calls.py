@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.arrays import Accepted, Array, accept, is_array, is_traced, is_tuple, kind_of, leaves_of, refuse
-from tensorir.binding import BoundProgram, size_of, solve_sizes, tables_of
+from tensorir.arrays import Accepted, Array, accept, is_array, is_traced, is_tuple, kind_of, leaves_of, refuse, size_of
+from tensorir.binding import BoundProgram, solve_sizes, tables_of
 from tensorir.errors import DiagnosticError, did_you_mean
 from tensorir.facts import Holes, analyse
 from tensorir.ir import Fencil, Var

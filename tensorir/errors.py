@@ -20,6 +20,8 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from tensorir.display import Displayed
+from tensorir.extension_points import draw_traceback
 from tensorir.source import NOWHERE, Span
 
 __all__ = ["Diagnostic", "DiagnosticError", "NoAttribute", "Note", "did_you_mean", "raise_all"]
@@ -39,7 +41,7 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
-class Diagnostic:
+class Diagnostic(Displayed):
     """One finding: a stable code, one sentence, the smallest guilty span, notes, and a hint that says what to do.
 
     `severity` is "error" or "warning"; checkers return warnings and raise errors.
@@ -60,29 +62,17 @@ class Diagnostic:
             lines.append(f"help: {self.help}")
         return "\n".join(lines)
 
-    def _repr_html_(self) -> str:
-        from tensorir.inspect.messages import diagnostics_page
 
-        return diagnostics_page((self,))
-
-
-class DiagnosticError(ValueError):
+class DiagnosticError(Displayed, ValueError):
     """Raised for bad input, with every diagnostic that was found; `str` renders them all."""
 
     def __init__(self, diagnostics: Sequence[Diagnostic] | Diagnostic) -> None:
         self.diagnostics = (diagnostics,) if isinstance(diagnostics, Diagnostic) else tuple(diagnostics)
         super().__init__("\n\n".join(map(str, self.diagnostics)))
 
-    def _repr_html_(self) -> str:
-        from tensorir.inspect.messages import diagnostics_page
-
-        return diagnostics_page(self.diagnostics)
-
     def _render_traceback_(self) -> list[str]:
         """What a notebook shows in place of a traceback through the inside of this package."""
-        from tensorir.inspect.messages import traceback_of
-
-        return traceback_of(self, self.__traceback__)
+        return draw_traceback(self, self.__traceback__)
 
     def __reduce__(self) -> tuple[type[DiagnosticError], tuple[tuple[Diagnostic, ...]]]:
         return DiagnosticError, (self.diagnostics,)

@@ -21,6 +21,16 @@ from typing import Any
 from tensorir import typing_rules as rules
 from tensorir.builtins import TABLE
 from tensorir.caches import CacheOwner
+from tensorir.display import Displayed
+from tensorir.extension_points import (
+    bind_program,
+    call_program,
+    check_fencil,
+    needed_parameters,
+    parse_program,
+    print_expression,
+    print_program,
+)
 from tensorir.source import NOWHERE, Span
 from tensorir.types import Complaint, Dims, FunctionType, Scalar, TensorType, Type
 
@@ -29,7 +39,7 @@ __all__ = ["Apply", "Call", "Closure", "Expr", "Fencil", "Function", "Lambda", "
 _NONE: frozenset[Var] = frozenset()
 
 
-class Node:
+class Node(Displayed):
     """What all expressions share: a type, free variables, a span, a label, and structural equality."""
 
     __slots__ = ()
@@ -67,14 +77,7 @@ class Node:
         return isinstance(other, Node) and _same(self, other)
 
     def __str__(self) -> str:
-        from tensorir.text.printer import print_expr
-
-        return print_expr(self)  # type: ignore[arg-type]
-
-    def _repr_html_(self) -> str:
-        from tensorir.inspect.pages import page_of
-
-        return page_of(self)
+        return print_expression(self)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.type}>"
@@ -259,7 +262,7 @@ Expr = Literal | Var | Lambda | Operator | Apply | Call
 
 
 @dataclass(frozen=True, slots=True)
-class Closure:
+class Closure(Displayed):
     """One assignment of a fencil: an expression stored in a parameter, or in the part `region` of it."""
 
     output: Var
@@ -276,14 +279,9 @@ class Closure:
                 target = target.on(target.dims.with_interval(name, interval))
         return target
 
-    def _repr_html_(self) -> str:
-        from tensorir.inspect.pages import page_of
-
-        return page_of(self)
-
 
 @dataclass(frozen=True, slots=True)
-class Fencil(CacheOwner):
+class Fencil(CacheOwner, Displayed):
     """A stencil program: parameters, and closures that run in order; a later one sees what an earlier one wrote.
 
     Made by `tensorir.build.fencil`, which checks that every output is covered by its expression.
@@ -297,8 +295,6 @@ class Fencil(CacheOwner):
     """Parameters that a pass made: no results, and free to disappear."""
 
     def __post_init__(self) -> None:
-        from tensorir.wellformed import check_fencil
-
         check_fencil(self)
 
     def __eq__(self, other: object) -> bool:
@@ -332,19 +328,10 @@ class Fencil(CacheOwner):
     @property
     def inputs(self) -> tuple[Var, ...]:
         """The parameters that must be passed: read before they are covered, or left partly unwritten."""
-        from tensorir.wellformed import needed_parameters
-
         return needed_parameters(self)
 
     def __str__(self) -> str:
-        from tensorir.text.printer import print_fencil
-
-        return print_fencil(self)
-
-    def _repr_html_(self) -> str:
-        from tensorir.inspect.pages import page_of
-
-        return page_of(self)
+        return print_program(self)
 
     def __repr__(self) -> str:
         return f"<Fencil {self.name}({', '.join(p.name for p in self.params)})>"
@@ -357,22 +344,16 @@ class Fencil(CacheOwner):
 
         See `docs/language.md`, "Fencils" and "Arrays at the edge".
         """
-        from tensorir.calls import call
-
-        return call(self, datasets, arguments)
+        return call_program(self, datasets, arguments)
 
     def bind(self, /, **constants: Any) -> Any:
         """The program with some parameters and sizes fixed: copied, validated and prepared.
 
         See `docs/language.md`, "Sizes" and "Neighbour tables".
         """
-        from tensorir.binding import bind
-
-        return bind(self, constants)
+        return bind_program(self, constants)
 
 
 def _restored(text: str, buffers: frozenset[str]) -> Fencil:
     """What was pickled as text."""
-    from tensorir.text import parse
-
-    return replace(parse(text), buffers=buffers)
+    return replace(parse_program(text), buffers=buffers)

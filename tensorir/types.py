@@ -11,13 +11,14 @@ I[1:5], J[5:8]
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn, cast
+from typing import Any
 
 import ml_dtypes
 import numpy as np
+
+from tensorir.display import Displayed
 
 __all__ = [
     "BOOL",
@@ -28,23 +29,17 @@ __all__ = [
     "INT64",
     "NEIGHBOUR",
     "SCALARS",
-    "AnyCondition",
-    "Combined",
     "Complaint",
-    "Condition",
-    "Dimension",
     "Dims",
     "Element",
     "FunctionType",
     "Interval",
-    "Offset",
     "Scalar",
     "TensorType",
     "TupleElement",
     "Type",
     "bcast",
     "covers",
-    "dims",
     "dtype_of",
     "leaves",
     "neighbour_counter",
@@ -68,7 +63,7 @@ class Complaint(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class Interval(Displayed):
     """The integers from start up to, and without, stop.
 
     >>> Interval(0, 10).shifted(3)          # x[p + 3] exists where p + 3 does
@@ -114,125 +109,8 @@ class Interval:
     def __str__(self) -> str:
         return f"[{self.start}:{self.stop}]"
 
-    def _repr_html_(self) -> str:
-        from tensorir.inspect.pages import page_of
-
-        return page_of(self)
-
     def __repr__(self) -> str:
         return f"Interval({self.start}, {self.stop})"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Dimension:
-    """A named dimension; `I + 1` is the offset by which a field is shifted: `f(I + 1)[p] = f[p + 1]`.
-
-    Compared with integers it is a condition on the coordinate, for `concat_where`. Two dimensions are equal if their
-    names are.
-
-    >>> Dimension("I") - 2
-    Offset(dimension=Dimension('I'), distance=-2)
-    >>> Dimension("K") < 3
-    Condition(dimension=Dimension('K'), start=None, stop=3)
-    """
-
-    value: str
-    kind: str = "horizontal"
-
-    def __add__(self, distance: int) -> Offset:
-        return Offset(self, distance)
-
-    def __sub__(self, distance: int) -> Offset:
-        return Offset(self, -distance)
-
-    def __eq__(self, other: object) -> Any:
-        if isinstance(other, numbers.Integral):
-            return Condition(self, int(other), int(other) + 1)
-        return isinstance(other, Dimension) and self.value == other.value
-
-    def __ne__(self, other: object) -> Any:
-        if isinstance(other, numbers.Integral):
-            return (self < int(other)) | (self > int(other))
-        return not self == other
-
-    def __lt__(self, bound: int) -> Condition:
-        return Condition(self, None, bound)
-
-    def __le__(self, bound: int) -> Condition:
-        return Condition(self, None, bound + 1)
-
-    def __gt__(self, bound: int) -> Condition:
-        return Condition(self, bound + 1, None)
-
-    def __ge__(self, bound: int) -> Condition:
-        return Condition(self, bound, None)
-
-    def __hash__(self) -> int:
-        return hash(self.value)
-
-    def __str__(self) -> str:
-        return self.value
-
-    def __repr__(self) -> str:
-        return f"Dimension({self.value!r})"
-
-
-class _Joined:
-    """What conditions do together, one or several."""
-
-    __slots__ = ()
-
-    def __and__(self, other: AnyCondition) -> Combined:
-        return Combined("and", cast("AnyCondition", self), other)
-
-    def __or__(self, other: AnyCondition) -> Combined:
-        return Combined("or", cast("AnyCondition", self), other)
-
-    def __bool__(self) -> NoReturn:
-        """What `2 <= K < 5` and `not K < 5` ask for; Python would go on with a part of the condition."""
-        from tensorir.fieldview.traced import fail
-
-        fail("V16", "a condition on a coordinate is not true or false.", "write (K >= 2) & (K < 5), and | for either.")
-
-
-@dataclass(frozen=True, slots=True)
-class Condition(_Joined):
-    """A condition on a coordinate: from `start` up to, and without, `stop`; None is no bound.
-
-    Conditions are put together by `&` and `|`, each between parentheses.
-    """
-
-    dimension: Dimension
-    start: int | None
-    stop: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Combined(_Joined):
-    """Where both of two conditions hold ("and"), or either of them ("or")."""
-
-    how: str
-    first: AnyCondition
-    second: AnyCondition
-
-
-AnyCondition = Condition | Combined
-
-
-@dataclass(frozen=True, slots=True)
-class Offset:
-    """A distance along a dimension."""
-
-    dimension: Dimension
-    distance: int
-
-
-def dims(names: str) -> tuple[Dimension, ...]:
-    """Several dimensions at once.
-
-    >>> I, J = dims("I J")
-    """
-    return tuple(Dimension(name) for name in names.replace(",", " ").split())
 
 
 def neighbour_counter(dim: str) -> int | None:
@@ -369,7 +247,7 @@ def leaves(element: Element) -> tuple[Scalar, ...]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Dims:
+class Dims(Displayed):
     """A set of named intervals, in the order in which they were written; equality ignores the order.
 
     >>> a = Dims.of(I=(0, 5), J=(1, 3))
@@ -452,17 +330,12 @@ class Dims:
     def __str__(self) -> str:
         return ", ".join(f"{name}{i}" for name, i in self.items) or "no dims"
 
-    def _repr_html_(self) -> str:
-        from tensorir.inspect.pages import page_of
-
-        return page_of(self)
-
     def __repr__(self) -> str:
         return f"Dims({', '.join(f'{name}{i}' for name, i in self.items)})"
 
 
 @dataclass(frozen=True, slots=True)
-class TensorType:
+class TensorType(Displayed):
     """An element type on a set of named intervals.
 
     >>> print(TensorType(FLOAT64, Dims.of(I=(0, 5))))
@@ -489,14 +362,9 @@ class TensorType:
 
     __repr__ = __str__
 
-    def _repr_html_(self) -> str:
-        from tensorir.inspect.pages import page_of
-
-        return page_of(self)
-
 
 @dataclass(frozen=True, slots=True)
-class FunctionType:
+class FunctionType(Displayed):
     """From one or more tensors to one, or, of what a loop repeats, to several."""
 
     params: tuple[TensorType, ...]
@@ -513,11 +381,6 @@ class FunctionType:
         return f"({', '.join(map(str, self.params))}) → {made if len(self.results) == 1 else f'{{{made}}}'}"
 
     __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        from tensorir.inspect.pages import page_of
-
-        return page_of(self)
 
 
 Type = TensorType | FunctionType

@@ -66,6 +66,74 @@ def test_a_room_of_the_lift_imports_only_what_stands_before_it(room: str) -> Non
         assert modules <= known, f"{path.relative_to(ROOT)} imports {sorted(modules - known)}"
 
 
+CIRCLES = {
+    "tensorir.lift.loops.s": "loops in loops are scheduled by the strategy that runs step by step",
+    "tensorir.tir": "nodes print themselves, and interpreter, lift and script call each other; rebuilt with the lift",
+    "tensorir.tile": "nodes print themselves",
+}
+"""Where files may reach each other, by the beginning of their names, each with its reason."""
+
+
+def modules() -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    for path in (p for package in PACKAGES for p in files_of(package)):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def import_graph() -> dict[str, set[str]]:
+    """What a module imports: also inside of functions, and the package files that come with it."""
+    known = modules()
+    graph: dict[str, set[str]] = {}
+    for name, path in known.items():
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        typing = [n for n in ast.walk(tree) if isinstance(n, ast.If) and isinstance(n.test, ast.Name)]
+        skipped = {id(n) for block in typing for n in ast.walk(block)}
+        wanted: set[str] = set()
+        for node in ast.walk(tree):
+            if id(node) in skipped:
+                continue
+            if isinstance(node, ast.Import):
+                wanted |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                inner = {f"{node.module}.{alias.name}" for alias in node.names}
+                wanted |= {n if n in known else node.module for n in inner}
+        packages = {w[:k] for w in wanted for k in range(len(w)) if w[k] == "." and not name.startswith(f"{w[:k]}.")}
+        graph[name] = {w for w in wanted | packages if w in known and w != name}
+    return graph
+
+
+def circles(graph: dict[str, set[str]]) -> list[set[str]]:
+    """The sets of modules that reach each other; what imports, or is imported by, nothing that is left is no part."""
+    graph = dict(graph)
+    while True:
+        imported = {b for a in graph for b in graph[a]}
+        ends = {a for a in graph if a not in imported or not any(b in graph for b in graph[a])}
+        if not ends:
+            break
+        graph = {a: graph[a] - ends for a in graph if a not in ends}
+    reached: dict[str, set[str]] = {}
+    for start in graph:
+        seen, stack = set[str](), list(graph[start])
+        while stack:
+            name = stack.pop()
+            if name not in seen:
+                seen.add(name)
+                stack.extend(graph[name])
+        reached[start] = seen
+    return [{b for b in reached[a] if a in reached[b]} for a in graph if a in reached[a]]
+
+
+def test_no_files_of_the_core_import_each_other() -> None:
+    left = [c for c in circles(import_graph()) if not any(all(m.startswith(w) for m in c) for w in CIRCLES)]
+    assert left == []
+
+
+def test_a_circle_is_seen() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == [{"b", "c"}, {"b", "c"}]
+
+
 def test_the_core_does_not_import_a_wing_when_it_is_imported() -> None:
     code = "import sys, tensorir; print([m for m in sys.modules if m.split('.')[0] in ('jax', 'xarray', 'equinox')"
     code += " or m.startswith(('tensorir.tir', 'tensorir.tile', 'tensorir.iterator'))])"

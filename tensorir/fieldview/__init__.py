@@ -3,7 +3,7 @@
 A decorated function runs once with typed symbols in place of its fields, so all of Python works in it; what it returns
 is a typed expression of the IR, run by whatever backend there is.
 
->>> from tensorir.types import dims
+>>> from tensorir.dimensions import dims
 >>> I, J = dims("I J")
 >>> @field_operator
 ... def slope(f):

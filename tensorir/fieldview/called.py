@@ -18,9 +18,9 @@ from typing import Any
 from tensorir import build
 from tensorir.binding import BoundProgram, solve_sizes
 from tensorir.calls import check_names, missing, nested
-from tensorir.fieldview.locations import here
 from tensorir.fieldview.traced import Traced, current, fail, number_as, tuple_of, wrap
 from tensorir.ir import Closure, Expr, Fencil, Var
+from tensorir.locations import here
 from tensorir.passes.conform import conformed
 from tensorir.types import DTYPES, Scalar, TensorType
 

@@ -11,22 +11,11 @@ import numpy as np
 from tensorir import build
 from tensorir.arrays import is_tuple
 from tensorir.builtins import TABLE
-from tensorir.fieldview.locations import here
+from tensorir.dimensions import Combined, Condition, Dimension
 from tensorir.fieldview.offsets import as_offset
 from tensorir.fieldview.traced import Traced, assignable, current, fail, make, power, unify, wrap
-from tensorir.types import (
-    BOOL,
-    NEIGHBOUR,
-    Combined,
-    Condition,
-    Dimension,
-    Dims,
-    Interval,
-    Scalar,
-    TensorType,
-    TupleElement,
-    bcast,
-)
+from tensorir.locations import here
+from tensorir.types import BOOL, NEIGHBOUR, Dims, Interval, Scalar, TensorType, TupleElement, bcast
 
 __all__ = [
     "MATHEMATICS", "as_offset", "astype", "broadcast", "concat_where", "max_over", "min_over", "neighbor_sum", "where",

@@ -1,6 +1,7 @@
 """Names from the user's Python: what an operator assigns to a variable is printed, inspected and explained under it.
 
->>> from tensorir.types import dims, tensor
+>>> from tensorir.dimensions import dims
+>>> from tensorir.types import tensor
 >>> from tensorir.fieldview import field_operator
 >>> (I,) = dims("I")
 >>> @field_operator

@@ -7,30 +7,40 @@ from dataclasses import dataclass
 from typing import Any
 
 from tensorir import build
-from tensorir.fieldview.traced import Traced, current, fail, make, through
-from tensorir.types import NEIGHBOUR, Dimension, Dims, Interval, Offset, TensorType, scalar_of
+from tensorir.arrays import type_of_named
+from tensorir.dimensions import Dimension, Offset
+from tensorir.fieldview.traced import Shifting, Traced, binary, current, fail, make, through
+from tensorir.types import NEIGHBOUR, Dims, Interval, TensorType, scalar_of
 
 __all__ = ["Dynamic", "FieldOffset", "Slot", "as_offset", "table_type"]
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(Shifting):
     """One neighbour of an offset: `V2E[0]`."""
 
     offset: FieldOffset
     index: int
 
+    def shifted(self, x: Traced) -> Traced:
+        return make("unstructured_shift", self.offset.table(), x, static=(self.index,))
+
 
 @dataclass(frozen=True, slots=True)
-class Dynamic:
+class Dynamic(Shifting):
     """An offset along a dim that differs from point to point."""
 
     dimension: Dimension
     distance: Traced
 
+    def shifted(self, x: Traced) -> Traced:
+        dim = str(self.dimension)
+        here_is = make("pos", self.distance if dim in self.distance.dims else x, static=(dim,))
+        return make("gather", x, binary("plus", self.distance, here_is), static=((dim,), "checked"))
+
 
 @dataclass(frozen=True, slots=True)
-class FieldOffset:
+class FieldOffset(Shifting):
     """A named offset: through a neighbour table, target = (destination, local dimension), or along one dimension.
 
     The table of an unstructured offset comes with a call, in `offset_provider`, under its name.
@@ -58,7 +68,7 @@ class FieldOffset:
             )
         return Offset(self.source, int(index)) if self.is_cartesian else Slot(self, int(index))
 
-    def neighbours(self, x: Traced) -> Traced:
+    def shifted(self, x: Traced) -> Traced:
         """All neighbours, along the local dimension."""
         if self.is_cartesian:
             fail(
@@ -67,10 +77,6 @@ class FieldOffset:
                 f"write f({self.value}[1]).",
             )
         return through(x, self.table(), str(self.target[1]))
-
-    def one(self, x: Traced, index: int) -> Traced:
-        """One neighbour."""
-        return make("unstructured_shift", self.table(), x, static=(index,))
 
     def table(self) -> Traced:
         """The table as a parameter of the fencil that is being traced."""
@@ -96,8 +102,6 @@ def table_type(offset: FieldOffset, table: Any) -> TensorType:
     """The type of a table: its own dims if it has them, or those of the offset, from 0."""
     if isinstance(table, TensorType):
         return table
-    from tensorir.fieldview.signature import type_of_named
-
     named = type_of_named(table)
     if named is not None:
         local = f"{NEIGHBOUR}{offset.source}"

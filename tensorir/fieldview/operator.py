@@ -11,19 +11,22 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from tensorir import build
-from tensorir.arrays import article, is_tuple, kind_of, refuse
+from tensorir.arrays import article, is_tuple, kind_of, refuse, type_of_named
 from tensorir.binding import bind
 from tensorir.caches import SIZES, RecentCache
 from tensorir.calls import nested
+from tensorir.dimensions import Dimension
+from tensorir.display import Displayed
 from tensorir.errors import DiagnosticError, did_you_mean
-from tensorir.fieldview.locations import assigned, here, located
 from tensorir.fieldview.naming import Assigned, named, places
-from tensorir.fieldview.signature import annotations_of, argument_type, like, restored, structure, symbol, type_of_named
+from tensorir.fieldview.recorder import domain_of, recording
+from tensorir.fieldview.signature import annotations_of, argument_type, like, restored, structure, symbol
 from tensorir.fieldview.surroundings import surroundings
 from tensorir.fieldview.traced import Traced, Tracing, assignable, current, fail, tracing, tuple_of, wrap
 from tensorir.ir import Closure, Expr, Fencil, Var
+from tensorir.locations import assigned, here, located
 from tensorir.source import Span
-from tensorir.types import Dimension, Dims, Interval, TensorType
+from tensorir.types import Dims, Interval, TensorType
 
 if TYPE_CHECKING:
     from tensorir.inspect import Inspection
@@ -56,7 +59,7 @@ class Plan:
 
 
 @dataclass(eq=False)
-class FieldOperator:
+class FieldOperator(Displayed):
     """A function on fields.
 
     Called on DataArrays, Fields or (where it is annotated) bare arrays it runs, and returns the same kind; called on
@@ -85,12 +88,10 @@ class FieldOperator:
         **more: Any,
     ) -> Any:
         bound = self._bound(args, more)
-        from tensorir.fieldview.program import recording
-
         if any(_is_traced(v) for v in bound.values()):
             recorder = recording()
             if out is not None and recorder is not None:
-                return recorder.record(self, bound, out, domain)
+                return recorder.record(self.inline(bound), out, domain)
             return self.inline(bound)
         provider = provided(offset_provider)
         plan = self._plan(bound, out, domain, provider)
@@ -124,11 +125,6 @@ class FieldOperator:
 
     def __repr__(self) -> str:
         return f"<field operator {self.name}{self.signature}>"
-
-    def _repr_html_(self) -> str:
-        from tensorir.inspect.pages import operator_page
-
-        return operator_page(self)
 
     @located
     def inspect(self, *args: Any, offset_provider: Mapping[str, Any] | None = None, **more: Any) -> Inspection:
@@ -312,21 +308,6 @@ def _leaves(name: str, value: Any) -> list[tuple[str, Any]]:
     return [(name, value), *(leaf for k, v in enumerate(value) for leaf in _leaves(f"{name}_{k}", v))]
 
 
-def domain_of(domain: Any) -> Dims:
-    """The intervals that a caller wrote; raises V22 for what is none."""
-    found: dict[str, Interval] = {}
-    try:
-        for dim, i in dict(domain).items():
-            start, stop = (i.start, i.stop) if isinstance(i, Interval) else i
-            found[str(dim)] = Interval(int(start), int(stop))
-    except (TypeError, ValueError):
-        raise refuse("V22", "a domain is intervals by dim.", "write domain={I: (1, 9), J: (0, 5)}.") from None
-    for dim, i in found.items():
-        if i.stop < i.start:
-            raise refuse("V22", f"the domain {dim}{i} stops before it starts.", "an interval is (start, stop).")
-    return Dims.of(found)
-
-
 def _on_common_dims(result: Any) -> Any:
     """A result as one field, or, where the members of a tuple have dims or intervals of their own, as a tuple."""
     if not is_tuple(result):
@@ -455,7 +436,7 @@ def table_value(param: Var, table: Any) -> Any:
 
 def _at_function(function: Callable[..., Any], code: str, message: str, help: str) -> DiagnosticError:
     from tensorir.errors import Diagnostic
-    from tensorir.fieldview.locations import of_function
+    from tensorir.locations import of_function
 
     return DiagnosticError(Diagnostic(code, message, of_function(function), help=help))
 
@@ -470,7 +451,8 @@ def scan_operator(*, axis: Dimension, forward: bool = True, init: Any) -> Callab
 
     The result holds the state after each level. `init` is a number, or a (named) tuple of numbers.
 
-    >>> from tensorir.types import dims, tensor
+    >>> from tensorir.dimensions import dims
+    >>> from tensorir.types import tensor
     >>> (K,) = dims("K")
     >>> @scan_operator(axis=K, init=0.0)
     ... def total(state, x):

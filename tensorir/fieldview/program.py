@@ -6,70 +6,38 @@ import copy
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tensorir import build
 from tensorir.caches import SIZES, RecentCache
+from tensorir.display import Displayed
 from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.fieldview.locations import here, located, of_function
-from tensorir.fieldview.naming import named, places
+from tensorir.fieldview.naming import places
 from tensorir.fieldview.operator import (
-    FieldOperator,
     Plan,
     applied,
     bound_arguments,
     call_key,
-    domain_of,
     key_of,
     provided,
     table_value,
 )
+from tensorir.fieldview.recorder import recorded
 from tensorir.fieldview.signature import annotations_of, argument_type, symbol
-from tensorir.fieldview.traced import Traced, Tracing, current, fail, tracing, wrap
-from tensorir.ir import Closure, Fencil, Var
-from tensorir.types import Dims, TensorType
+from tensorir.fieldview.traced import Tracing, tracing
+from tensorir.ir import Fencil, Var
+from tensorir.locations import located, of_function
+from tensorir.types import TensorType
 
 if TYPE_CHECKING:
     from tensorir.inspect import Inspection
 
-__all__ = ["Program", "program", "recording"]
-
-
-@dataclass(slots=True)
-class Recorder:
-    """The closures of a program while it is traced."""
-
-    closures: list[Closure] = field(default_factory=list[Closure])
-
-    def record(self, operator: FieldOperator, bound: Mapping[str, Any], out: Any, domain: Any) -> None:
-        """One call with `out=`."""
-        if not isinstance(out, Traced) or not isinstance(out.expr, Var):
-            fail("V25", "out is not a field of this program.", "write into a parameter of the program.")
-        trace = current()
-        (expr,) = named([wrap(operator.inline(bound)).expr], trace.assigned)
-        value = Traced(expr)
-        region: Dims | None = None
-        if domain is not None:
-            wanted = domain_of(domain)
-            unknown = [n for n in wanted if n not in out.type.dims]
-            if unknown:
-                fail("V22", f"the domain names {', '.join(unknown)}, and '{out.expr.name}' has {out.type.dims}.")
-            region = out.type.dims.replaced(wanted)
-        self.closures.append(build.closure(out.expr, value.expr, region, here()))
-
-
-_RECORDING: ContextVar[Recorder | None] = ContextVar("recording", default=None)
-
-
-def recording() -> Recorder | None:
-    """The program that is being traced, if any."""
-    return _RECORDING.get()
+__all__ = ["Program", "program"]
 
 
 @dataclass(eq=False)
-class Program:
+class Program(Displayed):
     """A function that calls operators with `out=`; its parameters are fields, and written in place."""
 
     function: Callable[..., Any]
@@ -127,11 +95,6 @@ class Program:
         values.update({t: table_value(plan.fencil[t], provider[t]) for t in plan.tables})
         return compile(plan.program).inspect(**values).placed(plan.places)
 
-    def _repr_html_(self) -> str:
-        from tensorir.inspect.pages import operator_page
-
-        return operator_page(self)
-
     def _plan(self, bound: Mapping[str, Any], provider: Mapping[str, Any]) -> Plan:
         types = {n: argument_type(n, v, self.annotations.get(n), f"'{self.name}'") for n, v in bound.items()}
         tables = tuple((n, key_of(t)) for n, t in provider.items())
@@ -141,23 +104,18 @@ class Program:
     def _trace(
         self, bound: Mapping[str, Any], types: Mapping[str, TensorType | None], provider: Mapping[str, Any]
     ) -> Plan:
-        recorder = Recorder()
-        token = _RECORDING.set(recorder)
-        try:
-            with tracing(dict(provider)) as trace:
-                params, given = _symbols(bound, types, trace)
-                applied(self.function, self.signature, given)
-                if not recorder.closures:
-                    raise DiagnosticError(
-                        Diagnostic("V26", f"'{self.name}' writes nothing.", of_function(self.function),
-                                   help="call an operator with out=.")
-                    )  # fmt: skip
-                constants = dict(trace.constants.values())
-                fencil = build.fencil(self.name, [*params, *trace.tables.values(), *constants], recorder.closures)
-                held = {v.name: arrays for v, arrays in constants.items()}
-                return Plan(fencil, None, None, tuple(trace.tables), places(trace.assigned.values()), held)
-        finally:
-            _RECORDING.reset(token)
+        with recorded() as recorder, tracing(dict(provider)) as trace:
+            params, given = _symbols(bound, types, trace)
+            applied(self.function, self.signature, given)
+            if not recorder.closures:
+                raise DiagnosticError(
+                    Diagnostic("V26", f"'{self.name}' writes nothing.", of_function(self.function),
+                               help="call an operator with out=.")
+                )  # fmt: skip
+            constants = dict(trace.constants.values())
+            fencil = build.fencil(self.name, [*params, *trace.tables.values(), *constants], recorder.closures)
+            held = {v.name: arrays for v, arrays in constants.items()}
+            return Plan(fencil, None, None, tuple(trace.tables), places(trace.assigned.values()), held)
 
 
 def _symbols(

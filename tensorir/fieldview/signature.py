@@ -11,29 +11,13 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from tensorir.annotations import FieldType
-from tensorir.arrays import intervals_of, is_tuple, kind_of, refuse
+from tensorir.arrays import is_tuple, kind_of, refuse, type_of_named
 from tensorir.errors import DiagnosticError
 from tensorir.fieldview.traced import Traced, tuple_of
 from tensorir.ir import Var
 from tensorir.types import BOOL, FLOAT64, INT32, INT64, Dims, Interval, Scalar, TensorType, TupleElement, scalar_of
 
-__all__ = ["annotations_of", "argument_type", "symbol", "type_of_named"]
-
-
-def type_of_named(value: Any) -> TensorType | None:
-    """The type of an array that carries names, None for one that does not."""
-    match kind_of(value):
-        case "xarray":
-            element = scalar_of(value.dtype)
-            if element is None:
-                raise refuse("A02", f"there is no element type {value.dtype}.", "convert it, for example to float64.")
-            return TensorType(element, intervals_of(value, {}))
-        case "field":
-            element = scalar_of(value.data.dtype)
-            assert element is not None
-            return TensorType(element, value.dims)
-        case _:
-            return None
+__all__ = ["annotations_of", "argument_type", "symbol"]
 
 
 def annotations_of(function: Callable[..., Any]) -> dict[str, Any]:

@@ -13,17 +13,18 @@ import numpy as np
 
 from tensorir import build
 from tensorir.builtins import TABLE
+from tensorir.dimensions import Dimension, Offset
 from tensorir.errors import Diagnostic, DiagnosticError, NoAttribute
-from tensorir.fieldview.locations import assigned, here
+from tensorir.extension_points import inline_program
 from tensorir.fieldview.naming import Assigned
 from tensorir.ir import Expr, Literal, Var
+from tensorir.locations import assigned, here
 from tensorir.types import (
     BOOL,
     FLOAT64,
     INT32,
+    INT64,
     NEIGHBOUR,
-    Dimension,
-    Offset,
     Scalar,
     TensorType,
     TupleElement,
@@ -32,7 +33,7 @@ from tensorir.types import (
 )
 from tensorir.typing_rules import highest_neighbour
 
-__all__ = ["Traced", "Tracing", "expression", "fail", "tracing", "tuple_of", "unify", "wrap"]
+__all__ = ["Shifting", "Traced", "Tracing", "expression", "fail", "tracing", "tuple_of", "unify", "wrap"]
 
 
 @dataclass(slots=True)
@@ -170,9 +171,7 @@ class Traced:
     @staticmethod
     def __call_program__(program: Any, arguments: Any) -> Any:
         """A program of the IR that is called on fields of an operator becomes part of that."""
-        from tensorir.fieldview.called import called
-
-        return called(program, arguments)
+        return inline_program(program, arguments)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *operands: Any, **options: Any) -> Any:
         # NumPy's numbers try to compute with what stands behind them before it is asked
@@ -468,8 +467,6 @@ def _numpy_scalar(value: Any) -> Traced:
 
 
 def _wide(value: int) -> Scalar:
-    from tensorir.types import INT64
-
     return INT64
 
 
@@ -495,22 +492,24 @@ def tuple_of(traced: Traced) -> Any:
 # Shifts
 
 
-def _shifted(x: Traced, offset: Any) -> Traced:
-    from tensorir.fieldview.offsets import Dynamic, FieldOffset, Slot
+class Shifting:
+    """What a field is shifted by, other than a distance along a dim or a table."""
 
+    __slots__ = ()
+
+    def shifted(self, x: Traced) -> Traced:
+        """The field, shifted."""
+        raise NotImplementedError
+
+
+def _shifted(x: Traced, offset: Any) -> Traced:
     match offset:
         case Offset(dimension, distance):
             return _cartesian(x, dimension, distance)
         case Dimension():
             fail("V10", f"a shift along {offset} needs a distance.", f"write f({offset} + 1).")
-        case FieldOffset():
-            return offset.neighbours(x)
-        case Slot(table, index):
-            return table.one(x, index)
-        case Dynamic(dimension, distance):
-            dim = str(dimension)
-            here_is = make("pos", distance if dim in distance.dims else x, static=(dim,))
-            return make("gather", x, binary("plus", distance, here_is), static=((dim,), "checked"))
+        case Shifting():
+            return offset.shifted(x)
         case Traced():
             return through(x, offset, None)
         case _:

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tensorir import build
-from tensorir.arrays import refuse
-from tensorir.binding import BoundProgram, size_of, solve_sizes
+from tensorir.arrays import refuse, size_of
+from tensorir.binding import BoundProgram, solve_sizes
 from tensorir.caches import WeakCache
+from tensorir.display import Displayed
 from tensorir.errors import did_you_mean
 from tensorir.facts import analyse
 from tensorir.inspect.units import units_of
@@ -56,7 +57,7 @@ class Intermediate:
 
 
 @dataclass(frozen=True, slots=True)
-class Inspection(Mapping[str, Any]):
+class Inspection(Mapping[str, Any], Displayed):
     """The intermediates of one run by name, each a DataArray on its own interval."""
 
     intermediates: tuple[Intermediate, ...]
@@ -110,11 +111,6 @@ class Inspection(Mapping[str, Any]):
 
     def __repr__(self) -> str:
         return "\n".join(f"{i.name}: {i.type}" for i in self.intermediates) or "no named intermediates"
-
-    def _repr_html_(self) -> str:
-        from tensorir.inspect.messages import inspection_page
-
-        return inspection_page(self)
 
 
 OBSERVED: WeakCache[tuple[Fencil, tuple[Intermediate, ...]]] = WeakCache("programs that show intermediates")

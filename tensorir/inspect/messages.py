@@ -24,10 +24,29 @@ if TYPE_CHECKING:
     from tensorir.passes.pipeline import Pipeline
     from tensorir.passes.worth import Worth
 
-__all__ = ["diagnostics_page", "explanation_page", "inspection_page", "pipeline_page", "traceback_of", "worth_page"]
+__all__ = [
+    "diagnostic_page",
+    "diagnostics_page",
+    "error_page",
+    "explanation_page",
+    "inspection_page",
+    "pipeline_page",
+    "traceback_of",
+    "worth_page",
+]
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _OURS = tuple(os.path.join(_ROOT, package) + os.sep for package in ("tensorir", "lowering"))
+
+
+def diagnostic_page(found: Diagnostic) -> str:
+    """One diagnostic."""
+    return diagnostics_page([found])
+
+
+def error_page(error: DiagnosticError) -> str:
+    """All diagnostics of an error."""
+    return diagnostics_page(error.diagnostics)
 
 
 def diagnostics_page(found: Iterable[Diagnostic]) -> str:

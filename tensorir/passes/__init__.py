@@ -25,6 +25,7 @@ from tensorir.passes.prune import Prune
 from tensorir.passes.settle_choices import SettleChoices
 from tensorir.passes.simplify import Simplify
 from tensorir.passes.split_closures import SplitClosures
+from tensorir.passes.table import PASSES
 from tensorir.passes.temporaries import Temporaries
 
 __all__ = [
@@ -43,19 +44,3 @@ __all__ = [
     "SplitClosures",
     "Temporaries",
 ]
-
-_ALL: tuple[type[Pass], ...] = (
-    CombineShifts,
-    Cse,
-    FoldConstants,
-    FuseClosures,
-    FuseScans,
-    Inline,
-    Prune,
-    SettleChoices,
-    Simplify,
-    SplitClosures,
-    Temporaries,
-)
-PASSES: dict[str, type[Pass]] = {p.name(): p for p in _ALL}
-"""Every pass by its name in a pipeline."""

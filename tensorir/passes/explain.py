@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tensorir.display import Displayed
 from tensorir.ir import Call, Expr, Fencil, Var
 from tensorir.passes.domains import Domains, domains
 from tensorir.passes.points import Points
@@ -28,7 +29,7 @@ MAX_CHAINS = 12
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Explanation:
+class Explanation(Displayed):
     """The answer: words as `str`, a table and the picture of the domains as HTML, and the sets of points themselves."""
 
     domains: Domains
@@ -51,11 +52,6 @@ class Explanation:
         return "\n".join(lines)
 
     __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        from tensorir.inspect.messages import explanation_page
-
-        return explanation_page(self)
 
 
 def explain(program: Any, out: Mapping[Any, Any] | None = None) -> Explanation:

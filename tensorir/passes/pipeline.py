@@ -9,16 +9,18 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from tensorir.display import Displayed
 from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
 from tensorir.ir import Fencil
 from tensorir.passes.base import Pass, with_fencil
+from tensorir.passes.table import PASSES
 from tensorir.source import NOWHERE, Source, Span
 
 __all__ = ["Pipeline"]
 
 
 @dataclass(frozen=True, init=False)
-class Pipeline(Pass):
+class Pipeline(Pass, Displayed):
     """Passes that run one after the other; itself a pass.
 
     Made from a text (names of passes, with options as keywords) or from passes. With `show`, a function such as
@@ -53,11 +55,6 @@ class Pipeline(Pass):
 
     def run(self, fencil: Fencil) -> Fencil:
         return self(fencil)
-
-    def _repr_html_(self) -> str:
-        from tensorir.inspect.messages import pipeline_page
-
-        return pipeline_page(self)
 
     def __str__(self) -> str:
         return ", ".join(map(_spelled, self.passes))
@@ -101,8 +98,6 @@ def _read(text: str) -> tuple[Pass, ...]:
 
 
 def _one(source: Source, item: re.Match[str]) -> Pass:
-    from tensorir.passes import PASSES
-
     name, span = item[1], Span(source, *item.span(1))
     if name not in PASSES:
         raise DiagnosticError(Diagnostic("N20", f"there is no pass '{name}'.", span, help=did_you_mean(name, PASSES)))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tensorir.builtins import TABLE
 from tensorir.cost import bytes_of
+from tensorir.display import Displayed
 from tensorir.ir import Call, Expr, Lambda
 from tensorir.types import TensorType
 from tensorir.walk import postorder
@@ -15,7 +16,7 @@ __all__ = ["Worth", "work_of"]
 
 
 @dataclass(frozen=True, slots=True)
-class Worth:
+class Worth(Displayed):
     """The case for storing one expression.
 
     >>> from tensorir.types import tensor
@@ -43,11 +44,6 @@ class Worth:
     @property
     def per_byte(self) -> float:
         return self.saved / max(1, self.added)
-
-    def _repr_html_(self) -> str:
-        from tensorir.inspect.messages import worth_page
-
-        return worth_page(self)
 
     def __str__(self) -> str:
         size = self.buffer.dims.size

@@ -9,12 +9,13 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from tensorir.dimensions import Dimension
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.source import Span
 from tensorir.text.affine import Affine
 from tensorir.text.spelling import OFFSET
 from tensorir.text.syntax import Param, Program, Range, Shift, TensorType, walk
-from tensorir.types import Dimension, Scalar, scalar_of
+from tensorir.types import Scalar, scalar_of
 
 __all__ = ["provide"]
 

@@ -13,8 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from tensorir.arrays import size_of
 from tensorir.caches import SIZES, CacheOwner, RecentCache
+from tensorir.display import Displayed
 from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
+from tensorir.extension_points import bind_program, call_program, parse_program, print_program
 from tensorir.ir import Fencil
 from tensorir.text.elaborate import elaborate
 from tensorir.text.inventory import inventory
@@ -27,7 +30,7 @@ _TRIAL = 1000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Template(CacheOwner):
+class Template(CacheOwner, Displayed):
     """A program with size parameters. Equal to another that is written alike."""
 
     program: Program
@@ -57,8 +60,6 @@ class Template(CacheOwner):
 
     def specialise(self, /, **sizes: int) -> Fencil:
         """The typed fencil for a value of every size; made once per set of sizes."""
-        from tensorir.binding import size_of
-
         for name in sizes:
             if name not in self.sizes:
                 raise DiagnosticError(
@@ -99,31 +100,23 @@ class Template(CacheOwner):
         return hash((self.program.name, self.program.params))
 
     def __str__(self) -> str:
-        from tensorir.text.printer import print_fencil
-
-        return print_fencil(self)
-
-    def _repr_html_(self) -> str:
-        from tensorir.inspect.pages import page_of
-
-        return page_of(self)
+        return print_program(self)
 
     def __repr__(self) -> str:
         return f"<Template {self.name}({', '.join(p.name for p in self.params)}) of {', '.join(self.sizes)}>"
 
     def __reduce__(self) -> Any:
-        from tensorir.text import parse
-
-        return parse, (str(self),)
+        return _restored, (str(self),)
 
     def __call__(self, /, *datasets: Any, **arguments: Any) -> Any:
         """Run on the default backend, with sizes from the shapes of the arguments (`docs/language.md`, "Sizes")."""
-        from tensorir.calls import call
-
-        return call(self, datasets, arguments)
+        return call_program(self, datasets, arguments)
 
     def bind(self, /, **constants: Any) -> Any:
         """The program with some parameters and sizes fixed (`docs/language.md`, "Neighbour tables")."""
-        from tensorir.binding import bind
+        return bind_program(self, constants)
 
-        return bind(self, constants)
+
+def _restored(text: str) -> Template:
+    """What was pickled as text."""
+    return parse_program(text)

@@ -48,8 +48,6 @@ def starts_from_nothing(op: str, start: Expr, init: Expr) -> bool:
             return False
 
 
-
-
 def fold_of_fold(e: Call) -> Expr | None:
     """A fold over both parts of a dim is a fold over the dim."""
     match e:

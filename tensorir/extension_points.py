@@ -1,0 +1,59 @@
+"""Extension points: what a lower layer of the package asks of an upper one, which provides it.
+
+Nodes print themselves, errors draw pages, and fencils are called; printing, drawing and calling are written in terms
+of nodes, and so stand above them. The lower layer calls an extension point; the upper layer's function is named in one
+table, `tensorir.assembly`, and imported when it is first asked for.
+
+>>> shout = ExtensionPoint("a word in capitals")
+>>> shout.provided_by("builtins", "repr")
+>>> shout("word")
+"'word'"
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+__all__ = [
+    "ExtensionPoint", "bind_program", "call_program", "check_fencil",
+    "draw_traceback", "inline_program", "needed_parameters", "parse_program", "print_expression", "print_program",
+    "solve_sizes",
+]  # fmt: skip
+
+
+class ExtensionPoint:
+    """A function that another module provides."""
+
+    def __init__(self, purpose: str) -> None:
+        self.purpose = purpose
+        self._place: tuple[str, str] | None = None
+        self._function: Callable[..., Any] | None = None
+
+    def provided_by(self, module: str, name: str) -> None:
+        """Name the function; its module is imported when it is first called."""
+        self._place, self._function = (module, name), None
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        if self._function is None:
+            assert self._place is not None, f"nothing provides {self.purpose}"
+            module, name = self._place
+            self._function = getattr(importlib.import_module(module), name)
+        assert self._function is not None
+        return self._function(*args, **options)
+
+    def __repr__(self) -> str:
+        return f"<extension point: {self.purpose}, {'.'.join(self._place or ('nobody',))}>"
+
+
+print_expression = ExtensionPoint("the notation of an expression")
+print_program = ExtensionPoint("the notation of a fencil or a template")
+parse_program = ExtensionPoint("a program from its notation")
+solve_sizes = ExtensionPoint("the sizes of a template from shapes")
+check_fencil = ExtensionPoint("what makes a fencil well-formed")
+needed_parameters = ExtensionPoint("the parameters that a fencil reads before it writes them")
+call_program = ExtensionPoint("a call of a program on arrays")
+bind_program = ExtensionPoint("a program with constants")
+inline_program = ExtensionPoint("a program called on the symbols of an operator")
+draw_traceback = ExtensionPoint("what a notebook shows in place of a traceback")

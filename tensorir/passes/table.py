@@ -1,0 +1,34 @@
+"""The table of passes: every one by the name that it has in a pipeline."""
+
+from __future__ import annotations
+
+from tensorir.passes.base import Pass
+from tensorir.passes.combine_shifts import CombineShifts
+from tensorir.passes.cse import Cse
+from tensorir.passes.fold_constants import FoldConstants
+from tensorir.passes.fuse_closures import FuseClosures
+from tensorir.passes.fuse_scans import FuseScans
+from tensorir.passes.inline import Inline
+from tensorir.passes.prune import Prune
+from tensorir.passes.settle_choices import SettleChoices
+from tensorir.passes.simplify import Simplify
+from tensorir.passes.split_closures import SplitClosures
+from tensorir.passes.temporaries import Temporaries
+
+__all__ = ["PASSES"]
+
+_ALL: tuple[type[Pass], ...] = (
+    CombineShifts,
+    Cse,
+    FoldConstants,
+    FuseClosures,
+    FuseScans,
+    Inline,
+    Prune,
+    SettleChoices,
+    Simplify,
+    SplitClosures,
+    Temporaries,
+)
+PASSES: dict[str, type[Pass]] = {p.name(): p for p in _ALL}
+"""Every pass by its name in a pipeline."""
