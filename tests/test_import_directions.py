@@ -70,6 +70,7 @@ CIRCLES = {
     "tensorir.lift.loops.s": "loops in loops are scheduled by the strategy that runs step by step",
     "tensorir.tir": "nodes print themselves, and interpreter, lift and script call each other; rebuilt with the lift",
     "tensorir.tile": "nodes print themselves",
+    "tensorir.iterator": "a lifted program runs itself",
 }
 """Where files may reach each other, by the beginning of their names, each with its reason."""
 
