@@ -87,6 +87,12 @@ class Access:
     def refuse_constant(self, allocation: Allocation) -> NoReturn:
         self.fail("TH04", f"{self.op.name} writes to '{allocation.name}' {self._where()}, which is constant.")
 
+    def whole_bytes(self, allocation: Allocation, offsets: Any, element: Element) -> None:
+        """4-bit elements are accessed in pairs that make whole bytes."""
+        if self.watch is not None and 2 * np.unique(offsets >> 1).size != np.unique(offsets).size:
+            what = f"accesses elements of '{allocation.name}' that are no whole bytes of {element}"
+            self.watch.found("TH16", self.op, f"{self.op.name} {what} {self._where()}.")
+
     def touched(self, allocation: Allocation, offsets: Any, element: Element, lanes: Any) -> None:
         if self.watch is not None:
             self.watch.touched(self, allocation, offsets, element, lanes)

@@ -109,6 +109,8 @@ class Memory:
             and (offsets & (2 * element.bytes - 1) if element.bytes & (element.bytes - 1) == 0 else offsets & 1).any()
         ):
             access.refuse_misaligned(allocation, offsets, element)
+        if element.width == 4:
+            access.whole_bytes(allocation, offsets, element)
         return allocation, offsets, lanes
 
     def read(self, addresses: Array, element: Element, mask: Array | None, access: Access) -> Array:

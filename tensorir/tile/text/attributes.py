@@ -252,6 +252,8 @@ class AttributeReader:
             c.fail("TM20", f"a float has a point, and {text[:40]} has none.", f"write {text[:40]}.0.", start)
         if not -(1 << (bits - 1)) <= value < 1 << bits:
             c.fail("TM21", f"{text[:40]} does not fit {element}.", "", start)
+        if element.bits == 1:
+            return bool(value & 1)
         return Number(element, bits_of(element, value) << (13 if element.name == "tf32" else 0))
 
     def _element_after(self, default: Element, start: int) -> Element:

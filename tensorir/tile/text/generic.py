@@ -120,7 +120,7 @@ def generic_operation(reader: Reader, row: Row, start: int, names: list[tuple[st
         index = row.attribute_index.get(name)
         if index is None:
             further.append((name, value))
-        else:
+        elif row.attributes[index].kind != "dictionaries":  # attributes of arguments say nothing, and are not kept
             attributes[index] = accept_attribute(reader, row.attributes[index], value, before)
     span = c.span(start)
     for attr, value in zip(row.attributes, attributes, strict=True):

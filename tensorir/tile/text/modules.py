@@ -53,15 +53,23 @@ def _whole(r: Reader) -> Module:
     wrappers = 0
     attributes: tuple[tuple[str, Attribute], ...] = ()
     name: str | None = None
+    generic = False
     while c.pos < len(c.text):
         if c.peek("!") or c.peek("#"):
             _alias(r)
+        elif c.peek('"builtin.module"') and not wrappers and not operations:
+            wrappers, generic = 1, True
+            _generic_head(r)
         elif c.peek("module") and not wrappers and not operations and _outer(r):
             # a module of MLIR around that of the dialect, or the dialect's own without its prefix
             wrappers += 1
             name, attributes = _head(r)
         elif wrappers and c.accept("}"):
             wrappers -= 1
+            if generic:
+                c.expect(")")
+                c.expect(":")
+                r.types.function()
             r.locations.trailing()
         elif c.accept("{-#"):
             _resources(r)
@@ -114,6 +122,19 @@ def _head(r: Reader) -> tuple[str | None, tuple[tuple[str, Attribute], ...]]:
     attributes = r.attributes.dictionary().entries if c.accept("attributes") else ()
     c.expect("{")
     return name, attributes
+
+
+def _generic_head(r: Reader) -> None:
+    """`"builtin.module"() <{...}> ({`."""
+    c = r.c
+    c.string()
+    c.expect("(")
+    c.expect(")")
+    if c.accept("<"):
+        r.attributes.dictionary()
+        c.expect(">")
+    c.expect("(")
+    c.expect("{")
 
 
 def _alias(r: Reader) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tensorir.tile.attributes import Array, Dictionary, Typed
+from tensorir.tile.attributes import Typed
 from tensorir.tile.nodes import Value
 from tensorir.tile.types import BOOL, Function, TensorView, Tile, Token, Type
 
@@ -21,7 +21,6 @@ def _entry(r: Reader, f: Filling) -> None:
     f.attributes[f.row.attribute_index["sym_name"]] = c.symbol()
     c.expect("(")
     arguments: list[tuple[str, Type, int]] = []
-    dictionaries: list[Dictionary] = []
     named: bool | None = None
     while not c.accept(")"):
         place = c.pos
@@ -30,7 +29,8 @@ def _entry(r: Reader, f: Filling) -> None:
             c.fail("TM01", "either all arguments have names, or none.", "", place, place + 1)
         named = has_name
         arguments.append(r.argument() if has_name else ("", r.types.read(), place))
-        dictionaries.append(r.attributes.dictionary() if c.peek("{") else Dictionary(()))
+        if c.peek("{"):
+            r.attributes.dictionary()  # attributes of arguments say nothing, and are not kept
         r.locations.trailing()
         if not c.accept(","):
             c.expect(")")
@@ -49,8 +49,6 @@ def _entry(r: Reader, f: Filling) -> None:
             results = [r.types.read()]
     signature = Function(tuple(t for _, t, _ in arguments), tuple(results))
     f.attributes[f.row.attribute_index["function_type"]] = Typed(signature)
-    if any(d.entries for d in dictionaries):
-        f.attributes[f.row.attribute_index["arg_attrs"]] = Array(tuple(dictionaries))
     if f.row.name == "entry" and c.accept("optimization_hints"):
         c.expect("=")
         f.attributes[f.row.attribute_index["optimization_hints"]] = r.attributes.hints()
