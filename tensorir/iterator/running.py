@@ -76,7 +76,7 @@ class Runner:
     def find(self, flat: list[Any], args: tuple[Any, ...], provider: Any) -> _Ready | None:
         key = (
             tuple([getattr(a, "domain", None) for a in flat]),
-            tuple([(n, id(getattr(t, "ndarray", t))) for n, t in provider.items()]),
+            tuple([(n, id(t)) for n, t in provider.items()]),
         )
         places = self.scalars.get(key, ())
         full = (key, tuple([plain(flat[k]) for k in places]))

@@ -34,7 +34,8 @@ def leaf_tree(name: str, value: Any, kind: ParamType | None) -> Any:
     declared = kind.element if kind is not None else None
     if isinstance(value, TensorType):
         (element,) = value.leaves
-        return Leaf(name, _agreed(name, declared, element), value.dims)
+        locals_ = tuple(a.name for a in kind.dims if a.kind == "local") if kind is not None else ()
+        return Leaf(name, _agreed(name, declared, element), value.dims, locals=locals_)
     domain = getattr(value, "domain", None)
     if domain is None:
         return _number(name, value, declared)
@@ -43,7 +44,9 @@ def leaf_tree(name: str, value: Any, kind: ParamType | None) -> Any:
     if type(value).__name__ == "IndexField":
         return Leaf(name, declared or INT32, None, index=names[0])
     dims = Dims(tuple((n, Interval(int(r.start), int(r.stop))) for n, r in zip(names, domain.ranges, strict=True)))
-    return Leaf(name, _agreed(name, declared, element), dims)
+    kinds = (str(getattr(d.kind, "value", d.kind)) for d in domain.dims)
+    locals_ = tuple(n for n, k in zip(names, kinds, strict=True) if k == "local")
+    return Leaf(name, _agreed(name, declared, element), dims, locals=locals_)
 
 
 def _agreed(name: str, declared: Scalar | None, element: Scalar | None) -> Scalar:

@@ -29,17 +29,18 @@ class Emission:
     """Emits nodes, each once; `params` and `tables` are what the expressions read."""
 
     needed: Mapping[Node, Box]
+    firm: Mapping[Node, Box]
     domains: Mapping[str, Dims]
     slots: Mapping[str, int]
     """The number of slots along each local dim."""
     mode: str = "clamp"
     """What is read where a dynamic offset leaves its field."""
-    holes: str = "zero"
     params: dict[str, Var] = field(default_factory=dict[str, Var])
     tables: dict[str, tuple[Var, Any]] = field(default_factory=dict[str, "tuple[Var, Any]"])
     done: dict[Node, Expr] = field(default_factory=dict[Node, Expr])
     locals: dict[str, str] = field(default_factory=dict[str, str])
     several: bool = False
+    report: list[str] = field(default_factory=list[str])
 
     def emit(self, roots: Sequence[Node]) -> list[Expr]:
         order = [n for n in postorder(roots) if n in self.needed]
@@ -88,6 +89,10 @@ class Emission:
             case "shift", (dim, by):
                 return build.cartesian_shift(args[0], dim, by)  # type: ignore[arg-type]
             case "restagger", (old, new, by):
+                if old in self.slots:
+                    old, new = self.local(old), self.local(new)
+                if old == new:
+                    return args[0]  # type: ignore[return-value]
                 renamed = build.call("rename", args[0], static=(((old, new),),))  # type: ignore[arg-type]
                 return build.cartesian_shift(renamed, new, by)
             case "neighbour" | "neighbours", _:
@@ -119,7 +124,8 @@ class Emission:
 
     def _input(self, node: Node, name: str) -> Expr:
         dims = self.domains.get(name, Dims())
-        for d, (start, stop) in self.needed[node].items():
+        firm = self.firm.get(node, {})
+        for d, (start, stop) in firm.items():
             have = dims[d]
             if d not in self.slots and not (have.start <= start and stop <= have.stop):
                 said = f"'{name}' has {d}{have}, and {d}[{start}:{stop}] of it is read."
@@ -127,7 +133,26 @@ class Emission:
         renamed = tuple((self.local(d) if d in self.slots else d, i) for d, i in dims.items)
         if name not in self.params:
             self.params[name] = build.var(name, TensorType(node.element, Dims(renamed)))
-        return self.params[name]
+        return self._padded(self.params[name], self.box(node))
+
+    def _padded(self, x: Var, box: Box) -> Expr:
+        """An input with zeros around it where only branches that are not taken read."""
+        made: Expr = x
+        for d, (start, stop) in box.items():
+            have = made.tensor.dims[d]
+            if start < have.start or have.stop < stop:
+                self.report.append(
+                    f"{x.name}: zero on {d}[{start}:{stop}] outside of {d}{have}, where a condition guards it"
+                )
+                (element,) = made.tensor.leaves
+                zero = build.literal(0 if element != BOOL else False, element)
+                parts = [made]
+                for low, high in ((start, have.start), (have.stop, stop)):
+                    if low < high:
+                        around = {n: (i.start, i.stop) for n, i in made.tensor.dims.items}
+                        parts.append(self.wide(zero, {**around, d: (low, high)}))
+                made = build.call("concat", *parts)
+        return made
 
     # Access
 
@@ -148,6 +173,12 @@ class Emission:
     def _neighbours(self, node: Node) -> Expr:
         table = node.static[0]
         box = self.needed[node]
+        for d, (start, stop), (first, last) in zip(
+            table.domain, (box[d] for d in table.domain), table.rows(box), strict=True
+        ):
+            if start < first or last < stop:
+                said = f"'{table.name}' has no rows of {d}[{start}:{stop}], which are read."
+                raise refused("TI10", said, help="store on a smaller domain, or give the table more rows.")
         var = self._table(table, box)
         ends = table.targets(box) or (0, 1)
         source = node.args[0]
@@ -155,20 +186,11 @@ class Emission:
         if -1 in x.tensor.dims[table.codomain]:
             x = self.on(x, {table.codomain: ends})
         if node.op == "neighbour":
-            found = build.call("unstructured_shift", var, x, static=(node.static[1],))
-            return self._filled(found, table, box, node.static[1])
+            return build.call("unstructured_shift", var, x, static=(node.static[1],))
         found = build.call("shift_init", var, x)
         made = next(d for d in reversed(found.tensor.dims.names) if d.startswith(NEIGHBOUR))
-        wanted = self.local(table.local)
+        wanted = self.local(node.static[1])
         return found if made == wanted else build.call("rename", found, static=(((made, wanted),),))
-
-    def _filled(self, x: Expr, table: Table, box: Box, slot: int) -> Expr:
-        """Zero where a slot that is read alone has no neighbour."""
-        if self.holes != "zero" or not (table.at(table.rows(box))[..., slot] < 0).any():
-            return x
-        (element,) = x.tensor.leaves
-        zero = build.literal(False if element == BOOL else 0, element)
-        return build.call("if", build.call("can_deref", x), x, zero)
 
     def _slot(self, x: Expr, dim: str, k: int) -> Expr:
         if dim not in x.tensor.dims:

@@ -182,10 +182,18 @@ class Evaluator:
             field = field.args[0]
         return field.static[0] if isinstance(field, Node) and field.op == "input" else None
 
-    def local_of(self, lists: list[Node]) -> str | None:
+    def local_of(self, x: Node) -> str | None:
         """The local dim that was added last."""
-        found = [[d for d in x.dims if d in self.slots] for x in lists]
-        return max(found, key=len)[-1] if any(found) else None
+        return next((d for d in reversed(x.dims) if d in self.slots), None)
+
+    def aligned(self, lists: list[Any]) -> tuple[str | None, list[Any]]:
+        """Lists along one local dim: those of several tables correspond slot by slot."""
+        found = [self.local_of(x) for x in lists]
+        local = next((d for d in found if d in self.holed), next((d for d in found if d is not None), None))
+        if local is None:
+            return None, lists
+        pairs = zip(lists, found, strict=True)
+        return local, [x if d in (None, local) else self.graph.restagger(x, d, local, 0) for x, d in pairs]
 
     def presence(self, local: str, lists: list[Node]) -> Node | None:
         """What is absent in the slots that a table leaves empty, where no list is."""
@@ -207,14 +215,18 @@ class Evaluator:
         g = self.graph
         match step.target, step.by:
             case Table() as table, None:
-                return g.neighbours(x, table)
+                found = g.neighbours(x, table)
+                self.slots.setdefault(found.static[1], table.slots)
+                return found
             case Table() as table, int(slot):
                 if not 0 <= slot < table.slots:
                     said = f"there is no neighbour {slot}: '{table.name}' has {table.slots}."
                     raise refused("TI08", said, help=f"use 0 to {table.slots - 1}.")
                 return g.neighbour(x, table, slot)
             case Table() as table, Node() as slot:
-                return self.folding.chosen(g.neighbours(x, table), table.local, table.slots, slot)
+                found = g.neighbours(x, table)
+                self.slots.setdefault(found.static[1], table.slots)
+                return self.folding.chosen(found, found.static[1], table.slots, slot)
             case (str() as dim, str() as codomain), int(by):
                 return g.restagger(x, codomain, dim, by)
             case (str() as dim, str() as codomain), Node() as by:

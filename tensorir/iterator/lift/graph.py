@@ -201,13 +201,22 @@ class Graph:
         return self.node("neighbour", (x,), (table, slot), x.element, dims)
 
     def neighbours(self, x: Node, table: Table) -> Node:
-        dims = dict.fromkeys((*table.domain, *(d for d in x.dims if d != table.codomain), table.local))
-        return self.node("neighbours", (x,), (table,), x.element, tuple(dims))
+        """All neighbours, along a local dim that the operand does not have yet."""
+        local = table.local
+        while local in x.dims:
+            local += "'"
+        dims = dict.fromkeys((*table.domain, *(d for d in x.dims if d != table.codomain), local))
+        return self.node("neighbours", (x,), (table, local), x.element, tuple(dims))
 
     def slot(self, x: Node, local: str, k: int) -> Node:
         """One slot along a local dim."""
-        if x.op == "neighbours" and x.static[0].local == local:
+        if x.op == "neighbours" and x.static[1] == local:
             return self.neighbour(x.args[0], x.static[0], k)
+        if local not in x.dims:
+            return x
+        if x.op in TABLE and TABLE[x.op].elementwise:
+            args = tuple(self.slot(a, local, k) for a in x.args)
+            return self.node(x.op, args, x.static, x.element, union(args))
         return self.node("slot", (x,), (local, k), x.element, tuple(d for d in x.dims if d != local))
 
     def gather(self, x: Node, dim: str, by: Node) -> Node:

@@ -9,42 +9,58 @@ smallest box that holds what each needs. A scan runs over the levels that are ne
 >>> g = Graph()
 >>> x = g.input("x", FLOAT64, ("I",))
 >>> needed = needs([(g.op("plus", g.shift(x, "I", 1), g.shift(x, "I", -1)), {"I": (1, 9)})], {"x": Dims.of(I=(0, 10))})
->>> needed[x]
+>>> needed.all[x]
 {'I': (0, 10)}
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from tensorir.iterator.lift.boxes import ALWAYS, NEVER, Box, cut_boxes, hull, intersection, is_empty, moved
 from tensorir.iterator.lift.graph import Node, Table, postorder
 from tensorir.types import Dims
 
-__all__ = ["extents", "needs", "region_left"]
+__all__ = ["Needs", "extents", "needs", "region_left"]
 
 Ends = tuple[int, int]
 
 
-def needs(roots: Sequence[tuple[Node, Box]], domains: Mapping[str, Dims]) -> dict[Node, Box]:
-    """The box of every node that is needed; nodes of which nothing is needed are left out."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Needs:
+    """What is needed of each node: `all`, and the part `firm` that no condition guards."""
+
+    all: Mapping[Node, Box]
+    firm: Mapping[Node, Box]
+
+
+def needs(roots: Sequence[tuple[Node, Box]], domains: Mapping[str, Dims]) -> Needs:
+    """The boxes of every node that is needed; nodes of which nothing is needed are left out.
+
+    What only a branch of a condition on values needs is not firm: where the branch is not taken, nothing is read.
+    """
     order = list(postorder([r for r, _ in roots]))
     needed: dict[Node, Box] = {}
+    firm: dict[Node, Box] = {}
     natural: dict[Node, Box] = {}
     for root, box in roots:
-        needed[root] = hull(needed.get(root), {d: e for d, e in box.items() if d in root.dims})
+        for known in (needed, firm):
+            known[root] = hull(known.get(root), {d: e for d, e in box.items() if d in root.dims})
     for node in reversed(order):
-        box = needed.get(node)
-        if box is None:
-            continue
-        if any(e in (NEVER, ALWAYS) for ends in box.values() for e in ends):
-            if not natural:
-                natural = extents(order, domains)
-            box = needed[node] = {d: e for d, e in intersection(box, natural[node]).items() if d in box}
-        for arg, part in _asked(node, box):
-            if not is_empty(part):
-                needed[arg] = hull(needed.get(arg), {d: e for d, e in part.items() if d in arg.dims})
-    return needed
+        for known in (needed, firm):
+            box = known.get(node)
+            if box is None:
+                continue
+            if any(e in (NEVER, ALWAYS) for ends in box.values() for e in ends):
+                if not natural:
+                    natural = extents(order, domains)
+                box = known[node] = {d: e for d, e in intersection(box, natural[node]).items() if d in box}
+            for k, (arg, part) in enumerate(_asked(node, box)):
+                guarded = known is firm and node.op == "if" and k > 0
+                if not guarded and not is_empty(part):
+                    known[arg] = hull(known.get(arg), {d: e for d, e in part.items() if d in arg.dims})
+    return Needs(needed, firm)
 
 
 def _asked(node: Node, box: Box) -> Iterator[tuple[Node, Box]]:
@@ -53,7 +69,8 @@ def _asked(node: Node, box: Box) -> Iterator[tuple[Node, Box]]:
         case "shift", (dim, by):
             yield node.args[0], {**box, dim: moved(box[dim], by)}
         case "restagger", (old, new, by):
-            yield node.args[0], {**{d: e for d, e in box.items() if d != new}, old: moved(box[new], by)}
+            kept = {d: e for d, e in box.items() if d != new}
+            yield node.args[0], {**kept, old: moved(box[new], by)} if new in box else kept
         case "neighbour" | "neighbours", (Table() as table, *_):
             ends = table.targets(box)
             kept = {d: e for d, e in box.items() if d != table.codomain or d in table.domain}

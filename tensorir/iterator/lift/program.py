@@ -15,7 +15,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from tensorir import build
+from tensorir.facts import analyse
 from tensorir.ir import Closure, Fencil, Var
 from tensorir.iterator.lift.boxes import Box, is_empty
 from tensorir.iterator.lift.emit import Emission
@@ -27,7 +30,7 @@ from tensorir.iterator.lift.values import Closure as FunctionValue
 from tensorir.iterator.lift.values import Domain, Env, Target, leaves, tree_map
 from tensorir.iterator.nodes import Call, Expr, FieldType, If, Lambda, Literal, Offset, Program, Ref, SetAt, Statement
 from tensorir.iterator.refusals import refused
-from tensorir.types import Dims, Interval, Scalar, TensorType
+from tensorir.types import BOOL, Dims, Interval, Scalar, TensorType
 
 __all__ = ["Leaf", "Options", "Output", "Specialised", "specialise"]
 
@@ -42,6 +45,8 @@ class Leaf:
     value: Any = None
     index: str = ""
     """The dim whose coordinate it is, where it is an index field."""
+    locals: tuple[str, ...] = ()
+    """Those of its dims whose points are neighbours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,21 +105,16 @@ def specialise(
     scalars = {leaf.name: leaf.value for leaf in found if leaf.dims is None and not leaf.index}
     domains = {leaf.name: leaf.dims for leaf in found if leaf.dims is not None}
     ev = Evaluator(Known(scalars, domains), provider, column)
-    for p in program.params:
-        for leaf in leaves(args[p.name]):
-            for d, i in (leaf.dims or Dims()).items:
-                if d in _locals(p.type):
-                    ev.slots.setdefault(d, len(i))
+    for leaf in found:
+        for d in leaf.locals:
+            assert leaf.dims is not None
+            ev.slots.setdefault(d, len(leaf.dims[d]))
     env = {name: tree_map(lambda leaf: _entering(ev, leaf), tree) for name, tree in args.items()}
     state = _State(ev, env, dict(args), {leaf.name: leaf for leaf in found})
     _functions(state, program)
     _temporaries(state, program)
     _statements(state, program.body)
     return _assembled(program.name, state, domains, options)
-
-
-def _locals(kind: Any) -> set[str]:
-    return {a.name for a in kind.dims if a.kind == "local"} if isinstance(kind, FieldType) else set()
 
 
 def _entering(ev: Evaluator, leaf: Leaf) -> Node:
@@ -223,7 +223,7 @@ def _assembled(name: str, state: _State, domains: Mapping[str, Any], options: Op
         return Specialised(None, (), (), {}, frozenset(ev.known.used))
     roots = [(node, box) for _, box, node in kept]
     needed = needs(roots, ev.known.domains)
-    emission = Emission(needed, ev.known.domains, ev.slots, options.out_of_range, options.holes)
+    emission = Emission(needed.all, needed.firm, ev.known.domains, ev.slots, options.out_of_range)
     values = emission.emit([node for node, _ in roots])
     taken = {*emission.params, *emission.tables}
     params: list[Var] = []
@@ -240,10 +240,27 @@ def _assembled(name: str, state: _State, domains: Mapping[str, Any], options: Op
         params.append(var)
         closures.append(build.closure(var, value))
         outputs.append(Output(out, leaf.name, box))
-    made = build.fencil(name, [*params, *emission.params.values(), *(v for v, _ in emission.tables.values())], closures)
     tables = {n: where for n, (_, where) in emission.tables.items()}
-    report = tuple(f"{o.leaf}: stored on {Dims.of(dict(o.box))}" for o in outputs)
-    return Specialised(made, tuple(emission.params), tuple(outputs), tables, frozenset(ev.known.used), report, ev.steps)
+    inputs = [*emission.params.values(), *(v for v, _ in emission.tables.values())]
+    made = build.fencil(name, [*params, *inputs], closures)
+    holes = {n: _holes(table, rows) for n, (table, rows) in tables.items()}
+    if options.holes == "zero" and any(holes.values()) and analyse(made, holes).refused:
+        made = build.fencil(name, [*params, *inputs], [_filled(c) for c in closures])
+    report = (*(f"{o.leaf}: stored on {Dims.of(dict(o.box))}" for o in outputs), *emission.report)
+    used = frozenset(ev.known.used)
+    return Specialised(made, tuple(emission.params), tuple(outputs), tables, used, report, ev.steps)
+
+
+def _holes(table: Table, rows: Any) -> frozenset[int]:
+    """The slots in which some row has no neighbour."""
+    return frozenset(np.flatnonzero((table.at(rows) < 0).reshape(-1, table.slots).any(0)).tolist())
+
+
+def _filled(c: Closure) -> Closure:
+    """Zero where a neighbour that is read alone is missing."""
+    (element,) = c.value.tensor.leaves
+    zero = build.literal(False if element == BOOL else 0, element)
+    return build.closure(c.output, build.call("if", build.call("can_deref", c.value), c.value, zero), c.region)
 
 
 def _local(emission: Emission, ev: Evaluator, dim: str) -> str:

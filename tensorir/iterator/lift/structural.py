@@ -26,7 +26,7 @@ from tensorir.iterator.lift.values import (
     shifted,
     tree_map,
 )
-from tensorir.iterator.nodes import Axis, CartesianOffset, Expr, Lambda, Offset, Ref
+from tensorir.iterator.nodes import Axis, Call, CartesianOffset, Expr, Lambda, Offset, Ref
 from tensorir.iterator.refusals import refused
 from tensorir.types import INT32
 
@@ -164,8 +164,10 @@ def _free_names(function: Lambda) -> set[str]:
                 found.add(name)
             case Lambda(params, body):
                 stack.append((body, bound | set(params)))
+            case Call(f, args):
+                stack.extend((part, bound) for part in (f, *args))
             case _:
-                stack.extend((part, bound) for part in (*getattr(node, "args", ()), getattr(node, "function", None)))
+                pass
     return found
 
 
@@ -186,7 +188,7 @@ def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
 @_builtin("list_get")
 def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
     k, x = args[0], ev.value(args[1])
-    local = ev.local_of([x])
+    local = ev.local_of(x)
     if local is None:
         return x
     slot = _distance(ev, k)
@@ -198,14 +200,14 @@ def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
 
 @_partial("map_list")
 def _(ev: Evaluator, first: tuple[Any, ...], args: list[Any], at: Expr) -> Any:
-    return (yield ev.apply(first[0], [ev.value(a) for a in args], at))
+    _, lists = ev.aligned([ev.value(a) for a in args])
+    return (yield ev.apply(first[0], lists, at))
 
 
 @_partial("reduce")
 def _(ev: Evaluator, first: tuple[Any, ...], args: list[Any], at: Expr) -> Any:
     f, init = first[0], ev.value(first[1])
-    lists = [ev.value(a) for a in args]
-    local = ev.local_of([x for x in lists if isinstance(x, Node)])
+    local, lists = ev.aligned([ev.value(a) for a in args])
     if local is None:
         said = "there is no list to reduce: no argument has neighbours."
         raise refused("TI09", said, at.span, "shift with a table first: neighbors(V2E, x).")

@@ -1,0 +1,200 @@
+"""GT4Py's programs on meshes: shifts through tables, reductions with missing neighbours, sparse and nested."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.peers.gt4py.sides import C2E, E2V, V2E, Cell, E2VDim, Edge, K, V2EDim, Vertex, both, field, gtx, ours
+
+from gt4py.next import broadcast, max_over, min_over, neighbor_sum, where  # isort: skip
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+VField = gtx.Field[[Vertex], gtx.float64]
+EField = gtx.Field[[Edge], gtx.float64]
+CField = gtx.Field[[Cell], gtx.float64]
+EKField = gtx.Field[[Edge, K], gtx.float64]
+VKField = gtx.Field[[Vertex, K], gtx.float64]
+SparseField = gtx.Field[[Vertex, V2EDim], gtx.float64]
+
+V2E_TABLE = np.array([[0, 1, 2], [0, 3, -1], [1, 3, 4], [2, 4, -1]], np.int32)
+E2V_TABLE = np.array([[0, 1], [0, 2], [0, 3], [1, 2], [2, 3]], np.int32)
+C2E_TABLE = np.array([[0, 1, 3], [1, 2, 4]], np.int32)
+PROVIDER = {
+    "V2E": gtx.as_connectivity([Vertex, V2EDim], Edge, V2E_TABLE, skip_value=-1),
+    "E2V": gtx.as_connectivity([Edge, E2VDim], Vertex, E2V_TABLE),
+    "C2E": gtx.as_connectivity([Cell, gtx.Dimension("C2E", kind=gtx.DimensionKind.LOCAL)], Edge, C2E_TABLE),
+}
+PRESENT = V2E_TABLE >= 0
+
+
+def vertices(**options: object) -> object:
+    return field({Vertex: 4}, **options)
+
+
+def edges(**options: object) -> object:
+    return field({Edge: 5}, **options)
+
+
+@gtx.field_operator
+def difference(v: VField) -> EField:
+    return v(E2V[1]) - v(E2V[0])
+
+
+def test_a_slot_is_one_neighbour() -> None:
+    v = vertices()
+    found = both(difference, v, out=edges(), provider=PROVIDER)[-1]
+    np.testing.assert_array_equal(found, v.asnumpy()[E2V_TABLE[:, 1]] - v.asnumpy()[E2V_TABLE[:, 0]])
+
+
+@gtx.field_operator
+def composed(v: VField) -> CField:
+    return v(E2V[0])(C2E[2])
+
+
+def test_the_last_shift_is_the_first_step() -> None:
+    v = vertices()
+    found = both(composed, v, out=field({Cell: 2}), provider=PROVIDER)[-1]
+    np.testing.assert_array_equal(found, v.asnumpy()[E2V_TABLE[C2E_TABLE[:, 2], 0]])
+
+
+@gtx.field_operator
+def summed(e: EField) -> VField:
+    return neighbor_sum(e(V2E), axis=V2EDim)
+
+
+def test_a_sum_skips_missing_neighbours() -> None:
+    e = edges()
+    found = both(summed, e, out=vertices(), provider=PROVIDER)[-1]
+    np.testing.assert_allclose(found, (e.asnumpy()[V2E_TABLE] * PRESENT).sum(1), rtol=1e-15)
+
+
+@gtx.field_operator
+def extremes(e: EField) -> tuple[VField, VField]:
+    return max_over(e(V2E), axis=V2EDim), min_over(-e(V2E), axis=V2EDim)
+
+
+def test_extremes_skip_missing_neighbours() -> None:
+    both(extremes, edges(), out=(vertices(), vertices()), provider=PROVIDER)
+
+
+@gtx.field_operator
+def smallest(e: gtx.Field[[Edge], gtx.int32]) -> gtx.Field[[Vertex], gtx.int32]:
+    return min_over(e(V2E), axis=V2EDim)
+
+
+def test_extremes_of_whole_numbers() -> None:
+    both(smallest, field({Edge: 5}, np.int32), out=field({Vertex: 4}, np.int32), provider=PROVIDER)
+
+
+@gtx.field_operator
+def weighted(e: EField, s: SparseField, v: VField) -> VField:
+    return neighbor_sum(e(V2E) * s + v * s, axis=V2EDim)
+
+
+def test_sparse_fields_meet_neighbours_slot_by_slot() -> None:
+    e, s, v = edges(), field({Vertex: 4, V2EDim: 3}), vertices()
+    found = both(weighted, e, s, v, out=vertices(), provider=PROVIDER)[-1]
+    expected = ((e.asnumpy()[V2E_TABLE] + v.asnumpy()[:, None]) * s.asnumpy() * PRESENT).sum(1)
+    np.testing.assert_allclose(found, expected, rtol=1e-14)
+
+
+@gtx.field_operator
+def sparse_alone(s: SparseField) -> VField:
+    return neighbor_sum(s, axis=V2EDim)
+
+
+def test_a_sparse_field_alone_skips_what_its_table_leaves_empty() -> None:
+    both(sparse_alone, field({Vertex: 4, V2EDim: 3}), out=vertices(), provider=PROVIDER)
+
+
+@gtx.field_operator
+def twice(v: VField) -> VField:
+    ends = neighbor_sum(v(E2V), axis=E2VDim)
+    return neighbor_sum(ends(V2E), axis=V2EDim)
+
+
+def test_a_reduction_of_a_reduction() -> None:
+    v = vertices()
+    found = both(twice, v, out=vertices(), provider=PROVIDER)[-1]
+    ends = v.asnumpy()[E2V_TABLE].sum(1)
+    np.testing.assert_allclose(found, (ends[V2E_TABLE] * PRESENT).sum(1), rtol=1e-14)
+
+
+@gtx.field_operator
+def reduced_then_shifted(e: EField, v: VField) -> EField:
+    return neighbor_sum(e(V2E) + v, axis=V2EDim)(E2V[0])
+
+
+def test_a_reduction_is_shifted() -> None:
+    both(reduced_then_shifted, edges(), vertices(), out=edges(), provider=PROVIDER)
+
+
+@gtx.field_operator
+def chosen_neighbours(e: EField, b: EField) -> VField:
+    return neighbor_sum(where(e(V2E) > b(V2E), e(V2E), b(V2E) * 2.0), axis=V2EDim)
+
+
+def test_choices_among_neighbours() -> None:
+    both(chosen_neighbours, edges(), edges(), out=vertices(), provider=PROVIDER)
+
+
+@gtx.field_operator
+def levels(e: EKField, s: SparseField) -> VKField:
+    return neighbor_sum(e(V2E) * s, axis=V2EDim) / max_over(e(V2E), axis=V2EDim)(K + 1)
+
+
+def test_fields_with_levels() -> None:
+    e, s = field({Edge: 5, K: 5}), field({Vertex: 4, V2EDim: 3})
+    both(levels, e, s, out=field({Vertex: 4, K: 4}), provider=PROVIDER)
+
+
+@gtx.field_operator
+def nabla(pp: VField, area: EField, sign: SparseField, volume: VField) -> VField:
+    flux = area * (0.5 * (pp(E2V[0]) + pp(E2V[1])))
+    return neighbor_sum(flux(V2E) * sign, axis=V2EDim) / volume
+
+
+def test_the_finite_volume_gradient() -> None:
+    pp, area, volume = vertices(), edges(), vertices()
+    sign = field({Vertex: 4, V2EDim: 3}, data=np.where(PRESENT, 1.0, 0.0))
+    found = both(nabla, pp, area, sign, volume, out=vertices(), provider=PROVIDER)[-1]
+    flux = area.asnumpy() * 0.5 * pp.asnumpy()[E2V_TABLE].sum(1)
+    expected = (flux[V2E_TABLE] * PRESENT).sum(1) / volume.asnumpy()
+    np.testing.assert_allclose(found, expected, rtol=1e-14)
+
+
+def test_a_table_may_lead_outside_of_a_field_where_nothing_is_stored() -> None:
+    e = field({Edge: 4})
+    found = ours(summed, e, out=field({Vertex: 2}), provider=PROVIDER)[-1]
+    np.testing.assert_allclose(found, (e.asnumpy()[V2E_TABLE[:2]] * PRESENT[:2]).sum(1), rtol=1e-15)
+
+
+@gtx.field_operator
+def of_scalars(x: gtx.float64, e: EField) -> VField:
+    return neighbor_sum(broadcast(x, (Edge,))(V2E) + e(V2E), axis=V2EDim)
+
+
+def test_a_broadcast_number_has_neighbours_too() -> None:
+    e = edges()
+    found = ours(of_scalars, 2.0, e, out=vertices(), provider=PROVIDER)[-1]
+    np.testing.assert_allclose(found, ((2.0 + e.asnumpy()[V2E_TABLE]) * PRESENT).sum(1), rtol=1e-15)
+
+
+@gtx.program
+def on_part(e: EField, out: VField, start: gtx.int32, stop: gtx.int32):
+    summed(e, out=out, domain={Vertex: (start, stop)})
+
+
+def test_a_part_of_a_mesh() -> None:
+    both(on_part, edges(), vertices(), np.int32(1), np.int32(3), provider=PROVIDER)
+
+
+@gtx.field_operator
+def flags(e: gtx.Field[[Edge], bool], v: VField) -> VField:
+    return where(e(V2E[0]) & e(V2E[1]), v, 0.0)
+
+
+def test_truth_values_of_neighbours() -> None:
+    both(flags, field({Edge: 5}, bool), vertices(), out=vertices(), provider=PROVIDER)
