@@ -3,15 +3,21 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DEMO := $(VENV)/.demo
+OLDEST := $(VENV)-oldest
 
-.PHONY: demo test check fuzz mutate bench bench-compare clean
+.PHONY: demo test test-oldest check docs fuzz mutate bench bench-compare clean
 
-demo: $(STAMP)
+demo: $(DEMO)
 	$(BIN)/python -m stencils.demo
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 	$(MAKE) check
+
+# the lowest versions that pyproject.toml promises, without peers
+test-oldest: $(OLDEST)/.installed
+	$(OLDEST)/bin/python -m pytest -n 2 --dist loadfile --ignore tests/peers --ignore tests/benchmarks
 
 check: $(STAMP)
 	$(BIN)/ruff check .
@@ -39,6 +45,16 @@ bench: $(STAMP)
 bench-compare: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.core --compare
 
+$(DEMO): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet -e ".[cli,plot]"
+	touch $(DEMO)
+
+$(OLDEST)/.installed: pyproject.toml tests/oldest.txt
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet -c tests/oldest.txt -e ".[test]"
+	touch $(OLDEST)/.installed
+
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
@@ -46,4 +62,4 @@ $(STAMP): pyproject.toml
 	touch $(STAMP)
 
 clean:
-	rm -rf $(VENV) demo
+	rm -rf $(VENV) $(OLDEST) demo site

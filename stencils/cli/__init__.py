@@ -5,6 +5,22 @@ Exit codes: 0 done, 1 the program ran and failed, 2 bad input, with a located di
 
 from __future__ import annotations
 
-from stencils.cli.app import main
+import sys
+
+from stencils.extras import needed
+from tensorir.errors import DiagnosticError
 
 __all__ = ["main"]
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The entry point; where the libraries of the command line are not installed it says so, with exit code 2."""
+    try:
+        for library in ("typer", "rich"):
+            needed(library, "cli", "commands")
+    except DiagnosticError as missing:
+        sys.stderr.write(f"{missing}\n")
+        raise SystemExit(2) from None
+    from stencils.cli import app
+
+    app.main(arguments)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from stencils.extras import needed
 from tensorir.arrays import refuse
 from tensorir.errors import did_you_mean
 
@@ -33,6 +34,7 @@ def read_arrays(path: Path) -> dict[str, Any]:
             except (ValueError, OSError, EOFError) as problem:
                 raise refuse("F02", f"'{path}' is not an npz file of arrays: {problem}.") from None
         case ".nc" | ".nc4" | ".cdf" | ".h5":
+            needed("netCDF4", "cli", "files in NetCDF")
             import xarray as xr
 
             try:
@@ -73,6 +75,7 @@ def write_arrays(
     if path.suffix == ".npz":
         write(path, lambda to: _write_npz(to, flat))
         return
+    needed("netCDF4", "cli", "files in NetCDF")
     import xarray as xr
 
     named = {n: _labelled(n, v, (axes or {}).get(n)) for n, v in flat.items()}

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from stencils.extras import needed
 from tensorir.arrays import refuse
 
 __all__ = ["drawn", "plot"]
@@ -21,6 +22,7 @@ def plot(
     write: Callable[[Path, Callable[[str], object]], None],
 ) -> None:
     """The first result beside the input that is most like it, and their difference; lines in one dim, maps in two."""
+    needed("matplotlib", "plot", "pictures")
     import matplotlib
 
     matplotlib.use("Agg", force=False)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stencils.extras import needed
 from stencils.meshes import EARTH_RADIUS
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ def _elevation(
 
 
 def _sample(name: str, keys: tuple[str, ...]) -> Mapping[str, Any]:
+    needed("matplotlib", "plot", "the sample data of matplotlib")
     from matplotlib.cbook import get_sample_data
 
     try:
