@@ -11,6 +11,9 @@ import pytest
 pytest.importorskip("cuda.tile")
 
 import tensorir.tile as tile
+from tensorir.tile.bytecode.cursor import Bytes
+from tensorir.tile.bytecode.sections import sections_of
+from tensorir.tile.bytecode.tables import Tables
 from tests.peers import cutile_kernels as k
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -244,6 +247,38 @@ def test_older_bytecode_means_the_same(version):
     module = tile.from_cutile(k.vector_add, a, b, zeros(8), 4, version=version)
     near(tile.interpret(module, "vector_add", [a, b, zeros(8)], (2,))[2], a + b)
     assert tile.from_bytecode(tile.to_bytecode(module, version)) == module
+
+
+def tables(data: bytes) -> tuple[list[bytes], list[str], list[bytes], int]:
+    """The strings, types and constants of a file, each in order of themselves, and the length of its functions."""
+    sections = sections_of(Bytes(data, "file"))
+    code = sections.parts["Func"]
+    length, known = code.end - code.pos, Tables(sections)
+
+    def entries(table: Any) -> list[Any]:
+        return [table.entry(n) for n in range(len(table))]
+
+    numbers = [Bytes(bytes([n]), "a number") for n in range(len(known._types))]
+    strings, constants = (
+        sorted(c.data[c.pos : c.end] for c in entries(table)) for table in (known._strings, known._constants)
+    )  # fmt: skip
+    return strings, sorted(str(known.type(n)) for n in numbers), constants, length
+
+
+@pytest.mark.parametrize("kernel", (k.vector_add, k.matmul, k.softmax, k.sliding_maximum))
+def test_files_are_those_of_cutile_up_to_the_order_of_tables(kernel, monkeypatch):
+    args = {
+        k.vector_add: (floats(8), floats(8), zeros(8), 4), k.matmul: (floats(8, 8), floats(8, 8), zeros(8, 8), 8, 8, 8),
+        k.softmax: (floats(4, 8), zeros(4, 8), 8), k.sliding_maximum: (floats(16), zeros(4), 4),
+    }[kernel]  # fmt: skip
+    files: list[bytes] = []
+    monkeypatch.setattr(
+        "tensorir.tile.cutile.from_bytecode", lambda data, name: files.append(data) or tile.from_bytecode(data, name)
+    )
+    module = tile.from_cutile(kernel, *args)
+    ours, theirs = tables(tile.to_bytecode(module)), tables(files[0])
+    assert (ours[0], ours[2:]) == (theirs[0], theirs[2:])
+    assert set(theirs[1]) - set(ours[1]) <= {"i1"} and set(ours[1]) <= set(theirs[1])  # it lists i1 unused
 
 
 def test_a_kernel_that_cutile_refuses_is_named():

@@ -78,8 +78,7 @@ def samples(name: str, count: int, seed: int) -> np.ndarray:
                 raw = struct.pack("<d", rng.choice((-1, 1)) * rng.uniform(0.5, 4))
                 found.append(int(np.frombuffer(raw, np.float64).astype(dtype)[0].view(f"u{width // 8}")))
             case 2:  # near the ends of what is normal
-                low, high = (1 << (FORMATS[name][0] - 1)), 0
-                found.append((low + rng.randrange(-3, 4) & ((1 << width) - 1)) | high)
+                found.append((1 << (FORMATS[name][0] - 1)) + rng.randrange(-3, 4) & ((1 << width) - 1))
             case _:
                 found.append(rng.randrange(0, 8) | rng.getrandbits(1) << (width - 1))
     array = np.array(found, f"u{width // 8}")

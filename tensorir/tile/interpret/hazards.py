@@ -118,7 +118,6 @@ class Watch:
     counts: dict[tuple[int, int, int], int] = field(default_factory=dict[tuple[int, int, int], int])
     known: dict[tuple[int, int, int], dict[tuple[int, int, int], int]] = field(default_factory=dict)  # type: ignore[type-arg]
     released: dict[tuple[int, int], dict[tuple[int, int, int], int]] = field(default_factory=dict)  # type: ignore[type-arg]
-    sources: list[Operation] = field(default_factory=list[Operation])
 
     def found(self, code: str, op: Operation, message: str, *notes: Note) -> None:
         """Keep a finding; one of each kind for each operation."""

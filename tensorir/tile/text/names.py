@@ -45,7 +45,6 @@ class _Names:
 
 def _name_entry(entry: Operation, names: dict[int, str]) -> None:
     own = _Names(names)
-    stack: list[tuple[Operation, int]] = []
 
     def enter(op: Operation) -> list[Operation]:
         found: list[Operation] = []
@@ -55,7 +54,6 @@ def _name_entry(entry: Operation, names: dict[int, str]) -> None:
         return found
 
     pending = enter(entry)[::-1]
-    del stack
     while pending:
         op = pending.pop()
         _name_results(op, own)

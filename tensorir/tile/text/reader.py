@@ -93,16 +93,6 @@ class Reader:
             )
         return values[0]
 
-    def values(self, until: str = "") -> tuple[Value, ...]:
-        """Values with commas between them, perhaps none before a closing bracket."""
-        c = self.c
-        if not c.peek("%"):
-            return ()
-        found = [self.value()]
-        while c.accept(","):
-            found.append(self.value())
-        return tuple(found)
-
     # operations
 
     def operation(self) -> Operation:
