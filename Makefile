@@ -19,10 +19,16 @@ test: $(STAMP)
 test-oldest: $(OLDEST)/.installed
 	$(OLDEST)/bin/python -m pytest -n 2 --dist loadfile --ignore tests/peers --ignore tests/benchmarks
 
+# the documents, the notebooks with their outputs, and the API, in the folder site
+docs: $(VENV)/.docs
+	$(BIN)/python docs/site.py build/site
+	$(BIN)/python -m mkdocs build --strict
+
 check: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/python -m tests.documents.links
 
 fuzz: $(STAMP)
 	$(BIN)/python -m tests.fuzz
@@ -49,6 +55,11 @@ $(DEMO): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -e ".[cli,plot]"
 	touch $(DEMO)
+
+$(VENV)/.docs: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet -e ".[docs]"
+	touch $(VENV)/.docs
 
 $(OLDEST)/.installed: pyproject.toml tests/oldest.txt
 	$(PYTHON) -m venv $(OLDEST)

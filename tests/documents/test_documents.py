@@ -59,3 +59,9 @@ def test_the_sources_cite_sections_that_there_are():
                 assert not missing, f"{path.relative_to(ROOT)} cites {sorted(missing)}"
                 found += 1
     assert found > 10
+
+
+def test_the_site_shows_every_notebook_and_every_page():
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    pages = [*(f"notebooks/{p.name}" for p in (ROOT / "notebooks").glob("*.ipynb")), *(f"docs/{p.name}" for p in DOCS)]
+    assert [page for page in pages if page not in navigation] == []
