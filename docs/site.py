@@ -1,7 +1,7 @@
 """The pages of the site, laid out as the repository is, so that the same links work: `make docs`.
 
-`python docs/site.py FOLDER` copies the documents and notebooks into a folder, runs the notebooks, and writes one page of
-the API for each part of `dir(tensorir)`; mkdocs makes HTML of them.
+`python docs/site.py FOLDER` copies the documents and notebooks into a folder, runs the notebooks, and writes one page
+of the API for each part of `dir(tensorir)`; mkdocs makes HTML of them.
 """
 
 from __future__ import annotations

@@ -25,6 +25,8 @@ from tensorir.boundary import periodic as periodic
 from tensorir.boundary import with_boundary as with_boundary
 from tensorir.build import fencil as fencil
 from tensorir.caches import Caches
+from tensorir.dimensions import Dimension as Dimension
+from tensorir.dimensions import dims as dims
 from tensorir.errors import Diagnostic as Diagnostic
 from tensorir.errors import DiagnosticError as DiagnosticError
 from tensorir.fieldview import FieldOffset as FieldOffset
@@ -48,11 +50,9 @@ from tensorir.passes.explain import explain as explain
 from tensorir.passes.pipeline import Pipeline as Pipeline
 from tensorir.passes.restrict import restrict as restrict
 from tensorir.text import parse as parse
-from tensorir.types import Dimension as Dimension
 from tensorir.types import Dims, Scalar
 from tensorir.types import Interval as Interval
 from tensorir.types import TensorType as TensorType
-from tensorir.types import dims as dims
 from tensorir.types import tensor as tensor
 
 __version__: str
