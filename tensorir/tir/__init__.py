@@ -23,7 +23,7 @@ from tensorir.tir.decorator import T, prim_func
 from tensorir.tir.interpret import interpret
 from tensorir.tir.nodes import IRModule, PrimFunc
 from tensorir.tir.printer import print_function, print_module
-from tensorir.tir.read import parse
+from tensorir.tir.read import parse, parse_fragment
 from tensorir.tir.retype import retype
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "check",
     "interpret",
     "parse",
+    "parse_fragment",
     "prim_func",
     "print_function",
     "print_module",

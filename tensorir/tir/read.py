@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import keyword
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 
@@ -10,9 +11,10 @@ from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.source import NOWHERE, Source
 from tensorir.tir.live import constants_of
 from tensorir.tir.nodes import IRModule
+from tensorir.tir.script.fragments import read_fragment
 from tensorir.tir.script.modules import read_module
 
-__all__ = ["parse"]
+__all__ = ["parse", "parse_fragment"]
 
 
 @contextmanager
@@ -25,6 +27,17 @@ def _without_collection() -> Generator[None, None, None]:
     finally:
         if running:
             gc.enable()
+
+
+@contextmanager
+def _not_too_deep() -> Generator[None, None, None]:
+    """The limits of the pre-scan leave room; a caller deep in a recursion of its own may use that up."""
+    try:
+        with _without_collection():
+            yield
+    except RecursionError:
+        message = "the text is nested too deeply to be read from here."
+        raise DiagnosticError(Diagnostic("TS03", message, NOWHERE)) from None
 
 
 def parse(text: object, name: str = "<tir>", metadata: Mapping[str, object] | None = None) -> IRModule:
@@ -46,11 +59,29 @@ def parse(text: object, name: str = "<tir>", metadata: Mapping[str, object] | No
         live, text = text, script()
         assert isinstance(text, str)
         metadata = constants_of(live, text) if metadata is None else metadata
-    try:
-        with _without_collection():
-            # Some editors begin a file of UTF-8 with a byte order mark, which says nothing.
-            return read_module(Source(name, text.removeprefix("\ufeff")), metadata)
-    except RecursionError:
-        # The limits of the pre-scan leave room; a caller deep in a recursion of its own may use that up.
-        message = "the text is nested too deeply to be read from here."
-        raise DiagnosticError(Diagnostic("TS03", message, NOWHERE)) from None
+    with _not_too_deep():
+        # Some editors begin a file of UTF-8 with a byte order mark, which says nothing.
+        return read_module(Source(name, text.removeprefix("\ufeff")), metadata)
+
+
+def parse_fragment(text: str, around: Mapping[str, str] | None = None, name: str = "<tir>") -> IRModule:
+    """The module whose function `main` has the text, statements or imports alone, for its body.
+
+    `around` states what the fragment uses and does not bind, as types in TVMScript, by name: they are the parameters.
+    Raises DiagnosticError for what is no fragment, and for names that neither the text nor `around` binds.
+
+    >>> print(parse_fragment("for i in range(4):\\n    A[i] = A[i] + 1.0", {"A": "T.Buffer((4,))"})["main"].body)
+    for i in range(4):
+        A[i] = A[i] + T.float32(1.0)
+    """
+    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        message = f"a fragment of TVMScript is text, and this is of type {type(text).__name__}."
+        raise DiagnosticError(Diagnostic("TS33", message, NOWHERE))
+    for known, kind in (around or {}).items():
+        if not known.isidentifier() or keyword.iskeyword(known) or not isinstance(kind, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            message = (
+                f"what stands around a fragment is a type in TVMScript for each name, and {known!r}: {kind!r} is none."
+            )
+            raise DiagnosticError(Diagnostic("TS33", message, NOWHERE))
+    with _not_too_deep():
+        return read_fragment(Source(name, text.removeprefix("\ufeff")), around or {})

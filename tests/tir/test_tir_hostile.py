@@ -259,12 +259,12 @@ CASES: list[tuple[str, object, str]] = [
     (
         "code in quotes",
         '@T.prim_func\ndef main(A: T.Buffer(("__import__(0)",), "float32")):\n    pass\n',
-        "2:13 TS11 an expression of type int32 cannot be called.",
+        "2:23 TS11 an expression of type int32 cannot be called.",
     ),
     (
         "long code in quotes",
         '@T.prim_func\ndef main(A: T.Buffer(("' + "n+" * 200 + 'n",), "float32")):\n    pass\n',
-        "2:13 TS04 an expression in quotes may have 200 characters.",
+        "2:23 TS04 an expression in quotes may have 200 characters.",
     ),
     ("a static assertion", body("T.static_assert(1 > 2, 'no')"), "3:5 TS25 a static assertion fails: no."),
     (

@@ -12,7 +12,7 @@ import pytest
 
 import tensorir as ti
 from tensorir.errors import DiagnosticError
-from tensorir.tir.interpret import stack
+from tensorir.tir.interpret import stack, threads
 from tensorir.tir.script import syntax
 from tensorir.tir.walk import walk
 
@@ -93,3 +93,46 @@ def test_blocks_of_a_large_kernel_take_memory_in_portions_only():
     )["main"]
     assert peak_of(lambda: ti.tir.interpret(function, np.zeros(8, np.int32))) < 40_000_000
     assert ti.tir.interpret(function, np.zeros(8, np.int32))[0].tolist() == list(range(8))
+
+
+UNCOMPACTED = """
+@T.prim_func(s_tir=True)
+def main(A: T.Buffer((N, N), "float32"), B: T.Buffer((N, N), "float32")):
+    S = T.sblock_alloc_buffer((N, N), scope="shared")
+    L = T.sblock_alloc_buffer((N, N), scope="local")
+    for b in T.thread_binding(N, thread="blockIdx.x"):
+        for t in T.thread_binding(N, thread="threadIdx.x"):
+            S[b, t] = A[b, t]
+            L[b, t] = S[b, t] * T.float32(2)
+            B[b, t] = L[b, t]
+"""
+"""What `sch.mod` shows: storage of threads and blocks has its whole extent still."""
+
+
+def test_blocks_with_much_storage_of_their_own_run_in_portions():
+    size = 128
+    function = ti.tir.parse(UNCOMPACTED.replace("N", str(size)))["main"]
+    a = np.arange(size * size, dtype=np.float32).reshape(size, size)
+    everything = size * size * 4 * size * size
+    assert everything > threads.PORTION_BYTES
+    assert peak_of(lambda: ti.tir.interpret(function, a, 0 * a)) < 2 * threads.PORTION_BYTES + 30_000_000 < everything
+    np.testing.assert_array_equal(ti.tir.interpret(function, a, 0 * a)[1], a * 2)
+
+
+def test_storage_that_cannot_be_is_refused_with_its_size():
+    function = ti.tir.parse(UNCOMPACTED.replace("N", "2048"))["main"]
+
+    zeros = np.zeros((2048, 2048), np.float32)
+
+    def refused() -> None:
+        with pytest.raises(DiagnosticError) as caught:
+            ti.tir.interpret(function, zeros, zeros)
+        assert str(caught.value) == (
+            "<tir>:6:5: error[TR06]: 'L' needs 34359738368 bytes, more than the 4294967296 there are.\n"
+            '      for b in T.thread_binding(2048, thread="blockIdx.x"):\n'
+            "      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
+            "help: each of 2048 iterations or threads has 16777216 bytes of its own: allocate of it what one of them"
+            " touches, as TVM's CompactBufferAllocation does."
+        )
+
+    assert peak_of(refused) < 90_000_000

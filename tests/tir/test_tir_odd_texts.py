@@ -169,3 +169,54 @@ def test_what_ends_no_line_of_python_ends_none_of_a_diagnostic(character: str, p
         ti.tir.parse(HEAD + PLACES[place].format(character) + "    B[0] = C[0]\n")
     [found] = caught.value.diagnostics
     assert (found.message, found.span.line, found.span.column) == ("'C' is not defined here.", 4, 12)
+
+
+def test_sizes_of_a_tuple_are_sizes():
+    head = '@R.function\ndef main(x: R.Tensor(("n", "m"), "float32")):\n'
+    body = "    y: R.Tensor((n, m), 'float32') = R.add(x, x)\n    return y\n"
+    one_by_one = ti.tir.parse(head + "    n = T.int64()\n    m = T.int64()\n" + body)
+    assert ti.tir.parse(head + "    n, m = T.int64(), T.int64()\n" + body) == one_by_one
+
+
+def test_the_type_of_a_value_of_relax_is_written_by_the_value():
+    text = """
+@R.function
+def main(x: R.Tensor((4, 2), "float32"), y: R.Tensor("float32", ndim=1)):
+    a: {0} = R.add(x, x)
+    b = R.match_cast(a, {0})
+    c = R.zeros({1}, {2})
+    d = R.sum(c, axis={3})
+    return b, d
+"""
+    short = text.format("x.struct_info", "x.struct_info.shape", "x.struct_info.dtype", "x.struct_info.ndim - 1")
+    assert ti.tir.parse(short) == ti.tir.parse(text.format('R.Tensor((4, 2), "float32")', "(4, 2)", '"float32"', "1"))
+    assert said(lambda: ti.tir.parse(text.format("x.struct", "(4, 2)", '"float32"', "1"))) == [
+        "a value of Relax has no attribute 'struct'."
+    ]
+    assert said(lambda: ti.tir.parse(text.format("x.struct_info", "y.struct_info.shape", '"float32"', "1"))) == [
+        "this type does not say 'shape'."
+    ]
+
+
+def test_a_local_function_of_relax_may_call_itself():
+    text = """
+@R.function
+def main(x: R.Tensor((4,), "float32"), again: R.Tensor((), "bool")) -> R.Tensor((4,), "float32"):
+    @R.function
+    def double(y: R.Tensor((4,), "float32"), b: R.Tensor((), "bool")) -> R.Tensor((4,), "float32"):
+        if b:
+            r = double(R.add(y, y), R.const(False, "bool"))
+        else:
+            r = y
+        return r
+    z = double(x, again)
+    return z
+"""
+    module = ti.tir.parse(text)
+    assert ti.tir.check(module) == ()
+    ones = np.ones(4, np.float32)
+    for again, wanted in ((False, 1), (True, 2)):
+        (result,) = ti.tir.interpret(module["main"], ones, np.bool_(again))  # type: ignore[misc]
+        np.testing.assert_array_equal(result, np.full(4, wanted, np.float32))
+    used_before = text.replace("    @R.function\n    def", "    w = double(x, again)\n    @R.function\n    def")
+    assert said(lambda: ti.tir.parse(used_before)) == ["'double' is not defined here."]

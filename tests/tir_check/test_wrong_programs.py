@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tensorir.tir as tir
@@ -41,3 +42,20 @@ def test_one_of_them_in_full():
         "          A[i + 8] = T.float32(0)\n"
         "            ^^^^^"
     )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "    B[0] = T.fmod(A[0], T.float32(3))\n",
+        '    p: T.let[T.handle] = A.data\n    C = T.decl_buffer((8,), "float32", data=p)\n    B[0] = C[1]\n',
+    ],
+    ids=["the remainder of floats is C's fmod", "a pointer whose element type nobody says"],
+)
+def test_what_is_sound_is_accepted(body: str):
+    head = '@T.prim_func\ndef main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):\n'
+    module = tir.parse(head + body)
+    assert tir.check(module) == ()
+    a, b = np.full(8, -7.5, np.float32), np.zeros(8, np.float32)
+    given = tir.interpret(module["main"], a, b, checked=True)  # type: ignore[arg-type]
+    assert given[1][0] == (-1.5 if "fmod" in body else -7.5)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tensorir.tir import nodes as n
 from tensorir.tir.check.expressions import Finding
+from tensorir.tir.dtypes import HANDLE
 
 __all__ = ["buffer_rule"]
 
@@ -29,7 +30,7 @@ def buffer_rule(buffer: n.Buffer) -> Iterator[Finding]:
         yield "TC33", message, "warning"
     if buffer.elem_offset is not None and not _is_size(buffer.elem_offset):
         yield "TC34", f"the offset of {name} is a scalar integer, and not {buffer.elem_offset.dtype}.", "error"
-    if not isinstance(buffer.data.type, n.PointerType):
+    if not isinstance(buffer.data.type, n.PointerType) and buffer.data.dtype != HANDLE:
         yield "TC35", f"the pointer of {name} is not of a pointer type.", "error"
     if buffer.dtype.code == "handle":
         yield "TC36", f"{name} holds handles; a buffer holds numbers.", "warning"

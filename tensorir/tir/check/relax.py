@@ -24,6 +24,8 @@ def check_relax(func: r.Function, module: n.IRModule) -> list[Diagnostic]:
             case r.VarBinding(var) | r.MatchCast(var):
                 if var in known:
                     found.append(Diagnostic("TC41", f"{var.name!r} is bound a second time.", node.span))
+                if isinstance(node.value, r.Function):  # which may call itself
+                    known.add(var)
                 pending.append(_Bind(var))
                 pending.append(node.value)
                 continue

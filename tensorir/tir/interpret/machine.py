@@ -24,7 +24,7 @@ from tensorir.tir.interpret.memory import Memory, Pointer, View, row_major
 
 __all__ = ["Machine", "error", "held_type", "scalable"]
 
-MEMORY_LIMIT = 1 << 34
+MEMORY_LIMIT = 1 << 32
 """Bytes that one allocation may have, copies for lanes included."""
 
 
@@ -163,7 +163,9 @@ class Machine:
             copy = copy_of if copies > 1 else 0
         if count * dtype.itemsize * copies > MEMORY_LIMIT:
             message = f"{name!r} needs {count * dtype.itemsize * copies} bytes, more than the {MEMORY_LIMIT} there are."
-            raise error("TR06", message, span)
+            each = f"each of {copies} iterations or threads has {count * dtype.itemsize} bytes of its own: "
+            help = f"{each}allocate of it what one of them touches, as TVM's CompactBufferAllocation does."
+            raise error("TR06", message, span, help=help if copies > 1 else "")
         memory = Memory.new(count, dtype, name, scope, copies, copy)
         memory.own = copies > 1 and copies == self.count
         self.births += 1

@@ -7,6 +7,7 @@ index runs thread by thread, ascending.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -33,6 +34,8 @@ Act = Callable[["Machine"], None]
 
 MOST_THREADS = 1 << 18
 """How many threads run side by side, as far as their blocks can be run in portions."""
+PORTION_BYTES = 1 << 28
+"""How much memory the blocks of a portion have for themselves, where one of them does not need more."""
 MOST_LANES = 1 << 22
 """How many threads may have to."""
 _PER_BLOCK = ("shared", "wmma.accumulator.shared")
@@ -178,6 +181,9 @@ def _launch(m: Machine, node: n.Stmt, body: Act) -> None:
         message = f"{together} threads run side by side here, more than the {MOST_LANES} there are."
         raise error("TR06", message, node.span, help="bind the outer loop to blockIdx: blocks run in portions.")
     synchronised, joined, scoped = _survey(node)
+    private = _private_bytes(m, scoped, extents)
+    if private > PORTION_BYTES and is_block(order[0]):
+        portion = max(1, min(portion, extents[order[0]] * PORTION_BYTES // private))
     depth = len(m.levels)
     before = (m.axes, m.count, m.mask, dict(m.views), m.returned, m.jumps)
     grid: Level | None = None
@@ -271,6 +277,14 @@ def _survey(node: n.Stmt) -> tuple[bool, dict[n.Buffer, frozenset[str]], list[n.
             case _:
                 pass
     return synchronised, {b: tags for b, tags in joined.items() if b not in apart}, list(scoped)
+
+
+def _private_bytes(m: Machine, buffers: list[n.Buffer], extents: dict[str, int]) -> int:
+    """The memory of all copies that blocks and threads need of buffers which were allocated outside of the kernel."""
+    blocks = m.count * math.prod(extent for tag, extent in extents.items() if is_block(tag))
+    threads = blocks * math.prod(extent for tag, extent in extents.items() if not is_block(tag))
+    copies = {buffer: blocks if buffer.scope.startswith(_PER_BLOCK) else threads for buffer in buffers}
+    return sum(m.views[buffer].memory.size * count for buffer, count in copies.items() if buffer in m.views)
 
 
 def _privatise(m: Machine, buffers: list[n.Buffer], span: Span) -> None:

@@ -11,7 +11,7 @@ from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
 from tensorir.tir.dtypes import INT64, DataType
-from tensorir.tir.relax import calls
+from tensorir.tir.relax import calls, parts
 from tensorir.tir.relax import nodes as r
 from tensorir.tir.relax.infer import Contradiction, agree, type_of
 from tensorir.tir.relax.rules.operands import say
@@ -63,6 +63,8 @@ class Reader(Evaluator):
     relax_call = calls.relax_call
     operator = calls.operator
     typed_call = calls.typed_call
+    member = parts.member
+    field = parts.field
 
     def __init__(self, outer: Evaluator) -> None:
         super().__init__(outer.text, outer.scope, outer.old)
@@ -76,7 +78,11 @@ class Reader(Evaluator):
 
     # -------------------------------------------------------------------------------------------- functions
 
-    def function(self, node: ast.FunctionDef, keywords: Mapping[str, Value], inner: bool = False) -> r.Function:
+    def function(
+        self, node: ast.FunctionDef, keywords: Mapping[str, Value], announce: Callable[[r.FuncType], None] | None = None
+    ) -> r.Function:
+        """A function of the module; one inside of another function announces its type to its own body."""
+        inner = announce is not None
         params: list[r.RelaxVar] = []
         for argument in node.args.args:
             if argument.annotation is None:
@@ -87,10 +93,12 @@ class Reader(Evaluator):
         for param in params:
             self._name(param)
         ret = None if node.returns is None else self.relax_type(self.value(node.returns), node.returns)
-        if ret is not None and not inner:
-            self.functions[node.name] = r.FuncType(
-                tuple(p.type for p in params), ret, keywords.get("pure") is not False
-            )
+        if ret is not None:
+            kind = r.FuncType(tuple(p.type for p in params), ret, keywords.get("pure") is not False)
+            if announce is None:
+                self.functions[node.name] = kind
+            else:
+                announce(kind)
         saved = self.attrs, self._result, self.sequences
         self.attrs, self._result, self.sequences = {}, None, []
         span = self.text.span(node)
@@ -164,6 +172,11 @@ class Reader(Evaluator):
                 self.fail(node, "TS07", "this is no part of a function of Relax.")
 
     def _assign(self, target: ast.expr, value: Value, stated: r.RelaxType | None, node: Located) -> None:
+        items = members(value) or ()
+        if isinstance(target, ast.Tuple) and len(items) == len(target.elts) and all(map(_is_fresh, items)):
+            for part, item in zip(target.elts, items, strict=True):
+                self._assign(part, item, None, node)
+            return
         if isinstance(target, ast.Tuple):
             whole = self.relax(value, node)
             for k, part in enumerate(target.elts):
@@ -175,7 +188,7 @@ class Reader(Evaluator):
         match value:
             case ModuleRef() | Metadata() | Name() | TypeVariable() | DataTypeName():
                 self.scope.define(name, value)
-            case n.Var() if not value.name:
+            case n.Var() if _is_fresh(value):
                 known = self.scope.find(name)
                 if not (isinstance(known, n.Var) and known.dtype == value.dtype):
                     self.scope.define(name, n.Var(name, value.type, self.text.span(target)))
@@ -283,14 +296,19 @@ class Reader(Evaluator):
                 self.fail(node, "TS21", f"{describe(value)} is no statement.")
 
     def _inner(self, node: ast.FunctionDef) -> None:
+        announced: list[r.RelaxVar] = []
+
+        def announce(kind: r.FuncType) -> None:
+            if all(node.name != argument.arg for argument in node.args.args):
+                announced.append(self._variable(node.name, kind, node))
+
         self.scope.push()
         try:
-            if node.returns is not None:
-                self.scope.define(node.name, r.RelaxVar(node.name, r.ObjectType(), False, self.text.span(node)))
-            function = self.function(node, {"private": True}, inner=True)
+            function = self.function(node, {"private": True}, announce)
         finally:
             self.scope.pop()
-        var = self._variable(node.name, type_of(function, self.functions), node)
+        var = announced[0] if announced else self._variable(node.name, type_of(function, self.functions), node)
+        self._name(var)
         self._emit(r.VarBinding(var, function, self.text.span(node)))
 
     # ---------------------------------------------------------------------------------------------- values
@@ -395,32 +413,6 @@ class Reader(Evaluator):
             return not value
         self.fail(node, "TS07", "this operator is no part of Relax.")
 
-    def relax_subscript(self, node: ast.Subscript) -> Value:
-        target = self.value(node.value)
-        match target:
-            case Metadata(""):
-                return Metadata(self.string(self.value(node.slice), node.slice, "the key"))
-            case Metadata(key):
-                return r.MetadataConstant(key, self.number(node.slice, "the index"), self.text.span(node))
-            case r.RelaxExpr():
-                found = r.TupleGetItem(target, self.number(node.slice, "the index"), self.text.span(node))
-                self.check(None, found, node, "the member")
-                return found
-            case _ if (items := members(target)) is not None:
-                index = self.number(node.slice, "the index")
-                if not -len(items) <= index < len(items):
-                    self.fail(node.slice, "TS11", "there is no such member.")
-                return items[index]
-            case _:
-                self.fail(node.value, "TS11", f"{describe(target)} cannot be indexed.")
-
-    def relax_attribute_of(self, node: ast.Attribute) -> Value:
-        if isinstance(node.value, ast.Name):
-            found = self.scope.find(node.value.id)
-            if isinstance(found, r.RelaxVar):
-                self.fail(node, "TS11", f"a value of Relax has no attribute {node.attr!r}.")
-        return Evaluator.attribute_of(self, node)
-
     # ----------------------------------------------------------------------------------------------- calls
 
     def attribute(self, value: Value, node: Located) -> n.Attribute:
@@ -451,6 +443,11 @@ def _as_stated(expr: r.RelaxExpr, stated: r.RelaxType | None) -> r.RelaxExpr:
             return replace(expr, args=(indices, *values))
         case _:
             return expr
+
+
+def _is_fresh(value: Value) -> bool:
+    """`T.int64()`: a size that has no name yet."""
+    return isinstance(value, n.Var) and not value.name
 
 
 def _output_names(node: ast.With) -> list[str]:
@@ -505,6 +502,6 @@ _RULES: dict[type[ast.expr], Callable[[Reader, ast.expr], Value]] = {
     ast.BinOp: Reader.relax_binary,
     ast.Compare: Reader.relax_comparison,
     ast.UnaryOp: Reader.relax_unary,
-    ast.Subscript: Reader.relax_subscript,
-    ast.Attribute: Reader.relax_attribute_of,
+    ast.Subscript: Reader.member,
+    ast.Attribute: Reader.field,
 }  # type: ignore[dict-item]

@@ -19,7 +19,6 @@ from tensorir.tir.script.values import (
     Axis,
     Broken,
     BufferSpec,
-    Closure,
     DataTypeName,
     Form,
     LetType,
@@ -264,7 +263,7 @@ def bind(body: FunctionBody, name: str, value: Value, node: Located) -> None:
             define(name, tuple(_bind_item(body, f"{name}_{k}", item, node) for k, item in enumerate(items)))
         case n.Buffer() | n.BufferRegion() | n.IterVar() | n.IndexMap() | n.CommReducer() | n.Opaque() | n.Target():
             define(name, value)
-        case ModuleRef() | DataTypeName() | DataType() | Closure() | Metadata() | Name() | n.GlobalVar() | n.Range():
+        case ModuleRef() | DataTypeName() | DataType() | Metadata() | Name() | n.GlobalVar() | n.Range():
             define(name, value)
         case n.Expr() | bool() | int() | float() | str():
             expr = body.reader.as_expr(value, node)

@@ -28,7 +28,7 @@ from tensorir.tir.script.values import (
 )
 from tensorir.tir.script.words import describe
 
-__all__ = ["read_module"]
+__all__ = ["module_of", "read_module"]
 
 _NEW = re.compile(r"\bs_tir\s*=\s*True|\bT\.sblock|\bT\.let\b(?!\()|\btirx\b")
 _OLD = re.compile(
@@ -37,13 +37,26 @@ _OLD = re.compile(
 )
 
 
+_FRAGMENT = "put it into a function, or read it as a fragment, with ti.tir.parse_fragment."
+
+
 def read_module(
     source: Source, metadata: Mapping[str, object] | None = None, constants: Mapping[str, object] | None = None
 ) -> n.IRModule:
     """The module that the text writes: a class under `@I.ir_module`, or functions that stand alone."""
-    text = Text(source)
-    old = _OLD.search(source.text) is not None and _NEW.search(source.text) is None
-    return _ModuleReader(text, old, constants or {}).module(metadata)
+    return module_of(Text(source), metadata, constants)
+
+
+def module_of(
+    text: Text,
+    metadata: Mapping[str, object] | None = None,
+    constants: Mapping[str, object] | None = None,
+    fragment: bool = False,
+) -> n.IRModule:
+    """The module of a tree; that of a fragment may be empty."""
+    written = text.source.text
+    old = _OLD.search(written) is not None and _NEW.search(written) is None
+    return _ModuleReader(text, old, constants or {}).module(metadata, fragment)
 
 
 class _ModuleReader:
@@ -57,11 +70,11 @@ class _ModuleReader:
         self.infos: dict[str, n.Attribute] = {}
         self.name = ""
 
-    def module(self, metadata: Mapping[str, object] | None) -> n.IRModule:
+    def module(self, metadata: Mapping[str, object] | None, fragment: bool) -> n.IRModule:
         self._suite(self.text.tree.body, top=True)
         if self.problems:
             raise DiagnosticError(self.problems)
-        if not self.functions and not self.name:
+        if not self.functions and not self.name and not fragment:
             whole = self.text.source
             from tensorir.source import Span
 
@@ -70,7 +83,8 @@ class _ModuleReader:
                     "TS30",
                     "the text holds no function and no module.",
                     Span(whole, 0, min(1, len(whole.text))),
-                    help="a function stands under @T.prim_func or @R.function, a module under @I.ir_module.",
+                    help="a function stands under @T.prim_func or @R.function, a module under @I.ir_module; imports"
+                    " alone are a fragment, which ti.tir.parse_fragment reads.",
                 )
             )
         functions: dict[str, n.PrimFunc] = dict(self.functions)  # type: ignore[arg-type]
@@ -119,7 +133,7 @@ class _ModuleReader:
             case ast.Pass():
                 pass
             case _:
-                self.text.fail(node, "TS07", "only functions, modules and constants stand at this level.")
+                self.text.fail(node, "TS07", "only functions, modules and constants stand at this level.", _FRAGMENT)
 
     def _imported(self, module: str, alias: ast.alias) -> None:
         """An import brings no code in: it only says which dialect a name stands for."""
