@@ -6,17 +6,18 @@ Enumerations are their words, flags are bools, integers, strings and lists of in
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tensorir.tile.elements import Element
+from tensorir.tile.elements import ELEMENTS, Element
 from tensorir.tile.types import Tile, Type
 
 __all__ = [
     "Array", "Attribute", "Bounded", "Dense", "Dictionary", "DivBy", "Hints", "Keyword", "Number", "SameElements",
-    "Symbol", "Typed", "Unit", "bits_of", "dense", "number_of",
+    "Symbol", "Typed", "Unit", "bits_of", "dense", "hints_of", "number_of",
 ]  # fmt: skip
 
 
@@ -144,6 +145,17 @@ class Dense:
         assert isinstance(element, Element)
         raw = np.frombuffer(self.data, np.uint8) != 0 if element.bits == 1 else np.frombuffer(self.data, element.numpy)
         return np.broadcast_to(raw.reshape(()), self.type.shape) if self.is_splat else raw.reshape(self.type.shape)
+
+
+def hints_of(entries: Iterable[tuple[str, Dictionary]]) -> Hints:
+    """Hints as they are compared: by name, their integers of 32 bits, of which text does not say the type."""
+    return Hints(tuple((name, Dictionary(tuple((k, _plain(v)) for k, v in d.entries))) for name, d in sorted(entries)))
+
+
+def _plain(value: Attribute) -> Attribute:
+    if isinstance(value, Number) and value.element.is_integer and -(1 << 31) <= value.value < 1 << 31:
+        return Number(ELEMENTS["i32"], value.value & 0xFFFFFFFF)
+    return value
 
 
 Attribute = (

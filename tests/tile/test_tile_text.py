@@ -135,3 +135,10 @@ def test_halves_of_bytes_are_loaded_and_stored_in_their_order():
         odd = odd.replace(old, new)
     with pytest.raises(tile.DiagnosticError, match=r"\[TH16\]: load_view_tko accesses elements of '%p' that are no"):
         tile.interpret(tile.parse(odd), "k", [np.zeros(32, ml_dtypes.float4_e2m1fn)] * 2, (1,), checked=True)
+
+
+def test_numbers_of_hints_have_no_type_of_their_own():
+    module = tile.parse("entry @k() optimization_hints=<sm_100 = {occupancy = 2}> {}")
+    assert module == tile.parse("entry @k() optimization_hints=<sm_100 = {occupancy = 2 : i32}> {}")
+    assert "optimization_hints=<sm_100 = {occupancy = 2}>" in str(module)
+    assert tile.from_bytecode(tile.to_bytecode(module)) == module

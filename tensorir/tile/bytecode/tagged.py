@@ -14,6 +14,7 @@ from tensorir.tile.attributes import (
     SameElements,
     Typed,
     Unit,
+    hints_of,
 )
 from tensorir.tile.bytecode.cursor import Bytes
 from tensorir.tile.bytecode.output import Output
@@ -88,7 +89,7 @@ def read_hints(c: Bytes, t: Tables, depth: int = 0) -> Hints:
         if not isinstance(value, Dictionary):
             c.fail("TB10", f"the hints for '{name}' are no dictionary.", start)
         entries.append((name, value))
-    return Hints(tuple(entries))
+    return hints_of(entries)
 
 
 def read_dictionary(c: Bytes, t: Tables, depth: int = 0) -> tuple[tuple[str, Attribute], ...]:

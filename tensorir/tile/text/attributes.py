@@ -17,6 +17,7 @@ from tensorir.tile.attributes import (
     Unit,
     bits_of,
     dense,
+    hints_of,
 )
 from tensorir.tile.elements import ELEMENTS, Element
 from tensorir.tile.interpret.rounding import rounded_bits
@@ -132,7 +133,7 @@ class AttributeReader:
             if not c.accept(","):
                 c.expect(">")
                 break
-        return Hints(tuple(sorted(entries.items())))
+        return hints_of(entries.items())
 
     def predicate(self) -> DivBy | SameElements | Bounded:
         """What assume says of its value."""

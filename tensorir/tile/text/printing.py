@@ -201,7 +201,13 @@ def quoted(text: str) -> str:
 
 
 def spelled_hints(hints: Hints) -> str:
-    return f"<{', '.join(f'{_key(name)} = {spelled_attribute(value)}' for name, value in hints.entries)}>"
+    def plain(value: Attribute) -> str:
+        return (
+            str(value.value) if isinstance(value, Number) and value.element.name == "i32" else spelled_attribute(value)
+        )
+
+    said = (f"{_key(n)} = {{{', '.join(f'{_key(k)} = {plain(v)}' for k, v in d.entries)}}}" for n, d in hints.entries)
+    return f"<{', '.join(said)}>"
 
 
 def spelled_attribute(value: Attribute) -> str:
