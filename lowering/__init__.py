@@ -7,10 +7,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
+
 from lowering import compiled, engine, field, iterate
 from lowering.compiled import Compiled
 
 __all__ = ["Compiled", "backend"]
+
+
+ALIGNMENT = 64
+"""To how many bytes XLA wants memory aligned that it did not allocate."""
 
 
 class Backend:
@@ -27,6 +33,17 @@ class Backend:
     def on_device(self, array: Any) -> Any:
         """An array of the device with the elements of an array."""
         return engine.on_device(array)
+
+    def view(self, array: Any) -> Any:
+        """A NumPy array's own memory as an array of the device where it can be, on the CPU and aligned; or a copy.
+
+        What changes the memory changes the array: it is for one call, and shows what is there when the call runs.
+        """
+        aligned = array.ctypes.data % ALIGNMENT == 0 and array.flags.c_contiguous and array.flags.writeable and array.size
+        if not aligned or jax.default_backend() != "cpu" or array.dtype == bool:
+            return engine.on_device(array)
+        with jax.enable_x64(True):
+            return jax.dlpack.from_dlpack(array, copy=False)
 
     def iterate(self, *args: Any, **options: Any) -> Any:
         return iterate.iterate(*args, **options)

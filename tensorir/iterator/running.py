@@ -13,21 +13,44 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from tensorir.backends import backend
 from tensorir.caches import SIZES, RecentCache
 from tensorir.iterator.lift.arguments import leaf_tree, offsets
-from tensorir.iterator.lift.program import Options, Specialised, specialise
-from tensorir.iterator.lift.values import Target, leaves
+from tensorir.iterator.lift.program import Leaf, Options, Specialised, specialise
+from tensorir.iterator.lift.values import Target, leaves, tree_map
 from tensorir.iterator.nodes import Program
-from tensorir.types import DTYPES
+from tensorir.types import DTYPES, Dims, Interval
 
 __all__ = ["Runner"]
 
 _LOG = logging.getLogger("tensorir.iterator")
+
+
+@dataclass(frozen=True, slots=True)
+class _Input:
+    """A parameter of the fencil: its place in a call, and a number's type or how a field lies in memory."""
+
+    name: str
+    place: int
+    dtype: Any
+    layout: Layout | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Output:
+    """A result: where its field is in a call, the part that is stored, and the order of its axes."""
+
+    name: str
+    place: int
+    where: tuple[slice, ...]
+    order: tuple[int, ...]
+    shape: tuple[int, ...]
+    dtype: Any
 
 
 @dataclass(eq=False)
@@ -36,21 +59,38 @@ class _Ready:
 
     special: Specialised
     call: Any
-    inputs: tuple[tuple[str, int, Any], ...]
-    """Names, places, and the type of a number; None for a field."""
-    outputs: tuple[tuple[str, int, tuple[slice, ...]], ...]
-    donated: bool = False
-    kept: dict[str, Any] = field(default_factory=dict[str, Any])
+    inputs: tuple[_Input, ...]
+    outputs: tuple[_Output, ...]
+    device: Any
+    seen: dict[str, tuple[Any, Any]] = field(default_factory=dict[str, "tuple[Any, Any]"])
+    """By parameter, the array of the last call and its view: most programs are called with the same fields again."""
+    spare: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    """Buffers that nobody holds: the next call's results are written there."""
 
     def run(self, flat: list[Any]) -> None:
-        arguments: dict[str, Any] = {
-            name: array_of(flat[k]) if dtype is None else dtype(getattr(flat[k], "value", flat[k]))
-            for name, k, dtype in self.inputs
-        }
+        arguments = {one.name: self._input(one, flat[one.place]) for one in self.inputs}
+        try:
+            arguments.update(self.spare.pop())  # the buffers of one call belong to one thread
+        except IndexError:
+            arguments.update({o.name: self.device.on_device(np.zeros(o.shape, o.dtype)) for o in self.outputs})
         results = self.call(**arguments)
-        for name, k, where in self.outputs:
-            target = array_of(flat[k])
-            target[where] = results[name]
+        for o in self.outputs:
+            target = array_of(flat[o.place])[o.where].transpose(o.order)
+            np.copyto(target, np.asarray(results[o.name]))
+        self.spare.append(results)
+
+    def _input(self, one: _Input, value: Any) -> Any:
+        if one.layout is None:
+            return np.asarray(getattr(value, "value", value), one.dtype)
+        array = array_of(value)
+        seen = self.seen.get(one.name)
+        if seen is not None and seen[0] is array:
+            return seen[1]
+        made = one.layout.contiguous(array)
+        view = self.device.view(made)
+        if np.shares_memory(made, array) and view.unsafe_buffer_pointer() == made.ctypes.data:
+            self.seen[one.name] = array, view
+        return view
 
 
 @dataclass(eq=False)
@@ -75,7 +115,7 @@ class Runner:
 
     def find(self, flat: list[Any], args: tuple[Any, ...], provider: Any) -> _Ready | None:
         key = (
-            tuple([getattr(a, "domain", None) for a in flat]),
+            tuple([(a.domain, a.ndarray.strides) if hasattr(a, "ndarray") else None for a in flat]),
             tuple([(n, id(t)) for n, t in provider.items()]),
         )
         places = self.scalars.get(key, ())
@@ -93,23 +133,36 @@ class Runner:
     def _make(self, key: Any, flat: list[Any], args: tuple[Any, ...], provider: Any) -> None:
         _LOG.debug("'%s' is compiled for %s", self.program.name, key[0])
         trees = {p.name: leaf_tree(p.name, a, p.type) for p, a in zip(self.program.params, args, strict=True)}
-        special = specialise(self.program, trees, self.target(provider), self.column, self.options)
         found = [leaf for tree in trees.values() for leaf in leaves(tree)]
+        layouts = [layout_of(array_of(a)) if leaf.dims else None for a, leaf in zip(flat, found, strict=True)]
+        laid = {leaf.name: _laid_out(leaf, layout) for leaf, layout in zip(found, layouts, strict=True)}
+        trees = {name: tree_map(lambda leaf: laid[leaf.name], tree) for name, tree in trees.items()}
+        special = specialise(self.program, trees, self.target(provider), self.column, self.options)
         place = {leaf.name: k for k, leaf in enumerate(found)}
         used = {place[n] for n in special.used} | set(self.scalars.get(key, ()))
         self.scalars[key] = tuple(sorted(used))
         ready = None
         if special.fencil is not None:
             inputs = tuple(
-                (n, place[n], None if found[place[n]].dims is not None else DTYPES[found[place[n]].element].type)
+                _Input(
+                    n, place[n], DTYPES[found[place[n]].element],
+                    None if found[place[n]].dims is None else layouts[place[n]] or Layout((), ()),
+                )
                 for n in special.inputs
-            )
-            outputs = tuple((o.name, place[o.leaf], _slices(found[place[o.leaf]], o.box)) for o in special.outputs)
-            ready = _Ready(special, compiled(special), inputs, outputs)
+            )  # fmt: skip
+            outputs: list[_Output] = []
+            for o in special.outputs:
+                k = place[o.leaf]
+                order = (layouts[k] or Layout(tuple(range(len(o.box))), ())).order
+                ends = list(o.box.values())
+                shape = tuple(ends[axis][1] - ends[axis][0] for axis in order)
+                outputs.append(_Output(o.name, k, _slices(found[k], o.box), order, shape, DTYPES[found[k].element]))
+            call = compiled(special, donate=[o.name for o in outputs])
+            ready = _Ready(special, call, inputs, tuple(outputs), backend())
         self.made.put((key, tuple([plain(flat[k]) for k in self.scalars[key]])), ready)
 
 
-def compiled(special: Specialised) -> Any:
+def compiled(special: Specialised, **options: Any) -> Any:
     """The program with its tables, on the default backend."""
     from tensorir.backends import compile
 
@@ -120,7 +173,55 @@ def compiled(special: Specialised) -> Any:
         from tensorir.binding import bind
 
         program = bind(program, tables)
-    return compile(program)
+    return compile(program, **options)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How an array lies in memory: its axes from the slowest to the fastest, and their extents with what pads them."""
+
+    order: tuple[int, ...]
+    shape: tuple[int, ...]
+
+    def contiguous(self, array: Any) -> Any:
+        """The array with its axes in the order of memory, in one piece: its own memory, or a copy."""
+        turned = array.transpose(self.order)
+        if turned.shape == self.shape or not self.shape:
+            return np.ascontiguousarray(turned)
+        strides = [array.itemsize]
+        for extent in reversed(self.shape[1:]):
+            strides.append(strides[-1] * extent)
+        return np.lib.stride_tricks.as_strided(turned, self.shape, tuple(reversed(strides)))
+
+
+def layout_of(array: Any) -> Layout:
+    """How an array lies in memory; without padding where its memory ends before that of the last row."""
+    order = tuple(sorted(range(array.ndim), key=lambda k: (-array.strides[k], array.shape[k])))
+    extents = [array.shape[k] for k in order]
+    strides = [array.strides[k] for k in order]
+    plain = Layout(order, tuple(extents))
+    if not array.size or strides[-1] != array.itemsize:
+        return plain
+    padded = list(extents)
+    for k in range(len(order) - 1, 0, -1):
+        extent, left = divmod(strides[k - 1], strides[k])
+        if left or extent < extents[k]:
+            return plain
+        padded[k] = extent
+    owner = base = array
+    while (base := getattr(base, "base", None)) is not None:
+        owner = base if isinstance(base, np.ndarray) else owner
+    first, last = array.ctypes.data, array.ctypes.data + int(np.prod(padded)) * array.itemsize
+    inside = owner.ctypes.data <= first and last <= owner.ctypes.data + owner.nbytes
+    return Layout(order, tuple(padded)) if inside and owner.flags.c_contiguous else plain
+
+
+def _laid_out(leaf: Leaf, layout: Layout | None) -> Leaf:
+    if layout is None or leaf.dims is None:
+        return leaf
+    items = [leaf.dims.items[k] for k in layout.order]
+    dims = [(n, Interval(i.start, i.start + e)) for (n, i), e in zip(items, layout.shape, strict=True)]
+    return replace(leaf, layout=Dims(tuple(dims)))
 
 
 def _slices(leaf: Any, box: Mapping[str, tuple[int, int]]) -> tuple[slice, ...]:

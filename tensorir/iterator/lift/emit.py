@@ -33,8 +33,10 @@ class Emission:
     domains: Mapping[str, Dims]
     slots: Mapping[str, int]
     """The number of slots along each local dim."""
-    mode: str = "clamp"
+    mode: str
     """What is read where a dynamic offset leaves its field."""
+    layouts: Mapping[str, Dims]
+    """How inputs lie in memory, where that is known."""
     params: dict[str, Var] = field(default_factory=dict[str, Var])
     tables: dict[str, tuple[Var, Any]] = field(default_factory=dict[str, "tuple[Var, Any]"])
     done: dict[Node, Expr] = field(default_factory=dict[Node, Expr])
@@ -130,15 +132,20 @@ class Emission:
             if d not in self.slots and not (have.start <= start and stop <= have.stop):
                 said = f"'{name}' has {d}{have}, and {d}[{start}:{stop}] of it is read."
                 raise refused("TI10", said, help=f"give it more points of {d}, or store on a smaller domain.")
-        renamed = tuple((self.local(d) if d in self.slots else d, i) for d, i in dims.items)
+        layout = self.layouts.get(name, dims)
+        renamed = tuple((self.local(d) if d in self.slots else d, i) for d, i in layout.items)
         if name not in self.params:
             self.params[name] = build.var(name, TensorType(node.element, Dims(renamed)))
-        return self._padded(self.params[name], self.box(node))
+        return self._padded(self.params[name], self.box(node), dims)
 
-    def _padded(self, x: Var, box: Box) -> Expr:
+    def _padded(self, x: Var, box: Box, dims: Dims) -> Expr:
         """An input with zeros around it where only branches that are not taken read."""
         made: Expr = x
-        for d, (start, stop) in box.items():
+        outside = [d for d, (a, b) in box.items() if a < dims[d].start or dims[d].stop < b]
+        if outside:
+            made = self.on(made, {d: (dims[d].start, dims[d].stop) for d in outside})
+        for d in outside:
+            start, stop = box[d]
             have = made.tensor.dims[d]
             if start < have.start or have.stop < stop:
                 self.report.append(

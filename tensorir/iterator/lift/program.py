@@ -47,6 +47,8 @@ class Leaf:
     """The dim whose coordinate it is, where it is an index field."""
     locals: tuple[str, ...] = ()
     """Those of its dims whose points are neighbours."""
+    layout: Dims | None = None
+    """Its dims in the order in which they lie in memory, with what pads them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +225,8 @@ def _assembled(name: str, state: _State, domains: Mapping[str, Any], options: Op
         return Specialised(None, (), (), {}, frozenset(ev.known.used))
     roots = [(node, box) for _, box, node in kept]
     needed = needs(roots, ev.known.domains)
-    emission = Emission(needed.all, needed.firm, ev.known.domains, ev.slots, options.out_of_range)
+    layouts = {leaf.name: leaf.layout for leaf in state.dims.values() if leaf.layout is not None}
+    emission = Emission(needed.all, needed.firm, ev.known.domains, ev.slots, options.out_of_range, layouts)
     values = emission.emit([node for node, _ in roots])
     taken = {*emission.params, *emission.tables}
     params: list[Var] = []
@@ -235,7 +238,8 @@ def _assembled(name: str, state: _State, domains: Mapping[str, Any], options: Op
         else:
             out = leaf.name
             taken.add(out)
-        dims = Dims(tuple((_local(emission, ev, d), Interval(*e)) for d, e in box.items()))
+        ordered = {d: box[d] for d in leaf.layout} if leaf.layout is not None else box
+        dims = Dims(tuple((_local(emission, ev, d), Interval(*e)) for d, e in ordered.items()))
         var = build.var(out, TensorType(leaf.element, dims))
         params.append(var)
         closures.append(build.closure(var, value))
