@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 
-from tensorir.inspect.page import Fold, Markup, markup, page
+from tensorir.inspect.page import Fold, Markup, markup, page, pre
 from tensorir.tile.nodes import Module
 from tensorir.tile.operations import TABLE
+from tensorir.tile.picture import picture
+from tensorir.tile.types import TileView
 
-__all__ = ["page_of"]
+__all__ = ["page_of", "view_of"]
 
 LONG = 60
 """Lines from which on regions inside of an entry are folded."""
@@ -28,6 +30,13 @@ def page_of(module: Module) -> str:
     """
     lines = str(module).splitlines()
     return page(Markup(_STYLE), *_folds(lines, len(lines) >= LONG))
+
+
+def view_of(view: TileView) -> str:
+    """A view as its picture, or as its text where it has no extents to draw, or more than two dims."""
+    if len(view.tile) > 2 or None in view.tensor.shape:
+        return page(pre(str(view)))
+    return picture(view)._repr_html_()  # pyright: ignore[reportPrivateUsage]
 
 
 def _folds(lines: list[str], long: bool) -> list[Fold]:

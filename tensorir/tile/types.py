@@ -109,6 +109,9 @@ class PartitionView:
 
     __repr__ = __str__
 
+    def _repr_html_(self) -> str:
+        return _shown(self)
+
 
 @dataclass(frozen=True, slots=True)
 class StridedView:
@@ -128,6 +131,9 @@ class StridedView:
 
     __repr__ = __str__
 
+    def _repr_html_(self) -> str:
+        return _shown(self)
+
 
 @dataclass(frozen=True, slots=True)
 class GatherScatterView:
@@ -144,6 +150,9 @@ class GatherScatterView:
         return f"gather_scatter_view<{_head(self)}{self.tensor}, sparse_dim={self.sparse_dim}>"
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return _shown(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +187,13 @@ TileView = PartitionView | StridedView | GatherScatterView
 """A view that is loaded from and stored to, a tile at a time."""
 View = TensorView | TileView
 Type = Element | Pointer | Tile | TensorView | PartitionView | StridedView | GatherScatterView | Token | Function
+
+
+def _shown(view: TileView) -> str:
+    """What a notebook shows of a view: its picture."""
+    from tensorir.tile.html import view_of
+
+    return view_of(view)
 
 
 def _dynamic(n: int | None) -> str:

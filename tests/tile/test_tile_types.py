@@ -103,3 +103,16 @@ def test_a_page_holds_the_text_escaped():
     module = tile.parse('entry @k(%c: tile<i1>) { assert %c, "<script>" : tile<i1> if %c { return } }')
     page = module._repr_html_()
     assert "&lt;script&gt;" in page and "<script" not in page and page.count("<details") == 2
+
+
+def test_a_notebook_shows_a_view_as_its_picture_or_its_text():
+    assert "<svg" in read("partition_view<tile=(2), tensor_view<16xf32, strides=[1]>>")._repr_html_()
+    text = read("partition_view<tile=(2), tensor_view<?xf32, strides=[1]>>")._repr_html_()
+    assert "<svg" not in text and "tensor_view&lt;?xf32" in text
+
+
+def test_a_constant_index_out_of_its_tile_is_noted():
+    lines = "%x = constant <f32: 1.0> : tile<8xf32> %i = constant <i32: 4> : tile<i32>"
+    module = tile.parse(f"entry @k() {{ {lines} %y = extract %x[%i] : tile<8xf32> -> tile<2xf32> }}")
+    (note,) = tile.verify(module)
+    assert note.message == "the index 4 of dim 0 leads out of the 4 slices of tile<8xf32>."

@@ -14,6 +14,7 @@ from tensorir.errors import Diagnostic, raise_all
 from tensorir.tile.nodes import Module, operations_of
 from tensorir.tile.verify.debug import debug_findings
 from tensorir.tile.verify.hints import hint_notes
+from tensorir.tile.verify.indices import index_notes
 from tensorir.tile.verify.regions import region_findings
 from tensorir.tile.verify.rules import RULES
 from tensorir.tile.verify.symbols import symbol_findings
@@ -39,4 +40,5 @@ def verify(module: Module) -> tuple[Diagnostic, ...]:
         found += hint_notes(op)
     found += region_findings(module)
     found += debug_findings(module)
+    found += index_notes(module)
     return raise_all(found[:MAX_FINDINGS])
