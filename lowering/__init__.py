@@ -39,8 +39,9 @@ class Backend:
 
         What changes the memory changes the array: it is for one call, and shows what is there when the call runs.
         """
-        aligned = array.ctypes.data % ALIGNMENT == 0 and array.flags.c_contiguous and array.flags.writeable and array.size
-        if not aligned or jax.default_backend() != "cpu" or array.dtype == bool:
+        flags = array.flags
+        aligned = array.ctypes.data % ALIGNMENT == 0 and flags.c_contiguous and flags.writeable
+        if not aligned or not array.size or jax.default_backend() != "cpu" or array.dtype == bool:
             return engine.on_device(array)
         with jax.enable_x64(True):
             return jax.dlpack.from_dlpack(array, copy=False)

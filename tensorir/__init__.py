@@ -66,6 +66,10 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"tensorir.{name}")
     if name == "equivalent":
         return importlib.import_module("tensorir.lift.equality").equivalent
+    if name == "as_jax":
+        from tensorir.iterator.as_jax import as_jax
+
+        return as_jax
     if name in _PASSES:
         return getattr(importlib.import_module(f"tensorir.passes.{_PASSES[name]}"), name)
     if name in _FIELD_VIEW or name in _MATHEMATICS:
@@ -115,7 +119,18 @@ def iterate(
 
 def __dir__() -> list[str]:
     return sorted(
-        {*__all__, "equivalent", *_MODULES, *_PASSES, *_FIELD_VIEW, *_MATHEMATICS, *_BOUNDARIES, *_FIELDS, *SCALARS}
+        {
+            *__all__,
+            "as_jax",
+            "equivalent",
+            *_MODULES,
+            *_PASSES,
+            *_FIELD_VIEW,
+            *_MATHEMATICS,
+            *_BOUNDARIES,
+            *_FIELDS,
+            *SCALARS,
+        }
     )
 
 

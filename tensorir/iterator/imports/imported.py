@@ -95,15 +95,35 @@ def _sized(p: Param, kind: ParamType | None, sizes: Any) -> Any:
 
 def _of_operator(source: Any) -> Program:
     """An operator as a program that stores what it returns in `out`."""
-    node = source.__gt_itir__()
+    functions = [_definition(f) for f in _operators(source)]
     definition = getattr(source.__gt_type__(), "definition", None)
     kinds = [param_type(t) for t in (*definition.pos_only_args, *definition.pos_or_kw_args.values())]  # type: ignore
     result = param_type(definition.returns)  # type: ignore[union-attr]
-    f = FunctionDefinition(str(node.id), tuple(str(p.id) for p in node.params), expression(node.expr))
+    f = functions[-1]
     params = tuple(Param(n, k) for n, k in zip(f.params, kinds, strict=True))
     value = Call(Ref(f.name), tuple(Ref(p) for p in f.params))
     target, domain = _stored(Ref("out"), result)
-    return Program(f.name, (f,), (*params, Param("out", result)), (), (SetAt(value, domain, target),))
+    return Program(f.name, tuple(functions), (*params, Param("out", result)), (), (SetAt(value, domain, target),))
+
+
+def _operators(source: Any) -> list[Any]:
+    """An operator and those that it calls, each after those that it calls itself."""
+    found: dict[int, Any] = {}
+    stack = [(source, False)]
+    while stack:
+        one, ready = stack.pop()
+        if ready:
+            found[id(one)] = one
+        elif id(one) not in found:
+            stack.append((one, True))
+            called = (one.__gt_closure_vars__() or {}).values()
+            stack.extend((f, False) for f in called if hasattr(f, "__gt_itir__") and id(f) not in found)
+    return list(found.values())
+
+
+def _definition(operator: Any) -> FunctionDefinition:
+    node = operator.__gt_itir__()
+    return FunctionDefinition(str(node.id), tuple(str(p.id) for p in node.params), expression(node.expr))
 
 
 def _stored(place: Expr, kind: ParamType | None) -> tuple[Expr, Expr]:

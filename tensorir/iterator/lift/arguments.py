@@ -34,6 +34,8 @@ def leaf_tree(name: str, value: Any, kind: ParamType | None) -> Any:
     declared = kind.element if kind is not None else None
     if isinstance(value, TensorType):
         (element,) = value.leaves
+        if not value.dims:
+            return Leaf(name, _agreed(name, declared, element))
         locals_ = tuple(a.name for a in kind.dims if a.kind == "local") if kind is not None else ()
         return Leaf(name, _agreed(name, declared, element), value.dims, locals=locals_)
     domain = getattr(value, "domain", None)

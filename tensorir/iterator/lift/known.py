@@ -53,7 +53,7 @@ class Known:
             match node.op:
                 case "constant":
                     done[id(node)] = node.static[1]
-                case "input" if node.static[0] in self.scalars:
+                case "input" if self.scalars.get(node.static[0]) is not None:
                     self.used.add(node.static[0])
                     done[id(node)] = self.scalars[node.static[0]]
                 case "cast":

@@ -20,19 +20,19 @@ import numpy as np
 from tensorir import build
 from tensorir.facts import analyse
 from tensorir.ir import Closure, Fencil, Var
-from tensorir.iterator.lift.boxes import Box, is_empty
+from tensorir.iterator.lift.boxes import ALWAYS, NEVER, Box, is_empty
 from tensorir.iterator.lift.emit import Emission
 from tensorir.iterator.lift.evaluate import Evaluator, run
-from tensorir.iterator.lift.graph import Node, Table
+from tensorir.iterator.lift.graph import Node, Table, postorder
 from tensorir.iterator.lift.known import Known
-from tensorir.iterator.lift.needs import needs
+from tensorir.iterator.lift.needs import extents, needs
 from tensorir.iterator.lift.values import Closure as FunctionValue
 from tensorir.iterator.lift.values import Domain, Env, Target, leaves, tree_map
 from tensorir.iterator.nodes import Call, Expr, FieldType, If, Lambda, Literal, Offset, Program, Ref, SetAt, Statement
 from tensorir.iterator.refusals import refused
 from tensorir.types import BOOL, Dims, Interval, Scalar, TensorType
 
-__all__ = ["Leaf", "Options", "Output", "Specialised", "specialise"]
+__all__ = ["Leaf", "Options", "Output", "Specialised", "natural", "specialise"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +103,32 @@ def specialise(
     program: Program, args: Mapping[str, Any], provider: Mapping[str, Target], column: str | None, options: Options
 ) -> Specialised:
     """A program for arguments: a tree of leaves per parameter."""
+    _, state = _reading(program, args, provider, column)
+    _temporaries(state, program)
+    _statements(state, program.body)
+    return _assembled(program.name, state, options)
+
+
+def natural(program: Program, args: Mapping[str, Any], provider: Mapping[str, Target], column: str | None) -> Any:
+    """The largest boxes on which what an operator's program stores can be computed, in the structure of its result."""
+    ev, state = _reading(program, args, provider, column)
+    (statement,) = program.body
+    assert isinstance(statement, SetAt)
+    value = run(ev.expression(statement.value, Env(state.env)))
+    roots = leaves(value)
+    found = extents(list(postorder(roots)), ev.known.domains)
+    for root in roots:
+        for d, ends in found[root].items():
+            if d not in ev.slots and (NEVER in ends or ALWAYS in ends):
+                said = f"nothing tells the interval of {d} of what '{program.name}' returns."
+                raise refused("TI06", said, help="name it: domain={...}.")
+    return tree_map(lambda x: found[x], value)
+
+
+def _reading(
+    program: Program, args: Mapping[str, Any], provider: Mapping[str, Target], column: str | None
+) -> tuple[Evaluator, _State]:
+    """An evaluator, and the names of a program before its statements."""
     found = [leaf for tree in args.values() for leaf in leaves(tree)]
     scalars = {leaf.name: leaf.value for leaf in found if leaf.dims is None and not leaf.index}
     domains = {leaf.name: leaf.dims for leaf in found if leaf.dims is not None}
@@ -114,9 +140,7 @@ def specialise(
     env = {name: tree_map(lambda leaf: _entering(ev, leaf), tree) for name, tree in args.items()}
     state = _State(ev, env, dict(args), {leaf.name: leaf for leaf in found})
     _functions(state, program)
-    _temporaries(state, program)
-    _statements(state, program.body)
-    return _assembled(program.name, state, domains, options)
+    return ev, state
 
 
 def _entering(ev: Evaluator, leaf: Leaf) -> Node:
@@ -217,7 +241,7 @@ def _replaced(state: _State, leaf: Leaf, change: Any) -> dict[str, Any]:
     return env
 
 
-def _assembled(name: str, state: _State, domains: Mapping[str, Any], options: Options) -> Specialised:
+def _assembled(name: str, state: _State, options: Options) -> Specialised:
     ev = state.ev
     kept = [(leaf, box, node) for leaf, box, node in state.stored if leaf.name not in state.temporaries]
     kept = [s for k, s in enumerate(kept) if not any(o[0] is s[0] and o[1] == s[1] for o in kept[k + 1 :])]

@@ -1,0 +1,155 @@
+"""GT4Py's programs and operators as pure functions of arrays, which JAX transforms.
+
+Sizes come from the shapes of the arrays; an operator's result has the largest domain on which it can be computed, or
+the one that is asked for.
+"""
+
+# What programs evaluate to is of many kinds, which only running tells.
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownLambdaType=false
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from tensorir.arrays import is_traced
+from tensorir.caches import SIZES, RecentCache
+from tensorir.iterator.imports.imported import from_gt4py
+from tensorir.iterator.lift.arguments import leaf_tree, offsets
+from tensorir.iterator.lift.program import Options, Specialised, natural, specialise
+from tensorir.iterator.lift.values import Target, leaves, tree_map
+from tensorir.iterator.nodes import FieldType, ParamType, Program, TupleType
+from tensorir.iterator.refusals import refused
+from tensorir.iterator.running import compiled
+from tensorir.types import Dims, Interval, TensorType
+
+__all__ = ["JaxFunction", "as_jax"]
+
+
+def as_jax(source: Any, *, domain: Any = None, offset_provider: Any = None, **options: Any) -> JaxFunction:
+    """A program or operator of GT4Py as a pure function of arrays: `jax.grad`, `vmap` and `jit` go through it.
+
+    An operator's function takes its arguments and gives what it returns, on `domain`, an interval per dim, or on the
+    largest domain there is. A program's function takes all parameters, and gives those that are stored by name; where
+    one is stored only in part, the rest is what was passed. Axes are in the order of the declared dims, from 0 on.
+    """
+    imported = from_gt4py(source)
+    named = None
+    if domain is not None:
+        pairs = {str(getattr(d, "value", d)): ends for d, ends in dict(domain).items()}
+        named = {d: ends if isinstance(ends, tuple) else (0, int(ends)) for d, ends in pairs.items()}
+    operator = not hasattr(source, "gtir")
+    return JaxFunction(imported.program, offsets(offset_provider), imported.column, operator, named, Options(**options))
+
+
+@dataclass(eq=False)
+class JaxFunction:
+    """A program as a function of arrays, specialised per set of shapes."""
+
+    program: Program
+    provider: Mapping[str, Target]
+    column: str | None
+    operator: bool
+    domain: Mapping[str, tuple[int, int]] | None
+    options: Options
+    made: RecentCache[Any, tuple[Specialised, Any, Any]] = field(
+        default_factory=lambda: RecentCache("iterator programs as functions of arrays", SIZES)
+    )
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        params = self.program.params[: -1 if self.operator else None]
+        given = {**dict(zip([p.name for p in params], args, strict=False)), **named}
+        missing = [p.name for p in params if p.name not in given]
+        if missing:
+            raise refused("TI11", f"'{missing[0]}' of '{self.program.name}' is not given.", help="pass an array.")
+        types = {p.name: _typed(p.name, given[p.name], p.type) for p in params}
+        key = tuple(repr(t) for t in types.values())
+        special, places, call = self.made.of(key, lambda: self._made(types))
+        flat = {
+            leaf.name: value
+            for name, place in places.items()
+            if name in given
+            for leaf, value in zip(leaves(place), leaves(given[name]), strict=True)
+        }
+        if special.fencil is None:
+            return None if self.operator else {}
+        results = call(**{n: flat[n] for n in special.inputs})
+        return self._returned(special, places, results, flat)
+
+    def specialised(self, *args: Any, **named: Any) -> Specialised:
+        """The tensor program for arguments like these."""
+        self(*args, **named)
+        return self.made.values()[-1][0]
+
+    def _made(self, types: Mapping[str, Any]) -> tuple[Specialised, Any, Any]:
+        trees = {p.name: leaf_tree(p.name, types[p.name], p.type) for p in self.program.params if p.name in types}
+        if self.operator:
+            out = self.program.params[-1]
+            whole = partial(natural, self.program, trees, self.provider, self.column)
+            trees["out"] = leaf_tree("out", _result(out.type, self.domain, whole), out.type)
+        special = specialise(self.program, trees, self.provider, self.column, self.options)
+        return special, trees, compiled(special) if special.fencil is not None else None
+
+    def _returned(self, special: Specialised, places: Any, results: Any, flat: Mapping[str, Any]) -> Any:
+        stored: dict[str, Any] = {}
+        dims = {leaf.name: leaf.dims for place in places.values() for leaf in leaves(place)}
+        for o in special.outputs:
+            part = results[o.name]
+            whole = tuple(dims[o.leaf].shape)
+            if part.shape != whole:
+                base = stored.get(o.leaf, flat.get(o.leaf))
+                where = tuple(slice(o.box[d][0] - i.start, o.box[d][1] - i.start) for d, i in dims[o.leaf].items)
+                part = _set(base, where, part)
+            stored[o.leaf] = part
+        if self.operator:
+            return tree_map(lambda leaf: stored[leaf.name], places["out"])
+        changed = {n: t for n, t in places.items() if any(leaf.name in stored for leaf in leaves(t))}
+        return {n: tree_map(lambda leaf: stored.get(leaf.name, flat.get(leaf.name)), t) for n, t in changed.items()}
+
+
+def _set(base: Any, where: tuple[slice, ...], part: Any) -> Any:
+    if hasattr(base, "at"):
+        return base.at[where].set(part)
+    if is_traced(part):
+        from tensorir.backends import backend
+
+        return backend().on_device(base).at[where].set(part)
+    made = np.array(base)
+    made[where] = part
+    return made
+
+
+def _typed(name: str, value: Any, kind: ParamType | None) -> Any:
+    """The type of an argument; a number that no trace hides is itself, since sizes may depend on it."""
+    match kind:
+        case TupleType(members):
+            pairs = zip(value, members, strict=True)
+            return tuple(_typed(f"{name}_{k}", v, t) for k, (v, t) in enumerate(pairs))
+        case FieldType(dims, element) if dims:
+            shape = np.shape(value)
+            if len(shape) != len(dims):
+                said = f"'{name}' has {len(dims)} dims, and this has {len(shape)} axes."
+                raise refused("TI11", said, help=f"its axes are {', '.join(a.name for a in dims)}.")
+            return TensorType(element, Dims(tuple((a.name, Interval(0, n)) for a, n in zip(dims, shape, strict=True))))
+        case FieldType(_, element):
+            return TensorType(element) if is_traced(value) or element.is_float else np.asarray(value).item()
+        case None:
+            raise refused("TI11", f"the type of '{name}' is not known.")
+
+
+def _result(kind: ParamType | None, domain: Any, whole: Any) -> Any:
+    """The types of an operator's results."""
+    boxes = iter(() if domain else leaves(whole()))
+
+    def one(t: Any) -> Any:
+        if isinstance(t, TupleType):
+            return tuple(one(m) for m in t.members)
+        box = domain or next(boxes)
+        return TensorType(t.element, Dims(tuple((a.name, Interval(*box[a.name])) for a in t.dims)))
+
+    return one(kind)
