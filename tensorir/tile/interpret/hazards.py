@@ -175,20 +175,15 @@ class Watch:
                 access.tainted.reshape(-1)[lanes] |= unknown
             if access.kind == "read":
                 last = shadow.reader[spots]
-                blocks = self._block_ids(last) != self._block_id(event)
-                shadow.other_reader[spots[(last >= 0) & blocks]] = last[(last >= 0) & blocks]
+                numbers, where = np.unique(last, return_inverse=True)
+                others = np.array([n >= 0 and self.events[n].block != event.block for n in numbers.tolist()])
+                foreign = others[where.reshape(-1)]
+                shadow.other_reader[spots[foreign]] = last[foreign]
                 shadow.reader[spots] = event.number
         if access.kind != "read":
             shadow.writer[spots] = event.number
             dirty = access.tainted.reshape(-1)[lanes] if access.tainted is not None and access.kind == "write" else None
             shadow.unknown[spots] = False if dirty is None else np.repeat(dirty.reshape(-1), halves)
-
-    def _block_ids(self, numbers: Any) -> Any:
-        ids = {n: hash(self.events[n].block) if n >= 0 else 0 for n in np.unique(numbers).tolist()}
-        return np.array([ids[n] for n in numbers.tolist()], np.int64)
-
-    def _block_id(self, event: Event) -> int:
-        return hash(event.block)
 
     def _repeated(self, access: Access, allocation: Allocation, offsets: Any, element: Element) -> None:
         values, counts = np.unique(offsets, return_counts=True)

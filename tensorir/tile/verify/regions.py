@@ -28,11 +28,14 @@ def region_findings(module: Module) -> Iterator[Diagnostic]:
 
 
 def _inside(root: Operation, scope: set[Value]) -> Iterator[Diagnostic]:
-    stack: list[tuple[tuple[Operation, ...], Region, int]] = []
+    stack: list[tuple[tuple[Operation, ...], Region | None, int]] = []
     for region in reversed(root.regions):
         stack.append(((root,), region, -1))
     while stack:
         owners, region, at = stack.pop()
+        if region is None:  # the regions of an operation end before its results begin
+            scope.update(owners[-1].results)
+            continue
         if at < 0:
             yield from _enter(owners, region, scope)
             at = 0
@@ -48,7 +51,7 @@ def _inside(root: Operation, scope: set[Value]) -> Iterator[Diagnostic]:
             if value not in scope:
                 said = f"operand {k} of {op.name}, {value!r}, is not defined before it."
                 yield Diagnostic("TV10", said, op.span)
-        scope.update(op.results)
+        stack.append(((*owners, op), None, 0))
         for inner in reversed(op.regions):
             stack.append(((*owners, op), inner, -1))
 
