@@ -134,3 +134,15 @@ def test_numbers_that_wrap_at_every_step_are_folded_and_wrap_once(value: str, lo
     x = rng.integers(-(1 << 31), 1 << 31, (3, 40)).astype(np.int32) | 1
     left = agree(program(text), x, np.array([1, 100, 7]).astype(name))
     assert loops is None or left == loops
+
+
+@pytest.mark.parametrize(
+    ("step", "operation"),
+    [("C[0] + A[k] + B[k]", "+"), ("A[k] + (B[k] + C[0])", "+"), ("T.max(T.max(C[0], A[k]), B[k])", "max")],
+)
+def test_two_terms_of_one_step_are_one_fold(step: str, operation: str):
+    text = 'A: T.Buffer((9,), "int32"), B: T.Buffer((9,), "int32"), C: T.Buffer((1,), "int32")):\n'
+    function = program(f"{text}    for k in range(9):\n        C[0] = {step}\n")
+    arrays = [rng.integers(-9, 9, 9, np.int32), rng.integers(-9, 9, 9, np.int32), np.ones(1, np.int32)]
+    agree(function, *arrays)
+    assert f"reduce({operation}," in str(ti.lift(function))

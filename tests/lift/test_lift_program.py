@@ -483,3 +483,16 @@ def test_a_lifted_program_is_stored_and_loaded(text: str, count: int):
     given = (*arrays, None) if count == 2 else arrays
     assert (str(loaded), loaded.numerics) == (str(program), "exact")
     np.testing.assert_array_equal(loaded(*given)[0], program(*given)[0])
+
+
+def test_outputs_beside_an_error_come_from_a_program_without_checks():
+    text = """
+@T.prim_func
+def main(A: T.Buffer((4,), "int32"), B: T.Buffer((4,), "int32")):
+    for i in range(4):
+        B[i] = A[A[i]] + 1
+"""
+    lifted = ti.lift(ti.tir.parse(text)["main"])
+    error, (found,) = lifted.checked(np.array([1, 0, 9, 2], np.int32), np.zeros(4, np.int32))
+    assert isinstance(error, DiagnosticError)
+    assert np.asarray(found)[[0, 1, 3]].tolist() == [1, 2, 10]

@@ -43,6 +43,8 @@ TOLD = {
     + "        B[b * 4 + t] = S[3 - t]\n",
     "what a thread has of its own": SHARED
     + "        if A[b * 4 + t] > 2:\n            L[0] = 1\n        B[b * 4 + t] = L[0]\n",
+    "what a thread has of its own, stored at places": SHARED
+    + "        L[A[b * 4 + t]] = 1\n        B[b * 4 + t] = L[0]\n",
     "what an iteration has of its own": "for i in range(8):\n    "
     + OWN
     + "    if A[i] > 2:\n        f[0] = A[i]\n    B[i] = f[0]\n",
