@@ -8,5 +8,6 @@ from __future__ import annotations
 
 from tensorir.iterator.imports.imported import Imported, from_gt4py
 from tensorir.iterator.nodes import Program
+from tensorir.iterator.text import parse
 
-__all__ = ["Imported", "Program", "from_gt4py"]
+__all__ = ["Imported", "Program", "from_gt4py", "parse"]

@@ -179,3 +179,8 @@ class Program:
     temporaries: tuple[Temporary, ...]
     body: tuple[Statement, ...]
     span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        from tensorir.iterator.text.printer import show
+
+        return show(self)

@@ -15,7 +15,7 @@ order of the steps counts.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
 from tensorir.builtins import TABLE
@@ -42,27 +42,9 @@ from tensorir.iterator.lift.values import (
 )
 from tensorir.iterator.nodes import Axis, Call, CartesianOffset, Expr, Infinity, Lambda, Literal, NoValue, Offset, Ref
 from tensorir.iterator.refusals import refused
+from tensorir.iterator.steps import Steps, run
 
-__all__ = ["Evaluator", "Steps", "run"]
-
-Steps = Generator[Any, Any, Any]
-"""A computation in steps: it yields computations whose results it needs, so that no depth is too deep for Python."""
-
-
-def run(steps: Steps) -> Any:
-    """The result of a computation in steps."""
-    stack = [steps]
-    sent: Any = None
-    while stack:
-        try:
-            asked = stack[-1].send(sent)
-        except StopIteration as done:
-            stack.pop()
-            sent = done.value
-        else:
-            stack.append(asked)
-            sent = None
-    return sent
+__all__ = ["Evaluator"]
 
 
 class Evaluator:
@@ -88,7 +70,7 @@ class Evaluator:
                 if name in NAMES:
                     return Builtin(name)
                 raise refused(
-                    "TI03", f"'{name}' is no parameter, function or builtin.", e.span, did_you_mean(name, NAMES)
+                    "TI03", f"'{name}' is no parameter, function or builtin.", e.span, did_you_mean(name, sorted(NAMES))
                 )
             case Literal(value, element):
                 return self.graph.constant(_number(value, element), element)

@@ -22,7 +22,7 @@ from tensorir.facts import analyse
 from tensorir.ir import Closure, Fencil, Var
 from tensorir.iterator.lift.boxes import ALWAYS, NEVER, Box, is_empty
 from tensorir.iterator.lift.emit import Emission
-from tensorir.iterator.lift.evaluate import Evaluator, run
+from tensorir.iterator.lift.evaluate import Evaluator
 from tensorir.iterator.lift.graph import Node, Table, postorder
 from tensorir.iterator.lift.known import Known
 from tensorir.iterator.lift.needs import extents, needs
@@ -30,6 +30,7 @@ from tensorir.iterator.lift.values import Closure as FunctionValue
 from tensorir.iterator.lift.values import Domain, Env, Target, leaves, tree_map
 from tensorir.iterator.nodes import Call, Expr, FieldType, If, Lambda, Literal, Offset, Program, Ref, SetAt, Statement
 from tensorir.iterator.refusals import refused
+from tensorir.iterator.steps import run
 from tensorir.types import BOOL, Dims, Interval, Scalar, TensorType
 
 __all__ = ["Leaf", "Options", "Output", "Specialised", "natural", "specialise"]

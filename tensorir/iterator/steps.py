@@ -1,0 +1,33 @@
+"""Computations in steps: recursion that no depth of an expression ends.
+
+>>> def depth(n):
+...     return 0 if n == 0 else 1 + (yield depth(n - 1))
+>>> run(depth(20_000))
+20000
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+__all__ = ["Steps", "run"]
+
+Steps = Generator[Any, Any, Any]
+"""A computation in steps: it yields computations whose results it needs, so that no depth is too deep for Python."""
+
+
+def run(steps: Steps) -> Any:
+    """The result of a computation in steps."""
+    stack = [steps]
+    sent: Any = None
+    while stack:
+        try:
+            asked = stack[-1].send(sent)
+        except StopIteration as done:
+            stack.pop()
+            sent = done.value
+        else:
+            stack.append(asked)
+            sent = None
+    return sent
