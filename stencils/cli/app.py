@@ -160,13 +160,21 @@ def convert(
 
 @app.command()
 def lift(
-    kernel: Annotated[Path, typer.Argument(help="A kernel (TVMScript, .py).", show_default=False)],
+    kernel: Annotated[
+        Path, typer.Argument(help="A kernel (TVMScript, .py), or module:program with --from.", show_default=False)
+    ],
     func: Annotated[str | None, typer.Option(help="Which function.")] = None,
     set: Sizes = None,
+    origin: Annotated[str, typer.Option("--from", help="Whose program it is: tvm or gt4py.")] = "tvm",
+    size: Annotated[list[str] | None, typer.Option(help="Of a program of GT4Py: a dim or number, as K=65.")] = None,
     on_hazard: Annotated[str, typer.Option(help="What is proven wrong: error, sequential or ignore.")] = "error",
     report: Annotated[bool, typer.Option(help="Also how each loop was lifted, and why.")] = True,
 ) -> None:
     """Print a kernel as a pure tensor program."""
+    if origin == "gt4py":
+        from stencils.cli import iterators
+
+        return iterators.lift(str(kernel), tuple(size or ()), report, say)
     from stencils.cli import kernels
 
     kernels.lift(kernel, func, tuple(set or ()), on_hazard, report, say)

@@ -75,7 +75,7 @@ class _Ready:
             arguments.update({o.name: self.device.on_device(np.zeros(o.shape, o.dtype)) for o in self.outputs})
         results = self.call(**arguments)
         for o in self.outputs:
-            target = array_of(flat[o.place])[o.where].transpose(o.order)
+            target = array_of(flat[o.place])[(*o.where, ...)].transpose(o.order)
             np.copyto(target, np.asarray(results[o.name]))
         self.spare.append(results)
 
@@ -187,7 +187,7 @@ class Layout:
         """The array with its axes in the order of memory, in one piece: its own memory, or a copy."""
         turned = array.transpose(self.order)
         if turned.shape == self.shape or not self.shape:
-            return np.ascontiguousarray(turned)
+            return np.asarray(turned, order="C")
         strides = [array.itemsize]
         for extent in reversed(self.shape[1:]):
             strides.append(strides[-1] * extent)
