@@ -1,0 +1,119 @@
+"""Generated programs with something to do for one pass: one more output, computed from what the program computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from generate.maker import NAMES
+from generate.programs import Case
+
+from tensorir.build import apply, call, cartesian_shift, closure, fencil, function, literal, scan, var
+from tensorir.ir import Closure, Expr, Var
+from tensorir.types import BOOL, Dims, Interval, Scalar, TensorType
+
+__all__ = ["MATERIAL", "with_material"]
+
+Maker = Callable[[Expr, str, Interval], Iterator[Closure]]
+
+
+def with_material(name: str, case: Case) -> Case:
+    """The case, in which a program that has a dim with three points also computes what the pass looks for."""
+    make = MATERIAL.get(name)
+    # of tables there are as many slots as the program has
+    values = (*(c.value for c in case.fencil.closures), *case.fencil.params)
+    wide = [(v, d, i) for v in values for d, i in v.tensor.dims.items if len(i) > 2 and d in NAMES]
+    if make is None or not wide:
+        return case
+    added = list(make(*wide[0]))
+    outputs = dict.fromkeys(c.output for c in added)
+    given = case.fencil
+    return replace(case, fencil=fencil(given.name, [*given.params, *outputs], [*given.closures, *added]))
+
+
+def _output(kind: TensorType) -> Var:
+    return var("more", kind)
+
+
+def _assigned(value: Expr) -> Iterator[Closure]:
+    yield closure(_output(value.tensor), value)
+
+
+def _scalar(value: Expr) -> Expr:
+    """The first scalar of a tuple."""
+    while not isinstance(value.tensor.element, Scalar):
+        value = call("tuple_get", value, static=(0,))
+    return value
+
+
+def _shifts_in_a_row(value: Expr, dim: str, interval: Interval) -> Iterator[Closure]:
+    yield from _assigned(cartesian_shift(cartesian_shift(value, dim, 2), dim, -1))
+
+
+def _equal_expressions(value: Expr, dim: str, interval: Interval) -> Iterator[Closure]:
+    yield from _assigned(call("make_tuple", *(call("make_tuple", value) for _ in range(2))))
+
+
+def _reads_at_several_offsets(value: Expr, dim: str, interval: Interval) -> Iterator[Closure]:
+    value = _scalar(value)
+    total = value
+    for _ in range(12):  # so much is worth a buffer
+        total = call("xor" if value.tensor.element == BOOL else "minus", value, total)
+    yield from _assigned(call("make_tuple", *(cartesian_shift(total, dim, k) for k in (0, 1))))
+
+
+def _choices_inside_of_each_other(value: Expr, dim: str, interval: Interval) -> Iterator[Closure]:
+    low = call("less", call("pos", value, static=(dim,)), literal(interval.start + 1))
+    yield from _assigned(call("if", low, call("if", low, value, value), value))
+
+
+def _parts(dim: str, interval: Interval) -> tuple[Dims, Dims]:
+    middle = interval.start + len(interval) // 2
+    return Dims(((dim, Interval(interval.start, middle)),)), Dims(((dim, Interval(middle, interval.stop)),))
+
+
+def _concatenation(value: Expr, dim: str, interval: Interval) -> Iterator[Closure]:
+    yield from _assigned(call("concat", *(call("subset", value, static=(p,)) for p in _parts(dim, interval))))
+
+
+def _adjacent_parts(value: Expr, dim: str, interval: Interval) -> Iterator[Closure]:
+    output = _output(value.tensor)
+    for part in _parts(dim, interval):
+        yield closure(output, value, part)
+
+
+def _applied_function(value: Expr, dim: str, interval: Interval) -> Iterator[Closure]:
+    x = var("x", value.tensor)
+    yield from _assigned(apply(function([x], cartesian_shift(x, dim, 1)), value))
+
+
+def _parameter_that_nobody_reads(value: Expr, dim: str, interval: Interval) -> Iterator[Closure]:
+    x, y = var("x", value.tensor), var("y", value.tensor)
+    yield from _assigned(apply(function([x, y], cartesian_shift(x, dim, 1)), value, value))
+
+
+def _recurrences(value: Expr, dim: str, interval: Interval) -> Iterator[Closure]:
+    value = _scalar(value)
+    kind = value.tensor.on(value.tensor.dims.without(dim))
+    element = value.tensor.element
+    assert isinstance(element, Scalar)
+    ops = ("and", "xor") if element == BOOL else ("max", "minus")
+    s, v = var("s", kind), var("v", kind)
+    init = literal(False, BOOL) if element == BOOL else literal(1, element)
+    yield from _assigned(
+        call("make_tuple", *(scan(function([s, v], call(op, s, v)), True, init, value, dim=dim) for op in ops))
+    )
+
+
+MATERIAL: dict[str, Maker] = {
+    "combine_shifts": _shifts_in_a_row,
+    "inline": _applied_function,
+    "prune": _parameter_that_nobody_reads,
+    "cse": _equal_expressions,
+    "temporaries": _reads_at_several_offsets,
+    "settle_choices": _choices_inside_of_each_other,
+    "split_closures": _concatenation,
+    "fuse_closures": _adjacent_parts,
+    "fuse_scans": _recurrences,
+}
+"""What is added for a pass; the others have enough to do in programs as they are generated."""
