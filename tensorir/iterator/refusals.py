@@ -9,4 +9,5 @@ __all__ = ["refused"]
 
 
 def refused(code: str, message: str, span: Span = NOWHERE, help: str = "", *notes: str) -> DiagnosticError:
-    return DiagnosticError(Diagnostic(code, message, span, notes, help))
+    # a program that went through a pickle has the span of no text as a copy
+    return DiagnosticError(Diagnostic(code, message, span if span.source.text else NOWHERE, notes, help))
