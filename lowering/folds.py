@@ -44,7 +44,7 @@ def reduce(context: Context, node: Call, args: Sequence[Any]) -> Value:
     f, init, *values = args
     (dim,) = node.static
     state, need = f.function.type.params[0], node.type.dims
-    types = [a.type.dims for a in node.args[2:]]
+    types = [a.tensor.dims for a in node.args[2:]]
     interval = next(t[dim] for t in types if dim in t)
     having = [dim in t for t in types]
     outside = [m for v, has in zip(values, having, strict=True) if not has for m in masks_of(v)]

@@ -47,7 +47,7 @@ MOST_SLOTS = 32
 
 def shift_init(context: Context, node: Call, values: Sequence[Value]) -> Value:
     table, x = values
-    _, interval = node.args[0].type.dims.items[_tag_axis(node)]
+    _, interval = node.args[0].tensor.dims.items[_tag_axis(node)]
     new = next(d for d in reversed(node.type.dims.names) if d.startswith("_NB_"))
     result: list[Leaf] = []
     for leaf in x:
@@ -80,9 +80,9 @@ def _neighbours(context: Context, node: Call, table: Leaf, x: Leaf, slots: Seque
         # a second partial shift: the neighbours of each slot of the first
         per = [_neighbours(context, node, table, inner, slots) for inner in x.leaves]
         return [Slots(x.dim, x.start, tuple(p[k] for p in per)) for k in range(len(slots))]
-    tag, source = neighbour_source(node.args[0].type)
+    tag, source = neighbour_source(node.args[0].tensor)
     prepared = context.prepared.get(id(table))
-    destinations = node.args[0].type.dims.without(tag)
+    destinations = node.args[0].tensor.dims.without(tag)
     if prepared is not None and not any(d in destinations for d in x.dims.without(source)) and source in x.dims:
         return _through_prepared(context, node, table, prepared, x, slots)
     found: list[Leaf] = []
@@ -95,14 +95,14 @@ def _neighbours(context: Context, node: Call, table: Leaf, x: Leaf, slots: Seque
 def _through_prepared(
     context: Context, node: Call, table: Leaf, prepared: Prepared, x: Dense, slots: Sequence[int]
 ) -> list[Leaf]:
-    tag, source = neighbour_source(node.args[0].type)
-    interval = node.args[0].type.dims[tag]
+    tag, source = neighbour_source(node.args[0].tensor)
+    interval = node.args[0].tensor.dims[tag]
     key = id(table), id(x.data), x.dims.items
     if key not in context.gathered:
         rows = Dims(((source, prepared.inside), *x.dims.without(source).items))
         context.gathered[key] = x.data, rows, read(aligned(x, rows), prepared)
     _, rows, read_rows = context.gathered[key]
-    destinations = Dims(tuple((n, i) for n, i in node.args[0].type.dims.items if n != tag))
+    destinations = Dims(tuple((n, i) for n, i in node.args[0].tensor.dims.items if n != tag))
     result: list[Leaf] = []
     for slot in slots:
         k = slot - interval.start
@@ -129,7 +129,7 @@ def _without_own_mask(leaf: Leaf) -> Leaf:
 def _through_column(context: Context, node: Call, column: Leaf, x: Dense, source: str) -> Leaf:
     """x at the coordinates in a column, absent where they are -1."""
     access = context.access(node)
-    interval = node.args[1].type.dims[source]
+    interval = node.args[1].tensor.dims[source]
     dims = node.type.dims
     bare = Dense(dense(column).data, dense(column).dims)
     present: Leaf | None = None
@@ -153,7 +153,7 @@ def _through_column(context: Context, node: Call, column: Leaf, x: Dense, source
 
 
 def _all_at_once(context: Context, node: Call, table: Leaf, x: Leaf, new: str) -> Leaf:
-    tag, source = neighbour_source(node.args[0].type)
+    tag, source = neighbour_source(node.args[0].tensor)
     whole = dense(table)
     axis = Dims(tuple((new if n == tag else n, i) for n, i in whole.dims.items))
     mask = whole.present
@@ -235,7 +235,7 @@ def _one_type(columns: Sequence[jax.Array]) -> list[jax.Array]:
 def gather(context: Context, node: Call, values: Sequence[Value]) -> Value:
     names, mode = node.static
     x, *given = values
-    operand = node.args[0].type.dims
+    operand = node.args[0].tensor.dims
     inside = Dims(tuple((n, operand[n]) for n in names))
     proven = context.access(node).proven
     masks = [m for (i,) in given if (m := presence(i)) is not None]

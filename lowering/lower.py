@@ -45,10 +45,10 @@ __all__ = ["RULES", "Lowered", "lower"]
 
 def _assert(context: Context, node: Call, values: Sequence[Value]) -> Value:
     x, (condition,) = values
-    bad: Leaf = elementwise(lax.bitwise_not, [condition], node.args[1].type.dims)
+    bad: Leaf = elementwise(lax.bitwise_not, [condition], node.args[1].tensor.dims)
     if masks := masks_of(values[1]):
         for mask in masks:
-            bad = elementwise(lax.bitwise_and, [bad, mask], node.args[1].type.dims)
+            bad = elementwise(lax.bitwise_and, [bad, mask], node.args[1].tensor.dims)
     bad = Dense(dense(bad).data, dense(bad).dims)
     message = node.static[0]
     context.check(node, bad, bad, Diagnostic("R02", message or "an assertion fails.", node.span))

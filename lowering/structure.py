@@ -40,7 +40,7 @@ def make_tuple(context: Context, node: Call, values: Sequence[Value]) -> Value:
 
 def tuple_get(context: Context, node: Call, values: Sequence[Value]) -> Value:
     (value,), (index,) = values, node.static
-    members = node.args[0].type.element.members
+    members = node.args[0].tensor.element.members
     first = sum(len(leaves(m)) for m in members[:index])
     return value[first : first + len(leaves(members[index]))]
 
@@ -60,7 +60,7 @@ def cartesian_shift(context: Context, node: Call, values: Sequence[Value]) -> Va
 
 
 def shift_apply(context: Context, node: Call, values: Sequence[Value]) -> Value:
-    dim = highest_neighbour(node.args[0].type.dims)
+    dim = highest_neighbour(node.args[0].tensor.dims)
     assert dim is not None
     return tuple(select_slot(leaf, dim, node.static[0]) for leaf in values[0])
 
@@ -100,7 +100,7 @@ def rename(context: Context, node: Call, values: Sequence[Value]) -> Value:
 
 def split_dim(context: Context, node: Call, values: Sequence[Value]) -> Value:
     dim, outer, inner, n = node.static
-    whole = node.args[0].type.dims
+    whole = node.args[0].tensor.dims
 
     def split(x: Dense) -> Dense:
         if dim not in x.dims:
@@ -115,7 +115,7 @@ def split_dim(context: Context, node: Call, values: Sequence[Value]) -> Value:
 
 def merge_dims(context: Context, node: Call, values: Sequence[Value]) -> Value:
     outer, inner, dim = node.static
-    whole = node.args[0].type.dims
+    whole = node.args[0].tensor.dims
 
     def merge(x: Dense) -> Dense:
         if outer not in x.dims and inner not in x.dims:
@@ -129,7 +129,7 @@ def merge_dims(context: Context, node: Call, values: Sequence[Value]) -> Value:
 
 
 def concat(context: Context, node: Call, values: Sequence[Value]) -> Value:
-    types = [a.type.dims for a in node.args]
+    types = [a.tensor.dims for a in node.args]
     (dim,) = (d for d in types[0] if any(t[d] != types[0][d] for t in types))
     order = sorted(range(len(types)), key=lambda k: (types[k][dim].start, types[k][dim].stop))
     return tuple(
@@ -149,7 +149,7 @@ def _joined(parts: Sequence[Dense], intervals: Sequence[Interval], dim: str, nee
 
 
 def update(context: Context, node: Call, values: Sequence[Value]) -> Value:
-    need, part = node.type.dims, node.args[1].type.dims
+    need, part = node.tensor.dims, node.args[1].tensor.dims
     return tuple(updated(dense(x), dense(y), need, part) for x, y in zip(*values, strict=True))
 
 

@@ -27,7 +27,7 @@ MOST_POINTS = 32
 
 def constants(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
     """A read at constants inside of the interval: one point of each axis."""
-    names, inside = node.static[0], node.args[0].type.dims
+    names, inside = node.static[0], node.args[0].tensor.dims
     found: Value = args[0]
     for name, index in zip(names, node.args[1:], strict=True):
         if not isinstance(index, Literal) or index.value not in inside[name]:
