@@ -21,6 +21,7 @@ import jax.export
 
 from lowering.engine import Engine, Executable, Options, inputs, on_device
 from lowering.raising import NAMES, RULES, Raised, rows
+from tensorir.analysis.materialisation import MIN_PER_BYTE
 from tensorir.arrays import refuse
 from tensorir.binding import BoundProgram, tables_of
 from tensorir.calls import refuse_absent_outputs
@@ -28,7 +29,6 @@ from tensorir.cost import Cost, count
 from tensorir.errors import did_you_mean
 from tensorir.inspect import Inspection, inspect
 from tensorir.ir import Fencil
-from tensorir.passes.stored import MIN_PER_BYTE
 
 __all__ = ["Compiled", "compile"]
 

@@ -11,12 +11,12 @@ import jax
 import numpy as np
 from jax import lax
 
+from lowering.array_provenance import Products
 from lowering.neighbours import Prepared
-from lowering.products import Products
 from lowering.values import Leaf, Value, aligned, dense, elementwise, presence
+from tensorir.abstract_interpreter import Applier, Bound, Waiting
+from tensorir.analysis.absence import Access, Facts
 from tensorir.errors import Diagnostic
-from tensorir.evaluate import Applier, Bound, Waiting
-from tensorir.facts import Access, Facts
 from tensorir.ir import Call, Expr
 from tensorir.types import Dims, Interval
 
@@ -100,7 +100,7 @@ class Context:
     """Folds over windows of several dims, by identity."""
     written: frozenset[int] = frozenset()
     """The operations that are rounded as they are written, by identity."""
-    tame: frozenset[int] = frozenset()
+    finite: frozenset[int] = frozenset()
     """The operations whose derivatives need no care, by identity."""
     applying: Callable[[Context], Applier[Value]] = field(init=False)
 
@@ -160,7 +160,7 @@ class Context:
             fired=self.fired, prepared=self.prepared,
         )  # fmt: skip
         context.choices, context.pools, context.written = self.choices, self.pools, self.written
-        context.tame, context.applying = self.tame, self.applying
+        context.finite, context.applying = self.finite, self.applying
         context.before = (*self.before, *self.failures)
         return context
 

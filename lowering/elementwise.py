@@ -15,11 +15,11 @@ import jax
 import numpy as np
 from jax import lax
 
+from lowering.gradients.safe_derivatives import over, smooth, times
 from lowering.quotients import floored
-from lowering.slopes import over, smooth, times
 from tensorir.types import DTYPES, Scalar
 
-__all__ = ["SCALAR", "TAME", "bitcast", "convert"]
+__all__ = ["FINITE", "SCALAR", "bitcast", "convert"]
 
 Array = jax.Array
 
@@ -262,7 +262,7 @@ SCALAR: dict[str, Callable[..., Array]] = {
     "isnan": lambda x: lax.ne(x, x),
 }
 
-TAME: dict[str, Callable[..., Array]] = {
+FINITE: dict[str, Callable[..., Array]] = {
     **SCALAR,
     **_CURVES,
     "multiplies": lambda x, y: _product(x, y) if _is_integer(x) else lax.mul(x, y),
@@ -272,7 +272,7 @@ TAME: dict[str, Callable[..., Array]] = {
     "log2": _log_to(lax.log, 2.0),
     "log10": _log_to(lax.log, 10.0),
 }
-"""The same where derivatives are finite, or all that is computed counts (`tame`)."""
+"""The same where derivatives are finite, or all that is computed counts (`gradients.finite_derivatives`)."""
 
 
 def convert(element: Scalar) -> Callable[[Array], Array]:

@@ -18,15 +18,15 @@ from lowering.lower import lower
 from lowering.neighbours import Prepared, prepare
 from lowering.raising import NAMES
 from lowering.tracing import concrete, inside_trace, tracing, x64
+from tensorir.analysis.absence import Facts
+from tensorir.analysis.materialisation import MIN_PER_BYTE, worth_storing
 from tensorir.arrays import refuse, refuse_given_away
 from tensorir.binding import BoundProgram, tables_of
 from tensorir.caches import SIZES, RecentCache
 from tensorir.calls import Call as Ready
 from tensorir.calls import arrange, refuse_absent_outputs
 from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.facts import Facts
 from tensorir.ir import Call, Fencil
-from tensorir.passes.stored import MIN_PER_BYTE, worth_storing
 from tensorir.types import DTYPES, Interval, TensorType
 from tensorir.typing_rules import neighbour_source
 from tensorir.walk import postorder, values

@@ -10,9 +10,19 @@ import jax
 from jax import lax
 
 from lowering.context import Context, conjunction, first_failures, masks_of, no_failures
-from lowering.levels import Levels, all_dims, along, counted, levels_of, masked_leaves, settled, survey, within_state
 from lowering.loops import loop
 from lowering.reduction import identity_of
+from lowering.scan_carry import (
+    Levels,
+    all_dims,
+    along,
+    counted,
+    levels_of,
+    masked_leaves,
+    settled,
+    survey,
+    within_state,
+)
 from lowering.values import (
     Dense,
     Leaf,
@@ -27,7 +37,7 @@ from lowering.values import (
     select_slot,
     with_present,
 )
-from tensorir.evaluate import Bound
+from tensorir.abstract_interpreter import Bound
 from tensorir.ir import Call, Literal, Operator
 from tensorir.types import DTYPES, Dims, Scalar, TensorType
 

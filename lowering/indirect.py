@@ -12,8 +12,8 @@ import numpy as np
 from jax import lax
 
 from lowering.context import Check, Context, conjunction, first_failures, first_of, in_range, masks_of, no_failures
+from lowering.dynamic_slices import at_one, zero_based
 from lowering.neighbours import Prepared, read
-from lowering.single import at_one, zero_based
 from lowering.structure import updated
 from lowering.values import (
     Dense,
@@ -30,8 +30,8 @@ from lowering.values import (
     select_slot,
     with_present,
 )
+from tensorir.abstract_interpreter import Bound
 from tensorir.errors import Diagnostic
-from tensorir.evaluate import Bound
 from tensorir.ir import Call, Lambda, Operator
 from tensorir.types import Dims, Interval
 from tensorir.typing_rules import neighbour_source

@@ -15,11 +15,11 @@ from jax import lax
 
 from lowering.field import Field
 from lowering.progress import Bar, is_shown
-from lowering.states import dataset, entered
 from lowering.tracing import inside_trace
+from lowering.xarray_states import dataset, entered
 from tensorir.arrays import refuse
 from tensorir.caches import RecentCache
-from tensorir.fieldview.surroundings import surroundings
+from tensorir.fieldview.closure_fingerprint import closure_fingerprint
 
 __all__ = ["iterate"]
 
@@ -138,7 +138,7 @@ def _loop_key(step: Callable[[Any], Any], state: Any) -> Any:
     leaves, structure = jax.tree_util.tree_flatten(state)
     code = step.__code__ if isinstance(step, FunctionType) else None
     kinds = tuple([(x.shape, x.dtype) for x in leaves])
-    return code, surroundings(step, () if code else (step,)), structure, kinds
+    return code, closure_fingerprint(step, () if code else (step,)), structure, kinds
 
 
 def _checked_loop(step: Callable[[Any], Any], state: Any) -> _Loop:

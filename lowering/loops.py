@@ -12,15 +12,15 @@ import numpy as np
 from jax import lax
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
-from lowering.bodies import moves
 from lowering.context import Check, Context, any_of, first_failures, no_failures, passed
-from lowering.forward_only import forward_only
-from lowering.levels import masked_leaves, settled, survey
-from lowering.rounds import rounds
+from lowering.gradients.checkpointed_loop import rounds
+from lowering.gradients.forward_mode_only import forward_only
+from lowering.gradients.loop_body_derivatives import moves
+from lowering.scan_carry import masked_leaves, settled, survey
 from lowering.tracing import concrete
 from lowering.values import Dense, Value, dense
+from tensorir.abstract_interpreter import Bound
 from tensorir.errors import Diagnostic
-from tensorir.evaluate import Bound
 from tensorir.ir import Call, Lambda, Literal
 from tensorir.source import Span
 from tensorir.types import BOOL, Dims, Interval, TensorType

@@ -16,25 +16,25 @@ import jax
 from jax import lax
 
 from lowering.context import Check, Context, masks_of
-from lowering.elementwise import SCALAR, TAME, bitcast, convert
-from lowering.flat import flattened
+from lowering.elementwise import FINITE, SCALAR, bitcast, convert
 from lowering.folds import FOLDS
+from lowering.gradients.finite_derivatives import finite_derivatives
+from lowering.if_conversion import if_converted
 from lowering.indirect import INDIRECT
-from lowering.invariants import invariants
+from lowering.loop_invariant_code_motion import loop_invariants
 from lowering.neighbours import Prepared
 from lowering.raising import NAMES, raised, waiting
 from lowering.raising.conditionals import choices
 from lowering.raising.pools import pools
-from lowering.rounding import AS_WRITTEN, TAME_AS_WRITTEN, towards_wholes
+from lowering.rounding import AS_WRITTEN, FINITE_AS_WRITTEN, towards_wholes
 from lowering.structure import STRUCTURE, updated
-from lowering.tame import tame
 from lowering.values import Dense, Leaf, Slots, Value, aligned, dense, elementwise
+from tensorir.abstract_interpreter import Applier, Rule, evaluate
+from tensorir.analysis.absence import Access, Facts
 from tensorir.builtins import TABLE
 from tensorir.errors import Diagnostic
-from tensorir.evaluate import Applier, Rule, evaluate
-from tensorir.facts import Access, Facts
 from tensorir.ir import Call, Expr, Fencil, Literal, Operator, Var
-from tensorir.prints import said
+from tensorir.print_formatting import said
 from tensorir.reference.scalars import scalar
 from tensorir.types import DTYPES, Dims, TensorType
 from tensorir.typing_rules import neighbour_source
@@ -119,12 +119,12 @@ def _scalar(context: Context, node: Call, args: Sequence[Value]) -> Value:
 
 def _function(context: Context, op: str, kind: TensorType, node: int = 0) -> Callable[..., jax.Array]:
     """What computes an elementwise builtin: as it is written, where that counts and XLA sees more than one."""
-    plain = node in context.tame
+    plain = node in context.finite
     if op not in AS_WRITTEN or not kind.leaves[0].is_float or jax.config.jax_disable_jit:
-        return (TAME if plain else SCALAR)[op]
+        return (FINITE if plain else SCALAR)[op]
     if context.exact or node in context.written:
-        return (TAME_AS_WRITTEN if plain else AS_WRITTEN)[op]
-    return (TAME if plain else SCALAR)[op]
+        return (FINITE_AS_WRITTEN if plain else AS_WRITTEN)[op]
+    return (FINITE if plain else SCALAR)[op]
 
 
 def _pointwise(op: str, function: Callable[..., jax.Array], args: Sequence[Value], kind: TensorType) -> Leaf:
@@ -162,7 +162,7 @@ def lower(
     by_steps = bool(jax.config.jax_disable_jit)
     exact, loose = by_steps or numerics == "exact", numerics == "loose"
     found = choices(fencil, facts) if "conditional" in raising else {}
-    flat = flattened(fencil, facts, found)
+    flat = if_converted(fencil, facts, found)
     if flat is not None:
         fencil, facts, stored = flat.fencil, flat.facts, flat.stored(stored or {})
         found = choices(fencil, facts, flat.settled)
@@ -172,8 +172,8 @@ def lower(
     context = Context(facts, exact, loose, raising, {} if by_steps else stored or {}, ordered)
     context.written, context.choices, context.pools = towards_wholes(values(fencil.closures)), found, windows
     lazy = {**waiting(fencil, windows), **{key: choice.shared for key, choice in found.items()}}
-    context.tame = tame(fencil)
-    outside = invariants(fencil, facts, found)
+    context.finite = finite_derivatives(fencil)
+    outside = loop_invariants(fencil, facts, found)
     context.applying = lambda inner: Applier(_rule(inner), lazy, outside)
     env: dict[Var, Value] = {}
     for p in fencil.params:

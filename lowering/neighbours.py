@@ -19,8 +19,8 @@ from jax import lax
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-from lowering.batches import with_batch
-from lowering.through import still
+from lowering.batch_dims import with_batch
+from lowering.gradients.in_place_adjoints import still
 from tensorir.types import Interval
 
 __all__ = ["Prepared", "prepare", "read"]

@@ -22,13 +22,13 @@ import jax
 import numpy as np
 from jax import lax
 
-from lowering.slopes import over, smooth, times
+from lowering.gradients.safe_derivatives import over, smooth, times
 from tensorir.builtins import TABLE
 from tensorir.ir import Call, Expr
 from tensorir.types import TensorType
 from tensorir.walk import postorder
 
-__all__ = ["AS_WRITTEN", "TAME_AS_WRITTEN", "towards_wholes"]
+__all__ = ["AS_WRITTEN", "FINITE_AS_WRITTEN", "towards_wholes"]
 
 Binary = Callable[[jax.Array, jax.Array], jax.Array]
 
@@ -66,7 +66,7 @@ AS_WRITTEN: dict[str, Binary] = {
 }
 """The operations of floats that round, by builtin."""
 
-TAME_AS_WRITTEN: dict[str, Binary] = {**AS_WRITTEN, "multiplies": _multiplied, "divides": _divided}
+FINITE_AS_WRITTEN: dict[str, Binary] = {**AS_WRITTEN, "multiplies": _multiplied, "divides": _divided}
 """The same where derivatives are finite in any case."""
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorir import extension_points
+from tensorir.analysis.absence import Holes, analyse
 from tensorir.arrays import (
     Array,
     accept,
@@ -28,7 +29,6 @@ from tensorir.arrays import (
 from tensorir.caches import SIZES, CacheOwner, RecentCache, WeakCache
 from tensorir.display import Displayed
 from tensorir.errors import DiagnosticError, did_you_mean
-from tensorir.facts import Holes, analyse
 from tensorir.ir import Fencil, Var
 from tensorir.tables import check_table
 from tensorir.types import DTYPES, Interval

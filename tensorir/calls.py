@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from tensorir.analysis.absence import Holes, analyse
 from tensorir.arrays import Accepted, Array, accept, is_array, is_traced, is_tuple, kind_of, leaves_of, refuse, size_of
 from tensorir.binding import BoundProgram, solve_sizes, tables_of
 from tensorir.errors import DiagnosticError, did_you_mean
-from tensorir.facts import Holes, analyse
 from tensorir.ir import Fencil, Var
 from tensorir.tables import check_table
 from tensorir.types import DTYPES, Element, Scalar
@@ -168,7 +168,7 @@ def _finisher(
     }  # fmt: skip
     template = None
     if kind == "xarray":
-        from tensorir.labels import Labels
+        from tensorir.coordinates import Labels
 
         template = Labels.of(fencil, arguments)
 

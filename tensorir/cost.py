@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tensorir.abstract_interpreter import Applier, Bound, evaluate
 from tensorir.builtins import TABLE
-from tensorir.evaluate import Applier, Bound, evaluate
 from tensorir.ir import Call, Expr, Fencil, Operator
 from tensorir.types import TensorType
 

@@ -23,7 +23,7 @@ PAGES = {
     "tensorir.text.template.Template": "tensorir.inspect.pages:page_of",
     "tensorir.errors.Diagnostic": "tensorir.inspect.messages:diagnostic_page",
     "tensorir.errors.DiagnosticError": "tensorir.inspect.messages:error_page",
-    "tensorir.passes.worth.Worth": "tensorir.inspect.messages:worth_page",
+    "tensorir.analysis.buffer_worth.Worth": "tensorir.inspect.messages:worth_page",
     "tensorir.passes.explain.Explanation": "tensorir.inspect.messages:explanation_page",
     "tensorir.passes.pipeline.Pipeline": "tensorir.inspect.messages:pipeline_page",
     "tensorir.inspect.intermediates.Inspection": "tensorir.inspect.messages:inspection_page",

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import tensorir as ti
+from tensorir.analysis.absence import analyse
 from tensorir.binding import BoundProgram
-from tensorir.facts import analyse
 
 HEAD = """f(
   out: tensor<float, V[0:2]>, x: tensor<float, E[0:3]>, y: tensor<float, E[0:3]>, z: tensor<float, C[0:2]>,

@@ -2,7 +2,7 @@
 
 from lowering.elementwise import SCALAR as LOWERED_SCALARS
 from lowering.lower import RULES as LOWERED
-from tensorir import facts
+from tensorir.analysis import absence
 from tensorir.builtins import TABLE
 from tensorir.reference.rules import RULES
 from tensorir.reference.scalars import SCALAR
@@ -31,4 +31,4 @@ def test_every_builtin_has_one_rule_in_the_lowering():
 
 def test_what_is_known_before_a_run_has_a_rule_for_every_builtin_that_is_not_elementwise():
     elementwise = {name for name, row in TABLE.items() if row.elementwise}
-    assert (set(facts._RULES) | set(facts._FOLDS)) - {"if"} == set(TABLE) - elementwise
+    assert (set(absence._RULES) | set(absence._FOLDS)) - {"if"} == set(TABLE) - elementwise

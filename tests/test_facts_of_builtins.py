@@ -171,17 +171,17 @@ def test_moves_cost_nothing_and_what_is_exact_to_a_few_units_only_costs_most():
 TABLES_THAT_STAY = {
     "tensorir/__init__.py": "names of Python that mean something else",
     "tensorir/fieldview/functions.py": "names of Python that mean something else",
-    "tensorir/facts.py": "which rule of this analysis serves several builtins",
+    "tensorir/analysis/absence.py": "which rule of this analysis serves several builtins",
     "tensorir/inspect/flow.py": "what a picture draws as an arrow, and what as a box",
-    "tensorir/passes/reads.py": "how an offset is spelled",
-    "tensorir/passes/settle_choices.py": "moves within a point",
+    "tensorir/analysis/uses.py": "how an offset is spelled",
+    "tensorir/passes/condition_propagation.py": "moves within a point",
     "tensorir/passes/simplify.py": "one rule for four roundings",
-    "tensorir/passes/stored.py": "what is stored in any case",
+    "tensorir/analysis/materialisation.py": "what is stored in any case",
     "tensorir/passes/temporaries.py": "moves that cost a copy",
     "tensorir/text/inventory.py": "which static parameters name new dims",
     "tensorir/wellformed.py": "where a chain of shifts ends in a message",
     "lowering/raising/conditionals.py": "what XLA seldom fuses",
-    "lowering/raising/extremes.py": "the logic that a comparison of pairs is made of",
+    "lowering/raising/argument_reductions.py": "the logic that a comparison of pairs is made of",
     "lowering/raising/pools.py": "the windows that XLA differentiates",
 }
 """Files with collections of three names of builtins or more, each with what it says that no row can."""

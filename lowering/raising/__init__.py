@@ -22,22 +22,22 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from lowering.context import Context, Pool
+from lowering.raising.argument_reductions import extreme
 from lowering.raising.conditionals import conditional
 from lowering.raising.contractions import contraction
 from lowering.raising.convolutions import convolution
-from lowering.raising.dilations import dilated
-from lowering.raising.extremes import extreme
 from lowering.raising.guards import guarded
-from lowering.raising.memory import remember
-from lowering.raising.orders import first
+from lowering.raising.interior_padding import dilated
 from lowering.raising.pools import pooled
+from lowering.raising.provenance import remember
 from lowering.raising.reductions import along_axis, mapped
 from lowering.raising.rule import Raised, Rule
 from lowering.raising.scatters import combined, in_place
 from lowering.raising.strips import strip
+from lowering.raising.top_k import first
 from lowering.raising.windows import constants, coordinate, windows
 from lowering.values import Value
-from tensorir.evaluate import Waiting
+from tensorir.abstract_interpreter import Waiting
 from tensorir.ir import Call, Expr, Fencil
 from tensorir.walk import postorder, values
 

@@ -21,13 +21,13 @@ from jax import lax
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from lowering.context import Check, Choice, Context, Settled, no_failures
-from lowering.demand import Demand, Places, demand, operands, scope
+from lowering.control_dependence import Demand, Places, demand, operands, scope
 from lowering.structure import select
 from lowering.tracing import concrete
 from lowering.values import Dense, Leaf, Value, aligned, cut, dense, everywhere, joined_dims, presence, with_present
+from tensorir.abstract_interpreter import Waiting
+from tensorir.analysis.absence import Facts
 from tensorir.builtins import TABLE
-from tensorir.evaluate import Waiting
-from tensorir.facts import Facts
 from tensorir.ir import Apply, Call, Expr, Fencil, Lambda, Operator
 from tensorir.types import Dims
 from tensorir.walk import postorder, use_counts, values
@@ -43,9 +43,9 @@ MOST = 32
 
 
 def choices(fencil: Fencil, facts: Facts, settled: Settled | None = None) -> dict[int, Choice]:
-    """The choices that become conditionals, by the identity of each `if`; `settled` has what `flat` made of nests.
+    """The choices that become conditionals, by the identity of each `if`; `settled` is what if-conversion made.
 
-    >>> from tensorir.facts import analyse
+    >>> from tensorir.analysis.absence import analyse
     >>> from tensorir.text import parse
     >>> f = parse("f(c: tensor<bool>, x: tensor<float, I[0:20000]>, y: tensor<float, I[0:20000]>) "
     ...           "{ y ← if c then exp(x) else x; }")

@@ -1,9 +1,9 @@
 """Sums of products as contractions.
 
 `reduce(+, 0, k)(a × b)` over all points first is 1.6 to 120 times slower than `dot_general` (`docs/lowering.md`,
-"Contractions and other recognised forms"). A product is remembered with its factors (`lowering.products`); a sum of it
-over one dim, or over several in turn, becomes one contraction. What is not used of the plain form is dropped before
-anything is compiled.
+"Contractions and other recognised forms"). A product is remembered with its factors (`lowering.array_provenance`); a
+sum of it over one dim, or over several in turn, becomes one contraction. What is not used of the plain form is dropped
+before anything is compiled.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 
 from jax import lax
 
+from lowering.array_provenance import Products, Sum
 from lowering.context import Context
 from lowering.indirect import combiner
-from lowering.products import Products, Sum
 from lowering.raising.reductions import literal_of
 from lowering.values import Dense, Leaf, Slots, Value, aligned, cut, elementwise, presence
 from tensorir.ir import Call, Lambda

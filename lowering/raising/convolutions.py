@@ -15,8 +15,8 @@ from typing import Any
 
 from jax import lax
 
+from lowering.array_provenance import Products, Sum, Window
 from lowering.context import Context
-from lowering.products import Products, Sum, Window
 from lowering.raising.contractions import PRECISION, needed, product_of_two
 from lowering.values import Dense, Leaf, Value, aligned, cut, dense, select_slot
 from tensorir.ir import Call

@@ -13,8 +13,8 @@ from typing import Any
 import jax
 from jax import lax
 
+from lowering.array_provenance import Sum
 from lowering.context import Context
-from lowering.products import Sum
 from lowering.raising.contractions import dot, needed, total_of
 from lowering.raising.reductions import literal_of
 from lowering.values import Dense, Value, aligned, cut, elementwise

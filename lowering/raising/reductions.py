@@ -16,11 +16,11 @@ from jax import lax
 from lowering.context import Context, first_of, masks_of
 from lowering.folds import MOST_UNROLLED
 from lowering.indirect import combiner
-from lowering.levels import Levels, counted, levels_of, within_state
 from lowering.reduction import MONOIDS, by_rows, identity_of, reduced
+from lowering.scan_carry import Levels, counted, levels_of, within_state
 from lowering.values import Dense, Value, aligned, cut, dense, elementwise, presence, with_present
+from tensorir.abstract_interpreter import Bound
 from tensorir.builtins import TABLE
-from tensorir.evaluate import Bound
 from tensorir.ir import Call, Expr, Lambda, Literal, Var
 from tensorir.types import DTYPES, Dims, TensorType
 

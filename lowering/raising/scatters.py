@@ -14,8 +14,8 @@ import numpy as np
 from jax import lax
 
 from lowering.context import Context
+from lowering.dynamic_slices import put_at_one
 from lowering.indirect import CLIP, DROP, Updates, combiner, one_by_one, scattered, touched
-from lowering.single import put_at_one
 from lowering.values import Dense, Value, dense
 from tensorir.ir import Call
 from tensorir.types import Dims

@@ -15,8 +15,8 @@ from typing import Any
 import jax
 from jax import lax
 
+from lowering.array_provenance import Window
 from lowering.context import Context
-from lowering.products import Window
 from lowering.reduction import MONOIDS, identity_of
 from lowering.values import Dense, Slots, Value
 from tensorir.ir import Call

@@ -13,8 +13,8 @@ from typing import Any
 
 from jax import lax
 
+from lowering.array_provenance import Window
 from lowering.context import Context
-from lowering.products import Window
 from lowering.values import Dense, Leaf, Slots, Value, cut, dense, select_slot
 from tensorir.ir import Call, Expr, Literal
 from tensorir.types import Dims, Interval

@@ -1,8 +1,9 @@
 """Needed and computed: of which expressions every element that is computed has a part in a result.
 
 What an expression computes is all of its type. What is needed of it is found backward from the results, by the rules
-of `passes.footprints`, and here counts only what is needed whatever the data is: a branch that may not be taken, an
-operand that may not be the greater one, an element that a table may not lead to, or a slot that may be skipped, is not.
+of `analysis.access_functions`, and here counts only what is needed whatever the data is: a branch that may not be
+taken, an operand that may not be the greater one, an element that a table may not lead to, or a slot that may be skipped, is
+not.
 An expression in the body of a fold is met once for each level, and must be needed as a whole at each.
 
 >>> import tensorir as ti
@@ -19,14 +20,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tensorir.analysis.access_functions import RULES, Rule, elementwise, levels
+from tensorir.analysis.domains import Needs, Reads
+from tensorir.analysis.integer_sets import Points
 from tensorir.arrays import Array
 from tensorir.binding import BoundProgram
 from tensorir.builtins import TABLE
 from tensorir.ir import Call, Expr, Fencil, Operator
-from tensorir.passes.domains import Needs, Reads
-from tensorir.passes.footprints import RULES, Rule, elementwise, levels
-from tensorir.passes.inline import inlined
-from tensorir.passes.points import Points
+from tensorir.substitution import inlined
 from tensorir.types import TupleElement
 from tensorir.walk import values, with_values
 
@@ -133,4 +134,4 @@ _RULES: dict[str, Rule] = {
     "tuple_get": _member,
     "reduce": _reduce,
 }
-"""Operations that mean something else here than in `passes.footprints`."""
+"""Operations that mean something else here than in `analysis.access_functions`."""

@@ -18,10 +18,10 @@ from typing import Any
 from tensorir import build
 from tensorir.binding import BoundProgram, solve_sizes
 from tensorir.calls import check_names, missing, nested
+from tensorir.coercion import coerced
 from tensorir.fieldview.traced import Traced, current, fail, number_as, tuple_of, wrap
 from tensorir.ir import Closure, Expr, Fencil, Var
 from tensorir.locations import here
-from tensorir.passes.conform import conformed
 from tensorir.types import DTYPES, Scalar, TensorType
 
 __all__ = ["called"]
@@ -77,7 +77,7 @@ def _argument(param: Var, value: Traced, owner: str) -> Expr:
         if not have[name].covers(interval):
             told = f"'{param.name}' of '{owner}' needs {name}{interval}, and this has {name}{have[name]}."
             fail("A06", told, "give it the missing points: ti.extend adds a halo.")
-    return conformed(value.expr, kind)
+    return coerced(value.expr, kind)
 
 
 def _constant(param: Var, arrays: tuple[Any, ...]) -> Expr:
@@ -98,7 +98,7 @@ def _after(closure: Closure, held: Mapping[Var, Expr]) -> Expr:
     if params:
         value = build.apply(build.function(params, value), *(held[p] for p in params), span=here())
     whole = closure.output.type
-    part = conformed(value, closure.target)
+    part = coerced(value, closure.target)
     if closure.target.dims == whole.dims:
         return part
     return build.call("update", held.get(closure.output) or _blank(whole), part, span=here())
@@ -107,4 +107,4 @@ def _after(closure: Closure, held: Mapping[Var, Expr]) -> Expr:
 def _blank(kind: TensorType) -> Expr:
     """A buffer of which a program reads nothing that it does not write."""
     zeros = [build.literal(DTYPES[s].type(0).item(), s) for s in kind.leaves]
-    return conformed(wrap(nested(kind.element, [Traced(z) for z in zeros])).expr, kind)
+    return coerced(wrap(nested(kind.element, [Traced(z) for z in zeros])).expr, kind)

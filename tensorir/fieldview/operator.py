@@ -18,10 +18,10 @@ from tensorir.calls import nested
 from tensorir.dimensions import Dimension
 from tensorir.display import Displayed
 from tensorir.errors import DiagnosticError, did_you_mean
+from tensorir.fieldview.closure_fingerprint import closure_fingerprint
 from tensorir.fieldview.naming import Assigned, named, places
 from tensorir.fieldview.recorder import domain_of, recording
 from tensorir.fieldview.signature import annotations_of, argument_type, like, restored, structure, symbol
-from tensorir.fieldview.surroundings import surroundings
 from tensorir.fieldview.traced import Traced, Tracing, assignable, current, fail, tracing, tuple_of, wrap
 from tensorir.ir import Closure, Expr, Fencil, Var
 from tensorir.locations import assigned, here, located
@@ -270,7 +270,7 @@ def provided(offset_provider: Any) -> Mapping[str, Any]:
 def call_key(function: Callable[..., Any], bound: Mapping[str, Any], types: Mapping[str, TensorType | None]) -> Any:
     """What a trace depends on: types with the order of their axes, what Python passes, and what the function reads."""
     own = tuple([(n, None if t is None else (t, t.dims.names), type(bound[n]).__name__) for n, t in types.items()])
-    return own, surroundings(function, [bound[n] for n, t in types.items() if t is None])
+    return own, closure_fingerprint(function, [bound[n] for n, t in types.items() if t is None])
 
 
 def key_of(value: Any) -> Any:

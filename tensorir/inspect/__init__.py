@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any
 from tensorir.inspect.intermediates import Inspection, Intermediate, inspect, observed
 
 if TYPE_CHECKING:
-    from tensorir.inspect.boxes import domains
     from tensorir.inspect.change import before_after
+    from tensorir.inspect.domain_pictures import domains
     from tensorir.inspect.flow import dataflow
     from tensorir.inspect.neighbours import table
     from tensorir.inspect.picture import Picture
@@ -38,8 +38,8 @@ __all__ = [
 ]  # fmt: skip
 
 _PICTURES = {
-    "Picture": "picture", "before_after": "change", "dataflow": "flow", "domains": "boxes", "footprint": "reading",
-    "table": "neighbours",
+    "Picture": "picture", "before_after": "change", "dataflow": "flow", "domains": "domain_pictures",
+    "footprint": "reading", "table": "neighbours",
 }  # fmt: skip
 """What loads on first use, and the files that it is in."""
 

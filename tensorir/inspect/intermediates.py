@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from tensorir import build
+from tensorir.analysis.absence import analyse
 from tensorir.arrays import refuse, size_of
 from tensorir.binding import BoundProgram, solve_sizes
 from tensorir.caches import WeakCache
+from tensorir.coordinates import Labels
 from tensorir.display import Displayed
 from tensorir.errors import did_you_mean
-from tensorir.facts import analyse
 from tensorir.inspect.units import units_of
 from tensorir.ir import Call, Closure, Expr, Fencil, Lambda, Var
-from tensorir.labels import Labels
 from tensorir.passes.inline import Inline
 from tensorir.source import NOWHERE, Span
 from tensorir.types import BOOL, Scalar, TensorType, TupleElement

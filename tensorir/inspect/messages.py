@@ -18,11 +18,11 @@ import numpy as np
 from tensorir.inspect.page import Fold, Markup, coloured, joined, markup, page, pre, range_of, table
 
 if TYPE_CHECKING:
+    from tensorir.analysis.buffer_worth import Worth
     from tensorir.errors import Diagnostic, DiagnosticError
     from tensorir.inspect.intermediates import Inspection
     from tensorir.passes.explain import Explanation
     from tensorir.passes.pipeline import Pipeline
-    from tensorir.passes.worth import Worth
 
 __all__ = [
     "diagnostic_page",
@@ -78,7 +78,7 @@ def traceback_of(error: DiagnosticError, trace: TracebackType | None) -> list[st
 
 def explanation_page(explanation: Explanation) -> str:
     """Who needs which points: a table, the words, and the domains as a picture."""
-    from tensorir.inspect.boxes import domains_of
+    from tensorir.inspect.domain_pictures import domains_of
 
     rows = [(markup("<code>{}</code>", n), str(p), f"{len(p):,}") for n, p in explanation.needs.items()]
     picture = Markup(domains_of(explanation.domains).svg) if explanation.needs else Markup("")

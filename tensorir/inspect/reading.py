@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from tensorir import build
+from tensorir.analysis.integer_sets import Points
 from tensorir.arrays import Array, accept, refuse
 from tensorir.binding import BoundProgram
 from tensorir.errors import DiagnosticError, did_you_mean
@@ -30,7 +31,6 @@ from tensorir.inspect.subject import fencil_of, subject
 from tensorir.ir import Call, Expr, Fencil, Var
 from tensorir.passes.base import with_fencil
 from tensorir.passes.inline import Inline
-from tensorir.passes.points import Points
 from tensorir.types import DTYPES, Interval, Scalar
 
 __all__ = ["Reading", "footprint"]
@@ -76,7 +76,7 @@ def footprint(
     output = _output(fencil, name or None)
     _refuse_no_point(at)
     point = _point(output, at or {})
-    from tensorir.passes.domains import domains
+    from tensorir.analysis.domains import domains
 
     where = {n: (p, p + 1) for n, p in point.items()}
     others = {p.name: {d: (i.start, i.start) for d, i in p.type.dims.items} for p in fencil.outputs if p is not output}

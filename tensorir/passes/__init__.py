@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from tensorir.passes.base import Pass
 from tensorir.passes.combine_shifts import CombineShifts
+from tensorir.passes.condition_propagation import PropagateConditions
 from tensorir.passes.cse import Cse
 from tensorir.passes.fold_constants import FoldConstants
 from tensorir.passes.fuse_closures import FuseClosures
@@ -22,7 +23,6 @@ from tensorir.passes.fuse_scans import FuseScans
 from tensorir.passes.inline import Inline
 from tensorir.passes.pipeline import Pipeline
 from tensorir.passes.prune import Prune
-from tensorir.passes.settle_choices import SettleChoices
 from tensorir.passes.simplify import Simplify
 from tensorir.passes.split_closures import SplitClosures
 from tensorir.passes.table import PASSES
@@ -38,8 +38,8 @@ __all__ = [
     "Inline",
     "Pass",
     "Pipeline",
+    "PropagateConditions",
     "Prune",
-    "SettleChoices",
     "Simplify",
     "SplitClosures",
     "Temporaries",

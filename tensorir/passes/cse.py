@@ -9,7 +9,7 @@ from typing import Any
 
 from tensorir.ir import Expr, Fencil, Lambda, Var
 from tensorir.passes.base import Pass, remade
-from tensorir.passes.scopes import rescoped
+from tensorir.substitution import rescoped
 from tensorir.walk import postorder, rebuild, values, with_label, with_values
 
 __all__ = ["Cse", "shared"]

@@ -16,10 +16,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tensorir.analysis.domains import Domains, domains
+from tensorir.analysis.integer_sets import Points
 from tensorir.display import Displayed
 from tensorir.ir import Call, Expr, Fencil, Var
-from tensorir.passes.domains import Domains, domains
-from tensorir.passes.points import Points
 from tensorir.walk import postorder
 
 __all__ = ["Explanation", "explain"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tensorir.build import call, closure
+from tensorir.coercion import coerced
 from tensorir.errors import DiagnosticError
 from tensorir.ir import Closure, Fencil
 from tensorir.passes.base import Pass, remade
-from tensorir.passes.conform import conformed
 from tensorir.types import Dims, Interval
 
 __all__ = ["FuseClosures"]
@@ -50,7 +50,7 @@ def _fused(a: Closure, b: Closure) -> Closure | None:
     if x.stop != y.start and y.stop != x.start:
         return None
     try:
-        value = call("concat", conformed(a.value, a.target), conformed(b.value, b.target), span=a.span)
+        value = call("concat", coerced(a.value, a.target), coerced(b.value, b.target), span=a.span)
     except DiagnosticError:
         return None
     whole = first.with_interval(dim, Interval(min(x.start, y.start), max(x.stop, y.stop)))

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tensorir.build import call, fresh, function, var
+from tensorir.coercion import coerced
 from tensorir.errors import DiagnosticError
 from tensorir.ir import Call, Expr, Fencil, Lambda, Var
 from tensorir.passes.base import Pass, remade
-from tensorir.passes.conform import conformed
 from tensorir.types import TensorType, TupleElement
 from tensorir.walk import postorder, rewrite, substitute, values, with_values
 
@@ -95,16 +95,16 @@ def _fused(a: Call, b: Call, feeding: bool, taken: set[str]) -> Call | None:
     taken.add(name)
     state = var(name, TensorType(TupleElement((s.type.element, t.type.element)), s.type.dims))
     first, second = (call("tuple_get", state, static=(k,)) for k in (0, 1))
-    new_a = conformed(substitute(f.body, {s: first}), s.type)
+    new_a = coerced(substitute(f.body, {s: first}), s.type)
     given: dict[Var, Expr] = {t: second}
     kept: list[tuple[Var, Expr]] = []
     for p, arg in zip(of_b, args_b, strict=True):
         if feeding and arg is a:
-            given[p] = conformed(new_a, p.type)
+            given[p] = coerced(new_a, p.type)
         else:
             kept.append((p, arg))
     try:
-        new_b = conformed(substitute(g.body, given), t.type)
+        new_b = coerced(substitute(g.body, given), t.type)
         body = function([state, *of_a, *(p for p, _ in kept)], call("make_tuple", new_a, new_b))
         init = call("make_tuple", init_a, init_b)
         made = call("scan", body, init, *args_a, *(x for _, x in kept), static=a.static, span=b.span)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tensorir.build import fresh
-from tensorir.ir import Closure, Expr, Fencil, Lambda, Var
+from tensorir.coercion import coerced
+from tensorir.ir import Closure, Fencil, Var
 from tensorir.passes.base import Pass, remade
-from tensorir.passes.conform import conformed
-from tensorir.passes.scopes import Binders, rescoped
-from tensorir.walk import postorder, substitute, values, with_values
+from tensorir.substitution import inlined
+from tensorir.walk import substitute, values, with_values
 
-__all__ = ["Inline", "inlined"]
+__all__ = ["Inline"]
 
 
 @dataclass(frozen=True)
@@ -59,31 +57,6 @@ class Inline(Pass):
         return remade(fencil, closures, params)
 
 
-def inlined(
-    roots: Iterable[Expr], copies: dict[int, list[Expr]] | None = None, *, named: bool = False
-) -> tuple[Expr, ...]:
-    """The expressions without applications of functions; functions that folds use stay, under unique names.
-
-    `copies` takes what became of each call, by identity. With `named`, arguments are labelled as parameters are called.
-    """
-    roots = tuple(roots)
-    return rescoped(roots, unique_binders(roots), applied=True, copies=copies, named=named)
-
-
-def unique_binders(roots: tuple[Expr, ...]) -> Binders:
-    """A function keeps its parameters where it is met first; copies of it get fresh ones."""
-    taken = {v.name for r in roots for v in r.free}
-    taken |= {p.name for node in postorder(*roots) if isinstance(node, Lambda) for p in node.params}
-    used: set[str] = set()
-
-    def binders(node: Lambda) -> tuple[Var, ...]:
-        new = tuple(dataclasses.replace(p, name=fresh(p.name, taken)) if p.name in used else p for p in node.params)
-        used.update(p.name for p in node.params)
-        return new
-
-    return binders
-
-
 def _substituted(closures: tuple[Closure, ...], buffer: Var) -> tuple[Closure, ...] | None:
     """The closures without a buffer; None where it is not written once, whole, before it is read."""
     writers = [k for k, c in enumerate(closures) if c.output == buffer]
@@ -97,7 +70,7 @@ def _substituted(closures: tuple[Closure, ...], buffer: Var) -> tuple[Closure, .
     between = {c.output for c in closures[at + 1 : max(readers, default=at)]}
     if not value.free.isdisjoint(between):
         return None
-    place = conformed(value, buffer.type)
+    place = coerced(value, buffer.type)
     if not isinstance(place, Var) and not place.label:
         place = dataclasses.replace(place, label=buffer.name)
     rest = (*closures[:at], *closures[at + 1 :])

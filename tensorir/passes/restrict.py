@@ -16,15 +16,15 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tensorir.analysis.access_functions import updates_all
+from tensorir.analysis.domains import Domains, domains
+from tensorir.analysis.integer_sets import Points
 from tensorir.binding import BoundProgram
 from tensorir.build import call, closure, literal, operator
 from tensorir.build import fencil as make_fencil
+from tensorir.coercion import cut
 from tensorir.ir import Apply, Call, Closure, Expr, Fencil, Lambda, Literal, Operator, Var
 from tensorir.passes.base import with_fencil
-from tensorir.passes.conform import cut
-from tensorir.passes.domains import Domains, domains
-from tensorir.passes.footprints import updates_all
-from tensorir.passes.points import Points
 from tensorir.types import Dims, TensorType
 from tensorir.walk import postorder, rebuild
 

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tensorir.build import call, cartesian_shift, literal
+from tensorir.coercion import coerced
 from tensorir.ir import Call, Expr, Fencil, Literal
 from tensorir.passes.base import Pass, rewritten
-from tensorir.passes.conform import conformed
 from tensorir.types import Dims, Scalar
 from tensorir.walk import with_label
 
@@ -184,18 +184,18 @@ def _truth(x: Expr) -> bool | None:
 def and_true(e: Call) -> Expr | None:
     x, y = e.args
     rest = x if _truth(y) is True else y if _truth(x) is True else None
-    return None if rest is None else conformed(rest, e.tensor)
+    return None if rest is None else coerced(rest, e.tensor)
 
 
 def or_false(e: Call) -> Expr | None:
     x, y = e.args
     rest = x if _truth(y) is False else y if _truth(x) is False else None
-    return None if rest is None else conformed(rest, e.tensor)
+    return None if rest is None else coerced(rest, e.tensor)
 
 
 def known_choice(e: Call) -> Expr | None:
     truth = _truth(e.args[0])
-    return None if truth is None else conformed(e.args[1] if truth else e.args[2], e.tensor)
+    return None if truth is None else coerced(e.args[1] if truth else e.args[2], e.tensor)
 
 
 def choice_by_not(e: Call) -> Expr | None:
@@ -228,7 +228,7 @@ def cast_there_and_back(e: Call) -> Expr | None:
 def member_of_made(e: Call) -> Expr | None:
     match e.args, e.static:
         case (Call("make_tuple", members),), (int() as index,):
-            return conformed(members[index], e.tensor)
+            return coerced(members[index], e.tensor)
         case _:
             return None
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from tensorir.passes.base import Pass
 from tensorir.passes.combine_shifts import CombineShifts
+from tensorir.passes.condition_propagation import PropagateConditions
 from tensorir.passes.cse import Cse
 from tensorir.passes.fold_constants import FoldConstants
 from tensorir.passes.fuse_closures import FuseClosures
 from tensorir.passes.fuse_scans import FuseScans
 from tensorir.passes.inline import Inline
 from tensorir.passes.prune import Prune
-from tensorir.passes.settle_choices import SettleChoices
 from tensorir.passes.simplify import Simplify
 from tensorir.passes.split_closures import SplitClosures
 from tensorir.passes.temporaries import Temporaries
@@ -25,7 +25,7 @@ _ALL: tuple[type[Pass], ...] = (
     FuseScans,
     Inline,
     Prune,
-    SettleChoices,
+    PropagateConditions,
     Simplify,
     SplitClosures,
     Temporaries,

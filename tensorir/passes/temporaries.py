@@ -11,16 +11,16 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tensorir.analysis.absence import analyse
+from tensorir.analysis.buffer_worth import Worth, work_of
+from tensorir.analysis.uses import reads, surface
 from tensorir.build import apply, closure, fresh, function, var
 from tensorir.builtins import TABLE
 from tensorir.errors import DiagnosticError
-from tensorir.facts import analyse
 from tensorir.ir import Apply, Call, Closure, Expr, Fencil, Lambda, Var
 from tensorir.passes.base import Pass, remade
 from tensorir.passes.prune import without_unused_parameters
-from tensorir.passes.reads import reads, surface
 from tensorir.passes.restrict import with_small_buffers
-from tensorir.passes.worth import Worth, work_of
 from tensorir.types import TensorType
 from tensorir.walk import postorder, rebuild
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.ir import Call, Function
-from tensorir.prints import said
+from tensorir.print_formatting import said
 from tensorir.reference.expressions import Rule, Scope, applied, type_of
 from tensorir.reference.folds import FOLDS
 from tensorir.reference.scalars import bitcast, cast, scalar

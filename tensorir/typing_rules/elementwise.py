@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensorir.prints import PLACE
+from tensorir.print_formatting import PLACE
 from tensorir.types import BOOL, Complaint, Dims, Scalar, TensorType, TupleElement, bcast
 from tensorir.typing_rules.operands import Operands, Static, tensors_of
 

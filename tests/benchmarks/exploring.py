@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 import tensorir as ti
-from tensorir.passes.domains import domains
+from tensorir.analysis.domains import domains
 from tensorir.walk import postorder, values
 from tests.benchmarks.interleaved import compare, report
 

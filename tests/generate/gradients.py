@@ -11,7 +11,7 @@ import numpy as np
 
 import tensorir as ti
 from tensorir import reference
-from tensorir.passes.domains import domains
+from tensorir.analysis.domains import domains
 from tensorir.walk import postorder, values
 
 from .bounds import flat

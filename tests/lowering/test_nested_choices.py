@@ -11,7 +11,7 @@ from generate.properties import check_compiled, check_op_by_op
 from hypothesis import given, settings
 
 import tensorir as ti
-from lowering import flat
+from lowering import if_conversion
 from lowering.raising import conditionals
 
 HEAD = """f(
@@ -48,9 +48,9 @@ def all_flat(monkeypatch):
     """Every choice of one truth value is a conditional, and every conditional is made flat."""
     monkeypatch.setattr(conditionals, "WORTH", 0)
     monkeypatch.setattr(conditionals, "PER_ELEMENT", 0)
-    monkeypatch.setattr(flat, "WORTH", 1)
-    monkeypatch.setattr(flat, "OFTEN", 0)
-    monkeypatch.setattr(flat, "DEEPEST", 0)
+    monkeypatch.setattr(if_conversion, "WORTH", 1)
+    monkeypatch.setattr(if_conversion, "OFTEN", 0)
+    monkeypatch.setattr(if_conversion, "DEEPEST", 0)
 
 
 def test_what_branches_of_different_choices_check_is_traced_once():

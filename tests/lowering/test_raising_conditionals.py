@@ -11,7 +11,7 @@ from hypothesis import given, settings
 
 import tensorir as ti
 from lowering.raising import conditionals
-from tensorir.facts import analyse
+from tensorir.analysis.absence import analyse
 
 LARGE = """f(c: tensor<bool>, x: tensor<float, I[-3:20000]>, y: tensor<float, I[0:19000]>) {
   y ← let e = exp(x); if c then sin(⟪I, 1⟫(x)) + e else e × sqrt(e);

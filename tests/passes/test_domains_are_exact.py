@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 import tensorir as ti
 from tensorir import reference
-from tensorir.passes.domains import domains
+from tensorir.analysis.domains import domains
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

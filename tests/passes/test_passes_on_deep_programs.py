@@ -2,9 +2,9 @@
 
 import pytest
 
+from tensorir.analysis.domains import domains
 from tensorir.build import apply, call, cartesian_shift, closure, fencil, function, literal, var
 from tensorir.passes import PASSES
-from tensorir.passes.domains import domains
 from tensorir.types import tensor
 from tensorir.walk import postorder
 

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from tensorir.passes.points import Points
+from tensorir.analysis.integer_sets import Points
 from tensorir.types import Dims
 
 CLOUD = [(0, 0), (0, 3), (1, 2), (3, 1), (3, 3), (2, 0)]

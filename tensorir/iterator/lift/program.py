@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from tensorir import build
-from tensorir.facts import analyse
+from tensorir.analysis.absence import analyse
 from tensorir.ir import Closure, Fencil, Var
 from tensorir.iterator.lift.boxes import ALWAYS, NEVER, Box, is_empty
 from tensorir.iterator.lift.emit import Emission

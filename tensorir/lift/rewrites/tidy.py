@@ -20,8 +20,8 @@ from tensorir.lift.rewrites.coordinates import with_sums_of_coordinates
 from tensorir.lift.rewrites.distinct import with_distinct_names
 from tensorir.lift.rewrites.naming import one_name_each
 from tensorir.lift.rewrites.ordering import in_order, with_shifts_inside
+from tensorir.passes.condition_propagation import PropagateConditions, decides
 from tensorir.passes.cse import Cse
-from tensorir.passes.settle_choices import SettleChoices, decides
 from tensorir.source import Span
 from tensorir.types import Dims
 from tensorir.walk import postorder, rewrite_all, values, with_values
@@ -38,12 +38,12 @@ def tidied(f: Fencil, exact: bool = False, merged: list[Span] | None = None) -> 
     `merged` gets the places of folds whose terms are taken in another order than they were.
     """
     canonical = Canonical(exact, [] if merged is None else merged)
-    f = _named(SettleChoices().run(canonical.run(f)))
+    f = _named(PropagateConditions().run(canonical.run(f)))
     f = _in_one_order(_without_renames(canonical.run(f), canonical), exact)
     if not any(decides(e) for e in postorder(*values(f.closures))):
         return f
     # moves inside of choices have met by now, and what is left of them is known
-    settled = SettleChoices().run(canonical.run(f))
+    settled = PropagateConditions().run(canonical.run(f))
     return _in_one_order(canonical.run(settled), exact)
 
 

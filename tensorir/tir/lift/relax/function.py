@@ -16,7 +16,7 @@ from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.ir import Expr
 from tensorir.lift.loops.report import Report
 from tensorir.lift.nests.terms import Number
-from tensorir.prints import PLACE
+from tensorir.print_formatting import PLACE
 from tensorir.source import NOWHERE, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.interpret.arguments import scalar

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 from tensorir.build import literal
 from tensorir.builtins import TABLE
+from tensorir.coercion import coerced
 from tensorir.ir import Call, Expr, Fencil, Literal, Operator
 from tensorir.passes.base import Pass, remade
-from tensorir.passes.conform import conformed
 from tensorir.types import BOOL
 from tensorir.walk import postorder, rebuild, values, with_label, with_values
 
-__all__ = ["SettleChoices", "decides"]
+__all__ = ["PropagateConditions", "decides"]
 
 Facts = Mapping[Expr, bool]
 """Conditions, and the truth value that each has wherever something is used."""
@@ -22,13 +22,13 @@ NOTHING: Facts = {}
 
 
 @dataclass(frozen=True)
-class SettleChoices(Pass):
+class PropagateConditions(Pass):
     """What a condition says is known in the branches of its `if`, by all that is used there alone.
 
     >>> from tensorir.passes.show import show
     >>> text = '''f(n: tensor<int>, x: tensor<float, I[0:5]>, out: tensor<float, I[0:5]>) {
     ...   out ← if n > 2 then x + (if n > 2 then x else 1.0) else (if n > 2 then 2.0 else x); }'''
-    >>> show(SettleChoices(), text)
+    >>> show(PropagateConditions(), text)
     f(n: tensor<int>, x: tensor<float, I[0:5]>, out: tensor<float, I[0:5]>) {
       out ← if n > 2 then x + x else x;
     }
@@ -37,7 +37,7 @@ class SettleChoices(Pass):
 
     >>> text = '''f(x: tensor<float, I[0:5], J[0:3]>, y: tensor<float, I[0:5]>, out: tensor<float, I[0:5]>) {
     ...   out ← if y > 0.0 then reduce(+, 0.0, J)(if y > 0.0 then x else 0.0) else y; }'''
-    >>> show(SettleChoices(), text)
+    >>> show(PropagateConditions(), text)
     f(x: tensor<float, I[0:5], J[0:3]>, y: tensor<float, I[0:5]>, out: tensor<float, I[0:5]>) {
       out ← if y > 0.0 then reduce(+, 0.0, J)(x) else y;
     }
@@ -117,11 +117,11 @@ def _settled(e: Expr, known: Facts, operands: tuple[Expr, ...]) -> Expr | None:
     """What a choice, or a condition of two, is where what is known decides it, or one of the two."""
     match e:
         case Call("if", (condition, _, _)) if (truth := _truth(condition, known)) is not None:
-            return conformed(operands[1 if truth else 2], e.tensor)
+            return coerced(operands[1 if truth else 2], e.tensor)
         case Call("and" | "or" as op, (a, b)) if a in known or b in known:
             truth, other = (known[a], operands[1]) if a in known else (known[b], operands[0])
             deciding = truth is (op == "or")
-            return conformed(literal(truth, BOOL, e.span) if deciding else other, e.tensor)
+            return coerced(literal(truth, BOOL, e.span) if deciding else other, e.tensor)
         case _:
             return None
 

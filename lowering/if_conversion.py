@@ -17,16 +17,16 @@ from functools import reduce
 from graphlib import CycleError, TopologicalSorter
 
 from lowering.context import Choice, Settled
-from lowering.demand import Demand, Places, demand, operands, scope
+from lowering.control_dependence import Demand, Places, demand, operands, scope
 from lowering.raising.conditionals import WORTH, acts, operations
+from tensorir.analysis.absence import Facts
 from tensorir.build import call, literal
 from tensorir.builtins import TABLE
-from tensorir.facts import Facts
 from tensorir.ir import Apply, Call, Expr, Fencil, Lambda, Literal
 from tensorir.types import Element, Scalar
 from tensorir.walk import postorder, rebuild, runs, values, with_values
 
-__all__ = ["Flat", "flattened"]
+__all__ = ["Flat", "if_converted"]
 
 DEEPEST = 16
 """Conditionals inside of each other: tracing, differentiating and compiling each takes some of Python's stack."""
@@ -49,13 +49,13 @@ class Flat:
         return {**before, **{id(new): new for old, new in self.became if id(old) in before}}
 
 
-def flattened(fencil: Fencil, facts: Facts, choices: Mapping[int, Choice]) -> Flat | None:
+def if_converted(fencil: Fencil, facts: Facts, choices: Mapping[int, Choice]) -> Flat | None:
     """The program without nests of choices; None where none is deep and nothing is traced often.
 
     A scope with lines to print stays as it is: they come in the order in which choices stand in each other.
 
     >>> from lowering.raising.conditionals import choices
-    >>> from tensorir.facts import analyse
+    >>> from tensorir.analysis.absence import analyse
     >>> from tensorir.text import parse
     >>> def nest(depth):
     ...     value = "gather(I)(x, n)"
@@ -63,7 +63,7 @@ def flattened(fencil: Fencil, facts: Facts, choices: Mapping[int, Choice]) -> Fl
     ...         value = f"if n > {k} then {value} else 0.5"
     ...     f = parse(f"f(n: tensor<int>, x: tensor<float, I[0:9]>, y: tensor<float>) {{ y ← {value}; }}")
     ...     facts = analyse(f, {})
-    ...     flat = flattened(f, facts, choices(f, facts))
+    ...     flat = if_converted(f, facts, choices(f, facts))
     ...     return 0 if flat is None else len(flat.settled.guarded)
     >>> nest(10), nest(40)
     (0, 1)

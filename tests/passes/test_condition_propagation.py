@@ -9,7 +9,7 @@ import pytest
 
 import tensorir as ti
 from tensorir.ir import Call
-from tensorir.passes import SettleChoices
+from tensorir.passes import PropagateConditions
 from tensorir.text import parse
 from tensorir.walk import postorder, values
 
@@ -42,12 +42,12 @@ def made(value: str) -> ti.Fencil:
 
 @pytest.mark.parametrize(("value", "wanted"), KNOWN.items())
 def test_what_holds_is_known(value: str, wanted: str) -> None:
-    assert SettleChoices().run(made(value)) == made(wanted)
+    assert PropagateConditions().run(made(value)) == made(wanted)
 
 
 @pytest.mark.parametrize("value", UNKNOWN.values(), ids=UNKNOWN.keys())
 def test_what_does_not_is_not(value: str) -> None:
-    assert SettleChoices().run(made(value)) == made(value)
+    assert PropagateConditions().run(made(value)) == made(value)
 
 
 def test_what_is_used_elsewhere_stands_once() -> None:
@@ -55,14 +55,14 @@ def test_what_is_used_elsewhere_stands_once() -> None:
       out ← let z = loop(0, 3)(λ(k: tensor<int>, a: tensor<float, I[0:5]>) → true,
                                λ(k: tensor<int>, a: tensor<float, I[0:5]>) → if n > 2 then a × x else a, x);
             if n > 2 then z + 1.0 else z; }"""
-    found = SettleChoices().run(parse(text))
+    found = PropagateConditions().run(parse(text))
     loops = [e for e in postorder(*values(found.closures)) if isinstance(e, Call) and e.op == "loop"]
     assert len({id(e) for e in loops}) == 1
 
 
 def test_a_guard_keeps_a_gradient_finite() -> None:
     text = f"{HEAD} {{ out ← {UNKNOWN['a derivative that may be infinite']}; }}"
-    program = ti.compile(SettleChoices().run(parse(text)))
+    program = ti.compile(PropagateConditions().run(parse(text)))
     y = np.array([0.0, 1.0, -1.0, 2.0, 0.5])
 
     def total(y: jax.Array) -> jax.Array:

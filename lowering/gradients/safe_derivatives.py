@@ -23,8 +23,8 @@ from jax.custom_derivatives import SymbolicZero
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-from lowering.batches import with_batch
-from lowering.through import still
+from lowering.batch_dims import with_batch
+from lowering.gradients.in_place_adjoints import still
 
 __all__ = ["over", "smooth", "times"]
 

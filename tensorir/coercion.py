@@ -2,7 +2,7 @@
 
 >>> from tensorir.build import var
 >>> from tensorir.types import tensor
->>> print(conformed(var("x", tensor("float", I=(0, 9))), tensor("float", I=(1, 5), J=(0, 2))))
+>>> print(coerced(var("x", tensor("float", I=(0, 9))), tensor("float", I=(1, 5), J=(0, 2))))
 add_dim(J, 0, 2, subset(x, I[1:5]))
 """
 
@@ -12,10 +12,10 @@ from tensorir.build import call
 from tensorir.ir import Expr
 from tensorir.types import Dims, TensorType
 
-__all__ = ["conformed", "cut"]
+__all__ = ["coerced", "cut"]
 
 
-def conformed(value: Expr, place: TensorType) -> Expr:
+def coerced(value: Expr, place: TensorType) -> Expr:
     """The value with exactly the dims of a place that it covers."""
     value = cut(value, place.dims)
     for name, interval in place.dims.items:

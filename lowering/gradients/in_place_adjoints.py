@@ -27,7 +27,7 @@ from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal, Primitive
 from jax.interpreters import ad, batching, mlir
 
-from lowering.batches import with_batch
+from lowering.batch_dims import with_batch
 
 __all__ = ["Window", "still", "take", "threaded"]
 

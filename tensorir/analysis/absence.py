@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tensorir.abstract_interpreter import Applier, Bound, evaluate
 from tensorir.errors import Diagnostic
-from tensorir.evaluate import Applier, Bound, evaluate
 from tensorir.ir import Call, Expr, Fencil, Literal, Operator
 from tensorir.types import Interval, Scalar, TensorType, TupleElement, leaves
 from tensorir.typing_rules import neighbour_source

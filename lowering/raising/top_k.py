@@ -13,8 +13,8 @@ import jax
 import numpy as np
 from jax import lax
 
+from lowering.array_provenance import Sorted
 from lowering.context import Context
-from lowering.products import Sorted
 from lowering.values import Dense, Value
 from tensorir.ir import Call
 from tensorir.types import Dims

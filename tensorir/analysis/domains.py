@@ -21,16 +21,16 @@ from typing import Any
 
 import numpy as np
 
+from tensorir.analysis.access_functions import RULES, Rule, elementwise, updates_all
+from tensorir.analysis.integer_sets import Points
 from tensorir.arrays import Array
 from tensorir.binding import BoundProgram
 from tensorir.builtins import TABLE
 from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
 from tensorir.ir import Call, Expr, Fencil, Lambda, Var
-from tensorir.passes.footprints import RULES, Rule, elementwise, updates_all
-from tensorir.passes.inline import inlined
-from tensorir.passes.points import Points
 from tensorir.reference import ABSENT, Interpreter
 from tensorir.reference.tensors import points as points_of
+from tensorir.substitution import inlined
 from tensorir.types import Dims, TensorType
 from tensorir.walk import postorder, values, with_values
 

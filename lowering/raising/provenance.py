@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from lowering.array_provenance import Sorted
 from lowering.context import Context, masks_of
-from lowering.products import Sorted
 from lowering.raising.contractions import total_of
 from lowering.raising.reductions import literal_of
 from lowering.values import Dense, Value, aligned, dense
-from tensorir.evaluate import Waiting
+from tensorir.abstract_interpreter import Waiting
 from tensorir.ir import Call
 
 __all__ = ["remember"]

@@ -1,10 +1,11 @@
 """Loops as a primitive: as they stand going forward, and with a stated memory in derivatives.
 
 Forward, n rounds over buffers are one `scan` without slices, or a `while_loop` where they may end early. The derivative
-is a scan over values and tangents whose reads hand their buffer on (`through`), so that a round of the reverse pass
-costs what the round touches. Reverse mode keeps what rounds read; where that adds up to many times the buffers, they
-run in blocks, themselves in blocks: the state before each is kept, and what is inside is computed again. A loop that
-may end early runs to its limit, its rounds past the end doing nothing; one without a limit has forward mode only.
+is a scan over values and tangents whose reads hand their buffer on (`in_place_adjoints`), so that a round of the
+reverse pass costs what the round touches. Reverse mode keeps what rounds read; where that adds up to many times the
+buffers, they run in blocks, themselves in blocks: the state before each is kept, and what is inside is computed again.
+A loop that may end early runs to its limit, its rounds past the end doing nothing; one without a limit has forward mode
+only.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from jax import lax
 from jax.extend.core import ClosedJaxpr, Literal, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 
-from lowering.batches import with_batch
-from lowering.bodies import handing_on, moves, once, replaced, with_tangents
-from lowering.through import still
-from lowering.unbounded import Unbounded
+from lowering.batch_dims import with_batch
+from lowering.gradients.checkpointed_while import Unbounded
+from lowering.gradients.in_place_adjoints import still
+from lowering.gradients.loop_body_derivatives import handing_on, moves, once, replaced, with_tangents
 from tensorir.errors import Diagnostic
 
 __all__ = ["rounds"]

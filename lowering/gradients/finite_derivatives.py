@@ -2,8 +2,8 @@
 
 Where all that an operation computes has a part in a result, slopes are what they are by hand. Elsewhere 0 comes back to
 what nobody reads, and 0 times the slope that 1 / x has at 0, or that a product with infinity has, is not a number
-(`slopes`). What is needed is what `tensorir.analysis.needed` says; factors and divisors that are finite constants need
-no look at it.
+(`safe_derivatives`). What is needed is what `tensorir.analysis.needed` says; factors and divisors that are finite
+constants need no look at it.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from tensorir.analysis.needed import needed
 from tensorir.ir import Call, Expr, Fencil, Literal
 from tensorir.walk import postorder, values
 
-__all__ = ["tame"]
+__all__ = ["finite_derivatives"]
 
 
-def tame(fencil: Fencil) -> frozenset[int]:
+def finite_derivatives(fencil: Fencil) -> frozenset[int]:
     """The operations on floats that are needed as a whole, or whose slopes are finite constants, by identity.
 
     >>> from tensorir.text import parse
     >>> f = parse("f(x: tensor<float>, y: tensor<float>) { y ← x × (if x > 0.0 then x × x else x / 3.0); }")
-    >>> found = tame(f)
+    >>> found = finite_derivatives(f)
     >>> [str(e) for e in postorder(*values(f.closures)) if id(e) in found]
     ['x / 3.0', 'if x > 0.0 then x × x else x / 3.0', 'x × (if x > 0.0 then x × x else x / 3.0)']
     """

@@ -1,4 +1,4 @@
-"""One round of a loop: as it runs, and with tangents, where reads hand their buffer on (`through`)."""
+"""One round of a loop: as it runs, and with tangents, where reads hand their buffer on (`in_place_adjoints`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, JaxprEqn, jaxpr_as_fun
 
-from lowering.through import threaded
+from lowering.gradients.in_place_adjoints import threaded
 
 __all__ = ["handing_on", "moves", "once", "replaced", "smooth", "with_tangents"]
 

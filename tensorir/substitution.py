@@ -10,12 +10,12 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from tensorir.build import call
+from tensorir.build import call, fresh
+from tensorir.coercion import coerced
 from tensorir.ir import Apply, Call, Expr, Lambda, Operator, Var
-from tensorir.passes.conform import conformed
-from tensorir.walk import rebuild, with_label
+from tensorir.walk import postorder, rebuild, with_label
 
-__all__ = ["rescoped"]
+__all__ = ["Binders", "inlined", "rescoped", "unique_binders"]
 
 Binders = Callable[[Lambda], tuple[Var, ...]]
 """The parameters that a function has in the result."""
@@ -68,7 +68,7 @@ def rescoped(
                     stack.append((node, scope, 1))
                     stack += [(arg, scope, 0) for arg in reversed(args)]
                 elif stage == 1:
-                    given = [conformed(_made(a, scope), p.type) for a, p in zip(args, params, strict=True)]
+                    given = [coerced(_made(a, scope), p.type) for a, p in zip(args, params, strict=True)]
                     if named:
                         given = [_labelled(g, p) for g, p in zip(given, params, strict=True)]
                     scope.inner[id(node)] = inner = _Scope(dict(zip(params, given, strict=True)), scope)
@@ -80,7 +80,7 @@ def rescoped(
                 stack.append((node, scope, 1))
                 stack += [(child, scope, 0) for child in reversed(node.children)]
             case Apply(Operator(op, types), args) if applied:
-                given = [conformed(_made(a, scope), t) for a, t in zip(args, types, strict=True)]
+                given = [coerced(_made(a, scope), t) for a, t in zip(args, types, strict=True)]
                 result = call(op, *given, span=node.span)
                 scope.done[id(node)] = with_label(result, node.label) if node.label else result
             case Apply() | Call():
@@ -117,3 +117,28 @@ def _function(node: Lambda, inner: _Scope) -> Lambda:
     if all(a is b for a, b in zip((*params, *results), (*node.params, *node.results), strict=True)):
         return node
     return dataclasses.replace(node, params=params, results=results)
+
+
+def inlined(
+    roots: Iterable[Expr], copies: dict[int, list[Expr]] | None = None, *, named: bool = False
+) -> tuple[Expr, ...]:
+    """The expressions without applications of functions; functions that folds use stay, under unique names.
+
+    `copies` takes what became of each call, by identity. With `named`, arguments are labelled as parameters are called.
+    """
+    roots = tuple(roots)
+    return rescoped(roots, unique_binders(roots), applied=True, copies=copies, named=named)
+
+
+def unique_binders(roots: tuple[Expr, ...]) -> Binders:
+    """A function keeps its parameters where it is met first; copies of it get fresh ones."""
+    taken = {v.name for r in roots for v in r.free}
+    taken |= {p.name for node in postorder(*roots) if isinstance(node, Lambda) for p in node.params}
+    used: set[str] = set()
+
+    def binders(node: Lambda) -> tuple[Var, ...]:
+        new = tuple(dataclasses.replace(p, name=fresh(p.name, taken)) if p.name in used else p for p in node.params)
+        used.update(p.name for p in node.params)
+        return new
+
+    return binders

@@ -24,7 +24,7 @@ from tensorir.inspect.picture import LINE, PALE, Drawing, Picture, width_of
 from tensorir.types import Dims, Interval
 
 if TYPE_CHECKING:
-    from tensorir.passes.domains import Domains
+    from tensorir.analysis.domains import Domains
 
 __all__ = ["Box", "domains", "domains_of", "drawn"]
 
@@ -54,8 +54,8 @@ def domains(program: Any, out: Mapping[Any, Any] | None = None) -> Picture:
     out: I[4:6]
     x: I[4:9], three more after along I
     """
+    from tensorir.analysis.domains import domains as infer
     from tensorir.inspect.subject import subject
-    from tensorir.passes.domains import domains as infer
 
     return domains_of(infer(subject(program), out))
 

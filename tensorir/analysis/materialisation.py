@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tensorir.analysis.buffer_worth import Worth
+from tensorir.analysis.uses import reads, surface
 from tensorir.builtins import TABLE
 from tensorir.cost import bytes_of
 from tensorir.ir import Apply, Call, Expr, Fencil, Lambda
-from tensorir.passes.reads import reads, surface
-from tensorir.passes.worth import Worth
 from tensorir.types import FLOAT64, Dims, TensorType
 from tensorir.walk import values
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tensorir.analysis.integer_sets import Factor, Points, coordinates, factor_of
 from tensorir.arrays import Array
 from tensorir.ir import Call, Expr, Lambda, Operator
-from tensorir.passes.points import Factor, Points, coordinates, factor_of
 from tensorir.types import Dims, Interval, TensorType, bcast
 from tensorir.typing_rules import highest_neighbour, neighbour_source
 
 if TYPE_CHECKING:
-    from tensorir.passes.domains import Needs, Reads
+    from tensorir.analysis.domains import Needs, Reads
 
 __all__ = ["RULES", "Rule", "elementwise", "levels", "updates_all"]
 

@@ -6,9 +6,9 @@ or an operator that others call is written anew, and what was traced before woul
 >>> DT = 5.0
 >>> def moved(x):
 ...     return x + DT
->>> before = surroundings(moved)
+>>> before = closure_fingerprint(moved)
 >>> DT = 6.0
->>> surroundings(moved) == before
+>>> closure_fingerprint(moved) == before
 False
 
 Numbers, texts, arrays and what holds them are told by value. Other objects are told by which they are, with those of
@@ -32,7 +32,7 @@ import numpy as np
 
 from tensorir.arrays import kind_of
 
-__all__ = ["surroundings"]
+__all__ = ["closure_fingerprint"]
 
 _INSTALLED = (sys.prefix + os.sep, sys.base_prefix + os.sep, os.path.dirname(os.path.dirname(__file__)) + os.sep)
 _IMPLIED = ("__call__", "__getitem__", "__getattr__")
@@ -40,14 +40,14 @@ _IMPLIED = ("__call__", "__getitem__", "__getattr__")
 _PLAIN = (bool, int, float, complex, str, bytes)
 
 
-def surroundings(function: Callable[..., Any], given: Iterable[Any] = ()) -> Hashable:
+def closure_fingerprint(function: Callable[..., Any], given: Iterable[Any] = ()) -> Hashable:
     """What a function, and those that it calls, have from global names, closures, defaults and the values given.
 
     >>> def scaled(x, settings):
     ...     return settings["rate"] * x
-    >>> surroundings(scaled, [{"rate": 1.0}]) == surroundings(scaled, [{"rate": 1.0}])
+    >>> closure_fingerprint(scaled, [{"rate": 1.0}]) == closure_fingerprint(scaled, [{"rate": 1.0}])
     True
-    >>> surroundings(scaled, [{"rate": 1.0}]) == surroundings(scaled, [{"rate": 2.0}])
+    >>> closure_fingerprint(scaled, [{"rate": 1.0}]) == closure_fingerprint(scaled, [{"rate": 2.0}])
     False
     """
     inner = _users(function)

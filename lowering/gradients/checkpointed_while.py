@@ -20,8 +20,8 @@ from jax import lax
 from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 
-from lowering.bodies import moves, once, replaced, smooth, with_tangents
-from lowering.forward_only import forward_only
+from lowering.gradients.forward_mode_only import forward_only
+from lowering.gradients.loop_body_derivatives import moves, once, replaced, smooth, with_tangents
 from tensorir.errors import Diagnostic
 
 __all__ = ["Unbounded"]
@@ -40,7 +40,7 @@ Back = tuple[State, list[State]]
 
 @dataclass(frozen=True, slots=True)
 class Unbounded:
-    """A loop over what it reads and carries, as `rounds` says, and those of the buffers it reads that have tangents.
+    """A loop over what it reads and carries, as `checkpointed_loop` says, and the buffers it reads that have tangents.
 
     `axes`: where the operands have the axes of batches, batch by batch from the inside; tangents have them in front.
     """
