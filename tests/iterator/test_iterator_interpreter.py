@@ -1,0 +1,64 @@
+"""The lift beside the point-wise interpreter, and the interpreter beside NumPy."""
+
+import numpy as np
+import pytest
+
+import tensorir as ti
+from tensorir.iterator.interpret import Block, interpret
+from tensorir.iterator.lift.graph import Table
+from tensorir.types import Dims, TensorType, scalar_of
+
+RNG = np.random.default_rng(3)
+V2E = np.array([[0, 1, 2], [0, 3, -1], [1, 3, 4], [2, 4, -1]], np.int32)
+E2V = np.array([[0, 1], [0, 2], [0, 3], [1, 2], [2, 3]], np.int32)
+OFFSETS = {
+    "V2E": Table("V2E", ("Vertex",), "V2E", "Edge", V2E, (0,), True),
+    "E2V": Table("E2V", ("Edge",), "E2V", "Vertex", E2V, (0,), False),
+}
+GRID = "f(x, y) {{ y @ c⟨ Iₕ: [1, 4[, Kᵥ: [1, 6[ ⟩ ← {}; }}"
+MESH = "f(x, y) {{ y @ u⟨ Vertexₕ: [0, 4[ ⟩ ← {}; }}"
+STRUCTURED = [
+    "(⇑(λ(a) → ·⟪Iₕ→Iₕ, 1ₒ⟫(a) - 2.0 × ·⟪Kᵥ→Kᵥ, -1ₒ⟫(a)))(x)",
+    "(⇑(λ(a) → ·⟪Iₕ→Iₕ, 1ₒ⟫((↑(λ(b) → ·b + ·⟪Iₕ→Iₕ, -2ₒ⟫(b)))(a))))(x)",
+    "(⇑scan(λ(s, a) → s × 0.5 + ·a, True, 0.0))(x)",
+    "(⇑scan(λ(s, a) → {s[0] + ·a, s[0] × s[1]}, False, {1.0, 0.5}))(x)[1]",
+    "concat_where(Kᵥ < 3, x, (⇑(λ(a) → ·⟪Kᵥ→Kᵥ, -2ₒ⟫(a)))(x))",
+    "(⇑(λ(a) → if ·a < 1.0 ∨ ·⟪Kᵥ→Kᵥ, 1ₒ⟫(a) > 1.5 then ·a else 0.0))(x)",
+]
+UNSTRUCTURED = [
+    "(⇑(λ(e) → reduce(plus, 0.0)(neighbors(V2Eₒ, e))))(x)",
+    "(⇑(λ(e) → reduce(λ(s, a, b) → s + a × b, 1.0)(neighbors(V2Eₒ, e), map_list(plus)(neighbors(V2Eₒ, e), 2.0))))(x)",
+    "(⇑(λ(e) → if can_deref(⟪V2Eₒ, 2ₒ⟫(e)) then ·⟪V2Eₒ, 2ₒ⟫(e) else -1.0))(x)",
+    "(⇑(λ(e) → ·⟪V2Eₒ, 0ₒ, E2Vₒ, 1ₒ⟫((↑(λ(d) → reduce(plus, 0.0)(neighbors(V2Eₒ, d))))(e))))(x)",
+]
+
+
+def agree(text: str, x: Block, y: Block) -> None:
+    program = ti.iterator.parse(text)
+    expected = interpret(program, {"x": x, "y": y}, OFFSETS)["y"].array
+    types = [TensorType(scalar_of(b.array.dtype), b.dims) for b in (x, y)]
+    lifted = ti.lift(program, args=types, offset_provider=OFFSETS, column="K")
+    (found,) = lifted(x.array, None)
+    (output,) = lifted.special.outputs
+    ends = zip(output.box.values(), y.dims.items, strict=True)
+    where = tuple(slice(a - i.start, b - i.start) for (a, b), (_, i) in ends)
+    np.testing.assert_allclose(found, expected[where], rtol=1e-13)
+
+
+@pytest.mark.parametrize("text", STRUCTURED)
+def test_the_lift_on_a_grid_is_the_interpreter(text: str) -> None:
+    dims = Dims.of(I=(-1, 7), K=(-1, 9))
+    agree(GRID.format(text), Block(dims, RNG.uniform(0.5, 2, dims.shape)), Block(dims, np.zeros(dims.shape)))
+
+
+@pytest.mark.parametrize("text", UNSTRUCTURED)
+def test_the_lift_on_a_mesh_is_the_interpreter(text: str) -> None:
+    x, y = Dims.of(Edge=(0, 5)), Dims.of(Vertex=(0, 4))
+    agree(MESH.format(text), Block(x, RNG.uniform(0.5, 2, 5)), Block(y, np.zeros(4)))
+
+
+def test_the_interpreter_changes_nothing_that_it_is_given() -> None:
+    x, y = (Block(Dims.of(Edge=(0, 5)), np.ones(5)), Block(Dims.of(Vertex=(0, 4)), np.zeros(4)))
+    found = interpret(ti.iterator.parse(MESH.format(UNSTRUCTURED[0])), {"x": x, "y": y}, OFFSETS)
+    np.testing.assert_array_equal(found["y"].array, (V2E >= 0).sum(1))
+    np.testing.assert_array_equal(y.array, 0)
