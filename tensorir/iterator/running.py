@@ -88,7 +88,7 @@ class _Ready:
             return seen[1]
         made = one.layout.contiguous(array)
         view = self.device.view(made)
-        if np.shares_memory(made, array) and view.unsafe_buffer_pointer() == made.ctypes.data:
+        if np.may_share_memory(made, array) and view.unsafe_buffer_pointer() == made.ctypes.data:
             self.seen[one.name] = array, view
         return view
 
