@@ -242,7 +242,7 @@ RACES = {
     "a guard": ("if t < 4:\n            B[0] = A[3]", THREADED),
     "halves": ("B[t // 2] = A[t // 2]", THREADED),
     "one of them": ("if t == 4:\n            B[0] = A[t]", ()),
-    "all alike": ("B[0] = A[3]", ("lanes", "tasks")),
+    "all alike": ("B[0] = A[3]", ()),
     "all alike, in a loop": ("for i in range(8):\n            B[i] = B[i] + A[i]", THREADED),
     "all alike, step by step": ("for i in range(7):\n            B[i + 1] = B[i] + A[i]", ("lanes", "tasks")),
     "own elements, in a loop": ("for i in range(8):\n            if i == t:\n                B[i] = A[i]", ()),

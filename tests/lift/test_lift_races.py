@@ -59,3 +59,48 @@ def test_iterations_meet_whichever_of_two_statements_comes_first(first: str, sec
     (diagnostic,) = caught.value.diagnostics
     assert diagnostic.code == "TL12"
     assert diagnostic.message.endswith(f"touch {element}.")
+
+
+ALIKE = """
+@T.prim_func
+def main(A: T.Buffer((16,), "int32"), B: T.Buffer((16,), "int32")):
+    for i in {loop}({extent}):
+        {body}
+"""
+WRITES_OF_ONE_VALUE = {
+    "a constant": ("B[0] = 7", {0: 7}),
+    "an element of what nobody writes": ("B[0] = A[3]", {0: 3}),
+    "in a serial loop inside": ("for j in range(3):\n            B[j + 1] = A[9]", {1: 9, 2: 9, 3: 9}),
+}
+WRITES_THAT_DIFFER = {
+    "an element of each iteration": "B[0] = A[i]",
+    "an element that each iteration updates": "B[0] = B[0] + 1",
+    "two constants": "B[0] = 1\n        B[0] = 2",
+    "another constant in one iteration": "B[0] = 1\n        if i == 3:\n            B[0] = 2",
+    "a read of it": "B[0] = 1\n        B[i + 1] = B[0]",
+    "what a loop inside left last": "for j in range(3):\n            B[0] = A[j]",
+    "storage of each iteration": 'S = T.alloc_buffer((1,), "int32")\n        S[0] = A[i]\n        B[0] = S[0]',
+}
+
+
+@pytest.mark.parametrize("loop", ["T.parallel", "T.vectorized"])
+@pytest.mark.parametrize("extent", [4, 16])
+@pytest.mark.parametrize("body, values", WRITES_OF_ONE_VALUE.values(), ids=WRITES_OF_ONE_VALUE)
+def test_iterations_that_write_one_value_do_not_race(body: str, values: dict[int, int], extent: int, loop: str):
+    func = ti.tir.parse(ALIKE.format(loop=loop, extent=extent, body=body))["main"]
+    given = np.arange(16, dtype=np.int32), np.zeros(16, np.int32)
+    wanted = np.array([values.get(k, 0) for k in range(16)], np.int32)
+    np.testing.assert_array_equal(ti.tir.interpret(func, *given, checked=True)[1], wanted)
+    np.testing.assert_array_equal(ti.lift(func)(*given)[0], wanted)
+
+
+@pytest.mark.parametrize("loop", ["T.parallel", "T.vectorized"])
+@pytest.mark.parametrize("extent", [4, 15])
+@pytest.mark.parametrize("body", WRITES_THAT_DIFFER.values(), ids=WRITES_THAT_DIFFER)
+def test_iterations_that_may_write_several_values_race(body: str, extent: int, loop: str):
+    func = ti.tir.parse(ALIKE.format(loop=loop, extent=extent, body=body))["main"]
+    given = np.arange(16, dtype=np.int32), np.zeros(16, np.int32)
+    with pytest.raises(DiagnosticError, match="TR03"):
+        ti.tir.interpret(func, *given, checked=True)
+    with pytest.raises(DiagnosticError, match="TL12"):
+        ti.lift(func)

@@ -21,8 +21,8 @@ from tensorir.lift.hazards.touches import Touch, Touches, element_of, iteration_
 from tensorir.lift.hazards.visible import Visible, visible_iterations
 from tensorir.lift.nests.affine import Affine
 from tensorir.lift.nests.linear import term_of
-from tensorir.lift.nests.nest import Check, External, Leaf, Loop, Node, Store, While, leaves, ranges_of
-from tensorir.lift.nests.terms import Buffer, Load, Number, Op
+from tensorir.lift.nests.nest import Check, External, Leaf, Loop, Node, Store, While, leaves, ranges_of, written
+from tensorir.lift.nests.terms import Buffer, Load, Number, Op, buffers_of, index_names
 from tensorir.types import BOOL, INT32
 
 __all__ = ["hazards", "in_turn", "with_doubts_checked"]
@@ -212,6 +212,26 @@ def _far_apart(x: Touch, y: Touch, of_x: Box | None, of_y: Box | None) -> bool:
     return any(p is not None and q is not None and (p[1] < q[0] or q[1] < p[0]) for p, q in spans)
 
 
+def _writes_alike(leaf: Leaf, k: int) -> bool:
+    """Whether a statement writes one loop-invariant value to the same elements in every iteration of its k-th loop.
+
+    `for i in T.parallel(8): A[0] = B[1]` writes B[1] whichever iteration comes last.
+    """
+    if not isinstance(leaf.node, Store):
+        return False
+    loop, inside, node = leaf.loops[k], set(leaf.names[k:]), leaf.node
+    around = (
+        *node.indices,
+        *node.guards,
+        *(bound for other in leaf.loops[k + 1 :] for bound in (other.low, other.extent)),
+    )
+    return (
+        not index_names(node.value) & inside
+        and not any(loop.name in index_names(term) for term in around)
+        and not buffers_of(node.value) & written(loop.body)
+    )
+
+
 def _race(a: Leaf, b: Leaf, touches: Touches) -> list[Diagnostic]:
     shared = 0
     for x, y in zip(a.loops, b.loops, strict=False):
@@ -241,6 +261,8 @@ def _race(a: Leaf, b: Leaf, touches: Touches) -> list[Diagnostic]:
             together = [
                 k for k in loops if a.loops[k].name not in x.buffer.apart and _is_one(x.buffer, a.names[: k + 1])
             ]
+            if a is b and x.write and y.write:
+                together = [k for k in together if not _writes_alike(a, k)]
             doubtful = [k for k in together if known is None or k in known.forward | known.backward]
             if not doubtful or _far_apart(x, y, first, second):
                 continue

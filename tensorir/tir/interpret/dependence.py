@@ -6,13 +6,16 @@ in fact independent is decided while they run, by the log of `hazards`.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.builtins import BUILTINS, Effect
 from tensorir.tir.walk import walk
 
-__all__ = ["Facts", "facts"]
+__all__ = ["Facts", "facts", "written_alike"]
 
 _HARMLESS = (Effect.PURE, Effect.EXPR_ANNOTATION, Effect.READ_STATE, Effect.EMBED_INFO)
 
@@ -140,3 +143,45 @@ def facts(loops: tuple[n.Var, ...], body: n.Stmt) -> Facts:
     search.statement(body, False)
     matched = {b for b in search.written if b not in search.own}
     return Facts(search.lanes if search.pure else frozenset(), frozenset(matched), search.pure)
+
+
+def written_alike(loop: n.For) -> frozenset[Span]:
+    """Where stores stand that write one loop-invariant value to the same elements in every iteration.
+
+    `for i in T.parallel(8): A[0] = B[1]` writes B[1] whichever iteration comes last.
+    """
+    names = frozenset([loop.loop_var])
+    search = _Search(names, {loop.loop_var: names}, names)
+    search.statement(loop.body, False)
+    if not search.pure:
+        return frozenset()
+    places = Counter(store.span for store in walk(loop.body) if isinstance(store, n.BufferStore))
+    changing = search.own_data | {b.data for b in (*search.written, *search.own)}
+    found: set[Span] = set()
+    for store, conditions in _stores(loop.body, ()):
+        inside = walk(store.value)
+        varies = any(v in search.depends or (isinstance(v, n.BufferLoad) and v.buffer.data in changing) for v in inside)
+        elsewhere = any(search.of(part) for part in (*store.indices, *conditions))
+        if not varies and not elsewhere and places[store.span] == 1:
+            found.add(store.span)
+    return frozenset(found)
+
+
+def _stores(node: n.Stmt, conditions: tuple[n.Expr, ...]) -> Iterator[tuple[n.BufferStore, tuple[n.Expr, ...]]]:
+    """The stores of a body, each with the conditions and bounds around it."""
+    match node:
+        case n.SeqStmt(parts):
+            for part in parts:
+                yield from _stores(part, conditions)
+        case n.BufferStore():
+            yield node, conditions
+        case n.For(_, low, extent):
+            yield from _stores(node.body, (*conditions, low, extent))
+        case n.IfThenElse(condition, then, otherwise):
+            yield from _stores(then, (*conditions, condition))
+            if otherwise is not None:
+                yield from _stores(otherwise, (*conditions, condition))
+        case n.BlockRealize(_, predicate, block):
+            yield from _stores(block.body, (*conditions, predicate))
+        case _:
+            pass

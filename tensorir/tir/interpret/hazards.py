@@ -74,6 +74,7 @@ class Level:
 
     `once` says that lanes which do the same thing with the same element do it once (threads), and not one by one: such
     a set of lanes has the number of its first lane, and `span` more for every pattern of axes along which it extends.
+    `alike` says where the stores stand that write one value in all lanes: these do not matter to each other.
     """
 
     axes: tuple[Axis, ...]
@@ -83,6 +84,7 @@ class Level:
     once: bool = False
     enabled: bool = True
     sites: list[Span] | None = None
+    alike: frozenset[Span] = frozenset()
     span: int = 0
     start: int = field(default=0)
 
@@ -144,6 +146,11 @@ class Level:
         clash = (before >= self.start) & (before != lanes)
         if not write and self.once and clash.any():
             clash &= ~self._among(lanes, before)
+        writers = lanes
+        if write and span in self.alike and clash.any():
+            again = clash & self._written_at(span, wrote_at[places])
+            writers = np.where(again, self.start + self.several, lanes)
+            clash &= ~again
         if clash.any():
             self._clash(memory, places, lanes, clash, before, ("written", wrote_at), _verb(write), span)
         if not write:
@@ -155,13 +162,19 @@ class Level:
         clash = (before >= self.start) & ((before != lanes) | together)
         if clash.any():
             self._clash(memory, places, lanes, clash, before, ("read", read_at), _verb(write), span)
-        writer[places] = lanes
+        writer[places] = writers
         if wrote_at is not None:
             wrote_at[places] = self._site(span)
         before = writer[places]
-        clash = before != lanes
+        clash = before != writers
         if clash.any():
             self._clash(memory, places, lanes, clash, before, ("written", wrote_at), _verb(write), span)
+
+    def _written_at(self, span: Span, sites: Value) -> Value:
+        """Where the log names a statement as what wrote last."""
+        assert self.sites is not None
+        named: set[int] = set(sites.tolist())
+        return np.isin(sites, [site for site in named if self.sites[site] == span])
 
     def _meet(
         self, memory: Memory, places: Value, lanes: Value, log: Any, earlier: tuple[str, Any], verb: str, span: Span

@@ -18,9 +18,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tensorir.errors import DiagnosticError
+from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.interpret.arithmetic import Value, is_array
-from tensorir.tir.interpret.dependence import Facts, facts
+from tensorir.tir.interpret.dependence import Facts, facts, written_alike
 from tensorir.tir.interpret.expressions import compiled
 from tensorir.tir.interpret.folds import Fold, fold_of
 from tensorir.tir.interpret.hazards import Axis, Conflict, Level, lane_numbers
@@ -46,6 +47,7 @@ class Loop:
     extent: Callable[[Machine], Value]
     step: Callable[[Machine], Value] | None
     body: Act
+    alike: frozenset[Span] | None = None
 
 
 @dataclass(slots=True)
@@ -253,9 +255,11 @@ def _watched(m: Machine, loop: Loop, inside: Act) -> None:
     if np.ndim(low) or np.ndim(extent):
         _serial(m, loop, inside)
         return
+    if loop.alike is None:
+        loop.alike = written_alike(loop.node)
     depth, traced = len(m.levels), len(m.trace)
     m.axes = (*m.axes, Axis(loop.node.loop_var.name, low, max(extent, 1), np.zeros(1, np.int64), depth, step))
-    level = Level(m.axes, depth, 0, None, sites=m.sites)
+    level = Level(m.axes, depth, 0, None, sites=m.sites, alike=loop.alike)
     m.levels.append(level)
     index, scratch = 0, m.scratch.get(loop.node, ())
 
