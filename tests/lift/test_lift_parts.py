@@ -159,6 +159,18 @@ def test_a_place_of_several_sums_is_one_place_again_wherever_its_loop_is_cut(pla
     np.testing.assert_array_equal(ti.lift(function)(*given)[0], ti.tir.interpret(function, *given)[1])
 
 
+@pytest.mark.parametrize("cut", [3, 5])
+def test_a_condition_of_two_bounds_is_one_condition_again_where_each_part_has_one_of_them(cut: int):
+    """The first part is left with `i >= 2`, the second one with `i < 7`."""
+    padded = "T.if_then_else(i >= 2 and i < 7, A[i], T.float32(0))"
+    pieces = PIECES.replace("A[{0}]", "{0}")
+    function = ti.tir.parse(pieces.format(padded, cut))["main"]
+    whole = pieces[: pieces.index("    for i in range({1},")].format(padded, 10)
+    assert text(function) == text(ti.tir.parse(whole)["main"])
+    given = A[0].reshape(-1)[:10], np.zeros(10, np.float32)
+    np.testing.assert_array_equal(ti.lift(function)(*given)[0], ti.tir.interpret(function, *given)[1])
+
+
 @pytest.mark.parametrize(
     ("first", "then"),
     [
