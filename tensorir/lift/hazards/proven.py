@@ -220,6 +220,7 @@ def _writes_alike(leaf: Leaf, k: int) -> bool:
     if not isinstance(leaf.node, Store):
         return False
     loop, inside, node = leaf.loops[k], set(leaf.names[k:]), leaf.node
+    changing = written(loop.body)
     around = (
         *node.indices,
         *node.guards,
@@ -228,7 +229,7 @@ def _writes_alike(leaf: Leaf, k: int) -> bool:
     return (
         not index_names(node.value) & inside
         and not any(loop.name in index_names(term) for term in around)
-        and not buffers_of(node.value) & written(loop.body)
+        and not any(b in changing or b.loops or b.private or b.apart for b in buffers_of(node.value))
     )
 
 
