@@ -2,8 +2,8 @@
 
 What an expression computes is all of its type. What is needed of it is found backward from the results, by the rules
 of `analysis.access_functions`, and here counts only what is needed whatever the data is: a branch that may not be
-taken, an operand that may not be the greater one, an element that a table may not lead to, or a slot that may be skipped, is
-not.
+taken, an operand that may not be the greater one, an element that a table may not lead to, or a slot that may be
+skipped, is not.
 An expression in the body of a fold is met once for each level, and must be needed as a whole at each.
 
 >>> import tensorir as ti
