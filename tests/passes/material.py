@@ -111,7 +111,7 @@ MATERIAL: dict[str, Maker] = {
     "prune": _parameter_that_nobody_reads,
     "cse": _equal_expressions,
     "temporaries": _reads_at_several_offsets,
-    "settle_choices": _choices_inside_of_each_other,
+    "propagate_conditions": _choices_inside_of_each_other,
     "split_closures": _concatenation,
     "fuse_closures": _adjacent_parts,
     "fuse_scans": _recurrences,

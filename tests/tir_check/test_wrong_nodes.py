@@ -90,10 +90,6 @@ CASES: dict[str, tuple[n.PrimFunc, str]] = {
         func(run(n.Min(number(1), number(1, INT64)))),
         "TC21 both operands of Min have one type, and these are int32 and int64.",
     ),
-    "a truncated remainder of floats": (
-        func(run(n.Mod(ONE, ONE))),
-        "TC22 Mod is for integers, and not for float32.",
-    ),
     "a comparison of two widths": (
         func(run(n.EQ(number(1), number(1, INT64)))),
         "TC25 both operands of EQ have one type, and these are int32 and int64.",

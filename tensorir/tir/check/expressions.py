@@ -142,8 +142,6 @@ def _arithmetic(node: n.BinaryOp) -> Iterator[Finding]:
         yield _wrong("TC21", f"both operands of {name} have one type, and these are {a} and {b}.")
     elif a.code == "handle":
         yield _wrong("TC22", f"{name} is for numbers, and not for {'handles' if a.bits else 'no value'}.")
-    elif isinstance(node, n.Mod) and a.is_float:
-        yield _wrong("TC22", f"Mod is for integers, and not for {a}.")
     if isinstance(node, n.Div | n.Mod | n.FloorDiv | n.FloorMod) and isinstance(node.b, n.IntImm) and not node.b.value:
         yield _wrong("TC24", f"{name} by the constant zero.")
 

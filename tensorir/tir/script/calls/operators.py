@@ -58,8 +58,6 @@ def two(it: Call) -> tuple[n.Expr, n.Expr]:
 @makes(*_RAW)
 def _raw(it: Call) -> Value:
     a, b = two(it)
-    if it.name == "Mod":
-        _whole(it, a)
     return _RAW[it.name][1](a, b, it.span)
 
 
@@ -86,15 +84,7 @@ def _raw_bits(it: Call) -> Value:
 @makes(*_FOLDING)
 def _folding(it: Call) -> Value:
     a, b = two(it)
-    if it.name == "truncmod":
-        _whole(it, a)
     return binary(_FOLDING[it.name], a, b, it.span)
-
-
-def _whole(it: Call, a: n.Expr) -> None:
-    """A truncated remainder is one of integers."""
-    if a.dtype.is_float:
-        it.fail("TS20", f"T.{it.name} takes integers, and this is {a.dtype}.", "T.fmod is the remainder of floats.")
 
 
 @makes("min", "max")
