@@ -3,6 +3,7 @@
 import ast
 import importlib
 import inspect
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -76,6 +77,8 @@ def test_lift_stays_a_function_whatever_is_imported_of_its_package():
 
 def test_a_name_that_is_not_there_is_an_error_for_pyright(tmp_path):
     (tmp_path / "user.py").write_text("import tensorir as ti\n\nti.extend\nti.extnd\n")
+    # an editable install is an import hook, which pyright does not run
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps({"extraPaths": [str(Path(ti.__file__).parents[1])]}))
     run = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "user.py"]
     said = subprocess.run(run, capture_output=True, text=True, cwd=tmp_path).stdout
     assert [line.partition(" - ")[2] for line in said.splitlines() if " - error: " in line] == [
