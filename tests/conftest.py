@@ -1,6 +1,7 @@
 """How tests find packages, and how Hypothesis draws: the same programs in every ordinary run."""
 
 import contextlib
+import os
 import sys
 import warnings
 from pathlib import Path
@@ -14,8 +15,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 settings.register_profile("ordinary", derandomize=True, database=None, deadline=None, suppress_health_check=HealthCheck)
 settings.load_profile("ordinary")
 
-# GT4Py switches JAX's 64-bit types on for the whole process when it is imported, and our tests count on them off; what
-# its dependencies warn of is theirs
+# GT4Py switches JAX's 64-bit types on for the whole process when it is imported, and our tests count on them off; where
+# it compiles is read then, and another process would import everything again; what its dependencies warn of is theirs
+os.environ.setdefault("GT4PY_BUILD_JOBS_MODE", "serial")
 _before = jax.config.jax_enable_x64
 with contextlib.suppress(ImportError), warnings.catch_warnings():
     warnings.simplefilter("ignore")

@@ -62,3 +62,46 @@ def test_the_interpreter_changes_nothing_that_it_is_given() -> None:
     found = interpret(ti.iterator.parse(MESH.format(UNSTRUCTURED[0])), {"x": x, "y": y}, OFFSETS)
     np.testing.assert_array_equal(found["y"].array, (V2E >= 0).sum(1))
     np.testing.assert_array_equal(y.array, 0)
+
+
+def test_temporaries_tuples_and_domains_of_fields_are_the_lifts() -> None:
+    text = """f(x, y, z) {
+      t = temporary(domain=c⟨ Iₕ: [0, 7[ ⟩, dtype=float64);
+      t @ c⟨ Iₕ: [0, 7[ ⟩ ← (⇑(λ(a) → ·a × 2.0))(x);
+      {y, z} @ {c⟨ Iₕ: [get_domain_range(y, Iₕ)[0], get_domain_range(y, Iₕ)[1][ ⟩, c⟨ Iₕ: [2, 4[ ⟩}
+        ← {(⇑(λ(a) → ·⟪Iₕ→Iₕ, 1ₒ⟫(a)))(t), t};
+    }"""
+    program = ti.iterator.parse(text)
+    x, y = RNG.uniform(0.5, 2, 7), np.zeros(6)
+    blocks = {
+        "x": Block(Dims.of(I=(0, 7)), x), "y": Block(Dims.of(I=(0, 6)), y), "z": Block(Dims.of(I=(0, 6)), y)
+    }  # fmt: skip
+    expected = interpret(program, blocks)
+    np.testing.assert_array_equal(expected["y"].array, 2 * x[1:])
+    np.testing.assert_array_equal(expected["z"].array, [0, 0, *(2 * x[2:4]), 0, 0])
+    lifted = ti.lift(program, args=[TensorType(scalar_of(b.array.dtype), b.dims) for b in blocks.values()])
+    found = lifted(x, None, None)
+    np.testing.assert_array_equal(found[0], expected["y"].array)
+    np.testing.assert_array_equal(found[1], expected["z"].array[2:4])
+
+
+def test_quotients_and_remainders_of_whole_numbers_are_the_lifts() -> None:
+    text = "f(x, y) {{ y @ c⟨ Iₕ: [0, 6[ ⟩ ← (⇑(λ(a, b) → {}))(x, y); }}"
+    x, y = np.array([7, -7, 9, -9, 0, 5], np.int32), np.array([2, 2, -4, -4, 3, 7], np.int32)
+    cases = {"·a / ·b": np.trunc(x / y), "·a % ·b": x % y, "·a // ·b": x // y, "xor_(·a, ·b)": x ^ y}
+    for body, expected in cases.items():
+        program = ti.iterator.parse(text.format(body))
+        blocks = {n: Block(Dims.of(I=(0, 6)), v) for n, v in (("x", x), ("y", y))}
+        np.testing.assert_array_equal(interpret(program, blocks)["y"].array, expected)
+        lifted = ti.lift(program, args=[TensorType(scalar_of(x.dtype), Dims.of(I=(0, 6)))] * 2)
+        np.testing.assert_array_equal(lifted(x, y)[0], expected)
+
+
+def test_staggered_positions_are_the_lifts() -> None:
+    text = "f(x, y) { y @ c⟨ Halfₕ: [0, 5[ ⟩ ← (⇑(λ(a) → ·⟪Halfₕ→Iₕ, 0ₒ⟫(a) - ·⟪Halfₕ→Iₕ, -1ₒ⟫(a)))(x); }"
+    program = ti.iterator.parse(text)
+    x = Block(Dims.of(I=(-1, 5)), RNG.uniform(0.5, 2, 6))
+    y = Block(Dims.of(Half=(0, 5)), np.zeros(5))
+    np.testing.assert_array_equal(interpret(program, {"x": x, "y": y})["y"].array, np.diff(x.array))
+    (found,) = ti.lift(program, args=[TensorType(scalar_of(b.array.dtype), b.dims) for b in (x, y)])(x.array, None)
+    np.testing.assert_array_equal(found, np.diff(x.array))

@@ -9,9 +9,11 @@ Where a table leads nowhere there is no point, and reductions skip it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from itertools import product
+from operator import getitem
 from typing import Any
 
 import numpy as np
@@ -32,9 +34,11 @@ from tensorir.iterator.nodes import (
     Program,
     Ref,
     SetAt,
+    Temporary,
+    TupleType,
 )
 from tensorir.iterator.refusals import refused
-from tensorir.types import DTYPES, Dims
+from tensorir.types import DTYPES, Dims, Interval
 
 __all__ = ["Block", "interpret"]
 
@@ -76,28 +80,71 @@ class _Function:
 
 def interpret(program: Program, args: Mapping[str, Any], offsets: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The blocks after a program, of blocks and numbers by name; `offsets` are dims or tables. Nothing is changed."""
-    found = {n: Block(v.dims, v.array.copy()) if isinstance(v, Block) else v for n, v in args.items()}
+    found = {n: _copied(v) for n, v in args.items()}
     machine = _Machine(offsets or {}, {})
     names: dict[str, Any] = dict(found)
     for f in program.functions:
         names[f.name] = (Lambda(f.params, f.body), dict(names))
+    for t in program.temporaries:
+        names[t.name] = _temporary(t, machine.value(t.domain, names))
     waiting = list(program.body)
     while waiting:
         match waiting.pop(0):
             case If(condition, then, otherwise):
                 waiting = [*(then if machine.value(condition, names) else otherwise), *waiting]
-            case SetAt(value, domain, Ref(target)):
-                box = machine.value(domain, names)
-                machine.domain = box
-                place = names[target]
-                result = machine.value(value, names)
-                points = [dict(zip(box, p, strict=True)) for p in product(*(range(*e) for e in box.values()))]
-                values = [machine.read(result, p) for p in points]
-                for p, v in zip(points, values, strict=True):
+            case SetAt(value, domain, target):
+                boxes, places = machine.value(domain, names), _place(target, names)
+                stored: list[tuple[Block, Point, Any]] = []
+                for path, place, box in _outputs(places, boxes):
+                    machine.domain = box
+                    result = machine.value(value, names)
+                    points = [dict(zip(box, p, strict=True)) for p in product(*(range(*e) for e in box.values()))]
+                    stored += [(place, p, reduce(getitem, path, machine.read(result, p))) for p in points]
+                for place, p, v in stored:
                     place.array[tuple(p[d] - i.start for d, i in place.dims.items)] = v
-            case SetAt(span=span):
-                raise refused("TI04", "this is no place to store to.", span)
-    return {n: v for n, v in found.items() if isinstance(v, Block)}
+    return {n: v for n, v in found.items() if isinstance(v, (Block, tuple))}
+
+
+def _copied(value: Any) -> Any:
+    match value:
+        case Block(dims, array):
+            return Block(dims, array.copy())
+        case tuple():
+            return tuple(_copied(v) for v in value)
+        case _:
+            return value
+
+
+def _temporary(t: Temporary, box: Mapping[str, tuple[int, int]]) -> Any:
+    def made(kind: Any) -> Any:
+        if isinstance(kind, TupleType):
+            return tuple(made(m) for m in kind.members)
+        dims = Dims(tuple((d, Interval(*e)) for d, e in box.items()))
+        return Block(dims, np.zeros(dims.shape, DTYPES[kind.element]))
+
+    return made(t.type)
+
+
+def _place(target: Any, names: Mapping[str, Any]) -> Any:
+    """The blocks that a target names."""
+    match target:
+        case Ref(name):
+            return names[name]
+        case Call(Ref("make_tuple"), members):
+            return tuple(_place(m, names) for m in members)
+        case Call(Ref("tuple_get"), (Literal(k) | Offset(k), whole)):
+            return _place(whole, names)[int(k)]
+        case _:
+            raise refused("TI04", "this is no place to store to.", target.span)
+
+
+def _outputs(places: Any, boxes: Any, path: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], Block, Any]]:
+    """The blocks of an output, where each is in what is stored, and on which points."""
+    if isinstance(places, tuple):
+        for k, place in enumerate(places):
+            yield from _outputs(place, boxes[k] if isinstance(boxes, tuple) else boxes, (*path, k))
+    else:
+        yield path, places, boxes
 
 
 @dataclass(eq=False)
@@ -188,6 +235,11 @@ class _Machine:
                 return DTYPES[CASTS[kind.name]].type(x)
             case "concat_where", (), [c, a, b]:
                 return lambda p: self.read(a if self.read(c, p) else b, p)
+            case "get_domain_range", (), [field, axis]:
+                while isinstance(field, tuple):
+                    field = field[0]
+                interval = field.dims[axis.name]
+                return np.int32(interval.start), np.int32(interval.stop)
             case "index", (), [axis]:
                 return lambda p: np.int32(p[axis.name])
             case "named_range", (), [axis, start, stop]:

@@ -18,6 +18,7 @@ from tensorir.iterator.lift.values import (
     Builtin,
     Closure,
     Domain,
+    Function,
     Iterator,
     Lifted,
     Partial,
@@ -200,7 +201,10 @@ def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
 
 @_partial("map_list")
 def _(ev: Evaluator, first: tuple[Any, ...], args: list[Any], at: Expr) -> Any:
-    _, lists = ev.aligned([ev.value(a) for a in args])
+    values = [ev.value(a) for a in args]
+    if any(isinstance(v, tuple) for v in values):
+        return (yield PARTIALS["map_tuple"](ev, (Partial("map_list", first),), values, at))
+    _, lists = ev.aligned(values)
     return (yield ev.apply(first[0], lists, at))
 
 
@@ -243,11 +247,21 @@ def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
     condition = ev.value(condition)
     if condition.op == "constant":
         return a if condition.static[1] else b
-    if isinstance(a, (Domain, Closure, Builtin, Partial)) or isinstance(b, (Domain, Closure, Builtin, Partial)):
+    if condition.dims and isinstance(a, Function) and isinstance(b, Function):
+        return Partial("one_of", (condition, a, b))
+    if isinstance(a, (Domain, Function)) or isinstance(b, (Domain, Function)):
         return a if ev.known.number(condition) else b
     positions = any(isinstance(x, (Iterator, Lifted)) for x in (a, b))
     found = tree_map(partial(ev.folding.choice, condition), (yield ev.deref(a)), (yield ev.deref(b)))
     return Iterator(found) if positions else found
+
+
+@_partial("one_of")
+def _(ev: Evaluator, first: tuple[Any, ...], args: list[Any], at: Expr) -> Any:
+    condition, f, g = first
+    a = yield ev.apply(f, args, at)
+    b = yield ev.apply(g, args, at)
+    return (yield BUILTINS["if_"](ev, [condition, a, b], at))
 
 
 @_partial("map_tuple")
