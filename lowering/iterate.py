@@ -16,10 +16,11 @@ from jax import lax
 from lowering.field import Field
 from lowering.progress import Bar, is_shown
 from lowering.tracing import inside_trace
-from lowering.xarray_states import dataset, entered
+from lowering.xarray_states import dataset, entered, uneven_labels
 from tensorir.arrays import refuse
 from tensorir.caches import RecentCache
 from tensorir.fieldview.closure_fingerprint import closure_fingerprint
+from tensorir.labels import UNSTEADY
 
 __all__ = ["iterate"]
 
@@ -66,6 +67,7 @@ def iterate(
     for name, count, least in (("n", n, 0), ("every", every, 1)):
         if count is not None and (isinstance(count, bool) or int(count) != count or count < least):
             raise refuse("A19", f"{name} is {count!r}, which is no number of steps.", f"give {least} or more.")
+    uneven = uneven_labels(state)
     state, leave = entered(state)
     chosen = (lambda s: s) if keep is True else keep or None
     if inside_trace(jax.tree_util.tree_leaves(state)):
@@ -74,6 +76,12 @@ def iterate(
     with jax.enable_x64(True):
         state = jax.tree_util.tree_map(lambda x: jnp.array(x, copy=True), state)
         loop = LOOPS.of(_loop_key(step, state), lambda: _checked_loop(step, state))
+        if uneven:
+            token = UNSTEADY.set(uneven)
+            try:
+                _check(lambda s: step(s), state)  # a function of its own: JAX remembers what it traced
+            finally:
+                UNSTEADY.reset(token)
         chunk = every or (max(1, math.ceil(n / REPORTS)) if callback or chosen else max(1, n))
         bar = Bar(n) if is_shown(progress) else None
         if bar and progress:

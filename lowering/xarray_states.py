@@ -9,9 +9,14 @@ from typing import Any
 import jax
 import numpy as np
 
-from lowering.field import Field, from_xarray
+from lowering.field import Field, as_field
+from tensorir.arrays import kind_of
+from tensorir.labels import Operand, placed, unsteady
 
-__all__ = ["dataset", "entered"]
+__all__ = ["dataset", "entered", "uneven_labels"]
+
+NAMED = ("xarray", "field")
+"""The kinds of arrays that say their dims."""
 
 
 def _is_data_array(value: Any) -> bool:
@@ -21,6 +26,13 @@ def _is_data_array(value: Any) -> bool:
 def _is_xarray(value: Any, kind: str) -> bool:
     xarray = sys.modules.get("xarray")
     return xarray is not None and isinstance(value, getattr(xarray, kind))
+
+
+def uneven_labels(state: Any) -> dict[str, str]:
+    """The dims of a state's DataArrays whose labels have no equal steps, each with what is wrong."""
+    whole = dict(state.data_vars) if _is_xarray(state, "Dataset") else state
+    leaves = jax.tree_util.tree_leaves(whole, is_leaf=_is_whole)
+    return unsteady([Operand("state", x) for x in leaves if _is_data_array(x)])
 
 
 def entered(state: Any) -> tuple[Any, Callable[[Any], Any]]:
@@ -41,10 +53,14 @@ def entered(state: Any) -> tuple[Any, Callable[[Any], Any]]:
             return xr.Dataset(arrays, attrs=state.attrs) if whole else arrays
 
         return fields, back
-    paths = jax.tree_util.tree_leaves_with_path(state, is_leaf=_is_data_array)
+    paths = jax.tree_util.tree_leaves_with_path(state, is_leaf=_is_whole)
     models = {path: leaf for path, leaf in paths if _is_data_array(leaf)}
-    known = [(from_xarray(m).dims, m) for m in models.values()]
-    fields = jax.tree_util.tree_map(lambda x: from_xarray(x) if _is_data_array(x) else x, state, is_leaf=_is_data_array)
+    where = placed([Operand(_name(path) or "state", leaf) for path, leaf in paths if kind_of(leaf) in NAMED])
+    places = {path: where[_name(path) or "state"] for path in models}
+    known = [(places[path], m) for path, m in models.items()]
+    fields = jax.tree_util.tree_map_with_path(
+        lambda path, x: as_field(places[path], x.data) if path in places else x, state, is_leaf=_is_whole
+    )
     from_jax = {path: isinstance(x, jax.Array) for path, x in jax.tree_util.tree_leaves_with_path(fields)}
     some_of_jax = any(from_jax.values())
 
@@ -56,7 +72,7 @@ def entered(state: Any) -> tuple[Any, Callable[[Any], Any]]:
             if not isinstance(x, Field):
                 return x
             own = models.get(path)
-            model = own if own is not None and from_xarray(own).dims == x.dims else None
+            model = own if own is not None and places[path] == x.dims else None
             model = model if model is not None else next((m for d, m in known if d == x.dims), None)
             if model is None:
                 return x

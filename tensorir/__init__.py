@@ -80,6 +80,10 @@ def __getattr__(name: str) -> Any:
         from tensorir import boundary
 
         return getattr(boundary, name)
+    if name == "positional":
+        from tensorir.labels import positional
+
+        return positional
     if name in _FIELDS:
         from tensorir.backends import backend
 
@@ -123,6 +127,7 @@ def __dir__() -> list[str]:
             *__all__,
             "as_jax",
             "equivalent",
+            "positional",
             *_MODULES,
             *_PASSES,
             *_FIELD_VIEW,

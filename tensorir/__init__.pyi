@@ -45,6 +45,7 @@ from tensorir.fieldview.functions import can_deref as can_deref
 from tensorir.fieldview.traced import power as power
 from tensorir.ir import Fencil as Fencil
 from tensorir.iterator.as_jax import as_jax as as_jax
+from tensorir.labels import positional as positional
 from tensorir.lift import lift as lift
 from tensorir.lift.equality import equivalent as equivalent
 from tensorir.passes.explain import explain as explain

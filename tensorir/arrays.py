@@ -135,11 +135,14 @@ def size_of(value: Any, name: str) -> int:
         raise refused from None
 
 
-def accept(value: Any, name: str, element: Scalar, dims: Dims, any_integer: bool = False) -> Accepted:
+def accept(
+    value: Any, name: str, element: Scalar, dims: Dims, any_integer: bool = False, have: Dims | None = None
+) -> Accepted:
     """An array for a parameter's leaf, checked and with the parameter's axes; nothing is converted silently.
 
     Raises A01 (kind), A02 (element type), A03 (shape), A05 (dims), A06 (interval). With `any_integer`, integers of
-    every width pass (tables, whose entries are checked one by one).
+    every width pass (tables, whose entries are checked one by one). `have` are the intervals of an array with
+    names, where others of the same call told them (`tensorir/labels.py`).
     """
     kind = kind_of(value)
     if kind in ("jax", "xarray", "field"):
@@ -150,9 +153,10 @@ def accept(value: Any, name: str, element: Scalar, dims: Dims, any_integer: bool
             "pass a NumPy or JAX array, a DataArray, a Field or a number.",
         )  # fmt: skip
     if kind == "xarray":
-        data = _by_name(value.data, tuple(map(str, value.dims)), name, dims, intervals_of(value, starts_of(dims)))
+        own = intervals_of(value, starts_of(dims)) if have is None else have
+        data = _by_name(value.data, tuple(map(str, value.dims)), name, dims, own)
     elif kind == "field":
-        data = _by_name(value.data, value.dims.names, name, dims, value.dims)
+        data = _by_name(value.data, value.dims.names, name, dims, value.dims if have is None else have)
     else:
         data = value if kind == "jax" else _numpy(value, name, element)
     data = _element(data, name, element, any_integer)
@@ -268,22 +272,26 @@ def _transpose_hint(shape: tuple[int, ...], dims: Dims) -> str:
 def intervals_of(array: Any, starts: Mapping[str, int]) -> Dims:
     """The interval of every dim of a DataArray: its coordinate's, or one that starts at `starts` (0 by default)."""
     found: list[tuple[str, Interval]] = []
-    coords = getattr(array, "coords", {})
+    indexes: Any = getattr(array, "xindexes", {})
     for name, extent in zip(array.dims, array.shape, strict=True):
-        known = interval_of(coords[name].values) if name in coords else None
+        known = interval_of(indexes[name].to_pandas_index()) if name in indexes else None
         start = starts.get(str(name), 0)
         found.append((str(name), Interval(start, start + extent) if known is None else known))
     return Dims(tuple(found))
 
 
-def type_of_named(value: Any) -> TensorType | None:
-    """The type of an array that carries names, None for one that does not."""
+def type_of_named(value: Any, placed: Mapping[int, Dims] | None = None) -> TensorType | None:
+    """The type of an array that carries names, None for one that does not.
+
+    `placed` has the intervals of arrays, by their identity, where others of the same call told them.
+    """
     match kind_of(value):
         case "xarray":
             element = scalar_of(value.dtype)
             if element is None:
                 raise refuse("A02", f"there is no element type {value.dtype}.", "convert it, for example to float64.")
-            return TensorType(element, intervals_of(value, {}))
+            known = (placed or {}).get(id(value))
+            return TensorType(element, intervals_of(value, {}) if known is None else known)
         case "field":
             element = scalar_of(value.data.dtype)
             assert element is not None

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from tensorir.caches import SIZES, CacheOwner, RecentCache, WeakCache
 from tensorir.display import Displayed
 from tensorir.errors import DiagnosticError, did_you_mean
 from tensorir.ir import Fencil, Var
+from tensorir.labels import brought, moves, operands_of, refuse_moved
 from tensorir.tables import check_table
 from tensorir.types import DTYPES, Interval
 from tensorir.typing_rules import neighbour_source
@@ -38,7 +39,9 @@ if TYPE_CHECKING:
     from tensorir.text.sizes import Shape
     from tensorir.text.template import Template
 
-__all__ = ["BoundProgram", "bind", "shape_of", "solve_sizes", "tables_of"]
+__all__ = ["BoundProgram", "at_sizes", "bind", "shape_of", "solve_sizes", "tables_of"]
+
+NOTHING: Mapping[str, int] = {}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,8 +141,44 @@ def _kept(value: Any) -> Any:
 
 def solve_sizes(template: Template, values: Mapping[str, Any], sizes: Mapping[str, int]) -> dict[str, int]:
     """Every size of a template from the shapes of values and from sizes by name."""
+    return _solved(template, values, sizes, moved_dims(template, values))
+
+
+def moved_dims(template: Template, values: Mapping[str, Any]) -> dict[str, int]:
+    """How far the dims of a template move to where the labels of its arguments begin (`tensorir/labels.py`)."""
+    declared = {
+        p.name: {r.dim: None if r.start.terms else r.start.constant for r in p.type.ranges}
+        for p in template.params
+        if p.type is not None
+    }
+    return moves(declared, operands_of(values))
+
+
+def at_sizes(bound: BoundProgram, values: Mapping[str, Any], sizes: Mapping[str, int]) -> tuple[BoundProgram, Any]:
+    """A bound template at the sizes of arguments, and how far its dims moved to where their labels begin."""
+    template = bound.program
+    assert not isinstance(template, Fencil)
+    given = {**bound.pending, **values}
+    moved = moved_dims(template, given)
+    if moved and bound.pending:
+        pending = {n: brought(v, moved) for n, v in bound.pending.items()}
+        bound = replace(bound, pending=pending, made=RecentCache("bound programs whose dims moved", 1))
+    found = bound.at(_solved(template, given, {**bound.sizes, **sizes}, moved))
+    assert isinstance(found.program, Fencil)
+    refuse_moved(found.program, moved)
+    for o in operands_of(bound.pending) if moved else ():
+        need = found.program[o.name.partition("[")[0]].type.dims
+        if any(extent != len(need[d]) for d, extent in o.extents.items() if d in need):
+            told = f"'{o.name}' is bound and holds more than {need}, and its labels move with those of the call"
+            raise refuse("A29", f"{told}.", f"pass {o.name} with the call, or bind it cut.")
+    return found, moved
+
+
+def _solved(
+    template: Template, values: Mapping[str, Any], sizes: Mapping[str, int], moved: Mapping[str, int]
+) -> dict[str, int]:
     names = {p.name: [r.dim for r in p.type.ranges] for p in template.params if p.type is not None}
-    shapes: dict[str, Shape] = {n: shape_of(v, names[n], n) for n, v in values.items()}
+    shapes: dict[str, Shape] = {n: shape_of(v, names[n], n, moved) for n, v in values.items()}
     for name, shape in shapes.items():
         if isinstance(shape, Mapping) and (lacking := [n for n in names[name] if n not in shape]):
             have = ", ".join(shape) or "none"
@@ -183,29 +222,33 @@ TABLES: WeakCache[dict[str, tuple[str, Interval]]] = WeakCache("tables of fencil
 """What was found of the tables of each fencil."""
 
 
-def shape_of(value: Any, names: Sequence[str], name: str = "this") -> Any:
+def shape_of(value: Any, names: Sequence[str], name: str = "this", moved: Mapping[str, int] = NOTHING) -> Any:
     """What an argument says of sizes: extents by axis, or intervals by name where it carries them.
 
-    `names` are the dims of the parameter, in the order of its axes.
+    `names` are the dims of the parameter, in the order of its axes; intervals are told less what dims have `moved` by.
 
     >>> shape_of(np.zeros((2, 3)), ["I", "J"]), shape_of((np.zeros(4), np.zeros(4)), ["I"])
     ((2, 3), (4,))
     """
     if is_tuple(value) and value and not isinstance(value[0], (int, float, list)):
-        return shape_of(value[0], names, name)
-    return _shape_of_one(value, name)
+        return shape_of(value[0], names, name, moved)
+    return _shape_of_one(value, name, moved)
 
 
-def _shape_of_one(value: Any, name: str) -> Any:
+def _moved(dim: str, interval: Interval, moved: Mapping[str, int]) -> tuple[int, int]:
+    return interval.start - moved.get(dim, 0), interval.stop - moved.get(dim, 0)
+
+
+def _shape_of_one(value: Any, name: str, moved: Mapping[str, int]) -> Any:
     match kind_of(value):
         case "xarray":
-            coords = getattr(value, "coords", {})
-            known = {str(n): interval_of(coords[n].values) for n in value.dims if n in coords}
-            found = {n: (i.start, i.stop) for n, i in known.items() if i is not None}
+            indexes: Any = getattr(value, "xindexes", {})
+            known = {str(n): interval_of(indexes[n].to_pandas_index()) for n in value.dims if n in indexes}
+            found = {n: _moved(n, i, moved) for n, i in known.items() if i is not None}
             extents = dict(zip(map(str, value.dims), value.shape, strict=True))
             return {**extents, **found}
         case "field":
-            return {name: (i.start, i.stop) for name, i in value.dims.items}
+            return {n: _moved(n, i, moved) for n, i in value.dims.items}
         case "":
             raise refuse("A01", f"'{name}' is {article(type(value).__name__)}, not an array.")
         case _:

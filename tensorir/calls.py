@@ -14,9 +14,10 @@ import numpy as np
 
 from tensorir.analysis.absence import Holes, analyse
 from tensorir.arrays import Accepted, Array, accept, is_array, is_traced, is_tuple, kind_of, leaves_of, refuse, size_of
-from tensorir.binding import BoundProgram, solve_sizes, tables_of
+from tensorir.binding import BoundProgram, at_sizes, tables_of
 from tensorir.errors import DiagnosticError, did_you_mean
 from tensorir.ir import Fencil, Var
+from tensorir.labels import Place
 from tensorir.tables import check_table
 from tensorir.types import DTYPES, Element, Scalar
 
@@ -65,12 +66,14 @@ def arrange(
     """
     bound = BoundProgram.of(program)
     check_names(bound, arguments)
+    moved: Mapping[str, int] = {}
     if not isinstance(bound.program, Fencil):
         given = {n: size_of(v, n) for n, v in arguments.items() if n in bound.size_names}
         arguments = {n: v for n, v in arguments.items() if n not in given}
-        bound = bound.at(solve_sizes(bound.program, {**bound.pending, **arguments}, {**bound.sizes, **given}))
+        bound, moved = at_sizes(bound, arguments, given)
     assert isinstance(bound.program, Fencil)
     fencil = bound.program
+    place = Place.of(fencil, arguments, moved)
     tables = tables_of(fencil)
     written = {p.name for p in fencil.outputs}
     needed = {p.name for p in fencil.inputs}
@@ -82,7 +85,7 @@ def arrange(
         if p.name in arguments:
             try:
                 taken = [
-                    accept(leaf, name, element, p.type.dims, any_integer=p.name in tables)
+                    accept(leaf, name, element, p.type.dims, p.name in tables, place.intervals.get(name))
                     for name, element, leaf in leaves_of(arguments[p.name], p.type.element, p.name)
                 ]
                 kinds[p.name] = taken[0].kind if taken else "numpy"
@@ -101,7 +104,7 @@ def arrange(
     given_away = {n: arrays[n] for n in donate if n in arguments}
     for name in written - needed:
         arrays.pop(name, None)
-    finish = _finisher(fencil, arguments, kinds)
+    finish = _finisher(fencil, arguments, kinds, place)
     return Call(bound, fencil, arrays, holes, given_away, finish)
 
 
@@ -158,7 +161,7 @@ def nested(element: Element, arrays: Sequence[Any]) -> Any:
 
 
 def _finisher(
-    fencil: Fencil, arguments: Mapping[str, Any], kinds: Mapping[str, str]
+    fencil: Fencil, arguments: Mapping[str, Any], kinds: Mapping[str, str], place: Place
 ) -> Callable[[Arrays], dict[str, Any]]:
     kind = next((k for k in ("xarray", "field", "jax") if k in kinds.values()), "numpy")
     buffers = {
@@ -170,16 +173,16 @@ def _finisher(
     if kind == "xarray":
         from tensorir.coordinates import Labels
 
-        template = Labels.of(fencil, arguments)
+        template = Labels.of(fencil, arguments, place)
 
     def finish(outputs: Arrays) -> dict[str, Any]:
         results: dict[str, Any] = {}
         for p in fencil.results:
             arrays = outputs[p.name]
             if p.name in buffers and _holds_numpy(p, buffers[p.name]):
-                results[p.name] = _write(p, buffers[p.name], arrays)
+                results[p.name] = _write(p, buffers[p.name], arrays, place)
                 continue
-            made = [_as_kind(kind, p, a, template) for a in arrays]
+            made = [_as_kind(kind, p, a, template, place) for a in arrays]
             results[p.name] = nested(p.type.element, made)
         return results
 
@@ -193,16 +196,17 @@ def _holds_numpy(param: Var, buffer: Any) -> bool:
     return True
 
 
-def _write(param: Var, buffer: Any, arrays: Sequence[Any]) -> Any:
+def _write(param: Var, buffer: Any, arrays: Sequence[Any], place: Place) -> Any:
     """Put results into the caller's buffers, which may overlap the inputs: everything is computed by now."""
     for (name, element, leaf), array in zip(leaves_of(buffer, param.type.element, param.name), arrays, strict=True):
         # accept gives a view of the part that the parameter is
-        view = leaf if is_array(leaf) else accept(leaf, name, element, param.type.dims).data
+        have = place.intervals.get(name)
+        view = leaf if is_array(leaf) else accept(leaf, name, element, param.type.dims, have=have).data
         np.copyto(view, np.asarray(array))
     return buffer
 
 
-def _as_kind(kind: str, param: Var, array: Any, template: Any) -> Any:
+def _as_kind(kind: str, param: Var, array: Any, template: Any, place: Place) -> Any:
     if kind != "jax" and is_traced(array):
         # in somebody's trace: neither NumPy nor xarray holds what is not known yet
         kind = "field" if kind == "xarray" else kind if kind == "field" else "jax"
@@ -212,7 +216,7 @@ def _as_kind(kind: str, param: Var, array: Any, template: Any) -> Any:
         case "field":
             from tensorir.backends import field_type
 
-            return field_type()(array, param.type.dims)
+            return field_type()(array, place.outside(param.type.dims))
         case "xarray":
             return template.attach(param, _writable(array))
         case _:

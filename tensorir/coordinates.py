@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.arrays import Array, intervals_of, kind_of, leaves_of, starts_of
+from tensorir.arrays import Array, interval_of, kind_of, leaves_of
 from tensorir.ir import Fencil, Var
+from tensorir.labels import Place, labels_of
 from tensorir.types import Dims, Interval
 
 __all__ = ["Labels"]
@@ -24,20 +25,21 @@ class Labels:
 
     sources: tuple[tuple[Any, Dims], ...]
     own: Mapping[str, Any]
+    place: Place
 
     @staticmethod
-    def of(fencil: Fencil, arguments: Mapping[str, Any]) -> Labels:
-        """The labels of a call; intervals are those of coordinates, or start where the parameter does."""
+    def of(fencil: Fencil, arguments: Mapping[str, Any], place: Place) -> Labels:
+        """The labels of a call; intervals are those of its place."""
         found: list[tuple[Any, Dims]] = []
         own: dict[str, Any] = {}
         for p in fencil.params:
             if p.name not in arguments:
                 continue
-            for _, _, leaf in leaves_of(arguments[p.name], p.type.element, p.name):
+            for name, _, leaf in leaves_of(arguments[p.name], p.type.element, p.name):
                 if kind_of(leaf) == "xarray" and hasattr(leaf, "coords"):
-                    found.append((leaf, intervals_of(leaf, starts_of(p.type.dims))))
+                    found.append((leaf, place.intervals[name]))
                     own.setdefault(p.name, leaf)
-        return Labels(tuple(found), own)
+        return Labels(tuple(found), own, place)
 
     def attach(self, param: Var, array: Array) -> Any:
         """A result as a DataArray."""
@@ -52,9 +54,9 @@ class Labels:
                 if all(have[str(d)].covers(dims[str(d)]) for d in coordinate.dims):
                     part = {d: _part(have[str(d)], dims[str(d)]) for d in coordinate.dims}
                     coords[str(name)] = coordinate.isel(part).variable
-        for name, interval in dims.items:
-            if name not in coords and interval.start:
-                # an interval that does not start at 0 is kept by a coordinate of its own
+        for name, interval in self.place.outside(dims).items:
+            if name not in coords and (interval.start or self._counted(name)):
+                # an interval that does not start at 0, or goes on from one that has labels, is kept by its own
                 coords[name] = (name, np.arange(interval.start, interval.stop))
         model = self.own.get(param.name)
         if model is None:
@@ -64,6 +66,10 @@ class Labels:
             array, dims=dims.names, coords=coords,
             name=None if model is None else model.name, attrs={} if model is None else dict(model.attrs),
         )  # fmt: skip
+
+    def _counted(self, dim: str) -> bool:
+        """Whether an array's labels along a dim are the points themselves."""
+        return any(interval_of(x) is not None for s, _ in self.sources if (x := labels_of(s, dim)) is not None)
 
 
 def _part(have: Interval, need: Interval) -> slice:

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tensorir import build
-from tensorir.binding import BoundProgram, solve_sizes
+from tensorir.binding import BoundProgram, at_sizes
 from tensorir.calls import check_names, missing, nested
 from tensorir.coercion import coerced
 from tensorir.fieldview.traced import Traced, current, fail, number_as, tuple_of, wrap
@@ -34,11 +34,12 @@ def called(program: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """
     bound = BoundProgram.of(program)
     check_names(bound, arguments)
+    moved: Mapping[str, int] = {}
     if not isinstance(bound.program, Fencil):
         sizes = {n: v for n, v in arguments.items() if n in bound.size_names}
         arguments = {n: v for n, v in arguments.items() if n not in sizes}
         shaped = {n: _Shape(wrap(v).type) for n, v in arguments.items()}
-        bound = bound.at(solve_sizes(bound.program, {**bound.pending, **shaped}, {**bound.sizes, **sizes}))
+        bound, moved = at_sizes(bound, shaped, sizes)
     fencil = bound.program
     assert isinstance(fencil, Fencil)
     needed = {p.name for p in fencil.inputs}
@@ -47,12 +48,20 @@ def called(program: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
         if p.name in bound.constants:
             held[p] = _constant(p, bound.constants[p.name])
         elif p.name in arguments:
-            held[p] = _argument(p, wrap(arguments[p.name]), fencil.name)
+            held[p] = _argument(p, _shifted(wrap(arguments[p.name]), moved, 1), fencil.name)
         elif p.name in needed:
             raise missing(p, p in fencil.outputs, arguments)
     for closure in fencil.closures:
         held[closure.output] = _after(closure, held)
-    return {p.name: tuple_of(Traced(held[p])) for p in fencil.results}
+    return {p.name: tuple_of(_shifted(Traced(held[p]), moved, -1)) for p in fencil.results}
+
+
+def _shifted(value: Traced, moved: Mapping[str, int], way: int) -> Traced:
+    """A field where the program counts from, or (`way` is -1) back where the caller does."""
+    for dim, distance in moved.items():
+        if dim in value.type.dims:
+            value = Traced(build.cartesian_shift(value.expr, dim, way * distance), value.weak)
+    return value
 
 
 class _Shape:

@@ -24,6 +24,7 @@ from tensorir.fieldview.recorder import domain_of, recording
 from tensorir.fieldview.signature import annotations_of, argument_type, like, restored, structure, symbol
 from tensorir.fieldview.traced import Traced, Tracing, assignable, current, fail, tracing, tuple_of, wrap
 from tensorir.ir import Closure, Expr, Fencil, Var
+from tensorir.labels import placed_by_identity
 from tensorir.locations import assigned, here, located
 from tensorir.source import Span
 from tensorir.types import Dims, Interval, TensorType
@@ -155,16 +156,17 @@ class FieldOperator(Displayed):
         return bound_arguments(self.name, self.signature, args, more)
 
     def _plan(self, bound: Mapping[str, Any], out: Any, domain: Any, provider: Mapping[str, Any]) -> Plan:
-        types = {n: argument_type(n, v, self.annotations.get(n), f"'{self.name}'") for n, v in bound.items()}
+        place = placed_by_identity({**bound, "out": out} if out is not None else bound)
+        types = {n: argument_type(n, v, self.annotations.get(n), f"'{self.name}'", place) for n, v in bound.items()}
         region = None if domain is None else domain_of(domain)
-        place = None if out is None else key_of(out)
+        buffer = None if out is None else key_of(out, place)
         tables = tuple((n, key_of(t)) for n, t in provider.items())
-        key = (call_key(self.function, bound, types), place, region, tables)
-        return self.plans.of(key, lambda: self._trace(bound, types, out, region, provider))
+        key = (call_key(self.function, bound, types, place), buffer, region, tables)
+        return self.plans.of(key, lambda: self._trace(bound, types, out, region, provider, place))
 
     def _trace(
         self, bound: Mapping[str, Any], types: Mapping[str, TensorType | None], out: Any, region: Dims | None,
-        provider: Mapping[str, Any],
+        provider: Mapping[str, Any], place: Mapping[int, Dims],
     ) -> Plan:  # fmt: skip
         with tracing(dict(provider)) as trace:
             params: list[Var] = []
@@ -172,13 +174,13 @@ class FieldOperator(Displayed):
             for name, value in bound.items():
                 kind = types[name]
                 if kind is None:
-                    given[name] = _opened(name, value, self.annotations.get(name), params, trace, self.name)
+                    given[name] = _opened(name, value, params, trace, self.name, place)
                 else:
                     variable, given[name] = symbol(trace.fresh(name if name != "out" else "out_"), kind, value)
                     params.append(variable)
             result = applied(self.body, self.signature, given)
             values = _members(self._result(result))
-            kinds = [_place(_at(out, path), v.type, region) for path, v in values.items()]
+            kinds = [_place(_at(out, path), v.type, region, place) for path, v in values.items()]
             if region is not None:
                 _check_region(region, kinds)
             names = [trace.fresh(f"out_{'_'.join(map(str, path))}") if path else "out" for path in values]
@@ -267,18 +269,22 @@ def provided(offset_provider: Any) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", offset_provider)
 
 
-def call_key(function: Callable[..., Any], bound: Mapping[str, Any], types: Mapping[str, TensorType | None]) -> Any:
+def call_key(
+    function: Callable[..., Any], bound: Mapping[str, Any], types: Mapping[str, TensorType | None],
+    placed: Mapping[int, Dims],
+) -> Any:  # fmt: skip
     """What a trace depends on: types with the order of their axes, what Python passes, and what the function reads."""
     own = tuple([(n, None if t is None else (t, t.dims.names), type(bound[n]).__name__) for n, t in types.items()])
-    return own, closure_fingerprint(function, [bound[n] for n, t in types.items() if t is None])
+    where = tuple([(d, d.names) for d in placed.values()])
+    return own, where, closure_fingerprint(function, [bound[n] for n, t in types.items() if t is None])
 
 
-def key_of(value: Any) -> Any:
+def key_of(value: Any, placed: Mapping[int, Dims] | None = None) -> Any:
     if is_tuple(value):
-        return tuple(map(key_of, value))
+        return tuple([key_of(v, placed) for v in value])
     if isinstance(value, TensorType):
         return value, value.dims.names
-    named = type_of_named(value)
+    named = type_of_named(value, placed)
     return (
         (named, named.dims.names)
         if named is not None
@@ -286,15 +292,15 @@ def key_of(value: Any) -> Any:
     )
 
 
-def _opened(name: str, value: Any, annotation: Any, params: list[Var], trace: Tracing, where: str) -> Any:
+def _opened(name: str, value: Any, params: list[Var], trace: Tracing, where: str, place: Mapping[int, Dims]) -> Any:
     """A Python value as it is; a tuple of fields on different dims member by member."""
     if not is_tuple(value):
         return value
     members: list[Any] = []
     for k, member in enumerate(value):
-        kind = argument_type(f"{name}[{k}]", member, None, where)
+        kind = argument_type(f"{name}[{k}]", member, None, where, place)
         if kind is None:
-            members.append(_opened(f"{name}_{k}", member, None, params, trace, where))
+            members.append(_opened(f"{name}_{k}", member, params, trace, where, place))
         else:
             variable, made = symbol(trace.fresh(f"{name}_{k}"), kind, member)
             params.append(variable)
@@ -405,14 +411,14 @@ def _check_region(region: Dims, kinds: Sequence[TensorType]) -> None:
         fail("V22", told, did_you_mean(unknown[0], list(have)))
 
 
-def _place(out: Any, kind: TensorType, region: Dims | None) -> TensorType:
+def _place(out: Any, kind: TensorType, region: Dims | None, placed: Mapping[int, Dims]) -> TensorType:
     """The type of a result in the buffer that is given for it, or, without one, on the region alone."""
     if out is None:
         return kind if region is None else kind.on(kind.dims.replaced(_part(region, kind)))
     first = out
     while is_tuple(first):
         first = first[0]
-    named = type_of_named(first)
+    named = type_of_named(first, placed)
     if named is not None:
         return kind.on(named.dims)
     shape = tuple(getattr(first, "shape", ()))

@@ -27,6 +27,7 @@ from tensorir.fieldview.recorder import recorded
 from tensorir.fieldview.signature import annotations_of, argument_type, symbol
 from tensorir.fieldview.traced import Tracing, tracing
 from tensorir.ir import Fencil, Var
+from tensorir.labels import placed_by_identity
 from tensorir.locations import located, of_function
 from tensorir.types import TensorType
 
@@ -96,9 +97,10 @@ class Program(Displayed):
         return compile(plan.program).inspect(**values).placed(plan.places)
 
     def _plan(self, bound: Mapping[str, Any], provider: Mapping[str, Any]) -> Plan:
-        types = {n: argument_type(n, v, self.annotations.get(n), f"'{self.name}'") for n, v in bound.items()}
+        place = placed_by_identity(bound)
+        types = {n: argument_type(n, v, self.annotations.get(n), f"'{self.name}'", place) for n, v in bound.items()}
         tables = tuple((n, key_of(t)) for n, t in provider.items())
-        key = call_key(self.function, bound, types), tables
+        key = call_key(self.function, bound, types, place), tables
         return self.plans.of(key, lambda: self._trace(bound, types, provider))
 
     def _trace(

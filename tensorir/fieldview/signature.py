@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import numbers
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -36,7 +36,9 @@ def _is_ours(annotation: Any) -> bool:
     return typing.get_origin(annotation) is tuple and all(map(_is_ours, typing.get_args(annotation)))
 
 
-def argument_type(name: str, value: Any, annotation: Any, where: str) -> TensorType | None:
+def argument_type(
+    name: str, value: Any, annotation: Any, where: str, placed: Mapping[int, Dims] | None = None
+) -> TensorType | None:
     """The type of one argument; None for a Python value that is passed to the function as it is.
 
     Raises V12 for a bare array without an annotation, V13 for one that contradicts its annotation.
@@ -49,7 +51,7 @@ def argument_type(name: str, value: Any, annotation: Any, where: str) -> TensorT
         return _list(name, value, annotation, where)
     if is_tuple(value) and value and not isinstance(value[0], str):
         parts = [
-            argument_type(f"{name}[{k}]", v, a, where)
+            argument_type(f"{name}[{k}]", v, a, where, placed)
             for k, (v, a) in enumerate(zip(value, _members(annotation, len(value)), strict=True))
         ]
         if any(p is None for p in parts):
@@ -58,7 +60,7 @@ def argument_type(name: str, value: Any, annotation: Any, where: str) -> TensorT
         if any(t.dims != types[0].dims for t in types):
             return None
         return TensorType(TupleElement(tuple(t.element for t in types)), types[0].dims)
-    found = type_of_named(value)
+    found = type_of_named(value, placed)
     if found is None and _is_number(value):
         return _number(value, annotation)
     if found is None and hasattr(value, "shape") and hasattr(value, "dtype"):

@@ -15,13 +15,14 @@ from typing import Any
 from tensorir import build
 from tensorir.analysis.absence import analyse
 from tensorir.arrays import refuse, size_of
-from tensorir.binding import BoundProgram, solve_sizes
+from tensorir.binding import BoundProgram, at_sizes
 from tensorir.caches import WeakCache
 from tensorir.coordinates import Labels
 from tensorir.display import Displayed
 from tensorir.errors import did_you_mean
 from tensorir.inspect.units import units_of
 from tensorir.ir import Call, Closure, Expr, Fencil, Lambda, Var
+from tensorir.labels import Place, brought
 from tensorir.passes.inline import Inline
 from tensorir.source import NOWHERE, Span
 from tensorir.types import BOOL, Scalar, TensorType, TupleElement
@@ -125,21 +126,25 @@ def inspect(
     Intermediates carry the coordinates of the DataArrays among the arguments, and integer coordinates otherwise.
     """
     bound = BoundProgram.of(program)
+    moved: Mapping[str, int] = {}
     if not isinstance(bound.program, Fencil):
         given = {n: size_of(v, n) for n, v in arguments.items() if n in bound.size_names}
         arguments = {n: v for n, v in arguments.items() if n not in given}
-        bound = bound.at(solve_sizes(bound.program, {**bound.pending, **arguments}, {**bound.sizes, **given}))
+        bound, moved = at_sizes(bound, arguments, given)
     assert isinstance(bound.program, Fencil)
     fencil, found = OBSERVED.of(bound.program, observed)
-    labels = Labels.of(fencil, arguments)
+    labels = Labels.of(fencil, arguments, Place.of(fencil, arguments, moved))
     units = units_of(fencil, _given_units(arguments))
+    if moved:
+        arguments = {n: brought(v, moved) for n, v in arguments.items()}
     results = run(BoundProgram(fencil, bound.constants, bound.holes, {}, {}), arguments)
     values: dict[str, Any] = {}
     for intermediate in found:
         for member in intermediate.members:
             param = fencil[member]
             array: Any = labels.attach(param, getattr(results[member], "data", results[member]))
-            missing = {n: (n, list(i)) for n, i in param.type.dims.items if n not in array.coords}
+            dims = labels.place.outside(param.type.dims)
+            missing = {n: (n, list(i)) for n, i in dims.items if n not in array.coords}
             array = array.assign_coords(missing).rename(member)
             array.attrs.clear()
             if member in units:

@@ -1,0 +1,399 @@
+"""What the labels of arrays mean: which points of a dim they are.
+
+The rule, for operators, fencils, time loops and the accessor alike. A dim of a DataArray has *labels* where xarray has
+an index for it; a `ti.Field` has its interval.
+
+- Integers with unit step are themselves the points: 3, 4, 5 is the interval [3, 6).
+- Other labels (degrees, dates, names, every tenth point) begin where the parameter does, and arrays that meet along a
+  dim are put where their labels are equal: one array's are a run of the other's, or the two overlap. Where that cannot
+  be, the call is refused (A25, A26), as `join="exact"` of xarray refuses it.
+- A dim without labels is told by position: as many points as a labelled operand of an operator has are the same.
+- A step to the next point needs one: along dims that a program shifts, integers and dates have equal steps (A27).
+- In programs with sizes a dim moves with its labels: `J[0:n]` takes the points 1 to n of an array that starts at 1.
+
+`xarray.set_options(arithmetic_join=...)` is honoured by operators: "exact" wants equal labels, and joins that would
+make points up are refused where labels differ (A28). The parameters of a fencil are on the intervals that it declares.
+
+>>> import xarray as xr
+>>> lat = xr.DataArray([1.0, 2.0, 3.0], dims="lat", coords={"lat": [50.0, 52.5, 55.0]})
+>>> placed([Operand("a", lat), Operand("b", lat[1:])])
+{'a': Dims(lat[0:3]), 'b': Dims(lat[1:3])}
+>>> placed([Operand("a", lat), Operand("b", lat[::-1])])
+Traceback (most recent call last):
+    ...
+tensorir.errors.DiagnosticError: error[A25]: the labels along lat differ: 'a' has 50.0 where 'b' has 55.0.
+help: xr.align(a, b, join='inner') aligns them, b.drop_vars('lat') leaves labels out, ti.positional(b) goes by position.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tensorir.arrays import interval_of, is_tuple, kind_of, refuse
+from tensorir.builtins import TABLE
+from tensorir.caches import WeakCache
+from tensorir.errors import DiagnosticError
+from tensorir.ir import Call, Fencil
+from tensorir.types import Dims, Interval, TensorType
+from tensorir.walk import postorder, values
+
+__all__ = [
+    "UNSTEADY",
+    "Operand",
+    "Place",
+    "brought",
+    "labels_of",
+    "moves",
+    "operands_of",
+    "placed",
+    "placed_by_identity",
+    "positional",
+    "refuse_moved",
+    "refuse_unsteady",
+    "unsteady",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A named array of a call: a DataArray or a Field, and what its parameter says of its dims."""
+
+    name: str
+    value: Any
+    declared: Mapping[str, Interval] = field(default_factory=dict[str, Interval])
+    """The intervals of its parameter, as far as it has any."""
+
+    @property
+    def extents(self) -> dict[str, int]:
+        if kind_of(self.value) == "field":
+            return {n: len(i) for n, i in self.value.dims.items}
+        return {str(n): k for n, k in zip(self.value.dims, self.value.shape, strict=True)}
+
+
+def operands_of(values: Mapping[str, Any], declared: Mapping[str, Dims] | None = None) -> list[Operand]:
+    """The arrays with names of dims among values and in tuples of them, called as in messages: `x`, `x[0]`."""
+    known = declared or {}
+    return [
+        Operand(path, leaf, dict(known[name].items) if name in known else {})
+        for name, value in values.items()
+        for path, leaf in _leaves(name, value)
+        if kind_of(leaf) in ("xarray", "field")
+    ]
+
+
+def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if is_tuple(value):
+        for k, member in enumerate(value):
+            yield from _leaves(f"{name}[{k}]", member)
+    else:
+        yield name, value
+
+
+def labels_of(value: Any, dim: str) -> Any:
+    """The index of a dim, as pandas has it; None where there is none."""
+    found: Any = getattr(value, "xindexes", {}).get(dim)
+    return None if found is None else found.to_pandas_index()
+
+
+def positional(array: Any, *dims: Any) -> Any:
+    """The DataArray without its indexes along dims (all by default): others meet it by position, not by label.
+
+    Its coordinates stay, for what is computed of it; `array.drop_vars(dim)` leaves them out.
+
+    >>> import xarray as xr
+    >>> x = xr.DataArray([1.0, 2.0], dims="I", coords={"I": [0.5, 0.7]})
+    >>> dict(positional(x).xindexes), positional(x).I.values
+    ({}, array([0.5, 0.7]))
+    """
+    names = [str(d) for d in dims] or [str(d) for d in array.dims]
+    return array.drop_indexes([n for n in names if n in array.xindexes])
+
+
+# Where arrays stand
+
+
+def placed(operands: Sequence[Operand], moved: Mapping[str, int] | None = None) -> dict[str, Dims]:
+    """The intervals of all operands, in the coordinates of the program: labels less what dims have `moved` by.
+
+    Raises A25, A26 and A28 for labels that do not say where two arrays meet.
+    """
+    found: dict[str, dict[str, Interval]] = {o.name: {} for o in operands}
+    dims = dict.fromkeys(d for o in operands for d in o.extents)
+    for dim in dims:
+        starts = _along(dim, [o for o in operands if dim in o.extents], (moved or {}).get(dim, 0))
+        for o in operands:
+            if dim in o.extents:
+                found[o.name][dim] = Interval(starts[o.name], starts[o.name] + o.extents[dim])
+    # in the order of the axes
+    return {o.name: Dims(tuple((d, found[o.name][d]) for d in o.extents)) for o in operands}
+
+
+def placed_by_identity(values: Mapping[str, Any]) -> dict[int, Dims]:
+    """The intervals of the DataArrays among the arguments of an operator, by their identity."""
+    operands = operands_of(values)
+    if not any(kind_of(o.value) == "xarray" for o in operands):
+        return {}
+    found = placed(operands)
+    return {id(o.value): found[o.name] for o in operands}
+
+
+def _along(dim: str, operands: Sequence[Operand], moved: int) -> dict[str, int]:
+    """Where each operand starts along a dim."""
+    starts: dict[str, int] = {}
+    labelled: list[tuple[Operand, Any]] = []
+    for o in operands:
+        if kind_of(o.value) == "field":
+            starts[o.name] = o.value.dims[dim].start - moved
+        elif (labels := labels_of(o.value, dim)) is not None:
+            labelled.append((o, labels))
+    if labelled:
+        starts.update(_of_labelled(dim, labelled, moved))
+    for o in operands:
+        if o.name not in starts:
+            same = (p for p in operands if p.name in starts and p.extents[dim] == o.extents[dim])
+            like = None if o.declared else next(same, None)
+            starts[o.name] = o.declared[dim].start if dim in o.declared else starts[like.name] if like else 0
+    return starts
+
+
+def _of_labelled(dim: str, labelled: Sequence[tuple[Operand, Any]], moved: int) -> dict[str, int]:
+    join = "inner" if any(o.declared for o, _ in labelled) else _join()
+    whole = [(o, labels) for o, labels in labelled if interval_of(labels) is not None]
+    if len(whole) == len(labelled) and join == "inner":
+        return {o.name: int(labels[0]) - moved for o, labels in whole}
+    # one that fills its parameter says where the axis begins
+    filling = [(o, x) for o, x in labelled if dim in o.declared and len(o.declared[dim]) == len(x)]
+    model, axis = [*whole, *filling, *labelled][0]
+    begin = int(axis[0]) - moved if whole else model.declared[dim].start if dim in model.declared else 0
+    starts = {model.name: begin}
+    for o, labels in labelled:
+        if o is not model:
+            starts[o.name] = begin + _distance(dim, (model, axis), (o, labels), join)
+    return starts
+
+
+def _join() -> str:
+    """How xarray joins labels: "inner" unless it was told otherwise."""
+    xarray: Any = sys.modules.get("xarray")
+    return str(xarray.get_options().get("arithmetic_join", "inner")) if xarray is not None else "inner"
+
+
+def _distance(dim: str, first: tuple[Operand, Any], second: tuple[Operand, Any], join: str) -> int:
+    """How many points after the first labels the second begin."""
+    (a, axis), (b, labels) = first, second
+    if labels is axis or (len(labels) == len(axis) and bool(labels.equals(axis))):
+        return 0
+    for o, index in ((a, axis), (b, labels)):
+        if not index.is_unique:
+            twice = index[index.duplicated()][0]
+            told = (
+                f"the labels of '{o.name}' along {dim} repeat {_shown(twice)}, so they do not say where others meet it"
+            )
+            raise refuse("A26", f"{told}.", f"leave one of each: {o.name}.drop_duplicates('{dim}').")
+    if not len(labels) or not len(axis):
+        return 0
+    after = int(axis.get_indexer(labels[:1])[0])
+    before = int(labels.get_indexer(axis[:1])[0])
+    shift = after if after >= 0 else -before if before >= 0 else None
+    if shift is None:
+        raise _unlike(dim, a, b, axis[0], labels[0])
+    ours, theirs = axis[max(shift, 0) :], labels[max(-shift, 0) :]
+    common = min(len(ours), len(theirs))
+    # a label that both have and that would not meet itself is another order
+    if not bool(ours[:common].equals(theirs[:common])) or int(axis.isin(labels).sum()) != common:
+        by_position = next(((x, y) for x, y in zip(axis, labels, strict=False) if x != y), None)
+        where = next(((x, y) for x, y in zip(ours, theirs, strict=False) if x != y), by_position)
+        x, y = (by_position if len(axis) == len(labels) else where) or (axis[-1], labels[-1])
+        raise _unlike(dim, a, b, x, y)
+    if join != "inner":
+        extra = "both have the same labels" if join == "exact" else "points that only one has would be made up"
+        have = f"'{a.name}' has {len(axis)} points along {dim} and '{b.name}' has {len(labels)}"
+        told = f"with arithmetic_join='{join}' {extra}, and {have}"
+        raise refuse("A28", f"{told}.", f"align them first: xr.align({a.name}, {b.name}, join='inner').")
+    return shift
+
+
+def _unlike(dim: str, a: Operand, b: Operand, x: Any, y: Any) -> DiagnosticError:
+    return refuse(
+        "A25",
+        f"the labels along {dim} differ: '{a.name}' has {_shown(x)} where '{b.name}' has {_shown(y)}.",
+        f"xr.align({a.name}, {b.name}, join='inner') aligns them, {b.name}.drop_vars('{dim}') leaves labels out, "
+        f"ti.positional({b.name}) goes by position.",
+    )
+
+
+def _shown(label: Any) -> str:
+    """A label as a person writes it."""
+    if hasattr(label, "isoformat"):
+        return str(label.isoformat()).removesuffix("T00:00:00")
+    return repr(label.item()) if hasattr(label, "item") else repr(label)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the arrays of a call stand in the coordinates of its program."""
+
+    intervals: Mapping[str, Dims]
+    """Of every array with names, by what messages call it."""
+    moved: Mapping[str, int]
+    """What dims have moved by: a label is a coordinate of the program and this."""
+
+    @staticmethod
+    def of(fencil: Fencil, arguments: Mapping[str, Any], moved: Mapping[str, int]) -> Place:
+        """The place of a call; raises what `placed` and `refuse_unsteady` do."""
+        operands = operands_of(arguments, {p.name: p.type.dims for p in fencil.params})
+        if not operands:
+            return NOWHERE
+        refuse_unsteady(fencil, operands)
+        return Place(placed(operands, moved), moved)
+
+    def outside(self, dims: Dims) -> Dims:
+        """Intervals of the program in the coordinates of the caller."""
+        if not self.moved:
+            return dims
+        return Dims(tuple((n, i.shifted(-self.moved.get(n, 0))) for n, i in dims.items))
+
+
+NOWHERE = Place({}, {})
+"""The place of bare arrays."""
+
+
+# Dims that move
+
+
+def moves(declared: Mapping[str, Mapping[str, int | None]], operands: Sequence[Operand]) -> dict[str, int]:
+    """How far the dims of a program with sizes move, so that the arrays that say their points stand where types say.
+
+    `declared` has where the dims of each parameter start, None where a size says so: such dims stay.
+    """
+    found: dict[str, int] = {}
+    fixed = {d for dims in declared.values() for d, start in dims.items() if start is None}
+    for o in operands:
+        for dim in o.extents:
+            start = declared.get(o.name.partition("[")[0], {}).get(dim)
+            if start is None or dim in fixed or dim in found:
+                continue
+            labels = None if kind_of(o.value) == "field" else labels_of(o.value, dim)
+            own = o.value.dims[dim] if kind_of(o.value) == "field" else None if labels is None else interval_of(labels)
+            if own is not None:
+                found[dim] = own.start - start
+    return {d: k for d, k in found.items() if k}
+
+
+def brought(value: Any, moved: Mapping[str, int]) -> Any:
+    """The same value with its labels where the program counts from; in tuples, too."""
+    if is_tuple(value):
+        return tuple(brought(v, moved) for v in value)
+    match kind_of(value):
+        case "field":
+            back = {n: i.shifted(moved.get(n, 0)) for n, i in value.dims.items}
+            return type(value)(value.data, Dims(tuple(back.items())))
+        case "xarray":
+            own = {d: labels_of(value, d) for d in moved if d in value.dims}
+            counted = {d: x for d, x in own.items() if x is not None and interval_of(x) is not None}
+            return value.assign_coords({d: x - moved[d] for d, x in counted.items()}) if counted else value
+        case _:
+            return value
+
+
+def _absolute(fencil: Fencil) -> frozenset[str]:
+    """The dims whose coordinates a program computes with: positions, tables, indices, names."""
+    found = {n.removeprefix("_NB_") for p in fencil.params for n in p.type.dims.names if n.startswith("_NB_")}
+    for node in postorder(*values(fencil.closures)):
+        if not isinstance(node, Call):
+            continue
+        read = {d for a in node.args if isinstance(a.type, TensorType) for d in a.type.dims.names}
+        if node.op == "pos":
+            found |= set(node.type.dims.names)
+        elif TABLE[node.op].indirect or node.op == "rename" or (node.op != "add_dim" and set(node.type.dims) - read):
+            found |= read
+    return frozenset(found)
+
+
+ABSOLUTE: WeakCache[frozenset[str]] = WeakCache("dims whose coordinates programs compute with")
+"""Of each fencil the dims that cannot move with an array."""
+
+
+def refuse_moved(fencil: Fencil, moved: Mapping[str, int]) -> None:
+    """Raise A29 where a dim moves whose coordinates the program computes with."""
+    if not moved:
+        return
+    for dim in ABSOLUTE.of(fencil, _absolute):
+        if dim in moved:
+            told = (
+                f"computes with positions along {dim}, and the labels of its arguments begin {moved[dim]:+d} from them"
+            )
+            raise refuse(
+                "A29", f"'{fencil.name}' {told}.", f"count {dim} from where the type does, or drop its labels."
+            )
+
+
+# Steps to the next point
+
+
+def _shifted(fencil: Fencil) -> frozenset[str]:
+    found: set[str] = set()
+    for node in postorder(*values(fencil.closures)):
+        if isinstance(node, Call) and node.op == "cartesian_shift":
+            (x,) = node.args
+            assert isinstance(node.type, TensorType) and isinstance(x.type, TensorType)
+            found |= {d for d, i in node.type.dims.items if x.type.dims[d] != i}
+    return frozenset(found)
+
+
+SHIFTED: WeakCache[frozenset[str]] = WeakCache("dims along which programs shift")
+"""Of each fencil the dims along which it reads neighbours."""
+
+
+UNSTEADY: ContextVar[Mapping[str, str]] = ContextVar("dims of a time loop's state whose labels have no equal steps")
+"""What a time loop knows of the labels of its Fields, by dim: Fields have none."""
+
+
+def unsteady(operands: Sequence[Operand]) -> dict[str, str]:
+    """The dims along which labels have no equal steps, each with what is wrong."""
+    found: dict[str, str] = {}
+    for o in operands:
+        for dim in o.extents if kind_of(o.value) == "xarray" else ():
+            labels = labels_of(o.value, dim)
+            if labels is not None and (told := _uneven(labels)):
+                found[dim] = told
+    return found
+
+
+def refuse_unsteady(fencil: Fencil, operands: Sequence[Operand]) -> None:
+    """Raise A27 where the program reads neighbours along a dim whose labels have no equal steps."""
+    outside = UNSTEADY.get({})
+    for o in operands:
+        own = unsteady([o]) if kind_of(o.value) == "xarray" else outside
+        for dim, told in own.items():
+            if dim in o.extents and dim in SHIFTED.of(fencil, _shifted):
+                raise refuse(
+                    "A27", f"'{fencil.name}' reads neighbours along {dim}, and the labels of '{o.name}' {told}.",
+                    f"{o.name}.reindex(...) fills what is missing, ti.positional({o.name}, '{dim}') goes by position.",
+                )  # fmt: skip
+
+
+def _uneven(labels: Any) -> str:
+    """What is wrong with the steps of labels; floats may have any, as stretched grids have."""
+    if len(labels) < 2 or labels.dtype.kind == "f" or interval_of(labels) is not None:
+        return ""
+    if not labels.is_unique:
+        return f"repeat {_shown(labels[labels.duplicated()][0])}"
+    try:
+        numbers: Any = labels.asi8 if hasattr(labels, "asi8") else np.asarray(labels)
+        steps: Any = np.diff(numbers)
+    except TypeError:
+        return f"have no steps: {_shown(labels[0])}, {_shown(labels[1])}"
+    if labels.dtype.kind not in "iumMO":
+        return f"have no steps: {_shown(labels[0])}, {_shown(labels[1])}"
+    other = np.flatnonzero(steps != steps[0])
+    if not len(other):
+        return ""
+    k = int(other[0])
+    return f"have unequal steps: {', '.join(_shown(labels[j]) for j in range(k - 1, k + 2))}"
