@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-import weakref
+import os
+import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import FunctionType
@@ -11,15 +13,20 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
+from lowering.checkpoints import Checkpoints
 from lowering.field import Field
+from lowering.pace import Pace, interrupts
 from lowering.progress import Bar, is_shown
+from lowering.snapshots import Snapshots
 from lowering.tracing import inside_trace
 from lowering.xarray_states import dataset, entered, uneven_labels
 from tensorir.arrays import refuse
 from tensorir.caches import RecentCache
 from tensorir.fieldview.closure_fingerprint import closure_fingerprint
+from tensorir.interrupted import Interrupted
 from tensorir.labels import UNSTEADY
 
 __all__ = ["iterate"]
@@ -39,6 +46,9 @@ def iterate(
     dt: float = 1,
     checkpoint: bool | int = True,
     progress: bool | None = None,
+    to: str | os.PathLike[str] | None = None,
+    checkpoint_dir: str | os.PathLike[str] | None = None,
+    on_interrupt: str = "raise",
 ) -> Any:
     """The state after n steps: any pytree of arrays, Fields and DataArrays, and a step that keeps its structure.
 
@@ -55,7 +65,13 @@ def iterate(
     axis. Reverse mode then keeps one state per √n steps, and √n more while it recomputes; with `checkpoint=3` it keeps
     about 3 ∛n in all and computes once more, and so on; with `checkpoint=False` it keeps what all n steps need.
 
-    Raises A19 for n or every that are no counts, and A20 for a step that returns another structure or other types.
+    With `to="run.nc"` (or .zarr) what is kept is written to that file as it comes and not held in memory; the result
+    has it as a Dataset that is read where it is looked at. With `checkpoint_dir` the state is saved every few seconds,
+    and the same call goes on from there after the process was killed, to the same bits. Ctrl-C stops after the steps
+    of a fraction of a second: `ti.Interrupted` has the `state`, or, with `on_interrupt="return"`, it is returned.
+
+    Raises A19 for n or every that are no counts, A20 for a step that returns another structure or other types, and
+    A30 and A31 for files.
 
     >>> import jax.numpy as jnp
     >>> iterate(lambda x: 0.5 * x, jnp.ones(2), 3)
@@ -68,6 +84,12 @@ def iterate(
         if count is not None and (isinstance(count, bool) or int(count) != count or count < least):
             raise refuse("A19", f"{name} is {count!r}, which is no number of steps.", f"give {least} or more.")
     uneven = uneven_labels(state)
+    if on_interrupt not in ("raise", "return"):
+        raise refuse("A19", f"on_interrupt is {on_interrupt!r}.", 'it is "raise" or "return".')
+    if not keep and to is not None:
+        raise refuse("A31", "nothing is kept that could be written.", "say what: keep=True.")
+    if keep and to is None and checkpoint_dir is not None:
+        raise refuse("A31", "what is kept would be lost with the process.", 'write it: to="run.nc".')
     state, leave = entered(state)
     chosen = (lambda s: s) if keep is True else keep or None
     if inside_trace(jax.tree_util.tree_leaves(state)):
@@ -82,60 +104,103 @@ def iterate(
                 _check(lambda s: step(s), state)  # a function of its own: JAX remembers what it traced
             finally:
                 UNSTEADY.reset(token)
-        chunk = every or (max(1, math.ceil(n / REPORTS)) if callback or chosen else max(1, n))
-        bar = Bar(n) if is_shown(progress) else None
-        if bar and progress:
-            bar.patience = 0.0
-        kept, times, done = [], [], 0
+        held = Checkpoints(checkpoint_dir, state) if checkpoint_dir is not None else None
+        found = held.resumed() if held else None
+        done, state = found or (0, state)
+        run = _Run(loop, n, every, callback, chosen, dt, leave, held)
+        if held and not found:
+            held.save(0, state)
+        if to is not None:
+            run.file = Snapshots(to, resumed=found is not None)
+        if is_shown(progress):
+            run.bar = Bar(n, patience=0.0 if progress else 0.5)
+        return run.ended(*run.advance(done, state), on_interrupt)
 
-        def look() -> None:
-            if chosen:
-                kept.append(jax.tree_util.tree_map(lambda x: jnp.array(x, copy=True), chosen(state)))
-                times.append(done)
-            if callback and done:
-                callback(done, leave(state))
 
-        look()
-        while done < n:
-            some = min(chunk, n - done)
-            state = loop.run(state, some, done, n, bar)
-            done += some
-            look()
-        if bar:
-            jax.block_until_ready(state)
-            jax.effects_barrier()
-            bar.close()
-        last = leave(state)
-        return (last, dataset([leave(k) for k in kept], [dt * t for t in times])) if chosen else last
+@dataclass(eq=False)
+class _Run:
+    """One run of a loop: chunks of steps, and what is done between them."""
+
+    loop: _Loop
+    n: int
+    every: int | None
+    callback: Callable[[int, Any], object] | None
+    keep: Callable[[Any], Any] | None
+    dt: float
+    leave: Callable[..., Any]
+    held: Checkpoints | None
+    file: Snapshots | None = None
+    bar: Bar | None = None
+    kept: list[Any] = field(default_factory=list[Any])
+    times: list[int] = field(default_factory=list[int])
+
+    def advance(self, done: int, state: Any) -> tuple[int, Any]:
+        """The steps that are left, or those until the user stops them."""
+        often = self.every or (max(1, math.ceil(self.n / REPORTS)) if self.callback or self.keep else max(1, self.n))
+        if not done:
+            self._look(0, often, state)
+        with interrupts() as interrupt:
+            while done < self.n and not interrupt.asked:
+                target = min(done - done % often + often, self.n)
+                some = self.loop.pace.chunk(target - done)
+                begin = time.perf_counter()
+                state = jax.block_until_ready(self.loop.run(state, some))
+                self.loop.pace.measured(some, time.perf_counter() - begin)
+                done += some
+                if self.bar:
+                    self.bar.move(done)
+                if done == target:
+                    self._look(done, often, state)
+                if self.held and (self.held.due() or done == self.n):
+                    self.held.save(done, state)
+        if self.held and done < self.n:
+            self.held.save(done, state)
+        jax.effects_barrier()
+        if self.bar:
+            self.bar.close()
+        return done, state
+
+    def _look(self, done: int, often: int, state: Any) -> None:
+        if self.keep:
+            chosen = self.keep(state)
+            origin = {id(x): path for path, x in _wholes(state)}
+            own = {path: origin[id(x)] for path, x in _wholes(chosen) if id(x) in origin}
+            now = self.leave(jax.tree_util.tree_map(lambda x: np.array(x), chosen), own)
+            if self.file:
+                self.file.write(-(-done // often), dataset([now], [self.dt * done]))
+            else:
+                self.kept.append(now)
+                self.times.append(done)
+        if self.callback and done:
+            self.callback(done, self.leave(state))
+
+    def ended(self, done: int, state: Any, on_interrupt: str) -> Any:
+        """What the caller gets, or an exception that holds it."""
+        last, kept = self.leave(state), None
+        if self.keep:
+            kept = self.file.opened() if self.file else dataset(self.kept, [self.dt * t for t in self.times])
+        if done < self.n:
+            stopped = Interrupted(done, self.n, last, kept)
+            if on_interrupt == "raise":
+                raise stopped
+            warnings.warn(f"stopped after {done:,} of {self.n:,} steps", stacklevel=4)
+        return (last, kept) if self.keep else last
 
 
 @dataclass(eq=False)
 class _Loop:
-    """The programs of one step on one kind of state; a bar is drawn by whoever runs it at the moment."""
+    """The program of one step on one kind of state, and how long its steps take."""
 
     step: Callable[[Any], Any]
-    compiled: RecentCache[tuple[int, int], Any] = field(default_factory=lambda: RecentCache("chunks of time loops", 16))
-    bar: Bar | None = None
+    pace: Pace = field(default_factory=Pace)
+    compiled: Any = None
 
-    def run(self, state: Any, some: int, before: int, n: int, bar: Bar | None) -> Any:
-        """Some steps of n, of which so many were done before."""
-        often = 0 if bar is None else max(1, n // REPORTS)
-        self.bar = bar
-        chunk = self.compiled.of((some, often), lambda: jax.jit(self._chunk(some, often), donate_argnums=0))
-        return chunk(state, before)
-
-    def _chunk(self, some: int, often: int) -> Callable[[Any, Any], Any]:
-        step, known = self.step, weakref.ref(self)
-
-        def move(done: Any) -> None:
-            loop = known()
-            if loop is not None and loop.bar is not None:
-                loop.bar.move(done)
-
-        def chunk(state: Any, before: Any) -> Any:
-            return _reported(step, state, some, before, often, move) if often else _steps(step, state, some)
-
-        return chunk
+    def run(self, state: Any, some: int) -> Any:
+        """Some steps; one program for any number of them, in buffers that are reused."""
+        if self.compiled is None:
+            step = self.step
+            self.compiled = jax.jit(lambda state, some: _steps(step, state, some), donate_argnums=0)
+        return self.compiled(state, np.int32(some))
 
 
 LOOPS: RecentCache[Any, _Loop] = RecentCache("time loops", 32)
@@ -185,20 +250,6 @@ def _wholes(state: Any) -> Any:
 
 def _words(structure: Any) -> str:
     return str(structure).removeprefix("PyTreeDef(").removesuffix(")")
-
-
-def _reported(
-    step: Callable[[Any], Any], state: Any, some: int, before: Any, often: int, move: Callable[[Any], None]
-) -> Any:
-    """Some steps, and a word to the bar now and then from inside of XLA."""
-
-    def one(k: Any, s: Any) -> Any:
-        s = step(s)
-        at = before + k + 1
-        lax.cond(at % often == 0, lambda: jax.debug.callback(move, at), lambda: None)
-        return s
-
-    return lax.fori_loop(0, some, one, state)
 
 
 def _traced(

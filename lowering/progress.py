@@ -2,8 +2,7 @@
 
 >>> import io
 >>> stream = io.StringIO()
->>> bar = Bar(10, stream)
->>> bar.patience = 0.0
+>>> bar = Bar(10, stream, patience=0.0)
 >>> bar.move(5)
 >>> stream.getvalue().strip().split(" in ")[0]
 '|###############               | 5 of 10'
@@ -39,16 +38,16 @@ def _in_notebook() -> bool:
 class Bar:
     """One line that is written again and again; for the first moment nothing is, since most runs are short."""
 
-    def __init__(self, n: int, stream: TextIO | None = None) -> None:
+    def __init__(self, n: int, stream: TextIO | None = None, patience: float = 0.5) -> None:
         self.n, self.stream = n, stream or sys.stderr
         self.begin: float | None = None
-        self.patience = 0.5
+        self.patience = patience
         """Seconds before anything is drawn, and a fifth of them between two drawings."""
         self.most = 0
         self.drawn = 0.0
 
     def move(self, done: Any) -> None:
-        """Draw that so many steps are done; XLA calls this, not always in order."""
+        """Draw that so many steps are done."""
         done, now = int(done), time.perf_counter()
         # compiling is over when the first steps are done
         self.begin = now if self.begin is None else self.begin
@@ -65,6 +64,5 @@ class Bar:
     def close(self) -> None:
         """End the line, if anything was drawn."""
         if self.most:
-            self.move(self.n)
             self.stream.write("\n")
             self.stream.flush()

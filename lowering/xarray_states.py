@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -35,20 +35,21 @@ def uneven_labels(state: Any) -> dict[str, str]:
     return unsteady([Operand("state", x) for x in leaves if _is_data_array(x)])
 
 
-def entered(state: Any) -> tuple[Any, Callable[[Any], Any]]:
+def entered(state: Any) -> tuple[Any, Callable[..., Any]]:
     """A state with Fields in place of its DataArrays, and the way back; a Dataset is a dict of them.
 
     The way back gives a Field on the dims of one of the DataArrays that one's coordinates, name and attributes; it
     takes any pytree of Fields, and those without such a model stay Fields. Arrays are NumPy's where the state's leaf
-    in the same place is, or where the state has none of JAX.
+    in the same place is, or where the state has none of JAX. For a pytree of another structure `own_paths` has where in
+    the state each of its leaves is, by where it stands, as far as it is one of the state.
     """
     if _is_xarray(state, "Dataset"):
         import xarray as xr
 
         fields, leave = entered({str(name): array for name, array in state.data_vars.items()})
 
-        def back(result: Any) -> Any:
-            arrays = leave(result)
+        def back(result: Any, own_paths: Mapping[Any, Any] | None = None) -> Any:
+            arrays = leave(result, own_paths)
             whole = isinstance(arrays, dict) and all(map(_is_data_array, arrays.values()))
             return xr.Dataset(arrays, attrs=state.attrs) if whole else arrays
 
@@ -64,15 +65,16 @@ def entered(state: Any) -> tuple[Any, Callable[[Any], Any]]:
     from_jax = {path: isinstance(x, jax.Array) for path, x in jax.tree_util.tree_leaves_with_path(fields)}
     some_of_jax = any(from_jax.values())
 
-    def leave(result: Any) -> Any:
+    def leave(result: Any, own_paths: Mapping[Any, Any] | None = None) -> Any:
         def numbers(path: Any, x: Any) -> Any:
             return x if from_jax.get(path, some_of_jax) or not isinstance(x, jax.Array) else np.array(x)
 
         def labelled(path: Any, x: Any) -> Any:
             if not isinstance(x, Field):
                 return x
-            own = models.get(path)
-            model = own if own is not None and places[path] == x.dims else None
+            own_path = path if own_paths is None else own_paths.get(path)
+            own = models.get(own_path)
+            model = own if own is not None and places[own_path] == x.dims else None
             model = model if model is not None else next((m for d, m in known if d == x.dims), None)
             if model is None:
                 return x

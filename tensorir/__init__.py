@@ -7,6 +7,7 @@ Editors and type checkers read `__init__.pyi`, which has the same names.
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,7 @@ from tensorir.builtins import TABLE
 from tensorir.caches import CACHES as caches
 from tensorir.dimensions import Dimension, dims
 from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.interrupted import Interrupted
 from tensorir.ir import Fencil
 from tensorir.lift import lift
 from tensorir.text import parse
@@ -28,6 +30,7 @@ __all__ = [
     "DiagnosticError",
     "Dimension",
     "Fencil",
+    "Interrupted",
     "Interval",
     "TensorType",
     "__version__",
@@ -102,12 +105,17 @@ def iterate(
     dt: float = 1,
     checkpoint: bool | int = True,
     progress: bool | None = None,
+    to: str | os.PathLike[str] | None = None,
+    checkpoint_dir: str | os.PathLike[str] | None = None,
+    on_interrupt: str = "raise",
 ) -> Any:
     """The state after n steps, which run inside XLA: any pytree of arrays, Fields and DataArrays.
 
     `callback(k, state)` sees the state after every `every` steps. With `keep` the result is a pair: the state, and what
     `keep(state)` gives along a dim `time`, which is dt times the number of steps. `checkpoint` says how many states
-    gradients keep, `progress` whether a bar is drawn. Raises A19 for a number of steps that is none, and A20 for a
+    gradients keep, `progress` whether a bar is drawn. What is kept goes to a file with `to="run.nc"`; a run with a
+    `checkpoint_dir` goes on after it was killed; Ctrl-C raises `ti.Interrupted`, which has the state, or returns it
+    with `on_interrupt="return"`. Raises A19 for a number of steps that is none, and A20 for a
     step that returns another structure or other types.
 
     >>> import numpy as np
@@ -117,8 +125,9 @@ def iterate(
     from tensorir.backends import backend
 
     return backend("jax").iterate(
-        step, state, n, every=every, callback=callback, keep=keep, dt=dt, checkpoint=checkpoint, progress=progress
-    )
+        step, state, n, every=every, callback=callback, keep=keep, dt=dt, checkpoint=checkpoint, progress=progress,
+        to=to, checkpoint_dir=checkpoint_dir, on_interrupt=on_interrupt,
+    )  # fmt: skip
 
 
 def __dir__() -> list[str]:

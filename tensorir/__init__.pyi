@@ -3,6 +3,7 @@
 """
 
 import builtins
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -43,6 +44,7 @@ from tensorir.fieldview import scan_operator as scan_operator
 from tensorir.fieldview import where as where
 from tensorir.fieldview.functions import can_deref as can_deref
 from tensorir.fieldview.traced import power as power
+from tensorir.interrupted import Interrupted as Interrupted
 from tensorir.ir import Fencil as Fencil
 from tensorir.iterator.as_jax import as_jax as as_jax
 from tensorir.labels import positional as positional
@@ -146,6 +148,9 @@ def iterate(
     dt: float = 1,
     checkpoint: builtins.bool | int = True,
     progress: builtins.bool | None = None,
+    to: str | os.PathLike[str] | None = None,
+    checkpoint_dir: str | os.PathLike[str] | None = None,
+    on_interrupt: str = "raise",
 ) -> Any:
     """The state after n steps, which run inside XLA: any pytree of arrays, Fields and DataArrays."""
 

@@ -1,0 +1,194 @@
+"""Long runs: stopped, killed, taken up again, and written as they come."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import jax
+import numpy as np
+import psutil
+import pytest
+import xarray as xr
+
+import tensorir as ti
+
+I, J = ti.dims("I J")
+
+
+@ti.field_operator
+def diffuse(h):
+    wide = ti.extend(h, {I: 1, J: 1}, ti.periodic())
+    return h + 0.1 * (wide(I + 1) + wide(I - 1) + wide(J + 1) + wide(J - 1) - 4.0 * h)
+
+
+def hills(n=32):
+    values = np.random.default_rng(0).normal(size=(n, n))
+    return xr.DataArray(values, dims=("I", "J"), name="h", attrs={"units": "m"})
+
+
+def by_numpy(h, steps):
+    for _ in range(steps):
+        around = sum(np.roll(h, s, a) for a in (0, 1) for s in (1, -1))
+        h = h + 0.1 * (around - 4.0 * h)
+    return h
+
+
+def interrupted_after(seconds, run):
+    """The result of a run that gets Ctrl-C, and how long it took to answer."""
+    begin = []
+
+    def press():
+        begin.append(time.perf_counter())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    timer = threading.Timer(seconds, press)
+    timer.start()
+    try:
+        with pytest.raises(ti.Interrupted) as stopped:
+            run()
+        return stopped.value, time.perf_counter() - begin[0]
+    finally:
+        timer.cancel()
+
+
+def test_an_interrupt_of_two_million_steps_is_answered_with_the_last_whole_state():
+    h = hills()
+    ti.iterate(diffuse, h, 3, progress=False)
+    stopped, seconds = interrupted_after(1.0, lambda: ti.iterate(diffuse, h, 2_000_000, progress=False))
+    assert seconds < 2.0
+    assert 0 < stopped.steps < 2_000_000
+    assert str(stopped) == f"stopped after {stopped.steps:,} of 2,000,000 steps; .state is the state after them"
+    xr.testing.assert_identical(stopped.state, ti.iterate(diffuse, h, stopped.steps, progress=False))
+
+
+def test_an_interrupted_run_may_return():
+    timer = threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.warns(UserWarning, match=r"stopped after [\d,]+ of 2,000,000 steps"):
+        last, kept = ti.iterate(diffuse, hills(), 2_000_000, keep=True, progress=False, on_interrupt="return")
+    assert last.dims == ("I", "J") and kept.sizes["time"] >= 1
+
+
+def test_the_handler_of_ctrl_c_is_as_before():
+    before = signal.getsignal(signal.SIGINT)
+    ti.iterate(diffuse, hills(), 3, progress=False)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_steps_in_chunks_are_the_steps():
+    h = hills(8)
+    found = ti.iterate(diffuse, h, 37, every=5, callback=lambda k, s: None, progress=False)
+    np.testing.assert_allclose(found, by_numpy(h.values, 37), rtol=1e-12, atol=1e-14)
+
+
+def test_the_bar_counts_steps_that_are_done(capsys):
+    seen = []
+    ti.iterate(
+        diffuse, hills(8), 20, every=5, callback=lambda k, s: seen.append(capsys.readouterr().err), progress=True
+    )
+    counts = [int(text.rpartition("| ")[2].split(" of ")[0]) for text in seen if "of 20" in text]
+    assert counts == sorted(counts) and counts[-1] == 20
+
+
+def test_snapshots_are_written_as_they_come(tmp_path):
+    path, seen = tmp_path / "run.nc", []
+
+    def look(k, _):
+        with xr.open_dataset(path) as file:
+            seen.append(file.sizes["time"])
+
+    h = hills(8)
+    last, kept = ti.iterate(
+        diffuse, h, 20, every=5, keep=lambda h: {"h": h}, dt=0.5, to=path, callback=look, progress=False
+    )
+    assert seen == [2, 3, 4, 5]
+    with kept:
+        np.testing.assert_array_equal(kept.time, [0.0, 2.5, 5.0, 7.5, 10.0])
+        for k in range(5):
+            np.testing.assert_allclose(kept["h"][k], by_numpy(h.values, 5 * k), rtol=1e-12, atol=1e-14)
+        np.testing.assert_array_equal(kept["h"][-1], last)
+        assert kept["h"].attrs["units"] == "m"
+
+
+def test_memory_does_not_grow_with_the_number_of_steps(tmp_path):
+    used, process = [], psutil.Process()
+    _, kept = ti.iterate(
+        lambda h: 0.999 * h + 0.001, np.zeros((64, 64)), 1_000_000, every=10_000, keep=True, to=tmp_path / "run.nc",
+        callback=lambda k, _: used.append(process.memory_info().rss), progress=False,
+    )  # fmt: skip
+    with kept:
+        assert kept.sizes["time"] == 101
+    assert max(used[20:]) - used[10] < 16 * 2**20  # the snapshots alone are 3.3 MB, of states of 32 KB
+
+
+RUN = """
+import sys, numpy as np, tensorir as ti, lowering.checkpoints
+lowering.checkpoints.Checkpoints.due = lambda self: True    # and not every few seconds
+sys.path.insert(0, {folder!r})
+from test_long_runs import diffuse, hills
+last, kept = ti.iterate(diffuse, hills(), {n}, every={every}, keep=True, to={path!r}, checkpoint_dir={place!r},
+                        callback=lambda k, s: print(k, flush=True), progress=False)
+kept.close()
+np.save({out!r}, last.values)
+"""
+
+
+def test_a_run_that_is_killed_goes_on_to_the_same_bits(tmp_path):
+    n, every = 60_000, 5_000
+    names = {"path": str(tmp_path / "run.nc"), "place": str(tmp_path / "state"), "out": str(tmp_path / "last.npy")}
+    text = RUN.format(folder=os.path.dirname(__file__), n=n, every=every, **names)
+    with subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() and process.stdout.readline()
+        process.kill()
+    with np.load(tmp_path / "state" / "checkpoint.npz") as file:
+        done = int(file["steps"])
+    assert 0 < done < n
+    subprocess.run([sys.executable, "-c", text], check=True, capture_output=True, timeout=120)
+    expected, kept = ti.iterate(diffuse, hills(), n, every=every, keep=True, progress=False)
+    np.testing.assert_array_equal(np.load(names["out"]), expected)
+    with xr.open_dataset(names["path"]) as found:
+        np.testing.assert_array_equal(found["h"], kept["h"])
+        np.testing.assert_array_equal(found["time"], kept["time"])
+
+
+def refused(**options):
+    with pytest.raises(ti.DiagnosticError) as found:
+        ti.iterate(lambda h: h, np.ones(3), 4, progress=False, **options)
+    return str(found.value)
+
+
+def test_what_would_be_lost_is_refused(tmp_path):
+    (tmp_path / "there.nc").touch()
+    assert refused(keep=True, to=tmp_path / "there.nc") == (
+        f"error[A31]: '{tmp_path}/there.nc' is there already.\nhelp: remove it, or name another file."
+    )
+    assert refused(keep=True, checkpoint_dir=tmp_path) == (
+        'error[A31]: what is kept would be lost with the process.\nhelp: write it: to="run.nc".'
+    )
+    assert refused(to=tmp_path / "x.nc") == (
+        "error[A31]: nothing is kept that could be written.\nhelp: say what: keep=True."
+    )
+    assert refused(on_interrupt="stop") == 'error[A19]: on_interrupt is \'stop\'.\nhelp: it is "raise" or "return".'
+
+
+def test_a_folder_holds_one_run(tmp_path):
+    ti.iterate(lambda h: h + 1.0, np.zeros(3), 4, checkpoint_dir=tmp_path, progress=False)
+    assert ti.iterate(lambda h: h + 1.0, np.zeros(3), 6, checkpoint_dir=tmp_path, progress=False).tolist() == [6.0] * 3
+    assert refused(checkpoint_dir=tmp_path) == (
+        f"error[A30]: '{tmp_path}' holds the checkpoint of a run that began with another state.\n"
+        "help: give each run a folder of its own, or remove it."
+    )
+
+
+def test_a_state_of_any_element_type_is_kept_bit_for_bit(tmp_path):
+    state = (np.arange(3, dtype="int8"), jax.numpy.ones((), "bfloat16"), np.array(True))
+    found = [
+        ti.iterate(lambda s: s, state, n, checkpoint_dir=tmp_path, progress=False) for n in (2, 5)
+    ]  # fmt: skip
+    assert [(x.dtype, np.asarray(x).tobytes()) for x in found[0]] == [
+        (x.dtype, np.asarray(x).tobytes()) for x in found[1]
+    ]
