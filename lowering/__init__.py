@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+import numpy as np
 
 from lowering import compiled, engine, field, iterate
 from lowering.compiled import Compiled
@@ -35,10 +36,13 @@ class Backend:
         return engine.on_device(array)
 
     def view(self, array: Any) -> Any:
-        """A NumPy array's own memory as an array of the device where it can be, on the CPU and aligned; or a copy.
+        """An array's own memory as an array of the device where it can be, on the CPU aligned; or a copy.
 
         What changes the memory changes the array: it is for one call, and shows what is there when the call runs.
         """
+        if not isinstance(array, np.ndarray):  # of a GPU's memory
+            with jax.enable_x64(True):
+                return jax.dlpack.from_dlpack(array)
         flags = array.flags
         aligned = array.ctypes.data % ALIGNMENT == 0 and flags.c_contiguous and flags.writeable
         if not aligned or not array.size or jax.default_backend() != "cpu" or array.dtype == bool:

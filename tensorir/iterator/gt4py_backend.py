@@ -9,13 +9,16 @@ program in iterator IR an artifact, and the artifact's `load` gives what calls r
 
 from __future__ import annotations
 
+import importlib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
 
 from tensorir.iterator.imports.nodes_of import program as imported
 from tensorir.iterator.lift.program import Options
+from tensorir.iterator.memory import Accelerator, Host
 from tensorir.iterator.nodes import Program
 from tensorir.iterator.refusals import refused
 from tensorir.iterator.running import Runner
@@ -38,8 +41,34 @@ def _check_release() -> None:
 
 _check_release()
 
+from gt4py._core import definitions  # noqa: E402
 from gt4py.next import backend as next_backend  # noqa: E402
 from gt4py.next import custom_layout_allocators as allocators  # noqa: E402
+from gt4py.storage import allocators as storage  # noqa: E402
+
+
+class CPUAllocator(allocators.BaseFieldBufferAllocator):
+    """Memory for fields: the levels of each point of a mesh lie together, since tables gather points with all levels.
+
+    On grids, the first dim is the fastest, as GT4Py has it: a column's levels are then far apart, and neighbouring
+    columns are swept together.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            device_type=definitions.DeviceType.CPU,
+            array_utils=storage.numpy_array_utils,
+            layout_mapper=_layout,
+            byte_alignment=64,
+        )
+
+
+def _layout(dims: Sequence[Any]) -> Any:
+    """The places of dims from the slowest to the fastest."""
+    kinds = [str(getattr(d.kind, "value", d.kind)) for d in dims]
+    if kinds.count("horizontal") == 1:
+        return tuple(range(len(dims)))
+    return allocators.horizontal_first_layout_mapper(dims)
 
 
 @dataclass(frozen=True)
@@ -49,9 +78,11 @@ class Artifact:
     program: Program
     column: str | None
     options: Options
+    device: str
 
     def load(self) -> Runner:
-        return Runner(self.program, self.options, self.column)
+        memory = Host() if self.device == "cpu" else Accelerator(importlib.import_module("cupy"))
+        return Runner(self.program, self.options, self.column, memory)
 
 
 @dataclass(frozen=True)
@@ -59,10 +90,11 @@ class Executor:
     """GT4Py's program to an artifact."""
 
     options: Options
+    device: str
 
     def __call__(self, inp: Any) -> Artifact:
         column = inp.args.column_axis
-        return Artifact(imported(inp.data), None if column is None else str(column.value), self.options)
+        return Artifact(imported(inp.data), None if column is None else str(column.value), self.options, self.device)
 
 
 def make_backend(device: str = "cpu", *, name: str = "", **options: Any) -> Any:
@@ -71,12 +103,14 @@ def make_backend(device: str = "cpu", *, name: str = "", **options: Any) -> Any:
     >>> make_backend(name="checked", out_of_range="checked").name
     'checked'
     """
-    kinds = {"cpu": allocators.StandardCPUFieldBufferAllocator, "gpu": allocators.StandardGPUFieldBufferAllocator}
+    kinds = {"cpu": CPUAllocator, "gpu": allocators.StandardGPUFieldBufferAllocator}
     if device not in kinds:
         raise refused("TI12", f"there is no device '{device}'.", help="use 'cpu' or 'gpu'.")
+    if device == "gpu" and definitions.CUPY_DEVICE_TYPE is None:
+        raise refused("TI12", "there is no GPU that CuPy knows, whose arrays fields are there.", help="use xla_cpu.")
     return next_backend.Backend(
         name=name or f"xla_{device}",
-        executor=Executor(Options(**options)),
+        executor=Executor(Options(**options), device),
         allocator=kinds[device](),
         transforms=next_backend.DEFAULT_TRANSFORMS,
     )

@@ -23,6 +23,7 @@ from tensorir.caches import SIZES, RecentCache
 from tensorir.iterator.lift.arguments import leaf_tree, offsets
 from tensorir.iterator.lift.program import Leaf, Options, Specialised, specialise
 from tensorir.iterator.lift.values import Target, leaves, tree_map
+from tensorir.iterator.memory import Accelerator, Host
 from tensorir.iterator.nodes import Program
 from tensorir.types import DTYPES, Dims, Interval
 
@@ -61,7 +62,7 @@ class _Ready:
     call: Any
     inputs: tuple[_Input, ...]
     outputs: tuple[_Output, ...]
-    device: Any
+    memory: Host | Accelerator
     seen: dict[str, tuple[Any, Any]] = field(default_factory=dict[str, "tuple[Any, Any]"])
     """By parameter, the array of the last call and its view: most programs are called with the same fields again."""
     spare: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
@@ -72,11 +73,11 @@ class _Ready:
         try:
             arguments.update(self.spare.pop())  # the buffers of one call belong to one thread
         except IndexError:
-            arguments.update({o.name: self.device.on_device(np.zeros(o.shape, o.dtype)) for o in self.outputs})
+            arguments.update({o.name: backend().on_device(np.zeros(o.shape, o.dtype)) for o in self.outputs})
         results = self.call(**arguments)
         for o in self.outputs:
             target = array_of(flat[o.place])[(*o.where, ...)].transpose(o.order)
-            np.copyto(target, np.asarray(results[o.name]))
+            self.memory.store(target, results[o.name])
         self.spare.append(results)
 
     def _input(self, one: _Input, value: Any) -> Any:
@@ -86,9 +87,8 @@ class _Ready:
         seen = self.seen.get(one.name)
         if seen is not None and seen[0] is array:
             return seen[1]
-        made = one.layout.contiguous(array)
-        view = self.device.view(made)
-        if np.may_share_memory(made, array) and view.unsafe_buffer_pointer() == made.ctypes.data:
+        view, own = self.memory.view(array, one.layout.order, one.layout.shape)
+        if own:
             self.seen[one.name] = array, view
         return view
 
@@ -100,6 +100,7 @@ class Runner:
     program: Program
     options: Options
     column: str | None = None
+    memory: Host | Accelerator = field(default_factory=Host)
     made: RecentCache[Any, _Ready | None] = field(default_factory=lambda: RecentCache("iterator programs", SIZES))
     scalars: dict[Any, tuple[int, ...]] = field(default_factory=dict[Any, tuple[int, ...]])
     """By the domains of the fields: the places of the scalars that tell programs apart."""
@@ -158,7 +159,7 @@ class Runner:
                 shape = tuple(ends[axis][1] - ends[axis][0] for axis in order)
                 outputs.append(_Output(o.name, k, _slices(found[k], o.box), order, shape, DTYPES[found[k].element]))
             call = compiled(special, donate=[o.name for o in outputs])
-            ready = _Ready(special, call, inputs, tuple(outputs), backend())
+            ready = _Ready(special, call, inputs, tuple(outputs), self.memory)
         self.made.put((key, tuple([plain(flat[k]) for k in self.scalars[key]])), ready)
 
 
@@ -183,16 +184,6 @@ class Layout:
     order: tuple[int, ...]
     shape: tuple[int, ...]
 
-    def contiguous(self, array: Any) -> Any:
-        """The array with its axes in the order of memory, in one piece: its own memory, or a copy."""
-        turned = array.transpose(self.order)
-        if turned.shape == self.shape or not self.shape:
-            return np.asarray(turned, order="C")
-        strides = [array.itemsize]
-        for extent in reversed(self.shape[1:]):
-            strides.append(strides[-1] * extent)
-        return np.lib.stride_tricks.as_strided(turned, self.shape, tuple(reversed(strides)))
-
 
 def layout_of(array: Any) -> Layout:
     """How an array lies in memory; without padding where its memory ends before that of the last row."""
@@ -211,6 +202,8 @@ def layout_of(array: Any) -> Layout:
     owner = base = array
     while (base := getattr(base, "base", None)) is not None:
         owner = base if isinstance(base, np.ndarray) else owner
+    if not isinstance(array, np.ndarray):
+        return plain
     first, last = array.ctypes.data, array.ctypes.data + int(np.prod(padded)) * array.itemsize
     inside = owner.ctypes.data <= first and last <= owner.ctypes.data + owner.nbytes
     return Layout(order, tuple(padded)) if inside and owner.flags.c_contiguous else plain

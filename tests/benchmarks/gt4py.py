@@ -76,6 +76,22 @@ def nabla(p: VK, s: EK, sign: Sparse) -> VK:
     return neighbor_sum(flux(V2E) * sign, axis=V2EDim)
 
 
+@gtx.scan_operator(axis=K, forward=True, init=(0.0, 0.0, True))
+def sweep(
+    state: tuple[float, float, bool], w: float, q: float, a: float, b: float, c: float
+) -> tuple[float, float, bool]:
+    g = b + a * state[0]
+    return (q, w, False) if state[2] else ((0.0 - c) * g, a * state[1] * g, False)
+
+
+@gtx.field_operator
+def icon_scan(alpha: EK, beta: EK, q: EK, w: EK) -> EK:
+    a = beta(K - 1) * alpha(K - 1)
+    b = alpha * (beta(K - 1) + beta)
+    z, v, _first = sweep(w, q, a, b, beta * alpha(K + 1))
+    return z + v
+
+
 def jax_hdiff(a: Any, c: Any) -> Any:
     lap = 4.0 * a[1:-1, 1:-1] - (a[2:, 1:-1] + a[:-2, 1:-1] + a[1:-1, 2:] + a[1:-1, :-2])
     x = lap[1:, 1:-1] - lap[:-1, 1:-1]
@@ -110,9 +126,23 @@ def jax_nabla(e2v: Any, v2e: Any) -> Callable[..., Any]:
     return run
 
 
+def jax_icon_scan(alpha: Any, beta: Any, q: Any, w: Any) -> Any:
+    def step(s: Any, x: Any) -> Any:
+        w, q, a, b, c = x
+        g = b + a * s[0]
+        new = (jnp.where(s[2], q, -c * g), jnp.where(s[2], w, a * s[1] * g), jnp.zeros_like(s[2]))
+        return new, new[0] + new[1]
+
+    a = beta[:, :-2] * alpha[:, :-2]
+    b = alpha[:, 1:-1] * (beta[:, :-2] + beta[:, 1:-1])
+    front = [jnp.moveaxis(x, 1, 0) for x in (w, q, a, b, beta[:, 1:-1] * alpha[:, 2:])]
+    zero = jnp.zeros(w.shape[:1])
+    return jnp.moveaxis(jax.lax.scan(step, (zero, zero, zero == 0), front)[1], 0, 1)
+
+
 def field(dims: dict[Any, Any], shift: float = 0.0) -> Any:
     domain = gtx.domain(dims)
-    return gtx.as_field(domain, np.random.default_rng(1).random(domain.shape) + shift)
+    return gtx.as_field(domain, np.random.default_rng(1).random(domain.shape) + shift, allocator=xla_cpu)
 
 
 def main() -> None:
@@ -121,6 +151,7 @@ def main() -> None:
     options.add_argument("--levels", type=int, default=64)
     options.add_argument("--edges", type=int, default=100_000)
     options.add_argument("--gtfn", action="store_true")
+    options.add_argument("--only", default="")
     options.add_argument("--runs", type=int, default=9)
     o = options.parse_args()
     jax.config.update("jax_enable_x64", True)
@@ -135,24 +166,30 @@ def main() -> None:
     }
     box: dict[Any, Any] = {I: n, J: n, K: k}
     wide: dict[Any, Any] = {I: (-2, n + 2), J: (-2, n + 2), K: k}
+    tall = {Edge: edges, K: (-1, k + 1)}
+    flat = {Edge: edges, K: k}
     mesh = (field({Vertex: vertices, K: k}), field({Edge: edges, K: k}), field({Vertex: vertices, V2EDim: 6}))
     column = (field(box), field(box, 3.0), field(box), field(box))
     cases = {
         "hdiff": (hdiff, (field(wide), field(box)), field(box), jax_hdiff),
         "vertical": (vertical, column, field(box), jax_vertical),
         "nabla": (nabla, mesh, field({Vertex: vertices, K: k}), jax_nabla(e2v, v2e)),
+        "icon_scan": (icon_scan, (field(tall), field(tall), field(flat), field(flat)), field(flat), jax_icon_scan),
     }
+    if o.only:
+        cases = {o.only: cases[o.only]}
     for name, (operator, args, out, by_hand) in cases.items():
+        offsets = provider if name == "nabla" else {}
         arrays = [jnp.asarray(a.asnumpy()) for a in args]
         compiled = jax.jit(by_hand)
         ours = operator.with_backend(xla_cpu)
         sides: dict[str, Callable[[], Any]] = {
-            "xla_cpu": lambda: ours(*args, out=out, offset_provider=provider),  # noqa: B023
+            "xla_cpu": lambda: ours(*args, out=out, offset_provider=offsets),  # noqa: B023
             "jax": lambda: compiled(*arrays).block_until_ready(),  # noqa: B023
         }
         if o.gtfn:
             theirs = operator.with_backend(gtx.gtfn_cpu)
-            sides["gtfn_cpu"] = lambda: theirs(*args, out=out, offset_provider=provider)  # noqa: B023
+            sides["gtfn_cpu"] = lambda: theirs(*args, out=out, offset_provider=offsets)  # noqa: B023
         first: dict[str, float] = {}
         for side, run in sides.items():
             start = time.perf_counter()

@@ -136,11 +136,11 @@ class Emission:
         renamed = tuple((self.local(d) if d in self.slots else d, i) for d, i in layout.items)
         if name not in self.params:
             self.params[name] = build.var(name, TensorType(node.element, Dims(renamed)))
-        return self._padded(self.params[name], self.box(node), dims)
+        slots = {self.local(d): (i.start, i.stop) for d, i in dims.items if d in self.slots}
+        return self._padded(name, self.on(self.params[name], slots), self.box(node), dims)
 
-    def _padded(self, x: Var, box: Box, dims: Dims) -> Expr:
+    def _padded(self, name: str, made: Expr, box: Box, dims: Dims) -> Expr:
         """An input with zeros around it where only branches that are not taken read."""
-        made: Expr = x
         outside = [d for d, (a, b) in box.items() if a < dims[d].start or dims[d].stop < b]
         if outside:
             made = self.on(made, {d: (dims[d].start, dims[d].stop) for d in outside})
@@ -149,7 +149,7 @@ class Emission:
             have = made.tensor.dims[d]
             if start < have.start or have.stop < stop:
                 self.report.append(
-                    f"{x.name}: zero on {d}[{start}:{stop}] outside of {d}{have}, where a condition guards it"
+                    f"{name}: zero on {d}[{start}:{stop}] outside of {d}{have}, where a condition guards it"
                 )
                 (element,) = made.tensor.leaves
                 zero = build.literal(0 if element != BOOL else False, element)

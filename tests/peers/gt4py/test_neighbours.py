@@ -7,7 +7,23 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from tests.peers.gt4py.sides import C2E, E2V, V2E, C2EDim, Cell, E2VDim, Edge, K, V2EDim, Vertex, both, field, gtx, ours
+from tests.peers.gt4py.sides import (
+    C2E,
+    E2V,
+    V2E,
+    C2EDim,
+    Cell,
+    E2VDim,
+    Edge,
+    K,
+    V2EDim,
+    Vertex,
+    both,
+    field,
+    gtx,
+    ours,
+    xla_cpu,
+)
 from tests.peers.gt4py.test_unstructured import C2E_TABLE, E2V_TABLE, PRESENT, PROVIDER, V2E_TABLE
 
 from gt4py.next import astype, broadcast, max_over, min_over, neighbor_sum, where  # isort: skip
@@ -319,3 +335,12 @@ def test_members_of_a_tuple_have_neighbours() -> None:
     np.testing.assert_allclose(
         found, (at_neighbours(a) * at_neighbours(b) + v.asnumpy()[:, None] * PRESENT).sum(1), rtol=1e-14
     )
+
+
+def test_a_sparse_field_that_is_part_of_a_wider_array() -> None:
+    e, wide = edges(), np.random.default_rng(2).random((4, 8))
+    s = gtx.as_field(gtx.domain({Vertex: 4, V2EDim: 3}), np.zeros((4, 3)))
+    part = type(s).from_array(wide[:, :3], domain=s.domain)
+    out = vertices()
+    sparse_and_numbers.with_backend(xla_cpu)(e, part, 1.0, out=(out, vertices()), offset_provider=PROVIDER)
+    np.testing.assert_allclose(out.asnumpy(), (wide[:, :3] * at_neighbours(e)).sum(1), rtol=1e-14)

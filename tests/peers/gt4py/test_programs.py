@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 
+import tensorir as ti
+from tensorir.iterator.gt4py_backend import make_backend
 from tests.peers.gt4py.sides import C2E, E2V, Cell, Edge, I, J, K, Vertex, both, field, gtx, ours, xla_cpu
 from tests.peers.gt4py.test_unstructured import C2E_TABLE, E2V_TABLE, PROVIDER
 
+from gt4py._core import definitions  # isort: skip
 from gt4py.next import broadcast, maximum, minimum, where  # isort: skip
 from gt4py.next.experimental import concat_where  # isort: skip
 
@@ -478,3 +482,24 @@ def ahead_and_behind(a: F) -> F:
 def test_offsets_by_name_and_by_dim() -> None:
     found = ours(ahead_and_behind, field({I: (-1, 6)}, data=np.arange(7.0) ** 2), out=line(4), provider=CARTESIAN)
     np.testing.assert_array_equal(found[-1], [(k + 3) ** 2 - k**2 for k in range(4)])
+
+
+def test_a_backend_and_its_artifact_go_to_other_processes() -> None:
+    executor = pickle.loads(pickle.dumps(xla_cpu.executor))
+    assert executor == xla_cpu.executor
+
+
+@pytest.mark.skipif(definitions.CUPY_DEVICE_TYPE is not None, reason="there is a GPU")
+def test_without_a_gpu_its_backend_is_refused() -> None:
+    with pytest.raises(ti.errors.DiagnosticError) as caught:
+        make_backend("gpu")
+    assert str(caught.value) == (
+        "error[TI12]: there is no GPU that CuPy knows, whose arrays fields are there.\nhelp: use xla_cpu."
+    )
+
+
+def test_levels_of_a_mesh_point_lie_together_and_a_grids_columns_side_by_side() -> None:
+    mesh = gtx.zeros(gtx.domain({Edge: 16, K: 8}), gtx.float64, allocator=xla_cpu)
+    grid = gtx.zeros(gtx.domain({I: 16, J: 8, K: 8}), gtx.float64, allocator=xla_cpu)
+    assert mesh.ndarray.strides == (64, 8)
+    assert sorted(grid.ndarray.strides) == list(grid.ndarray.strides)
