@@ -77,11 +77,18 @@ def run(
     tensorir run terrain_filter.fencil --input inp=terrain.nc:elevation --set strength=0.015 --steps 50 --next inp=out
     --out filtered.nc --plot filtered.png
     """
-    from stencils.cli import kernels, tiles
+    from stencils.cli import iterators, kernels, tiles
     from stencils.cli.options import refuse_given
     from stencils.cli.run import Request
     from stencils.cli.run import run as execute
 
+    if iterators.is_named(program):
+        refuse_given(program, "a program of GT4Py", {
+            "--fencil": fencil, "--steps": steps, "--next": next, "--cast": cast, "--plot": plot, "--backend": backend,
+            "--every": every, "--func": func, "--checked": checked, "--random": random, "--grid": grid, "--seed": seed,
+        })  # fmt: skip
+        iterators.run(program, tuple(input or ()), out, tuple(set or ()), say)
+        return
     if tiles.is_tile(program):
         refuse_given(program, "Tile IR", {
             "--fencil": fencil, "--steps": steps, "--next": next, "--cast": cast, "--plot": plot, "--backend": backend,

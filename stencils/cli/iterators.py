@@ -1,17 +1,105 @@
-"""`tensorir lift --from gt4py module:program`: programs of GT4Py, found by the name of their module."""
+"""Programs of GT4Py, found by the name of their module: `tensorir lift --from gt4py module:program`, `tensorir run`."""
 
 from __future__ import annotations
 
 import importlib
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import tensorir as ti
+from stencils.cli.files import check_target, together, write_arrays
+from stencils.cli.inputs import arrays_for
+from stencils.cli.options import only_known, pairs
 from tensorir.arrays import refuse
 from tensorir.errors import did_you_mean
+from tensorir.iterator.nodes import FieldType
+from tensorir.types import DTYPES
 
-__all__ = ["lift"]
+__all__ = ["is_named", "lift", "run"]
+
+
+def is_named(program: Path) -> bool:
+    """Whether a program is one of a module, and no file."""
+    return re.fullmatch(r"[\w.]+:\w+", str(program)) is not None and not program.exists()
+
+
+def run(
+    program: Path, inputs: tuple[str, ...], out: Path | None, settings: tuple[str, ...], say: Callable[[str], None]
+) -> None:
+    """Run a program or operator of GT4Py on arrays of files: fields by parameters' names, tables by offsets' names.
+
+    A parameter that is only stored need not be in a file where the other fields tell its dims: then it begins as zero.
+    """
+    check_target(out, (".nc", ".npz"))
+    source = _found(str(program))
+    function = ti.as_jax(source)
+    params = {p.name: p.type for p in function.params}
+    module = vars(sys.modules[str(program).partition(":")[0]])
+    offsets = {
+        n: o for n, o in module.items() if hasattr(o, "source") and isinstance(getattr(o, "target", None), tuple)
+    }
+    found: dict[str, Any] = {}
+    for text in inputs:
+        found.update(arrays_for(text, function.program.name, [*params, *offsets]))
+    numbers = pairs(settings, "value", "dt=0.1")
+    only_known(numbers, params, function.program.name, "parameter")
+    for name, text in numbers.items():
+        found[name] = _number(name, text, params[name])
+    tables = {n: _table(module[n], found.pop(n)) for n in offsets if n in found}
+    if tables:
+        function = ti.as_jax(source, offset_provider=tables)
+    results = function(**found, **_begun(function, params, found))
+    outcome = results if isinstance(results, dict) else {"out": results}
+    with together() as write:
+        if out is not None:
+            write_arrays(out, outcome, {"history": f"tensorir run {program}"}, write)
+    for name, value in outcome.items():
+        for array in value if isinstance(value, tuple) else (value,):
+            names = getattr(array, "dims", ("",) * array.ndim)
+            shape = " × ".join(f"{d} {n}".strip() for d, n in zip(names, array.shape, strict=True))
+            say(f"{name}: {shape}, {array.dtype}, {float(array.min()):.6g} to {float(array.max()):.6g}")
+    if out is not None:
+        say(f"written to {out}")
+
+
+def _number(name: str, text: str, kind: Any) -> Any:
+    if not isinstance(kind, FieldType) or kind.dims:
+        raise refuse("C04", f"'{name}' is a field, which --set cannot give.", "put it into a file.")
+    try:
+        return DTYPES[kind.element].type({"true": True, "false": False}.get(text.lower(), text))
+    except ValueError:
+        raise refuse("C04", f"'{text}' is not {kind.element}, which '{name}' is.", f"write --set {name}=1.") from None
+
+
+def _begun(function: Any, params: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+    """Zeros for what is stored and not given, on the dims of the fields that are given."""
+    import xarray
+
+    stored = {str(getattr(s.target, "name", "")) for s in function.program.body if hasattr(s, "target")}
+    sizes = {d: n for array in found.values() if hasattr(array, "dims") for d, n in array.sizes.items()}
+    begun: dict[str, Any] = {}
+    for name in stored & params.keys() - found.keys():
+        kind = params[name]
+        if isinstance(kind, FieldType) and all(a.name in sizes for a in kind.dims):
+            dims = [a.name for a in kind.dims]
+            begun[name] = xarray.DataArray(np.zeros([sizes[d] for d in dims], DTYPES[kind.element]), dims=dims)
+    return begun
+
+
+def _table(offset: Any, array: Any) -> Any:
+    """A neighbour table of a file, -1 for no neighbour, with the dims that its offset in the module has."""
+    from tensorir.iterator.lift.graph import Table
+
+    *domain, local = (str(d.value) for d in offset.target)
+    entries = np.asarray(array).astype(np.int32)
+    here = (0,) * len(domain)
+    holes = bool((entries < 0).any())
+    return Table(str(offset.value), tuple(domain), local, str(offset.source.value), entries, here, holes)
 
 
 def lift(where: str, settings: tuple[str, ...], report: bool, say: Callable[[str], None]) -> None:

@@ -20,10 +20,11 @@ import numpy as np
 from tensorir.arrays import is_traced
 from tensorir.caches import SIZES, RecentCache
 from tensorir.iterator.imports.imported import from_gt4py
+from tensorir.iterator.labels import coordinates, in_order, is_labelled, labelled
 from tensorir.iterator.lift.arguments import leaf_tree, offsets
 from tensorir.iterator.lift.program import Options, Specialised, natural, specialise
 from tensorir.iterator.lift.values import Target, leaves, tree_map
-from tensorir.iterator.nodes import FieldType, ParamType, Program, TupleType
+from tensorir.iterator.nodes import FieldType, Param, ParamType, Program, TupleType
 from tensorir.iterator.refusals import refused
 from tensorir.iterator.running import compiled
 from tensorir.types import Dims, Interval, TensorType
@@ -36,7 +37,8 @@ def as_jax(source: Any, *, domain: Any = None, offset_provider: Any = None, **op
 
     An operator's function takes its arguments and gives what it returns, on `domain`, an interval per dim, or on the
     largest domain there is. A program's function takes all parameters, and gives those that are stored by name; where
-    one is stored only in part, the rest is what was passed. Axes are in the order of the declared dims, from 0 on.
+    one is stored only in part, the rest is what was passed. Axes are in the order of the declared dims, from 0 on;
+    those of DataArrays go by name, and then results are DataArrays with the coordinates of what they were made of.
     """
     imported = from_gt4py(source)
     named = None
@@ -62,14 +64,10 @@ class JaxFunction:
     )
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        params = self.program.params[: -1 if self.operator else None]
-        given = {**dict(zip([p.name for p in params], args, strict=False)), **named}
-        missing = [p.name for p in params if p.name not in given]
-        if missing:
-            raise refused("TI11", f"'{missing[0]}' of '{self.program.name}' is not given.", help="pass an array.")
-        types = {p.name: _typed(p.name, given[p.name], p.type) for p in params}
-        key = tuple(repr(t) for t in types.values())
-        special, places, call = self.made.of(key, lambda: self._made(types))
+        given = {**dict(zip([p.name for p in self.params], args, strict=False)), **named}
+        if any(is_labelled(a) for value in given.values() for a in leaves(value)):
+            return self._labelled(given)
+        special, places, call = self.prepared(given)
         flat = {
             leaf.name: value
             for name, place in places.items()
@@ -80,6 +78,30 @@ class JaxFunction:
             return None if self.operator else {}
         results = call(**{n: flat[n] for n in special.inputs})
         return self._returned(special, places, results, flat)
+
+    @property
+    def params(self) -> tuple[Param, ...]:
+        """What a call is given: of an operator, all but its result."""
+        return self.program.params[: -1 if self.operator else None]
+
+    def prepared(self, given: Mapping[str, Any]) -> tuple[Specialised, Any, Any]:
+        """The tensor program for arguments like these, the leaves of each parameter, and what runs it."""
+        missing = [p.name for p in self.params if p.name not in given]
+        if missing:
+            raise refused("TI11", f"'{missing[0]}' of '{self.program.name}' is not given.", help="pass an array.")
+        types = {p.name: _typed(p.name, given[p.name], p.type) for p in self.params}
+        return self.made.of(tuple(repr(t) for t in types.values()), lambda: self._made(types))
+
+    def _labelled(self, given: Mapping[str, Any]) -> Any:
+        """The call on arrays with names of axes: results have names and coordinates, too."""
+        kinds = {p.name: p.type for p in self.params}
+        plain = {n: in_order(n, v, kinds.get(n)) for n, v in given.items()}
+        results = self(**plain)
+        _, places, _ = self.prepared(plain)
+        known = coordinates(given.values())
+        if self.operator:
+            return tree_map(lambda leaf, a: labelled(a, leaf.dims, known), places["out"], results)
+        return {n: tree_map(lambda leaf, a: labelled(a, leaf.dims, known), places[n], r) for n, r in results.items()}
 
     def specialised(self, *args: Any, **named: Any) -> Specialised:
         """The tensor program for arguments like these."""

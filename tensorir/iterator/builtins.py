@@ -56,7 +56,7 @@ _ROWS = (
 ARITHMETIC = {row.name: row for row in _ROWS}
 
 CASTS = {
-    **{n: s for n, s in SCALARS.items() if n in ("bool", "float32", "float64") or s.is_integer},
+    **{n: s for n, s in SCALARS.items() if n in ("bool", "float16", "float32", "float64") or s.is_integer},
     "int": SCALARS["int32"],
     "float": SCALARS["float64"],
 }

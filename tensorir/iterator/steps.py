@@ -11,7 +11,12 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
+from tensorir.iterator.refusals import refused
+
 __all__ = ["Steps", "run"]
+
+DEEPEST = 300_000
+"""How many computations may wait for one another: more are a function that is applied to itself."""
 
 Steps = Generator[Any, Any, Any]
 """A computation in steps: it yields computations whose results it needs, so that no depth is too deep for Python."""
@@ -28,6 +33,8 @@ def run(steps: Steps) -> Any:
             stack.pop()
             sent = done.value
         else:
+            if len(stack) == DEEPEST:
+                raise refused("TI04", "a function is applied to itself without end.", help="use scan or reduce.")
             stack.append(asked)
             sent = None
     return sent

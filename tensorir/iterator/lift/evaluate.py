@@ -58,6 +58,8 @@ class Evaluator:
         self.slots = {t.local: t.slots for t in tables}
         """The number of slots along each local dim."""
         self.holed = {t.local: t for t in tables if t.holes}
+        self.functions: frozenset[str] = frozenset()
+        """The names of the program's functions."""
         self.steps = 0
 
     def expression(self, e: Expr, env: Env) -> Steps:
@@ -69,6 +71,9 @@ class Evaluator:
                     return value
                 if name in NAMES:
                     return Builtin(name)
+                if name in self.functions:
+                    said = f"'{name}' is not known here: a function sees those above it, and not itself."
+                    raise refused("TI03", said, e.span, "write what repeats as scan or reduce.")
                 raise refused(
                     "TI03", f"'{name}' is no parameter, function or builtin.", e.span, did_you_mean(name, sorted(NAMES))
                 )

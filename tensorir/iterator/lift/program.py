@@ -152,6 +152,7 @@ def _entering(ev: Evaluator, leaf: Leaf) -> Node:
 
 def _functions(state: _State, program: Program) -> None:
     """Functions see those before them; one that calls itself sees no such function."""
+    state.ev.functions = frozenset(f.name for f in program.functions)
     scope = Env({})
     for f in program.functions:
         state.env[f.name] = FunctionValue(Lambda(f.params, f.body, f.span), scope)

@@ -103,7 +103,7 @@ def _steps(ev: Evaluator, offsets: tuple[Any, ...], at: Expr) -> tuple[Step, ...
         following = offsets[k + 1] if k + 1 < len(offsets) else None
         if following is None or isinstance(following, CartesianOffset) or _is_name(following):
             if not isinstance(target, Table):
-                said = f"the offset '{tag.value if isinstance(tag, Offset) else tag}' needs a distance."
+                said = f"the offset '{tag.value if isinstance(tag, Offset) else tag.codomain.name}' needs a distance."
                 raise refused("TI04", said, at.span, "write shift(Ioff, 1).")
             steps.append(Step(target, None))
             k += 1

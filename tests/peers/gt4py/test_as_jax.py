@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax
 import numpy as np
 import pytest
+import xarray as xr
 
 import tensorir as ti
 from tests.peers.gt4py.sides import values
@@ -82,3 +83,21 @@ def test_a_program_is_read_lifted_and_shown() -> None:
     np.testing.assert_array_equal(b, 2 * np.arange(8.0))
     seen = lifted.compiled.inspect(a=np.arange(8.0))
     assert seen is not None
+
+
+def test_arrays_with_names_go_in_by_name_and_come_out_with_coordinates() -> None:
+    x = xr.DataArray(values(2, 6, 5), dims=("K", "I", "J"), coords={"I": np.arange(6) * 0.5, "K": [3, 7]})
+    found = ti.as_jax(laplacian)(x)
+    assert found.dims == ("I", "J", "K")
+    np.testing.assert_array_equal(found["I"], [0.5, 1.0, 1.5, 2.0])
+    np.testing.assert_array_equal(found["K"], [3, 7])
+    np.testing.assert_array_equal(found, ti.as_jax(laplacian)(x.transpose("I", "J", "K").values))
+
+
+def test_an_array_with_other_names_is_refused() -> None:
+    with pytest.raises(ti.DiagnosticError) as caught:
+        ti.as_jax(laplacian)(xr.DataArray(values(6, 5, 2), dims=("x", "y", "K")))
+    assert str(caught.value) == (
+        "error[TI11]: 'a' has the dims I, J, K, and this array has x, y, K.\n"
+        "help: rename its dims: array.rename({...})."
+    )

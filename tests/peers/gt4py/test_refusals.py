@@ -1,0 +1,110 @@
+"""What is said of calls of GT4Py's programs that cannot be run; nothing of the caller's is changed by them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensorir as ti
+from tensorir.iterator import gt4py_backend
+from tests.peers.gt4py.sides import Edge, I, V2EDim, Vertex, field, gtx, values, xla_cpu
+from tests.peers.gt4py.test_cartesian import ahead, laplacian, nested, two_statements
+from tests.peers.gt4py.test_unstructured import PROVIDER, V2E_TABLE, edges, summed, vertices
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+def refused(operator: Any, x: Any, out: Any, provider: Any = None) -> str:
+    before = out.asnumpy().copy()
+    with pytest.raises(ti.DiagnosticError) as caught:
+        operator.with_backend(xla_cpu)(x, out=out, offset_provider=provider or {})
+    np.testing.assert_array_equal(out.asnumpy(), before)
+    return str(caught.value)
+
+
+def changed(table: np.ndarray) -> Any:
+    return {**PROVIDER, "V2E": gtx.as_connectivity([Vertex, V2EDim], Edge, table.astype(np.int32), skip_value=-1)}
+
+
+def test_an_offset_without_a_table() -> None:
+    assert refused(summed, edges(), vertices()) == (
+        "error[TI05]: the offset 'V2E' is not in the offset provider.\nhelp: pass offset_provider={\"V2E\": ...}."
+    )
+
+
+def test_a_field_that_is_too_small_for_its_domain() -> None:
+    assert refused(ahead, field({I: 7}), field({I: 6})) == (
+        "error[TI10]: 'a' has I[0:7], and I[0:8] of it is read.\n"
+        "help: give it more points of I, or store on a smaller domain."
+    )
+
+
+def test_a_table_that_leads_outside_of_a_field() -> None:
+    assert refused(summed, edges(), vertices(), changed(np.where(V2E_TABLE == 4, 9, V2E_TABLE))) == (
+        "error[TI10]: 'e' has Edge[0:5], and Edge[0:10] of it is read.\n"
+        "help: give it more points of Edge, or store on a smaller domain."
+    )
+
+
+def test_a_table_with_a_negative_entry() -> None:
+    assert refused(summed, edges(), vertices(), changed(np.where(V2E_TABLE == 4, -7, V2E_TABLE))) == (
+        "error[A10]: an entry of the table 'V2E' leaves its dimension: V2E[2, 2] is -7, and Edge[0:5] is what it may "
+        "point to.\nhelp: entries are absolute coordinates; a missing neighbour is -1."
+    )
+
+
+def test_a_table_with_too_few_rows() -> None:
+    assert refused(summed, edges(), vertices(), changed(V2E_TABLE[:3])) == (
+        "error[TI10]: 'V2E' has no rows of Vertex[0:4], which are read.\n"
+        "help: store on a smaller domain, or give the table more rows."
+    )
+
+
+def said(call: Any) -> str:
+    with pytest.raises(ti.DiagnosticError) as caught:
+        call()
+    return str(caught.value)
+
+
+def test_single_and_double_precision_do_not_meet() -> None:
+    args = field({I: 8}, np.float32), field({I: 8}), field({I: 8})
+    assert said(lambda: ti.lift(ti.iterator.from_gt4py(two_statements, *args))) == (
+        "error[TI11]: 'a' is float64, and float32 is passed.\nhelp: convert it, or declare a as float32."
+    )
+
+
+def test_a_tuple_is_not_a_field() -> None:
+    args = (field({I: 3}),) * 3
+    assert said(lambda: ti.lift(ti.iterator.from_gt4py(nested, *args))) == (
+        "error[TI11]: 'b' is a tuple, and this is of type NumPyArrayField.\nhelp: pass a tuple."
+    )
+
+
+def test_arrays_without_names_have_as_many_axes_as_dims() -> None:
+    assert said(lambda: ti.as_jax(laplacian)(values(3, 3))) == (
+        "error[TI11]: 'a' has 3 dims, and this has 2 axes.\nhelp: its axes are I, J, K."
+    )
+    assert said(lambda: ti.as_jax(laplacian)()) == (
+        "error[TI11]: 'a' of 'laplacian' is not given.\nhelp: pass an array."
+    )
+
+
+def test_sizes_name_all_dims() -> None:
+    assert said(lambda: ti.iterator.from_gt4py(two_statements, sizes={})) == (
+        "error[TI06]: the size of I is not given.\nhelp: sizes={'I': 10}."
+    )
+
+
+def test_devices_are_two() -> None:
+    assert said(lambda: gt4py_backend.make_backend("tpu")) == (
+        "error[TI12]: there is no device 'tpu'.\nhelp: use 'cpu' or 'gpu'."
+    )
+
+
+def test_other_releases_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gt4py_backend.metadata, "version", lambda _: "1.2.0")
+    assert said(gt4py_backend._check_release) == (
+        "error[TI12]: this backend speaks to GT4Py 1.1, and 1.2.0 is installed.\nhelp: pip install 'gt4py>=1.1,<1.2'."
+    )
