@@ -145,6 +145,8 @@ def accept(
     names, where others of the same call told them (`tensorir/labels.py`).
     """
     kind = kind_of(value)
+    if kind == "xarray":
+        refuse_foreign(value, name)
     if kind in ("jax", "xarray", "field"):
         refuse_given_away(value if kind == "jax" else value.data, name)
     if not kind:
@@ -181,6 +183,23 @@ def refuse_given_away(data: Any, name: str) -> None:
         "A18", f"'{name}' was given away: its memory holds the result of the call that it was donated to.",
         "use that result in its place, or keep the array: donate=() when compiling.",
     )  # fmt: skip
+
+
+def refuse_foreign(value: Any, name: str) -> None:
+    """Raise A33 for a DataArray whose numbers another library holds: in blocks, with units, sparse."""
+    data = value.variable._data if hasattr(value, "variable") else value.data
+    if is_array(data) or hasattr(data, "aval") or is_traced(data):
+        return
+    kind: Any = data.__class__
+    library = kind.__module__.partition(".")[0]
+    if library in ("xarray", "jax", "jaxlib"):  # a file that is read when it is looked at
+        return
+    hints = {
+        "dask": f"compute it first, {name}.compute(); or go block by block: xarray.map_blocks.",
+        "pint": f"put its units into the attributes: {name}.pint.dequantify().",
+    }
+    told = f"'{name}' is held by {library} ({kind.__name__}), and arrays of NumPy and JAX are taken"
+    raise refuse("A33", f"{told}.", hints.get(library, f"convert it: {name}.copy(data=...)."))
 
 
 def fixed_shape(shape: Sequence[Any], name: str) -> tuple[int, ...]:
@@ -287,6 +306,7 @@ def type_of_named(value: Any, placed: Mapping[int, Dims] | None = None) -> Tenso
     """
     match kind_of(value):
         case "xarray":
+            refuse_foreign(value, str(value.name or "this") if hasattr(value, "coords") else "this")
             element = scalar_of(value.dtype)
             if element is None:
                 raise refuse("A02", f"there is no element type {value.dtype}.", "convert it, for example to float64.")

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tensorir.arrays import is_tuple
+from tensorir.arrays import is_tuple, kind_of
 from tensorir.dimensions import Dimension
 from tensorir.fieldview.operator import FieldOperator, field_operator
 from tensorir.fieldview.traced import Traced, binary, fail, make, unify, wrap
@@ -104,9 +104,15 @@ def extend(x: Any, widths: Mapping[Any, int | tuple[int, int]], bc: Any) -> Any:
 
     `widths` are points before and after, or one number for both. `bc` is one condition for all sides, a pair (before,
     after), or either by dim. In an operator it is part of it; elsewhere it runs, and gives the kind that comes in.
+    Coordinates of a DataArray go on where their steps are equal; others are missing in the halo, which a warning says.
     """
     if not isinstance(x, Traced):
-        return _operator(widths, bc, extend)(x)
+        result = _operator(widths, bc, extend)(x)
+        if kind_of(x) != "xarray" or kind_of(result) != "xarray":
+            return result
+        from tensorir.coordinates import extended
+
+        return extended(x, result, {str(d): _both(w) for d, w in widths.items()})
     for key, width in widths.items():
         dim = str(key)
         before, after = _both(width)

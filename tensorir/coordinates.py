@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,8 @@ import numpy as np
 
 from tensorir.arrays import Array, interval_of, kind_of, leaves_of
 from tensorir.ir import Fencil, Var
-from tensorir.labels import Place, labels_of
+from tensorir.labels import Place, labels_of, xarray_option
+from tensorir.quantities import Quantity, quantities
 from tensorir.types import Dims, Interval
 
 __all__ = ["Labels"]
@@ -20,12 +22,15 @@ __all__ = ["Labels"]
 class Labels:
     """What the DataArrays of a call say of their dims.
 
-    The first array that shares dims with a result gives it name and attributes; coordinates are cut to its interval.
+    The first array that shares dims with a result gives it its name; coordinates are cut to its interval, and
+    attributes stay with what is the same quantity.
     """
 
     sources: tuple[tuple[Any, Dims], ...]
     own: Mapping[str, Any]
     place: Place
+    quantities: Mapping[str, Quantity]
+    """What results are, as far as the units of the arguments say it."""
 
     @staticmethod
     def of(fencil: Fencil, arguments: Mapping[str, Any], place: Place) -> Labels:
@@ -39,7 +44,8 @@ class Labels:
                 if kind_of(leaf) == "xarray" and hasattr(leaf, "coords"):
                     found.append((leaf, place.intervals[name]))
                     own.setdefault(p.name, leaf)
-        return Labels(tuple(found), own, place)
+        given = {n: _units_of(arguments[n]) for n in own if kind_of(arguments[n]) == "xarray"}
+        return Labels(tuple(found), own, place, quantities(fencil, given))
 
     def attach(self, param: Var, array: Array) -> Any:
         """A result as a DataArray."""
@@ -62,14 +68,83 @@ class Labels:
         if model is None:
             overlap = [s for s, have in self.sources if set(have.names) & set(dims.names) and "_NB_" not in str(have)]
             model = next(iter(overlap), None)
-        return xr.DataArray(
-            array, dims=dims.names, coords=coords,
-            name=None if model is None else model.name, attrs={} if model is None else dict(model.attrs),
-        )  # fmt: skip
+        name = None if model is None else model.name
+        return xr.DataArray(array, dims=dims.names, coords=coords, name=name, attrs=self._attrs(param.name, model))
+
+    def _attrs(self, result: str, model: Any) -> dict[str, Any]:
+        """All attributes where a result is the same quantity as an argument, and otherwise the unit, where it is known.
+
+        With `xarray.set_options(keep_attrs=True)` those of the model are kept but for a unit that does not follow, and
+        with False none.
+        """
+
+        keep = xarray_option("keep_attrs", "default")
+        quantity = self.quantities.get(result, Quantity())
+        source = self.own.get(result, self.own.get(quantity.same_as)) if keep == "default" else model if keep else None
+        attrs: dict[str, Any] = {} if source is None else dict(source.attrs)
+        if keep is False:
+            return {}
+        if result not in self.own:
+            attrs.pop("units", None)
+            if quantity.unit:
+                attrs["units"] = quantity.unit
+        return attrs
 
     def _counted(self, dim: str) -> bool:
         """Whether an array's labels along a dim are the points themselves."""
         return any(interval_of(x) is not None for s, _ in self.sources if (x := labels_of(s, dim)) is not None)
+
+
+def extended(array: Any, result: Any, widths: Mapping[str, tuple[int, int]]) -> Any:
+    """A result with halos around an array, with all coordinates of the array: where their steps are equal they go on.
+
+    Others are NaN (NaT, None) in the halo, which a warning says.
+    """
+    lost: list[str] = []
+    coords: dict[str, Any] = {}
+    for name, coordinate in array.coords.items():
+        variable, missing = coordinate.variable, False
+        for dim in [d for d in coordinate.dims if str(d) in widths]:
+            before, after = widths[str(dim)]
+            values = _further(variable.values, before, after) if variable.ndim == 1 else None
+            if values is None:
+                missing = True
+                variable = variable.to_base_variable().pad({dim: (before, after)})
+            else:
+                variable = type(variable)(variable.dims, values, variable.attrs)
+        lost += [str(name)] if missing else []
+        coords[str(name)] = variable
+    if lost:
+        told = f"the steps of {', '.join(lost)} are not equal, and what they are in the halo is not known"
+        warnings.warn(told, stacklevel=3)
+    indexed = [n for n in lost if n in result.dims]  # an index of nothing would be no index
+    plain = result.drop_vars([n for n in result.coords if n in coords])
+    found = plain.assign_coords({n: v for n, v in coords.items() if n not in indexed})
+    import xarray as xr
+
+    own = xr.Coordinates({n: (coords[n].dims, coords[n].values, coords[n].attrs) for n in indexed}, indexes={})
+    return found.assign_coords(own) if indexed else found
+
+
+def _further(values: Any, before: int, after: int) -> Any:
+    """The values of a coordinate with equal steps and those that go on on both sides, None for others."""
+    if len(values) < 2 or values.dtype.kind not in "iufmM":
+        return None
+    steps: Any = np.diff(values)
+    # as far as single precision, in which files hold coordinates, can say
+    rounding: Any = 4.0 * np.finfo("float32").eps * np.abs(values).max() if values.dtype.kind == "f" else None
+    even = steps == steps[0] if rounding is None else np.abs(steps - steps[0]) <= rounding
+    if not bool(np.all(even)):
+        return None
+    step: Any = (values[-1] - values[0]) / (len(values) - 1) if values.dtype.kind == "f" else steps[0]
+    low: list[Any] = [values[0] - k * step for k in range(before, 0, -1)]
+    high: list[Any] = [values[-1] + k * step for k in range(1, after + 1)]
+    return np.concatenate([np.asarray(low, values.dtype), values, np.asarray(high, values.dtype)])
+
+
+def _units_of(array: Any) -> str:
+    unit = array.attrs.get("units") if hasattr(array, "attrs") else None
+    return unit if isinstance(unit, str) else ""
 
 
 def _part(have: Interval, need: Interval) -> slice:

@@ -57,6 +57,7 @@ __all__ = [
     "refuse_moved",
     "refuse_unsteady",
     "unsteady",
+    "xarray_option",
 ]  # fmt: skip
 
 
@@ -163,7 +164,7 @@ def _along(dim: str, operands: Sequence[Operand], moved: int) -> dict[str, int]:
 
 
 def _of_labelled(dim: str, labelled: Sequence[tuple[Operand, Any]], moved: int) -> dict[str, int]:
-    join = "inner" if any(o.declared for o, _ in labelled) else _join()
+    join = "inner" if any(o.declared for o, _ in labelled) else xarray_option("arithmetic_join", "inner")
     whole = [(o, labels) for o, labels in labelled if interval_of(labels) is not None]
     if len(whole) == len(labelled) and join == "inner":
         return {o.name: int(labels[0]) - moved for o, labels in whole}
@@ -178,10 +179,10 @@ def _of_labelled(dim: str, labelled: Sequence[tuple[Operand, Any]], moved: int) 
     return starts
 
 
-def _join() -> str:
-    """How xarray joins labels: "inner" unless it was told otherwise."""
+def xarray_option(name: str, default: Any) -> Any:
+    """What `xarray.set_options` was told."""
     xarray: Any = sys.modules.get("xarray")
-    return str(xarray.get_options().get("arithmetic_join", "inner")) if xarray is not None else "inner"
+    return xarray.get_options().get(name, default) if xarray is not None else default
 
 
 def _distance(dim: str, first: tuple[Operand, Any], second: tuple[Operand, Any], join: str) -> int:

@@ -20,10 +20,10 @@ from tensorir.caches import WeakCache
 from tensorir.coordinates import Labels
 from tensorir.display import Displayed
 from tensorir.errors import did_you_mean
-from tensorir.inspect.units import units_of
 from tensorir.ir import Call, Closure, Expr, Fencil, Lambda, Var
 from tensorir.labels import Place, brought
 from tensorir.passes.inline import Inline
+from tensorir.quantities import units_of
 from tensorir.source import NOWHERE, Span
 from tensorir.types import BOOL, Scalar, TensorType, TupleElement
 from tensorir.walk import postorder, rebuild

@@ -1,0 +1,165 @@
+"""What a scientist does with labelled arrays, each story compared with xarray or NumPy by hand."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+import tensorir as ti
+from stencils import data
+
+I, J, T = ti.dims("I J T")
+
+
+@ti.field_operator
+def laplacian(h):
+    return h(I + 1) + h(I - 1) + h(J + 1) + h(J - 1) - 4.0 * h
+
+
+def by_xarray(h):
+    around = h.shift(I=1) + h.shift(I=-1) + h.shift(J=1) + h.shift(J=-1)
+    return (around - 4.0 * h).isel(I=slice(1, -1), J=slice(1, -1))
+
+
+def terrain():
+    hills = data.jacksboro_fault()
+    return hills.assign_coords(I=np.arange(hills.sizes["I"]), J=np.arange(hills.sizes["J"]))
+
+
+def test_a_step_of_diffusion_in_xarrays_own_arithmetic():
+    h = terrain()
+    found = h + 0.2 * laplacian(h)
+    np.testing.assert_allclose(found, (h + 0.2 * by_xarray(h)).transpose(*found.dims), rtol=1e-13)
+    np.testing.assert_array_equal(found.lat, h.lat[1:-1])
+
+
+def test_two_passes_of_a_filter_over_real_terrain():
+    smooth = ti.parse("""
+    smooth(out: tensor<float, J[1:n-1], I[1:m-1]>, h: tensor<float, J[0:n], I[0:m]>) {
+      out ← let lap = ⟪I, 1⟫(h) + ⟪I, -1⟫(h) + ⟪J, 1⟫(h) + ⟪J, -1⟫(h) - 4.0 × h;
+            h + 0.2 × lap;
+    }""")
+    h = data.jacksboro_fault()
+    found = smooth(h=smooth(h=h)["out"])["out"]
+    step = lambda x: x[1:-1, 1:-1] + 0.2 * (x[2:, 1:-1] + x[:-2, 1:-1] + x[1:-1, 2:] + x[1:-1, :-2] - 4 * x[1:-1, 1:-1])
+    np.testing.assert_allclose(found, step(step(h.values)), rtol=1e-12)
+    np.testing.assert_array_equal(found.lon, h.lon[2:-2])
+    assert found.attrs == h.attrs  # diffusion gives elevations again
+
+
+def test_an_anomaly_has_the_unit_and_not_the_name_of_what_it_is_of():
+    h = data.topobathy()
+    rise = ti.field_operator(lambda h: h(I + 1) - h)(h)
+    assert rise.attrs == {"units": "m"}
+
+
+def test_a_square_has_no_unit_that_is_wrong():
+    t = xr.DataArray([270.0, 280.0], dims="I", attrs={"units": "K", "standard_name": "air_temperature"})
+    square = ti.field_operator(lambda t: t * t)
+    assert square(t).attrs == {}
+    with xr.set_options(keep_attrs=True):
+        assert square(t).attrs == {"standard_name": "air_temperature"}
+    with xr.set_options(keep_attrs=False):
+        assert ti.field_operator(lambda t: t(I + 1))(t).attrs == {}
+
+
+def test_kelvins_are_not_added_to_metres():
+    t = xr.DataArray([270.0, 280.0], dims="I", attrs={"units": "K"})
+    z = xr.DataArray([1.0, 2.0], dims="I", attrs={"units": "m"})
+    with pytest.raises(ti.DiagnosticError) as refused:
+        ti.field_operator(lambda t, z: t + z)(t, z)
+    (found,) = refused.value.diagnostics
+    assert found.code == "A32" and found.message == "'t' in K and 'z' in m meet in plus, which needs equal units."
+    assert found.help == "convert one of them, or leave units out: x.drop_attrs()."
+
+
+def test_a_five_year_mean_of_years():
+    years = xr.DataArray(np.arange(10.0) ** 2, dims="T", coords={"T": np.arange(1990, 2000)}, attrs={"units": "mm"})
+    mean = ti.parse("""
+    mean(out: tensor<float, T[2:n-2]>, x: tensor<float, T[0:n]>) {
+      out ← 0.2 × ⟪T, -2⟫(x) + 0.2 × ⟪T, -1⟫(x) + 0.2 × x + 0.2 × ⟪T, 1⟫(x) + 0.2 × ⟪T, 2⟫(x);
+    }""")
+    found, expected = mean(x=years)["out"], years.rolling(T=5, center=True).mean().dropna("T")
+    np.testing.assert_allclose(found, expected)
+    np.testing.assert_array_equal(found["T"], expected["T"])
+    assert found.attrs == years.attrs
+
+
+def test_daily_values_of_two_stations_that_began_on_different_days():
+    days = pd.date_range("2024-02-25", periods=10)
+    a = xr.DataArray(np.arange(10.0), dims="T", coords={"T": days})
+    b = xr.DataArray(np.arange(7.0) ** 2, dims="T", coords={"T": days[3:]})
+    found = ti.field_operator(lambda a, b: a - b)(a, b)
+    xr.testing.assert_equal(found, a - b)
+
+
+def test_latitudes_that_go_down_are_no_others_than_those_that_go_up():
+    north = data.topobathy().swap_dims(J="lat").rename(I="X")
+    with pytest.raises(ti.DiagnosticError, match=r"A25.*along lat differ"):
+        ti.field_operator(lambda a, b: a - b)(north, north[::-1])
+    same = north[::-1].reindex_like(north)
+    assert not ti.field_operator(lambda a, b: a - b)(north, same).any()
+
+
+def test_a_halo_goes_on_with_its_coordinates():
+    h = data.jacksboro_fault()
+    wide = h.tensorir.extend({I: 1, J: (2, 0)}, ti.neumann())
+    expected = h.pad(I=1, mode="edge").pad(J=(2, 0), mode="edge")
+    np.testing.assert_array_equal(wide, expected)
+    step = float(h.lat[-1] - h.lat[0]) / (h.sizes["J"] - 1)
+    np.testing.assert_allclose(wide.lat[:2], float(h.lat[0]) - step * np.array([2, 1]), rtol=1e-6)
+    np.testing.assert_array_equal(wide.lat[2:], h.lat)
+    assert wide.lat.attrs == h.lat.attrs
+
+
+def test_a_halo_of_days_and_of_names():
+    days = pd.date_range("2024-02-28", periods=3)
+    x = xr.DataArray([1.0, 2.0, 3.0], dims="T", coords={"T": days})
+    np.testing.assert_array_equal(
+        ti.extend(x, {T: (0, 2)}, ti.neumann())["T"], pd.date_range("2024-02-28", periods=5)
+    )  # fmt: skip
+    y = xr.DataArray([1.0, 2.0, 3.0], dims="T", coords={"height": ("T", [2.0, 10.0, 50.0])})
+    with pytest.warns(UserWarning, match="the steps of height are not equal"):
+        wide = ti.extend(y, {T: 1}, ti.neumann())
+    np.testing.assert_array_equal(wide.height, [np.nan, 2.0, 10.0, 50.0, np.nan])
+
+
+def test_what_a_loop_keeps_has_the_attributes_of_its_last_state():
+    h = xr.DataArray([1.0, 2.0, 4.0], dims="I", attrs={"units": "m"}, coords={"lon": ("I", [7.0, 8.0, 9.0])})
+    last, kept = ti.iterate(lambda h: 0.5 * h, h, 4, every=2, keep=lambda h: {"depth": h, "twice": 2.0 * h})
+    assert last.attrs == kept["depth"].attrs == h.attrs and kept["twice"].attrs == {}
+    np.testing.assert_array_equal(kept["depth"][-1], last)
+    np.testing.assert_array_equal(kept.lon, h.lon)
+
+
+class Foreign(np.lib.mixins.NDArrayOperatorsMixin):
+    """Numbers that another library holds."""
+
+    shape, dtype, ndim = (3,), np.dtype("float64"), 1
+    __array_ufunc__ = __array_function__ = lambda self, *_: NotImplemented
+
+
+@pytest.mark.parametrize(
+    ("library", "help"),
+    [
+        ("dask", "compute it first, h.compute(); or go block by block: xarray.map_blocks."),
+        ("pint", "put its units into the attributes: h.pint.dequantify()."),
+        ("sparse", "convert it: h.copy(data=...)."),
+    ],
+)
+def test_arrays_of_other_libraries_are_refused_by_name(library, help):
+    held = type("Array", (Foreign,), {"__module__": f"{library}.array"})()
+    with pytest.raises(ti.DiagnosticError) as refused:
+        ti.field_operator(lambda h: 2.0 * h)(xr.DataArray(held, dims="I", name="h"))
+    (found,) = refused.value.diagnostics
+    assert found.message == f"'h' is held by {library} (Array), and arrays of NumPy and JAX are taken."
+    assert found.help == help
+
+
+def test_a_program_in_functions_says_the_same_of_its_results():
+    f = ti.parse("""
+    f(out: tensor<float, I[0:n]>, x: tensor<float, I[0:n+1]>) {
+      out ← (λ(a: tensor<float, I[0:n+1]>) → 0.5 × a + 0.5 × ⟪I, 1⟫(a))(x);
+    }""")
+    x = xr.DataArray([1.0, 3.0, 5.0], dims="I", attrs={"units": "m", "long_name": "depth"})
+    assert f(x=x)["out"].attrs == x.attrs
