@@ -8,9 +8,10 @@ from typing import Any
 
 from tensorir.build import closure, fencil, literal, var
 from tensorir.errors import DiagnosticError
-from tensorir.ir import Closure, Expr, Fencil, Var
+from tensorir.ir import Expr, Fencil
+from tensorir.lift.emission.closures import ordered_closures
 from tensorir.lift.emission.emit import Emitter
-from tensorir.lift.emission.tensors import filled, spread
+from tensorir.lift.emission.tensors import filled
 from tensorir.lift.hazards.barriers import unordered
 from tensorir.lift.hazards.covered import filled_arguments, is_written_whole
 from tensorir.lift.hazards.proven import hazards, with_doubts_checked
@@ -20,7 +21,7 @@ from tensorir.lift.hazards.undecided import undecided_races
 from tensorir.lift.hazards.unseen import told_by_data, with_unseen_checked
 from tensorir.lift.hazards.unwritten import doubts_of_reads, with_writes_flagged
 from tensorir.lift.loops.abreast import abreast
-from tensorir.lift.loops.report import Report
+from tensorir.lift.loops.report import Decision, Report
 from tensorir.lift.loops.rolled import rolled
 from tensorir.lift.loops.schedule import Region, run
 from tensorir.lift.loops.shorter import with_loops_shortened
@@ -29,6 +30,7 @@ from tensorir.lift.nests.adjacent import with_parts_joined
 from tensorir.lift.nests.nest import Node, leaves, written
 from tensorir.lift.nests.terms import Buffer
 from tensorir.lift.rewrites.tidy import tidied
+from tensorir.lift.schedule.attempt import REASONS, attempt
 from tensorir.lift.storage.axes import with_merged_axes
 from tensorir.lift.storage.copies import expanded, settled_values
 from tensorir.lift.storage.elements import with_elements_apart
@@ -148,11 +150,15 @@ def assemble(
     nodes = trimmed(with_merged_axes(trimmed(with_axes(nodes, every=True))))
     run(Region(emitter, report, settled=settled_values(leaves(nodes))), nodes)
     outputs = tuple(k for k, b in enumerate(arguments) if b in stored or k in results)
+    if report.sequential:
+        other = Emitter(checked=checked, taken={b.name for b in arguments})
+        if _at_once(name, arguments, source, other, report, exact):
+            emitter, merged, whole, trees = other, [], [], []
     values = _without_starts([(arguments[k], emitter.tensor(arguments[k])) for k in outputs], emitter, source, touches)
     if values:
         values[0] = (values[0][0], emitter.asserting(values[0][1]))
     params = [emitter.param(b) for b in arguments]
-    closures, buffers = _ordered(values, params, emitter)
+    closures, buffers = ordered_closures(values, params, emitter)
     if not closures:
         # a program that leaves nothing behind still has to be one
         nothing = var("nothing", TensorType(BOOL))
@@ -179,6 +185,24 @@ def assemble(
     return Built(made, names, outputs, report, unchecked)
 
 
+def _at_once(
+    name: str, arguments: Sequence[Buffer], nodes: Sequence[Node], emitter: Emitter, report: Report, exact: bool
+) -> bool:
+    """Whether exact dataflow needs no loop where dependences did: then the emitter has what the arguments become."""
+    tried = attempt(name, arguments, nodes, emitter, exact)
+    if isinstance(tried, str):
+        report.uncovered = tried
+        return False
+    values, decided = tried
+    for b in arguments:
+        emitter.tensor(b)
+    emitter.tensors.update(values)
+    report.decisions.clear()
+    for loop, strategy, span in decided:
+        report.add(Decision(loop, strategy, REASONS[strategy], (span,)))
+    return True
+
+
 def _tells_lines(nodes: Sequence[Node], checked: bool) -> bool:
     """Whether there is something to tell of statements, or to check in them, by their lines."""
     touches = Touches()
@@ -202,31 +226,3 @@ def _without_starts(
 
 def _identifier(name: str) -> str:
     return name if name.isidentifier() else "lifted"
-
-
-def _ordered(
-    values: Sequence[tuple[Buffer, Expr]], params: Sequence[Var], emitter: Emitter
-) -> tuple[list[Closure], list[Var]]:
-    """Closures in an order in which none reads what an earlier one wrote over, and buffers for what must wait."""
-    by_var = {emitter.param(b): (b, e) for b, e in values}
-    pending = list(by_var)
-    closures: list[Closure] = []
-    buffers: list[Var] = []
-    while pending:
-        free = next((v for v in pending if not any(v in by_var[w][1].free for w in pending if w is not v)), None)
-        chosen = free or next(v for v in pending if by_var[v][1] not in buffers)
-        buffer, e = by_var[chosen]
-        value = spread(e, emitter.intervals(buffer)) if not e.tensor.dims else e
-        if free is None:
-            # the others read what it holds before: its new contents wait
-            name = f"{buffer.name}_new"
-            while any(p.name == name for p in (*params, *buffers)):
-                name += "_"
-            later = var(name, chosen.type)
-            buffers.append(later)
-            closures.append(closure(later, value))
-            by_var[chosen] = buffer, later
-        else:
-            closures.append(closure(free, value))
-            pending.remove(free)
-    return closures, buffers

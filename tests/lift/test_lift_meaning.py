@@ -33,7 +33,7 @@ def main(a: T.Buffer((20,), "int32"), b: T.Buffer((30,), "int32"), D: T.Buffer((
         D[i + 1, j + 1] = T.if_then_else(a[i] == b[j], D[i, j] + 1, T.max(D[i, j + 1], D[i + 1, j]))
 """,
         (ints(0, 4, 20), ints(0, 4, 30), ints(0, 1, 21, 31)),
-        "sequential",
+        "scan",
     ),
     "a walk through a table": (
         """
@@ -69,7 +69,7 @@ def main(A: T.Buffer((16,), "int32"), B: T.Buffer((16,), "int32"), n: T.Buffer((
         n[0] = n[0] + 1
 """,
         (ints(0, 8, 16), ints(0, 1, 16), ints(0, 1, 1)),
-        "sequential",
+        "scan",
     ),
     "rows of three, the last of which is cut short": (
         """
@@ -130,7 +130,7 @@ def main(A: T.Buffer((16,), "float32"), k: T.int32, s: T.float32):
         A[i] = A[i] * s
 """,
         (floats(16), np.int32(5), np.float32(2.5)),
-        "sequential",
+        "scan",
     ),
     "rows of a triangle": (
         """

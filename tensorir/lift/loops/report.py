@@ -44,6 +44,9 @@ class Report:
     ask: Callable[[], Sequence[tuple[str, str]]] = field(default=tuple, repr=False, compare=False)
     """Asks the compiled program, which takes a trace of it."""
 
+    uncovered: str = ""
+    """Why loops that run step by step do so, where exact dataflow could not tell: what it does not cover."""
+
     @property
     def raised(self) -> tuple[tuple[str, str], ...]:
         """The rules that found an operation of the backend, and the expressions for which they did."""

@@ -163,44 +163,56 @@ def _inside(x: Expr, dim: str) -> Interval | None:
             return None
 
 
-def restricted(x: Expr, cuts: Cuts) -> Expr | None:
-    """A part of a tensor, where it takes no cut to have it."""
+_Known = dict[tuple[int, frozenset[tuple[str, Interval]]], Expr | None]
+"""Parts of tensors that are known, by the identity of the tensor and by the cuts."""
+
+
+def restricted(x: Expr, cuts: Cuts, known: _Known | None = None) -> Expr | None:
+    """A part of a tensor, where it takes no cut to have it; `known` keeps the parts of what is shared."""
     cuts = {d: i for d, i in cuts.items() if d in x.tensor.dims and x.tensor.dims[d] != i}
     if not cuts:
         return x
+    known = {} if known is None else known
+    key = (id(x), frozenset(cuts.items()))
+    if key not in known:
+        known[key] = _restricted(x, cuts, known)
+    return known[key]
+
+
+def _restricted(x: Expr, cuts: Cuts, known: _Known) -> Expr | None:
     match x:
         case Call("update", (base, part)):
-            return _less_padding(x, base, part, cuts)
+            return _less_padding(x, base, part, cuts, known)
         case Call("rename", (y,), (pairs,)):
             before = {new: old for old, new in pairs}
-            inner = restricted(y, {before.get(d, d): i for d, i in cuts.items()})
+            inner = restricted(y, {before.get(d, d): i for d, i in cuts.items()}, known)
             return None if inner is None else renamed(inner, dict(pairs))
         case Call("cartesian_shift", (y,), (dim, by)):
-            inner = restricted(y, {d: i.shifted(-by) if d == dim else i for d, i in cuts.items()})
+            inner = restricted(y, {d: i.shifted(-by) if d == dim else i for d, i in cuts.items()}, known)
             return None if inner is None else shifted(inner, dim, by)
         case Call("add_dim", (y,), (dim, start, stop)):
             new = cuts.get(dim, Interval(start, stop))
-            inner = restricted(y, {d: i for d, i in cuts.items() if d != dim})
+            inner = restricted(y, {d: i for d, i in cuts.items() if d != dim}, known)
             return None if inner is None else call("add_dim", inner, static=(dim, new.start, new.stop), span=x.span)
         case Call("pos", (y,)):
-            return _moved(x, restricted(y, cuts))
+            return _moved(x, restricted(y, cuts, known))
         case Call("gather", (y, *indices), (_, mode)) if mode in WITHIN and not any(
             d in i.tensor.dims for d in cuts for i in indices
         ):
-            inner = restricted(y, cuts)
+            inner = restricted(y, cuts, known)
             return None if inner is None else call("gather", inner, *indices, static=x.static, span=x.span)
         case Call("split_dim", (y,), (dim, outer, inner, size)) if inner not in cuts and dim not in cuts:
             whole = {d: i for d, i in cuts.items() if d != outer}
             if outer in cuts:
                 whole[dim] = Interval(cuts[outer].start * size, cuts[outer].stop * size)
-            return _moved(x, restricted(y, whole))
+            return _moved(x, restricted(y, whole, known))
         case Call("merge_dims", (y,), (_, _, merged)) if merged not in cuts:
-            return _moved(x, restricted(y, cuts))
+            return _moved(x, restricted(y, cuts, known))
         case Call("reduce", (Operator(), init, y), (dim,)) if dim not in cuts and not init.tensor.dims:
-            inner = restricted(y, cuts)
+            inner = restricted(y, cuts, known)
             return None if inner is None else _fold(x, init, inner, dim)
         case Call(op, args) if TABLE[op].elementwise:
-            made = [(restricted(a, cuts), a) for a in args]
+            made = [(restricted(a, cuts, known), a) for a in args]
             new = call(op, *(a if b is None else b for b, a in made), static=x.static, span=x.span)
             return new if all(new.tensor.dims[d] == i for d, i in cuts.items()) else None
         case _:
@@ -295,9 +307,9 @@ def merge_of_padded(e: Call) -> Expr | None:
     return call("update", filled(same.value, element, dict(e.tensor.dims.items)), made, span=e.span)
 
 
-def _less_padding(x: Call, base: Expr, part: Expr, cuts: Cuts) -> Expr | None:
+def _less_padding(x: Call, base: Expr, part: Expr, cuts: Cuts, known: _Known) -> Expr | None:
     same, element = constant_of(base), x.tensor.element
-    inner = restricted(part, {d: part.tensor.dims[d] & i for d, i in cuts.items() if d in part.tensor.dims})
+    inner = restricted(part, {d: part.tensor.dims[d] & i for d, i in cuts.items() if d in part.tensor.dims}, known)
     if same is None or inner is None or not isinstance(element, Scalar):
         return None
     whole = {d: cuts.get(d, i) for d, i in x.tensor.dims.items}

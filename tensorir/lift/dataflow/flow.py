@@ -1,0 +1,232 @@
+"""Which write each read takes its value from, exactly, by isl's flow analysis.
+
+>>> from tensorir.lift.region import parse_region
+>>> from tensorir.lift.dataflow.statements import statements_of
+>>> region = parse_region('''
+... region sums {
+...   argument A: int32[n=8];
+...   for i in 1:8 {
+...     a: int ← A[i - 1];
+...     b: int ← A[i];
+...     A[i] ← a + b;
+...   }
+... }''')
+>>> statements = statements_of(region)
+>>> for source in flow_of(statements)[0]:
+...     print(source.writer, [str(i) for i in source.at], source.domain)
+2 ['i - 1'] { R0[i0] : 2 <= i0 <= 7 }
+None ['i - 1'] { R0[i0 = 1] }
+"""
+
+# islpy has no types of its own that say enough.
+# pyright: basic, reportAttributeAccessIssue=false, reportMissingTypeStubs=false
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from tensorir.lift.accesses.sets import decided, text
+from tensorir.lift.dataflow.statements import Statement, Uncovered
+from tensorir.lift.nests.affine import Affine, number, quotient, variable
+from tensorir.lift.nests.linear import term_of
+from tensorir.lift.nests.terms import Number, Op, Term
+from tensorir.types import BOOL, INT32, Interval
+
+__all__ = ["Source", "box_of", "condition_of", "domain_of", "flow_of", "isl"]
+
+
+@cache
+def isl() -> Any:
+    import islpy
+
+    return islpy
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """Where the value of a read comes from in a part of its iterations: from `writer` at its iteration `at`.
+
+    Without a writer it is what was before in a buffer, at the element `at`.
+    """
+
+    writer: int | None
+    at: tuple[Affine, ...]
+    domain: Any
+    relation: Any
+    buffer: str = ""
+
+
+def domain_of(s: Statement) -> Any:
+    """The iterations of a statement, with the points of its window."""
+    return isl().Set(f"{{ {_tuple(s)}{_where(s)} }}")
+
+
+def _tuple(s: Statement) -> str:
+    return f"{'R' if s.is_read else 'W'}{s.number}[{', '.join(_named(s).values())}]"
+
+
+def _named(s: Statement) -> dict[str, str]:
+    return {name: f"i{k}" for k, name in enumerate(s.names)}
+
+
+def _where(s: Statement) -> str:
+    if not s.constraints:
+        return ""
+    names = _named(s)
+    return " : " + " and ".join(_renamed(c, names) for c in s.constraints)
+
+
+def _renamed(constraint: str, names: Mapping[str, str]) -> str:
+    import re
+
+    return re.sub(r"[^\W\d]\w*", lambda m: names.get(m.group(), m.group()), constraint)
+
+
+def flow_of(statements: Sequence[Statement]) -> dict[int, list[Source]]:
+    """The sources of every read, by its number. Raises Uncovered where isl does not decide in its budget."""
+    longest = max((len(s.order) for s in statements), default=1)
+    by_buffer: dict[str, list[Statement]] = {}
+    for s in statements:
+        by_buffer.setdefault(s.buffer.name, []).append(s)
+    found: dict[int, list[Source]] = {}
+    for name, touching in by_buffer.items():
+        reads = [s for s in touching if s.is_read]
+        writes = [s for s in touching if not s.is_read]
+        if not reads:
+            continue
+        result = decided(lambda r=reads, w=writes, n=name: _flow(r, w, n, longest), 4)
+        if result is None:
+            raise Uncovered(f"the dataflow of {name!r}, which takes too long")
+        found.update(result)
+    return found
+
+
+def _flow(
+    reads: Sequence[Statement], writes: Sequence[Statement], buffer: str, longest: int
+) -> dict[int, list[Source]]:
+    i = isl()
+    if not writes:
+        return {r.number: [_initial(r, domain_of(r))] for r in reads}
+    info = i.UnionAccessInfo.from_sink(i.UnionMap(_relations(reads, _access)))
+    info = info.set_must_source(i.UnionMap(_relations(writes, _access)))
+    schedule = _relations([*reads, *writes], lambda s: _order(s, longest))
+    flow = info.set_schedule_map(i.UnionMap(schedule)).compute_flow()
+    maps: list[Any] = []
+    flow.get_must_dependence().reverse().foreach_map(maps.append)
+    found: dict[int, list[Source]] = {r.number: [] for r in reads}
+    by_number = {s.number: s for s in (*reads, *writes)}
+    for m in maps:
+        reader = int(m.get_tuple_name(i.dim_type.in_)[1:])
+        writer = int(m.get_tuple_name(i.dim_type.out)[1:])
+        if not m.is_single_valued():
+            raise Uncovered(f"two writes to one element of {buffer!r} at once")
+        found[reader] += sources_of(m, by_number[reader], writer)
+    for r in reads:
+        left = domain_of(r)
+        for source in found[r.number]:
+            left = left.subtract(source.domain)
+        left = left.coalesce()
+        if not left.is_empty():
+            found[r.number].append(_initial(r, left))
+    return found
+
+
+def sources_of(relation: Any, read: Statement, writer: int | None, buffer: str = "") -> list[Source]:
+    """The parts of a relation from a read to what it reads, in each of which this is a sum of indices."""
+    i, pieces = isl(), list[tuple[Any, Any]]()
+    i.PwMultiAff.from_map(relation).foreach_piece(lambda s, a: pieces.append((s, a)))
+    found: list[Source] = []
+    for where, at in pieces:
+        target = tuple(_affine(at.get_aff(k), read.names) for k in range(at.dim(i.dim_type.out)))
+        found.append(Source(writer, target, where, relation.intersect_domain(where), buffer))
+    return found
+
+
+def _initial(r: Statement, where: Any) -> Source:
+    element = isl().Map(f"{{ {_tuple(r)} -> {_access(r)} }}").intersect_domain(where)
+    return Source(None, r.at, where, element, r.buffer.name)
+
+
+def _relations(statements: Sequence[Statement], image: Any) -> str:
+    return "{ " + "; ".join(f"{_tuple(s)} -> {image(s)}{_where(s)}" for s in statements) + " }"
+
+
+def _access(s: Statement) -> str:
+    names = _named(s)
+    return f"A[{', '.join(text(a, names) for a in s.at)}]"
+
+
+def _order(s: Statement, longest: int) -> str:
+    names = _named(s)
+    parts = [str(o) if isinstance(o, int) else names[o] for o in s.order]
+    return f"[{', '.join([*parts, *['0'] * (longest - len(parts))])}]"
+
+
+def _affine(a: Any, names: Sequence[str]) -> Affine:
+    """A quasi-affine expression of isl as a sum of indices."""
+    i = isl()
+    scale = a.get_denominator_val().to_python()
+    total, kinds = number(_whole(a.get_constant_val(), scale)), (i.dim_type.in_, i.dim_type.div)
+    for kind in kinds:
+        for k in range(a.dim(kind)):
+            c = _whole(a.get_coefficient_val(kind, k), scale)
+            if not c:
+                continue
+            if kind == i.dim_type.in_:
+                total = total.plus(variable(names[k]).times(c))
+            else:
+                total = total.plus(_affine(a.get_div(k), names).times(c))
+    return quotient(total, scale, {}) if scale != 1 else total
+
+
+def _whole(value: Any, scale: int) -> int:
+    v = value.mul(isl().Val(scale))
+    if not v.is_int():
+        raise Uncovered("an index that is no whole number")
+    return v.to_python()
+
+
+def condition_of(where: Any, context: Any, names: Sequence[str]) -> Term | None:
+    """That an iteration of `context` is one of a set, as a term; None where all are."""
+    i = isl()
+    where = where.intersect(context).coalesce().gist(context).compute_divs()
+    if where.plain_is_universe() or context.is_subset(where):
+        return None
+    parts: list[Any] = []
+    where.foreach_basic_set(parts.append)
+    choices: list[Term] = []
+    for basic in parts:
+        holds: list[Term] = []
+        for c in basic.get_constraints():
+            op = "eq" if c.is_equality() else "greater_equal"
+            holds.append(Op(op, (term_of(_affine(_aff_of(c), names), INT32), Number(0, INT32)), BOOL))
+        choices.append(_joined("and", holds, True))
+    _ = i
+    return _joined("or", choices, False)
+
+
+def _aff_of(c: Any) -> Any:
+    return c.get_aff()
+
+
+def _joined(op: str, parts: Sequence[Term], neutral: bool) -> Term:
+    if not parts:
+        return Number(neutral, BOOL)
+    result = parts[0]
+    for p in parts[1:]:
+        result = Op(op, (result, p), BOOL)
+    return result
+
+
+def box_of(domain: Any, names: Sequence[str]) -> dict[str, Interval]:
+    """The smallest box around the points of a set, under the names given; of no points, an empty one."""
+    if domain.is_empty():
+        return {name: Interval(0, 0) for name in names}
+    found: dict[str, Interval] = {}
+    for k, name in enumerate(names):
+        low, high = domain.dim_min_val(k), domain.dim_max_val(k)
+        found[name] = Interval(low.to_python(), high.to_python() + 1)
+    return found

@@ -1,0 +1,32 @@
+"""Liveness: the reads and writes that something which is asked for in the end needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tensorir.lift.dataflow.flow import Source
+from tensorir.lift.dataflow.statements import Statement
+
+__all__ = ["live"]
+
+
+def live(statements: Sequence[Statement], flow: Mapping[int, Sequence[Source]]) -> list[int]:
+    """The numbers of the statements that the reads of whole arguments in the end need, in order.
+
+    >>> live([], {})
+    []
+    """
+    reads = {s.result: s.number for s in statements if s.result is not None}
+    pending = [s.number for s in statements if s.is_end]
+    found: set[int] = set()
+    while pending:
+        k = pending.pop()
+        if k in found:
+            continue
+        found.add(k)
+        s = statements[k]
+        if s.is_read:
+            pending += [source.writer for source in flow[k] if source.writer is not None]
+        elif s.value is not None:
+            pending += [reads[v] for v in s.value.free if v in reads]
+    return sorted(found)

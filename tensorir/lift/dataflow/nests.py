@@ -1,0 +1,236 @@
+"""A nest of scalar terms as a region: stores and loads become writes and reads, terms expressions of rank 0."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tensorir.build import call, literal
+from tensorir.ir import Expr, Var
+from tensorir.lift.accesses.sets import conjuncts
+from tensorir.lift.dataflow.statements import Uncovered
+from tensorir.lift.emission.tensors import converted, sum_of, width_of
+from tensorir.lift.nests import nest, terms
+from tensorir.lift.nests.affine import Affine, number, variable
+from tensorir.lift.nests.linear import affine_of, linear, settled
+from tensorir.lift.nests.terms import Index, Linear, Load, Number, Op, Term
+from tensorir.lift.region import nodes as r
+from tensorir.types import INT32, TensorType
+
+__all__ = ["Translated", "region_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Translated:
+    """A region, the buffers of the nest that its arguments are, and the loops that its dims are."""
+
+    region: r.Region
+    arguments: dict[str, terms.Buffer]
+    loops: dict[str, nest.Loop]
+
+
+@dataclass(slots=True)
+class _Scope:
+    """The dims of the loops around, their ranges, and where nodes go."""
+
+    dims: Mapping[str, str]
+    ranges: dict[str, tuple[int, int]]
+    found: list[r.Node]
+    lockstep: bool = False
+
+
+@dataclass(slots=True)
+class _Translation:
+    buffers: dict[terms.Buffer, r.Buffer] = field(default_factory=dict[terms.Buffer, r.Buffer])
+    loops: dict[str, nest.Loop] = field(default_factory=dict[str, nest.Loop])
+    taken: set[str] = field(default_factory=set[str])
+    extents: dict[str, int] = field(default_factory=dict[str, int])
+    count: int = 0
+
+    def node(self, node: nest.Node, scope: _Scope) -> None:
+        match node:
+            case nest.Loop():
+                self.loop(node, scope)
+            case nest.Store():
+                self.store(node, scope)
+            case _:
+                raise Uncovered(f"a {type(node).__name__}")
+
+    def loop(self, node: nest.Loop, scope: _Scope) -> None:
+        low, extent = self.affine(node.low, scope), self.affine(node.extent, scope)
+        dim = self.fresh(node.name)
+        self.loops[dim] = node
+        stop = low.plus(extent)
+        first, last = low.range(scope.ranges), stop.range(scope.ranges)
+        if first is None or last is None:
+            raise Uncovered("a loop without bounds")
+        ranges = {**scope.ranges, dim: (first[0], max(first[0], last[1] - 1))}
+        rule = r.Rule.LOCKSTEP if node.lockstep else r.Rule.INDEPENDENT if node.parallel else r.Rule.IN_ORDER
+        inner = _Scope({**scope.dims, node.name: dim}, ranges, [], scope.lockstep or node.lockstep)
+        for child in node.body:
+            self.node(child, inner)
+        made = r.For(dim, low, stop, tuple(inner.found), rule, (), node.title or node.name, node.span)
+        scope.found.append(made)
+
+    def store(self, node: nest.Store, scope: _Scope) -> None:
+        if node.atomic and scope.lockstep:
+            raise Uncovered("an atomic update by threads")
+        where: list[r.Condition] = []
+        for guard in node.guards:
+            for part in conjuncts(self.renamed(guard, scope)):
+                where += self.condition(part, scope, tuple(where))
+        bounds = tuple(c for c in where if isinstance(c, r.Bound))
+        value = self.expression(self.renamed(node.value, scope), scope, bounds, {})
+        at = self.place(node.buffer, node.indices, scope)
+        scope.found.append(r.Write(self.buffer(node.buffer, scope), at, value, tuple(where), node.span))
+
+    def renamed(self, term: Term, scope: _Scope) -> Term:
+        """A term under the names of the dims, in normal form."""
+        new = {old: variable(dim) for old, dim in scope.dims.items() if old != dim}
+
+        def rule(t: Term) -> Term | None:
+            match t:
+                case Index(name, element) if name in new:
+                    return Index(scope.dims[name], element)
+                case Linear(affine, element) if affine.names & new.keys():
+                    return Linear(affine.replaced(new, scope.ranges), element)
+                case _:
+                    return None
+
+        return settled(terms.rebuilt(term, rule), scope.ranges)
+
+    def affine(self, term: Term, scope: _Scope) -> Affine:
+        found = linear(self.renamed(term, scope), scope.ranges)
+        if found is None:
+            raise Uncovered("an index that data tell")
+        return found
+
+    def condition(self, part: Term, scope: _Scope, before: Sequence[r.Condition]) -> list[r.Condition]:
+        match part:
+            case Number(value):
+                return [] if value else [r.Bound(number(-1))]
+            case Op("less" | "less_equal" | "greater" | "greater_equal" | "eq" as op, (a, b)):
+                x, y = affine_of(a), affine_of(b)
+                if x is not None and y is not None:
+                    return [_bound(op, x, y)]
+            case _:
+                pass
+        bounds = tuple(c for c in before if isinstance(c, r.Bound))
+        return [self.let(self.expression(part, scope, bounds, {}), scope)]
+
+    def let(self, value: Expr, scope: _Scope) -> Var:
+        result = Var(self.value_name(), value.tensor)
+        scope.found.append(r.Let(result, value))
+        return result
+
+    def value_name(self) -> str:
+        self.count += 1
+        return self.fresh(f"v{self.count}")
+
+    def place(self, buffer: terms.Buffer, indices: Sequence[Term], scope: _Scope) -> tuple[r.Index, ...]:
+        own = [variable(scope.dims[n]) for n in buffer.private]
+        return (*own, *(self.affine(i, scope) for i in indices))
+
+    def buffer(self, buffer: terms.Buffer, scope: _Scope) -> r.Buffer:
+        if buffer.memory is not None:
+            raise Uncovered("storage under two types")
+        if buffer not in self.buffers:
+            extents = [scope.ranges[scope.dims[n]][1] + 1 for n in buffer.private]
+            extents += buffer.shape
+            name = self.fresh(buffer.name)
+            dims = tuple((f"{name}_{k}", e) for k, e in enumerate(extents))
+            self.buffers[buffer] = r.Buffer(name, buffer.element, dims, buffer.argument)
+        return self.buffers[buffer]
+
+    def fresh(self, name: str) -> str:
+        found, k = name, 1
+        while found in self.taken:
+            found, k = f"{name}_{k}", k + 1
+        self.taken.add(found)
+        return found
+
+    def expression(
+        self, term: Term, scope: _Scope, where: tuple[r.Bound, ...] | None, memo: dict[object, Expr]
+    ) -> Expr:
+        """A term as an expression, its reads before it; `where` tells where it is asked for, None: data tell."""
+        key = (id(term), where)
+        if key not in memo:
+            memo[key] = self._expression(term, scope, where, memo)
+        return memo[key]
+
+    def _expression(
+        self, term: Term, scope: _Scope, where: tuple[r.Bound, ...] | None, memo: dict[object, Expr]
+    ) -> Expr:
+        match term:
+            case Number(value, element):
+                return literal(value, element)
+            case Index(name, element):
+                return converted(Var(name, TensorType(INT32)), element)
+            case Linear(affine, element):
+                parts = {n: Var(n, TensorType(INT32)) for n in affine.names}
+                return converted(sum_of(affine, parts, width_of(affine, scope.ranges)), element)
+            case Load(buffer, indices, span):
+                sums = [affine_of(i) for i in indices]
+                own = [variable(scope.dims[n]) for n in buffer.private]
+                at = tuple(own + [a for a in sums if a is not None])
+                if any(a is None for a in sums):
+                    raise Uncovered("an index that data tell")
+                if where is None and not all(
+                    a is not None and (f := a.range(scope.ranges)) is not None and f[0] >= 0 and f[1] < e
+                    for a, e in zip(sums, buffer.shape, strict=True)
+                ):
+                    raise Uncovered("a read under a condition that data decide")
+                result = Var(self.value_name(), TensorType(buffer.element))
+                scope.found.append(r.Read(result, self.buffer(buffer, scope), at, where or (), None, span))
+                return result
+            case Op("if", (c, yes, no)):
+                here, there = self.branches(c, scope, where)
+                parts = (
+                    self.expression(c, scope, where, memo),
+                    self.expression(yes, scope, here, memo),
+                    self.expression(no, scope, there, memo),
+                )
+                return call("if", *parts)
+            case Op("cast" | "bitcast" as op, (x,), element):
+                return call(op, self.expression(x, scope, where, memo), static=(element,))
+            case Op(op, args):
+                return call(op, *(self.expression(a, scope, where, memo) for a in args))
+
+    def branches(
+        self, c: Term, scope: _Scope, where: tuple[r.Bound, ...] | None
+    ) -> tuple[tuple[r.Bound, ...] | None, tuple[r.Bound, ...] | None]:
+        """Where either branch of a choice is asked for."""
+        if where is None or terms.loads(c):
+            return None, None
+        parts: list[r.Bound] = []
+        for part in conjuncts(c):
+            match part:
+                case Op("less" | "less_equal" | "greater" | "greater_equal" | "eq" as op, (a, b)):
+                    x, y = affine_of(a), affine_of(b)
+                    if x is None or y is None:
+                        return None, None
+                    parts.append(_bound(op, x, y))
+                case _:
+                    return None, None
+        other = None
+        if len(parts) == 1 and not parts[0].equal:
+            other = (*where, r.Bound(parts[0].affine.times(-1).plus(number(-1))))
+        return (*where, *parts), other
+
+
+def _bound(op: str, x: Affine, y: Affine) -> r.Bound:
+    a, b = (y, x) if op.startswith("less") else (x, y)
+    return r.Bound(a.minus(b).plus(number(-(op in ("less", "greater")))), op == "eq")
+
+
+def region_of(name: str, arguments: Sequence[terms.Buffer], nodes: Sequence[nest.Node]) -> Translated:
+    """The region of a nest. Raises Uncovered for what has none yet."""
+    t = _Translation()
+    top = _Scope({}, {}, [])
+    for buffer in arguments:
+        t.buffer(buffer, top)
+    for node in nodes:
+        t.node(node, top)
+    region = r.Region(name, tuple(t.buffers.values()), tuple(top.found))
+    held = {b.name: old for old, b in t.buffers.items() if old.argument or old.value is not None}
+    return Translated(region, held, t.loops)

@@ -1,0 +1,273 @@
+"""A region as a list of reads and writes, each with its iterations and its place in the order of the text.
+
+What a loop carries becomes memory of its own; a write under a condition that data decide becomes a write of the new
+value or of the old one; what stands in the branches of a choice is restricted to where they are taken. So all that is
+left is iterations that read and write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from tensorir.build import call
+from tensorir.ir import Expr, Var
+from tensorir.lift.accesses.sets import text
+from tensorir.lift.nests.affine import Affine, number
+from tensorir.lift.region.nodes import (
+    Atomic,
+    Bound,
+    Buffer,
+    Condition,
+    For,
+    If,
+    Index,
+    Let,
+    Node,
+    Order,
+    Read,
+    Region,
+    Rule,
+    Write,
+)
+from tensorir.source import NOWHERE, Span
+from tensorir.types import Dims, Interval, Scalar, TensorType
+from tensorir.walk import substitute
+
+__all__ = ["Statement", "Uncovered", "statements_of"]
+
+
+class Uncovered(Exception):
+    """What this way of lifting does not cover yet; the text says what it is."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Statement:
+    """A read, or a write of `value`, for all iterations of its loops and all points of its window.
+
+    `order` tells when it runs: numbers are places in the text, names are loops.
+    """
+
+    number: int
+    buffer: Buffer
+    at: tuple[Affine, ...]
+    loops: tuple[For, ...]
+    own: tuple[tuple[str, Interval], ...]
+    constraints: tuple[str, ...]
+    order: tuple[int | str, ...]
+    value: Expr | None
+    result: Var | None
+    span: Span = NOWHERE
+    unmasked: tuple[str, ...] | None = None
+    """The constraints without the mask of a read, where it has one: outside of it, it finds zero."""
+    is_end: bool = False
+    """Whether this reads a whole argument in the end."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (*(loop.dim for loop in self.loops), *(name for name, _ in self.own))
+
+    @property
+    def is_read(self) -> bool:
+        return self.result is not None
+
+
+@dataclass(slots=True)
+class _Place:
+    """Where a walk is: the loops around, what they and choices demand, and the places in the text."""
+
+    loops: tuple[For, ...] = ()
+    constraints: tuple[str, ...] = ()
+    guards: tuple[Var, ...] = ()
+    order: tuple[int | str, ...] = ()
+    tail: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Walk:
+    found: list[Statement] = field(default_factory=list[Statement])
+    values: dict[Var, Expr] = field(default_factory=dict[Var, Expr])
+    taken: set[str] = field(default_factory=set[str])
+
+    def nodes(self, nodes: Sequence[Node], place: _Place, first: int = 0) -> int:
+        count = first
+        for node in nodes:
+            count = self.node(node, place, count)
+        return count
+
+    def node(self, node: Node, place: _Place, count: int) -> int:
+        match node:
+            case Read():
+                self.read(node, place, count)
+            case Write():
+                return self.write(node, place, count)
+            case Let(result, value):
+                self.values[result] = self.expression(value)
+            case If(conditions, body, otherwise):
+                inner = self.demanded(place, conditions)
+                count = self.nodes(body, inner, count)
+                if otherwise:
+                    count = self.nodes(otherwise, self.refused(place, conditions), count)
+                return count
+            case For():
+                return self.loop(node, place, count)
+            case Order():
+                pass
+            case Atomic(None, buffer, at, op, value, where, span):
+                old = self.fresh_value(buffer, value)
+                count = self.node(Read(old, buffer, at, where, None, span), place, count)
+                return self.node(Write(buffer, at, call(op, old, value), where, span), place, count)
+            case _:
+                raise Uncovered(f"a {type(node).__name__}")
+        return count + 1
+
+    def loop(self, node: For, place: _Place, count: int) -> int:
+        start, stop = (_affine(i) for i in (node.start, node.stop))
+        memory = [Buffer(self.fresh(c.inside.name), _scalar(c.inside), _dims(c.inside)) for c in node.carried]
+        for c, buffer in zip(node.carried, memory, strict=True):
+            count = self.node(Write(buffer, _whole(c.inside), c.first, (), node.span), place, count)
+        names = {n: n for n in (*(loop.dim for loop in place.loops), node.dim)}
+        bounds = (
+            f"{text(start, names)} <= {node.dim}",
+            f"{node.dim} < {text(stop, names)}",
+        )
+        lockstep = node.rule is Rule.LOCKSTEP
+        inner = replace(
+            place,
+            loops=(*place.loops, node),
+            constraints=(*place.constraints, *bounds),
+            order=(*place.order, count) if lockstep else (*place.order, count, node.dim),
+            tail=(*place.tail, node.dim) if lockstep else place.tail,
+        )
+        inside = 0
+        for c, buffer in zip(node.carried, memory, strict=True):
+            inside = self.node(Read(c.inside, buffer, _whole(c.inside), (), None, node.span), inner, inside)
+        inside = self.nodes(node.body, inner, inside)
+        for c, buffer in zip(node.carried, memory, strict=True):
+            inside = self.node(Write(buffer, _whole(c.inside), c.next, (), node.span), inner, inside)
+        count += 1
+        for c, buffer in zip(node.carried, memory, strict=True):
+            count = self.node(Read(c.result, buffer, _whole(c.result), (), None, node.span), place, count)
+        return count
+
+    def read(self, node: Read, place: _Place, count: int) -> None:
+        own = node.result.type.dims.items
+        inner = self.demanded(replace(place, guards=()), node.where)
+        if inner.guards or node.otherwise is not None:
+            raise Uncovered("a read under a condition that data decide")
+        result = Var(node.result.name, node.result.type)
+        self.values[node.result] = result
+        made = self.made(node.buffer, node.at, inner, own, count, None, result, node.span)
+        if node.where:
+            whole = self.made(node.buffer, node.at, place, own, count, None, result, node.span)
+            made = replace(made, unmasked=whole.constraints)
+        self.found.append(made)
+
+    def write(self, node: Write, place: _Place, count: int) -> int:
+        value = self.expression(node.value)
+        own = value.tensor.dims.items
+        inner = self.demanded(place, node.where)
+        if inner.guards:
+            old = self.fresh_value(node.buffer, value)
+            bare = replace(inner, guards=())
+            self.found.append(self.made(node.buffer, node.at, bare, own, count, None, old, node.span))
+            for guard in inner.guards:
+                value = call("if", self.expression(guard), value, old)
+            count, inner = count + 1, bare
+        self.found.append(self.made(node.buffer, node.at, inner, own, count, value, None, node.span))
+        return count + 1
+
+    def made(
+        self, buffer: Buffer, at: Sequence[Index], place: _Place, own: Sequence[tuple[str, Interval]], count: int,
+        value: Expr | None, result: Var | None, span: Span,
+    ) -> Statement:  # fmt: skip
+        window = [f"{i.start} <= {n} < {i.stop}" for n, i in own]
+        return Statement(
+            len(self.found), buffer, tuple(map(_affine, at)), place.loops, tuple(own),
+            (*place.constraints, *window), (*place.order, count, *place.tail), value, result, span,
+        )  # fmt: skip
+
+    def expression(self, e: Expr) -> Expr:
+        return substitute(e, {v: self.values[v] for v in e.free if v in self.values})
+
+    def demanded(self, place: _Place, where: Sequence[Condition]) -> _Place:
+        bounds = tuple(_text(c) for c in where if isinstance(c, Bound))
+        guards = tuple(c for c in where if isinstance(c, Var))
+        return replace(place, constraints=(*place.constraints, *bounds), guards=(*place.guards, *guards))
+
+    def refused(self, place: _Place, where: Sequence[Condition]) -> _Place:
+        if all(isinstance(c, Bound) for c in where):
+            parts = " and ".join(_text(c) for c in where if isinstance(c, Bound))
+            return replace(place, constraints=(*place.constraints, f"not ({parts})"))
+        (only,) = where if len(where) == 1 else (None,)
+        if not isinstance(only, Var):
+            raise Uncovered("a choice by indices and by data at once")
+        other = Var(self.fresh(f"not_{only.name}"), only.type)
+        self.values[other] = call("not", self.expression(only))
+        return replace(place, guards=(*place.guards, other))
+
+    def fresh(self, name: str) -> str:
+        found, k = name, 1
+        while found in self.taken:
+            found, k = f"{name}_{k}", k + 1
+        self.taken.add(found)
+        return found
+
+    def fresh_value(self, buffer: Buffer, like: Expr) -> Var:
+        return Var(self.fresh(f"{buffer.name}_old"), like.tensor.of(buffer.element))
+
+
+def statements_of(region: Region) -> list[Statement]:
+    """The reads and writes of a region, and for each argument that is written a last read of all of it.
+
+    Raises Uncovered for what has no such form: rounds without a count, indices that data tell, external functions.
+    """
+    walk = _Walk(taken={b.name for b in region.buffers} | _names(region.body))
+    count = walk.nodes(region.body, _Place())
+    for b in region.buffers:
+        if b.argument and any(not s.is_read and s.buffer is b for s in walk.found):
+            own = [(f"{b.name}_{dim}", Interval(0, extent)) for dim, extent in b.dims]
+            at = [Affine(((name, 1),)) for name, _ in own]
+            result = Var(walk.fresh(f"{b.name}_end"), TensorType(b.element, Dims(tuple(own))))
+            last = walk.made(b, at, _Place(), own, count, None, result, NOWHERE)
+            walk.found.append(replace(last, is_end=True))
+    return walk.found
+
+
+def _names(nodes: Sequence[Node]) -> set[str]:
+    from tensorir.lift.region.nodes import walk
+
+    found: set[str] = set()
+    for node in walk(tuple(nodes)):
+        match node:
+            case Read(result) | Let(result) | Atomic(Var() as result):
+                found.add(result.name)
+            case For(dim, carried=carried):
+                found |= {dim, *(c.inside.name for c in carried), *(c.result.name for c in carried)}
+            case _:
+                pass
+    return found
+
+
+def _affine(i: Index) -> Affine:
+    if not isinstance(i, Affine):
+        raise Uncovered("an index that data tell")
+    return i
+
+
+def _text(b: Bound) -> str:
+    return f"{text(b.affine, {n: n for n in b.affine.names})} {'=' if b.equal else '>='} 0"
+
+
+def _scalar(v: Var) -> Scalar:
+    if not isinstance(v.type.element, Scalar):
+        raise Uncovered("a tuple that a loop carries")
+    return v.type.element
+
+
+def _dims(v: Var) -> tuple[tuple[str, int], ...]:
+    return tuple((n, len(i)) for n, i in v.type.dims.items)
+
+
+def _whole(v: Var) -> tuple[Affine, ...]:
+    return tuple(Affine(((n, 1),)).minus(number(i.start)) for n, i in v.type.dims.items)

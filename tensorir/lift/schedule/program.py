@@ -1,0 +1,86 @@
+"""A region as a fencil: parameters for its arguments, one closure per argument that is written.
+
+>>> from tensorir.lift.region import parse_region
+>>> region = parse_region('''
+... region sums {
+...   argument A: float32[n=8];
+...   argument B: float32[n=8];
+...   storage s: float32[];
+...   for i in 0:8 {
+...     a: float32 ← A[i];
+...     b: float32 ← s[];
+...     s[] ← a + b;
+...     c: float32 ← s[];
+...     B[i] ← c;
+...   }
+... }''')
+>>> [(d.dim, d.strategy) for d in lifted(region).decided]
+[('i', 'scan'), ('i', 'parallel')]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tensorir.build import fencil
+from tensorir.ir import Expr, Fencil
+from tensorir.lift.dataflow.copies import through_copies
+from tensorir.lift.dataflow.flow import flow_of
+from tensorir.lift.dataflow.live import live
+from tensorir.lift.dataflow.statements import Uncovered, statements_of
+from tensorir.lift.emission.closures import ordered_closures
+from tensorir.lift.emission.emit import Emitter
+from tensorir.lift.emission.tensors import renamed, spread
+from tensorir.lift.nests.terms import Buffer
+from tensorir.lift.region.nodes import Region
+from tensorir.lift.schedule.run import Decided, Run
+
+__all__ = ["Lifted", "lifted", "values_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Lifted:
+    """The program of a region, and how each loop runs."""
+
+    fencil: Fencil
+    decided: tuple[Decided, ...]
+
+
+def values_of(
+    region: Region, emitter: Emitter, arguments: dict[str, Buffer], exact: bool = False, masked: bool = True
+) -> tuple[dict[str, Expr], list[Decided]]:
+    """What the arguments that a region writes hold in the end, and how each loop runs.
+
+    Without `masked` nothing is asked of a read where its mask does not hold.
+    Raises Uncovered for what is not covered.
+    """
+    statements = statements_of(region)
+    flow = through_copies(statements, flow_of(statements))
+    needed = live(statements, flow)
+    emitter.taken |= {loop.dim for s in statements for loop in s.loops}
+    asked = {k: flow[k] for k in needed if k in flow}
+    run = Run(statements, asked, emitter, arguments, exact, masked, needed)
+    run.schedule(needed)
+    run.decide([s for s in statements if not s.is_read and s.number not in needed], {})
+    found: dict[str, Expr] = {}
+    for s in statements:
+        if s.is_end:
+            x = spread(run.read(s, dict(s.own)), dict(s.own))
+            names = dict(zip((n for n, _ in s.own), emitter.dims_of(arguments[s.buffer.name]), strict=True))
+            found[s.buffer.name] = renamed(x, names)
+    return found, run.decided
+
+
+def lifted(region: Region, exact: bool = False) -> Lifted:
+    """The tensor program of a region. Raises Uncovered for what is not covered."""
+    from tensorir.lift.rewrites.tidy import tidied
+
+    arguments = {b.name: Buffer(b.name, b.element, b.shape, True) for b in region.buffers if b.argument}
+    emitter = Emitter(taken=set(arguments))
+    values, decided = values_of(region, emitter, arguments, exact)
+    params = [emitter.param(b) for b in arguments.values()]
+    if not values:
+        raise Uncovered("a program that writes no argument")
+    stores, buffers = ordered_closures([(arguments[name], x) for name, x in values.items()], params, emitter)
+    made = tidied(fencil(region.name, [*params, *buffers], stores), exact)
+    return Lifted(replace(made, buffers=frozenset(b.name for b in buffers)), tuple(decided))

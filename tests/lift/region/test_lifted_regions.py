@@ -1,0 +1,88 @@
+"""Regions lifted by exact dataflow compute what the interpreter of regions does."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from tensorir import reference
+from tensorir.lift.dataflow.flow import flow_of
+from tensorir.lift.dataflow.statements import Uncovered, statements_of
+from tensorir.lift.region import interpret, parse_region, print_region
+from tensorir.lift.schedule.program import lifted
+from tests.lift.region.generated_regions import regions
+from tests.lift.region.matmul import MATMUL
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@given(regions())
+def test_a_lifted_region_computes_what_the_region_does(region):
+    rng = np.random.default_rng(0)
+    arrays = {b.name: rng.integers(-4, 5, b.shape, "int32") for b in region.buffers if b.argument}
+    wanted = interpret(region, arrays)
+    try:
+        fencil = lifted(region).fencil
+    except Uncovered:
+        return
+    got = reference.run(fencil, **arrays)
+    for name, array in got.items():
+        assert np.array_equal(array, wanted[name]), f"{print_region(region)}\n{fencil}"
+
+
+def test_a_tiled_product_over_a_grid_is_one_contraction():
+    found = lifted(parse_region(MATMUL))
+    assert "C ← reduce(+, 0.0f, t_1)(A × B);" in str(found.fencil)
+    assert {(d.dim, d.strategy) for d in found.decided} == {("bi", "parallel"), ("bj", "parallel"), ("t", "reduction")}
+
+
+def test_the_last_writer_is_found_through_two_buffers_that_take_turns():
+    region = parse_region("""
+    region r {
+      argument A: int32[n=8];
+      storage d: int32[turn=2];
+      d[0] ← 5;
+      for i in 0:8 {
+        a: int ← d[i - 2*floordiv(i, 2)];
+        d[1 - i + 2*floordiv(i, 2)] ← a + 1;
+        A[i] ← a;
+      }
+    }""")
+    assert interpret(region, {})["A"].tolist() == list(range(5, 13))
+    sources = flow_of(statements_of(region))[1]
+    assert {str(s.at[0]) for s in sources if s.writer == 2} == {"i - 1"}
+    assert reference.run(lifted(region).fencil)["A"].tolist() == list(range(5, 13))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("while { let go: bool = 1 > 2; } do go { A[0] ← 1; }", "a While"),
+        ("k: int ← A[0]; A[k] ← 1;", "an index that data tell"),
+        ("for i in 0:4 { for j in 0:4 { a: int ← A[j]; A[i] ← a + 1; } }", "a dependence whose distance differs"),
+    ],
+)
+def test_what_is_not_covered_is_named(text, reason):
+    with pytest.raises(Uncovered) as found:
+        lifted(parse_region(f"region r {{ argument A: int32[n=4]; {text} }}"))
+    assert str(found.value) == reason
+
+
+def test_flow_is_asked_for_no_more_often_than_there_are_buffers(monkeypatch):
+    from tensorir.lift.dataflow import flow
+
+    counts = []
+    real = flow.decided
+    for k in (10, 20):
+        asked = []
+        monkeypatch.setattr(
+            flow, "decided", lambda question, times, asked=asked: (asked.append(1), real(question, times))[1]
+        )
+        stages = "".join(
+            f"for i{j} in 0:{64 - j} {{ a{j}: int ← t{j}[i{j}]; b{j}: int ← t{j}[i{j} + 1]; "
+            f"t{j + 1}[i{j}] ← a{j} + b{j}; }}"
+            for j in range(k)
+        )
+        storage = "".join(f"storage t{j}: int32[n=64];" for j in range(1, k))
+        text = f"region chain {{ argument t0: int32[n=64]; {storage} argument t{k}: int32[n=64]; {stages} }}"
+        lifted(parse_region(text))
+        counts.append(len(asked))
+    assert counts == [11, 21]
