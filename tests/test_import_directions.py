@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("tensorir", "lowering", "stencils")
 WINGS = ("iterator", "tir", "tile")
-LIFT = ("nests", "region", "accesses", "emission", "dataflow", "schedule", "storage", "hazards", "loops", "rewrites")
+LIFT = ("nests", "region", "accesses", "emission", "dataflow", "storage", "hazards", "loops", "rewrites", "schedule")
 
 
 def imports_of(path: Path) -> set[str]:
