@@ -186,7 +186,7 @@ def _sums(fencil: Fencil) -> bool:
     folded = [
         argument
         for n in postorder(*values(fencil.closures))
-        if isinstance(n, Call) and n.op == "reduce" and not n.static[-1].startswith("_NB_")
+        if isinstance(n, Call) and n.op == "reduce" and not n.static.dim.startswith("_NB_")
         for argument in n.args[2:]
     ]
     return any(isinstance(n, Call) and n.op == "cartesian_shift" for n in postorder(*folded))

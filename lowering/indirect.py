@@ -61,7 +61,7 @@ def shift_init(context: Context, node: Call, values: Sequence[Value]) -> Value:
 
 def unstructured_shift(context: Context, node: Call, values: Sequence[Value]) -> Value:
     table, x = values
-    return tuple(_neighbours(context, node, table[0], leaf, [node.static[0]])[0] for leaf in x)
+    return tuple(_neighbours(context, node, table[0], leaf, [node.static.neighbour])[0] for leaf in x)
 
 
 def _tag_axis(node: Call) -> int:

@@ -42,7 +42,7 @@ def loop_invariants(fencil: Fencil, facts: Facts, choices: Container[int]) -> di
         below = {id(c) for c in node.children}
         if _repeats(node) or not around.isdisjoint(below):
             around.add(id(node))
-        endless = isinstance(node, Call) and node.op == "loop" and node.static[1] is None
+        endless = isinstance(node, Call) and node.op == "loop" and node.static.limit is None
         if endless or not doubtful.isdisjoint(below) or (isinstance(node, Call) and acts(node, facts)):
             doubtful.add(id(node))
     certain, steps = _certain(roots, choices) - _changing(fencil), _steps(everything)

@@ -50,7 +50,7 @@ def _assert(context: Context, node: Call, values: Sequence[Value]) -> Value:
         for mask in masks:
             bad = elementwise(lax.bitwise_and, [bad, mask], node.args[1].tensor.dims)
     bad = Dense(dense(bad).data, dense(bad).dims)
-    message = node.static[0]
+    message = node.static.text
     context.check(node, bad, bad, Diagnostic("R02", message or "an assertion fails.", node.span))
     return x
 
@@ -58,7 +58,7 @@ def _assert(context: Context, node: Call, values: Sequence[Value]) -> Value:
 def _print(context: Context, node: Call, values: Sequence[Value]) -> Value:
     kinds = [a.tensor for a in node.args]
     shown = [aligned(dense(leaf), k.dims) for k, value in zip(kinds, values, strict=True) for leaf in value]
-    jax.debug.callback(partial(_line, node.static[0]), *shown, ordered=context.ordered)
+    jax.debug.callback(partial(_line, node.static.text), *shown, ordered=context.ordered)
     return values[0]
 
 

@@ -62,7 +62,7 @@ def cartesian_shift(context: Context, node: Call, values: Sequence[Value]) -> Va
 def shift_apply(context: Context, node: Call, values: Sequence[Value]) -> Value:
     dim = highest_neighbour(node.args[0].tensor.dims)
     assert dim is not None
-    return tuple(select_slot(leaf, dim, node.static[0]) for leaf in values[0])
+    return tuple(select_slot(leaf, dim, node.static.neighbour) for leaf in values[0])
 
 
 def can_deref(context: Context, node: Call, values: Sequence[Value]) -> Value:
@@ -70,7 +70,7 @@ def can_deref(context: Context, node: Call, values: Sequence[Value]) -> Value:
 
 
 def subset(context: Context, node: Call, values: Sequence[Value]) -> Value:
-    return tuple(cut(leaf, node.static[0]) for leaf in values[0])
+    return tuple(cut(leaf, node.static.intervals) for leaf in values[0])
 
 
 def pos(context: Context, node: Call, values: Sequence[Value]) -> Value:
@@ -86,7 +86,7 @@ def add_dim(context: Context, node: Call, values: Sequence[Value]) -> Value:
 
 
 def rename(context: Context, node: Call, values: Sequence[Value]) -> Value:
-    new = dict(node.static[0])
+    new = dict(node.static.pairs)
 
     def renamed(leaf: Leaf) -> Leaf:
         if isinstance(leaf, Slots):

@@ -113,7 +113,7 @@ def apply(function: Function, *args: Expr, span: Span = NOWHERE) -> Apply:
     return _located(lambda: Apply(function, args, span), args, span)
 
 
-def call(op: str, *args: Expr, static: tuple[Any, ...] = (), span: Span = NOWHERE) -> Expr:
+def call(op: str, *args: Expr, static: Sequence[Any] = (), span: Span = NOWHERE) -> Expr:
     """A builtin applied to operands; `static` are its other parameters, in the order of its form."""
     row = TABLE.get(op)
     if row is None:
@@ -129,7 +129,7 @@ def call(op: str, *args: Expr, static: tuple[Any, ...] = (), span: Span = NOWHER
                     help=row.doc.splitlines()[0],
                 )
             )
-    return _located(lambda: Call(op, args, static, span), args, span)
+    return _located(lambda: Call(op, args, tuple(static), span), args, span)
 
 
 def _are(count: int) -> str:

@@ -13,10 +13,11 @@ The value at p + i: `cartesian_shift(d, i)(x)[p] = x[p + i]`, on the interval mo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tensorir import static_parameters as records
 from tensorir import typing_rules as rules
 from tensorir.types import Scalar, TensorType
 
@@ -41,6 +42,8 @@ class Builtin:
     doc: str
     rule: Callable[[tuple[Any, ...], Sequence[rules.Operand]], TensorType]
     form: Form
+    static: type[tuple[Any, ...]] = tuple
+    """The record of its static parameters, in the order of the form."""
     glyphs: tuple[str, ...] = ()
     precedence: int = 0
     elementwise: bool = False
@@ -85,6 +88,14 @@ class Builtin:
         """Whether nothing is computed: each element of the result is one of an operand, or absent."""
         return self.moved is not None
 
+    def static_of(self, values: Iterable[Any]) -> tuple[Any, ...]:
+        """The record of static parameters in the order of the form.
+
+        >>> TABLE["cartesian_shift"].static_of(("I", 1))
+        Shift(dim='I', offset=1)
+        """
+        return self.static(*values) if self.static is not tuple else tuple(values)
+
     @property
     def is_infix(self) -> bool:
         return bool(self.glyphs) and len(self.form[0]) == 2
@@ -105,7 +116,7 @@ TRANSCENDENTAL, QUOTIENT = 32, 4
 
 
 def _elementwise(name: str, doc: str, rule: Any, arity: int, *glyphs: str, cost: int = 1, **facts: Any) -> Builtin:
-    return Builtin(name, doc, rule, (("x",) * arity,), glyphs, elementwise=True, cost=cost, **facts)
+    return Builtin(name, doc, rule, (("x",) * arity,), glyphs=glyphs, elementwise=True, cost=cost, **facts)
 
 
 def _math(name: str, doc: str, arity: int = 1, *glyphs: str, **facts: Any) -> Builtin:
@@ -351,6 +362,7 @@ ROWS: tuple[Builtin, ...] = (
         elementwise=True,
         cost=1,
         slope="bounded",
+        static=records.Convert,
     ),
     Builtin(
         "bitcast",
@@ -359,10 +371,17 @@ ROWS: tuple[Builtin, ...] = (
         (("x", "element"),),
         elementwise=True,
         cost=1,
+        static=records.Convert,
     ),
     # tuples
     _move("make_tuple", "A tensor of tuples, on the common dims of its members.", rules.make_tuple, (("xs",),), ALL),
-    _move("tuple_get", "Member i, counted from 0, of every tuple.", rules.tuple_get, (("x", "int"),)),
+    _move(
+        "tuple_get",
+        "Member i, counted from 0, of every tuple.",
+        rules.tuple_get,
+        (("x", "int"),),
+        static=records.Member,
+    ),
     # shifts
     _move(
         "cartesian_shift",
@@ -370,6 +389,7 @@ ROWS: tuple[Builtin, ...] = (
         "Along a dim that x lacks it is the identity, and no node is made.",
         rules.cartesian_shift,
         (("dim", "int"), ("x",)),
+        static=records.Shift,
     ),
     _move(
         "shift_init",
@@ -384,6 +404,7 @@ ROWS: tuple[Builtin, ...] = (
         "Neighbour j along the neighbour dim with the highest counter, which goes away.",
         rules.shift_apply,
         (("int",), ("x",)),
+        static=records.Slot,
     ),
     _move(
         "unstructured_shift",
@@ -391,6 +412,7 @@ ROWS: tuple[Builtin, ...] = (
         rules.unstructured_shift,
         (("x", "int"), ("x",)),
         indirect=True,
+        static=records.Slot,
     ),
     Builtin(
         "can_deref",
@@ -406,15 +428,19 @@ ROWS: tuple[Builtin, ...] = (
         "A slot is skipped where any argument that has the dim is absent in it; all skipped gives init.",
         rules.reduce,
         (("f", "x", "dim?"), ("xs",)),
+        static=records.Fold,
     ),
     Builtin(
         "scan",
         "The states of a recurrence along a dim, each after its level: forward (true) or backward (false) from init.",
         rules.scan,
         (("f", "bool", "x", "dim?"), ("xs",)),
+        static=records.Scan,
     ),
     # domains
-    _move("subset", "The part of a tensor on given intervals.", rules.subset, (("x", "intervals"),)),
+    _move(
+        "subset", "The part of a tensor on given intervals.", rules.subset, (("x", "intervals"),), static=records.Subset
+    ),
     _move("concat", "Tensors on adjacent intervals of one dim, as one.", rules.concat, (("xs",),), ALL),
     Builtin(
         "pos",
@@ -422,8 +448,15 @@ ROWS: tuple[Builtin, ...] = (
         rules.pos,
         (("dim", "x"),),
         slope="zero",
+        static=records.Axis,
     ),
-    _move("add_dim", "The same value at every point of a new dim.", rules.add_dim, (("dim", "int", "int", "x"),)),
+    _move(
+        "add_dim",
+        "The same value at every point of a new dim.",
+        rules.add_dim,
+        (("dim", "int", "int", "x"),),
+        static=records.Expand,
+    ),
     _move(
         "update", "The first operand with the second put onto the second's intervals.", rules.update, (("x", "x"),), ALL
     ),
@@ -432,6 +465,7 @@ ROWS: tuple[Builtin, ...] = (
         "The same tensor under other names of its dims, all renamed at once.",
         rules.rename,
         (("pairs",), ("x",)),
+        static=records.Rename,
     ),
     _move(
         "split_dim",
@@ -439,12 +473,14 @@ ROWS: tuple[Builtin, ...] = (
         "The interval must start and stop at multiples of n.",
         rules.split_dim,
         (("dim", "dim", "dim", "int"), ("x",)),
+        static=records.Split,
     ),
     _move(
         "merge_dims",
         "Two dims as one: `merge_dims(outer, inner, d)(x)[d: a × n + b] = x[outer: a, inner: b]`, for inner [0:n].",
         rules.merge_dims,
         (("dim", "dim", "dim"), ("x",)),
+        static=records.Merge,
     ),
     # indirect access
     _move(
@@ -456,6 +492,7 @@ ROWS: tuple[Builtin, ...] = (
         FIRST,
         indirect=True,
         checks=True,
+        static=records.Gather,
     ),
     Builtin(
         "scatter",
@@ -466,6 +503,7 @@ ROWS: tuple[Builtin, ...] = (
         (("f", "dims", "over", "mode?"), ("x", "xs")),
         indirect=True,
         checks=True,
+        static=records.Scatter,
     ),
     # control
     Builtin(
@@ -477,6 +515,7 @@ ROWS: tuple[Builtin, ...] = (
         (("int", "int?"), ("xs",)),
         endless=True,
         chooses=True,
+        static=records.Loop,
     ),
     Builtin(
         "sort",
@@ -484,6 +523,7 @@ ROWS: tuple[Builtin, ...] = (
         "last.\nSeveral operands give a tuple.",
         rules.sort,
         (("dim", "int", "bool?"), ("xs",)),
+        static=records.Sort,
     ),
     # effects
     Builtin(
@@ -495,6 +535,7 @@ ROWS: tuple[Builtin, ...] = (
         effect=True,
         checks=True,
         slope="bounded",
+        static=records.Message,
     ),
     Builtin(
         "print",
@@ -506,6 +547,7 @@ ROWS: tuple[Builtin, ...] = (
         moved=FIRST,
         effect=True,
         slope="bounded",
+        static=records.Message,
     ),
 )
 

@@ -76,12 +76,11 @@ class _Counter:
                 self.operations += here
                 self.transcendental += here if TABLE[op].transcendental else 0
             case Call("reduce" | "scan" as op):
-                dim = node.static[-1]
+                dim = node.static.dim
                 levels = next(len(a.tensor.dims[dim]) for a in node.args[2:] if dim in a.tensor.dims)
                 self._body(levels, args[0], len(args) - 1, apply)
             case Call("loop"):
-                _, limit = node.static
-                rounds = 1 if limit is None else limit
+                rounds = 1 if node.static.limit is None else node.static.limit
                 for f in args[:2]:
                     self._body(rounds, f, len(args) - 1, apply)
             case Call("scatter"):

@@ -240,7 +240,8 @@ class Call(Node):
 
     op: str
     args: tuple[Expr, ...]
-    static: tuple[Any, ...] = ()
+    static: Any = ()
+    """The record that the builtin's row names (`tensorir.static_parameters`); made of a plain tuple in its order."""
     span: Span = NOWHERE
     label: str = ""
     type: TensorType = field(init=False)
@@ -248,7 +249,10 @@ class Call(Node):
     key: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self._settle(TABLE[self.op].rule(self.static, self.args), _union(self.args))
+        row = TABLE[self.op]
+        if type(self.static) is not row.static:
+            object.__setattr__(self, "static", row.static_of(self.static))
+        self._settle(row.rule(self.static, self.args), _union(self.args))
 
     @property
     def children(self) -> tuple[Expr, ...]:

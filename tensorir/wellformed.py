@@ -116,8 +116,8 @@ def _shortfall(closure: Closure, dim: str, wanted: Interval, have: Interval) -> 
         else Interval(max(have.stop, wanted.start), wanted.stop)
     )
     shifts, source, needed = _trace(closure.value, dim, point, low)
-    reach = sum(shift.static[1] for shift in shifts)
-    blamed = [shift for shift in shifts if (shift.static[1] < 0 if low else shift.static[1] > 0)]
+    reach = sum(shift.static.offset for shift in shifts)
+    blamed = [shift for shift in shifts if (shift.static.offset < 0 if low else shift.static.offset > 0)]
     guilty = shifts if (reach < 0 if low else reach > 0) else ()
     notes = () if closure.value == source else _reasons(guilty, reach, source, dim, missing)
     declared = have & wanted
@@ -144,7 +144,7 @@ def _reasons(shifts: Sequence[Call], reach: int, source: Var | None, dim: str, m
         return (f"{own}, so {lack}",) if own else ()
     steps = "one point" if abs(reach) == 1 else f"{abs(reach)} points"
     side = "after" if reach > 0 else "before"
-    names = " of ".join(f"⟪{dim}, {shift.static[1]}⟫" for shift in shifts)
+    names = " of ".join(f"⟪{dim}, {shift.static.offset}⟫" for shift in shifts)
     also = f", and {own}" if own and abs(reach) != len(missing) else ""
     return (f"{names} reads {steps} {side}{also}, so {lack}",)
 

@@ -46,7 +46,7 @@ class _Extreme:
 
 def extreme(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
     f, init, *values = args
-    dim = node.static[0]
+    dim = node.static.dim
     items = [leaf for v in values for leaf in v]
     if len(init) != 2 or len(items) != 2 or not isinstance(f.function, Lambda):
         return None

@@ -40,7 +40,7 @@ def total_of(context: Context, node: Call, args: Sequence[Any]) -> Sum | None:
     if len(init) != 1 or presence(init[0]) is not None or any(len(v) != 1 for v in values):
         return None
     if combiner(f.function) == "plus" and len(values) == 1:
-        return context.products.summed(values[0][0], node.static[0])
+        return context.products.summed(values[0][0], node.static.dim)
     factors = _factors(f.function)
     if factors is None or any(presence(v[0]) is not None for v in values):
         return None

@@ -31,7 +31,7 @@ def dilated(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
         return None
     need = node.tensor.dims
     x, seen = read, set[str]()
-    for name, index in zip(then.static[0], then.args[1:], strict=True):
+    for name, index in zip(then.static.dims, then.args[1:], strict=True):
         if name not in x.dims:
             continue  # it is the same all along this dim
         found = literal_of(index)

@@ -61,7 +61,7 @@ def remember(context: Context, node: Call, args: Sequence[Any], value: Value) ->
 
 def _key_of(sort: Call) -> int | None:
     """The one key of a sort, which may stand behind whether it is a number."""
-    match sort.static[1], sort.args:
+    match sort.static.keys, sort.args:
         case 1, _:
             return 0
         case 2, (Call("cast", (Call("isnan", (x,)),)), y, *_) if x == y:

@@ -48,7 +48,7 @@ def literal_of(e: Expr) -> Any:
 
 def _folded(node: Call) -> tuple[Any, ...]:
     """The dim that a fold goes over, its interval, and which arguments have it."""
-    dim = node.static[0]
+    dim = node.static.dim
     having = [dim in a.tensor.dims for a in node.args[2:]]
     interval = next(a.tensor.dims[dim] for a, has in zip(node.args[2:], having, strict=True) if has)
     return dim, interval, having

@@ -100,7 +100,7 @@ def _numbers(points: Dims, part: Dims, updates: Updates, rows: Sequence[str]) ->
 def in_place(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
     function, base, *given, _ = args
     one = all(isinstance(i, Dense) and not i.dims and (i.present is None or not i.present.dims) for (i,) in given)
-    if len(base) != 1 or combiner(function.function) != "last" or node.static[1] or not one:
+    if len(base) != 1 or combiner(function.function) != "last" or node.static.over or not one:
         return None
     if not touched(node)[1].size:
         return None

@@ -34,7 +34,7 @@ def strip(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
     if op not in ("max", "min") or len(args[-1]) != 1 or not isinstance(leaf := args[-1][0], Slots):
         return None
     known = context.products.window(leaf)
-    if known is None or known[0].present is not None or len(known[1]) != 1 or leaf.dim != node.static[0]:
+    if known is None or known[0].present is not None or len(known[1]) != 1 or leaf.dim != node.static.dim:
         return None
     source, (window,) = known
     found = _places(source, window, leaf)

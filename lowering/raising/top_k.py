@@ -29,7 +29,7 @@ def first(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
     known = context.products.sorted_by(leaf)
     if known is None or leaf.present is not None:
         return None
-    whole, wanted = leaf.dims[known.dim], node.static[0].get(known.dim)
+    whole, wanted = leaf.dims[known.dim], node.static.intervals.get(known.dim)
     if wanted is None or wanted.start != whole.start or not 0 < len(wanted) < len(whole):
         return None
     key = (*map(id, known.arrays), len(wanted))

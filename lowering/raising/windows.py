@@ -27,7 +27,7 @@ MOST_POINTS = 32
 
 def constants(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
     """A read at constants inside of the interval: one point of each axis."""
-    names, inside = node.static[0], node.args[0].tensor.dims
+    names, inside = node.static.dims, node.args[0].tensor.dims
     found: Value = args[0]
     for name, index in zip(names, node.args[1:], strict=True):
         if not isinstance(index, Literal) or index.value not in inside[name]:
@@ -40,7 +40,7 @@ def windows(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
     x = args[0]
     if len(x) != 1 or not isinstance(x[0], Dense):
         return None
-    found = _sliced(x[0], node.static[0], node.args[1:], node.tensor.dims)
+    found = _sliced(x[0], node.static.dims, node.args[1:], node.tensor.dims)
     if found is None:
         return None
     leaf, source, seen = found

@@ -220,7 +220,7 @@ class _Rules:
         return Known(value.absent[part], value.ranges[part])
 
     def position(self, node: Call, values: list[Known]) -> Known:
-        interval = node.tensor.dims[node.static[0]]
+        interval = node.tensor.dims[node.static.dim]
         return Known((NEVER,), ((interval.start, max(interval.start, interval.stop - 1)),))
 
     def neighbours(self, node: Call, values: list[Known]) -> Known:
@@ -257,7 +257,7 @@ class _Rules:
 
     def indexed(self, node: Call, values: list[Known]) -> Known:
         """gather, and scatter less its function: indices are proven inside, or checked."""
-        dims = node.static[0]
+        dims = node.static.dims
         x, indices, rest = values[0], values[1 : 1 + len(dims)], values[1 + len(dims) :]
         base = node.args[0] if node.op == "gather" else node.args[1]
         proven = all(
@@ -269,7 +269,7 @@ class _Rules:
         x = Known(tuple(_moved(a, id(node)) for a in x.absent), x.ranges)
         if node.op == "scatter":
             return Known(tuple(a | absent for a in x.absent), (None,) * len(x.ranges))
-        within = tuple(_hull(r, (0, 0)) if node.static[-1] == "zero" else r for r in x.ranges)
+        within = tuple(_hull(r, (0, 0)) if node.static.mode == "zero" else r for r in x.ranges)
         return Known(tuple(a | absent for a in x.absent), within)
 
     def scatter(self, node: Call, args: list[Known | Bound[Known]], apply: Applier[Known]) -> Known:
@@ -286,7 +286,7 @@ class _Rules:
         """reduce skips absent slots of arguments that have the dim; scan hands absence on in its state."""
         f, init, *values = args
         assert isinstance(f, Bound) and isinstance(init, Known)
-        dim = node.static[-1]
+        dim = node.static.dim
         outside = NEVER
         operands: list[Known] = []
         for value, arg in zip(values, node.args[2:], strict=True):
@@ -314,7 +314,7 @@ class _Rules:
         if given != (*carried, *around):
             found = self._carried(node, condition, step, carried, apply)
             self.rounds[key] = (*carried, *around), found
-        index: int = node.static[0]
+        index: int = node.static.carried
         return found[index]
 
     def _carried(

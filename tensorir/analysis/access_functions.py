@@ -65,7 +65,7 @@ def update(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
 
 
 def rename(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
-    back = {new: old for old, new in node.static[0]}
+    back = {new: old for old, new in node.static.pairs}
     needs.add(node.args[0], wanted.renamed(back).onto(_names(node.args[0])))
 
 
@@ -126,7 +126,7 @@ def shift_init(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
 
 
 def unstructured_shift(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
-    slot: int = node.static[0]
+    slot: int = node.static.neighbour
     _neighbours(reads, node, wanted.along(" slot", (slot, slot + 1)), " slot", needs)
 
 
@@ -212,7 +212,7 @@ def gather(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
 
 
 def sort(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
-    dim = node.static[0]
+    dim = node.static.dim
     i = node.tensor.dims[dim]
     rows = wanted.along(dim, (i.start, i.stop))
     for arg in node.args:
@@ -247,8 +247,8 @@ def scatter(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
 
 def loop(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
     """How often the body runs is known at run time: what any number of rounds reads, up to the limit."""
-    index: int = node.static[0]
-    limit: int | None = node.static[1]
+    index: int = node.static.carried
+    limit: int | None = node.static.limit
     if limit != 0:
         reads.unknown[id(node)] = node
     condition, step, *start = node.args
@@ -322,7 +322,7 @@ def levels(
     skips: bool,
 ) -> None:
     """From the last level to the first: what is needed of the state after it, and what that needs before it."""
-    dim: str = node.static[-1]
+    dim: str = node.static.dim
     f, init, *args = node.args
     state = _parameters(f)[0].dims
     carried = last.onto(state.names)

@@ -65,7 +65,7 @@ def work_of(root: Expr, stored: Mapping[int, str]) -> float:
         levels = often
         match node:
             case Call("reduce" | "scan", args):
-                dim = node.static[-1]
+                dim = node.static.dim
                 levels = often * next(len(a.tensor.dims[dim]) for a in args[2:] if dim in a.tensor.dims)
             case Call(op):
                 total += often * node.tensor.dims.size * TABLE[op].cost

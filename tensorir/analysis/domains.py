@@ -245,7 +245,7 @@ class Reads:
             local.add(node.args[0], Points.box(wanted))
             return
         if node.op in ("reduce", "scan"):
-            wanted = wanted.without(node.static[-1])
+            wanted = wanted.without(node.static.dim)
         elif not TABLE[node.op].elementwise:
             wanted = Dims()
         for k, arg in enumerate(node.args):

@@ -73,7 +73,7 @@ def _work(root: Expr, enough: float, stored: Mapping[int, Expr]) -> float:
         seen.add(id(node))
         match node:
             case Call("reduce", (_, init, *args)):
-                levels = next(len(a.tensor.dims[node.static[-1]]) for a in args if node.static[-1] in a.tensor.dims)
+                levels = next(len(a.tensor.dims[node.static.dim]) for a in args if node.static.dim in a.tensor.dims)
                 total += levels * node.tensor.dims.size / points
                 stack += [init, *args]
             case Call("scan" | "loop" | "sort" | "scatter"):

@@ -67,7 +67,7 @@ def _further(offset: Offset, node: Expr) -> Offset:
             rest = [(d, o) for d, o in offset if not o.lstrip("-").isdecimal()]
             return tuple(sorted([(d, str(o)) for d, o in total.items() if o] + rest))
         case "unstructured_shift" | "shift_init" | "shift_apply", static:
-            return (*offset, (node.op, f"{getattr(node.args[0], 'name', '')} {static}"))
+            return (*offset, (node.op, f"{getattr(node.args[0], 'name', '')} {tuple(static)}"))
         case "tuple_get", _:
             return offset
         case _:

@@ -182,15 +182,15 @@ class _Smaller:
         need, made = self._need(node), self.made
         match op:
             case "pos":
-                dim = node.static[0]
+                dim = node.static.dim
                 i = need[dim]
                 x = call("add_dim", literal(0), static=(dim, i.start, i.stop))
                 return call("pos", x, static=(dim,), span=node.span)
             case "subset":
                 x = made[id(node.args[0])]
-                return cut(x, Dims(tuple((n, need[n]) for n, _ in node.static[0].items)))
+                return cut(x, Dims(tuple((n, need[n]) for n, _ in node.static.intervals.items)))
             case "add_dim":
-                dim = node.static[0]
+                dim = node.static.dim
                 return call(
                     "add_dim", made[id(node.args[0])], static=(dim, need[dim].start, need[dim].stop), span=node.span
                 )
@@ -210,7 +210,7 @@ class _Smaller:
                 (x,) = node.args
                 return rebuild(node, (cut(made[id(x)], self._need(x)),))
             case "reduce" | "scan":
-                dim = node.static[-1]
+                dim = node.static.dim
                 f, init, *args = node.args
                 given = [self._column(a, dim) if op == "reduce" else made[id(a)] for a in args]
                 if isinstance(f, Operator):

@@ -265,9 +265,9 @@ def subset_of_subset(e: Call) -> Expr | None:
 
 def subset_of_added(e: Call) -> Expr | None:
     match e.args:
-        case (Call("add_dim", (x,), (dim, _, _)),) if dim in e.static[0]:
-            interval = e.static[0][dim]
-            rest = e.static[0].without(dim)
+        case (Call("add_dim", (x,), (dim, _, _)),) if dim in e.static.intervals:
+            interval = e.static.intervals[dim]
+            rest = e.static.intervals.without(dim)
             inner = call("subset", x, static=(rest,), span=e.span) if rest else x
             return call("add_dim", inner, static=(dim, interval.start, interval.stop), span=e.span)
         case _:
@@ -303,13 +303,13 @@ def concat_of_parts(e: Call) -> Expr | None:
 
 
 def rename_to_itself(e: Call) -> Expr | None:
-    return e.args[0] if all(a == b for a, b in e.static[0]) else None
+    return e.args[0] if all(a == b for a, b in e.static.pairs) else None
 
 
 def rename_of_rename(e: Call) -> Expr | None:
     match e.args:
         case (Call("rename", (x,), (inner,)),):
-            first, second = dict(inner), dict(e.static[0])
+            first, second = dict(inner), dict(e.static.pairs)
             both = {d: second.get(first.get(d, d), first.get(d, d)) for d in x.tensor.dims}
             pairs = tuple((a, b) for a, b in both.items() if a != b)
             return call("rename", x, static=(pairs,), span=e.span) if pairs else x

@@ -35,7 +35,7 @@ class Fold:
         f, init, *args = node.args
         assert isinstance(f, Function)
         self.function, self.scope, self.order, self.skips = f, scope, order, skips
-        self.dim: str = node.static[-1]
+        self.dim: str = node.static.dim
         self.place = f.type.params[0]
         self.places = f.type.params[1:]
         self.args = [scope.tensor(a) for a in args]
@@ -118,7 +118,7 @@ class Rounds:
 
     def __init__(self, node: Call, scope: Scope) -> None:
         self.scope = scope
-        self.limit: int | None = node.static[1]
+        self.limit: int | None = node.static.limit
         self.condition, self.step = (f for f in node.args if isinstance(f, Function))
         self.places = [type_of(a).dims for a in node.args[2:]]
         self.carried: list[Tensor] = [scope.tensor(a) for a in node.args[2:]]
@@ -146,7 +146,7 @@ def loop(node: Call, scope: Scope, point: Point) -> Answer:
     check_inside(node.type.dims, point)
     if rounds.lost:
         return absent(node.type.element)
-    return (yield rounds.carried[node.static[0]], point)
+    return (yield rounds.carried[node.static.carried], point)
 
 
 FOLDS: dict[str, Rule] = {"reduce": reduce, "scan": scan, "loop": loop}

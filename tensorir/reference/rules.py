@@ -74,7 +74,7 @@ def make_tuple(node: Call, scope: Scope, point: Point) -> Answer:
 
 def tuple_get(node: Call, scope: Scope, point: Point) -> Answer:
     value = yield scope.tensor(node.args[0]), point
-    return value[node.static[0]]
+    return value[node.static.member]
 
 
 # Shifts
@@ -92,7 +92,7 @@ def shift_init(node: Call, scope: Scope, point: Point) -> Answer:
 
 
 def unstructured_shift(node: Call, scope: Scope, point: Point) -> Answer:
-    return (yield from _neighbour(node, scope, point, node.static[0]))
+    return (yield from _neighbour(node, scope, point, node.static.neighbour))
 
 
 def _neighbour(node: Call, scope: Scope, point: Point, slot: int) -> Answer:
@@ -119,7 +119,7 @@ def leaves(node: Call, what: str, point: Point, value: int) -> DiagnosticError:
 def shift_apply(node: Call, scope: Scope, point: Point) -> Answer:
     dim = highest_neighbour(type_of(node.args[0]).dims)
     assert dim is not None
-    return (yield scope.tensor(node.args[0]), {**point, dim: node.static[0]})
+    return (yield scope.tensor(node.args[0]), {**point, dim: node.static.neighbour})
 
 
 def can_deref(node: Call, scope: Scope, point: Point) -> Answer:
@@ -130,7 +130,7 @@ def can_deref(node: Call, scope: Scope, point: Point) -> Answer:
 
 
 def subset(node: Call, scope: Scope, point: Point) -> Answer:
-    check_inside(node.static[0], point)
+    check_inside(node.static.intervals, point)
     return (yield scope.tensor(node.args[0]), point)
 
 
@@ -146,12 +146,12 @@ def concat(node: Call, scope: Scope, point: Point) -> Answer:
 def pos(node: Call, scope: Scope, point: Point) -> Answer:
     check_inside(node.type.dims, point)
     assert isinstance(node.type.element, Scalar)
-    return scalar(node.type.element, point[node.static[0]])
+    return scalar(node.type.element, point[node.static.dim])
     yield
 
 
 def add_dim(node: Call, scope: Scope, point: Point) -> Answer:
-    check_inside(Dims(((node.static[0], Interval(*node.static[1:])),)), point)
+    check_inside(Dims(((node.static.dim, Interval(node.static.start, node.static.stop)),)), point)
     return (yield scope.tensor(node.args[0]), point)
 
 
@@ -163,7 +163,7 @@ def update(node: Call, scope: Scope, point: Point) -> Answer:
 
 
 def rename(node: Call, scope: Scope, point: Point) -> Answer:
-    new = dict(node.static[0])
+    new = dict(node.static.pairs)
     (x,) = node.args
     return (yield scope.tensor(x), {name: point[new.get(name, name)] for name in type_of(x).dims})
 
@@ -328,7 +328,7 @@ def assert_(node: Call, scope: Scope, point: Point) -> Answer:
             if (yield scope.tensor(condition), where) == np.False_:
                 at = ", ".join(f"{name} = {c}" for name, c in where.items())
                 note = f"it fails first {f'at {at}' if at else 'here'}."
-                raise DiagnosticError(Diagnostic("R02", node.static[0] or "an assertion fails.", node.span, (note,)))
+                raise DiagnosticError(Diagnostic("R02", node.static.text or "an assertion fails.", node.span, (note,)))
     return (yield scope.tensor(x), point)
 
 
@@ -348,7 +348,7 @@ def print_(node: Call, scope: Scope, point: Point) -> Answer:
             for array, element in zip(arrays, kind.leaves, strict=True):
                 whole = not any(leaf is ABSENT for leaf in array.flat)
                 words.append(str(array.astype(DTYPES[element]) if whole else array))
-        print(said(node.static[0], words))
+        print(said(node.static.text, words))
     return (yield scope.tensor(node.args[0]), point)
 
 

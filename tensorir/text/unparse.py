@@ -21,6 +21,7 @@ from typing import Any
 
 from tensorir import build, ir
 from tensorir.builtins import TABLE
+from tensorir.static_parameters import Fold, Scan, Shift, Slot
 from tensorir.text import syntax
 from tensorir.text.affine import Affine
 from tensorir.text.functions import function_count, parameter_types
@@ -299,8 +300,13 @@ def _shift(
     while (
         isinstance(inner, ir.Call) and _is_shift(inner, scopes, used) and (not offsets or id(inner) not in scopes.label)
     ):
-        distance = Affine(inner.static[-1]) if inner.static else None
-        name = inner.static[0] if inner.op == "cartesian_shift" else _name(use(inner.args[0]))
+        match inner.static:
+            case Shift(name, offset):
+                distance = Affine(offset)
+            case Slot(neighbour):
+                name, distance = _name(use(inner.args[0])), Affine(neighbour)
+            case _:
+                name, distance = _name(use(inner.args[0])), None
         offsets.append(syntax.Offset(name, distance))
         inner = inner.args[-1]
     return syntax.Shift(tuple(offsets), use(inner)) if offsets else None
@@ -337,16 +343,15 @@ def _parameter_types(op: str, static: tuple[Any, ...], types: Sequence[TensorTyp
 def _without_inferable(node: ir.Call) -> tuple[Any, ...]:
     """Static parameters with the folded dim left out where it is the one that is meant anyway."""
     types = [a.type for a in node.args[2:] if isinstance(a.type, TensorType)]
-    static = node.static
-    match node.op, static:
-        case "reduce", (dim,) if highest_neighbour(d for t in types for d in t.dims) == dim:
+    match node.op, node.static:
+        case "reduce", Fold(dim) if highest_neighbour(d for t in types for d in t.dims) == dim:
             return (None,)
-        case "scan", (forward, dim):
+        case "scan", Scan(forward, dim):
             function = node.args[0].type
             assert not isinstance(function, TensorType)
             try:
-                return (forward, None) if scanned_dim(function, types) == dim else static
+                return (forward, None) if scanned_dim(function, types) == dim else node.static
             except Complaint:
-                return static
+                return node.static
         case _:
-            return static
+            return node.static

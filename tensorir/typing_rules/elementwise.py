@@ -141,7 +141,7 @@ def make_tuple(static: Static, args: Operands) -> TensorType:
 
 
 def tuple_get(static: Static, args: Operands) -> TensorType:
-    index: int = static[0]
+    index: int = static.member
     (x,) = tensors_of(args)
     if not isinstance(x.element, TupleElement):
         raise Complaint(
@@ -168,7 +168,7 @@ def print_(static: Static, args: Operands) -> TensorType:
     types = tensors_of(args)
     if not types:
         raise Complaint("T06", "there is nothing to print.", help='write print("x")(x).')
-    text: str = static[0]
+    text: str = static.text
     count, places = sum(len(t.leaves) for t in types), text.count(PLACE)
     if places not in (0, count):
         message = f"the text has {places} place{'s' * (places != 1)} for {count} value{'s' * (count != 1)}."

@@ -167,8 +167,8 @@ def scan(static: Static, args: Operands) -> TensorType:
 
 
 def loop(static: Static, args: Operands) -> TensorType:
-    index: int = static[0]
-    limit: int | None = static[1]
+    index: int = static.carried
+    limit: int | None = static.limit
     count = len(args) - 2
     if count < 1:
         raise Complaint(

@@ -20,7 +20,7 @@ class Operand(Protocol):
     def children(self) -> Sequence[Operand]: ...
 
 
-Static = tuple[Any, ...]
+Static = Any
 
 
 Operands = Sequence[Operand]
