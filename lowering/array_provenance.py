@@ -85,10 +85,11 @@ class Products:
 
     def multiplied(self, result: Leaf, a: Leaf, b: Leaf, dims: Dims) -> None:
         """Remember a product."""
-        factors = (*self._factors(a), *self._factors(b))
+        factors = (*self.factors(a), *self.factors(b))
         self.sums[_key(result)] = (result, Sum(factors, dims))
 
-    def _factors(self, x: Leaf) -> tuple[Leaf, ...]:
+    def factors(self, x: Leaf) -> tuple[Leaf, ...]:
+        """What an array is the product of, itself where nothing is known of it."""
         known = self.sums.get(_key(x))
         if known is None or known[1].over or known[1].guard or known[0].dims.names != x.dims.names:
             return (x,)

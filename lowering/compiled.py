@@ -21,7 +21,6 @@ import jax.export
 
 from lowering.engine import Engine, Executable, Options, inputs, on_device
 from lowering.raising import NAMES, RULES, Raised, rows
-from tensorir.analysis.materialisation import MIN_PER_BYTE
 from tensorir.arrays import refuse
 from tensorir.binding import BoundProgram, tables_of
 from tensorir.calls import refuse_absent_outputs
@@ -29,6 +28,8 @@ from tensorir.cost import Cost, count
 from tensorir.errors import did_you_mean
 from tensorir.inspect import Inspection, inspect
 from tensorir.ir import Fencil
+from tensorir.passes.pipeline import Pipeline
+from tensorir.passes.stages import DEFAULT_PASSES, Stages
 
 __all__ = ["Compiled", "compile"]
 
@@ -84,6 +85,8 @@ class Compiled(_Callable, eqx.Module):
         names = {p.name for p in fencil.inputs} - set(bound.constants)
         shapes = inputs(fencil, names)
         full = self.engine.options.full | (set(tables_of(fencil)) - set(bound.holes))
+        refuse_absent_outputs(fencil, bound.holes, frozenset(full))
+        fencil = self.engine.stages(fencil).result
         facts = refuse_absent_outputs(fencil, bound.holes, frozenset(full))
         return Executable(fencil, bound.constants, facts, self.engine.options), shapes
 
@@ -128,13 +131,28 @@ class Compiled(_Callable, eqx.Module):
         with jax.enable_x64(True):
             return jax.export.export(jax.jit(partial(self._closed, executable)), platforms=platforms)(shapes)
 
+    def pipeline(self, **sizes: int) -> Stages:
+        """The program before and after each pass of the compilation, with the reason; sizes where it has any.
+
+        >>> import tensorir as ti
+        >>> f = ti.parse("f(y: tensor<float>, a: tensor<float, K[0:99]>) { y ← reduce(+, 0.0, K)(a × a); }")
+        >>> print(compile(f).pipeline()["contractions"])
+        contractions: a sum of products is one operation of the backend
+        f(y: tensor<float>, a: tensor<float, K[0:99]>) {
+          y ← contract(float, K)(a, a);
+        }
+        """
+        fencil = self.engine.program.at(sizes).program
+        assert isinstance(fencil, Fencil)
+        return self.engine.stages(fencil)
+
     def raised(self, **sizes: int) -> tuple[Raised, ...]:
         """The rules of `lowering.raising` that were used: each with the expression that it was used for.
 
         >>> import tensorir as ti
         >>> f = ti.parse("f(y: tensor<float>, a: tensor<float, K[0:99]>) { y ← reduce(+, 0.0, K)(a × a); }")
         >>> compile(f).raised()
-        (Raised(rule='contraction', expression='reduce(+, 0.0, K)(a × a)'),)
+        (Raised(rule='contraction', expression='contract(float, K)(a, a)'),)
         >>> compile(f, raising=()).raised()
         ()
         """
@@ -145,10 +163,11 @@ class Compiled(_Callable, eqx.Module):
 
     def cost(self, **sizes: int) -> Cost:
         """Operations and bytes, exactly, from the types; and what XLA says of its optimised program."""
-        executable, _ = self._ready(sizes)
         with jax.enable_x64(True):
             said = self.lowered(**sizes).compile().cost_analysis() or {}
-        return count(executable.fencil).beside({k: said[k] for k in ("flops", "bytes accessed") if k in said})
+        return count(self.pipeline(**sizes).source).beside(
+            {k: said[k] for k in ("flops", "bytes accessed") if k in said}
+        )
 
 
 def _known(given: Any, params: Sequence[str], owner: str) -> tuple[str, ...]:
@@ -161,13 +180,13 @@ def _known(given: Any, params: Sequence[str], owner: str) -> tuple[str, ...]:
 
 
 def compile(
-    program: Any, *, full: Any = (), donate: Any = (), numerics: str = "fast", min_per_byte: float = MIN_PER_BYTE,
-    raising: Any = NAMES,
+    program: Any, *, full: Any = (), donate: Any = (), numerics: str = "fast", raising: Any = NAMES,
+    passes: Any = DEFAULT_PASSES,
 ) -> Compiled:  # fmt: skip
     """A fencil, a template of one, or a bound program, as a JAX callable.
 
-    What is read at several offsets is stored where that saves `min_per_byte` operations a byte, and computed again at
-    each where it does not: 0 stores all of it, infinity none. `numerics="exact"` keeps the order of every fold and
+    `passes` is what the program goes through before it is emitted: a pipeline, its text, or passes in a row; see
+    `pipeline()` of what comes back. `numerics="exact"` keeps the order of every fold and
     rounds every + - × and / of floats where the program has it, as op-by-op execution does; "fast" leaves both to XLA,
     which joins roundings and reorders sums; "loose" is "fast", and `max` and `min` of many elements may drop a NaN,
     which XLA does on the CPU. `raising` has the names of the rules of
@@ -182,5 +201,5 @@ def compile(
     bound = BoundProgram.of(program)
     params = [p.name for p in bound.program.params]
     tables, given_away = (_known(given, params, bound.name) for given in (full, donate))
-    options = Options(frozenset(tables), given_away, numerics, min_per_byte, frozenset(names))
+    options = Options(frozenset(tables), given_away, numerics, Pipeline(passes).passes, frozenset(names))
     return Compiled(on_device(dict(bound.constants)), Engine(bound, options))

@@ -75,8 +75,6 @@ class Context:
     """`numerics="loose"`: extremes of many elements may drop a NaN."""
     raising: frozenset[str] = frozenset()
     """The rules of the table that may be used."""
-    stored: Mapping[int, Expr] = field(default_factory=dict[int, Expr])
-    """The expressions that are computed once and kept, by identity."""
     ordered: bool = True
     """Whether lines that are printed come in the order of the program."""
     checks: list[Check] = field(default_factory=list[Check])
@@ -156,7 +154,7 @@ class Context:
     def inner(self) -> Context:
         """A context for the body of a loop, whose checks are collected apart."""
         context = Context(
-            self.facts, self.exact, self.loose, self.raising, self.stored, self.ordered,
+            self.facts, self.exact, self.loose, self.raising, self.ordered,
             fired=self.fired, prepared=self.prepared,
         )  # fmt: skip
         context.choices, context.pools, context.written = self.choices, self.pools, self.written

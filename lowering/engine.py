@@ -19,7 +19,6 @@ from lowering.neighbours import Prepared, prepare
 from lowering.raising import NAMES
 from lowering.tracing import concrete, inside_trace, tracing, x64
 from tensorir.analysis.absence import Facts
-from tensorir.analysis.materialisation import MIN_PER_BYTE, worth_storing
 from tensorir.arrays import refuse, refuse_given_away
 from tensorir.binding import BoundProgram, tables_of
 from tensorir.caches import SIZES, RecentCache
@@ -27,6 +26,8 @@ from tensorir.calls import Call as Ready
 from tensorir.calls import arrange, refuse_absent_outputs
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.ir import Call, Fencil
+from tensorir.passes.base import Pass
+from tensorir.passes.stages import DEFAULT_PASSES, Stages, staged
 from tensorir.types import DTYPES, Interval, TensorType
 from tensorir.typing_rules import neighbour_source
 from tensorir.walk import postorder, values
@@ -41,8 +42,8 @@ class Options:
     full: frozenset[str] = frozenset()
     donate: tuple[str, ...] = ()
     numerics: str = "fast"
-    min_per_byte: float = MIN_PER_BYTE
-    """From how many operations a byte on what is read at several offsets is stored and not computed again."""
+    passes: tuple[Pass, ...] = DEFAULT_PASSES
+    """What every program goes through before it is emitted."""
     raising: frozenset[str] = NAMES
     """The rules of the table of raised forms that may be used."""
 
@@ -77,7 +78,9 @@ class Executable:
         prepared = {n: _prepared(self.fencil, n, inside, self.bound[n][0]) for n, inside in tables.items()}
         self.prepared = on_device(prepared)
         self.constants = on_device(dict(self.bound))
-        self.stored = worth_storing(self.fencil, self.options.min_per_byte)
+        self.materialises = any(
+            isinstance(e, Call) and e.op == "materialise" for e in postorder(*values(self.fencil.closures))
+        )
 
     @cached_property
     def inside(self) -> Callable[..., Any]:
@@ -101,7 +104,7 @@ class Executable:
         if jax.default_backend() != "cpu":
             return None
         found: dict[str, str] = {}
-        if self.stored or self.fencil.buffers:
+        if self.materialises or self.fencil.buffers:
             # the one takes the barriers away that keep what is stored from being computed again, and the other makes
             # of short loops code that may hold no barrier
             found["xla_disable_hlo_passes"] = "cse_barrier_expander,small-while-loop-hoisting"
@@ -113,9 +116,8 @@ class Executable:
     def run(self, arrays: Any, prepared: dict[str, Prepared]) -> tuple[dict[str, tuple[Any, ...]], list[Any]]:
         """Outputs and the results of run-time checks; traced once."""
         lowered = lower(
-            self.fencil, arrays, prepared, self.facts, self.options.numerics, self.stored, self.options.raising,
-            self.ordered,
-        )  # fmt: skip
+            self.fencil, arrays, prepared, self.facts, self.options.numerics, self.options.raising, self.ordered
+        )
         self.checks, self.fired = lowered.checks, lowered.fired
         return lowered.outputs, lowered.failures
 
@@ -244,6 +246,11 @@ class Engine:
         if self._is_plain(executable, arguments):
             self.quick.put(key, executable)
         return ready.finish(outputs)
+
+    def stages(self, fencil: Fencil) -> Stages:
+        """The passes of a compilation; op by op, floats are added in the order of the program."""
+        exact = self.options.numerics == "exact" or bool(jax.config.jax_disable_jit)
+        return staged(fencil, self.options.passes, exact)
 
     # Running
 
@@ -386,10 +393,12 @@ class Engine:
         key = (id(ready.fencil), tuple(sorted(ready.holes.items())), frozenset(ready.arrays))
         found = self.executables.get(key)
         if found is None:
-            facts = refuse_absent_outputs(ready.fencil, ready.holes, self.options.full)
+            refuse_absent_outputs(ready.fencil, ready.holes, self.options.full)
+            fencil = self.stages(ready.fencil).result
+            facts = refuse_absent_outputs(fencil, ready.holes, self.options.full)
             bound = self.program.constants or ready.bound.constants
             structure = jax.tree_util.tree_structure(ready.arrays)
-            found = Executable(ready.fencil, bound, facts, self.options, structure)
+            found = Executable(fencil, bound, facts, self.options, structure)
             self.executables.put(key, found)
         return found
 

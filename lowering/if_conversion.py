@@ -41,12 +41,6 @@ class Flat:
     fencil: Fencil
     facts: Facts
     settled: Settled
-    became: Sequence[tuple[Expr, Expr]]
-    """Expressions as they were, and what they became."""
-
-    def stored(self, before: Mapping[int, Expr]) -> dict[int, Expr]:
-        """What is to be stored, by identity, where this was to be stored before."""
-        return {**before, **{id(new): new for old, new in self.became if id(old) in before}}
 
 
 def if_converted(fencil: Fencil, facts: Facts, choices: Mapping[int, Choice]) -> Flat | None:
@@ -84,7 +78,6 @@ def if_converted(fencil: Fencil, facts: Facts, choices: Mapping[int, Choice]) ->
         replace(fencil, closures=with_values(fencil.closures, new)),
         replace(facts, accesses={**facts.accesses, **accesses}),
         Settled(frozenset(making.before), frozenset(making.guarded), frozenset(making.masked)),
-        making.became,
     )  # fmt: skip
 
 

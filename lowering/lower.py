@@ -29,7 +29,7 @@ from lowering.raising.pools import pools
 from lowering.rounding import AS_WRITTEN, FINITE_AS_WRITTEN, towards_wholes
 from lowering.structure import STRUCTURE, updated
 from lowering.values import Dense, Leaf, Slots, Value, aligned, dense, elementwise
-from tensorir.abstract_interpreter import Applier, Rule, evaluate
+from tensorir.abstract_interpreter import Applier, Bound, Rule, evaluate
 from tensorir.analysis.absence import Access, Facts
 from tensorir.builtins import TABLE
 from tensorir.errors import Diagnostic
@@ -55,6 +55,17 @@ def _assert(context: Context, node: Call, values: Sequence[Value]) -> Value:
     return x
 
 
+def _materialised(context: Context, node: Call, values: Sequence[Value]) -> Value:
+    """What the operand is, in memory; op by op, everything is."""
+    return values[0] if jax.config.jax_disable_jit else _kept(values[0])
+
+
+def _defined(context: Context, node: Call, values: Sequence[Value]) -> Value:
+    """A builtin as its definition says."""
+    assert node.definition is not None
+    return context.apply(Bound(node.definition, {}), *values)
+
+
 def _print(context: Context, node: Call, values: Sequence[Value]) -> Value:
     kinds = [a.tensor for a in node.args]
     shown = [aligned(dense(leaf), k.dims) for k, value in zip(kinds, values, strict=True) for leaf in value]
@@ -71,6 +82,7 @@ RULES: dict[str, Callable[[Context, Call, Sequence[Any]], Value]] = {
     **INDIRECT,
     **FOLDS,
     "assert_": _assert,
+    "materialise": _materialised,
     "print": _print,
 }
 """The rule of every builtin that is not elementwise; `elementwise.SCALAR` has the others."""
@@ -78,10 +90,6 @@ RULES: dict[str, Callable[[Context, Call, Sequence[Any]], Value]] = {
 
 def _rule(context: Context) -> Rule[Value]:
     def rule(node: Expr, args: Sequence[Any], apply: Applier[Value]) -> Value:
-        value = computed(node, args)
-        return _kept(value) if id(node) in context.stored else value
-
-    def computed(node: Expr, args: Sequence[Any]) -> Value:
         match node:
             case Literal(value, element):
                 return (Dense(lax.full((), scalar(element, value), DTYPES[element]), Dims()),)
@@ -94,7 +102,7 @@ def _rule(context: Context) -> Rule[Value]:
             case Call(op) if op in SCALAR:
                 return _scalar(context, node, args)
             case Call(op):
-                return raised(context, node, args, RULES[op])
+                return raised(context, node, args, RULES.get(op, _defined))
             case _:
                 raise AssertionError(node)
 
@@ -148,14 +156,13 @@ def lower(
     prepared: Mapping[str, Prepared],
     facts: Facts,
     numerics: str = "fast",
-    stored: Mapping[int, Expr] | None = None,
     raising: frozenset[str] = NAMES,
     ordered: bool = True,
 ) -> Lowered:
     """The outputs of a fencil for arrays by parameter, one per leaf, axes in the order of the parameter's type.
 
-    Parameters that need not be passed may be missing. `stored` has the expressions that are kept in memory, by
-    identity; buffers that passes made are kept as well. Prepared tables need no array unless they are read as numbers.
+    Parameters that need not be passed may be missing. Buffers that passes made are kept in memory. Prepared tables need
+    no array unless they are read as numbers.
     `raising` has the names of the rules that may be used. What is printed comes in order if it is `ordered`, which
     programs on several devices cannot be.
     """
@@ -164,12 +171,12 @@ def lower(
     found = choices(fencil, facts) if "conditional" in raising else {}
     flat = if_converted(fencil, facts, found)
     if flat is not None:
-        fencil, facts, stored = flat.fencil, flat.facts, flat.stored(stored or {})
+        fencil, facts = flat.fencil, flat.facts
         found = choices(fencil, facts, flat.settled)
     windows = pools(fencil) if "pool" in raising else {}
     inside = {id(step): Access(False, True) for pool in windows.values() for step in pool.steps}
     facts = replace(facts, accesses={**facts.accesses, **inside})
-    context = Context(facts, exact, loose, raising, {} if by_steps else stored or {}, ordered)
+    context = Context(facts, exact, loose, raising, ordered)
     context.written, context.choices, context.pools = towards_wholes(values(fencil.closures)), found, windows
     lazy = {**waiting(fencil, windows), **{key: choice.shared for key, choice in found.items()}}
     context.finite = finite_derivatives(fencil)

@@ -47,7 +47,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 _MODULES = {"build", "inspect", "iterator", "passes", "reference", "tile", "tir"}
-_PASSES = {"Pipeline": "pipeline", "explain": "explain", "restrict": "restrict"}
+_PASSES = {"DEFAULT_PASSES": "stages", "Pipeline": "pipeline", "explain": "explain", "restrict": "restrict"}
 """What is found in a file of `tensorir.passes`."""
 _FIELD_VIEW = {
     "FieldOffset", "as_offset", "astype", "broadcast", "concat_where", "field_operator", "max_over", "min_over",

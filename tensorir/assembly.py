@@ -12,6 +12,7 @@ PROVIDERS = {
     points.parse_program: ("tensorir.text", "parse"),
     points.solve_sizes: ("tensorir.text", "solve"),
     points.check_fencil: ("tensorir.wellformed", "check_fencil"),
+    points.define_builtin: ("tensorir.definitions", "definition"),
     points.needed_parameters: ("tensorir.wellformed", "needed_parameters"),
     points.call_program: ("tensorir.calls", "call"),
     points.bind_program: ("tensorir.binding", "bind"),

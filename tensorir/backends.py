@@ -39,9 +39,10 @@ def compile(program: Any, /, *, backend: str = "jax", **options: Any) -> Any:
     `vmap` and the rest, `c.stablehlo()`, `c.export()`, `c.cost()`. Options of "jax": `full`, names of traced tables
     that hold no -1; `donate`, names of outputs whose buffers are passed and may be used up; `numerics`, "fast",
     "loose" (extremes of many elements may drop a NaN) or "exact" (folds keep their order, every operation rounds);
-    `min_per_byte`, how many operations a byte must save before what is read at several offsets is stored and not
-    computed again (0 stores all of it, infinity nothing); `raising`, the names of the rules that may turn steps into
-    operations of XLA, `()` for none (`lowering.raising` has the table, `c.raised()` says which were used).
+    `passes`, what the program goes through before it is emitted (`c.pipeline()` shows the program after each; a
+    pipeline, its text, or passes in a row, `ti.DEFAULT_PASSES` where it is not given); `raising`, the names of the
+    rules that may turn steps into operations of XLA, `()` for none (`lowering.raising` has the table, `c.raised()` says
+    which were used).
     """
     return _backend(backend).compile(program, **options)
 

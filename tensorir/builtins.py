@@ -62,6 +62,8 @@ class Builtin:
     """Does something besides giving a value: neither dropped, nor done twice, nor done where it was not asked for."""
     checks: bool = False
     """May find at run time that the program is wrong."""
+    defined: bool = False
+    """Has a meaning in terms of other builtins (`tensorir.definitions`), which whatever knows no better goes by."""
     endless: bool = False
     """May not come to an end."""
     commutative: bool = False
@@ -437,6 +439,16 @@ ROWS: tuple[Builtin, ...] = (
         (("f", "bool", "x", "dim?"), ("xs",)),
         static=records.Scan,
     ),
+    Builtin(
+        "contract",
+        "The sum over named dims of the products of two tensors, which are converted to an element type first: a "
+        "product of matrices, a scalar product.\nDims of both that are not summed over stay, as those of either.",
+        rules.contract,
+        (("element", "dims"), ("x", "x")),
+        linear=((0,), (1,)),
+        defined=True,
+        static=records.Contract,
+    ),
     # domains
     _move(
         "subset", "The part of a tensor on given intervals.", rules.subset, (("x", "intervals"),), static=records.Subset
@@ -524,6 +536,12 @@ ROWS: tuple[Builtin, ...] = (
         rules.sort,
         (("dim", "int", "bool?"), ("xs",)),
         static=records.Sort,
+    ),
+    _move(
+        "materialise",
+        "The operand, kept in memory: what reads it at several offsets does not compute it again.",
+        rules.materialise,
+        (("x",),),
     ),
     # effects
     Builtin(

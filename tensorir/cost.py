@@ -75,6 +75,8 @@ class _Counter:
                 here = self.times * kind.dims.size
                 self.operations += here
                 self.transcendental += here if TABLE[op].transcendental else 0
+            case Call() if node.definition is not None:
+                apply(Bound(node.definition, {}), *args)
             case Call("reduce" | "scan" as op):
                 dim = node.static.dim
                 levels = next(len(a.tensor.dims[dim]) for a in node.args[2:] if dim in a.tensor.dims)

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 __all__ = [
-    "ExtensionPoint", "bind_program", "call_program", "check_fencil",
+    "ExtensionPoint", "bind_program", "call_program", "check_fencil", "define_builtin",
     "draw_traceback", "inline_program", "needed_parameters", "parse_program", "print_expression", "print_program",
     "solve_sizes",
 ]  # fmt: skip
@@ -52,6 +52,7 @@ print_program = ExtensionPoint("the notation of a fencil or a template")
 parse_program = ExtensionPoint("a program from its notation")
 solve_sizes = ExtensionPoint("the sizes of a template from shapes")
 check_fencil = ExtensionPoint("what makes a fencil well-formed")
+define_builtin = ExtensionPoint("a builtin in terms of others")
 needed_parameters = ExtensionPoint("the parameters that a fencil reads before it writes them")
 call_program = ExtensionPoint("a call of a program on arrays")
 bind_program = ExtensionPoint("a program with constants")

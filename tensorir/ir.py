@@ -26,6 +26,7 @@ from tensorir.extension_points import (
     bind_program,
     call_program,
     check_fencil,
+    define_builtin,
     needed_parameters,
     parse_program,
     print_expression,
@@ -247,6 +248,7 @@ class Call(Node):
     type: TensorType = field(init=False)
     free: frozenset[Var] = field(init=False)
     key: int = field(init=False)
+    _definition: Lambda | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         row = TABLE[self.op]
@@ -260,6 +262,19 @@ class Call(Node):
 
     def own(self) -> tuple[Any, ...]:
         return self.op, self.static
+
+    @property
+    def definition(self) -> Lambda | None:
+        """The function of its operands that the call is in terms of other builtins, where its row says that it is one.
+
+        >>> from tensorir.types import tensor
+        >>> x, y = Var("x", tensor("float", K=(0, 3))), Var("y", tensor("float", K=(0, 3)))
+        >>> print(Call("contract", (x, y), (x.type.element, ("K",))).definition.body)
+        reduce(+, 0.0, K)(x × y)
+        """
+        if self._definition is None and TABLE[self.op].defined:
+            object.__setattr__(self, "_definition", define_builtin(self))
+        return self._definition
 
 
 Expr = Literal | Var | Lambda | Operator | Apply | Call

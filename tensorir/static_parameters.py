@@ -16,8 +16,8 @@ from typing import NamedTuple
 from tensorir.types import Dims, Scalar
 
 __all__ = [
-    "Axis", "Convert", "Expand", "Fold", "Gather", "Loop", "Member", "Merge", "Message", "Rename", "Scan", "Scatter",
-    "Shift", "Slot", "Sort", "Split", "Subset",
+    "Axis", "Contract", "Convert", "Expand", "Fold", "Gather", "Loop", "Member", "Merge", "Message", "Rename", "Scan",
+    "Scatter", "Shift", "Slot", "Sort", "Split", "Subset",
 ]  # fmt: skip
 
 
@@ -136,3 +136,10 @@ class Message(NamedTuple):
     """`assert_`, `print`: the text."""
 
     text: str
+
+
+class Contract(NamedTuple):
+    """`contract`: the element type of the products and of their sum, and the dims that are summed over."""
+
+    element: Scalar
+    dims: tuple[str, ...]

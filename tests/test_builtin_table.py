@@ -4,12 +4,13 @@ from lowering.elementwise import SCALAR as LOWERED_SCALARS
 from lowering.lower import RULES as LOWERED
 from tensorir.analysis import absence
 from tensorir.builtins import TABLE
+from tensorir.definitions import DEFINITIONS
 from tensorir.reference.rules import RULES
 from tensorir.reference.scalars import SCALAR
 
 
 def test_every_builtin_has_one_rule_in_the_oracle():
-    assert set(SCALAR) | set(RULES) == set(TABLE)
+    assert set(SCALAR) | set(RULES) | set(DEFINITIONS) == set(TABLE)
     assert set(SCALAR) & set(RULES) == set()
 
 
@@ -25,10 +26,19 @@ def test_every_builtin_says_what_it_means():
 
 def test_every_builtin_has_one_rule_in_the_lowering():
     of_their_own = {"cast", "bitcast"}
-    assert set(LOWERED_SCALARS) | set(LOWERED) | of_their_own == set(TABLE)
+    assert set(LOWERED_SCALARS) | set(LOWERED) | set(DEFINITIONS) | of_their_own == set(TABLE)
     assert set(LOWERED_SCALARS) & set(LOWERED) == set()
 
 
+def test_every_builtin_that_has_a_definition_says_so():
+    assert {name for name, row in TABLE.items() if row.defined} == set(DEFINITIONS)
+
+
+def test_a_record_of_static_parameters_has_a_field_for_every_slot():
+    for row in TABLE.values():
+        assert len(getattr(row.static, "_fields", ())) == len(row.static_slots), row.name
+
+
 def test_what_is_known_before_a_run_has_a_rule_for_every_builtin_that_is_not_elementwise():
-    elementwise = {name for name, row in TABLE.items() if row.elementwise}
+    elementwise = {name for name, row in TABLE.items() if row.elementwise or row.defined}
     assert (set(absence._RULES) | set(absence._FOLDS)) - {"if"} == set(TABLE) - elementwise

@@ -53,11 +53,11 @@ RULES = (
         strip,
     ),
     Rule(
-        "convolution", "reduce", "A window times weights, summed over the window and over channels: a convolution.",
+        "convolution", "contract", "A window times weights, summed over the window and over channels: a convolution.",
         convolution, reorders=True,
     ),
     Rule(
-        "contraction", "reduce", "A product of two, summed over one dim or several in turn: one `dot_general`.",
+        "contraction", "contract", "A product of two, summed over some dims: one `dot_general`.",
         contraction, reorders=True,
     ),
     Rule(

@@ -16,11 +16,12 @@ from jax import lax
 
 from lowering.array_provenance import Products, Sum
 from lowering.context import Context
+from lowering.elementwise import convert
 from lowering.indirect import combiner
 from lowering.raising.reductions import literal_of
 from lowering.values import Dense, Leaf, Slots, Value, aligned, cut, elementwise, presence
 from tensorir.ir import Call, Lambda
-from tensorir.types import Dims
+from tensorir.types import Dims, bcast
 
 __all__ = ["contraction", "dot", "needed", "product_of_two", "total_of"]
 
@@ -67,8 +68,8 @@ def _factors(function: Any) -> tuple[int, int] | None:
 def product_of_two(
     context: Context, node: Call, args: Sequence[Any], make: Callable[[Leaf, Leaf, Sum], Dense | None]
 ) -> Value | None:
-    """The value of a fold as `make(a, b, total)` of the two factors that have the dims summed over, times the rest."""
-    total = total_of(context, node, args)
+    """The value of a sum as `make(a, b, total)` of the two factors that have the dims summed over, times the rest."""
+    total = contracted(context, node, args) if node.op == "contract" else total_of(context, node, args)
     if total is None or total.guard is not None or any(presence(f) is not None for f in total.factors):
         return None
     apart = [f for f in total.factors if any(d in f.dims for d in total.over)]
@@ -85,9 +86,23 @@ def product_of_two(
         names = Dims(tuple((n, total.dims[n]) for n in dict.fromkeys((*result.dims.names, *f.dims.names))))
         result = Dense(lax.mul(aligned(result, names), aligned(f, names)), names)
     context.absorbed(total.inside)
-    if literal_of(node.args[1]) != 0:
+    if node.op != "contract" and literal_of(node.args[1]) != 0:
         return (elementwise(lax.add, [args[1][0], result], node.tensor.dims),)
     return (cut(result, node.tensor.dims),)
+
+
+def contracted(context: Context, node: Call, args: Sequence[Any]) -> Sum:
+    """The sum of products that a `contract` is, with the factors of its operands where they are products."""
+    element = node.static.element
+    factors: list[Leaf] = []
+    for (leaf,), arg in zip(args, node.args, strict=True):
+        if arg.tensor.element != element:
+            wide = elementwise(convert(element), [leaf], arg.tensor.dims)
+            context.products.convert(wide, leaf)
+            leaf = wide
+        factors.append(leaf)
+    dims = bcast([a.tensor for a in node.args])
+    return Sum(tuple(f for leaf in factors for f in context.products.factors(leaf)), dims, node.static.dims)
 
 
 NARROW = {("int8", "int32"), ("bfloat16", "float32")}

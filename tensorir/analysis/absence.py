@@ -177,6 +177,8 @@ class _Rules:
                 return self._elementwise(node, kind, [a for a in args if isinstance(a, Known)])
             case Call(op):
                 values = [a for a in args if isinstance(a, Known)]
+                if node.definition is not None:
+                    return apply(Bound(node.definition, {}), *values)
                 if rule := _RULES.get(op):
                     return rule(self, node, values)
                 if rule := _FOLDS.get(op):
@@ -355,7 +357,7 @@ _RULES: dict[str, Callable[[_Rules, Call, list[Known]], Known]] = {
     "cartesian_shift": _Rules.shifted,
     "shift_apply": _Rules.shifted,
     **dict.fromkeys(("rename", "split_dim", "merge_dims"), _Rules.rearranged),
-    **dict.fromkeys(("subset", "add_dim", "print", "assert_"), _Rules.same),
+    **dict.fromkeys(("subset", "add_dim", "materialise", "print", "assert_"), _Rules.same),
 }
 _FOLDS: dict[str, Callable[[_Rules, Call, list[Known | Bound[Known]], Applier[Known]], Known]] = {
     "reduce": _Rules.fold,

@@ -19,7 +19,7 @@ from tensorir.typing_rules import highest_neighbour, neighbour_source
 if TYPE_CHECKING:
     from tensorir.analysis.domains import Needs, Reads
 
-__all__ = ["RULES", "Rule", "elementwise", "levels", "updates_all"]
+__all__ = ["RULES", "Rule", "levels", "rule_of", "updates_all"]
 
 Rule = Callable[["Reads", Call, Points, "Needs"], None]
 
@@ -230,6 +230,13 @@ def print_(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
         needs.add(arg, Points.box(arg.tensor.dims))
 
 
+def defined(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
+    """What the definition of a call reads."""
+    assert node.definition is not None
+    for arg, points in zip(node.args, reads.of_function(node.definition, [wanted], needs), strict=True):
+        needs.add(arg, points)
+
+
 # Folds
 
 
@@ -391,3 +398,8 @@ RULES: dict[str, Rule] = {
     "loop": loop,
     "scatter": scatter,
 }
+
+
+def rule_of(node: Call) -> Rule:
+    """The rule of a call: its builtin's, its definition's, or that of what is elementwise."""
+    return defined if node.definition is not None else RULES.get(node.op, elementwise)

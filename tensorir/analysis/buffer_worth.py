@@ -67,6 +67,8 @@ def work_of(root: Expr, stored: Mapping[int, str]) -> float:
             case Call("reduce" | "scan", args):
                 dim = node.static.dim
                 levels = often * next(len(a.tensor.dims[dim]) for a in args[2:] if dim in a.tensor.dims)
+            case Call() if node.definition is not None:
+                total += often * work_of(node.definition.body, {}) * node.tensor.dims.size
             case Call(op):
                 total += often * node.tensor.dims.size * TABLE[op].cost
             case _:

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.analysis.access_functions import RULES, Rule, elementwise, updates_all
+from tensorir.analysis.access_functions import Rule, rule_of, updates_all
 from tensorir.analysis.integer_sets import Points
 from tensorir.arrays import Array
 from tensorir.binding import BoundProgram
@@ -166,7 +166,7 @@ class Reads:
 
     def rule(self, node: Call) -> Rule:
         """Which points of its operands the needed points of a call read."""
-        return RULES.get(node.op, elementwise)
+        return rule_of(node)
 
     def wanted(self, node: Expr, found: Points | None) -> Points | None:
         """What is needed of a node after all its readers in a scope: once, or once for each level of a fold."""

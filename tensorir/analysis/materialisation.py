@@ -39,9 +39,10 @@ def worth_storing(fencil: Fencil, min_per_byte: float = MIN_PER_BYTE) -> dict[in
         order = surface(root)
         scopes += [n.function.body for n in order if isinstance(n, Apply) and isinstance(n.function, Lambda)]
         readers = reads(root, order)
+        kept = {id(n.args[0]) for n in order if isinstance(n, Call) and n.op == "materialise"}
         for node in order:
             uses = len({offset for _, offset in readers.get(node, ())})
-            if uses > 1 and node is not root and isinstance(node, Call) and _computes(node):
+            if uses > 1 and node is not root and id(node) not in kept and isinstance(node, Call) and _computes(node):
                 needed = _needed(uses, node.tensor, min_per_byte)
                 if _work(node, needed, found) >= needed:
                     found[id(node)] = node
@@ -76,8 +77,10 @@ def _work(root: Expr, enough: float, stored: Mapping[int, Expr]) -> float:
                 levels = next(len(a.tensor.dims[node.static.dim]) for a in args if node.static.dim in a.tensor.dims)
                 total += levels * node.tensor.dims.size / points
                 stack += [init, *args]
-            case Call("scan" | "loop" | "sort" | "scatter"):
+            case Call("scan" | "loop" | "sort" | "scatter" | "materialise"):
                 continue
+            case Call(_, args) if node.definition is not None:
+                stack += [node.definition.body, *args]
             case Call(op, args):
                 total += TABLE[op].cost * node.tensor.dims.size / points
                 stack += args

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tensorir.analysis.access_functions import RULES, Rule, elementwise, levels
+from tensorir.analysis.access_functions import Rule, elementwise, levels, rule_of
 from tensorir.analysis.domains import Needs, Reads
 from tensorir.analysis.integer_sets import Points
 from tensorir.arrays import Array
@@ -72,7 +72,7 @@ class _Certain(Reads):
     def rule(self, node: Call) -> Rule:
         if not any(s.is_float for s in node.tensor.leaves):
             return _nothing
-        return _RULES.get(node.op) or (_nothing if _decides(node.op) else RULES.get(node.op, elementwise))
+        return _RULES.get(node.op) or (_nothing if _decides(node.op) else rule_of(node))
 
     def wanted(self, node: Expr, found: Points | None) -> Points | None:
         members = self.members.pop(id(node), {})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from tensorir.binding import BoundProgram
 from tensorir.build import fencil as make_fencil
@@ -18,6 +18,9 @@ __all__ = ["Pass", "remade", "rewritten", "with_fencil"]
 
 class Pass:
     """One transformation. A subclass defines `run`; nodes type themselves, so what it makes is well-typed."""
+
+    reorders: ClassVar[bool] = False
+    """Whether results may round differently: such a pass is left out where `numerics="exact"`."""
 
     def run(self, fencil: Fencil) -> Fencil:
         raise NotImplementedError
@@ -32,6 +35,20 @@ class Pass:
         own = {p.name for p in fencil.params} - fencil.buffers
         buffers = frozenset(p.name for p in result.params if p.name not in own)
         return result if buffers == result.buffers else dataclasses.replace(result, buffers=buffers)
+
+    def reason(self) -> str:
+        """Why the pass changes what it changes, in a line: the first of its description where it says nothing else."""
+        return (type(self).__doc__ or self.name()).partition("\n")[0]
+
+    def spelled(self) -> str:
+        """The pass with its options, as a pipeline's text has it."""
+        assert dataclasses.is_dataclass(self)
+        options = [
+            f"{f.name}={value!r}"
+            for f in dataclasses.fields(self)
+            if f.init and (value := getattr(self, f.name)) != f.default
+        ]
+        return f"{self.name()}({', '.join(options)})" if options else self.name()
 
     @classmethod
     def name(cls) -> str:

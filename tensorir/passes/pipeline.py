@@ -57,17 +57,7 @@ class Pipeline(Pass, Displayed):
         return self(fencil)
 
     def __str__(self) -> str:
-        return ", ".join(map(_spelled, self.passes))
-
-
-def _spelled(one: Pass) -> str:
-    assert dataclasses.is_dataclass(one)
-    options = [
-        f"{f.name}={value!r}"
-        for f in dataclasses.fields(one)
-        if (value := getattr(one, f.name)) != f.default and f.init
-    ]
-    return f"{one.name()}({', '.join(options)})" if options else one.name()
+        return ", ".join(one.spelled() for one in self.passes)
 
 
 _ITEM = re.compile(r"\s*(\w+)\s*(?:\(([^()]*)\))?\s*(,|$)")

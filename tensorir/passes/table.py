@@ -5,11 +5,13 @@ from __future__ import annotations
 from tensorir.passes.base import Pass
 from tensorir.passes.combine_shifts import CombineShifts
 from tensorir.passes.condition_propagation import PropagateConditions
+from tensorir.passes.contractions import Contractions
 from tensorir.passes.cse import Cse
 from tensorir.passes.fold_constants import FoldConstants
 from tensorir.passes.fuse_closures import FuseClosures
 from tensorir.passes.fuse_scans import FuseScans
 from tensorir.passes.inline import Inline
+from tensorir.passes.materialise import Materialise
 from tensorir.passes.prune import Prune
 from tensorir.passes.simplify import Simplify
 from tensorir.passes.split_closures import SplitClosures
@@ -19,11 +21,13 @@ __all__ = ["PASSES"]
 
 _ALL: tuple[type[Pass], ...] = (
     CombineShifts,
+    Contractions,
     Cse,
     FoldConstants,
     FuseClosures,
     FuseScans,
     Inline,
+    Materialise,
     Prune,
     PropagateConditions,
     Simplify,

@@ -84,6 +84,10 @@ def applied_each(scope: Scope, function: Function, args: Sequence[Tensor]) -> li
     return [_Scoped(result, inner) for result in function.results]
 
 
+def _asked(value: Tensor, point: Point) -> Answer:
+    return (yield value, point)
+
+
 class _Called(Tensor):
     """A call of a builtin."""
 
@@ -97,6 +101,10 @@ class _Called(Tensor):
         node, scope = self.node, self.scope
         if node.op in SCALAR:
             return _operation(node.op, type_of(node.args[0]), [scope.tensor(a) for a in node.args], point)
+        if node.definition is not None:
+            definition = node.definition
+            value: Tensor = scope.once(node, lambda: applied(scope, definition, [scope.tensor(a) for a in node.args]))
+            return _asked(value, point)
         return scope.run.rules[node.op](node, scope, point)
 
 

@@ -3,6 +3,7 @@
 A rule sees operands through their `type` and `free` variables only. `Complaint.at` counts operands from 0.
 """
 
+from tensorir.typing_rules.contractions import contract, materialise
 from tensorir.typing_rules.domains import add_dim, concat, merge_dims, pos, rename, split_dim, subset, update
 from tensorir.typing_rules.elementwise import (
     assert_,
@@ -48,6 +49,7 @@ __all__ = [
     "cast",
     "comparison",
     "concat",
+    "contract",
     "equality",
     "float_tests",
     "floats",
@@ -59,6 +61,7 @@ __all__ = [
     "logic",
     "loop",
     "make_tuple",
+    "materialise",
     "merge_dims",
     "neighbour_source",
     "numbers",

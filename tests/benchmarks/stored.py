@@ -15,6 +15,8 @@ import numpy as np
 
 import tensorir as ti
 from stencils import library
+from tensorir.passes.contractions import Contractions
+from tensorir.passes.materialise import Materialise
 from tests.benchmarks.interleaved import compare
 
 SIZES = (1024, 3072)
@@ -63,8 +65,8 @@ def measure(title: str, fencil: Any, given: dict[str, np.ndarray]) -> None:
     with jax.enable_x64(True):
         arrays = {n: jnp.asarray(a) for n, a in given.items()}
         made = {
-            "never": ti.compile(fencil, min_per_byte=float("inf")),
-            "always": ti.compile(fencil, min_per_byte=0.0),
+            "never": ti.compile(fencil, passes=[Contractions()]),
+            "always": ti.compile(fencil, passes=[Contractions(), Materialise(0.0)]),
             "model": ti.compile(fencil),
         }
         ways = {name: lambda c=c: jax.block_until_ready(c(**arrays)) for name, c in made.items()}

@@ -8,9 +8,9 @@ from dataclasses import replace
 from generate.maker import NAMES
 from generate.programs import Case
 
-from tensorir.build import apply, call, cartesian_shift, closure, fencil, function, literal, scan, var
+from tensorir.build import apply, call, cartesian_shift, closure, fencil, function, literal, operator, reduce, scan, var
 from tensorir.ir import Closure, Expr, Var
-from tensorir.types import BOOL, Dims, Interval, Scalar, TensorType
+from tensorir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType
 
 __all__ = ["MATERIAL", "with_material"]
 
@@ -105,11 +105,24 @@ def _recurrences(value: Expr, dim: str, interval: Interval) -> Iterator[Closure]
     )
 
 
+def _sum_of_products(value: Expr, dim: str, interval: Interval) -> Iterator[Closure]:
+    value = _scalar(value)
+    if value.tensor.element == BOOL:
+        value = call("cast", value, static=(INT32,))
+    kind = value.tensor.on(value.tensor.dims.without(dim))
+    element = value.tensor.element
+    assert isinstance(element, Scalar)
+    product = call("multiplies", value, value)
+    yield from _assigned(reduce(operator("plus", kind, kind), literal(0, element), product, dim=dim))
+
+
 MATERIAL: dict[str, Maker] = {
     "combine_shifts": _shifts_in_a_row,
     "inline": _applied_function,
     "prune": _parameter_that_nobody_reads,
+    "contractions": _sum_of_products,
     "cse": _equal_expressions,
+    "materialise": _reads_at_several_offsets,
     "temporaries": _reads_at_several_offsets,
     "propagate_conditions": _choices_inside_of_each_other,
     "split_closures": _concatenation,

@@ -1,0 +1,42 @@
+"""Builtins in terms of others: what a sum of products is, for whatever knows nothing better of it.
+
+The oracle, the analyses and the lowering evaluate the definition of a call where they have no rule for its builtin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tensorir.build import call, literal, operator, reduce
+from tensorir.ir import Call, Expr, Lambda, Var
+from tensorir.types import Scalar, TensorType
+
+__all__ = ["DEFINITIONS", "definition"]
+
+
+def definition(node: Call) -> Lambda:
+    """The function of a call's operands that the call is.
+
+    >>> from tensorir.build import call, var
+    >>> from tensorir.types import FLOAT64, tensor
+    >>> a, b = var("a", tensor("float", I=(0, 2), K=(0, 3))), var("b", tensor("float", K=(0, 3)))
+    >>> print(definition(call("contract", a, b, static=(FLOAT64, ("K",)))).body)
+    reduce(+, 0.0, K)(x × y)
+    """
+    params = tuple(Var("xyz"[k], a.tensor) for k, a in enumerate(node.args))
+    return Lambda(params, (DEFINITIONS[node.op](node, *params),), node.span)
+
+
+def contract(node: Call, x: Expr, y: Expr) -> Expr:
+    """Folds of the products in ascending order, the last of the dims first."""
+    element: Scalar = node.static.element
+    factors = [f if f.tensor.element == element else call("cast", f, static=(element,)) for f in (x, y)]
+    total = call("multiplies", *factors)
+    for dim in reversed(node.static.dims):
+        state = TensorType(element, total.tensor.dims.without(dim))
+        total = reduce(operator("plus", state, state), literal(0, element), total, dim=dim, span=node.span)
+    return total
+
+
+DEFINITIONS: dict[str, Callable[..., Expr]] = {"contract": contract}
+"""The definition of every builtin whose row says that it has one."""

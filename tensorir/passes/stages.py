@@ -1,0 +1,90 @@
+"""What a compiler does to a program before it emits anything: a stage per pass, with the program before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tensorir.ir import Fencil
+from tensorir.passes.base import Pass
+from tensorir.passes.contractions import Contractions
+from tensorir.passes.materialise import Materialise
+
+__all__ = ["DEFAULT_PASSES", "Stage", "Stages", "staged"]
+
+DEFAULT_PASSES: tuple[Pass, ...] = (Contractions(), Materialise())
+"""The passes that every program goes through when it is compiled, in their order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One pass of a compilation."""
+
+    name: str
+    """The pass with its options, as a pipeline spells it."""
+    reason: str
+    before: Fencil
+    after: Fencil
+
+    @property
+    def changed(self) -> bool:
+        return self.after is not self.before and self.after != self.before
+
+    def __str__(self) -> str:
+        if not self.changed:
+            return f"{self.name}: nothing to do"
+        return f"{self.name}: {self.reason}\n{self.after}"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Stages:
+    """The stages of a compilation, in order.
+
+    >>> from tensorir.text import parse
+    >>> f = parse("f(y: tensor<float>, a: tensor<float, K[0:9]>) { y ← reduce(+, 0.0, K)(a × a); }")
+    >>> print(staged(f, DEFAULT_PASSES))
+    f(y: tensor<float>, a: tensor<float, K[0:9]>) {
+      y ← reduce(+, 0.0, K)(a × a);
+    }
+    contractions: a sum of products is one operation of the backend
+    f(y: tensor<float>, a: tensor<float, K[0:9]>) {
+      y ← contract(float, K)(a, a);
+    }
+    materialise: nothing to do
+    """
+
+    source: Fencil
+    stages: tuple[Stage, ...] = ()
+
+    @property
+    def result(self) -> Fencil:
+        """The program that is emitted."""
+        return self.stages[-1].after if self.stages else self.source
+
+    def __iter__(self) -> Iterator[Stage]:
+        return iter(self.stages)
+
+    def __len__(self) -> int:
+        return len(self.stages)
+
+    def __getitem__(self, name: str) -> Stage:
+        """The stage of a pass, by its name without options."""
+        return next(s for s in self.stages if s.name.partition("(")[0] == name)
+
+    def __str__(self) -> str:
+        return "\n".join([str(self.source), *map(str, self.stages)])
+
+    __repr__ = __str__
+
+
+def staged(fencil: Fencil, passes: Sequence[Pass], exact: bool = False) -> Stages:
+    """Run passes in their order; those that add floats in another order are left out where `exact`."""
+    stages: list[Stage] = []
+    now = fencil
+    for one in passes:
+        if exact and one.reorders:
+            continue
+        after = one.checked(now)
+        stages.append(Stage(one.spelled(), one.reason(), now, after))
+        now = after
+    return Stages(fencil, tuple(stages))
