@@ -15,17 +15,18 @@ from jax import lax
 
 from lowering.array_provenance import Sum
 from lowering.context import Context
-from lowering.raising.contractions import dot, needed, total_of
+from lowering.indirect import combiner
+from lowering.raising.contractions import dot, needed
 from lowering.raising.reductions import literal_of
-from lowering.values import Dense, Value, aligned, cut, elementwise
+from lowering.values import Dense, Value, aligned, cut, elementwise, presence
 from tensorir.ir import Call
 from tensorir.types import Dims
 
-__all__ = ["guarded"]
+__all__ = ["guarded", "guarded_sum"]
 
 
 def guarded(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
-    total = total_of(context, node, args)
+    total = guarded_sum(context, node, args)
     if total is None or total.guard is None or len(total.factors) != 2:
         return None
     match total.factors:
@@ -48,6 +49,17 @@ def guarded(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
     if literal_of(node.args[1]) != 0:
         return (elementwise(lax.add, [args[1][0], result], node.tensor.dims),)
     return (cut(result, node.tensor.dims),)
+
+
+def guarded_sum(context: Context, node: Call, args: Sequence[Any]) -> Sum | None:
+    """The sum of guarded products that a fold is, where it is one."""
+    f, init, *values = args
+    if len(init) != 1 or presence(init[0]) is not None or len(values) != 1 or len(values[0]) != 1:
+        return None
+    if combiner(f.function) != "plus":
+        return None
+    total = context.products.summed(values[0][0], node.static.dim)
+    return total if total is not None and total.guard is not None else None
 
 
 def _outside(context: Context, a: Dense, b: Dense, total: Sum, guard: Dense) -> Dense | None:

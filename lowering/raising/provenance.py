@@ -9,7 +9,7 @@ import numpy as np
 
 from lowering.array_provenance import Sorted
 from lowering.context import Context, masks_of
-from lowering.raising.contractions import total_of
+from lowering.raising.guards import guarded_sum
 from lowering.raising.reductions import literal_of
 from lowering.values import Dense, Value, aligned, dense
 from tensorir.abstract_interpreter import Waiting
@@ -27,7 +27,7 @@ def remember(context: Context, node: Call, args: Sequence[Any], value: Value) ->
         case "cast":
             known.convert(value[0], args[0][0])
         case "reduce" if literal_of(node.args[1]) == 0 and not isinstance(args[-1], Waiting):
-            total = total_of(context, node, args)
+            total = guarded_sum(context, node, args)
             if total is not None:
                 known.remember(value[0], total, id(node))
         case "gather" if len(value) == 1 and not masks_of(value) and isinstance(args[0][0], Dense):
