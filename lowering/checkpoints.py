@@ -66,7 +66,8 @@ class Checkpoints:
         partial = self.path.with_suffix(f".{os.getpid()}")
         try:
             with partial.open("wb") as file:
-                np.savez(file, steps=done, run=self.run, **{f"leaf_{k}": x for k, x in enumerate(leaves)})
+                entries: dict[str, Any] = {f"leaf_{k}": x for k, x in enumerate(leaves)}
+                np.savez(file, steps=done, run=self.run, **entries)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(partial, self.path)

@@ -17,7 +17,7 @@ from lowering.context import Check
 from lowering.lower import lower
 from lowering.neighbours import Prepared, prepare
 from lowering.raising import NAMES
-from lowering.tracing import concrete, inside_trace, tracing, x64
+from lowering.tracing import concrete, inside_trace, op_by_op, tracing, x64
 from tensorir.analysis.absence import Facts
 from tensorir.arrays import refuse, refuse_given_away
 from tensorir.binding import BoundProgram, tables_of
@@ -249,7 +249,7 @@ class Engine:
 
     def stages(self, fencil: Fencil) -> Stages:
         """The passes of a compilation; op by op, floats are added in the order of the program."""
-        exact = self.options.numerics == "exact" or bool(jax.config.jax_disable_jit)
+        exact = self.options.numerics == "exact" or op_by_op()
         return staged(fencil, self.options.passes, exact)
 
     # Running
@@ -271,7 +271,7 @@ class Engine:
                 kept = {n: leaves for n, leaves in arrays.items() if n not in donated}
                 _refuse_shared(donated, kept)
                 outputs, failures = executable.into(donated, kept, executable.prepared)
-            elif jax.config.jax_disable_jit or executable.empty or any(not isinstance(a, np.ndarray) for a in flat):
+            elif op_by_op() or executable.empty or any(not isinstance(a, np.ndarray) for a in flat):
                 results, failures = executable.plain(tuple(flat), executable.prepared)
                 outputs = executable.named(results)
             else:

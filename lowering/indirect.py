@@ -65,7 +65,7 @@ def unstructured_shift(context: Context, node: Call, values: Sequence[Value]) ->
 
 
 def _tag_axis(node: Call) -> int:
-    table = node.args[0].type
+    table = node.args[0].tensor
     return table.dims.names.index(neighbour_source(table)[0])
 
 

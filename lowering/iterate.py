@@ -253,7 +253,12 @@ def _words(structure: Any) -> str:
 
 
 def _traced(
-    step: Callable[[Any], Any], state: Any, n: int, every: int, keep: Callable[[Any], Any] | None, checkpoint: bool
+    step: Callable[[Any], Any],
+    state: Any,
+    n: int,
+    every: int,
+    keep: Callable[[Any], Any] | None,
+    checkpoint: bool | int,
 ) -> Any:
     levels = 2 if checkpoint is True else int(checkpoint)
 

@@ -17,12 +17,12 @@ from lowering.gradients.checkpointed_loop import rounds
 from lowering.gradients.forward_mode_only import forward_only
 from lowering.gradients.loop_body_derivatives import moves
 from lowering.scan_carry import masked_leaves, settled, survey
-from lowering.tracing import concrete
+from lowering.tracing import concrete, op_by_op
 from lowering.values import Dense, Value, dense
 from tensorir.abstract_interpreter import Bound
 from tensorir.errors import Diagnostic
 from tensorir.ir import Call, Lambda, Literal
-from tensorir.source import Span
+from tensorir.source import NOWHERE, Span
 from tensorir.types import BOOL, Dims, Interval, TensorType
 
 __all__ = ["loop"]
@@ -39,7 +39,7 @@ def loop(context: Context, node: Call, args: Sequence[Any]) -> Value:
     if key in context.loops:
         return context.loops[key][1][index]
     condition, step, *start = args
-    by_steps = bool(jax.config.jax_disable_jit)
+    by_steps = op_by_op()
     round = (_by_steps if by_steps else _at_once)(context, step, start, [a.tensor for a in node.args[2:]])
     name = step.function.params[0].name if isinstance(step.function, Lambda) else "step"
     told = [_of_steps(check, name, limit) for check in round.checks]
@@ -189,14 +189,14 @@ def _at_step(failure: jax.Array, i: jax.Array, before: Check, after: Check) -> j
 def _twice(span: Span | None) -> Diagnostic:
     return Diagnostic(
         "R03", "reverse mode does not go through the derivative of a loop of which nobody knows how often it runs.",
-        span,
+        span or NOWHERE,
         help="take the second derivative in forward mode (jax.hessian, jax.jacfwd of jax.grad), or limit the loop.",
     )  # fmt: skip
 
 
 def _printing(span: Span | None) -> Diagnostic:
     return Diagnostic(
-        "R04", "reverse mode does not go through a loop that prints and that a condition ends.", span,
+        "R04", "reverse mode does not go through a loop that prints and that a condition ends.", span or NOWHERE,
         help="print behind the loop, or take the derivative in forward mode: jax.jvp, jax.jacfwd.",
     )  # fmt: skip
 

@@ -28,6 +28,7 @@ from lowering.raising.conditionals import choices
 from lowering.raising.pools import pools
 from lowering.rounding import AS_WRITTEN, FINITE_AS_WRITTEN, towards_wholes
 from lowering.structure import STRUCTURE, updated
+from lowering.tracing import op_by_op
 from lowering.values import Dense, Leaf, Slots, Value, aligned, dense, elementwise
 from tensorir.abstract_interpreter import Applier, Bound, Rule, evaluate
 from tensorir.analysis.absence import Access, Facts
@@ -57,7 +58,7 @@ def _assert(context: Context, node: Call, values: Sequence[Value]) -> Value:
 
 def _materialised(context: Context, node: Call, values: Sequence[Value]) -> Value:
     """What the operand is, in memory; op by op, everything is."""
-    return values[0] if jax.config.jax_disable_jit else _kept(values[0])
+    return values[0] if op_by_op() else _kept(values[0])
 
 
 def _defined(context: Context, node: Call, values: Sequence[Value]) -> Value:
@@ -128,7 +129,7 @@ def _scalar(context: Context, node: Call, args: Sequence[Value]) -> Value:
 def _function(context: Context, op: str, kind: TensorType, node: int = 0) -> Callable[..., jax.Array]:
     """What computes an elementwise builtin: as it is written, where that counts and XLA sees more than one."""
     plain = node in context.finite
-    if op not in AS_WRITTEN or not kind.leaves[0].is_float or jax.config.jax_disable_jit:
+    if op not in AS_WRITTEN or not kind.leaves[0].is_float or op_by_op():
         return (FINITE if plain else SCALAR)[op]
     if context.exact or node in context.written:
         return (FINITE_AS_WRITTEN if plain else AS_WRITTEN)[op]
@@ -166,7 +167,7 @@ def lower(
     `raising` has the names of the rules that may be used. What is printed comes in order if it is `ordered`, which
     programs on several devices cannot be.
     """
-    by_steps = bool(jax.config.jax_disable_jit)
+    by_steps = op_by_op()
     exact, loose = by_steps or numerics == "exact", numerics == "loose"
     found = choices(fencil, facts) if "conditional" in raising else {}
     flat = if_converted(fencil, facts, found)
@@ -199,7 +200,7 @@ def lower(
         value = evaluate(closure.value, env, _rule(context), known, lazy, outside)
         held = _stored(env.get(closure.output), value, closure.output.type, closure.target)
         env[closure.output] = _kept(held) if closure.output.name in fencil.buffers and not by_steps else held
-        if closure is not fencil.closures[-1]:
+        if len(fencil.closures) > 1:
             for key in [k for k in known if closure.output in nodes[k].free]:
                 del known[key]
     outputs = {p.name: tuple(aligned(dense(leaf), p.type.dims) for leaf in env[p]) for p in fencil.results}

@@ -28,7 +28,7 @@ from lowering.values import (
     with_present,
 )
 from tensorir.ir import Call
-from tensorir.types import Dims, Interval, leaves
+from tensorir.types import Dims, Interval, TupleElement, leaves
 from tensorir.typing_rules import highest_neighbour
 
 __all__ = ["STRUCTURE"]
@@ -40,7 +40,9 @@ def make_tuple(context: Context, node: Call, values: Sequence[Value]) -> Value:
 
 def tuple_get(context: Context, node: Call, values: Sequence[Value]) -> Value:
     (value,), (index,) = values, node.static
-    members = node.args[0].tensor.element.members
+    element = node.args[0].tensor.element
+    assert isinstance(element, TupleElement)
+    members = element.members
     first = sum(len(leaves(m)) for m in members[:index])
     return value[first : first + len(leaves(members[index]))]
 

@@ -6,18 +6,22 @@ from typing import Any
 
 import jax
 from jax._src import core as _core  # no public call says whether a trace is under way
+from jax.core import Tracer
 
-__all__ = ["concrete", "inside_trace", "tracing", "x64"]
+__all__ = ["concrete", "inside_trace", "op_by_op", "tracing", "x64"]
+
+_SWITCHES: Any = jax.config
+"""JAX declares its switches at run time."""
 
 
 def concrete(x: Any) -> bool:
     """Whether an array's numbers can be looked at."""
-    return not isinstance(x, jax.core.Tracer)
+    return not isinstance(x, Tracer)
 
 
 def inside_trace(arrays: list[Any]) -> bool:
     """Whether somebody else's trace is under way, be it of these arrays or around the call."""
-    return any(isinstance(a, jax.core.Tracer) for a in arrays) or tracing()
+    return any(isinstance(a, Tracer) for a in arrays) or tracing()
 
 
 def tracing() -> bool:
@@ -27,4 +31,9 @@ def tracing() -> bool:
 
 def x64() -> bool:
     """Whether 64-bit types are kept in this scope."""
-    return bool(jax.config.jax_enable_x64)
+    return bool(_SWITCHES.jax_enable_x64)
+
+
+def op_by_op() -> bool:
+    """Whether every operation runs by itself, as under `jax.disable_jit`."""
+    return bool(_SWITCHES.jax_disable_jit)

@@ -72,7 +72,7 @@ def entered(state: Any) -> tuple[Any, Callable[..., Any]]:
         def labelled(path: Any, x: Any) -> Any:
             if not isinstance(x, Field):
                 return x
-            own_path = path if own_paths is None else own_paths.get(path)
+            own_path: Any = path if own_paths is None else own_paths.get(path)
             own = models.get(own_path)
             model = own if own is not None and places[own_path] == x.dims else None
             model = model if model is not None else next((m for d, m in known if d == x.dims), None)

@@ -171,7 +171,7 @@ def _batched(
     def once(i: Any, *operands: Any) -> list[Any]:
         return handing_on(body, i, *operands)[0]
 
-    condition = None
+    condition: Callable[..., Any] | None = None
     if going is not None:
         holds = jaxpr_as_fun(going)
         condition, one = holds, once
@@ -180,8 +180,10 @@ def _batched(
             def once(i: Any, *operands: Any) -> list[Any]:
                 return lax.cond(holds(i, *operands)[0], lambda: one(i, *operands), lambda: list(operands[reading:]))
 
-            def condition(*operands: Any) -> list[Any]:
+            def any_holds(*operands: Any) -> list[Any]:
                 return [lax.reduce(each(holds, 0)(*operands)[0], False, lax.bitwise_or, (0,))]
+
+            condition = any_holds
 
     results = rounds.bind(
         *read, *start, body=jax.make_jaxpr(each(once))(*shapes), limit=limit, reading=reading, refusal=refusal,

@@ -23,7 +23,7 @@ from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from lowering.context import Check, Choice, Context, Settled, no_failures
 from lowering.control_dependence import Demand, Places, demand, operands, scope
 from lowering.structure import select
-from lowering.tracing import concrete
+from lowering.tracing import concrete, op_by_op
 from lowering.values import Dense, Leaf, Value, aligned, cut, dense, everywhere, joined_dims, presence, with_present
 from tensorir.abstract_interpreter import Waiting
 from tensorir.analysis.absence import Facts
@@ -244,7 +244,7 @@ def conditional(context: Context, node: Call, args: Sequence[Any]) -> Value | No
     condition, first, second = args
     (leaf,) = condition
     truth = dense(leaf).data
-    if jax.config.jax_disable_jit:
+    if op_by_op():
         if not concrete(truth):
             return select(context, node, [condition, context.apply(first), context.apply(second)])
         return _under(leaf, context.apply(first if truth else second), node.tensor.dims)

@@ -113,6 +113,7 @@ def _at_once(
         if mapped is None:
             (item,) = values[0]
         else:
+            assert isinstance(f.function, Lambda)
             function = Lambda(f.function.params[1:], (mapped,))
             (item,) = inner.apply(Bound(function, f.env), *values)
         item = dense(item)

@@ -30,7 +30,7 @@ def constants(context: Context, node: Call, args: Sequence[Any]) -> Value | None
     names, inside = node.static.dims, node.args[0].tensor.dims
     found: Value = args[0]
     for name, index in zip(names, node.args[1:], strict=True):
-        if not isinstance(index, Literal) or index.value not in inside[name]:
+        if not isinstance(index, Literal) or int(index.value) not in inside[name]:
             return None
         found = tuple(select_slot(leaf, name, int(index.value)) for leaf in found)
     return found

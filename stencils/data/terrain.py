@@ -33,7 +33,8 @@ def jacksboro_fault(dims: tuple[str, str] = ("J", "I")) -> xarray.DataArray:
     elevation = sample["elevation"][::-1]  # the file begins in the north
     rows, columns = elevation.shape
     lon = _middles(float(sample["xmin"]), float(sample["xmax"]), columns)
-    lat = _middles(*sorted((float(sample["ymin"]), float(sample["ymax"]))), rows)
+    south, north = sorted((float(sample["ymin"]), float(sample["ymax"])))
+    lat = _middles(south, north, rows)
     return _elevation(
         elevation, lon, lat, dims, "Terrain around the Jacksboro fault, Tennessee", "jacksboro_fault_dem.npz"
     )

@@ -108,14 +108,16 @@ class Plane:
 
     def centroid(self, a: ArrayLike, b: ArrayLike, c: ArrayLike) -> Floats:
         """Where the medians of a triangle meet."""
-        return (np.asarray(a) + b + c) / 3
+        return np.add(np.add(a, b), c) / 3
 
     def circumcentre(self, a: ArrayLike, b: ArrayLike, c: ArrayLike) -> Floats:
         """The point at equal distances from the three corners."""
         to_b, to_c = np.subtract(b, a), np.subtract(c, a)
         twice = 2 * np.cross(to_b, to_c)[..., 2:]
         offset = _dot(to_b, to_b)[..., None] * to_c - _dot(to_c, to_c)[..., None] * to_b
-        return a + np.stack([offset[..., 1], -offset[..., 0], np.zeros_like(offset[..., 0])], axis=-1) / twice
+        return (
+            np.asarray(a) + np.stack([offset[..., 1], -offset[..., 0], np.zeros_like(offset[..., 0])], axis=-1) / twice
+        )
 
     def area(self, a: ArrayLike, b: ArrayLike, c: ArrayLike) -> Floats:
         """Signed area in m² of a triangle."""
@@ -133,4 +135,4 @@ def _unit(p: ArrayLike) -> Floats:
 
 
 def _dot(a: ArrayLike, b: ArrayLike) -> Floats:
-    return np.einsum("...i,...i->...", a, b)
+    return np.einsum("...i,...i->...", np.asarray(a, float), np.asarray(b, float))
