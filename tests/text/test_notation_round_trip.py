@@ -46,7 +46,7 @@ def test_a_random_program_comes_back(seed: int):
 def test_random_programs_hold_every_builtin():
     found = Counter(
         n.op
-        for s in range(300)
+        for s in range(400)
         for c in random_programs.fencil(s).closures
         for n in postorder(c.value)
         if hasattr(n, "op")
