@@ -72,6 +72,8 @@ class Executable:
         self.prints = any(isinstance(e, Call) and e.op == "print" for e in postorder(*values(self.fencil.closures)))
         self._unordered: Executable | None = None
         self.reads = frozenset(p.name for p in self.fencil.inputs)
+        self.members = [(p.name, len(p.type.leaves)) for p in self.fencil.results]
+        """The results, and how many arrays each is: asked for in every call."""
         self.empty = any(not p.type.dims.size for p in self.fencil.results)
         self.wide = any(s.bits == 64 for t in _types(self.fencil) for s in t.leaves)
         tables = {n: inside for n, (_, inside) in tables_of(self.fencil).items() if n in self.bound}
@@ -129,7 +131,7 @@ class Executable:
     def named(self, flat: Iterable[Any]) -> dict[str, tuple[Any, ...]]:
         """Results by name."""
         leaves = iter(flat)
-        return {p.name: tuple(islice(leaves, len(p.type.leaves))) for p in self.fencil.results}
+        return {name: tuple(islice(leaves, count)) for name, count in self.members}
 
     def among(self, arrays: Sequence[Any]) -> Executable:
         """The executable for where the arrays are: itself, or without an order of what is printed."""
@@ -393,9 +395,10 @@ class Engine:
         key = (id(ready.fencil), tuple(sorted(ready.holes.items())), frozenset(ready.arrays))
         found = self.executables.get(key)
         if found is None:
-            refuse_absent_outputs(ready.fencil, ready.holes, self.options.full)
+            facts = refuse_absent_outputs(ready.fencil, ready.holes, self.options.full)
             fencil = self.stages(ready.fencil).result
-            facts = refuse_absent_outputs(fencil, ready.holes, self.options.full)
+            if fencil is not ready.fencil:
+                facts = refuse_absent_outputs(fencil, ready.holes, self.options.full)
             bound = self.program.constants or ready.bound.constants
             structure = jax.tree_util.tree_structure(ready.arrays)
             found = Executable(fencil, bound, facts, self.options, structure)

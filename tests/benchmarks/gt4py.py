@@ -13,6 +13,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -184,12 +185,12 @@ def main() -> None:
         compiled = jax.jit(by_hand)
         ours = operator.with_backend(xla_cpu)
         sides: dict[str, Callable[[], Any]] = {
-            "xla_cpu": lambda: ours(*args, out=out, offset_provider=offsets),  # noqa: B023
+            "xla_cpu": partial(ours, *args, out=out, offset_provider=offsets),
             "jax": lambda: compiled(*arrays).block_until_ready(),  # noqa: B023
         }
         if o.gtfn:
             theirs = operator.with_backend(gtx.gtfn_cpu)
-            sides["gtfn_cpu"] = lambda: theirs(*args, out=out, offset_provider=offsets)  # noqa: B023
+            sides["gtfn_cpu"] = partial(theirs, *args, out=out, offset_provider=offsets)
         first: dict[str, float] = {}
         for side, run in sides.items():
             start = time.perf_counter()

@@ -25,7 +25,7 @@ from tensorir.lift.region.nodes import (
     Write,
 )
 from tensorir.source import Span
-from tensorir.types import BOOL, INT32, TensorType
+from tensorir.types import BOOL, INT32, Scalar, TensorType
 
 __all__ = ["check_region"]
 
@@ -158,7 +158,7 @@ class _Checker:
                 self.say("TL20", f"there is no index '{name}' here.", span)
         elif i not in known:
             self.say("TL20", f"'{i.name}' is not defined here.", span)
-        elif not i.type.element.is_integer:  # type: ignore[union-attr]
+        elif not isinstance(i.type.element, Scalar) or not i.type.element.is_integer:
             self.say("TL22", f"an index is a whole number, and '{i.name}' is {i.type.element}.", span)
 
     def access(

@@ -49,7 +49,10 @@ def combined(value: Expr, old: Var) -> tuple[str, Expr] | None:
             element = value.tensor.element
             if inner is None or not isinstance(element, Scalar):
                 return None
-            neutral = literal(TABLE[inner[0]].identity(element), element)  # type: ignore[misc]
+            identity = TABLE[inner[0]].identity
+            if identity is None:
+                return None
+            neutral = literal(identity(element), element)
             parts = (inner[1], neutral) if b == old else (neutral, inner[1])
             return inner[0], call("if", c, *parts)
         case _:
