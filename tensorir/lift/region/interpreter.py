@@ -77,8 +77,8 @@ class _Machine:
         match node:
             case For(dim, start, stop, body, rule, carried):
                 if rule is Rule.LOCKSTEP:
-                    inner: list[Values] = [{**s, dim: np.int32(i)} for s in states for i in self.rounds(start, stop, s)]
-                    self.run(body, inner)
+                    lanes: list[Any] = [{**s, dim: np.int32(i)} for s in states for i in self.rounds(start, stop, s)]
+                    self.run(body, lanes)
                     return
                 if len(states) > 1:
                     for s in states:  # a loop inside of what runs in lockstep has one trip count
