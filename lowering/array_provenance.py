@@ -16,7 +16,7 @@ from jax import lax
 from lowering.values import Dense, Leaf, Slots, aligned
 from tensorir.types import Dims, Interval
 
-__all__ = ["Products", "Sorted", "Sum", "Window"]
+__all__ = ["ArrayProvenance", "Sorted", "Sum", "Window"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Spread:
 
 
 @dataclass(slots=True)
-class Products:
+class ArrayProvenance:
     """What is known of arrays, by the arrays themselves."""
 
     sums: dict[object, tuple[Leaf, Sum]] = field(default_factory=dict[object, tuple[Leaf, Sum]])

@@ -11,11 +11,11 @@ import jax
 import numpy as np
 from jax import lax
 
-from lowering.array_provenance import Products
+from lowering.array_provenance import ArrayProvenance
 from lowering.neighbours import Prepared
 from lowering.values import Leaf, Value, aligned, dense, elementwise, presence
 from tensorir.abstract_interpreter import Applier, Bound, Waiting
-from tensorir.analysis.absence import Access, Facts
+from tensorir.analysis.absence import AbsenceAnalysis, IndirectAccess
 from tensorir.errors import Diagnostic
 from tensorir.ir import Call, Expr
 from tensorir.types import Dims, Interval
@@ -68,7 +68,7 @@ class Pool:
 class Context:
     """One trace of one fencil."""
 
-    facts: Facts
+    facts: AbsenceAnalysis
     exact: bool = False
     """Keep the order of every fold: op-by-op execution, and programs compiled with `numerics="exact"`."""
     loose: bool = False
@@ -86,7 +86,7 @@ class Context:
     """Neighbours that were read already, by table, operand and the operand's dims."""
     loops: dict[tuple[int, ...], tuple[Any, Any]] = field(default_factory=dict[tuple[int, ...], tuple[Any, Any]])
     """Loops that ran already, by identity of their operands: each carried tensor is asked for by a node of its own."""
-    products: Products = field(default_factory=Products)
+    provenance: ArrayProvenance = field(default_factory=ArrayProvenance)
     """What is known of arrays that were multiplied, or read by windows."""
     fired: dict[int, tuple[str, Call]] = field(default_factory=dict[int, tuple[str, Call]])
     """The rules that were used, and for which node, by its identity."""
@@ -110,7 +110,7 @@ class Context:
         """The values of all results of a function operand applied to values."""
         return self.applying(self).each(function, *values)
 
-    def access(self, node: Expr) -> Access:
+    def access(self, node: Expr) -> IndirectAccess:
         return self.facts.accesses[id(node)]
 
     def check(self, node: Call, bad: Leaf, culprit: Leaf, diagnostic: Diagnostic) -> None:

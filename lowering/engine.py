@@ -18,12 +18,11 @@ from lowering.lower import lower
 from lowering.neighbours import Prepared, prepare
 from lowering.raising import NAMES
 from lowering.tracing import concrete, inside_trace, op_by_op, tracing, x64
-from tensorir.analysis.absence import Facts
+from tensorir.analysis.absence import AbsenceAnalysis
 from tensorir.arrays import refuse, refuse_given_away
 from tensorir.binding import BoundProgram, tables_of
 from tensorir.caches import SIZES, RecentCache
-from tensorir.calls import Call as Ready
-from tensorir.calls import arrange, refuse_absent_outputs
+from tensorir.calls import PreparedCall, prepare_call, refuse_absent_outputs
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.ir import Call, Fencil
 from tensorir.passes.base import Pass
@@ -55,7 +54,7 @@ class Executable:
     fencil: Fencil
     bound: Mapping[str, tuple[np.ndarray, ...]]
     """The bound constants: their own numbers, also where the module's leaves are traced."""
-    facts: Facts
+    facts: AbsenceAnalysis
     options: Options
     structure: Any = None
     """The tree of the arrays of a call."""
@@ -242,7 +241,7 @@ class Engine:
             return self._again(executable, constants, arguments)
         if datasets:
             return self._on_dataset(constants, datasets, arguments)
-        ready = arrange(replace(self.program, constants=constants), arguments, concrete, self.options.donate)
+        ready = prepare_call(replace(self.program, constants=constants), arguments, concrete, self.options.donate)
         executable = self._executable(ready)
         outputs = self._run(executable, ready.arrays, ready.given_away)
         if self._is_plain(executable, arguments):
@@ -391,7 +390,7 @@ class Engine:
 
         return run
 
-    def _executable(self, ready: Ready) -> Executable:
+    def _executable(self, ready: PreparedCall) -> Executable:
         key = (id(ready.fencil), tuple(sorted(ready.holes.items())), frozenset(ready.arrays))
         found = self.executables.get(key)
         if found is None:

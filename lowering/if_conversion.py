@@ -19,7 +19,7 @@ from graphlib import CycleError, TopologicalSorter
 from lowering.context import Choice, Settled
 from lowering.control_dependence import Demand, Places, demand, operands, scope
 from lowering.raising.conditionals import WORTH, acts, operations
-from tensorir.analysis.absence import Facts
+from tensorir.analysis.absence import AbsenceAnalysis
 from tensorir.build import call, literal
 from tensorir.builtins import TABLE
 from tensorir.ir import Apply, Call, Expr, Fencil, Lambda, Literal
@@ -39,24 +39,24 @@ class Flat:
     """A program whose choices are side by side."""
 
     fencil: Fencil
-    facts: Facts
+    facts: AbsenceAnalysis
     settled: Settled
 
 
-def if_converted(fencil: Fencil, facts: Facts, choices: Mapping[int, Choice]) -> Flat | None:
+def if_converted(fencil: Fencil, facts: AbsenceAnalysis, choices: Mapping[int, Choice]) -> Flat | None:
     """The program without nests of choices; None where none is deep and nothing is traced often.
 
     A scope with lines to print stays as it is: they come in the order in which choices stand in each other.
 
     >>> from lowering.raising.conditionals import choices
-    >>> from tensorir.analysis.absence import analyse
+    >>> from tensorir.analysis.absence import analyse_absence
     >>> from tensorir.text import parse
     >>> def nest(depth):
     ...     value = "gather(I)(x, n)"
     ...     for k in range(depth):
     ...         value = f"if n > {k} then {value} else 0.5"
     ...     f = parse(f"f(n: tensor<int>, x: tensor<float, I[0:9]>, y: tensor<float>) {{ y ← {value}; }}")
-    ...     facts = analyse(f, {})
+    ...     facts = analyse_absence(f, {})
     ...     flat = if_converted(f, facts, choices(f, facts))
     ...     return 0 if flat is None else len(flat.settled.guarded)
     >>> nest(10), nest(40)
@@ -124,7 +124,9 @@ class _Plan:
     """What is made, operands first: nodes by identity, and for each place of them, as ~place, whether it is taken."""
 
 
-def _plan(roots: Sequence[Expr], inside: Mapping[int, Expr], own: Set[int], choices: Set[int], facts: Facts) -> _Plan:
+def _plan(
+    roots: Sequence[Expr], inside: Mapping[int, Expr], own: Set[int], choices: Set[int], facts: AbsenceAnalysis
+) -> _Plan:
     needs = demand(roots, choices, bodies=False) if own else Demand()
     lazy = {key for key, n in inside.items() if key in own and isinstance(n, (Apply, Call)) and not needs.certain(key)}
     below = {key: [id(c) for c in operands(n)] for key, n in inside.items()}
@@ -203,7 +205,7 @@ def _taken(needs: Demand, places: Iterable[int]) -> dict[int, list[int]]:
 class _Making:
     """A program while its scopes are made flat one by one; sets have identities."""
 
-    facts: Facts
+    facts: AbsenceAnalysis
     choices: frozenset[int]
     own: frozenset[int]
     """What is evaluated only if some branch is taken."""

@@ -11,26 +11,26 @@ from collections.abc import Container, Iterator, Sequence
 
 from lowering.control_dependence import demand
 from lowering.raising.conditionals import acts
-from tensorir.analysis.absence import Facts
+from tensorir.analysis.absence import AbsenceAnalysis
 from tensorir.ir import Call, Expr, Fencil, Lambda, Literal
 from tensorir.walk import postorder, values
 
 __all__ = ["loop_invariants"]
 
 
-def loop_invariants(fencil: Fencil, facts: Facts, choices: Container[int]) -> dict[int, tuple[Expr, ...]]:
+def loop_invariants(fencil: Fencil, facts: AbsenceAnalysis, choices: Container[int]) -> dict[int, tuple[Expr, ...]]:
     """The functions with such loops, by identity, and these; `choices` are those that evaluate one branch, by identity.
 
     One that checks or prints something, or that nothing is known to end, is taken out only where it runs in any case.
 
-    >>> from tensorir.analysis.absence import analyse
+    >>> from tensorir.analysis.absence import analyse_absence
     >>> from tensorir.text import parse
     >>> f = parse('''f(a: tensor<float, I[0:4]>, b: tensor<float, I[0:4]>) {
     ...   let c = loop(0, 7)(λ(k: tensor<int>, x: tensor<float, I[0:4]>) → true,
     ...                      λ(k: tensor<int>, x: tensor<float, I[0:4]>) → x × x + b, b);
     ...   a ← loop(0, 9)(λ(i: tensor<int>, y: tensor<float, I[0:4]>) → true,
     ...                  λ(i: tensor<int>, y: tensor<float, I[0:4]>) → y × c, a); }''')
-    >>> [[n.op for n in found] for found in loop_invariants(f, analyse(f, {}), ()).values()]
+    >>> [[n.op for n in found] for found in loop_invariants(f, analyse_absence(f, {}), ()).values()]
     [['loop']]
     """
     roots = values(fencil.closures)

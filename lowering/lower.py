@@ -31,7 +31,7 @@ from lowering.structure import STRUCTURE, updated
 from lowering.tracing import op_by_op
 from lowering.values import Dense, Leaf, Slots, Value, aligned, dense, elementwise
 from tensorir.abstract_interpreter import Applier, Bound, Rule, evaluate
-from tensorir.analysis.absence import Access, Facts
+from tensorir.analysis.absence import AbsenceAnalysis, IndirectAccess
 from tensorir.builtins import TABLE
 from tensorir.errors import Diagnostic
 from tensorir.ir import Call, Expr, Fencil, Literal, Operator, Var
@@ -155,7 +155,7 @@ def lower(
     fencil: Fencil,
     arrays: Mapping[str, Sequence[jax.Array]],
     prepared: Mapping[str, Prepared],
-    facts: Facts,
+    facts: AbsenceAnalysis,
     numerics: str = "fast",
     raising: frozenset[str] = NAMES,
     ordered: bool = True,
@@ -175,7 +175,7 @@ def lower(
         fencil, facts = flat.fencil, flat.facts
         found = choices(fencil, facts, flat.settled)
     windows = pools(fencil) if "pool" in raising else {}
-    inside = {id(step): Access(False, True) for pool in windows.values() for step in pool.steps}
+    inside = {id(step): IndirectAccess(False, True) for pool in windows.values() for step in pool.steps}
     facts = replace(facts, accesses={**facts.accesses, **inside})
     context = Context(facts, exact, loose, raising, ordered)
     context.written, context.choices, context.pools = towards_wholes(values(fencil.closures)), found, windows

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorir import extension_points
-from tensorir.analysis.absence import Holes, analyse
+from tensorir.analysis.absence import SkipValues, analyse_absence
 from tensorir.arrays import (
     Array,
     accept,
@@ -53,7 +53,7 @@ class BoundProgram(CacheOwner, Displayed):
 
     program: Fencil | Template
     constants: Mapping[str, tuple[Array, ...]]
-    holes: Mapping[str, Holes]
+    holes: Mapping[str, SkipValues]
     """Of each bound table, the slots in which it holds -1."""
     sizes: Mapping[str, int]
     pending: Mapping[str, Any]
@@ -188,7 +188,7 @@ def _solved(
 
 def _bound_values(bound: BoundProgram, fencil: Fencil, values: Mapping[str, Any]) -> BoundProgram:
     tables = tables_of(fencil)
-    holes: dict[str, Holes] = {}
+    holes: dict[str, SkipValues] = {}
     taken: dict[str, tuple[Array, ...]] = {}
     for n, v in values.items():
         arrays = _constant(fencil[n], v, n in tables)
@@ -214,7 +214,7 @@ def tables_of(fencil: Fencil) -> dict[str, tuple[str, Interval]]:
 
 
 def _tables_of(fencil: Fencil) -> dict[str, tuple[str, Interval]]:
-    inside = analyse(fencil, {}).tables
+    inside = analyse_absence(fencil, {}).tables
     return {name: (neighbour_source(fencil[name].type)[1], interval) for name, interval in inside.items()}
 
 

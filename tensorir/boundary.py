@@ -26,14 +26,14 @@ from tensorir.fieldview.operator import FieldOperator, field_operator
 from tensorir.fieldview.traced import Traced, binary, fail, make, unify, wrap
 from tensorir.types import Dims, Interval
 
-__all__ = ["Condition", "dirichlet", "extend", "linear", "neumann", "periodic", "with_boundary"]
+__all__ = ["BoundaryCondition", "dirichlet", "extend", "linear", "neumann", "periodic", "with_boundary"]
 
 Halo = Callable[[Traced, str, int, bool], Traced]
 """From a field, a dim, a width and a side (low or not) to the field on the halo of that side."""
 
 
 @dataclass(frozen=True)
-class Condition:
+class BoundaryCondition:
     """What stands in the halo of one side."""
 
     name: str
@@ -45,7 +45,7 @@ class Condition:
         return f"<{self.name} boundary condition>"
 
 
-def periodic() -> Condition:
+def periodic() -> BoundaryCondition:
     """The field goes on at its other end."""
 
     def halo(x: Traced, dim: str, width: int, low: bool) -> Traced:
@@ -53,10 +53,10 @@ def periodic() -> Condition:
         part = Interval(i.stop - width, i.stop) if low else Interval(i.start, i.start + width)
         return _moved(_part(x, dim, part), dim, -len(i) if low else len(i))
 
-    return Condition("periodic", halo, 0)
+    return BoundaryCondition("periodic", halo, 0)
 
 
-def dirichlet(value: Any) -> Condition:
+def dirichlet(value: Any) -> BoundaryCondition:
     """A value: a number, a field without the dim or on the halo, or a function of the position.
 
     A function gets the coordinates in the halo by dim, as fields of int32, and returns the value there:
@@ -72,10 +72,10 @@ def dirichlet(value: Any) -> Condition:
         _, piece = unify(x, given)
         return _on(piece, place)
 
-    return Condition("Dirichlet", halo, 0)
+    return BoundaryCondition("Dirichlet", halo, 0)
 
 
-def neumann(slope: Any = 0.0) -> Condition:
+def neumann(slope: Any = 0.0) -> BoundaryCondition:
     """A slope outwards, per point: the outermost value goes on, by `slope` more at each point away from it."""
 
     def value(edge: Traced, inner: Traced, k: int) -> Traced:
@@ -84,10 +84,10 @@ def neumann(slope: Any = 0.0) -> Condition:
     def halo(x: Traced, dim: str, width: int, low: bool) -> Traced:
         return _layers(x, dim, width, low, value)
 
-    return Condition("Neumann", halo, 1)
+    return BoundaryCondition("Neumann", halo, 1)
 
 
-def linear() -> Condition:
+def linear() -> BoundaryCondition:
     """Linear extrapolation of the two outermost values."""
 
     def value(edge: Traced, inner: Traced, k: int) -> Traced:
@@ -96,7 +96,7 @@ def linear() -> Condition:
     def halo(x: Traced, dim: str, width: int, low: bool) -> Traced:
         return _layers(x, dim, width, low, value)
 
-    return Condition("linear", halo, 2)
+    return BoundaryCondition("linear", halo, 2)
 
 
 def extend(x: Any, widths: Mapping[Any, int | tuple[int, int]], bc: Any) -> Any:
@@ -160,7 +160,7 @@ def _points(count: int) -> str:
     return f"{count} point{'s' if count != 1 else ''}"
 
 
-def _sides(bc: Any, dim: str) -> tuple[Condition, Condition]:
+def _sides(bc: Any, dim: str) -> tuple[BoundaryCondition, BoundaryCondition]:
     if hasattr(bc, "items"):
         found: Any = next((c for d, c in bc.items() if str(d) == dim), None)
         if found is None:
@@ -168,7 +168,7 @@ def _sides(bc: Any, dim: str) -> tuple[Condition, Condition]:
         bc = found
     low, high = bc if is_tuple(bc) else (bc, bc)
     for side in (low, high):
-        if not isinstance(side, Condition):
+        if not isinstance(side, BoundaryCondition):
             kinds = "use periodic(), dirichlet(0.0), neumann() or linear()."
             fail("V31", f"{type(side).__name__} is no boundary condition.", kinds)
     if (low.name == "periodic") != (high.name == "periodic"):
@@ -183,7 +183,7 @@ def _interval(x: Traced, dim: str) -> Interval:
     return found
 
 
-def _extended(x: Traced, dim: str, before: int, after: int, low: Condition, high: Condition) -> Traced:
+def _extended(x: Traced, dim: str, before: int, after: int, low: BoundaryCondition, high: BoundaryCondition) -> Traced:
     interval = _interval(x, dim)
     for width, side in ((before, low), (after, high)):
         if width < 0:

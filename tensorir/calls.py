@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.analysis.absence import Holes, analyse
+from tensorir.analysis.absence import SkipValues, analyse_absence
 from tensorir.arrays import Accepted, Array, accept, is_array, is_traced, is_tuple, kind_of, leaves_of, refuse, size_of
 from tensorir.binding import BoundProgram, at_sizes, tables_of
 from tensorir.errors import DiagnosticError, did_you_mean
@@ -21,19 +21,19 @@ from tensorir.labels import Place
 from tensorir.tables import check_table
 from tensorir.types import DTYPES, Element, Scalar
 
-__all__ = ["Call", "arrange", "call", "check_names", "missing", "nested"]
+__all__ = ["PreparedCall", "call", "check_names", "missing", "nested", "prepare_call"]
 
 Arrays = Mapping[str, tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class PreparedCall:
     """A call that is ready to run: the program at its sizes, arrays for it, and what is known of its tables."""
 
     bound: BoundProgram
     fencil: Fencil
     arrays: dict[str, tuple[Any, ...]]
-    holes: dict[str, Holes]
+    holes: dict[str, SkipValues]
     """Of each table that could be looked at, the slots in which it holds -1."""
     given_away: dict[str, tuple[Any, ...]]
     """The arrays whose memory the call may use up."""
@@ -55,9 +55,9 @@ def _first(value: Any) -> Any:
     return value[0] if is_tuple(value) and value else value
 
 
-def arrange(
+def prepare_call(
     program: Any, arguments: Mapping[str, Any], concrete: Callable[[Any], bool], donate: Sequence[str] = ()
-) -> Call:
+) -> PreparedCall:
     """Check the arguments of a call and bind its sizes; `concrete` says whether an array's numbers can be looked at.
 
     The memory of parameters that `donate` names may be used up, so they need not be buffers that can be written.
@@ -105,7 +105,7 @@ def arrange(
     for name in written - needed:
         arrays.pop(name, None)
     finish = _finisher(fencil, arguments, kinds, place)
-    return Call(bound, fencil, arrays, holes, given_away, finish)
+    return PreparedCall(bound, fencil, arrays, holes, given_away, finish)
 
 
 def check_names(bound: BoundProgram, arguments: Mapping[str, Any]) -> None:
@@ -228,9 +228,9 @@ def _writable(array: Any) -> Array:
     return found if found.flags.writeable else found.copy()
 
 
-def refuse_absent_outputs(fencil: Fencil, holes: Mapping[str, Holes], full: frozenset[str]) -> Any:
+def refuse_absent_outputs(fencil: Fencil, holes: Mapping[str, SkipValues], full: frozenset[str]) -> Any:
     """The facts of a fencil with its tables; raises T41 where an output may be absent."""
-    facts = analyse(fencil, holes, full)
+    facts = analyse_absence(fencil, holes, full)
     if facts.refused:
         raise DiagnosticError(facts.refused)
     return facts

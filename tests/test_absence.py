@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tensorir as ti
-from tensorir.analysis.absence import analyse
+from tensorir.analysis.absence import analyse_absence
 from tensorir.binding import BoundProgram
 
 HEAD = """f(
@@ -15,7 +15,7 @@ HEAD = """f(
 
 def refusals(expression, **holes):
     program = ti.parse(HEAD.format(expression))
-    return [d.message for d in analyse(program, {"V2E": True, "E2C": True, **holes}).refused]
+    return [d.message for d in analyse_absence(program, {"V2E": True, "E2C": True, **holes}).refused]
 
 
 REFUSED = ["'out' may be absent: this shift finds no neighbour where V2E holds -1."]
@@ -57,7 +57,7 @@ def test_a_guard_on_another_way_does_not_count():
     # that the neighbour of a neighbour is there says nothing of the same step from another point
     inner = "if can_deref(⟪V2E, 0, E2C, 1⟫(z)) then ⟪E2C, 1⟫(z) else 0.0"
     program = ti.parse(HEAD.format(inner).replace("out: tensor<float, V[0:2]>", "out: tensor<float, V[0:2], E[0:3]>"))
-    messages = [d.message for d in analyse(program, {"V2E": True, "E2C": True}).refused]
+    messages = [d.message for d in analyse_absence(program, {"V2E": True, "E2C": True}).refused]
     assert messages == ["'out' may be absent: this shift finds no neighbour where E2C holds -1."]
 
 
@@ -94,5 +94,5 @@ def test_a_condition_that_shifts_what_it_decides_for_is_followed_to_an_end():
           λ(i: tensor<int>, a: tensor<float, E[0:3]>) → shift_apply(1)(⟪T⟫(a)),
           x), 0);
     }""")
-    assert analyse(f, {"T": True}).refused
-    assert not analyse(f, {"T": False}).refused
+    assert analyse_absence(f, {"T": True}).refused
+    assert not analyse_absence(f, {"T": False}).refused

@@ -5,11 +5,11 @@ read costs a pass over the buffer. `take` gives, beside what it reads, the buffe
 that one uses every state of a buffer once, and the transpose is one update in place. `threaded` runs a jaxpr so.
 
 >>> import jax, jax.numpy as jnp
->>> take.bind(jnp.arange(4.0), jnp.int32(2), place=Window((1,)))[0]
+>>> take.bind(jnp.arange(4.0), jnp.int32(2), place=WrittenWindow((1,)))[0]
 Array([2.], dtype=float32)
 >>> def product(x):
-...     a, x = take.bind(x, jnp.int32(0), place=Window((1,)))
-...     b, x = take.bind(x, jnp.int32(2), place=Window((1,)))
+...     a, x = take.bind(x, jnp.int32(0), place=WrittenWindow((1,)))
+...     b, x = take.bind(x, jnp.int32(2), place=WrittenWindow((1,)))
 ...     return (a * b)[0]
 >>> jax.grad(product)(jnp.array([2.0, 3.0, 5.0]))
 Array([5., 0., 2.], dtype=float32)
@@ -29,14 +29,14 @@ from jax.interpreters import ad, batching, mlir
 
 from lowering.batch_dims import with_batch
 
-__all__ = ["Window", "still", "take", "threaded"]
+__all__ = ["WrittenWindow", "still", "take", "threaded"]
 
 
 # Where a read stands
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class WrittenWindow:
     """A slice that starts at indices, one per axis."""
 
     sizes: tuple[int, ...]
@@ -84,7 +84,7 @@ class Gathered:
         return lax.scatter_add(x, indices, update, numbers, mode=self.mode)
 
 
-Place = Window | Fixed | Gathered
+Place = WrittenWindow | Fixed | Gathered
 
 
 def _place(eqn: JaxprEqn) -> Place | None:
@@ -92,7 +92,7 @@ def _place(eqn: JaxprEqn) -> Place | None:
     params = eqn.params
     match eqn.primitive.name:
         case "dynamic_slice":
-            return Window(params["slice_sizes"])
+            return WrittenWindow(params["slice_sizes"])
         case "slice" if params["strides"] is None:
             return Fixed(params["start_indices"], params["limit_indices"])
         case "gather" if params["mode"] in (lax.GatherScatterMode.CLIP, lax.GatherScatterMode.PROMISE_IN_BOUNDS):
@@ -185,8 +185,8 @@ def _take_batched(args: Sequence[Any], axes: Sequence[Any], *, place: Place) -> 
     # a batched slice at one index stays a slice; the rule of lax makes it a gather
     size = x.shape[axis]
     match place:
-        case Window(sizes):
-            whole = Window((*sizes[:axis], size, *sizes[axis:]))
+        case WrittenWindow(sizes):
+            whole = WrittenWindow((*sizes[:axis], size, *sizes[axis:]))
             indices = [*indices[:axis], lax.full((), 0, indices[0].dtype), *indices[axis:]]
         case Fixed(start, stop):
             whole = Fixed((*start[:axis], 0, *start[axis:]), (*stop[:axis], size, *stop[axis:]))
@@ -224,7 +224,7 @@ def _put_transpose(cotangent: Any, x: Any, update: Any, *indices: Any) -> list[A
     if isinstance(cotangent, ad.Zero):
         return [ad.Zero(a.aval) if linear else None for a, linear in zip((x, update), places, strict=True)] + none
     shape = update.aval.shape if places[1] else update.shape
-    value, rest = take.bind(cotangent, *indices, place=Window(tuple(shape)))
+    value, rest = take.bind(cotangent, *indices, place=WrittenWindow(tuple(shape)))
     rest = _written(rest, lax.full_like(value, 0), *indices)
     return [rest if places[0] else None, value if places[1] else None, *none]
 

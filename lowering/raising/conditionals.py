@@ -26,7 +26,7 @@ from lowering.structure import select
 from lowering.tracing import concrete, op_by_op
 from lowering.values import Dense, Leaf, Value, aligned, cut, dense, everywhere, joined_dims, presence, with_present
 from tensorir.abstract_interpreter import Waiting
-from tensorir.analysis.absence import Facts
+from tensorir.analysis.absence import AbsenceAnalysis
 from tensorir.builtins import TABLE
 from tensorir.ir import Apply, Call, Expr, Fencil, Lambda, Operator
 from tensorir.types import Dims
@@ -42,14 +42,14 @@ MOST = 32
 """Choices that are made together: more are seldom, and are looked through in pairs."""
 
 
-def choices(fencil: Fencil, facts: Facts, settled: Settled | None = None) -> dict[int, Choice]:
+def choices(fencil: Fencil, facts: AbsenceAnalysis, settled: Settled | None = None) -> dict[int, Choice]:
     """The choices that become conditionals, by the identity of each `if`; `settled` is what if-conversion made.
 
-    >>> from tensorir.analysis.absence import analyse
+    >>> from tensorir.analysis.absence import analyse_absence
     >>> from tensorir.text import parse
     >>> f = parse("f(c: tensor<bool>, x: tensor<float, I[0:20000]>, y: tensor<float, I[0:20000]>) "
     ...           "{ y ← if c then exp(x) else x; }")
-    >>> [str(node) for choice in choices(f, analyse(f, {})).values() for node in choice.shared]
+    >>> [str(node) for choice in choices(f, analyse_absence(f, {})).values() for node in choice.shared]
     ['x']
     """
     roots = values(fencil.closures)
@@ -83,7 +83,7 @@ def choices(fencil: Fencil, facts: Facts, settled: Settled | None = None) -> dic
         groups = [choice.members for choice in found]
 
 
-def _checked_aside(roots: Sequence[Expr], needs: Demand, facts: Facts, settled: Container[int]) -> set[int]:
+def _checked_aside(roots: Sequence[Expr], needs: Demand, facts: AbsenceAnalysis, settled: Container[int]) -> set[int]:
     """What is checked and read in branches only, with what needs it: each has its own, as none may be taken."""
     found: set[int] = set()
     for node in postorder(*roots):
@@ -212,14 +212,14 @@ _COMPUTES = {"reduce", "scan", "sort", "gather", "scatter", "unstructured_shift"
 """What is more than one operation for each of its elements, and is seldom fused with others."""
 
 
-def acts(node: Expr, facts: Facts) -> bool:
+def acts(node: Expr, facts: AbsenceAnalysis) -> bool:
     """Whether a node by itself, or the body of a function that it is or applies, checks or prints something."""
     bodies = (f.results for f in (node, *node.children) if isinstance(f, Lambda))
     inside = (node, *postorder(*chain.from_iterable(bodies)))
     return any(_checks(n, facts) or (isinstance(n, Call) and n.op == "print") for n in inside)
 
 
-def _checks(node: Expr, facts: Facts) -> bool:
+def _checks(node: Expr, facts: AbsenceAnalysis) -> bool:
     """Whether a node by itself may find an error."""
     if not isinstance(node, Call):
         return False

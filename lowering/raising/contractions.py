@@ -13,7 +13,7 @@ from typing import Any
 
 from jax import lax
 
-from lowering.array_provenance import Products, Sum
+from lowering.array_provenance import ArrayProvenance, Sum
 from lowering.context import Context
 from lowering.elementwise import convert
 from lowering.values import Dense, Leaf, Slots, Value, aligned, cut, elementwise, presence
@@ -29,7 +29,7 @@ PRECISION = lax.Precision.HIGHEST
 
 
 def contraction(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
-    return product_of_two(context, node, args, lambda a, b, total: dot(a, b, total, context.products))
+    return product_of_two(context, node, args, lambda a, b, total: dot(a, b, total, context.provenance))
 
 
 def product_of_two(
@@ -62,18 +62,18 @@ def contracted(context: Context, node: Call, args: Sequence[Any]) -> Sum:
     for (leaf,), arg in zip(args, node.args, strict=True):
         if arg.tensor.element != element:
             wide = elementwise(convert(element), [leaf], arg.tensor.dims)
-            context.products.convert(wide, leaf)
+            context.provenance.convert(wide, leaf)
             leaf = wide
         factors.append(leaf)
     dims = bcast([a.tensor for a in node.args])
-    return Sum(tuple(f for leaf in factors for f in context.products.factors(leaf)), dims, node.static.dims)
+    return Sum(tuple(f for leaf in factors for f in context.provenance.factors(leaf)), dims, node.static.dims)
 
 
 NARROW = {("int8", "int32"), ("bfloat16", "float32")}
 """Types whose products XLA adds up in a wider type 1.8 to 11 times as fast as those of converted factors."""
 
 
-def dot(x: Leaf, y: Leaf, total: Sum, known: Products) -> Dense | None:
+def dot(x: Leaf, y: Leaf, total: Sum, known: ArrayProvenance) -> Dense | None:
     """Two factors contracted over the dims that are summed over, None where that is not better than the plain form."""
     over = [d for d in total.over if d in x.dims and d in y.dims]
     if set(over) != set(total.over):

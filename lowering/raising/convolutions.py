@@ -15,7 +15,7 @@ from typing import Any
 
 from jax import lax
 
-from lowering.array_provenance import Products, Sum, Window
+from lowering.array_provenance import ArrayProvenance, Sum, Window
 from lowering.context import Context
 from lowering.raising.contractions import PRECISION, needed, product_of_two
 from lowering.values import Dense, Leaf, Value, aligned, cut, dense, select_slot
@@ -27,8 +27,8 @@ __all__ = ["convolution"]
 
 def convolution(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
     def convolved(x: Leaf, w: Leaf, total: Sum) -> Dense | None:
-        known = context.products.window(x)
-        return None if known is None or not isinstance(w, Dense) else _in_groups(*known, w, total, context.products)
+        known = context.provenance.window(x)
+        return None if known is None or not isinstance(w, Dense) else _in_groups(*known, w, total, context.provenance)
 
     return product_of_two(context, node, args, lambda a, b, total: convolved(a, b, total) or convolved(b, a, total))
 
@@ -39,7 +39,9 @@ MOST_GROUPS = 32
 """More convolutions side by side than these would cost compile time."""
 
 
-def _in_groups(source: Dense, windows: tuple[Window, ...], w: Dense, total: Sum, known: Products) -> Dense | None:
+def _in_groups(
+    source: Dense, windows: tuple[Window, ...], w: Dense, total: Sum, known: ArrayProvenance
+) -> Dense | None:
     """Convolutions side by side, for the dims that the window, the weights and the sum have."""
     moving = {v.source for v in windows}
     groups = [d for d in source.dims if d not in moving and d in w.dims and d not in total.over]
@@ -63,7 +65,9 @@ def _in_groups(source: Dense, windows: tuple[Window, ...], w: Dense, total: Sum,
     return Dense(data, Dims(((name, total.dims[name]), *parts[0].dims.items)))
 
 
-def _convolution(source: Dense, windows: tuple[Window, ...], w: Dense, total: Sum, known: Products) -> Dense | None:
+def _convolution(
+    source: Dense, windows: tuple[Window, ...], w: Dense, total: Sum, known: ArrayProvenance
+) -> Dense | None:
     """A window times weights, summed over the window and over what both have besides."""
     if source.present is not None or source.data.dtype != w.data.dtype or w.data.dtype.kind not in "fV":
         return None
@@ -117,7 +121,9 @@ def _convolution(source: Dense, windows: tuple[Window, ...], w: Dense, total: Su
     return Dense(lax.reshape(data, dims.shape), dims)
 
 
-def _part(source: Dense, total: Sum, plain: Sequence[str], known: Products) -> tuple[Dense, dict[str, int]] | None:
+def _part(
+    source: Dense, total: Sum, plain: Sequence[str], known: ArrayProvenance
+) -> tuple[Dense, dict[str, int]] | None:
     """What lies between zeros along the dims that windows read, where the source is whole along the others."""
     part, steps = known.unpadded(source) or (None, {})
     if part is None or any(n in steps or not part.dims[n].covers(total.dims[n]) for n in plain):

@@ -58,13 +58,13 @@ def guarded_sum(context: Context, node: Call, args: Sequence[Any]) -> Sum | None
         return None
     if combiner(f.function) != "plus":
         return None
-    total = context.products.summed(values[0][0], node.static.dim)
+    total = context.provenance.summed(values[0][0], node.static.dim)
     return total if total is not None and total.guard is not None else None
 
 
 def _outside(context: Context, a: Dense, b: Dense, total: Sum, guard: Dense) -> Dense | None:
     """The sum where a guard without the dims summed over holds."""
-    found = dot(a, b, total, context.products)
+    found = dot(a, b, total, context.provenance)
     if found is None:
         return None
     dims = Dims(tuple((n, total.dims[n]) for n in dict.fromkeys((*found.dims.names, *guard.dims.names))))
@@ -76,8 +76,8 @@ def _inside(context: Context, a: Dense, b: Dense, total: Sum, guard: Dense) -> D
     """The sum of the products of a factor that is zero where the guard is false."""
     zeroed = _zeroed(a, guard)
     if set(guard.dims) <= set(b.dims):
-        return dot(zeroed, _zeroed(b, guard), total, context.products)
-    found = dot(zeroed, b, total, context.products)
+        return dot(zeroed, _zeroed(b, guard), total, context.provenance)
+    found = dot(zeroed, b, total, context.provenance)
     if found is None or b.data.dtype.kind in "iu":
         return found
     dims = found.dims

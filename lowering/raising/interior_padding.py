@@ -25,7 +25,7 @@ Step = tuple[str, int]
 
 def dilated(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
     condition, then, otherwise = node.args
-    read = context.products.read_of(args[1][0]) if len(args[1]) == 1 else None
+    read = context.provenance.read_of(args[1][0]) if len(args[1]) == 1 else None
     steps = _multiples(condition)
     if read is None or not steps or literal_of(otherwise) != 0 or not isinstance(then, Call) or then.op != "gather":
         return None
@@ -71,7 +71,7 @@ def _spread(context: Context, x: Dense, steps: dict[str, int], need: Dims) -> De
     sides = [(a, b, s - 1) for a, b, s in zip(low, ends, by, strict=True)]
     data = lax.pad(x.data, lax.full((), 0, x.data.dtype), sides)
     result = Dense(data, Dims(tuple((n, need[n]) for n in x.dims.names)))
-    context.products.spread(result, x.data, low, by)
+    context.provenance.spread(result, x.data, low, by)
     return result
 
 

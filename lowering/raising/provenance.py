@@ -20,7 +20,7 @@ __all__ = ["remember"]
 
 def remember(context: Context, node: Call, args: Sequence[Any], value: Value) -> None:
     """Remember what a call gave by the arrays that it gave."""
-    known = context.products
+    known = context.provenance
     match node.op:
         case "multiplies":
             known.multiplied(value[0], args[0][0], args[1][0], node.tensor.dims)

@@ -33,7 +33,7 @@ def strip(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
     op = next((p.op for p in context.pools.values() if any(step is node for step in p.steps[:-1])), None)
     if op not in ("max", "min") or len(args[-1]) != 1 or not isinstance(leaf := args[-1][0], Slots):
         return None
-    known = context.products.window(leaf)
+    known = context.provenance.window(leaf)
     if known is None or known[0].present is not None or len(known[1]) != 1 or leaf.dim != node.static.dim:
         return None
     source, (window,) = known

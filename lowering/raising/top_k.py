@@ -26,16 +26,16 @@ def first(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
     if len(args[0]) != 1 or not isinstance(args[0][0], Dense):
         return None
     leaf: Dense = args[0][0]
-    known = context.products.sorted_by(leaf)
+    known = context.provenance.sorted_by(leaf)
     if known is None or leaf.present is not None:
         return None
     whole, wanted = leaf.dims[known.dim], node.static.intervals.get(known.dim)
     if wanted is None or wanted.start != whole.start or not 0 < len(wanted) < len(whole):
         return None
     key = (*map(id, known.arrays), len(wanted))
-    if key not in context.products.firsts:
-        context.products.firsts[key] = _first(known, len(wanted))
-    found = context.products.firsts[key][known.member]
+    if key not in context.provenance.firsts:
+        context.provenance.firsts[key] = _first(known, len(wanted))
+    found = context.provenance.firsts[key][known.member]
     dims = leaf.dims.with_interval(known.dim, wanted)
     return (Dense(found, Dims(tuple(dims.items))),)
 

@@ -45,7 +45,7 @@ def windows(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
         return None
     leaf, source, seen = found
     if seen:
-        context.products.windowed(leaf, source, seen)
+        context.provenance.windowed(leaf, source, seen)
     return (leaf,)
 
 

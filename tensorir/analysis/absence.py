@@ -23,7 +23,7 @@ from tensorir.ir import Call, Expr, Fencil, Literal, Operator
 from tensorir.types import Interval, Scalar, TensorType, TupleElement, leaves
 from tensorir.typing_rules import neighbour_source
 
-__all__ = ["Access", "Facts", "Holes", "analyse", "integer_range"]
+__all__ = ["AbsenceAnalysis", "IndirectAccess", "SkipValues", "analyse_absence", "integer_range"]
 
 Range = tuple[int, int] | None
 """The least and the greatest value of an integer, None where nothing is known."""
@@ -48,21 +48,21 @@ NEVER: frozenset[Missing] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class IndirectAccess:
     """What is known of one indirect access: whether it may find -1, and whether its indices are proven inside."""
 
     absent: bool
     proven: bool
 
-    def joined(self, other: Access | None) -> Access:
-        return self if other is None else Access(self.absent or other.absent, self.proven and other.proven)
+    def joined(self, other: IndirectAccess | None) -> IndirectAccess:
+        return self if other is None else IndirectAccess(self.absent or other.absent, self.proven and other.proven)
 
 
 @dataclass(slots=True)
-class Facts:
-    """The findings of `analyse`."""
+class AbsenceAnalysis:
+    """The findings of `analyse_absence`."""
 
-    accesses: dict[int, Access] = field(default_factory=dict[int, Access])
+    accesses: dict[int, IndirectAccess] = field(default_factory=dict[int, IndirectAccess])
     """Per shift, gather or scatter, by identity of its node."""
     tables: dict[str, Interval] = field(default_factory=dict[str, Interval])
     """The interval in which the entries of a table parameter must lie (or be -1)."""
@@ -119,17 +119,19 @@ def _present(value: Known) -> Known:
     return Known((NEVER,) * len(value.absent), (None,) * len(value.ranges))
 
 
-Holes = bool | frozenset[int]
+SkipValues = bool | frozenset[int]
 """Of a table: whether it holds -1, or in which slots."""
 
 
-def analyse(fencil: Fencil, tables: Mapping[str, Holes], full: frozenset[str] = frozenset()) -> Facts:
+def analyse_absence(
+    fencil: Fencil, tables: Mapping[str, SkipValues], full: frozenset[str] = frozenset()
+) -> AbsenceAnalysis:
     """Follow absence and integer ranges through a fencil.
 
     `tables` says of each table that was looked at whether, or where, it holds -1; other tables are traced, count as
     holding -1 unless they are declared `full`, and are checked when the program runs.
     """
-    facts = Facts()
+    facts = AbsenceAnalysis()
     env = {p: _unknown(p.type, origin=p.name) for p in fencil.params}
     rules = _Rules(facts, tables, full)
     written: set[str] = set()
@@ -161,8 +163,8 @@ def _refusal(name: str, value: Expr, culprits: frozenset[Missing]) -> Diagnostic
 class _Rules:
     """The rule of `evaluate` for absence and ranges."""
 
-    facts: Facts
-    tables: Mapping[str, Holes]
+    facts: AbsenceAnalysis
+    tables: Mapping[str, SkipValues]
     full: frozenset[str]
     rounds: dict[tuple[int, int], tuple[tuple[Known, ...], list[Known]]] = field(default_factory=dict[Any, Any])
     """Of each loop, by the identity of its functions, what it was last started with and what it hands on."""
@@ -242,20 +244,20 @@ class _Rules:
         """Points under other names or coordinates: like nothing else, so that no other guard counts for them."""
         return Known(tuple(_moved(a, id(node)) for a in values[0].absent), values[0].ranges)
 
-    def _table(self, table: Known, inside: Interval, slots: tuple[int, ...]) -> Access:
+    def _table(self, table: Known, inside: Interval, slots: tuple[int, ...]) -> IndirectAccess:
         name = table.origin
         if name is not None:
             self.facts.tables[name] = inside & self.facts.tables.get(name, inside)
             holes = self.tables.get(name, name not in self.full)
             if isinstance(holes, frozenset) and slots:
                 holes = holes.intersection(slots)
-            return Access(bool(holes), name in self.tables)
+            return IndirectAccess(bool(holes), name in self.tables)
         low_high = table.ranges[0]
         if low_high is None:
-            return Access(True, False)
+            return IndirectAccess(True, False)
         low, high = low_high
         holds = low <= -1 <= high
-        return Access(holds, inside.covers(Interval(0 if holds and low == -1 else low, high + 1)))
+        return IndirectAccess(holds, inside.covers(Interval(0 if holds and low == -1 else low, high + 1)))
 
     def indexed(self, node: Call, values: list[Known]) -> Known:
         """gather, and scatter less its function: indices are proven inside, or checked."""
@@ -266,7 +268,7 @@ class _Rules:
             i.ranges[0] is not None and base.tensor.dims[d].covers(Interval(i.ranges[0][0], i.ranges[0][1] + 1))
             for d, i in zip(dims, indices, strict=True)
         )
-        self.facts.accesses[id(node)] = Access(False, proven).joined(self.facts.accesses.get(id(node)))
+        self.facts.accesses[id(node)] = IndirectAccess(False, proven).joined(self.facts.accesses.get(id(node)))
         absent = NEVER.union(*(i.anywhere for i in indices), *(r.anywhere for r in rest))
         x = Known(tuple(_moved(a, id(node)) for a in x.absent), x.ranges)
         if node.op == "scatter":

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tensorir import build
-from tensorir.analysis.absence import analyse
+from tensorir.analysis.absence import analyse_absence
 from tensorir.arrays import refuse, size_of
 from tensorir.binding import BoundProgram, at_sizes
 from tensorir.caches import WeakCache
@@ -172,7 +172,7 @@ def observed(fencil: Fencil) -> tuple[Fencil, tuple[Intermediate, ...]]:
     """
     plain = Inline(named=True).run(fencil)
     taken = {p.name for p in plain.params}
-    tables = bool(analyse(plain, {}).accesses)
+    tables = bool(analyse_absence(plain, {}).accesses)
     params = list(plain.params)
     closures: list[Closure] = []
     found: list[Intermediate] = []

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tensorir.analysis.absence import analyse
+from tensorir.analysis.absence import analyse_absence
 from tensorir.analysis.buffer_worth import Worth, work_of
 from tensorir.analysis.uses import reads, surface
 from tensorir.build import apply, closure, fresh, function, var
@@ -183,7 +183,7 @@ class _Storing:
             trial = Fencil("trial", (*self.fencil.params, *before, buffer), (closure(buffer, value),))
         except DiagnosticError:
             return False
-        return not analyse(trial, {}).refused
+        return not analyse_absence(trial, {}).refused
 
     def _name(self, wanted: str) -> str:
         if wanted not in self.taken:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from tensorir.arrays import refuse
-from tensorir.calls import arrange, nested, refuse_absent_outputs
+from tensorir.calls import nested, prepare_call, refuse_absent_outputs
 from tensorir.errors import Diagnostic, NoAttribute
 from tensorir.ir import Closure, Expr, Fencil, Var
 from tensorir.reference.expressions import Run, Scope
@@ -49,7 +49,7 @@ def run(program: Any, /, **arguments: Any) -> dict[str, Any]:
 
     Arrays of an accelerator come back as NumPy arrays.
     """
-    ready = arrange(program, arguments, lambda array: True)
+    ready = prepare_call(program, arguments, lambda array: True)
     refuse_absent_outputs(ready.fencil, ready.holes, frozenset())
     interpreter = Interpreter(ready.fencil, ready.arrays)
     for closure in ready.fencil.closures:
@@ -62,7 +62,7 @@ def trace(program: Any, /, *, both: bool = False, **arguments: Any) -> dict[str,
 
     With `both`, `if` reads what both of its branches do. Elements that a closure wrote before are not counted.
     """
-    ready = arrange(program, arguments, lambda array: True)
+    ready = prepare_call(program, arguments, lambda array: True)
     interpreter = Interpreter(ready.fencil, ready.arrays, both)
     for closure in ready.fencil.closures:
         interpreter.store(closure)

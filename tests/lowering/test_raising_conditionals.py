@@ -11,7 +11,7 @@ from hypothesis import given, settings
 
 import tensorir as ti
 from lowering.raising import conditionals
-from tensorir.analysis.absence import analyse
+from tensorir.analysis.absence import analyse_absence
 
 LARGE = """f(c: tensor<bool>, x: tensor<float, I[-3:20000]>, y: tensor<float, I[0:19000]>) {
   y ← let e = exp(x); if c then sin(⟪I, 1⟫(x)) + e else e × sqrt(e);
@@ -43,7 +43,7 @@ def test_the_branch_that_is_taken_is_computed(c):
 
 def test_what_both_branches_read_is_computed_before():
     f = ti.parse(LARGE)
-    (choice,) = conditionals.choices(f, analyse(f, {})).values()
+    (choice,) = conditionals.choices(f, analyse_absence(f, {})).values()
     assert [n.label or n.name for n in choice.shared] == ["e", "x"]
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from tensorir import build
-from tensorir.analysis.absence import analyse
+from tensorir.analysis.absence import analyse_absence
 from tensorir.ir import Closure, Fencil, Var
 from tensorir.iterator.lift.boxes import ALWAYS, NEVER, Box, is_empty
 from tensorir.iterator.lift.emit import Emission
@@ -274,7 +274,7 @@ def _assembled(name: str, state: _State, options: Options) -> Specialised:
     inputs = [*emission.params.values(), *(v for v, _ in emission.tables.values())]
     made = build.fencil(name, [*params, *inputs], closures)
     holes = {n: _holes(table, rows) for n, (table, rows) in tables.items()}
-    if options.holes == "zero" and any(holes.values()) and analyse(made, holes).refused:
+    if options.holes == "zero" and any(holes.values()) and analyse_absence(made, holes).refused:
         made = build.fencil(name, [*params, *inputs], [_filled(c) for c in closures])
     report = (*(f"{o.leaf}: stored on {Dims.of(dict(o.box))}" for o in outputs), *emission.report)
     used = frozenset(ev.known.used)
