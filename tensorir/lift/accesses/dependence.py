@@ -98,10 +98,44 @@ def dependences(
     touched = [accesses(leaf, r) for leaf, r in zip(leaves, ranges, strict=True)]
     boxes = [None if outer else box_of(leaf, r) for leaf, r in zip(leaves, ranges, strict=True)]
     found: list[Dependence] = []
-    for a in range(len(leaves)):
-        for b in range(a, len(leaves)):
-            found += _between(a, b, leaves, ranges, boxes, touched, outer, settled)
+    for a, b in _meeting_somewhere(touched):
+        found += _between(a, b, leaves, ranges, boxes, touched, outer, settled)
     return found
+
+
+def _meeting_somewhere(touched: Sequence[Sequence[Access]]) -> list[tuple[int, int]]:
+    """The pairs of leaves that touch a buffer which one of them writes, in order, each leaf with itself among them.
+
+    Straight-line stores to elements whose places are numbers meet only where these are the same.
+    """
+    by_buffer: dict[Buffer, list[tuple[int, Access]]] = {}
+    for k, found in enumerate(touched):
+        for access in found:
+            by_buffer.setdefault(access.buffer, []).append((k, access))
+    pairs = {(k, k) for k in range(len(touched))}
+    for touching in by_buffer.values():
+        if any(access.write for _, access in touching):
+            for group in _by_place(touching):
+                writers = {k for k, access in group if access.write}
+                pairs |= {(min(k, w), max(k, w)) for k in {k for k, _ in group} for w in writers}
+    return sorted(pairs)
+
+
+def _by_place(touching: Sequence[tuple[int, Access]]) -> list[list[tuple[int, Access]]]:
+    """Accesses of a buffer, apart where the number that is their index along one dim differs."""
+    rank = max(len(access.indices or ()) for _, access in touching)
+    numbers = [[_number_at(access, k) for _, access in touching] for k in range(rank)]
+    most = max(numbers, key=lambda found: len(set(found)), default=[])
+    groups: dict[int | None, list[tuple[int, Access]]] = {}
+    for n, touch_ in zip(most, touching, strict=True) if most else ():
+        groups.setdefault(n, []).append(touch_)
+    anywhere = groups.pop(None, [])
+    return [[*group, *anywhere] for group in groups.values()] or [list(touching)]
+
+
+def _number_at(access: Access, k: int) -> int | None:
+    index = None if access.indices is None else access.indices[k]
+    return index.constant if index is not None and index.is_number else None
 
 
 def _between(

@@ -217,6 +217,8 @@ class _Rolling:
 
     def kept(self, node: Node) -> list[Buffer]:
         """The values that a node keeps, in the order of the text."""
+        if not self.values:
+            return []
         stores = (leaf.node for leaf in leaves((node,)))
         return [store.buffer for store in stores if isinstance(store, Store) and store.buffer in self.values]
 

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 
 from tensorir.build import call, operator, reduce
 from tensorir.builtins import TABLE
+from tensorir.caches import RecentCache
 from tensorir.ir import Call, Expr, Literal, Operator
 from tensorir.lift.emission.tensors import constant_of, filled, renamed, shifted, spread
 from tensorir.lift.rewrites.nested_folds import outdoes
@@ -37,6 +38,9 @@ __all__ = [
 Cuts = Mapping[str, Interval]
 WITHIN = ("clamp", "zero")
 """Reads that cannot fail."""
+
+PADDED: RecentCache[int, tuple[Expr, frozenset[str]]] = RecentCache("dims along which tensors are padded", 4096)
+"""By the identity of a tensor, which is kept beside it: to compare tensors costs more than to look at them."""
 
 
 def sum_of_padded(e: Call) -> Expr | None:
@@ -172,11 +176,66 @@ def restricted(x: Expr, cuts: Cuts, known: _Known | None = None) -> Expr | None:
     cuts = {d: i for d, i in cuts.items() if d in x.tensor.dims and x.tensor.dims[d] != i}
     if not cuts:
         return x
+    if not cuts.keys() <= padded_along(x):
+        return None
     known = {} if known is None else known
     key = (id(x), frozenset(cuts.items()))
     if key not in known:
         known[key] = _restricted(x, cuts, known)
     return known[key]
+
+
+def padded_along(x: Expr) -> frozenset[str]:
+    """The dims along which a part of a tensor may take no cut: those that are added, or padded, somewhere below.
+
+    A chain of stencils has none, which tells at once that no part of it is worth a look at each of its stages.
+
+    >>> from tensorir.text import parse_expr
+    >>> sorted(padded_along(parse_expr("exp(add_dim(I, 0, 8, 1.0)) + 2.0", [])))
+    ['I']
+    """
+    stack: list[tuple[Expr, bool]] = [(x, False)]
+    while stack:
+        node, ready = stack.pop()
+        if not isinstance(node, Call) or PADDED.get(id(node)) is not None:
+            continue
+        if ready:
+            PADDED.put(id(node), (node, _padded_along(node)))
+        else:
+            stack.append((node, True))
+            stack += [(c, False) for c in node.args]
+    return _known_padding(x)
+
+
+def _known_padding(x: Expr) -> frozenset[str]:
+    found = PADDED.get(id(x))
+    return frozenset() if found is None else found[1]
+
+
+def _padded_along(x: Call) -> frozenset[str]:
+    below = [_known_padding(a) for a in x.args]
+    match x:
+        case Call("update", (base, part)):
+            whole = x.tensor.dims
+            cut_here = {d for d, i in whole.items if d not in part.tensor.dims or part.tensor.dims[d] != i}
+            return below[1] | cut_here if constant_of(base) is not None else frozenset()
+        case Call("rename", _, (pairs,)):
+            after = dict(pairs)
+            return frozenset(after.get(d, d) for d in below[0])
+        case Call("add_dim", _, (dim, _, _)):
+            return below[0] | {dim}
+        case Call("split_dim", _, (dim, outer, _, _)):
+            return below[0] - {dim} | ({outer} if dim in below[0] else set())
+        case Call("merge_dims", _, (outer, inner, _)):
+            return below[0] - {outer, inner}
+        case Call("reduce", (Operator(), _, _), (dim,)):
+            return below[2] - {dim}
+        case Call("cartesian_shift" | "pos" | "gather"):
+            return below[0]
+        case Call(op) if TABLE[op].elementwise:
+            return frozenset[str]().union(*below)
+        case _:
+            return frozenset()
 
 
 def _restricted(x: Expr, cuts: Cuts, known: _Known) -> Expr | None:
@@ -213,6 +272,8 @@ def _restricted(x: Expr, cuts: Cuts, known: _Known) -> Expr | None:
             return None if inner is None else _fold(x, init, inner, dim)
         case Call(op, args) if TABLE[op].elementwise:
             made = [(restricted(a, cuts, known), a) for a in args]
+            if all(b is None or b is a for b, a in made):
+                return None
             new = call(op, *(a if b is None else b for b, a in made), static=x.static, span=x.span)
             return new if all(new.tensor.dims[d] == i for d, i in cuts.items()) else None
         case _:
