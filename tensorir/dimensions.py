@@ -21,6 +21,10 @@ __all__ = ["AnyCondition", "Combined", "Condition", "Dimension", "Offset", "dims
 class Dimension:
     """A named dimension; `I + 1` is the offset by which a field is shifted: `f(I + 1)[p] = f[p + 1]`.
 
+    A dimension whose name ends in Half has its points between those of the dimension without it: i of IHalf lies half a
+    point before i of I, so that `f(IHalf + 0.5)[i] = f[i]` of a field on I, and `g(I + 0.5)[i] = g[i + 1]` of one on
+    IHalf.
+
     Compared with integers it is a condition on the coordinate, for `concat_where`. Two dimensions are equal if their
     names are.
 
@@ -33,10 +37,10 @@ class Dimension:
     value: str
     kind: str = "horizontal"
 
-    def __add__(self, distance: int) -> Offset:
+    def __add__(self, distance: float) -> Offset:
         return Offset(self, distance)
 
-    def __sub__(self, distance: int) -> Offset:
+    def __sub__(self, distance: float) -> Offset:
         return Offset(self, -distance)
 
     def __eq__(self, other: object) -> Any:
@@ -114,10 +118,10 @@ AnyCondition = Condition | Combined
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """A distance along a dimension."""
+    """A distance along a dimension: whole, or ending in a half where it leads to and from points between."""
 
     dimension: Dimension
-    distance: int
+    distance: float
 
 
 def dims(names: str) -> tuple[Dimension, ...]:

@@ -118,7 +118,8 @@ class Traced:
     # Shifts
 
     def __call__(self, *offsets: Any) -> Any:
-        """The field shifted: `f(I + 1)`, `f(V2E)` for all neighbours, `f(V2E[0])` for one; the last is done first."""
+        """The field shifted, the last offset first: `f(I + 1)`, `f(IHalf + 0.5)` of a field on I at the points between,
+        `f(V2E)` for all neighbours, `f(V2E[0])` for one."""
         result = self
         for offset in reversed(offsets):
             result = _shifted(result, offset)
@@ -517,14 +518,40 @@ def _shifted(x: Traced, offset: Any) -> Traced:
 
 
 def _cartesian(x: Traced, dimension: Dimension, distance: Any) -> Traced:
+    if isinstance(distance, float) and (2 * distance) % 2 == 1:
+        return _staggered(x, dimension, distance)
     if not isinstance(distance, numbers.Integral):
-        fail("V10", "a shift is by a whole number of points.", f"write f({dimension} + 1).")
+        told = "a shift is by a whole number of points, or by a half to and from points half way between."
+        fail("V10", told, f"write f({dimension} + 1), or f(IHalf + 0.5) of a field on I.")
     if str(dimension) in current().scanned:
         told = f"inside of a scan along {dimension} a field has one level of it, and no neighbour there."
         fail("V28", told, f"pass the neighbour as a field of its own: f(x, x({dimension} + 1)).")
     if str(dimension) not in x.dims:
         return x
     return Traced(make("cartesian_shift", x, static=(str(dimension), int(distance))).expr, x.weak)
+
+
+HALF = "Half"
+"""What the name of a dim ends in whose points lie half way between: IHalf has i half a point before i of I."""
+
+
+def _staggered(x: Traced, dimension: Dimension, distance: float) -> Traced:
+    """A field on I at points of IHalf, or on IHalf at points of I: `f(IHalf + 0.5)[i] = f[i]`."""
+    name = str(dimension)
+    half = name.endswith(HALF)
+    other = name.removesuffix(HALF) if half else name + HALF
+    for dim in (name, other):
+        if dim in current().scanned:
+            told = f"inside of a scan along {dim} a field has one level of it, and no neighbour there."
+            fail("V28", told, f"pass the neighbour as a field of its own: f(x, x({dimension} + 0.5)).")
+    if name in x.dims:
+        told = f"half a point along {name} leads to a field on {other}, and this field is on {name}."
+        fail("V10", told, f"write f({other} + 0.5), or f({name} + 1).")
+    if other not in x.dims:
+        return x
+    moved = make("rename", x, static=(((other, name),),))
+    by = round(distance - 0.5 if half else distance + 0.5)
+    return Traced(make("cartesian_shift", moved, static=(name, by)).expr, x.weak) if by else moved
 
 
 def through(x: Traced, table: Traced, local: str | None) -> Traced:

@@ -19,12 +19,14 @@ from tensorir.passes.condition_propagation import PropagateConditions
 from tensorir.passes.cse import Cse
 from tensorir.passes.fold_constants import FoldConstants
 from tensorir.passes.fuse_closures import FuseClosures
+from tensorir.passes.fuse_into_scans import FuseIntoScans
 from tensorir.passes.fuse_scans import FuseScans
 from tensorir.passes.inline import Inline
 from tensorir.passes.pipeline import Pipeline
 from tensorir.passes.prune import Prune
 from tensorir.passes.simplify import Simplify
 from tensorir.passes.split_closures import SplitClosures
+from tensorir.passes.split_scans import SplitScans
 from tensorir.passes.table import PASSES
 from tensorir.passes.temporaries import Temporaries
 
@@ -34,6 +36,7 @@ __all__ = [
     "Cse",
     "FoldConstants",
     "FuseClosures",
+    "FuseIntoScans",
     "FuseScans",
     "Inline",
     "Pass",
@@ -42,5 +45,6 @@ __all__ = [
     "Prune",
     "Simplify",
     "SplitClosures",
+    "SplitScans",
     "Temporaries",
 ]

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from tensorir.ir import Fencil
 from tensorir.passes.base import Pass
 from tensorir.passes.contractions import Contractions
+from tensorir.passes.fuse_into_scans import FuseIntoScans
 from tensorir.passes.materialise import Materialise
+from tensorir.passes.split_scans import SplitScans
 
 __all__ = ["DEFAULT_PASSES", "Stage", "Stages", "staged"]
 
-DEFAULT_PASSES: tuple[Pass, ...] = (Contractions(), Materialise())
+DEFAULT_PASSES: tuple[Pass, ...] = (FuseIntoScans(), SplitScans(), Contractions(), Materialise())
 """The passes that every program goes through when it is compiled, in their order."""
 
 
@@ -46,6 +48,8 @@ class Stages:
     f(y: tensor<float>, a: tensor<float, K[0:9]>) {
       y ← reduce(+, 0.0, K)(a × a);
     }
+    fuse_into_scans: nothing to do
+    split_scans: nothing to do
     contractions: a sum of products is one operation of the backend
     f(y: tensor<float>, a: tensor<float, K[0:9]>) {
       y ← contract(float, K)(a, a);

@@ -9,12 +9,14 @@ from tensorir.passes.contractions import Contractions
 from tensorir.passes.cse import Cse
 from tensorir.passes.fold_constants import FoldConstants
 from tensorir.passes.fuse_closures import FuseClosures
+from tensorir.passes.fuse_into_scans import FuseIntoScans
 from tensorir.passes.fuse_scans import FuseScans
 from tensorir.passes.inline import Inline
 from tensorir.passes.materialise import Materialise
 from tensorir.passes.prune import Prune
 from tensorir.passes.simplify import Simplify
 from tensorir.passes.split_closures import SplitClosures
+from tensorir.passes.split_scans import SplitScans
 from tensorir.passes.temporaries import Temporaries
 
 __all__ = ["PASSES"]
@@ -25,6 +27,7 @@ _ALL: tuple[type[Pass], ...] = (
     Cse,
     FoldConstants,
     FuseClosures,
+    FuseIntoScans,
     FuseScans,
     Inline,
     Materialise,
@@ -32,6 +35,7 @@ _ALL: tuple[type[Pass], ...] = (
     PropagateConditions,
     Simplify,
     SplitClosures,
+    SplitScans,
     Temporaries,
 )
 PASSES: dict[str, type[Pass]] = {p.name(): p for p in _ALL}

@@ -7,7 +7,7 @@ way takes turns with the one that the lowering emits; a ratio above 1 is what th
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -94,6 +94,32 @@ def scanned_axis() -> Ways:
     return {"outermost": lambda: outer(x).block_until_ready(), "innermost": lambda: inner(last).block_until_ready()}
 
 
+def split_scans() -> Ways:
+    """Parts of two arrays combined before a scan that stores what it is asked for, and parts and states apart."""
+    a, b = (jnp.asarray(RNG.random((65_536, 34))) for _ in range(2))
+
+    def parts(a: Any, b: Any) -> list[Any]:
+        return [jnp.moveaxis(x[:, k : k + 32], 1, 0) for x in (a, b) for k in range(3)]
+
+    def combined(x: Sequence[Any]) -> tuple[Any, Any]:
+        return x[0] * x[1] + x[2] * x[3], x[4] - x[5]
+
+    def step(s: Any, x: Any) -> Any:
+        new = x[0] * s[0] + x[1], x[1] * s[1] + s[0]
+        return new, new[0] * new[1]
+
+    def before(a: Any, b: Any) -> Any:
+        start = (jnp.zeros(len(a)),) * 2
+        return jnp.moveaxis(lax.scan(step, start, combined(parts(a, b)))[1], 0, 1)
+
+    def within(a: Any, b: Any) -> Any:
+        start = (jnp.zeros(len(a)),) * 2
+        first, second = lax.scan(lambda s, x: (step(s, combined(x))[0],) * 2, start, parts(a, b))[1]
+        return jnp.moveaxis(first * second, 0, 1)
+
+    return _calls({"combined before": before, "apart": within}, a, b)
+
+
 def products_of_matrices() -> Ways:
     """A contraction, and the sum of a broadcast product."""
     a, b = jnp.asarray(RNG.normal(size=(256, 256))), jnp.asarray(RNG.normal(size=(256, 256)))
@@ -133,6 +159,7 @@ CASES: tuple[Callable[[], Ways], ...] = (
     shifted_operands,
     stages,
     scanned_axis,
+    split_scans,
     neighbour_sums,
     gradients_of_neighbour_sums,
     products_of_matrices,

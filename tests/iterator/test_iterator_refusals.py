@@ -15,6 +15,10 @@ TABLES = {"V2E": Table("V2E", ("Vertex",), "V2E", "Edge", TABLE, (0,), True)}
 ON_I = "f(x, y) {{ y @ c⟨ Iₕ: [0, 9[ ⟩ ← {}; }}"
 
 
+ON_K = "f(x, y) {{ y @ c⟨ Kᵥ: [0, 9[ ⟩ ← {}; }}"
+COLUMN = TensorType(X.element, Dims.of(K=(0, 9)))
+
+
 def refused(text: str, *args: object, **options: object) -> str:
     with pytest.raises(ti.DiagnosticError) as caught:
         ti.lift(ti.iterator.parse(text, "p.itir"), args=args or (X, X), **options)
@@ -65,6 +69,24 @@ def test_a_refusal_shows_the_place(body: str, code: str, said: str, part: str, h
     assert found[3] == f"help: {help}"
 
 
+def test_a_shifted_state_is_refused() -> None:
+    text = ON_K.format("(⇑scan(λ(s, a) → ·⟪Kᵥ→Kᵥ, 1ₒ⟫(s) + ·a, True, 0.0))(x)")
+    said = "error[TI07]: what a scan or reduction carries is shifted, and it has no neighbours."
+    assert refused(text, COLUMN, COLUMN) == shown(said, text, "⟪Kᵥ→Kᵥ, 1ₒ⟫(s)", "shift the arguments, or the result.")
+
+
+def test_a_shifted_function_is_refused() -> None:
+    text = ON_I.format("(⇑(λ(a) → ·⟪Iₕ→Iₕ, 1ₒ⟫(deref)))(x)")
+    said = "error[TI04]: what is shifted here is no field."
+    assert refused(text) == shown(said, text, "⟪Iₕ→Iₕ, 1ₒ⟫(deref)", "shift an argument of the stencil.")
+
+
+def test_a_cast_to_what_is_no_element_type_is_refused() -> None:
+    text = ON_I.format("(⇑(λ(a) → cast_(·a, plus)))(x)")
+    said = "error[TI02]: there is no element type 'plus' here."
+    assert refused(text) == shown(said, text, "cast_(·a, plus)", "use float64, int32, ...")
+
+
 def test_a_function_that_calls_itself_is_refused() -> None:
     text = "f(x, y) { g = λ(a) → g(a); y @ c⟨ Iₕ: [0, 9[ ⟩ ← (⇑g)(x); }"
     said = "error[TI03]: 'g' is not known here: a function sees those above it, and not itself."
@@ -80,9 +102,8 @@ def test_a_function_that_is_applied_to_itself_ends() -> None:
 def test_a_slot_that_a_table_lacks_is_named() -> None:
     text = "f(x, y) { y @ u⟨ Vertexₕ: [0, 2[ ⟩ ← (⇑(λ(e) → ·⟪V2Eₒ, 3ₒ⟫(e)))(x); }"
     e, v = (TensorType(X.element, Dims.of(**d)) for d in ({"Edge": (0, 5)}, {"Vertex": (0, 2)}))
-    assert refused(text, e, v, offset_provider=TABLES) == (
-        "error[TI08]: there is no neighbour 3: 'V2E' has 3.\nhelp: use 0 to 2."
-    )
+    said = "error[TI08]: there is no neighbour 3: 'V2E' has 3."
+    assert refused(text, e, v, offset_provider=TABLES) == shown(said, text, "⟪V2Eₒ, 3ₒ⟫(e)", "use 0 to 2.")
 
 
 def test_a_size_that_depends_on_data_is_refused() -> None:

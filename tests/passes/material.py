@@ -10,7 +10,7 @@ from generate.programs import Case
 
 from tensorir.build import apply, call, cartesian_shift, closure, fencil, function, literal, operator, reduce, scan, var
 from tensorir.ir import Closure, Expr, Var
-from tensorir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType
+from tensorir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType, TupleElement
 
 __all__ = ["MATERIAL", "with_material"]
 
@@ -105,6 +105,39 @@ def _recurrences(value: Expr, dim: str, interval: Interval) -> Iterator[Closure]
     )
 
 
+def _combined_states(value: Expr, dim: str, interval: Interval) -> Iterator[Closure]:
+    value = _scalar(value)
+    kind = value.tensor.on(value.tensor.dims.without(dim))
+    element = value.tensor.element
+    assert isinstance(element, Scalar)
+    first, second, both = ("and", "or", "xor") if element == BOOL else ("max", "minus", "plus")
+    s, v = var("s", TensorType(TupleElement((element, element)), kind.dims)), var("v", kind)
+    old = [call("tuple_get", s, static=(k,)) for k in (0, 1)]
+    step = function([s, v], call("make_tuple", call(first, old[0], v), call(second, old[1], old[0])))
+    zero = literal(False, BOOL) if element == BOOL else literal(1, element)
+    states = scan(step, True, call("make_tuple", zero, zero), value, dim=dim)
+    yield from _assigned(call(both, *(call("tuple_get", states, static=(k,)) for k in (0, 1))))
+
+
+def _operands_used_together(value: Expr, dim: str, interval: Interval) -> Iterator[Closure]:
+    value = _scalar(value)
+    kind = value.tensor.on(value.tensor.dims.without(dim))
+    element = value.tensor.element
+    assert isinstance(element, Scalar)
+    step, both = ("and", "xor") if element == BOOL else ("minus", "max")
+    low, high = (
+        call(
+            "subset",
+            cartesian_shift(value, dim, k),
+            static=(Dims(((dim, Interval(interval.start, interval.stop - 1)),)),),
+        )
+        for k in (0, 1)
+    )
+    s, v, w = var("s", kind), var("v", kind), var("w", kind)
+    init = literal(False, BOOL) if element == BOOL else literal(1, element)
+    yield from _assigned(scan(function([s, v, w], call(step, call(both, v, w), s)), False, init, low, high, dim=dim))
+
+
 def _sum_of_products(value: Expr, dim: str, interval: Interval) -> Iterator[Closure]:
     value = _scalar(value)
     if value.tensor.element == BOOL:
@@ -128,5 +161,7 @@ MATERIAL: dict[str, Maker] = {
     "split_closures": _concatenation,
     "fuse_closures": _adjacent_parts,
     "fuse_scans": _recurrences,
+    "fuse_into_scans": _combined_states,
+    "split_scans": _operands_used_together,
 }
 """What is added for a pass; the others have enough to do in programs as they are generated."""

@@ -18,6 +18,7 @@ from tensorir.iterator.lift.boxes import Box, Cut, intersection
 from tensorir.iterator.lift.graph import Fold, Node, Table, postorder
 from tensorir.iterator.lift.needs import region_left
 from tensorir.iterator.refusals import refused
+from tensorir.source import NOWHERE
 from tensorir.types import BOOL, INT32, NEIGHBOUR, Dims, Interval, TensorType, TupleElement
 from tensorir.walk import with_label
 
@@ -131,13 +132,27 @@ class Emission:
             have = dims[d]
             if d not in self.slots and not (have.start <= start and stop <= have.stop):
                 said = f"'{name}' has {d}{have}, and {d}[{start}:{stop}] of it is read."
-                raise refused("TI10", said, help=f"give it more points of {d}, or store on a smaller domain.")
+                help = f"give it more points of {d}, or store on a smaller domain."
+                raise refused("TI10", said, NOWHERE, help, *self._leading_outside(node, d, have))
         layout = self.layouts.get(name, dims)
         renamed = tuple((self.local(d) if d in self.slots else d, i) for d, i in layout.items)
         if name not in self.params:
             self.params[name] = build.var(name, TensorType(node.element, Dims(renamed)))
         slots = {self.local(d): (i.start, i.stop) for d, i in dims.items if d in self.slots}
         return self._padded(name, self.on(self.params[name], slots), self.box(node), dims)
+
+    def _leading_outside(self, node: Node, dim: str, have: Interval) -> list[str]:
+        """A note for each table through which an input is read where it has no points."""
+        found: list[str] = []
+        for reader in self.needed:
+            match reader.op, reader.static:
+                case "neighbour" | "neighbours", (Table() as table, *_) if table.codomain == dim:
+                    entry = table.entry_outside(self.needed[reader], have)
+                    if entry and any(n is node for n in postorder([reader.args[0]])):
+                        found.append(entry)
+                case _:
+                    pass
+        return list(dict.fromkeys(found))
 
     def _padded(self, name: str, made: Expr, box: Box, dims: Dims) -> Expr:
         """An input with zeros around it where only branches that are not taken read."""

@@ -198,8 +198,13 @@ class Evaluator:
                     stack.append(a)
         return self.graph.neighbours(self.graph.index(table.codomain), table)
 
-    def _moved(self, x: Node, step: Step) -> Node:
+    def _moved(self, x: Any, step: Step) -> Node:
         g = self.graph
+        if not isinstance(x, Node):
+            raise refused("TI04", "what is shifted here is no field.", step.span, "shift an argument of the stencil.")
+        if x.carries:
+            said = "what a scan or reduction carries is shifted, and it has no neighbours."
+            raise refused("TI07", said, step.span, "shift the arguments, or the result.")
         match step.target, step.by:
             case Table() as table, None:
                 found = g.neighbours(x, table)
@@ -208,7 +213,7 @@ class Evaluator:
             case Table() as table, int(slot):
                 if not 0 <= slot < table.slots:
                     said = f"there is no neighbour {slot}: '{table.name}' has {table.slots}."
-                    raise refused("TI08", said, help=f"use 0 to {table.slots - 1}.")
+                    raise refused("TI08", said, step.span, f"use 0 to {table.slots - 1}.")
                 return g.neighbour(x, table, slot)
             case Table() as table, Node() as slot:
                 found = g.neighbours(x, table)

@@ -96,7 +96,7 @@ def _steps(ev: Evaluator, offsets: tuple[Any, ...], at: Expr) -> tuple[Step, ...
     while k < len(offsets):
         tag = offsets[k]
         if not isinstance(tag, CartesianOffset) and not (isinstance(tag, Offset) and isinstance(tag.value, str)):
-            steps.append(Step("", _distance(ev, tag)))
+            steps.append(Step("", _distance(ev, tag), at.span))
             k += 1
             continue
         target, more = ev.target(tag)
@@ -105,13 +105,13 @@ def _steps(ev: Evaluator, offsets: tuple[Any, ...], at: Expr) -> tuple[Step, ...
             if not isinstance(target, Table):
                 said = f"the offset '{tag.value if isinstance(tag, Offset) else tag.codomain.name}' needs a distance."
                 raise refused("TI04", said, at.span, "write shift(Ioff, 1).")
-            steps.append(Step(target, None))
+            steps.append(Step(target, None, at.span))
             k += 1
             continue
         by = _distance(ev, following)
         if more:
             by = by + more if isinstance(by, int) else ev.graph.op("plus", by, ev.graph.constant(more, by.element))
-        steps.append(Step(target, by))
+        steps.append(Step(target, by, at.span))
         k += 2
     return tuple(steps)
 

@@ -8,12 +8,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tensorir.iterator.lift.boxes import Box, Region
 from tensorir.iterator.lift.graph import Node, Table
 from tensorir.iterator.nodes import Axis, Lambda, Offset
+from tensorir.source import NOWHERE, Span
 
 __all__ = [
     "Builtin", "Closure", "Domain", "Env", "Function", "Iterator", "Lifted", "Partial", "Step", "Target", "Tree",
@@ -72,6 +73,7 @@ class Step:
 
     target: Target
     by: int | Node | None
+    span: Span = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,7 +151,7 @@ def _joined(before: tuple[Step, ...], steps: tuple[Step, ...]) -> tuple[Step, ..
         if step.target == "":
             k = max((k for k, s in enumerate(result) if s.by is None), default=-1)
             if k >= 0:
-                result[k] = Step(result[k].target, step.by)
+                result[k] = Step(result[k].target, step.by, step.span)
                 continue
         result.append(step)
     return tuple(result)

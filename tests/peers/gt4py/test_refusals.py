@@ -44,6 +44,7 @@ def test_a_field_that_is_too_small_for_its_domain() -> None:
 def test_a_table_that_leads_outside_of_a_field() -> None:
     assert refused(summed, edges(), vertices(), changed(np.where(V2E_TABLE == 4, 9, V2E_TABLE))) == (
         "error[TI10]: 'e' has Edge[0:5], and Edge[0:10] of it is read.\n"
+        "note: V2E[2, 2] is 9.\n"
         "help: give it more points of Edge, or store on a smaller domain."
     )
 
