@@ -10,7 +10,10 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("tensorir", "lowering", "stencils")
 WINGS = ("iterator", "tir", "tile")
-LIFT = ("nests", "region", "accesses", "emission", "dataflow", "storage", "hazards", "loops", "rewrites", "schedule")
+LIFT = (
+    "nests", "region", "accesses", "emission", "dataflow", "storage", "hazards", "loops", "rewrites", "schedule",
+    "batched",
+)  # fmt: skip
 
 
 def imports_of(path: Path) -> set[str]:

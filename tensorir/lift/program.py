@@ -193,7 +193,8 @@ class Lifted:
         special = self.at(self.sizes_of(given))
         checked = not _traced(given)
         results = self._run(special, given, checked)
-        if not self.minds_strides and all(a is b for a, b in zip(arrays, given, strict=True)):
+        told = self.minds_strides or any(a.static for a in self.arguments)
+        if not told and all(a is b for a, b in zip(arrays, given, strict=True)):
             ready = special.ready(self.arguments, checked, self.numerics)
             direct = ready.direct(arrays)
             self.first = self.first or direct

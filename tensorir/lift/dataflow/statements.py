@@ -103,7 +103,7 @@ class _Walk:
                 return self.write(node, place, count)
             case Let(result, value):
                 self.values[result] = self.expression(value)
-            case If(conditions, body, otherwise):
+            case If(conditions, body, otherwise, ()):
                 inner = self.demanded(place, conditions)
                 count = self.nodes(body, inner, count)
                 if otherwise:

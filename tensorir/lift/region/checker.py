@@ -111,10 +111,15 @@ class _Checker:
                     self.value(c.next, loops | {dim}, inside, span)
                     self.carried(c.next, c.inside, span)
                 return frozenset(c.result for c in carried)
-            case If(where, body, otherwise, span):
+            case If(where, body, otherwise, joined, span):
                 self.conditions(where, loops, known, span)
-                self.nodes(body, loops, known)
-                self.nodes(otherwise, loops, known)
+                sides = self.nodes(body, loops, known), self.nodes(otherwise, loops, known)
+                for j in joined:
+                    self.define(j.result.name, span)
+                    for value, side in zip((j.value, j.otherwise), sides, strict=True):
+                        self.value(value, loops, side, span)
+                        self.carried(value, j.result, span)
+                return frozenset(j.result for j in joined)
             case While(before, condition, body, carried, span):
                 for c in carried:
                     self.value(c.first, loops, known, span)

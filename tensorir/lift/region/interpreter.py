@@ -99,13 +99,17 @@ class _Machine:
                         self.run(body, [s])
                         s.update({c.inside.name: v for c, v in [(c, self.value(c.next, s)) for c in carried]})
                     s.update({c.result.name: s[c.inside.name] for c in carried})
-            case If(conditions, body, otherwise):
+            case If(conditions, body, otherwise, joined):
                 holding = [s for s in states if self.all_hold(conditions, s)]
                 others = [s for s in states if not any(s is h for h in holding)]
                 if holding:
                     self.run(body, holding)
                 if others:
                     self.run(otherwise, others)
+                for s in holding:
+                    s.update({j.result.name: v for j, v in [(j, self.value(j.value, s)) for j in joined]})
+                for s in others:
+                    s.update({j.result.name: v for j, v in [(j, self.value(j.otherwise, s)) for j in joined]})
             case While(before, condition, body, carried):
                 for s in states:
                     s.update({c.inside.name: self.value(c.first, s) for c in carried})

@@ -16,8 +16,8 @@ from tensorir.source import NOWHERE, Span
 from tensorir.types import Scalar
 
 __all__ = [
-    "Atomic", "Bound", "Buffer", "Carried", "Check", "Condition", "External", "For", "If", "Index", "Let", "Node",
-    "Order", "Read", "Region", "Rule", "While", "Write", "nested", "walk",
+    "Atomic", "Bound", "Buffer", "Carried", "Check", "Condition", "External", "For", "If", "Index", "Joined", "Let",
+    "Node", "Order", "Read", "Region", "Rule", "While", "Write", "nested", "walk",
 ]  # fmt: skip
 
 
@@ -131,12 +131,22 @@ class For:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Joined:
+    """A value that leaves a choice: one of the first body, or one of the other."""
+
+    result: Var
+    value: Expr
+    otherwise: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class If:
-    """One body or the other one."""
+    """One body or the other one, and the values that leave it."""
 
     conditions: tuple[Condition, ...]
     body: tuple[Node, ...]
     otherwise: tuple[Node, ...] = ()
+    joined: tuple[Joined, ...] = ()
     span: Span = NOWHERE
 
 

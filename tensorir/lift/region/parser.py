@@ -24,6 +24,7 @@ from tensorir.lift.region.nodes import (
     For,
     If,
     Index,
+    Joined,
     Let,
     Node,
     Order,
@@ -108,13 +109,14 @@ class _Reader:
             found.append(self.node())
         return tuple(found)
 
-    def block(self) -> tuple[Node, ...]:
+    def block(self) -> tuple[tuple[Node, ...], dict[str, Var]]:
+        """A body in braces, and the values that are known at its end."""
         self.c.expect("{")
         known = dict(self.values)
         body = self.body()
-        self.values = known
+        inner, self.values = self.values, known
         self.c.expect("}")
-        return body
+        return body, inner
 
     def node(self) -> Node:
         c, first = self.c, self.c.position
@@ -124,10 +126,7 @@ class _Reader:
                 return self.loop(first)
             case "if":
                 c.advance()
-                where = self.conditions()
-                span = c.since(first)
-                body = self.block()
-                return If(where, body, self.block() if c.accept("else") else (), span)
+                return self.choice(first)
             case "while":
                 return self.rounds(first)
             case "let":
@@ -153,6 +152,30 @@ class _Reader:
                 node = self.access(first)
         c.expect(";", help="what is done ends with ';'.")
         return node
+
+    def choice(self, first: int) -> Node:
+        c, where = self.c, self.conditions()
+        span = c.since(first)
+        body, inner = self.block()
+        otherwise, other = self.block() if c.accept("else") else ((), dict(self.values))
+        joined: list[Joined] = []
+        if c.accept("giving"):
+            outer = dict(self.values)
+            c.expect("(")
+            while not c.at(")"):
+                self.values = dict(outer)
+                name, kind = self.typed()
+                c.expect("=")
+                self.values = inner
+                value = self.expression()
+                c.expect("else", help="a value that leaves a choice is written giving (x: float = a else b).")
+                self.values = other
+                joined.append(Joined(Var(name, kind), value, self.expression()))
+                if not c.accept(";"):
+                    break
+            c.expect(")")
+            self.values = {**outer, **{j.result.name: j.result for j in joined}}
+        return If(where, body, otherwise, tuple(joined), span)
 
     def access(self, first: int) -> Node:
         c = self.c

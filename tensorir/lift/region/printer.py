@@ -75,13 +75,14 @@ def _node(node: Node) -> Iterator[str]:
             yield f"for {dim} in {_index(start)}:{_index(stop)}{word}{_carried(carried)} {{"
             yield from _indented(_lines(body))
             yield "}"
-        case If(conditions, body, otherwise):
+        case If(conditions, body, otherwise, joined):
             yield f"if {', '.join(map(_condition, conditions))} {{"
             yield from _indented(_lines(body))
             if otherwise:
                 yield "} else {"
                 yield from _indented(_lines(otherwise))
-            yield "}"
+            parts = (f"{_typed(j.result)} = {_inline(j.value)} else {_inline(j.otherwise)}" for j in joined)
+            yield f"}} giving ({'; '.join(parts)})" if joined else "}"
         case While(before, condition, body, carried):
             yield f"while{_carried(carried)} {{"
             yield from _indented(_lines(before))

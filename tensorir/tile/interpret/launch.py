@@ -18,7 +18,7 @@ from tensorir.tile.interpret.machine import Block
 from tensorir.tile.interpret.memory import Allocation, Memory
 from tensorir.tile.nodes import Module, Operation
 
-__all__ = ["Launch", "interpret"]
+__all__ = ["Launch", "entry_of", "grid_of", "interpret"]
 
 MAX_BLOCKS = 1 << 31
 """Blocks of a grid along one axis."""
@@ -77,8 +77,8 @@ def interpret(
     >>> interpret(module, "twice", [np.arange(4, dtype=np.float32)])
     [array([0., 2., 4., 6.], dtype=float32)]
     """
-    chosen = _entry(module, entry)
-    extents = _grid(chosen, grid)
+    chosen = entry_of(module, entry)
+    extents = grid_of(chosen, grid)
     watch = Watch() if checked else None
     launch = Launch(module, extents, say or sys.stdout.write, watch)
     given = Arguments(chosen, args, launch.memory)
@@ -113,7 +113,8 @@ def _in_turns(blocks: list[Generator[None]], order: random.Random) -> None:
             blocks.pop()
 
 
-def _entry(module: Module, name: str | None) -> Operation:
+def entry_of(module: Module, name: str | None) -> Operation:
+    """The entry of a name; the only one where there is but one. Raises TK01 where it is not clear."""
     entries = module.entries
     if len(entries) == 1 and (name is None or isinstance(next(iter(entries.values())).span, ByteSpan)):
         # producers keep mangled names in bytecode: the only entry of a file is meant, whatever it is called there
@@ -124,7 +125,8 @@ def _entry(module: Module, name: str | None) -> Operation:
     return entries[name]
 
 
-def _grid(entry: Operation, grid: Any) -> tuple[int, int, int]:
+def grid_of(entry: Operation, grid: Any) -> tuple[int, int, int]:
+    """A grid as three numbers; raises TK05 for what is none."""
     numbers: list[Any] = [grid] if np.ndim(grid) == 0 else [*grid]
     whole = all(isinstance(n, int | np.integer) and not isinstance(n, bool) for n in numbers)
     if (

@@ -1,0 +1,185 @@
+"""The lift of Tile IR: a kernel and its launch as a pure tensor program, differentiable, on every device of XLA.
+
+What a launch tells (extents, strides, integers, the grid) is evaluated; the rest is translated into a region of tiles
+(`translation`), and all blocks run at once (`tensorir.lift.batched`).
+
+>>> import numpy as np
+>>> from tensorir.tile import parse
+>>> module = parse('''
+... entry @twice(%p: tile<ptr<f32>>, %q: tile<ptr<f32>>) {
+...   %v = make_tensor_view %p, shape = [8], strides = [1] : tensor_view<8xf32, strides=[1]>
+...   %w = make_tensor_view %q, shape = [8], strides = [1] : tensor_view<8xf32, strides=[1]>
+...   %a = make_partition_view %v : partition_view<tile=(4), tensor_view<8xf32, strides=[1]>>
+...   %b = make_partition_view %w : partition_view<tile=(4), tensor_view<8xf32, strides=[1]>>
+...   %i, %j, %k = get_tile_block_id : tile<i32>
+...   %x, %t = load_view_tko weak %a[%i] : partition_view<tile=(4), tensor_view<8xf32, strides=[1]>>, tile<i32>
+...     -> tile<4xf32>, token
+...   %y = addf %x, %x : tile<4xf32>
+...   %u = store_view_tko weak %y, %b[%i] token = %t
+...     : tile<4xf32>, partition_view<tile=(4), tensor_view<8xf32, strides=[1]>>, tile<i32> -> token
+... }''')
+>>> x = np.arange(8, dtype=np.float32)
+>>> p = lift(module, grid=2, args=(x, x))
+>>> print(p)
+twice(p: tensor<float32, q_0[0:8]>, q: tensor<float32, q_0[0:8]>) {
+  q ← p + p;
+}
+>>> p(x, None)[0]
+array([ 0.,  2.,  4.,  6.,  8., 10., 12., 14.], dtype=float32)
+"""
+
+# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from tensorir.build import call, literal
+from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.ir import Expr
+from tensorir.lift.assemble import Built
+from tensorir.lift.batched.program import Argument as Passed
+from tensorir.lift.batched.program import Batched, batched
+from tensorir.lift.emission.tensors import converted, renamed
+from tensorir.lift.loops.report import Decision, Report
+from tensorir.lift.nests.nest import Loop
+from tensorir.lift.nests.terms import Number as Term
+from tensorir.lift.program import Argument, Lifted
+from tensorir.lift.region.nodes import For
+from tensorir.tile.interpret.launch import entry_of, grid_of
+from tensorir.tile.lift.launch import Key, Signature, signature
+from tensorir.tile.lift.translation import Translated, translated
+from tensorir.tile.lift.values import Memory
+from tensorir.tile.nodes import Module
+from tensorir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType, scalar_of
+
+__all__ = ["lift"]
+
+
+def lift(
+    module: Module, *, entry: str | None = None, grid: Any = (1, 1, 1), args: Sequence[Any] | None = None,
+    numerics: str = "fast", on_hazard: str = "error",
+) -> Lifted:  # fmt: skip
+    """An entry of a Tile IR module on a grid as a pure tensor program: a callable on arrays, with text and report.
+
+    `args` are arrays and numbers as `ti.tile.interpret` takes them, or whatever has a shape and a dtype in the place of
+    an array: they tell the program, their contents do not. `p(*args)` takes as many and gives the arrays that the
+    kernel writes, in order; calls with other shapes, or other integers, are other programs, each kept. Floats are
+    arguments like arrays. `on_hazard` says what becomes of races between blocks that are proven: "error", or
+    "sequential" (blocks run in order, with a note); `numerics="exact"` keeps the order of sums. Raises TL40 for what no
+    tensor program says, TL41 for a launch that the kernel's own assumptions contradict, and TL12 for races.
+    """
+    if on_hazard not in ("error", "sequential"):
+        raise DiagnosticError(Diagnostic("TA07", f"on_hazard is 'error' or 'sequential', not {on_hazard!r}."))
+    chosen = entry_of(module, entry)
+    extents = grid_of(chosen, grid)
+    if args is None:
+        help = "pass args=(...): arrays, or shapes with types, and numbers."
+        raise DiagnosticError(Diagnostic("TK02", "a kernel is lifted for arguments.", chosen.span, help=help))
+    form = signature(chosen, args)
+    exact = numerics == "exact"
+
+    prepared: dict[Key, Built] = {}
+
+    def build(key: Key, checked: bool, undefined: bool) -> Built:
+        if not (checked or undefined) and key in prepared:
+            return prepared.pop(key)
+        region = translated(module, chosen, extents, form.given(key))
+        made = batched(region.region, _passed(form, region), checked, exact, on_hazard)
+        return _built(form, made)
+
+    key = form.key(args)
+    first = prepared[key] = build(key, False, False)
+    written = set(first.outputs)
+    arguments = [replace(a, written=k in written) for k, a in enumerate(form.arguments)]
+    made = Lifted(first.fencil.name, arguments, lambda values: _key(form, key, values), build, None, numerics)
+    made.at(key)
+    made.again = partial(lift, module, entry=entry, grid=grid, args=args, numerics=numerics, on_hazard=on_hazard)
+    return made
+
+
+def _key(form: Signature, first: Key, values: Sequence[Any]) -> Key:
+    """The key of a call; an array that is only written may be left out, and has the shape that it was lifted with."""
+    return tuple(k if v is None else n for k, v, n in zip(first, values, form.key(values), strict=True))
+
+
+def _built(form: Signature, made: Batched) -> Built:
+    report = Report()
+    for node, strategy, reason in made.run.decided:
+        dim, title = (node.dim, node.title) if isinstance(node, For) else ("loop", "loop")
+        zero = Term(0, INT32)
+        span = getattr(node, "span", None)
+        loop = (
+            Loop(dim, zero, zero, (), title=title)
+            if span is None
+            else Loop(dim, zero, zero, (), span=span, title=title)
+        )
+        report.add(Decision(loop, strategy, reason))
+    for note in made.run.notes:
+        report.note(note)
+    names = tuple(a.name for a in form.arguments)
+    outputs = tuple(k for k, n in enumerate(names) if n in made.written)
+    return Built(made.fencil, names, outputs, report, made.run.unchecked)
+
+
+def _passed(form: Signature, region: Translated) -> dict[str, Passed]:
+    """The parameters of the program, and how each is the buffer of the region."""
+    found: dict[str, Passed] = {}
+    for a in form.arguments:
+        memory = region.memories.get(a.name)
+        if memory is not None:
+            found[a.name] = _parameter(a, memory)
+    return found
+
+
+def _parameter(a: Argument, memory: Memory) -> Passed:
+    element = scalar_of(a.dtype)
+    assert element is not None
+    names = [f"{a.name}_{k}" for k in range(len(memory.shape))]
+    dims = Dims(tuple((n, Interval(0, e)) for n, e in zip(names, memory.shape, strict=True)))
+
+    def taken(x: Expr) -> Expr:
+        x = _as(x, memory.scalar)
+        return _flattened(x, names) if memory.flat else x
+
+    def given(x: Expr) -> Expr:
+        x = _unflattened(x, names, memory.shape) if memory.flat else x
+        return _as(x, element)
+
+    return Passed(TensorType(element, dims), taken, given)
+
+
+def _as(x: Expr, scalar: Scalar) -> Expr:
+    """Elements of memory as those of an array as wide, with a sign or without."""
+    found = x.tensor.element
+    if found == scalar:
+        return x
+    if scalar == BOOL:
+        return call("not_eq", x, literal(0, found))  # type: ignore[arg-type]
+    return converted(x, scalar) if found == BOOL else call("bitcast", x, static=(scalar,))
+
+
+def _flattened(x: Expr, names: Sequence[str]) -> Expr:
+    """The elements row by row, along the first of the names."""
+    one = names[0]
+    for n in names[1:]:
+        x = call("merge_dims", x, static=(one, n, f"{one}.{n}"))
+        one = f"{one}.{n}"
+    return renamed(x, {one: names[0]})
+
+
+def _unflattened(x: Expr, names: Sequence[str], shape: Sequence[int]) -> Expr:
+    x = renamed(x, {names[0]: "row"})
+    inner = 1
+    for n in shape[1:]:
+        inner *= n
+    rest = "row"
+    for k, n in enumerate(names[:-1]):
+        x = call("split_dim", x, static=(rest, n, f"row{k}", inner))
+        rest = f"row{k}"
+        inner //= shape[k + 1] if k + 1 < len(shape) else 1
+    return renamed(x, {rest: names[-1]})

@@ -1,0 +1,361 @@
+"""Loads and stores: pointers and views as access maps, index by index a sum, or a value where it is none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tensorir.build import call, literal, var
+from tensorir.ir import Expr, Var
+from tensorir.lift.emission.tensors import converted, position, spread, sum_of
+from tensorir.lift.nests.affine import Affine, number, variable
+from tensorir.lift.region.nodes import Bound, Condition, Index, Read, Write
+from tensorir.source import Span
+from tensorir.tile.attributes import Bounded, DivBy
+from tensorir.tile.elements import ELEMENTS
+from tensorir.tile.lift.arithmetic import unsigned
+from tensorir.tile.lift.context import Context, FlatMemory, Translate
+from tensorir.tile.lift.structure import at_index
+from tensorir.tile.lift.sums import fitting
+from tensorir.tile.lift.values import (
+    Axes,
+    Memory,
+    Number,
+    Pointers,
+    Tensor,
+    Token,
+    View,
+    axis,
+    element_of,
+    holds,
+    number_of,
+    refused,
+    scalar_of,
+    truth,
+)
+from tensorir.tile.nodes import Operation
+from tensorir.tile.nodes import Value as Name
+from tensorir.tile.types import GatherScatterView, TensorView, Tile
+from tensorir.tile.views import dims_of, steps_of
+from tensorir.types import INT32, INT64, Dims, Interval, TensorType
+
+__all__ = ["MEMORY", "Place", "place_of_pointers", "place_of_view", "settled"]
+
+I64 = ELEMENTS["i64"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Elements of a memory: its indices, and the conditions under which they are meant."""
+
+    memory: Memory
+    at: tuple[Index, ...]
+    where: tuple[Condition, ...]
+    dims: dict[str, Interval]
+    """The axes that the indices have."""
+
+
+# Views
+
+
+def make_tensor_view(t: Context, op: Operation) -> None:
+    type = op.results[0].type
+    assert isinstance(type, TensorView)
+    base = t.pointers(op.operand("base"))
+    sizes: list[tuple[int, ...]] = []
+    for numbers, name in ((type.shape, "dynamicShape"), (type.strides, "dynamicStrides")):
+        given = iter(op.operand(name))
+        sizes.append(tuple(_known(t, op, next(given)) if n is None else n for n in numbers))
+    if base.element.width != base.memory.element.width:
+        raise refused("a view has elements of another width than its memory.", op.span)
+    t.define(op, Tensor(type, base.memory, base.offset, sizes[0], sizes[1]))
+
+
+def _known(t: Context, op: Operation, name: Name) -> int:
+    n = t.number(name)
+    if n.known is None:
+        help = "extents and strides are told by the arguments of a launch."
+        raise refused("an extent or a stride of this view depends on the block, or on data.", op.span, help)
+    if n.known < 0:
+        raise refused(f"an extent or a stride of this view is {n.known}.", op.span, code="TL41")
+    return n.known
+
+
+def make_view(t: Context, op: Operation) -> None:
+    tensor = t.values[op.operand("tensor_view")]
+    assert isinstance(tensor, Tensor)
+    t.define(op, View(op.results[0].type, tensor))  # type: ignore[arg-type]
+
+
+def shape(t: Context, op: Operation) -> None:
+    source = t.values[op.operand("src")]
+    if isinstance(source, View):
+        steps = zip(dims_of(source.type), steps_of(source.type), strict=True)
+        extents = [-(-source.tensor.extents[d] // step) for d, step in steps]
+    else:
+        assert isinstance(source, Tensor)
+        extents = list(source.extents)
+    found: list[Number] = []
+    for n, result in zip(extents, op.results, strict=True):
+        element = element_of(result.type)
+        found.append(number_of(n, element, scalar_of(element, op.span)))
+    t.define(op, *found)
+
+
+def place_of_view(t: Context, op: Operation) -> Place:
+    """The elements of a tile of a view: inside of its tensor."""
+    view = t.values[op.operand("view")]
+    assert isinstance(view, View)
+    indices = t.numbers(op.operand("index"))
+    tensor, type = view.tensor, view.type
+    dims = {axis(k): Interval(0, n) for k, n in enumerate(type.tile) if n > 1}
+    ranges = {**t.ranges, **{n: (0, i.stop - 1) for n, i in dims.items()}}
+    parts: list[Index] = [number(0)] * len(type.tile)
+    where: list[Condition] = []
+    for k, (d, step, index) in enumerate(zip(dims_of(type), steps_of(type), indices, strict=True)):
+        sparse = isinstance(type, GatherScatterView) and k == type.sparse_dim
+        own = {} if sparse else {axis(k): dims[axis(k)]} if axis(k) in dims else {}
+        parts[d], found = _coordinate(t, index, step, own, tensor.extents[d], sparse, k, ranges, op.span)
+        where += found
+    at = _in_memory(t, tensor, parts, dims, ranges, op.span)
+    return Place(tensor.memory, at, tuple(where), dims)
+
+
+def _coordinate(
+    t: Context, index: Number, step: int, own: dict[str, Interval], extent: int, sparse: bool, k: int,
+    ranges: dict[str, tuple[int, int]], span: Span,
+) -> tuple[Index, list[Condition]]:  # fmt: skip
+    """Where along a dim of its tensor each element of a tile stands, and what keeps it inside."""
+    index = index.renamed((1,) * k + index.axes, {axis(0): axis(k)}) if sparse else index
+    if index.sum is not None:
+        at = index.sum.times(step)
+        for n in own:
+            at = at.plus(variable(n))
+        # a negative index is a large one without a sign: outside
+        bounds = Bound(index.sum), Bound(at), Bound(number(extent - 1).minus(at))
+        return at, [b for b in bounds if holds(b, ranges) is not True]
+    # as a number without a sign: a negative one is far outside
+    wide = converted(unsigned(index.expr, index.element), INT64)
+    total = wide if step == 1 else call("multiplies", wide, literal(step, INT64))
+    for n, i in own.items():
+        total = call("plus", total, converted(position(n, i), INT64))
+    total = t.variable(total, span)
+    inside = call(
+        "and", call("greater_equal", total, literal(0, INT64)), call("less", total, literal(extent, INT64))
+    )  # fmt: skip
+    return total, [t.variable(inside, span)]
+
+
+def _in_memory(
+    t: Context, tensor: Tensor, parts: Sequence[Index], dims: dict[str, Interval], ranges: dict[str, tuple[int, int]],
+    span: Span,
+) -> tuple[Index, ...]:  # fmt: skip
+    """Coordinates of a tensor as indices of its memory."""
+    memory = tensor.memory
+    if not memory.flat:
+        same = all(a == b or n <= 1 for a, b, n in zip(tensor.strides, memory.strides, tensor.extents, strict=False))
+        if tensor.base.known == 0 and tensor.extents == memory.shape and same:
+            return tuple(parts)
+        raise FlatMemory(memory.name)
+    if tensor.base.sum is not None and all(isinstance(p, Affine) for p in parts):
+        total = tensor.base.sum
+        for p, stride in zip(parts, tensor.strides, strict=True):
+            assert isinstance(p, Affine)
+            total = total.plus(p.times(stride))
+        return (total,)
+    value = converted(tensor.base.expr, INT64)
+    for p, stride in zip(parts, tensor.strides, strict=True):
+        part = p if isinstance(p, Var) else Number((), I64, INT64, None, p)
+        e = part if isinstance(part, Var) else _spelled(part, dims)
+        value = call("plus", value, call("multiplies", converted(e, INT64), literal(stride, INT64)))
+    return (t.variable(value, span),)
+
+
+def _spelled(n: Number, dims: dict[str, Interval]) -> Expr:
+    assert n.sum is not None
+    parts = {name: position(name, dims[name]) if name in dims else var(name, TensorType(INT32)) for name in n.sum.names}
+    return sum_of(n.sum, parts, INT64)
+
+
+# Pointers
+
+
+def offset(t: Context, op: Operation) -> None:
+    pointers, steps = t.pointers(op.operand("ptr")), t.number(op.operand("offset"))
+    if pointers.element.width != pointers.memory.element.width:
+        raise refused("these pointers count elements of another width than their memory.", op.span)
+    type = op.results[0].type
+    assert isinstance(type, Tile)
+    t.define(
+        op,
+        Pointers(type.shape, pointers.memory, _added(t, pointers.offset, steps, type.shape, op.span), pointers.element),
+    )
+
+
+def _added(t: Context, a: Number, b: Number, axes: Axes, span: Span) -> Number:
+    if a.sum is not None and b.sum is not None:
+        total = a.sum.plus(b.sum)
+        ranges = {**t.ranges, **{axis(k): (0, n - 1) for k, n in enumerate(axes)}}
+        if fitting(total, I64, ranges) is not None:
+            return Number(axes, I64, INT64, None, total)
+    if a.known == 0:
+        return t.made(converted(b.expr, INT64), axes, I64, span)
+    return t.made(call("plus", converted(a.expr, INT64), converted(b.expr, INT64)), axes, I64, span)
+
+
+def place_of_pointers(t: Context, op: Operation, pointers: Pointers, mask: Number | None) -> Place:
+    """The elements that pointers point to, where a mask allows."""
+    memory, axes = pointers.memory, pointers.axes
+    if not memory.flat:
+        raise FlatMemory(memory.name)
+    if pointers.element.width != memory.element.width:
+        raise refused(f"memory of {memory.element} is accessed as {pointers.element}.", op.span)
+    where: tuple[Condition, ...] = ()
+    if mask is not None and (known := truth(mask, t.ranges)) is not True:
+        if mask.bounds is not None:
+            where = mask.bounds
+        else:
+            where = (t.variable(mask.expr, op.span),)
+            if known is False:
+                where = (Bound(number(-1)),)
+    if pointers.offset.sum is not None:
+        at: Index = pointers.offset.sum
+        names = at.names
+    else:
+        at = t.variable(pointers.offset.expr, op.span)
+        names = frozenset(at.type.dims.names)
+    dims = {axis(k): Interval(0, n) for k, n in enumerate(axes) if n > 1 and axis(k) in names}
+    return Place(memory, (at,), where, dims)
+
+
+def _names_in(where: Sequence[Condition]) -> frozenset[str]:
+    found: set[str] = set()
+    for c in where:
+        found |= c.affine.names if isinstance(c, Bound) else set(c.type.dims.names)
+    return frozenset(found)
+
+
+def _widened(t: Context, place: Place, dims: dict[str, Interval], span: Span) -> Place:
+    """The place with an index that has more axes: that of the first dim, as a value."""
+    if dims.keys() <= place.dims.keys():
+        return place
+    first, *rest = place.at
+    e = first if isinstance(first, Var) else _spelled(Number((), I64, INT64, None, first), place.dims)
+    whole = t.variable(spread(e, {**place.dims, **dims}), span)
+    return Place(place.memory, (whole, *rest), place.where, {**place.dims, **dims})
+
+
+def load(t: Context, op: Operation) -> None:
+    result = op.results[0]
+    assert isinstance(result.type, Tile)
+    axes, element = result.type.shape, element_of(result.type)
+    if op.name == "load_ptr_tko":
+        mask = op.operand("mask")
+        place = place_of_pointers(t, op, t.pointers(op.operand("source")), None if mask is None else t.number(mask))
+        padding = op.operand("paddingValue")
+        otherwise = None if padding is None else t.number(padding).expr
+    else:
+        place = place_of_view(t, op)
+        otherwise = _padding(t.values[op.operand("view")])
+    tile = {axis(k): Interval(0, n) for k, n in enumerate(axes) if n > 1}
+    further = set(_names_in(place.where)) | set(() if otherwise is None else otherwise.tensor.dims.names)
+    place = _widened(t, place, {n: i for n, i in tile.items() if n in further}, op.span)
+    if not place.where:
+        otherwise = None
+    kept = Dims(tuple((n, i) for n, i in tile.items() if n in place.dims))
+    found = Var(t.fresh("t"), TensorType(place.memory.scalar, kept))
+    if otherwise is not None:
+        otherwise = converted(otherwise, place.memory.scalar)
+    t.nodes.append(Read(found, place.memory.buffer, place.at, place.where, otherwise, op.span))
+    value = t.made(found if element == place.memory.element else _as_element(found, t, op), axes, element, op.span)
+    t.define(op, value, Token())
+
+
+def _as_element(x: Expr, t: Context, op: Operation) -> Expr:
+    scalar = scalar_of(element_of(op.results[0].type), op.span)
+    return x if x.tensor.element == scalar else call("bitcast", x, static=(scalar,))
+
+
+def _padding(view: object) -> Expr | None:
+    assert isinstance(view, View)
+    element = view.type.tensor.element
+    if view.type.padding in (None, "zero"):
+        return None
+    value = {"neg_zero": -0.0, "nan": float("nan"), "pos_inf": float("inf"), "neg_inf": float("-inf")}
+    return literal(value[str(view.type.padding)], view.tensor.memory.scalar) if element.is_float else None
+
+
+def store(t: Context, op: Operation) -> None:
+    if op.name == "store_ptr_tko":
+        mask = op.operand("mask")
+        destination = t.pointers(op.operand("destination"))
+        place = place_of_pointers(t, op, destination, None if mask is None else t.number(mask))
+        value = t.number(op.operand("value"))
+    else:
+        place = place_of_view(t, op)
+        value = t.number(op.operand("tile"))
+    place, x = settled(t, place, value, op.span)
+    t.nodes.append(Write(place.memory.buffer, place.at, x, place.where, op.span))
+    t.define(op, Token())
+
+
+def settled(t: Context, place: Place, value: Number, span: Span, last: bool = True) -> tuple[Place, Expr]:
+    """A place and a value on the same axes: of lanes that meet without a mask, the last one stays."""
+    tile = {axis(k): Interval(0, n) for k, n in enumerate(value.axes) if n > 1}
+    x = (
+        value.expr
+        if value.scalar == place.memory.scalar
+        else call("bitcast", value.expr, static=(place.memory.scalar,))
+    )
+    further = _names_in(place.where)
+    if not last:
+        further = frozenset(tile)
+    place = _widened(t, place, {n: i for n, i in tile.items() if n in further}, span)
+    for n, i in tile.items():
+        if n not in place.dims:
+            x = at_index(x, n, i.stop - 1)
+    return place, spread(x, place.dims)
+
+
+def pointer_cast(t: Context, op: Operation) -> None:
+    source = t.pointers(op.values[0])
+    type = op.results[0].type
+    assert isinstance(type, Tile)
+    t.define(op, Pointers(source.axes, source.memory, source.offset, type.element.pointee))  # type: ignore[union-attr]
+
+
+def assume(t: Context, op: Operation) -> None:
+    """The value; what is known to contradict the assumption is said."""
+    value, predicate = t.values[op.operand("value")], op.attribute("predicate")
+    if isinstance(value, Number) and value.known is not None:
+        n = value.known
+        wrong = False
+        match predicate:
+            case Bounded(lower, upper):
+                wrong = (lower is not None and n < lower) or (upper is not None and n > upper)
+            case DivBy(divisor, None | 1):
+                wrong = n % divisor != 0
+            case _:
+                pass
+        if wrong:
+            help = "launch it with other extents, or compile the kernel for these."
+            raise refused(f"the kernel assumes {predicate} of a number that is {n} here.", op.span, help, "TL41")
+    t.define(op, value)
+
+
+def get_global(t: Context, op: Operation) -> None:
+    memory = t.memories[f"@{op.attribute('name')}"]
+    t.define(op, Pointers((), memory, number_of(0, I64, INT64), memory.element))
+
+
+def token(t: Context, op: Operation) -> None:
+    t.define(op, Token())
+
+
+MEMORY: dict[str, Translate] = {
+    "make_tensor_view": make_tensor_view, "make_partition_view": make_view, "make_strided_view": make_view,
+    "make_gather_scatter_view": make_view, "get_tensor_shape": shape, "get_index_space_shape": shape,
+    "load_view_tko": load, "load_ptr_tko": load, "store_view_tko": store, "store_ptr_tko": store, "offset": offset,
+    "ptr_to_ptr": pointer_cast, "assume": assume, "get_global": get_global,
+    "make_token": token, "join_tokens": token,
+}  # fmt: skip

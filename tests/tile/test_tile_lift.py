@@ -1,0 +1,164 @@
+"""Kernels lifted: the conformance kernels as they stand, their regions one by one, and what a launch contradicts."""
+
+import json
+
+import numpy as np
+import pytest
+from tile_samples import KERNELS, binary_of, needs_samples
+
+import tensorir as ti
+from tensorir import tile
+from tensorir.errors import DiagnosticError
+from tensorir.lift.region import check_region, interpret, parse_region, print_region
+from tensorir.tile.lift.launch import signature
+from tensorir.tile.lift.translation import translated
+
+each = pytest.mark.parametrize("folder", KERNELS, ids=lambda p: p.name)
+
+
+def launch_of(folder):
+    """The grid, the arguments, and what they hold afterwards, by number."""
+    launch, data = json.loads((folder / "launch.json").read_text(encoding="utf-8")), np.load(folder / "data.npz")
+    params = [p for p in launch["params"] if p["kind"] != "constant"]
+    args = [data[f"in_{p['name']}"] if p["kind"] == "array" else p["value"] for p in params]
+    outputs = {k: data[f"out_{p['name']}"] for k, p in enumerate(params) if f"out_{p['name']}" in data.files}
+    return tuple(launch["grid"]), args, outputs
+
+
+def same(got, wanted, tolerance=2e-5):
+    assert np.asarray(got).dtype == wanted.dtype
+    np.testing.assert_allclose(np.asarray(got, np.float64), np.asarray(wanted, np.float64), tolerance, tolerance)
+
+
+@needs_samples
+@each
+def test_a_lifted_kernel_gives_what_the_interpreter_and_the_file_say(folder):
+    module = binary_of(folder)
+    grid, args, outputs = launch_of(folder)
+    p = ti.lift(module, grid=grid, args=args)
+    after = tile.interpret(module, None, args, grid)
+    written = [k for k, a in enumerate(p.arguments) if a.written]
+    assert sorted(outputs) == written
+    for k, found in zip(written, p(*args), strict=True):
+        same(found, after[k])
+        same(found, outputs[k].view(np.asarray(found).dtype))
+
+
+@needs_samples
+@pytest.mark.parametrize("folder", [f for f in KERNELS if f.name != "collatz_break"], ids=lambda p: p.name)
+def test_the_region_of_a_kernel_means_the_same(folder):
+    module = binary_of(folder)
+    grid, args, _ = launch_of(folder)
+    (entry,) = module.entries.values()
+    form = signature(entry, args)
+    made = translated(module, entry, grid, form.given(form.key(args)))
+    check_region(made.region)
+    text = print_region(made.region)
+    assert print_region(parse_region(text)) == text
+    arrays = [a for a in args if isinstance(a, np.ndarray)]
+    memories = [m for m in made.memories.values() if m.index >= 0]
+    given = {m.name: a.reshape(m.buffer.shape) for m, a in zip(memories, arrays, strict=True)}
+    found = interpret(made.region, given)
+    for m, wanted in zip(memories, tile.interpret(module, None, args, grid), strict=True):
+        same(found[m.name].reshape(wanted.shape), wanted)
+
+
+VIEW = "tensor_view<8xf32, strides=[1]>"
+TILES = f"partition_view<tile=(4), {VIEW}>"
+
+
+def kernel(index: str, more: str = "") -> tile.Module:
+    """Tiles of 4 of p, twice, stored in q at an index."""
+    return tile.parse(f"""
+    entry @twice(%p: tile<ptr<f32>>, %q: tile<ptr<f32>>, %n: tile<i32>) {{
+      {more}
+      %v = make_tensor_view %p, shape = [8], strides = [1] : {VIEW}
+      %w = make_tensor_view %q, shape = [8], strides = [1] : {VIEW}
+      %a = make_partition_view %v : {TILES}
+      %b = make_partition_view %w : {TILES}
+      %i, %j, %k = get_tile_block_id : tile<i32>
+      %zero = constant <i32: 0> : tile<i32>
+      %x, %t = load_view_tko weak %a[%i] : {TILES}, tile<i32> -> tile<4xf32>, token
+      %y = addf %x, %x : tile<4xf32>
+      %u = store_view_tko weak %y, %b[{index}] token = %t : tile<4xf32>, {TILES}, tile<i32> -> token
+    }}""")
+
+
+X = np.arange(8, dtype=np.float32)
+
+
+def test_a_kernel_is_the_expression_of_its_tiles():
+    p = ti.lift(kernel("%i"), grid=2, args=(X, X, 0))
+    assert str(p) == (
+        "twice(p: tensor<float32, q_0[0:8]>, q: tensor<float32, q_0[0:8]>) {\n"
+        "  q ← p + p;\n"
+        "}"
+    )  # fmt: skip
+    assert str(p.report) == "line 2: block bx: parallel"
+    np.testing.assert_array_equal(p(X, None, 0)[0], 2 * X)
+
+
+def test_blocks_that_write_one_element_are_a_race():
+    with pytest.raises(DiagnosticError) as error:
+        ti.lift(kernel("%zero"), grid=2, args=(X, X, 0))
+    (found,) = error.value.diagnostics
+    assert (found.code, found.message) == (
+        "TL12",
+        "two blocks touch one element of 'q', which both write: (bx = 0) and (bx = 1).",
+    )
+    assert found.help == (
+        "give each block elements of its own, or lift with on_hazard='sequential': blocks then run in order."
+    )
+
+
+def test_blocks_that_race_run_in_order_where_that_is_asked_for():
+    module = kernel("%zero")
+    p = ti.lift(module, grid=2, args=(X, X, 0), on_hazard="sequential")
+    np.testing.assert_array_equal(p(X, X.copy(), 0)[0], tile.interpret(module, None, [X, X, 0], (2,))[1])
+
+
+def test_a_launch_that_an_assumption_contradicts_is_refused():
+    module = kernel("%i", "%m = assume div_by<4>, %n : tile<i32>")
+    ti.lift(module, grid=2, args=(X, X, 8))
+    with pytest.raises(DiagnosticError, match=r"\[TL41\]: the kernel assumes div_by<4> of a number that is 7 here"):
+        ti.lift(module, grid=2, args=(X, X, 7))
+
+
+def test_arguments_are_told_before_a_lift():
+    with pytest.raises(DiagnosticError, match=r"\[TK02\]: a kernel is lifted for arguments"):
+        ti.lift(kernel("%i"), grid=2)
+    with pytest.raises(DiagnosticError, match=r"\[TK03\].*'twice' is of type ptr<f32>, and a number is passed"):
+        ti.lift(kernel("%i"), grid=2, args=(1, X, 0))
+    with pytest.raises(DiagnosticError, match=r"\[TK04\]: the parameter %p points to f32, and the array holds float64"):
+        ti.lift(kernel("%i"), grid=2, args=(X.astype(np.float64), X, 0))
+
+
+def scaled() -> tile.Module:
+    """As many elements of p as n says, n times."""
+    return tile.parse("""
+    entry @scaled(%p: tile<ptr<f32>>, %n: tile<i32>) {
+      %at = iota : tile<8xi32>
+      %one = reshape %n : tile<i32> -> tile<1xi32>
+      %all = broadcast %one : tile<1xi32> -> tile<8xi32>
+      %inside = cmpi less_than %at, %all, signed : tile<8xi32> -> tile<8xi1>
+      %q = reshape %p : tile<ptr<f32>> -> tile<1xptr<f32>>
+      %r = broadcast %q : tile<1xptr<f32>> -> tile<8xptr<f32>>
+      %s = offset %r, %at : tile<8xptr<f32>>, tile<8xi32> -> tile<8xptr<f32>>
+      %x, %t = load_ptr_tko weak %s, %inside : tile<8xptr<f32>>, tile<8xi1> -> tile<8xf32>, token
+      %f = itof %all signed : tile<8xi32> -> tile<8xf32>
+      %y = mulf %x, %f : tile<8xf32>
+      %u = store_ptr_tko weak %s, %y, %inside token = %t : tile<8xptr<f32>>, tile<8xf32>, tile<8xi1> -> token
+    }""")
+
+
+@pytest.mark.parametrize("kind", (int, np.int32))
+def test_each_integer_has_a_program_of_its_own(kind):
+    p = ti.lift(scaled(), args=(X, 3))
+    for n in (3, 5, 8, 3):
+        np.testing.assert_array_equal(p(X, kind(n))[0], np.where(np.arange(8) < n, X * n, X))
+        np.testing.assert_array_equal(p(X, kind(n))[0], tile.interpret(scaled(), None, [X, n])[0])
+
+
+def test_what_leaves_an_array_is_said_when_it_is_called():
+    p = ti.lift(scaled(), args=(X[:4], 4))
+    np.testing.assert_array_equal(p(X[:4], 4)[0], 4 * X[:4])
