@@ -22,6 +22,7 @@ from tensorir.tile.cutile import from_cutile
 from tensorir.tile.interpret import interpret
 from tensorir.tile.nodes import Module, Operation, Region, Value
 from tensorir.tile.picture import picture
+from tensorir.tile.retype import retype
 from tensorir.tile.text.modules import parse
 from tensorir.tile.text.printing import print_module
 from tensorir.tile.verify import verify
@@ -39,6 +40,7 @@ __all__ = [
     "parse",
     "picture",
     "print_module",
+    "retype",
     "to_bytecode",
     "verify",
 ]

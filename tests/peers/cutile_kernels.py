@@ -320,3 +320,50 @@ def cat_and_extract(x, y, T: Constant[int]):
     i = ct.bid(0)
     tile = ct.load(x, index=(i,), shape=(T,))
     ct.store(y, index=(i,), tile=ct.extract(ct.cat((tile * 10, tile), 0), (1,), (T,)))
+
+
+@ct.kernel
+def sum_by_atomics(x, total, N: Constant[int]):
+    """The sums of columns, each block adding what its rows have."""
+    i = ct.bid(0)
+    part = ct.sum(ct.load(x, index=(i, 0), shape=(2, N)), axis=0)
+    ct.atomic_add(total, ct.arange(N, dtype=ct.int32), part * part)
+
+
+@ct.kernel
+def scale_in_place(x, factor, T: Constant[int]):
+    i = ct.bid(0)
+    ct.store(x, index=(i,), tile=ct.load(x, index=(i,), shape=(T,)) * ct.load(factor, index=(0,), shape=(1,)))
+
+
+@ct.kernel
+def newton_root(x, y, T: Constant[int]):
+    """Square roots, as many steps as the slowest lane of a block needs."""
+    i = ct.bid(0)
+    a = ct.load(x, index=(i,), shape=(T,))
+    r = a
+    while ct.max(ct.abs(r * r - a)) > 1e-3:
+        r = 0.5 * (r + a / r)
+    ct.store(y, index=(i,), tile=r)
+
+
+@ct.kernel
+def rows_of_different_length(x, lengths, y, T: Constant[int]):
+    """Sums over as many tiles as each row says."""
+    i = ct.bid(0)
+    n = ct.reshape(ct.load(lengths, index=(i,), shape=(1,)), ())
+    total = ct.full((1, T), 0.0, ct.float32)
+    for k in range(n):
+        total = total + ct.load(x, index=(i, k), shape=(1, T))
+    ct.store(y, index=(i,), tile=ct.sum(total, axis=1))
+
+
+@ct.kernel
+def triangle(x, y, T: Constant[int]):
+    """Sums over the tiles up to the block's own."""
+    i = ct.bid(0)
+    total = ct.full((T,), 0.0, ct.float32)
+    for k in range(i + 1):
+        tile = ct.load(x, index=(k,), shape=(T,))
+        total = total + tile * tile
+    ct.store(y, index=(i,), tile=total)

@@ -88,6 +88,13 @@ LAUNCHES: dict[str, tuple[Any, tuple[int, ...], tuple[Any, ...]]] = {
     "collatz": (k.collatz, (2,), (np.arange(1, 33, dtype=I32), zeros(32, dtype=I32), 16)),
     "directed_sums": (k.directed_sums, (2,), (floats(16), floats(16), zeros(16), zeros(16), 8)),
     "bytes_of_halves": (k.bytes_of_halves, (2,), (floats(16).astype(F16), zeros(32, dtype=np.uint8), 8)),
+    "sum_by_atomics": (k.sum_by_atomics, (3,), (floats(6, 8), zeros(8), 8)),
+    "scale_in_place": (k.scale_in_place, (4,), (floats(16), floats(1), 4)),
+    "newton_root": (k.newton_root, (4,), (np.abs(floats(16)) + F(0.1), zeros(16), 4)),
+    "rows_of_different_length": (
+        k.rows_of_different_length, (4,), (floats(4, 32), np.array([3, 0, 4, 1], I32), zeros(4), 8),
+    ),
+    "triangle": (k.triangle, (4,), (floats(16), zeros(16), 4)),
     "cat_and_extract": (k.cat_and_extract, (2,), (floats(8), zeros(8), 4)),
 }  # fmt: skip
 """By name: the kernel, its grid, and arguments, of which the ints and bools at the end are constants."""

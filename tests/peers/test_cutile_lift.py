@@ -11,6 +11,7 @@ pytest.importorskip("cuda.tile")
 
 import tensorir as ti
 from tensorir import tile
+from tests.lift.gradients import compared
 from tests.peers.cutile_launches import LAUNCHES, launched
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -51,3 +52,25 @@ def test_attention_keeps_what_a_row_needs():
     p = lifted("attention")[0]
     assert "loop" in str(p)
     assert {d.strategy for d in p.report.decisions} == {"parallel", "sequential"}
+
+
+NOT_SMOOTH = {
+    "matmul of bfloat16", "fp8_matmul", "histogram", "arg_max", "collatz", "directed_sums", "bytes_of_halves",
+    "matmul of halves", "quantised_matmul",
+}  # fmt: skip
+"""Kernels without a float path, or whose numbers have no float64 in their place."""
+
+
+@pytest.mark.parametrize("name", [n for n in LAUNCHES if n not in NOT_SMOOTH])
+def test_the_gradient_of_a_kernel_agrees_with_differences(name):
+    kernel, grid, args = LAUNCHES[name]
+    module = tile.retype(tile.from_cutile(kernel, *args), f32="f64")
+    tile.verify(module)
+    arrays = [a.astype(np.float64) if getattr(a, "dtype", None) == np.float32 else a for a in launched(args)]
+    p = ti.lift(module, grid=grid, args=arrays)
+    written = [k for k, a in enumerate(p.arguments) if a.written]
+    varied = [k for k, a in enumerate(arrays) if a.dtype == np.float64 and a.ndim]
+    results = [j for j, k in enumerate(written) if arrays[k].dtype == np.float64]
+    assert varied and results
+    found = compared(p, arrays, varied, results)
+    assert found.right, found

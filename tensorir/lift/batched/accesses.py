@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from tensorir.build import call, function, literal, operator, reduce, var
 from tensorir.builtins import TABLE
+from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.ir import Expr, Literal, Var
+from tensorir.lift.batched.conflicts import accesses_of, conflict
 from tensorir.lift.batched.expressions import widened
 from tensorir.lift.batched.scope import Scope, both, dims_of, holds
 from tensorir.lift.batched.windows import Digits, at_point, digits_of, padded, window, zero_of
@@ -316,6 +318,7 @@ def update(scope: Scope, node: Atomic) -> None:
     own = dict(node.value.tensor.dims.items)
     buffer, element = node.buffer, node.buffer.element
     if node.result is not None:
+        _refuse_meeting(scope, node, own)
         old = elements(scope, buffer, node.at, own, node.where, None)
         scope.values[node.result.name] = old
         made = Write(buffer, node.at, node.value, node.where, node.span)
@@ -337,6 +340,17 @@ def update(scope: Scope, node: Atomic) -> None:
             mask = None
     value = spread(value, {n: i for n, i in whole.items() if n not in missing})
     scope.memory[buffer.name] = _scattered(scope, buffer, node.at, own, base, value, mask, node.op, ranges)
+
+
+def _refuse_meeting(scope: Scope, node: Atomic, own: Mapping[str, Interval]) -> None:
+    """Lanes of one tile that may update one element, and see in which order they did."""
+    lanes = {n: (i.start, i.stop - 1) for n, i in own.items()}
+    if conflict(accesses_of((node,)), lanes, {n: r for n, r in scope.ranges.items() if n not in own}) is not None:
+        message = (
+            f"lanes of a tile may update one element of '{node.buffer.name}', and what each of them saw is asked for."
+        )
+        help = "update with a tile of one element, or leave the old values."
+        raise DiagnosticError(Diagnostic("TL42", message, node.span, help=help))
 
 
 def _folded(

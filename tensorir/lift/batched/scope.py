@@ -29,10 +29,20 @@ class Run:
     unchecked: bool = False
     """Whether a program that checks would differ."""
     count: int = 0
+    names: frozenset[str] | None = None
 
     def fresh(self, prefix: str) -> str:
         self.count += 1
+        while f"{prefix}_{self.count}" in self.taken:
+            self.count += 1
         return f"{prefix}_{self.count}"
+
+    @property
+    def taken(self) -> frozenset[str]:
+        """Names that mean something: of buffers and of their dims."""
+        if self.names is None:
+            self.names = frozenset(self.buffers) | {d for b in self.buffers.values() for d, _ in b.dims}
+        return self.names
 
 
 @dataclass(slots=True)

@@ -234,14 +234,18 @@ def _rounds(t: Context, op: Operation, lower: Number, upper: Number, step: Numbe
             if found is not None:
                 return rounds, min(found[1], MOST_ROUNDS)
     low, high, width = (
-        converted(unsigned(n.expr, n.element) if is_unsigned else n.expr, INT64) for n in (lower, upper, step)
-    )  # fmt: skip
-    one = literal(1, INT64)
-    safe = call("max", width, one)
-    count = call("divides", call("minus", call("plus", call("minus", high, low), safe), one), safe)
-    count = call("max", count, literal(0, INT64))
-    runs = call("if", call("greater", width, literal(0, INT64)), count, literal(0, INT64))
-    count = call("min", runs, literal(MOST_ROUNDS, INT64))
+        literal(n.known, INT64)
+        if n.known is not None
+        else converted(unsigned(n.expr, n.element) if is_unsigned else n.expr, INT64)
+        for n in (lower, upper, step)
+    )
+    one, zero = literal(1, INT64), literal(0, INT64)
+    count = high if lower.known == 0 else call("minus", high, low)
+    if by != 1:
+        safe = width if by is not None else call("max", width, one)
+        count = call("divides", call("minus", call("plus", count, safe), one), safe)
+        count = count if by is not None else call("if", call("greater", width, zero), count, zero)
+    count = call("min", call("max", count, zero), literal(MOST_ROUNDS, INT64))
     return t.variable(converted(count, INT32), op.span), MOST_ROUNDS
 
 
