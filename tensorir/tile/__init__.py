@@ -20,6 +20,7 @@ from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.tile.bytecode import from_bytecode, to_bytecode
 from tensorir.tile.cutile import from_cutile
 from tensorir.tile.interpret import interpret
+from tensorir.tile.launching import launch
 from tensorir.tile.nodes import Module, Operation, Region, Value
 from tensorir.tile.picture import picture
 from tensorir.tile.retype import retype
@@ -37,6 +38,7 @@ __all__ = [
     "from_bytecode",
     "from_cutile",
     "interpret",
+    "launch",
     "parse",
     "picture",
     "print_module",

@@ -10,7 +10,6 @@ This is the only file that knows cuTile (PyPI `cuda-tile`), and imports it when 
 from __future__ import annotations
 
 import io
-import typing
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from tensorir.source import NOWHERE
 from tensorir.tile.bytecode import from_bytecode
 from tensorir.tile.nodes import Module
 
-__all__ = ["from_cutile"]
+__all__ = ["from_cutile", "leaves_of"]
 
 
 def from_cutile(kernel: Any, *args: Any, version: str = "13.3") -> Module:
@@ -43,13 +42,12 @@ def from_cutile(kernel: Any, *args: Any, version: str = "13.3") -> Module:
         raise DiagnosticError(Diagnostic("TK06", message, NOWHERE, help="write @ct.kernel above the function."))
     file = io.BytesIO()
     try:
-        hints = typing.get_type_hints(function, include_extras=True)
-        names = list(function.__code__.co_varnames[: function.__code__.co_argcount])
-        constraints = [
-            _constraint(ct, value, _is_constant(ct, hints.get(name)))
-            for name, value in zip([*names, *[""] * len(args)], args, strict=False)
-        ]
-        signature = KernelSignature(constraints, CallingConvention.cutile_python_v1(), function.__name__)
+        nodes = [*kernel._annotated_function.parameter_annotations, *[None] * len(args)]
+        constraints = [_constraint(ct, value, node) for value, node in zip(args, nodes, strict=False)]
+        # tuples need the second convention, which older bytecode lacks
+        form = CallingConvention.cutile_python_v2 if any(isinstance(a, tuple) for a in args) else None
+        form = form or CallingConvention.cutile_python_v1
+        signature = KernelSignature(constraints, form(), function.__name__)
         code = None if version == "13.3" else "sm_100"
         export_kernel(
             kernel, [signature], file, gpu_code=code, output_format="tileir_bytecode", bytecode_version=version
@@ -61,30 +59,47 @@ def from_cutile(kernel: Any, *args: Any, version: str = "13.3") -> Module:
     return from_bytecode(file.getvalue(), function.__name__)
 
 
-def _is_constant(ct: Any, hint: Any) -> bool:
-    """Whether a parameter is marked as known when the kernel is compiled."""
-    return any(isinstance(part, ct.ConstantAnnotation) for part in getattr(hint, "__metadata__", ()))
+def leaves_of(kernel: Any, args: tuple[Any, ...]) -> list[tuple[Any, bool]]:
+    """The arguments of a kernel with tuples taken apart, each with whether it is known when the kernel is compiled."""
+
+    def apart(value: Any, node: Any) -> list[tuple[Any, bool]]:
+        if isinstance(value, tuple):
+            return [leaf for v, n in zip(value, _inner(node, len(value)), strict=True) for leaf in apart(v, n)]
+        return [(value, bool(getattr(node, "constant", False)))]
+
+    nodes = kernel._annotated_function.parameter_annotations
+    return [leaf for value, node in zip(args, nodes, strict=True) for leaf in apart(value, node)]
 
 
-def _constraint(ct: Any, value: Any, constant: bool) -> Any:
+def _inner(node: Any, count: int) -> list[Any]:
+    """What is said of the members of a tuple."""
+    return [node.each] * count if hasattr(node, "each") else list(getattr(node, "items", [None] * count))
+
+
+def _constraint(ct: Any, value: Any, node: Any) -> Any:
     """What cuTile is told of an argument."""
-    from cuda.tile.compilation import ArrayConstraint, ScalarConstraint
+    from cuda.tile.compilation import ArrayConstraint, ScalarConstraint, TupleConstraint
 
-    if constant or type(value).__module__.startswith("cuda.tile"):
+    if isinstance(value, tuple):
+        return TupleConstraint([_constraint(ct, v, n) for v, n in zip(value, _inner(node, len(value)), strict=True)])
+    if getattr(node, "constant", False) or type(value).__module__.startswith("cuda.tile"):
         return value
-    if hasattr(value, "dtype") and np.ndim(value) > 0:
+    if hasattr(value, "dtype") and len(getattr(value, "shape", ())) > 0:
         strides = getattr(value, "strides", None)
         unit = strides is None or callable(strides) or strides[-1] == np.dtype(value.dtype).itemsize
+        wide = getattr(getattr(node, "array", None), "index_dtype", None) == ct.int64
+        rank = len(value.shape)
         return ArrayConstraint(
-            _dtype(ct, value.dtype), np.ndim(value), index_dtype=ct.int32, stride_lower_bound_incl=0, alias_groups=(),
-            may_alias_internally=False, stride_constant=[*[None] * (np.ndim(value) - 1), 1 if unit else None],
+            _dtype(ct, value.dtype), rank, index_dtype=ct.int64 if wide else ct.int32, stride_lower_bound_incl=0,
+            alias_groups=(), may_alias_internally=False, stride_constant=[*[None] * (rank - 1), 1 if unit else None],
         )  # fmt: skip
     if isinstance(value, bool | np.bool_):
         return ScalarConstraint(ct.bool_)
     if isinstance(value, np.generic):
         return ScalarConstraint(_dtype(ct, value.dtype))
     if isinstance(value, int):
-        return ScalarConstraint(ct.int32)
+        wide = getattr(getattr(node, "scalar", None), "dtype", None) == ct.int64
+        return ScalarConstraint(ct.int64 if wide else ct.int32)
     if isinstance(value, float):
         return ScalarConstraint(ct.float32)
     return value

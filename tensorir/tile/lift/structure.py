@@ -97,25 +97,32 @@ def at_index(x: Expr, name: str, k: int) -> Expr:
 
 
 def extract(source: Number, indices: Sequence[Number], axes: Axes) -> Expr:
-    """The slice of the result's extents at an index that counts such slices; zeros outside."""
+    """The slice of the result's extents at an index that counts such slices; zeros where there is none."""
     x = source.expr
+    inside: Expr | None = None
     for k, (index, extent) in enumerate(zip(indices, axes, strict=True)):
         name, whole = axis(k), source.axes[k]
-        if name not in x.tensor.dims or extent == whole:
-            continue
         count = whole // extent
+        if index.known is not None and not 0 <= index.known < count:
+            return literal(False if source.scalar == BOOL else 0, source.scalar)
+        if name not in x.tensor.dims or count == 1:
+            if index.known is None:
+                at = unsigned(index.expr, index.element)
+                here = call("less", at, literal(count, at.tensor.element))  # type: ignore[arg-type]
+                inside = here if inside is None else call("and", inside, here)
+            continue
         if extent > 1:
             x = call("split_dim", x, static=(name, f"at{k}", "rest", extent))
             x = renamed(x, {"rest": name})
         else:
             x = renamed(x, {name: f"at{k}"})
         if index.known is not None:
-            if not 0 <= index.known < count:
-                return literal(0, source.scalar) if source.scalar != BOOL else literal(False)
             x = at_index(x, f"at{k}", index.known)
         else:
             x = call("gather", x, index.expr, static=((f"at{k}",), "zero"))
-    return x
+    if inside is None:
+        return x
+    return call("if", inside, x, literal(False if source.scalar == BOOL else 0, source.scalar))
 
 
 def packed(x: Expr, source: Number, element_bits: int) -> Expr:
