@@ -20,7 +20,7 @@ from tensorir.errors import Diagnostic
 from tensorir.ir import Call, Expr
 from tensorir.types import Dims, Interval
 
-__all__ = ["Check", "Choice", "Context", "Pool", "Settled"]
+__all__ = ["Check", "Context", "Pool"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,31 +29,6 @@ class Check:
 
     diagnostic: Diagnostic
     dims: Dims
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """What one truth value decides at once: every `if` of a scope that asks for it and needs none of the others."""
-
-    members: tuple[Call, ...]
-    shared: tuple[Expr, ...]
-    """What branches read that is not theirs alone."""
-    own: tuple[frozenset[int], frozenset[int]]
-    """What is evaluated in each branch and only if it is taken, by identity."""
-    masked: bool = False
-    """Whether the first branch is computed in any case, and only what it checks counts if it is taken."""
-
-
-@dataclass(frozen=True, slots=True)
-class Settled:
-    """What is known of the choices of a program before it is looked at, by identity."""
-
-    before: frozenset[int] = frozenset()
-    """What is evaluated before any choice that reads it; its checks concern nobody where it is not needed."""
-    guarded: frozenset[int] = frozenset()
-    """Of these, choices whose first branch is evaluated if it is needed, and whose value counts only then."""
-    masked: frozenset[int] = frozenset()
-    """Of these, those whose first branch may be computed in any case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +60,14 @@ class Context:
     gathered: dict[tuple[Any, ...], Any] = field(default_factory=dict[tuple[Any, ...], Any])
     """Neighbours that were read already, by table, operand and the operand's dims."""
     loops: dict[tuple[int, ...], tuple[Any, Any]] = field(default_factory=dict[tuple[int, ...], tuple[Any, Any]])
-    """Loops that ran already, by identity of their operands: each carried tensor is asked for by a node of its own."""
+    """Loops and conditionals that ran already, by identity of their operands: each of their results is asked for by a
+    node of its own."""
     provenance: ArrayProvenance = field(default_factory=ArrayProvenance)
     """What is known of arrays that were multiplied, or read by windows."""
     fired: dict[int, tuple[str, Call]] = field(default_factory=dict[int, tuple[str, Call]])
     """The rules that were used, and for which node, by its identity."""
     prepared: dict[int, Prepared] = field(default_factory=dict[int, Prepared])
     """Tables that were bound, by identity of their leaf."""
-    choices: Mapping[int, Choice] = field(default_factory=dict[int, Choice])
-    """What becomes a conditional, by the identity of each `if`."""
     pools: Mapping[int, Pool] = field(default_factory=dict[int, Pool])
     """Folds over windows of several dims, by identity."""
     written: frozenset[int] = frozenset()
@@ -157,7 +131,7 @@ class Context:
             self.facts, self.exact, self.loose, self.raising, self.ordered,
             fired=self.fired, prepared=self.prepared,
         )  # fmt: skip
-        context.choices, context.pools, context.written = self.choices, self.pools, self.written
+        context.pools, context.written = self.pools, self.written
         context.finite, context.applying = self.finite, self.applying
         context.before = (*self.before, *self.failures)
         return context

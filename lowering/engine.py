@@ -18,7 +18,7 @@ from lowering.lower import lower
 from lowering.neighbours import Prepared, prepare
 from lowering.raising import NAMES
 from lowering.tracing import concrete, inside_trace, op_by_op, tracing, x64
-from tensorir.analysis.absence import AbsenceAnalysis
+from tensorir.analysis.absence import AbsenceAnalysis, SkipValues
 from tensorir.arrays import refuse, refuse_given_away
 from tensorir.binding import BoundProgram, tables_of
 from tensorir.caches import SIZES, RecentCache
@@ -248,10 +248,10 @@ class Engine:
             self.quick.put(key, executable)
         return ready.finish(outputs)
 
-    def stages(self, fencil: Fencil) -> Stages:
+    def stages(self, fencil: Fencil, tables: Mapping[str, SkipValues] | None = None) -> Stages:
         """The passes of a compilation; op by op, floats are added in the order of the program."""
         exact = self.options.numerics == "exact" or op_by_op()
-        return staged(fencil, self.options.passes, exact)
+        return staged(fencil, self.options.passes, exact, tables, self.options.full)
 
     # Running
 
@@ -395,7 +395,7 @@ class Engine:
         found = self.executables.get(key)
         if found is None:
             facts = refuse_absent_outputs(ready.fencil, ready.holes, self.options.full)
-            fencil = self.stages(ready.fencil).result
+            fencil = self.stages(ready.fencil, ready.holes).result
             if fencil is not ready.fencil:
                 facts = refuse_absent_outputs(fencil, ready.holes, self.options.full)
             bound = self.program.constants or ready.bound.constants

@@ -15,16 +15,14 @@ from typing import Any
 import jax
 from jax import lax
 
+from lowering.conditionals import cond
 from lowering.context import Check, Context, masks_of
 from lowering.elementwise import FINITE, SCALAR, bitcast, convert
 from lowering.folds import FOLDS
 from lowering.gradients.finite_derivatives import finite_derivatives
-from lowering.if_conversion import if_converted
 from lowering.indirect import INDIRECT
-from lowering.loop_invariant_code_motion import loop_invariants
 from lowering.neighbours import Prepared
 from lowering.raising import NAMES, raised, waiting
-from lowering.raising.conditionals import choices
 from lowering.raising.pools import pools
 from lowering.rounding import AS_WRITTEN, FINITE_AS_WRITTEN, towards_wholes
 from lowering.structure import STRUCTURE, updated
@@ -32,6 +30,7 @@ from lowering.tracing import op_by_op
 from lowering.values import Dense, Leaf, Slots, Value, aligned, dense, elementwise
 from tensorir.abstract_interpreter import Applier, Bound, Rule, evaluate
 from tensorir.analysis.absence import AbsenceAnalysis, IndirectAccess
+from tensorir.analysis.loop_invariants import loop_invariants
 from tensorir.builtins import TABLE
 from tensorir.errors import Diagnostic
 from tensorir.ir import Call, Expr, Fencil, Literal, Operator, Var
@@ -83,6 +82,7 @@ RULES: dict[str, Callable[[Context, Call, Sequence[Any]], Value]] = {
     **INDIRECT,
     **FOLDS,
     "assert_": _assert,
+    "cond": cond,
     "materialise": _materialised,
     "print": _print,
 }
@@ -169,19 +169,14 @@ def lower(
     """
     by_steps = op_by_op()
     exact, loose = by_steps or numerics == "exact", numerics == "loose"
-    found = choices(fencil, facts) if "conditional" in raising else {}
-    flat = if_converted(fencil, facts, found)
-    if flat is not None:
-        fencil, facts = flat.fencil, flat.facts
-        found = choices(fencil, facts, flat.settled)
     windows = pools(fencil) if "pool" in raising else {}
     inside = {id(step): IndirectAccess(False, True) for pool in windows.values() for step in pool.steps}
     facts = replace(facts, accesses={**facts.accesses, **inside})
     context = Context(facts, exact, loose, raising, ordered)
-    context.written, context.choices, context.pools = towards_wholes(values(fencil.closures)), found, windows
-    lazy = {**waiting(fencil, windows), **{key: choice.shared for key, choice in found.items()}}
+    context.written, context.pools = towards_wholes(values(fencil.closures)), windows
+    lazy = waiting(fencil, windows)
     context.finite = finite_derivatives(fencil)
-    outside = loop_invariants(fencil, facts, found)
+    outside = loop_invariants(fencil, facts)
     context.applying = lambda inner: Applier(_rule(inner), lazy, outside)
     env: dict[Var, Value] = {}
     for p in fencil.params:

@@ -24,7 +24,7 @@ from jax import lax
 
 from lowering.gradients.safe_derivatives import over, smooth, times
 from tensorir.builtins import TABLE
-from tensorir.ir import Call, Expr
+from tensorir.ir import Call, Expr, Lambda
 from tensorir.types import TensorType
 from tensorir.walk import postorder
 
@@ -84,9 +84,14 @@ def towards_wholes(roots: Sequence[Expr]) -> frozenset[int]:
     seen: dict[int, Expr] = {}
     while stack:
         e = stack.pop()
-        if id(e) not in seen and isinstance(e, Call) and (TABLE[e.op].elementwise or TABLE[e.op].moves):
-            seen[id(e)] = e
-            stack.extend(e.children)
+        if id(e) in seen or not isinstance(e, Call):
+            continue
+        if e.op == "cond":
+            stack += [f.results[e.static.result] for f in e.args[:2] if isinstance(f, Lambda)]
+        elif not TABLE[e.op].elementwise and not TABLE[e.op].moves:
+            continue
+        seen[id(e)] = e
+        stack.extend(e.children)
     return frozenset(key for key, e in seen.items() if isinstance(e, Call) and e.op in AS_WRITTEN)
 
 

@@ -212,7 +212,13 @@ def _within(whole: Dims, region: Dims, axis: int) -> jax.Array:
 def select(context: Context, node: Call, values: Sequence[Value]) -> Value:
     (condition,), first, second = values
     need = node.type.dims
-    return tuple(_selected(condition, a, b, need) for a, b in zip(first, second, strict=True))
+    return selected((condition,), first, second, need)
+
+
+def selected(condition: Value, first: Value, second: Value, need: Dims) -> Value:
+    """The first value where the condition holds, and the second elsewhere."""
+    (decides,) = condition
+    return tuple(_selected(decides, a, b, need) for a, b in zip(first, second, strict=True))
 
 
 def _selected(condition: Leaf, a: Leaf, b: Leaf, need: Dims) -> Leaf:

@@ -530,6 +530,17 @@ ROWS: tuple[Builtin, ...] = (
         static=records.Loop,
     ),
     Builtin(
+        "cond",
+        "Result k of one of two functions: `cond(k)(f, g, c, x, ...)` is result k of f(x, ...) where c, one truth "
+        "value, holds, and of g(x, ...) elsewhere.\n"
+        "The function that is not taken is not computed: it checks and prints nothing. In `cond(k, true)(...)` both "
+        "may be computed, and what they check counts where they are taken.",
+        rules.cond,
+        (("int", "bool?"), ("xs",)),
+        chooses=True,
+        static=records.Cond,
+    ),
+    Builtin(
         "sort",
         "Operands sorted together along a dim, by the first `keys` of them: ascending (or descending), stable, NaN "
         "last.\nSeveral operands give a tuple.",

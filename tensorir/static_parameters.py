@@ -124,6 +124,13 @@ class Loop(NamedTuple):
     limit: int | None
 
 
+class Cond(NamedTuple):
+    """`cond`: which result of the functions it gives, and whether both functions may be computed."""
+
+    result: int
+    speculative: bool
+
+
 class Sort(NamedTuple):
     """`sort`: along which dim, by how many of the operands, and whether the largest comes first."""
 

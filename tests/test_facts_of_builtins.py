@@ -180,7 +180,7 @@ TABLES_THAT_STAY = {
     "tensorir/passes/temporaries.py": "moves that cost a copy",
     "tensorir/text/inventory.py": "which static parameters name new dims",
     "tensorir/wellformed.py": "where a chain of shifts ends in a message",
-    "lowering/raising/conditionals.py": "what XLA seldom fuses",
+    "tensorir/analysis/choices.py": "what XLA seldom fuses",
     "lowering/raising/argument_reductions.py": "the logic that a comparison of pairs is made of",
     "lowering/raising/pools.py": "the windows that XLA differentiates",
 }

@@ -23,7 +23,6 @@ from typing import Any
 
 from lowering.context import Context, Pool
 from lowering.raising.argument_reductions import extreme
-from lowering.raising.conditionals import conditional
 from lowering.raising.contractions import contraction
 from lowering.raising.convolutions import convolution
 from lowering.raising.guards import guarded
@@ -83,10 +82,6 @@ RULES = (
     Rule(
         "window", "gather", "Indices that are sums of coordinates: strided slices, one for each point of a window.",
         windows, waits=True,
-    ),
-    Rule(
-        "conditional", "if", "A choice by one truth value between much: a conditional, which computes what is taken.",
-        conditional, waits=True,
     ),
     Rule(
         "dilation", "if", "Elements where coordinates are multiples, and zero elsewhere: zeros put between them.",

@@ -32,12 +32,7 @@ def remember(context: Context, node: Call, args: Sequence[Any], value: Value) ->
                 known.remember(value[0], total, id(node))
         case "gather" if len(value) == 1 and not masks_of(value) and isinstance(args[0][0], Dense):
             known.read(value[0], args[0][0])
-        case "if" if (
-            id(node) not in context.choices
-            and literal_of(node.args[2]) == 0
-            and len(value) == 1
-            and not masks_of(value)
-        ):
+        case "if" if literal_of(node.args[2]) == 0 and len(value) == 1 and not masks_of(value):
             (guard,) = args[0]
             if isinstance(guard, Dense) and isinstance(value[0], Dense):
                 known.guarded(value[0], args[1][0], guard, node.tensor.dims)

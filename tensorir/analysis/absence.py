@@ -168,6 +168,8 @@ class _Rules:
     full: frozenset[str]
     rounds: dict[tuple[int, int], tuple[tuple[Known, ...], list[Known]]] = field(default_factory=dict[Any, Any])
     """Of each loop, by the identity of its functions, what it was last started with and what it hands on."""
+    branches: dict[tuple[int, ...], tuple[Any, list[list[Known]]]] = field(default_factory=dict[Any, Any])
+    """Of each conditional, by the identity of what it is given, that and the results of its functions."""
 
     def __call__(self, node: Expr, args: Sequence[Known | Bound[Known]], apply: Applier[Known]) -> Known:
         kind = node.type.result if isinstance(node, Operator) else node.tensor
@@ -336,6 +338,17 @@ class _Rules:
                 return new
             carried = [Known(v.absent, (None,) * len(v.ranges)) for v in new]
 
+    def cond(self, node: Call, args: list[Known | Bound[Known]], apply: Applier[Known]) -> Known:
+        first, second, condition, *operands = args
+        assert isinstance(first, Bound) and isinstance(second, Bound) and isinstance(condition, Known)
+        values = [v for v in operands if isinstance(v, Known)]
+        key = id(first), id(second), *map(id, values)
+        # every result of a conditional is asked for by a node of its own
+        if key not in self.branches:
+            self.branches[key] = args, [apply.each(f, *values) for f in (first, second)]
+        branches = self.branches[key][1]
+        return self.select(node, [condition, *(results[node.static.result] for results in branches)])
+
     def same(self, node: Call, values: list[Known]) -> Known:
         return Known(values[0].absent, values[0].ranges)
 
@@ -365,6 +378,7 @@ _FOLDS: dict[str, Callable[[_Rules, Call, list[Known | Bound[Known]], Applier[Kn
     "reduce": _Rules.fold,
     "scan": _Rules.fold,
     "loop": _Rules.loop,
+    "cond": _Rules.cond,
     "scatter": _Rules.scatter,
 }
 

@@ -277,6 +277,20 @@ def loop(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
         needs.add(arg, points)
 
 
+def cond(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
+    """Which function is applied is known at run time: what either reads for the result that is asked for."""
+    first, second, condition, *operands = node.args
+    index: int = node.static.result
+    needs.add(condition, Points((), ((),)))
+    for f in (first, second):
+        assert isinstance(f, (Lambda, Operator))
+        asked = [Points.box(r.dims) if reads.boxes else Points(r.dims.names) for r in f.type.results]
+        if not reads.boxes:
+            asked[index] = wanted.onto(asked[index].names)
+        for arg, points in zip(operands, reads.of_function(f, asked, needs), strict=True):
+            needs.add(arg, Points.box(arg.tensor.dims) if reads.boxes and points else points)
+
+
 def reduce(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
     """A slot is skipped where an argument is absent: every argument is looked at, in every slot."""
     (dim,) = node.static
@@ -396,6 +410,7 @@ RULES: dict[str, Rule] = {
     "reduce": reduce,
     "scan": scan,
     "loop": loop,
+    "cond": cond,
     "scatter": scatter,
 }
 

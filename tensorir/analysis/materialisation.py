@@ -77,7 +77,7 @@ def _work(root: Expr, enough: float, stored: Mapping[int, Expr]) -> float:
                 levels = next(len(a.tensor.dims[node.static.dim]) for a in args if node.static.dim in a.tensor.dims)
                 total += levels * node.tensor.dims.size / points
                 stack += [init, *args]
-            case Call("scan" | "loop" | "sort" | "scatter" | "materialise"):
+            case Call("scan" | "loop" | "cond" | "sort" | "scatter" | "materialise"):
                 continue
             case Call(_, args) if node.definition is not None:
                 stack += [node.definition.body, *args]

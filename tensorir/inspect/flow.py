@@ -150,7 +150,7 @@ def _short(chain: str) -> str:
 
 
 def _is_drawn(node: Expr, plain: bool) -> bool:
-    return isinstance(node, Call) and (bool(node.label) or node.op in ("scan", "reduce", "loop") or plain)
+    return isinstance(node, Call) and (bool(node.label) or node.op in ("scan", "reduce", "loop", "cond") or plain)
 
 
 def _step(node: Expr) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
+from tensorir.analysis.absence import SkipValues
 from tensorir.binding import BoundProgram
 from tensorir.build import fencil as make_fencil
 from tensorir.errors import Diagnostic, DiagnosticError
@@ -35,6 +36,10 @@ class Pass:
         own = {p.name for p in fencil.params} - fencil.buffers
         buffers = frozenset(p.name for p in result.params if p.name not in own)
         return result if buffers == result.buffers else dataclasses.replace(result, buffers=buffers)
+
+    def knowing(self, tables: Mapping[str, SkipValues], full: frozenset[str]) -> Pass:
+        """The pass for a program of whose tables it is known which slots hold -1, and which hold none."""
+        return self
 
     def reason(self) -> str:
         """Why the pass changes what it changes, in a line: the first of its description where it says nothing else."""

@@ -136,7 +136,9 @@ class _Smaller:
 
     def expression(self, root: Expr) -> Expr:
         order = list(postorder(root))
-        carrying = {id(f) for node in order if isinstance(node, Call) and node.op == "loop" for f in node.args}
+        carrying = {
+            id(f) for node in order if isinstance(node, Call) and node.op in ("loop", "cond") for f in node.args
+        }
         for node in order:  # functions are met after their bodies: their parameters first
             if isinstance(node, Lambda) and id(node) not in carrying:
                 self.variables.update((p, self._param(p)) for p in node.params)

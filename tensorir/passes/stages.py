@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from tensorir.analysis.absence import SkipValues
 from tensorir.ir import Fencil
 from tensorir.passes.base import Pass
+from tensorir.passes.conditionals import Conditionals
 from tensorir.passes.contractions import Contractions
 from tensorir.passes.fuse_into_scans import FuseIntoScans
 from tensorir.passes.materialise import Materialise
@@ -14,7 +16,7 @@ from tensorir.passes.split_scans import SplitScans
 
 __all__ = ["DEFAULT_PASSES", "Stage", "Stages", "staged"]
 
-DEFAULT_PASSES: tuple[Pass, ...] = (FuseIntoScans(), SplitScans(), Contractions(), Materialise())
+DEFAULT_PASSES: tuple[Pass, ...] = (FuseIntoScans(), SplitScans(), Contractions(), Materialise(), Conditionals())
 """The passes that every program goes through when it is compiled, in their order."""
 
 
@@ -55,6 +57,7 @@ class Stages:
       y ← contract(float, K)(a, a);
     }
     materialise: nothing to do
+    conditionals: nothing to do
     """
 
     source: Fencil
@@ -81,14 +84,20 @@ class Stages:
     __repr__ = __str__
 
 
-def staged(fencil: Fencil, passes: Sequence[Pass], exact: bool = False) -> Stages:
-    """Run passes in their order; those that add floats in another order are left out where `exact`."""
+def staged(
+    fencil: Fencil, passes: Sequence[Pass], exact: bool = False, tables: Mapping[str, SkipValues] | None = None,
+    full: frozenset[str] = frozenset(),
+) -> Stages:  # fmt: skip
+    """Run passes in their order; those that add floats in another order are left out where `exact`.
+
+    `tables` says of each table that was looked at which slots hold -1; those in `full` are declared to hold none.
+    """
     stages: list[Stage] = []
     now = fencil
     for one in passes:
         if exact and one.reorders:
             continue
-        after = one.checked(now)
+        after = one.knowing(tables or {}, full).checked(now)
         stages.append(Stage(one.spelled(), one.reason(), now, after))
         now = after
     return Stages(fencil, tuple(stages))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tensorir.passes.base import Pass
 from tensorir.passes.combine_shifts import CombineShifts
 from tensorir.passes.condition_propagation import PropagateConditions
+from tensorir.passes.conditionals import Conditionals
 from tensorir.passes.contractions import Contractions
 from tensorir.passes.cse import Cse
 from tensorir.passes.fold_constants import FoldConstants
@@ -23,6 +24,7 @@ __all__ = ["PASSES"]
 
 _ALL: tuple[type[Pass], ...] = (
     CombineShifts,
+    Conditionals,
     Contractions,
     Cse,
     FoldConstants,

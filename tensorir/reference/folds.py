@@ -1,4 +1,4 @@
-"""The rules of reduce, scan and loop: every state of a recurrence is a tensor that asks the one before."""
+"""The rules of reduce, scan, loop and cond: every state of a recurrence is a tensor that asks the one before."""
 
 from __future__ import annotations
 
@@ -149,4 +149,22 @@ def loop(node: Call, scope: Scope, point: Point) -> Answer:
     return (yield rounds.carried[node.static.carried], point)
 
 
-FOLDS: dict[str, Rule] = {"reduce": reduce, "scan": scan, "loop": loop}
+def cond(node: Call, scope: Scope, point: Point) -> Answer:
+    """The result of the function that is taken, of all results of the two by one condition."""
+    first, second = (f for f in node.args if isinstance(f, Function))
+    condition, *operands = [scope.tensor(a) for a in node.args[2:]]
+    branches: list[list[Tensor]] = scope.once(
+        first, lambda: [applied_each(scope, f, operands) for f in (first, second)]
+    )
+    chosen = yield condition, {}
+    check_inside(node.type.dims, point)
+    results = [branch[node.static.result] for branch in branches]
+    if scope.run.both:
+        for result in results:
+            yield result, point
+    if chosen is ABSENT:
+        return absent(node.type.element)
+    return (yield results[0 if chosen else 1], point)
+
+
+FOLDS: dict[str, Rule] = {"reduce": reduce, "scan": scan, "loop": loop, "cond": cond}

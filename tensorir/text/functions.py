@@ -26,7 +26,7 @@ def function_count(op: str, operands: int) -> int:
     >>> function_count("reduce", 3), function_count("loop", 4), function_count("plus", 2)
     (1, 2, 0)
     """
-    if op == "loop":
+    if op in ("loop", "cond"):
         return min(2, operands)
     return sum(slot == "f" for group in TABLE[op].form for slot in group)
 
@@ -49,6 +49,8 @@ def parameter_types(
             return TensorType(base.element), TensorType(updates.element)
         case "loop", _, carried:
             return TensorType(INT32), *carried
+        case "cond", _, (_, *operands):
+            return tuple(operands)
         case _:
             return None
 

@@ -21,7 +21,7 @@ from tensorir.typing_rules.elementwise import (
     selection,
     tuple_get,
 )
-from tensorir.typing_rules.folds import apply, loop, reduce, reduced_dim, scan, scanned_dim
+from tensorir.typing_rules.folds import apply, cond, loop, reduce, reduced_dim, scan, scanned_dim
 from tensorir.typing_rules.indirect import MODES, gather, scatter, sort
 from tensorir.typing_rules.operands import Operand, Operands, Static, assignable, function_of, interval_of, tensors_of
 from tensorir.typing_rules.shifts import (
@@ -49,6 +49,7 @@ __all__ = [
     "cast",
     "comparison",
     "concat",
+    "cond",
     "contract",
     "equality",
     "float_tests",

@@ -1,4 +1,4 @@
-"""Rules of what takes functions: applications, reduce, scan and loop."""
+"""Rules of what takes functions: applications, reduce, scan, loop and cond."""
 
 from __future__ import annotations
 
@@ -202,3 +202,33 @@ def loop(static: Static, args: Operands) -> TensorType:
             which = "the function returns" if count == 1 else f"result {k} of the function is"
             raise Complaint("T19", f"{which} {made}, and {place} is carried.", help=found.message, at=1)
     return carried[index]
+
+
+def cond(static: Static, args: Operands) -> TensorType:
+    index: int = static.result
+    if len(args) < 3:
+        raise Complaint(
+            "T44",
+            f"a conditional takes two functions, a condition and what they are applied to, and there are {len(args)} "
+            "operands.",
+            help="write cond(0)(λ(x) → then, λ(x) → else, condition, x).",
+        )
+    count = len(args[0].type.results) if isinstance(args[0].type, FunctionType) else 1
+    branches = function_of(args, 0, count), function_of(args, 1, count)
+    if not 0 <= index < count:
+        raise Complaint("T44", f"there is no result {index}: they count from 0 to {count - 1}.")
+    condition, *operands = tensors_of(args[2:])
+    if condition != TensorType(BOOL):
+        hint = "it decides for all of the branch; if ... then ... else ... chooses element by element."
+        raise Complaint("T44", f"the condition is {condition}, and {TensorType(BOOL)} is needed.", help=hint, at=2)
+    for f in branches:
+        _check_arguments(f, operands, 3, None)
+    first, second = (f.results[index] for f in branches)
+    if first.element != second.element:
+        raise Complaint(
+            "T01",
+            f"the branches have different element types: {first.element} and {second.element}.",
+            help="cast one of them.",
+            at=1,
+        )
+    return TensorType(first.element, bcast([first, second]))

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import tensorir as ti
-from lowering.loop_invariant_code_motion import loop_invariants
 from tensorir.analysis.absence import analyse_absence
+from tensorir.analysis.loop_invariants import loop_invariants
 from tensorir.errors import DiagnosticError
 from tests.lowering.raised_forms import Draw, agree
 
@@ -60,7 +60,7 @@ CASES = {
 def test_a_loop_that_is_the_same_in_every_round_runs_once(body: str, count: int) -> None:
     text = HEAD.format(body)
     program = ti.parse(text)
-    assert len(loop_invariants(program, analyse_absence(program, {}), ())) == count
+    assert len(loop_invariants(program, analyse_absence(program, {}))) == count
     draw = Draw(3)
     arrays: dict[str, Any] = {n: draw.array("float32", (0, m)) for n, m in (("a", 4), ("b", 4), ("x", 5))}
     for c in (True, False):
@@ -85,7 +85,7 @@ def test_what_a_loop_checks_counts_where_the_loop_runs(name: str, c: bool) -> No
 def test_a_loop_that_nothing_is_known_to_end_stays_where_it_may_not_be_reached() -> None:
     for body, count in ((OUTER.format(5, ASKED, f"y × {ENDLESS}"), 0), (OUTER.format(5, "on", f"y × {ENDLESS}"), 1)):
         program = ti.parse(HEAD.format(f"a ← {body};"))
-        assert len(loop_invariants(program, analyse_absence(program, {}), ())) == count
+        assert len(loop_invariants(program, analyse_absence(program, {}))) == count
 
 
 def test_a_check_stays_in_the_rounds_where_another_closure_makes_it_of_something_else() -> None:
@@ -93,7 +93,7 @@ def test_a_check_stays_in_the_rounds_where_another_closure_makes_it_of_something
     program = ti.parse(HEAD.format(f"{needed} x ← 0.5f × x;"))
     first, second, third = program.closures
     between = replace(program, closures=(first, third, second))
-    assert not loop_invariants(between, analyse_absence(between, {}), ())
+    assert not loop_invariants(between, analyse_absence(between, {}))
 
 
 def test_the_compiled_program_has_no_loop_in_a_loop() -> None:

@@ -10,7 +10,7 @@ from generate.properties import check_compiled, check_op_by_op
 from hypothesis import given, settings
 
 import tensorir as ti
-from lowering.raising import conditionals
+from tensorir.analysis import choices
 from tensorir.analysis.absence import analyse_absence
 
 LARGE = """f(c: tensor<bool>, x: tensor<float, I[-3:20000]>, y: tensor<float, I[0:19000]>) {
@@ -26,8 +26,8 @@ def in_hlo(program, **arguments):
 
 @pytest.fixture
 def always(monkeypatch):
-    monkeypatch.setattr(conditionals, "WORTH", 0)
-    monkeypatch.setattr(conditionals, "PER_ELEMENT", 0)
+    monkeypatch.setattr(choices, "WORTH", 0)
+    monkeypatch.setattr(choices, "PER_ELEMENT", 0)
 
 
 @pytest.mark.parametrize("c", [True, False])
@@ -37,13 +37,13 @@ def test_the_branch_that_is_taken_is_computed(c):
     want = e + np.sin(DATA[4:19004]) if c else e * np.sqrt(e)
     np.testing.assert_allclose(program(c=np.array(c), x=DATA)["y"], want, rtol=1e-14, atol=1e-15)
     assert in_hlo(program, c=jnp.array(c), x=DATA) == 1
-    assert [row.rule for row in program.raised()] == ["conditional"]
-    assert in_hlo(ti.compile(ti.parse(LARGE), raising=()), c=jnp.array(c), x=DATA) == 0
+    assert program.pipeline()["conditionals"].changed
+    assert in_hlo(ti.compile(ti.parse(LARGE), passes=()), c=jnp.array(c), x=DATA) == 0
 
 
 def test_what_both_branches_read_is_computed_before():
     f = ti.parse(LARGE)
-    (choice,) = conditionals.choices(f, analyse_absence(f, {})).values()
+    (choice,) = choices.choices(f, analyse_absence(f, {})).values()
     assert [n.label or n.name for n in choice.shared] == ["e", "x"]
 
 

@@ -1,8 +1,8 @@
-"""Raising of `if` whose condition is one truth value: the branch that is taken is computed, the other one is not.
+"""Which selections by one truth value are worth a conditional: choices, and what their branches have of their own.
 
-Both branches of an `if` are values, so an elementwise selection gives the right ones everywhere. XLA gets a conditional
-where one truth value decides, and a branch computes much that nothing else reads, or checks or prints something, which
-concerns nobody where the other branch is taken.
+Both branches of an `if` are values, so an elementwise selection gives the right ones everywhere. A conditional computes
+the branch that is taken: it is worth its call where a branch computes much that nothing else reads, and it is needed
+where a branch checks or prints something, which concerns nobody where the other branch is taken.
 """
 
 from __future__ import annotations
@@ -10,29 +10,19 @@ from __future__ import annotations
 from bisect import bisect
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
-import jax
-from jax import lax
-from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
-
-from lowering.context import Check, Choice, Context, Settled, no_failures
-from lowering.control_dependence import Demand, Places, demand, operands, scope
-from lowering.structure import select
-from lowering.tracing import concrete, op_by_op
-from lowering.values import Dense, Leaf, Value, aligned, cut, dense, everywhere, joined_dims, presence, with_present
-from tensorir.abstract_interpreter import Waiting
 from tensorir.analysis.absence import AbsenceAnalysis
+from tensorir.analysis.control_dependence import Demand, Places, demand, operands, scope
 from tensorir.builtins import TABLE
 from tensorir.ir import Apply, Call, Expr, Fencil, Lambda, Operator
-from tensorir.types import Dims
 from tensorir.walk import postorder, use_counts, values
 
-__all__ = ["WORTH", "acts", "choices", "conditional", "operations"]
+__all__ = ["WORTH", "Choice", "Settled", "acts", "choices", "operations"]
 
 WORTH = 100_000
 """Fewer operations are selected from: a conditional costs a call, and an accelerator waits for its truth value."""
@@ -40,6 +30,31 @@ PER_ELEMENT = 8
 """Fewer operations for each element of the result are selected from: a conditional keeps XLA from fusing."""
 MOST = 32
 """Choices that are made together: more are seldom, and are looked through in pairs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What one truth value decides at once: every `if` of a scope that asks for it and needs none of the others."""
+
+    members: tuple[Call, ...]
+    shared: tuple[Expr, ...]
+    """What branches read that is not theirs alone."""
+    own: tuple[frozenset[int], frozenset[int]]
+    """What is evaluated in each branch and only if it is taken, by identity."""
+    masked: bool = False
+    """Whether the first branch is computed in any case, and only what it checks counts if it is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What is known of the choices of a program before it is looked at, by identity."""
+
+    before: frozenset[int] = frozenset()
+    """What is evaluated before any choice that reads it; its checks concern nobody where it is not needed."""
+    guarded: frozenset[int] = frozenset()
+    """Of these, choices whose first branch is evaluated if it is needed, and whose value counts only then."""
+    masked: frozenset[int] = frozenset()
+    """Of these, those whose first branch may be computed in any case."""
 
 
 def choices(fencil: Fencil, facts: AbsenceAnalysis, settled: Settled | None = None) -> dict[int, Choice]:
@@ -225,93 +240,3 @@ def _checks(node: Expr, facts: AbsenceAnalysis) -> bool:
         return False
     access = facts.accesses.get(id(node))
     return node.op == "assert_" or (access is not None and not access.proven)
-
-
-@dataclass(frozen=True, slots=True)
-class _Branch:
-    """The branches of a choice for one truth value, traced once: their leaves in a row, and the checks they make."""
-
-    closed: ClosedJaxpr
-    dims: tuple[Dims, ...]
-    masked: tuple[bool, ...]
-    checks: list[Check]
-
-
-def conditional(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
-    """The value of the branch that is taken; those of the other members of the choice are known then, too."""
-    if (choice := context.choices.get(id(node))) is None:
-        return None
-    condition, first, second = args
-    (leaf,) = condition
-    truth = dense(leaf).data
-    if op_by_op():
-        if not concrete(truth):
-            return select(context, node, [condition, context.apply(first), context.apply(second)])
-        return _under(leaf, context.apply(first if truth else second), node.tensor.dims)
-    if choice.masked:
-        return _masked(context, node, truth, first)
-    branches = [_traced(context, first, choice.members, k) for k in (1, 2)]
-    needs = [m.tensor.dims for m in choice.members for _ in m.tensor.leaves]
-    pairs = zip(*(b.dims for b in branches), needs, strict=True)
-    dims = [joined_dims([a, b], need) for a, b, need in pairs]
-    masked = [any(pair) for pair in zip(*(b.masked for b in branches), strict=True)]
-
-    def run(k: int) -> tuple[list[jax.Array], list[jax.Array], list[jax.Array]]:
-        branch = branches[k]
-        count = len(branch.dims)
-        flat = jaxpr_as_fun(branch.closed)()
-        data, rest = flat[:count], iter(flat[count:])
-        masks = [Dense(next(rest), d) if m else everywhere() for d, m in zip(branch.dims, branch.masked, strict=True)]
-        failures = list(rest)
-        return (
-            [aligned(Dense(a, own), d) for a, own, d in zip(data, branch.dims, dims, strict=True)],
-            [aligned(m, d) for m, d, is_masked in zip(masks, dims, masked, strict=True) if is_masked],
-            [f for j, b in enumerate(branches) for f in (failures if j == k else no_failures(b.checks))],
-        )
-
-    data, masks, failures = lax.cond(truth, lambda: run(0), lambda: run(1))
-    for branch in branches:
-        context.checks += branch.checks
-    context.failures += failures
-    present = iter(masks)
-    leaves = iter(
-        [Dense(a, d, Dense(next(present), d) if m else None) for a, d, m in zip(data, dims, masked, strict=True)]
-    )
-    for member in choice.members:
-        value = tuple(next(leaves) for _ in member.tensor.leaves)
-        first.known[id(member)] = _under(leaf, value, member.tensor.dims)
-    return first.known[id(node)]
-
-
-def _masked(context: Context, node: Call, truth: jax.Array, waiting: Waiting[Value]) -> Value:
-    """The value of the first branch in any case; what it checks counts if it is taken."""
-    inner = context.inner()
-    value = inner.apply(replace(waiting, known=dict(waiting.known)))
-    taken = lax.broadcast_in_dim(truth, (2,), ())
-    context.checks += inner.checks
-    pairs = zip(inner.failures, no_failures(inner.checks), strict=True)
-    context.failures += [lax.select(taken, f, none) for f, none in pairs]
-    return value
-
-
-def _under(condition: Leaf, value: Value, need: Dims) -> Value:
-    """The value, absent where the condition is."""
-    return tuple(with_present(leaf, presence(condition), need) for leaf in value)
-
-
-def _traced(context: Context, waiting: Waiting[Value], members: Sequence[Call], branch: int) -> _Branch:
-    inner = context.inner()
-    dims: list[Dims] = []
-    masked: list[bool] = []
-
-    def run() -> list[jax.Array]:
-        known = dict(waiting.known)
-        parts = [inner.apply(Waiting(m.args[branch], waiting.env, known)) for m in members]
-        leaves = [dense(cut(leaf, m.tensor.dims)) for m, value in zip(members, parts, strict=True) for leaf in value]
-        dims.extend(leaf.dims for leaf in leaves)
-        masked.extend(leaf.present is not None for leaf in leaves)
-        masks = [aligned(leaf.present, leaf.dims) for leaf in leaves if leaf.present is not None]
-        return [*(leaf.data for leaf in leaves), *masks, *inner.failures]
-
-    closed = jax.make_jaxpr(run)()
-    return _Branch(closed, tuple(dims), tuple(masked), inner.checks)

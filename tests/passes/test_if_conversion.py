@@ -11,8 +11,8 @@ from generate.properties import check_compiled, check_op_by_op
 from hypothesis import given, settings
 
 import tensorir as ti
-from lowering import if_conversion
-from lowering.raising import conditionals
+from tensorir.analysis import choices
+from tensorir.passes import if_conversion
 
 HEAD = """f(
   c: tensor<bool, I[0:{n}]>, d: tensor<bool, I[0:{n}]>, n: tensor<int32>, x: tensor<float, J[0:5]>, y: tensor<float>
@@ -46,8 +46,8 @@ def truths(n, wrong=()):
 @pytest.fixture
 def all_flat(monkeypatch):
     """Every choice of one truth value is a conditional, and every conditional is made flat."""
-    monkeypatch.setattr(conditionals, "WORTH", 0)
-    monkeypatch.setattr(conditionals, "PER_ELEMENT", 0)
+    monkeypatch.setattr(choices, "WORTH", 0)
+    monkeypatch.setattr(choices, "PER_ELEMENT", 0)
     monkeypatch.setattr(if_conversion, "WORTH", 1)
     monkeypatch.setattr(if_conversion, "OFTEN", 0)
     monkeypatch.setattr(if_conversion, "DEEPEST", 0)

@@ -16,10 +16,9 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from graphlib import CycleError, TopologicalSorter
 
-from lowering.context import Choice, Settled
-from lowering.control_dependence import Demand, Places, demand, operands, scope
-from lowering.raising.conditionals import WORTH, acts, operations
 from tensorir.analysis.absence import AbsenceAnalysis
+from tensorir.analysis.choices import WORTH, Choice, Settled, acts, operations
+from tensorir.analysis.control_dependence import Demand, Places, demand, operands, scope
 from tensorir.build import call, literal
 from tensorir.builtins import TABLE
 from tensorir.ir import Apply, Call, Expr, Fencil, Lambda, Literal
@@ -48,7 +47,7 @@ def if_converted(fencil: Fencil, facts: AbsenceAnalysis, choices: Mapping[int, C
 
     A scope with lines to print stays as it is: they come in the order in which choices stand in each other.
 
-    >>> from lowering.raising.conditionals import choices
+    >>> from tensorir.analysis.choices import choices
     >>> from tensorir.analysis.absence import analyse_absence
     >>> from tensorir.text import parse
     >>> def nest(depth):

@@ -9,19 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
 
-from lowering.control_dependence import demand
-from lowering.raising.conditionals import acts
 from tensorir.analysis.absence import AbsenceAnalysis
+from tensorir.analysis.choices import acts
+from tensorir.analysis.control_dependence import demand
 from tensorir.ir import Call, Expr, Fencil, Lambda, Literal
 from tensorir.walk import postorder, values
 
 __all__ = ["loop_invariants"]
 
 
-def loop_invariants(fencil: Fencil, facts: AbsenceAnalysis, choices: Container[int]) -> dict[int, tuple[Expr, ...]]:
-    """The functions with such loops, by identity, and these; `choices` are those that evaluate one branch, by identity.
+def loop_invariants(fencil: Fencil, facts: AbsenceAnalysis) -> dict[int, tuple[Expr, ...]]:
+    """The functions with such loops, by identity, and these.
 
-    One that checks or prints something, or that nothing is known to end, is taken out only where it runs in any case.
+    One that checks or prints something, or that nothing is known to end, is taken out only where it runs in any case;
+    none is taken out of a function that a conditional may not apply.
 
     >>> from tensorir.analysis.absence import analyse_absence
     >>> from tensorir.text import parse
@@ -30,7 +31,7 @@ def loop_invariants(fencil: Fencil, facts: AbsenceAnalysis, choices: Container[i
     ...                      λ(k: tensor<int>, x: tensor<float, I[0:4]>) → x × x + b, b);
     ...   a ← loop(0, 9)(λ(i: tensor<int>, y: tensor<float, I[0:4]>) → true,
     ...                  λ(i: tensor<int>, y: tensor<float, I[0:4]>) → y × c, a); }''')
-    >>> [[n.op for n in found] for found in loop_invariants(f, analyse_absence(f, {}), ()).values()]
+    >>> [[n.op for n in found] for found in loop_invariants(f, analyse_absence(f, {})).values()]
     [['loop']]
     """
     roots = values(fencil.closures)
@@ -45,11 +46,11 @@ def loop_invariants(fencil: Fencil, facts: AbsenceAnalysis, choices: Container[i
         endless = isinstance(node, Call) and node.op == "loop" and node.static.limit is None
         if endless or not doubtful.isdisjoint(below) or (isinstance(node, Call) and acts(node, facts)):
             doubtful.add(id(node))
-    certain, steps = _certain(roots, choices) - _changing(fencil), _steps(everything)
+    certain, steps, branches = _certain(roots) - _changing(fencil), _steps(everything), _branches(everything)
     found: dict[int, tuple[Expr, ...]] = {}
     for node in everything:
-        if isinstance(node, Lambda) and id(node) in around:
-            always = certain | (_certain(node.results, choices) if id(node) in steps else set())
+        if isinstance(node, Lambda) and id(node) in around and id(node) not in branches:
+            always = certain | (_certain(node.results) if id(node) in steps else set())
             outer = tuple(_outermost(node, around, doubtful - always))
             if outer:
                 found[id(node)] = outer
@@ -60,9 +61,14 @@ def _repeats(node: Expr) -> bool:
     return isinstance(node, Call) and node.op in ("loop", "scan")
 
 
-def _certain(roots: Sequence[Expr], choices: Container[int]) -> set[int]:
+def _branches(nodes: Sequence[Expr]) -> set[int]:
+    """The functions of which a conditional applies one."""
+    return {id(f) for node in nodes if isinstance(node, Call) and node.op == "cond" for f in node.args[:2]}
+
+
+def _certain(roots: Sequence[Expr]) -> set[int]:
     """What is evaluated where the roots are, in any case."""
-    needs = demand(roots, choices, bodies=False)
+    needs = demand(roots, (), bodies=False)
     return {key for key in needs.of if needs.certain(key)}
 
 
