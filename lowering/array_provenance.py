@@ -79,6 +79,7 @@ class ArrayProvenance:
     padded: dict[object, tuple[Leaf, Spread]] = field(default_factory=dict[object, tuple[Leaf, Spread]])
     reads: dict[object, tuple[Leaf, Dense]] = field(default_factory=dict[object, tuple[Leaf, Dense]])
 
+    folds: dict[object, tuple[Leaf, str, str, Leaf]] = field(default_factory=dict[object, tuple[Leaf, str, str, Leaf]])
     orders: dict[object, tuple[Leaf, Sorted]] = field(default_factory=dict[object, tuple[Leaf, Sorted]])
     firsts: dict[tuple[int, ...], list[jax.Array]] = field(default_factory=dict[tuple[int, ...], list[jax.Array]])
     """The first of rows that were sorted, by the arrays and their number: each is asked for one array at a time."""
@@ -123,6 +124,15 @@ class ArrayProvenance:
         """What an array is a window of, where it is one."""
         known = self.windows.get(_key(x))
         return None if known is None else known[1:]
+
+    def folded(self, result: Leaf, op: str, dim: str, of: Leaf) -> None:
+        """Remember a fold of one array by an operation along a dim."""
+        self.folds[_key(result)] = (result, op, dim, of)
+
+    def fold_of(self, x: Leaf) -> tuple[str, str, Leaf] | None:
+        """By which operation, and along which dim, an array was folded from which."""
+        known = self.folds.get(_key(x))
+        return None if known is None or known[0].dims.items != x.dims.items else known[1:]
 
     def ordered(self, result: Leaf, order: Sorted) -> None:
         """Remember what was sorted."""

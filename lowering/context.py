@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,13 +14,13 @@ from jax import lax
 from lowering.array_provenance import ArrayProvenance
 from lowering.neighbours import Prepared
 from lowering.values import Leaf, Value, aligned, dense, elementwise, presence
-from tensorir.abstract_interpreter import Applier, Bound, Waiting
+from tensorir.abstract_interpreter import Applier, Bound
 from tensorir.analysis.absence import AbsenceAnalysis, IndirectAccess
 from tensorir.errors import Diagnostic
 from tensorir.ir import Call, Expr
 from tensorir.types import Dims, Interval
 
-__all__ = ["Check", "Context", "Pool"]
+__all__ = ["Check", "Context"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +29,6 @@ class Check:
 
     diagnostic: Diagnostic
     dims: Dims
-
-
-@dataclass(frozen=True, slots=True)
-class Pool:
-    """A fold by an operation over windows of several dims, as gathers and folds of one dim each, innermost first."""
-
-    op: str
-    steps: tuple[Call, ...]
 
 
 @dataclass(slots=True)
@@ -68,16 +60,14 @@ class Context:
     """The rules that were used, and for which node, by its identity."""
     prepared: dict[int, Prepared] = field(default_factory=dict[int, Prepared])
     """Tables that were bound, by identity of their leaf."""
-    pools: Mapping[int, Pool] = field(default_factory=dict[int, Pool])
-    """Folds over windows of several dims, by identity."""
     written: frozenset[int] = frozenset()
     """The operations that are rounded as they are written, by identity."""
     finite: frozenset[int] = frozenset()
     """The operations whose derivatives need no care, by identity."""
     applying: Callable[[Context], Applier[Value]] = field(init=False)
 
-    def apply(self, function: Bound[Value] | Waiting[Value], *values: Value) -> Value:
-        """The value of a function operand applied to values, or of an operand that waits."""
+    def apply(self, function: Bound[Value], *values: Value) -> Value:
+        """The value of a function operand applied to values."""
         return self.applying(self)(function, *values)
 
     def apply_each(self, function: Bound[Value], *values: Value) -> list[Value]:
@@ -131,7 +121,7 @@ class Context:
             self.facts, self.exact, self.loose, self.raising, self.ordered,
             fired=self.fired, prepared=self.prepared,
         )  # fmt: skip
-        context.pools, context.written = self.pools, self.written
+        context.written = self.written
         context.finite, context.applying = self.finite, self.applying
         context.before = (*self.before, *self.failures)
         return context

@@ -22,14 +22,13 @@ from lowering.folds import FOLDS
 from lowering.gradients.finite_derivatives import finite_derivatives
 from lowering.indirect import INDIRECT
 from lowering.neighbours import Prepared
-from lowering.raising import NAMES, raised, waiting
-from lowering.raising.pools import pools
+from lowering.raising import NAMES, raised
 from lowering.rounding import AS_WRITTEN, FINITE_AS_WRITTEN, towards_wholes
 from lowering.structure import STRUCTURE, updated
 from lowering.tracing import op_by_op
 from lowering.values import Dense, Leaf, Slots, Value, aligned, dense, elementwise
 from tensorir.abstract_interpreter import Applier, Bound, Rule, evaluate
-from tensorir.analysis.absence import AbsenceAnalysis, IndirectAccess
+from tensorir.analysis.absence import AbsenceAnalysis
 from tensorir.analysis.loop_invariants import loop_invariants
 from tensorir.builtins import TABLE
 from tensorir.errors import Diagnostic
@@ -169,15 +168,11 @@ def lower(
     """
     by_steps = op_by_op()
     exact, loose = by_steps or numerics == "exact", numerics == "loose"
-    windows = pools(fencil) if "pool" in raising else {}
-    inside = {id(step): IndirectAccess(False, True) for pool in windows.values() for step in pool.steps}
-    facts = replace(facts, accesses={**facts.accesses, **inside})
     context = Context(facts, exact, loose, raising, ordered)
-    context.written, context.pools = towards_wholes(values(fencil.closures)), windows
-    lazy = waiting(fencil, windows)
+    context.written = towards_wholes(values(fencil.closures))
     context.finite = finite_derivatives(fencil)
     outside = loop_invariants(fencil, facts)
-    context.applying = lambda inner: Applier(_rule(inner), lazy, outside)
+    context.applying = lambda inner: Applier(_rule(inner), outside)
     env: dict[Var, Value] = {}
     for p in fencil.params:
         if p.name in prepared:
@@ -189,10 +184,9 @@ def lower(
             env[p] = tuple(Dense(jax.numpy.asarray(a), p.type.dims) for a in arrays[p.name])
     # what closures share is computed once, as long as nothing that it reads is written
     known: dict[int, Any] = {}
-    made = [pool.steps[-1] for pool in windows.values()]
-    nodes = {id(e): e for e in postorder(*values(fencil.closures), *made)} if len(fencil.closures) > 1 else {}
+    nodes = {id(e): e for e in postorder(*values(fencil.closures))} if len(fencil.closures) > 1 else {}
     for closure in fencil.closures:
-        value = evaluate(closure.value, env, _rule(context), known, lazy, outside)
+        value = evaluate(closure.value, env, _rule(context), known, outside)
         held = _stored(env.get(closure.output), value, closure.output.type, closure.target)
         env[closure.output] = _kept(held) if closure.output.name in fencil.buffers and not by_steps else held
         if len(fencil.closures) > 1:

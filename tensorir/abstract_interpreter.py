@@ -15,9 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from tensorir.ir import Apply, Call, Expr, Function, Lambda, Operator, Var
+from tensorir.ir import Apply, Expr, Function, Lambda, Operator, Var
 
-__all__ = ["Applier", "Bound", "Lazy", "Rule", "Waiting", "evaluate"]
+__all__ = ["Applier", "Bound", "Rule", "evaluate"]
 
 V = TypeVar("V")
 
@@ -32,19 +32,6 @@ class Bound(Generic[V]):
     """Values of nodes of its body, by identity."""
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting(Generic[V]):
-    """An operand that is evaluated where a rule asks for it; `known` has the values of its scope, and takes more."""
-
-    root: Expr
-    env: Mapping[Var, V]
-    known: dict[int, Any]
-
-
-Lazy = Mapping[int, Sequence[Expr]]
-"""By identity, the nodes whose operands behind the first wait, and what those share with the rest of the program."""
-
-
 Outside = Mapping[int, Sequence[Expr]]
 """By identity, the functions in whose bodies nodes are evaluated where the function stands, and these nodes."""
 
@@ -54,13 +41,10 @@ class Applier(Generic[V]):
     """What a rule applies functions with: a call gives the value of an application."""
 
     rule: Rule[V]
-    lazy: Lazy
     outside: Outside
 
-    def __call__(self, function: Bound[V] | Waiting[V], *values: V) -> V:
-        """The value of a function of one result applied to values, or of an operand that waits."""
-        if isinstance(function, Waiting):
-            return evaluate(function.root, function.env, self.rule, function.known, self.lazy, self.outside)
+    def __call__(self, function: Bound[V], *values: V) -> V:
+        """The value of a function of one result applied to values."""
         (value,) = self.each(function, *values)
         return value
 
@@ -71,7 +55,7 @@ class Applier(Generic[V]):
                 env = {v: function.env[v] for v in own.free}
                 env.update(zip(params, values, strict=True))
                 known = dict(function.known)
-                return [evaluate(result, env, self.rule, known, self.lazy, self.outside) for result in results]
+                return [evaluate(result, env, self.rule, known, self.outside) for result in results]
             case operator:
                 return [self.rule(operator, list(values), self)]
 
@@ -92,19 +76,18 @@ class _Scope(Generic[V]):
 
 
 def evaluate(
-    root: Expr, env: Mapping[Var, V], rule: Rule[V], known: dict[int, Any] | None = None, lazy: Lazy | None = None,
+    root: Expr, env: Mapping[Var, V], rule: Rule[V], known: dict[int, Any] | None = None,
     outside: Outside | None = None,
 ) -> V:  # fmt: skip
     """The value of an expression.
 
     `rule(node, operands, apply)` gives the value of a literal, of a call, or of an `Operator` applied to operands; a
     function operand arrives as `Bound`, and `apply(bound, *values)` gives the value of its application. `known` has
-    the values of nodes, by identity, that need not be visited again; those that are visited are added. The operands
-    behind the first of the nodes in `lazy` arrive as `Waiting`, and `apply(waiting)` gives their values. What
-    `outside` has for a function is evaluated once, however often the function is applied.
+    the values of nodes, by identity, that need not be visited again; those that are visited are added. What `outside`
+    has for a function is evaluated once, however often the function is applied.
     """
-    postponed, early = lazy or {}, outside or {}
-    apply = Applier(rule, postponed, early)
+    early = outside or {}
+    apply = Applier(rule, early)
     scopes = [_Scope(root, env, None, [(root, False)], {} if known is None else known)]
     while True:
         scope = scopes[-1]
@@ -130,14 +113,6 @@ def evaluate(
                     scope.stack.extend((n, False) for n in early[id(node)] if id(n) not in done)
             case Lambda() | Operator():
                 done[id(node)] = Bound(node, scope.env)
-            case Call(args=args) if id(node) in postponed:
-                first, *waiting = args
-                if ready:
-                    rest = [Waiting(a, scope.env, done) for a in waiting]
-                    done[id(node)] = rule(node, [done[id(first)], *rest], apply)
-                else:
-                    scope.stack.append((node, True))
-                    scope.stack.extend((c, False) for c in (*postponed[id(node)], first) if id(c) not in done)
             case _ if not ready:
                 scope.stack.append((node, True))
                 scope.stack.extend((c, False) for c in reversed(node.children) if id(c) not in done)

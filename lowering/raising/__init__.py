@@ -8,8 +8,8 @@ used, `ti.compile(f).raised()` those that were.
 What is not here, with JAX 0.10.2 on 2 cores of a CPU:
 - cumulative operations and recurrences h = a × h + b: `lax.cumsum` and `lax.associative_scan` take 1.2 to 19 times as
   long as the `scan` that they are written as, for rows of 16 to a million elements;
-- windows of several dims as one `reduce_window`: 2 to 15 times as long as the folds of strided slices that the rules
-  "pool" and "window" leave, of which `reduce_window` is the faster form of some ("strip");
+- windows of several dims as one `reduce_window`: 2 to 15 times as long as the folds of strided slices that the
+  pass "pools" and the rule "window" leave, of which `reduce_window` is the faster form of some ("strip");
 - `lax.argmin` and `lax.argmax`: 1.4 to 5 times as long as the two reductions of the rule "extreme";
 - softmax and norms: folds and elementwise operations, which XLA fuses; there is no operation for them;
 - transposes, reshapes and stencils: `rename`, `split_dim`, `merge_dims` and shifts move nothing, so nothing is raised;
@@ -18,37 +18,30 @@ What is not here, with JAX 0.10.2 on 2 cores of a CPU:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from lowering.context import Context, Pool
+from lowering.context import Context
 from lowering.raising.argument_reductions import extreme
 from lowering.raising.contractions import contraction
 from lowering.raising.convolutions import convolution
 from lowering.raising.guards import guarded
 from lowering.raising.interior_padding import dilated
-from lowering.raising.pools import pooled
 from lowering.raising.provenance import remember
 from lowering.raising.reductions import along_axis, mapped
 from lowering.raising.rule import Raised, Rule
 from lowering.raising.scatters import combined, in_place
 from lowering.raising.strips import strip
 from lowering.raising.top_k import first
-from lowering.raising.windows import constants, coordinate, windows
+from lowering.raising.windows import constants, windows
 from lowering.values import Value
-from tensorir.abstract_interpreter import Waiting
-from tensorir.ir import Call, Expr, Fencil
-from tensorir.walk import postorder, values
+from tensorir.ir import Call
 
-__all__ = ["NAMES", "RULES", "Raised", "Rule", "raised", "rows", "waiting"]
+__all__ = ["NAMES", "RULES", "Raised", "Rule", "raised", "rows"]
 
 RULES = (
     Rule(
-        "pool", "reduce", "Folds by max, min or + over windows of several dims: one dim after the other.",
-        pooled, waits=True,
-    ),
-    Rule(
-        "strip", "reduce", "The inner folds of a pool, by max or min over long or strided windows: `reduce_window`.",
+        "strip", "materialise", "Inner folds of windows that are kept, by max or min: `reduce_window`.",
         strip,
     ),
     Rule(
@@ -77,11 +70,11 @@ RULES = (
     ),
     Rule(
         "constant index", "gather", "Indices that are constants: one point of the axis.",
-        constants, waits=True,
+        constants,
     ),
     Rule(
         "window", "gather", "Indices that are sums of coordinates: strided slices, one for each point of a window.",
-        windows, waits=True,
+        windows,
     ),
     Rule(
         "dilation", "if", "Elements where coordinates are multiples, and zero elsewhere: zeros put between them.",
@@ -113,32 +106,14 @@ def raised(
     value = None
     for rule in _BY_OP.get(node.op, ()):
         if rule.name in context.raising and not (context.exact and rule.reorders):
-            given = args if rule.waits else _settled(context, args)
-            value = rule.lower(context, node, given)
+            value = rule.lower(context, node, args)
             if value is not None:
                 context.fired[id(node)] = rule.name, node
                 break
     if value is None:
-        args = _settled(context, args)
         value = plain(context, node, args)
     remember(context, node, args, value)
     return value
-
-
-def waiting(fencil: Fencil, pools: Mapping[int, Pool]) -> dict[int, tuple[Expr, ...]]:
-    """The calls whose operands wait, by identity: where a rule reads their text, nothing looks at what they are.
-
-    What they share with others is evaluated like anything else: nothing of it is left out by a choice.
-    """
-    nodes = (*postorder(*values(fencil.closures)), *(step for pool in pools.values() for step in pool.steps))
-    gathers = (n for n in nodes if isinstance(n, Call) and n.op == "gather")
-    told = (n for n in gathers if all(coordinate(index) is not None for index in n.args[1:]))
-    return dict.fromkeys((*pools, *(id(n) for n in told)), ())
-
-
-def _settled(context: Context, args: Sequence[Any]) -> Sequence[Any]:
-    """The operands, also those that waited."""
-    return [context.apply(a) if isinstance(a, Waiting) else a for a in args]
 
 
 LONGEST = 120

@@ -12,8 +12,7 @@ from lowering.context import Context, masks_of
 from lowering.raising.guards import guarded_sum
 from lowering.raising.reductions import literal_of
 from lowering.values import Dense, Value, aligned, dense
-from tensorir.abstract_interpreter import Waiting
-from tensorir.ir import Call
+from tensorir.ir import Call, Operator
 
 __all__ = ["remember"]
 
@@ -26,10 +25,12 @@ def remember(context: Context, node: Call, args: Sequence[Any], value: Value) ->
             known.multiplied(value[0], args[0][0], args[1][0], node.tensor.dims)
         case "cast":
             known.convert(value[0], args[0][0])
-        case "reduce" if literal_of(node.args[1]) == 0 and not isinstance(args[-1], Waiting):
+        case "reduce" if literal_of(node.args[1]) == 0:
             total = guarded_sum(context, node, args)
             if total is not None:
                 known.remember(value[0], total, id(node))
+        case "reduce" if isinstance(f := node.args[0], Operator) and len(value) == len(args[-1]) == 1:
+            known.folded(value[0], f.op, node.static.dim, args[-1][0])
         case "gather" if len(value) == 1 and not masks_of(value) and isinstance(args[0][0], Dense):
             known.read(value[0], args[0][0])
         case "if" if literal_of(node.args[2]) == 0 and len(value) == 1 and not masks_of(value):

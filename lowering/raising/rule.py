@@ -26,8 +26,6 @@ class Rule:
     """The value of a call, None where the rule does not fit."""
     reorders: bool = False
     """Whether results may round differently: such a rule is left out where `numerics="exact"`."""
-    waits: bool = False
-    """Whether it takes operands that wait, and asks for those that it needs."""
 
 
 class Raised(NamedTuple):

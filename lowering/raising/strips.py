@@ -1,10 +1,4 @@
-"""The inner folds of pools (`pools`) as `reduce_window` over one axis, which is not the last one in memory.
-
-As a fold of slices, XLA would make each strip anew wherever the next fold reads it; so they are made once. A window of
-5 × 5 takes 0.4 of the time so, one of 3 × 3 with a stride of 2 takes 0.6 to 1.3 (three shapes; "pools" in
-`tests/benchmarks/forms.py`), and compiles in 0.85 ("max-pool" in `compile_time.py` there). Shorter ones gain nothing,
-nor do windows that lie side by side (7 × 7 with a stride of 7 would take 1.2 to 1.4).
-"""
+"""The inner folds of pools that are kept (`tensorir.passes.pools`): `reduce_window` over one axis, not the last one."""
 
 from __future__ import annotations
 
@@ -24,17 +18,15 @@ from tensorir.types import Dims
 
 __all__ = ["strip"]
 
-LONG, STRIDED = 5, 3
-"""Points of a window from which on it is worth it: at every point of the axis, and at some of them."""
-
 
 def strip(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
     """An inner fold of a pool by max or min, of whose windows it is known what they are of."""
-    op = next((p.op for p in context.pools.values() if any(step is node for step in p.steps[:-1])), None)
-    if op not in ("max", "min") or len(args[-1]) != 1 or not isinstance(leaf := args[-1][0], Slots):
+    (value,) = args
+    fold = context.provenance.fold_of(value[0]) if len(value) == 1 else None
+    if fold is None or fold[0] not in ("max", "min") or not isinstance(leaf := fold[2], Slots) or leaf.dim != fold[1]:
         return None
     known = context.provenance.window(leaf)
-    if known is None or known[0].present is not None or len(known[1]) != 1 or leaf.dim != node.static.dim:
+    if known is None or known[0].present is not None or len(known[1]) != 1:
         return None
     source, (window,) = known
     found = _places(source, window, leaf)
@@ -42,12 +34,9 @@ def strip(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
     if found is None or axis == len(source.dims) - 1:
         return None
     first, points, dims = found
-    if points < (STRIDED if window.stride > 1 else LONG) or window.stride >= points * window.dilation:
+    if first or dims.items != value[0].dims.items:
         return None
-    reach = window.stride * (len(dims[window.outer]) - 1) + window.dilation * (points - 1) + 1
-    if first or len(source.dims[window.source]) - reach >= window.stride:
-        return None  # a part of the axis would be copied
-    return (Dense(_folded(source.data, op, axis, points, window), dims),)
+    return (Dense(_folded(source.data, fold[0], axis, points, window), dims),)
 
 
 def _places(source: Dense, window: Window, leaf: Slots) -> tuple[int, int, Dims] | None:

@@ -7,8 +7,7 @@ fuses; the same window times weights is a convolution (`convolutions`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 from jax import lax
@@ -16,10 +15,11 @@ from jax import lax
 from lowering.array_provenance import Window
 from lowering.context import Context
 from lowering.values import Dense, Leaf, Slots, Value, cut, dense, select_slot
+from tensorir.analysis.affine_indices import AffineIndex, affine_index
 from tensorir.ir import Call, Expr, Literal
 from tensorir.types import Dims, Interval
 
-__all__ = ["Coordinate", "constants", "coordinate", "windows"]
+__all__ = ["constants", "windows"]
 
 MOST_POINTS = 32
 """Windows with more points along a dim are gathered."""
@@ -49,62 +49,12 @@ def windows(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
     return (leaf,)
 
 
-@dataclass(frozen=True, slots=True)
-class Coordinate:
-    """A sum of coordinates with whole coefficients, and the intervals of its dims."""
-
-    terms: Mapping[str, int]
-    constant: int
-    intervals: Mapping[str, Interval]
-
-    @property
-    def range(self) -> tuple[int, int]:
-        low = high = self.constant
-        for name, c in self.terms.items():
-            ends = self.intervals[name].start * c, (self.intervals[name].stop - 1) * c
-            low, high = low + min(ends), high + max(ends)
-        return low, high
-
-
-def coordinate(e: Expr) -> Coordinate | None:
-    """The sum that an index is; None for any other."""
-    match e:
-        case Literal(value, element) if element.is_integer:
-            return Coordinate({}, int(value), {})
-        case Call("pos", _, (dim,)):
-            return Coordinate({dim: 1}, 0, {dim: e.tensor.dims[dim]})
-        case Call("plus" | "minus" as op, (a, b)):
-            x, y = coordinate(a), coordinate(b)
-            return None if x is None or y is None else _sum(x, y, 1 if op == "plus" else -1)
-        case Call("multiplies", (a, b)):
-            x, y = coordinate(a), coordinate(b)
-            if x is None or y is None:
-                return None
-            if y.terms:
-                x, y = y, x
-            return None if y.terms else _sum(Coordinate({}, 0, {}), x, y.constant)
-        case Call("neg", (a,)):
-            x = coordinate(a)
-            return None if x is None else _sum(Coordinate({}, 0, {}), x, -1)
-        case _:
-            return None
-
-
-def _sum(a: Coordinate, b: Coordinate, factor: int) -> Coordinate:
-    terms = dict(a.terms)
-    for name, c in b.terms.items():
-        terms[name] = terms.get(name, 0) + factor * c
-    intervals = {**a.intervals, **b.intervals}
-    kept = {n: c for n, c in terms.items() if c}
-    return Coordinate(kept, a.constant + factor * b.constant, {n: intervals[n] for n in kept})
-
-
 def _sliced(
     x: Dense, names: Sequence[str], indices: Sequence[Expr], need: Dims
 ) -> tuple[Leaf, Dense, tuple[Window, ...]] | None:
     """x at constants and sums of coordinates, and which windows of what that is; None for other indices."""
-    known = [coordinate(i) for i in indices]
-    found: list[tuple[str, Coordinate]] = []
+    known = [affine_index(i) for i in indices]
+    found: list[tuple[str, AffineIndex]] = []
     used: set[str] = set(x.dims.without(*names))
     for name, c in zip(names, known, strict=True):
         if c is None or name not in x.dims or len(c.terms) > 2 or used & set(c.terms):
@@ -135,7 +85,7 @@ def _named_apart(x: Dense, names: Sequence[str]) -> Dense:
     return Dense(x.data, dims, None if x.present is None else _named_apart(x.present, names))
 
 
-def _at_one(leaf: Leaf, name: str, c: Coordinate) -> Leaf:
+def _at_one(leaf: Leaf, name: str, c: AffineIndex) -> Leaf:
     """One dim read at a constant, or along a coordinate."""
     if not c.terms:
         return select_slot(leaf, name, c.constant)
@@ -143,7 +93,7 @@ def _at_one(leaf: Leaf, name: str, c: Coordinate) -> Leaf:
     return _strided(leaf, name, dim, step, c.constant, c.intervals[dim])
 
 
-def _at_two(leaf: Leaf, name: str, c: Coordinate) -> tuple[Leaf, Window]:
+def _at_two(leaf: Leaf, name: str, c: AffineIndex) -> tuple[Leaf, Window]:
     """One dim read by a sum of two coordinates."""
     (a, step_a), (b, step_b) = c.terms.items()
     # the window's own dim is the one with fewer points

@@ -37,6 +37,10 @@ class Pass:
         buffers = frozenset(p.name for p in result.params if p.name not in own)
         return result if buffers == result.buffers else dataclasses.replace(result, buffers=buffers)
 
+    def in_order(self) -> Pass | None:
+        """The pass for programs whose floats are added in the order in which they are written; None for none."""
+        return None if self.reorders else self
+
     def knowing(self, tables: Mapping[str, SkipValues], full: frozenset[str]) -> Pass:
         """The pass for a program of whose tables it is known which slots hold -1, and which hold none."""
         return self

@@ -12,11 +12,19 @@ from tensorir.passes.conditionals import Conditionals
 from tensorir.passes.contractions import Contractions
 from tensorir.passes.fuse_into_scans import FuseIntoScans
 from tensorir.passes.materialise import Materialise
+from tensorir.passes.pools import Pools
 from tensorir.passes.split_scans import SplitScans
 
 __all__ = ["DEFAULT_PASSES", "Stage", "Stages", "staged"]
 
-DEFAULT_PASSES: tuple[Pass, ...] = (FuseIntoScans(), SplitScans(), Contractions(), Materialise(), Conditionals())
+DEFAULT_PASSES: tuple[Pass, ...] = (
+    FuseIntoScans(),
+    SplitScans(),
+    Contractions(),
+    Materialise(),
+    Pools(),
+    Conditionals(),
+)
 """The passes that every program goes through when it is compiled, in their order."""
 
 
@@ -57,6 +65,7 @@ class Stages:
       y ← contract(float, K)(a, a);
     }
     materialise: nothing to do
+    pools: nothing to do
     conditionals: nothing to do
     """
 
@@ -95,9 +104,11 @@ def staged(
     stages: list[Stage] = []
     now = fencil
     for one in passes:
-        if exact and one.reorders:
+        chosen = one.in_order() if exact else one
+        if chosen is None:
             continue
-        after = one.knowing(tables or {}, full).checked(now)
+        one = chosen.knowing(tables or {}, full)
+        after = one.checked(now)
         stages.append(Stage(one.spelled(), one.reason(), now, after))
         now = after
     return Stages(fencil, tuple(stages))

@@ -14,6 +14,7 @@ from tensorir.passes.fuse_into_scans import FuseIntoScans
 from tensorir.passes.fuse_scans import FuseScans
 from tensorir.passes.inline import Inline
 from tensorir.passes.materialise import Materialise
+from tensorir.passes.pools import Pools
 from tensorir.passes.prune import Prune
 from tensorir.passes.simplify import Simplify
 from tensorir.passes.split_closures import SplitClosures
@@ -33,6 +34,7 @@ _ALL: tuple[type[Pass], ...] = (
     FuseScans,
     Inline,
     Materialise,
+    Pools,
     Prune,
     PropagateConditions,
     Simplify,

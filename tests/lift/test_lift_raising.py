@@ -124,7 +124,7 @@ def main(A: T.Buffer((1, 16, 6, 5), "float32"), W: T.Buffer((3, 16, 3, 3), "floa
         [floats(1, 16, 6, 5), floats(3, 16, 3, 3), floats(1, 3, 6, 5)],
     ),
     "maximum of a window with stride": (
-        "pool",
+        "strip",
         reduced(
             buffers(A="(1,3,9,8)", O="(1,3,4,3)"), "n, c, y, x, r, s", "1, 3, 4, 3, 3, 3", "SSSSRR",
             "O[vn, vc, vy, vx] = T.float32(-3.4e38)",

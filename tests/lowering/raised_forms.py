@@ -1,4 +1,4 @@
-"""A program raised, not raised, and by the oracle: the three must agree, and the rules that are named must be used."""
+"""A program raised, not raised, and by the oracle: all agree, and the rules and passes that are named are used."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ REORDERS = {rule.name for rule in RULES if rule.reorders}
 def agree(
     text: str, arrays: Mapping[str, Any], used: Collection[str], unused: Collection[str] = (), **bound: Any
 ) -> None:
-    """The program agrees with itself without rules and with the oracle, and uses these rules and not those.
+    """The program agrees with itself without rules or passes and with the oracle, and uses these and not those.
 
     `bound` has the tables, of which it is only known whether they hold -1 once they are bound.
     """
     program = ti.parse(text).bind(**bound) if bound else ti.parse(text)
-    raised, plain, exact = ti.compile(program), ti.compile(program, raising=()), ti.compile(program, numerics="exact")
-    rules = {row.rule for row in raised.raised()}
+    raised, plain = ti.compile(program), ti.compile(program, passes=(), raising=())
+    exact = ti.compile(program, numerics="exact")
+    rules = {row.rule for row in raised.raised()} | {stage.name for stage in raised.pipeline() if stage.changed}
     assert set(used) <= rules, f"{set(used) - rules} are not used in\n{text}"
     assert not set(unused) & rules, f"{set(unused) & rules} are used in\n{text}"
     assert plain.raised() == ()
