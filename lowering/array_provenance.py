@@ -16,7 +16,7 @@ from jax import lax
 from lowering.values import Dense, Leaf, Slots, aligned
 from tensorir.types import Dims, Interval
 
-__all__ = ["ArrayProvenance", "Sorted", "Sum", "Window"]
+__all__ = ["ArrayProvenance", "Sum", "Window"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +45,6 @@ class Sum:
 
 
 @dataclass(frozen=True, slots=True)
-class Sorted:
-    """One of several arrays that were sorted together by one of them, along their last axes."""
-
-    arrays: tuple[jax.Array, ...]
-    key: int
-    member: int
-    dim: str
-    descending: bool
-    nan_first: bool
-    """Whether what is no number stands before all numbers, or after them."""
-
-
-@dataclass(frozen=True, slots=True)
 class Spread:
     """Elements that stand in an array of zeros: where the first does, and how far from each other, per axis."""
 
@@ -80,9 +67,6 @@ class ArrayProvenance:
     reads: dict[object, tuple[Leaf, Dense]] = field(default_factory=dict[object, tuple[Leaf, Dense]])
 
     folds: dict[object, tuple[Leaf, str, str, Leaf]] = field(default_factory=dict[object, tuple[Leaf, str, str, Leaf]])
-    orders: dict[object, tuple[Leaf, Sorted]] = field(default_factory=dict[object, tuple[Leaf, Sorted]])
-    firsts: dict[tuple[int, ...], list[jax.Array]] = field(default_factory=dict[tuple[int, ...], list[jax.Array]])
-    """The first of rows that were sorted, by the arrays and their number: each is asked for one array at a time."""
 
     def multiplied(self, result: Leaf, a: Leaf, b: Leaf, dims: Dims) -> None:
         """Remember a product."""
@@ -133,15 +117,6 @@ class ArrayProvenance:
         """By which operation, and along which dim, an array was folded from which."""
         known = self.folds.get(_key(x))
         return None if known is None or known[0].dims.items != x.dims.items else known[1:]
-
-    def ordered(self, result: Leaf, order: Sorted) -> None:
-        """Remember what was sorted."""
-        self.orders[_key(result)] = (result, order)
-
-    def sorted_by(self, x: Dense) -> Sorted | None:
-        """What gave an array by being sorted."""
-        known = self.orders.get(_key(x))
-        return None if known is None or known[0].dims.items != x.dims.items else known[1]
 
     def convert(self, result: Leaf, source: Leaf) -> None:
         """Remember a conversion; that of a window is a window of the conversion."""

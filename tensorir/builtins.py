@@ -548,6 +548,14 @@ ROWS: tuple[Builtin, ...] = (
         (("dim", "int", "bool?"), ("xs",)),
         static=records.Sort,
     ),
+    Builtin(
+        "top_k",
+        "The first points of operands sorted together along a dim: as many as asked for of what `sort` gives.",
+        rules.top_k,
+        (("dim", "int", "int", "bool?"), ("xs",)),
+        defined=True,
+        static=records.TopK,
+    ),
     _move(
         "materialise",
         "The operand, kept in memory: what reads it at several offsets does not compute it again.",

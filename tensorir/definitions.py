@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from tensorir.build import call, literal, operator, reduce
 from tensorir.ir import Call, Expr, Lambda, Var
-from tensorir.types import Scalar, TensorType
+from tensorir.types import Dims, Scalar, TensorType
 
 __all__ = ["DEFINITIONS", "definition"]
 
@@ -23,7 +23,7 @@ def definition(node: Call) -> Lambda:
     >>> print(definition(call("contract", a, b, static=(FLOAT64, ("K",)))).body)
     reduce(+, 0.0, K)(x × y)
     """
-    params = tuple(Var("xyz"[k], a.tensor) for k, a in enumerate(node.args))
+    params = tuple(Var("xyz"[k] if len(node.args) <= 3 else f"x_{k}", a.tensor) for k, a in enumerate(node.args))
     return Lambda(params, (DEFINITIONS[node.op](node, *params),), node.span)
 
 
@@ -38,5 +38,12 @@ def contract(node: Call, x: Expr, y: Expr) -> Expr:
     return total
 
 
-DEFINITIONS: dict[str, Callable[..., Expr]] = {"contract": contract}
+def top_k(node: Call, *operands: Expr) -> Expr:
+    """The first points of the operands sorted."""
+    dim, _, keys, descending = node.static
+    ordered = call("sort", *operands, static=(dim, keys, descending), span=node.span)
+    return call("subset", ordered, static=(Dims(((dim, node.tensor.dims[dim]),)),), span=node.span)
+
+
+DEFINITIONS: dict[str, Callable[..., Expr]] = {"contract": contract, "top_k": top_k}
 """The definition of every builtin whose row says that it has one."""

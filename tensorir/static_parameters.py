@@ -139,6 +139,15 @@ class Sort(NamedTuple):
     descending: bool
 
 
+class TopK(NamedTuple):
+    """`top_k`: how many points along which dim, by how many of the operands, and whether the largest comes first."""
+
+    dim: str
+    count: int
+    keys: int
+    descending: bool
+
+
 class Message(NamedTuple):
     """`assert_`, `print`: the text."""
 

@@ -89,7 +89,7 @@ RULES = (
         combined, reorders=True,
     ),
     Rule(
-        "top k", "subset", "The first of a row sorted by one float32 key: `top_k`; rows with a NaN are sorted.",
+        "top k", "top_k", "The first of a row by one float32 key: a selection; rows with a NaN are sorted.",
         first,
     ),
 )  # fmt: skip

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from lowering.array_provenance import Sorted
 from lowering.context import Context, masks_of
 from lowering.raising.guards import guarded_sum
 from lowering.raising.reductions import literal_of
-from lowering.values import Dense, Value, aligned, dense
+from lowering.values import Dense, Value
 from tensorir.ir import Call, Operator
 
 __all__ = ["remember"]
@@ -44,23 +41,5 @@ def remember(context: Context, node: Call, args: Sequence[Any], value: Value) ->
                     known.pad(whole, part, inside)
                 case _:
                     pass
-        case "sort" if (key := _key_of(node)) is not None and not any(masks_of(x) for x in args):
-            dim, keys, descending = node.static
-            arrays = tuple(aligned(dense(x), dense(value[0]).dims) for (x,) in args)
-            # of other types XLA selects the first by sorting
-            if arrays[key].dtype == np.float32:
-                for member, leaf in enumerate(value):
-                    known.ordered(leaf, Sorted(arrays, key, member, dim, descending, keys == 2 and descending))
         case _:
             pass
-
-
-def _key_of(sort: Call) -> int | None:
-    """The one key of a sort, which may stand behind whether it is a number."""
-    match sort.static.keys, sort.args:
-        case 1, _:
-            return 0
-        case 2, (Call("cast", (Call("isnan", (x,)),)), y, *_) if x == y:
-            return 1
-        case _:
-            return None

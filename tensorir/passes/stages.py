@@ -14,6 +14,7 @@ from tensorir.passes.fuse_into_scans import FuseIntoScans
 from tensorir.passes.materialise import Materialise
 from tensorir.passes.pools import Pools
 from tensorir.passes.split_scans import SplitScans
+from tensorir.passes.top_k import TopK
 
 __all__ = ["DEFAULT_PASSES", "Stage", "Stages", "staged"]
 
@@ -21,6 +22,7 @@ DEFAULT_PASSES: tuple[Pass, ...] = (
     FuseIntoScans(),
     SplitScans(),
     Contractions(),
+    TopK(),
     Materialise(),
     Pools(),
     Conditionals(),
@@ -64,6 +66,7 @@ class Stages:
     f(y: tensor<float>, a: tensor<float, K[0:9]>) {
       y ← contract(float, K)(a, a);
     }
+    top_k: nothing to do
     materialise: nothing to do
     pools: nothing to do
     conditionals: nothing to do

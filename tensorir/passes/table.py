@@ -20,6 +20,7 @@ from tensorir.passes.simplify import Simplify
 from tensorir.passes.split_closures import SplitClosures
 from tensorir.passes.split_scans import SplitScans
 from tensorir.passes.temporaries import Temporaries
+from tensorir.passes.top_k import TopK
 
 __all__ = ["PASSES"]
 
@@ -41,6 +42,7 @@ _ALL: tuple[type[Pass], ...] = (
     SplitClosures,
     SplitScans,
     Temporaries,
+    TopK,
 )
 PASSES: dict[str, type[Pass]] = {p.name(): p for p in _ALL}
 """Every pass by its name in a pipeline."""

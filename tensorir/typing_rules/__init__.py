@@ -22,7 +22,7 @@ from tensorir.typing_rules.elementwise import (
     tuple_get,
 )
 from tensorir.typing_rules.folds import apply, cond, loop, reduce, reduced_dim, scan, scanned_dim
-from tensorir.typing_rules.indirect import MODES, gather, scatter, sort
+from tensorir.typing_rules.indirect import MODES, gather, scatter, sort, top_k
 from tensorir.typing_rules.operands import Operand, Operands, Static, assignable, function_of, interval_of, tensors_of
 from tensorir.typing_rules.shifts import (
     can_deref,
@@ -81,6 +81,7 @@ __all__ = [
     "split_dim",
     "subset",
     "tensors_of",
+    "top_k",
     "tuple_get",
     "unstructured_shift",
     "update",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tensorir.errors import did_you_mean
-from tensorir.types import Complaint, FunctionType, Scalar, TensorType, TupleElement, bcast
+from tensorir.types import Complaint, FunctionType, Interval, Scalar, TensorType, TupleElement, bcast
 from tensorir.typing_rules.operands import Operands, Static, function_of, tensors_of
 
 MODES = ("checked", "clamp", "zero")
@@ -86,6 +86,19 @@ def scatter(static: Static, args: Operands) -> TensorType:
     if f.params[1].element != updates.element:
         raise Complaint("T01", f"the updates are {updates.element}.", at=len(args) - 1)
     return base
+
+
+def top_k(static: Static, args: Operands) -> TensorType:
+    dim, count, keys, descending = static
+    whole = sort((dim, keys, descending), args)
+    interval = whole.dims[dim]
+    if not 0 <= count <= len(interval):
+        raise Complaint(
+            "T36",
+            f"{dim} has {_count(len(interval), 'point')}, and the first {count} are asked for.",
+            help="ask for as many as there are, or fewer.",
+        )
+    return whole.on(whole.dims.with_interval(dim, Interval(interval.start, interval.start + count)))
 
 
 def sort(static: Static, args: Operands) -> TensorType:
