@@ -449,6 +449,18 @@ ROWS: tuple[Builtin, ...] = (
         defined=True,
         static=records.Contract,
     ),
+    Builtin(
+        "argreduce",
+        "The largest (true) or smallest (false) element of `x` along a dim, and its `index`: "
+        "`argreduce(d, largest, ties, replaced)(value, i, x, index)` folds the pairs from (value, i).\n"
+        "Of equal elements the old or the new one stays, or that of the least or the greatest index. A NaN is passed over, "
+        "or, if NaNs are replaced, replaces what was found and is replaced by what follows.",
+        rules.argreduce,
+        (("dim", "bool", "string", "bool"), ("x", "x", "x", "x")),
+        chooses=True,
+        defined=True,
+        static=records.ArgReduce,
+    ),
     # domains
     _move(
         "subset", "The part of a tensor on given intervals.", rules.subset, (("x", "intervals"),), static=records.Subset

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tensorir.build import call, literal, operator, reduce
+from tensorir.build import call, function, literal, operator, reduce
 from tensorir.ir import Call, Expr, Lambda, Var
 from tensorir.types import Dims, Scalar, TensorType
 
@@ -45,5 +45,25 @@ def top_k(node: Call, *operands: Expr) -> Expr:
     return call("subset", ordered, static=(Dims(((dim, node.tensor.dims[dim]),)),), span=node.span)
 
 
-DEFINITIONS: dict[str, Callable[..., Expr]] = {"contract": contract, "top_k": top_k}
+def argreduce(node: Call, value: Expr, index: Expr, x: Expr, places: Expr) -> Expr:
+    """A fold of pairs, which compares each element with what was found before."""
+    dim, largest, ties, replaced = node.static
+    state = Var("s", TensorType(node.tensor.element, node.tensor.dims))
+    a, k = (Var(name, t.tensor.on(t.tensor.dims.without(dim))) for name, t in (("a", x), ("k", places)))
+    before, at = (call("tuple_get", state, static=(m,)) for m in (0, 1))
+    better, no_better = ("greater", "less_equal") if largest else ("less", "greater_equal")
+    taken = call("not", call(no_better, a, before)) if replaced else call(better, a, before)
+    match ties:
+        case "new":
+            taken = call("or", taken, call("eq", a, before))
+        case "least" | "greatest":
+            closer = call("less" if ties == "least" else "greater", k, at)
+            taken = call("or", taken, call("and", call("eq", a, before), closer))
+        case _:
+            pass
+    pair = call("make_tuple", call("if", taken, a, before), call("if", taken, k, at))
+    return reduce(function([state, a, k], pair), call("make_tuple", value, index), x, places, dim=dim, span=node.span)
+
+
+DEFINITIONS: dict[str, Callable[..., Expr]] = {"contract": contract, "top_k": top_k, "argreduce": argreduce}
 """The definition of every builtin whose row says that it has one."""

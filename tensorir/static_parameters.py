@@ -139,6 +139,16 @@ class Sort(NamedTuple):
     descending: bool
 
 
+class ArgReduce(NamedTuple):
+    """`argreduce`: along which dim the largest or the smallest element is found, which of equal ones, and whether a
+    NaN replaces what was found and is replaced by what follows."""
+
+    dim: str
+    largest: bool
+    ties: str
+    replaced: bool
+
+
 class TopK(NamedTuple):
     """`top_k`: how many points along which dim, by how many of the operands, and whether the largest comes first."""
 

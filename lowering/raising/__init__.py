@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lowering.context import Context
-from lowering.raising.argument_reductions import extreme
+from lowering.raising.argument_reductions import argument_reduction
 from lowering.raising.contractions import contraction
 from lowering.raising.convolutions import convolution
 from lowering.raising.guards import guarded
@@ -65,8 +65,8 @@ RULES = (
         mapped, reorders=True,
     ),
     Rule(
-        "extreme", "reduce", "A fold of pairs to the largest or smallest element and its index: two reductions.",
-        extreme, reorders=True,
+        "extreme", "argreduce", "The largest or smallest element of a row and its index: two reductions.",
+        argument_reduction, reorders=True,
     ),
     Rule(
         "constant index", "gather", "Indices that are constants: one point of the axis.",

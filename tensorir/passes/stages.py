@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tensorir.analysis.absence import SkipValues
 from tensorir.ir import Fencil
+from tensorir.passes.argument_reductions import ArgumentReductions
 from tensorir.passes.base import Pass
 from tensorir.passes.conditionals import Conditionals
 from tensorir.passes.contractions import Contractions
@@ -22,6 +23,7 @@ DEFAULT_PASSES: tuple[Pass, ...] = (
     FuseIntoScans(),
     SplitScans(),
     Contractions(),
+    ArgumentReductions(),
     TopK(),
     Materialise(),
     Pools(),
@@ -66,6 +68,7 @@ class Stages:
     f(y: tensor<float>, a: tensor<float, K[0:9]>) {
       y ← contract(float, K)(a, a);
     }
+    argument_reductions: nothing to do
     top_k: nothing to do
     materialise: nothing to do
     pools: nothing to do

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tensorir.passes.argument_reductions import ArgumentReductions
 from tensorir.passes.base import Pass
 from tensorir.passes.combine_shifts import CombineShifts
 from tensorir.passes.condition_propagation import PropagateConditions
@@ -25,6 +26,7 @@ from tensorir.passes.top_k import TopK
 __all__ = ["PASSES"]
 
 _ALL: tuple[type[Pass], ...] = (
+    ArgumentReductions,
     CombineShifts,
     Conditionals,
     Contractions,

@@ -3,7 +3,7 @@
 A rule sees operands through their `type` and `free` variables only. `Complaint.at` counts operands from 0.
 """
 
-from tensorir.typing_rules.contractions import contract, materialise
+from tensorir.typing_rules.contractions import argreduce, contract, materialise
 from tensorir.typing_rules.domains import add_dim, concat, merge_dims, pos, rename, split_dim, subset, update
 from tensorir.typing_rules.elementwise import (
     assert_,
@@ -41,6 +41,7 @@ __all__ = [
     "Static",
     "add_dim",
     "apply",
+    "argreduce",
     "assert_",
     "assignable",
     "bitcast",
