@@ -453,8 +453,8 @@ ROWS: tuple[Builtin, ...] = (
         "argreduce",
         "The largest (true) or smallest (false) element of `x` along a dim, and its `index`: "
         "`argreduce(d, largest, ties, replaced)(value, i, x, index)` folds the pairs from (value, i).\n"
-        "Of equal elements the old or the new one stays, or that of the least or the greatest index. A NaN is passed over, "
-        "or, if NaNs are replaced, replaces what was found and is replaced by what follows.",
+        "Of equal elements the old or the new one stays, or that of the least or the greatest index. A NaN is passed "
+        "over, or, if NaNs are replaced, replaces what was found and is replaced by what follows.",
         rules.argreduce,
         (("dim", "bool", "string", "bool"), ("x", "x", "x", "x")),
         chooses=True,

@@ -10,7 +10,7 @@ from generate.programs import Case
 
 from tensorir.build import apply, call, cartesian_shift, closure, fencil, function, literal, operator, reduce, scan, var
 from tensorir.ir import Closure, Expr, Var
-from tensorir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType, TupleElement
+from tensorir.types import BOOL, FLOAT32, INT32, Dims, Interval, Scalar, TensorType, TupleElement
 
 __all__ = ["MATERIAL", "with_material"]
 
@@ -149,7 +149,60 @@ def _sum_of_products(value: Expr, dim: str, interval: Interval) -> Iterator[Clos
     yield from _assigned(reduce(operator("plus", kind, kind), literal(0, element), product, dim=dim))
 
 
+def _whole(value: Expr) -> Expr:
+    """A value as int32 numbers."""
+    value = _scalar(value)
+    return value if value.tensor.element == INT32 else call("cast", value, static=(INT32,))
+
+
+def _a_check_in_a_branch(value: Expr, dim: str, interval: Interval) -> Iterator[Closure]:
+    checked = call("assert_", value, literal(True), static=("never",))
+    yield from _assigned(call("if", literal(True), checked, value))
+
+
+def _coordinate(dim: str, interval: Interval) -> Expr:
+    spread = call("add_dim", literal(0), static=(dim, interval.start, interval.stop))
+    return call("pos", spread, static=(dim,))
+
+
+def _windows_of_two_dims(value: Expr, dim: str, interval: Interval) -> Iterator[Closure]:
+    more = Interval(-1, 2)
+    x = call("add_dim", _whole(value), static=("Q", more.start, more.stop))
+    indices = [
+        call("plus", _coordinate(f"{d}o", Interval(i.start, i.stop - 1)), _coordinate(f"{d}w", Interval(0, 2)))
+        for d, i in ((dim, interval), ("Q", more))
+    ]
+    total = call("gather", x, *indices, static=((dim, "Q"), "clamp"))
+    for d in ("Qw", f"{dim}w"):
+        kind = total.tensor.on(total.tensor.dims.without(d))
+        total = reduce(operator("max", kind, kind), literal(-(2**31), INT32), total, dim=d)
+    yield from _assigned(total)
+
+
+def _first_of_a_row(value: Expr, dim: str, interval: Interval) -> Iterator[Closure]:
+    row = call("sort", call("cast", _scalar(value), static=(FLOAT32,)), static=(dim, 1, True))
+    few = Dims(((dim, Interval(interval.start, interval.start + 2)),))
+    yield from _assigned(call("subset", row, static=(few,)))
+
+
+def _largest_and_its_index(value: Expr, dim: str, interval: Interval) -> Iterator[Closure]:
+    places = _coordinate("Q", Interval(-3, 37))
+    x = call("plus", call("rem", places, literal(7)), call("rem", _whole(value), literal(5)))
+    rest = x.tensor.dims.without("Q")
+    pair = TensorType(TupleElement((INT32, INT32)), rest)
+    s, a, k = var("s", pair), var("a", TensorType(INT32, rest)), var("k", TensorType(INT32))
+    before, at = (call("tuple_get", s, static=(m,)) for m in (0, 1))
+    better = call("greater", a, before)
+    body = call("make_tuple", call("if", better, a, before), call("if", better, k, at))
+    start = call("make_tuple", literal(-9), literal(-9))
+    yield from _assigned(reduce(function([s, a, k], body), start, x, places, dim="Q"))
+
+
 MATERIAL: dict[str, Maker] = {
+    "argument_reductions": _largest_and_its_index,
+    "conditionals": _a_check_in_a_branch,
+    "pools": _windows_of_two_dims,
+    "top_k": _first_of_a_row,
     "combine_shifts": _shifts_in_a_row,
     "inline": _applied_function,
     "prune": _parameter_that_nobody_reads,
