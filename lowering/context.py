@@ -15,7 +15,8 @@ from lowering.array_provenance import ArrayProvenance
 from lowering.neighbours import Prepared
 from lowering.values import Leaf, Value, aligned, dense, elementwise, presence
 from tensorir.abstract_interpreter import Applier, Bound
-from tensorir.analysis.absence import AbsenceAnalysis, IndirectAccess
+from tensorir.analysis.absence import IndirectAccess
+from tensorir.analysis.annotations import Annotations
 from tensorir.errors import Diagnostic
 from tensorir.ir import Call, Expr
 from tensorir.types import Dims, Interval
@@ -35,7 +36,8 @@ class Check:
 class Context:
     """One trace of one fencil."""
 
-    facts: AbsenceAnalysis
+    known: Annotations
+    """What analyses say of the nodes."""
     exact: bool = False
     """Keep the order of every fold: op-by-op execution, and programs compiled with `numerics="exact"`."""
     loose: bool = False
@@ -60,10 +62,6 @@ class Context:
     """The rules that were used, and for which node, by its identity."""
     prepared: dict[int, Prepared] = field(default_factory=dict[int, Prepared])
     """Tables that were bound, by identity of their leaf."""
-    written: frozenset[int] = frozenset()
-    """The operations that are rounded as they are written, by identity."""
-    finite: frozenset[int] = frozenset()
-    """The operations whose derivatives need no care, by identity."""
     applying: Callable[[Context], Applier[Value]] = field(init=False)
 
     def apply(self, function: Bound[Value], *values: Value) -> Value:
@@ -75,7 +73,7 @@ class Context:
         return self.applying(self).each(function, *values)
 
     def access(self, node: Expr) -> IndirectAccess:
-        return self.facts.accesses[id(node)]
+        return self.known.absence.accesses[id(node)]
 
     def check(self, node: Call, bad: Leaf, culprit: Leaf, diagnostic: Diagnostic) -> None:
         """Record a check that fails where `bad` is true; `culprit` is the value to show."""
@@ -118,11 +116,10 @@ class Context:
     def inner(self) -> Context:
         """A context for the body of a loop, whose checks are collected apart."""
         context = Context(
-            self.facts, self.exact, self.loose, self.raising, self.ordered,
+            self.known, self.exact, self.loose, self.raising, self.ordered,
             fired=self.fired, prepared=self.prepared,
         )  # fmt: skip
-        context.written = self.written
-        context.finite, context.applying = self.finite, self.applying
+        context.applying = self.applying
         context.before = (*self.before, *self.failures)
         return context
 

@@ -19,6 +19,7 @@ from lowering.neighbours import Prepared, prepare
 from lowering.raising import NAMES
 from lowering.tracing import concrete, inside_trace, op_by_op, tracing, x64
 from tensorir.analysis.absence import AbsenceAnalysis, SkipValues
+from tensorir.analysis.annotations import Annotations, annotated
 from tensorir.arrays import refuse, refuse_given_away
 from tensorir.binding import BoundProgram, tables_of
 from tensorir.caches import SIZES, RecentCache
@@ -84,6 +85,11 @@ class Executable:
         )
 
     @cached_property
+    def known(self) -> Annotations:
+        """What analyses say of the nodes of the program."""
+        return annotated(self.fencil, self.facts)
+
+    @cached_property
     def inside(self) -> Callable[..., Any]:
         """What runs in somebody's trace."""
         return jax.jit(_of(self, Executable.run))
@@ -117,7 +123,7 @@ class Executable:
     def run(self, arrays: Any, prepared: dict[str, Prepared]) -> tuple[dict[str, tuple[Any, ...]], list[Any]]:
         """Outputs and the results of run-time checks; traced once."""
         lowered = lower(
-            self.fencil, arrays, prepared, self.facts, self.options.numerics, self.options.raising, self.ordered
+            self.fencil, arrays, prepared, self.known, self.options.numerics, self.options.raising, self.ordered
         )
         self.checks, self.fired = lowered.checks, lowered.fired
         return lowered.outputs, lowered.failures

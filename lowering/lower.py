@@ -19,17 +19,15 @@ from lowering.conditionals import cond
 from lowering.context import Check, Context, masks_of
 from lowering.elementwise import FINITE, SCALAR, bitcast, convert
 from lowering.folds import FOLDS
-from lowering.gradients.finite_derivatives import finite_derivatives
 from lowering.indirect import INDIRECT
 from lowering.neighbours import Prepared
 from lowering.raising import NAMES, raised
-from lowering.rounding import AS_WRITTEN, FINITE_AS_WRITTEN, towards_wholes
+from lowering.rounding import AS_WRITTEN, FINITE_AS_WRITTEN
 from lowering.structure import STRUCTURE, updated
 from lowering.tracing import op_by_op
 from lowering.values import Dense, Leaf, Slots, Value, aligned, dense, elementwise
 from tensorir.abstract_interpreter import Applier, Bound, Rule, evaluate
-from tensorir.analysis.absence import AbsenceAnalysis
-from tensorir.analysis.loop_invariants import loop_invariants
+from tensorir.analysis.annotations import Annotations
 from tensorir.builtins import TABLE
 from tensorir.errors import Diagnostic
 from tensorir.ir import Call, Expr, Fencil, Literal, Operator, Var
@@ -127,10 +125,10 @@ def _scalar(context: Context, node: Call, args: Sequence[Value]) -> Value:
 
 def _function(context: Context, op: str, kind: TensorType, node: int = 0) -> Callable[..., jax.Array]:
     """What computes an elementwise builtin: as it is written, where that counts and XLA sees more than one."""
-    plain = node in context.finite
+    plain = node in context.known.finite
     if op not in AS_WRITTEN or not kind.leaves[0].is_float or op_by_op():
         return (FINITE if plain else SCALAR)[op]
-    if context.exact or node in context.written:
+    if context.exact or node in context.known.written:
         return (FINITE_AS_WRITTEN if plain else AS_WRITTEN)[op]
     return (FINITE if plain else SCALAR)[op]
 
@@ -154,7 +152,7 @@ def lower(
     fencil: Fencil,
     arrays: Mapping[str, Sequence[jax.Array]],
     prepared: Mapping[str, Prepared],
-    facts: AbsenceAnalysis,
+    known: Annotations,
     numerics: str = "fast",
     raising: frozenset[str] = NAMES,
     ordered: bool = True,
@@ -168,10 +166,7 @@ def lower(
     """
     by_steps = op_by_op()
     exact, loose = by_steps or numerics == "exact", numerics == "loose"
-    context = Context(facts, exact, loose, raising, ordered)
-    context.written = towards_wholes(values(fencil.closures))
-    context.finite = finite_derivatives(fencil)
-    outside = loop_invariants(fencil, facts)
+    context, outside = Context(known, exact, loose, raising, ordered), known.invariants
     context.applying = lambda inner: Applier(_rule(inner), outside)
     env: dict[Var, Value] = {}
     for p in fencil.params:
@@ -183,15 +178,15 @@ def lower(
             # op by op, NumPy's own rules of conversion would hold for NumPy's arrays
             env[p] = tuple(Dense(jax.numpy.asarray(a), p.type.dims) for a in arrays[p.name])
     # what closures share is computed once, as long as nothing that it reads is written
-    known: dict[int, Any] = {}
+    shared: dict[int, Any] = {}
     nodes = {id(e): e for e in postorder(*values(fencil.closures))} if len(fencil.closures) > 1 else {}
     for closure in fencil.closures:
-        value = evaluate(closure.value, env, _rule(context), known, outside)
+        value = evaluate(closure.value, env, _rule(context), shared, outside)
         held = _stored(env.get(closure.output), value, closure.output.type, closure.target)
         env[closure.output] = _kept(held) if closure.output.name in fencil.buffers and not by_steps else held
         if len(fencil.closures) > 1:
-            for key in [k for k in known if closure.output in nodes[k].free]:
-                del known[key]
+            for key in [k for k in shared if closure.output in nodes[k].free]:
+                del shared[key]
     outputs = {p.name: tuple(aligned(dense(leaf), p.type.dims) for leaf in env[p]) for p in fencil.results}
     return Lowered(outputs, context.checks, context.failures, list(context.fired.values()))
 

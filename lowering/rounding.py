@@ -5,8 +5,7 @@ XLA contracts x × y + z to one rounding, multiplies by 1/c where the program di
 a product is selected by its own bits, which no contraction looks through, and what stands behind a barrier is not
 rewritten together with what it is used in. The values are those of the plain operations.
 
-Where a float becomes a whole number, by a cast or by floor and its like, a last bit decides between two of them, and
-so, as an index, which element is read: what leads there is computed as it is written in every program.
+What leads to a whole number is computed as it is written in every program (`tensorir.analysis.exact_rounding`).
 
 >>> x = jax.numpy.float32(1.1)
 >>> square = lax.mul(x, x)
@@ -16,19 +15,15 @@ so, as an index, which element is read: what leads there is computed as it is wr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import jax
 import numpy as np
 from jax import lax
 
 from lowering.gradients.safe_derivatives import over, smooth, times
-from tensorir.builtins import TABLE
-from tensorir.ir import Call, Expr, Lambda
-from tensorir.types import TensorType
-from tensorir.walk import postorder
 
-__all__ = ["AS_WRITTEN", "FINITE_AS_WRITTEN", "towards_wholes"]
+__all__ = ["AS_WRITTEN", "FINITE_AS_WRITTEN"]
 
 Binary = Callable[[jax.Array, jax.Array], jax.Array]
 
@@ -68,42 +63,3 @@ AS_WRITTEN: dict[str, Binary] = {
 
 FINITE_AS_WRITTEN: dict[str, Binary] = {**AS_WRITTEN, "multiplies": _multiplied, "divides": _divided}
 """The same where derivatives are finite in any case."""
-
-
-def towards_wholes(roots: Sequence[Expr]) -> frozenset[int]:
-    """The elementwise operations on floats whose results become whole numbers, by identity.
-
-    >>> from tensorir.text import parse
-    >>> f = parse("f(x: tensor<float>, i: tensor<int>, y: tensor<float>) "
-    ...           "{ i ← cast(x × 3.0 + 0.5, int); y ← x × 4.0 + floor(x); }")
-    >>> found = towards_wholes([c.value for c in f])
-    >>> sorted(str(e) for c in f for e in postorder(c.value) if id(e) in found)
-    ['x × 3.0', 'x × 3.0 + 0.5']
-    """
-    stack = [a for e in postorder(*roots) if _is_whole(e) for a in e.children]
-    seen: dict[int, Expr] = {}
-    while stack:
-        e = stack.pop()
-        if id(e) in seen or not isinstance(e, Call):
-            continue
-        if e.op == "cond":
-            stack += [f.results[e.static.result] for f in e.args[:2] if isinstance(f, Lambda)]
-        elif not TABLE[e.op].elementwise and not TABLE[e.op].moves:
-            continue
-        seen[id(e)] = e
-        stack.extend(e.children)
-    return frozenset(key for key, e in seen.items() if isinstance(e, Call) and e.op in AS_WRITTEN)
-
-
-def _is_whole(e: Expr) -> bool:
-    match e:
-        case Call("cast", (x,)):
-            return _is_float(x) and e.tensor.leaves[0].is_integer
-        case Call(op, (x, *_)):
-            return TABLE[op].discontinuous and _is_float(x)
-        case _:
-            return False
-
-
-def _is_float(x: Expr) -> bool:
-    return isinstance(x.type, TensorType) and x.type.leaves[0].is_float

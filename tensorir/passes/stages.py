@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tensorir.analysis.absence import SkipValues
+from tensorir.analysis.absence import SkipValues, analyse_absence
+from tensorir.analysis.annotations import Annotations, annotated
 from tensorir.ir import Fencil
 from tensorir.passes.argument_reductions import ArgumentReductions
 from tensorir.passes.base import Pass
@@ -82,6 +83,10 @@ class Stages:
     def result(self) -> Fencil:
         """The program that is emitted."""
         return self.stages[-1].after if self.stages else self.source
+
+    def annotations(self) -> Annotations:
+        """What analyses say of the program that is emitted, where nothing is known of its tables."""
+        return annotated(self.result, analyse_absence(self.result, {}))
 
     def __iter__(self) -> Iterator[Stage]:
         return iter(self.stages)
