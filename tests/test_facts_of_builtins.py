@@ -173,6 +173,7 @@ TABLES_THAT_STAY = {
     "tensorir/fieldview/functions.py": "names of Python that mean something else",
     "tensorir/analysis/absence.py": "which rule of this analysis serves several builtins",
     "tensorir/inspect/flow.py": "what a picture draws as an arrow, and what as a box",
+    "tensorir/analysis/affine_indices.py": "which arithmetic keeps a sum of coordinates one",
     "tensorir/analysis/uses.py": "how an offset is spelled",
     "tensorir/passes/condition_propagation.py": "moves within a point",
     "tensorir/passes/simplify.py": "one rule for four roundings",
@@ -181,8 +182,8 @@ TABLES_THAT_STAY = {
     "tensorir/text/inventory.py": "which static parameters name new dims",
     "tensorir/wellformed.py": "where a chain of shifts ends in a message",
     "tensorir/analysis/choices.py": "what XLA seldom fuses",
-    "lowering/raising/argument_reductions.py": "the logic that a comparison of pairs is made of",
-    "lowering/raising/pools.py": "the windows that XLA differentiates",
+    "tensorir/passes/argument_reductions.py": "the logic that a comparison of pairs is made of",
+    "tensorir/passes/pools.py": "the windows that XLA differentiates",
 }
 """Files with collections of three names of builtins or more, each with what it says that no row can."""
 

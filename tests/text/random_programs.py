@@ -125,6 +125,13 @@ def _call(r: Random, op: str, pool: list[ir.Expr]) -> ir.Expr:
         results = [[e for e in inner if e.type == a.type][-1] for a in carried]
         functions = build.function(names[0], build.literal(True)), build.function(names[1], *results)
         return build.call(op, *functions, *carried, static=(r.randrange(many), static[1]))
+    if op == "cond":
+        truths = [e for e in pool if e.type == TensorType(BOOL)] or [build.literal(True)]
+        first = _function(r, tuple(types), pool)
+        second = first if isinstance(first, ir.Operator) else build.function(first.params, first.body, first.body)
+        branches = (first, first) if second is first else (second, build.function(first.params, first.body, first.body))
+        index = r.randrange(len(branches[0].type.results))
+        return build.call(op, *branches, r.choice(truths), *args, static=(index, static[1]))
     if function_count(op, len(args) + 1):
         takes = parameter_types(op, static, types, ())
         if takes is None:
@@ -145,6 +152,10 @@ def _suited(r: Random, op: str, args: list[ir.Expr], pool: list[ir.Expr]) -> lis
     if op in ("gather", "scatter") and (wide := [e for e in pool if e.type in FIELDS]):
         ints = [e for e in pool if getattr(e.type, "element", None) == INT] or [build.literal(1)]
         return [r.choice(wide), r.choice(ints), *([build.literal(2.0)] if op == "scatter" else [])]
+    if op == "argreduce" and (wide := [e for e in pool if getattr(e.type, "element", None) == FLOAT and e.type.dims]):
+        x = r.choice(wide)
+        index = build.call("pos", x, static=(r.choice(x.type.dims.names),))
+        return [build.literal(0.0), build.literal(-1), x, index]
     if op == "concat" and (wide := [e for e in pool if "I" in getattr(e.type, "dims", ())]):
         x = r.choice(wide)
         start, stop = x.type.dims["I"].start, x.type.dims["I"].stop
@@ -176,5 +187,7 @@ def _static(r: Random, op: str, slot: str, dims: list[str], types: list[TensorTy
             return tuple((d, r.choice(DIMS)) for d in dict.fromkeys(r.choice(dims) for _ in range(2)))
         case "mode?":
             return r.choice(MODES)
+        case _ if op == "argreduce":
+            return r.choice(["old", "new", "least", "greatest"])
         case _:
             return r.choice(["a", 'with "quotes"', "é\n\\", ""])
