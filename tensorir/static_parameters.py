@@ -153,7 +153,7 @@ class TopK(NamedTuple):
     """`top_k`: how many points along which dim, by how many of the operands, and whether the largest comes first."""
 
     dim: str
-    count: int
+    points: int
     keys: int
     descending: bool
 

@@ -19,7 +19,7 @@ from lowering.raising.reductions import literal_of
 from lowering.reduction import identity_of, reduced
 from lowering.values import Dense, Leaf, Value, aligned, cut, presence
 from tensorir.abstract_interpreter import Bound
-from tensorir.ir import Call
+from tensorir.ir import Call, Lambda
 from tensorir.static_parameters import ArgReduce
 from tensorir.types import Dims, Interval, bcast
 
@@ -52,9 +52,10 @@ def argument_reduction(context: Context, node: Call, args: Sequence[Any]) -> Val
     index, value, alone = _found(whole.data, aligned(k, row), axis, node.static, small)
     found = Dense(value, rest), Dense(index, rest)
     assert node.definition is not None
-    (fold,) = node.definition.results
+    fold = node.definition.body.children[0]
+    assert isinstance(fold, Lambda)
     first = tuple(leaf for (leaf,) in init)
-    result = context.apply(Bound(fold.children[0], {}), first, *((leaf,) for leaf in found))
+    result = context.apply(Bound(fold, {}), first, *((leaf,) for leaf in found))
     if alone is not None:
         # behind a NaN, or among nothing but NaNs, what the fold starts from and what was found do not meet
         apart = found if node.static.replaced else first

@@ -235,9 +235,9 @@ def _repeat(
     fencil: Fencil, step: Fencil, pairs: Mapping[str, str], values: dict[str, Any], request: Request, show: bool
 ) -> dict[str, Any]:
     """Steps inside XLA (or one by one in the reference), with snapshots every so often."""
-    from tensorir.calls import arrange
+    from tensorir.calls import prepare_call
 
-    ready = arrange(step, values, lambda _: True)
+    ready = prepare_call(step, values, lambda _: True)
     state = {n: ready.arrays[n] for n in pairs}
     constants = {n: v for n, v in ready.arrays.items() if n not in pairs}
     taken: list[tuple[int, Mapping[str, Any]]] = []
@@ -258,7 +258,7 @@ def _repeat(
         # a field that feeds the next step is shown where it is read: with the rows around it
         # results go into the buffers that are passed: each time into new ones
         buffers = {n: v.copy() if hasattr(v, "copy") else v for n, v in values.items()}
-        made = arrange(step, buffers, lambda _: True).finish(
+        made = prepare_call(step, buffers, lambda _: True).finish(
             {p.name: now[p.name] if p.name in now else _blank(p) for p in step.outputs}
         )
         return {source: made[shown[source]] for source in shown}

@@ -50,7 +50,7 @@ def loop_invariants(fencil: Fencil, facts: AbsenceAnalysis) -> dict[int, tuple[E
     found: dict[int, tuple[Expr, ...]] = {}
     for node in everything:
         if isinstance(node, Lambda) and id(node) in around and id(node) not in branches:
-            always = certain | (_certain(node.results) if id(node) in steps else set())
+            always = certain | (_certain(node.results) if id(node) in steps else set[int]())
             outer = tuple(_outermost(node, around, doubtful - always))
             if outer:
                 found[id(node)] = outer

@@ -186,8 +186,11 @@ def _decided(function: Lambda, cases: Mapping[tuple[int, int], str]) -> tuple[in
         if value is None:
             return None
         known[id(node)] = value
-    result = known[id(function.body)]
-    return result if isinstance(result, tuple) and len(result) == 2 else None
+    match known[id(function.body)]:
+        case (int() as first, int() as second):
+            return first, second
+        case _:
+            return None
 
 
 def _logic(op: str, *xs: bool) -> bool:

@@ -158,7 +158,8 @@ def cond(node: Call, scope: Scope, point: Point) -> Answer:
     )
     chosen = yield condition, {}
     check_inside(node.type.dims, point)
-    results = [branch[node.static.result] for branch in branches]
+    index: int = node.static.result
+    results = [branch[index] for branch in branches]
     if scope.run.both:
         for result in results:
             yield result, point
