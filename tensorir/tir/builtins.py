@@ -20,6 +20,7 @@ __all__ = ["BUILTINS", "Builtin", "Effect", "Operands", "Result", "find"]
 GPU_ONLY = "GPU only"
 EXTERNAL = "external"
 INTERPRETER = "interpreter"
+TILES = "tile operation"
 
 
 class Effect(Enum):
@@ -64,7 +65,8 @@ class Operands(Enum):
 class Builtin:
     """One row. `dtype` says where TVMScript writes the type: "first", "last", under the keyword "ret_ty", or nowhere.
 
-    `meaning` names a NumPy function (or one of `interpret`'s own), or is "interpreter", "GPU only" or "external".
+    `meaning` names a NumPy function (or one of `interpret`'s own), or is "interpreter", "tile operation" (they have a
+    table of their own, `tensorir.tir.tiles`), "GPU only" or "external".
     """
 
     name: str
@@ -222,12 +224,28 @@ _TABLE: list[Builtin] = [
         "mma_store mma_fill mma_store_legacy mma_fill_legacy simdgroup_load simdgroup_store "
         "simdgroup_multiply_accumulate "
         "make_filled_simdgroup_matrix dma_copy dma_wait dma_start_group dma_end_group texture2d_load texture2d_store "
-        "tensormap_encode_tiled create_barriers nd_mem_alloc_with_scope "
-        # TileLang's tile operations
-        "copy fill gemm gemm_sp region reduce cumsum im2col c2d_im2col finalize_reducer atomicadd tma_copy tileop",
+        "tensormap_encode_tiled create_barriers nd_mem_alloc_with_scope gemm_sp tileop",
         result=Result.HANDLE,
         effect=Effect.OPAQUE,
         meaning=GPU_ONLY,
+    ),
+    # TileLang
+    *_rows(
+        "copy async_copy tma_copy fill gemm reduce cumsum cummax transpose im2col c2d_im2col "
+        "atomicadd atomicmax atomicmin reducer_init reducer_update finalize_reducer finalize_reducer_v2",
+        result=Result.HANDLE,
+        effect=Effect.OPAQUE,
+        meaning=TILES,
+    ),
+    *_rows("region", result=Result.HANDLE, effect=Effect.SPECIAL_CALL_ARG, meaning=TILES),
+    *_rows("launch_thread_idx", arity=1, result=Result.INT32, effect=Effect.PURE),
+    *_rows("clamp", arity=3, operands=Operands.NUMBER, result=Result.FIRST, effect=Effect.PURE),
+    *_rows("fast_rcp", arity=1, operands=Operands.FLOAT, result=Result.FIRST, effect=Effect.PURE),
+    *_rows(
+        "atomic_add_elem_op atomic_max_elem_op atomic_min_elem_op atomic_store_elem_op "
+        "atomic_add_ret_elem_op atomic_max_ret_elem_op atomic_min_ret_elem_op",
+        result=Result.SECOND,
+        effect=Effect.OPAQUE,
     ),
 ]
 

@@ -15,8 +15,25 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeVar
 
-from tensorir.tir.dtypes import INT32
-from tensorir.tir.nodes import EQ, Add, Call, Expr, FloatImm, IntImm, Mul, Node, Select, StringImm, Sub
+from tensorir.tir.dtypes import HANDLE, INT32, DataType
+from tensorir.tir.nodes import (
+    EQ,
+    Add,
+    BufferLoad,
+    Call,
+    Cast,
+    Div,
+    Expr,
+    FloatImm,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    Node,
+    Select,
+    StringImm,
+    Sub,
+)
 from tensorir.tir.walk import transform, walk
 
 __all__ = ["builtin_of", "with_exchanges"]
@@ -42,6 +59,11 @@ _OTHERS = {
     "rint": "nearbyint", "__popc": "popcount", "__popcll": "popcount", "__clz": "clz", "__clzll": "clz",
     "atomicAdd": "atomic_add", "atomicMax": "atomic_max", "atomicMin": "atomic_min",
 }  # fmt: skip
+_ELEMENTS = {
+    **{f"atomic_{word}_elem_op": f"atomic_{word}" for word in ("add", "max", "min", "store")},
+    **{f"atomic_{word}_ret_elem_op": f"atomic_{word}" for word in ("add", "max", "min")},
+}
+"""TileLang's atomic updates of one element, whose orders of memory say nothing about values."""
 _LLVM = {"ctpop": "popcount", "ctlz": "clz", "rint": "nearbyint", "roundeven": "nearbyint"}
 _CALLS = frozenset(("call_extern", "call_pure_extern", "call_llvm_intrin", "call_llvm_pure_intrin"))
 
@@ -49,6 +71,13 @@ _CALLS = frozenset(("call_extern", "call_pure_extern", "call_llvm_intrin", "call
 def builtin_of(call: Call) -> Expr | None:
     """The call of a builtin, or the expression, that a call of a library's function is; None for other calls."""
     match call.op, call.args:
+        case str(op), (Call(op="access_ptr", args=(BufferLoad() as place, *_)), Expr() as value, *_) if op in _ELEMENTS:
+            to = Call(HANDLE, "address_of", (place,), span=place.span)
+            return replace(call, dtype=place.dtype, op=_ELEMENTS[op], args=(to, _as(value, place.dtype)), attrs={})
+        case "clamp", (Expr() as x, Expr() as low, Expr() as high):
+            return Min(Max(x, low, call.span), high, call.span)
+        case "fast_rcp", (Expr() as x,):
+            return Div(FloatImm(1.0, x.dtype), x, call.span)
         case str(op), arguments if op in _EXCHANGES:
             warp = (IntImm(32, INT32),) if arguments else ()
             return replace(call, op=_EXCHANGES[op], args=(*arguments, *warp))
@@ -70,6 +99,10 @@ def builtin_of(call: Call) -> Expr | None:
     # whether zero has leading zeros is all that the second argument says
     kept = arguments[:1] if title.startswith("llvm.ctlz") else arguments
     return replace(call, op=name, args=tuple(kept))
+
+
+def _as(value: Expr, dtype: DataType) -> Expr:
+    return value if value.dtype == dtype else Cast(value, dtype, value.span)
 
 
 def _away_from_zero(x: Expr, call: Call) -> Expr:

@@ -34,12 +34,14 @@ def constants_of(live: Any, text: str) -> Mapping[str, object] | None:
 
 def _constants(live: Any) -> Iterator[Any]:
     """The constants of the functions of Relax, each once."""
-    visit: Callable[..., None] = importlib.import_module("tvm.relax.analysis").post_order_visit
     functions = [f for _, f in live.functions_items()] if hasattr(live, "functions_items") else [live]
+    functions = [f for f in functions if "relax" in type(f).__module__]
+    if not functions:
+        return
+    visit: Callable[..., None] = importlib.import_module("tvm.relax.analysis").post_order_visit
     met: list[Any] = []
     for function in functions:
-        if "relax" in type(function).__module__:
-            visit(function, met.append)
+        visit(function, met.append)
     seen: set[int] = set()
     for expr in met:
         if hasattr(_value(expr), "numpy") and hash(expr) not in seen:

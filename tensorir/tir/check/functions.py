@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tensorir.errors import Diagnostic, did_you_mean
+from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
 from tensorir.source import NOWHERE, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.builtins import GPU_ONLY, find
@@ -14,6 +14,7 @@ from tensorir.tir.check.expressions import RULES, Finding, indices_rule
 from tensorir.tir.check.scopes import Scopes
 from tensorir.tir.dtypes import VOID
 from tensorir.tir.ranges import interval
+from tensorir.tir.tiles.operations import is_tile, operation
 from tensorir.tir.walk import walk
 
 __all__ = ["check_function"]
@@ -197,6 +198,8 @@ class _Checker:
                 self.guards -= 1
             case n.Evaluate(value):
                 self.expression(value)
+                if is_tile(value):
+                    self.tile(value)
                 if isinstance(value, n.Call) and value.op == "ret":
                     self.returns += [a for a in value.args if isinstance(a, n.Expr)]
             case n.AssertStmt(condition):
@@ -236,6 +239,14 @@ class _Checker:
                 self.deprecated(node)
             case _:
                 self.wrong("TC99", f"a {type(node).__name__} is no statement.", node.span)
+
+    def tile(self, call: n.Expr) -> None:
+        """The rules of a tile operation: its arguments, and the boxes that it reads and writes."""
+        assert isinstance(call, n.Call)
+        try:
+            operation(call)
+        except DiagnosticError as error:
+            self.found += error.diagnostics
 
     def deprecated(self, node: n.Stmt) -> None:
         self.wrong("TC31", f"{type(node).__name__} is deprecated or part of TE.", node.span, severity="warning")

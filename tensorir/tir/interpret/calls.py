@@ -15,18 +15,24 @@ from tensorir.tir import nodes as n
 from tensorir.tir.barriers import awaits_block
 from tensorir.tir.builtins import BUILTINS, EXTERNAL, GPU_ONLY
 from tensorir.tir.interpret.arithmetic import Value, operator
-from tensorir.tir.interpret.expressions import CODE, access, compiled, pointer_to
+from tensorir.tir.interpret.expressions import CODE, Code, access, compiled, pointer_to
 from tensorir.tir.interpret.machine import Machine, error
 from tensorir.tir.interpret.memory import Memory, Pointer, View, row_major, strided
 from tensorir.tir.interpret.threads import keeps_storage, private_axes
+from tensorir.tir.interpret.tiles import compile_tile
 from tensorir.tir.interpret.warps import ACTIVE, SHUFFLES
 from tensorir.tir.launches import launched
 from tensorir.tir.libraries import builtin_of
+from tensorir.tir.tiles.normal import normal
+from tensorir.tir.tiles.operations import is_tile
 from tensorir.tir.walk import walk
 
 __all__ = ["compile_builtin", "compile_function_call", "invoke"]
 
 Run = Callable[[Machine], Value]
+
+_NORMAL = Code()
+"""Functions as programs of their blocks, where they are kernels of tiles."""
 
 RECURSION_LIMIT = 200
 """How deep calls of functions of the module may nest."""
@@ -37,6 +43,8 @@ def compile_builtin(node: n.Call) -> Run:
     assert isinstance(node.op, str)
     if (known := builtin_of(node)) is not None:
         return compiled(known)
+    if is_tile(node):
+        return compile_tile(node)
     if (maker := _MAKERS.get(node.op)) is not None:
         return maker(node)
     row = BUILTINS.get(node.op)
@@ -407,7 +415,7 @@ def invoke(m: Machine, func: n.PrimFunc, arguments: Sequence[Value], span: Span)
     try:
         CODE.of(func, keeps_storage)(m)
         bind(m, func, arguments, span)
-        execute(func.body)(m)
+        execute(_NORMAL.of(func, normal).body)(m)
         return np.int32(0) if m.result is None else m.result
     finally:
         m.depth -= 1

@@ -325,6 +325,20 @@ class Machine:
         """Tell the logs of an atomic update."""
         self._note(memory, place, self.mask, True, itemsize, span, False, atomic=True)
 
+    def folded(self, view: View, address: Value, values: Value, fold: np.ufunc, span: Span, inside: Value) -> None:
+        """Join values with the elements at addresses, each whichever comes first where lanes meet."""
+        memory, mask = view.memory, _both(self.mask, inside)
+        limit = memory.size // view.dtype.itemsize
+        place = address if isinstance(memory.copy, int) else address + memory.copy * limit
+        shape = np.broadcast_shapes(np.shape(place), np.shape(values), np.shape(mask), self.lanes)
+        place, values = np.broadcast_to(place, shape), np.broadcast_to(values, shape)
+        live = np.broadcast_to(True if mask is None else mask, shape)
+        self._note(memory, place, live, True, view.dtype.itemsize, span, False, atomic=True)
+        target = memory.typed(view.dtype)
+        if self.undo is not None:
+            self.undo.append((target, place[live], target[place[live]]))
+        fold.at(target, place[live], values[live])
+
     def _know(self, memory: Memory, place: Value, mask: Value, write: bool, span: Span) -> None:
         if not memory.allocated:
             return

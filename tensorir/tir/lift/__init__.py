@@ -37,6 +37,7 @@ from tensorir.tir.lift.function import read_function
 from tensorir.tir.lift.own_calls import writes
 from tensorir.tir.lift.thresholds import thresholds
 from tensorir.tir.relax import nodes as r
+from tensorir.tir.tiles import without_tiles
 from tensorir.types import dtype_of
 
 __all__ = ["extent_at", "lift", "lift_prim_func"]
@@ -78,6 +79,7 @@ def lift(func: object, *, numerics: str = "fast", on_hazard: str = "error") -> L
 
 
 def _lifted(func: n.PrimFunc, numerics: str, on_hazard: str) -> Lifted:
+    func = without_tiles(func)
     arguments: list[Argument] = []
     stored = _stored(func)
     for k, param in enumerate(func.params):

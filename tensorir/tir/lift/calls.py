@@ -26,6 +26,7 @@ from tensorir.tir.lift.reader import Flag, Reader
 from tensorir.tir.lift.results import acts
 from tensorir.tir.lift.returned import entered
 from tensorir.tir.lift.updates import updated
+from tensorir.tir.tiles import without_tiles
 from tensorir.tir.walk import walk
 from tensorir.types import INT32
 
@@ -89,6 +90,7 @@ def called(reader: Reader, name: str, call: n.Call, span: Span, result: Flag | N
     if not isinstance(callee, n.PrimFunc):
         what = "is not in the module" if callee is None else "is no PrimFunc"
         raise refused(f"the function {name!r} {what}, so it cannot be called.", span)
+    callee = without_tiles(callee)
     entered(reader.scope, name, reader.stack, span)
     if len(call.args) != len(callee.params):
         message = f"{name!r} takes {len(callee.params)} arguments, but is called with {len(call.args)}."

@@ -42,6 +42,7 @@ __all__ = [
     "Load",
     "LogicalOp",
     "Max",
+    "MemoryMap",
     "Min",
     "Mod",
     "Mul",
@@ -469,6 +470,14 @@ class Opaque(Node):
     """A value that text only refers to: `metadata["key"][index]`, or a call kept as written (`T.TileLayout(...)`)."""
 
     text: str
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class MemoryMap(Node):
+    """A mapping from the pointers of buffers, as attributes hold it: `{As: layout, B.data: layout}`."""
+
+    entries: tuple[tuple[Var, Attribute], ...]
     span: Span = NOWHERE
 
 

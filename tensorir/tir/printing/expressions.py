@@ -379,6 +379,8 @@ class ExpressionPrinter:
                 # TVM keeps attributes in the order of their names.
                 entries = (f"{quote(key)}: {self.attribute(value[key])}" for key in sorted(value))
                 return f"{{{', '.join(entries)}}}"
+            case n.MemoryMap(pairs):
+                return f"{{{', '.join(f'{self.names.of(key)}: {self.attribute(item)}' for key, item in pairs)}}}"
             case _:
                 raise AssertionError(type(value))
 

@@ -321,6 +321,7 @@ class StatementPrinter:
         self.line(f"T.reads({', '.join(map(self._e.region, block.reads))})")
         self.line(f"T.writes({', '.join(map(self._e.region, block.writes))})")
         if block.annotations:
+            self._memories(block)
             self.line(f"T.{word}_attr({self._e.attribute(block.annotations)})")
         self.allocs(block.alloc_buffers)
         for match in block.match_buffers:
@@ -334,10 +335,19 @@ class StatementPrinter:
         self.names.pop()
         self.depth -= 1
 
+    def _memories(self, block: n.Block) -> None:
+        """`As = T.handle("float16", "shared")`: memory that attributes name before its buffer is allocated."""
+        made = {buffer.data for buffer in block.alloc_buffers}
+        named = n.Block((), (), (), "", n.SeqStmt(()), annotations=block.annotations)
+        for var in dict.fromkeys(v for v in walk(named) if isinstance(v, n.Var) and v in made):
+            self.line(f"{self.names.define(var)} = {self._e.type(var.type)}")
+            self._defined.add(var)
+
     def allocs(self, buffers: tuple[n.Buffer, ...]) -> None:
         maker = "alloc_buffer" if self.old else "sblock_alloc_buffer"
         for buffer in buffers:
-            fields = self.fields(buffer, "alloc")
+            known = self.names.of(buffer.data) if self._is_defined(buffer.data) else ""
+            fields = self.fields(buffer, "alloc", data=known)
             self.line(f"{self.names.define(buffer)} = T.{maker}({fields})")
             self._defined.add(buffer.data)
 

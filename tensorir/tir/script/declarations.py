@@ -74,7 +74,9 @@ def declare(body: FunctionBody, spec: BufferSpec, name: str, node: Located) -> n
             body.blocks[-1].matches.append(n.MatchBufferRegion(buffer, source, spec.span))
             return buffer
         case BufferSpec(purpose="block"):
-            buffer = make_buffer(body, spec, name, span)
+            # attributes of the block may have named the memory before it is allocated
+            known = spec.data if isinstance(spec.data, n.Var) else None
+            buffer = make_buffer(body, spec, name, span, known)
             body.blocks[-1].allocs.append(buffer)
             return buffer
         case BufferSpec(purpose="type", data=None):

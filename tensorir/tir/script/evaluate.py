@@ -273,6 +273,9 @@ class Evaluator:
         if (items := members(value)) is not None:
             return tuple(self.attribute(item, node) for item in items)
         if (found := entries(value)) is not None:
+            if found and all(isinstance(key, n.Var) for key in found):
+                pairs = [(key, self.attribute(item, node)) for key, item in found.items() if isinstance(key, n.Var)]
+                return n.MemoryMap(tuple(pairs), self.text.span(node))
             return {self.string(key, node, "a key"): self.attribute(item, node) for key, item in found.items()}
         match value:
             case n.Var(name=""):

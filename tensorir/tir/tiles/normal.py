@@ -1,0 +1,130 @@
+"""Kernels of tiles without what says nothing about values: thread indices, reducers, safe values.
+
+A kernel is a program of its blocks. Tile operations belong to a block as a whole, so that of its threads only the first
+one is looked at: `T.launch_thread_idx(0)` is 0. A reducer is a buffer whose updates come in any order; here they come
+in that of the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.tir import nodes as n
+from tensorir.tir.build import const
+from tensorir.tir.tiles.folds import combined, identity
+from tensorir.tir.tiles.operations import OPERATIONS
+from tensorir.tir.walk import transform, walk
+
+__all__ = ["normal"]
+
+_OTHERS = frozenset(("launch_thread_idx", "reducer_update", "device_assert", "device_assert_with_msg"))
+
+
+def normal(func: n.PrimFunc) -> n.PrimFunc:
+    """The function as a program of its blocks; itself where it has no tile operations and no thread indices."""
+    found = [node for node in walk(func.body) if isinstance(node, n.Call) and isinstance(node.op, str)]
+    if not any(call.op in OPERATIONS or call.op in _OTHERS for call in found):
+        return func
+    reducers: dict[n.Var, str] = {}
+    safe: dict[n.Var, n.Attribute] = {}
+    for block in walk(func.body):
+        if isinstance(block, n.Block):
+            for key in ("reducer_info", "reducer_info_v2"):
+                reducers |= {memory: _kind(facts) for memory, facts in _entries(block, key).items()}
+            safe |= _entries(block, "safe_value_map")
+    serial = _folding_loops(func.body, reducers)
+
+    def rule(node: n.Node) -> n.Node | None:
+        match node:
+            case n.Call(op="launch_thread_idx"):
+                return n.IntImm(0, node.dtype, node.span)
+            case n.Call(op="copy", args=(n.Call(op="region", args=(n.BufferLoad(buffer), *_)), *_)):
+                value = safe.get(buffer.data)
+                if isinstance(value, n.Expr | int | float):
+                    made = value if isinstance(value, n.Expr) else const(value, buffer.dtype)
+                    return replace(node, attrs={**node.attrs, "safe_value": made})
+            case n.Call(op="reducer_init", args=(n.Call(op="region", args=(n.BufferLoad(buffer), *_)) as box,)):
+                start = identity(reducers.get(buffer.data, "sum"), buffer.dtype)
+                return replace(node, op="fill", args=(box, start))
+            case n.Evaluate(n.Call(op="reducer_update", args=(n.BufferLoad(buffer, places) as old, n.Expr() as new))):
+                value = combined(reducers.get(buffer.data, "sum"), old, new)
+                return n.BufferStore(buffer, value, places, None, node.span)
+            case n.Evaluate(n.Call(op="device_assert" | "device_assert_with_msg", args=(n.Expr() as condition, *_))):
+                return n.AssertStmt(condition, ("a device assertion fails",), span=node.span)
+            case n.For(kind=n.ForKind.PARALLEL) if node.loop_var in serial:
+                return replace(node, kind=n.ForKind.SERIAL)
+            case _:
+                pass
+        return None
+
+    _refuse_threads(func.body)
+    return replace(func, body=transform(func.body, rule))
+
+
+def _entries(block: n.Block, key: str) -> dict[n.Var, n.Attribute]:
+    """The entries of an attribute of a block that are about buffers, by their memory."""
+    found = block.annotations.get(key)
+    return dict(found.entries) if isinstance(found, n.MemoryMap) else {}
+
+
+def _kind(facts: n.Attribute) -> str:
+    """How a reducer combines."""
+    return str(facts.get("op", "sum")) if isinstance(facts, Mapping) else "sum"
+
+
+def _folding_loops(body: n.Stmt, reducers: Mapping[n.Var, str]) -> set[n.Var]:
+    """The loops that update elements of reducers which they do not choose."""
+    found: set[n.Var] = set()
+    pending: list[tuple[n.Stmt, tuple[n.Var, ...]]] = [(body, ())]
+    while pending:
+        node, loops = pending.pop()
+        match node:
+            case n.BufferStore(buffer, _, indices) | n.Evaluate(
+                n.Call(op="reducer_update", args=(n.BufferLoad(buffer, indices), *_))
+            ) if buffer.data in reducers:
+                chosen = {v for index in indices for v in walk(index) if isinstance(v, n.Var)}
+                found |= set(loops) - chosen
+            case n.For(var, kind=n.ForKind.PARALLEL):
+                loops = (*loops, var)
+            case _:
+                pass
+        pending.extend((part, loops) for part in _statements(node))
+    return found
+
+
+def _statements(node: n.Stmt) -> list[n.Stmt]:
+    match node:
+        case n.SeqStmt(parts):
+            return list(parts)
+        case n.For(body=body) | n.While(body=body) | n.AttrStmt(body=body) | n.BufferRealize(body=body):
+            return [body]
+        case n.IfThenElse(_, then, otherwise):
+            return [then] if otherwise is None else [then, otherwise]
+        case n.BlockRealize(_, _, block):
+            return [block.body] if block.init is None else [block.init, block.body]
+        case n.Block(body=body, init=init):
+            return [body] if init is None else [init, body]
+        case _:
+            return []
+
+
+def _refuse_threads(body: n.Stmt) -> None:
+    """Raise TT04 where an element is chosen by a thread: one thread of each block is all that is looked at."""
+    threads: set[n.Node] = set()
+    for node in walk(body):
+        match node:
+            case n.BufferStore(buffer, n.Call(op="launch_thread_idx")) | n.LetStmt(
+                buffer, n.Call(op="launch_thread_idx")
+            ):
+                threads.add(buffer)
+            case n.BufferLoad(_, indices) | n.BufferStore(_, _, indices):
+                for part in (p for index in indices for p in walk(index)):
+                    thread = part.buffer if isinstance(part, n.BufferLoad) else part
+                    if thread in threads or (isinstance(part, n.Call) and part.op == "launch_thread_idx"):
+                        message = "an element is chosen by a thread here, and a kernel of tiles is run block by block."
+                        help = "write it for whole tiles: for i in T.Parallel(n)."
+                        raise DiagnosticError(Diagnostic("TT04", message, node.span, help=help))
+            case _:
+                pass

@@ -1,0 +1,55 @@
+"""Printed kernels of TileLang: read and printed, interpreted, checked while they run, and lifted, beside NumPy."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tensorir as ti
+
+sys.path.insert(0, str(Path(__file__).parent))
+from tile_kernels import KERNELS, PRINTED, text
+
+NAMES = sorted(KERNELS)
+
+
+def main(name):
+    return ti.tir.parse(text(name), f"{name}.py")["main"]
+
+
+def assert_close(name, found):
+    kernel = KERNELS[name]
+    args = kernel.args(np.random.default_rng(5))
+    expected = kernel.expected(*args)
+    assert len(found) == len(expected)
+    for got, want in zip(found, expected, strict=True):
+        got, want = (np.asarray(a).astype(np.float64) for a in (got, want))
+        assert got.shape == want.shape
+        assert np.abs(got - want).max() <= kernel.tolerance * np.abs(want).max()
+
+
+def test_every_printed_kernel_has_an_expectation():
+    assert sorted(p.stem for p in PRINTED.glob("*.txt")) == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_printed_reads_back(name):
+    module = ti.tir.parse(text(name))
+    ti.tir.check(module)
+    again = ti.tir.parse(str(module))
+    assert again == module and str(again) == str(module)
+
+
+@pytest.mark.parametrize("checked", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+def test_the_interpreter_runs_whole_tiles(name, checked):
+    kernel = KERNELS[name]
+    after = ti.tir.interpret(main(name), *kernel.args(np.random.default_rng(5)), checked=checked)
+    assert_close(name, [after[k] for k in kernel.outputs])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_lift_computes_the_same(name):
+    kernel = KERNELS[name]
+    assert_close(name, ti.lift(main(name))(*kernel.args(np.random.default_rng(5))))
