@@ -105,6 +105,12 @@ def _rms(x: Any, *_: Any) -> tuple[Any, ...]:
     return (x / np.sqrt((x * x).mean(1, keepdims=True) + 1e-6),)
 
 
+def _softmax(x: Any, *_: Any) -> tuple[Any, ...]:
+    (x,) = _wide(x)
+    weights = np.exp(x - x.max(1, keepdims=True))
+    return (weights / weights.sum(1, keepdims=True),)
+
+
 def _laplacian(a: Any, *_: Any) -> tuple[Any, ...]:
     p = np.pad(a.astype(np.float64), 1)
     return (p[:-2, 1:-1] + p[2:, 1:-1] + p[1:-1, :-2] + p[1:-1, 2:] - 4 * p[1:-1, 1:-1],)
@@ -160,6 +166,7 @@ KERNELS: dict[str, Kernel] = {
     "variables": Kernel(lambda r: [f32(r, 64), zeros(4), np.int32(11)], (1,), _variables),
     "splitk": Kernel(lambda r: [f32(r, 32, 64), f32(r, 64, 32), zeros(32, 32)], (2,), _product),
     "rmsnorm": Kernel(lambda r: [f32(r, 16, 64), zeros(16, 64)], (1,), _rms),
+    "softmax_rows": Kernel(lambda r: [f32(r, 24, 48), zeros(24, 48)], (1,), _softmax),
     "persistent": Kernel(lambda r: [f32(r, 64, 32), zeros(64, 32)], (1,), lambda a, _: (a,)),
     "gemv": Kernel(lambda r: [f32(r, 64), f32(r, 32, 64), zeros(32)], (2,), lambda a, b, _: _product(b, a)),
     "bands": Kernel(lambda r: [f32(r, 40, 24), zeros(40, 24)], (1,), _laplacian),
