@@ -47,6 +47,7 @@ bench: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.compile_time
 	$(BIN)/python -m tests.benchmarks.forms
 	$(BIN)/python -m tests.benchmarks.tvm_builds
+	$(BIN)/python -m tests.benchmarks.tiles
 
 # before an issue is called resolved: the core beside hand-written JAX, against the ratios that are kept
 bench-compare: $(STAMP)

@@ -7,6 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from tests.peers import cutile_further as m
 from tests.peers import cutile_kernels as k
 
 RNG = np.random.default_rng(11)
@@ -24,7 +25,12 @@ def bytes_(*shape: int) -> np.ndarray:
     return RNG.integers(-128, 128, shape, np.int8)
 
 
-F, I32, F16 = np.float32, np.int32, np.float16
+F, I32, F16, U32 = np.float32, np.int32, np.float16, np.uint32
+
+
+def whole(low: int, high: int, *shape: int, dtype: Any = np.int32) -> np.ndarray:
+    return RNG.integers(low, high, shape, dtype)
+
 
 LAUNCHES: dict[str, tuple[Any, tuple[int, ...], tuple[Any, ...]]] = {
     "vector_add": (k.vector_add, (3,), (floats(10), floats(10), zeros(10), 4)),
@@ -95,6 +101,34 @@ LAUNCHES: dict[str, tuple[Any, tuple[int, ...], tuple[Any, ...]]] = {
         k.rows_of_different_length, (4,), (floats(4, 32), np.array([3, 0, 4, 1], I32), zeros(4), 8),
     ),
     "triangle": (k.triangle, (4,), (floats(16), zeros(16), 4)),
+    "persistent_matmul": (m.persistent_matmul, (3,), (floats(32, 24), floats(24, 16), zeros(32, 16), 8, 8, 8)),
+    "swizzled_matmul": (m.swizzled_matmul, (8,), (floats(32, 24), floats(24, 16), zeros(32, 16), 8, 8, 8, 2)),
+    "split_k": (m.split_k, (4, 2, 3), (floats(32, 24), floats(24, 16), zeros(32, 16), 8, 8, 8)),
+    "locked_sum": (m.locked_sum, (4,), (floats(32), zeros(1), zeros(1, dtype=I32), 8)),
+    "tickets": (m.tickets, (4,), (floats(32), zeros(1, dtype=I32), zeros(32), 8)),
+    "gather2d": (m.gather2d, (2,), (floats(6, 7), whole(-1, 7, 8), whole(-2, 8, 8), zeros(8, 4), 4)),
+    "bitonic": (m.bitonic, (2,), (floats(32), zeros(32), 16)),
+    "asserted": (m.asserted, (2,), (floats(16), zeros(16), 8)),
+    "printing": (m.printing, (2,), (floats(16), zeros(16), 8)),
+    "tf32": (m.tf32, (1,), (floats(16, 16), floats(16, 16), zeros(16, 16), 16)),
+    "mathematics": (m.mathematics, (2,), (floats(16), zeros(16), 8)),
+    "whole": (m.whole, (2,), (whole(-50, 50, 16), whole(1, 9, 16), zeros(16, dtype=I32), 8)),
+    "half_math": (m.half_math, (2,), (floats(16).astype(F16), zeros(16, dtype=F16), 8)),
+    "fma_ftz": (m.fma_ftz, (2,), (np.append(floats(12), np.array([1e-40, -2e-39, 0, 1e-20], F)), zeros(16), 8)),
+    "narrow": (
+        m.narrow, (2,),
+        (floats(16) * 200, zeros(16, dtype=ml_dtypes.float8_e4m3fn), zeros(16, dtype=ml_dtypes.float8_e5m2), 8),
+    ),
+    "unsigned": (
+        m.unsigned, (2,), (whole(0, 2**32, 16, dtype=U32), whole(1, 2**32, 16, dtype=U32), zeros(16, dtype=U32), 8),
+    ),
+    "bools": (m.bools, (2,), (floats(16), zeros(16, dtype=np.bool_), 8)),
+    "stencil": (m.stencil, (4,), (floats(30), zeros(30), 8)),
+    "jacobi": (m.jacobi, (4,), (floats(30), zeros(30), I32(30), 8)),
+    "weight_gradient": (m.weight_gradient, (3,), (floats(40, 8), floats(40, 8), zeros(3, 8), 4, 8)),
+    "scan_reverse_max": (m.scan_reverse_max, (2,), (floats(4, 8), zeros(4, 8), 8)),
+    "group_norm": (m.group_norm, (3,), (floats(3, 32), zeros(3, 32), 4, 8)),
+    "cross_entropy": (m.cross_entropy, (5,), (floats(5, 12), whole(0, 12, 5), zeros(5), 16)),
     "cat_and_extract": (k.cat_and_extract, (2,), (floats(8), zeros(8), 4)),
 }  # fmt: skip
 """By name: the kernel, its grid, and arguments, of which the ints and bools at the end are constants."""

@@ -56,7 +56,8 @@ def test_attention_keeps_what_a_row_needs():
 
 NOT_SMOOTH = {
     "matmul of bfloat16", "fp8_matmul", "histogram", "arg_max", "collatz", "directed_sums", "bytes_of_halves",
-    "matmul of halves", "quantised_matmul",
+    "matmul of halves", "quantised_matmul", "asserted", "printing", "tf32", "whole", "half_math", "fma_ftz", "narrow",
+    "unsigned", "bools",
 }  # fmt: skip
 """Kernels without a float path, or whose numbers have no float64 in their place."""
 

@@ -26,7 +26,8 @@ def evaluated(scope: Scope, e: Expr) -> Expr:
 
     def value(v: Var) -> Expr | None:
         if v.name in scope.values:
-            return scope.values[v.name]
+            # what asks for a dim finds it, also where the value is the same along it
+            return spread(scope.values[v.name], dict(v.type.dims.items))
         if v.name in scope.dims or v.name in scope.numbers:
             return scope.variable(v.name, {})
         return None

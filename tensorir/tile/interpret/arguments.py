@@ -94,7 +94,10 @@ class Arguments:
             self._fail("TK03", f"the array for {name} spans {span} elements of memory.", "copy it first.")
         flat = np.zeros(span, array.dtype)
         if array.size:
-            np.lib.stride_tricks.as_strided(flat, array.shape, [s * array.itemsize for s in strides])[...] = array
+            # some narrow floats have no name that NumPy could make a view of: their bits are as good
+            bits = f"u{array.itemsize}"
+            steps = [s * array.itemsize for s in strides]
+            np.lib.stride_tricks.as_strided(flat.view(bits), array.shape, steps)[...] = array.view(bits)
         stored = (
             pack(np.append(flat, flat[: len(flat) % 2] * 0), pointee).view(np.uint8)
             if pointee.bits == 4
@@ -169,8 +172,9 @@ class Arguments:
             if not count:
                 found.append(np.zeros(shape, dtype))
                 continue
-            view = np.lib.stride_tricks.as_strided(flat, shape, [s * flat.itemsize for s in strides])
-            found.append(np.array(view))
+            steps = [s * flat.itemsize for s in strides]
+            view = np.lib.stride_tricks.as_strided(flat.view(f"u{flat.itemsize}"), shape, steps)
+            found.append(np.array(view).view(flat.dtype))
         return found
 
 

@@ -90,7 +90,7 @@ def lift(
             return prepared.pop(key)
         region = translated(module, chosen, extents, form.given(key))
         made = batched(region.region, _passed(form, region), checked, exact, on_hazard)
-        return _built(form, made)
+        return _built(form, made, region.notes)
 
     key = form.key(args)
     first = prepared[key] = build(key, False, False)
@@ -107,7 +107,7 @@ def _key(form: Signature, first: Key, values: Sequence[Any]) -> Key:
     return tuple(k if v is None else n for k, v, n in zip(first, values, form.key(values), strict=True))
 
 
-def _built(form: Signature, made: Batched) -> Built:
+def _built(form: Signature, made: Batched, notes: Sequence[str]) -> Built:
     report = Report()
     for node, strategy, reason in made.run.decided:
         dim, title = (node.dim, node.title) if isinstance(node, For) else ("loop", "loop")
@@ -119,7 +119,7 @@ def _built(form: Signature, made: Batched) -> Built:
             else Loop(dim, zero, zero, (), span=span, title=title)
         )
         report.add(Decision(loop, strategy, reason))
-    for note in made.run.notes:
+    for note in (*made.run.notes, *notes):
         report.note(note)
     names = tuple(a.name for a in form.arguments)
     outputs = tuple(k for k, n in enumerate(names) if n in made.written)

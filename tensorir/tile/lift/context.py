@@ -52,7 +52,9 @@ class Context:
     count: int = 0
     inline: bool = False
     """Whether values are expressions of their own, as in the body of a fold, and no nodes."""
-    said: list[str] = field(default_factory=list[str])
+    used: frozenset[Name] = frozenset()
+    """The values that some operation asks for."""
+    notes: list[str] = field(default_factory=list[str])
 
     # Values
 

@@ -24,7 +24,7 @@ from tensorir.tile.lift.values import Number, Pointers, Token, Value, boolean, r
 from tensorir.tile.nodes import Operation, Region
 from tensorir.types import BOOL, INT32, INT64, TensorType
 
-__all__ = ["control"]
+__all__ = ["control", "negated"]
 
 I1, I64 = ELEMENTS["i1"], ELEMENTS["i64"]
 MOST_ROUNDS = (1 << 31) - 1

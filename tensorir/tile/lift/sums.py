@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from tensorir.lift.nests.affine import Affine, number, quotient, remainder
 from tensorir.lift.region.nodes import Bound
 from tensorir.tile.elements import Element
-from tensorir.tile.lift.values import Number, Ranges, truth
+from tensorir.tile.lift.values import Number, Ranges, holds, truth
 from tensorir.tile.nodes import Operation
 
-__all__ = ["bounds_of", "fitting", "sum_of_operation"]
+__all__ = ["bounds_of", "certainly", "fitting", "opposite", "sum_of_operation"]
 
 
 def fitting(a: Affine | None, element: Element, ranges: Ranges) -> Affine | None:
@@ -105,6 +105,17 @@ def bounds_of(op: Operation, operands: Sequence[Number], ranges: Ranges) -> tupl
             return _compared(op, a, b, ranges)
         case _:
             return None
+
+
+def certainly(op: Operation, operands: Sequence[Number], ranges: Ranges) -> bool | None:
+    """Whether two sums are known to differ, or not to, of a comparison for inequality."""
+    if op.name != "cmpi" or op.attribute("comparison_predicate") != "not_equal" or operands[0].element.bits == 1:
+        return None
+    a, b = operands[0].sum, operands[1].sum
+    if a is None or b is None:
+        return None
+    same = holds(Bound(a.minus(b), True), ranges)
+    return None if same is None else not same
 
 
 def _compared(op: Operation, a: Affine, b: Affine, ranges: Ranges) -> tuple[Bound, ...] | None:

@@ -34,16 +34,17 @@ from tensorir.tile.lift.arithmetic import ELEMENTWISE, signless
 from tensorir.tile.lift.atomics import ATOMICS
 from tensorir.tile.lift.context import Context, FlatMemory
 from tensorir.tile.lift.contraction import PRODUCTS
-from tensorir.tile.lift.control import control
+from tensorir.tile.lift.control import control, negated
 from tensorir.tile.lift.folds import fold
 from tensorir.tile.lift.memory import MEMORY
 from tensorir.tile.lift.structure import constant, extract, joined, packed, permuted, reshaped, reshaped_names, unpacked
-from tensorir.tile.lift.sums import bounds_of, sum_of_operation
+from tensorir.tile.lift.sums import bounds_of, certainly, sum_of_operation
 from tensorir.tile.lift.values import (
     Axes,
     Memory,
     Number,
     Pointers,
+    Token,
     axis,
     element_of,
     number_of,
@@ -51,7 +52,7 @@ from tensorir.tile.lift.values import (
     scalar_of,
     truth,
 )
-from tensorir.tile.nodes import Module, Operation
+from tensorir.tile.nodes import Module, Operation, operations_of
 from tensorir.tile.types import Tile
 from tensorir.types import BOOL, INT64, Interval, TensorType
 
@@ -80,6 +81,8 @@ class Translated:
     memories: Mapping[str, Memory]
     numbers: tuple[str, ...]
     """The buffers of numbers that only a call tells."""
+    notes: tuple[str, ...] = ()
+    """What the region leaves out."""
 
 
 def translated(module: Module, entry: Operation, grid: tuple[int, int, int], given: Sequence[Given]) -> Translated:
@@ -96,7 +99,7 @@ def _translated(
     module: Module, entry: Operation, grid: tuple[int, int, int], given: Sequence[Given], flat: frozenset[str]
 ) -> Translated:
     memories: dict[str, Memory] = {}
-    t = Context(grid, memories)
+    t = Context(grid, memories, used=frozenset(v for op in operations_of(entry.regions[0]) for v in op.values))
     t.ranges.update({n: (0, e - 1) for n, e in zip(GRID, grid, strict=True)})
     numbers: list[str] = []
     arrays = 0
@@ -126,7 +129,7 @@ def _translated(
     for name, extent in zip(GRID, grid, strict=True):
         body = (For(name, number(0), number(extent), body, Rule.INDEPENDENT, (), f"block {name}", entry.span),)
     region = Region(name_of(entry), tuple(m.buffer for m in memories.values()), (*t.nodes, *body))
-    return Translated(region, memories, tuple(numbers))
+    return Translated(region, memories, tuple(numbers), tuple(dict.fromkeys(t.notes)))
 
 
 def name_of(entry: Operation) -> str:
@@ -193,6 +196,12 @@ def _elementwise(t: Context, op: Operation) -> None:
     if found is not None:
         t.define(op, Number(axes, element, scalar, None, found))
         return
+    if op.name in LOGIC and element.bits == 1 and (known := _logic(t, op, operands, axes)) is not None:
+        t.define(op, known)
+        return
+    if (certain := certainly(op, operands, ranges)) is not None:
+        t.define(op, t.made(literal(certain), axes, element, op.span))
+        return
     bounds = bounds_of(op, operands, ranges)
     if bounds is not None:
         known = truth(Number(axes, element, scalar, None, None, bounds), t.ranges)
@@ -201,6 +210,26 @@ def _elementwise(t: Context, op: Operation) -> None:
             return
     made = t.made(ELEMENTWISE[op.name](op, *(o.expr for o in operands)), axes, element, op.span)
     t.define(op, made if bounds is None else replace(made, bounds=bounds))
+
+
+LOGIC = {"andi": False, "ori": True, "xori": None}
+"""Operations on truth values, and the value that decides each."""
+
+
+def _logic(t: Context, op: Operation, operands: Sequence[Number], axes: Axes) -> Number | None:
+    """What is known of an operation on truth values of which one is known."""
+    decides = LOGIC[op.name]
+    for a, b in (operands, operands[::-1]):
+        known = truth(a, t.ranges)
+        if known is None:
+            continue
+        if decides is None:
+            other = truth(b, t.ranges)
+            if other is not None:
+                return t.made(literal(known != other), axes, b.element, op.span)
+            return replace(negated(t, b, op.span) if known else b, axes=axes)
+        return t.made(literal(decides), axes, b.element, op.span) if known == decides else replace(b, axes=axes)
+    return None
 
 
 def _chosen_pointers(t: Context, op: Operation) -> None:
@@ -319,10 +348,15 @@ def _assert(t: Context, op: Operation) -> None:
     t.nodes.append(Check(e, f"an assertion fails: {op.attribute('message')}", op.span))
 
 
+def _print(t: Context, op: Operation) -> None:
+    t.notes.append("print_tko prints nothing: interpret the kernel to see what it says.")
+    t.define(op, *(Token() for _ in op.results))
+
+
 _OTHERS = {
     "constant": _constant, "iota": _iota, "broadcast": _broadcast, "reshape": _reshape, "permute": _permute,
     "cat": _cat, "extract": _extract, "pack": _pack, "unpack": _unpack, "get_tile_block_id": _launched,
-    "get_num_tile_blocks": _launched, "assert": _assert,
+    "get_num_tile_blocks": _launched, "assert": _assert, "print_tko": _print,
 }  # fmt: skip
 
 
