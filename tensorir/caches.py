@@ -132,6 +132,9 @@ class WeakCache(Generic[V]):
 class RecentCache(Generic[K, V]):
     """At most `limit` values by key; the one that was used least recently goes first."""
 
+    name: str
+    limit: int
+
     def __init__(self, name: str, limit: int) -> None:
         self.name, self.limit = name, limit
         self._entries: OrderedDict[K, V] = OrderedDict()

@@ -67,7 +67,9 @@ class DiagnosticError(Displayed, ValueError):
     """Raised for bad input, with every diagnostic that was found; `str` renders them all."""
 
     def __init__(self, diagnostics: Sequence[Diagnostic] | Diagnostic) -> None:
-        self.diagnostics = (diagnostics,) if isinstance(diagnostics, Diagnostic) else tuple(diagnostics)
+        self.diagnostics: tuple[Diagnostic, ...] = (
+            (diagnostics,) if isinstance(diagnostics, Diagnostic) else tuple(diagnostics)
+        )
         super().__init__("\n\n".join(map(str, self.diagnostics)))
 
     def _render_traceback_(self) -> list[str]:

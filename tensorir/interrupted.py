@@ -14,6 +14,10 @@ class Interrupted(KeyboardInterrupt):
     Interrupted('stopped after 3 of 10 steps; .state is the state after them')
     """
 
+    steps: int
+    state: Any
+    kept: Any
+
     def __init__(self, steps: int, n: int, state: Any, kept: Any) -> None:
         super().__init__(f"stopped after {steps:,} of {n:,} steps; .state is the state after them")
         self.steps, self.state, self.kept = steps, state, kept

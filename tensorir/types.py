@@ -57,6 +57,12 @@ class Complaint(Exception):
     `at` is the index of the guilty operand, or None for the whole.
     """
 
+    code: str
+    message: str
+    notes: tuple[str, ...]
+    help: str
+    at: int | None
+
     def __init__(self, code: str, message: str, *notes: str, help: str = "", at: int | None = None) -> None:
         super().__init__(message)
         self.code, self.message, self.notes, self.help, self.at = code, message, notes, help, at

@@ -152,13 +152,16 @@ def asked(fencil: Fencil, out: Mapping[Any, Any]) -> dict[Var, Dims]:
 class Reads:
     """The backward analysis of one program: what was found of its nodes, and what is known of its tables."""
 
+    fencil: Fencil
+    boxes: bool
+
     def __init__(self, fencil: Fencil, bound: BoundProgram, boxes: bool) -> None:
         self.fencil, self.boxes = fencil, boxes
         self.nodes: dict[int, Points] = {}
         self.variables: dict[Var, Points] = {}
         self.unknown: dict[int, Expr] = {}
         written = {p.name for p in fencil.outputs}
-        self.constants = {n: c for n, c in bound.constants.items() if n not in written}
+        self.constants: dict[str, tuple[Any, ...]] = {n: c for n, c in bound.constants.items() if n not in written}
         self._tables: dict[int, Array | None] = {}
         self._orders: dict[int, list[Expr]] = {}
         self._oracle: Interpreter | None = None

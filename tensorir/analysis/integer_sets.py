@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -193,7 +194,7 @@ class Points:
             return True
         return self.hull == other.hull and bool((self.mask(self.hull) == other.mask(self.hull)).all())
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: ClassVar[None]  # type: ignore[assignment]
 
     def fills(self, dims: Dims) -> bool:
         """Whether the points are sure to be all of a box; of more than a few pieces nobody asks."""

@@ -75,8 +75,8 @@ class FieldOperator(Displayed):
 
     def __post_init__(self) -> None:
         functools.update_wrapper(self, self.function)
-        self.name = self.function.__name__
-        self.signature = inspect.signature(self.function)
+        self.name: str = self.function.__name__
+        self.signature: inspect.Signature = inspect.signature(self.function)
         self.annotations = annotations_of(self.function)
 
     @located

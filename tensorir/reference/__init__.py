@@ -77,7 +77,7 @@ class Interpreter:
 
     def __init__(self, fencil: Fencil, arrays: Mapping[str, tuple[Any, ...]], both: bool = False) -> None:
         self.fencil = fencil
-        self.run = Run(RULES, both)
+        self.run: Run = Run(RULES, both)
         written = {p.name for p in fencil.outputs}
         self.arrays: dict[str, list[np.ndarray]] = {}
         self.stored: dict[str, set[tuple[int, ...]]] = {name: set() for name in written}
@@ -164,4 +164,4 @@ class Backend:
         return Interpreted(program)
 
 
-backend = Backend()
+backend: Backend = Backend()

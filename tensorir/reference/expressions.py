@@ -30,6 +30,10 @@ class Scope:
 
     __slots__ = ("outer", "run", "shared", "tensors", "variables")
 
+    outer: Scope | None
+    run: Run
+    variables: Mapping[Var, Tensor]
+
     def __init__(self, run: Run, variables: Mapping[Var, Tensor], outer: Scope | None = None) -> None:
         self.run, self.variables, self.outer = run, variables, outer
         self.tensors: dict[int, Tensor] = {}

@@ -31,15 +31,19 @@ __all__ = ["FOLDS"]
 class Fold:
     """A recurrence along a dim: what is folded, in which order, from where."""
 
+    scope: Scope
+    order: Sequence[int]
+    skips: bool
+
     def __init__(self, node: Call, scope: Scope, order: Sequence[int], skips: bool) -> None:
         f, init, *args = node.args
         assert isinstance(f, Function)
         self.function, self.scope, self.order, self.skips = f, scope, order, skips
         self.dim: str = node.static.dim
-        self.place = f.type.params[0]
-        self.places = f.type.params[1:]
-        self.args = [scope.tensor(a) for a in args]
-        self.having = [self.dim in type_of(a).dims for a in args]
+        self.place: TensorType = f.type.params[0]
+        self.places: tuple[TensorType, ...] = f.type.params[1:]
+        self.args: list[Tensor] = [scope.tensor(a) for a in args]
+        self.having: list[bool] = [self.dim in type_of(a).dims for a in args]
         self.states: list[Tensor] = [Within(scope.tensor(init), self.place.dims)]
 
     def state(self, count: int) -> Tensor:
@@ -119,12 +123,14 @@ class Rounds:
     def __init__(self, node: Call, scope: Scope) -> None:
         self.scope = scope
         self.limit: int | None = node.static.limit
-        self.condition, self.step = (f for f in node.args if isinstance(f, Function))
-        self.places = [type_of(a).dims for a in node.args[2:]]
+        condition, step = (f for f in node.args if isinstance(f, Function))
+        self.condition: Function = condition
+        self.step: Function = step
+        self.places: list[Dims] = [type_of(a).dims for a in node.args[2:]]
         self.carried: list[Tensor] = [scope.tensor(a) for a in node.args[2:]]
-        self.round = 0
-        self.done = False
-        self.lost = False
+        self.round: int = 0
+        self.done: bool = False
+        self.lost: bool = False
         """Whether a condition was absent: then it is not known how often the loop runs."""
 
     def run(self) -> Generator[Question, Value, None]:

@@ -71,7 +71,7 @@ class Tensor:
     __slots__ = ("known", "names")
 
     def __init__(self, names: Sequence[str]) -> None:
-        self.names = tuple(names)
+        self.names: tuple[str, ...] = tuple(names)
         self.known: dict[tuple[int, ...], Value] = {}
 
     def answer(self, point: Point) -> Answer:
@@ -119,7 +119,7 @@ class Constant(Tensor):
 
     def __init__(self, value: Value) -> None:
         super().__init__(())
-        self.value = value
+        self.value: Value = value
 
     def answer(self, point: Point) -> Answer:
         return self.value
@@ -130,6 +130,10 @@ class Slice(Tensor):
     """A tensor at one coordinate of a dim, which goes away."""
 
     __slots__ = ("coordinate", "dim", "whole")
+
+    coordinate: int
+    dim: str
+    whole: Tensor
 
     def __init__(self, whole: Tensor, dim: str, coordinate: int) -> None:
         super().__init__([name for name in whole.names if name != dim])
@@ -143,6 +147,9 @@ class Within(Tensor):
     """A tensor on declared dims: broadcast along those that it lacks, and nothing outside of their intervals."""
 
     __slots__ = ("dims", "inner")
+
+    dims: Dims
+    inner: Tensor
 
     def __init__(self, inner: Tensor, dims: Dims) -> None:
         super().__init__(dims.names)

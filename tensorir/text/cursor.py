@@ -29,9 +29,12 @@ class Cursor:
 
     __slots__ = ("depth", "position", "tokens")
 
+    tokens: Tokens
+    position: int
+
     def __init__(self, tokens: Tokens, position: int = 0) -> None:
         self.tokens, self.position = tokens, position
-        self.depth = 0
+        self.depth: int = 0
         """Expressions that are being read, one inside of the other."""
 
     @property

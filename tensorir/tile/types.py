@@ -40,8 +40,12 @@ __all__ = [
     "since",
 ]  # fmt: skip
 
-BOOL, i32, i64 = ELEMENTS["i1"], ELEMENTS["i32"], ELEMENTS["i64"]
-f16, f32, f64 = ELEMENTS["f16"], ELEMENTS["f32"], ELEMENTS["f64"]
+BOOL: Element = ELEMENTS["i1"]
+i32: Element = ELEMENTS["i32"]
+i64: Element = ELEMENTS["i64"]
+f16: Element = ELEMENTS["f16"]
+f32: Element = ELEMENTS["f32"]
+f64: Element = ELEMENTS["f64"]
 
 MAX_ELEMENTS = 16_777_216
 """Elements of one tile."""

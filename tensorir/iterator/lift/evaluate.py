@@ -50,17 +50,21 @@ __all__ = ["Evaluator"]
 class Evaluator:
     """Evaluates expressions of one program: `graph` is what it makes, `known` what it knows of scalars and domains."""
 
+    known: Known
+    provider: Mapping[str, Target]
+    column: str | None
+
     def __init__(self, known: Known, provider: Mapping[str, Target], column: str | None) -> None:
-        self.graph = Graph()
+        self.graph: Graph = Graph()
         self.known, self.provider, self.column = known, provider, column
-        self.folding = Folding(self.graph, self.apply)
+        self.folding: Folding = Folding(self.graph, self.apply)
         tables = [t for t in provider.values() if isinstance(t, Table)]
         self.slots = {t.local: t.slots for t in tables}
         """The number of slots along each local dim."""
         self.holed = {t.local: t for t in tables if t.holes}
         self.functions: frozenset[str] = frozenset()
         """The names of the program's functions."""
-        self.steps = 0
+        self.steps: int = 0
 
     def expression(self, e: Expr, env: Env) -> Steps:
         """The value of an expression."""

@@ -47,6 +47,9 @@ def _free(results: Sequence[Node], whole: bool) -> tuple[Node, ...]:
 class Folding:
     """Makes the nodes of folds; `apply` evaluates their bodies."""
 
+    graph: Graph
+    apply: Callable[..., Any]
+
     def __init__(self, graph: Graph, apply: Callable[..., Any]) -> None:
         self.graph, self.apply = graph, apply
 

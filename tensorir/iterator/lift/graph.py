@@ -134,7 +134,7 @@ class Graph:
 
     def __init__(self) -> None:
         self._known: dict[Any, Node] = {}
-        self.made = 0
+        self.made: int = 0
 
     def node(
         self, op: str, args: tuple[Node, ...], static: tuple[Any, ...], element: Scalar, dims: tuple[str, ...]

@@ -18,9 +18,13 @@ class Bytes:
 
     __slots__ = ("data", "end", "name", "pos")
 
+    data: bytes
+    name: str
+    pos: int
+
     def __init__(self, data: bytes, name: str, pos: int = 0, end: int | None = None) -> None:
         self.data, self.name, self.pos = data, name, pos
-        self.end = len(data) if end is None else end
+        self.end: int = len(data) if end is None else end
 
     def span(self, start: int, stop: int | None = None) -> Span:
         return ByteSpan(self.name, self.data, start, start + 1 if stop is None else stop)

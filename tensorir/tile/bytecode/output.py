@@ -44,6 +44,9 @@ class Output:
 
     __slots__ = ("at", "buffer", "tables")
 
+    tables: Tables
+    buffer: bytearray
+
     def __init__(self, tables: Tables) -> None:
         self.tables, self.buffer = tables, bytearray()
         self.at: Span = NOWHERE

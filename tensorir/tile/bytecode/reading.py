@@ -66,7 +66,7 @@ class _Reading:
         self.values: list[Value] = []
         self.locations: list[Location | None] = []
         self.count = 0
-        self.depth = 0
+        self.depth: int = 0
 
     def module(self) -> Module:
         parts = self.sections.parts

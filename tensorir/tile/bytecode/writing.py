@@ -39,7 +39,7 @@ class _Writing:
     def __init__(self, module: Module, version: Version, debug: bool) -> None:
         self.module, self.version, self.tables = module, version, Tables(version)
         self.numbers: dict[int, int] = {}
-        self.next = 0
+        self.next: int = 0
         self.located = debug and any(op.location is not None for op in (*module.operations, *operations_of(module)))
 
     def file(self) -> bytes:

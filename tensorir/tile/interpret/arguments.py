@@ -32,6 +32,9 @@ MAX_EXTENT = 1 << 40
 class Arguments:
     """What each block is given, and the arrays that a launch gives back."""
 
+    entry: Operation
+    memory: Memory
+
     def __init__(self, entry: Operation, given: Sequence[object], memory: Memory) -> None:
         self.entry, self.memory = entry, memory
         self.params = entry.regions[0].arguments

@@ -28,11 +28,15 @@ MAX_AXIS = (1 << 24) - 1
 class Launch:
     """What the blocks of a launch share."""
 
+    grid: tuple[int, int, int]
+    say: Callable[[str], object]
+    watch: Watch | None
+
     def __init__(
         self, module: Module, grid: tuple[int, int, int], say: Callable[[str], object], watch: Watch | None
     ) -> None:
         self.grid, self.say, self.watch = grid, say, watch
-        self.memory = Memory()
+        self.memory: Memory = Memory()
         self.globals: dict[str, Allocation] = {}
         for name, op in module.globals.items():
             value: Any = op.attribute("value")

@@ -38,6 +38,9 @@ End = tuple[str, list[Any]]
 class Block:
     """The run of one block; a token is the set of events before it, a bit for each."""
 
+    launch: Launch
+    position: tuple[int, int, int]
+
     def __init__(self, launch: Launch, position: tuple[int, int, int]) -> None:
         self.launch, self.position, self.watch = launch, position, launch.watch
         self.env: dict[Value, Any] = {}

@@ -58,7 +58,7 @@ class Memory:
 
     def __init__(self) -> None:
         self.allocations: dict[int, Allocation] = {}
-        self.next = 1
+        self.next: int = 1
 
     def allocate(self, name: str, size: int, element: Element) -> Allocation:
         """New bytes, zero."""

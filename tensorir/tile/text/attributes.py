@@ -38,10 +38,13 @@ class AttributeReader:
 
     __slots__ = ("aliases", "cursor", "depth", "types")
 
+    cursor: Cursor
+    types: TypeReader
+
     def __init__(self, cursor: Cursor, types: TypeReader) -> None:
         self.cursor, self.types = cursor, types
         self.aliases: dict[str, Attribute] = {}
-        self.depth = 0
+        self.depth: int = 0
 
     def read(self) -> Attribute:
         """Any attribute."""

@@ -27,6 +27,11 @@ class Cursor:
 
     __slots__ = ("end", "pos", "source", "text")
 
+    source: Source
+    text: str
+    pos: int
+    end: int
+
     def __init__(self, source: Source) -> None:
         self.source, self.text, self.pos, self.end = source, source.text, 0, 0
         self.skip()

@@ -32,6 +32,9 @@ class LocationReader:
 
     __slots__ = ("aliases", "attributes", "cursor", "depth")
 
+    attributes: AttributeReader
+    cursor: Cursor
+
     def __init__(self, cursor: Cursor, attributes: AttributeReader) -> None:
         self.cursor, self.attributes = cursor, attributes
         self.aliases: dict[str, Location | Scope | None] = {}

@@ -63,6 +63,9 @@ def print_module(module: Module, locations: bool = False) -> str:
 class Printer:
     """Lines, and what values are called in them."""
 
+    names: dict[int, str]
+    locations: bool
+
     def __init__(self, names: dict[int, str], locations: bool = False) -> None:
         self.names, self.locations = names, locations
         self.lines: list[str] = []

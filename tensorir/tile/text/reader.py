@@ -37,7 +37,7 @@ class Filling:
     __slots__ = ("attributes", "further", "operands", "places", "regions", "row", "types")
 
     def __init__(self, row: Row) -> None:
-        self.row = row
+        self.row: Row = row
         self.operands: list[Slot] = [() if o.count == "any" else None for o in row.operands]
         self.attributes: list[Attribute | None] = [a.default for a in row.attributes]
         self.types: dict[str, list[Type]] = {}
@@ -50,10 +50,10 @@ class Reader:
     """The text of a module, with the names, aliases and locations it has defined."""
 
     def __init__(self, source: Source) -> None:
-        self.c = Cursor(source)
-        self.types = TypeReader(self.c)
-        self.attributes = AttributeReader(self.c, self.types)
-        self.locations = LocationReader(self.c, self.attributes)
+        self.c: Cursor = Cursor(source)
+        self.types: TypeReader = TypeReader(self.c)
+        self.attributes: AttributeReader = AttributeReader(self.c, self.types)
+        self.locations: LocationReader = LocationReader(self.c, self.attributes)
         self.scope: dict[str, tuple[Value, ...]] = {}
         self.defined: list[list[str]] = [[]]
 

@@ -38,7 +38,7 @@ class TypeReader:
     __slots__ = ("aliases", "cursor", "known")
 
     def __init__(self, cursor: Cursor) -> None:
-        self.cursor = cursor
+        self.cursor: Cursor = cursor
         self.aliases: dict[str, Type] = {}
         self.known: dict[str, Type] = {}
 

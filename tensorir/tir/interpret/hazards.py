@@ -44,6 +44,13 @@ class Conflict(Exception):
     `level` is the one that noticed.
     """
 
+    level: Level
+    depth: int
+    memory: Memory
+    element: int
+    first: Access
+    second: Access
+
     def __init__(self, level: Level, depth: int, memory: Memory, element: int, first: Access, second: Access) -> None:
         super().__init__(memory.name)
         self.level, self.depth, self.memory, self.element = level, depth, memory, element
