@@ -2,6 +2,8 @@
 
 import json
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from tile_samples import KERNELS, binary_of, needs_samples
@@ -159,6 +161,61 @@ def test_each_integer_has_a_program_of_its_own(kind):
         np.testing.assert_array_equal(p(X, kind(n))[0], tile.interpret(scaled(), None, [X, n])[0])
 
 
-def test_what_leaves_an_array_is_said_when_it_is_called():
-    p = ti.lift(scaled(), args=(X[:4], 4))
-    np.testing.assert_array_equal(p(X[:4], 4)[0], 4 * X[:4])
+CHOSEN = """
+entry @chosen(%p: tile<ptr<f32>>, %q: tile<ptr<i32>>, %o: tile<ptr<f32>>) {
+  %at = iota : tile<8xi32>
+  %bx, %by, %bz = get_tile_block_id : tile<i32>
+  %c8 = constant <i32: 8> : tile<i32>
+  %first = muli %bx, %c8 : tile<i32>
+  %one = reshape %first : tile<i32> -> tile<1xi32>
+  %all = broadcast %one : tile<1xi32> -> tile<8xi32>
+  %i = addi %at, %all : tile<8xi32>
+  %wide = exti %i signed : tile<8xi32> -> tile<8xi64>
+  %q1 = reshape %q : tile<ptr<i32>> -> tile<1xptr<i32>>
+  %q2 = broadcast %q1 : tile<1xptr<i32>> -> tile<8xptr<i32>>
+  %q3 = offset %q2, %wide : tile<8xptr<i32>>, tile<8xi64> -> tile<8xptr<i32>>
+  %k, %t = load_ptr_tko weak %q3 : tile<8xptr<i32>> -> tile<8xi32>, token
+  %far = exti %k signed : tile<8xi32> -> tile<8xi64>
+  %p1 = reshape %p : tile<ptr<f32>> -> tile<1xptr<f32>>
+  %p2 = broadcast %p1 : tile<1xptr<f32>> -> tile<8xptr<f32>>
+  %p3 = offset %p2, %far : tile<8xptr<f32>>, tile<8xi64> -> tile<8xptr<f32>>
+  %x, %u = load_ptr_tko weak %p3 : tile<8xptr<f32>> -> tile<8xf32>, token
+  %o1 = reshape %o : tile<ptr<f32>> -> tile<1xptr<f32>>
+  %o2 = broadcast %o1 : tile<1xptr<f32>> -> tile<8xptr<f32>>
+  %o3 = offset %o2, %wide : tile<8xptr<f32>>, tile<8xi64> -> tile<8xptr<f32>>
+  %v = store_ptr_tko weak %o3, %x : tile<8xptr<f32>>, tile<8xf32> -> token
+}"""
+"""The elements of p that q chooses."""
+CHOICE = (np.arange(10, dtype=np.float32), np.arange(16, dtype=np.int32) % 10, np.zeros(16, np.float32))
+
+
+def test_addresses_of_64_bits_need_none_in_a_trace():
+    p = ti.lift(tile.parse(CHOSEN), grid=2, args=CHOICE)
+    assert "int64" not in str(p)
+    (found,) = jax.jit(lambda *arrays: p(*arrays))(*map(jnp.asarray, CHOICE))
+    np.testing.assert_array_equal(found, CHOICE[0][CHOICE[1]])
+
+
+def test_an_index_that_leaves_an_array_is_said_when_it_is_called():
+    p = ti.lift(tile.parse(CHOSEN), grid=2, args=CHOICE)
+    np.testing.assert_array_equal(p(*CHOICE)[0], CHOICE[0][CHOICE[1]])
+    wrong = CHOICE[1].copy()
+    wrong[5] = 10
+    with pytest.raises(DiagnosticError) as error:
+        p(CHOICE[0], wrong, CHOICE[2])
+    (found,) = error.value.diagnostics
+    assert (found.code, found.message) == ("R01", "an index leaves 'p', which has 10 elements.")
+    # within a trace nobody is told, and zero is read
+    (values,) = jax.jit(lambda *arrays: p(*arrays))(*map(jnp.asarray, (CHOICE[0], wrong, CHOICE[2])))
+    assert values[5] == 0 and values[6] == 6
+
+
+def test_a_block_that_is_proven_to_leave_an_array_is_named():
+    with pytest.raises(DiagnosticError) as error:
+        ti.lift(tile.parse(CHOSEN), grid=3, args=CHOICE)
+    (found,) = error.value.diagnostics
+    assert (found.code, found.message, found.help) == (
+        "TL10",
+        "an index of 'q' is 16, and it runs from 0 to 15, in block (bx = 2).",
+        "mask the lanes that leave it, or pass a larger array.",
+    )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tensorir.build import call, function, literal, operator, reduce, var
 from tensorir.builtins import TABLE
 from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.ir import Expr, Literal, Var
+from tensorir.ir import Call, Expr, Literal, Var
 from tensorir.lift.batched.conflicts import accesses_of, conflict
 from tensorir.lift.batched.expressions import widened
 from tensorir.lift.batched.scope import Scope, both, dims_of, holds
@@ -16,6 +16,7 @@ from tensorir.lift.batched.windows import Digits, at_point, digits_of, padded, w
 from tensorir.lift.emission.tensors import alike, cut, renamed, shifted, spread
 from tensorir.lift.nests.affine import Affine, number
 from tensorir.lift.region.nodes import Atomic, Bound, Buffer, Condition, Index, Read, Write
+from tensorir.source import Span
 from tensorir.types import Interval, Scalar, TensorType
 
 __all__ = ["evaluated", "read", "update", "write"]
@@ -102,14 +103,11 @@ def _gathered(
             if len(whole) <= MOST_PADDED * extents[dim]:
                 x = padded(x, dim, whole, zero_of(x.tensor.element))  # type: ignore[arg-type]
     indices = alike([scope.index(i, own) for _, i in others])
-    guards = set(where)
     inside = [
         isinstance(i, Affine) and all(holds(b, ranges) for b in _bounds_on(i, x.tensor.dims[d])) for d, i in others
     ]  # fmt: skip
-    kept = all(
-        known or (isinstance(i, Affine) and all(b in guards or holds(b, ranges) for b in _bounds(i, extents[d])))
-        for (d, i), known in zip(others, inside, strict=True)
-    )
+    told = [pair for pair, known in zip(others, inside, strict=True) if not known]
+    kept = _kept_inside(scope, told, extents, own, where)
     mode = "clamp" if all(inside) else "zero"
     if not kept:
         scope.run.unchecked = True
@@ -120,6 +118,45 @@ def _gathered(
             if asked is not None:
                 indices = [call("if", asked, i, literal(0, i.tensor.element)) for i in indices]  # type: ignore[arg-type]
     return call("gather", x, *indices, static=(tuple(d for d, _ in others), mode))
+
+
+def _kept_inside(
+    scope: Scope, indexed: Sequence[tuple[str, Index]], extents: Mapping[str, int], own: Mapping[str, Interval],
+    where: Sequence[Condition],
+) -> bool:  # fmt: skip
+    """Whether conditions, or the ranges of loops, keep all indices inside of their dims."""
+    ranges, guards = scope.known_ranges(own), set(where)
+    parts: list[Expr] = []
+    pending = [scope.values[c.name] for c in where if not isinstance(c, Bound)]
+    while pending:
+        match pending.pop():
+            case Call("and", (a, b)):
+                pending += [a, b]
+            case e:
+                parts.append(e)
+    for dim, i in indexed:
+        if isinstance(i, Affine):
+            if not all(b in guards or holds(b, ranges) for b in _bounds(i, extents[dim])):
+                return False
+        elif not _says_inside(parts, scope.values[i.name], extents[dim]):
+            return False
+    return True
+
+
+def _says_inside(parts: Sequence[Expr], index: Expr, extent: int) -> bool:
+    """Whether comparisons keep an index inside: from both sides, or from above as a number without a sign."""
+    low = high = False
+    for e in parts:
+        match e:
+            case Call("greater_equal", (x, Literal(0))) if x == index:
+                low = True
+            case Call("less", (x, Literal(most))) if x == index and most <= extent:
+                high = True
+            case Call("less", (Call("bitcast", (x,)), Literal(most))) if x == index and 0 <= most <= extent:
+                low = high = True
+            case _:
+                pass
+    return low and high
 
 
 MOST_PADDED = 2
@@ -149,7 +186,6 @@ def write(scope: Scope, node: Write) -> None:
     value = evaluated(scope, node.value)
     own = dict(node.value.tensor.dims.items)
     buffer = node.buffer
-    ranges = scope.known_ranges(own)
     inside = {b for (_, e), i in zip(buffer.dims, node.at, strict=True) if isinstance(i, Affine) for b in _bounds(i, e)}
     beyond = [c for c in node.where if c not in inside]
     mask = both(scope.mask(beyond, own), scope.active)
@@ -169,7 +205,7 @@ def write(scope: Scope, node: Write) -> None:
                 value = call("if", mask, value, old)
             scope.memory[buffer.name] = _placed(scope, buffer, base, target, value, own)
             return
-    scope.memory[buffer.name] = _scattered(scope, buffer, node.at, own, base, value, mask, None, ranges)
+    scope.memory[buffer.name] = _scattered(scope, buffer, node.at, own, base, value, mask, None, node.where, node.span)
 
 
 def _last(x: Expr, names: set[str], mask: Expr | None) -> Expr:
@@ -271,7 +307,7 @@ def _merged(scope: Scope, x: Expr, terms: Sequence[tuple[str, int, int]], dim: s
 
 def _scattered(
     scope: Scope, buffer: Buffer, at: Sequence[Index], own: Mapping[str, Interval], base: Expr, value: Expr,
-    mask: Expr | None, op: str | None, ranges: Mapping[str, tuple[int, int]],
+    mask: Expr | None, op: str | None, where: Sequence[Condition], span: Span,
 ) -> Expr:  # fmt: skip
     """The buffer with values put, or combined, where indices tell; out of it nothing is stored."""
     names: dict[str, str] = {}
@@ -291,8 +327,12 @@ def _scattered(
         names = {a: b for a, b in names.items() if b != dim}
         indexed = [(dim, i)]
     places = alike([scope.index(i, own) for _, i in indexed])
-    proven = all(isinstance(i, Affine) and _inside(i, dict(buffer.dims)[d], ranges) for d, i in indexed)
-    scope.run.unchecked = scope.run.unchecked or not proven
+    if not _kept_inside(scope, indexed, dict(buffer.dims), own, where):
+        scope.run.unchecked = True
+        if scope.run.checked:
+            asked = both(scope.mask(where, own), scope.active)
+            extents = [dict(buffer.dims)[d] for d, _ in indexed]
+            base = _checked(base, list(zip(places, extents, strict=True)), asked, buffer.name, span)
     if mask is not None:
         places[0] = call("if", mask, places[0], literal(-1, places[0].tensor.element))  # type: ignore[arg-type]
     value = spread(value, {n: i for n, i in own.items() if n in names or any(n in p.tensor.dims for p in places)})
@@ -307,7 +347,18 @@ def _scattered(
     else:
         combine = operator(op, scalar, scalar)
     static = (tuple(d for d, _ in indexed), tuple(order), "zero")
-    return call("scatter", combine, base, *places, value, static=static)
+    return call("scatter", combine, base, *places, value, static=static, span=span)
+
+
+def _checked(base: Expr, places: Sequence[tuple[Expr, int]], mask: Expr | None, name: str, span: Span) -> Expr:
+    """The base of a store, once all of its indices are inside; those that views hold back are no errors."""
+    for p, extent in places:
+        element = p.tensor.element
+        assert isinstance(element, Scalar)
+        inside = call("and", call("greater_equal", p, literal(0, element)), call("less", p, literal(extent, element)))
+        fine = inside if mask is None else call("or", inside, call("not", mask))
+        base = call("assert_", base, fine, static=(f"an index of a store leaves '{name}'.",), span=span)
+    return base
 
 
 # Atomics
@@ -326,7 +377,6 @@ def update(scope: Scope, node: Atomic) -> None:
         combined = call(node.op, old, value)
         _write_value(scope, made, combined, own)
         return
-    ranges = scope.known_ranges(own)
     inside = {b for (_, e), i in zip(buffer.dims, node.at, strict=True) if isinstance(i, Affine) for b in _bounds(i, e)}
     mask = both(scope.mask([c for c in node.where if c not in inside], own), scope.active)
     if isinstance(mask, Literal):
@@ -340,7 +390,9 @@ def update(scope: Scope, node: Atomic) -> None:
         if mask is not None and set(mask.tensor.dims.names) & set(missing):
             mask = None
     value = spread(value, {n: i for n, i in whole.items() if n not in missing})
-    scope.memory[buffer.name] = _scattered(scope, buffer, node.at, own, base, value, mask, node.op, ranges)
+    scope.memory[buffer.name] = _scattered(
+        scope, buffer, node.at, own, base, value, mask, node.op, node.where, node.span
+    )
 
 
 def _refuse_meeting(scope: Scope, node: Atomic, own: Mapping[str, Interval]) -> None:

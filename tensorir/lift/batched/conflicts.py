@@ -13,7 +13,7 @@ from tensorir.lift.nests.affine import Affine
 from tensorir.lift.region.nodes import Atomic, Bound, Condition, For, If, Index, Node, Read, While, Write
 from tensorir.types import Interval
 
-__all__ = ["Access", "Conflict", "accesses_of", "conflict", "kinds_of"]
+__all__ = ["Access", "Conflict", "Outside", "accesses_of", "conflict", "outside"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +114,46 @@ def _opposite(where: Sequence[Condition]) -> tuple[Constraints, bool]:
             return (), False
 
 
-def kinds_of(accesses: Sequence[Access]) -> dict[str, set[str]]:
-    """What is done to each buffer."""
-    found: dict[str, set[str]] = {}
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """An access that is proven to leave its buffer: along which dim, where to, and in which iteration."""
+
+    access: Access
+    dim: int
+    index: int
+    iteration: dict[str, int]
+
+
+def outside(accesses: Sequence[Access], dims: Mapping[str, tuple[int, int]]) -> Outside | None:
+    """An access that leaves its buffer whatever the data are; None where none is known to."""
     for a in accesses:
-        found.setdefault(a.buffer, set()).add(a.kind)
-    return found
+        for k, (i, extent) in enumerate(zip(a.at, a.shape, strict=True)):
+            if not a.exact or not isinstance(i, Affine) or _guarded(a, i, extent):
+                continue
+            names = [*dims, *a.names]
+            if not i.names <= set(names) or not all(c.names <= set(names) for c, _ in a.constraints):
+                continue
+            same = {n: n for n in names}
+            constraints = [f"{low} <= {n} <= {high}" for n, (low, high) in dims.items()]
+            constraints += [f"{text(c, same)} {sign}" for c, sign in a.constraints]
+            constraints.append(f"({text(i, same)} < 0 or {text(i, same)} >= {extent})")
+            found = integer_set(names, constraints)
+            if decided(found.is_empty) is False and (values := decided(lambda s=found: point(s))) is not None:
+                at = dict(zip(names, values, strict=True))
+                return Outside(a, k, _at(i, at), {n: at[n] for n in dims})
+    return None
+
+
+def _guarded(a: Access, i: Affine, extent: int) -> bool:
+    """Whether conditions say of an index that it is inside."""
+    wanted = {i, Affine((), extent - 1).minus(i)}
+    return wanted <= {c for c, sign in a.constraints if sign == ">= 0"}
+
+
+def _at(a: Affine, values: Mapping[str, int]) -> int:
+    """The value of a sum."""
+    parts = (c * (values[t] if isinstance(t, str) else _at(t.inner, values) // t.by) for t, c in a.terms)
+    return a.constant + sum(parts)
 
 
 def conflict(

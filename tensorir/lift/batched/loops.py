@@ -10,7 +10,7 @@ from tensorir.builtins import TABLE
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.ir import Call, Expr, Literal, Var
 from tensorir.lift.batched.accesses import evaluated, read, update, write
-from tensorir.lift.batched.conflicts import Access, Conflict, accesses_of, conflict
+from tensorir.lift.batched.conflicts import Access, Conflict, accesses_of, conflict, outside
 from tensorir.lift.batched.scope import Scope, dims_of
 from tensorir.lift.emission.tensors import converted, spread
 from tensorir.lift.nests.affine import Affine
@@ -122,7 +122,9 @@ def _independent(scope: Scope, node: For) -> None:
     ranges = {n: extents[n] for n in (*ones, *several)}
     if any(high < low for low, high in extents.values()):
         return
-    reason = _meeting(scope, accesses_of(body), several)
+    accesses = accesses_of(body)
+    _refuse_outside(scope, accesses, several)
+    reason = _meeting(scope, accesses, several)
     dims = {n: Interval(low, high + 1) for n, (low, high) in several.items()}
     if reason is None:
         inner = scope.inside(dims=dims, numbers=ones, ranges=ranges)
@@ -134,6 +136,22 @@ def _independent(scope: Scope, node: For) -> None:
     for loop in loops:
         if loop.dim in several:
             scope.run.decided.append((loop, strategy, reason or ""))
+
+
+def _refuse_outside(scope: Scope, accesses: Sequence[Access], dims: Mapping[str, tuple[int, int]]) -> None:
+    """Say of an access that it leaves its buffer, where that is proven."""
+    ones = {n: r for n, r in scope.ranges.items() if n not in dims}
+    found = outside(accesses, {**ones, **dims})
+    if found is None:
+        return
+    a, extent = found.access, found.access.shape[found.dim]
+    where = f", in block ({', '.join(f'{n} = {v}' for n, v in found.iteration.items())})" if found.iteration else ""
+    which = f"index {found.dim} of '{a.buffer}'" if len(a.shape) > 1 else f"an index of '{a.buffer}'"
+    message = f"{which} is {found.index}, and it runs from 0 to {extent - 1}{where}."
+    if scope.run.on_hazard == "error":
+        help = "mask the lanes that leave it, or pass a larger array."
+        raise DiagnosticError(Diagnostic("TL10", message, a.node.span, help=help))
+    scope.run.notes.append(message)
 
 
 def _meeting(scope: Scope, accesses: Sequence[Access], dims: Mapping[str, tuple[int, int]]) -> str | None:

@@ -33,6 +33,9 @@ def _element(op: Operation, k: int) -> Element:
 
 def same_bits(x: Expr, scalar: Scalar) -> Expr:
     """The same bits as another type."""
+    if isinstance(x, Literal) and scalar.is_integer and x.element.is_integer and x.element.bits == scalar.bits:
+        number = int(x.value) % (1 << scalar.bits)
+        return literal(number if number in scalar.range else number - (1 << scalar.bits), scalar)
     return x if x.tensor.element == scalar else call("bitcast", x, static=(scalar,))
 
 
@@ -42,7 +45,9 @@ def unsigned(x: Expr, element: Element) -> Expr:
         return converted(x, SCALARS["uint8"])
     if element.bits == 4:
         x = call("bit_and", x, literal(15, INT8))
-    return same_bits(x, SCALARS[f"uint{8 if element.bits == 4 else element.bits}"])
+    found = x.tensor.element
+    assert isinstance(found, Scalar)
+    return same_bits(x, SCALARS[f"uint{found.bits}"])
 
 
 def signed(x: Expr) -> Expr:

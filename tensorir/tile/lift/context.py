@@ -52,6 +52,8 @@ class Context:
     count: int = 0
     inline: bool = False
     """Whether values are expressions of their own, as in the body of a fold, and no nodes."""
+    wide: bool = False
+    """Whether addresses are computed in 64 bits."""
     used: frozenset[Name] = frozenset()
     """The values that some operation asks for."""
     notes: list[str] = field(default_factory=list[str])

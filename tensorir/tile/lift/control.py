@@ -17,12 +17,12 @@ from tensorir.lift.nests.affine import number, quotient, variable
 from tensorir.lift.region.nodes import Carried, Condition, For, If, Index, Joined, Node, Rule, While
 from tensorir.source import Span
 from tensorir.tile.elements import ELEMENTS
-from tensorir.tile.lift.arithmetic import unsigned
+from tensorir.tile.lift.arithmetic import same_bits, unsigned
 from tensorir.tile.lift.context import Context, Exit, Exits, Translate
 from tensorir.tile.lift.sums import fitting, opposite
 from tensorir.tile.lift.values import Number, Pointers, Token, Value, boolean, refused, truth
 from tensorir.tile.nodes import Operation, Region
-from tensorir.types import BOOL, INT32, INT64, TensorType
+from tensorir.types import BOOL, INT32, SCALARS, TensorType
 
 __all__ = ["control", "negated"]
 
@@ -233,20 +233,26 @@ def _rounds(t: Context, op: Operation, lower: Number, upper: Number, step: Numbe
             found = rounds.range(t.ranges)
             if found is not None:
                 return rounds, min(found[1], MOST_ROUNDS)
-    low, high, width = (
-        literal(n.known, INT64)
-        if n.known is not None
-        else converted(unsigned(n.expr, n.element) if is_unsigned else n.expr, INT64)
-        for n in (lower, upper, step)
-    )
-    one, zero = literal(1, INT64), literal(0, INT64)
-    count = high if lower.known == 0 else call("minus", high, low)
+    bits = lower.element.bits
+    if bits < 32:
+        parts = [converted(unsigned(n.expr, n.element) if is_unsigned else n.expr, INT32) for n in (lower, upper, step)]
+        bits, is_unsigned = 32, False
+    else:
+        parts = [n.expr for n in (lower, upper, step)]
+    kind = SCALARS[f"uint{bits}"]
+    low, high, width = (same_bits(e, kind) for e in parts)
+    before = call("less", low, high) if is_unsigned else call("less", parts[0], parts[1])
+    one = literal(1, kind)
+    # a distance that is positive is one without a sign, too
+    rest = call("minus", call("minus", high, low), one) if lower.known != 0 else call("minus", high, one)
     if by != 1:
-        safe = width if by is not None else call("max", width, one)
-        count = call("divides", call("minus", call("plus", count, safe), one), safe)
-        count = count if by is not None else call("if", call("greater", width, zero), count, zero)
-    count = call("min", call("max", count, zero), literal(MOST_ROUNDS, INT64))
-    return t.variable(converted(count, INT32), op.span), MOST_ROUNDS
+        rest = call("divides", rest, call("max", width, one))
+        if by is None:
+            positive = call("greater", parts[2], literal(0, parts[2].tensor.element))  # type: ignore[arg-type]
+            before = call("and", before, positive)
+    count = call("min", call("plus", rest, one), literal(MOST_ROUNDS, kind))
+    count = call("if", before, converted(count, INT32), literal(0, INT32))
+    return t.variable(count, op.span), MOST_ROUNDS
 
 
 def _index(t: Context, lower: Number, step: Number, dim: str, span: Span) -> Number:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import prod
 
 from tensorir.build import call, literal, var
 from tensorir.ir import Expr, Var
@@ -13,7 +14,6 @@ from tensorir.lift.region.nodes import Bound, Condition, Index, Read, Write
 from tensorir.source import Span
 from tensorir.tile.attributes import Bounded, DivBy
 from tensorir.tile.elements import ELEMENTS
-from tensorir.tile.lift.arithmetic import unsigned
 from tensorir.tile.lift.context import Context, FlatMemory, Translate
 from tensorir.tile.lift.structure import at_index
 from tensorir.tile.lift.sums import fitting
@@ -37,7 +37,7 @@ from tensorir.tile.nodes import Operation
 from tensorir.tile.nodes import Value as Name
 from tensorir.tile.types import GatherScatterView, TensorView, Tile
 from tensorir.tile.views import dims_of, steps_of
-from tensorir.types import INT32, INT64, Dims, Interval, TensorType
+from tensorir.types import INT32, INT64, Dims, Interval, Scalar, TensorType
 
 __all__ = ["MEMORY", "Place", "place_of_pointers", "place_of_view", "settled"]
 
@@ -134,15 +134,19 @@ def _coordinate(
         # a negative index is a large one without a sign: outside
         bounds = Bound(index.sum), Bound(at), Bound(number(extent - 1).minus(at))
         return at, [b for b in bounds if holds(b, ranges) is not True]
-    # as a number without a sign: a negative one is far outside
-    wide = converted(unsigned(index.expr, index.element), INT64)
-    total = wide if step == 1 else call("multiplies", wide, literal(step, INT64))
-    for n, i in own.items():
-        total = call("plus", total, converted(position(n, i), INT64))
+    # as a number without a sign a negative one is far outside; where a tile is, nothing wraps around
+    wide = index.expr if index.scalar in (INT32, INT64) else converted(index.expr, INT32)
+    kind = INT64 if wide.tensor.element == INT64 else INT32
+    zero, space = literal(0, kind), literal(-(-extent // step), kind)
+    there = call("and", call("greater_equal", wide, zero), call("less", wide, space))
+    total = wide
+    if step != 1 or own:
+        total = call("if", there, wide, space)
+        total = total if step == 1 else call("multiplies", total, literal(step, kind))
+        for n, i in own.items():
+            total = call("plus", total, converted(position(n, i), kind))
     total = t.variable(total, span)
-    inside = call(
-        "and", call("greater_equal", total, literal(0, INT64)), call("less", total, literal(extent, INT64))
-    )  # fmt: skip
+    inside = call("and", call("greater_equal", total, zero), call("less", total, literal(extent, kind)))
     return total, [t.variable(inside, span)]
 
 
@@ -163,18 +167,22 @@ def _in_memory(
             assert isinstance(p, Affine)
             total = total.plus(p.times(stride))
         return (total,)
-    value = converted(tensor.base.expr, INT64)
+    kind = INT64 if tensor.base.sum is None else _width(t, memory)
+    value = converted(tensor.base.expr, kind)
     for p, stride in zip(parts, tensor.strides, strict=True):
-        part = p if isinstance(p, Var) else Number((), I64, INT64, None, p)
-        e = part if isinstance(part, Var) else _spelled(part, dims)
-        value = call("plus", value, call("multiplies", converted(e, INT64), literal(stride, INT64)))
+        e = p if isinstance(p, Var) else _spelled(p, dims, kind)
+        value = call("plus", value, call("multiplies", converted(e, kind), literal(stride, kind)))
     return (t.variable(value, span),)
 
 
-def _spelled(n: Number, dims: dict[str, Interval]) -> Expr:
-    assert n.sum is not None
-    parts = {name: position(name, dims[name]) if name in dims else var(name, TensorType(INT32)) for name in n.sum.names}
-    return sum_of(n.sum, parts, INT64)
+def _spelled(a: Affine, dims: dict[str, Interval], kind: Scalar) -> Expr:
+    """A sum of indices as a tensor."""
+    return sum_of(a, {n: position(n, dims[n]) if n in dims else var(n, TensorType(INT32)) for n in a.names}, kind)
+
+
+def _width(t: Context, memory: Memory) -> Scalar:
+    """The type of addresses in a memory."""
+    return INT64 if t.wide or prod(memory.shape) >= 1 << 31 else INT32
 
 
 # Pointers
@@ -198,9 +206,13 @@ def _added(t: Context, a: Number, b: Number, axes: Axes, span: Span) -> Number:
         ranges = {**t.ranges, **{axis(k): (0, n - 1) for k, n in enumerate(axes)}}
         if fitting(total, I64, ranges) is not None:
             return Number(axes, I64, INT64, None, total)
-    if a.known == 0:
-        return t.made(converted(b.expr, INT64), axes, I64, span)
-    return t.made(call("plus", converted(a.expr, INT64), converted(b.expr, INT64)), axes, I64, span)
+    e = converted(b.expr, INT64) if a.known == 0 else call("plus", converted(a.expr, INT64), converted(b.expr, INT64))
+    made = t.made(e, axes, I64, span)
+    lows = [n.low_bits(t.ranges) for n in (a, b)]
+    if t.wide or lows[0] is None or lows[1] is None:
+        return made
+    low = lows[1][0] if a.known == 0 else call("plus", lows[0][0], lows[1][0])
+    return replace(made, low=t.named(low, span))
 
 
 def place_of_pointers(t: Context, op: Operation, pointers: Pointers, mask: Number | None) -> Place:
@@ -222,7 +234,8 @@ def place_of_pointers(t: Context, op: Operation, pointers: Pointers, mask: Numbe
         at: Index = pointers.offset.sum
         names = at.names
     else:
-        at = t.variable(pointers.offset.expr, op.span)
+        low = pointers.offset.low if _width(t, memory) == INT32 else None
+        at = t.variable(pointers.offset.expr if low is None else low, op.span)
         names = frozenset(at.type.dims.names)
     dims = {axis(k): Interval(0, n) for k, n in enumerate(axes) if n > 1 and axis(k) in names}
     return Place(memory, (at,), where, dims)
@@ -240,7 +253,7 @@ def _widened(t: Context, place: Place, dims: dict[str, Interval], span: Span) ->
     if dims.keys() <= place.dims.keys():
         return place
     first, *rest = place.at
-    e = first if isinstance(first, Var) else _spelled(Number((), I64, INT64, None, first), place.dims)
+    e = first if isinstance(first, Var) else _spelled(first, place.dims, _width(t, place.memory))
     whole = t.variable(spread(e, {**place.dims, **dims}), span)
     return Place(place.memory, (whole, *rest), place.where, {**place.dims, **dims})
 

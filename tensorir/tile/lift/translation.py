@@ -36,6 +36,7 @@ from tensorir.tile.lift.context import Context, FlatMemory
 from tensorir.tile.lift.contraction import PRODUCTS
 from tensorir.tile.lift.control import control, negated
 from tensorir.tile.lift.folds import fold
+from tensorir.tile.lift.low_bits import low_of, narrowed
 from tensorir.tile.lift.memory import MEMORY
 from tensorir.tile.lift.structure import constant, extract, joined, packed, permuted, reshaped, reshaped_names, unpacked
 from tensorir.tile.lift.sums import bounds_of, certainly, sum_of_operation
@@ -85,21 +86,33 @@ class Translated:
     """What the region leaves out."""
 
 
-def translated(module: Module, entry: Operation, grid: tuple[int, int, int], given: Sequence[Given]) -> Translated:
-    """The region of an entry at a launch. Raises TL40 for what has none, TL41 for what the launch contradicts."""
+def translated(
+    module: Module, entry: Operation, grid: tuple[int, int, int], given: Sequence[Given], wide: bool = False
+) -> Translated:
+    """The region of an entry at a launch; `wide` computes addresses in 64 bits, so that none wraps around.
+
+    Raises TL40 for what has no region, and TL41 for what the launch contradicts.
+    """
     flat: set[str] = set()
     while True:
         try:
-            return _translated(module, entry, grid, given, frozenset(flat))
+            return _translated(module, entry, grid, given, frozenset(flat), wide)
         except FlatMemory as found:
             flat.add(found.name)
 
 
 def _translated(
-    module: Module, entry: Operation, grid: tuple[int, int, int], given: Sequence[Given], flat: frozenset[str]
+    module: Module,
+    entry: Operation,
+    grid: tuple[int, int, int],
+    given: Sequence[Given],
+    flat: frozenset[str],
+    wide: bool,
 ) -> Translated:
     memories: dict[str, Memory] = {}
-    t = Context(grid, memories, used=frozenset(v for op in operations_of(entry.regions[0]) for v in op.values))
+    t = Context(
+        grid, memories, wide=wide, used=frozenset(v for op in operations_of(entry.regions[0]) for v in op.values)
+    )
     t.ranges.update({n: (0, e - 1) for n, e in zip(GRID, grid, strict=True)})
     numbers: list[str] = []
     arrays = 0
@@ -202,14 +215,32 @@ def _elementwise(t: Context, op: Operation) -> None:
     if (certain := certainly(op, operands, ranges)) is not None:
         t.define(op, t.made(literal(certain), axes, element, op.span))
         return
+    if op.name in NEUTRAL and (same := _unchanged(op, operands)) is not None:
+        t.define(op, replace(same, axes=axes))
+        return
     bounds = bounds_of(op, operands, ranges)
     if bounds is not None:
         known = truth(Number(axes, element, scalar, None, None, bounds), t.ranges)
         if known is not None:
             t.define(op, t.made(literal(known), axes, element, op.span))
             return
-    made = t.made(ELEMENTWISE[op.name](op, *(o.expr for o in operands)), axes, element, op.span)
+    given = narrowed(op, operands, t.ranges) or [o.expr for o in operands]
+    made = t.made(ELEMENTWISE[op.name](op, *given), axes, element, op.span)
+    low = None if t.wide or element.bits != 64 or not element.is_integer else low_of(op, operands, t.ranges)
+    if low is not None:
+        made = replace(made, low=t.named(low[0], op.span), fits=low[1])
     t.define(op, made if bounds is None else replace(made, bounds=bounds))
+
+
+NEUTRAL = {"addi": 0, "muli": 1}
+
+
+def _unchanged(op: Operation, operands: Sequence[Number]) -> Number | None:
+    """The operand to which nothing is added, or that is taken once."""
+    for a, b in (operands, operands[::-1]):
+        if b.known == NEUTRAL[op.name] and a.element.bits > 1:
+            return a
+    return None
 
 
 LOGIC = {"andi": False, "ori": True, "xori": None}

@@ -77,6 +77,10 @@ class Number:
     written: Expr | None
     sum: Affine | None = None
     bounds: tuple[Bound, ...] | None = None
+    low: Expr | None = None
+    """Of an int64 its low 32 bits: all that an address needs, since no memory here has so many elements."""
+    fits: bool = False
+    """Whether the low bits are the number."""
 
     @property
     def dims(self) -> dict[str, Interval]:
@@ -110,11 +114,22 @@ class Number:
         values = {a: variable(b) for a, b in names.items()}
         if self.written is not None:
             new = replace(new, written=renamed(self.written, names))
+        if self.low is not None:
+            new = replace(new, low=renamed(self.low, names))
         if self.sum is not None:
             new = replace(new, sum=self.sum.replaced(values, {}))
         if self.bounds is not None:
             new = replace(new, bounds=tuple(replace(b, affine=b.affine.replaced(values, {})) for b in self.bounds))
         return new
+
+    def low_bits(self, ranges: Ranges) -> tuple[Expr, bool] | None:
+        """The low 32 bits of an integer, where they are at hand, and whether they are the number."""
+        if self.low is not None:
+            return self.low, self.fits
+        if self.sum is not None and (found := self.sum.range(self.ranges(ranges))) is not None:
+            small = found[0] >= -(1 << 31) and found[1] < 1 << 31
+            return (_sum(self.sum, self.dims, INT32), True) if small else None
+        return (self.expr, True) if self.scalar == INT32 else None
 
     def ranges(self, ranges: Ranges) -> Ranges:
         """The ranges of loop variables and of the axes."""
