@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tensorir.analysis.integer_sets import Factor, Points, coordinates, factor_of
+from tensorir.analysis.integer_sets import Factor, IntegerSet, coordinates, factor_of
 from tensorir.arrays import Array
 from tensorir.ir import Call, Expr, Lambda, Operator
 from tensorir.types import Dims, Interval, TensorType, bcast
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RULES", "Rule", "levels", "rule_of", "updates_all"]
 
-Rule = Callable[["Reads", Call, Points, "Needs"], None]
+Rule = Callable[["Reads", Call, IntegerSet, "Needs"], None]
 
 
 def _names(node: Expr) -> tuple[str, ...]:
@@ -33,21 +33,21 @@ def _parameters(f: Expr) -> tuple[TensorType, ...]:
     return f.type.params
 
 
-def elementwise(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
+def elementwise(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
     for arg in node.args:
         needs.add(arg, wanted.onto(_names(arg)))
 
 
-def nothing(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
+def nothing(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
     """pos knows its dim from the type."""
 
 
-def cartesian_shift(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
+def cartesian_shift(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
     dim, offset = node.static
     needs.add(node.args[0], wanted.moved(dim, offset).onto(_names(node.args[0])))
 
 
-def concat(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
+def concat(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
     for arg in node.args:
         needs.add(arg, wanted.within(arg.tensor.dims).onto(_names(arg)))
 
@@ -57,26 +57,26 @@ def updates_all(node: Call, wanted: Dims) -> bool:
     return all(i.covers(wanted[n]) for n, i in node.args[1].tensor.dims.items)
 
 
-def update(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
+def update(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
     x, part = node.args
     inside = part.tensor.dims
     needs.add(part, wanted.within(inside).onto(_names(part)))
     needs.add(x, wanted.without(inside) if inside.size else wanted)
 
 
-def rename(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
+def rename(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
     back = {new: old for old, new in node.static.pairs}
     needs.add(node.args[0], wanted.renamed(back).onto(_names(node.args[0])))
 
 
-def split_dim(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
+def split_dim(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
     dim, outer, inner, n = node.static
     (x,) = node.args
     rest = tuple(d for d in _names(node) if d not in (outer, inner))
     a, b = wanted.names.index(outer), wanted.names.index(inner)
-    found = Points((*rest, dim))
+    found = IntegerSet((*rest, dim))
     for piece in wanted.pieces:
-        others = Points(rest, (tuple(f for k, f in enumerate(piece) if k not in (a, b)),))
+        others = IntegerSet(rest, (tuple(f for k, f in enumerate(piece) if k not in (a, b)),))
         high, low = coordinates(piece[a]), coordinates(piece[b])
         if reads.boxes:
             factor: Factor = (int(high[0]) * n, (int(high[-1]) + 1) * n)
@@ -85,19 +85,21 @@ def split_dim(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
         found |= others.along(dim, factor)
     for cloud in wanted.clouds:
         own = [k for k in range(len(wanted.names)) if k not in (a, b)]
-        found |= Points.rows((*rest, dim), np.concatenate([cloud[:, own], (cloud[:, a] * n + cloud[:, b])[:, None]], 1))
+        found |= IntegerSet.rows(
+            (*rest, dim), np.concatenate([cloud[:, own], (cloud[:, a] * n + cloud[:, b])[:, None]], 1)
+        )
     needs.add(x, found.onto(_names(x)))
 
 
-def merge_dims(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
+def merge_dims(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
     outer, inner, dim = node.static
     (x,) = node.args
     n = x.tensor.dims[inner].stop
     rest = tuple(d for d in _names(node) if d != dim)
     at = wanted.names.index(dim)
-    found = Points((*rest, outer, inner))
+    found = IntegerSet((*rest, outer, inner))
     for piece in wanted.pieces:
-        others = Points(rest, (tuple(f for k, f in enumerate(piece) if k != at),))
+        others = IntegerSet(rest, (tuple(f for k, f in enumerate(piece) if k != at),))
         merged = coordinates(piece[at])
         high, low = np.divmod(merged, n)
         if reads.boxes:
@@ -108,29 +110,29 @@ def merge_dims(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
     for cloud in wanted.clouds:
         own = [k for k in range(len(wanted.names)) if k != at]
         pair = np.stack(np.divmod(cloud[:, at], n), 1)
-        found |= Points.rows((*rest, outer, inner), np.concatenate([cloud[:, own], pair], 1))
+        found |= IntegerSet.rows((*rest, outer, inner), np.concatenate([cloud[:, own], pair], 1))
     needs.add(x, found.onto(_names(x)))
 
 
-def shift_apply(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
+def shift_apply(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
     (x,), (slot,) = node.args, node.static
     dim = highest_neighbour(x.tensor.dims)
     assert dim is not None
     needs.add(x, wanted.along(dim, (slot, slot + 1)).onto(_names(x)))
 
 
-def shift_init(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
+def shift_init(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
     dim = highest_neighbour(node.tensor.dims)
     assert dim is not None
     _neighbours(reads, node, wanted, dim, needs)
 
 
-def unstructured_shift(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
+def unstructured_shift(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
     slot: int = node.static.neighbour
     _neighbours(reads, node, wanted.along(" slot", (slot, slot + 1)), " slot", needs)
 
 
-def _neighbours(reads: Reads, node: Call, wanted: Points, slots: str, needs: Needs) -> None:
+def _neighbours(reads: Reads, node: Call, wanted: IntegerSet, slots: str, needs: Needs) -> None:
     """The table at the destinations, and the source where the table leads."""
     table, x = node.args
     tag, source = neighbour_source(table.tensor)
@@ -145,7 +147,7 @@ def _neighbours(reads: Reads, node: Call, wanted: Points, slots: str, needs: Nee
     starts = [i.start for _, i in table.tensor.dims.items]
     axes = [slots if d == tag else d for d in _names(table)]
     coupled = [d for d in axes if d in others]
-    found = Points((*others, source))
+    found = IntegerSet((*others, source))
     for piece in wanted.pieces:
         factors = dict(zip(wanted.names, piece, strict=True))
         grid = [coordinates(factors[d]) for d in axes]
@@ -157,7 +159,7 @@ def _neighbours(reads: Reads, node: Call, wanted: Points, slots: str, needs: Nee
         present = read.ravel() != -1
         columns = [places[axes.index(d)].ravel()[present] for d in coupled]
         rows = np.unique(np.stack([*columns, read.ravel()[present]], 1), axis=0)
-        some = Points.rows((*coupled, source), rows)
+        some = IntegerSet.rows((*coupled, source), rows)
         for d in others:
             if d not in coupled:
                 some = some.along(d, factors[d])
@@ -165,7 +167,7 @@ def _neighbours(reads: Reads, node: Call, wanted: Points, slots: str, needs: Nee
     for cloud in wanted.clouds:
         read = entries[tuple(cloud[:, wanted.names.index(d)] - s for d, s in zip(axes, starts, strict=True))]
         rows = np.concatenate([cloud[:, [wanted.names.index(d) for d in others]], read[:, None]], 1)
-        found |= Points.rows((*others, source), rows[read != -1])
+        found |= IntegerSet.rows((*others, source), rows[read != -1])
     if reads.boxes:
         # destinations without a neighbour are destinations all the same
         reached = found.hull[source] if found else inside
@@ -173,13 +175,13 @@ def _neighbours(reads: Reads, node: Call, wanted: Points, slots: str, needs: Nee
     needs.add(x, found.within(x.tensor.dims).onto(_names(x)))
 
 
-def _leading(others: Sequence[str], factors: dict[str, Factor], source: str, read: Array) -> Points:
+def _leading(others: Sequence[str], factors: dict[str, Factor], source: str, read: Array) -> IntegerSet:
     if not len(read):
-        return Points((*others, source))
-    return Points((*others, source), ((*[factors[d] for d in others], factor_of(read)),))
+        return IntegerSet((*others, source))
+    return IntegerSet((*others, source), ((*[factors[d] for d in others], factor_of(read)),))
 
 
-def gather(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
+def gather(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
     dims, mode = node.static
     x, *indices = node.args
     for index in indices:
@@ -208,10 +210,10 @@ def gather(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
         columns.append(column)
     if not columns[0].size:
         return
-    needs.add(x, Points.rows((*others, *dims), np.stack(columns, 1)[inside]).onto(_names(x)))
+    needs.add(x, IntegerSet.rows((*others, *dims), np.stack(columns, 1)[inside]).onto(_names(x)))
 
 
-def sort(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
+def sort(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
     dim = node.static.dim
     i = node.tensor.dims[dim]
     rows = wanted.along(dim, (i.start, i.stop))
@@ -219,18 +221,18 @@ def sort(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
         needs.add(arg, rows.onto(_names(arg)))
 
 
-def assert_(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
+def assert_(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
     x, condition = node.args
-    needs.add(condition, Points.box(condition.tensor.dims))
+    needs.add(condition, IntegerSet.box(condition.tensor.dims))
     needs.add(x, wanted)
 
 
-def print_(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
+def print_(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
     for arg in node.args:
-        needs.add(arg, Points.box(arg.tensor.dims))
+        needs.add(arg, IntegerSet.box(arg.tensor.dims))
 
 
-def defined(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
+def defined(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
     """What the definition of a call reads."""
     assert node.definition is not None
     for arg, points in zip(node.args, reads.of_function(node.definition, [wanted], needs), strict=True):
@@ -240,58 +242,58 @@ def defined(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
 # Folds
 
 
-def scatter(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
+def scatter(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
     """Every index and update is looked at, to know which element it is for."""
     f, base, *rest = node.args
-    every = Points.box(bcast([a.tensor for a in rest]))
+    every = IntegerSet.box(bcast([a.tensor for a in rest]))
     for arg in rest:
         needs.add(arg, every.onto(_names(arg)))
     if f.free and (every or reads.boxes):
         reads.unknown[id(node)] = node
-        reads.of_function(f, [Points((), ((),))], needs)
-    needs.add(base, Points.box(base.tensor.dims) if reads.boxes else wanted)
+        reads.of_function(f, [IntegerSet((), ((),))], needs)
+    needs.add(base, IntegerSet.box(base.tensor.dims) if reads.boxes else wanted)
 
 
-def loop(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
+def loop(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
     """How often the body runs is known at run time: what any number of rounds reads, up to the limit."""
     index: int = node.static.carried
     limit: int | None = node.static.limit
     if limit != 0:
         reads.unknown[id(node)] = node
     condition, step, *start = node.args
-    carried = [Points.box(a.tensor.dims) if reads.boxes else Points(_names(a)) for a in start]
+    carried = [IntegerSet.box(a.tensor.dims) if reads.boxes else IntegerSet(_names(a)) for a in start]
     if not reads.boxes:
         carried[index] = wanted.onto(_names(start[index]))
     if limit != 0 or reads.boxes:
-        for k, more in enumerate(reads.of_function(condition, [Points((), ((),))], needs)[1:]):
+        for k, more in enumerate(reads.of_function(condition, [IntegerSet((), ((),))], needs)[1:]):
             carried[k] |= more
     rounds = 0
     while limit is None or rounds < max(limit, reads.boxes):
         rounds += 1
         before = list(carried)
         for j, more in enumerate(reads.of_function(step, before, needs)[1:]):
-            carried[j] |= Points.box(start[j].tensor.dims) if reads.boxes and more else more
+            carried[j] |= IntegerSet.box(start[j].tensor.dims) if reads.boxes and more else more
         if all(a is b or a == b for a, b in zip(before, carried, strict=True)):
             break
     for arg, points in zip(start, carried, strict=True):
         needs.add(arg, points)
 
 
-def cond(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
+def cond(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
     """Which function is applied is known at run time: what either reads for the result that is asked for."""
     first, second, condition, *operands = node.args
     index: int = node.static.result
-    needs.add(condition, Points((), ((),)))
+    needs.add(condition, IntegerSet((), ((),)))
     for f in (first, second):
         assert isinstance(f, (Lambda, Operator))
-        asked = [Points.box(r.dims) if reads.boxes else Points(r.dims.names) for r in f.type.results]
+        asked = [IntegerSet.box(r.dims) if reads.boxes else IntegerSet(r.dims.names) for r in f.type.results]
         if not reads.boxes:
             asked[index] = wanted.onto(asked[index].names)
         for arg, points in zip(operands, reads.of_function(f, asked, needs), strict=True):
-            needs.add(arg, Points.box(arg.tensor.dims) if reads.boxes and points else points)
+            needs.add(arg, IntegerSet.box(arg.tensor.dims) if reads.boxes and points else points)
 
 
-def reduce(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
+def reduce(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
     """A slot is skipped where an argument is absent: every argument is looked at, in every slot."""
     (dim,) = node.static
     f, _, *args = node.args
@@ -302,7 +304,7 @@ def reduce(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
     levels(reads, node, wanted, needs, column, True, lambda k: None, True)
 
 
-def scan(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
+def scan(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
     forward, dim = node.static
     column = node.tensor.dims[dim]
     rest = [d for d in wanted.names if d != dim]
@@ -315,14 +317,14 @@ def scan(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
         ends.update(cloud[:, wanted.names.index(dim)].tolist())
         ends.update((cloud[:, wanted.names.index(dim)] + 1).tolist())
 
-    def stored(k: int) -> Points | None:
+    def stored(k: int) -> IntegerSet | None:
         """What is needed of the states after a level themselves, None where it is as for the level before."""
         return wanted.at(dim, k) if k in ends or k + 1 in ends else None
 
-    levels(reads, node, Points(tuple(rest)), needs, column, forward, stored, False)
+    levels(reads, node, IntegerSet(tuple(rest)), needs, column, forward, stored, False)
 
 
-def _seen(wanted: Points, place: Dims, arg: Expr) -> Points:
+def _seen(wanted: IntegerSet, place: Dims, arg: Expr) -> IntegerSet:
     """The points of an argument that belong to elements of the state: along dims that the state lacks, all."""
     names = [d for d in place if d in arg.tensor.dims]
     found = wanted.within(place).onto([d for d in wanted.names if d in names])
@@ -335,11 +337,11 @@ def _seen(wanted: Points, place: Dims, arg: Expr) -> Points:
 def levels(
     reads: Reads,
     node: Call,
-    last: Points,
+    last: IntegerSet,
     needs: Needs,
     column: Interval,
     forward: bool,
-    stored: Callable[[int], Points | None],
+    stored: Callable[[int], IntegerSet | None],
     skips: bool,
 ) -> None:
     """From the last level to the first: what is needed of the state after it, and what that needs before it."""
@@ -347,9 +349,9 @@ def levels(
     f, init, *args = node.args
     state = _parameters(f)[0].dims
     carried = last.onto(state.names)
-    before: Points | None = None
-    own = Points(carried.names)
-    found: list[Points] = []
+    before: IntegerSet | None = None
+    own = IntegerSet(carried.names)
+    found: list[IntegerSet] = []
     order = list(column)[::-1] if forward else list(column)
     visited: list[int] = []
     first = 0
@@ -378,12 +380,14 @@ def levels(
             if visited and dim in arg.tensor.dims:
                 run = column if skips else Interval(min(visited), max(visited) + 1)
                 inside = Dims(tuple((n, i) for n, i in state.items if n in arg.tensor.dims))
-                known = needs.of(arg) or Points.box(arg.tensor.dims).within(inside)
+                known = needs.of(arg) or IntegerSet.box(arg.tensor.dims).within(inside)
                 needs.add(arg, known.along(dim, (run.start, run.stop)).onto(_names(arg)))
     needs.add(init, carried.onto(_names(init)))
 
 
-def _given(node: Call, args: Sequence[Expr], found: list[Points], levels: list[int], dim: str, needs: Needs) -> None:
+def _given(
+    node: Call, args: Sequence[Expr], found: list[IntegerSet], levels: list[int], dim: str, needs: Needs
+) -> None:
     """What some adjacent levels need of the arguments."""
     run = (min(levels), max(levels) + 1)
     for arg, points in zip(args, found, strict=True):

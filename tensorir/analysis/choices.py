@@ -17,7 +17,7 @@ from itertools import chain
 from typing import TypeGuard
 
 from tensorir.analysis.absence import AbsenceAnalysis
-from tensorir.analysis.control_dependence import Demand, Places, demand, operands, scope
+from tensorir.analysis.control_dependence import ControlDependence, Places, control_dependence, operands, scope
 from tensorir.builtins import TABLE
 from tensorir.ir import Apply, Call, Expr, Fencil, Lambda, Operator
 from tensorir.walk import postorder, use_counts, values
@@ -76,7 +76,7 @@ def choices(fencil: Fencil, facts: AbsenceAnalysis, settled: Settled | None = No
     settled = settled or Settled()
     counted: dict[int, int] = {}
     while True:
-        needs = demand(roots, {id(m) for members in groups for m in members})
+        needs = control_dependence(roots, {id(m) for members in groups for m in members})
         aside = _checked_aside(roots, needs, facts, settled.before)
         found: list[Choice] = []
         for members in groups:
@@ -98,7 +98,9 @@ def choices(fencil: Fencil, facts: AbsenceAnalysis, settled: Settled | None = No
         groups = [choice.members for choice in found]
 
 
-def _checked_aside(roots: Sequence[Expr], needs: Demand, facts: AbsenceAnalysis, settled: Container[int]) -> set[int]:
+def _checked_aside(
+    roots: Sequence[Expr], needs: ControlDependence, facts: AbsenceAnalysis, settled: Container[int]
+) -> set[int]:
     """What is checked and read in branches only, with what needs it: each has its own, as none may be taken."""
     found: set[int] = set()
     for node in postorder(*roots):
@@ -107,7 +109,7 @@ def _checked_aside(roots: Sequence[Expr], needs: Demand, facts: AbsenceAnalysis,
     return {key for key in found if not needs.certain(key)}
 
 
-def _apart(aside: set[int], needs: Demand, places: Places, node: Expr) -> bool:
+def _apart(aside: set[int], needs: ControlDependence, places: Places, node: Expr) -> bool:
     """Whether a choice in some places may not evaluate a node for both of its branches."""
     return id(node) in aside and not needs.covers(id(node), places)
 
@@ -129,7 +131,7 @@ def _groups(fencil: Fencil) -> Iterator[tuple[Call, ...]]:
     needed = {id(n): k for k, root in reversed(list(enumerate(roots))) for n in scope(root) if _decides(n)}
     # of two scopes, whose variables differ: each alone
     yield from ((node,) for node in {id(n): n for inside in scopes for n in inside}.values() if times[id(node)] > 1)
-    places = demand(roots, {id(n) for n in everything if _decides(n)}).of
+    places = control_dependence(roots, {id(n) for n in everything if _decides(n)}).of
     for inside in scopes:
         groups: dict[tuple[int, Places], list[list[Call]]] = {}
         for node in sorted((n for n in inside if times[id(n)] == 1), key=lambda n: order[id(n)]):

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from tensorir.ir import Call, Expr, Lambda, Literal, Var
 from tensorir.walk import postorder
 
-__all__ = ["Demand", "Places", "demand", "operands", "scope"]
+__all__ = ["ControlDependence", "Places", "control_dependence", "operands", "scope"]
 
 Places = frozenset[int]
 
 
 @dataclass(slots=True)
-class Demand:
+class ControlDependence:
     """The places of a program, and in which of them each node is needed."""
 
     of: dict[int, Places] = field(default_factory=dict[int, Places])
@@ -90,7 +90,7 @@ class Demand:
         return True
 
 
-def demand(roots: Sequence[Expr], deciding: Container[int], bodies: bool = True) -> Demand:
+def control_dependence(roots: Sequence[Expr], deciding: Container[int], bodies: bool = True) -> ControlDependence:
     """Where each node is needed, if those in `deciding`, by identity, evaluate one of their branches.
 
     Without `bodies` it is where the scope of the roots needs it, and not where functions do.
@@ -99,10 +99,10 @@ def demand(roots: Sequence[Expr], deciding: Container[int], bodies: bool = True)
     >>> from tensorir.types import tensor
     >>> c, x = var("c", tensor("bool")), call("neg", literal(1.0))
     >>> often, seldom = (call("if", c, call("sin", x), y) for y in (x, literal(0.0)))
-    >>> [demand([e], {id(e)}).certain(id(x)) for e in (often, seldom)]
+    >>> [control_dependence([e], {id(e)}).certain(id(x)) for e in (often, seldom)]
     [True, False]
     """
-    found = Demand()
+    found = ControlDependence()
     needs: defaultdict[int, set[Places]] = defaultdict(set)
     top = found.scope()
     for root in roots:

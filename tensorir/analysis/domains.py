@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from tensorir.analysis.access_functions import Rule, rule_of, updates_all
-from tensorir.analysis.integer_sets import Points
+from tensorir.analysis.integer_sets import IntegerSet
 from tensorir.arrays import Array
 from tensorir.binding import BoundProgram
 from tensorir.builtins import TABLE
@@ -46,26 +46,26 @@ class Domains:
 
     fencil: Fencil
     """The program without applied functions, whose nodes `nodes` speaks of."""
-    params: dict[str, Points]
+    params: dict[str, IntegerSet]
     """Of what is passed: the points that are read before the program itself wrote them."""
-    written: dict[str, Points]
+    written: dict[str, IntegerSet]
     """Of every output: the points that are stored."""
-    stored: tuple[Points, ...]
+    stored: tuple[IntegerSet, ...]
     """Of every closure: the points that it stores and somebody needs."""
-    nodes: dict[int, Points]
+    nodes: dict[int, IntegerSet]
     """Of every expression, by identity: the points at which its value is needed."""
-    variables: dict[Var, Points]
+    variables: dict[Var, IntegerSet]
     """The same of the parameters of functions that folds use."""
     unknown: tuple[Expr, ...]
     """What decides at run time which points it reads: these are read whole."""
 
-    def by_variable(self, variable: Var) -> Points:
+    def by_variable(self, variable: Var) -> IntegerSet:
         """The points of a parameter of a function in `fencil` that are needed."""
-        return self.variables.get(variable, Points(variable.type.dims.names))
+        return self.variables.get(variable, IntegerSet(variable.type.dims.names))
 
-    def of(self, node: Expr) -> Points:
+    def of(self, node: Expr) -> IntegerSet:
         """The points of an expression of `fencil` that are needed."""
-        return self.nodes.get(id(node), Points(node.tensor.dims.names))
+        return self.nodes.get(id(node), IntegerSet(node.tensor.dims.names))
 
 
 def domains(
@@ -91,16 +91,16 @@ def domains(
     closures = with_values(fencil.closures, inlined(values(fencil.closures)))
     flat = Fencil(fencil.name, fencil.params, closures, fencil.span, fencil.buffers)
     reads = Reads(flat, bound, boxes)
-    need = {p: Points(p.type.dims.names) for p in fencil.params}
+    need = {p: IntegerSet(p.type.dims.names) for p in fencil.params}
     if out is not None:
-        need.update({p: Points.box(dims) for p, dims in asked(fencil, out).items()})
-    written = {p.name: Points(p.type.dims.names) for p in fencil.outputs}
-    stored: list[Points] = []
+        need.update({p: IntegerSet.box(dims) for p, dims in asked(fencil, out).items()})
+    written = {p.name: IntegerSet(p.type.dims.names) for p in fencil.outputs}
+    stored: list[IntegerSet] = []
     for closure in reversed(closures):
         output, target = closure.output, closure.target.dims
-        wanted = Points.box(target) if out is None else reads.shaped(need[output].within(target), target)
+        wanted = IntegerSet.box(target) if out is None else reads.shaped(need[output].within(target), target)
         if wanted and stays and output.name in stays:
-            wanted = reads.shaped(wanted | Points.box(stays[output.name]).within(target), target)
+            wanted = reads.shaped(wanted | IntegerSet.box(stays[output.name]).within(target), target)
         need[output] = need[output].without(target)
         written[output.name] |= wanted
         stored.append(wanted)
@@ -157,8 +157,8 @@ class Reads:
 
     def __init__(self, fencil: Fencil, bound: BoundProgram, boxes: bool) -> None:
         self.fencil, self.boxes = fencil, boxes
-        self.nodes: dict[int, Points] = {}
-        self.variables: dict[Var, Points] = {}
+        self.nodes: dict[int, IntegerSet] = {}
+        self.variables: dict[Var, IntegerSet] = {}
         self.unknown: dict[int, Expr] = {}
         written = {p.name for p in fencil.outputs}
         self.constants: dict[str, tuple[Any, ...]] = {n: c for n, c in bound.constants.items() if n not in written}
@@ -171,11 +171,11 @@ class Reads:
         """Which points of its operands the needed points of a call read."""
         return rule_of(node)
 
-    def wanted(self, node: Expr, found: Points | None) -> Points | None:
+    def wanted(self, node: Expr, found: IntegerSet | None) -> IntegerSet | None:
         """What is needed of a node after all its readers in a scope: once, or once for each level of a fold."""
         return found
 
-    def shaped(self, points: Points, inside: Dims) -> Points:
+    def shaped(self, points: IntegerSet, inside: Dims) -> IntegerSet:
         """The points themselves; with `boxes` their hull, with all neighbours."""
         if not self.boxes or not points:
             return points
@@ -183,9 +183,9 @@ class Reads:
         for name in dims:
             if name.startswith("_NB_"):
                 dims = dims.with_interval(name, inside[name])
-        return Points.box(dims)
+        return IntegerSet.box(dims)
 
-    def of_closure(self, value: Expr, wanted: Points) -> dict[Var, Points]:
+    def of_closure(self, value: Expr, wanted: IntegerSet) -> dict[Var, IntegerSet]:
         """Which points of the parameters the needed points of a closure's value read."""
         if id(value) not in self._orders:
             inner = {p for node in postorder(value) if isinstance(node, Lambda) for p in node.params}
@@ -194,7 +194,7 @@ class Reads:
         start = {id(value): wanted.onto(value.tensor.dims.names)}
         return self._follow(self._orders[id(value)], Needs(start, {}, None, self))
 
-    def of_function(self, function: Any, wanted: Sequence[Points], outside: Needs) -> list[Points]:
+    def of_function(self, function: Any, wanted: Sequence[IntegerSet], outside: Needs) -> list[IntegerSet]:
         """Which points of its parameters the needed points of a function's results read.
 
         What it reads of expressions from outside is added to `outside`.
@@ -212,19 +212,19 @@ class Reads:
                 if isinstance(n.type, TensorType) and n.free.isdisjoint(inner) and not n.free.isdisjoint(mine)
             ][::-1]
         order = self._orders[id(function)]
-        need: dict[int, Points] = {}
+        need: dict[int, IntegerSet] = {}
         local = Needs(need, {id(n): n for n in order}, outside, self)
         for result, points in zip(results, wanted, strict=True):
             local.add(result, points.onto(result.tensor.dims.names))
         found = self._follow(order, local)
         for p, points in found.items():
             self.variables[p] = self.shaped(self.variables[p] | points if p in self.variables else points, p.type.dims)
-        return [found.get(p, Points(p.type.dims.names)) for p in own]
+        return [found.get(p, IntegerSet(p.type.dims.names)) for p in own]
 
-    def _follow(self, order: list[Expr], local: Needs) -> dict[Var, Points]:
+    def _follow(self, order: list[Expr], local: Needs) -> dict[Var, IntegerSet]:
         """The nodes of one scope, results before operands; what is needed of its variables."""
         need = local.need
-        found: dict[Var, Points] = {}
+        found: dict[Var, IntegerSet] = {}
         for node in order:
             wanted = self.wanted(node, need.get(id(node)))
             if not wanted:
@@ -245,7 +245,7 @@ class Reads:
         if node.op == "concat" or (node.op == "update" and updates_all(node, wanted)):
             return
         if node.op == "update":
-            local.add(node.args[0], Points.box(wanted))
+            local.add(node.args[0], IntegerSet.box(wanted))
             return
         if node.op in ("reduce", "scan"):
             wanted = wanted.without(node.static.dim)
@@ -255,7 +255,7 @@ class Reads:
             is_init = k == 1 and node.op in ("reduce", "scan")
             if isinstance(arg.type, TensorType) and (is_init or not local.of(arg)):
                 part = Dims(tuple((n, i & wanted[n] if n in wanted else i) for n, i in arg.type.dims.items))
-                local.add(arg, self.shaped(Points.box(part), arg.type.dims))
+                local.add(arg, self.shaped(IntegerSet.box(part), arg.type.dims))
 
     @property
     def holes(self) -> bool:
@@ -293,19 +293,19 @@ class Reads:
 class Needs:
     """Where the rules of a scope put what they find."""
 
-    need: dict[int, Points]
+    need: dict[int, IntegerSet]
     own: Mapping[int, Expr]
     """The nodes of the scope, or nothing where all nodes are."""
     outside: Needs | None
     reads: Reads
 
-    def of(self, node: Expr) -> Points:
+    def of(self, node: Expr) -> IntegerSet:
         """The points of a node that are needed, as far as they are known."""
         if self.outside is not None and id(node) not in self.own:
             return self.outside.of(node)
-        return self.need.get(id(node), Points(node.tensor.dims.names))
+        return self.need.get(id(node), IntegerSet(node.tensor.dims.names))
 
-    def add(self, node: Expr, points: Points) -> None:
+    def add(self, node: Expr, points: IntegerSet) -> None:
         """More points of a node are needed."""
         if not points:
             return

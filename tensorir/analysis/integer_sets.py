@@ -3,7 +3,7 @@
 A piece is a product of one factor per dim, an interval or a sorted array of coordinates; pieces may overlap. What is
 no product (the points that a table reads along a dim that it also runs over) is an array of points.
 
->>> a = Points.box(Dims.of(I=(0, 4), J=(0, 2)))
+>>> a = IntegerSet.box(Dims.of(I=(0, 4), J=(0, 2)))
 >>> b = a.moved("I", 2) | a
 >>> print(b, len(b), (5, 1) in b)
 I[0:6], J[0:2] 12 True
@@ -22,7 +22,7 @@ import numpy as np
 from tensorir.arrays import Array, is_array
 from tensorir.types import Dims, Interval
 
-__all__ = ["Factor", "Points", "coordinates", "factor_of"]
+__all__ = ["Factor", "IntegerSet", "coordinates", "factor_of"]
 
 Factor = tuple[int, int] | Array
 """An interval, or sorted coordinates without repetition that are none."""
@@ -32,7 +32,7 @@ MAX_PIECES = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Points:
+class IntegerSet:
     """A set of points; `names` are its dims, in the order of the factors."""
 
     names: tuple[str, ...]
@@ -41,24 +41,24 @@ class Points:
     """Explicit points, one per row."""
 
     @staticmethod
-    def box(dims: Dims) -> Points:
+    def box(dims: Dims) -> IntegerSet:
         """All points of a box."""
         piece = tuple((i.start, i.stop) for _, i in dims.items)
-        return Points(dims.names, (piece,) if dims.size else ())
+        return IntegerSet(dims.names, (piece,) if dims.size else ())
 
     @staticmethod
-    def rows(names: Sequence[str], rows: Array) -> Points:
+    def rows(names: Sequence[str], rows: Array) -> IntegerSet:
         """Explicit points."""
         if not len(rows):
-            return Points(tuple(names))
+            return IntegerSet(tuple(names))
         if len(names) == 1:
-            return Points(tuple(names), ((factor_of(rows[:, 0]),),))
-        return Points(tuple(names), (), (np.unique(rows, axis=0),))
+            return IntegerSet(tuple(names), ((factor_of(rows[:, 0]),),))
+        return IntegerSet(tuple(names), (), (np.unique(rows, axis=0),))
 
     def __bool__(self) -> bool:
         return bool(self.pieces or self.clouds)
 
-    def __or__(self, other: Points) -> Points:
+    def __or__(self, other: IntegerSet) -> IntegerSet:
         if not self:
             return other.onto(self.names)
         if not other or self is other:
@@ -67,49 +67,49 @@ class Points:
         clouds = (*self.clouds, *other.clouds)
         if len(clouds) > 1:
             clouds = (np.unique(np.concatenate(clouds), axis=0),)
-        return Points(self.names, _union(self.pieces, other.pieces), clouds)
+        return IntegerSet(self.names, _union(self.pieces, other.pieces), clouds)
 
-    def onto(self, names: Sequence[str]) -> Points:
+    def onto(self, names: Sequence[str]) -> IntegerSet:
         """The points without the coordinates of other dims, in the order of the names, all of which are here."""
         names = tuple(names)
         if names == self.names:
             return self
         at = [self.names.index(n) for n in names]
         pieces = [tuple([piece[k] for k in at]) for piece in self.pieces]
-        found = Points(names, _union((), pieces))
+        found = IntegerSet(names, _union((), pieces))
         for cloud in self.clouds:
-            found |= Points.rows(names, cloud[:, at]) if names else Points((), ((),))
+            found |= IntegerSet.rows(names, cloud[:, at]) if names else IntegerSet((), ((),))
         return found
 
-    def moved(self, dim: str, offset: int) -> Points:
+    def moved(self, dim: str, offset: int) -> IntegerSet:
         """Every point with one coordinate greater by the offset."""
         k = self.names.index(dim)
         pieces = tuple([(*p[:k], _moved(p[k], offset), *p[k + 1 :]) for p in self.pieces])
         step = np.array([offset if n == dim else 0 for n in self.names])
-        return Points(self.names, pieces, tuple([c + step for c in self.clouds]))
+        return IntegerSet(self.names, pieces, tuple([c + step for c in self.clouds]))
 
-    def renamed(self, names: Mapping[str, str]) -> Points:
-        return Points(tuple([names.get(n, n) for n in self.names]), self.pieces, self.clouds)
+    def renamed(self, names: Mapping[str, str]) -> IntegerSet:
+        return IntegerSet(tuple([names.get(n, n) for n in self.names]), self.pieces, self.clouds)
 
-    def along(self, dim: str, factor: Factor) -> Points:
+    def along(self, dim: str, factor: Factor) -> IntegerSet:
         """Every point at all coordinates of a factor, along a dim that is new or replaced."""
         rest = self.onto([n for n in self.names if n != dim])
         if _size(factor) == 0:
-            return Points((*rest.names, dim))
+            return IntegerSet((*rest.names, dim))
         pieces = tuple([(*p, factor) for p in rest.pieces])
         clouds = [
             np.concatenate([np.repeat(c, _size(factor), 0), np.tile(coordinates(factor), len(c))[:, None]], 1)
             for c in rest.clouds
         ]
-        return Points((*rest.names, dim), pieces, tuple(clouds))
+        return IntegerSet((*rest.names, dim), pieces, tuple(clouds))
 
-    def at(self, dim: str, coordinate: int) -> Points:
+    def at(self, dim: str, coordinate: int) -> IntegerSet:
         """The points at a coordinate, without it."""
         return self.within(Dims(((dim, Interval(coordinate, coordinate + 1)),))).onto(
             [n for n in self.names if n != dim]
         )
 
-    def within(self, dims: Dims) -> Points:
+    def within(self, dims: Dims) -> IntegerSet:
         """The points inside of intervals; dims that the points lack do not matter."""
         bounds = [dims.get(n) for n in self.names]
         pieces: list[Piece] = []
@@ -118,16 +118,16 @@ class Points:
             if all(_size(f) for f in cut):
                 pieces.append(cut)
         clouds = tuple([c[m] for c in self.clouds if (m := self._inside(c, bounds)).any()])
-        return Points(self.names, _union((), pieces) if len(pieces) < len(self.pieces) else tuple(pieces), clouds)
+        return IntegerSet(self.names, _union((), pieces) if len(pieces) < len(self.pieces) else tuple(pieces), clouds)
 
-    def without(self, dims: Dims) -> Points:
+    def without(self, dims: Dims) -> IntegerSet:
         """The points outside of a box."""
         bounds = [dims.get(n) for n in self.names]
         pieces: list[Piece] = []
         for piece in self.pieces:
             pieces += _outside(piece, bounds)
         clouds = tuple([c[m] for c in self.clouds if (m := ~self._inside(c, bounds)).any()])
-        return Points(self.names, tuple(pieces), clouds)
+        return IntegerSet(self.names, tuple(pieces), clouds)
 
     def _inside(self, cloud: Array, bounds: Sequence[Interval | None]) -> Array:
         inside = np.ones(len(cloud), bool)
@@ -186,8 +186,8 @@ class Points:
         return bool(self.within(inside))
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Points) or set(self.names) != set(other.names):
-            return NotImplemented if not isinstance(other, Points) else False
+        if not isinstance(other, IntegerSet) or set(self.names) != set(other.names):
+            return NotImplemented if not isinstance(other, IntegerSet) else False
         other = other.onto(self.names)
         plain = len(self.pieces) == len(other.pieces) and not self.clouds and not other.clouds
         if plain and all(map(_same, self.pieces, other.pieces)):
@@ -200,7 +200,7 @@ class Points:
         """Whether the points are sure to be all of a box; of more than a few pieces nobody asks."""
         if self.clouds or len(self.pieces) > MAX_PIECES or any(is_array(f) for p in self.pieces for f in p):
             return False
-        rest = Points.box(dims).onto(self.names)
+        rest = IntegerSet.box(dims).onto(self.names)
         for piece in self.pieces:
             rest = rest.without(Dims(tuple((n, Interval(*_ends(f))) for n, f in zip(self.names, piece, strict=True))))
         return not rest
@@ -225,7 +225,7 @@ class Points:
         return ", ".join(f"{n}[{f[0]}:{f[1]}]" for n, f in zip(self.names, piece, strict=True))
 
     def __repr__(self) -> str:
-        return f"<Points: {self}>"
+        return f"<IntegerSet: {self}>"
 
 
 def factor_of(coordinates: Array) -> Factor:

@@ -11,7 +11,7 @@ from collections.abc import Container, Iterator, Sequence
 
 from tensorir.analysis.absence import AbsenceAnalysis
 from tensorir.analysis.choices import acts
-from tensorir.analysis.control_dependence import demand
+from tensorir.analysis.control_dependence import control_dependence
 from tensorir.ir import Call, Expr, Fencil, Lambda, Literal
 from tensorir.walk import postorder, values
 
@@ -68,7 +68,7 @@ def _branches(nodes: Sequence[Expr]) -> set[int]:
 
 def _certain(roots: Sequence[Expr]) -> set[int]:
     """What is evaluated where the roots are, in any case."""
-    needs = demand(roots, (), bodies=False)
+    needs = control_dependence(roots, (), bodies=False)
     return {key for key in needs.of if needs.certain(key)}
 
 

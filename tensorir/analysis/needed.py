@@ -22,7 +22,7 @@ from typing import Any
 
 from tensorir.analysis.access_functions import Rule, elementwise, levels, rule_of
 from tensorir.analysis.domains import Needs, Reads
-from tensorir.analysis.integer_sets import Points
+from tensorir.analysis.integer_sets import IntegerSet
 from tensorir.arrays import Array
 from tensorir.binding import BoundProgram
 from tensorir.builtins import TABLE
@@ -48,7 +48,7 @@ def needed(fencil: Fencil) -> Needed:
     closures = with_values(fencil.closures, inlined(values(fencil.closures), copies))
     reads = _Certain(Fencil(fencil.name, fencil.params, closures, fencil.span, fencil.buffers))
     results = set(fencil.results)
-    need = {p: Points.box(p.type.dims) if p in results else Points(p.type.dims.names) for p in fencil.params}
+    need = {p: IntegerSet.box(p.type.dims) if p in results else IntegerSet(p.type.dims.names) for p in fencil.params}
     for closure in reversed(closures):
         output, target = closure.output, closure.target.dims
         wanted = need[output].within(target)
@@ -66,7 +66,7 @@ class _Certain(Reads):
         super().__init__(fencil, BoundProgram.of(fencil), boxes=False)
         self.partly: set[int] = set()
         """By identity, what was computed and not needed as a whole."""
-        self.members: dict[int, dict[int, Points]] = {}
+        self.members: dict[int, dict[int, IntegerSet]] = {}
         """Of tuples, by identity: what is needed of each member."""
 
     def rule(self, node: Call) -> Rule:
@@ -74,7 +74,7 @@ class _Certain(Reads):
             return _nothing
         return _RULES.get(node.op) or (_nothing if _decides(node.op) else rule_of(node))
 
-    def wanted(self, node: Expr, found: Points | None) -> Points | None:
+    def wanted(self, node: Expr, found: IntegerSet | None) -> IntegerSet | None:
         members = self.members.pop(id(node), {})
         if members and isinstance(node.tensor.element, TupleElement):
             first, *rest = members.values()
@@ -87,9 +87,9 @@ class _Certain(Reads):
     def entries(self, table: Expr) -> Array | None:
         return None
 
-    def of_function(self, function: Any, wanted: Sequence[Points], outside: Needs) -> list[Points]:
+    def of_function(self, function: Any, wanted: Sequence[IntegerSet], outside: Needs) -> list[IntegerSet]:
         if isinstance(function, Operator) and _decides(function.op):
-            return [Points(t.dims.names) for t in function.params]
+            return [IntegerSet(t.dims.names) for t in function.params]
         return super().of_function(function, wanted, outside)
 
 
@@ -99,27 +99,27 @@ def _decides(op: str) -> bool:
     return row.chooses or row.indirect or row.slope == "zero"
 
 
-def _nothing(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
+def _nothing(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
     """What decides, has no derivative, or reads elements that only the data knows."""
 
 
-def _first(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
+def _first(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
     needs.add(node.args[0], wanted)
 
 
-def _all_or_nothing(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
+def _all_or_nothing(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
     if wanted.fills(node.tensor.dims):
         elementwise(reads, node, wanted, needs)
 
 
-def _member(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
+def _member(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
     assert isinstance(reads, _Certain)
     (x,), (k,) = node.args, node.static
     members = reads.members.setdefault(id(x), {})
     members[k] = members[k] | wanted if k in members else wanted
 
 
-def _reduce(reads: Reads, node: Call, wanted: Points, needs: Needs) -> None:
+def _reduce(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
     """A slot may be skipped where a table holds -1."""
     if not reads.holes:
         (dim,) = node.static

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from tensorir import build
-from tensorir.analysis.integer_sets import Points
+from tensorir.analysis.integer_sets import IntegerSet
 from tensorir.arrays import Array, accept, refuse
 from tensorir.binding import BoundProgram
 from tensorir.errors import DiagnosticError, did_you_mean
@@ -36,7 +36,7 @@ from tensorir.types import DTYPES, Interval, Scalar
 __all__ = ["Reading", "footprint"]
 
 MAX_POINTS = 300
-"""Points of an input whose weights are computed: each takes one run of the oracle on what one point needs."""
+"""IntegerSet of an input whose weights are computed: each takes one run of the oracle on what one point needs."""
 MAX_CELLS = 64
 """Cells along one side of a drawn grid."""
 _WIDE, _SMALL, _SHEET = 42, 13, 900
@@ -47,7 +47,7 @@ _POSITIVE, _NEGATIVE, _READ = 25, 215, 145
 class Reading:
     """What is read of one input: the points, and their weights where the output is linear in them."""
 
-    points: Points
+    points: IntegerSet
     weights: dict[tuple[int, ...], float] | None
 
 
@@ -157,7 +157,7 @@ def _point(output: Var, at: Mapping[Any, int]) -> dict[str, int]:
 
 
 def _weights(
-    program: Any, output: Var, where: Mapping[str, tuple[int, int]], reads: Mapping[str, Points],
+    program: Any, output: Var, where: Mapping[str, tuple[int, int]], reads: Mapping[str, IntegerSet],
     given: Mapping[str, Any],
 ) -> dict[str, dict[tuple[int, ...], float]] | None:  # fmt: skip
     """Of every input its points' weights, None where the output is not linear in the inputs together."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tensorir.analysis.domains import Domains, domains
-from tensorir.analysis.integer_sets import Points
+from tensorir.analysis.integer_sets import IntegerSet
 from tensorir.display import Displayed
 from tensorir.ir import Call, Expr, Fencil, Var
 from tensorir.walk import postorder
@@ -33,7 +33,7 @@ class Explanation(Displayed):
     """The answer: words as `str`, a table and the picture of the domains as HTML, and the sets of points themselves."""
 
     domains: Domains
-    needs: dict[str, Points]
+    needs: dict[str, IntegerSet]
     """Of every parameter that is read, and of every named expression, the points that are needed."""
 
     def __str__(self) -> str:
@@ -59,7 +59,7 @@ def explain(program: Any, out: Mapping[Any, Any] | None = None) -> Explanation:
     from tensorir.inspect.subject import subject
 
     found = domains(subject(program), out)
-    needs: dict[str, Points] = {}
+    needs: dict[str, IntegerSet] = {}
     for closure in found.fencil.closures:
         for node in postorder(closure.value):
             if node.label and (points := found.of(node)):

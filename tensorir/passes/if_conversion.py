@@ -18,7 +18,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from tensorir.analysis.absence import AbsenceAnalysis
 from tensorir.analysis.choices import WORTH, Choice, Settled, acts, operations
-from tensorir.analysis.control_dependence import Demand, Places, demand, operands, scope
+from tensorir.analysis.control_dependence import ControlDependence, Places, control_dependence, operands, scope
 from tensorir.build import call, literal
 from tensorir.builtins import TABLE
 from tensorir.ir import Apply, Call, Expr, Fencil, Lambda, Literal
@@ -112,7 +112,7 @@ def _printing(fencil: Fencil) -> set[int]:
 class _Plan:
     """What of a scope becomes a choice of its own; sets have identities."""
 
-    needs: Demand
+    needs: ControlDependence
     lazy: set[int]
     """What is evaluated only where it is needed."""
     guarded: set[int]
@@ -126,7 +126,7 @@ class _Plan:
 def _plan(
     roots: Sequence[Expr], inside: Mapping[int, Expr], own: Set[int], choices: Set[int], facts: AbsenceAnalysis
 ) -> _Plan:
-    needs = demand(roots, choices, bodies=False) if own else Demand()
+    needs = control_dependence(roots, choices, bodies=False) if own else ControlDependence()
     lazy = {key for key, n in inside.items() if key in own and isinstance(n, (Apply, Call)) and not needs.certain(key)}
     below = {key: [id(c) for c in operands(n)] for key, n in inside.items()}
     readers = list(TopologicalSorter(below).static_order())[::-1]
@@ -185,7 +185,7 @@ def _finite(node: Call) -> bool:
             return finite or (TABLE[op].elementwise and exact)
 
 
-def _taken(needs: Demand, places: Iterable[int]) -> dict[int, list[int]]:
+def _taken(needs: ControlDependence, places: Iterable[int]) -> dict[int, list[int]]:
     """For each place, as ~place, what says whether it is taken: its condition, and the places that it lies in."""
     found: dict[int, list[int]] = {}
     stack = list(places)

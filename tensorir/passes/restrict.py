@@ -18,7 +18,7 @@ from typing import Any
 
 from tensorir.analysis.access_functions import updates_all
 from tensorir.analysis.domains import Domains, domains
-from tensorir.analysis.integer_sets import Points
+from tensorir.analysis.integer_sets import IntegerSet
 from tensorir.binding import BoundProgram
 from tensorir.build import call, closure, literal, operator
 from tensorir.build import fencil as make_fencil
@@ -124,7 +124,7 @@ class _Smaller:
         params = tuple(self.params.values())
         return make_fencil(fencil.name, params, closures, fencil.span, fencil.buffers & {p.name for p in params})
 
-    def closure(self, one: Closure, stored: Points) -> Closure | None:
+    def closure(self, one: Closure, stored: IntegerSet) -> Closure | None:
         if not stored:
             return None
         output = self.params[one.output]

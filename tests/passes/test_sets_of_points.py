@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from tensorir.analysis.integer_sets import Points
+from tensorir.analysis.integer_sets import IntegerSet
 from tensorir.types import Dims
 
 CLOUD = [(0, 0), (0, 3), (1, 2), (3, 1), (3, 3), (2, 0)]
@@ -17,7 +17,7 @@ BOXES = [
 @pytest.mark.parametrize("box", BOXES)
 def test_explicit_points_are_inside_of_a_box_along_all_of_its_dims(box):
     (a, b), (c, d) = box
-    points = Points.rows(("I", "J"), np.array(CLOUD))
+    points = IntegerSet.rows(("I", "J"), np.array(CLOUD))
     inside = {(i, j) for i, j in CLOUD if a <= i < b and c <= j < d}
     dims = Dims.of(I=(a, b), J=(c, d))
     assert set(points.within(dims)) == inside
@@ -28,10 +28,10 @@ def test_explicit_points_are_inside_of_a_box_along_all_of_its_dims(box):
 def test_boxes_fill_a_box_if_every_point_of_it_is_in_one(seed):
     rng = np.random.default_rng(seed)
     whole = Dims.of(I=(0, 3), J=(0, 4))
-    union, every = Points(("I", "J")), set()
+    union, every = IntegerSet(("I", "J")), set()
     for _ in range(6):
         (a, b), (c, d) = BOXES[rng.integers(len(BOXES))]
-        union |= Points.box(Dims.of(I=(a, b), J=(c, d)))
+        union |= IntegerSet.box(Dims.of(I=(a, b), J=(c, d)))
         every |= set(itertools.product(range(a, b), range(c, d)))
     assert union.fills(whole) == (set(itertools.product(range(3), range(4))) <= every)
     assert set(union) == every
