@@ -21,6 +21,7 @@ GPU_ONLY = "GPU only"
 EXTERNAL = "external"
 INTERPRETER = "interpreter"
 TILES = "tile operation"
+ELIDED = "left out"
 
 
 class Effect(Enum):
@@ -238,6 +239,7 @@ _TABLE: list[Builtin] = [
         meaning=TILES,
     ),
     *_rows("region", result=Result.HANDLE, effect=Effect.SPECIAL_CALL_ARG, meaning=TILES),
+    *_rows("elided", arity=1, result=Result.VOID, effect=Effect.OPAQUE, meaning=ELIDED),
     *_rows("launch_thread_idx", arity=1, result=Result.INT32, effect=Effect.PURE),
     *_rows("clamp", arity=3, operands=Operands.NUMBER, result=Result.FIRST, effect=Effect.PURE),
     *_rows("fast_rcp", arity=1, operands=Operands.FLOAT, result=Result.FIRST, effect=Effect.PURE),

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.source import NOWHERE, Source
+from tensorir.tir.constructors import is_constructed, read_constructors
 from tensorir.tir.live import constants_of
 from tensorir.tir.nodes import IRModule
 from tensorir.tir.script.fragments import read_fragment
@@ -60,6 +61,8 @@ def parse(text: object, name: str = "<tir>", metadata: Mapping[str, object] | No
         assert isinstance(text, str)
         metadata = constants_of(live, text) if metadata is None else metadata
     with _not_too_deep():
+        if is_constructed(text):
+            return read_constructors(Source(name, text))
         # Some editors begin a file of UTF-8 with a byte order mark, which says nothing.
         return read_module(Source(name, text.removeprefix("\ufeff")), metadata)
 

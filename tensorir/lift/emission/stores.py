@@ -314,8 +314,14 @@ def scatter(
     if not told:
         emitter.notes.append("index")
     mode = "clamp" if bounded else ("checked" if emitter.checked and not told else "zero")
-    if guard is not None:
-        holds = cut(emitter.emit(guard, space.dims), space.dims)
+    holds = None if guard is None else cut(emitter.emit(guard, space.dims), space.dims)
+    # one slice, of which some elements stay what they are, is written in place; elements that stay away are scattered
+    apart = frozenset(d for d, _ in aligned.values())
+    one_slice = (
+        holds is not None and op is None and bounded and not any(i.tensor.dims for i in indices)
+        and len(holds.tensor.dims) > 0 and {*holds.tensor.dims, *value.tensor.dims} <= apart
+    )  # fmt: skip
+    if holds is not None and not one_slice:
         element = indices[0].tensor.element
         assert isinstance(element, Scalar)
         if mode == "checked":
@@ -340,10 +346,14 @@ def scatter(
 
     value, indices = moved(value), [moved(i) for i in indices]
     needed = {name: Interval(space.dims[d].start + c, space.dims[d].stop + c) for name, (d, c) in aligned.items()}
+    base = spread(emitter.tensor(buffer), whole)
+    if one_slice:
+        assert holds is not None
+        old = call("gather", base, *indices, static=(tuple(dims), "clamp"))
+        value = call("if", moved(holds), value, cut(old, needed))
     value = spread(value, {n: i for n, i in needed.items() if i != whole[n]})
     present = {d for x in (value, *indices) for d in x.tensor.dims}
     over = tuple(hidden.get(d, d) for d in space.dims if hidden.get(d, d) in present and d not in by)
-    base = spread(emitter.tensor(buffer), whole)
     f = combine(LAST if op is None else op, buffer)
     if op is not None:
         lacking = {

@@ -126,8 +126,17 @@ def _unlike(name: str, taken: Iterable[str]) -> str:
 
 
 def _place(e: Expr) -> Hashable:
-    """Where the names of an expression stand: a variable is one place wherever it is used."""
-    return e if isinstance(e, Var) else id(e)
+    """Where the names of an expression stand: a variable is one place wherever it is used.
+
+    So are the results of one loop, which is run once for all of them as long as its operands are the same.
+    """
+    match e:
+        case Var():
+            return e
+        case Call("loop", operands):
+            return ("loop", *map(id, operands))
+        case _:
+            return id(e)
 
 
 def _at(parent: Hashable, k: int, e: Expr) -> Hashable:

@@ -13,7 +13,7 @@ import numpy as np
 from tensorir.source import NOWHERE, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.barriers import awaits_block
-from tensorir.tir.builtins import BUILTINS, EXTERNAL, GPU_ONLY
+from tensorir.tir.builtins import BUILTINS, ELIDED, EXTERNAL, GPU_ONLY
 from tensorir.tir.interpret.arithmetic import Value, operator
 from tensorir.tir.interpret.expressions import CODE, Code, access, compiled, pointer_to
 from tensorir.tir.interpret.machine import Machine, error
@@ -51,6 +51,8 @@ def compile_builtin(node: n.Call) -> Run:
     why = "is told by a machine only" if node.op == "vscale" else "has no meaning here"
     if row is not None and row.meaning == GPU_ONLY:
         why = "runs on a device only"
+    elif row is not None and row.meaning == ELIDED:
+        why = "stands for what the text leaves out"
     elif row is not None and row.meaning == EXTERNAL:
         why = "belongs to TVM's runtime"
 

@@ -135,7 +135,9 @@ class _Tile:
         values = m.read(at.view, at.address, self.span, predicate=at.inside)
         if at.inside is None:
             return values
-        return np.where(at.inside, values, at.view.dtype.type(0) if outside is None else outside)
+        other: Any = at.view.dtype.type(0) if outside is None else outside
+        found: Any = np.where(at.inside, values, other)
+        return found
 
     def write(self, m: Machine, values: Any, source: DataType, squeezed: bool = True) -> None:
         at = self.places(m, squeezed)
