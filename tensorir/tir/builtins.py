@@ -109,10 +109,17 @@ def _rows(
 
 _TABLE: list[Builtin] = [
     # mathematics
-    *_floats(1, "exp exp2 log log2 log10 log1p sqrt sin cos tan sinh cosh tanh"),
+    # CUDA's fast ones, __exp, have fewer digits there and are these here
+    *[
+        Builtin(n, (f"__{n}",), 1, Operands.FLOAT, meaning=f"numpy.{n}")
+        for n in ("exp", "log", "log2", "log10", "sin", "cos", "tan")
+    ],
+    *_floats(1, "exp2 log1p sqrt sinh cosh tanh"),
     *_floats(1, "asin=arcsin acos=arccos atan=arctan asinh=arcsinh acosh=arccosh atanh=arctanh"),
     *_floats(2, "atan2=arctan2 hypot copysign nextafter fmod"),
-    *_rows("exp10 erf sigmoid rsqrt", arity=1, operands=Operands.FLOAT, result=Result.FIRST, effect=Effect.PURE),
+    *_rows(
+        "exp10=__exp10 erf sigmoid rsqrt", arity=1, operands=Operands.FLOAT, result=Result.FIRST, effect=Effect.PURE
+    ),
     *_rows("ldexp", arity=2, result=Result.FIRST, effect=Effect.PURE, meaning="numpy.ldexp"),
     *_rows("fma", arity=3, operands=Operands.FLOAT, result=Result.FIRST, effect=Effect.PURE),
     *_rows("round nearbyint", arity=1, operands=Operands.NUMBER, result=Result.FIRST, effect=Effect.PURE),
@@ -152,7 +159,7 @@ _TABLE: list[Builtin] = [
     *_rows("isnullptr", arity=1, result=Result.BOOL, effect=Effect.PURE),
     # control
     *_rows("ret thread_return", result=Result.FIRST, effect=Effect.CONTROL_JUMP),
-    *_rows("continue_loop break_loop", arity=0, result=Result.VOID, effect=Effect.CONTROL_JUMP),
+    *_rows("continue_loop break_loop=loop_break", arity=0, result=Result.VOID, effect=Effect.CONTROL_JUMP),
     # memory
     *_rows("address_of", arity=1, result=Result.HANDLE, effect=Effect.PURE),
     *_rows("tvm_access_ptr", arity=5, result=Result.HANDLE, effect=Effect.SPECIAL_CALL_ARG),
@@ -243,6 +250,14 @@ _TABLE: list[Builtin] = [
     *_rows("launch_thread_idx", arity=1, result=Result.INT32, effect=Effect.PURE),
     *_rows("clamp", arity=3, operands=Operands.NUMBER, result=Result.FIRST, effect=Effect.PURE),
     *_rows("fast_rcp", arity=1, operands=Operands.FLOAT, result=Result.FIRST, effect=Effect.PURE),
+    *_rows(
+        "ieee_add ieee_sub ieee_mul ieee_fmul ieee_fdiv ieee_fmaf ieee_frcp ieee_fsqrt ieee_frsqrt",
+        result=Result.FIRST,
+        effect=Effect.PURE,
+    ),
+    *_rows("any_of all_of", arity=2, result=Result.BOOL, effect=Effect.READ_STATE),
+    *_rows("atomic_addx2_elem_op atomic_addx4_elem_op", result=Result.HANDLE, effect=Effect.OPAQUE),
+    *_rows("device_assert device_assert_with_msg", result=Result.VOID, effect=Effect.OPAQUE),
     *_rows(
         "atomic_add_elem_op atomic_max_elem_op atomic_min_elem_op atomic_store_elem_op "
         "atomic_add_ret_elem_op atomic_max_ret_elem_op atomic_min_ret_elem_op",

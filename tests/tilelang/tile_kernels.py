@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,6 +112,36 @@ def _softmax(x: Any, *_: Any) -> tuple[Any, ...]:
     return (weights / weights.sum(1, keepdims=True),)
 
 
+def _maths(a: Any, b: Any) -> tuple[Any, ...]:
+    (x,) = _wide(a)
+    y, out = np.abs(x), np.asarray(b, np.float64).copy()
+    erf = np.vectorize(math.erf)
+    rows = [
+        np.exp2(x), np.log(y + 1), np.tanh(x), 1 / (1 + np.exp(-x)), erf(x), np.sqrt(y), np.maximum(x, 0),
+        np.minimum(x, 0), np.floor(x), np.ceil(x), np.round(x), y**2, np.sin(x), np.cos(x), 1 / np.sqrt(y + 1), y,
+        np.clip(x, -1, 1), y, np.log2(y + 1), 0 * x, np.fmod(x, 2), np.exp(x), a.astype(np.float16),
+        np.full_like(x, np.inf), np.full_like(x, np.finfo(np.float32).max),
+    ]  # fmt: skip
+    out[: len(rows)] = np.stack(rows)
+    return (out,)
+
+
+def _fast(a: Any, b: Any) -> tuple[Any, ...]:
+    (x,) = _wide(a)
+    out = np.asarray(b, np.float64).copy()
+    out[:6] = np.stack([x / 3, x + 1, 1 / np.sqrt(x * x + 1), x * x + 1, np.abs(x), 2 * x])
+    return (out,)
+
+
+def _until_negative(a: Any, _: Any) -> tuple[Any, ...]:
+    sums = [row[: np.argmax(row < 0) if (row < 0).any() else None].sum() for row in a.reshape(4, 16)]
+    return (np.asarray(sums),)
+
+
+def _wide_atomics(a: Any, b: Any, c: Any) -> tuple[Any, ...]:
+    return np.maximum(b, a.reshape(16, 4).max(0)), c + 2 * a.astype(np.float64)
+
+
 def _laplacian(a: Any, *_: Any) -> tuple[Any, ...]:
     p = np.pad(a.astype(np.float64), 1)
     return (p[:-2, 1:-1] + p[2:, 1:-1] + p[1:-1, :-2] + p[1:-1, 2:] - 4 * p[1:-1, 1:-1],)
@@ -175,6 +206,27 @@ KERNELS: dict[str, Kernel] = {
         lambda r: [f32(r, 16, 32), zeros(16), zeros(16, dtype=np.int32)], (1, 2), lambda a, *_: (a.max(1), a.argmax(1))
     ),
     "safe_values": Kernel(lambda r: [f32(r, 10, 8) - 9, zeros(8)], (1,), lambda a, _: (a.max(0),)),
+    "maths": Kernel(lambda r: [f32(r, 64), zeros(30, 64)], (1,), _maths),
+    "fastmath": Kernel(lambda r: [f32(r, 64), zeros(8, 64)], (1,), _fast),
+    "controls": Kernel(
+        lambda r: [r.integers(0, 9, 64).astype(np.int32), zeros(4, dtype=np.int32)], (1,),
+        lambda a, _: (a[:4] * (a[:4] - 1) // 2,),
+    ),
+    "leaving": Kernel(
+        lambda r: [r.integers(-2, 20, 64).astype(np.int32), zeros(4, dtype=np.int32)], (1,), _until_negative
+    ),
+    "shared_reduce": Kernel(lambda r: [f32(r, 16, 32), zeros(16)], (1,), lambda a, _: (a.astype(np.float64).sum(1),)),
+    "three_dims": Kernel(
+        lambda r: [f32(r, 4, 8, 16), zeros(4, 16), zeros(4, 8)], (1, 2),
+        lambda a, *_: (a.max(1), a.astype(np.float64).sum(2)),
+    ),
+    "dynamic_transpose": Kernel(lambda r: [f32(r, 21, 37), zeros(37, 21)], (1,), lambda a, _: (a.T,)),
+    "wide_atomics": Kernel(lambda r: [f32(r, 64), f32(r, 4), f32(r, 64)], (1, 2), _wide_atomics),
+    "any_and_all": Kernel(
+        lambda r: [r.integers(0, 9, (4, 16)) > np.array([[-1], [9], [3], [0]]), zeros(4, dtype=np.int32)], (1,),
+        lambda a, _: (a.any(1) + 2 * a.all(1),),
+    ),
+    "double_buffered": Kernel(lambda r: [f16(r, 32, 32), f16(r, 32, 32), zeros(32, 32)], (2,), _product),
     "casts": Kernel(
         lambda r: [4 * f32(r, 32, 32), zeros(32, 32, dtype=ml_dtypes.bfloat16), zeros(32, 32, dtype=np.int8)], (1, 2),
         lambda a, *_: (a.astype(ml_dtypes.bfloat16), np.trunc(a)),

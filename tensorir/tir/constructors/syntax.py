@@ -20,7 +20,10 @@ __all__ = ["Elided", "Term", "Tree", "fail", "is_constructed", "parse_terms"]
 
 MAX_CHARACTERS = 1_000_000
 MAX_DEPTH = 200
+MAX_COMMENTS = 10_000
+"""Characters of comments that a text may begin with, to be known as one in constructors."""
 
+_BEGIN = re.compile(r"(?:\s++|#[^\n]*+\n)*+PrimFunc\s*\(")
 _TOKEN = re.compile(
     r"\s+|(?P<more>\#[^\n]*?\.\.\.\s*\d+\s+more\b[^\n]*)|\#[^\n]*"
     r"|(?P<dots>\.\.\.)|(?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)"
@@ -63,8 +66,8 @@ class _Token:
 
 
 def is_constructed(text: str) -> bool:
-    """Whether a text is written in constructors: its first word is `PrimFunc(` or `IRModule(`."""
-    return re.match(r"(?:\s|#[^\n]*\n)*(?:PrimFunc|IRModule)\s*\(", text) is not None
+    """Whether a text is written in constructors: what it begins with, comments aside, is `PrimFunc(`."""
+    return _BEGIN.match(text, 0, MAX_COMMENTS) is not None
 
 
 def fail(span: Span, message: str, help: str = "") -> NoReturn:

@@ -136,8 +136,8 @@ class _Tile:
         if at.inside is None:
             return values
         other: Any = at.view.dtype.type(0) if outside is None else outside
-        found: Any = np.where(at.inside, values, other)
-        return found
+        chosen: np.ndarray[Any, Any] = np.choose(at.inside, (other, values))
+        return chosen
 
     def write(self, m: Machine, values: Any, source: DataType, squeezed: bool = True) -> None:
         at = self.places(m, squeezed)

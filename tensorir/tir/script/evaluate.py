@@ -14,6 +14,7 @@ from tensorir.errors import did_you_mean
 from tensorir.source import Source, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
+from tensorir.tir.builtins import find
 from tensorir.tir.dtypes import BOOL, HANDLE, INT32, INT64, DataType
 from tensorir.tir.script import operations, subscripts
 from tensorir.tir.script.arithmetic import IllTyped, as_expr
@@ -324,7 +325,8 @@ class Evaluator:
 
     def attribute_of(self, node: ast.Attribute) -> Value:
         # Intrinsics of CUDA begin so too: `T.cuda.__shfl_sync`.
-        if node.attr.startswith("__") and not (isinstance(node.value, ast.Attribute) and node.value.attr == "cuda"):
+        known = find(node.attr) is not None or (isinstance(node.value, ast.Attribute) and node.value.attr == "cuda")
+        if node.attr.startswith("__") and not known:
             self.fail(node, "TS07", f"the attribute {node.attr!r} is no part of TVMScript.")
         target = self.value(node.value)
         match target:

@@ -9,17 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import reduce
 
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.tir import nodes as n
-from tensorir.tir.build import const
+from tensorir.tir.build import const, seq
+from tensorir.tir.dtypes import HANDLE
 from tensorir.tir.tiles.folds import combined, identity
 from tensorir.tir.tiles.operations import OPERATIONS
 from tensorir.tir.walk import transform, walk
 
 __all__ = ["normal"]
 
-_OTHERS = frozenset(("launch_thread_idx", "reducer_update", "device_assert", "device_assert_with_msg"))
+_OTHERS = frozenset((
+    "launch_thread_idx", "reducer_update", "device_assert", "device_assert_with_msg", "any_of", "all_of",
+    "atomic_addx2_elem_op", "atomic_addx4_elem_op",
+))  # fmt: skip
 
 
 def normal(func: n.PrimFunc) -> n.PrimFunc:
@@ -53,6 +58,12 @@ def normal(func: n.PrimFunc) -> n.PrimFunc:
                 return n.BufferStore(buffer, value, places, None, node.span)
             case n.Evaluate(n.Call(op="device_assert" | "device_assert_with_msg", args=(n.Expr() as condition, *_))):
                 return n.AssertStmt(condition, ("a device assertion fails",), span=node.span)
+            case n.Evaluate(n.Call(op="atomic_addx2_elem_op" | "atomic_addx4_elem_op" as name) as call):
+                return _apart(call, 2 if "x2" in str(name) else 4) or node
+            case n.Call(
+                op="any_of" | "all_of" as name, args=(n.Call(args=(n.BufferLoad() as first, *_)), n.IntImm(count))
+            ):
+                return reduce(n.Or if name == "any_of" else n.And, (_truth(_next(first, k)) for k in range(count)))
             case n.For(kind=n.ForKind.PARALLEL) if node.loop_var in serial:
                 return replace(node, kind=n.ForKind.SERIAL)
             case _:
@@ -61,6 +72,31 @@ def normal(func: n.PrimFunc) -> n.PrimFunc:
 
     _refuse_threads(func.body)
     return replace(func, body=transform(func.body, rule))
+
+
+def _next(first: n.BufferLoad, by: int) -> n.BufferLoad:
+    """An element that lies some places behind another one."""
+    *outer, last = first.indices
+    return replace(first, indices=(*outer, n.Add(last, const(by, last.dtype)) if by else last))
+
+
+def _truth(value: n.Expr) -> n.Expr:
+    return value if value.dtype.is_bool else n.NE(value, const(0, value.dtype))
+
+
+def _apart(call: n.Call, count: int) -> n.Stmt | None:
+    """Several elements that are updated at once, one by one."""
+    loads = [a.args[0] for a in call.args[:2] if isinstance(a, n.Call) and a.op in ("access_ptr", "address_of")]
+    places = [load for load in loads if isinstance(load, n.BufferLoad)]
+    if len(places) != 2:
+        return None
+    to, given = places
+    made: list[n.Stmt] = []
+    for k in range(count):
+        at = n.Call(HANDLE, "address_of", (_next(to, k),), span=call.span)
+        update = n.Call(to.dtype, "atomic_add", (at, _next(given, k)), span=call.span)
+        made.append(n.Evaluate(update, call.span))
+    return seq(made, call.span)
 
 
 def _entries(block: n.Block, key: str) -> dict[n.Var, n.Attribute]:
