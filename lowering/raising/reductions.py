@@ -54,6 +54,16 @@ def _folded(node: Call) -> tuple[Any, ...]:
     return dim, interval, having
 
 
+def _has_no_nan(e: Expr) -> bool:
+    """Whether a number stands in the place of each NaN."""
+    match e:
+        case Call("if", (Call("isnan", (x,)), instead, y)) if x == y:
+            number = literal_of(instead)
+            return number is not None and number == number
+        case _:
+            return False
+
+
 def along_axis(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
     """A fold of one array by one operation, as a reduction of the axis where it stands: moving it costs a copy."""
     f, init, *values = args
@@ -72,7 +82,8 @@ def along_axis(context: Context, node: Call, args: Sequence[Any]) -> Value | Non
     within = first is not None and first == first and TABLE[fold[0]].idempotent
     start = np.array(first if within else identity_of(fold[0], part.data.dtype), part.data.dtype)
     made = not isinstance(node.args[2], Var)
-    total = reduced(part.data, start, fold[0], part.dims.names.index(dim), context.loose, made)
+    loose = context.loose or _has_no_nan(node.args[2])
+    total = reduced(part.data, start, fold[0], part.dims.names.index(dim), loose, made)
     folded = Dense(total, part.dims.without(dim))
     # XLA fuses what follows with the reduction itself: a softmax in 0.8 of the time
     whole = folded if within else elementwise(MONOIDS[fold[0]], [init[0], folded], state)

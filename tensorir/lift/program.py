@@ -64,8 +64,8 @@ class Ready:
 class Specialised:
     """A program at one set of sizes, plain and with checks, compiled when it is first called."""
 
-    def __init__(self, build: Callable[[bool, bool], Built]) -> None:
-        self._build = build
+    def __init__(self, build: Callable[[bool, bool], Built], keeps_nan: bool = False) -> None:
+        self._build, self._keeps_nan = build, keeps_nan
         self.plain = build(False, False)
         self._checked: dict[bool, Built] = {}
         self._compiled: dict[tuple[bool, bool, str], Any] = {}
@@ -86,7 +86,7 @@ class Specialised:
         key = (checked, undefined, numerics)
         if key not in self._compiled:
             # what comparisons in a source do with NaN depends on their order: nothing of it is kept unless asked for
-            told = "loose" if numerics == "fast" else numerics
+            told = "loose" if numerics == "fast" and not self._keeps_nan else numerics
             self._compiled[key] = compile(self.built(checked, undefined).fencil, numerics=told)
         return self._compiled[key]
 
@@ -132,6 +132,8 @@ class Lifted:
     """The first of these that tells by itself whether arrays are like those."""
     minds_strides: bool = False
     """Whether arrays of one shape that lie otherwise in memory may need another program."""
+    keeps_nan: bool = False
+    """Whether the source says what becomes of a NaN, whatever the order."""
     again: Callable[[], Lifted] | None = None
     """How it was lifted."""
 
@@ -144,7 +146,7 @@ class Lifted:
         """The program at a set of sizes."""
         found = self.cache.get(key)
         if found is None:
-            found = Specialised(partial(self.build, key))
+            found = Specialised(partial(self.build, key), self.keeps_nan)
             self.cache.put(key, found)
         return found
 

@@ -12,6 +12,8 @@ pytest.importorskip("cuda.tile")
 import tensorir as ti
 from tensorir import tile
 from tests.lift.gradients import compared
+from tests.peers import cutile_further as m
+from tests.peers import cutile_kernels as k
 from tests.peers.cutile_launches import LAUNCHES, launched
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -75,3 +77,30 @@ def test_the_gradient_of_a_kernel_agrees_with_differences(name):
     assert varied and results
     found = compared(p, arrays, varied, results)
     assert found.right, found
+
+
+def with_nans() -> np.ndarray:
+    """Rows with a NaN at either end, in the middle, every third one, and nothing else; and with infinities."""
+    x = np.random.default_rng(1).standard_normal((16, 512)).astype(np.float32)
+    x[2, 5] = x[3, :] = x[4, 0] = x[5, -1] = x[8, ::3] = np.nan
+    x[6, 100:200], x[7, 7] = np.inf, -np.inf
+    return x
+
+
+@pytest.mark.parametrize("numerics", ("fast", "exact"))
+@pytest.mark.parametrize(
+    ("kernel", "more", "grid"),
+    (
+        (k.softmax, (np.zeros((16, 512), np.float32), 512), 16), (k.arg_max, (np.zeros(16, np.int32), 512), 16),
+        (k.top_k, (np.zeros((16, 3), np.float32), np.zeros((16, 3), np.int32), 3, 512), 16),
+        (m.scan_reverse_max, (np.zeros((16, 512), np.float32), 512), 8),
+    ),
+)  # fmt: skip
+def test_extremes_do_with_a_nan_what_the_interpreter_does(kernel, more, grid, numerics):
+    args = (with_nans(), *more)
+    module, given = tile.from_cutile(kernel, *args), [a for a in args if isinstance(a, np.ndarray)]
+    p = ti.lift(module, grid=grid, args=given, numerics=numerics)
+    after = tile.interpret(module, None, given, grid)
+    wanted = [w for a, w in zip(p.arguments, after, strict=True) if a.written]
+    for found, w in zip(p(*given), wanted, strict=True):
+        np.testing.assert_allclose(found, w, 1e-5, 1e-6)
