@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import numbers
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 import equinox as eqx
+import jax
+import jax.numpy
 import numpy as np
 
 from tensorir.arrays import intervals_of, refuse, refuse_given_away
-from tensorir.types import DTYPES, FLOAT64, Dims, Interval, Scalar, scalar_of
+from tensorir.errors import did_you_mean
+from tensorir.types import DTYPES, FLOAT64, Complaint, Dims, Interval, Scalar, bcast, scalar_of
 
 __all__ = ["Field", "as_field", "from_xarray", "full", "ones", "zeros"]
 
@@ -100,6 +104,93 @@ class Field(eqx.Module):
     __lt__, __gt__ = _binary(operator.lt)
     __le__, __ge__ = _binary(operator.le)
 
+    def __getitem__(self, places: Any) -> Field:
+        """The field at a coordinate, or on an interval, of some of its dims: `f[{I: 2, J: (0, 4)}]`.
+
+        A coordinate takes its dim away. Raises A03 for a dim that the field has not, and for points outside of it.
+
+        >>> f = as_field({"I": (-1, 2), "J": (0, 2)}, np.arange(6.0).reshape(3, 2))
+        >>> f[{"I": 1}], f[{"I": (0, 2)}][{"J": 1}].data
+        (Field(float64, J[0:2]), array([3., 5.]))
+        """
+        if not isinstance(places, Mapping):
+            raise refuse("A03", f"{places!r} says no dim.", "write f[{I: 2}], or f[{I: (0, 4)}] for an interval.")
+        found = {str(dim): place for dim, place in places.items()}
+        index: list[Any] = []
+        kept: list[tuple[str, Interval]] = []
+        for name in found.keys() - set(self.dims.names):
+            raise refuse("A03", f"the field has no dim {name}, only {self.dims}.", did_you_mean(name, self.dims.names))
+        for name, interval in self.dims.items:
+            place = found.get(name, interval)
+            part = _part(place, interval)
+            if part is None:
+                raise refuse("A03", f"{name} is {name}{interval}, and {place} lies outside of it.")
+            start, stop = part.start - interval.start, part.stop - interval.start
+            index.append(slice(start, stop) if not _is_coordinate(place) else start)
+            if not _is_coordinate(place):
+                kept.append((name, part))
+        return Field(self.data[tuple(index)], Dims(tuple(kept)))
+
+    def sum(self, *dims: Any, **numpy: Any) -> Any:
+        """The sum over some dims, or over all: a field, or a number where no dim is left.
+
+        >>> f = as_field({"I": 2, "J": 3}, np.arange(6.0).reshape(2, 3))
+        >>> f.sum("J").data, f.sum()
+        (array([ 3., 12.]), np.float64(15.0))
+        """
+        return self._reduced("sum", dims, numpy)
+
+    def prod(self, *dims: Any, **numpy: Any) -> Any:
+        """The product over some dims, or over all."""
+        return self._reduced("prod", dims, numpy)
+
+    def mean(self, *dims: Any, **numpy: Any) -> Any:
+        """The mean over some dims, or over all."""
+        return self._reduced("mean", dims, numpy)
+
+    def max(self, *dims: Any, **numpy: Any) -> Any:
+        """The largest element over some dims, or over all."""
+        return self._reduced("max", dims, numpy)
+
+    def min(self, *dims: Any, **numpy: Any) -> Any:
+        """The smallest element over some dims, or over all."""
+        return self._reduced("min", dims, numpy)
+
+    def _reduced(self, method: str, dims: Sequence[Any], numpy: Mapping[str, Any]) -> Any:
+        """A reduction; `numpy` has what `np.sum(f)` passes on, which is None where nothing was asked for."""
+        for word, value in numpy.items():
+            if value is not None:
+                raise refuse("A03", f"a field has dims with names and no {word}.", f'write f.{method}("I").')
+        names = [str(d) for d in dims] or list(self.dims.names)
+        for name in names:
+            if name not in self.dims:
+                hint = did_you_mean(name, self.dims.names)
+                raise refuse("A03", f"the field has no dim {name}, only {self.dims}.", hint)
+        data = getattr(self.data, method)(axis=tuple(self.dims.names.index(n) for n in names))
+        rest = self.dims.without(*names)
+        return Field(data, rest) if rest else data
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        """NumPy's elementwise functions of fields and numbers, on the points that all fields have.
+
+        >>> a, b = as_field({"I": (0, 3)}, np.array([1.0, 4.0, 9.0])), as_field({"I": (1, 4)}, np.ones(3))
+        >>> np.hypot(np.sqrt(a), b), np.sqrt(a).data
+        (Field(float64, I[1:3]), array([1., 2., 3.]))
+        """
+        if method != "__call__" or options or ufunc.nout != 1 or ufunc.signature is not None:
+            return NotImplemented
+        if any(not isinstance(x, Field) and np.ndim(x) for x in inputs):
+            told = f"an array without names meets a field in {ufunc.__name__}."
+            raise refuse("A03", told, "name its axes: ti.as_field({'I': (0, 10)}, array).")
+        function = ufunc
+        if any(isinstance(x, Field) and isinstance(x.data, jax.Array) for x in inputs):
+            function = getattr(jax.numpy, ufunc.__name__, ufunc)
+        try:
+            dims = bcast([x.dims for x in inputs if isinstance(x, Field)])
+        except Complaint as found:
+            raise refuse("A03", found.message, found.help) from None
+        return Field(function(*(_aligned(x, dims) if isinstance(x, Field) else x for x in inputs)), dims)
+
     def __repr__(self) -> str:
         return f"Field({getattr(self.data, 'dtype', self.data)}, {self.dims})"
 
@@ -112,6 +203,35 @@ class Field(eqx.Module):
         from tensorir.annotations import FieldType
 
         return FieldType.of(parameters)
+
+
+def _is_coordinate(place: Any) -> bool:
+    return isinstance(place, numbers.Integral)
+
+
+def _part(place: Any, interval: Interval) -> Interval | None:
+    """The part of an interval that a coordinate, a pair, a slice or an interval names; None where it lies outside."""
+    match place:
+        case Interval():
+            part = place
+        case (start, stop):
+            part = Interval(int(start), int(stop))
+        case slice(start=start, stop=stop, step=None):
+            first, last = interval.start if start is None else start, interval.stop if stop is None else stop
+            part = Interval(int(first), int(last))
+        case _ if _is_coordinate(place):
+            part = Interval(int(place), int(place) + 1)
+        case _:
+            raise refuse("A03", f"{place!r} is no place along a dim.", "write a number, or an interval: (0, 4).")
+    return part if interval.covers(part) and part.stop >= part.start else None
+
+
+def _aligned(field: Field, dims: Dims) -> Any:
+    """The array of a field on some intervals, with an axis for each of them; those that it lacks have one point."""
+    names = [n for n in dims.names if n in field.dims]
+    data = field.data[tuple(slice(dims[n].start - i.start, dims[n].stop - i.start) for n, i in field.dims.items)]
+    data = data.transpose([field.dims.names.index(n) for n in names])
+    return data.reshape([len(dims[n]) if n in field.dims else 1 for n in dims.names])
 
 
 def _dims(domain: Any, shape: tuple[int, ...] | None = None) -> Dims:

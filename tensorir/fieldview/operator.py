@@ -79,6 +79,10 @@ class FieldOperator(Displayed):
         self.signature: inspect.Signature = inspect.signature(self.function)
         self.annotations = annotations_of(self.function)
 
+    def __reduce__(self) -> str:
+        # by its place in a module, as functions are; a copy is the operator itself
+        return self.function.__qualname__
+
     @located
     def __call__(
         self,
