@@ -66,13 +66,18 @@ def without_tiles(func: n.PrimFunc) -> n.PrimFunc:
 
 
 def _bounds(body: n.Stmt) -> dict[n.Var, Bounds]:
-    """The smallest and the largest value of loop variables, where that is known."""
+    """The smallest and the largest value of loop variables and lets, where that is known."""
     known: dict[n.Var, Bounds] = {}
     for node in walk(body):
-        if isinstance(node, n.For):
-            low, extent = interval(node.min, known), interval(node.extent, known)
-            if low is not None and extent is not None and extent[1] > 0:
-                known[node.loop_var] = low[0], low[1] + extent[1] - 1
+        match node:
+            case n.For(var, low, extent):
+                first, count = interval(low, known), interval(extent, known)
+                if first is not None and count is not None and count[1] > 0:
+                    known[var] = first[0], first[1] + count[1] - 1
+            case n.LetStmt(var, value) if (reach := interval(value, known)) is not None:
+                known[var] = reach
+            case _:
+                pass
     return known
 
 

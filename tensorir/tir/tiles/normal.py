@@ -7,13 +7,15 @@ in that of the text.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import reduce
+from itertools import pairwise
 
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.tir import nodes as n
-from tensorir.tir.build import const, seq
+from tensorir.tir.build import const, nothing, seq
 from tensorir.tir.dtypes import HANDLE
 from tensorir.tir.tiles.folds import combined, identity
 from tensorir.tir.tiles.operations import OPERATIONS
@@ -71,7 +73,7 @@ def normal(func: n.PrimFunc) -> n.PrimFunc:
         return None
 
     _refuse_threads(func.body)
-    return replace(func, body=transform(func.body, rule))
+    return replace(func, body=_with_lets(transform(func.body, rule)))
 
 
 def _next(first: n.BufferLoad, by: int) -> n.BufferLoad:
@@ -144,6 +146,46 @@ def _statements(node: n.Stmt) -> list[n.Stmt]:
             return [body] if init is None else [init, body]
         case _:
             return []
+
+
+def _with_lets(body: n.Stmt) -> n.Stmt:
+    """Numbers that are given a value once, where they are declared, as lets: `tile: T.int32 = t * 3 + bx`."""
+    stores: Counter[n.Buffer] = Counter()
+    other: set[n.Node] = set()
+    for node in walk(body):
+        match node:
+            case n.BufferStore(buffer) if buffer.layout == "scalar":
+                stores[buffer] += 1
+            case n.Call(op=op, args=args):
+                other |= {a for a in args if isinstance(a, n.Buffer)}
+                other |= {a.buffer for a in args if isinstance(a, n.BufferLoad) and op in _PLACES}
+            case _:
+                pass
+    made: dict[n.Buffer, n.Var] = {}
+
+    def bound(node: n.Node) -> n.Node | None:
+        if not isinstance(node, n.SeqStmt):
+            return None
+        parts = list(node.seq)
+        for k, (first, second) in enumerate(pairwise(parts)):
+            match first, second:
+                case n.AllocBuffer(buffer), n.BufferStore(stored, value) if buffer is stored and stores[buffer] == 1:
+                    if buffer not in other and value.dtype == buffer.dtype:
+                        var = made[buffer] = n.Var(buffer.name, n.PrimType(buffer.dtype), buffer.span)
+                        parts[k : k + 2] = [nothing(first.span), n.LetStmt(var, value, second.span)]
+                case _:
+                    pass
+        return (
+            replace(node, seq=tuple(parts)) if any(a is not b for a, b in zip(parts, node.seq, strict=True)) else None
+        )
+
+    body = transform(body, bound)
+    if not made:
+        return body
+    return transform(body, lambda node: made.get(node.buffer) if isinstance(node, n.BufferLoad) else None)
+
+
+_PLACES = frozenset(("address_of", "access_ptr"))
 
 
 def _refuse_threads(body: n.Stmt) -> None:
