@@ -24,8 +24,8 @@ from tensorir.walk import postorder
 
 __all__ = ["Explanation", "explain"]
 
-MAX_CHAINS = 12
-"""Chains of shifts that are named per parameter."""
+MAX_CHAINS = 1_000
+"""Chains of shifts that are followed per parameter; where there are more, the text says so."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -72,45 +72,76 @@ def _called(node: Expr) -> str:
     return f"'{node.label}'" if node.label else getattr(node, "op", "a function")
 
 
+Chain = tuple[tuple[str, Any], ...]
+"""Shifts one after the other, neighbours by table and slot, and between them net offsets along dims, by name."""
+
+
 def _chains(fencil: Fencil, param: Var) -> list[str]:
-    """The chains of shifts through which a parameter is read."""
-    found: dict[str, None] = {}
+    """The chains of shifts through which a parameter is read, those along dims by their net offset."""
+    found: dict[Chain, None] = {}
+    more = False
     for closure in fencil.closures:
-        above: dict[int, set[tuple[str, ...]]] = {id(closure.value): {()}}
+        above: dict[int, dict[Chain, None]] = {id(closure.value): {(): None}}
         for node in reversed(list(postorder(closure.value))):
-            chains = above.get(id(node), set())
+            chains = above.pop(id(node), {})
             if node == param:
-                found.update((_words(c), None) for c in sorted(chains) if c)
+                found.update(chains)
             step = _step(node)
             for child in node.children:
-                own = () if step and isinstance(node, Call) and len(node.args) == 2 and child is node.args[0] else step
-                known = above.setdefault(id(child), set())
-                if len(known) < MAX_CHAINS:
-                    known.update((*c, *own) for c in list(chains)[:MAX_CHAINS])
-    if not found:
+                own = (
+                    None if step and isinstance(node, Call) and len(node.args) == 2 and child is node.args[0] else step
+                )
+                known = above.setdefault(id(child), {})
+                known.update((_after(c, own), None) for c in chains)
+                if len(known) > MAX_CHAINS:
+                    more, above[id(child)] = True, dict(list(known.items())[:MAX_CHAINS])
+    shown = sorted((c for c in found if c), key=_order)
+    if not shown:
         return []
-    return [", ".join(list(found)[:MAX_CHAINS]) + "."]
+    words = [_words(c) for c in shown]
+    if () in found:
+        words.insert(0, "the point itself")
+    return [", ".join([*words, "and through more than are followed"] if more else words) + "."]
 
 
-def _step(node: Expr) -> tuple[str, ...]:
+def _after(chain: Chain, step: tuple[str, Any] | None) -> Chain:
+    """A chain with one more step; offsets along dims that follow each other add up, and vanish where they come to 0."""
+    if step is None:
+        return chain
+    kind, offset = step
+    if kind == "table" or not chain or chain[-1][0] == "table":
+        return (*chain, (kind, offset if kind == "table" else (offset,)))
+    net = dict(chain[-1][1])
+    net[offset[0]] = net.get(offset[0], 0) + offset[1]
+    left = tuple(sorted((d, n) for d, n in net.items() if n))
+    return (*chain[:-1], ("dims", left)) if left else chain[:-1]
+
+
+def _step(node: Expr) -> tuple[str, Any] | None:
     match node:
         case Call("cartesian_shift", _, (dim, offset)):
-            return (f"⟪{dim}, {offset}⟫",)
+            return "dims", (dim, offset)
         case Call("unstructured_shift", (table, _), (slot,)):
-            return (f"⟪{getattr(table, 'name', 'table')}⟫[{slot}]",)
+            return "table", f"⟪{getattr(table, 'name', 'table')}, {slot}⟫"
         case Call("shift_init", (table, _)):
-            return (f"⟪{getattr(table, 'name', 'table')}⟫",)
+            return "table", f"⟪{getattr(table, 'name', 'table')}⟫"
         case _:
-            return ()
+            return None
 
 
-def _words(chain: tuple[str, ...]) -> str:
-    """A chain, and what it means where it is one step along a dim."""
-    text = "".join(chain)
-    dim, _, offset = text.strip("⟪⟫").partition(", ")
-    if len(chain) > 1 or not offset:
-        return text if len(chain) > 1 else f"{text} reads neighbours"
-    distance = int(offset)
-    side = "after" if distance > 0 else "before"
-    steps = "one point" if abs(distance) == 1 else f"{abs(distance)} points"
-    return f"{text} reads {steps} {side} along {dim}"
+def _order(chain: Chain) -> tuple[Any, ...]:
+    return len(chain), *((kind, str(step) if kind == "table" else step) for kind, step in chain)
+
+
+def _words(chain: Chain) -> str:
+    """A chain, and what it means where it is one step."""
+    text = "".join(step if kind == "table" else f"⟪{', '.join(f'{d}, {n}' for d, n in step)}⟫" for kind, step in chain)
+    match chain:
+        case (("table", _),):
+            return f"{text} reads neighbours"
+        case (("dims", ((dim, distance),)),):
+            side = "after" if distance > 0 else "before"
+            steps = "one point" if abs(distance) == 1 else f"{abs(distance)} points"
+            return f"{text} reads {steps} {side} along {dim}"
+        case _:
+            return text
