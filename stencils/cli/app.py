@@ -168,7 +168,11 @@ def convert(
 @app.command()
 def lift(
     kernel: Annotated[
-        Path, typer.Argument(help="A kernel (TVMScript, .py), or module:program with --from.", show_default=False)
+        Path,
+        typer.Argument(
+            help="A kernel (TVMScript, .py; Tile IR, .mlir or .tileirbc), or module:program with --from.",
+            show_default=False,
+        ),
     ],
     func: Annotated[str | None, typer.Option(help="Which function.")] = None,
     set: Sizes = None,
@@ -176,14 +180,22 @@ def lift(
     size: Annotated[list[str] | None, typer.Option(help="Of a program of GT4Py: a dim or number, as K=65.")] = None,
     on_hazard: Annotated[str, typer.Option(help="What is proven wrong: error, sequential or ignore.")] = "error",
     report: Annotated[bool, typer.Option(help="Also how each loop was lifted, and why.")] = True,
+    grid: Annotated[str | None, typer.Option(help="Of Tile IR: the blocks of the grid, as 4,1,1.")] = None,
 ) -> None:
-    """Print a kernel as a pure tensor program."""
+    """Print a kernel as a pure tensor program.
+
+    Of Tile IR --set has the shape of each array, and numbers: --set p=1024x64 --set n=8.
+    """
     if origin == "gt4py":
         from stencils.cli import iterators
 
         return iterators.lift(str(kernel), tuple(size or ()), report, say)
-    from stencils.cli import kernels
+    from stencils.cli import kernels, tiles
+    from stencils.cli.options import refuse_given
 
+    if tiles.is_tile(kernel):
+        return tiles.lift(kernel, func, tuple(set or ()), grid, on_hazard, report, say)
+    refuse_given(kernel, "no Tile IR", {"--grid": grid})
     kernels.lift(kernel, func, tuple(set or ()), on_hazard, report, say)
 
 

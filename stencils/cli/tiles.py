@@ -1,8 +1,9 @@
-"""`tensorir check`, `print`, `run` and `convert` on Tile IR: text in `.mlir` files, bytecode in `.tileirbc` files."""
+"""`tensorir check`, `print`, `run`, `lift`, `convert` on Tile IR: text in `.mlir` files, bytecode in `.tileirbc` ones."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ import tensorir as ti
 from stencils.cli.files import check_source, check_target, read_arrays, together, write_arrays
 from stencils.cli.options import only_known, pairs
 from tensorir.arrays import refuse
+from tensorir.tile.types import Pointer
 
-__all__ = ["check", "convert", "is_tile", "run", "show"]
+__all__ = ["check", "convert", "is_tile", "lift", "run", "show"]
 
 TEXT, BYTES = ".mlir", ".tileirbc"
 
@@ -71,24 +73,12 @@ def run(
     not given are the extents and strides of the arrays before them, as cuTile passes them.
     """
     check_target(out, (".npz",))
-    module = _module(path)
-    ti.tile.verify(module)
-    if entry is None and len(module.entries) != 1:
-        known = ", ".join(module.entries) or "none"
-        raise refuse("C07", f"'{path}' has several functions: {known}.", "say which: --func NAME.")
-    name = entry or next(iter(module.entries))
-    if name not in module.entries:
-        only_known([name], module.entries, str(path), "entry")
-    chosen = module.entries[name]
-    params = {p.name or f"arg{k}": p.type for k, p in enumerate(chosen.regions[0].arguments)}
+    module, name, params = _entry(path, entry)
     given: dict[str, Any] = {}
     for text in inputs:
         given.update(read_arrays(Path(text)))
     for key, text in pairs(settings, "value", "n=8").items():
-        try:
-            given[key] = float(text) if any(c in text for c in ".en") else int(text, 0)
-        except ValueError:
-            raise refuse("C04", f"'--set {key}={text}' gives no number.", f"write --set {key}=8.") from None
+        given[key] = _number(key, text)
     only_known(given, params, name, "parameter")
     arguments = {key: given[key] for key in params if key in given}
     blocks = _grid(grid)
@@ -102,6 +92,68 @@ def run(
         with together() as write:
             write_arrays(out, told, {}, write)
         say(f"written to {out}")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a lift asks of an array."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+
+
+def lift(
+    path: Path, entry: str | None, settings: tuple[str, ...], grid: str | None, on_hazard: str, report: bool,
+    say: Callable[[str], None],
+) -> None:  # fmt: skip
+    """Print an entry on a grid as a pure tensor program, and how each of its loops was lifted.
+
+    `settings` have the shape of each array, as p=1024x64, and numbers.
+    """
+    module, name, params = _entry(path, entry)
+    given: dict[str, Any] = {}
+    for key, text in pairs(settings, "value", "p=1024x64").items():
+        kind = getattr(params.get(key), "element", None)
+        if isinstance(kind, Pointer):
+            try:
+                given[key] = Shape(tuple(int(n) for n in text.split("x")), kind.pointee.numpy)
+            except ValueError:
+                raise refuse("C04", f"'--set {key}={text}' gives no shape.", f"write --set {key}=1024x64.") from None
+        else:
+            number = _number(key, text)
+            given[key] = number if isinstance(number, int) else np.float32(number)
+    only_known(given, params, name, "parameter")
+    arrays = [key for key, kind in params.items() if isinstance(getattr(kind, "element", None), Pointer)]
+    missing = [key for key in arrays if key not in given]
+    if missing:
+        raise refuse("C08", f"the shape of '{missing[0]}' is not known.", f"say it: --set {missing[0]}=1024x64.")
+    program = ti.lift(
+        module, entry=name, grid=_grid(grid), args=[given[key] for key in params if key in given], on_hazard=on_hazard
+    )  # fmt: skip
+    say(str(program))
+    if report:
+        say(f"\n{program.report}")
+
+
+def _entry(path: Path, entry: str | None) -> tuple[Any, str, dict[str, Any]]:
+    """The module of a file, the entry that is asked for, or the only one, and the types of its parameters."""
+    module = _module(path)
+    ti.tile.verify(module)
+    if entry is None and len(module.entries) != 1:
+        known = ", ".join(module.entries) or "none"
+        raise refuse("C07", f"'{path}' has several functions: {known}.", "say which: --func NAME.")
+    name = entry or next(iter(module.entries))
+    if name not in module.entries:
+        only_known([name], module.entries, str(path), "entry")
+    params = module.entries[name].regions[0].arguments
+    return module, name, {p.name or f"arg{k}": p.type for k, p in enumerate(params)}
+
+
+def _number(key: str, text: str) -> int | float:
+    try:
+        return float(text) if any(c in text for c in ".en") else int(text, 0)
+    except ValueError:
+        raise refuse("C04", f"'--set {key}={text}' gives no number.", f"write --set {key}=8.") from None
 
 
 def _same(before: Any, after: Any) -> bool:

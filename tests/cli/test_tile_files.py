@@ -75,3 +75,14 @@ def test_what_is_wrong_is_told_with_its_place(kernel, capsys):
     assert capsys.readouterr().err.startswith("k.tileirbc: byte 0x0: error[TB01]")
     assert call("convert", "k.mlir", "k.txt") == 2
     assert "error[F03]: 'k.txt' ends in '.txt', and Tile IR is written." in capsys.readouterr().err
+
+
+def test_a_kernel_is_lifted_for_the_shapes_of_its_arrays(kernel, capsys):
+    assert call("lift", "k.mlir", "--grid", "2", "--set", "p=8") == 0
+    assert capsys.readouterr().out == (
+        "twice(p: tensor<float32, p_0[0:8]>) {\n  p ← p + p;\n}\n\nline 1: block bx: parallel\n"
+    )
+    assert call("lift", "k.mlir", "--grid", "2") == 2
+    assert "error[C08]: the shape of 'p' is not known." in capsys.readouterr().err
+    assert call("lift", "k.mlir", "--set", "p=wide") == 2
+    assert "error[C04]: '--set p=wide' gives no shape." in capsys.readouterr().err

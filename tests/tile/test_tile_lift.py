@@ -1,6 +1,7 @@
 """Kernels lifted: the conformance kernels as they stand, their regions one by one, and what a launch contradicts."""
 
 import json
+import pickle
 
 import jax
 import jax.numpy as jnp
@@ -219,3 +220,24 @@ def test_a_block_that_is_proven_to_leave_an_array_is_named():
         "an index of 'q' is 16, and it runs from 0 to 15, in block (bx = 2).",
         "mask the lanes that leave it, or pass a larger array.",
     )
+
+
+def test_a_lifted_kernel_is_stored_as_its_module():
+    text = kernel("%i")
+    for module in (text, tile.from_bytecode(tile.to_bytecode(text))):
+        p = pickle.loads(pickle.dumps(ti.lift(module, grid=2, args=(X, X, 0))))
+        np.testing.assert_array_equal(p(X, None, 0)[0], 2 * X)
+
+
+def test_arrays_may_be_empty_and_blocks_may_have_nothing_to_do():
+    text = (
+        str(kernel("%i")).replace("shape = [8]", "shape = [%n]").replace("<8xf32, strides=[1]>", "<?xf32, strides=[1]>")
+    )
+    text = text.replace(": tensor_view<?xf32", ": tile<i32> -> tensor_view<?xf32").replace(
+        "partition_view<tile=(4), tile<i32> -> ", "partition_view<tile=(4), "
+    )
+    module = tile.parse(text)
+    for n in (0, 1, 6):
+        x = np.arange(n, dtype=np.float32)
+        p = ti.lift(module, grid=2, args=(x, x, n))
+        np.testing.assert_array_equal(p(x, x.copy(), n)[0], 2 * x)

@@ -390,6 +390,15 @@ def update(scope: Scope, node: Atomic) -> None:
         if mask is not None and set(mask.tensor.dims.names) & set(missing):
             mask = None
     value = spread(value, {n: i for n, i in whole.items() if n not in missing})
+    target = _target(scope, buffer, node.at, own)
+    points = {*value.tensor.dims.names, *(() if mask is None else mask.tensor.dims.names)}
+    if target is not None and points <= {n for d in target.digits.values() for n in d.names}:
+        # each element is updated once
+        old = elements(scope, buffer, node.at, own, (), None)
+        combined = call(node.op, old, value)
+        combined = combined if mask is None else call("if", mask, combined, old)
+        scope.memory[buffer.name] = _placed(scope, buffer, base, target, combined, own)
+        return
     scope.memory[buffer.name] = _scattered(
         scope, buffer, node.at, own, base, value, mask, node.op, node.where, node.span
     )

@@ -9,6 +9,8 @@ k.tileirbc: byte 0x12: error[TB01]: this is wrong.
 
 from __future__ import annotations
 
+from typing import Any
+
 from tensorir.source import Source, Span
 
 __all__ = ["ByteSpan"]
@@ -22,6 +24,9 @@ class ByteSpan(Span):
     def __init__(self, name: str, data: bytes, start: int, stop: int) -> None:
         for slot, value in (("name", name), ("data", data), ("at", start), ("until", max(stop, start + 1))):
             object.__setattr__(self, slot, value)
+
+    def __reduce__(self) -> Any:
+        return ByteSpan, (self.name, self.data, self.at, self.until)
 
     @property
     def source(self) -> Source:  # type: ignore[override]
