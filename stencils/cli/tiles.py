@@ -1,4 +1,4 @@
-"""`tensorir check`, `print`, `run`, `lift`, `convert` on Tile IR: text in `.mlir` files, bytecode in `.tileirbc` ones."""
+"""`tensorir check`, `print`, `run`, `lift`, `convert` on Tile IR: text in `.mlir` files, bytecode in `.tileirbc`."""
 
 from __future__ import annotations
 
