@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from lowering import compiled, engine, field, iterate
+from lowering import compiled, engine, exported, field, iterate
 from lowering.compiled import Compiled
 
 __all__ = ["Compiled", "backend"]
@@ -56,6 +56,10 @@ class Backend:
     def fields(self) -> Any:
         """The module that makes fields."""
         return field
+
+    def exported(self) -> Any:
+        """The module that reads exported programs."""
+        return exported
 
 
 backend = Backend()

@@ -119,10 +119,11 @@ class Compiled(_Callable, eqx.Module):
     def export(self, *, platforms: tuple[str, ...] = ("cpu", "cuda", "tpu"), **sizes: int) -> jax.export.Exported:
         """A `jax.export` artefact: `.serialize()` it, and a process that has only jax runs it with `.call(arrays)`.
 
-        `arrays` is a dict of tuples of arrays by parameter, one per leaf, as is what it returns. A program with
-        run-time checks returns a pair: outputs, and per check a pair of integers that starts with -1 where all is
-        well. Serialising needs flatbuffers (`pip install tensorir[export]`); 64-bit programs are called under
-        `jax.enable_x64(True)`. Programs that print are refused: a print is a call of this process.
+        `ti.load` makes a function of named arrays of it. `arrays` is a dict of tuples of arrays by parameter, one per
+        leaf, as is what it returns. A program with run-time checks returns a pair: outputs, and per check a pair of
+        integers that starts with -1 where all is well. Serialising needs flatbuffers (`pip install tensorir[export]`);
+        64-bit programs are called under `jax.enable_x64(True)`. Programs that print are refused: a print is a call of
+        this process.
         """
         executable, shapes = self._ready(sizes)
         if executable.prints:

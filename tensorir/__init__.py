@@ -87,6 +87,10 @@ def __getattr__(name: str) -> Any:
         from tensorir.labels import positional
 
         return positional
+    if name == "load":
+        from tensorir.backends import backend
+
+        return backend("jax").exported().load
     if name in _FIELDS:
         from tensorir.backends import backend
 
@@ -136,6 +140,7 @@ def __dir__() -> list[str]:
             *__all__,
             "as_jax",
             "equivalent",
+            "load",
             "positional",
             *_MODULES,
             *_PASSES,

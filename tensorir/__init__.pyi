@@ -100,6 +100,19 @@ class Field:
         """The extents, in the order of the axes."""
     def to_xarray(self, name: str | None = None, **attrs: Any) -> Any:
         """The field as a DataArray whose integer coordinates are its intervals."""
+    def __getitem__(self, places: Any) -> Field:
+        """The field at a coordinate, or on an interval, of some of its dims: `f[{I: 2, J: (0, 4)}]`."""
+    def sum(self, *dims: Any, **numpy: Any) -> Any:
+        """The sum over some dims, or over all: a field, or a number where no dim is left."""
+    def prod(self, *dims: Any, **numpy: Any) -> Any:
+        """The product over some dims, or over all."""
+    def mean(self, *dims: Any, **numpy: Any) -> Any:
+        """The mean over some dims, or over all."""
+    def max(self, *dims: Any, **numpy: Any) -> Any:
+        """The largest element over some dims, or over all."""
+    def min(self, *dims: Any, **numpy: Any) -> Any:
+        """The smallest element over some dims, or over all."""
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any: ...
     def __array__(self, dtype: Any = None, copy: builtins.bool | None = None) -> np.ndarray[Any, Any]: ...
     def __class_getitem__(cls, parameters: Any) -> FieldType: ...
     def __neg__(self) -> Any: ...
@@ -122,6 +135,9 @@ class Field:
     def __gt__(self, other: Any) -> Any: ...
     def __le__(self, other: Any) -> Any: ...
     def __ge__(self, other: Any) -> Any: ...
+
+def load(artefact: bytes | bytearray | str | os.PathLike[str]) -> Any:
+    """A program that `c.export(...).serialize()` wrote, from its bytes or from a file."""
 
 def as_field(domain: Any, data: Any) -> Field:
     """An array as a field."""

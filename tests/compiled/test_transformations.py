@@ -157,6 +157,32 @@ assert not any(m.split(".")[0] in ("tensorir", "lowering", "equinox") for m in s
     assert eval(out) == slope(X).tolist()
 
 
+def test_an_exported_program_is_read_back_as_a_function_of_named_arrays(c, tmp_path):
+    path = tmp_path / "f.bin"
+    path.write_bytes(c.export(n=5).serialize())
+    for again in (ti.load(path), ti.load(path.read_bytes())):
+        np.testing.assert_array_equal(again(x=X)["out"], slope(X))
+        with pytest.raises(ti.DiagnosticError, match=r"no parameter 'y'"):
+            again(y=X)
+        with pytest.raises(ti.DiagnosticError, match="'x' is not given"):
+            again()
+        with pytest.raises(ti.DiagnosticError, match=r"'x' is float32\[5\], and float64\[5\] was exported"):
+            again(x=X.astype(np.float32))
+    for data in (b"", b"abc", b"x" * 500, path.read_bytes()[:40]):
+        with pytest.raises(ti.DiagnosticError, match="no exported program"):
+            ti.load(data)
+    with pytest.raises(FileNotFoundError):
+        ti.load(tmp_path / "other.bin")
+
+
+def test_a_check_of_an_exported_program_that_fails_is_said():
+    f = ti.parse("f(y: tensor<float>, x: tensor<float, I[0:4]>, i: tensor<int>) { y ← gather(I)(x, i); }")
+    again = ti.load(ti.compile(f).export().serialize())
+    assert float(again(x=np.arange(4.0), i=np.int32(3))["y"]) == 3
+    with pytest.raises(ti.DiagnosticError, match="a check of the exported program failed"):
+        again(x=np.arange(4.0), i=np.int32(4))
+
+
 def test_cost_is_counted_from_the_types_beside_what_xla_says(c):
     cost = c.cost(n=100)
     assert (cost.operations, cost.bytes_read, cost.bytes_written) == (2 * 98, 800, 784)

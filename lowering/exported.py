@@ -1,0 +1,79 @@
+"""Exported programs read back: a file of `c.export().serialize()` as a function of named arrays."""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.export
+import numpy as np
+
+from tensorir.arrays import refuse
+from tensorir.errors import did_you_mean
+
+__all__ = ["Loaded", "load"]
+
+
+class Loaded:
+    """An exported program: called with arrays by the names of its parameters, it gives its outputs by name.
+
+    Arrays have the shapes and element types that the program was exported for. A tuple is given as a tuple of arrays.
+    The sources of its diagnostics stayed where it was exported: a check that fails raises R05.
+    """
+
+    def __init__(self, exported: jax.export.Exported) -> None:
+        self.exported: jax.export.Exported = exported
+        (shapes,), _ = jax.tree_util.tree_unflatten(exported.in_tree, exported.in_avals)
+        self.parameters: dict[str, tuple[Any, ...]] = shapes
+        """The shapes and element types of the arrays of each parameter."""
+
+    def __call__(self, **arrays: Any) -> dict[str, Any]:
+        for name in arrays.keys() - self.parameters.keys():
+            raise refuse("N01", f"the program has no parameter '{name}'.", did_you_mean(name, list(self.parameters)))
+        given: dict[str, tuple[Any, ...]] = {}
+        for name, shapes in self.parameters.items():
+            if name not in arrays:
+                raise refuse("A11", f"'{name}' is not given: it is read.", f"pass {name}=.")
+            value = arrays[name]
+            given[name] = tuple(value) if isinstance(value, tuple) else (value,)
+            for leaf, shape in zip(given[name], shapes, strict=True):
+                if np.shape(leaf) != shape.shape or np.result_type(leaf) != shape.dtype:
+                    told = f"'{name}' is {np.result_type(leaf)}{list(np.shape(leaf))}"
+                    raise refuse("A03", f"{told}, and {shape.dtype}{list(shape.shape)} was exported.", "convert it.")
+        with jax.enable_x64(True):
+            found = self.exported.call(given)
+        outputs, failures = found if isinstance(found, tuple) else (found, [])
+        if any(int(np.asarray(failure)[0]) >= 0 for failure in failures):
+            raise refuse("R05", "a check of the exported program failed.", "run it where its source is, for the place.")
+        return {name: leaves if len(leaves) > 1 else leaves[0] for name, leaves in outputs.items()}
+
+    def __repr__(self) -> str:
+        names = ", ".join(
+            f"{n}: {', '.join(f'{s.dtype}{list(s.shape)}' for s in shapes)}" for n, shapes in self.parameters.items()
+        )
+        return f"<exported program of {names}>"
+
+
+def load(artefact: bytes | bytearray | str | os.PathLike[str]) -> Loaded:
+    """A program that `c.export(...).serialize()` wrote, from its bytes or from a file.
+
+    Raises FileNotFoundError for a file that is not there, and A34 for bytes that are no exported program. Reading needs
+    flatbuffers (`pip install tensorir[export]`).
+
+    >>> import tensorir as ti
+    >>> f = ti.parse("f(y: tensor<float, I[0:3]>, x: tensor<float, I[0:3]>) { y ← 2.0 × x; }")
+    >>> g = load(ti.compile(f).export().serialize())
+    >>> g
+    <exported program of x: float64[3]>
+    >>> g(x=np.arange(3.0))["y"].tolist()
+    [0.0, 2.0, 4.0]
+    """
+    data = artefact if isinstance(artefact, (bytes, bytearray)) else Path(artefact).read_bytes()
+    try:
+        exported = jax.export.deserialize(bytearray(data))
+    except (ValueError, IndexError, TypeError, AssertionError, struct.error) as wrong:
+        raise refuse("A34", "these bytes are no exported program.", "write c.export().serialize().") from wrong
+    return Loaded(exported)
