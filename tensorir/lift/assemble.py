@@ -20,33 +20,16 @@ from tensorir.lift.hazards.touches import Touches
 from tensorir.lift.hazards.undecided import undecided_races
 from tensorir.lift.hazards.unseen import told_by_data, with_unseen_checked
 from tensorir.lift.hazards.unwritten import doubts_of_reads, with_writes_flagged
-from tensorir.lift.loops.abreast import abreast
-from tensorir.lift.loops.report import Decision, Report
+from tensorir.lift.loops.report import Report
 from tensorir.lift.loops.rolled import rolled
-from tensorir.lift.loops.schedule import Region, run
 from tensorir.lift.loops.shorter import with_loops_shortened
 from tensorir.lift.loops.unfused import unfused
 from tensorir.lift.nests.adjacent import with_parts_joined
 from tensorir.lift.nests.nest import Node, leaves, written
 from tensorir.lift.nests.terms import Buffer
 from tensorir.lift.rewrites.tidy import tidied
-from tensorir.lift.schedule.attempt import REASONS, attempt
-from tensorir.lift.storage.axes import with_merged_axes
-from tensorir.lift.storage.copies import expanded, settled_values
-from tensorir.lift.storage.elements import with_elements_apart
-from tensorir.lift.storage.final import with_last_stores
-from tensorir.lift.storage.forwarding import with_values_in_place
-from tensorir.lift.storage.idle import without_idle_stores
-from tensorir.lift.storage.inlining import inlined
-from tensorir.lift.storage.lifetimes import with_lifetimes
-from tensorir.lift.storage.mirrors import read_through
-from tensorir.lift.storage.partial_folds import folded_at_once
-from tensorir.lift.storage.partials import Whole
-from tensorir.lift.storage.places import filled_once
-from tensorir.lift.storage.shapes import trimmed, with_axes
 from tensorir.lift.storage.sharing import with_shared_terms
-from tensorir.lift.storage.threads import with_threads_apart
-from tensorir.lift.storage.trees import with_trees_folded
+from tensorir.lift.ways import chosen
 from tensorir.source import NOWHERE, Span
 from tensorir.types import BOOL, TensorType
 from tensorir.walk import substitute_all
@@ -130,30 +113,13 @@ def assemble(
         nodes = with_doubts_checked(nodes, touches)
         nodes = with_unseen_checked(nodes) if checked else nodes
     source = nodes
-    trees: list[Span] = []
-    nodes = nodes if exact else with_trees_folded(nodes, trees)
-    nodes = abreast(with_threads_apart(nodes))
-    merged: list[Span] = []
-    whole: list[Whole] = []
-    emitter = Emitter(checked=checked, taken={b.name for b in arguments})
-    nodes = with_values_in_place(with_last_stores(without_idle_stores(nodes)))
-    nodes = with_elements_apart(with_lifetimes(nodes))
-    own = with_axes(nodes)
-    nodes = read_through(own)
-    # what was read through other storage shows the axes of that
-    nodes = own if nodes is own else with_axes(nodes, every=True)
-    nodes = inlined(expanded(filled_once(trimmed(nodes))))
-    if not exact:
-        nodes = folded_at_once(nodes, whole)
-        merged += (w.old[0].span for w in whole if w.rounds)
-    # what is read in the place of copies may show axes that the copies did not, and tells where these end
-    nodes = trimmed(with_merged_axes(trimmed(with_axes(nodes, every=True))))
-    run(Region(emitter, report, settled=settled_values(leaves(nodes))), nodes)
     outputs = tuple(k for k, b in enumerate(arguments) if b in stored or k in results)
-    if report.sequential:
-        other = Emitter(checked=checked, taken={b.name for b in arguments})
-        if _at_once(name, arguments, source, other, report, exact):
-            emitter, merged, whole, trees = other, [], [], []
+    way = chosen(name, arguments, source, outputs, checked, exact)
+    emitter, merged = way.emitter, list(way.merged)
+    report.decisions += way.report.decisions
+    report.uncovered = way.report.uncovered
+    for note in way.report.notes:
+        report.note(note)
     values = _without_starts([(arguments[k], emitter.tensor(arguments[k])) for k in outputs], emitter, source, touches)
     if values:
         values[0] = (values[0][0], emitter.asserting(values[0][1]))
@@ -168,10 +134,10 @@ def assemble(
     for span in dict.fromkeys(merged):
         line = f"line {span.line}: " if span is not NOWHERE else ""
         report.note(f"{line}a fold in parts is one fold, which takes its terms in another order.")
-    for span in dict.fromkeys(trees):
+    for span in dict.fromkeys(way.trees):
         line = f"line {span.line}: " if span is not NOWHERE else ""
         report.note(f"{line}a tree of steps is one fold, which takes its terms in another order.")
-    for span in dict.fromkeys(w.old[0].span for w in whole if w.drops):
+    for span in dict.fromkeys(way.dropping):
         line = f"line {span.line}: " if span is not NOWHERE else ""
         report.note(
             f"{line}a fold in parts is one fold, and what its comparisons do with a NaN depends on their order."
@@ -183,24 +149,6 @@ def assemble(
         report.note("where an index leaves its buffer, 0 is read and nothing is stored: calls raise, traces do not.")
     unchecked = leaving or bool(doubts)
     return Built(made, names, outputs, report, unchecked)
-
-
-def _at_once(
-    name: str, arguments: Sequence[Buffer], nodes: Sequence[Node], emitter: Emitter, report: Report, exact: bool
-) -> bool:
-    """Whether exact dataflow needs no loop where dependences did: then the emitter has what the arguments become."""
-    tried = attempt(name, arguments, nodes, emitter, exact)
-    if isinstance(tried, str):
-        report.uncovered = tried
-        return False
-    values, decided = tried
-    for b in arguments:
-        emitter.tensor(b)
-    emitter.tensors.update(values)
-    report.decisions.clear()
-    for loop, strategy, span in decided:
-        report.add(Decision(loop, strategy, REASONS[strategy], (span,)))
-    return True
 
 
 def _tells_lines(nodes: Sequence[Node], checked: bool) -> bool:

@@ -43,7 +43,7 @@ def main(A: T.Buffer((8,), "int32"), B: T.Buffer((20,), "int32")):
         B[i + 1] = A[B[i]] + B[i + 1] * 0
 """,
         (ints(0, 8, 8), ints(0, 8, 20)),
-        "sequential",
+        "scan",
     ),
     "a place that is found by what is summed up": (
         """
@@ -53,7 +53,7 @@ def main(A: T.Buffer((8,), "int32"), B: T.Buffer((1,), "int32")):
         B[0] = A[B[0] % 8] + i
 """,
         (ints(0, 8, 8), ints(0, 8, 1)),
-        "sequential",
+        "reduction",
     ),
     "continue and break": (
         """

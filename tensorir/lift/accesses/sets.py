@@ -55,6 +55,8 @@ EFFORT = 1_000_000
 
 
 _EXHAUSTED = "maximal number of operations"
+_CONSEQUENCES = ("failed to copy arg self", "syntax error")
+"""What else fails then: what is asked of a result that is not there, and to read a set."""
 
 
 def decided(question: Callable[[], T], times: int = 1) -> T | None:
@@ -65,7 +67,7 @@ def decided(question: Callable[[], T], times: int = 1) -> T | None:
     try:
         return question()
     except _isl().Error as error:
-        if _EXHAUSTED not in str(error):
+        if not any(word in str(error) for word in (_EXHAUSTED, *_CONSEQUENCES)):
             raise
         return None
     finally:

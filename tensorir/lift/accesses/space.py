@@ -30,7 +30,7 @@ from tensorir.lift.nests.unknowns import NO_FACTS, told
 from tensorir.types import BOOL, INT32, Interval
 
 __all__ = [
-    "Space", "bounds_of_guard", "boxed", "digits", "hull_of", "in_order", "interval_of", "met",
+    "Space", "bounds_of_guard", "boxed", "digits", "hull_of", "in_order", "interval_of", "joined_name", "met",
     "substituted", "value_of_guard",
 ]  # fmt: skip
 
@@ -307,7 +307,7 @@ def _join(space: Space, in_order: bool = False) -> Space | None:
                 follows = order.index(inner) == order.index(outer) + 1
                 if in_order and not follows and not {outer, inner} <= told:
                     continue
-                name = _joined_name(outer, inner, space.dims)
+                name = joined_name(outer, inner, space.dims)
                 whole = variable(name)
                 interval = space.dims[outer]
                 dims = {
@@ -365,7 +365,7 @@ def _bounds(terms: Iterable[Term]) -> list[Affine]:
     return found
 
 
-def _joined_name(outer: str, inner: str, taken: Mapping[str, Interval]) -> str:
+def joined_name(outer: str, inner: str, taken: Mapping[str, Interval]) -> str:
     shared = 0
     for x, y in zip(outer, inner, strict=False):
         if x != y:

@@ -44,7 +44,7 @@ def through_copies(statements: Sequence[Statement], flow: Mapping[int, list[Sour
             if source.writer is not None:
                 readers.setdefault(source.writer, set()).add(r)
     for w in statements:
-        copied = reads.get(w.value) if isinstance(w.value, Var) else None
+        copied = reads.get(w.value) if isinstance(w.value, Var) and w.scatter is None else None
         if copied is None or copied.loops != w.loops or copied.own != w.own:
             continue
         origins = found[copied.number]

@@ -97,41 +97,105 @@ def flow_of(statements: Sequence[Statement]) -> dict[int, list[Source]]:
         writes = [s for s in touching if not s.is_read]
         if not reads:
             continue
-        result = decided(lambda r=reads, w=writes, n=name: _flow(r, w, n, longest), 4)
+        # to read a text is no question: it takes no part in the budget
+        maps = _Accesses.of(reads, writes, longest)
+        result = decided(lambda r=reads, w=writes, n=name, m=maps: _flow(r, w, n, m), 4)
         if result is None:
             raise Uncovered(f"the dataflow of {name!r}, which takes too long")
         found.update(result)
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class _Accesses:
+    """What statements touch, and when, as maps of isl."""
+
+    element: Mapping[int, Any]
+    time: Mapping[int, Any]
+    domain: Mapping[int, Any]
+
+    @staticmethod
+    def of(reads: Sequence[Statement], writes: Sequence[Statement], longest: int) -> _Accesses:
+        i, every = isl(), [*reads, *writes]
+        return _Accesses(
+            {s.number: i.Map(_relations([s], _access)) for s in every},
+            {s.number: i.Map(_relations([s], lambda s: _order(s, longest))) for s in every},
+            {s.number: domain_of(s) for s in reads},
+        )
+
+    def union(self, maps: Mapping[int, Any], statements: Sequence[Statement]) -> Any:
+        found = isl().UnionMap.empty(isl().Space.params_alloc(isl().DEFAULT_CONTEXT, 0))
+        for s in statements:
+            found = found.add_map(maps[s.number])
+        return found
+
+
 def _flow(
-    reads: Sequence[Statement], writes: Sequence[Statement], buffer: str, longest: int
+    reads: Sequence[Statement], writes: Sequence[Statement], buffer: str, accesses: _Accesses
 ) -> dict[int, list[Source]]:
     i = isl()
     if not writes:
-        return {r.number: [_initial(r, domain_of(r))] for r in reads}
-    info = i.UnionAccessInfo.from_sink(i.UnionMap(_relations(reads, _access)))
-    info = info.set_must_source(i.UnionMap(_relations(writes, _access)))
-    schedule = _relations([*reads, *writes], lambda s: _order(s, longest))
-    flow = info.set_schedule_map(i.UnionMap(schedule)).compute_flow()
+        return {r.number: [_initial(r, accesses.domain[r.number])] for r in reads}
+    info = i.UnionAccessInfo.from_sink(accesses.union(accesses.element, reads))
+    info = info.set_must_source(accesses.union(accesses.element, writes))
+    flow = info.set_schedule_map(accesses.union(accesses.time, [*reads, *writes])).compute_flow()
     maps: list[Any] = []
     flow.get_must_dependence().reverse().foreach_map(maps.append)
-    found: dict[int, list[Source]] = {r.number: [] for r in reads}
-    by_number = {s.number: s for s in (*reads, *writes)}
+    found: dict[int, list[Any]] = {r.number: [] for r in reads}
     for m in maps:
-        reader = int(m.get_tuple_name(i.dim_type.in_)[1:])
-        writer = int(m.get_tuple_name(i.dim_type.out)[1:])
-        if not m.is_single_valued():
-            raise Uncovered(f"two writes to one element of {buffer!r} at once")
-        found[reader] += sources_of(m, by_number[reader], writer)
+        found[int(m.get_tuple_name(i.dim_type.in_)[1:])].append(m)
+    without = flow.get_must_no_source().domain()
+    by_number = {s.number: s for s in writes}
+    result: dict[int, list[Source]] = {}
     for r in reads:
-        left = domain_of(r)
-        for source in found[r.number]:
-            left = left.subtract(source.domain)
-        left = left.coalesce()
+        domain = accesses.domain[r.number]
+        left = _left(domain, found[r.number])
+        # isl loses points where a source is asked for at steps of a stride: every point has a source, or none
+        if not left.is_subset(without.extract_set(domain.get_space())):
+            found[r.number] = _last_writes(r, writes, accesses)
+            left = _left(domain, found[r.number])
+        result[r.number] = []
+        for m in found[r.number]:
+            if not m.is_single_valued():
+                raise Uncovered(f"two writes to one element of {buffer!r} at once")
+            writer = by_number[int(m.get_tuple_name(i.dim_type.out)[1:])]
+            result[r.number] += sources_of(m, r, writer.number)
         if not left.is_empty():
-            found[r.number].append(_initial(r, left))
-    return found
+            result[r.number].append(_initial(r, left))
+    return result
+
+
+def _left(domain: Any, maps: Sequence[Any]) -> Any:
+    for m in maps:
+        domain = domain.subtract(m.domain())
+    return domain.coalesce()
+
+
+def _last_writes(r: Statement, writes: Sequence[Statement], accesses: _Accesses) -> list[Any]:
+    """The last write before each iteration of a read, as the greatest time among those of all writes to its element.
+
+    >>> from tensorir.lift.region import parse_region
+    >>> from tensorir.lift.dataflow.statements import statements_of
+    >>> region = parse_region("region r { argument A: int32[n=8]; for i in 0:4 { A[2*i] ← i; } }")
+    >>> write, end = statements_of(region)
+    >>> for found in _last_writes(end, [write], _Accesses.of([end], [write], 3)):
+    ...     print(found)
+    { R1[i0] -> W0[i0'] : (i0) mod 2 = 0 and 0 <= i0 <= 6 and 0 <= i0' <= 3 and i0 <= 2i0' <= 1 + i0 }
+    """
+    i = isl()
+    element, when = accesses.element[r.number], accesses.time[r.number]
+    earlier = when.apply_range(i.Map.lex_gt(when.get_space().range()))
+    total, times = None, list[Any]()
+    for w in writes:
+        time = accesses.time[w.number]
+        same = element.apply_range(accesses.element[w.number].reverse())
+        possible = same.apply_range(time).intersect(earlier)
+        total = possible if total is None else total.union(possible)
+        times.append(time)
+    assert total is not None
+    last = total.lexmax()
+    found = [last.apply_range(time.reverse()).coalesce() for time in times]
+    return [m for m in found if not m.is_empty()]
 
 
 def sources_of(relation: Any, read: Statement, writer: int | None, buffer: str = "") -> list[Source]:
@@ -191,7 +255,6 @@ def _whole(value: Any, scale: int) -> int:
 
 def condition_of(where: Any, context: Any, names: Sequence[str]) -> Term | None:
     """That an iteration of `context` is one of a set, as a term; None where all are."""
-    i = isl()
     where = where.intersect(context).coalesce().gist(context).compute_divs()
     if where.plain_is_universe() or context.is_subset(where):
         return None
@@ -201,15 +264,17 @@ def condition_of(where: Any, context: Any, names: Sequence[str]) -> Term | None:
     for basic in parts:
         holds: list[Term] = []
         for c in basic.get_constraints():
-            op = "eq" if c.is_equality() else "greater_equal"
-            holds.append(Op(op, (term_of(_affine(_aff_of(c), names), INT32), Number(0, INT32)), BOOL))
+            holds.append(_comparison("eq" if c.is_equality() else "greater_equal", _affine(c.get_aff(), names)))
         choices.append(_joined("and", holds, True))
-    _ = i
     return _joined("or", choices, False)
 
 
-def _aff_of(c: Any) -> Any:
-    return c.get_aff()
+def _comparison(op: str, a: Affine) -> Term:
+    """That a sum is zero, or not negative, as a comparison of its variables with a number: `i <= 9` of `9 - i`."""
+    negative = bool(a.terms) and a.terms[0][1] < 0
+    variables = Affine(a.terms).times(-1 if negative else 1)
+    op = "less_equal" if negative and op != "eq" else op
+    return Op(op, (term_of(variables, INT32), Number(a.constant if negative else -a.constant, INT32)), BOOL)
 
 
 def _joined(op: str, parts: Sequence[Term], neutral: bool) -> Term:

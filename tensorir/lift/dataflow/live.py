@@ -27,6 +27,6 @@ def live(statements: Sequence[Statement], flow: Mapping[int, Sequence[Source]]) 
         s = statements[k]
         if s.is_read:
             pending += [source.writer for source in flow[k] if source.writer is not None]
-        elif s.value is not None:
-            pending += [reads[v] for v in s.value.free if v in reads]
+        else:
+            pending += [reads[v] for v in s.uses if v in reads]
     return sorted(found)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tensorir.build import call, literal
 from tensorir.ir import Expr, Var
 from tensorir.lift.accesses.sets import conjuncts
 from tensorir.lift.dataflow.statements import Uncovered
+from tensorir.lift.emission.folds import fold_of
 from tensorir.lift.emission.tensors import converted, sum_of, width_of
 from tensorir.lift.nests import nest, terms
 from tensorir.lift.nests.affine import Affine, number, variable
 from tensorir.lift.nests.linear import affine_of, linear, settled
 from tensorir.lift.nests.terms import Index, Linear, Load, Number, Op, Term
 from tensorir.lift.region import nodes as r
-from tensorir.types import INT32, TensorType
+from tensorir.types import BOOL, INT32, TensorType
 
 __all__ = ["Translated", "region_of"]
 
@@ -45,6 +47,9 @@ class _Translation:
     loops: dict[str, nest.Loop] = field(default_factory=dict[str, nest.Loop])
     taken: set[str] = field(default_factory=set[str])
     extents: dict[str, int] = field(default_factory=dict[str, int])
+    alone: frozenset[terms.Buffer] = frozenset()
+    """Values of one iteration that one store makes, whatever data say: no memory is needed."""
+    values: dict[terms.Buffer, Expr] = field(default_factory=dict[terms.Buffer, Expr])
     count: int = 0
 
     def node(self, node: nest.Node, scope: _Scope) -> None:
@@ -53,6 +58,8 @@ class _Translation:
                 self.loop(node, scope)
             case nest.Store():
                 self.store(node, scope)
+            case nest.Check():
+                self.check(node, scope)
             case _:
                 raise Uncovered(f"a {type(node).__name__}")
 
@@ -73,16 +80,53 @@ class _Translation:
         scope.found.append(made)
 
     def store(self, node: nest.Store, scope: _Scope) -> None:
-        if node.atomic and scope.lockstep:
+        indices, term = [self.renamed(i, scope) for i in node.indices], self.renamed(node.value, scope)
+        guards = [self.renamed(guard, scope) for guard in node.guards]
+        op = None
+        if any(affine_of(i) is None for i in indices):
+            if not any(terms.loads(i) for i in indices):
+                raise Uncovered("a place of several sums")
+            op, term, further = self.update(replace(node, indices=tuple(indices), value=term, guards=tuple(guards)))
+            guards += further
+        elif node.atomic and scope.lockstep:
             raise Uncovered("an atomic update by threads")
         where: list[r.Condition] = []
-        for guard in node.guards:
-            for part in conjuncts(self.renamed(guard, scope)):
+        for guard in guards:
+            for part in conjuncts(guard):
                 where += self.condition(part, scope, tuple(where))
         bounds = tuple(c for c in where if isinstance(c, r.Bound))
-        value = self.expression(self.renamed(node.value, scope), scope, bounds, {})
-        at = self.place(node.buffer, node.indices, scope)
+        value = self.expression(term, scope, bounds, {})
+        if node.buffer in self.alone:
+            self.values[node.buffer] = value
+            return
+        own = [variable(scope.dims[n]) for n in node.buffer.private]
+        at = (*own, *(self.index(i, scope, bounds) for i in indices))
+        if op is not None:
+            buffer = self.buffer(node.buffer, scope)
+            scope.found.append(r.Atomic(None, buffer, at, op, value, tuple(where), node.span))
+            return
         scope.found.append(r.Write(self.buffer(node.buffer, scope), at, value, tuple(where), node.span))
+
+    def check(self, node: nest.Check, scope: _Scope) -> None:
+        holds: Term = node.condition
+        for guard in node.guards:
+            holds = Op("or", (Op("not", (guard,), BOOL), holds), BOOL)
+        condition = self.let(self.expression(self.renamed(holds, scope), scope, None, {}), scope)
+        scope.found.append(r.Check(condition, node.message, node.span))
+
+    def update(self, node: nest.Store) -> tuple[str | None, Term, Sequence[Term]]:
+        """How a store to a place that data tell combines what is there, with what, and under which conditions."""
+        found = fold_of(node)
+        if found is not None and found[0] in ("plus", "multiplies", "min", "max"):
+            return found
+        if any(node.buffer in terms.buffers_of(t) for t in (node.value, *node.indices, *node.guards)):
+            raise Uncovered("a store to a place that data tell, of what is there")
+        return None, node.value, ()
+
+    def index(self, term: Term, scope: _Scope, where: tuple[r.Bound, ...] | None) -> r.Index:
+        """An index as a sum, or as a value where it is none."""
+        found = affine_of(term)
+        return self.let(self.expression(term, scope, where, {}), scope) if found is None else found
 
     def renamed(self, term: Term, scope: _Scope) -> Term:
         """A term under the names of the dims, in normal form."""
@@ -127,10 +171,6 @@ class _Translation:
         self.count += 1
         return self.fresh(f"v{self.count}")
 
-    def place(self, buffer: terms.Buffer, indices: Sequence[Term], scope: _Scope) -> tuple[r.Index, ...]:
-        own = [variable(scope.dims[n]) for n in buffer.private]
-        return (*own, *(self.affine(i, scope) for i in indices))
-
     def buffer(self, buffer: terms.Buffer, scope: _Scope) -> r.Buffer:
         if buffer.memory is not None:
             raise Uncovered("storage under two types")
@@ -153,7 +193,8 @@ class _Translation:
         self, term: Term, scope: _Scope, where: tuple[r.Bound, ...] | None, memo: dict[object, Expr]
     ) -> Expr:
         """A term as an expression, its reads before it; `where` tells where it is asked for, None: data tell."""
-        key = (id(term), where)
+        # what reads the same is one read
+        key = (term if isinstance(term, Load) else id(term), where)
         if key not in memo:
             memo[key] = self._expression(term, scope, where, memo)
         return memo[key]
@@ -169,19 +210,23 @@ class _Translation:
             case Linear(affine, element):
                 parts = {n: Var(n, TensorType(INT32)) for n in affine.names}
                 return converted(sum_of(affine, parts, width_of(affine, scope.ranges)), element)
+            case Load(buffer) if buffer in self.values:
+                return self.values[buffer]
             case Load(buffer, indices, span):
-                sums = [affine_of(i) for i in indices]
                 own = [variable(scope.dims[n]) for n in buffer.private]
-                at = tuple(own + [a for a in sums if a is not None])
-                if any(a is None for a in sums):
-                    raise Uncovered("an index that data tell")
-                if where is None and not all(
-                    a is not None and (f := a.range(scope.ranges)) is not None and f[0] >= 0 and f[1] < e
-                    for a, e in zip(sums, buffer.shape, strict=True)
-                ):
-                    raise Uncovered("a read under a condition that data decide")
+                at: list[r.Index] = []
+                for i, extent in zip(indices, buffer.shape, strict=True):
+                    a = affine_of(i)
+                    if a is None and not terms.loads(i):
+                        raise Uncovered("a place of several sums")
+                    reach = None if a is None else a.range(scope.ranges)
+                    inside = reach is not None and reach[0] >= 0 and reach[1] < extent
+                    # where data tell whether anything is read, a place may be anywhere
+                    known = a is not None and (where is not None or inside)
+                    at.append(a if known and a is not None else self.let(self.expression(i, scope, where, memo), scope))
+                at = [*own, *at]
                 result = Var(self.value_name(), TensorType(buffer.element))
-                scope.found.append(r.Read(result, self.buffer(buffer, scope), at, where or (), None, span))
+                scope.found.append(r.Read(result, self.buffer(buffer, scope), tuple(at), where or (), None, span))
                 return result
             case Op("if", (c, yes, no)):
                 here, there = self.branches(c, scope, where)
@@ -223,9 +268,27 @@ def _bound(op: str, x: Affine, y: Affine) -> r.Bound:
     return r.Bound(a.minus(b).plus(number(-(op in ("less", "greater")))), op == "eq")
 
 
+def _alone(nodes: Sequence[nest.Node]) -> frozenset[terms.Buffer]:
+    """Values of one iteration that one store makes whatever data say, and that are read in its own loops alone."""
+    leaves = nest.leaves(nodes)
+    count = Counter(leaf.node.buffer for leaf in leaves if isinstance(leaf.node, nest.Store))
+    found: dict[terms.Buffer, tuple[nest.Loop, ...]] = {}
+    for leaf in leaves:
+        match leaf.node:
+            case nest.Store(buffer, guards=()) if buffer.loops and count[buffer] == 1 and not buffer.argument:
+                found[buffer] = tuple(loop for loop in leaf.loops if loop.name in buffer.loops)
+            case _:
+                pass
+    for leaf in leaves:
+        for buffer in leaf.read & found.keys():
+            if tuple(loop for loop in leaf.loops if loop.name in buffer.loops) != found[buffer]:
+                del found[buffer]
+    return frozenset(b for b in found if b.memory is None)
+
+
 def region_of(name: str, arguments: Sequence[terms.Buffer], nodes: Sequence[nest.Node]) -> Translated:
     """The region of a nest. Raises Uncovered for what has none yet."""
-    t = _Translation()
+    t = _Translation(alone=_alone(nodes))
     top = _Scope({}, {}, [])
     for buffer in arguments:
         t.buffer(buffer, top)

@@ -7,17 +7,20 @@ left is iterations that read and write.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 
 from tensorir.build import call
 from tensorir.ir import Expr, Var
 from tensorir.lift.accesses.sets import text
+from tensorir.lift.emission.tensors import sum_of
 from tensorir.lift.nests.affine import Affine, number
 from tensorir.lift.region.nodes import (
     Atomic,
     Bound,
     Buffer,
+    Check,
     Condition,
     For,
     If,
@@ -29,16 +32,33 @@ from tensorir.lift.region.nodes import (
     Region,
     Rule,
     Write,
+    nested,
+    walk,
 )
 from tensorir.source import NOWHERE, Span
-from tensorir.types import Dims, Interval, Scalar, TensorType
+from tensorir.types import INT32, Dims, Interval, Scalar, TensorType
 from tensorir.walk import substitute
 
-__all__ = ["Statement", "Uncovered", "statements_of"]
+__all__ = ["Scatter", "Statement", "Uncovered", "statements_of"]
 
 
 class Uncovered(Exception):
     """What this way of lifting does not cover yet; the text says what it is."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scatter:
+    """A write whose places data tell: all iterations of its loops at once make of a whole buffer a new one.
+
+    `op` combines with what is at a place; without it, the last one stays.
+    """
+
+    old: Var
+    loops: tuple[For, ...]
+    constraints: tuple[str, ...]
+    at: tuple[Expr, ...]
+    guards: tuple[Expr, ...]
+    op: str | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,6 +82,7 @@ class Statement:
     """The constraints without the mask of a read, where it has one: outside of it, it finds zero."""
     is_end: bool = False
     """Whether this reads a whole argument in the end."""
+    scatter: Scatter | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -70,6 +91,16 @@ class Statement:
     @property
     def is_read(self) -> bool:
         return self.result is not None
+
+    @property
+    def uses(self) -> frozenset[Var]:
+        """The values that a write needs."""
+        if self.value is None:
+            return frozenset()
+        if self.scatter is None:
+            return self.value.free
+        parts = (*self.scatter.at, *self.scatter.guards)
+        return self.value.free.union({self.scatter.old}, *(e.free for e in parts))
 
 
 @dataclass(slots=True)
@@ -81,10 +112,14 @@ class _Place:
     guards: tuple[Var, ...] = ()
     order: tuple[int | str, ...] = ()
     tail: tuple[str, ...] = ()
+    outside: tuple[_Place, ...] = ()
+    """For each loop, the place where it stands, with its own number at the end of the order."""
 
 
 @dataclass(slots=True)
 class _Walk:
+    shared: Mapping[Node, int]
+    """For writes whose places data tell, how many loops are around others that touch the buffer, too."""
     found: list[Statement] = field(default_factory=list[Statement])
     values: dict[Var, Expr] = field(default_factory=dict[Var, Expr])
     taken: set[str] = field(default_factory=set[str])
@@ -111,8 +146,11 @@ class _Walk:
                 return count
             case For():
                 return self.loop(node, place, count)
-            case Order():
+            case Order() | Check():
+                # what must hold changes nothing
                 pass
+            case Atomic(None, _, at, op) if any(isinstance(i, Var) for i in at):
+                return self.scatter(node, op, place, count)
             case Atomic(None, buffer, at, op, value, where, span):
                 old = self.fresh_value(buffer, value)
                 count = self.node(Read(old, buffer, at, where, None, span), place, count)
@@ -138,6 +176,7 @@ class _Walk:
             constraints=(*place.constraints, *bounds),
             order=(*place.order, count) if lockstep else (*place.order, count, node.dim),
             tail=(*place.tail, node.dim) if lockstep else place.tail,
+            outside=(*place.outside, replace(place, order=(*place.order, count), guards=())),
         )
         inside = 0
         for c, buffer in zip(node.carried, memory, strict=True):
@@ -157,13 +196,54 @@ class _Walk:
             raise Uncovered("a read under a condition that data decide")
         result = Var(node.result.name, node.result.type)
         self.values[node.result] = result
-        made = self.made(node.buffer, node.at, inner, own, count, None, result, node.span)
+        at = node.at
+        if any(isinstance(i, Var) for i in at):
+            # of what data tell all is read, and then looked up
+            dims = [(self.fresh(f"{node.buffer.name}_any"), Interval(0, e)) if isinstance(i, Var) else None
+                    for i, e in zip(at, node.buffer.shape, strict=True)]  # fmt: skip
+            at = tuple(i if d is None else Affine(((d[0], 1),)) for i, d in zip(at, dims, strict=True))
+            own = (*own, *(d for d in dims if d is not None))
+            result = Var(self.fresh(node.result.name), result.type.on(Dims(own)))
+            found = [self.expression(i) for i in node.at if isinstance(i, Var)]
+            names = tuple(d[0] for d in dims if d is not None)
+            self.values[node.result] = call("gather", result, *found, static=(names, "zero"), span=node.span)
+        made = self.made(node.buffer, at, inner, own, count, None, result, node.span)
         if node.where:
-            whole = self.made(node.buffer, node.at, place, own, count, None, result, node.span)
+            whole = self.made(node.buffer, at, place, own, count, None, result, node.span)
             made = replace(made, unmasked=whole.constraints)
         self.found.append(made)
 
+    def scatter(self, node: Write | Atomic, op: str | None, place: _Place, count: int) -> int:
+        """A write whose places data tell, for all iterations of the loops around it alone."""
+        value = self.expression(node.value)
+        if value.tensor.dims.items:
+            raise Uncovered("a tensor whose places data tell")
+        inner = self.demanded(place, node.where)
+        around = self.shared.get(node, 0)
+        if around < len(place.loops):
+            here = place.outside[around]
+        else:
+            here = replace(place, order=(*place.order, count), guards=())
+        names = [self.fresh(f"{node.buffer.name}_at") for _ in node.buffer.dims]
+        own = tuple((n, Interval(0, e)) for n, e in zip(names, node.buffer.shape, strict=True))
+        at = [Affine(((n, 1),)) for n in names]
+        old = Var(self.fresh(f"{node.buffer.name}_old"), TensorType(node.buffer.element, Dims(own)))
+        places = tuple(self.index(i) for i in node.at)
+        guards = tuple(self.expression(g) for g in inner.guards)
+        self.found.append(self.made(node.buffer, at, here, own, 0, None, old, node.span))
+        made = self.made(node.buffer, at, here, own, 1, value, None, node.span)
+        scatter = Scatter(old, place.loops, inner.constraints, places, guards, op)
+        self.found.append(replace(made, scatter=scatter))
+        return count + 1
+
+    def index(self, i: Index) -> Expr:
+        if isinstance(i, Var):
+            return self.expression(i)
+        return sum_of(i, {n: Var(n, TensorType(INT32)) for n in i.names})
+
     def write(self, node: Write, place: _Place, count: int) -> int:
+        if any(isinstance(i, Var) for i in node.at):
+            return self.scatter(node, None, place, count)
         value = self.expression(node.value)
         own = value.tensor.dims.items
         inner = self.demanded(place, node.where)
@@ -222,21 +302,42 @@ def statements_of(region: Region) -> list[Statement]:
 
     Raises Uncovered for what has no such form: rounds without a count, indices that data tell, external functions.
     """
-    walk = _Walk(taken={b.name for b in region.buffers} | _names(region.body))
-    count = walk.nodes(region.body, _Place())
+    found = _Walk(_shared(region.body), taken={b.name for b in region.buffers} | _names(region.body))
+    count = found.nodes(region.body, _Place())
     for b in region.buffers:
-        if b.argument and any(not s.is_read and s.buffer is b for s in walk.found):
+        if b.argument and any(not s.is_read and s.buffer is b for s in found.found):
             own = [(f"{b.name}_{dim}", Interval(0, extent)) for dim, extent in b.dims]
             at = [Affine(((name, 1),)) for name, _ in own]
-            result = Var(walk.fresh(f"{b.name}_end"), TensorType(b.element, Dims(tuple(own))))
-            last = walk.made(b, at, _Place(), own, count, None, result, NOWHERE)
-            walk.found.append(replace(last, is_end=True))
-    return walk.found
+            result = Var(found.fresh(f"{b.name}_end"), TensorType(b.element, Dims(tuple(own))))
+            last = found.made(b, at, _Place(), own, count, None, result, NOWHERE)
+            found.found.append(replace(last, is_end=True))
+    return found.found
+
+
+def _shared(nodes: Sequence[Node]) -> dict[Node, int]:
+    """For writes whose places data tell, how many loops are around others that touch the buffer, too."""
+    found: dict[str, list[tuple[Read | Write | Atomic, tuple[For, ...]]]] = {}
+    stack: list[tuple[Node, tuple[For, ...]]] = [(node, ()) for node in nodes]
+    while stack:
+        node, loops = stack.pop()
+        inner = (*loops, node) if isinstance(node, For) else loops
+        stack += [(child, inner) for body in nested(node) for child in body]
+        if isinstance(node, Read | Write | Atomic):
+            found.setdefault(node.buffer.name, []).append((node, loops))
+    shared: dict[Node, int] = {}
+    for touching in found.values():
+        for node, loops in touching:
+            if not isinstance(node, Read) and any(isinstance(i, Var) for i in node.at):
+                common = [
+                    sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], zip(loops, others, strict=False)))
+                    for other, others in touching
+                    if other is not node
+                ]
+                shared[node] = max(common, default=0)
+    return shared
 
 
 def _names(nodes: Sequence[Node]) -> set[str]:
-    from tensorir.lift.region.nodes import walk
-
     found: set[str] = set()
     for node in walk(tuple(nodes)):
         match node:

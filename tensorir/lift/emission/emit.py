@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import permutations
 from math import prod
 
 from tensorir.build import call, literal
@@ -28,7 +29,7 @@ from tensorir.lift.emission.tensors import (
     widened,
     width_of,
 )
-from tensorir.lift.nests.affine import Affine, variable
+from tensorir.lift.nests.affine import Affine, Quotient, variable
 from tensorir.lift.nests.bounded import by_multiple
 from tensorir.lift.nests.linear import COMPARISONS, affine_of, settled, term_of
 from tensorir.lift.nests.rows import flat_place
@@ -330,6 +331,8 @@ class Emitter:
         wanted = [_only(a, box) for a in sums]
         names = self.dims_of(load.buffer, wanted)
         x = self.tensor(load.buffer)
+        if any(a is not None and not a.is_linear for a in sums):
+            x, names, sums, load = self._merged(x, names, sums, load, box)
         ones = [_unit(a, box) for a in sums]
         plain = {
             k: one for k, one in enumerate(ones)
@@ -345,6 +348,34 @@ class Emitter:
         rest = [k for k in rest if fresh[k] in x.tensor.dims]
         rest, x = self._split(x, rest, sums, fresh, box, {d for d, _ in plain.values()})
         return self._gathered(x, load, rest, fresh, box, safe) if rest else x
+
+    def _merged(
+        self, x: Expr, names: Sequence[str], sums: Sequence[Affine | None], load: Load, box: Box
+    ) -> tuple[Expr, Sequence[str], Sequence[Affine | None], Load]:  # fmt: skip
+        """Dims that are read at the digits of a number, `A[i // 4, i % 4]`, as one dim that is read at the number."""
+        found: list[tuple[int, int, int, Affine]] = []
+        for k, j in permutations(range(len(sums)), 2):
+            a, b, size = sums[k], sums[j], load.buffer.shape[j]
+            if a is None or b is None or not {names[k], names[j]} & set(x.tensor.dims):
+                continue
+            whole, spread_of = a.times(size).plus(b), b.range(self.scope(box))
+            gone = (_quotients(a) | _quotients(b)) - _quotients(whole)
+            if gone and spread_of is not None and spread_of[0] >= 0 and spread_of[1] < size:
+                found.append((min(q.by for q in gone), k, j, whole))
+        if found:
+            # the last two digits first
+            _, k, j, whole = min(found, key=lambda f: f[0])
+            size, intervals = load.buffer.shape[j], [Interval(0, e) for e in load.buffer.shape]
+            x = spread(x, {names[m]: intervals[m] for m in (k, j)})
+            (name,) = _hidden([f"{names[k]}__{names[j]}"], {*names, *box})
+            x = call("merge_dims", x, static=(names[k], names[j], name))
+            rest = [m for m in range(len(sums)) if m not in (k, j)]
+            shape = (load.buffer.shape[k] * size, *(load.buffer.shape[m] for m in rest))
+            flat = replace(load.buffer, shape=shape)
+            indices = (term_of(whole, INT32), *(load.indices[m] for m in rest))
+            new = [name, *(names[m] for m in rest)], [whole, *(sums[m] for m in rest)]
+            return self._merged(x, *new, replace(load, buffer=flat, indices=indices), box)
+        return x, names, sums, load
 
     def _apart(self, x: Expr, names: Sequence[str], plain: Mapping[int, str], box: Box) -> Expr:
         """The buffer's dims under the names of the box's where they are the same, under hidden names elsewhere."""
@@ -419,6 +450,10 @@ class Emitter:
         if any(not x.tensor.dims[d] for d, _ in places):
             mode = "zero"
         return call("gather", x, *indices, static=(tuple(d for d, _ in places), mode), span=load.span)
+
+
+def _quotients(a: Affine) -> set[Quotient]:
+    return {atom for atom, _ in a.terms if isinstance(atom, Quotient)}
 
 
 def _weaker(safe: Term | None) -> Iterator[Term | None]:

@@ -5,8 +5,8 @@ done. Those in `LOOSE` change the order of sums, or the sign of a zero, and are 
 exact.
 
 >>> from tensorir.passes.show import show
->>> show(Canonical(), "if 0.0 < x then x + 0.0 else 1.0 × x", x={"I": (0, 5)})
-if x > 0.0 then x else x
+>>> show(Canonical(), "if 0.0 < x then x + 0.0 else 2.0 × x", x={"I": (0, 5)})
+if x > 0.0 then x else 2.0 × x
 >>> show(Canonical(exact=True), "x + 0.0", x={"I": (0, 5)})
 x + 0.0
 """
@@ -23,7 +23,13 @@ from tensorir.ir import Call, Expr, Fencil, Literal
 from tensorir.lift.emission.tensors import constant_of, cut, filled, renamed, shifted
 from tensorir.lift.nests.affine import quotient, remainder, variable
 from tensorir.lift.rewrites.bounds import COMPARED, bound_of_rows, known_bound, last_coordinate, small_first
-from tensorir.lift.rewrites.choices import choice_of_renamed, choice_of_truth, choice_of_updates, update_of_itself
+from tensorir.lift.rewrites.choices import (
+    choice_of_renamed,
+    choice_of_the_same,
+    choice_of_truth,
+    choice_of_updates,
+    update_of_itself,
+)
 from tensorir.lift.rewrites.coordinates import sum_of_coordinates
 from tensorir.lift.rewrites.digits import (
     fold_of_digits,
@@ -47,6 +53,7 @@ from tensorir.lift.rewrites.nested_folds import (
 )
 from tensorir.lift.rewrites.padding import (
     choice_of_padded,
+    concat_of_padded,
     cut_of_padded,
     cut_of_wider,
     extreme_of_padded,
@@ -429,7 +436,14 @@ RULES: dict[str, tuple[simplify.Rule, ...]] = {
     "divides": (simplify.by_one,),
     "neg": (simplify.twice,),
     "not": (simplify.twice,),
-    "if": (simplify.known_choice, simplify.choice_by_not, choice_of_truth, choice_of_padded, choice_of_windows),
+    "if": (
+        simplify.known_choice,
+        simplify.choice_by_not,
+        choice_of_the_same,
+        choice_of_truth,
+        choice_of_padded,
+        choice_of_windows,
+    ),
     "and": (simplify.and_true, simplify.both_the_same),
     "or": (simplify.or_false, simplify.both_the_same),
     "min": (simplify.both_the_same, start_again),
@@ -446,7 +460,7 @@ RULES: dict[str, tuple[simplify.Rule, ...]] = {
     ),
     "scan": (start_of_added,),
     "add_dim": (added_point,),
-    "concat": (simplify.concat_of_parts, prefix_of_scan, concat_of_concat, concat_of_added),
+    "concat": (simplify.concat_of_parts, prefix_of_scan, concat_of_concat, concat_of_added, concat_of_padded),
     "gather": (
         reshaped_number,
         gather_by_position,

@@ -19,7 +19,7 @@ from tensorir.lift.emission.tensors import constant_of, cut, renamed, spread
 from tensorir.types import BOOL
 from tensorir.walk import postorder
 
-__all__ = ["choice_of_renamed", "choice_of_truth", "choice_of_updates", "update_of_itself"]
+__all__ = ["choice_of_renamed", "choice_of_the_same", "choice_of_truth", "choice_of_updates", "update_of_itself"]
 
 THERE = frozenset(["add_dim", "cartesian_shift", "merge_dims", "pos", "rename", "split_dim", "subset", "tuple_get"])
 """What has every element that its operand has, besides what is done element by element."""
@@ -35,6 +35,18 @@ def choice_of_truth(e: Call) -> Expr | None:
         if known is not None and known.value is truth and _is_there(other):
             return call(op, c, other, span=e.span)
     return None
+
+
+def choice_of_the_same(e: Call) -> Expr | None:
+    """A choice between two that are one is that.
+
+    >>> from tensorir.lift.rewrites.canonical import Canonical
+    >>> from tensorir.passes.show import show
+    >>> show(Canonical(), "if x > 0.0 then exp(x) else exp(x)", x={"I": (0, 6)})
+    exp(x)
+    """
+    _, x, y = e.args
+    return x if x is y or x == y else None
 
 
 def _is_there(e: Expr) -> bool:

@@ -14,6 +14,7 @@ update(add_dim(I, 0, 8, 0.0), x)
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 
 from tensorir.build import call, operator, reduce
 from tensorir.builtins import TABLE
@@ -25,6 +26,7 @@ from tensorir.types import Interval, Scalar, TensorType
 
 __all__ = [
     "choice_of_padded",
+    "concat_of_padded",
     "cut_of_padded",
     "cut_of_wider",
     "extreme_of_padded",
@@ -220,12 +222,12 @@ def _padded_along(x: Call) -> frozenset[str]:
             cut_here = {d for d, i in whole.items if d not in part.tensor.dims or part.tensor.dims[d] != i}
             return below[1] | cut_here if constant_of(base) is not None else frozenset()
         case Call("rename", _, (pairs,)):
-            after = dict(pairs)
+            after: dict[str, str] = dict(pairs)
             return frozenset(after.get(d, d) for d in below[0])
         case Call("add_dim", _, (dim, _, _)):
             return below[0] | {dim}
         case Call("split_dim", _, (dim, outer, _, _)):
-            return below[0] - {dim} | ({outer} if dim in below[0] else set())
+            return below[0] - {dim} | (frozenset[str]({outer}) if dim in below[0] else frozenset[str]())
         case Call("merge_dims", _, (outer, inner, _)):
             return below[0] - {outer, inner}
         case Call("reduce", (Operator(), _, _), (dim,)):
@@ -340,6 +342,38 @@ def padding_of_padded(e: Call) -> Expr | None:
             return call("split_dim", padded, static=part.static, span=e.span)
         case _:
             return None
+
+
+def concat_of_padded(e: Call) -> Expr | None:
+    """Parts with the same number around them that meet where they are put together are one part with it around.
+
+    >>> from tensorir.passes.show import show
+    >>> from tensorir.lift.rewrites.canonical import Canonical
+    >>> parts = "update(add_dim(I, 0, 3, 0.0), x), update(add_dim(I, 3, 9, 0.0), y)"
+    >>> show(Canonical(), f"concat({parts})", x={"I": (2, 3)}, y={"I": (3, 6)})
+    update(add_dim(I, 0, 9, 0.0), concat(x, y))
+    """
+    whole, element = dict(e.tensor.dims.items), e.tensor.element
+    inner: list[Expr] = []
+    same: Literal | None = None
+    for part in e.args:
+        match part:
+            case Call("update", (base, x)) if not part.label and (found := constant_of(base)) is not None:
+                if same is not None and same != found:
+                    return None
+                same = found
+                inner.append(spread(x, {d: i for d, i in part.tensor.dims.items if i != whole[d]}))
+            case _:
+                return None
+    along = [d for d, i in whole.items() if any(p.tensor.dims[d] != i for p in e.args)]
+    if same is None or len(along) != 1 or not isinstance(element, Scalar):
+        return None
+    (dim,) = along
+    dims = {frozenset((d, i) for d, i in x.tensor.dims.items if d != dim) for x in inner}
+    meets = all(a.tensor.dims[dim].stop == b.tensor.dims[dim].start for a, b in pairwise(inner))
+    if len(dims) > 1 or not meets:
+        return None
+    return call("update", filled(same.value, element, whole), call("concat", *inner), span=e.span)
 
 
 def merge_of_padded(e: Call) -> Expr | None:

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tensorir.errors import DiagnosticError
 from tensorir.ir import Expr
 from tensorir.lift.dataflow.nests import region_of
 from tensorir.lift.dataflow.statements import Uncovered
 from tensorir.lift.emission.emit import Emitter
-from tensorir.lift.nests.nest import Loop, Node
+from tensorir.lift.loops.report import Decision
+from tensorir.lift.nests.nest import Node
 from tensorir.lift.nests.terms import Buffer
+from tensorir.lift.region.nodes import Check, walk
 from tensorir.lift.schedule.program import values_of
-from tensorir.source import Span
 
-__all__ = ["REASONS", "Attempt", "attempt"]
+__all__ = ["Attempt", "attempt"]
 
-REASONS = {
-    "parallel": "",
-    "reduction": "only the last state is asked for",
-    "scan": "each state follows from those before it at constant distances",
-}
-"""Why a loop runs as it does."""
-
-Attempt = tuple[dict[Buffer, Expr], list[tuple[Loop, str, Span]]]
+Attempt = tuple[dict[Buffer, Expr], list[Decision]]
 
 
 def attempt(
@@ -32,12 +25,16 @@ def attempt(
     """What arguments become and how each loop runs, or why this way does not cover the nest."""
     try:
         translated = region_of(name, arguments, nodes)
+        if any(isinstance(node, Check) for node in walk(translated.region.body)):
+            if emitter.checked:
+                return "what must hold, which is checked"
+            emitter.notes.append("assertion")
         values, decided = values_of(translated.region, emitter, translated.arguments, exact, masked=False)
     except Uncovered as reason:
         return str(reason)
-    except DiagnosticError as error:
-        return str(error.diagnostics[0].message)
     found = {translated.arguments[n]: x for n, x in values.items()}
     return found, [
-        (translated.loops[d.dim], d.strategy, d.statement.span) for d in decided if d.dim in translated.loops
+        Decision(translated.loops[d.dim], d.strategy, d.reason, (d.statement.span,))
+        for d in decided
+        if d.dim in translated.loops
     ]

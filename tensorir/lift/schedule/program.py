@@ -30,10 +30,11 @@ from tensorir.lift.dataflow.live import live
 from tensorir.lift.dataflow.statements import Uncovered, statements_of
 from tensorir.lift.emission.closures import ordered_closures
 from tensorir.lift.emission.emit import Emitter
-from tensorir.lift.emission.tensors import renamed, spread
 from tensorir.lift.nests.terms import Buffer
 from tensorir.lift.region.nodes import Region
-from tensorir.lift.schedule.run import Decided, Run
+from tensorir.lift.schedule.decided import Decided
+from tensorir.lift.schedule.placed import names_along
+from tensorir.lift.schedule.run import Run
 
 __all__ = ["Lifted", "lifted", "values_of"]
 
@@ -55,19 +56,22 @@ def values_of(
     Raises Uncovered for what is not covered.
     """
     statements = statements_of(region)
-    flow = through_copies(statements, flow_of(statements))
+    direct = flow_of(statements)
+    flow = through_copies(statements, direct)
     needed = live(statements, flow)
     emitter.taken |= {loop.dim for s in statements for loop in s.loops}
     asked = {k: flow[k] for k in needed if k in flow}
     run = Run(statements, asked, emitter, arguments, exact, masked, needed)
     run.schedule(needed)
-    run.decide([s for s in statements if not s.is_read and s.number not in needed], {})
+    for s in statements:
+        if not s.is_read and s.number not in needed:
+            run.decide(s)
     found: dict[str, Expr] = {}
     for s in statements:
         if s.is_end:
-            x = spread(run.read(s, dict(s.own)), dict(s.own))
-            names = dict(zip((n for n, _ in s.own), emitter.dims_of(arguments[s.buffer.name]), strict=True))
-            found[s.buffer.name] = renamed(x, names)
+            writers = [x.writer for x in direct[s.number] if x.writer is not None]
+            wanted = names_along(statements[writers[-1]]) if writers else []
+            found[s.buffer.name] = run.end(s, emitter.dims_of(arguments[s.buffer.name], wanted))
     return found, run.decided
 
 

@@ -7,51 +7,37 @@ the state, and the rest is decided anew inside of a step.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
+from typing import Any
 
-from tensorir.build import call, function, literal, reduce, scan, var
-from tensorir.ir import Expr, Var
+from tensorir.build import call, literal
+from tensorir.builtins import TABLE
+from tensorir.ir import Call, Expr, Literal, Var
 from tensorir.lift.accesses.components import components
-from tensorir.lift.dataflow.flow import Source, box_of, condition_of, domain_of
+from tensorir.lift.accesses.sets import text
+from tensorir.lift.dataflow.flow import Source, box_of, condition_of, domain_of, isl
 from tensorir.lift.dataflow.statements import Statement, Uncovered
 from tensorir.lift.emission.emit import Emitter
-from tensorir.lift.emission.folds import folded, neutral, rounds
-from tensorir.lift.emission.tensors import cut, filled, position, shifted, spread
+from tensorir.lift.emission.folds import fold_of, folded, neutral, rounds
+from tensorir.lift.emission.stores import holding
+from tensorir.lift.emission.tensors import constant_of, cut, shifted, spread
 from tensorir.lift.nests.affine import Affine, number, variable
-from tensorir.lift.nests.linear import term_of
-from tensorir.lift.nests.terms import Buffer, Load, Number, Op, Term
+from tensorir.lift.nests.linear import settled, term_of
+from tensorir.lift.nests.nest import Store
+from tensorir.lift.nests.terms import Buffer, Load, Number, Op, Term, children, loads
+from tensorir.lift.region.nodes import For, Rule
 from tensorir.lift.schedule.applied import applied
-from tensorir.lift.schedule.folding import chain_of, combined
-from tensorir.types import INT32, Dims, Interval, Scalar, TensorType, TupleElement
+from tensorir.lift.schedule.decided import Decided
+from tensorir.lift.schedule.folding import chain_of
+from tensorir.lift.schedule.fusion import fused
+from tensorir.lift.schedule.placed import Computed, Made, Placed, by_sums, computed, placed, short_names, with_indices
+from tensorir.lift.schedule.recurrence import step_along
+from tensorir.lift.schedule.scattering import looked_up, scattered
+from tensorir.types import BOOL, INT32, Interval, Scalar
 
-__all__ = ["Decided", "Run"]
-
-MOST_KEPT = 4
-"""How many times what the source keeps a scan may keep."""
-
-
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """How a loop runs for a statement."""
-
-    dim: str
-    strategy: str
-    statement: Statement
-
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    """A tensor that a write has become: a buffer whose dims are those of the write from their least values on."""
-
-    buffer: Buffer
-    names: tuple[str, ...]
-    lows: Mapping[str, int]
-
-    def at(self, place: Mapping[str, Affine]) -> Term:
-        moved = (place[n].plus(number(-self.lows[n])) for n in self.names)
-        return Load(self.buffer, tuple(term_of(a, INT32) for a in moved))
+__all__ = ["Run"]
 
 
 @dataclass(slots=True)
@@ -68,18 +54,34 @@ class Run:
     living: Sequence[int] = ()
     """The statements that are needed."""
     steps: tuple[str, ...] = ()
-    made: dict[int, Made] = field(default_factory=dict[int, Made])
+    made: dict[int, Made | Computed] = field(default_factory=dict[int, Made | Computed])
     states: Mapping[tuple[int, int], Made] = field(default_factory=dict[tuple[int, int], Made])
     stepping: frozenset[int] = frozenset()
     """The reads and writes that step along the innermost loop of `steps`."""
     given: Mapping[int, Made] = field(default_factory=dict[int, Made])
+    begun: frozenset[int] = frozenset()
+    """The reads that find in the state what was there before, too."""
     decided: list[Decided] = field(default_factory=list[Decided])
     writers: Mapping[Var, int] = field(default_factory=dict[Var, int])
+    asking: dict[int, list[tuple[int, Source]]] = field(default_factory=dict[int, list[tuple[int, Source]]])
+    """By write, the reads that take values from it."""
+    users: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
+    """By read, the writes that use its value."""
     boxes: dict[int, dict[str, Interval]] = field(default_factory=dict[int, dict[str, Interval]])
     known: dict[object, Expr] = field(default_factory=dict[object, Expr])
+    terms: dict[int, Term] = field(default_factory=dict[int, Term])
+    """What reads find."""
 
     def __post_init__(self) -> None:
         self.writers = self.writers or {s.result: s.number for s in self.statements if s.result is not None}
+        if not self.asking:
+            for r, sources in self.flow.items():
+                for source in sources:
+                    if source.writer is not None:
+                        self.asking.setdefault(source.writer, []).append((r, source))
+            for k in self.living:
+                for r in self.reads_of(self.statements[k]):
+                    self.users.setdefault(r, []).append(k)
 
     def box(self, s: Statement) -> dict[str, Interval]:
         """The box around the iterations of a statement, without the loops that step."""
@@ -99,13 +101,14 @@ class Run:
                 edges |= {(place[w], place[m]) for w in self.sources_now(m) if w in place}
             else:
                 edges |= {(place[r], place[m]) for r in self.reads_of(s) if r in place}
-        for part in components(len(members), edges):
-            numbers = sorted(members[k] for k in part)
+        parts = [sorted(members[k] for k in part) for part in components(len(members), edges)]
+        for numbers in fused(self, parts, [(members[a], members[b]) for a, b in edges]):
+            numbers = sorted(numbers)
             if len(numbers) > 1:
                 self.cycle(numbers)
             elif not (s := self.statements[numbers[0]]).is_read:
                 self.make(s)
-                self.decide([s], {})
+                self.decide(s)
 
     def sources_now(self, read: int) -> set[int]:
         """The writes that a read takes values from in the same round of all loops that step."""
@@ -118,14 +121,25 @@ class Run:
         return found
 
     def reads_of(self, s: Statement) -> list[int]:
-        assert s.value is not None
-        return [self.writers[v] for v in s.value.free if v in self.writers]
+        return [self.writers[v] for v in s.uses if v in self.writers]
 
-    def decide(self, writes: Sequence[Statement], strategies: Mapping[str, str]) -> None:
-        for s in writes:
-            for loop in s.loops:
-                if loop.dim not in self.steps:
-                    self.decided.append(Decided(loop.dim, strategies.get(loop.dim, "parallel"), s))
+    def decide(self, s: Statement, over: Sequence[str] = (), reason: str = "") -> None:
+        """Say how the loops of a write run: as a fold over some of them, all others at once."""
+        for loop in s.loops:
+            if loop.dim not in self.steps:
+                how = ("reduction", reason) if loop.dim in over else ("parallel", self.together(s, loop))
+                self.decided.append(Decided(loop.dim, how[0], s, how[1]))
+        if s.scatter is not None:
+            op = s.scatter.op
+            how = "parallel" if op is None else "reduction"
+            why = "the last of several writes stays" if op is None else f"folds into {s.buffer.name} by {op}"
+            self.decided += [Decided(loop.dim, how, s, why) for loop in s.scatter.loops[len(s.loops) :]]
+
+    def together(self, s: Statement, loop: For) -> str:
+        """What is said of a loop in lockstep whose iterations read what others of them write."""
+        own = [r for r in self.reads_of(s) if self.statements[r].buffer is s.buffer and self.statements[r].at != s.at]
+        met = loop.rule is Rule.LOCKSTEP and any(loop in self.statements[r].loops for r in own)
+        return f"in lockstep: all read {s.buffer.name} before any writes" if met else ""
 
     def before(self, read: int, source: Source) -> bool:
         """Whether the value is of an earlier round of a loop that steps."""
@@ -150,12 +164,71 @@ class Run:
 
     # Tensors
 
-    def make(self, s: Statement, value: Expr | None = None, names: Sequence[str] | None = None) -> None:
+    def make(self, s: Statement) -> None:
         """The tensor of a write."""
-        box = self.box(s)
-        names = [n for n in s.names if n in box] if names is None else names
-        x = self.value(s, box) if value is None else value
-        self.made[s.number] = self.keep(self.emitter, f"t{s.number}", x, {n: box[n] for n in names})
+        assert s.value is not None
+        if s.scatter is not None:
+            self.made[s.number] = scattered(self, s, s.scatter)
+            return
+        box = self.asked_for(s)
+        term = settled(self.as_term(s.value, box), self.emitter.scope(box))
+        if (alone := computed(term)) is not None:
+            self.made[s.number] = alone
+            return
+        if (sums := by_sums(term, box, (*self.steps, *self.emitter.ranges), lambda a: self.reach(s, a))) is not None:
+            at, ranges = tuple(map(variable, sums.box)), self.emitter.ranges
+            along = placed(s.buffer.name, at, sums.box, sums.term, (), (), {}, ranges)
+            if along is not None:
+                x = self.emitter.emit(along.space.value, along.space.dims)
+                made = along.made(self.emitter, s.buffer.element, x)
+                self.made[s.number] = sums.over_iterations(made)
+                return
+        found = self.placed(s, box, term)
+        x = self.emitter.emit(found.space.value, found.space.dims)
+        self.made[s.number] = found.made(self.emitter, s.buffer.element, x)
+
+    def placed(
+        self, s: Statement, box: Mapping[str, Interval], value: Term, over: Sequence[str] = (), masked: bool = False
+    ) -> Placed:
+        """A write over its elements, where these tell its iterations apart, or over its iterations."""
+        domain = domain_of(s)
+        whole = isl().Set(_box_text(s.names, {**self.boxes[s.number], **box})).set_tuple_name(domain.get_tuple_name())
+        holds = condition_of(domain, whole, s.names)
+        guards = [] if holds is None else [holds]
+        # inside of a step, dims are those of the state
+        short = {} if self.steps else short_names(s)
+        ordered = self.exact and s.buffer.element.is_float
+        left = tuple(variable(n) for n in box if n not in over)
+        for at in (s.at, left):
+            for conditions in (guards,) if masked else (guards, []):
+                found = placed(s.buffer.name, at, box, value, conditions, over, short, self.emitter.ranges, ordered)
+                if found is not None:
+                    return found
+        raise Uncovered("a write of nothing")
+
+    def asked_for(self, s: Statement) -> dict[str, Interval]:
+        """The box around the iterations of a write whose values somebody reads, without the loops that step."""
+        box, asked = self.box(s), self.asked(s)
+        hull = box_of(asked, s.names) if asked is not None else box
+        return {n: hull[n] & i for n, i in box.items()}
+
+    def asked(self, s: Statement) -> Any:
+        """The iterations of a write whose values somebody reads; None where nobody says."""
+        asked = None
+        for _, source in self.askers(s.number):
+            found = source.relation.range()
+            asked = found if asked is None else asked.union(found)
+        return asked
+
+    def reach(self, s: Statement, a: Affine) -> Interval:
+        """How far a sum goes in the iterations of a write whose values somebody reads."""
+        asked = self.asked(s)
+        if asked is None:
+            asked = domain_of(s)
+        names = {n: f"i{k}" for k, n in enumerate(s.names)}
+        image = isl().Map(f"{{ [{', '.join(names.values())}] -> [{text(a, names)}] }}")
+        found = asked.reset_tuple_id().apply(image)
+        return box_of(found, ["sum"])["sum"]
 
     def keep(self, emitter: Emitter, name: str, x: Expr, box: Mapping[str, Interval]) -> Made:
         """A tensor under a name, from 0 on along each dim."""
@@ -167,19 +240,67 @@ class Run:
         for n, i in box.items():
             x = shifted(x, n, i.start)
         emitter.tensors[buffer] = x
-        return Made(buffer, tuple(box), {n: i.start for n, i in box.items()})
+        return Made(buffer, tuple(variable(n).minus(number(i.start)) for n, i in box.items()))
 
-    def value(self, s: Statement, box: Mapping[str, Interval], e: Expr | None = None) -> Expr:
-        """The value of a write on a box."""
-        e = s.value if e is None else e
-        assert e is not None
+    def as_term(self, e: Expr, box: Mapping[str, Interval], known: Mapping[int, Term] | None = None) -> Term:
+        """An expression for one iteration, and one point of its window, as a term over what reads find.
+
+        Of some reads it is `known` what stands for it.
+        """
+        done: dict[int, Term] = {}
+        stack: list[tuple[Expr, bool]] = [(e, False)]
+        while stack:
+            node, ready = stack.pop()
+            below = _operands(node) if not ready and id(node) not in done else ()
+            if below:
+                stack.append((node, True))
+                stack += [(c, False) for c in below]
+                continue
+            if id(node) in done:
+                continue
+            match node:
+                case Var() if known and self.writers.get(node) in known:
+                    done[id(node)] = known[self.writers[node]]
+                case Var() if node in self.writers:
+                    done[id(node)] = self.found(self.statements[self.writers[node]])
+                case Var(name):
+                    done[id(node)] = term_of(variable(name), INT32)
+                case Literal(value, Scalar() as element):
+                    done[id(node)] = Number(value, element)
+                case Call("gather", (Var() as v, *indices), (dims, _)) if v in self.writers:
+                    read = self.statements[self.writers[v]]
+                    size = {n: len(i) for n, i in read.own}
+                    places = {d: (done[id(i)], size[d]) for d, i in zip(dims, indices, strict=True)}
+                    if self.emitter.checked and any(loads(place) for place, _ in places.values()):
+                        raise Uncovered("a place that data tell, which is checked")
+                    done[id(node)] = looked_up(self.found(read), places)
+                case Call(op, args) if TABLE[op].elementwise:
+                    element = node.tensor.element
+                    assert isinstance(element, Scalar)
+                    done[id(node)] = Op(op, tuple(done[id(a)] for a in args), element)
+                case _:
+                    if known and any(self.writers.get(v) in known for v in node.free):
+                        raise Uncovered("a tensor that is handed on")
+                    done[id(node)] = self.whole(node, box)
+        return done[id(e)]
+
+    def whole(self, e: Expr, box: Mapping[str, Interval]) -> Term:
+        """An expression of other builtins than those that go element by element, as a tensor that is read."""
         values: dict[Var, Expr] = {}
         for v in e.free:
             if v in self.writers:
                 values[v] = self.read(self.statements[self.writers[v]], box)
             else:
                 values[v] = self.emitter.emit(term_of(variable(v.name), INT32), box)
-        return cut(applied(e, values), box)
+        x = applied(e, values)
+        made = self.keep(self.emitter, "whole", x, dict(x.tensor.dims.items))
+        return made.at({}, {})
+
+    def found(self, r: Statement) -> Term:
+        """What a read finds."""
+        if r.number not in self.terms:
+            self.terms[r.number] = self.term(r)
+        return self.terms[r.number]
 
     def read(self, r: Statement, box: Mapping[str, Interval]) -> Expr:
         """What a read finds, on the part of a box that has its dims."""
@@ -187,35 +308,47 @@ class Run:
         here = {n: own[n] if n in own else box[n] for n in r.names if n in own or n in box}
         key = (r.number, tuple(here.items()))
         if key not in self.known:
-            self.known[key] = cut(self.emitter.emit(self.term(r), here), here)
+            self.known[key] = cut(self.emitter.emit(self.found(r), here), here)
         return self.known[key]
 
-    def term(self, r: Statement, outside: Sequence[int] | None = None) -> Term:
+    def end(self, r: Statement, names: Sequence[str]) -> Expr:
+        """What a read of a whole argument finds, under names of its dims."""
+        box = dict(zip(names, (i for _, i in r.own), strict=True))
+        new = {n: variable(name) for (n, _), name in zip(r.own, names, strict=True)}
+        scope = self.emitter.scope(box)
+        # settled part by part: a choice between as many stores as a program has is long
+        term = with_indices(self.found(r), new, scope)
+        return spread(cut(self.emitter.emit(term, box), box), box)
+
+    def term(self, r: Statement, outside: Collection[int] | None = None) -> Term:
         """What a read finds as a choice between its sources; with `outside`, without those of these numbers."""
         pieces: list[tuple[Source, Term]] = []
-        here = {n: variable(n) for n in r.names}
+        ranges = {**self.emitter.ranges, **{n: (i.start, i.stop - 1) for n, i in self.boxes_of(r).items()}}
         rest: Term | None = None
-        for source in self.flow[r.number]:
+        sources = self.flow[r.number]
+        if r.number in self.begun:
+            sources = [s for s in sources if s.writer is not None and self.in_step(r.number, s)]
+        for source in sources:
             w = source.writer
             if outside is not None and w in outside and not self.before(r.number, source):
                 continue
             if w is not None and self.in_step(r.number, source):
                 d = self.distance(source, self.steps[-1])
                 found = self.states[w, d] if d else self.made[w]
-                pieces.append((source, found.at(self._at(source))))
+                pieces.append((source, found.at(self._at(source), ranges)))
             elif r.number in self.given:
-                rest = self.given[r.number].at(here)
+                rest = self.given[r.number].at({}, {})
             elif w is None:
                 pieces.append((source, self.initial(r, source)))
             else:
-                pieces.append((source, self.made[w].at(self._at(source))))
+                pieces.append((source, self.made[w].at(self._at(source), ranges)))
         pieces.sort(key=lambda p: p[0].writer is None)
         if rest is None:
             if not pieces:
                 return Number(0, r.buffer.element)
             _, rest = pieces.pop()
         domain = domain_of(r)
-        for source, found in reversed(pieces):
+        for source, found in () if r.number in self.begun else reversed(pieces):
             holds = condition_of(source.domain, domain, r.names)
             rest = found if holds is None else Op("if", (holds, found, rest), r.buffer.element)
         if r.unmasked is not None and self.masked:
@@ -239,160 +372,86 @@ class Run:
     def cycle(self, members: Sequence[int]) -> None:
         writes = [self.statements[m] for m in members if not self.statements[m].is_read]
         reads = [self.statements[m] for m in members if self.statements[m].is_read]
-        if len(writes) == len(reads) == 1 and self.reduction(writes[0], reads[0]):
+        if len(writes) == len(reads) == 1 and writes[0].scatter is None and self.reduction(writes[0], reads[0]):
             return
-        self.recurrence(members, writes, reads)
+        step_along(self, members, self.carrying(members))
+
+    def fold(self, w: Statement, r: Statement, box: Mapping[str, Interval]) -> tuple[str, Term] | None:
+        """How a write combines what a read finds, with what; None where it does anything else."""
+        assert w.value is not None
+        element = w.buffer.element
+        old = Load(Buffer("old", element, (), exact=self.exact), ())
+        try:
+            term = self.as_term(w.value, box, {r.number: old})
+        except Uncovered:
+            return None
+        found = fold_of(Store(old.buffer, (), term))
+        if found is None or TABLE[found[0]].identity is None:
+            return None
+        op, term, conditions = found
+        guard = holding(conditions)
+        nothing = Number(neutral(op, element), element)
+        return op, term if guard is None else Op("if", (guard, term, nothing), element)
 
     def reduction(self, w: Statement, r: Statement) -> bool:
         assert w.value is not None and r.result is not None
-        found = combined(w.value, r.result)
         inside = [s for s in self.flow[r.number] if s.writer == w.number and not self.before(r.number, s)]
-        if found is None or w.loops != r.loops or w.at != r.at or w.constraints != r.constraints:
+        if w.loops != r.loops or w.own != r.own or w.constraints != r.constraints:
             return False
         chain = chain_of(w, inside)
         inner = [] if r.number in self.read_outside([w.number, r.number]) else [r.number]
         if chain is None or not self.only_asked_for(w, inner, chain.ends):
             return False
+        box, element = self.box(w), w.buffer.element
+        found = self.fold(w, r, box)
+        if found is None:
+            return False
         op, e = found
-        box = self.box(w)
-        if any(n not in box for n in chain.over):
+        if any(n not in box for n in chain.over) or (self.exact and len(chain.over) > 1 and rounds(op, element)):
             return False
-        if self.exact and len(chain.over) > 1 and rounds(op, w.buffer.element):
-            return False
-        domain = domain_of(w)
-        from tensorir.lift.dataflow.flow import isl
-
-        value = self.value(w, box, e)
-        whole = isl().Set(_box_text(w.names, self.boxes[w.number])).set_tuple_name(domain.get_tuple_name())
-        holds = condition_of(domain, whole, w.names)
-        element = w.buffer.element
-        if holds is not None:
-            value = call("if", self.emitter.emit(holds, box), value, literal(neutral(op, element), element))
-        value = spread(cut(value, box), {n: box[n] for n in chain.over})
         # the first round finds what was there before
-        left = {n: i for n, i in box.items() if n not in chain.over}
-        first = self.term(r, [w.number])
-        init = self.emitter.emit(_replaced(first, chain.start, self.emitter.scope(box)), left)
-        total = folded(op, cut(init, left), value, list(chain.over), element, self.exact, w.span)
-        self.make(w, total, [n for n in w.names if n in left])
-        self.decide([w], dict.fromkeys(chain.over, "reduction"))
-        return True
-
-    def read_outside(self, members: Sequence[int]) -> set[int]:
-        """The reads whose values writes that are no members use."""
-        others = (self.statements[k] for k in self.living if k not in members)
-        return {r for s in others if s.value is not None for r in self.reads_of(s)}
-
-    def only_asked_for(self, w: Statement, inside: Sequence[int], ends: object) -> bool:
-        """Whether all other reads of a write ask for iterations of a set only."""
-        for number_, sources in self.flow.items():
-            for source in sources if number_ not in inside else ():
-                if source.writer == w.number and not source.relation.range().is_subset(ends):
-                    return False
-        return True
-
-    def recurrence(self, members: Sequence[int], writes: Sequence[Statement], reads: Sequence[Statement]) -> None:
-        """Step along the outermost loop that carries a value: a scan, or a fold where the last state is all."""
-        dim = self.carrying(members)
-        inside = frozenset(members) | {r for w in writes for r in self.reads_of(w)}
-        depth: dict[int, int] = {}
-        for r in reads:
-            for source in self.flow[r.number]:
-                w = source.writer
-                if w is not None and w in inside and not self.before(r.number, source):
-                    depth[w] = max(depth.get(w, 0), self.distance(source, dim))
-        everywhere, outside = False, self.read_outside(members)
-        stop = max(self.boxes_of(w)[dim].stop for w in writes)
-        start = min(self.boxes_of(w)[dim].start for w in writes)
-        for w in writes:
-            k = w.names.index(dim)
-            for number_, sources in self.flow.items():
-                for source in sources if number_ not in members or number_ in outside else ():
-                    if source.writer == w.number:
-                        depth[w.number] = max(depth.get(w.number, 0), 1)
-                        low = source.relation.range().dim_min_val(k).to_python()
-                        everywhere |= low != stop - 1
-        slots = [(w.number, d + 1) for w in writes for d in range(depth.get(w.number, 0))]
-        state = self.state_box(writes, dim)
-        if everywhere:
-            size = prod(len(i) for i in state.values()) * (stop - start) * len(slots)
-            kept = sum(prod(s) for s in {b.name: b.shape for b in (x.buffer for x in self.statements)}.values())
-            if size > MOST_KEPT * kept + 1024:
-                raise Uncovered("a scan that would keep more than the source does")
-        interval = {dim: Interval(start, stop)}
-        here = {n: Interval(0, len(i)) for n, i in state.items()}
-        element = TupleElement(tuple(self.statements[w].buffer.element for w, _ in slots))
-        kind = TensorType(element if len(slots) > 1 else element.members[0], Dims(tuple(here.items())))
-        s = var(self.fresh("state"), kind)
-        counter = var(self.fresh(dim), TensorType(INT32))
-        inner = self.emitter.inside({}, {dim: counter}, {dim: (start, stop - 1)})
-        params, args = [counter], [position(dim, interval[dim])]
-        given: dict[int, Made] = {}
-        for number_ in sorted(inside):
-            r = self.statements[number_]
-            others = [x for x in self.flow.get(number_, ()) if x.writer not in members or self.before(number_, x)]
-            if not r.is_read or not others:
-                continue
-            own = dict(r.own)
-            whole = {**self.box(r), **own}
-            if dim in whole:
-                whole[dim] = interval[dim]
-            x = cut(self.emitter.emit(self.term(r, members), whole), whole)
-            rest = {n: i for n, i in whole.items() if n != dim}
-            if dim in x.tensor.dims:
-                p = var(self.fresh(f"{r.buffer.name}_now"), x.tensor.on(x.tensor.dims.without(dim)))
-                params.append(p)
-                args.append(x)
-                x = p
-            given[number_] = self.keep(inner, f"g{number_}", x, rest)
-        states: dict[tuple[int, int], Made] = {}
-        lows = {n: i.start for n, i in state.items()}
-        for k, slot in enumerate(slots):
-            x = s if len(slots) == 1 else call("tuple_get", s, static=(k,))
-            made = self.keep(inner, f"s{slot[0]}_{slot[1]}", x, here)
-            states[slot] = replace(made, lows=lows)
-        step = replace(
-            self, emitter=inner, steps=(*self.steps, dim), states=states, stepping=inside, given=given,
-            made={}, known={},
+        first = with_indices(self.term(r, [w.number]), chain.start, self.emitter.scope(box))
+        here = self.placed(w, box, Op("values", (e, first), BOOL), chain.over, masked=True)
+        value, init = children(here.space.value)
+        guard, whole, left = holding(here.space.guards), here.space.dims, here.left
+        x = self.emitter.emit(value, whole, guard)
+        if guard is not None:
+            x = call("if", self.emitter.emit(guard, whole), x, literal(neutral(op, element), element))
+        x = cut(x, whole)
+        # what all iterations have alike counts once
+        over = [n for n in here.over if not TABLE[op].idempotent or n in x.tensor.dims]
+        old = self.emitter.emit(init, left)
+        total = folded(
+            op, constant_of(old) or cut(old, left), spread(x, {n: whole[n] for n in over}), over, element, self.exact,
+            w.span,
         )  # fmt: skip
-        step.schedule(sorted(inside))
-        self.decided += [Decided(dim, "scan" if everywhere else "reduction", w) for w in writes]
-        new: list[Expr] = []
-        for w, d in slots:
-            made = step.made[w] if d == 1 else states[w, d - 1]
-            back = inner.tensors[made.buffer]
-            if d == 1:
-                for n in made.names:
-                    back = shifted(back, n, -(made.lows[n] - lows[n]))
-            new.append(spread(cut(back, here), here))
-        body = new[0] if len(new) == 1 else call("make_tuple", *new)
-        zeros = [filled(0, self.statements[w].buffer.element, here) for w, _ in slots]
-        init = zeros[0] if len(zeros) == 1 else call("make_tuple", *zeros)
-        f = function([s, *params], body)
-        x = scan(f, True, init, *args, dim=dim) if everywhere else reduce(f, init, *args, dim=dim)
-        for k, (w, d) in enumerate(slots):
-            if d == 1:
-                part = x if len(slots) == 1 else call("tuple_get", x, static=(k,))
-                names = [*([dim] if everywhere else []), *here]
-                box = {n: interval.get(n, here.get(n, Interval(0, 0))) for n in names}
-                made = self.keep(self.emitter, f"t{w}", part, box)
-                self.made[w] = replace(made, lows={**{n: i.start for n, i in box.items()}, **lows})
+        self.made[w.number] = here.made(self.emitter, element, total)
+        self.decide(w, chain.over, f"folds into {w.buffer.name} by {op}")
+        return True
+
+    def askers(self, write: int) -> list[tuple[int, Source]]:
+        """The reads that take values from a write, and which."""
+        return self.asking.get(write, [])
+
+    def read_outside(self, members: Collection[int]) -> set[int]:
+        """The reads among statements whose values writes use that are not among them."""
+        reads = {m for m in members if self.statements[m].is_read}
+        reads |= {r for m in members for r in self.reads_of(self.statements[m])}
+        return {r for r in reads if any(k not in members for k in self.users.get(r, ()))}
+
+    def only_asked_for(self, w: Statement, inside: Collection[int], ends: object) -> bool:
+        """Whether all other reads of a write ask for iterations of a set only."""
+        asked = (source for r, source in self.askers(w.number) if r not in inside)
+        return all(source.relation.range().is_subset(ends) for source in asked)
+
+    @property
+    def kept(self) -> int:
+        """How many elements the source keeps."""
+        return sum(prod(b.shape) for b in {s.buffer for s in self.statements})
 
     def boxes_of(self, s: Statement) -> dict[str, Interval]:
         self.box(s)
         return self.boxes[s.number]
-
-    def state_box(self, writes: Sequence[Statement], dim: str) -> dict[str, Interval]:
-        """The box of a state, which all writes of a recurrence have in common."""
-        found: dict[str, Interval] = {}
-        for w in writes:
-            box = {n: i for n, i in self.box(w).items() if n != dim}
-            if found and box.keys() != found.keys():
-                raise Uncovered("a recurrence of tensors of different dims")
-            found = {n: i | found.get(n, i) for n, i in box.items()}
-        if any(w.own for w in writes) or len({tuple(self.box(w)) for w in writes}) > 1:
-            raise Uncovered("a recurrence of tensors of different dims")
-        return found
 
     def carrying(self, members: Sequence[int]) -> str:
         """The outermost loop around all members along which values are carried."""
@@ -422,23 +481,18 @@ class Run:
         return found
 
 
+def _operands(e: Expr) -> tuple[Expr, ...]:
+    """What is computed before an operation on elements; of any other everything goes at once."""
+    match e:
+        case Call("gather", (Var(), *indices)):
+            return tuple(indices)
+        case Call(op, args) if TABLE[op].elementwise:
+            return args
+        case _:
+            return ()
+
+
 def _box_text(names: Sequence[str], box: Mapping[str, Interval]) -> str:
     parts = [f"{box[n].start} <= i{k} < {box[n].stop}" for k, n in enumerate(names)]
     where = f" : {' and '.join(parts)}" if parts else ""
     return f"{{ [{', '.join(f'i{k}' for k in range(len(names)))}]{where} }}"
-
-
-def _replaced(term: Term, values: Mapping[str, Affine], ranges: Mapping[str, tuple[int, int]]) -> Term:
-    """A term with indices replaced by sums of others."""
-    from tensorir.lift.nests.terms import Linear, rebuilt
-
-    new = dict(values)
-
-    def rule(t: Term) -> Term | None:
-        match t:
-            case Linear(affine, element) if affine.names & new.keys():
-                return term_of(affine.replaced(new, ranges), element)
-            case _:
-                return None
-
-    return rebuilt(term, rule)

@@ -56,7 +56,6 @@ def test_the_last_writer_is_found_through_two_buffers_that_take_turns():
     ("text", "reason"),
     [
         ("while { let go: bool = 1 > 2; } do go { A[0] ← 1; }", "a While"),
-        ("k: int ← A[0]; A[k] ← 1;", "an index that data tell"),
         ("for i in 0:4 { for j in 0:4 { a: int ← A[j]; A[i] ← a + 1; } }", "a dependence whose distance differs"),
     ],
 )
