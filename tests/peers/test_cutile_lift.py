@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -104,3 +106,19 @@ def test_extremes_do_with_a_nan_what_the_interpreter_does(kernel, more, grid, nu
     wanted = [w for a, w in zip(p.arguments, after, strict=True) if a.written]
     for found, w in zip(p(*given), wanted, strict=True):
         np.testing.assert_allclose(found, w, 1e-5, 1e-6)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ("attention", "tickets", "collatz", "prefix_over_blocks", "sum_by_atomics", "rows_of_different_length", "bitonic"),
+)  # fmt: skip
+def test_a_batch_of_launches_is_each_of_them(name):
+    p, _, given, _ = lifted(name)
+    axes = tuple(None if a.scalar else 0 for a in p.arguments)
+    # the second of each pair is the first backwards
+    pairs = [x if axis is None else jnp.stack([x, jnp.flip(x, 0)]) for x, axis in zip(given, axes, strict=True)]
+    batch = jax.vmap(lambda *arrays: p(*arrays), in_axes=axes)(*pairs)
+    for one in range(2):
+        alone = p(*(x if axis is None else x[one] for x, axis in zip(pairs, axes, strict=True)))
+        for found, wanted in zip(batch, alone, strict=True):
+            np.testing.assert_allclose(found[one], wanted, 1e-5, 1e-5)

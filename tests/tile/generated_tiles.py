@@ -65,16 +65,18 @@ class Writer:
 
 
 @st.composite
-def kernels(draw) -> tuple[str, int]:
-    """The text of a kernel, and how many blocks it runs on."""
-    w, scope = Writer(), Scope({(): ["%bx"]})
+def kernels(draw) -> tuple[str, tuple[int, int]]:
+    """The text of a kernel, and the grid that it runs on."""
+    w, scope = Writer(), Scope({(): ["%bx", "%by"]})
     for n in (0, 1, 2, 3):
         w.say(f"%c{n} = constant <i32: {n}> : tile<i32>")
         scope.add((), f"%c{n}")
     _statements(draw, w, scope, 8)
     _store(draw, w, scope)
     w.say("return")
-    return HEADER + "\n".join(w.lines) + "\n}", draw(st.sampled_from((1, 2, 3, 6)))
+    return HEADER + "\n".join(w.lines) + "\n}", draw(
+        st.sampled_from(((1, 1), (2, 1), (3, 1), (6, 1), (2, 2), (3, 2), (1, 3)))
+    )
 
 
 def _statements(draw, w: Writer, scope: Scope, most: int) -> bool:
@@ -120,7 +122,7 @@ def _index(draw, w: Writer, scope: Scope) -> str:
     """A scalar that is mostly small."""
     kind = draw(st.sampled_from(("block", "block", "known", "moved", "scaled")))
     if kind == "block":
-        return "%bx"
+        return draw(st.sampled_from(("%bx", "%bx", "%by")))
     base = draw(st.sampled_from(scope.values[()]))
     if kind == "known":
         return base
