@@ -39,12 +39,14 @@ class Loaded:
                 raise refuse("A11", f"'{name}' is not given: it is read.", f"pass {name}=.")
             value = arrays[name]
             given[name] = tuple(value) if isinstance(value, tuple) else (value,)
+            if len(given[name]) != len(shapes):
+                raise refuse("A03", f"'{name}' has {len(given[name])} arrays, and {len(shapes)} were exported.")
             for leaf, shape in zip(given[name], shapes, strict=True):
                 if np.shape(leaf) != shape.shape or np.result_type(leaf) != shape.dtype:
                     told = f"'{name}' is {np.result_type(leaf)}{list(np.shape(leaf))}"
                     raise refuse("A03", f"{told}, and {shape.dtype}{list(shape.shape)} was exported.", "convert it.")
         with jax.enable_x64(True):
-            found = self.exported.call(given)
+            found: Any = self.exported.call(given)
         outputs, failures = found if isinstance(found, tuple) else (found, [])
         if any(int(np.asarray(failure)[0]) >= 0 for failure in failures):
             raise refuse("R05", "a check of the exported program failed.", "run it where its source is, for the place.")

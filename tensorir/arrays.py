@@ -34,6 +34,7 @@ __all__ = [
     "is_tuple",
     "kind_of",
     "leaves_of",
+    "narrow_hint",
     "refuse",
     "refuse_given_away",
     "size_of",
@@ -273,8 +274,20 @@ def _element(data: Any, name: str, element: Scalar, any_integer: bool) -> Any:
         raise refuse("A02", f"the table '{name}' holds {shown}; its entries are integers.", f"{hint}.")
     raise refuse(
         "A02", f"'{name}' needs {element}, and this is {shown}.",
-        f"nothing is converted silently; pass {name}.astype('{element}').",
+        narrow_hint(data, element) or f"nothing is converted silently; pass {name}.astype('{element}').",
     )  # fmt: skip
+
+
+def narrow_hint(value: Any, element: Element) -> str:
+    """What helps where an array of JAX has 32 bits and 64 are needed; nothing for any other."""
+    data = getattr(value, "data", value) if kind_of(value) in ("field", "xarray") else value
+    if kind_of(data) != "jax" or not isinstance(element, Scalar) or element.bits != 64 or data.dtype.itemsize != 4:
+        return ""
+    narrow = str(element).replace("64", "32")
+    return (
+        "JAX makes arrays of 32 bits unless it is told otherwise: make them inside of `with jax.enable_x64(True):`, "
+        f"or write {narrow} in the program."
+    )
 
 
 def _transpose_hint(shape: tuple[int, ...], dims: Dims) -> str:

@@ -11,7 +11,7 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from tensorir.annotations import FieldType
-from tensorir.arrays import is_tuple, kind_of, refuse, type_of_named
+from tensorir.arrays import is_tuple, kind_of, narrow_hint, refuse, type_of_named
 from tensorir.errors import DiagnosticError
 from tensorir.fieldview.traced import Traced, tuple_of
 from tensorir.ir import Var
@@ -68,7 +68,7 @@ def argument_type(
     if hasattr(value, "data_vars"):
         raise refuse("V12", f"'{name}' of {where} is a Dataset.", f"pass one of its variables: {name}=dataset['name'].")
     if found is not None and isinstance(annotation, FieldType):
-        _check(name, found, annotation, where)
+        _check(name, found, annotation, where, narrow_hint(value, annotation.element))
     return found
 
 
@@ -137,11 +137,11 @@ def _bare(name: str, value: Any, annotation: Any, where: str) -> TensorType:
     )
 
 
-def _check(name: str, found: TensorType, annotation: FieldType, where: str) -> None:
+def _check(name: str, found: TensorType, annotation: FieldType, where: str, hint: str) -> None:
     if set(found.dims.names) != set(annotation.dims) or found.element != annotation.element:
         raise refuse(
             "V13", f"'{name}' of {where} is annotated {annotation}, and this is {found}.",
-            "pass such a field, or change the annotation.",
+            hint or "pass such a field, or change the annotation.",
         )  # fmt: skip
 
 

@@ -181,7 +181,8 @@ EDGES = np.array([1.0, 2.0, 4.0])
          "error[A12]: 'out' is an output, and its buffer is read-only.\nhelp: pass a writable copy."),
         (SLOPE, {"x": X, "out": jnp.zeros(3)},
          "error[A02]: 'out' needs float64, and this is float32.\n"
-         "help: nothing is converted silently; pass out.astype('float64')."),
+         "help: JAX makes arrays of 32 bits unless it is told otherwise: make them inside of "
+         "`with jax.enable_x64(True):`, or write float32 in the program."),
         (NABLA, {"x": EDGES, "V2E": np.array([[0, 3], [1, -1]])},
          "error[A10]: an entry of the table 'V2E' leaves its dimension: V2E[0, 1] is 3, "
          "and E[0:3] is what it may point to.\n"

@@ -110,3 +110,16 @@ def test_fields_operators_and_programs_are_pickled_and_copied():
 
     with pytest.raises((pickle.PicklingError, AttributeError), match="local"):
         pickle.dumps(local)
+
+
+def test_narrow_arrays_of_jax_are_told_how_to_be_wide():
+    program = ti.compile(ti.parse("f(y: tensor<float, I[0:3]>, x: tensor<float, I[0:3]>) { y ← 2.0 × x; }"))
+    narrow = jnp.ones(3, "float32")
+    told = "inside of `with jax.enable_x64\\(True\\):`, or write float32"
+    for value in (narrow, ti.as_field({I: 3}, narrow)):
+        with pytest.raises(DiagnosticError, match=told):
+            program(x=value)
+    with pytest.raises(DiagnosticError, match=told):
+        doubled(field(jnp.asarray(DATA, "float32")))
+    with pytest.raises(DiagnosticError, match=r"pass x\.astype"):
+        program(x=np.ones(3, np.float32))
