@@ -55,6 +55,12 @@ ROWS = [
     ("bound_of_rows", "pos(B, add_dim(B, 0, 2, 0)) + 2 × pos(A, add_dim(A, -2, 4, 0)) + 3 < 7"),
     ("last_coordinate", "pos(I, x) = 5"),
     ("plus_nothing", "x + 0.0"),
+    ("choice_of_the_same", "if x < y then exp(x) else exp(x)"),
+    (
+        "concat_of_padded",
+        "concat(update(add_dim(I, -1, 6, 0.0), x), "
+        "update(add_dim(I, 6, 9, 0.0), cartesian_shift(I, -6)(subset(x, I[0:2]))))",
+    ),
     ("choice_of_truth", "if t then x < y else false"),
     ("choice_of_truth", "if t then true else gather(I, zero)(t, pos(I, x) + 2)"),
     ("choice_of_padded", f"if pos(I, {WIDE}) < 7 then {WIDE} × 2.0 else 0.0"),

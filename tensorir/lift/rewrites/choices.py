@@ -46,7 +46,7 @@ def choice_of_the_same(e: Call) -> Expr | None:
     exp(x)
     """
     _, x, y = e.args
-    return x if x is y or x == y else None
+    return x if (x is y or x == y) and x.tensor == e.tensor else None
 
 
 def _is_there(e: Expr) -> bool:
