@@ -152,7 +152,7 @@ def _steps(node: Call, folds: _Folds, x: Expr, axes: Mapping[str, _Axis], mode: 
     plain = tuple(n for n, axis in axes.items() if axis.window is None)
     if plain:
         x = call("gather", x, *(axes[n].index for n in plain), static=(plain, mode))
-    order = [n for n in x.tensor.dims.names if n in axes]
+    order = [n for n in x.tensor.dims.names if n in axes and axes[n].window is not None]
     for n in order:
         last, innermost = n == order[-1], n == x.tensor.dims.names[-1]
         stays = not last and not innermost and axes[n].stays(folds.op, x.tensor.dims[n])
