@@ -214,3 +214,12 @@ def test_a_nan_in_a_strip_is_seen() -> None:
     many[57, 211] = np.nan
     found = np.asarray(ti.compile(ti.parse(big))(a=many)["out"])
     assert np.argwhere(np.isnan(found)).tolist() == [[28, 105]]
+
+
+def test_a_dim_that_is_read_at_its_own_coordinate_is_no_window() -> None:
+    text = """f(out: tensor<float, C[0:3], Y[0:4], X[0:5]>, a: tensor<float, C[0:3], J[0:9], I[0:11]>) {
+      out ← let c = add_dim(C, 0, 3, 0); let y = add_dim(Y, 0, 4, 0); let x = add_dim(X, 0, 5, 0);
+            let r = add_dim(R, 0, 3, 0); let s = add_dim(S, 0, 2, 0);
+            reduce(max, -1.0, R)(reduce(max, float(-inf), S)(gather(C, J, I, clamp)(
+              a, pos(C, c), 2 × pos(Y, y) + pos(R, r), 2 × pos(X, x) + pos(S, s)))); }"""
+    agree(text, {"a": Draw(8).array("float", (0, 3), (0, 9), (0, 11))}, {"pools"})

@@ -101,7 +101,7 @@ def _gathered(
         if found is not None and len(found_names(i)) > 1 and not found_names(i) & scope.numbers.keys():
             whole = Interval(min(0, found[0]), max(extents[dim], found[1] + 1))
             if len(whole) <= MOST_PADDED * extents[dim]:
-                x = padded(x, dim, whole, zero_of(x.tensor.element))  # type: ignore[arg-type]
+                x = padded(x, dim, whole, zero_of(x.tensor.leaves[0]))
     indices = alike([scope.index(i, own) for _, i in others])
     inside = [
         isinstance(i, Affine) and all(holds(b, ranges) for b in _bounds_on(i, x.tensor.dims[d])) for d, i in others
@@ -116,7 +116,7 @@ def _gathered(
             asked = both(scope.mask(where, own), scope.active)
             mode = "checked"
             if asked is not None:
-                indices = [call("if", asked, i, literal(0, i.tensor.element)) for i in indices]  # type: ignore[arg-type]
+                indices = [call("if", asked, i, literal(0, i.tensor.leaves[0])) for i in indices]
     return call("gather", x, *indices, static=(tuple(d for d, _ in others), mode))
 
 
@@ -252,7 +252,7 @@ def _placed(scope: Scope, buffer: Buffer, base: Expr, target: Target, value: Exp
             name, step, _ = terms.pop(0)
             index = scope.numbers[name]
             if digits.constant:
-                index = call("plus", index, literal(digits.constant // step, index.tensor.element))  # type: ignore[arg-type]
+                index = call("plus", index, literal(digits.constant // step, index.tensor.leaves[0]))
             if step == 1:
                 indices[dim] = (dim, "", 1, index)
                 continue
@@ -334,7 +334,7 @@ def _scattered(
             extents = [dict(buffer.dims)[d] for d, _ in indexed]
             base = _checked(base, list(zip(places, extents, strict=True)), asked, buffer.name, span)
     if mask is not None:
-        places[0] = call("if", mask, places[0], literal(-1, places[0].tensor.element))  # type: ignore[arg-type]
+        places[0] = call("if", mask, places[0], literal(-1, places[0].tensor.leaves[0]))
     value = spread(value, {n: i for n, i in own.items() if n in names or any(n in p.tensor.dims for p in places)})
     places, value = [renamed(p, names) for p in places], renamed(value, names)
     aligned = {d for d, _ in buffer.dims} - {d for d, _ in indexed}

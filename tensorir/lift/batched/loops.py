@@ -263,7 +263,7 @@ def _total(scope: Scope, dim: str, count: int, op: str, first: Expr, term: Expr,
     match term:
         case Call("contract", (a, b), (kind, names)) if op == "plus":
             if mask is not None:
-                a = call("if", mask, a, literal(0, a.tensor.element))  # type: ignore[arg-type]
+                a = call("if", mask, a, literal(0, a.tensor.leaves[0]))
             if dim not in a.tensor.dims and dim not in b.tensor.dims:
                 a = spread(a, {dim: Interval(0, count)})
             total = call("contract", a, b, static=(kind, (dim, *names)))

@@ -107,7 +107,7 @@ def _constant(x: Expr) -> int | None:
 
 def _or_zero(bad: Expr | None, x: Expr) -> Expr:
     """The value, or zero where it is undefined."""
-    return x if bad is None else call("if", bad, literal(0, x.tensor.element), x)  # type: ignore[arg-type]
+    return x if bad is None else call("if", bad, literal(0, x.tensor.leaves[0]), x)
 
 
 def _undefined(op: Operation, x: Expr, y: Expr, quotient: bool) -> Expr | None:
@@ -131,7 +131,7 @@ def _divi(op: Operation, a: Expr, b: Expr) -> Expr:
     if mode == "positive_inf":
         low = call("floordiv", x, y)
         rest = call("not_eq", call("multiplies", low, y), x)
-        found = call("plus", low, converted(rest, x.tensor.element))  # type: ignore[arg-type]
+        found = call("plus", low, converted(rest, x.tensor.leaves[0]))
     return signless(_or_zero(bad, found), element_of(op.results[0].type))
 
 
@@ -149,7 +149,7 @@ def _shift(op: Operation, a: Expr, b: Expr) -> Expr:
     if op.name == "shli" or op.attribute("signedness") == "unsigned":
         builtin = "shift_left" if op.name == "shli" else "shift_right"
         return signless(call(builtin, unsigned(a, element), amount), element)
-    bad = call("greater_equal", amount, literal(element.bits, amount.tensor.element))  # type: ignore[arg-type]
+    bad = call("greater_equal", amount, literal(element.bits, amount.tensor.leaves[0]))
     if (by := _constant(b)) is not None and 0 <= by < element.bits:
         bad = None
     return _or_zero(bad, call("shift_right", a, b))

@@ -248,7 +248,7 @@ def _rounds(t: Context, op: Operation, lower: Number, upper: Number, step: Numbe
     if by != 1:
         rest = call("divides", rest, call("max", width, one))
         if by is None:
-            positive = call("greater", parts[2], literal(0, parts[2].tensor.element))  # type: ignore[arg-type]
+            positive = call("greater", parts[2], literal(0, parts[2].tensor.leaves[0]))
             before = call("and", before, positive)
     count = call("min", call("plus", rest, one), literal(MOST_ROUNDS, kind))
     count = call("if", before, converted(count, INT32), literal(0, INT32))

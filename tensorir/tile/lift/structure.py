@@ -108,7 +108,7 @@ def extract(source: Number, indices: Sequence[Number], axes: Axes) -> Expr:
         if name not in x.tensor.dims or count == 1:
             if index.known is None:
                 at = unsigned(index.expr, index.element)
-                here = call("less", at, literal(count, at.tensor.element))  # type: ignore[arg-type]
+                here = call("less", at, literal(count, at.tensor.leaves[0]))
                 inside = here if inside is None else call("and", inside, here)
             continue
         if extent > 1:
