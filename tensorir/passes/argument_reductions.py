@@ -158,6 +158,8 @@ def _decided(function: Lambda, cases: Mapping[tuple[int, int], str]) -> tuple[in
     leaves = iter(_ITEM)
     known: dict[int, Any] = {}
     first, *others = function.params
+    if len(first.type.leaves) != len(_STATE):
+        return None
     bound: dict[Var, Any] = {first: _STATE}
     for p in others:
         count = len(p.type.leaves)

@@ -217,7 +217,7 @@ def main(A: T.Buffer((37,), "int32"), B: T.Buffer((37,), "int32"), n: T.int32, m
             if b * 4 + t < n:
                 B[b * 4 + t] = A[b * 4 + t] * 2
 """,
-        "B ← if pos(b, add_dim(b, 0, 37, false)) < n then A × 2 else B;",
+        "B ← if pos(threadIdx_x, add_dim(threadIdx_x, 0, 37, false)) < n then A × 2 else B;",
     ),
     "vectors": (
         """
@@ -228,7 +228,7 @@ def main(A: T.Buffer((37,), "int32"), B: T.Buffer((37,), "int32"), n: T.int32, m
                 if b * 16 + t * 4 + v < n:
                     B[b * 16 + t * 4 + v] = A[b * 16 + t * 4 + v] * 2
 """,
-        "B ← if pos(b, add_dim(b, 0, 37, false)) < n then A × 2 else B;",
+        "B ← if pos(v, add_dim(v, 0, 37, false)) < n then A × 2 else B;",
     ),
     "matrix": (
         """
@@ -240,7 +240,7 @@ def main(A: T.Buffer((7, 9), "int32"), B: T.Buffer((7, 9), "int32"), n: T.int32,
                     if by * 4 + ty < n and bx * 4 + tx < m:
                         B[by * 4 + ty, bx * 4 + tx] = A[by * 4 + ty, bx * 4 + tx] + 1
 """,
-        "pos(by, add_dim(by, 0, 7, false)) < n ∧ pos(bx, add_dim(bx, 0, 9, false)) < m",
+        "if pos(threadIdx_y, add_dim(threadIdx_y, 0, 7, false)) < n then A + 1 else B",
     ),
     "blocks of their own number": (
         """
