@@ -20,7 +20,7 @@ def run(folder: Path = Path("demo")) -> None:
     with as_file(files("stencils") / "programs" / "terrain_filter.fencil") as program:
         command = [
             "run", str(program), "--input", str(terrain), "--cast", "--set", "strength=0.015", "--steps", "200",
-            "--next", "inp=out", "--out", str(filtered), "--plot", str(picture),
+            "--next", "inp=out", "--out", str(filtered), "--plot", str(picture), "--overwrite",
         ]  # fmt: skip
         print("Horizontal diffusion with a flux limiter, 200 steps over the terrain around the Jacksboro fault:\n")
         print(f"  tensorir {' '.join(command)}\n")

@@ -10,8 +10,9 @@ from typing import Annotated
 
 import typer
 
-from stencils.cli.terminal import printable, say
-from tensorir.errors import DiagnosticError
+from stencils.cli.files import keep_existing
+from stencils.cli.terminal import ask, printable, say
+from tensorir.errors import Diagnostic, DiagnosticError
 
 __all__ = ["app", "main"]
 
@@ -22,6 +23,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 Program = Annotated[
@@ -30,6 +32,27 @@ Program = Annotated[
 Fencils = Annotated[Path, typer.Argument(help="A program (.fencil).", show_default=False)]
 Name = Annotated[str | None, typer.Option("--fencil", help="Which program of the file, if it has several.")]
 Sizes = Annotated[list[str] | None, typer.Option("--set", help="A size, as n=100. May be repeated.")]
+Programs = Annotated[
+    list[Path], typer.Argument(help="Programs (.fencil) or kernels (.py, .mlir, .tileirbc).", show_default=False)
+]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files that are there already.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from tensorir import __version__
+
+        say(f"tensorir {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Check, print, lower and run programs of the tensor IR (.fencil), TVMScript (.py) and Tile IR (.mlir)."""
 
 
 @app.command()
@@ -40,11 +63,16 @@ def run(
         typer.Option(
             "--input",
             "-i",
-            help="A NetCDF or npz file whose variables are parameters, or one variable of it: inp=x.nc:height. "
+            help="A NetCDF, Zarr or npz file whose variables are parameters, or one variable of it: inp=x.nc:height. "
             "May be repeated.",
         ),
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Where results go: .nc or .npz.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Where results go: .nc, .zarr or .npz.")] = None,
+    rename: Annotated[
+        list[str] | None,
+        typer.Option(help="Which dim of files is which of the program, as latitude=J. May be repeated."),
+    ] = None,
+    overwrite: Overwrite = False,
     fencil: Name = None,
     set: Annotated[list[str] | None, typer.Option("--set", help="A number, as dt=0.1. May be repeated.")] = None,
     steps: Annotated[int | None, typer.Option(help="Run so many times; outputs feed inputs.")] = None,
@@ -72,7 +100,8 @@ def run(
 ) -> None:
     """Run a program on arrays from files.
 
-    Dims that the program does not know, such as time, are mapped over. Example:
+    Dims that the program does not know, such as time, are mapped over. I, J, K are found by what the attributes of
+    coordinates say of axes X, Y, Z. Example:
 
     tensorir run terrain_filter.fencil --input inp=terrain.nc:elevation --set strength=0.015 --steps 50 --next inp=out
     --out filtered.nc --plot filtered.png
@@ -82,17 +111,19 @@ def run(
     from stencils.cli.run import Request
     from stencils.cli.run import run as execute
 
+    keep_existing((out, plot), overwrite, ask)
     if iterators.is_named(program):
         refuse_given(program, "a program of GT4Py", {
             "--fencil": fencil, "--steps": steps, "--next": next, "--cast": cast, "--plot": plot, "--backend": backend,
             "--every": every, "--func": func, "--checked": checked, "--random": random, "--grid": grid, "--seed": seed,
+            "--rename": rename,
         })  # fmt: skip
         iterators.run(program, tuple(input or ()), out, tuple(set or ()), say)
         return
     if tiles.is_tile(program):
         refuse_given(program, "Tile IR", {
             "--fencil": fencil, "--steps": steps, "--next": next, "--cast": cast, "--plot": plot, "--backend": backend,
-            "--every": every, "--random": random,
+            "--every": every, "--random": random, "--rename": rename,
         })  # fmt: skip
         tiles.run(program, func, tuple(input or ()), out, tuple(set or ()), grid, checked, seed, say)
         return
@@ -100,7 +131,7 @@ def run(
     if kernels.is_kernel(program):
         refuse_given(program, "a kernel", {
             "--fencil": fencil, "--steps": steps, "--next": next, "--cast": cast, "--plot": plot, "--backend": backend,
-            "--every": every,
+            "--every": every, "--rename": rename,
         })  # fmt: skip
         kernels.run(program, func, tuple(input or ()), out, tuple(set or ()), random, checked, say)
         return
@@ -109,27 +140,33 @@ def run(
     execute(
         Request(
             program, fencil, tuple(input or ()), out, tuple(set or ()), steps, tuple(next or ()), cast, plot,
-            backend or "jax", every,
+            backend or "jax", every, tuple(rename or ()),
         ),
         say,
     )  # fmt: skip
 
 
 @app.command()
-def check(program: Program, fencil: Name = None) -> None:
+def check(programs: Programs, fencil: Name = None) -> None:
     """Say whether programs are well-formed, with every finding."""
     from stencils.cli import kernels, look, tiles
     from stencils.cli.options import refuse_given
 
-    if tiles.is_tile(program):
-        refuse_given(program, "Tile IR", {"--fencil": fencil})
-        tiles.check(program, say)
-        return
-    if kernels.is_kernel(program):
-        refuse_given(program, "a kernel", {"--fencil": fencil})
-        kernels.check(program, say)
-        return
-    look.check(program, fencil, say)
+    found: list[Diagnostic] = []
+    for program in programs:
+        try:
+            if tiles.is_tile(program):
+                refuse_given(program, "Tile IR", {"--fencil": fencil})
+                tiles.check(program, say)
+            elif kernels.is_kernel(program):
+                refuse_given(program, "a kernel", {"--fencil": fencil})
+                kernels.check(program, say)
+            else:
+                look.check(program, fencil, say)
+        except DiagnosticError as wrong:
+            found += wrong.diagnostics
+    if found:
+        raise DiagnosticError(tuple(found))
 
 
 @app.command("print")
@@ -158,10 +195,12 @@ def convert(
     module: Annotated[Path, typer.Argument(help="Tile IR: text (.mlir) or bytecode (.tileirbc).", show_default=False)],
     to: Annotated[Path, typer.Argument(help="Where it is written: .mlir or .tileirbc.", show_default=False)],
     version: Annotated[str, typer.Option(help="Of bytecode: 13.1, 13.2 or 13.3.")] = "13.3",
+    overwrite: Overwrite = False,
 ) -> None:
     """Write Tile IR as text or as bytecode."""
     from stencils.cli import tiles
 
+    keep_existing((to,), overwrite, ask)
     tiles.convert(module, to, version, say)
 
 

@@ -1,11 +1,13 @@
-"""Arrays from and to files: NetCDF (3 and 4) and npz, written whole or not at all."""
+"""Arrays from and to files: NetCDF (3 and 4), Zarr and npz, written whole or not at all."""
 
 from __future__ import annotations
 
 import os
-import tempfile
+import secrets
+import shutil
+import sys
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +19,20 @@ from stencils.extras import needed
 from tensorir.arrays import refuse
 from tensorir.errors import did_you_mean
 
-__all__ = ["check_source", "check_target", "read_arrays", "together", "write_arrays"]
+__all__ = [
+    "ARRAYS",
+    "attributes_of",
+    "check_source",
+    "check_target",
+    "keep_existing",
+    "read_arrays",
+    "together",
+    "write_arrays",
+]
+
+ARRAYS = (".nc", ".zarr", ".npz")
+"""What results are written to."""
+NETCDF = (".nc", ".nc4", ".cdf", ".h5")
 
 
 def read_arrays(path: Path) -> dict[str, Any]:
@@ -33,23 +48,50 @@ def read_arrays(path: Path) -> dict[str, Any]:
                 raise refuse("F02", f"the file '{path}' is damaged: it begins as npz, and is none.", hint) from None
             except (ValueError, OSError, EOFError) as problem:
                 raise refuse("F02", f"'{path}' is not an npz file of arrays: {problem}.") from None
-        case ".nc" | ".nc4" | ".cdf" | ".h5":
-            needed("netCDF4", "cli", "files in NetCDF")
-            import xarray as xr
-
-            try:
-                with xr.open_dataset(path, engine="netcdf4") as data:
-                    loaded = data.load()
-            except (ValueError, OSError, TypeError) as problem:
-                raise refuse("F02", f"'{path}' cannot be read as NetCDF: {str(problem).splitlines()[0]}.") from None
+        case ".zarr" | ".nc" | ".nc4" | ".cdf" | ".h5":
+            with _opened(path) as data:
+                loaded = data.load()
             return {str(name): loaded[name] for name in loaded.data_vars}
         case suffix:
-            raise refuse("F03", f"'{path}' ends in '{suffix}', which is no format of arrays.", "use .nc or .npz.")
+            raise refuse(
+                "F03", f"'{path}' ends in '{suffix}', which is no format of arrays.", f"use {', '.join(ARRAYS)}."
+            )
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """A file as a Dataset; numbers with a unit of time stay numbers."""
+    kind = "Zarr" if path.suffix == ".zarr" else "NetCDF"
+    _needed(path)
+    import xarray as xr
+
+    try:
+        options: dict[str, Any] = {"engine": "zarr", "consolidated": False} if kind == "Zarr" else {"engine": "netcdf4"}
+        with xr.open_dataset(path, decode_timedelta=False, **options) as data:
+            yield data
+    except (ValueError, OSError, TypeError, KeyError, RuntimeError) as problem:
+        why = (str(problem).splitlines() or ["it is none"])[0]
+        raise refuse("F02", f"'{path}' cannot be read as {kind}: {why}.") from None
+
+
+def _needed(path: Path) -> None:
+    if path.suffix == ".zarr":
+        needed("zarr", "zarr", "stores of Zarr")
+    else:
+        needed("netCDF4", "cli", "files in NetCDF")
+
+
+def attributes_of(path: Path) -> dict[str, Any]:
+    """What a file says of itself: its title, conventions, history."""
+    if path.suffix == ".npz":
+        return {}
+    with _opened(path) as data:
+        return dict(data.attrs)
 
 
 def check_source(path: Path) -> None:
     """Refuse a file that is not there, with the name of one that is."""
-    if path.is_dir():
+    if path.is_dir() and path.suffix != ".zarr":
         raise refuse("F01", f"'{path}' is a folder.", "name a file in it.")
     if not path.exists():
         known = [p.name for p in path.parent.iterdir()][:1000] if path.parent.is_dir() else []
@@ -59,13 +101,13 @@ def check_source(path: Path) -> None:
 def write_arrays(
     path: Path,
     results: Mapping[str, Any],
-    attrs: Mapping[str, str],
+    attrs: Mapping[str, Any],
     write: Callable[[Path, Callable[[str], object]], None],
     axes: Mapping[str, Sequence[str]] | None = None,
 ) -> None:
     """Results by name to a file, as one of those that `together` writes.
 
-    Tuples are written member by member, as name_0, name_1. In NetCDF the axes of bare arrays are called as `axes` says.
+    Tuples are written member by member, as name_0, name_1. The axes of bare arrays are called as `axes` says.
     """
     flat = dict(_flat(results))
     for name in flat:
@@ -75,12 +117,16 @@ def write_arrays(
     if path.suffix == ".npz":
         write(path, lambda to: _write_npz(to, flat))
         return
-    needed("netCDF4", "cli", "files in NetCDF")
+    _needed(path)
     import xarray as xr
 
     named = {n: _labelled(n, v, (axes or {}).get(n)) for n, v in flat.items()}
     dataset = xr.Dataset(_apart(named), attrs=dict(attrs))
-    write(path, lambda to: dataset.to_netcdf(to, engine="netcdf4"))
+    if path.suffix == ".zarr":
+        # consolidated metadata of version 3 are no part of its specification yet
+        write(path, lambda to: dataset.to_zarr(to, mode="w", consolidated=False))
+    else:
+        write(path, lambda to: dataset.to_netcdf(to, engine="netcdf4"))
 
 
 def _write_npz(path: str, arrays: Mapping[str, Any]) -> None:
@@ -135,12 +181,23 @@ class Staged:
     temporary: Path
     path: Path
 
+    def put(self) -> None:
+        """Put it there, in place of what is there: a folder is moved aside first."""
+        if self.temporary.is_dir() and self.path.exists():
+            aside = self.temporary.with_suffix(".old")
+            os.rename(self.path, aside)
+            os.rename(self.temporary, self.path)
+            _remove(aside)
+        else:
+            os.replace(self.temporary, self.path)
+
 
 @contextmanager
 def together() -> Iterator[Callable[[Path, Callable[[str], object]], None]]:
-    """Files that appear in their places once all of them are written; if anything fails, none does.
+    """Files and stores that appear in their places once all of them are written; if anything fails, none does.
 
-    A link is followed: what it leads to is replaced, and the link stays.
+    A link is followed: what it leads to is replaced, and the link stays. Who may read a file is as the process's umask
+    has it, or as it was for the file that is replaced.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -155,13 +212,12 @@ def together() -> Iterator[Callable[[Path, Callable[[str], object]], None]]:
     def write(path: Path, make: Callable[[str], object]) -> None:
         place = Path(os.path.realpath(path))
         try:
-            handle, temporary = tempfile.mkstemp(suffix=path.suffix, dir=place.parent)
+            temporary = _beside(place)
         except OSError as problem:
             raise refuse("F04", f"'{path}' cannot be written: {problem.strerror}.", "choose another folder.") from None
-        os.close(handle)
-        staged.append(Staged(Path(temporary), place))
+        staged.append(Staged(temporary, place))
         try:
-            make(temporary)
+            make(str(temporary))
         except (OSError, RuntimeError) as problem:  # the NetCDF library has no error of its own for a full disk
             why = getattr(problem, "strerror", None) or str(problem).splitlines()[0]
             raise refuse("F04", f"'{path}' cannot be written: {why}.", "make room, or choose another folder.") from None
@@ -169,10 +225,29 @@ def together() -> Iterator[Callable[[Path, Callable[[str], object]], None]]:
     try:
         yield write
         for file in staged:
-            os.replace(file.temporary, file.path)
+            file.put()
     finally:
         for file in staged:
-            file.temporary.unlink(missing_ok=True)
+            _remove(file.temporary)
+
+
+def _beside(place: Path) -> Path:
+    """A new file, or a folder for a store, in the folder of a place; a file as open to others as one that is there."""
+    path = place.with_name(f"tmp{secrets.token_hex(6)}{place.suffix}")
+    if place.suffix == ".zarr":
+        path.mkdir()
+        return path
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    if place.is_file():
+        path.chmod(place.stat().st_mode & 0o777)
+    return path
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def check_target(path: Path | None, suffixes: tuple[str, ...]) -> None:
@@ -185,3 +260,15 @@ def check_target(path: Path | None, suffixes: tuple[str, ...]) -> None:
         raise refuse("F01", f"there is no folder '{path.parent}' to write '{path.name}' to.")
     if not os.access(path.parent, os.W_OK):
         raise refuse("F04", f"the folder '{path.parent}' cannot be written to.")
+    if path.is_dir() != (path.suffix == ".zarr") and path.exists():
+        raise refuse("F01", f"'{path}' is a {'folder' if path.is_dir() else 'file'}.", "name another place.")
+
+
+def keep_existing(paths: Iterable[Path | None], overwrite: bool, ask: Callable[[str], bool]) -> None:
+    """Refuse places where something is, unless it may be replaced: as an option says, or who sits at the terminal."""
+    for path in paths:
+        if path is None or overwrite or not path.exists():
+            continue
+        if sys.stdin.isatty() and sys.stderr.isatty() and ask(f"'{path}' is there already. Replace it?"):
+            continue
+        raise refuse("F07", f"'{path}' is there already.", "add --overwrite, or name another file.")

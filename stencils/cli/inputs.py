@@ -10,7 +10,7 @@ from stencils.cli.files import read_arrays
 from tensorir.arrays import refuse
 from tensorir.errors import did_you_mean
 
-__all__ = ["arrays_for"]
+__all__ = ["arrays_for", "file_of"]
 
 
 def arrays_for(text: str, owner: str, params: Collection[str], alone: Sequence[str] = ()) -> dict[str, Any]:
@@ -35,8 +35,8 @@ def arrays_for(text: str, owner: str, params: Collection[str], alone: Sequence[s
         )
     if name not in params:
         raise refuse("A08", f"'{owner}' has no parameter '{name}'.", did_you_mean(name, params))
-    path, _, variable = place.partition(":")
-    arrays = read_arrays(Path(path))
+    path, variable = file_of(text), place.partition(":")[2]
+    arrays = read_arrays(path)
     if not variable:
         variable = name if name in arrays else next(iter(arrays), "")
         if len(arrays) > 1 and name not in arrays:
@@ -46,3 +46,13 @@ def arrays_for(text: str, owner: str, params: Collection[str], alone: Sequence[s
     if variable not in arrays:
         raise refuse("C05", f"'{path}' has no variable '{variable}'.", did_you_mean(variable, arrays))
     return {name: arrays[variable]}
+
+
+def file_of(text: str) -> Path:
+    """The file of an option.
+
+    >>> str(file_of("inp=x.nc:height")), str(file_of("x.nc"))
+    ('x.nc', 'x.nc')
+    """
+    name, given, place = text.partition("=")
+    return Path(place.partition(":")[0] if given else name)

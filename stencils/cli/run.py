@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,8 +13,9 @@ from typing import Any
 import numpy as np
 
 import tensorir as ti
-from stencils.cli.files import check_source, check_target, together, write_arrays
-from stencils.cli.inputs import arrays_for
+from stencils.cli.axes import Names
+from stencils.cli.files import ARRAYS, attributes_of, check_source, check_target, together, write_arrays
+from stencils.cli.inputs import arrays_for, file_of
 from stencils.cli.options import only_known, pairs
 from stencils.cli.stepping import feedback, stepped
 from tensorir.arrays import kind_of, refuse
@@ -43,11 +45,24 @@ class Request:
     plot: Path | None
     backend: str
     every: int | None
+    rename: tuple[str, ...] = ()
+
+    @property
+    def command(self) -> str:
+        """What was asked for, as the history of a file has it."""
+        words = ["tensorir", "run", self.program.name]
+        several = {"--input": self.inputs, "--rename": self.rename, "--set": self.settings, "--next": self.next}
+        for option, values in several.items():
+            words += [word for value in values for word in (option, value)]
+        for option, value in {"--fencil": self.fencil, "--steps": self.steps, "--every": self.every}.items():
+            words += [] if value is None else [option, str(value)]
+        words += ["--cast"] if self.cast else []
+        return shlex.join(words if self.backend == "jax" else [*words, "--backend", self.backend])
 
 
 def run(request: Request, say: Callable[[str], None]) -> None:
     """Run a program and write what it gives. Nothing is written unless everything worked."""
-    check_target(request.out, (".nc", ".npz"))
+    check_target(request.out, ARRAYS)
     check_target(request.plot, (".png", ".svg", ".pdf"))
     if request.steps is not None and not 1 <= request.steps <= MOST_STEPS:
         told = f"--steps {request.steps} is no number of steps, which are 1 to {MOST_STEPS:,}."
@@ -61,13 +76,18 @@ def run(request: Request, say: Callable[[str], None]) -> None:
 
     program = read(request.program, fencil=request.fencil)
     arguments = _arguments(program, request)
+    names = Names.of({p.name: _dims_of(p) for p in program.params}, arguments, request.rename)
+    for sentence in names.told:
+        say(sentence)
     begin = time.perf_counter()
-    outcome = _mapped(program, arguments, request)
+    inside = {n: names.inside(v) for n, v in arguments.items()}
+    for dim, extent in _unknown_dims(program, inside).items():
+        say(f"{dim}, which '{program.name}' does not have: once for each of its {extent} points.")
+    outcome = {n: _encoded(names.outside(v), arguments) for n, v in _mapped(program, inside, request).items()}
     seconds = time.perf_counter() - begin
     with together() as write:
         if request.out is not None:
-            history = f"tensorir run {request.program.name}"
-            write_arrays(request.out, outcome, {"history": history}, write, _axes(program, outcome))
+            write_arrays(request.out, outcome, _attributes(request), write, _axes(program, outcome))
         if request.plot is not None:
             from stencils.cli.plot import plot
 
@@ -80,6 +100,33 @@ def run(request: Request, say: Callable[[str], None]) -> None:
         say(f"written to {request.out}")
     if request.plot is not None:
         say(f"drawn to {request.plot}")
+
+
+def _attributes(request: Request) -> dict[str, Any]:
+    """Those of the first file that has any, with what was done on top of its history."""
+    all_of_them = (attributes_of(file_of(text)) for text in request.inputs)
+    attrs = next((a for a in all_of_them if a), {})
+    now = f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {request.command}"
+    return {**attrs, "history": f"{now}\n{attrs['history']}" if attrs.get("history") else now}
+
+
+KEPT = ("zlib", "complevel", "shuffle", "fletcher32", "chunksizes", "original_shape")
+"""What a result keeps of how an input is stored. Not how that is packed: a computed number would be rounded again."""
+
+
+def _encoded(result: Any, arguments: Mapping[str, Any]) -> Any:
+    """A result that is stored as the first input on its dims is, members of tuples too."""
+    if isinstance(result, tuple):
+        return tuple(_encoded(member, arguments) for member in result)
+    if not hasattr(result, "encoding"):
+        return result
+    model = next((v for v in arguments.values() if kind_of(v) == "xarray" and set(v.dims) == set(result.dims)), None)
+    own = getattr(model, "encoding", {})
+    fill = own.get("_FillValue")
+    result.encoding = {k: own[k] for k in KEPT if k in own}
+    if isinstance(fill, (float, np.floating)) and result.dtype.kind == "f":
+        result.encoding["_FillValue"] = result.dtype.type(fill)
+    return result
 
 
 def _described(value: Any) -> str:
@@ -153,7 +200,10 @@ def _cast(name: str, value: Any, element: Any) -> Any:
         for extreme in (int(np.min(value)), int(np.max(value))):
             if extreme not in element.range:
                 raise refuse("A07", f"'{name}' is {element}, which cannot hold {extreme}.", "declare a wider type.")
-    return value.astype(DTYPES[element])
+    cast = value.astype(DTYPES[element])
+    if hasattr(value, "encoding"):
+        cast.encoding = value.encoding
+    return cast
 
 
 # Running
@@ -161,12 +211,7 @@ def _cast(name: str, value: Any, element: Any) -> Any:
 
 def _mapped(program: Any, arguments: dict[str, Any], request: Request) -> dict[str, Any]:
     """The program, mapped over dims that it does not know, such as time."""
-    known = _known_dims(program)
-    extra = list(
-        dict.fromkeys(
-            str(d) for v in arguments.values() if kind_of(v) == "xarray" for d in v.dims if str(d) not in known
-        )
-    )
+    extra = list(_unknown_dims(program, arguments))
     if not extra:
         return _stepped(program, arguments, request, show=True)
     import xarray as xr
@@ -191,8 +236,11 @@ def _mapped(program: Any, arguments: dict[str, Any], request: Request) -> dict[s
     return {n: joined([p[n] for p in parts]) for n in parts[0]}
 
 
-def _known_dims(program: Any) -> set[str]:
-    return {d for p in program.params for d in _dims_of(p)}
+def _unknown_dims(program: Any, arguments: Mapping[str, Any]) -> dict[str, int]:
+    """The dims of arrays that the program does not have, each with its extent."""
+    known = {d for p in program.params for d in _dims_of(p)}
+    arrays = [v for v in arguments.values() if kind_of(v) == "xarray"]
+    return {str(d): v.sizes[d] for v in arrays for d in v.dims if str(d) not in known}
 
 
 def _dims_of(param: Any) -> tuple[str, ...]:

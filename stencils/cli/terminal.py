@@ -10,7 +10,7 @@ import re
 
 import typer
 
-__all__ = ["printable", "say"]
+__all__ = ["ask", "printable", "say"]
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -23,3 +23,8 @@ def printable(text: str) -> str:
 def say(text: str) -> None:
     """A line on standard output."""
     typer.echo(printable(text))
+
+
+def ask(question: str) -> bool:
+    """A question on the terminal that is answered with yes or no; no where nothing is answered."""
+    return typer.confirm(printable(question), err=True)

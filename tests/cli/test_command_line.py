@@ -145,7 +145,7 @@ def test_a_variable_of_another_name_is_given_to_a_parameter(folder, capsys):
         (["run", "average.fencil", "-i", "x.nc", "--set", "w=1", "--steps", "3", "--next", "x=ou"],
          "error[C01]: 'ou' is not an output of 'average'.\nhelp: did you mean 'out'?\n"),
         (["run", "average.fencil", "-i", "x.nc", "--set", "w=1", "--out", "y.txt"],
-         "error[F03]: 'y.txt' ends in '.txt', and .nc, .npz can be written.\n"),
+         "error[F03]: 'y.txt' ends in '.txt', and .nc, .zarr, .npz can be written.\n"),
         (["run", "average.fencil", "-i", "x.nc", "--set", "w=1", "--out", "no/y.nc"],
          "error[F01]: there is no folder 'no' to write 'y.nc' to.\n"),
         (["run", "average.fencil", "-i", "x.nc", "--set", "w=1", "--backend", "jex"],
@@ -178,7 +178,7 @@ def test_a_failed_run_leaves_the_output_as_it_was(folder, capsys):
         'f(out: tensor<float, I[0:6]>, x: tensor<float, I[0:6]>) { out ← assert_(x, x < 20.0, "too much"); }'
     )
     (folder / "y.nc").write_bytes(b"as it was")
-    code, _, err = run(capsys, "run", "fails.fencil", "-i", "x.nc", "--out", "y.nc")
+    code, _, err = run(capsys, "run", "fails.fencil", "-i", "x.nc", "--out", "y.nc", "--overwrite")
     assert code == 1 and "error[R02]: too much" in err and "at I = 5" in err
     assert (folder / "y.nc").read_bytes() == b"as it was"
     assert sorted(p.name for p in folder.iterdir()) == ["average.fencil", "fails.fencil", "x.nc", "x.npz", "y.nc"]
@@ -216,10 +216,10 @@ def test_a_place_that_takes_no_files_is_named_as_it_was_given(tmp_path, monkeypa
     from stencils.cli import files
     from tensorir.errors import DiagnosticError
 
-    def full(**_):
+    def full(_):
         raise OSError(28, "No space left on device", "tmp1234.npz")
 
-    monkeypatch.setattr(files.tempfile, "mkstemp", full)
+    monkeypatch.setattr(files, "_beside", full)
     told = r"'out\.npz' cannot be written: No space left on device"
     with pytest.raises(DiagnosticError, match=told), files.together() as write:
         write(Path("out.npz"), lambda to: None)
@@ -242,7 +242,7 @@ def test_a_file_is_kept_where_another_of_the_same_run_fails(folder, capsys):
         "s(out: tensor<float>, x: tensor<float, I[0:6]>) { out ← reduce(+, 0.0, I)(x); }"
     )
     (folder / "y.npz").write_bytes(b"before")
-    code, _, err = run(capsys, "run", "sum.fencil", "-i", "x.npz", "-o", "y.npz", "--plot", "y.png")
+    code, _, err = run(capsys, "run", "sum.fencil", "-i", "x.npz", "-o", "y.npz", "--plot", "y.png", "--overwrite")
     assert code == 2 and "error[F05]: 'out' is a number, and there is nothing to draw." in err
     assert (folder / "y.npz").read_bytes() == b"before" and not (folder / "y.png").exists()
     assert not [p for p in folder.iterdir() if p.name.startswith("tmp")]
