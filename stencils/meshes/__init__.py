@@ -1,9 +1,9 @@
 """Triangular meshes with their neighbour tables and their geometry.
 
 A mesh is made by a generator, `icosahedral` for the sphere or `rectangle` for a plane or a torus, or from triangles of
-one's own with `Mesh.of_triangles`. Tables are int32 arrays in which -1 marks a neighbour that is missing; numbering is
-deterministic, and neighbours stand in counterclockwise order. Nothing but NumPy is needed; xarray is imported when a
-DataArray or a Dataset is asked for.
+one's own with `Mesh.of_triangles`, or is read from a file of UGRID, ICON or MPAS with `read`. Tables are int32 arrays
+in which -1 marks a neighbour that is missing; numbering is deterministic, and neighbours stand in counterclockwise
+order. Nothing but NumPy is needed; xarray is imported when a DataArray or a Dataset is asked for.
 
 >>> from stencils import meshes
 >>> sphere = meshes.icosahedral(2)
@@ -13,6 +13,7 @@ DataArray or a Dataset is asked for.
 ((162, 6), 12)
 """
 
+from stencils.meshes.files import read
 from stencils.meshes.geometry import QUANTITIES, Geometry, Quantity
 from stencils.meshes.icosahedron import EARTH_RADIUS, icosahedral
 from stencils.meshes.mesh import Mesh
@@ -28,5 +29,6 @@ __all__ = [
     "Quantity",
     "Sphere",
     "icosahedral",
+    "read",
     "rectangle",
 ]

@@ -33,11 +33,12 @@ def dims(table: str) -> tuple[str, str]:
     return ELEMENTS[table[0]], f"_NB_{ELEMENTS[table[-1]]}"
 
 
-def connect(triangles: ArrayLike) -> dict[str, Table]:
+def connect(triangles: ArrayLike, edges: ArrayLike | None = None) -> dict[str, Table]:
     """All neighbour tables of a triangulation, from the three vertices of every cell (counterclockwise).
 
-    Edges are numbered by their vertices in ascending order. An edge leads from E2V[e, 0] to E2V[e, 1] with E2C[e, 0]
-    on its left and E2C[e, 1], or -1 at a boundary, on its right. C2E[c, k] joins C2V[c, k] and C2V[c, k + 1], and
+    Edges are numbered by their vertices in ascending order, or as `edges`, their two vertices, has them, in its
+    direction (a boundary edge always with its cell on the left). An edge leads from E2V[e, 0] to E2V[e, 1] with E2C[e,
+    0] on its left and E2C[e, 1], or -1 at a boundary, on its right. C2E[c, k] joins C2V[c, k] and C2V[c, k + 1], and
     C2C[c, k] is the cell behind it. V2E, V2V and V2C go counterclockwise around the vertex from the edge of the lowest
     number, at a boundary from the boundary; V2V[v, k] is at the other end of V2E[v, k], and V2C[v, k] lies between
     V2E[v, k] and V2E[v, k + 1]. E2C2V has the two ends, then what is opposite on the left and on the right; E2C2E the
@@ -47,6 +48,8 @@ def connect(triangles: ArrayLike) -> dict[str, Table]:
     first = cells.ravel()
     second = np.roll(cells, -1, axis=1).ravel()
     edge, left, right = _pair_half_edges(first, second)
+    if edges is not None:
+        edge, left, right = _numbered(np.asarray(edges), first, second, edge, left, right)
     opposite = np.full(first.size, -1)
     paired = right >= 0
     opposite[left[paired]], opposite[right[paired]] = right[paired], left[paired]
@@ -104,6 +107,30 @@ def _pair_half_edges(first: Ints, second: Ints) -> tuple[Ints, Ints, Ints]:
     right[edge[~forward]] = np.flatnonzero(~forward)
     turned = left < 0  # a boundary edge runs with its only cell on the left
     return edge, np.where(turned, right, left), np.where(turned, -1, right)
+
+
+def _numbered(
+    edges: Ints, first: Ints, second: Ints, edge: Ints, left: Ints, right: Ints
+) -> tuple[Ints, Ints, Ints]:  # fmt: skip
+    """The same edges with the numbers and directions of a list of their vertices."""
+    if edges.shape != (len(left), 2):
+        raise ValueError(f"the triangles have {len(left)} edges, but the edges have the shape {edges.shape}.")
+    count = int(first.max()) + 1
+    own, given = (
+        np.minimum(a, b) * count + np.maximum(a, b) for a, b in ((first[left], second[left]), edges.astype(np.int64).T)
+    )
+    place = np.searchsorted(own, given).clip(max=len(own) - 1)
+    if (wrong := np.flatnonzero(own[place] != given)).size:
+        a, b = edges[wrong[0]]
+        raise ValueError(f"edge {wrong[0]} joins vertices {a} and {b}, which no triangle does.")
+    number = np.full(len(own), -1)
+    number[place] = np.arange(len(own))
+    if (number < 0).any():
+        a, b = divmod(int(own[np.argmin(number)]), count)
+        raise ValueError(f"the side from vertex {a} to {b} of a triangle is no edge.")
+    left, right = left[place], right[place]
+    turned = (first[left] != edges[:, 0]) & (right >= 0)
+    return number[edge], np.where(turned, right, left), np.where(turned, left, right)
 
 
 def _around_vertices(first: Ints, edge: Ints, opposite: Ints) -> Ints:

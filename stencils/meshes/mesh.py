@@ -45,9 +45,14 @@ class Mesh:
     tables: Mapping[str, NDArray[np.int32]]
 
     @classmethod
-    def of_triangles(cls, points: ArrayLike, triangles: ArrayLike, surface: Sphere | Plane) -> Mesh:
-        """The mesh of these points (Vertex, 2 or 3, metres) and triangles (Cell, 3, counterclockwise)."""
-        tables = connect(triangles)
+    def of_triangles(
+        cls, points: ArrayLike, triangles: ArrayLike, surface: Sphere | Plane, edges: ArrayLike | None = None
+    ) -> Mesh:
+        """The mesh of these points (Vertex, 2 or 3, metres) and triangles (Cell, 3, counterclockwise).
+
+        `edges` (Edge, 2) has numbers and directions of edges, which else follow from their vertices.
+        """
+        tables = connect(triangles, edges)
         points = np.array(points, dtype=np.float64)
         if points.ndim != 2 or points.shape[1] not in (2, 3):
             raise ValueError(f"points must have the shape (vertices, 2 or 3), but have {points.shape}.")
@@ -126,6 +131,19 @@ class Mesh:
                 raise ValueError(f"a mesh has no {name!r}: {did_you_mean(name, [*QUANTITIES, *self.tables])}")
         coords = {"xyz": ["x", "y", "z"]} if any("xyz" in v.dims for v in variables.values()) else {}
         return xarray.Dataset(variables, coords)
+
+    def to_ugrid(self) -> xarray.Dataset:
+        """The mesh by the UGRID conventions: tables, places of vertices, edges and cells, the variable `mesh`.
+
+        `stencils.meshes.read` gives the same mesh of it again.
+
+        >>> from stencils.meshes import icosahedral
+        >>> icosahedral(1).to_ugrid()["mesh"].attrs["face_node_connectivity"]
+        'mesh_face_node_connectivity'
+        """
+        from stencils.meshes.ugrid import to_ugrid
+
+        return to_ugrid(self.tables, self.geometry)
 
     def __repr__(self) -> str:
         return f"Mesh({', '.join(f'{name}={size}' for name, size in self.sizes.items())})"

@@ -1,0 +1,214 @@
+"""Meshes of other programs' files: UGRID, grids of ICON, MPAS.
+
+What is read is what a mesh is made of (points, triangles, edges); tables and geometry follow from these as for every
+other mesh, with the numbers of vertices, edges and cells, and the direction of edges, that the file has.
+
+>>> from stencils.meshes import rectangle
+>>> mesh = rectangle(3, 2)
+>>> read(mesh.to_ugrid()).tables["E2C2V"].tolist() == mesh.tables["E2C2V"].tolist()
+True
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stencils.extras import needed
+from stencils.meshes.icosahedron import EARTH_RADIUS
+from stencils.meshes.mesh import Mesh
+from stencils.meshes.surfaces import Plane, Sphere
+from tensorir.arrays import refuse
+
+if TYPE_CHECKING:
+    import xarray
+
+__all__ = ["read"]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A Dataset as it is stored, and what it is called in messages."""
+
+    data: Any
+    name: str
+    convention: str
+
+    def __getitem__(self, variable: str) -> Any:
+        if variable not in self.data.variables:
+            told = f"{self.name} has no '{variable}', which a mesh of {self.convention} needs"
+            raise refuse("F08", f"{told}.", "read the file of the grid: that of fields alone has no mesh.")
+        return self.data[variable]
+
+    def attribute(self, name: str, default: Any) -> Any:
+        """A global attribute; texts of Fortran without the blanks behind."""
+        value = self.data.attrs.get(name, default)
+        return value.strip() if isinstance(value, str) else value
+
+    def numbers(self, variable: str, first: int, dim: str | None = None) -> Ints:
+        """A table counted from 0, -1 for what is missing; `dim` is that of the elements that its rows are of."""
+        array = self[variable]
+        if dim is not None and array.dims[-1] == dim and array.dims[0] != dim:
+            array = array.transpose()
+        values = np.asarray(array.values)
+        fill = array.attrs.get("_FillValue", array.encoding.get("_FillValue"))
+        missing = ~np.isfinite(values) if values.dtype.kind == "f" else np.zeros(values.shape, bool)
+        if fill is not None:
+            missing |= values == fill
+        counted = np.where(missing, 0, values).astype(np.int64) - first
+        return np.where(missing | (counted < 0), -1, counted)
+
+
+def read(source: str | os.PathLike[str] | xarray.Dataset, radius: float | None = None) -> Mesh:
+    """The mesh of a file, or of a Dataset, of the conventions UGRID, ICON or MPAS.
+
+    Triangles of ICON and UGRID are its cells. MPAS has polygons; their centres are the vertices of this mesh, and the
+    triangles between three centres, which MPAS calls vertices, its cells: a field on MPAS's cells is one on Vertex.
+    Vertices, edges and cells have the file's numbers, and an edge its direction, but that at a boundary it has its cell
+    on the left. Triangles are turned counterclockwise. Where MPAS is cut out of a larger mesh, what belongs to no whole
+    triangle is left out, with a warning. `radius` in metres takes the place of the file's.
+
+    Raises F08 for a file that lacks what a mesh is made of, F09 for cells that are no triangles.
+    """
+    import xarray
+
+    if isinstance(source, xarray.Dataset):
+        return _mesh(source, "the Dataset", radius)
+    if not Path(source).exists():
+        raise refuse("F01", f"there is no file '{source}'.")
+    needed("netCDF4", "cli", "files in NetCDF")
+    try:
+        with xarray.open_dataset(source, engine="netcdf4", mask_and_scale=False, decode_times=False) as data:
+            return _mesh(data, f"'{source}'", radius)
+    except OSError as problem:
+        raise refuse("F02", f"'{source}' cannot be read as NetCDF: {str(problem).splitlines()[0]}.") from None
+
+
+def _mesh(data: Any, name: str, radius: float | None) -> Mesh:
+    for convention, (hints, reader) in CONVENTIONS.items():
+        if any(map(data.variables.__contains__, hints)) or (convention == "UGRID" and _topology(data) is not None):
+            return reader(Source(data, name, convention), radius)
+    told = f"{name} has no mesh: no variable with cf_role 'mesh_topology' (UGRID), no 'vertex_of_cell' (ICON), and no "
+    raise refuse("F08", f"{told}'cellsOnVertex' (MPAS).", "read the file of the grid.")
+
+
+def _topology(data: Any) -> Any:
+    found = [v for v in data.variables.values() if v.attrs.get("cf_role") == "mesh_topology"]
+    return found[0] if found else None
+
+
+def _ugrid(source: Source, radius: float | None) -> Mesh:
+    mesh = _topology(source.data)
+    assert mesh is not None
+    if mesh.attrs.get("topology_dimension", 2) != 2:
+        raise refuse("F09", f"{source.name} has a mesh of {mesh.attrs['topology_dimension']} dimensions, not of 2.")
+    role = "face_node_connectivity"
+    names = {key: str(mesh.attrs[key]).split() for key in ("node_coordinates", role) if key in mesh.attrs}
+    for key in ("node_coordinates", role):
+        if key not in names:
+            raise refuse("F08", f"{source.name} says no '{key}' of its mesh, which one of UGRID needs.")
+    corners = source[names[role][0]]
+    faces = str(mesh.attrs.get("face_dimension", corners.dims[0]))
+    cells = source.numbers(names[role][0], int(corners.attrs.get("start_index", 0)), faces)
+    edges = None
+    if edge_table := mesh.attrs.get("edge_node_connectivity"):
+        first = int(source[edge_table].attrs.get("start_index", 0))
+        edges = source.numbers(edge_table, first, mesh.attrs.get("edge_dimension", source[edge_table].dims[0]))
+    x, y = (source[name] for name in names["node_coordinates"][:2])
+    if str(x.attrs.get("standard_name")) in ("latitude", "projection_y_coordinate"):
+        x, y = y, x
+    if str(x.attrs.get("units", "")).startswith(("degree", "radian")):
+        mappings = [v.attrs["earth_radius"] for v in source.data.variables.values() if "earth_radius" in v.attrs]
+        surface = Sphere(radius or float(mappings[0] if mappings else EARTH_RADIUS))
+        turn = np.radians if str(x.attrs["units"]).startswith("degree") else np.asarray
+        return _of(source, _on_sphere(turn(x.values), turn(y.values), surface.radius), cells, edges, surface)
+    period = tuple(float(mesh.attrs[k]) if k in mesh.attrs else None for k in ("x_period", "y_period"))
+    return _of(source, np.stack([x.values, y.values], axis=-1), cells, edges, Plane((period[0], period[1])))
+
+
+def _icon(source: Source, radius: float | None) -> Mesh:
+    of_cells, of_edges = source["vertex_of_cell"], source["edge_vertices"]
+    # Fortran's order: the table's columns come first in the file
+    cells = source.numbers("vertex_of_cell", 1, str(of_cells.dims[-1]))
+    edges = source.numbers("edge_vertices", 1, str(of_edges.dims[-1]))
+    if int(source.attribute("grid_geometry", 1)) == 2:  # a plane torus
+        points = [np.asarray(source[f"cartesian_{c}_vertices"].values, float) for c in "xy"]
+        width, height = (source.attribute(k, None) for k in ("domain_length", "domain_height"))
+        period = (None if width is None else float(width), None if height is None else float(height))
+        return _of(source, np.stack(points, axis=-1), cells, edges, Plane(period))
+    own = source.attribute("sphere_radius", source.attribute("semi_major_axis", EARTH_RADIUS))
+    surface = Sphere(radius or float(own))
+    points = _on_sphere(source["vlon"].values, source["vlat"].values, surface.radius)
+    return _of(source, points, cells, edges, surface)
+
+
+def _mpas(source: Source, radius: float | None) -> Mesh:
+    cells, edges = source.numbers("cellsOnVertex", 1), source.numbers("cellsOnEdge", 1)
+    cells, edges = _whole(source, cells, edges)
+    position = [np.asarray(source[f"{c}Cell"].values, float) for c in "xyz"]
+    if str(source.attribute("on_a_sphere", "YES")).upper() == "YES":
+        own = float(source.attribute("sphere_radius", EARTH_RADIUS)) or EARTH_RADIUS
+        surface = Sphere(radius or own)
+        points = np.stack(position, axis=-1)
+        points *= surface.radius / np.linalg.norm(points, axis=-1, keepdims=True)
+        return _of(source, points, cells, edges, surface)
+    wraps = str(source.attribute("is_periodic", "NO")).upper() == "YES"
+    width, height = (float(source.attribute(k, 0)) if wraps else 0.0 for k in ("x_period", "y_period"))
+    return _of(source, np.stack(position[:2], axis=-1), cells, edges, Plane((width or None, height or None)))
+
+
+def _whole(source: Source, cells: Ints, edges: Ints) -> tuple[Ints, Ints]:
+    """The triangles that have three corners, and the edges of these."""
+    whole = (cells >= 0).all(axis=1)
+    kept = cells[whole]
+    count = int(max(cells.max(), edges.max())) + 1
+    sides = np.sort(np.stack([kept, np.roll(kept, -1, axis=1)], axis=-1).reshape(-1, 2), axis=1)
+    own = np.sort(edges, axis=1)
+    used = np.isin(own[:, 0] * count + own[:, 1], sides[:, 0] * count + sides[:, 1]) & (edges >= 0).all(axis=1)
+    if not (whole.all() and used.all()):
+        left_out = f"{int((~whole).sum())} triangles and {int((~used).sum())} edges"
+        warnings.warn(f"{source.name} is cut out of a larger mesh, and {left_out} are left out", stacklevel=5)
+    return kept, edges[used]
+
+
+CONVENTIONS: dict[str, tuple[tuple[str, ...], Callable[[Source, float | None], Mesh]]] = {
+    "UGRID": ((), _ugrid),
+    "ICON": (("vertex_of_cell", "edge_of_cell", "clon_vertices"), _icon),
+    "MPAS": (("cellsOnVertex", "verticesOnCell", "cellsOnCell"), _mpas),
+}
+"""How a convention is known: by variables that only it has (UGRID by a `cf_role`)."""
+
+
+def _on_sphere(lon: Any, lat: Any, radius: float) -> Floats:
+    lon, lat = np.asarray(lon, float), np.asarray(lat, float)
+    return radius * np.stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)], axis=-1)
+
+
+def _of(source: Source, points: Floats, cells: Ints, edges: Ints | None, surface: Sphere | Plane) -> Mesh:
+    corners = (cells >= 0).sum(axis=1)
+    if (corners != 3).any():
+        k = int(np.flatnonzero(corners != 3)[0])
+        told = f"cell {k} of {source.name} has {corners[k]} corners, and meshes here are of triangles"
+        raise refuse("F09", f"{told}.", "cut its polygons into triangles first.")
+    triangles = np.take_along_axis(cells, np.argsort(cells < 0, axis=1, kind="stable"), axis=1)[:, :3]
+    if triangles.max() >= len(points):
+        raise refuse(
+            "F09", f"a cell of {source.name} has corner {triangles.max()}, and there are {len(points)} points."
+        )
+    a = np.pad(points, ((0, 0), (0, 3 - points.shape[1])))[triangles]
+    clockwise = surface.area(a[:, 0], surface.near(a[:, 0], a[:, 1]), surface.near(a[:, 0], a[:, 2])) < 0
+    triangles = np.where(clockwise[:, None], triangles[:, [0, 2, 1]], triangles)
+    try:
+        return Mesh.of_triangles(points, triangles, surface, edges)
+    except ValueError as problem:
+        raise refuse("F09", f"{source.name} is no triangulation: {problem}") from None
