@@ -139,25 +139,27 @@ class _Run:
         often = self.every or (max(1, math.ceil(self.n / REPORTS)) if self.callback or self.keep else max(1, self.n))
         if not done:
             self._look(0, often, state)
-        with interrupts() as interrupt:
-            while done < self.n and not interrupt.asked:
-                target = min(done - done % often + often, self.n)
-                some = self.loop.pace.chunk(target - done)
-                begin = time.perf_counter()
-                state = jax.block_until_ready(self.loop.run(state, some))
-                self.loop.pace.measured(some, time.perf_counter() - begin)
-                done += some
-                if self.bar:
-                    self.bar.move(done)
-                if done == target:
-                    self._look(done, often, state)
-                if self.held and (self.held.due() or done == self.n):
-                    self.held.save(done, state)
+        try:
+            with interrupts() as interrupt:
+                while done < self.n and not interrupt.asked:
+                    target = min(done - done % often + often, self.n)
+                    some = self.loop.pace.chunk(target - done)
+                    begin = time.perf_counter()
+                    state = jax.block_until_ready(self.loop.run(state, some))
+                    self.loop.pace.measured(some, time.perf_counter() - begin)
+                    done += some
+                    if self.bar:
+                        self.bar.move(done)
+                    if done == target:
+                        self._look(done, often, state)
+                    if self.held and (self.held.due() or done == self.n):
+                        self.held.save(done, state)
+        finally:
+            if self.bar:
+                self.bar.close()
         if self.held and done < self.n:
             self.held.save(done, state)
         jax.effects_barrier()
-        if self.bar:
-            self.bar.close()
         return done, state
 
     def _look(self, done: int, often: int, state: Any) -> None:

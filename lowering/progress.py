@@ -1,4 +1,6 @@
-"""A progress bar of text, for terminals and notebooks; quiet where nobody would see it.
+"""A progress bar for terminals and notebooks, drawn by rich where it is installed; quiet where nobody would see it.
+
+In a notebook it is one output that is replaced as it goes on and empty in the end, so that none is saved.
 
 >>> import io
 >>> stream = io.StringIO()
@@ -10,9 +12,12 @@
 
 from __future__ import annotations
 
+import html
+import importlib.util
+import io
 import sys
 import time
-from typing import Any, TextIO
+from typing import Any, Protocol, TextIO
 
 __all__ = ["Bar", "is_shown"]
 
@@ -35,16 +40,28 @@ def _in_notebook() -> bool:
     return shell is not None and hasattr(shell, "kernel")
 
 
-class Bar:
-    """One line that is written again and again; for the first moment nothing is, since most runs are short."""
+class Drawing(Protocol):
+    """Where a bar is drawn."""
 
-    def __init__(self, n: int, stream: TextIO | None = None, patience: float = 0.5) -> None:
-        self.n, self.stream = n, stream or sys.stderr
+    def draw(self, done: int, seconds: float) -> None:
+        """Draw that so many steps are done."""
+
+    def end(self) -> None:
+        """Leave what is around the bar as it was."""
+
+
+class Bar:
+    """A bar that is drawn again and again; for the first moment nothing is, since most runs are short."""
+
+    def __init__(self, n: int, stream: TextIO | None = None, patience: float = 0.5, label: str = "steps") -> None:
+        self.n, self.label = n, label
         self.begin: float | None = None
         self.patience = patience
         """Seconds before anything is drawn, and a fifth of them between two drawings."""
         self.most = 0
         self.drawn = 0.0
+        self.drawing: Drawing | None = None
+        self.stream = stream
 
     def move(self, done: Any) -> None:
         """Draw that so many steps are done."""
@@ -56,13 +73,94 @@ class Bar:
         if done <= self.most or seconds < self.patience or soon:
             return
         self.most, self.drawn = done, now
-        full = _WIDTH * done // max(1, self.n)
-        line = f"|{'#' * full}{' ' * (_WIDTH - full)}| {done:,} of {self.n:,} in {seconds:.1f} s"
-        self.stream.write(f"\r{line}")
-        self.stream.flush()
+        self.drawing = self.drawing or _drawing(self)
+        self.drawing.draw(done, seconds)
 
     def close(self) -> None:
-        """End the line, if anything was drawn."""
-        if self.most:
-            self.stream.write("\n")
-            self.stream.flush()
+        """End the bar, if anything was drawn."""
+        if self.drawing:
+            self.drawing.end()
+
+
+def _drawing(bar: Bar) -> Drawing:
+    if bar.stream is not None:
+        return _Line(bar.n, bar.stream)
+    if _in_notebook():
+        return _Output(bar.n, bar.label)
+    # rich draws nothing until the end where no terminal is
+    return _Rich(bar.n, bar.label) if sys.stderr.isatty() and _has_rich() else _Line(bar.n, sys.stderr)
+
+
+def _has_rich() -> bool:
+    return importlib.util.find_spec("rich") is not None
+
+
+def _words(n: int, done: int, seconds: float) -> str:
+    full = _WIDTH * done // max(1, n)
+    return f"|{'#' * full}{' ' * (_WIDTH - full)}| {done:,} of {n:,} in {seconds:.1f} s"
+
+
+class _Line:
+    """A line of text that is written over."""
+
+    def __init__(self, n: int, stream: TextIO) -> None:
+        self.n, self.stream = n, stream
+
+    def draw(self, done: int, seconds: float) -> None:
+        self.stream.write(f"\r{_words(self.n, done, seconds)}")
+        self.stream.flush()
+
+    def end(self) -> None:
+        self.stream.write("\n")
+        self.stream.flush()
+
+
+def _of_rich(n: int, label: str, console: Any) -> tuple[Any, Any]:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    progress = Progress(
+        label, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=console, auto_refresh=False
+    )
+    return progress, progress.add_task(label, total=n)
+
+
+class _Rich:
+    """A bar on the terminal's line for errors."""
+
+    def __init__(self, n: int, label: str) -> None:
+        from rich.console import Console
+
+        self.progress, self.task = _of_rich(n, label, Console(stderr=True))
+        self.progress.start()
+
+    def draw(self, done: int, seconds: float) -> None:
+        self.progress.update(self.task, completed=done, refresh=True)
+
+    def end(self) -> None:
+        self.progress.stop()
+
+
+class _Output:
+    """One output of a notebook's cell."""
+
+    def __init__(self, n: int, label: str) -> None:
+        from IPython.display import display
+
+        self.n, self.label = n, label
+        self.handle: Any = display({"text/plain": ""}, raw=True, display_id=True)
+
+    def draw(self, done: int, seconds: float) -> None:
+        words = _words(self.n, done, seconds)
+        page = f"<pre>{html.escape(words)}</pre>"
+        if _has_rich():
+            from rich.console import Console
+
+            console = Console(file=io.StringIO(), record=True, width=80, force_jupyter=False)
+            progress, task = _of_rich(self.n, self.label, console)
+            progress.update(task, completed=done)
+            console.print(progress.get_renderable())
+            page = console.export_html(inline_styles=True, code_format="<pre>{code}</pre>")
+        self.handle.update({"text/plain": words, "text/html": page}, raw=True)
+
+    def end(self) -> None:
+        self.handle.update({"text/plain": ""}, raw=True)

@@ -90,6 +90,9 @@ def run(
         str | None, typer.Option(help="What runs it: jax (the default), or reference (slow, obvious).")
     ] = None,
     every: Annotated[int | None, typer.Option(help="Keep a snapshot after every so many steps.")] = None,
+    resume: Annotated[
+        Path | None, typer.Option(help="Go on from the state that a run left which Ctrl-C stopped.")
+    ] = None,
     func: Annotated[str | None, typer.Option(help="Of a kernel (.py): which function.")] = None,
     checked: Annotated[
         bool, typer.Option("--checked", help="Of a kernel: report races, reads outside and of what nobody wrote.")
@@ -116,14 +119,14 @@ def run(
         refuse_given(program, "a program of GT4Py", {
             "--fencil": fencil, "--steps": steps, "--next": next, "--cast": cast, "--plot": plot, "--backend": backend,
             "--every": every, "--func": func, "--checked": checked, "--random": random, "--grid": grid, "--seed": seed,
-            "--rename": rename,
+            "--rename": rename, "--resume": resume,
         })  # fmt: skip
         iterators.run(program, tuple(input or ()), out, tuple(set or ()), say)
         return
     if tiles.is_tile(program):
         refuse_given(program, "Tile IR", {
             "--fencil": fencil, "--steps": steps, "--next": next, "--cast": cast, "--plot": plot, "--backend": backend,
-            "--every": every, "--random": random, "--rename": rename,
+            "--every": every, "--random": random, "--rename": rename, "--resume": resume,
         })  # fmt: skip
         tiles.run(program, func, tuple(input or ()), out, tuple(set or ()), grid, checked, seed, say)
         return
@@ -131,7 +134,7 @@ def run(
     if kernels.is_kernel(program):
         refuse_given(program, "a kernel", {
             "--fencil": fencil, "--steps": steps, "--next": next, "--cast": cast, "--plot": plot, "--backend": backend,
-            "--every": every, "--rename": rename,
+            "--every": every, "--rename": rename, "--resume": resume,
         })  # fmt: skip
         kernels.run(program, func, tuple(input or ()), out, tuple(set or ()), random, checked, say)
         return
@@ -140,9 +143,10 @@ def run(
     execute(
         Request(
             program, fencil, tuple(input or ()), out, tuple(set or ()), steps, tuple(next or ()), cast, plot,
-            backend or "jax", every, tuple(rename or ()),
+            backend or "jax", every, tuple(rename or ()), resume,
         ),
         say,
+        lambda text: typer.echo(printable(text), err=True),
     )  # fmt: skip
 
 

@@ -52,6 +52,7 @@ def plot(
         else:
             image = panel.draw_map(axis, scale)
             figure.colorbar(image, ax=axis, shrink=0.8, label=panel.label)
+        axis.locator_params(axis="x", nbins=5)  # longitudes are long
     for text in figure.findobj(Text):
         text.set_parse_math(False)  # names are no formulas
     write(path, lambda to: figure.savefig(to, dpi=130))

@@ -17,6 +17,7 @@ from stencils.cli.axes import Names
 from stencils.cli.files import ARRAYS, attributes_of, check_source, check_target, together, write_arrays
 from stencils.cli.inputs import arrays_for, file_of
 from stencils.cli.options import only_known, pairs
+from stencils.cli.resuming import Progress, Steps, Stopped, identity, keep, resumed
 from stencils.cli.stepping import feedback, stepped
 from tensorir.arrays import kind_of, refuse
 from tensorir.binding import BoundProgram, solve_sizes
@@ -46,6 +47,7 @@ class Request:
     backend: str
     every: int | None
     rename: tuple[str, ...] = ()
+    resume: Path | None = None
 
     @property
     def command(self) -> str:
@@ -60,8 +62,11 @@ class Request:
         return shlex.join(words if self.backend == "jax" else [*words, "--backend", self.backend])
 
 
-def run(request: Request, say: Callable[[str], None]) -> None:
-    """Run a program and write what it gives. Nothing is written unless everything worked."""
+def run(request: Request, say: Callable[[str], None], warn: Callable[[str], None]) -> None:
+    """Run a program and write what it gives. Nothing is written unless everything worked.
+
+    Where Ctrl-C stops a loop its last whole state is written, for `--resume`; the exit code is 130 then.
+    """
     check_target(request.out, ARRAYS)
     check_target(request.plot, (".png", ".svg", ".pdf"))
     if request.steps is not None and not 1 <= request.steps <= MOST_STEPS:
@@ -69,6 +74,10 @@ def run(request: Request, say: Callable[[str], None]) -> None:
         raise refuse("C03", told, "write --steps 100.")
     if request.every is not None and request.every < 1:
         raise refuse("C03", f"--every {request.every} is no number of steps.", "write --every 50.")
+    if request.resume is not None:
+        if request.steps is None:
+            raise refuse("C03", "--resume is about steps, and no number of them is given.", "add --steps 100.")
+        check_source(request.resume)
     if request.every is not None and request.steps is None:
         raise refuse("C03", "--every is about steps, and no number of them is given.", "add --steps 100.")
     check_source(request.program)
@@ -83,7 +92,14 @@ def run(request: Request, say: Callable[[str], None]) -> None:
     inside = {n: names.inside(v) for n, v in arguments.items()}
     for dim, extent in _unknown_dims(program, inside).items():
         say(f"{dim}, which '{program.name}' does not have: once for each of its {extent} points.")
-    outcome = {n: _encoded(names.outside(v), arguments) for n, v in _mapped(program, inside, request).items()}
+    try:
+        found = _mapped(program, inside, request)
+    except Stopped as stopped:
+        place = (request.out or Path(program.name)).with_suffix(".resume.npz")
+        kept = keep(stopped, place, request.resume)
+        warn(f"{stopped}; add --resume {kept} to the same command, and it goes on from there.")
+        raise SystemExit(130) from None
+    outcome = {n: _encoded(names.outside(v), arguments) for n, v in found.items()}
     seconds = time.perf_counter() - begin
     with together() as write:
         if request.out is not None:
@@ -219,13 +235,18 @@ def _mapped(program: Any, arguments: dict[str, Any], request: Request) -> dict[s
     dim = extra[0]
     extent = next(v.sizes[dim] for v in arguments.values() if kind_of(v) == "xarray" and dim in v.dims)
     parts: list[dict[str, Any]] = []
-    for k in _progress(range(extent), f"over {dim}", extent):
+    bar = _bar(extent, dim)
+    for k in range(extent):
         at = {
             n: v.isel({dim: k}, drop=False) if kind_of(v) == "xarray" and dim in v.dims else v
             for n, v in arguments.items()
         }
         inner = _mapped(program, at, request) if len(extra) > 1 else _stepped(program, at, request, show=False)
         parts.append(inner)
+        if bar:
+            bar.move(k + 1)
+    if bar:
+        bar.close()
     coordinate = next((v.coords[dim] for v in arguments.values() if kind_of(v) == "xarray" and dim in v.coords), dim)
 
     def joined(values: Sequence[Any]) -> Any:
@@ -286,21 +307,19 @@ def _repeat(
     from tensorir.calls import prepare_call
 
     ready = prepare_call(step, values, lambda _: True)
-    state = {n: ready.arrays[n] for n in pairs}
-    constants = {n: v for n, v in ready.arrays.items() if n not in pairs}
-    taken: list[tuple[int, Mapping[str, Any]]] = []
-    bar = _Bar(request.steps or 0, show)
-
-    def look(k: int, now: Mapping[str, Any]) -> None:
-        bar.at(k)
-        if request.every and (k % request.every == 0):
-            taken.append((k, {n: tuple(np.array(a) for a in now[n]) for n in now}))
-
     assert request.steps is not None
-    with bar:
-        final = _advance(step, state, constants, request, look)
+    steps = Steps(
+        step, {n: ready.arrays[n] for n in pairs}, {n: v for n, v in ready.arrays.items() if n not in pairs},
+        request.steps, request.every, request.backend,
+    )  # fmt: skip
+    run = identity(step, {n: tuple(np.asarray(a) for a in v) for n, v in ready.arrays.items()}, request.every)
+    begun = resumed(request.resume, run, steps) if request.resume else Progress(0, steps.state)
+    end = steps.advance(begun, _bar(request.steps, "steps") if show else None)
+    if end.done < request.steps:
+        if not show:
+            raise KeyboardInterrupt
+        raise Stopped(end, run, request.steps)
     shown = {source: target for target, source in pairs.items()}
-    outputs = {n: tuple(np.asarray(a) for a in v) for n, v in final.items()}
 
     def finished(now: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
         # a field that feeds the next step is shown where it is read: with the rows around it
@@ -312,10 +331,10 @@ def _repeat(
         return {source: made[shown[source]] for source in shown}
 
     if not request.every:
-        return finished(outputs)
+        return finished(end.state)
     import xarray as xr
 
-    snapshots = [(k, finished(now)) for k, now in taken]
+    snapshots = [(k, finished(now)) for k, now in end.snapshots]
     index = xr.Variable("step", [k for k, _ in snapshots])
     result: dict[str, Any] = {}
     for name in snapshots[0][1] if snapshots else ():
@@ -327,70 +346,12 @@ def _repeat(
     return result
 
 
+def _bar(total: int, label: str) -> Any:
+    """A bar on a terminal; nothing where nobody looks."""
+    from lowering.progress import Bar
+
+    return Bar(total, label=label) if sys.stderr.isatty() else None
+
+
 def _blank(param: Var) -> tuple[np.ndarray, ...]:
     return tuple(np.zeros(param.type.dims.shape, DTYPES[s]) for s in param.type.leaves)
-
-
-def _advance(
-    step: Fencil, state: dict[str, Any], constants: dict[str, Any], request: Request, look: Callable[[int, Any], None]
-) -> Mapping[str, Any]:
-    assert request.steps is not None
-    compiled = ti.compile(step, backend=request.backend)
-    if request.backend != "jax":
-        for k in range(request.steps):
-            results = compiled(**{n: _nested(step, n, v) for n, v in {**constants, **state}.items()})
-            state = {n: results[n] if isinstance(results[n], tuple) else (results[n],) for n in state}
-            look(k + 1, state)
-        return state
-
-    def once(now: dict[str, Any]) -> dict[str, Any]:
-        results = compiled(**{n: _nested(step, n, v) for n, v in {**constants, **now}.items()})
-        return {n: results[n] if isinstance(results[n], tuple) else (results[n],) for n in now}
-
-    every = request.every
-    return ti.iterate(once, state, request.steps, every=every, callback=look, progress=False)
-
-
-def _nested(step: Fencil, name: str, leaves: tuple[Any, ...]) -> Any:
-    from tensorir.calls import nested
-
-    return nested(step[name].type.element, leaves)
-
-
-# Progress
-
-
-class _Bar:
-    """A progress bar over steps; nothing where nobody looks."""
-
-    def __init__(self, total: int, show: bool) -> None:
-        self._total, self._show, self._bar = total, show and sys.stderr.isatty(), None
-
-    def __enter__(self) -> None:
-        if self._show:
-            from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
-
-            self._bar = Progress(
-                "steps", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=Console(stderr=True)
-            )
-            self._task = self._bar.add_task("steps", total=self._total)
-            self._bar.start()
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    def at(self, step: int) -> None:
-        if self._bar is not None:
-            self._bar.update(self._task, completed=step)
-
-
-def _progress(items: range, label: str, total: int) -> Iterator[int]:
-    if not sys.stderr.isatty():
-        yield from items
-        return
-    from rich.console import Console
-    from rich.progress import track
-
-    yield from track(items, description=label, total=total, console=Console(stderr=True))

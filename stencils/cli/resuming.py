@@ -1,0 +1,176 @@
+"""Steps of a program that can be stopped: Ctrl-C leaves the last whole state in a file, and `--resume` goes on from it.
+
+The file is of one run: of a program, of what it began with, of how often snapshots are taken. Arrays are held as bytes,
+so that a run that was stopped ends with the bits of one that was not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tensorir as ti
+from lowering.pace import interrupts
+from stencils.cli.files import together
+from tensorir.arrays import refuse
+from tensorir.calls import nested
+from tensorir.interrupted import Interrupted
+from tensorir.ir import Fencil
+from tensorir.text.printer import print_fencil
+
+__all__ = ["Progress", "Steps", "Stopped", "identity", "keep", "resumed"]
+
+State = Mapping[str, tuple[Any, ...]]
+"""The arrays that steps change: by parameter the leaves of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run is: steps that are done, the state after them, and the snapshots until then."""
+
+    done: int
+    state: State
+    snapshots: tuple[tuple[int, State], ...] = ()
+
+
+class Stopped(Exception):
+    """A run that the user stopped."""
+
+    def __init__(self, progress: Progress, run: str, steps: int) -> None:
+        super().__init__(f"stopped after {progress.done:,} of {steps:,} steps")
+        self.progress, self.run = progress, run
+
+
+@dataclass(frozen=True)
+class Steps:
+    """A step, what it changes and reads, and how often."""
+
+    step: Fencil
+    state: State
+    constants: State
+    count: int
+    every: int | None
+    backend: str
+
+    def advance(self, begun: Progress, bar: Any) -> Progress:
+        """The steps that are left, or those until the user stops them."""
+        done, state, snapshots = begun.done, begun.state, list(begun.snapshots)
+
+        def look(k: int, now: State) -> None:
+            if bar:
+                bar.move(k)
+            if self.every and k % self.every == 0:
+                snapshots.append((k, _held(now)))
+
+        try:
+            while done < self.count:
+                # snapshots are taken after as many steps of the whole run, wherever it was stopped
+                some = self.every - done % self.every if self.every and done % self.every else self.count - done
+                some = min(some, self.count - done)
+                made, state = self._some(state, done, some, look)
+                done += made
+                if made < some:
+                    break
+        finally:
+            if bar:
+                bar.close()
+        return Progress(done, _held(state), tuple(snapshots))
+
+    def _some(self, state: State, before: int, some: int, look: Any) -> tuple[int, State]:
+        """So many steps, or fewer: how many, and the state after them."""
+        compiled = ti.compile(self.step, backend=self.backend)
+
+        def once(now: State) -> dict[str, tuple[Any, ...]]:
+            given = {n: nested(self.step[n].type.element, v) for n, v in {**self.constants, **now}.items()}
+            results = compiled(**given)
+            return {n: results[n] if isinstance(results[n], tuple) else (results[n],) for n in now}
+
+        if self.backend != "jax":
+            with interrupts() as interrupt:
+                for k in range(some):
+                    if interrupt.asked:
+                        return k, state
+                    state = once(state)
+                    look(before + k + 1, state)
+            return some, state
+        try:
+            last = ti.iterate(
+                once, dict(state), some, every=self.every, callback=lambda k, now: look(before + k, now), progress=False
+            )
+        except Interrupted as stopped:
+            return stopped.steps, stopped.state
+        return some, last
+
+
+def _held(state: State) -> dict[str, tuple[Any, ...]]:
+    return {n: tuple(np.array(a) for a in v) for n, v in state.items()}
+
+
+def identity(step: Fencil, arrays: State, every: int | None) -> str:
+    """What tells one run from another."""
+    found = hashlib.sha256(f"{print_fencil(step)} {every}".encode())
+    for name, leaves in sorted(arrays.items()):
+        for leaf in leaves:
+            found.update(f"{name}{leaf.shape}{leaf.dtype}".encode())
+            found.update(leaf.tobytes())
+    return found.hexdigest()
+
+
+# Files
+
+
+def _entries(progress: Progress) -> Iterator[tuple[str, Any]]:
+    for place, state in [("state", progress.state), *((str(k), s) for k, s in progress.snapshots)]:
+        for name, leaves in state.items():
+            for j, leaf in enumerate(leaves):
+                yield f"{place}.{name}.{j}", leaf
+
+
+def keep(stopped: Stopped, path: Path, own: Path | None) -> Path:
+    """Write how far a run is, in place of what it went on from itself, and of no other file; where that is."""
+    place, k = path, 1
+    while place.exists() and not (own is not None and place.samefile(own)):
+        k += 1
+        place = path.with_name(f"{path.stem.removesuffix('.resume')}-{k}.resume.npz")
+    entries = {n: np.frombuffer(np.asarray(a).tobytes(), np.uint8) for n, a in _entries(stopped.progress)}
+    marks = np.array([k for k, _ in stopped.progress.snapshots], np.int64)
+    with together() as write:
+        write(
+            place,
+            lambda to: np.savez(
+                to, allow_pickle=False, run=stopped.run, done=stopped.progress.done, marks=marks, **entries
+            ),
+        )
+    return place
+
+
+def resumed(path: Path, run: str, steps: Steps) -> Progress:
+    """How far a run came that was stopped; raises F10 for a file that is none, or of another run."""
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as data:
+            held = {name: data[name] for name in data.files}
+        done, marks, theirs = int(held["done"]), held["marks"].tolist(), str(held["run"])
+    except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile):
+        raise refuse("F10", f"'{path}' holds no run that was stopped.", "leave --resume out.") from None
+    if theirs != run:
+        told = f"'{path}' was left by another run: of another program, other arrays, or another --every"
+        raise refuse("F10", f"{told}.", "repeat the command that was stopped, or leave --resume out.")
+    if done > steps.count:
+        raise refuse("F10", f"'{path}' has {done:,} steps done, and {steps.count:,} are asked for.")
+
+    def state(place: str) -> dict[str, tuple[Any, ...]]:
+        return {
+            n: tuple(
+                np.frombuffer(held[f"{place}.{n}.{j}"].tobytes(), a.dtype).reshape(a.shape).copy()
+                for j, a in enumerate(v)
+            )
+            for n, v in steps.state.items()
+        }
+
+    return Progress(done, state("state"), tuple((k, state(str(k))) for k in marks))
