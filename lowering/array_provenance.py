@@ -1,5 +1,5 @@
 """What is known of arrays: of which factors they are the product or the sum of products, of what they are windows, and
-what they were before they were padded with zeros or converted.
+what they were before they were padded with zeros or converted, or before numbers took the place of NaNs.
 
 The expression that an array was computed by is gone when it is folded; it is remembered by the array that it gave, so
 that a sum of it can become one contraction, over several dims in turn (`raising.contractions`).
@@ -66,6 +66,7 @@ class ArrayProvenance:
     padded: dict[object, tuple[Leaf, Spread]] = field(default_factory=dict[object, tuple[Leaf, Spread]])
     reads: dict[object, tuple[Leaf, Dense]] = field(default_factory=dict[object, tuple[Leaf, Dense]])
 
+    numbers: dict[object, tuple[Leaf, Dense, Any]] = field(default_factory=dict[object, tuple[Leaf, Dense, Any]])
     folds: dict[object, tuple[Leaf, str, str, Leaf]] = field(default_factory=dict[object, tuple[Leaf, str, str, Leaf]])
 
     def multiplied(self, result: Leaf, a: Leaf, b: Leaf, dims: Dims) -> None:
@@ -146,6 +147,15 @@ class ArrayProvenance:
         """What an array was gathered from."""
         known = self.reads.get(_key(x))
         return None if known is None or known[0].dims.items != x.dims.items else known[1]
+
+    def number(self, result: Leaf, source: Dense, number: Any) -> None:
+        """Remember an array that has a number in the place of each NaN of another."""
+        self.numbers[_key(result)] = (result, source, number)
+
+    def with_nan(self, x: Leaf) -> tuple[Dense, Any] | None:
+        """What an array was before a number took the place of each NaN, and the number."""
+        known = self.numbers.get(_key(x))
+        return None if known is None or known[0].dims.items != x.dims.items else known[1:]
 
     def pad(self, result: Dense, part: Dense, inside: Dims) -> None:
         """Remember an array that is a part on some intervals, and zero around it."""

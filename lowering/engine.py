@@ -340,16 +340,15 @@ class Engine:
     ) -> Callable[[Sequence[Any]], tuple[Any, ...] | None] | None:
         """What calls with jax arrays like these come to, by position and without a look; None where they need one.
 
-        `given` has the place of each parameter in the arrays; results come in the order of their names. For arrays that
-        are not like these the function gives None.
+        NumPy arrays without axes, which are numbers, may be among them. `given` has the place of each parameter in the
+        arrays; results come in the order of their names. For arrays that are not like these the function gives None.
         """
         executable = self.quick.get(_kinds({n: arrays[k] for n, k in given}))
-        if (
-            executable is None
-            or executable.prints
-            or self.options.donate
-            or tracing()
-            or any(not isinstance(arrays[k], jax.Array) for _, k in given)
+        if executable is None or executable.prints or self.options.donate or tracing():
+            return None
+        numbers = [k for n, k in given if _is_number(arrays[k]) and n not in results]
+        if len(numbers) == len(given) or any(
+            not isinstance(arrays[k], jax.Array) for _, k in given if k not in numbers
         ):
             return None
         prepared, checks = executable.prepared, executable.checks
@@ -414,6 +413,11 @@ class Engine:
 def _kinds(arguments: Mapping[str, Any]) -> Any:
     """What tells calls apart."""
     return tuple([(n, type(v), getattr(v, "shape", None), getattr(v, "dtype", None)) for n, v in arguments.items()])
+
+
+def _is_number(array: Any) -> bool:
+    # a wide one stays what it is only where 64-bit types are kept
+    return isinstance(array, np.ndarray) and not array.shape and array.dtype.itemsize < 8
 
 
 def _unlike(arrays: Sequence[Any], kinds: Iterable[tuple[int, Any, Any]]) -> bool:

@@ -40,7 +40,13 @@ def loop(context: Context, node: Call, args: Sequence[Any]) -> Value:
         return context.loops[key][1][index]
     condition, step, *start = args
     by_steps = op_by_op()
-    round = (_by_steps if by_steps else _at_once)(context, step, start, [a.tensor for a in node.args[2:]])
+    # the order of dims is that of the states: those that a start lacks do not stand behind its own in memory
+    places = (
+        [p.type for p in step.function.params[1:]]
+        if isinstance(step.function, Lambda)
+        else [a.tensor for a in node.args[2:]]
+    )
+    round = (_by_steps if by_steps else _at_once)(context, step, start, places)
     name = step.function.params[0].name if isinstance(step.function, Lambda) else "step"
     told = [_of_steps(check, name, limit) for check in round.checks]
     before = (*context.before, *context.failures)

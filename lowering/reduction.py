@@ -18,7 +18,7 @@ from jax import lax
 from tensorir.builtins import TABLE
 from tensorir.types import scalar_of
 
-__all__ = ["MONOIDS", "by_rows", "identity_of", "reduced"]
+__all__ = ["MONOIDS", "by_rows", "identity_of", "reduced", "reduced_numbers"]
 
 MONOIDS: dict[str, Callable[..., jax.Array]] = {
     "plus": lax.add, "multiplies": lax.mul, "min": lax.min, "max": lax.max, "and": lax.bitwise_and,
@@ -54,12 +54,28 @@ def reduced(
 
     With `loose`, `max` and `min` may drop a NaN; `made` says that the array does not stand in memory.
     """
-    combine = MONOIDS[op]
     if by_rows(x.dtype, prod(x.shape[axis + 1 :]), made):
         return _by_rows(x, start, op, axis)
-    found = lax.reduce(x, start, combine, (axis,))
-    drops = op in ("min", "max") and x.dtype.kind in "fV" and x.size >= LIBRARY and jax.default_backend() == "cpu"
-    return _with_nan(x, found, axis) if drops and not loose else found
+    found = lax.reduce(x, start, MONOIDS[op], (axis,))
+    return found if loose or not _minds_nan(x, op) else _with_nan(x, found, axis)
+
+
+def reduced_numbers(x: jax.Array, number: Any, start: np.ndarray[Any, Any], op: str, axis: int) -> jax.Array:
+    """The same of an array with a number in the place of each NaN."""
+
+    def instead() -> jax.Array:
+        return lax.select(lax.ne(x, x), lax.full_like(x, number), x)
+
+    if not _minds_nan(x, op) or by_rows(x.dtype, prod(x.shape[axis + 1 :]), True):
+        return reduced(instead(), start, op, axis, loose=True)
+    # the library takes no selections: one would be stored first, which takes a third of a softmax
+    found = lax.reduce(x, start, MONOIDS[op], (axis,))
+    return lax.cond(_may_hold_nan(x), lambda: lax.reduce(instead(), start, MONOIDS[op], (axis,)), lambda: found)
+
+
+def _minds_nan(x: jax.Array, op: str) -> bool:
+    """Whether the library reduces an array, in a way of its own where it holds NaN."""
+    return op in ("min", "max") and x.dtype.kind in "fV" and x.size >= LIBRARY and jax.default_backend() == "cpu"
 
 
 def by_rows(element: Any, columns: int, made: bool) -> bool:
@@ -79,12 +95,16 @@ def _by_rows(x: jax.Array, start: np.ndarray[Any, Any], op: str, axis: int) -> j
 
 
 def _with_nan(x: jax.Array, found: jax.Array, axis: int) -> jax.Array:
-    """The extremes of rows, NaN where a row holds one: its sum is, too, and a sum is found as fast as an extreme."""
+    """The extremes of rows, NaN where a row holds one."""
 
     def looked() -> jax.Array:
         missing = lax.reduce(lax.ne(x, x), False, lax.bitwise_or, (axis,))
         return lax.select(missing, lax.full_like(found, np.nan), found)
 
-    sums = lax.reduce(x, np.zeros((), x.dtype), lax.add, (axis,))
-    suspect = lax.reduce(lax.ne(sums, sums), False, lax.bitwise_or, tuple(range(sums.ndim)))
-    return lax.cond(suspect, looked, lambda: found)
+    return lax.cond(_may_hold_nan(x), looked, lambda: found)
+
+
+def _may_hold_nan(x: jax.Array) -> jax.Array:
+    """Whether the sum is NaN: it is where an element is, and it is found as fast as an extreme."""
+    total = lax.reduce(x, np.zeros((), x.dtype), lax.add, tuple(range(x.ndim)))
+    return lax.ne(total, total)

@@ -1,4 +1,4 @@
-"""What calls leave behind for the rules: factors, sums, conversions, zeros around a part, and what was sorted."""
+"""What calls leave behind for the rules: factors, sums, conversions, zeros around a part, NaNs, and what was folded."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lowering.context import Context, masks_of
 from lowering.raising.guards import guarded_sum
 from lowering.raising.reductions import literal_of
 from lowering.values import Dense, Value
-from tensorir.ir import Call, Operator
+from tensorir.ir import Call, Expr, Operator
 
 __all__ = ["remember"]
 
@@ -30,6 +30,10 @@ def remember(context: Context, node: Call, args: Sequence[Any], value: Value) ->
             known.folded(value[0], f.op, node.static.dim, args[-1][0])
         case "gather" if len(value) == 1 and not masks_of(value) and isinstance(args[0][0], Dense):
             known.read(value[0], args[0][0])
+        case "if" if len(value) == 1 and not masks_of(value) and (number := _instead_of_nan(node)) is not None:
+            source = args[2][0]
+            if isinstance(source, Dense) and source.dims.items == value[0].dims.items:
+                known.number(value[0], source, number)
         case "if" if literal_of(node.args[2]) == 0 and len(value) == 1 and not masks_of(value):
             (guard,) = args[0]
             if isinstance(guard, Dense) and isinstance(value[0], Dense):
@@ -43,3 +47,13 @@ def remember(context: Context, node: Call, args: Sequence[Any], value: Value) ->
                     pass
         case _:
             pass
+
+
+def _instead_of_nan(e: Expr) -> Any:
+    """The number that stands in the place of each NaN of the other branch; None where none does."""
+    match e:
+        case Call("if", (Call("isnan", (x,)), instead, y)) if x == y:
+            number = literal_of(instead)
+            return number if number == number else None
+        case _:
+            return None

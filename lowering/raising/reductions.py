@@ -16,7 +16,7 @@ from jax import lax
 from lowering.context import Context, first_of, masks_of
 from lowering.folds import MOST_UNROLLED
 from lowering.indirect import combiner
-from lowering.reduction import MONOIDS, by_rows, identity_of, reduced
+from lowering.reduction import MONOIDS, by_rows, identity_of, reduced, reduced_numbers
 from lowering.scan_carry import Levels, counted, levels_of, within_state
 from lowering.values import Dense, Value, aligned, cut, dense, elementwise, presence, with_present
 from tensorir.abstract_interpreter import Bound
@@ -54,16 +54,6 @@ def _folded(node: Call) -> tuple[Any, ...]:
     return dim, interval, having
 
 
-def _has_no_nan(e: Expr) -> bool:
-    """Whether a number stands in the place of each NaN."""
-    match e:
-        case Call("if", (Call("isnan", (x,)), instead, y)) if x == y:
-            number = literal_of(instead)
-            return number is not None and number == number
-        case _:
-            return False
-
-
 def along_axis(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
     """A fold of one array by one operation, as a reduction of the axis where it stands: moving it costs a copy."""
     f, init, *values = args
@@ -82,8 +72,12 @@ def along_axis(context: Context, node: Call, args: Sequence[Any]) -> Value | Non
     within = first is not None and first == first and TABLE[fold[0]].idempotent
     start = np.array(first if within else identity_of(fold[0], part.data.dtype), part.data.dtype)
     made = not isinstance(node.args[2], Var)
-    loose = context.loose or _has_no_nan(node.args[2])
-    total = reduced(part.data, start, fold[0], part.dims.names.index(dim), loose, made)
+    axis = part.dims.names.index(dim)
+    known = context.provenance.with_nan(leaf)
+    if known is None:
+        total = reduced(part.data, start, fold[0], axis, context.loose, made)
+    else:
+        total = reduced_numbers(aligned(dense(cut(known[0], part.dims)), part.dims), known[1], start, fold[0], axis)
     folded = Dense(total, part.dims.without(dim))
     # XLA fuses what follows with the reduction itself: a softmax in 0.8 of the time
     whole = folded if within else elementwise(MONOIDS[fold[0]], [init[0], folded], state)

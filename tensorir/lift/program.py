@@ -196,12 +196,25 @@ class Lifted:
         checked = not _traced(given)
         results = self._run(special, given, checked)
         told = self.minds_strides or any(a.static for a in self.arguments)
-        if not told and all(a is b for a, b in zip(arrays, given, strict=True)):
+        numbers = [k for k, (a, b) in enumerate(zip(arrays, given, strict=True)) if a is not b]
+        if not told and all(self.arguments[k].scalar for k in numbers):
             ready = special.ready(self.arguments, checked, self.numerics)
-            direct = ready.direct(arrays)
+            direct = ready.direct(given)
+            if numbers:
+                direct = direct and partial(self._with_numbers, direct, numbers)
             self.first = self.first or direct
-            self.quick.put(kinds, direct or ready)
+            if direct or not numbers:
+                self.quick.put(kinds, direct or ready)
         return results
+
+    def _with_numbers(self, run: Run, numbers: Sequence[int], arrays: Sequence[Any]) -> tuple[Any, ...] | None:
+        """What a program makes of arrays, and of numbers that are no arrays yet; None where it does not know them."""
+        if len(arrays) != len(self.arguments):
+            return None
+        given = list(arrays)
+        for k in numbers:
+            given[k] = _accepted(self.name, self.arguments[k], arrays[k])
+        return run(given)
 
     def checked(self, *arrays: Any) -> tuple[Any, tuple[Any, ...]]:
         """The error that a check found, or None, and the outputs.

@@ -129,7 +129,7 @@ def measured(case: Case) -> float:
     wanted = wanted if isinstance(wanted, tuple) else (wanted,)
     apart = max(float(jnp.max(jnp.abs(a - b))) for a, b in zip(found, wanted, strict=True))
     ways = {"lifted": partial(waited, program, *arrays), "plain": partial(waited, peer, *arrays)}
-    seconds = compare(ways, rounds=20)
+    seconds = compare(ways, rounds=60)
     ratio = seconds["plain"] / seconds["lifted"]
     print(
         f"{name:36} {1e3 * seconds['lifted']:9.3f} ms, plain {1e3 * seconds['plain']:9.3f} ms, ratio {ratio:5.2f}; "

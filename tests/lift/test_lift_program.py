@@ -283,6 +283,33 @@ def main(A: T.Buffer((4,), "float32"), s: T.float32, k: T.int64, m: T.int8):
         traced(a, 2, 3, jnp.int8(5))
 
 
+@pytest.mark.parametrize("kind", ["float32", "float64", "int8"])
+def test_numbers_of_every_kind_by_turns_are_looked_at(kind: str):
+    text = f"""
+@T.prim_func
+def main(A: T.Buffer((4,), "{kind}"), s: T.{kind}):
+    for i in range(4):
+        A[i] = A[i] * s
+"""
+    program = ti.lift(ti.tir.parse(text)["main"])
+    with jax.enable_x64(True):
+        a = jnp.arange(4, dtype=kind)
+    dtype = np.dtype(kind).type
+    for number in (2, dtype(3), 4, jnp.int8(5) if kind == "int8" else 5.0, np.asarray(6, kind), 7):
+        (found,) = program(a, number)
+        assert isinstance(found, jax.Array) and found.dtype == kind
+        assert found.tolist() == [k * int(number) for k in range(4)]
+        assert isinstance(program(np.arange(4, dtype=kind), number)[0], np.ndarray)
+        with jax.enable_x64(kind == "float64"):
+            assert jax.jit(lambda x, n=number: program(a, n)[0][3] + x)(dtype(1)) == 3 * int(number) + 1
+    with pytest.raises(DiagnosticError, match="takes 2 arguments"):
+        program(a)
+    with pytest.raises(DiagnosticError, match="'s'"):
+        program(a, 300 if kind == "int8" else "x")
+    with pytest.raises(DiagnosticError, match="'A'"):
+        program(a[:3], 2)
+
+
 GATHERED = """
 @T.prim_func
 def main(A: T.Buffer((4,), "float32"), I: T.Buffer((3,), "int32"), B: T.Buffer((3,), "float32")):

@@ -155,3 +155,37 @@ def test_a_mapped_fold_of_many_columns_goes_row_by_row() -> None:
     x = np.random.default_rng(0).normal(size=(35, 5000))
     np.testing.assert_allclose(program(x=x)["out"], 0.25 + np.abs(x).sum(0), rtol=1e-13)
     assert program.raised() == ()
+
+
+@pytest.mark.parametrize("element", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("op", ["min", "max"])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("number", [-1.5, 2.0, None])
+def test_a_number_in_the_place_of_nan_counts_among_many_elements(
+    number: float | None, axis: int, op: str, element: str
+) -> None:
+    """Rows with a NaN at either end, with infinities of both signs, of nothing but NaN, and plain ones."""
+    number = {"min": np.inf, "max": -np.inf}[op] if number is None else number
+    box = "I[0:70], K[0:90]" if axis else "K[0:90], I[0:70]"
+    start, instead = f"{element}(0.5)", f"{element}({number})"
+    f = ti.parse(
+        f"f(out: tensor<{element}, I[0:70]>, x: tensor<{element}, {box}>) {{ "
+        f"out ← reduce({op}, {start}, K)(if isnan(x) then {instead} else x); }}"
+    )
+    program = ti.compile(f)
+    dtype = {"float32": "f4", "float64": "f8", "float16": "f2"}[element]
+    x = np.random.default_rng(0).normal(size=(70, 90)).astype(dtype)
+    plain = x.copy()
+    x[0, 0] = x[1, -1] = x[2, ::3] = x[3] = np.nan
+    x[4, 5], x[4, 9], x[5, 7], x[5, 8] = np.inf, -np.inf, np.inf, np.nan
+    for rows in (x, plain):
+        counted = np.where(np.isnan(rows), np.array(number, dtype), rows)
+        wanted = {"min": np.min, "max": np.max}[op](counted, 1, initial=0.5)
+        given = np.ascontiguousarray(rows if axis else rows.T)
+        np.testing.assert_array_equal(program(x=given)["out"], wanted)
+        with jax.enable_x64(True):
+            stacked = jax.vmap(lambda x: program(x=x)["out"])(jnp.stack([given, given[::-1]]))
+            np.testing.assert_array_equal(stacked[0], wanted)
+            slope = jax.grad(lambda x: program(x=x)["out"].sum().astype("float32"))(jnp.asarray(given))
+        best = (rows == wanted[:, None]) & (wanted != 0.5)[:, None]
+        assert bool(np.all((np.asarray(slope if axis else slope.T) != 0) == best))

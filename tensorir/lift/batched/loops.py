@@ -441,7 +441,7 @@ def _steps(scope: Scope, loop: _Steps) -> None:
         inner = replace(scope, memory={**scope.memory, **dict(zip(buffers, memory, strict=True))})
         _bind(inner, loop.carried, values)
         following = list(loop.step(inner, i))
-        wider = [t.on(bcast([t, x.tensor])) for t, x in zip(types, following, strict=True)]
+        wider = [_wider(t, x.tensor) for t, x in zip(types, following, strict=True)]
         if wider == types:
             break
         types = wider
@@ -467,6 +467,13 @@ def _steps(scope: Scope, loop: _Steps) -> None:
         scope.values[c.result.name] = call("loop", *operands, static=(k, loop.limit), span=loop.span)
     for k, n in enumerate(buffers):
         scope.memory[n] = call("loop", *operands, static=(len(loop.carried) + k, loop.limit), span=loop.span)
+
+
+def _wider(state: TensorType, value: TensorType) -> TensorType:
+    """A state with the dims of a value, which stand in front of its own as those of what it meets do."""
+    whole = bcast([state, value])
+    names = [n for n in whole.names if n not in state.dims]
+    return state.on(Dims(tuple((n, whole[n]) for n in (*names, *state.dims.names))))
 
 
 def _variables(

@@ -97,7 +97,7 @@ def lift(
     written = set(first.outputs)
     arguments = [replace(a, written=k in written) for k, a in enumerate(form.arguments)]
     made = Lifted(first.fencil.name, arguments, lambda values: _key(form, key, values), build, None, numerics)
-    made.keeps_nan = True
+    made.keeps_nan, made.key_at = True, lambda _: key
     made.at(key)
     made.again = partial(lift, module, entry=entry, grid=grid, args=args, numerics=numerics, on_hazard=on_hazard)
     return made
