@@ -13,7 +13,7 @@ import jax
 import jax.numpy
 import numpy as np
 
-from tensorir.arrays import intervals_of, refuse, refuse_given_away
+from tensorir.arrays import intervals_of, refuse, refuse_foreign, refuse_given_away
 from tensorir.errors import did_you_mean
 from tensorir.types import DTYPES, FLOAT64, Complaint, Dims, Interval, Scalar, bcast, scalar_of
 
@@ -296,5 +296,6 @@ def ones(domain: Any, dtype: Scalar = FLOAT64) -> Field:
 
 def from_xarray(array: Any, origin: Any = None) -> Field:
     """A DataArray as a field: integer coordinates give intervals, other dims start at 0 or at `origin[dim]`."""
+    refuse_foreign(array, str(array.name or "array"))
     starts = {str(k): int(v) for k, v in (origin or {}).items()}
     return as_field(intervals_of(array, starts), array.data)

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from lowering.field import Field, as_field
-from tensorir.arrays import kind_of
+from tensorir.arrays import kind_of, refuse_foreign
 from tensorir.labels import Operand, placed, unsteady
 
 __all__ = ["dataset", "entered", "uneven_labels"]
@@ -56,6 +56,8 @@ def entered(state: Any) -> tuple[Any, Callable[..., Any]]:
         return fields, back
     paths = jax.tree_util.tree_leaves_with_path(state, is_leaf=_is_whole)
     models = {path: leaf for path, leaf in paths if _is_data_array(leaf)}
+    for path, model in models.items():
+        refuse_foreign(model, _name(path) or "state")
     where = placed([Operand(_name(path) or "state", leaf) for path, leaf in paths if kind_of(leaf) in NAMED])
     places = {path: where[_name(path) or "state"] for path in models}
     known = [(places[path], m) for path, m in models.items()]

@@ -87,6 +87,10 @@ def __getattr__(name: str) -> Any:
         from tensorir.labels import positional
 
         return positional
+    if name == "map_blocks":
+        from tensorir.fieldview.blocks import map_blocks
+
+        return map_blocks
     if name == "load":
         from tensorir.backends import backend
 
@@ -141,6 +145,7 @@ def __dir__() -> list[str]:
             "as_jax",
             "equivalent",
             "load",
+            "map_blocks",
             "positional",
             *_MODULES,
             *_PASSES,

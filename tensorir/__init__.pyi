@@ -42,6 +42,7 @@ from tensorir.fieldview import neighbor_sum as neighbor_sum
 from tensorir.fieldview import program as program
 from tensorir.fieldview import scan_operator as scan_operator
 from tensorir.fieldview import where as where
+from tensorir.fieldview.blocks import map_blocks as map_blocks
 from tensorir.fieldview.functions import can_deref as can_deref
 from tensorir.fieldview.traced import power as power
 from tensorir.interrupted import Interrupted as Interrupted

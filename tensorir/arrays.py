@@ -36,6 +36,7 @@ __all__ = [
     "leaves_of",
     "narrow_hint",
     "refuse",
+    "refuse_foreign",
     "refuse_given_away",
     "size_of",
     "type_of_named",
@@ -196,7 +197,7 @@ def refuse_foreign(value: Any, name: str) -> None:
     if library in ("xarray", "jax", "jaxlib"):  # a file that is read when it is looked at
         return
     hints = {
-        "dask": f"compute it first, {name}.compute(); or go block by block: xarray.map_blocks.",
+        "dask": f"compute it first, {name}.compute(); or go block by block: ti.map_blocks(operator, {name}).",
         "pint": f"put its units into the attributes: {name}.pint.dequantify().",
     }
     told = f"'{name}' is held by {library} ({kind.__name__}), and arrays of NumPy and JAX are taken"

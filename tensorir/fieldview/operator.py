@@ -32,7 +32,7 @@ from tensorir.types import Dims, Interval, TensorType
 if TYPE_CHECKING:
     from tensorir.inspect import Inspection
 
-__all__ = ["FieldOperator", "bound_arguments", "field_operator", "scan_operator"]
+__all__ = ["FieldOperator", "bound_arguments", "field_operator", "gathered", "scan_operator"]
 
 
 @dataclass(eq=False)
@@ -110,7 +110,20 @@ class FieldOperator(Displayed):
             if out is None:
                 _refuse_ambiguous(self.name, plan, values)
             plan.compiled = compile(plan.program)
-        return restored(plan.shape, _gathered(plan.results, plan.compiled(**values)))
+        return restored(plan.shape, gathered(plan.results, plan.compiled(**values)))
+
+    def plan(self, bound: Mapping[str, Any]) -> Plan:
+        """What is run for these arguments by name, without a buffer for the result."""
+        return self._plan(bound, None, None, {})
+
+    def outputs(self, bound: Mapping[str, Any]) -> dict[str, Any]:
+        """What the fencil of these arguments by name writes, by the names of its parameters."""
+        from tensorir.backends import compile
+
+        plan = self.plan(bound)
+        if plan.compiled is None:
+            plan.compiled = compile(plan.program)
+        return plan.compiled(**self._values(plan, bound))
 
     def inline(self, bound: Mapping[str, Any]) -> Any:
         """The operator as part of the one that calls it."""
@@ -365,8 +378,9 @@ def _refuse_ambiguous(name: str, plan: Plan, values: Mapping[str, Any]) -> None:
                 raise refuse("V34", f"{told}.", "pass a ti.Field or a DataArray, or give out= and domain=.")
 
 
-def _gathered(results: Any, outputs: Mapping[str, Any]) -> Any:
-    return outputs[results] if isinstance(results, str) else tuple(_gathered(r, outputs) for r in results)
+def gathered(results: Any, outputs: Mapping[str, Any]) -> Any:
+    """The results of an operator from the outputs of its fencil."""
+    return outputs[results] if isinstance(results, str) else tuple(gathered(r, outputs) for r in results)
 
 
 def _spread(results: Any, out: Any, name: str) -> dict[str, Any]:

@@ -142,7 +142,7 @@ class Foreign(np.lib.mixins.NDArrayOperatorsMixin):
 @pytest.mark.parametrize(
     ("library", "help"),
     [
-        ("dask", "compute it first, h.compute(); or go block by block: xarray.map_blocks."),
+        ("dask", "compute it first, h.compute(); or go block by block: ti.map_blocks(operator, h)."),
         ("pint", "put its units into the attributes: h.pint.dequantify()."),
         ("sparse", "convert it: h.copy(data=...)."),
     ],

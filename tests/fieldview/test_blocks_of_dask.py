@@ -1,0 +1,174 @@
+"""Operators on arrays of dask, block by block, compared with the same on whole arrays and with xarray by hand."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import tensorir as ti
+from tensorir.fieldview.blocks import local_dims
+
+pytest.importorskip("dask")
+
+I, J, K = ti.dims("I J K")
+RNG = np.random.default_rng(11)
+H = xr.DataArray(
+    RNG.normal(size=(3, 17, 23)), dims=("time", "J", "I"), name="h", attrs={"units": "m"},
+    coords={"lon": ("I", np.linspace(3.0, 9.0, 23)), "time": [1.5, 2.5, 4.5]},
+)  # fmt: skip
+
+
+@ti.field_operator
+def laplacian(h):
+    return h(I + 1) + h(I - 1) + h(J + 1) + h(J - 1) - 4.0 * h
+
+
+@ti.field_operator
+def upwind(h):
+    return h(I + 3) - h(I + 1)
+
+
+@ti.field_operator
+def both(h, w):
+    mean = w * (h(I + 1) + h)
+    return mean, mean(J + 1) - mean
+
+
+@pytest.mark.parametrize("chunks", [{"I": 5}, {"I": 4, "J": 17}, {"J": 3, "time": 1}, {"I": 23, "J": 17, "time": 3}])
+@pytest.mark.parametrize("operator", [laplacian, upwind])
+def test_blocks_give_what_the_whole_gives(operator, chunks):
+    found = ti.map_blocks(operator, H.chunk(chunks))
+    assert hasattr(found.data, "dask")
+    expected = operator(H)
+    xr.testing.assert_identical(found.compute(), expected)
+    h = H.values
+    inner = h[:, 1:-1, 2:] + h[:, 1:-1, :-2] + h[:, 2:, 1:-1] + h[:, :-2, 1:-1] - 4.0 * h[:, 1:-1, 1:-1]
+    np.testing.assert_allclose(found.compute(), h[..., 2:] - h[..., :-2] if operator is upwind else inner, rtol=1e-12)
+
+
+def test_blocks_of_the_result_are_those_of_the_argument():
+    found = ti.map_blocks(laplacian, H.chunk(I=8, J=10))
+    assert dict(found.chunksizes) == {"time": (3,), "J": (9, 6), "I": (7, 8, 6)}
+
+
+def test_nothing_is_computed_before_it_is_asked_for_and_then_only_what_is():
+    import dask.array
+
+    seen = []
+
+    def source(block_info=None):
+        seen.append(block_info[None]["chunk-location"])
+        return np.ones((10,))
+
+    lazy = xr.DataArray(dask.array.map_blocks(source, chunks=((10,) * 6,), dtype=float, meta=np.ones(0)), dims="I")
+    found = ti.map_blocks(upwind, lazy)
+    assert not seen
+    assert found.isel(I=12).compute().item() == 0.0
+    assert sorted(seen) == [(1,), (2,)]
+
+
+def test_arguments_with_other_blocks_numbers_and_several_results():
+    w = xr.DataArray(np.linspace(0.0, 1.0, 17), dims="J")
+    mean, rise = ti.map_blocks(both, H.chunk(I=6), w.chunk(J=4))
+    by_hand = (w * (H.shift(I=-1) + H)).dropna("I").transpose(*mean.dims)
+    np.testing.assert_allclose(mean.compute(), by_hand)
+    np.testing.assert_allclose(rise.compute(), (by_hand.shift(J=-1) - by_hand).dropna("J").transpose(*rise.dims))
+    mean, _ = ti.map_blocks(both, H.chunk(I=6), 2.0)
+    xr.testing.assert_identical(mean.compute(), both(H, 2.0)[0])
+
+
+def test_a_dataset_gives_each_parameter_its_variable():
+    data = xr.Dataset({"h": H, "w": ("J", np.linspace(0.0, 1.0, 17)), "other": 3.0}).chunk(I=6)
+    found, _ = ti.map_blocks(both, data)
+    xr.testing.assert_identical(found.compute(), both(data["h"].compute(), data["w"].compute())[0])
+
+
+def test_labels_meet_as_they_do_in_a_call():
+    h = H.assign_coords(I=np.arange(3, 26))
+    shorter = h.isel(I=slice(4, None))
+    difference = ti.field_operator(lambda a, b: a - b)
+    found = ti.map_blocks(difference, h.chunk(I=5), shorter.chunk(I=4))
+    xr.testing.assert_identical(found.compute(), difference(h, shorter))
+    assert not found.any().compute() and found["I"].values[0] == 7
+    with pytest.raises(ti.DiagnosticError, match="A25"):
+        ti.map_blocks(difference, H.swap_dims(I="lon").chunk(J=3), H.swap_dims(I="lon")[..., ::-1].chunk(J=3))
+
+
+@ti.scan_operator(axis=K, forward=True, init=0.0)
+def summed(total, x):
+    return total + x
+
+
+@ti.field_operator
+def column(x):
+    return summed(x)
+
+
+@ti.field_operator
+def padded(h):
+    wide = ti.extend(h, {I: 1}, ti.neumann())
+    return wide(I + 1) - wide(I - 1)
+
+
+@ti.field_operator
+def edge(h):
+    return ti.concat_where(I < 3, 2.0 * h, h)
+
+
+def test_what_needs_a_whole_dim_says_so_and_goes_by_the_others():
+    x = xr.DataArray(RNG.normal(size=(6, 8)), dims=("K", "J"))
+    found = ti.map_blocks(column, x.chunk(J=3))
+    np.testing.assert_allclose(found.transpose("K", "J").compute(), x.cumsum("K"))
+    with pytest.raises(ti.DiagnosticError) as refused:
+        ti.map_blocks(column, x.chunk(K=2))
+    assert str(refused.value) == (
+        "error[A35]: 'column' needs the whole of K at once, and 'x' has 3 blocks along it.\n"
+        "help: make one of them: x.chunk(K=-1)."
+    )
+    for operator in (padded, edge):
+        xr.testing.assert_identical(ti.map_blocks(operator, H.chunk(J=5)).compute(), operator(H))
+        with pytest.raises(ti.DiagnosticError, match=r"A35.*needs the whole of I at once"):
+            ti.map_blocks(operator, H.chunk(I=5))
+
+
+@pytest.mark.parametrize(
+    ("text", "local"),
+    [
+        ("f(out: tensor<float, I[1:4]>, x: tensor<float, I[0:5]>) { out ← ⟪I, 1⟫(x) + ⟪I, -1⟫(x); }", {"I"}),
+        ("f(out: tensor<float, I[0:5]>, x: tensor<float, I[0:5]>) { out ← x × cast(pos(I, x), float); }", set()),
+        ("f(out: tensor<float, I[0:5]>, x: tensor<float, I[0:5], J[0:3]>) { out ← reduce(+, 0.0, J)(x); }", {"I"}),
+        ("f(out: tensor<float, I[0:5]>, x: tensor<float, I[0:5]>) { out[I[1:5]] ← 2.0 × x; }", set()),
+        ("f(out: tensor<float, J[0:5]>, x: tensor<float, I[0:5]>) { out ← rename(I → J)(x); }", set()),
+    ],
+)
+def test_local_dims_are_those_whose_places_do_not_matter(text, local):
+    assert local_dims(ti.parse(text)) == local
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: ti.map_blocks(np.sin, H.chunk()),
+            "ti.map_blocks takes a field operator and arrays with names of dims.",
+        ),
+        (lambda: ti.map_blocks(laplacian, 3.0), "'laplacian' gets no DataArray that could be in blocks."),
+    ],
+)
+def test_what_is_no_operator_on_arrays_is_told(call, message):
+    with pytest.raises(ti.DiagnosticError) as refused:
+        call()
+    assert refused.value.diagnostics[0].message == message and refused.value.diagnostics[0].code == "A36"
+
+
+def test_an_array_of_dask_is_refused_by_name_elsewhere_too():
+    lazy = H.chunk(I=5)
+    f = ti.parse("f(out: tensor<float, I[0:n]>, h: tensor<float, I[0:n]>) { out ← 2.0 × h; }")
+    calls = [
+        lambda: laplacian(lazy), lambda: f(h=lazy[0, 0]), lambda: ti.compile(f)(h=lazy[0, 0]),
+        lambda: ti.iterate(lambda h: 0.5 * h, lazy, 3), lambda: lazy.tensorir.extend({I: 1}, ti.neumann()),
+        lambda: ti.from_xarray(lazy), lambda: laplacian.inspect(lazy),
+    ]  # fmt: skip
+    for k, call in enumerate(calls):
+        with pytest.raises(ti.DiagnosticError, match=r"A33\]: '.*' is held by dask"):
+            call()
+            pytest.fail(f"call {k} is taken")
