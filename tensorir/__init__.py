@@ -47,6 +47,8 @@ __all__ = [
 __version__ = "0.1.0"
 
 _MODULES = {"build", "inspect", "iterator", "passes", "reference", "tile", "tir"}
+_ROOMS = {"tt": "tir.tenstorrent"}
+"""Modules by a shorter name."""
 _PASSES = {"DEFAULT_PASSES": "stages", "Pipeline": "pipeline", "explain": "explain", "restrict": "restrict"}
 """What is found in a file of `tensorir.passes`."""
 _FIELD_VIEW = {
@@ -67,6 +69,8 @@ def __getattr__(name: str) -> Any:
         return SCALARS[name]
     if name in _MODULES:
         return importlib.import_module(f"tensorir.{name}")
+    if name in _ROOMS:
+        return importlib.import_module(f"tensorir.{_ROOMS[name]}")
     if name == "equivalent":
         return importlib.import_module("tensorir.lift.equality").equivalent
     if name == "as_jax":
@@ -148,6 +152,7 @@ def __dir__() -> list[str]:
             "map_blocks",
             "positional",
             *_MODULES,
+            *_ROOMS,
             *_PASSES,
             *_FIELD_VIEW,
             *_MATHEMATICS,

@@ -17,7 +17,7 @@ import tensorir as ti
 STUB = ast.parse(Path(ti.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
 DEFINED = {n.name: n for n in STUB.body if isinstance(n, ast.FunctionDef)}
 IMPORTED = {
-    alias.asname: node.module for node in STUB.body if isinstance(node, ast.ImportFrom) for alias in node.names
+    alias.asname: (node.module, alias.name) for node in STUB.body if isinstance(node, ast.ImportFrom) for alias in node.names
     if alias.asname
 }  # fmt: skip
 DECLARED = {n.target.id for n in STUB.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)}
@@ -56,7 +56,8 @@ def test_a_function_of_the_stub_is_called_and_described_as_the_function_is(name)
 def test_what_the_stub_imports_is_what_there_is(name):
     found = getattr(ti, name)
     assert found.__doc__
-    assert found is getattr(importlib.import_module(IMPORTED[name]), name)
+    module, there_named = IMPORTED[name]
+    assert found is getattr(importlib.import_module(module), there_named)
 
 
 def test_the_methods_of_a_field_are_those_of_the_stub():
