@@ -56,7 +56,7 @@ from tensorir.passes.pipeline import Pipeline as Pipeline
 from tensorir.passes.restrict import restrict as restrict
 from tensorir.passes.stages import DEFAULT_PASSES as DEFAULT_PASSES
 from tensorir.text import parse as parse
-from tensorir.tir import tenstorrent as tt
+from tensorir.tir import tenstorrent as tt  # noqa: F401
 from tensorir.types import Dims, Scalar
 from tensorir.types import Interval as Interval
 from tensorir.types import TensorType as TensorType

@@ -17,7 +17,8 @@ import tensorir as ti
 STUB = ast.parse(Path(ti.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
 DEFINED = {n.name: n for n in STUB.body if isinstance(n, ast.FunctionDef)}
 IMPORTED = {
-    alias.asname: (node.module, alias.name) for node in STUB.body if isinstance(node, ast.ImportFrom) for alias in node.names
+    alias.asname: (node.module, alias.name)
+    for node in STUB.body if isinstance(node, ast.ImportFrom) for alias in node.names
     if alias.asname
 }  # fmt: skip
 DECLARED = {n.target.id for n in STUB.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)}

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TypeVar
 
 from tensorir.errors import Diagnostic, DiagnosticError
@@ -87,7 +88,7 @@ def grid_of(func: n.PrimFunc) -> Grid:
             message = f"{axis.tag} is bound twice, and a kernel has one grid."
             raise DiagnosticError(Diagnostic("TN01", message, axis.node.span, help="make a function of each grid."))
         seen[axis.tag] = axis
-    for outer, inner in zip(found, found[1:], strict=False):
+    for outer, inner in pairwise(found):
         if not any(node is inner.node for node in walk(outer.node.body)):
             message = f"{inner.tag} is bound beside {outer.tag}, and a kernel has one grid."
             raise DiagnosticError(Diagnostic("TN01", message, inner.node.span, help="make a function of each grid."))

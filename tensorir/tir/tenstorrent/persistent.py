@@ -20,8 +20,8 @@ RUNTIME_ARGS = ("tt_start_id", "tt_count", "grid_x", "grid_y")
 def persistent(func: F) -> F:
     """The kernel, or every one of a module, as a loop over the tiles of one core.
 
-    Four int32 parameters follow the others: the first tile, the number of tiles, and the extents of the grid along x and
-    y. The indices of blocks follow from the number of the tile: bx = tile % grid_x, by = tile // grid_x % grid_y,
+    Four int32 parameters follow the others: the first tile, the number of tiles, and the extents of the grid along x
+    and y. The indices of blocks follow from the number of the tile: bx = tile % grid_x, by = tile // grid_x % grid_y,
     bz = tile // (grid_x · grid_y). Raises TN01 for a kernel without a grid, TN03 where `schedule` did not run before,
     TN06 for one that is persistent already.
 

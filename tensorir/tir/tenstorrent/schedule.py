@@ -17,7 +17,7 @@ _KNOWN: Mapping[str, tuple[str, ...]] = {"tt_schedule_policy": ("contiguous",), 
 
 
 def partition(tiles: int, cores: int) -> tuple[tuple[int, int], ...]:
-    """The (first tile, number of tiles) of each core: contiguous, and where tiles % cores remain, one more at the front.
+    """The (first tile, number of tiles) of each core: contiguous ranges, as equal as they can be, longer ones in front.
 
     Raises TN04 for less than one core.
 
