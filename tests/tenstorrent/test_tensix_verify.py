@@ -1,0 +1,127 @@
+"""`ti.tt.verify`: kernels that are equal are, on any number of cores; planted faults are found with a witness."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import tensorir as ti
+
+sys.path.insert(0, str(Path(__file__).parent))
+from tensix_kernels import COPY_3D, chain, matmul, softmax
+
+SOUND = {
+    "matmul, 6 tiles": matmul(),
+    "matmul that does not divide": matmul(50, 70, 40, tile=16),
+    "elementwise, more than 64 tiles": chain(8 * 11, 8 * 7, tile=8),
+    "elementwise, a prime of tiles": chain(8, 8 * 37, tile=8),
+    "softmax": softmax(70, 40),
+    "three dims": COPY_3D,
+}
+ORDER = """
+@T.prim_func
+def main(A: T.Buffer((4, 8)), B: T.Buffer((8,))):
+    for bx in T.thread_binding(4, thread="blockIdx.x"):
+        with T.sblock("tilelang_root"):
+            a = T.sblock_alloc_buffer((8,), scope="shared.dyn")
+            T.copy(T.region(A[bx, 0], 1, 1, 8), T.region(a[0], 2, 8))
+            T.copy(T.region(a[0], 1, 8), T.region(B[0], 2, 8))
+"""
+SAFE = """
+@T.prim_func
+def main(A: T.Buffer((40,)), B: T.Buffer((64,))):
+    for bx in T.thread_binding(2, thread="blockIdx.x"):
+        with T.sblock("tilelang_root"):
+            a = T.sblock_alloc_buffer((32,), scope="shared.dyn")
+            T.sblock_attr({"safe_value_map": {A.data: T.float32(7.0)}})
+            T.copy(T.region(A[bx * 32], 1, 32), T.region(a[0], 2, 32))
+            T.copy(T.region(a[0], 1, 32), T.region(B[bx * 32], 2, 32))
+"""
+
+
+def main(text):
+    return ti.tir.parse(text)["main"]
+
+
+def passed(func, cores=64):
+    return ti.tt.persistent(ti.tt.shard(ti.tt.schedule(ti.tt.defaults(func), cores)))
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_the_passes_change_no_bit(name):
+    func = main(SOUND[name])
+    verdict = ti.tt.verify(func, passed(func), cores=(1, 5, 64, 110))
+    assert verdict, str(verdict)
+    assert verdict.cores == (1, 5, 64, 110) and verdict.tiles == passed(func).attrs["tt_num_tiles"]
+
+
+def edited(func, old, new):
+    """The persistent kernel with its text changed in one place."""
+    text = str(passed(func))
+    assert text.count(old) == 1, text
+    return ti.tir.parse(text.replace(old, new))["main"]
+
+
+def with_ranges(func, change):
+    after = passed(func, cores=3)
+    found = list(after.attrs["tt_tiles_per_core"])
+    change(found)
+    return replace(after, attrs={**after.attrs, "tt_tiles_per_core": tuple(found)})
+
+
+CHAIN = main(chain(64, 96))  # grid (3, 2): tiles 0 to 5
+FAULTS = {
+    "a tile that no core has": (
+        CHAIN, with_ranges(CHAIN, lambda r: r.__setitem__(1, (2, 1))), "left out", "tile 3 is computed by no core.",
+    ),
+    "a tile that two cores have": (
+        CHAIN, with_ranges(CHAIN, lambda r: r.__setitem__(1, (1, 3))), "twice",
+        "tile 1 is computed by core 0 and by core 1.",
+    ),
+    "a tile that there is not": (
+        CHAIN, with_ranges(CHAIN, lambda r: r.__setitem__(2, (4, 3))), "outside", "core 2 has tile 6, and there are 6.",
+    ),
+    "a loop that stops early": (
+        CHAIN, edited(CHAIN, "range(tt_count)", "range(tt_count - 1)"), "left out",
+        "tile 0, block (0, 0, 0), is computed by no core: nothing changes.",
+    ),
+    "a loop that goes too far": (
+        CHAIN, edited(CHAIN, "range(tt_count)", "range(tt_count + 1)"), "values", "Y[0, 32] is",
+    ),
+    "ids that are swapped": (
+        main(chain(64, 64)), edited(main(chain(64, 64)), "tile_id % grid_x", "tile_id // grid_x"), "another block",
+        "tile 1, block (1, 0, 0), is computed as block (0, 0, 0)",
+    ),
+    "the document's row index without the remainder": (
+        main(COPY_3D), edited(main(COPY_3D), " // grid_x % grid_y", " // grid_x"), "left out",
+        "tile 15, block (0, 0, 1), is computed by no core",
+    ),
+    "another value": (
+        CHAIN, edited(CHAIN, "T.float32(2.0)", "T.float32(2.5)"), "values", "tile 0, block (0, 0, 0), differs: Y[0, 3]",
+    ),
+    "an order that matters": (main(ORDER), passed(main(ORDER)), "order", "the order of cores"),
+    "padding that is read as another value": (
+        main(SAFE), passed(main(SAFE)), "padding", "B[40] is 7.0 and 0.0",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_planted_fault_is_found_with_its_witness(name):
+    before, after, fault, witness = FAULTS[name]
+    verdict = ti.tt.verify(before, after)
+    assert not verdict
+    assert verdict.fault == fault and witness in verdict.witness, str(verdict)
+
+
+def test_the_two_cores_whose_order_matters_write_the_same_elements():
+    verdict = ti.tt.verify(main(ORDER), passed(main(ORDER)))
+    assert "the order of cores" in verdict.witness and "B[0]" in verdict.witness
+
+
+def test_what_is_no_persistent_kernel_is_refused():
+    with pytest.raises(ti.DiagnosticError, match=r"TN03.*is no loop over the tiles of a core"):
+        ti.tt.verify(CHAIN, CHAIN)
+    with pytest.raises(ti.DiagnosticError, match="TN04"):
+        ti.tt.verify(CHAIN, passed(CHAIN), cores=0)
