@@ -45,10 +45,9 @@ def named(roots: Sequence[Expr], assigned: Mapping[int, Assigned]) -> list[Expr]
     if not assigned:
         return list(roots)
     done: dict[int, Expr] = {}
-    results = {id(root) for root in roots}
     for node in postorder(*roots):
         new = rebuild(node, tuple(done[id(c)] for c in node.children))
-        if id(node) in assigned and not node.label and id(node) not in results and isinstance(node, (Call, Apply)):
+        if id(node) in assigned and not node.label and isinstance(node, (Call, Apply)):
             new = with_label(new, assigned[id(node)].name)
         done[id(node)] = new
     return [done[id(root)] for root in roots]

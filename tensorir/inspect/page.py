@@ -19,6 +19,7 @@ import numpy as np
 
 from tensorir.arrays import Array
 from tensorir.inspect.colours import hue
+from tensorir.inspect.theme import themed
 from tensorir.types import Dims, FunctionType, Interval, TensorType, Type
 
 __all__ = ["Fold", "Markup", "coloured", "joined", "markup", "page", "pre", "range_of", "table"]
@@ -141,15 +142,11 @@ def table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> Markup:
     return markup("<table><thead><tr>{}</tr></thead><tbody>{}</tbody></table>", titles, body)
 
 
-DARK = """
-.tensorir{--ink:#ddd;--pale:#999;--line:#555;--light:74%;--error:#ff8a80;--old:#5a2a2a;--new:#22482c}
-"""
+LIGHT = "--ink:#222;--pale:#777;--line:#ccc;--light:34%;--error:#b00020;--old:#fbe3e3;--new:#ddf3e1"
+DARK = "--ink:#ddd;--pale:#999;--line:#555;--light:74%;--error:#ff8a80;--old:#5a2a2a;--new:#22482c"
 STYLE = f"""
-.tensorir{{--ink:#222;--pale:#777;--line:#ccc;--light:34%;--error:#b00020;--old:#fbe3e3;--new:#ddf3e1;
-color:var(--ink);font-size:13px;line-height:1.5}}
-@media (prefers-color-scheme: dark){{{DARK}}}
-html[theme=dark] .tensorir,html[data-theme=dark] .tensorir,body[data-jp-theme-light=false] .tensorir,
-body.vscode-dark .tensorir{DARK.strip().removeprefix(".tensorir")}
+.tensorir{{{LIGHT};color:var(--ink);font-size:13px;line-height:1.5}}
+{themed({".tensorir": LIGHT}, {".tensorir": DARK})}
 .tensorir details>details,.tensorir details>.leaf,.tensorir details>.more{{margin-left:1.2em}}
 .tensorir .leaf{{padding-left:1em}}
 .tensorir summary{{cursor:pointer}}

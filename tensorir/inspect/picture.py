@@ -10,11 +10,13 @@ True
 from __future__ import annotations
 
 import html
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tensorir.arrays import refuse
+from tensorir.inspect.theme import themed
 
 __all__ = ["Drawing", "Picture"]
 
@@ -108,8 +110,7 @@ class Drawing:
 
     def picture(self, words: str, data: Any = None) -> Picture:
         """The sheet as a picture."""
-        dark = "".join(f".{_CLASSES[c]}-fill{{fill:{d}}}.{_CLASSES[c]}-stroke{{stroke:{d}}}" for c, d in _DARK.items())
-        style = f"<style>@media (prefers-color-scheme: dark){{{dark}}}</style>"
+        style = f"<style>{themed(_inks({c: c for c in _DARK}), _inks(_DARK))}</style>"
         return Picture(
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{self.width:.0f}" height="{self.height:.0f}" '
             f'viewBox="0 0 {self.width:.0f} {self.height:.0f}" font-family="{FONT}" '
@@ -126,6 +127,11 @@ class Drawing:
         said = f"<title>{_escaped(title)}</title>" if title else ""
         paint = _classes({"fill": fill, "stroke": stroke})
         self.parts.append(f'<{kind} {geometry} {paint} stroke-width="{thick:.2g}"{faint}>{said}</{kind}>')
+
+
+def _inks(shown: Mapping[str, str]) -> dict[str, str]:
+    """Rules that show colours in others."""
+    return {f".{_CLASSES[c]}-{p}": f"{p}:{d}" for c, d in shown.items() for p in ("fill", "stroke")}
 
 
 def _paint(what: str, colour: str) -> str:

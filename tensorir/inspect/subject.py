@@ -1,4 +1,4 @@
-"""What a picture is of: a fencil, a bound program, a compiled one, or an operator as it was called last."""
+"""What a picture is of: a fencil, a bound program, a compiled or a lifted one, an operator as it was called last."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ def subject(program: Any) -> Fencil | BoundProgram:
                 f"give its fencil: {program.name}.fencil(x).",
             )  # fmt: skip
         program = next(reversed(plans.values())).fencil
+    if hasattr(program, "report") and hasattr(program, "at"):
+        program = program.fencil  # of a lifted program; where only a call tells its sizes it says so
     bound = BoundProgram.of(program)
     if not isinstance(bound.program, Fencil):
         raise refuse("B09", f"'{bound.name}' has sizes that are not known yet.", "bind them: f.bind(n=10).")

@@ -193,3 +193,23 @@ def test_functions_of_jax_inside_of_an_operator_name_ours(function):
     run = ti.field_operator(lambda x: function(x))
     with pytest.raises(ti.DiagnosticError, match=r"V05\]: JAX cannot compute with fields of an operator"):
         run(on([1.0, 2.0], I))
+
+
+def test_a_variable_that_is_returned_is_looked_into_as_any_other():
+    @ti.field_operator
+    def slope(h):
+        rise = h(I + 1) - h
+        return rise
+
+    @ti.field_operator
+    def steep(h):
+        first = slope(h)
+        both = first(I + 1) + first
+        return both
+
+    x = ti.as_field({I: (0, 5)}, np.arange(5.0) ** 2)
+    np.testing.assert_array_equal(slope.inspect(x)["rise"], [1.0, 3.0, 5.0, 7.0])
+    seen = steep.inspect(x)
+    assert list(seen) == ["first", "both"]
+    np.testing.assert_array_equal(seen["both"], [4.0, 8.0, 12.0])
+    assert ti.parse(str(steep.fencil(x))) == steep.fencil(x)
