@@ -56,7 +56,8 @@ class Snapshots:
         import xarray as xr
 
         if not self.written:
-            snapshot.to_zarr(self.path, mode="w")
+            # version 2 of the format: all that read Zarr read it, its metadata in one place too
+            snapshot.to_zarr(self.path, mode="w", zarr_format=2)
             return
         with xr.open_zarr(self.path) as there:
             known = at < there.sizes["time"]

@@ -32,7 +32,8 @@ __all__ = [
 
 ARRAYS = (".nc", ".zarr", ".npz")
 """What results are written to."""
-NETCDF = (".nc", ".nc4", ".cdf", ".h5")
+MEANING = ("dtype", "scale_factor", "add_offset", "_FillValue", "units", "calendar")
+"""What of an encoding says how numbers are read, in every format."""
 
 
 def read_arrays(path: Path) -> dict[str, Any]:
@@ -123,8 +124,11 @@ def write_arrays(
     named = {n: _labelled(n, v, (axes or {}).get(n)) for n, v in flat.items()}
     dataset = xr.Dataset(_apart(named), attrs=dict(attrs))
     if path.suffix == ".zarr":
-        # consolidated metadata of version 3 are no part of its specification yet
-        write(path, lambda to: dataset.to_zarr(to, mode="w", consolidated=False))
+        for variable in dataset.variables.values():
+            # how another format, or another version of this one, stores bytes is not for this one
+            variable.encoding = {k: e for k, e in variable.encoding.items() if k in MEANING}
+        # version 2 of the format: all that read Zarr read it, its metadata in one place too
+        write(path, lambda to: dataset.to_zarr(to, mode="w", zarr_format=2))
     else:
         write(path, lambda to: dataset.to_netcdf(to, engine="netcdf4"))
 

@@ -154,7 +154,7 @@ def test_zarr_goes_in_and_out(folder, capsys):
     assert run(capsys, *RUN)[0] == 0
     code, _, err = run(capsys, *RUN[:3], "h=coast.zarr:elevation", "--cast", "-o", "y.zarr")
     assert (code, err) == (0, "")
-    with xr.open_zarr("y.zarr", consolidated=False) as found:
+    with xr.open_zarr("y.zarr") as found:
         np.testing.assert_array_equal(found["out"], opened("y.nc")["out"])
         assert found.attrs["title"] == "Coast" and found["out"].dims == ("latitude", "longitude")
     code, _, err = run(capsys, *RUN[:3], "h=coast.nc", "--cast", "-o", "y.zarr", "--overwrite")
