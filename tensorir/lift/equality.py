@@ -3,8 +3,8 @@
 Programs are fencils, lifted programs, or what `ti.lift` takes. Canonical forms that are equal by rules that keep every
 bit are a proof, for what is lifted here those of its lift with exact numerics. Otherwise both run on generated inputs:
 numbers at random, then the same with NaN, infinities, -0.0 and the least and greatest integers in places. Forms that
-are equal by rules that keep not every bit prove nothing; that they are is told. What differs is shrunk, one element
-after the other, to zero or to one. Programs with symbolic sizes run at the smallest sizes first, so that the first
+are equal by rules that keep not every bit prove nothing; that they are is told. What differs is shrunk, part
+by part, to zeros and ones. Programs with symbolic sizes run at the smallest sizes first, so that the first
 difference is one of smallest size; other sizes are those of the types. A program that was lifted before is the one that
 it became: lift it with numerics="exact" for proofs of its source.
 
@@ -27,7 +27,7 @@ different at n = 3: y[2] is 1 and 0.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,14 +36,14 @@ import numpy as np
 from tensorir.arrays import refuse
 from tensorir.errors import DiagnosticError
 from tensorir.ir import Var
-from tensorir.lift.family import Family, Member, common_sizes, family
+from tensorir.lift.family import Called, Family, Member, called, common_sizes, family
 from tensorir.types import DTYPES, Element, Scalar
 
 __all__ = ["Equivalence", "equivalent"]
 
 INPUTS = 8
-MOST_SHRUNK = 64
-"""How many elements of an array are tried one by one."""
+MOST_TRIED = 128
+"""How many parts of an array are tried to be left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,22 +91,29 @@ def _told(sizes: Sequence[Mapping[str, int]]) -> str:
     return f" at ({', '.join(sizes[0])}) = {', '.join(str(tuple(s.values())) for s in sizes)}"
 
 
-def equivalent(a: Any, b: Any, *, inputs: int = INPUTS, seed: int = 0) -> Equivalence:
+def equivalent(
+    a: Any, b: Any, *, args: Sequence[Any] | None = None, inputs: int = INPUTS, special: bool = True, seed: int = 0
+) -> Equivalence:
     """Whether two programs compute the same, parameters matched in their order (inputs, then outputs).
 
     Lifted programs are what a call of them runs, checks included. At some sizes equal forms are agreement and no proof
-    for others. Half of the inputs hold special numbers. Raises TL04 where parameters differ in number, element or
-    extents.
+    for others. Half of the inputs hold special numbers, unless `special` is false: derivatives where functions have
+    none are nobody's. With `args`, arrays or whatever has a shape and a dtype, both are functions of such arrays that
+    give arrays, and no text tells what they do: gradients, and programs called one after the other. Raises TL04 where
+    parameters differ in number, element or extents.
     """
+    if args is not None:
+        one, other = (called(f, args) for f in (a, b))
+        return _compared(one, other, inputs, seed, special)
     f, g = family(a), family(b)
     if not f.sizes and not g.sizes:
-        return _compared(f.at({}), g.at({}), inputs, seed)
+        return _compared(f.at({}), g.at({}), inputs, seed, special)
     if f.text and f.text == g.text:
         return Equivalence(True, True, 0, 0.0)
-    return _at_sizes(f, g, inputs, seed)
+    return _at_sizes(f, g, inputs, seed, special)
 
 
-def _at_sizes(f: Family, g: Family, inputs: int, seed: int) -> Equivalence:
+def _at_sizes(f: Family, g: Family, inputs: int, seed: int, special: bool) -> Equivalence:
     """Programs of which one at least has symbolic sizes, the smallest first."""
     tried: list[Mapping[str, int]] = []
     refused: list[Mapping[str, int]] = []
@@ -114,7 +121,7 @@ def _at_sizes(f: Family, g: Family, inputs: int, seed: int) -> Equivalence:
     loosely = True
     for sizes, one, other in common_sizes(f, g):
         _comparable(one, other)
-        found = _compared(one, other, max(2, inputs // 2), seed)
+        found = _compared(one, other, max(2, inputs // 2), seed, special)
         if found.counterexample is not None:
             return Equivalence(False, False, total, found.bound, found.counterexample, found.difference, (sizes,))
         if not found:
@@ -133,7 +140,7 @@ def _at_sizes(f: Family, g: Family, inputs: int, seed: int) -> Equivalence:
 _SAME = "compare programs of the same arrays."
 
 
-def _compared(f: Member, g: Member, inputs: int, seed: int) -> Equivalence:
+def _compared(f: Member | Called, g: Member | Called, inputs: int, seed: int, special: bool) -> Equivalence:
     _comparable(f, g)
     if f.proof() == g.proof():
         return Equivalence(True, True, 0, 0.0)
@@ -141,7 +148,8 @@ def _compared(f: Member, g: Member, inputs: int, seed: int) -> Equivalence:
     rng = np.random.default_rng(seed)
     bound, ran = _bound(f), 0
     for k in range(inputs):
-        given = [_random(rng, p, f.element(p), max(0, k + 1 - (inputs + 1) // 2)) for p in f.inputs]
+        turn = max(0, k + 1 - (inputs + 1) // 2) if special else 0
+        given = [_random(rng, p, f.element(p), turn) for p in f.inputs]
         found = _outcomes(f, g, given)
         if found is None:
             given = [_mild(x) for x in given]
@@ -161,7 +169,7 @@ _LOOSE = "the order of folds, the sign of zeros and what comparisons do with NaN
 _REFUSED = "both programs refuse every generated input."
 
 
-def _comparable(f: Member, g: Member) -> None:
+def _comparable(f: Member | Called, g: Member | Called) -> None:
     for what, xs, ys in (("inputs", f.inputs, g.inputs), ("outputs", f.outputs, g.outputs)):
         kinds = [[(m.element(p), p.type.dims.shape) for p in ps] for m, ps in ((f, xs), (g, ys))]
         if kinds[0] != kinds[1]:
@@ -173,7 +181,7 @@ def _comparable(f: Member, g: Member) -> None:
                 raise refuse("TL04", f"'{p.name}' holds tuples, of which none are generated.", "compare its members.")
 
 
-def _kept(f: Member, g: Member) -> str:
+def _kept(f: Member | Called, g: Member | Called) -> str:
     """The outputs that one program alone takes as inputs, too."""
     kept = [{k: p.name for k, p in enumerate(m.outputs) if p in m.inputs} for m in (f, g)]
     told = [
@@ -212,7 +220,7 @@ def _ends(element: Scalar) -> tuple[int, int]:
     return element.range.start, element.range.stop - 1
 
 
-def _bound(f: Member) -> float:
+def _bound(f: Member | Called) -> float:
     """How far results may lie apart, beside their size: rounding of the narrowest float on the way, times its depth."""
     bits = [s.bits for p in f.params for s in p.type.leaves if s.is_float]
     precision = {16: 1e-3, 32: 1.2e-7}.get(min(bits, default=64), 2.2e-16)
@@ -220,7 +228,7 @@ def _bound(f: Member) -> float:
     return 4 * precision * max(longest, 5)
 
 
-def _run(f: Member, given: Sequence[Any]) -> list[Any] | str:
+def _run(f: Member | Called, given: Sequence[Any]) -> list[Any] | str:
     """What a program gives, or what it says of its inputs."""
     try:
         results = f(dict(zip((p.name for p in f.inputs), (np.array(x) for x in given), strict=True)))
@@ -238,18 +246,20 @@ def _mild(x: Any) -> Any:
     return np.where(np.isfinite(x.astype(np.float64)), np.abs(x), 1).astype(x.dtype)
 
 
-def _outcomes(f: Member, g: Member, given: Sequence[Any]) -> tuple[list[Any] | str, list[Any] | str] | None:
+def _outcomes(
+    f: Member | Called, g: Member | Called, given: Sequence[Any]
+) -> tuple[list[Any] | str, list[Any] | str] | None:
     """What both programs make of inputs, None where both refuse them."""
     found, other = _run(f, given), _run(g, given)
     return None if isinstance(found, str) and isinstance(other, str) else (found, other)
 
 
-def _differs(f: Member, g: Member, given: Sequence[Any], bound: float) -> str:
+def _differs(f: Member | Called, g: Member | Called, given: Sequence[Any], bound: float) -> str:
     found = _outcomes(f, g, given)
     return "" if found is None else _apart_at(f, *found, bound)
 
 
-def _apart_at(f: Member, found: list[Any] | str, other: list[Any] | str, bound: float) -> str:
+def _apart_at(f: Member | Called, found: list[Any] | str, other: list[Any] | str, bound: float) -> str:
     """Where outcomes differ, in words."""
     if isinstance(found, str) or isinstance(other, str):
         return f"only one of them refuses these inputs: {found if isinstance(found, str) else other}"
@@ -272,17 +282,31 @@ def _apart(x: Any, y: Any, bound: float) -> Any:
         return ~((np.abs(wide_x - wide_y) <= bound * size) | (np.isnan(wide_x) & np.isnan(wide_y)) | (wide_x == wide_y))
 
 
-def _shrunk(f: Member, g: Member, given: list[Any], bound: float) -> list[Any]:
-    """The counterexample with as many zeros, and then ones, as it can have."""
+def _shrunk(f: Member | Called, g: Member | Called, given: list[Any], bound: float) -> list[Any]:
+    """The counterexample with as many zeros, and then ones, as it can have: whole arrays, halves, and so on."""
     given = [np.array(x) for x in given]
     for value in (0, 1):
         for x in given:
-            for attempt in (slice(None), *range(min(x.size, MOST_SHRUNK))):
-                kept = x.copy()
-                flat = x.reshape(-1)
-                if not isinstance(attempt, slice) and flat[attempt] in (0, value):
+            tried = 0
+            for part in _parts(x.size):
+                flat = x.reshape(-1)[part]
+                left = (flat != 0) & (flat != value)
+                if tried >= MOST_TRIED:
+                    break
+                if not left.any():
                     continue
-                flat[attempt] = np.where(flat[attempt] == 0, flat[attempt], value) if value else 0
+                tried += 1
+                kept = flat.copy()
+                flat[left] = value
                 if not _differs(f, g, given, bound):
-                    x[...] = kept
+                    flat[...] = kept
     return given
+
+
+def _parts(size: int) -> Iterator[slice]:
+    """All of so many elements, then its halves, quarters, down to each one."""
+    step = size
+    while step:
+        for start in range(0, size, step):
+            yield slice(start, start + step)
+        step = (step + 1) // 2 if step > 1 else 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
@@ -11,21 +11,25 @@ from typing import Any
 import numpy as np
 
 from tensorir.arrays import refuse
-from tensorir.build import closure, fencil, var
+from tensorir.build import call, closure, fencil, var
+from tensorir.builtins import TABLE
+from tensorir.definitions import DEFINITIONS
 from tensorir.errors import DiagnosticError
-from tensorir.ir import Expr, Fencil, Var
+from tensorir.ir import Call, Expr, Fencil, Var
 from tensorir.lift.assemble import Built
-from tensorir.lift.emission.tensors import shifted
+from tensorir.lift.emission.tensors import cut, renamed, shifted
 from tensorir.lift.nameless import nameless, nameless_text
 from tensorir.lift.program import Lifted
+from tensorir.lift.rewrites.coordinates import sum_of_coordinates
 from tensorir.lift.rewrites.tidy import tidied
 from tensorir.lift.storage.narrow import NARROW
 from tensorir.passes.cse import Cse
+from tensorir.passes.inline import Inline
 from tensorir.passes.simplify import Simplify
-from tensorir.types import DTYPES, Dims, Element, Interval, Scalar
+from tensorir.types import DTYPES, Dims, Element, Interval, Scalar, TensorType, scalar_of
 from tensorir.walk import postorder, rebuild, rewrite_all, values, with_label, with_values
 
-__all__ = ["Family", "Member", "canonical", "common_sizes", "family"]
+__all__ = ["Called", "Family", "Member", "called", "canonical", "common_sizes", "family"]
 
 LARGEST = 5
 """Sizes run from 1 up to this, each on its own; before them all are 0, and each alone."""
@@ -90,6 +94,53 @@ class Member:
         # which of its parameters a caller sees is no part of a fencil
         own = [p.name in self.tables for p in self.fencil.inputs], [p in self.outputs for p in self.fencil.outputs]
         return canonical(self.fencil, exact), own, *((t.shape, str(t.dtype), t.tobytes()) for t in tables), *kinds
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """A function of arrays that gives arrays, of which nothing else is known."""
+
+    function: Callable[..., Any]
+    inputs: tuple[Var, ...]
+    outputs: tuple[Var, ...]
+
+    @property
+    def params(self) -> tuple[Var, ...]:
+        return (*self.inputs, *self.outputs)
+
+    def element(self, p: Var) -> Element:
+        return p.type.element
+
+    def __call__(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        return dict(zip((p.name for p in self.outputs), _results(self.function, tuple(given.values())), strict=True))
+
+    def proof(self) -> tuple[object, ...]:
+        return (id(self.function),)
+
+    likeness = proof
+
+
+def called(function: Callable[..., Any], args: Sequence[Any]) -> Called:
+    """A function of arrays like these; what it gives is seen from a call with zeros."""
+    zeros = [np.zeros(a.shape, a.dtype) for a in args]
+    inputs, outputs = (
+        tuple([_array(f"{name}{k}", x) for k, x in enumerate(arrays)])
+        for name, arrays in (("x", zeros), ("y", _results(function, zeros)))
+    )
+    return Called(function, inputs, outputs)
+
+
+def _results(function: Callable[..., Any], given: Sequence[Any]) -> list[Any]:
+    found = function(*given)
+    several: Sequence[Any] = (found,) if hasattr(found, "shape") else found
+    return [np.asarray(x) for x in several]
+
+
+def _array(name: str, x: Any) -> Var:
+    element = scalar_of(x.dtype)
+    if element is None:
+        raise refuse("TL04", f"'{name}' holds {x.dtype}, of which no tensors are.", "compare arrays of numbers.")
+    return var(name, TensorType(element, Dims(tuple((f"d{k}", Interval(0, n)) for k, n in enumerate(x.shape)))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +255,8 @@ def _shapes(f: Member) -> list[list[tuple[int, ...]]]:
 
 def canonical(f: Fencil, exact: bool) -> tuple[object, ...]:
     """The simplified program without its names; `exact` keeps every bit of what it computes."""
-    f = tidied(_unnamed(_from_zero(f)), exact)
+    f = tidied(_defined(_unnamed(_from_zero(Inline().run(f)))), exact)
+    f = tidied(_with_shifts(f), exact)
     for one in (Simplify(), Cse()):
         f = one(f)
     return nameless(f)
@@ -216,6 +268,74 @@ def _unnamed(f: Fencil) -> Fencil:
     for node in postorder(*values(f.closures)):
         done[id(node)] = with_label(rebuild(node, tuple(done[id(child)] for child in node.children)), "")
     return replace(f, closures=with_values(f.closures, (done[id(c.value)] for c in f.closures)))
+
+
+def _defined(f: Fencil) -> Fencil:
+    """The fencil with what is defined by other builtins written in these: sums of products as sums."""
+
+    def rule(e: Expr) -> Expr | None:
+        return DEFINITIONS[e.op](e, *e.args) if isinstance(e, Call) and e.op in DEFINITIONS else None
+
+    return replace(f, closures=with_values(f.closures, rewrite_all(values(f.closures), rule)))
+
+
+MOVES = ("subset", "cartesian_shift", "rename")
+"""What gives the same points where its operand has more."""
+
+
+def _with_shifts(f: Fencil) -> Fencil:
+    """The fencil with reads at a coordinate, or at one a constant further, as shifts, cut where they are stored."""
+    roots = rewrite_all(values(f.closures), _shift_of_read)
+    return replace(f, closures=with_values(f.closures, map(_uncut, roots)))
+
+
+def _uncut(e: Expr) -> Expr:
+    """A value without the cuts of what its points are computed of: a store cuts by itself."""
+    pointwise: dict[int, Expr] = {}
+    stack = [e]
+    while stack:
+        node = stack.pop()
+        if id(node) not in pointwise and isinstance(node, Call) and (node.op in MOVES or TABLE[node.op].elementwise):
+            pointwise[id(node)] = node
+            stack += node.args
+    done: dict[int, Expr] = {}
+    for node in postorder(e):
+        if id(node) in pointwise:
+            assert isinstance(node, Call)
+            args = tuple([done.get(id(a), a) for a in node.args])
+            done[id(node)] = args[0] if node.op == "subset" else rebuild(node, args)
+    return done.get(id(e), e)
+
+
+def _shift_of_read(e: Expr) -> Expr | None:
+    made = e
+    while (part := _one_shift(made)) is not None:
+        made = part
+    return None if made is e else made
+
+
+def _one_shift(e: Expr) -> Expr | None:
+    """A read along one dim at a coordinate, or a constant further, as a shift of what is read."""
+    match e:
+        case Call("gather", (x, *indices), (dims, mode)):
+            pass
+        case _:
+            return None
+    for k, (dim, index) in enumerate(zip(dims, indices, strict=True)):
+        total = sum_of_coordinates(index)
+        if total is None or len(total.terms) != 1 or len(index.tensor.dims) != 1:
+            continue
+        ((here, count),), ((_, interval),) = total.terms, index.tensor.dims.items
+        others = [i for j, i in enumerate(indices) if j != k]
+        taken = {*x.tensor.dims.without(dim), *(d for i in others for d in i.tensor.dims)}
+        if not isinstance(here, str) or count != 1 or here in taken:
+            continue
+        if not x.tensor.dims[dim].covers(interval.shifted(-total.constant)):
+            continue
+        part = cut(shifted(renamed(x, {dim: here}), here, total.constant), {here: interval})
+        rest = tuple(d for d in dims if d != dim)
+        return call("gather", part, *others, static=(rest, mode), span=e.span) if rest else part
+    return None
 
 
 def _from_zero(f: Fencil) -> Fencil:

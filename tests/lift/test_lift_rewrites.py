@@ -55,6 +55,13 @@ ROWS = [
     ("bound_of_rows", "pos(B, add_dim(B, 0, 2, 0)) + 2 × pos(A, add_dim(A, -2, 4, 0)) + 3 < 7"),
     ("last_coordinate", "pos(I, x) = 5"),
     ("plus_nothing", "x + 0.0"),
+    ("sum_from_nothing", "add_dim(I, 0, 4, 0.0) + reduce(+, 0.0, J)(a)"),
+    ("sum_from_nothing", "contract(float, I)(x, y) + 0.0"),
+    ("row_of_split", "gather(A, clamp)(split_dim(J, B, C, 3)(split_dim(I, A, K, 2)(a)), 1)"),
+    ("row_of_split", "gather(C, A, clamp)(split_dim(J, B, C, 3)(split_dim(I, A, K, 2)(a)), n, 0)"),
+    ("contraction_of_parts", "contract(float, A, B)(split_dim(I, A, B, 3)(x), split_dim(I, A, B, 3)(y))"),
+    ("contraction_of_parts", "contract(float, J, B, A)(split_dim(I, A, B, 2)(a), split_dim(I, A, B, 2)(b))"),
+    ("merge_of_whole", "merge_dims(A, B, K)(contract(float, J)(split_dim(I, A, B, 2)(a), rename(I → L)(b)))"),
     ("choice_of_the_same", "if x < y then exp(x) else exp(x)"),
     (
         "concat_of_padded",

@@ -10,9 +10,11 @@ from tensorir.builtins import TABLE
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.ir import Call, Expr, Literal, Var
 from tensorir.lift.batched.accesses import evaluated, read, update, write
+from tensorir.lift.batched.combining import reductions
 from tensorir.lift.batched.conflicts import Access, Conflict, accesses_of, conflict, outside
+from tensorir.lift.batched.online import Online, is_number, online_sums
 from tensorir.lift.batched.scope import Scope, dims_of
-from tensorir.lift.emission.tensors import converted, spread
+from tensorir.lift.emission.tensors import constant_of, converted, spread
 from tensorir.lift.nests.affine import Affine
 from tensorir.lift.region.nodes import (
     Atomic,
@@ -31,10 +33,8 @@ from tensorir.lift.region.nodes import (
     Write,
     walk,
 )
-from tensorir.lift.schedule.folding import combined
 from tensorir.source import Span
 from tensorir.types import INT32, Dims, Interval, Scalar, TensorType, bcast
-from tensorir.walk import substitute
 
 __all__ = ["run"]
 
@@ -220,37 +220,63 @@ def _one_by_one(scope: Scope, extents: Mapping[str, tuple[int, int]], body: Sequ
 
 def _at_once(scope: Scope, node: For) -> bool:
     """Run a loop in order at once, if its iterations only combine what they carry, and do not meet in memory."""
-    reductions = _reductions(node)
-    if reductions is None:
+    found = reductions(node)
+    if found is not None and scope.run.exact and any(op != "max" and op != "min" for op, _ in found[1]):
         return False
+    online = online_sums(node, scope.run.fresh) if found is None and scope.run.raise_online else None
+    count = None if found is None and online is None else _rounds_at_once(scope, node)
+    if count is None:
+        return False
+    bound: Condition = Bound(node.stop.minus(Affine(((node.dim, 1),))).minus(Affine((), 1)))  # type: ignore[union-attr]
+    inner = scope.inside(dims={node.dim: Interval(0, count)}, ranges={node.dim: (0, count - 1)})
+    mask = inner.mask((bound,), {})
+    inner = inner.inside(active=mask)
+    if online is not None:
+        run(inner, online.rest)
+        _scaled_once(scope, inner, node.dim, count, online, mask)
+        scope.run.decided.append((node, "reduction", "what a round scales by the largest so far is scaled at the end"))
+        return True
+    assert found is not None
+    run(inner, found[0])
+    for c, (op, term) in zip(node.carried, found[1], strict=True):
+        first = evaluated(scope, c.first)
+        scope.values[c.result.name] = _total(scope, node.dim, count, op, first, evaluated(inner, term), mask)
+    scope.run.decided.append((node, "reduction" if node.carried else "parallel", ""))
+    return True
+
+
+def _rounds_at_once(scope: Scope, node: For) -> int | None:
+    """How many rounds of a loop from 0 there may be, if they are known and do not meet in memory."""
     ranges = scope.known_ranges({})
-    if not isinstance(node.start, Affine) or not isinstance(node.stop, Affine) or not node.start.is_number:
-        return False
+    if not isinstance(node.start, Affine) or not isinstance(node.stop, Affine) or node.start != Affine((), 0):
+        return None
     if not node.stop.names <= ranges.keys():
-        return False
+        return None
     span = node.stop.range(ranges)
     assert span is not None
-    low, high = node.start.constant, span[1]
-    if high <= low or low:
-        return False
+    if (count := span[1]) <= 0:
+        return None
     accesses = accesses_of(node.body)
     if any(a.kind != "Read" for a in accesses):
         outer = {n: r for n, r in ranges.items() if n in scope.dims or n in scope.numbers}
-        if conflict(accesses, {node.dim: (low, high - 1)}, outer) is not None:
-            return False
-    rest, found = reductions
-    bound: Condition = Bound(node.stop.minus(Affine(((node.dim, 1),))).minus(Affine((), 1)))
-    inner = scope.inside(dims={node.dim: Interval(low, high)}, ranges={node.dim: (low, high - 1)})
-    mask = inner.mask((bound,), {})
-    inner = inner.inside(active=mask)
-    if node.carried and scope.run.exact and any(op != "max" and op != "min" for op, _ in found):
-        return False
-    run(inner, rest)
-    for c, (op, term) in zip(node.carried, found, strict=True):
+        if conflict(accesses, {node.dim: (0, count - 1)}, outer) is not None:
+            return None
+    return count
+
+
+def _scaled_once(scope: Scope, inner: Scope, dim: str, count: int, online: Online, mask: Expr | None) -> None:
+    """The largest element of all rounds, and the sums with every term scaled by it."""
+    start, term = evaluated(scope, online.largest.first), evaluated(inner, online.element)
+    if online.drops_nan and not is_number(term):
+        lowest = literal(float("-inf"), term.tensor.leaves[0])
+        term = call("if", call("isnan", term), lowest, term)
+    largest = _total(scope, dim, count, "max", start, term, mask)
+    scope.values[online.final.name] = scope.values[online.largest.result.name] = largest
+    for c, each in online.sums:
         first = evaluated(scope, c.first)
-        scope.values[c.result.name] = _total(scope, node.dim, high - low, op, first, evaluated(inner, term), mask)
-    scope.run.decided.append((node, "reduction" if node.carried else "parallel", ""))
-    return True
+        if (known := constant_of(first)) is None or known.value != 0:
+            first = call("multiplies", first, call(online.power, call("minus", start, largest)))
+        scope.values[c.result.name] = _total(scope, dim, count, "plus", first, evaluated(inner, each), mask)
 
 
 def _total(scope: Scope, dim: str, count: int, op: str, first: Expr, term: Expr, mask: Expr | None) -> Expr:
@@ -281,67 +307,6 @@ def _total(scope: Scope, dim: str, count: int, op: str, first: Expr, term: Expr,
     return call(op, first, total)
 
 
-def _reductions(node: For) -> tuple[tuple[Node, ...], list[tuple[str, Expr]]] | None:
-    """A body without what it carries, and for each carried value how and with what it is combined; None if that is not
-    all that is done with it.
-    """
-    if not node.carried:
-        return node.body, []
-    insides = {c.inside for c in node.carried}
-    tainted: dict[Var, Expr] = {}
-    rest: list[Node] = []
-    for n in node.body:
-        if isinstance(n, Let) and not n.value.free.isdisjoint(insides | tainted.keys()):
-            tainted[n.result] = substitute(n.value, {v: tainted[v] for v in n.value.free if v in tainted})
-            continue
-        if not _uses(n).isdisjoint(insides | tainted.keys()):
-            return None
-        rest.append(n)
-    found: list[tuple[str, Expr]] = []
-    for c in node.carried:
-        value = tainted.get(c.next) if isinstance(c.next, Var) else None  # type: ignore[call-overload]
-        if value is None:
-            return None
-        pair = combined(value, c.inside)
-        if pair is None or not pair[1].free.isdisjoint(insides | tainted.keys()):
-            return None
-        if TABLE[pair[0]].identity is None:
-            return None
-        found.append(pair)
-    return tuple(rest), found
-
-
-def _uses(node: Node) -> frozenset[Var]:
-    """Every variable that a node, or one in it, asks for."""
-    found: set[Var] = set()
-    for n in walk((node,)):
-        match n:
-            case Read(_, _, at, where, otherwise):
-                found |= {i for i in (*at, *where) if isinstance(i, Var)}
-                found |= otherwise.free if otherwise is not None else frozenset()
-            case Write(_, at, value, where) | Atomic(_, _, at, _, value, where):
-                found |= {i for i in (*at, *where) if isinstance(i, Var)} | value.free
-            case Let(_, value):
-                found |= value.free
-            case If(conditions, joined=joined):
-                found |= {c for c in conditions if isinstance(c, Var)}
-                for j in joined:
-                    found |= j.value.free | j.otherwise.free
-            case For(_, start, stop, carried=carried):
-                found |= {i for i in (start, stop) if isinstance(i, Var)}
-                for c in carried:
-                    found |= c.first.free | c.next.free
-            case While(_, condition, carried=carried):
-                found |= condition.free
-                for c in carried:
-                    found |= c.first.free | c.next.free
-            case Check(condition):
-                found |= condition.free
-            case _:
-                pass
-    return frozenset(found)
-
-
 # Loops step by step
 
 
@@ -370,6 +335,9 @@ def _in_order(scope: Scope, node: For) -> None:
         found = rounds.range(ranges) if rounds.names <= ranges.keys() else None
         limit = None if found is None or found[1] > MOST_ROUNDS else max(0, found[1])
         constant = rounds.is_number
+    if constant and limit == 1 and isinstance(node.start, Affine) and node.start.is_number:
+        _once(scope, node, node.start.constant)
+        return
     zero = isinstance(node.start, Affine) and node.start == Affine((), 0)
     most = (0, MOST_ROUNDS - 1 if limit is None else max(0, limit - 1))
     count = stop if zero else call("minus", stop, start)
@@ -392,6 +360,14 @@ def _in_order(scope: Scope, node: For) -> None:
     firsts = [evaluated(scope, c.first) for c in node.carried]
     _steps(scope, _Steps(node.carried, firsts, node.body, step, limit, None if constant else going, node.span))
     scope.run.decided.append((node, "sequential", "what a round carries depends on the round before"))
+
+
+def _once(scope: Scope, node: For, number: int) -> None:
+    """A loop of one round is that round."""
+    scope.values.update({c.inside.name: evaluated(scope, c.first) for c in node.carried})
+    inner = scope.inside(numbers={node.dim: literal(number)}, ranges={node.dim: (number, number)})
+    run(inner, node.body)
+    scope.values.update({c.result.name: evaluated(inner, c.next) for c in node.carried})
 
 
 def _per_block(runs: Expr | None) -> Expr | None:

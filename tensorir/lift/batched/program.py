@@ -54,14 +54,14 @@ class Batched:
 
 def batched(
     region: Region, arguments: Mapping[str, Argument] | None = None, checked: bool = False, exact: bool = False,
-    on_hazard: str = "error",
+    on_hazard: str = "error", raise_online: bool = False,
 ) -> Batched:  # fmt: skip
     """The tensor program of a region. Raises TL12 for races that are proven, unless `on_hazard` is "sequential"."""
     buffers = {b.name: b for b in region.buffers}
     known = {n: (arguments or {}).get(n) or _plain(b) for n, b in buffers.items() if b.argument}
     params = {n: var(n, a.type) for n, a in known.items()}
     memory = {n: known[n].taken(params[n]) if b.argument else _zeros(b) for n, b in buffers.items()}
-    found = Run(buffers, checked, exact, on_hazard)
+    found = Run(buffers, checked, exact, on_hazard, raise_online)
     scope = Scope(found, {}, {}, {}, dict(memory), {})
     run(scope, region.body)
     written = {n.buffer.name for n in walk(region.body) if isinstance(n, Write | Atomic)}

@@ -23,6 +23,8 @@ class Run:
     checked: bool = False
     exact: bool = False
     on_hazard: str = "error"
+    raise_online: bool = False
+    """Whether sums that are scaled by the largest element so far are scaled once."""
     decided: list[tuple[object, str, str]] = field(default_factory=list[tuple[object, str, str]])
     notes: list[str] = field(default_factory=list[str])
     asserted: list[tuple[Expr, str, object]] = field(default_factory=list[tuple[Expr, str, object]])

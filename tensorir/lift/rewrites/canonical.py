@@ -37,9 +37,11 @@ from tensorir.lift.rewrites.digits import (
     read_of_merged,
     read_of_parts,
     read_of_rows,
+    row_of_split,
     split_of_digits,
 )
 from tensorir.lift.rewrites.nested_folds import (
+    contraction_of_parts,
     fold_of_fold,
     fold_of_merged,
     fold_of_one,
@@ -50,6 +52,7 @@ from tensorir.lift.rewrites.nested_folds import (
     rounds,
     start_again,
     start_within,
+    sum_from_nothing,
 )
 from tensorir.lift.rewrites.padding import (
     choice_of_padded,
@@ -430,7 +433,7 @@ def _but(items: Sequence[T], *left_out: int) -> list[T]:
 RULES: dict[str, tuple[simplify.Rule, ...]] = {
     **dict.fromkeys(COMPARED, (small_first, known_bound, bound_of_rows)),
     "eq": (last_coordinate,),
-    "plus": (plus_nothing,),
+    "plus": (sum_from_nothing, plus_nothing),
     "minus": (simplify.minus_zero,),
     "multiplies": (simplify.times_one,),
     "divides": (simplify.by_one,),
@@ -458,6 +461,7 @@ RULES: dict[str, tuple[simplify.Rule, ...]] = {
         extreme_of_padded,
         fold_of_digits,
     ),
+    "contract": (contraction_of_parts,),
     "scan": (start_of_added,),
     "add_dim": (added_point,),
     "concat": (simplify.concat_of_parts, prefix_of_scan, concat_of_concat, concat_of_added, concat_of_padded),
@@ -468,6 +472,7 @@ RULES: dict[str, tuple[simplify.Rule, ...]] = {
         read_of_digits,
         read_of_merged,
         read_of_rows,
+        row_of_split,
         point_of_update,
         point_of_added,
         point_of_shifted,
@@ -513,7 +518,7 @@ RULES: dict[str, tuple[simplify.Rule, ...]] = {
 }
 """The rules by the builtin at whose calls they look, in the order in which they are tried."""
 
-REORDERING = frozenset([fold_of_fold, fold_of_merged, fold_of_digits])
+REORDERING = frozenset([fold_of_fold, fold_of_merged, fold_of_digits, contraction_of_parts])
 """Rules that add up the same terms in another order."""
 
 LOOSE = REORDERING | frozenset([plus_nothing, fold_of_one, sum_of_padded])

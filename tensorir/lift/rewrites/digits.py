@@ -34,7 +34,15 @@ from tensorir.lift.rewrites.nested_folds import fold_like
 from tensorir.types import Interval, Scalar, TensorType
 from tensorir.walk import postorder
 
-__all__ = ["fold_of_digits", "read_of_digits", "read_of_merged", "read_of_parts", "read_of_rows", "split_of_digits"]
+__all__ = [
+    "fold_of_digits",
+    "read_of_digits",
+    "read_of_merged",
+    "read_of_parts",
+    "read_of_rows",
+    "row_of_split",
+    "split_of_digits",
+]
 
 
 def fold_of_digits(e: Call) -> Expr | None:
@@ -101,6 +109,38 @@ def read_of_rows(e: Call) -> Expr | None:
         part = call("split_dim", part, static=(dim, outer, inner, size), span=e.span)
         return call("gather", part, *rest.values(), static=(tuple(rest), mode), span=e.span) if rest else part
     return None
+
+
+def row_of_split(e: Call) -> Expr | None:
+    """A row of a dim that is split into rows is a part of the dim.
+
+    >>> from tensorir.passes.show import show
+    >>> from tensorir.lift.rewrites.canonical import Canonical
+    >>> show(Canonical(), "gather(a, clamp)(split_dim(I, a, b, 2)(x), 1)", x={"I": (0, 6)})
+    rename(I → b)(subset(⟪I, 2⟫(x), I[0:2]))
+    """
+    x, *indices = e.args
+    dims, mode = e.static
+    for dim, index in zip(dims, indices, strict=True):
+        if not isinstance(index, Literal) or int(index.value) not in x.tensor.dims[dim]:
+            continue
+        part = _row(x, dim, int(index.value))
+        if part is not None:
+            rest = {d: i for d, i in zip(dims, indices, strict=True) if d != dim}
+            return call("gather", part, *rest.values(), static=(tuple(rest), mode), span=e.span) if rest else part
+    return None
+
+
+def _row(x: Expr, outer: str, row: int) -> Expr | None:
+    match x:
+        case Call("split_dim", (y,), (dim, name, inner, size)) if name == outer:
+            part = shifted(cut(y, {dim: Interval(row * size, (row + 1) * size)}), dim, row * size)
+            return renamed(part, {dim: inner})
+        case Call("split_dim", (y,), _) if outer in y.tensor.dims:
+            part = _row(y, outer, row)
+            return None if part is None else call("split_dim", part, static=x.static, span=x.span)
+        case _:
+            return None
 
 
 def read_of_digits(e: Call) -> Expr | None:

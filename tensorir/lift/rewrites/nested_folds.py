@@ -10,6 +10,7 @@ reduce(+, 0.0, I)(x)
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 from tensorir.build import call, fresh, literal, operator, reduce
@@ -23,6 +24,7 @@ from tensorir.types import INT32, Interval, Scalar, TensorType
 from tensorir.walk import postorder
 
 __all__ = [
+    "contraction_of_parts",
     "fold_like",
     "fold_of_fold",
     "fold_of_merged",
@@ -36,6 +38,7 @@ __all__ = [
     "start_again",
     "start_within",
     "starts_from_nothing",
+    "sum_from_nothing",
 ]
 
 
@@ -44,6 +47,36 @@ def starts_from_nothing(op: str, start: Expr, init: Expr) -> bool:
     match start:
         case Literal(value, element):
             return (TABLE[op].idempotent and start == init) or value == neutral(op, element)
+        case _:
+            return False
+
+
+def sum_from_nothing(e: Call) -> Expr | None:
+    """Nothing is added by 0 to a sum that starts from 0, which is never -0.
+
+    >>> from tensorir.lift.rewrites.canonical import Canonical
+    >>> from tensorir.passes.show import show
+    >>> show(Canonical(exact=True), "0.0 + reduce(+, 0.0, I)(x)", x={"I": (0, 2)})
+    reduce(+, 0.0, I)(x)
+    """
+    x, y = e.args
+    for one, other in ((x, y), (y, x)):
+        added = constant_of(other)
+        if added is None or added.value != 0 or not set(other.tensor.dims) <= set(one.tensor.dims):
+            continue
+        match one:
+            case Call("contract") | Call("reduce", (Operator("plus"), Literal(0, _), _)) if not _is_negative(one):
+                return one
+            case _:
+                pass
+    return None
+
+
+def _is_negative(e: Expr) -> bool:
+    """Whether a sum starts from -0."""
+    match e:
+        case Call("reduce", (_, Literal(start), _)):
+            return str(start).startswith("-")
         case _:
             return False
 
@@ -66,6 +99,31 @@ def fold_of_fold(e: Call) -> Expr | None:
             rest = made.tensor.on(made.tensor.dims.without(whole.dim))
             state = TensorType(e.tensor.element, e.tensor.dims)
             return reduce(operator(op, state, rest), init, made, dim=whole.dim, span=e.span)
+    return None
+
+
+def contraction_of_parts(e: Call) -> Expr | None:
+    """A contraction over both parts of a dim, which both factors have, is one over the dim.
+
+    >>> from tensorir.lift.rewrites.canonical import Canonical
+    >>> from tensorir.passes.show import show
+    >>> factors = "(split_dim(K, K_0, K_1, 3)(x), split_dim(K, K_0, K_1, 3)(y))"
+    >>> show(Canonical(), f"contract(float, K_0, K_1){factors}", x={"I": (0, 2), "K": (0, 6)}, y={"K": (0, 6)})
+    contract(float, K)(x, y)
+    """
+    element, dims = e.static
+    x, y = e.args
+    for k, (a, b) in enumerate(pairwise(dims)):
+        if any(n not in f.tensor.dims for n in (a, b) for f in (x, y)):
+            continue
+        for outer, part in ((a, b), (b, a)):
+            name = _name(call("multiplies", x, y) if x.tensor.element == y.tensor.element else x, outer, part)
+            if name in x.tensor.dims or name in y.tensor.dims:
+                continue
+            whole = _Whole(outer, part, len(x.tensor.dims[part]), name)
+            made = [f for f in map(whole.of, (x, y)) if f is not None]
+            if len(made) == 2:
+                return call("contract", *made, static=(element, (*dims[:k], name, *dims[k + 2 :])), span=e.span)
     return None
 
 
@@ -252,7 +310,7 @@ def rounds(e: Call) -> bool:
     """Whether a fold of floats depends on the order of its terms."""
     element, f = e.tensor.element, e.args[0]
     floats = isinstance(element, Scalar) and element.is_float
-    return floats and isinstance(f, Operator) and f.op in ("plus", "multiplies")
+    return floats and (e.op == "contract" or (isinstance(f, Operator) and f.op in ("plus", "multiplies")))
 
 
 def is_whole(e: Call) -> bool:
@@ -303,8 +361,10 @@ class _Whole:
         return alike and all(map(self._together, inner))
 
     def _number(self, value: Any, element: Scalar, dims: dict[str, Interval]) -> Expr | None:
-        """One number everywhere, along the dim as well."""
-        outer, part = dims.pop(self.outer), dims.pop(self.part, Interval(0, self.size))
+        """One number everywhere, along the dim as well; where it lacks the outer part what it meets has that."""
+        outer, part = dims.pop(self.outer, None), dims.pop(self.part, Interval(0, self.size))
+        if outer is None:
+            return filled(value, element, dims)
         if part != Interval(0, self.size) or self.dim in dims:
             return None
         return filled(value, element, {**dims, self.dim: Interval(outer.start * self.size, outer.stop * self.size)})
@@ -332,7 +392,7 @@ class _Whole:
         here = {self.outer, self.part} & set(e.tensor.dims)
         if not here:
             return e if self.dim not in e.tensor.dims else None
-        if (same := constant_of(e)) is not None and self.outer in here and isinstance(e.tensor.element, Scalar):
+        if (same := constant_of(e)) is not None and isinstance(e.tensor.element, Scalar):
             return self._number(same.value, e.tensor.element, dict(e.tensor.dims.items))
         if len(here) == 1:
             return self._bound(e)  # one part alone
@@ -352,6 +412,10 @@ class _Whole:
             case Call("reduce", (Operator(op), init, x), (dim,)) if not {dim, *init.tensor.dims} & self._names:
                 folded = self.of(x)
                 return None if folded is None else fold_like(op, init, folded, dim, e)
+            case Call("contract", (x, y), (_, dims)) if not {*dims} & self._names:
+                factors = [self.of(a) for a in (x, y)]
+                both = [a for a in factors if a is not None]
+                return call("contract", *both, static=e.static, span=e.span) if len(both) == 2 else None
             case Call("gather", (x, *indices), (dims, _)) if not set(x.tensor.dims.without(*dims)) & self._names:
                 found = [self.of(i) for i in indices]
                 places = [i for i in found if i is not None]

@@ -62,7 +62,7 @@ __all__ = ["lift"]
 
 def lift(
     module: Module, *, entry: str | None = None, grid: Any = (1, 1, 1), args: Sequence[Any] | None = None,
-    numerics: str = "fast", on_hazard: str = "error",
+    numerics: str = "fast", on_hazard: str = "error", raise_online: bool = False,
 ) -> Lifted:  # fmt: skip
     """An entry of a Tile IR module on a grid as a pure tensor program: a callable on arrays, with text and report.
 
@@ -70,11 +70,16 @@ def lift(
     an array: they tell the program, their contents do not. `p(*args)` takes as many and gives the arrays that the
     kernel writes, in order; calls with other shapes, or other integers, are other programs, each kept. Floats are
     arguments like arrays. `on_hazard` says what becomes of races between blocks that are proven: "error", or
-    "sequential" (blocks run in order, with a note); `numerics="exact"` keeps the order of sums. Raises TL40 for what no
+    "sequential" (blocks run in order, with a note); `numerics="exact"` keeps the order of sums. With
+    `raise_online`, loops that scale sums by the largest element so far, as flash attention does, are the plain form:
+    another rounding, and as much memory as that takes. Raises TL40 for what no
     tensor program says, TL41 for a launch that the kernel's own assumptions contradict, and TL12 for races.
     """
     if on_hazard not in ("error", "sequential"):
         raise DiagnosticError(Diagnostic("TA07", f"on_hazard is 'error' or 'sequential', not {on_hazard!r}."))
+    if raise_online and numerics == "exact":
+        help = "leave one of the two out."
+        raise DiagnosticError(Diagnostic("TA07", "raise_online rounds otherwise than the kernel does.", help=help))
     chosen = entry_of(module, entry)
     extents = grid_of(chosen, grid)
     if args is None:
@@ -89,7 +94,7 @@ def lift(
         if not (checked or undefined) and key in prepared:
             return prepared.pop(key)
         region = translated(module, chosen, extents, form.given(key), checked)
-        made = batched(region.region, _passed(form, region), checked, exact, on_hazard)
+        made = batched(region.region, _passed(form, region), checked, exact, on_hazard, raise_online)
         return _built(form, made, region.notes)
 
     key = form.key(args)
@@ -99,7 +104,8 @@ def lift(
     made = Lifted(first.fencil.name, arguments, lambda values: _key(form, key, values), build, None, numerics)
     made.keeps_nan, made.key_at = True, lambda _: key
     made.at(key)
-    made.again = partial(lift, module, entry=entry, grid=grid, args=args, numerics=numerics, on_hazard=on_hazard)
+    options = {"numerics": numerics, "on_hazard": on_hazard, "raise_online": raise_online}
+    made.again = partial(lift, module, entry=entry, grid=grid, args=args, **options)
     return made
 
 
