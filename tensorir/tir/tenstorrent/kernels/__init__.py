@@ -1,0 +1,1 @@
+"""Reader, compute and writer programs of a core, and the circular buffers between them: printed, checked, simulated."""

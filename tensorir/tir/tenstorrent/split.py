@@ -1,0 +1,570 @@
+"""A persistent kernel as the three programs of a core: a reader, a computation and a writer.
+
+Every program has the control of the kernel, as far as its own work needs it. A tile that is loaded travels through a
+circular buffer from the reader to the computation, a tile that is stored from the computation to the writer. What is
+only read is used where it lies, at the front of its buffer, and popped behind its last use; what the computation
+changes is copied into a tile of its own first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import NoReturn
+
+from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.source import Span
+from tensorir.tir import nodes as n
+from tensorir.tir.build import const
+from tensorir.tir.dtypes import HANDLE, INT32
+from tensorir.tir.tenstorrent.defaults import defaults
+from tensorir.tir.tenstorrent.grid import number
+from tensorir.tir.tenstorrent.kernels.faults import tiles
+from tensorir.tir.tenstorrent.kernels.nodes import (
+    Bind,
+    Branch,
+    CircularBuffer,
+    Kernel,
+    Loop,
+    Op,
+    Program,
+    Sync,
+    Work,
+)
+from tensorir.tir.tenstorrent.persistent import is_persistent, persistent
+from tensorir.tir.tenstorrent.schedule import schedule
+from tensorir.tir.tenstorrent.shard import shard
+from tensorir.tir.tiles.normal import normal
+from tensorir.tir.tiles.operations import Atomic, Box, Copy, Im2col, Record, Transpose, is_tile, operation
+from tensorir.tir.walk import walk
+
+__all__ = ["pages_of", "split"]
+
+_MOVES = (Copy, Transpose, Im2col, Atomic)
+
+
+def split(func: n.PrimFunc, capacity: int | Mapping[str, int] | None = None) -> Program:
+    """The reader, compute and writer programs of a kernel whose tiles are loaded, computed and stored.
+
+    A kernel with a grid gets default annotations, a schedule and shards where it has none, and becomes persistent.
+    `capacity` is the number of tiles that circular buffers hold, for all or by name; by default two blocks each. Raises
+    TN07 for what is neither loaded, computed nor stored tile by tile, TN08 where tiles decide what is loaded, TN09 for
+    a buffer that is loaded and stored, TN10 for a capacity below one block, and what the passes raise.
+
+    >>> from tensorir.tir import parse
+    >>> main = parse('''
+    ... @T.prim_func
+    ... def main(A: T.Buffer((4, 32, 32)), B: T.Buffer((4, 32, 32))):
+    ...     for bx in T.thread_binding(4, thread="blockIdx.x"):
+    ...         with T.sblock("tilelang_root"):
+    ...             a = T.sblock_alloc_buffer((32, 32), scope="shared.dyn")
+    ...             T.copy(T.region(A[bx, 0, 0], 1, 1, 32, 32), T.region(a[0, 0], 2, 32, 32))
+    ...             T.copy(T.region(a[0, 0], 1, 32, 32), T.region(B[bx, 0, 0], 2, 1, 32, 32))
+    ... ''')["main"]
+    >>> program = split(main)
+    >>> [(b.name, b.pages, b.capacity) for b in program.buffers]
+    [('CB_A', 1, 2), ('CB_B', 1, 2)]
+    >>> print(program.files["writer.cpp"].split("{", 1)[1])  # doctest: +ELLIPSIS +NORMALIZE_WHITESPACE
+    <BLANKLINE>
+        ...
+        for (uint32_t i = 0; i < tt_count; ++i) {
+            const uint32_t tile_id = tt_start_id + i;
+            const uint32_t bx = tile_id % grid_x;
+            cb_wait_front(CB_B, 1);
+            noc_async_write_region(get_read_ptr(CB_B), B, {bx, 0, 0}, {1, 32, 32});
+            noc_async_write_barrier();
+            cb_pop_front(CB_B, 1);
+        }
+    }
+    <BLANKLINE>
+    """
+    if not is_persistent(func):
+        func = persistent(shard(schedule(defaults(func))))
+    plain = normal(func)
+    items = _items(plain, plain.body)
+    split_up = _Split(plain, capacity)
+    split_up.look(items)
+    reader, compute, writer = split_up.suite(items)
+    split_up.capacities_are_used()
+    kernels = (
+        Kernel("reader", _used(reader), ()),
+        Kernel("compute", _used(compute), tuple(split_up.local)),
+        Kernel("writer", _used(writer), ()),
+    )
+    return Program(func, tuple(split_up.buffers.values()), kernels)
+
+
+def pages_of(func: n.PrimFunc, block: n.Buffer) -> int:
+    """How many tiles of the hardware a block needs: along its last two dims, for each of the others."""
+    high, wide = number(func, "tt_tile_height", "defaults"), number(func, "tt_tile_width", "defaults")
+    sizes = [e.value if isinstance(e, n.IntImm) else 1 for e in block.shape]
+    rows, columns = [1, 1, *sizes][-2:]
+    return prod(sizes[:-2]) * -(-rows // high) * -(-columns // wide)
+
+
+# The kernel as a list of moves, computations and control
+
+
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """A tile between memory and the core; `kind` is "load", "store" or "through"."""
+
+    kind: str
+    record: Copy | Transpose | Im2col | Atomic
+    call: n.Call
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Compute:
+    statement: n.Stmt
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Control:
+    """A loop (`var` and two bounds), a branch (a condition) around items, or a name (a variable and a value)."""
+
+    node: n.For | n.IfThenElse | n.LetStmt
+    bodies: tuple[tuple[_Item, ...], ...]
+
+
+_Item = _Move | _Compute | _Control
+
+
+def _refuse(message: str, span: Span, help: str, code: str = "TN07") -> NoReturn:
+    raise DiagnosticError(Diagnostic(code, message, span, help=help))
+
+
+def _items(func: n.PrimFunc, body: n.Stmt) -> tuple[_Item, ...]:
+    outer = set(func.buffer_map.values())
+    moving = _moving(body, outer)
+
+    def of(node: n.Stmt) -> list[_Item]:
+        match node:
+            case n.SeqStmt(parts):
+                return [item for part in parts for item in of(part)]
+            case n.BlockRealize(_, _, block) if not block.iter_vars and not block.match_buffers and block.init is None:
+                return of(block.body)
+            case n.AttrStmt(body=inner):
+                return of(inner)
+            case n.AllocBuffer() | n.Evaluate(n.IntImm()):
+                return []
+            case n.LetStmt():
+                _plain(node.value, node.span)
+                return [_Control(node, ())]
+            case n.For() if id(node) in moving:
+                _plain(node.min, node.span)
+                _plain(node.extent, node.span)
+                if node.kind is n.ForKind.PARALLEL:
+                    _refuse("tiles are moved in parallel here.", node.span, "load tiles in a serial loop.")
+                return [_Control(node, (tuple(of(node.body)),))]
+            case n.IfThenElse() if id(node) in moving:
+                _plain(node.condition, node.span)
+                cases = (node.then_case,) if node.else_case is None else (node.then_case, node.else_case)
+                return [_Control(node, tuple(tuple(of(case)) for case in cases))]
+            case n.Evaluate(n.Call() as call) if is_tile(call) and (move := _move(call, outer)) is not None:
+                return [move]
+            case n.For() | n.IfThenElse() | n.BufferStore() | n.Evaluate() | n.AssertStmt() | n.While():
+                for part in walk(node):
+                    used = part.buffer if isinstance(part, n.BufferLoad | n.BufferStore) else part
+                    if isinstance(used, n.Buffer) and used in outer:
+                        message = f"{used.name!r} is used inside of a computation, and a core computes on its tiles."
+                        span = part.span if isinstance(part, n.Expr | n.Stmt) else node.span
+                        _refuse(message, span, "copy it into a tile first, or from one afterwards: T.copy.")
+                return [_Compute(node)]
+            case _:
+                message = f"a {type(node).__name__} is neither a tile that moves nor a computation on tiles."
+                _refuse(message, node.span, "write the kernel with T.copy, tile operations and loops.")
+
+    return tuple(of(body))
+
+
+def _moving(body: n.Stmt, outer: set[n.Buffer]) -> set[int]:
+    """The loops and branches below which tiles move, by identity."""
+    found: set[int] = set()
+    pending: list[tuple[n.Node, tuple[int, ...]]] = [(body, ())]
+    while pending:
+        node, above = pending.pop()
+        match node:
+            case n.Evaluate(n.Call() as call) if is_tile(call):
+                if _move(call, outer) is not None:
+                    found.update(above)
+            case n.SeqStmt(parts):
+                pending.extend((p, above) for p in parts)
+            case n.BlockRealize():
+                pending.append((node.block.body, above))
+            case n.AttrStmt():
+                pending.append((node.body, above))
+            case n.For():
+                pending.append((node.body, (*above, id(node))))
+            case n.IfThenElse():
+                cases = [c for c in (node.then_case, node.else_case) if c is not None]
+                pending.extend((c, (*above, id(node))) for c in cases)
+            case n.While() if any(isinstance(p, n.Call) and is_tile(p) and _move(p, outer) for p in walk(node)):
+                _refuse("tiles are moved in a while loop, and the reader does not know when it ends.", node.span,
+                        "write a loop whose extent is known: for k in T.serial(n).", "TN08")  # fmt: skip
+            case _:
+                pass
+    return found
+
+
+def _move(call: n.Call, outer: set[n.Buffer]) -> _Move | None:
+    record = operation(call)
+    if not isinstance(record, _MOVES):
+        for box in _boxes(record):
+            if box.buffer in outer:
+                message = f"T.{call.op} works on {box.buffer.name!r} itself, and a core computes on its tiles."
+                _refuse(message, call.span, "copy it into a tile first, or from one afterwards: T.copy.")
+        return None
+    ends = record.src.buffer in outer, record.dst.buffer in outer
+    if ends == (False, False):
+        return None
+    for box in (record.src, record.dst):
+        for expr in (*box.starts, *box.extents):
+            _plain(expr, call.span)
+    if isinstance(record, Im2col):
+        _plain(record.row, call.span)
+        _plain(record.column, call.span)
+    kind = {(True, False): "load", (False, True): "store", (True, True): "through"}[ends]
+    if (kind != "store" and isinstance(record, Atomic)) or (kind == "through" and not isinstance(record, Copy)):
+        message = f"T.{call.op} takes {record.src.buffer.name!r} from memory itself."
+        _refuse(message, call.span, "copy it into a tile first: T.copy.")
+    return _Move(kind, record, call)
+
+
+def _boxes(record: Record) -> list[Box]:
+    names = ("a", "b", "c", "src", "dst")
+    return [box for name in names if isinstance(box := getattr(record, name, None), Box)]
+
+
+def _plain(expr: n.Expr, span: Span) -> None:
+    """Refuse what depends on the contents of buffers: the reader and the writer do not see tiles."""
+    for part in walk(expr):
+        if isinstance(part, n.BufferLoad):
+            message = f"{part.buffer.name!r} decides here which tiles are moved, and only the computation sees it."
+            _refuse(message, span, "let loops, conditions and indices depend on the tile's number only.", "TN08")
+
+
+def _uses(node: n.Node) -> tuple[set[n.Buffer], set[n.Buffer]]:
+    """The buffers that a computation reads or writes, and those that it writes."""
+    used: set[n.Buffer] = set()
+    written: set[n.Buffer] = set()
+    for part in walk(node):
+        match part:
+            case n.BufferLoad(buffer):
+                used.add(buffer)
+            case n.BufferStore(buffer):
+                used.add(buffer)
+                written.add(buffer)
+            case n.Call() if is_tile(part):
+                record = operation(part)
+                used |= {box.buffer for box in _boxes(record)}
+                written |= {box.buffer for name in ("c", "dst") if isinstance(box := getattr(record, name, None), Box)}
+            case n.Call(op="address_of" | "access_ptr", args=args):
+                written |= {a.buffer for a in args if isinstance(a, n.BufferLoad)}
+            case n.Buffer():
+                used.add(part)
+            case _:
+                pass
+    return used, written
+
+
+# The three programs
+
+
+_Programs = tuple[list[Op], list[Op], list[Op]]
+
+
+@dataclass(slots=True)
+class _Split:
+    func: n.PrimFunc
+    capacity: int | Mapping[str, int] | None
+    buffers: dict[object, CircularBuffer] = field(default_factory=dict[object, CircularBuffer])
+    local: dict[n.Buffer, None] = field(default_factory=dict[n.Buffer, None])
+    changed: set[n.Buffer] = field(default_factory=set[n.Buffer])
+    direct: set[n.Buffer] = field(default_factory=set[n.Buffer])
+
+    def look(self, items: Sequence[_Item]) -> None:
+        """Find out which tiles are changed, which can be used where they lie, and whether loads and stores mix."""
+        loads: dict[n.Buffer, list[tuple[int, bool]]] = {}
+        outside: set[n.Buffer] = set()
+        moved: dict[str, dict[n.Buffer, Span]] = {"load": {}, "store": {}}
+
+        def visit(suite: Sequence[_Item], ready: frozenset[n.Buffer]) -> None:
+            now = set(ready)
+            for item in suite:
+                match item:
+                    case _Move(kind, record, call):
+                        if kind != "store":
+                            moved["load"].setdefault(record.src.buffer, call.span)
+                        if kind != "load":
+                            moved["store"].setdefault(record.dst.buffer, call.span)
+                        if kind == "load":
+                            loads.setdefault(record.dst.buffer, []).append((id(suite), _is_whole(record.dst)))
+                            now.add(record.dst.buffer)
+                        elif kind == "store":
+                            outside.update({record.src.buffer} - now)
+                    case _Compute(statement):
+                        used, written = _uses(statement)
+                        outside.update(used - now)
+                        self.changed |= written
+                    case _Control(_, bodies):
+                        for body in bodies:
+                            visit(body, frozenset(now))
+
+        visit(items, frozenset())
+        for buffer, span in moved["store"].items():
+            if buffer in moved["load"]:
+                message = f"{buffer.name!r} is loaded and stored, and the reader runs ahead of the writer."
+                _refuse(message, span, "store into another buffer.", "TN09")
+        for buffer, sites in loads.items():
+            if len({suite for suite, _ in sites}) == 1 and all(whole for _, whole in sites):
+                self.direct.add(buffer)
+        self.direct -= self.changed | outside
+
+    def suite(self, items: Sequence[_Item]) -> _Programs:
+        """The items as statements of the three programs."""
+        made: _Programs = ([], [], [])
+        reader, compute, writer = made
+        last = self._last_uses(items)
+        for place, item in enumerate(items):
+            match item:
+                case _Move("load", record, call):
+                    self._load(record, call, reader, compute)
+                case _Move("store", record, call):
+                    self._store(record, call, compute, writer)
+                case _Move(_, record, call):
+                    self._through(record, call, made)
+                case _Compute(statement):
+                    used, _ = _uses(statement)
+                    self._own(used)
+                    fronts = tuple(self.buffers[b].name for b in self._fronts(used))
+                    compute.append(Work(statement, fronts, None, statement.span))
+                case _Control(n.LetStmt(var, value), _):
+                    for program in made:
+                        program.append(Bind(var, value))
+                case _Control(node, bodies):
+                    inner = [self.suite(body) for body in bodies]
+                    for program, parts in zip(made, zip(*inner, strict=True), strict=True):
+                        program.extend(_around(node, [tuple(p) for p in parts]))
+            for buffer in last.get(place, ()):
+                queue = self.buffers[buffer]
+                compute.append(Sync("pop", queue.name, queue.pages))
+        return made
+
+    def _last_uses(self, items: Sequence[_Item]) -> dict[int, list[n.Buffer]]:
+        """Behind which item of a suite the blocks that it loads are popped."""
+        open_since: dict[n.Buffer, int] = {}
+        found: dict[int, list[n.Buffer]] = {}
+        for place, item in enumerate(items):
+            match item:
+                case _Move("load", record) if (buffer := record.dst.buffer) in self.direct:
+                    if buffer in open_since:
+                        found.setdefault(open_since[buffer], []).append(buffer)
+                    open_since[buffer] = place
+                case _:
+                    for buffer in _touched(item) & set(open_since):
+                        open_since[buffer] = place
+        for buffer, place in open_since.items():
+            found.setdefault(place, []).append(buffer)
+        return found
+
+    def _fronts(self, used: Iterable[n.Buffer]) -> list[n.Buffer]:
+        return sorted(self.direct & set(used), key=lambda b: b.name)
+
+    def _own(self, used: Iterable[n.Buffer]) -> None:
+        for buffer in sorted(set(used) - self.direct, key=lambda b: b.name):
+            self.local.setdefault(buffer)
+
+    def _load(self, record: Record, call: n.Call, reader: list[Op], compute: list[Op]) -> None:
+        assert isinstance(record, Copy | Transpose | Im2col)
+        dst = record.dst
+        if dst.buffer in self.direct:
+            queue = self._queue(dst.buffer, dst.buffer, record.src.buffer, call.span)
+            reader.extend(self._produced(queue, n.Evaluate(call, call.span), call.span))
+            compute.append(Sync("wait", queue.name, queue.pages, call.span))
+            return
+        block = self._block(dst, call.span)
+        queue = self._queue((dst.buffer, _sizes(dst)), block, record.src.buffer, call.span)
+        whole = _region(_all_of(queue.block), 2)
+        reader.extend(self._produced(queue, n.Evaluate(_with(call, 1, whole), call.span), call.span))
+        self._own((dst.buffer,))
+        unpack = n.Evaluate(_copy(_region(_all_of(queue.block), 1), _region(dst, 2), call.span), call.span)
+        compute += [
+            Sync("wait", queue.name, queue.pages, call.span),
+            Work(unpack, (queue.name,), None, call.span),
+            Sync("pop", queue.name, queue.pages, call.span),
+        ]
+
+    def _store(self, record: Record, call: n.Call, compute: list[Op], writer: list[Op]) -> None:
+        assert isinstance(record, Copy | Transpose | Atomic)
+        src = record.src
+        block = self._block(src, call.span)
+        queue = self._queue(("store", src.buffer, _sizes(src)), block, record.dst.buffer, call.span)
+        self._own((src.buffer,))
+        fronts = tuple(self.buffers[b].name for b in self._fronts((src.buffer,)))
+        pack = n.Evaluate(_copy(_region(src, 1), _region(_all_of(queue.block), 2), call.span), call.span)
+        compute.extend(self._produced(queue, pack, call.span, fronts))
+        writer.extend(self._consumed(queue, n.Evaluate(_with(call, 0, _region(_all_of(queue.block), 1)), call.span)))
+
+    def _through(self, record: Record, call: n.Call, made: _Programs) -> None:
+        """From memory to memory: a block for the way."""
+        assert isinstance(record, Copy)
+        reader, compute, writer = made
+        on_the_way = replace(record.src, buffer=_tile(record.dst.buffer, record.src, self.func))
+        first = self._queue(("in", id(call)), on_the_way.buffer, record.src.buffer, call.span)
+        second_block = replace(first.block, data=_memory(first.block), name=f"{first.block.name}_out")
+        second = self._queue(("out", id(call)), second_block, record.dst.buffer, call.span)
+        reader.extend(
+            self._produced(first, n.Evaluate(_with(call, 1, _region(_all_of(first.block), 2)), call.span), call.span)
+        )
+        pack = _copy(_region(_all_of(first.block), 1), _region(_all_of(second.block), 2), call.span)
+        compute.append(Sync("wait", first.name, first.pages, call.span))
+        compute.extend(self._produced(second, n.Evaluate(pack, call.span), call.span, (first.name,)))
+        compute.append(Sync("pop", first.name, first.pages, call.span))
+        writer.extend(self._consumed(second, n.Evaluate(_with(call, 0, _region(_all_of(second.block), 1)), call.span)))
+
+    def _produced(self, queue: CircularBuffer, fill: n.Stmt, span: Span, fronts: tuple[str, ...] = ()) -> list[Op]:
+        return [
+            Sync("reserve", queue.name, queue.pages, span),
+            Work(fill, fronts, queue.name, span),
+            Sync("push", queue.name, queue.pages, span),
+        ]
+
+    def _consumed(self, queue: CircularBuffer, drain: n.Stmt) -> list[Op]:
+        return [
+            Sync("wait", queue.name, queue.pages, drain.span),
+            Work(drain, (queue.name,), None, drain.span),
+            Sync("pop", queue.name, queue.pages, drain.span),
+        ]
+
+    def _block(self, box: Box, span: Span) -> n.Buffer:
+        if any(not isinstance(e, n.IntImm) for e in box.extents):
+            message = f"the tile of {box.buffer.name!r} has extents that only a call tells."
+            _refuse(message, span, "write the extents of the tile as numbers.")
+        return _tile(box.buffer, box, self.func)
+
+    def _queue(self, key: object, block: n.Buffer, outer: n.Buffer, span: Span) -> CircularBuffer:
+        if key in self.buffers:
+            return self.buffers[key]
+        taken = {queue.name for queue in self.buffers.values()}
+        base = f"CB_{outer.name}"
+        name = next(c for k in range(len(taken) + 1) if (c := base if k == 0 else f"{base}_{k}") not in taken)
+        pages = pages_of(self.func, block)
+        asked = self.capacity.get(name) if isinstance(self.capacity, Mapping) else self.capacity
+        room = 2 * pages if asked is None else asked
+        if room < pages:
+            message = f"{name} holds {tiles(room)}, and a block has {pages}: no block ever fits."
+            _refuse(message, span, f"give it room for {tiles(pages)} or more; {2 * pages} let both sides work.", "TN10")
+        queue = self.buffers[key] = CircularBuffer(name, block, pages, room)
+        return queue
+
+    def capacities_are_used(self) -> None:
+        """Refuse a capacity for a buffer that there is not."""
+        names = [queue.name for queue in self.buffers.values()]
+        for name in self.capacity if isinstance(self.capacity, Mapping) else ():
+            if name not in names:
+                message = f"a capacity is given for {name}, and the circular buffers are {', '.join(names)}."
+                _refuse(message, self.func.span, "name one of these.", "TN10")
+
+
+def _touched(item: _Item) -> set[n.Buffer]:
+    match item:
+        case _Move(_, record):
+            return {record.src.buffer, record.dst.buffer}
+        case _Compute(statement):
+            return _uses(statement)[0]
+        case _Control(_, bodies):
+            return {b for body in bodies for inner in body for b in _touched(inner)}
+
+
+def _around(node: n.For | n.IfThenElse | n.LetStmt, bodies: list[tuple[Op, ...]]) -> list[Op]:
+    """A loop or a branch around what a program does in it; nothing where it does nothing."""
+    if not any(not isinstance(op, Bind) for body in bodies for op in body):
+        return []
+    match node:
+        case n.For():
+            return [Loop(node.loop_var, node.min, node.extent, bodies[0])]
+        case n.IfThenElse():
+            return [Branch(node.condition, bodies[0], bodies[1] if len(bodies) > 1 else ())]
+        case n.LetStmt():
+            raise AssertionError(node)
+
+
+def _used(body: Iterable[Op]) -> tuple[Op, ...]:
+    """The body without names that nothing uses."""
+    kept: list[Op] = []
+    wanted: set[n.Node] = set()
+
+    def ask(*parts: n.Node) -> None:
+        wanted.update(v for part in parts for v in walk(part) if isinstance(v, n.Var))
+
+    def of(ops: Iterable[Op]) -> tuple[Op, ...]:
+        made: list[Op] = []
+        for op in reversed(tuple(ops)):
+            match op:
+                case Bind(var, value):
+                    if var not in wanted:
+                        continue
+                    ask(value)
+                case Work(statement):
+                    ask(statement)
+                case Loop():
+                    op = replace(op, body=of(op.body))
+                    ask(op.start, op.extent)
+                case Branch():
+                    op = replace(op, then=of(op.then), otherwise=of(op.otherwise))
+                    ask(op.condition)
+                case Sync():
+                    pass
+            made.append(op)
+        return tuple(reversed(made))
+
+    kept.extend(of(body))
+    return tuple(kept)
+
+
+# Regions and blocks
+
+
+def _is_whole(box: Box) -> bool:
+    """Whether a box is all of its buffer."""
+    return all(isinstance(s, n.IntImm) and s.value == 0 for s in box.starts) and all(
+        isinstance(e, n.IntImm) and isinstance(size, n.IntImm) and e.value == size.value
+        for e, size in zip(box.extents, box.buffer.shape, strict=True)
+    )
+
+
+def _sizes(box: Box) -> tuple[int, ...]:
+    return tuple(e.value if isinstance(e, n.IntImm) else 0 for e in box.extents)
+
+
+def _memory(like: n.Buffer) -> n.Var:
+    return n.Var(like.data.name, like.data.type, like.span)
+
+
+def _tile(like: n.Buffer, box: Box, func: n.PrimFunc) -> n.Buffer:
+    """A block of a box's extents, of the type of a buffer, with memory of its own."""
+    if any(not isinstance(e, n.IntImm) for e in box.extents):
+        _refuse(f"the tile of {box.buffer.name!r} has extents that only a call tells.", box.span,
+                "write the extents of the tile as numbers.")  # fmt: skip
+    shape = tuple(const(size, INT32) for size in _sizes(box))
+    data = n.Var(f"{like.name}_block", n.PointerType(n.PrimType(like.dtype), "shared"), like.span)
+    return n.Buffer(data, like.dtype, shape, name=f"{like.name}_block", span=like.span)
+
+
+def _all_of(block: n.Buffer) -> Box:
+    return Box(block, tuple(const(0, INT32) for _ in block.shape), block.shape, block.span)
+
+
+def _region(box: Box, mode: int) -> n.Call:
+    first = n.BufferLoad(box.buffer, box.starts, span=box.span)
+    return n.Call(HANDLE, "region", (first, const(mode, INT32), *box.extents), span=box.span)
+
+
+def _with(call: n.Call, place: int, region: n.Call) -> n.Call:
+    return replace(call, args=(*call.args[:place], region, *call.args[place + 1 :]))
+
+
+def _copy(src: n.Call, dst: n.Call, span: Span) -> n.Call:
+    return n.Call(HANDLE, "copy", (src, dst), span=span)

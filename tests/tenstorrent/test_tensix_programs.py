@@ -1,0 +1,260 @@
+"""`ti.tt.split` and `ti.tt.simulate`: programs of a core give the numbers of NumPy in every order; faults are found."""
+
+import json
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tensorir as ti
+from tensorir.tir.tenstorrent.kernels.nodes import Sync, Work, rewritten
+
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tilelang"))
+from tensix_kernels import chain, matmul, softmax
+from tile_kernels import KERNELS, text
+
+ORDERS = ("reader first", "writer first", "round robin", "random")
+SPLIT = [
+    "argmax", "bands", "batched", "casts", "dequant", "double_buffered", "flash", "gemv", "linear_attention",
+    "matmul_tails", "matmul_transposed", "persistent", "reductions", "rmsnorm", "safe_values", "scans", "shared_reduce",
+    "softmax_rows", "splitk", "three_dims", "transposing",
+]  # fmt: skip
+
+
+def main(source):
+    return ti.tir.parse(source, "kernel")["main"]
+
+
+def matrices(m=64, n=96, k=96, seed=0):
+    rng = np.random.default_rng(seed)
+    a, b = rng.normal(size=(m, k)), rng.normal(size=(k, n))
+    return [a.astype(np.float32), b.astype(np.float32), np.zeros((m, n), np.float32)]
+
+
+@pytest.mark.parametrize("name", SPLIT)
+def test_kernels_that_tilelang_printed_give_the_numbers_of_numpy(name):
+    kernel = KERNELS[name]
+    args = kernel.args(np.random.default_rng(5))
+    program = ti.tt.split(main(text(name)))
+    assert ti.tt.check(program) == ()
+    found = ti.tt.simulate(program, args, cores=5).arrays
+    for place, want in zip(kernel.outputs, kernel.expected(*args), strict=True):
+        got, want = np.asarray(found[place]).astype(np.float64), np.asarray(want).astype(np.float64)
+        assert np.abs(np.nan_to_num(got - want)).max() <= kernel.tolerance * max(np.abs(want).max(), 1)
+
+
+@pytest.mark.parametrize("capacity", [None, 1, 3])
+@pytest.mark.parametrize("cores", [1, 5, 64, 110])
+def test_four_orders_give_equal_bits(cores, capacity):
+    arrays = matrices()
+    program = ti.tt.split(main(matmul(64, 96, 96)), capacity=capacity)
+    runs = [ti.tt.simulate(program, arrays, cores=cores, order=order, seed=cores).arrays[2] for order in ORDERS]
+    assert all(run.tobytes() == runs[0].tobytes() for run in runs)
+    np.testing.assert_allclose(runs[0], arrays[0].astype(np.float64) @ arrays[1], rtol=1e-4, atol=1e-4)
+    assert not arrays[2].any()  # arguments are never changed
+
+
+def test_a_simulation_has_the_bits_of_the_kernel_on_its_grid():
+    arrays = matrices(256, 256, 256)
+    func = main(matmul(256, 256, 256))
+    found = ti.tt.simulate(ti.tt.split(func), arrays, cores=64).arrays[2]
+    assert found.tobytes() == ti.tir.interpret(func, *arrays)[2].tobytes()
+
+
+def test_blocks_of_several_tiles_travel_whole():
+    x = np.random.default_rng(1).normal(size=(70, 100)).astype(np.float32)
+    program = ti.tt.split(main(softmax(70, 100)))
+    assert [(q.name, q.pages, q.capacity) for q in program.buffers] == [("CB_X", 4, 8), ("CB_Y", 4, 8)]
+    weights = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
+    found = ti.tt.simulate(program, [x, np.zeros_like(x)], cores=2).arrays[1]
+    np.testing.assert_allclose(found, weights / weights.sum(1, keepdims=True), rtol=1e-5)
+
+
+def test_the_files_are_those_of_the_document():
+    program = ti.tt.split(ti.tt.persistent(ti.tt.shard(ti.tt.schedule(ti.tt.defaults(main(matmul(64, 96))), cores=4))))
+    files = program.files
+    assert set(files) == {"compute.cpp", "reader.cpp", "writer.cpp", "main.cpp", "tt.plan.json"}
+    plan = json.loads(files["tt.plan.json"])
+    assert plan["grid"] == [3, 2, 1] and plan["tiles_per_core"] == [[0, 2], [2, 2], [4, 1], [5, 1]]
+    assert [q["name"] for q in plan["circular_buffers"]] == ["CB_A", "CB_B", "CB_C"]
+    assert plan["buffers"]["C"]["num_tiles_width"] == 3
+    calls = re.findall(r"(\w+)\(CB_(\w)", files["compute.cpp"])
+    assert calls == [
+        ("cb_wait_front", "A"), ("cb_wait_front", "B"), ("matmul_tiles", "A"), ("cb_pop_front", "A"),
+        ("cb_pop_front", "B"), ("cb_reserve_back", "C"), ("cb_push_back", "C"),
+    ]  # fmt: skip
+
+
+def test_text_balances_and_names_each_circular_buffer_once():
+    for source in (matmul(), chain(64, 64), softmax(64, 40), text("flash")):
+        for name, file in ti.tt.split(main(source)).files.items():
+            if name.endswith(".cpp"):
+                assert file.count("{") == file.count("}") and file.count("(") == file.count(")")
+
+
+# Faults that are planted
+
+
+def line(program, file, statement, place=0):
+    found = [k for k, row in enumerate(program.files[file].splitlines(), 1) if row.strip() == statement]
+    return found[place]
+
+
+PLANTED = {
+    "no reserve": ("compute.cpp", "cb_reserve_back(CB_C, 1);", {}, "write without reserve", "compute.cpp", "CB_C"),
+    "no push": ("compute.cpp", "cb_push_back(CB_C, 1);", {}, "deadlock", "writer.cpp", "CB_C"),
+    "no pop": ("compute.cpp", "cb_pop_front(CB_A, 1);", {}, "deadlock", "reader.cpp", "CB_A"),
+    "two are pushed": (
+        "reader.cpp", "cb_push_back(CB_A, 1);", {"count": 2}, "push without reserve", "reader.cpp", "CB_A",
+    ),
+    "two are popped": (
+        "compute.cpp", "cb_pop_front(CB_B, 1);", {"count": 2}, "pop without wait", "compute.cpp", "CB_B",
+    ),
+    "no wait": ("compute.cpp", "cb_wait_front(CB_B, 1);", {}, "read without wait", "compute.cpp", "CB_B"),
+    "no wait of the writer": ("writer.cpp", "cb_wait_front(CB_C, 1);", {}, "read without wait", "writer.cpp", "CB_C"),
+    "another buffer is pushed": (
+        "reader.cpp", "cb_push_back(CB_B, 1);", {"buffer": "CB_A"}, "push without reserve", "reader.cpp", "CB_A",
+    ),
+    "another buffer is popped": (
+        "writer.cpp", "cb_pop_front(CB_C, 1);", {"buffer": "CB_A"}, "two consumers", "writer.cpp", "CB_A",
+    ),
+    "another producer": (
+        "compute.cpp", "cb_push_back(CB_C, 1);", {"buffer": "CB_B"}, "two producers", "compute.cpp", "CB_B",
+    ),
+    "nothing arrives": ("reader.cpp", "cb_push_back(CB_B, 1);", {}, "deadlock", "compute.cpp", "CB_B"),
+    "the writer keeps": ("writer.cpp", "cb_pop_front(CB_C, 1);", {}, "deadlock", "compute.cpp", "CB_C"),
+    "two are waited for": ("compute.cpp", "cb_wait_front(CB_A, 1);", {"count": 2}, "deadlock", "compute.cpp", "CB_A"),
+}  # fmt: skip
+
+
+def planted(name):
+    file, statement, edit, *told = PLANTED[name]
+    program = ti.tt.split(main(matmul(64, 96, 96)))
+    return program.edited(file, line(program, file, statement), **edit), told
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_fault_is_found_with_its_place_in_every_order(name, order):
+    program, (kind, file, buffer) = planted(name)
+    run = ti.tt.simulate(program, matrices(), cores=1, order=order)
+    assert not run and run.fault is not None
+    assert (run.fault.kind, run.fault.file, run.fault.buffer) == (kind, file, buffer), str(run)
+    shown = program.files[file].splitlines()[run.fault.line - 1].strip()
+    assert run.fault.text == shown
+    with pytest.raises(ti.DiagnosticError, match="TN11"):
+        _ = run.arrays
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_fault_is_found_in_the_text_before_it_runs(name):
+    program, _ = planted(name)
+    assert ti.tt.check(program)
+
+
+def test_a_deadlock_says_who_waits_for_what():
+    program, _ = planted("no pop")
+    fault = ti.tt.simulate(program, matrices(), cores=1).fault
+    assert str(fault).splitlines()[0].endswith("deadlock of CB_A on core 0: 3 kernels wait, and none goes on.")
+    assert fault.waiting == (
+        "reader waits for 1 tile of CB_A: room for 0 of 2, 1 waited for and not popped",
+        "compute waits for 1 tile of CB_B: 0 there",
+        "writer waits for 1 tile of CB_C: 0 there",
+    )
+
+
+def test_tiles_that_nobody_pops_are_told():
+    program = ti.tt.split(main(matmul(32, 32, 32)))
+    without = program.edited("writer.cpp", line(program, "writer.cpp", "cb_pop_front(CB_C, 1);"))
+    fault = ti.tt.simulate(without, matrices(32, 32, 32), cores=1).fault
+    assert (fault.kind, fault.file, fault.counts) == ("left over", "compute.cpp", {"left": 1})
+    assert ti.tt.check(without)[0].kind == "unbalanced"
+
+
+def test_the_template_of_the_document_pushes_what_it_never_reserved():
+    program = ti.tt.split(main(matmul(64, 96, 96)))
+
+    def template(op):
+        """Without the reservation, and with the product in CB_C itself."""
+        match op:
+            case Sync("reserve", "CB_C"):
+                return ()
+            case Work(_, _, "CB_C"):
+                return ()
+            case _:
+                return (op,)
+
+    compute = replace(program["compute"], body=rewritten(program["compute"].body, template))
+    program = replace(program, kernels=(program["reader"], compute, program["writer"]))
+    calls = re.findall(r"(cb_\w+)\((CB_\w), 1\)", program.files["compute.cpp"])
+    assert calls == [
+        ("cb_wait_front", "CB_A"), ("cb_wait_front", "CB_B"), ("cb_pop_front", "CB_A"), ("cb_pop_front", "CB_B"),
+        ("cb_push_back", "CB_C"),
+    ]  # fmt: skip
+    (fault,) = ti.tt.check(program)
+    assert (fault.kind, fault.file, fault.buffer) == ("push without reserve", "compute.cpp", "CB_C")
+    assert fault.counts == {"pushes": 1, "reserved": 0} and fault.text == "cb_push_back(CB_C, 1);"
+    assert ti.tt.simulate(program, matrices(), cores=64).fault.kind == "push without reserve"
+
+
+def test_the_fill_of_buffers_over_time():
+    program = ti.tt.split(main(matmul(64, 96, 96)))
+    run = ti.tt.simulate(program, matrices(), cores=2, order="reader first")
+    fills = run.fills(1)
+    assert max(fill for _, fill in fills["CB_A"]) == 2 and fills["CB_A"][-1][1] == 0
+    assert run.picture(1).startswith("<svg") and run.picture(1).count("<path") == 3
+
+
+# What is refused
+
+IN_PLACE = chain(64, 64).replace("Y[", "X[")
+BY_CONTENT = softmax(64, 32).replace(
+    "            T.copy(T.region(x[0, 0], 1",
+    "            if m[0] > T.float32(0.0):\n                T.copy(T.region(x[0, 0], 1",
+)
+DIRECT = chain(64, 64).replace("z[i, j], T", "Z[by * 32 + i, bx * 32 + j], T")
+WRONG = {
+    "a buffer that is loaded and stored": (lambda: ti.tt.split(main(IN_PLACE)), "TN09", "the reader runs ahead"),
+    "tiles that decide what moves": (lambda: ti.tt.split(main(BY_CONTENT)), "TN08", "'m' decides here"),
+    "a capacity below a block": (
+        lambda: ti.tt.split(main(softmax(64, 40)), capacity=1), "TN10", "CB_X holds 1 tile, and a block has 2",
+    ),
+    "a capacity of no buffer": (
+        lambda: ti.tt.split(main(matmul()), capacity={"CB_D": 2}), "TN10", "circular buffers are CB_A, CB_B, CB_C",
+    ),
+    "no cores": (
+        lambda: ti.tt.simulate(ti.tt.split(main(matmul())), matrices(64, 96, 64), cores=0), "TN04", "at least one",
+    ),
+    "an order": (
+        lambda: ti.tt.simulate(ti.tt.split(main(matmul())), matrices(64, 96, 64), order="rundom"), "TN12", "random",
+    ),
+    "arrays of another shape": (
+        lambda: ti.tt.simulate(ti.tt.split(main(matmul())), matrices(64, 96, 96)), "TA03", "'A'",
+    ),
+    "more than the capacity at once": (
+        lambda: ti.tt.simulate(_with_a_wait_of_three(), matrices()), "TN10", "holds 2 tiles, and compute.cpp",
+    ),
+}  # fmt: skip
+
+
+def _with_a_wait_of_three():
+    program = ti.tt.split(main(matmul(64, 96, 96)))
+    return program.edited("compute.cpp", line(program, "compute.cpp", "cb_wait_front(CB_A, 1);"), 3)
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_cannot_be_is_refused_before_it_runs(name):
+    run, code, said = WRONG[name]
+    with pytest.raises(ti.DiagnosticError) as caught:
+        run()
+    assert code in str(caught.value) and said in str(caught.value), str(caught.value)
+
+
+def test_a_line_that_is_no_synchronisation_is_not_edited():
+    program = ti.tt.split(main(matmul()))
+    with pytest.raises(LookupError):
+        program.edited("compute.cpp", 1, 2)
