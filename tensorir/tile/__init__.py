@@ -19,6 +19,7 @@ from __future__ import annotations
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.tile.bytecode import from_bytecode, to_bytecode
 from tensorir.tile.cutile import from_cutile
+from tensorir.tile.grid import grid_picture
 from tensorir.tile.interpret import interpret
 from tensorir.tile.launching import launch
 from tensorir.tile.nodes import Module, Operation, Region, Value
@@ -37,6 +38,7 @@ __all__ = [
     "Value",
     "from_bytecode",
     "from_cutile",
+    "grid_picture",
     "interpret",
     "launch",
     "parse",

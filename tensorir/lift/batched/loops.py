@@ -237,12 +237,20 @@ def _at_once(scope: Scope, node: For) -> bool:
         scope.run.decided.append((node, "reduction", "what a round scales by the largest so far is scaled at the end"))
         return True
     assert found is not None
+    rounded = [op for c, (op, _) in zip(node.carried, found[1], strict=True) if _is_float(c.inside)]
+    if "plus" in rounded or "multiplies" in rounded:
+        scope.run.merged.append(node.span)
     run(inner, found[0])
     for c, (op, term) in zip(node.carried, found[1], strict=True):
         first = evaluated(scope, c.first)
         scope.values[c.result.name] = _total(scope, node.dim, count, op, first, evaluated(inner, term), mask)
     scope.run.decided.append((node, "reduction" if node.carried else "parallel", ""))
     return True
+
+
+def _is_float(v: Var) -> bool:
+    element = v.type.element
+    return isinstance(element, Scalar) and element.is_float
 
 
 def _rounds_at_once(scope: Scope, node: For) -> int | None:

@@ -80,7 +80,7 @@ def batched(
     if not closures:
         nothing = var("nothing", TensorType(BOOL))
         order, closures = [*order, nothing], [closure(nothing, literal(False))]
-    made = tidied(fencil(region.name, [*order, *further], closures), exact)
+    made = tidied(fencil(region.name, [*order, *further], closures), exact, found.merged)
     made = replace(made, buffers=frozenset(v.name for v in further))
     return Batched(made, outputs, found)
 

@@ -10,6 +10,7 @@ from tensorir.ir import Expr, Literal
 from tensorir.lift.emission.tensors import alike, position, sum_of, width_of
 from tensorir.lift.nests.affine import Affine
 from tensorir.lift.region.nodes import Bound, Buffer, Condition, Index
+from tensorir.source import Span
 from tensorir.types import BOOL, INT64, Interval, TensorType
 
 __all__ = ["Run", "Scope", "both", "dims_of", "holds"]
@@ -27,6 +28,8 @@ class Run:
     """Whether sums that are scaled by the largest element so far are scaled once."""
     decided: list[tuple[object, str, str]] = field(default_factory=list[tuple[object, str, str]])
     notes: list[str] = field(default_factory=list[str])
+    merged: list[Span] = field(default_factory=list[Span])
+    """Where sums of parts are one sum."""
     asserted: list[tuple[Expr, str, object]] = field(default_factory=list[tuple[Expr, str, object]])
     unchecked: bool = False
     """Whether a program that checks would differ."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tensorir.lift.nests.nest import Loop
+from tensorir.lift.numerics import Difference
 from tensorir.source import NOWHERE, Span
 
 __all__ = ["Decision", "Report"]
@@ -47,6 +48,9 @@ class Report:
     uncovered: str = ""
     """Why loops that run step by step do so, where exact dataflow could not tell: what it does not cover."""
 
+    numerics: tuple[Difference, ...] = ()
+    """Where numerics="fast" and "exact" differ."""
+
     @property
     def raised(self) -> tuple[tuple[str, str], ...]:
         """The rules that found an operation of the backend, and the expressions for which they did."""
@@ -71,7 +75,9 @@ class Report:
         notes = [pre("\n".join(f"note: {n}" for n in self.notes))] if self.notes else []
         found = self.raised
         raised = [table(("raised", "expression"), found)] if found else []
-        return page(table(("line", "loop", "runs as", "because"), rows), *raised, *notes)
+        differing = [(n.where, n.what, n.fast, n.exact) for n in self.numerics]
+        numerics = [table(("line", "numerics", "fast", "exact"), differing)] if differing else []
+        return page(table(("line", "loop", "runs as", "because"), rows), *raised, *numerics, *notes)
 
     def __repr__(self) -> str:
         return str(self)
@@ -79,4 +85,5 @@ class Report:
     def __str__(self) -> str:
         lines = list(dict.fromkeys(str(d) for d in self.decisions)) or ["no loops"]
         raised = [f"raised: {rule}: {expression}" for rule, expression in self.raised]
-        return "\n".join([*lines, *raised, *(f"note: {n}" for n in self.notes)])
+        numerics = [f"numerics: {n}" for n in self.numerics]
+        return "\n".join([*lines, *raised, *numerics, *(f"note: {n}" for n in self.notes)])

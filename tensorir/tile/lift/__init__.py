@@ -48,6 +48,7 @@ from tensorir.lift.emission.tensors import converted, renamed
 from tensorir.lift.loops.report import Decision, Report
 from tensorir.lift.nests.nest import Loop
 from tensorir.lift.nests.terms import Number as Term
+from tensorir.lift.numerics import differences
 from tensorir.lift.program import Argument, Lifted
 from tensorir.lift.region.nodes import For
 from tensorir.tile.interpret.launch import entry_of, grid_of
@@ -95,7 +96,7 @@ def lift(
             return prepared.pop(key)
         region = translated(module, chosen, extents, form.given(key), checked)
         made = batched(region.region, _passed(form, region), checked, exact, on_hazard, raise_online)
-        return _built(form, made, region.notes)
+        return _built(form, made, region.notes, exact)
 
     key = form.key(args)
     first = prepared[key] = build(key, False, False)
@@ -114,8 +115,8 @@ def _key(form: Signature, first: Key, values: Sequence[Any]) -> Key:
     return tuple(k if v is None else n for k, v, n in zip(first, values, form.key(values), strict=True))
 
 
-def _built(form: Signature, made: Batched, notes: Sequence[str]) -> Built:
-    report = Report()
+def _built(form: Signature, made: Batched, notes: Sequence[str], exact: bool) -> Built:
+    report = Report(numerics=() if exact else differences(made.fencil, made.run.merged))
     for node, strategy, reason in made.run.decided:
         dim, title = (node.dim, node.title) if isinstance(node, For) else ("loop", "loop")
         zero = Term(0, INT32)

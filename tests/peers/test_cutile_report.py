@@ -1,0 +1,96 @@
+"""What a lifted kernel tells of itself: where numerics differ, and a picture of its grid over its arrays."""
+
+import xml.etree.ElementTree as xml
+
+import numpy as np
+import pytest
+
+import tensorir as ti
+from tensorir import tile
+from tensorir.types import Interval
+from tests.benchmarks.tiles import heads
+from tests.peers import cutile_kernels as k
+
+
+def zeros(*shape, dtype=np.float32):
+    return np.zeros(shape, dtype)
+
+
+MATMUL = k.matmul, (2, 2), (zeros(32, 48), zeros(48, 16), zeros(32, 16), 16, 8, 16)
+ATTENTION = heads, (2, 4), (*(zeros(2, 64, 16) for _ in range(4)), np.float32(1), 16, 32, 16)
+HISTOGRAM = k.histogram, 4, (zeros(4096, dtype=np.int32), zeros(256, dtype=np.int32), 1024)
+
+
+def launch_of(kernel, grid, args):
+    nodes = kernel._annotated_function.parameter_annotations
+    given = [a for a, node in zip(args, nodes, strict=True) if not getattr(node, "constant", False)]
+    return tile.from_cutile(kernel, *args), {"grid": grid, "args": given}
+
+
+def boxes(case):
+    module, launch = launch_of(*case)
+    return ti.tile.grid_picture(module, **launch)
+
+
+def numerics_of(case, numerics):
+    module, launch = launch_of(*case)
+    return [str(row) for row in ti.lift(module, **launch, numerics=numerics).report.numerics]
+
+
+def test_a_tiled_product_tells_that_its_sums_are_one():
+    rows = "\n".join(numerics_of(MATMUL, "fast"))
+    assert "a sum in parts: one sum over all of it; exact: part after part" in rows
+    assert "a sum of products" in rows
+
+
+def test_exact_numerics_differ_in_nothing():
+    assert numerics_of(MATMUL, "exact") == []
+
+
+def test_whole_numbers_are_the_same_in_every_order():
+    assert numerics_of(HISTOGRAM, "fast") == []
+
+
+def test_the_report_shows_them():
+    module, launch = launch_of(*MATMUL)
+    report = ti.lift(module, **launch).report
+    assert "numerics: " in str(report) and "part after part" in report._repr_html_()
+
+
+def test_each_block_has_the_part_that_it_touches():
+    data = boxes(MATMUL).data
+    for i, j in np.ndindex(2, 2):
+        rows, columns = Interval(16 * i, 16 * i + 16), Interval(8 * j, 8 * j + 8)
+        assert data["arg0", "read"][i, j] == (rows, Interval(0, 48))
+        assert data["arg5", "read"][i, j] == (Interval(0, 48), columns)
+        assert data["arg10", "written"][i, j] == (rows, columns)
+    assert {kind for _, kind in data} == {"read", "written"}
+
+
+def test_blocks_of_arrays_of_three_dims():
+    data = boxes(ATTENTION).data
+    assert data["arg7", "read"][1, 2] == (Interval(1, 2), Interval(0, 64), Interval(0, 16))
+    assert data["arg21", "written"][1, 2] == (Interval(1, 2), Interval(32, 48), Interval(0, 16))
+
+
+def test_what_data_tell_is_the_whole_array():
+    data = boxes(HISTOGRAM).data
+    assert data["arg3", "updated"] == {(k,): (Interval(0, 256),) for k in range(4)}
+    assert data["arg0", "read"][3,] == (Interval(3072, 4096),)
+
+
+@pytest.mark.parametrize("case", [MATMUL, ATTENTION, HISTOGRAM], ids=["matmul", "attention", "histogram"])
+def test_the_picture_shows_every_block_inside_of_its_sheet(case):
+    picture = boxes(case)
+    sheet = xml.fromstring(picture.svg)
+    parts = [r for r in sheet.iter("{http://www.w3.org/2000/svg}rect") if len(r)]
+    assert len(parts) == sum(len(found) for found in picture.data.values())
+    for r in parts:
+        for at, size, whole in (("x", "width", "width"), ("y", "height", "height")):
+            assert float(r.get(at)) >= 0 and float(r.get(at)) + float(r.get(size)) <= float(sheet.get(whole))
+
+
+def test_of_many_blocks_some_are_drawn():
+    picture = boxes((k.softmax, 1024, (zeros(1024, 64), zeros(1024, 64), 64)))
+    assert "softmax on 1024 blocks, of which 256 are drawn" in str(picture)
+    assert list(picture.data["arg5", "written"])[1] == (4,)
