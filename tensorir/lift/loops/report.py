@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from tensorir.lift.loops.numerics import Difference
 from tensorir.lift.nests.nest import Loop
-from tensorir.lift.numerics import Difference
 from tensorir.source import NOWHERE, Span
 
 __all__ = ["Decision", "Report"]

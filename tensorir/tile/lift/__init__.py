@@ -45,10 +45,10 @@ from tensorir.lift.assemble import Built
 from tensorir.lift.batched.program import Argument as Passed
 from tensorir.lift.batched.program import Batched, batched
 from tensorir.lift.emission.tensors import converted, renamed
+from tensorir.lift.loops.numerics import differences
 from tensorir.lift.loops.report import Decision, Report
 from tensorir.lift.nests.nest import Loop
 from tensorir.lift.nests.terms import Number as Term
-from tensorir.lift.numerics import differences
 from tensorir.lift.program import Argument, Lifted
 from tensorir.lift.region.nodes import For
 from tensorir.tile.interpret.launch import entry_of, grid_of
