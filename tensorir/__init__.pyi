@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+import tensorir.tir.tenstorrent
 from tensorir import build as build
 from tensorir import inspect as inspect
 from tensorir import iterator as iterator
@@ -56,11 +57,12 @@ from tensorir.passes.pipeline import Pipeline as Pipeline
 from tensorir.passes.restrict import restrict as restrict
 from tensorir.passes.stages import DEFAULT_PASSES as DEFAULT_PASSES
 from tensorir.text import parse as parse
-from tensorir.tir import tenstorrent as tt  # noqa: F401
 from tensorir.types import Dims, Scalar
 from tensorir.types import Interval as Interval
 from tensorir.types import TensorType as TensorType
 from tensorir.types import tensor as tensor
+
+tt = tensorir.tir.tenstorrent
 
 __version__: str
 

@@ -17,11 +17,11 @@ import tensorir as ti
 STUB = ast.parse(Path(ti.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
 DEFINED = {n.name: n for n in STUB.body if isinstance(n, ast.FunctionDef)}
 IMPORTED = {
-    alias.asname: (node.module, alias.name)
-    for node in STUB.body if isinstance(node, ast.ImportFrom) for alias in node.names
+    alias.asname: node.module for node in STUB.body if isinstance(node, ast.ImportFrom) for alias in node.names
     if alias.asname
 }  # fmt: skip
 DECLARED = {n.target.id for n in STUB.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)}
+RENAMED = {t.id: ast.unparse(n.value) for n in STUB.body if isinstance(n, ast.Assign) for t in n.targets}
 CLASSES = {n.name: n for n in STUB.body if isinstance(n, ast.ClassDef)}
 
 
@@ -43,7 +43,7 @@ def there(function):
 
 
 def test_the_stub_has_the_names_that_there_are():
-    assert sorted({*DEFINED, *IMPORTED, *DECLARED, *CLASSES}) == dir(ti)
+    assert sorted({*DEFINED, *IMPORTED, *DECLARED, *CLASSES, *RENAMED}) == dir(ti)
 
 
 @pytest.mark.parametrize("name", DEFINED)
@@ -53,12 +53,16 @@ def test_a_function_of_the_stub_is_called_and_described_as_the_function_is(name)
     assert ast.get_docstring(DEFINED[name]) == inspect.getdoc(function).split("\n")[0]
 
 
+@pytest.mark.parametrize("name", RENAMED)
+def test_a_module_with_another_name_is_that_module(name):
+    assert getattr(ti, name) is importlib.import_module(RENAMED[name])
+
+
 @pytest.mark.parametrize("name", IMPORTED)
 def test_what_the_stub_imports_is_what_there_is(name):
     found = getattr(ti, name)
     assert found.__doc__
-    module, there_named = IMPORTED[name]
-    assert found is getattr(importlib.import_module(module), there_named)
+    assert found is getattr(importlib.import_module(IMPORTED[name]), name)
 
 
 def test_the_methods_of_a_field_are_those_of_the_stub():

@@ -243,6 +243,39 @@ def lift(
 
 
 @app.command()
+def tt(
+    kernel: Annotated[Path, typer.Argument(help="A kernel of tiles (TileLang's text, .py).", show_default=False)],
+    cores: Annotated[int, typer.Option(help="How many cores share the tiles.")] = 64,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="The folder that the files go to.")] = None,
+    func: Annotated[str | None, typer.Option(help="Which function.")] = None,
+    capacity: Annotated[
+        int | None, typer.Option(help="How many tiles each circular buffer holds. Default: two blocks.")
+    ] = None,
+    input: Annotated[
+        list[str] | None, typer.Option("--input", "-i", help="A file whose variables are parameters. May be repeated.")
+    ] = None,
+    set: Annotated[list[str] | None, typer.Option("--set", help="A number, as n=8. May be repeated.")] = None,
+    random: Annotated[bool, typer.Option("--random", help="Simulate on random arrays for what is not given.")] = False,
+    order: Annotated[
+        str, typer.Option(help="Whose step is next: random, 'reader first', 'writer first' or 'round robin'.")
+    ] = "random",
+    seed: Annotated[int, typer.Option(help="Of a random order.")] = 0,
+    overwrite: Overwrite = False,
+) -> None:
+    """Make a kernel's programs for a grid of Tensix cores, check their protocol, and simulate them.
+
+    Written are compute.cpp, reader.cpp, writer.cpp, main.cpp and tt.plan.json. Example:
+
+    tensorir tt matmul.py --cores 64 --out programs --random
+    """
+    from stencils.cli import tensix
+
+    if out is not None:
+        keep_existing([out / name for name in tensix.FILES], overwrite, ask)
+    tensix.program(kernel, func, cores, capacity, out, tuple(input or ()), tuple(set or ()), random, order, seed, say)
+
+
+@app.command()
 def lower(
     program: Fencils,
     to: Annotated[str, typer.Option(help="stablehlo, jaxpr, or hlo (optimised, for this machine).")] = "stablehlo",

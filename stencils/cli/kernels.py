@@ -14,7 +14,7 @@ from stencils.cli.files import check_source, check_target, together, write_array
 from stencils.cli.options import sizes
 from tensorir.arrays import refuse
 
-__all__ = ["check", "is_kernel", "lift", "run", "show"]
+__all__ = ["check", "function_of", "is_kernel", "lift", "run", "show"]
 
 
 def is_kernel(path: Path) -> bool:
@@ -53,7 +53,7 @@ def run(
 ) -> None:  # fmt: skip
     """Interpret a function on arrays from files, or on random ones, and say what changed."""
     check_target(out, (".npz",))
-    chosen = _chosen(path, function)
+    chosen = function_of(path, function)
     params = Parameters.of(chosen)
     given = arguments(params, inputs, settings, random)
     results = ti.tir.interpret(chosen, *given, checked=checked)
@@ -83,7 +83,7 @@ def lift(
     say: Callable[[str], None],
 ) -> None:
     """Print a function as a pure tensor program, and how each of its loops was lifted."""
-    chosen = _chosen(path, function)
+    chosen = function_of(path, function)
     program = ti.lift(chosen, on_hazard=on_hazard)
     if program.static is None and program.key_at is None:
         # it takes numbers that are no sizes, and what is known of them a call tells
@@ -100,7 +100,7 @@ def lift(
         say(f"\n{program.report}")
 
 
-def _chosen(path: Path, function: str | None) -> Any:
+def function_of(path: Path, function: str | None) -> Any:
     """The function that is asked for, or the only one."""
     module = _module(path)
     if function is None and len(module.functions) > 1 and "main" not in module.functions:

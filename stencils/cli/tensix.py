@@ -1,0 +1,61 @@
+"""`tensorir tt`: a kernel of tiles as programs for a grid of Tensix cores, checked, written to files and simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tensorir as ti
+from stencils.cli.arguments import Parameters, arguments
+from stencils.cli.files import together
+from stencils.cli.kernels import function_of, is_kernel
+from tensorir.arrays import refuse
+from tensorir.errors import Diagnostic, DiagnosticError
+
+__all__ = ["FILES", "program"]
+
+FILES = ("compute.cpp", "reader.cpp", "writer.cpp", "main.cpp", "tt.plan.json")
+"""What is written to the folder."""
+
+
+def program(
+    path: Path, function: str | None, cores: int, capacity: int | None, out: Path | None, inputs: tuple[str, ...],
+    settings: tuple[str, ...], random: bool, order: str, seed: int, say: Callable[[str], None],
+) -> None:  # fmt: skip
+    """Split a kernel, check the protocol, write its files; run it where arrays are given or random ones asked for."""
+    if not is_kernel(path):
+        raise refuse("C09", f"'{path}' is no kernel of tiles (.py).", "see tensorir tt --help.")
+    if out is not None and out.exists() and not out.is_dir():
+        raise refuse("F03", f"'{out}' is a file, and programs are written to a folder.", "name a folder.")
+    kernel = function_of(path, function)
+    made = ti.tt.persistent(ti.tt.shard(ti.tt.schedule(ti.tt.defaults(kernel), cores=cores)))
+    split = ti.tt.split(made, capacity)
+    tiles, busy = made.attrs["tt_num_tiles"], min(int(str(made.attrs["tt_num_tiles"])), cores)
+    say(f"{kernel.name}: {tiles} tiles on {busy} of {cores} cores")
+    for queue in split.buffers:
+        say(f"  {queue.name}: {queue.capacity} tiles, blocks of {queue.pages}")
+    if faults := ti.tt.check(split):
+        raise DiagnosticError(tuple(Diagnostic("TN11", str(fault)) for fault in faults))
+    say("protocol: no fault in the text, and every core comes to its end")
+    if inputs or random:
+        params = Parameters.of(kernel)
+        given = arguments(params, inputs, settings, random)
+        run = ti.tt.simulate(split, given, order=order, seed=seed)  # type: ignore[arg-type]
+        say(f"simulated: {run}")
+        for name, before, after in zip(params.order, given, run.arrays, strict=True):
+            if not np.array_equal(np.asarray(before), np.asarray(after)):
+                array: Any = np.asarray(after)
+                say(f"{name}: {' × '.join(map(str, array.shape))}, {array.dtype}, {array.min()} to {array.max()}")
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        with together() as write:
+            for name, text in split.files.items():
+                write(out / name, _writing(text))
+        say(f"written to {out}: {', '.join(FILES)}")
+
+
+def _writing(text: str) -> Callable[[str], object]:
+    return lambda place: Path(place).write_text(text, encoding="utf-8")
