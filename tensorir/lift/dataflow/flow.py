@@ -23,9 +23,10 @@ None ['i - 1'] { R0[i0 = 1] }
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from tensorir.lift.accesses.sets import decided, text
@@ -36,6 +37,10 @@ from tensorir.lift.nests.terms import Number, Op, Term
 from tensorir.types import BOOL, INT32, Interval
 
 __all__ = ["Source", "box_of", "condition_of", "domain_of", "flow_of", "isl"]
+
+
+MOST_PARTS = 6
+"""How many sums of indices may tell where in one write the value of a read comes from: each is a choice."""
 
 
 @cache
@@ -59,6 +64,7 @@ class Source:
     buffer: str = ""
 
 
+@lru_cache(maxsize=256)
 def domain_of(s: Statement) -> Any:
     """The iterations of a statement, with the points of its window."""
     return isl().Set(f"{{ {_tuple(s)}{_where(s)} }}")
@@ -99,11 +105,17 @@ def flow_of(statements: Sequence[Statement]) -> dict[int, list[Source]]:
             continue
         # to read a text is no question: it takes no part in the budget
         maps = _Accesses.of(reads, writes, longest)
-        result = decided(lambda r=reads, w=writes, n=name, m=maps: _flow(r, w, n, m), 4)
-        if result is None:
-            raise Uncovered(f"the dataflow of {name!r}, which takes too long")
-        found.update(result)
+        for together, sources in _reaching(reads, writes, maps).items():
+            asking, given = [s for s in reads if s.number in together], [s for s in writes if s.number in sources]
+            result = decided(lambda r=asking, w=given, n=name, m=maps: _flow(r, w, n, m), 4)
+            if result is None:
+                raise Uncovered(f"the dataflow of {name!r}, which takes too long")
+            found.update(result)
     return found
+
+
+_Box = tuple[tuple[int, int], ...]
+"""The least and the greatest index along each dim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +135,56 @@ class _Accesses:
             {s.number: domain_of(s) for s in reads},
         )
 
+    def box(self, s: Statement) -> _Box | None:
+        """The box around what a statement touches, None where it touches nothing."""
+        touched = self.element[s.number].range()
+        if touched.is_empty():
+            return None
+        count = touched.dim(isl().dim_type.set)
+        return tuple((touched.dim_min_val(k).to_python(), touched.dim_max_val(k).to_python()) for k in range(count))
+
     def union(self, maps: Mapping[int, Any], statements: Sequence[Statement]) -> Any:
         found = isl().UnionMap.empty(isl().Space.params_alloc(isl().DEFAULT_CONTEXT, 0))
         for s in statements:
             found = found.add_map(maps[s.number])
         return found
+
+
+def _reaching(
+    reads: Sequence[Statement], writes: Sequence[Statement], accesses: _Accesses
+) -> dict[frozenset[int], frozenset[int]]:
+    """The reads by the writes that may reach them: reaching definitions over the nests of a region.
+
+    A nest that writes all elements that a read touches kills what nests before it wrote; what touches other elements
+    does not reach. `A[0:8] ← …; A[0:8] ← …; … ← A[2]`: the second write alone reaches the read.
+    """
+    if len(writes) < 2:
+        return {frozenset(r.number for r in reads): frozenset(w.number for w in writes)}
+    boxes = {s.number: accesses.box(s) for s in (*reads, *writes)}
+    whole = {w.number: accesses.element[w.number].range().is_box() for w in writes}
+    by_nest: dict[int | str, list[Statement]] = {}
+    for w in writes:
+        by_nest.setdefault(w.order[0], []).append(w)
+    nests = sorted(by_nest, key=int)
+    found: dict[frozenset[int], set[int]] = {}
+    for r in reads:
+        reaching: set[int] = set()
+        wanted = boxes[r.number]
+        for nest in reversed(nests[: bisect_right(nests, int(r.order[0]), key=int)]):
+            near = [w for w in by_nest[nest] if _meet(boxes[w.number], wanted)]
+            reaching |= {w.number for w in near}
+            if nest != r.order[0] and any(whole[w.number] and _covers(boxes[w.number], wanted) for w in near):
+                break
+        found.setdefault(frozenset(reaching), set()).add(r.number)
+    return {frozenset(together): sources for sources, together in found.items()}
+
+
+def _meet(a: _Box | None, b: _Box | None) -> bool:
+    return a is not None and b is not None and all(x[0] <= y[1] and y[0] <= x[1] for x, y in zip(a, b, strict=True))
+
+
+def _covers(a: _Box | None, b: _Box | None) -> bool:
+    return a is not None and b is not None and all(x[0] <= y[0] and y[1] <= x[1] for x, y in zip(a, b, strict=True))
 
 
 def _flow(
@@ -159,7 +216,10 @@ def _flow(
             if not m.is_single_valued():
                 raise Uncovered(f"two writes to one element of {buffer!r} at once")
             writer = by_number[int(m.get_tuple_name(i.dim_type.out)[1:])]
-            result[r.number] += sources_of(m, r, writer.number)
+            sources = sources_of(m, r, writer.number)
+            if len(sources) > MOST_PARTS:
+                raise Uncovered(f"a read of {buffer!r} whose values come from {len(sources)} parts of one write")
+            result[r.number] += sources
         if not left.is_empty():
             result[r.number].append(_initial(r, left))
     return result

@@ -46,6 +46,8 @@ class _Translation:
     buffers: dict[terms.Buffer, r.Buffer] = field(default_factory=dict[terms.Buffer, r.Buffer])
     loops: dict[str, nest.Loop] = field(default_factory=dict[str, nest.Loop])
     taken: set[str] = field(default_factory=set[str])
+    numbered: dict[str, int] = field(default_factory=dict[str, int])
+    """The next number for a name that is taken."""
     extents: dict[str, int] = field(default_factory=dict[str, int])
     alone: frozenset[terms.Buffer] = frozenset()
     """Values of one iteration that one store makes, whatever data say: no memory is needed."""
@@ -183,9 +185,10 @@ class _Translation:
         return self.buffers[buffer]
 
     def fresh(self, name: str) -> str:
-        found, k = name, 1
+        found, k = name, self.numbered.get(name, 1)
         while found in self.taken:
             found, k = f"{name}_{k}", k + 1
+        self.numbered[name] = k
         self.taken.add(found)
         return found
 

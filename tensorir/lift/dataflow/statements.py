@@ -123,6 +123,8 @@ class _Walk:
     found: list[Statement] = field(default_factory=list[Statement])
     values: dict[Var, Expr] = field(default_factory=dict[Var, Expr])
     taken: set[str] = field(default_factory=set[str])
+    numbered: dict[str, int] = field(default_factory=dict[str, int])
+    """The next number for a name that is taken."""
 
     def nodes(self, nodes: Sequence[Node], place: _Place, first: int = 0) -> int:
         count = first
@@ -287,9 +289,10 @@ class _Walk:
         return replace(place, guards=(*place.guards, other))
 
     def fresh(self, name: str) -> str:
-        found, k = name, 1
+        found, k = name, self.numbered.get(name, 1)
         while found in self.taken:
             found, k = f"{name}_{k}", k + 1
+        self.numbered[name] = k
         self.taken.add(found)
         return found
 

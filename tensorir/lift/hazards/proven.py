@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import groupby
 from typing import Any
 
 from tensorir.errors import Diagnostic, Note
@@ -136,6 +137,10 @@ def _unwritten(statements: Sequence[Leaf], known: Touches) -> list[Diagnostic]:
         for buffer in leaf.written - {t.buffer for t in each if t.write}:
             unknown.setdefault(buffer, []).append(leaf)
     visible = cache(lambda: visible_iterations(statements, known))
+    writes: dict[Buffer, list[Touch]] = {}
+    for t in touches:
+        if t.write:
+            writes.setdefault(t.buffer, []).append(t)
     for r in touches:
         buffer = r.buffer
         given = buffer.argument and not buffer.declared
@@ -143,8 +148,7 @@ def _unwritten(statements: Sequence[Leaf], known: Touches) -> list[Diagnostic]:
             continue
         if any(_may_precede(w, r.leaf) for w in unknown.get(buffer, ())):
             continue
-        writes = [w for w in touches if w.write and w.buffer is buffer]
-        missing = _first_gap(r, writes, visible)
+        missing = _first_gap(r, writes.get(buffer, ()), visible)
         if missing is None:
             continue
         at = dict(zip(r.names, missing, strict=True))
@@ -180,13 +184,14 @@ def _may_precede(a: Leaf, b: Leaf) -> bool:
 
 def _races(statements: Sequence[Leaf], touches: Touches) -> list[Diagnostic]:
     """Two iterations of a loop that is said to be parallel touch one element, and one of them writes it."""
-    found: list[Diagnostic] = []
-    for p, a in enumerate(statements):
-        for b in statements[p:]:
-            found += _race(a, b, touches)
-            if found:
-                return found
-    return found
+    # only statements of one nest have a loop together
+    for _, group in groupby((leaf for leaf in statements if leaf.loops), key=lambda leaf: id(leaf.loops[0])):
+        nest = list(group)
+        for p, a in enumerate(nest):
+            for b in nest[p:]:
+                if found := _race(a, b, touches):
+                    return found
+    return []
 
 
 def in_turn(a: Leaf, b: Leaf, buffer: Buffer) -> bool:

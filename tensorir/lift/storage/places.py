@@ -41,6 +41,10 @@ def filled_once(nodes: Sequence[Node]) -> tuple[Node, ...]:
     for leaf in statements:
         for buffer in leaf.written:
             writers.setdefault(buffer, []).append(leaf)
+    last: dict[Buffer, int] = {}  # the last nest that stores to a buffer
+    for leaf in statements:
+        for buffer in leaf.written:
+            last[buffer.root] = max(last.get(buffer.root, 0), leaf.place[0])
     mine = own(statements)
     whole = {b for leaf in statements if not isinstance(leaf.node, Store | Check) for b in leaf.read}
     found: dict[Store, Node] = {}
@@ -51,8 +55,7 @@ def filled_once(nodes: Sequence[Node]) -> tuple[Node, ...]:
             continue
         if len(writers[node.buffer]) > 1 or any(b.private or b.loops for b in leaf.read):
             continue
-        inside = {b.root for b in leaf.read if b not in filled}
-        if any(x.place[0] >= leaf.place[0] and any(b.root in inside for b in x.written) for x in statements):
+        if any(last.get(b.root, -1) >= leaf.place[0] for b in leaf.read if b not in filled):
             continue
         if (space := _by_place(leaf, node.buffer)) is not None:
             filled[node.buffer] = replace(node.buffer, private=())
