@@ -54,12 +54,13 @@ from tensorir.lift.rewrites.nested_folds import (
     start_within,
     sum_from_nothing,
 )
+from tensorir.lift.rewrites.operands import OUTSIDE
 from tensorir.lift.rewrites.padding import (
     choice_of_padded,
     concat_of_padded,
     cut_of_padded,
-    cut_of_wider,
     extreme_of_padded,
+    fold_beside_constant,
     merge_of_padded,
     padding_of_padded,
     padding_with_the_same,
@@ -75,6 +76,7 @@ from tensorir.lift.rewrites.prefixes import (
     prefix_of_scan,
     whole_of_parts,
 )
+from tensorir.lift.rewrites.reach import read_inside, read_of_less_padding
 from tensorir.lift.rewrites.windows import (
     choice_of_windows,
     padding_of_windows,
@@ -167,89 +169,6 @@ def shift_of_subset(e: Call) -> Expr | None:
             return cut(shifted(x, dim, by), dict(e.tensor.dims.items))
         case _:
             return None
-
-
-def shift_outside(e: Call) -> Expr | None:
-    """What shifts all that has a dim by one distance shifts the whole."""
-    having = [a for a in e.args if a.tensor.dims]
-    for dim, by in _shifts(having[0]) if having else ():
-        if all((dim, by) in _shifts(a) for a in having if dim in a.tensor.dims):
-            args = [_unshifted(a, dim) if dim in a.tensor.dims else a for a in e.args]
-            return shifted(call(e.op, *args, static=e.static, span=e.span), dim, by)
-    return None
-
-
-def _shifts(x: Expr) -> list[tuple[str, int]]:
-    """The distances of the shifts that a tensor starts with."""
-    found: list[tuple[str, int]] = []
-    while isinstance(x, Call) and x.op == "cartesian_shift":
-        found.append((x.static[0], x.static[1]))
-        x = x.args[0]
-    return found
-
-
-def _unshifted(x: Expr, dim: str) -> Expr:
-    assert isinstance(x, Call) and x.op == "cartesian_shift"
-    if x.static[0] == dim:
-        return x.args[0]
-    return shifted(_unshifted(x.args[0], dim), *x.static)
-
-
-# Reads where indices say
-
-
-def gather_outside(e: Call) -> Expr | None:
-    """What reads all that has dims at the same places reads the whole there, where that computes no more."""
-    having = [a for a in e.args if a.tensor.dims]
-    if len(having) < 2:
-        return None
-    match having[0]:
-        case Call("gather", (first, *indices), (dims, "clamp") as static):
-            pass
-        case _:
-            return None
-    for a in having:
-        if not isinstance(a, Call) or a.op != "gather" or a.static != static or list(a.args[1:]) != indices:
-            return None
-        if any(a.args[0].tensor.dims[d] != first.tensor.dims[d] for d in dims):
-            return None  # the nearest element is another one
-        if set(a.args[0].tensor.dims) != set(first.tensor.dims):
-            return None  # a product of a contraction stays one
-    args = [a.args[0] if isinstance(a, Call) and a.tensor.dims else a for a in e.args]
-    whole = call(e.op, *args, static=e.static, span=e.span)
-    more = whole.tensor.dims.size > e.tensor.dims.size
-    return None if more else call("gather", whole, *indices, static=static, span=e.span)
-
-
-def merge_outside(e: Call) -> Expr | None:
-    """What merges two dims of all that has dims merges those of the result."""
-    having = [a for a in e.args if a.tensor.dims]
-    match having:
-        case [Call("merge_dims", (first,), static), *_]:
-            kept = [(d, first.tensor.dims[d]) for d in static[:2]]
-        case _:
-            return None
-    inner = {id(a): a.args[0] for a in having if isinstance(a, Call) and a.op == "merge_dims" and a.static == static}
-    if any(id(a) not in inner or any(inner[id(a)].tensor.dims[d] != i for d, i in kept) for a in having):
-        return None
-    args = [inner.get(id(a), a) for a in e.args]
-    return call("merge_dims", call(e.op, *args, static=e.static, span=e.span), static=static, span=e.span)
-
-
-def split_outside(e: Call) -> Expr | None:
-    """What splits a dim of the one operand that has dims splits that of the result; a choice is taken by the parts."""
-    if e.op == "if":
-        return None  # `split_of_choice` goes the other way
-    match [a for a in e.args if a.tensor.dims]:
-        case [Call("split_dim", (x,), static) as split]:
-            args = [x if a is split else a for a in e.args]
-            return call("split_dim", call(e.op, *args, static=e.static, span=e.span), static=static, span=e.span)
-        case _:
-            return None
-
-
-OUTSIDE = (cut_of_wider, shift_outside, gather_outside, merge_outside, split_outside)
-"""Rules that look at every elementwise builtin."""
 
 
 # Splits of merges
@@ -459,12 +378,19 @@ RULES: dict[str, tuple[simplify.Rule, ...]] = {
         fold_of_merged,
         sum_of_padded,
         extreme_of_padded,
+        fold_beside_constant,
         fold_of_digits,
     ),
     "contract": (contraction_of_parts,),
     "scan": (start_of_added,),
     "add_dim": (added_point,),
-    "concat": (simplify.concat_of_parts, prefix_of_scan, concat_of_concat, concat_of_added, concat_of_padded),
+    "concat": (
+        simplify.concat_of_parts,
+        prefix_of_scan,
+        concat_of_concat,
+        concat_of_added,
+        concat_of_padded,
+    ),
     "gather": (
         reshaped_number,
         gather_by_position,
@@ -478,11 +404,13 @@ RULES: dict[str, tuple[simplify.Rule, ...]] = {
         point_of_shifted,
         point_of_computed,
         gather_of_point,
+        read_inside,
         read_of_part,
         read_of_coordinates,
         read_of_read,
         read_through_padding,
         read_of_parts,
+        read_of_less_padding,
         windows_of_whole,
     ),
     "rename": (simplify.rename_to_itself, simplify.rename_of_rename, rename_of_subset, choice_of_renamed),
@@ -521,5 +449,5 @@ RULES: dict[str, tuple[simplify.Rule, ...]] = {
 REORDERING = frozenset([fold_of_fold, fold_of_merged, fold_of_digits, contraction_of_parts])
 """Rules that add up the same terms in another order."""
 
-LOOSE = REORDERING | frozenset([plus_nothing, fold_of_one, sum_of_padded])
+LOOSE = REORDERING | frozenset([plus_nothing, fold_of_one, sum_of_padded, fold_beside_constant])
 """Rules that change roundings of floats, or the sign of a zero."""

@@ -335,6 +335,10 @@ class _Whole:
     part: str
     size: int
     dim: str
+    known: dict[tuple[int, str, str], Expr | None] = field(
+        default_factory=dict[tuple[int, str, str], "Expr | None"], compare=False
+    )
+    """What is shared is looked at once."""
 
     @property
     def _names(self) -> set[str]:
@@ -389,6 +393,17 @@ class _Whole:
 
     def of(self, e: Expr) -> Expr | None:
         """The expression over the dim; None where it needs the parts apart."""
+        key = id(e), self.outer, self.part
+        if key not in self.known:
+            self.known[key] = self._of(e)
+        return self.known[key]
+
+    def _moved(self, e: Call) -> Expr | None:
+        """What an expression of one operand along other dims makes of the operand over the dim."""
+        made = self.of(e.args[0])
+        return None if made is None else call(e.op, made, static=e.static, span=e.span)
+
+    def _of(self, e: Expr) -> Expr | None:
         here = {self.outer, self.part} & set(e.tensor.dims)
         if not here:
             return e if self.dim not in e.tensor.dims else None
@@ -404,9 +419,16 @@ class _Whole:
                 under = replace(self, outer=before.pop(self.outer, self.outer), part=before.pop(self.part, self.part))
                 made = under.of(x)
                 return None if made is None else renamed(made, {old: new for new, old in before.items()})
-            case Call("split_dim", (x,), (dim, outer, inner, _)) if not {dim, outer, inner} & self._names:
-                made = self.of(x)
-                return None if made is None else call("split_dim", made, static=e.static, span=e.span)
+            case Call("split_dim", _, (dim, outer, inner, _)) if not {dim, outer, inner} & self._names:
+                return self._moved(e)
+            case Call("cartesian_shift" | "add_dim", _, (dim, *_)) if dim not in self._names:
+                return self._moved(e)
+            case Call("subset", _, (cuts,)) if not set(cuts) & self._names:
+                return self._moved(e)
+            case Call("update", (base, x)) if (same := constant_of(base)) is not None and self.part in x.tensor.dims:
+                whole, made = self._number(same.value, same.element, dict(e.tensor.dims.items)), self.of(x)
+                kept = self.outer in x.tensor.dims and x.tensor.dims[self.part] == Interval(0, self.size)
+                return call("update", whole, made, span=e.span) if whole and made and kept else None
             case Call("plus" | "minus" | "multiplies" | "floordiv" | "mod") if (total := self._total(e)) is not None:
                 return total
             case Call("reduce", (Operator(op), init, x), (dim,)) if not {dim, *init.tensor.dims} & self._names:
@@ -416,17 +438,13 @@ class _Whole:
                 factors = [self.of(a) for a in (x, y)]
                 both = [a for a in factors if a is not None]
                 return call("contract", *both, static=e.static, span=e.span) if len(both) == 2 else None
+            case Call("gather", (x, *indices), (dims, _)) if not set(dims) & self._names:
+                found = [x if not set(x.tensor.dims) & self._names else self.of(x), *map(self.of, indices)]
+                operands = [i for i in found if i is not None]
+                return call("gather", *operands, static=e.static, span=e.span) if len(operands) == len(found) else None
             case Call("gather", (x, *indices), (dims, _)) if not set(x.tensor.dims.without(*dims)) & self._names:
-                found = [self.of(i) for i in indices]
-                places = [i for i in found if i is not None]
-                whole = len(places) == len(found)
-                return call("gather", x, *places, static=e.static, span=e.span) if whole else None
-            case Call("gather", (x, *indices), (dims, _)) if not {
-                *dims,
-                *(n for i in indices for n in i.tensor.dims),
-            } & (self._names):
-                inner = self.of(x)
-                return None if inner is None else call("gather", inner, *indices, static=e.static, span=e.span)
+                places = [i for i in map(self.of, indices) if i is not None]
+                return call("gather", x, *places, static=e.static, span=e.span) if len(places) == len(indices) else None
             case Call(op, args) if TABLE[op].elementwise and all(isinstance(a.type, TensorType) for a in args):
                 parts = [self.of(a) for a in args]
                 known = [p for p in parts if p is not None]

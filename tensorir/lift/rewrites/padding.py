@@ -30,10 +30,12 @@ __all__ = [
     "cut_of_padded",
     "cut_of_wider",
     "extreme_of_padded",
+    "fold_beside_constant",
     "merge_of_padded",
     "padding_of_padded",
     "padding_with_the_same",
     "reshaped_number",
+    "restricted",
     "sum_of_padded",
 ]
 
@@ -78,6 +80,30 @@ def extreme_of_padded(e: Call) -> Expr | None:
             return None if smaller is None else _fold(e, init, smaller, dim)
         case _:
             return None
+
+
+def fold_beside_constant(e: Call) -> Expr | None:
+    """A sum, or a maximum, does not need the part beside it where one number adds nothing.
+
+    >>> from tensorir.passes.show import show
+    >>> from tensorir.lift.rewrites.canonical import Canonical
+    >>> show(Canonical(), "reduce(+, 0.0, I)(concat(x, add_dim(I, 3, 8, 0.0)))", x={"I": (0, 3)})
+    reduce(+, 0.0, I)(x)
+    """
+    match e:
+        case Call("reduce", (f, init, Call("concat", parts) as x), static):
+            known = [constant_of(part) for part in parts]
+        case _:
+            return None
+    rest = [part for part, c in zip(parts, known, strict=True) if c is None]
+    same, element = next((c for c in known if c is not None), None), x.tensor.element
+    if same is None or len(rest) != 1 or not isinstance(element, Scalar):
+        return None
+    if any(c is not None and repr(c.value) != repr(same.value) for c in known):
+        return None
+    padded = call("update", filled(same.value, element, dict(x.tensor.dims.items)), *rest)
+    fold = call("reduce", f, init, padded, static=static, span=e.span)
+    return sum_of_padded(fold) or extreme_of_padded(fold) if isinstance(fold, Call) else None
 
 
 def cut_of_padded(e: Call) -> Expr | None:
@@ -232,7 +258,13 @@ def _padded_along(x: Call) -> frozenset[str]:
             return below[0] - {outer, inner}
         case Call("reduce", (Operator(), _, _), (dim,)):
             return below[2] - {dim}
-        case Call("cartesian_shift" | "pos" | "gather"):
+        case Call("gather", (y, *indices), (dims, _)):
+            # a dim of the operand and of indices is cut in all of them
+            whole = [y.tensor.dims.without(*dims), *(i.tensor.dims for i in indices)]
+            kept = [below[0] - set(dims), *below[1:]]
+            found = frozenset[str]().union(*kept)
+            return frozenset(d for d in found if all(d in k for k, w in zip(kept, whole, strict=True) if d in w))
+        case Call("cartesian_shift" | "pos"):
             return below[0]
         case Call(op) if TABLE[op].elementwise:
             return frozenset[str]().union(*below)
@@ -257,11 +289,12 @@ def _restricted(x: Expr, cuts: Cuts, known: _Known) -> Expr | None:
             return None if inner is None else call("add_dim", inner, static=(dim, new.start, new.stop), span=x.span)
         case Call("pos", (y,)):
             return _moved(x, restricted(y, cuts, known))
-        case Call("gather", (y, *indices), (_, mode)) if mode in WITHIN and not any(
-            d in i.tensor.dims for d in cuts for i in indices
-        ):
-            inner = restricted(y, cuts, known)
-            return None if inner is None else call("gather", inner, *indices, static=x.static, span=x.span)
+        case Call("gather", (y, *indices), (dims, mode)) if mode in WITHIN:
+            inner = restricted(y, {d: i for d, i in cuts.items() if d not in dims}, known)
+            places = [restricted(i, cuts, known) for i in indices]
+            if inner is None or any(i is None for i in places):
+                return None
+            return call("gather", inner, *(i for i in places if i is not None), static=x.static, span=x.span)
         case Call("split_dim", (y,), (dim, outer, inner, size)) if inner not in cuts and dim not in cuts:
             whole = {d: i for d, i in cuts.items() if d != outer}
             if outer in cuts:

@@ -24,6 +24,7 @@ from tensorir.lift.emission.tensors import constant_of, cut, filled, position, s
 from tensorir.lift.nests.affine import Affine, Ranges
 from tensorir.lift.nests.bounded import sum_where
 from tensorir.lift.rewrites.coordinates import sum_of_coordinates
+from tensorir.lift.rewrites.reach import hull_of
 from tensorir.types import Interval, Scalar
 
 __all__ = [
@@ -90,7 +91,7 @@ def choice_of_windows(e: Call) -> Expr | None:
     if set(whole) & {d for i in rest.values() for d in i.tensor.dims}:
         return None
     if rest:
-        hulls = [(x.tensor.dims[d], _hull(i)) for d, i in rest.items()]
+        hulls = [(x.tensor.dims[d], hull_of(i)) for d, i in rest.items()]
         within = all(hull is not None and interval.covers(hull) for interval, hull in hulls)
         x = call("gather", x, *rest.values(), static=(tuple(rest), "clamp" if within else mode))
     padded = call("update", filled(number.value, element, {**dict(x.tensor.dims.items), **whole}), x)
@@ -328,7 +329,7 @@ def _places(x: Expr, dims: Sequence[str], indices: Sequence[Expr]) -> dict[str, 
     """The sums of coordinates that indices are; None where one is none, or leaves the tensor."""
     found: dict[str, Affine] = {}
     for dim, index in zip(dims, indices, strict=True):
-        total, hull = sum_of_coordinates(index), _hull(index)
+        total, hull = sum_of_coordinates(index), hull_of(index)
         if total is None or hull is None or not x.tensor.dims[dim].covers(hull):
             return None
         found[dim] = total
@@ -349,7 +350,7 @@ def read_of_part(e: Call) -> Expr | None:
             pass
         case _:
             return None
-    hulls = {d: _hull(i) for d, i in zip(dims, indices, strict=True)}
+    hulls = {d: hull_of(i) for d, i in zip(dims, indices, strict=True)}
     inside = {d for d, i in hulls.items() if i is not None and part.tensor.dims[d].covers(i)}
     kept = {d: i for d, i in part.tensor.dims.items if d not in inside and x.tensor.dims[d] != i}
     if kept.keys() == {d for d, i in part.tensor.dims.items if x.tensor.dims[d] != i}:
@@ -436,37 +437,8 @@ def _below(
             return at_points(part), {d: x.tensor.dims[d] for d in moved}
         case _:
             pass
-    hulls = {d: _hull(i) for d, i in moved.items()}
+    hulls = {d: hull_of(i) for d, i in moved.items()}
     known = {d: i for d, i in hulls.items() if i is not None and x.tensor.dims[d].covers(i)}
     if len(known) < len(hulls):
         return None
     return cut(at_points(x), known), known
-
-
-def _hull(index: Expr) -> Interval | None:
-    """The least interval around the values of a sum of coordinates."""
-    match index:
-        case Literal(value):
-            return Interval(int(value), int(value) + 1)
-        case Call("pos", (base,), (dim,)):
-            return base.tensor.dims[dim]
-        case Call("plus" | "minus" | "multiplies" as op, (a, b)):
-            return _of_operation(op, [_hull(a), _hull(b)], isinstance(a, Literal) or isinstance(b, Literal))
-        case _:
-            return None
-
-
-def _of_operation(op: str, parts: Sequence[Interval | None], by_number: bool) -> Interval | None:
-    a, b = parts
-    if a is None or b is None or not a or not b:
-        return None
-    match op:
-        case "plus":
-            return Interval(a.start + b.start, a.stop + b.stop - 1)
-        case "minus":
-            return Interval(a.start - b.stop + 1, a.stop - b.start)
-        case _ if by_number:
-            corners = [p * q for p in (a.start, a.stop - 1) for q in (b.start, b.stop - 1)]
-            return Interval(min(corners), max(corners) + 1)
-        case _:
-            return None

@@ -26,7 +26,7 @@ from tensorir.lift.emission.tensors import constant_of, cut, shifted, spread
 from tensorir.lift.nests.affine import Affine, number, variable
 from tensorir.lift.nests.linear import settled, term_of
 from tensorir.lift.nests.nest import Store
-from tensorir.lift.nests.terms import Buffer, Load, Number, Op, Term, children, loads
+from tensorir.lift.nests.terms import Buffer, Load, Number, Op, Term, children, loads, walk
 from tensorir.lift.region.nodes import For, Rule
 from tensorir.lift.schedule.applied import applied
 from tensorir.lift.schedule.decided import Decided
@@ -342,14 +342,16 @@ class Run:
                 pieces.append((source, self.initial(r, source)))
             else:
                 pieces.append((source, self.made[w].at(self._at(source), ranges)))
-        pieces.sort(key=lambda p: p[0].writer is None)
+        domain = domain_of(r)
+        # what the longest condition tells is left when the others are asked, and what was there before at equal ones
+        pieces.sort(key=lambda p: p[0].writer is None, reverse=True)
+        choices = [(condition_of(s.domain, domain, r.names), found) for s, found in pieces]
+        choices.sort(key=lambda c: 0 if c[0] is None else sum(1 for _ in walk(c[0])), reverse=True)
         if rest is None:
             if not pieces:
                 return Number(0, r.buffer.element)
-            _, rest = pieces.pop()
-        domain = domain_of(r)
-        for source, found in () if r.number in self.begun else reversed(pieces):
-            holds = condition_of(source.domain, domain, r.names)
+            rest = choices.pop(0)[1]
+        for holds, found in () if r.number in self.begun else choices:
             rest = found if holds is None else Op("if", (holds, found, rest), r.buffer.element)
         if r.unmasked is not None and self.masked:
             holds = condition_of(domain, domain_of(replace(r, constraints=r.unmasked)), r.names)
