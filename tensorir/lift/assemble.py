@@ -29,7 +29,7 @@ from tensorir.lift.nests.nest import Node, leaves, written
 from tensorir.lift.nests.terms import Buffer
 from tensorir.lift.rewrites.tidy import tidied
 from tensorir.lift.storage.sharing import with_shared_terms
-from tensorir.lift.ways import chosen
+from tensorir.lift.ways import Chosen, Way, chosen
 from tensorir.source import NOWHERE, Span
 from tensorir.types import BOOL, TensorType
 from tensorir.walk import substitute_all
@@ -114,23 +114,18 @@ def assemble(
         nodes = with_unseen_checked(nodes) if checked else nodes
     source = nodes
     outputs = tuple(k for k, b in enumerate(arguments) if b in stored or k in results)
-    way = chosen(name, arguments, source, outputs, checked, exact)
-    emitter, merged = way.emitter, list(way.merged)
+
+    def finish(way: Way) -> Chosen:
+        emitter = way.emitter
+        values = [(arguments[k], emitter.tensor(arguments[k])) for k in outputs]
+        return _finished(name, arguments, way, _without_starts(values, emitter, source, touches), exact)
+
+    found = chosen(name, arguments, source, outputs, checked, exact, finish)
+    way, made, merged, emitter = found.way, found.fencil, found.merged, found.way.emitter
     report.decisions += way.report.decisions
     report.uncovered = way.report.uncovered
     for note in way.report.notes:
         report.note(note)
-    values = _without_starts([(arguments[k], emitter.tensor(arguments[k])) for k in outputs], emitter, source, touches)
-    if values:
-        values[0] = (values[0][0], emitter.asserting(values[0][1]))
-    params = [emitter.param(b) for b in arguments]
-    closures, buffers = ordered_closures(values, params, emitter)
-    if not closures:
-        # a program that leaves nothing behind still has to be one
-        nothing = var("nothing", TensorType(BOOL))
-        params, closures = [*params, nothing], [closure(nothing, emitter.asserting(literal(False, BOOL)))]
-    made = tidied(fencil(_identifier(name), [*params, *buffers], closures), exact, merged)
-    made = replace(made, buffers=frozenset(b.name for b in buffers))
     for span in dict.fromkeys(merged):
         line = f"line {span.line}: " if span is not NOWHERE else ""
         report.note(f"{line}a fold in parts is one fold, which takes its terms in another order.")
@@ -142,13 +137,31 @@ def assemble(
         report.note(
             f"{line}a fold in parts is one fold, and what its comparisons do with a NaN depends on their order."
         )
-    names = tuple(p.name for p in params[: len(arguments)])
+    names = tuple(p.name for p in found.params)
     # what is not read after all, or alike wherever it is read, has left no note
     leaving = bool(emitter.notes) or (on_hazard != "ignore" and told_by_data(source))
     if leaving:
         report.note("where an index leaves its buffer, 0 is read and nothing is stored: calls raise, traces do not.")
     unchecked = leaving or bool(doubts)
     return Built(made, names, outputs, report, unchecked)
+
+
+def _finished(
+    name: str, arguments: Sequence[Buffer], way: Way, values: Sequence[tuple[Buffer, Expr]], exact: bool
+) -> Chosen:
+    """The program of the values that a way gives to arguments, in canonical form."""
+    emitter, merged = way.emitter, list(way.merged)
+    values = [(b, emitter.asserting(x) if k == 0 else x) for k, (b, x) in enumerate(values)]
+    params = [emitter.param(b) for b in arguments]
+    closures, buffers = ordered_closures(values, params, emitter)
+    every = [*params, *buffers]
+    if not closures:
+        # a program that leaves nothing behind still has to be one
+        nothing = var("nothing", TensorType(BOOL))
+        every, closures = [*params, nothing], [closure(nothing, emitter.asserting(literal(False, BOOL)))]
+    made = tidied(fencil(_identifier(name), every, closures), exact, merged)
+    made = replace(made, buffers=frozenset(b.name for b in buffers))
+    return Chosen(way, made, made.params[: len(arguments)], tuple(merged))
 
 
 def _tells_lines(nodes: Sequence[Node], checked: bool) -> bool:

@@ -1,15 +1,16 @@
 """Two ways to the values of a nest's arguments: by exact dataflow, and by the dependences of its statements.
 
-Dataflow goes first. Where it does not cover a nest, or steps along a loop, dependences are looked at as well, and what
-steps least often is taken: a loop that runs step by step counts most, a scan and a fold by a function count once.
+Dataflow goes first. Where it does not cover a nest, steps along a loop, or moves data of a few statements, dependences
+are looked at as well, and what steps least often is taken: a loop that runs step by step counts most, then a scan or a
+fold by a function, then the number of distinct operations of the program in canonical form.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tensorir.ir import Call, Expr, Lambda
+from tensorir.ir import Call, Expr, Fencil, Lambda, Var
 from tensorir.lift.emission.emit import Emitter
 from tensorir.lift.loops.abreast import abreast
 from tensorir.lift.loops.report import Report
@@ -21,10 +22,7 @@ from tensorir.lift.storage.axes import with_merged_axes
 from tensorir.lift.storage.copies import expanded, settled_values
 from tensorir.lift.storage.elements import with_elements_apart
 from tensorir.lift.storage.final import with_last_stores
-from tensorir.lift.storage.forwarding import with_values_in_place
-from tensorir.lift.storage.idle import without_idle_stores
 from tensorir.lift.storage.inlining import inlined
-from tensorir.lift.storage.lifetimes import with_lifetimes
 from tensorir.lift.storage.mirrors import read_through
 from tensorir.lift.storage.partial_folds import folded_at_once
 from tensorir.lift.storage.partials import Whole
@@ -33,9 +31,9 @@ from tensorir.lift.storage.shapes import trimmed, with_axes
 from tensorir.lift.storage.threads import with_threads_apart
 from tensorir.lift.storage.trees import with_trees_folded
 from tensorir.source import Span
-from tensorir.walk import postorder
+from tensorir.walk import postorder, values
 
-__all__ = ["Way", "chosen"]
+__all__ = ["Chosen", "Way", "chosen"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +48,26 @@ class Way:
 
     def steps(self, arguments: Sequence[Buffer]) -> tuple[int, int]:
         """How many loops run step by step, and how many scans and folds by functions there are."""
-        values = [self.emitter.tensor(b) for b in arguments]
-        counts = [_steps(e) for e in postorder(*values)]
+        counts = [_steps(e) for e in postorder(*(self.emitter.tensor(b) for b in arguments))]
         return counts.count("loop"), counts.count("fold")
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A way, and the program that it gives in canonical form.
+
+    `merged` are places of folds whose terms are taken in another order than they were.
+    """
+
+    way: Way
+    fencil: Fencil
+    params: tuple[Var, ...]
+    merged: tuple[Span, ...]
+
+    @property
+    def operations(self) -> list[str]:
+        """The operations of the program, each distinct one once."""
+        return [e.op for e in postorder(*values(self.fencil.closures)) if isinstance(e, Call)]
 
 
 def _steps(e: Expr) -> str:
@@ -65,23 +80,35 @@ def _steps(e: Expr) -> str:
             return ""
 
 
+FEW_STATEMENTS = 24
+"""Of how many statements, at most, a program is lifted by dependences as well when dataflow finds no step in it."""
+
+_MOVES = frozenset({"concat", "gather", "if", "merge_dims", "split_dim", "update"})
+"""Operations that say where data lie; programs in which they stand may be said with fewer."""
+
+
 def chosen(
-    name: str, arguments: Sequence[Buffer], nodes: Sequence[Node], outputs: Sequence[int], checked: bool, exact: bool
-) -> Way:
-    """The way on which a nest steps least often."""
+    name: str, arguments: Sequence[Buffer], nodes: Sequence[Node], outputs: Sequence[int], checked: bool, exact: bool,
+    finish: Callable[[Way], Chosen],
+) -> Chosen:  # fmt: skip
+    """The way on which a nest steps least often, and of equal ones that of the smaller program; `finish` makes it."""
     asked = [arguments[k] for k in outputs]
     trees: list[Span] = []
     nodes = filled_once(nodes if exact else with_trees_folded(nodes, trees))
-    first = _by_flow(name, arguments, nodes, checked, exact, trees)
-    if isinstance(first, Way):
-        steps = first.steps(asked)
-        if not any(steps):
-            return first
+    found = _by_flow(name, arguments, nodes, checked, exact, trees)
+    if isinstance(found, str):
         second = _by_dependences(arguments, nodes, checked, exact, trees)
-        return first if steps <= second.steps(asked) else second
-    second = _by_dependences(arguments, nodes, checked, exact, trees)
-    second.report.uncovered = first
-    return second
+        second.report.uncovered = found
+        return finish(second)
+    first, steps = finish(found), found.steps(asked)
+    if not any(steps) and (len(leaves(nodes)) > FEW_STATEMENTS or _MOVES.isdisjoint(first.operations)):
+        return first
+    way = _by_dependences(arguments, nodes, checked, exact, trees)
+    others = way.steps(asked)
+    if steps < others or (steps == others and any(steps)):
+        return first  # dataflow keeps in a loop what would be stored for all its rounds
+    second = finish(way)
+    return second if others < steps or len(second.operations) < len(first.operations) else first
 
 
 def _by_flow(
@@ -92,10 +119,10 @@ def _by_flow(
     tried = attempt(name, arguments, nodes, emitter, exact)
     if isinstance(tried, str):
         return tried
-    values, decided = tried
+    found, decided = tried
     for b in arguments:
         emitter.tensor(b)
-    emitter.tensors.update(values)
+    emitter.tensors.update(found)
     report = Report()
     for decision in decided:
         report.add(decision)
@@ -107,8 +134,7 @@ def _by_dependences(
 ) -> Way:
     """By the dependences of statements, loops step by step where these leave nothing else."""
     nodes = abreast(with_threads_apart(nodes))
-    nodes = with_values_in_place(with_last_stores(without_idle_stores(nodes)))
-    nodes = with_elements_apart(with_lifetimes(nodes))
+    nodes = with_elements_apart(with_last_stores(nodes))
     own = with_axes(nodes)
     nodes = read_through(own)
     # what was read through other storage shows the axes of that

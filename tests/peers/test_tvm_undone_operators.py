@@ -116,37 +116,6 @@ CASES = [
 ]
 
 
-OTHER_TEXT = {
-    "conv2d_hwcn_1_2_2, in_two_parts",
-    "conv2d_nchw_1_2_2, over_tasks",
-    "conv2d_nchw_2_0_2, split_unevenly",
-    "conv2d_nchw_3_0_1, tiled",
-    "conv2d_nchw_4_3_1, tiled",
-    "conv2d_nhwc_1_2_2, tiled",
-    "conv3d_ndhwc, over_tasks",
-    "correlation, tiled",
-    "depth_to_space, fetched",
-    "depthwise_nchw_2, fetched",
-    "dilate, fetched",
-    "group1d, tiled",
-    "group_nhwc, fetched",
-    "group_nhwc, tiled",
-    "group_norm, fetched",
-    "index_tensor, all_at_hand",
-    "pool2d_max_3122, over_threads",
-    "pool2d_max_3122, tiled",
-    "pool3d_max, at_random_6",
-    "pool_grad_avg_320True, inputs_at_hand",
-    "pool_grad_avg_321False, tiled",
-    "take_fast, inputs_at_hand",
-    "transpose1d_2_0, over_tasks",
-    "transpose2d_groups, tiled",
-    "transpose3d, over_tasks",
-    "trilu_low, fetched",
-}
-"""What lifts to another text than its operator, and to the same values: padding and windows that stay apart."""
-
-
 @pytest.mark.parametrize("case", CASES)
 def test_an_operator_scheduled_and_each_step_of_its_lowering_lift_to_its_text_and_its_values(case: str):
     name, schedule = case.split(", ")
@@ -156,8 +125,7 @@ def test_an_operator_scheduled_and_each_step_of_its_lowering_lift_to_its_text_an
     *_, values = tir.interpret(function, *arrays)
     found = list(forms(make, (SCHEDULES | drawn(schedule))[schedule]))
     assert len(found) > 2
-    programs = {step: ti.lift(tir.parse(text)["main"]) for step, text in found}
-    same = {step: up_to_names(str(program)) == wanted for step, program in programs.items()}
-    assert all(same.values()) == (case not in OTHER_TEXT), same
-    for step in list(programs) if case in OTHER_TEXT else list(programs)[-1:]:
-        np.testing.assert_allclose(programs[step](*arrays)[-1], values, rtol=1e-4, atol=1e-5, err_msg=step)
+    for step, text in found:
+        program = ti.lift(tir.parse(text)["main"])
+        assert up_to_names(str(program)) == wanted, step
+    np.testing.assert_allclose(program(*arrays)[-1], values, rtol=1e-4, atol=1e-5)
