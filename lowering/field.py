@@ -6,7 +6,7 @@ import numbers
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NoReturn
 
 import equinox as eqx
 import jax
@@ -92,6 +92,10 @@ class Field(eqx.Module):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         refuse_given_away(self.data, "field")
         return np.array(self.data, dtype) if copy else np.asarray(self.data, dtype)
+
+    def __jax_array__(self) -> NoReturn:
+        told = "JAX's functions know no dims, and those of a field would be lost"
+        raise refuse("V35", f"{told}.", "np.sin(x) and operators keep them; x.data is the array alone.")
 
     __neg__, __abs__ = _unary(operator.neg), _unary(abs)
     __add__, __radd__ = _binary(operator.add)

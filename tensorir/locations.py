@@ -89,11 +89,15 @@ def assigned() -> tuple[object, str]:
 
 
 def _users() -> FrameType | None:
-    """The innermost frame that is not of this package."""
+    """The innermost frame that is neither of this package nor of a library that called it, such as JAX."""
     frame = inspect.currentframe()
-    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
+    while frame is not None and (frame.f_code.co_filename.startswith(_OURS) or _of_library(frame)):
         frame = frame.f_back
     return frame
+
+
+def _of_library(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0] in ("jax", "jaxlib", "numpy", "equinox")
 
 
 @lru_cache(maxsize=1024)

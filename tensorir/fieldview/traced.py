@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import re
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -156,18 +157,12 @@ class Traced:
     __int__ = __index__ = __float__
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
-        fail(
-            "V05",
-            "NumPy cannot compute with fields of an operator.",
-            "use the functions of tensorir: ti.sin, ti.where.",
-        )
+        fail("V05", "NumPy cannot compute with fields of an operator.", _instead())
 
     @property
     def __jax_array__(self) -> NoReturn:
         # JAX asks whether there is one before it looks at anything else
-        fail(
-            "V05", "JAX cannot compute with fields of an operator.", "use the functions of tensorir: ti.sin, ti.where."
-        )
+        fail("V05", "JAX cannot compute with fields of an operator.", _instead())
 
     @staticmethod
     def __call_program__(program: Any, arguments: Any) -> Any:
@@ -358,6 +353,14 @@ def _sparse_dims(operand: Traced, trace: Tracing) -> list[str]:
     given = {d for v in operand.expr.free for d in v.type.dims if v.name not in trace.tables}
     known = {f"{NEIGHBOUR}{d}" for d in trace.locals}
     return [d for d in operand.dims if d.startswith(NEIGHBOUR) and d in given and d not in known]
+
+
+def _instead() -> str:
+    """What to use in place of the function of another library that the user's line calls."""
+    called = re.search(r"\.(\w+)\(", here().text)
+    name = called[1] if called else ""
+    ours = name in ("where", "minimum", "maximum", "power") or (name in TABLE and TABLE[name].elementwise)
+    return f"use ti.{name}." if ours else "use the functions of tensorir: ti.sin, ti.where."
 
 
 def assignable(made: Expr, weak: bool = False) -> Traced:
