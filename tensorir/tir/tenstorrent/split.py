@@ -11,15 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import NoReturn
 
-from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
 from tensorir.tir.dtypes import HANDLE, INT32
 from tensorir.tir.tenstorrent.defaults import defaults
 from tensorir.tir.tenstorrent.grid import number
+from tensorir.tir.tenstorrent.items import Compute, Control, Item, Move, items_of, refuse, uses
 from tensorir.tir.tenstorrent.kernels.faults import tiles
 from tensorir.tir.tenstorrent.kernels.nodes import (
     Bind,
@@ -36,12 +35,10 @@ from tensorir.tir.tenstorrent.persistent import is_persistent, persistent
 from tensorir.tir.tenstorrent.schedule import schedule
 from tensorir.tir.tenstorrent.shard import shard
 from tensorir.tir.tiles.normal import normal
-from tensorir.tir.tiles.operations import Atomic, Box, Copy, Im2col, Record, Transpose, is_tile, operation
+from tensorir.tir.tiles.operations import Atomic, Box, Copy, Im2col, Record, Transpose
 from tensorir.tir.walk import walk
 
 __all__ = ["pages_of", "split"]
-
-_MOVES = (Copy, Transpose, Im2col, Atomic)
 
 
 def split(func: n.PrimFunc, capacity: int | Mapping[str, int] | None = None) -> Program:
@@ -82,7 +79,7 @@ def split(func: n.PrimFunc, capacity: int | Mapping[str, int] | None = None) -> 
     if not is_persistent(func):
         func = persistent(shard(schedule(defaults(func))))
     plain = normal(func)
-    items = _items(plain, plain.body)
+    items = items_of(plain, plain.body)
     split_up = _Split(plain, capacity)
     split_up.look(items)
     reader, compute, writer = split_up.suite(items)
@@ -103,172 +100,6 @@ def pages_of(func: n.PrimFunc, block: n.Buffer) -> int:
     return prod(sizes[:-2]) * -(-rows // high) * -(-columns // wide)
 
 
-# The kernel as a list of moves, computations and control
-
-
-@dataclass(frozen=True, slots=True)
-class _Move:
-    """A tile between memory and the core; `kind` is "load", "store" or "through"."""
-
-    kind: str
-    record: Copy | Transpose | Im2col | Atomic
-    call: n.Call
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Compute:
-    statement: n.Stmt
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Control:
-    """A loop (`var` and two bounds), a branch (a condition) around items, or a name (a variable and a value)."""
-
-    node: n.For | n.IfThenElse | n.LetStmt
-    bodies: tuple[tuple[_Item, ...], ...]
-
-
-_Item = _Move | _Compute | _Control
-
-
-def _refuse(message: str, span: Span, help: str, code: str = "TN07") -> NoReturn:
-    raise DiagnosticError(Diagnostic(code, message, span, help=help))
-
-
-def _items(func: n.PrimFunc, body: n.Stmt) -> tuple[_Item, ...]:
-    outer = set(func.buffer_map.values())
-    moving = _moving(body, outer)
-
-    def of(node: n.Stmt) -> list[_Item]:
-        match node:
-            case n.SeqStmt(parts):
-                return [item for part in parts for item in of(part)]
-            case n.BlockRealize(_, _, block) if not block.iter_vars and not block.match_buffers and block.init is None:
-                return of(block.body)
-            case n.AttrStmt(body=inner):
-                return of(inner)
-            case n.AllocBuffer() | n.Evaluate(n.IntImm()):
-                return []
-            case n.LetStmt():
-                _plain(node.value, node.span)
-                return [_Control(node, ())]
-            case n.For() if id(node) in moving:
-                _plain(node.min, node.span)
-                _plain(node.extent, node.span)
-                if node.kind is n.ForKind.PARALLEL:
-                    _refuse("tiles are moved in parallel here.", node.span, "load tiles in a serial loop.")
-                return [_Control(node, (tuple(of(node.body)),))]
-            case n.IfThenElse() if id(node) in moving:
-                _plain(node.condition, node.span)
-                cases = (node.then_case,) if node.else_case is None else (node.then_case, node.else_case)
-                return [_Control(node, tuple(tuple(of(case)) for case in cases))]
-            case n.Evaluate(n.Call() as call) if is_tile(call) and (move := _move(call, outer)) is not None:
-                return [move]
-            case n.For() | n.IfThenElse() | n.BufferStore() | n.Evaluate() | n.AssertStmt() | n.While():
-                for part in walk(node):
-                    used = part.buffer if isinstance(part, n.BufferLoad | n.BufferStore) else part
-                    if isinstance(used, n.Buffer) and used in outer:
-                        message = f"{used.name!r} is used inside of a computation, and a core computes on its tiles."
-                        span = part.span if isinstance(part, n.Expr | n.Stmt) else node.span
-                        _refuse(message, span, "copy it into a tile first, or from one afterwards: T.copy.")
-                return [_Compute(node)]
-            case _:
-                message = f"a {type(node).__name__} is neither a tile that moves nor a computation on tiles."
-                _refuse(message, node.span, "write the kernel with T.copy, tile operations and loops.")
-
-    return tuple(of(body))
-
-
-def _moving(body: n.Stmt, outer: set[n.Buffer]) -> set[int]:
-    """The loops and branches below which tiles move, by identity."""
-    found: set[int] = set()
-    pending: list[tuple[n.Node, tuple[int, ...]]] = [(body, ())]
-    while pending:
-        node, above = pending.pop()
-        match node:
-            case n.Evaluate(n.Call() as call) if is_tile(call):
-                if _move(call, outer) is not None:
-                    found.update(above)
-            case n.SeqStmt(parts):
-                pending.extend((p, above) for p in parts)
-            case n.BlockRealize():
-                pending.append((node.block.body, above))
-            case n.AttrStmt():
-                pending.append((node.body, above))
-            case n.For():
-                pending.append((node.body, (*above, id(node))))
-            case n.IfThenElse():
-                cases = [c for c in (node.then_case, node.else_case) if c is not None]
-                pending.extend((c, (*above, id(node))) for c in cases)
-            case n.While() if any(isinstance(p, n.Call) and is_tile(p) and _move(p, outer) for p in walk(node)):
-                _refuse("tiles are moved in a while loop, and the reader does not know when it ends.", node.span,
-                        "write a loop whose extent is known: for k in T.serial(n).", "TN08")  # fmt: skip
-            case _:
-                pass
-    return found
-
-
-def _move(call: n.Call, outer: set[n.Buffer]) -> _Move | None:
-    record = operation(call)
-    if not isinstance(record, _MOVES):
-        for box in _boxes(record):
-            if box.buffer in outer:
-                message = f"T.{call.op} works on {box.buffer.name!r} itself, and a core computes on its tiles."
-                _refuse(message, call.span, "copy it into a tile first, or from one afterwards: T.copy.")
-        return None
-    ends = record.src.buffer in outer, record.dst.buffer in outer
-    if ends == (False, False):
-        return None
-    for box in (record.src, record.dst):
-        for expr in (*box.starts, *box.extents):
-            _plain(expr, call.span)
-    if isinstance(record, Im2col):
-        _plain(record.row, call.span)
-        _plain(record.column, call.span)
-    kind = {(True, False): "load", (False, True): "store", (True, True): "through"}[ends]
-    if (kind != "store" and isinstance(record, Atomic)) or (kind == "through" and not isinstance(record, Copy)):
-        message = f"T.{call.op} takes {record.src.buffer.name!r} from memory itself."
-        _refuse(message, call.span, "copy it into a tile first: T.copy.")
-    return _Move(kind, record, call)
-
-
-def _boxes(record: Record) -> list[Box]:
-    names = ("a", "b", "c", "src", "dst")
-    return [box for name in names if isinstance(box := getattr(record, name, None), Box)]
-
-
-def _plain(expr: n.Expr, span: Span) -> None:
-    """Refuse what depends on the contents of buffers: the reader and the writer do not see tiles."""
-    for part in walk(expr):
-        if isinstance(part, n.BufferLoad):
-            message = f"{part.buffer.name!r} decides here which tiles are moved, and only the computation sees it."
-            _refuse(message, span, "let loops, conditions and indices depend on the tile's number only.", "TN08")
-
-
-def _uses(node: n.Node) -> tuple[set[n.Buffer], set[n.Buffer]]:
-    """The buffers that a computation reads or writes, and those that it writes."""
-    used: set[n.Buffer] = set()
-    written: set[n.Buffer] = set()
-    for part in walk(node):
-        match part:
-            case n.BufferLoad(buffer):
-                used.add(buffer)
-            case n.BufferStore(buffer):
-                used.add(buffer)
-                written.add(buffer)
-            case n.Call() if is_tile(part):
-                record = operation(part)
-                used |= {box.buffer for box in _boxes(record)}
-                written |= {box.buffer for name in ("c", "dst") if isinstance(box := getattr(record, name, None), Box)}
-            case n.Call(op="address_of" | "access_ptr", args=args):
-                written |= {a.buffer for a in args if isinstance(a, n.BufferLoad)}
-            case n.Buffer():
-                used.add(part)
-            case _:
-                pass
-    return used, written
-
-
 # The three programs
 
 
@@ -284,66 +115,67 @@ class _Split:
     changed: set[n.Buffer] = field(default_factory=set[n.Buffer])
     direct: set[n.Buffer] = field(default_factory=set[n.Buffer])
 
-    def look(self, items: Sequence[_Item]) -> None:
+    def look(self, items: Sequence[Item]) -> None:
         """Find out which tiles are changed, which can be used where they lie, and whether loads and stores mix."""
         loads: dict[n.Buffer, list[tuple[int, bool]]] = {}
         outside: set[n.Buffer] = set()
-        moved: dict[str, dict[n.Buffer, Span]] = {"load": {}, "store": {}}
+        moved: dict[str, dict[n.Var, Span]] = {"load": {}, "store": {}}
 
-        def visit(suite: Sequence[_Item], ready: frozenset[n.Buffer]) -> None:
+        def visit(suite: Sequence[Item], ready: frozenset[n.Buffer]) -> None:
             now = set(ready)
             for item in suite:
                 match item:
-                    case _Move(kind, record, call):
+                    case Move(kind, record, call):
                         if kind != "store":
-                            moved["load"].setdefault(record.src.buffer, call.span)
+                            moved["load"].setdefault(record.src.buffer.data, call.span)
                         if kind != "load":
-                            moved["store"].setdefault(record.dst.buffer, call.span)
+                            moved["store"].setdefault(record.dst.buffer.data, call.span)
                         if kind == "load":
                             loads.setdefault(record.dst.buffer, []).append((id(suite), _is_whole(record.dst)))
                             now.add(record.dst.buffer)
                         elif kind == "store":
                             outside.update({record.src.buffer} - now)
-                    case _Compute(statement):
-                        used, written = _uses(statement)
+                    case Compute(statement):
+                        used, written = uses(statement)
                         outside.update(used - now)
                         self.changed |= written
-                    case _Control(_, bodies):
+                    case Control(_, bodies):
                         for body in bodies:
                             visit(body, frozenset(now))
 
         visit(items, frozenset())
-        for buffer, span in moved["store"].items():
-            if buffer in moved["load"]:
-                message = f"{buffer.name!r} is loaded and stored, and the reader runs ahead of the writer."
-                _refuse(message, span, "store into another buffer.", "TN09")
+        names = {buffer.data: buffer.name for buffer in self.func.buffer_map.values()}
+        for memory, span in moved["store"].items():
+            if memory in moved["load"]:
+                message = f"{names[memory]!r} is loaded and stored, and the reader runs ahead of the writer."
+                refuse(message, span, "store into another buffer.", "TN09")
         for buffer, sites in loads.items():
             if len({suite for suite, _ in sites}) == 1 and all(whole for _, whole in sites):
                 self.direct.add(buffer)
         self.direct -= self.changed | outside
 
-    def suite(self, items: Sequence[_Item]) -> _Programs:
+    def suite(self, items: Sequence[Item]) -> _Programs:
         """The items as statements of the three programs."""
         made: _Programs = ([], [], [])
         reader, compute, writer = made
         last = self._last_uses(items)
         for place, item in enumerate(items):
             match item:
-                case _Move("load", record, call):
+                case Move("load", record, call):
                     self._load(record, call, reader, compute)
-                case _Move("store", record, call):
+                case Move("store", record, call):
                     self._store(record, call, compute, writer)
-                case _Move(_, record, call):
+                case Move(_, record, call):
                     self._through(record, call, made)
-                case _Compute(statement):
-                    used, _ = _uses(statement)
+                case Compute(statement):
+                    used, _ = uses(statement)
                     self._own(used)
                     fronts = tuple(self.buffers[b].name for b in self._fronts(used))
                     compute.append(Work(statement, fronts, None, statement.span))
-                case _Control(n.LetStmt(var, value), _):
+                case Control(n.LetStmt(var, value), _):
                     for program in made:
                         program.append(Bind(var, value))
-                case _Control(node, bodies):
+                case Control(node, bodies):
                     inner = [self.suite(body) for body in bodies]
                     for program, parts in zip(made, zip(*inner, strict=True), strict=True):
                         program.extend(_around(node, [tuple(p) for p in parts]))
@@ -352,13 +184,13 @@ class _Split:
                 compute.append(Sync("pop", queue.name, queue.pages))
         return made
 
-    def _last_uses(self, items: Sequence[_Item]) -> dict[int, list[n.Buffer]]:
+    def _last_uses(self, items: Sequence[Item]) -> dict[int, list[n.Buffer]]:
         """Behind which item of a suite the blocks that it loads are popped."""
         open_since: dict[n.Buffer, int] = {}
         found: dict[int, list[n.Buffer]] = {}
         for place, item in enumerate(items):
             match item:
-                case _Move("load", record) if (buffer := record.dst.buffer) in self.direct:
+                case Move("load", record) if (buffer := record.dst.buffer) in self.direct:
                     if buffer in open_since:
                         found.setdefault(open_since[buffer], []).append(buffer)
                     open_since[buffer] = place
@@ -441,7 +273,7 @@ class _Split:
     def _block(self, box: Box, span: Span) -> n.Buffer:
         if any(not isinstance(e, n.IntImm) for e in box.extents):
             message = f"the tile of {box.buffer.name!r} has extents that only a call tells."
-            _refuse(message, span, "write the extents of the tile as numbers.")
+            refuse(message, span, "write the extents of the tile as numbers.")
         return _tile(box.buffer, box, self.func)
 
     def _queue(self, key: object, block: n.Buffer, outer: n.Buffer, span: Span) -> CircularBuffer:
@@ -455,7 +287,7 @@ class _Split:
         room = 2 * pages if asked is None else asked
         if room < pages:
             message = f"{name} holds {tiles(room)}, and a block has {pages}: no block ever fits."
-            _refuse(message, span, f"give it room for {tiles(pages)} or more; {2 * pages} let both sides work.", "TN10")
+            refuse(message, span, f"give it room for {tiles(pages)} or more; {2 * pages} let both sides work.", "TN10")
         queue = self.buffers[key] = CircularBuffer(name, block, pages, room)
         return queue
 
@@ -465,16 +297,16 @@ class _Split:
         for name in self.capacity if isinstance(self.capacity, Mapping) else ():
             if name not in names:
                 message = f"a capacity is given for {name}, and the circular buffers are {', '.join(names)}."
-                _refuse(message, self.func.span, "name one of these.", "TN10")
+                refuse(message, self.func.span, "name one of these.", "TN10")
 
 
-def _touched(item: _Item) -> set[n.Buffer]:
+def _touched(item: Item) -> set[n.Buffer]:
     match item:
-        case _Move(_, record):
+        case Move(_, record):
             return {record.src.buffer, record.dst.buffer}
-        case _Compute(statement):
-            return _uses(statement)[0]
-        case _Control(_, bodies):
+        case Compute(statement):
+            return uses(statement)[0]
+        case Control(_, bodies):
             return {b for body in bodies for inner in body for b in _touched(inner)}
 
 
@@ -546,7 +378,7 @@ def _memory(like: n.Buffer) -> n.Var:
 def _tile(like: n.Buffer, box: Box, func: n.PrimFunc) -> n.Buffer:
     """A block of a box's extents, of the type of a buffer, with memory of its own."""
     if any(not isinstance(e, n.IntImm) for e in box.extents):
-        _refuse(f"the tile of {box.buffer.name!r} has extents that only a call tells.", box.span,
+        refuse(f"the tile of {box.buffer.name!r} has extents that only a call tells.", box.span,
                 "write the extents of the tile as numbers.")  # fmt: skip
     shape = tuple(const(size, INT32) for size in _sizes(box))
     data = n.Var(f"{like.name}_block", n.PointerType(n.PrimType(like.dtype), "shared"), like.span)

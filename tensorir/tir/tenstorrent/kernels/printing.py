@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from math import isfinite, isnan
 
 from tensorir.tir import nodes as n
-from tensorir.tir.tenstorrent.kernels.nodes import Bind, Branch, Kernel, Loop, Op, Program, Sync, Work, ops_of
+from tensorir.tir.tenstorrent.kernels.nodes import Bind, Branch, Kernel, Loop, Op, Program, Role, Sync, Work, ops_of
 from tensorir.tir.tiles.operations import Atomic, Box, Copy, Fill, Gemm, Im2col, Reduce, Scan, Transpose, operation
 from tensorir.tir.tiles.operations import is_tile as is_tile_operation
 from tensorir.tir.walk import walk
@@ -35,7 +35,7 @@ class Printed:
 
 def printed(program: Program, kernel: Kernel) -> Printed:
     """The C++ of a kernel."""
-    writer = _Writer({queue.block: queue.name for queue in program.buffers})
+    writer = _Writer(kernel.role, {queue.block: queue.name for queue in program.buffers})
     for include in _INCLUDES[kernel.role]:
         writer.line(f'#include "{include}"')
     writer.line("")
@@ -93,6 +93,7 @@ def _variables(op: Op) -> list[n.Var]:
 
 @dataclass(slots=True)
 class _Writer:
+    role: Role
     queues: dict[n.Buffer, str]
     lines: list[str] = field(default_factory=list[str])
     places: dict[int, int] = field(default_factory=dict[int, int])
@@ -194,12 +195,12 @@ class _Writer:
 
     def _move(self, record: object, src: Box, dst: Box, op: str) -> None:
         kind = "" if isinstance(record, Copy) else f"_{op}"
-        inward, outward = src.buffer in self.queues, dst.buffer in self.queues
-        if src.buffer.scope == "global" and outward:
+        outward = dst.buffer in self.queues
+        if self.role == "reader":
             where = f"{src.buffer.name}, {_list(src.starts)}, {_list(src.extents)}"
             self.line(f"noc_async_read{kind}_region({where}, get_write_ptr({self.name(dst)}));")
             self.line("noc_async_read_barrier();")
-        elif dst.buffer.scope == "global" and inward:
+        elif self.role == "writer":
             where = f"{dst.buffer.name}, {_list(dst.starts)}, {_list(dst.extents)}"
             self.line(f"noc_async_write{kind}_region(get_read_ptr({self.name(src)}), {where});")
             self.line("noc_async_write_barrier();")
