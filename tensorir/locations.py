@@ -20,7 +20,7 @@ from tensorir.arrays import is_tuple
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.source import NOWHERE, Source, Span
 
-__all__ = ["assigned", "here", "located", "of_function"]
+__all__ = ["assigned", "here", "located", "of_function", "raised_at"]
 
 _BESIDE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _OURS = tuple(os.path.join(_BESIDE, package) + os.sep for package in ("tensorir", "lowering"))
@@ -29,10 +29,23 @@ _OURS = tuple(os.path.join(_BESIDE, package) + os.sep for package in ("tensorir"
 def here() -> Span:
     """The span of the user's expression that is being evaluated, NOWHERE if its text is not to be had."""
     frame = _users()
-    if frame is None:
-        return NOWHERE
+    return NOWHERE if frame is None else _span(frame, frame.f_lasti)
+
+
+def raised_at(problem: BaseException) -> Span:
+    """The span of the user's expression in which an exception was raised, NOWHERE if its text is not to be had."""
+    place, step = NOWHERE, problem.__traceback__
+    while step is not None:
+        frame = step.tb_frame
+        if not frame.f_code.co_filename.startswith(_OURS) and not _is_library(frame):
+            place = _span(frame, step.tb_lasti)
+        step = step.tb_next
+    return place
+
+
+def _span(frame: FrameType, instruction: int) -> Span:
     lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
-    position = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), None)
+    position = next(islice(frame.f_code.co_positions(), instruction // 2, None), None)
     if not lines or position is None:
         return NOWHERE
     line, last, column, end = position
@@ -91,12 +104,12 @@ def assigned() -> tuple[object, str]:
 def _users() -> FrameType | None:
     """The innermost frame that is neither of this package nor of a library that called it, such as JAX."""
     frame = inspect.currentframe()
-    while frame is not None and (frame.f_code.co_filename.startswith(_OURS) or _of_library(frame)):
+    while frame is not None and (frame.f_code.co_filename.startswith(_OURS) or _is_library(frame)):
         frame = frame.f_back
     return frame
 
 
-def _of_library(frame: FrameType) -> bool:
+def _is_library(frame: FrameType) -> bool:
     return str(frame.f_globals.get("__name__", "")).partition(".")[0] in ("jax", "jaxlib", "numpy", "equinox")
 
 

@@ -22,7 +22,7 @@ from tensorir.fieldview.closure_fingerprint import closure_fingerprint
 from tensorir.fieldview.naming import Assigned, named, places
 from tensorir.fieldview.recorder import domain_of, recording
 from tensorir.fieldview.signature import annotations_of, argument_type, like, restored, structure, symbol
-from tensorir.fieldview.traced import Traced, Tracing, assignable, current, fail, tracing, tuple_of, wrap
+from tensorir.fieldview.traced import Traced, Tracing, assignable, current, fail, foreign, tracing, tuple_of, wrap
 from tensorir.ir import Closure, Expr, Fencil, Var
 from tensorir.labels import placed_by_identity
 from tensorir.locations import assigned, here, located
@@ -195,7 +195,12 @@ class FieldOperator(Displayed):
                 else:
                     variable, given[name] = symbol(trace.fresh(name if name != "out" else "out_"), kind, value)
                     params.append(variable)
-            result = applied(self.body, self.signature, given)
+            try:
+                result = applied(self.body, self.signature, given)
+            except (TypeError, ValueError) as problem:
+                if (told := foreign(problem)) is None:
+                    raise
+                raise told from None
             values = _members(self._result(result))
             kinds = [_place(_at(out, path), v.type, region, place) for path, v in values.items()]
             if region is not None:

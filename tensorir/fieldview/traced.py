@@ -19,7 +19,8 @@ from tensorir.errors import Diagnostic, DiagnosticError, NoAttribute
 from tensorir.extension_points import inline_program
 from tensorir.fieldview.naming import Assigned
 from tensorir.ir import Expr, Literal, Var
-from tensorir.locations import assigned, here
+from tensorir.locations import assigned, here, raised_at
+from tensorir.source import Span
 from tensorir.types import (
     BOOL,
     FLOAT64,
@@ -355,9 +356,21 @@ def _sparse_dims(operand: Traced, trace: Tracing) -> list[str]:
     return [d for d in operand.dims if d.startswith(NEIGHBOUR) and d in given and d not in known]
 
 
-def _instead() -> str:
+def foreign(problem: Exception) -> DiagnosticError | None:
+    """V05 at the user's line for what JAX says of a field that it was given; None for other exceptions."""
+    text = str(problem)
+    if isinstance(problem, DiagnosticError) or not (
+        "__jax_array__" in text or ("JAX" in text and Traced.__name__ in text)
+    ):
+        return None
+    place = raised_at(problem)
+    told = "JAX cannot compute with fields of an operator."
+    return DiagnosticError(Diagnostic("V05", told, place, help=_instead(place)))
+
+
+def _instead(place: Span | None = None) -> str:
     """What to use in place of the function of another library that the user's line calls."""
-    called = re.search(r"\.(\w+)\(", here().text)
+    called = re.search(r"\.(\w+)\(", (place or here()).text)
     name = called[1] if called else ""
     ours = name in ("where", "minimum", "maximum", "power") or (name in TABLE and TABLE[name].elementwise)
     return f"use ti.{name}." if ours else "use the functions of tensorir: ti.sin, ti.where."

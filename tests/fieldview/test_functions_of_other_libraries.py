@@ -16,13 +16,16 @@ CALLS = {
     "jnp.sum(x)": lambda x: jnp.sum(x),
     "jnp.stack([x, x])": lambda x: jnp.stack([x, x]),
 }
-OURS = {"jnp.sin(x)": "ti.sin", "jnp.maximum(x, 1.0)": "ti.maximum"}
+OURS = {"jnp.sin(x)": "ti.sin", "jnp.maximum(x, 1.0)": "ti.maximum", "jax.lax.exp(x)": "ti.exp"}
 
 
-@pytest.mark.parametrize("call", CALLS)
+PRIMITIVES = {"jax.nn.relu(x)": lambda x: jax.nn.relu(x), "jax.lax.exp(x)": lambda x: jax.lax.exp(x)}
+
+
+@pytest.mark.parametrize("call", [*CALLS, *PRIMITIVES])
 def test_within_an_operator_ours_is_named_at_the_users_line(call):
     with pytest.raises(ti.DiagnosticError) as refused:
-        ti.field_operator(CALLS[call])(X)
+        ti.field_operator({**CALLS, **PRIMITIVES}[call])(X)
     (found,) = refused.value.diagnostics
     assert found.code == "V05" and found.message == "JAX cannot compute with fields of an operator."
     assert found.span.source.name.endswith("test_functions_of_other_libraries.py")
@@ -55,3 +58,11 @@ def test_what_is_named_instead_keeps_the_dims():
     with jax.enable_x64(True):
         assert jax.jit(lambda x: sine(x))(X).dims == X.dims
         np.testing.assert_allclose(jax.jit(lambda x: jnp.sum(jnp.sin(x.data)))(X), np.sin(np.asarray(X)).sum())
+
+
+def test_errors_of_ones_own_stay_ones_own():
+    def wrong(x):
+        return x + int("three")
+
+    with pytest.raises(ValueError, match="invalid literal"):
+        ti.field_operator(wrong)(X)
