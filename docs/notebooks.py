@@ -11,6 +11,7 @@ import base64
 import io
 import re
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ PLACES = [
     (re.compile(r"(?:/[\w.+-]+)+/ipykernel_\d+/\d+\.py"), "<cell>"),
     (re.compile(re.escape(str(ROOT))), "."),
     (re.compile(r"(?:/[\w.+-]+)+/site-packages"), "site-packages"),
-    (re.compile(r"/tmp/[\w./-]+"), "<folder>"),
+    (re.compile(re.escape(tempfile.gettempdir()) + r"/[\w./-]+"), "<folder>"),
     (re.compile(r"\bat 0x[0-9a-f]+"), "at 0x0"),
     (re.compile(r"<ipython-input-[\w-]+>"), "<cell>"),
 ]

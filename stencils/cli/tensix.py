@@ -43,7 +43,7 @@ def program(
     if inputs or random:
         params = Parameters.of(kernel)
         given = arguments(params, inputs, settings, random)
-        run = ti.tt.simulate(split, given, order=order, seed=seed)  # type: ignore[arg-type]
+        run = ti.tt.simulate(split, given, order=order, seed=seed)
         say(f"simulated: {run}")
         for name, before, after in zip(params.order, given, run.arrays, strict=True):
             if not np.array_equal(np.asarray(before), np.asarray(after)):

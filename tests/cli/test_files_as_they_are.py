@@ -149,7 +149,6 @@ def test_the_output_of_one_run_is_the_input_of_the_next(folder, capsys):
 
 
 def test_zarr_goes_in_and_out(folder, capsys):
-    pytest.importorskip("zarr")
     terrain().to_zarr("coast.zarr", consolidated=False)
     assert run(capsys, *RUN)[0] == 0
     code, _, err = run(capsys, *RUN[:3], "h=coast.zarr:elevation", "--cast", "-o", "y.zarr")

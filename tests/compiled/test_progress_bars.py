@@ -16,7 +16,6 @@ class Terminal(io.StringIO):
 
 
 def test_on_a_terminal_rich_draws_the_steps_that_are_done(monkeypatch):
-    pytest.importorskip("rich")
     monkeypatch.setattr(sys, "stderr", Terminal())
     monkeypatch.setenv("TERM", "xterm")
     bar = Bar(10, patience=0.0, label="over time")

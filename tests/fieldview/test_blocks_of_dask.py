@@ -7,8 +7,6 @@ import xarray as xr
 import tensorir as ti
 from tensorir.fieldview.blocks import local_dims
 
-pytest.importorskip("dask")
-
 I, J, K = ti.dims("I J K")
 RNG = np.random.default_rng(11)
 H = xr.DataArray(

@@ -71,8 +71,6 @@ def test_a_wave_over_real_bathymetry_keeps_its_water():
 
 @pytest.mark.parametrize("suffix", [".nc", ".zarr"])
 def test_a_run_that_is_stored_goes_on_the_next_day(tmp_path, suffix):
-    if suffix == ".zarr":
-        pytest.importorskip("zarr")
     whole = ti.iterate(step, begun(), 40)
     path = tmp_path / f"run{suffix}"
     ti.iterate(step, begun(), 20, every=10, keep=True, to=path)

@@ -1,7 +1,6 @@
 """What is asked of elevations: slopes, shades, coasts, each story compared with NumPy, xarray or SciPy by hand."""
 
 import numpy as np
-import pytest
 import xarray as xr
 from scipy import ndimage
 
@@ -165,7 +164,6 @@ def test_a_section_along_a_parallel():
 
 
 def test_terrain_that_does_not_fit_into_memory_goes_block_by_block():
-    pytest.importorskip("dask")
     curvature = ti.field_operator(lambda h: h(I + 1) + h(I - 1) + h(J + 1) + h(J - 1) - 4.0 * h)
     found = ti.map_blocks(curvature, HILLS.chunk(J=40, I=64))
     h = HILLS.values

@@ -29,7 +29,7 @@ def reductions(node: For) -> tuple[tuple[Node, ...], list[tuple[str, Expr]]] | N
         rest.append(n)
     found: list[tuple[str, Expr]] = []
     for c in node.carried:
-        value = tainted.get(c.next) if isinstance(c.next, Var) else None  # type: ignore[call-overload]
+        value = tainted.get(c.next) if isinstance(c.next, Var) else None
         if value is None:
             return None
         pair = combined(value, c.inside)

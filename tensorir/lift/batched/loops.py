@@ -225,9 +225,9 @@ def _at_once(scope: Scope, node: For) -> bool:
         return False
     online = online_sums(node, scope.run.fresh) if found is None and scope.run.raise_online else None
     count = None if found is None and online is None else _rounds_at_once(scope, node)
-    if count is None:
+    if count is None or not isinstance(node.stop, Affine):
         return False
-    bound: Condition = Bound(node.stop.minus(Affine(((node.dim, 1),))).minus(Affine((), 1)))  # type: ignore[union-attr]
+    bound: Condition = Bound(node.stop.minus(Affine(((node.dim, 1),))).minus(Affine((), 1)))
     inner = scope.inside(dims={node.dim: Interval(0, count)}, ranges={node.dim: (0, count - 1)})
     mask = inner.mask((bound,), {})
     inner = inner.inside(active=mask)

@@ -111,7 +111,7 @@ def simulate(
     program: Program,
     arrays: Sequence[Any],
     cores: int | None = None,
-    order: Order = "random",
+    order: str = "random",
     seed: int = 0,
 ) -> Simulation:
     """The program on arrays, one for each parameter of the grid kernel, on a number of cores.
@@ -141,7 +141,9 @@ def simulate(
     compute.cpp:14: push without reserve of CB_B on core 0: it pushes 2 tiles, and has reserved 1.
         cb_push_back(CB_B, 2);
     """
-    if order not in ORDERS:
+    by_name: dict[str, Order] = {o: o for o in ORDERS}
+    known = by_name.get(order)
+    if known is None:
         hint = did_you_mean(order, ORDERS)
         message = f"there is no order {order!r}; there are {', '.join(ORDERS)}."
         raise DiagnosticError(Diagnostic("TN12", message, NOWHERE, help=hint))
@@ -157,7 +159,7 @@ def simulate(
     fault = next(iter(ownership(program)), None)
     if fault is None:
         with np.errstate(all="ignore"):
-            fault = deep(lambda: run.all(share, order, np.random.default_rng(seed)))
+            fault = deep(lambda: run.all(share, known, np.random.default_rng(seed)))
     values = [give(v.view) if isinstance(v, Pointer) else v for v in given[: len(given) - 4]]
     return Simulation(program, tuple(run.trace), fault, tuple(values))
 
