@@ -22,7 +22,10 @@ from tensorir.lift.storage.axes import with_merged_axes
 from tensorir.lift.storage.copies import expanded, settled_values
 from tensorir.lift.storage.elements import with_elements_apart
 from tensorir.lift.storage.final import with_last_stores
+from tensorir.lift.storage.forwarding import with_values_in_place
+from tensorir.lift.storage.idle import without_idle_stores
 from tensorir.lift.storage.inlining import inlined
+from tensorir.lift.storage.lifetimes import with_lifetimes
 from tensorir.lift.storage.mirrors import read_through
 from tensorir.lift.storage.partial_folds import folded_at_once
 from tensorir.lift.storage.partials import Whole
@@ -105,7 +108,7 @@ def chosen(
         return first
     way = _by_dependences(arguments, nodes, checked, exact, trees)
     others = way.steps(asked)
-    if steps < others or (steps == others and any(steps)):
+    if steps < others or (steps == others and steps[0]):
         return first  # dataflow keeps in a loop what would be stored for all its rounds
     second = finish(way)
     return second if others < steps or len(second.operations) < len(first.operations) else first
@@ -134,7 +137,8 @@ def _by_dependences(
 ) -> Way:
     """By the dependences of statements, loops step by step where these leave nothing else."""
     nodes = abreast(with_threads_apart(nodes))
-    nodes = with_elements_apart(with_last_stores(nodes))
+    nodes = with_values_in_place(with_last_stores(without_idle_stores(nodes)))
+    nodes = with_elements_apart(with_lifetimes(nodes))
     own = with_axes(nodes)
     nodes = read_through(own)
     # what was read through other storage shows the axes of that
