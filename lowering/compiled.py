@@ -132,7 +132,7 @@ class Compiled(_Callable, eqx.Module):
         with jax.enable_x64(True):
             return jax.export.export(jax.jit(partial(self._closed, executable)), platforms=platforms)(shapes)
 
-    def pipeline(self, **sizes: int) -> Stages:
+    def pipeline(self, **sizes: int) -> Stages[Fencil]:
         """The program before and after each pass of the compilation, with the reason; sizes where it has any.
 
         >>> import tensorir as ti

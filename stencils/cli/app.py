@@ -260,6 +260,7 @@ def tt(
         str, typer.Option(help="Whose step is next: random, 'reader first', 'writer first' or 'round robin'.")
     ] = "random",
     seed: Annotated[int, typer.Option(help="Of a random order.")] = 0,
+    passes: Annotated[bool, typer.Option("--passes", help="Print the kernel before and after each pass.")] = False,
     overwrite: Overwrite = False,
 ) -> None:
     """Make a kernel's programs for a grid of Tensix cores, check their protocol, and simulate them.
@@ -272,7 +273,8 @@ def tt(
 
     if out is not None:
         keep_existing([out / name for name in tensix.FILES], overwrite, ask)
-    tensix.program(kernel, func, cores, capacity, out, tuple(input or ()), tuple(set or ()), random, order, seed, say)
+    given = tuple(input or ()), tuple(set or ())
+    tensix.program(kernel, func, cores, capacity, out, *given, random, order, seed, passes, say)
 
 
 @app.command()

@@ -23,7 +23,7 @@ FILES = ("compute.cpp", "reader.cpp", "writer.cpp", "main.cpp", "tt.plan.json")
 
 def program(
     path: Path, function: str | None, cores: int, capacity: int | None, out: Path | None, inputs: tuple[str, ...],
-    settings: tuple[str, ...], random: bool, order: str, seed: int, say: Callable[[str], None],
+    settings: tuple[str, ...], random: bool, order: str, seed: int, passes: bool, say: Callable[[str], None],
 ) -> None:  # fmt: skip
     """Split a kernel, check the protocol, write its files; run it where arrays are given or random ones asked for."""
     if not is_kernel(path):
@@ -31,7 +31,10 @@ def program(
     if out is not None and out.exists() and not out.is_dir():
         raise refuse("F03", f"'{out}' is a file, and programs are written to a folder.", "name a folder.")
     kernel = function_of(path, function)
-    made = ti.tt.persistent(ti.tt.shard(ti.tt.schedule(ti.tt.defaults(kernel), cores=cores)))
+    stages = ti.tt.pipeline(kernel, cores)
+    made = stages.result
+    if passes:
+        say(str(stages))
     split = ti.tt.split(made, capacity)
     tiles, busy = made.attrs["tt_num_tiles"], min(int(str(made.attrs["tt_num_tiles"])), cores)
     say(f"{kernel.name}: {tiles} tiles on {busy} of {cores} cores")

@@ -1,9 +1,13 @@
-"""What a compiler does to a program before it emits anything: a stage per pass, with the program before and after."""
+"""What passes do to a program, in their order: a stage per pass, with the program before and after.
+
+A compiler's stages are of fencils; those of kernels of tiles, `ti.tt.pipeline`, are of functions of TIR.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from tensorir.analysis.absence import SkipValues, analyse_absence
 from tensorir.analysis.annotations import Annotations, annotated
@@ -33,15 +37,19 @@ DEFAULT_PASSES: tuple[Pass, ...] = (
 """The passes that every program goes through when it is compiled, in their order."""
 
 
+P = TypeVar("P")
+"""What passes rewrite: a fencil, a function of TIR, a module."""
+
+
 @dataclass(frozen=True, slots=True)
-class Stage:
-    """One pass of a compilation."""
+class Stage(Generic[P]):
+    """One pass: what it is called, what it is for, and the program before and after it."""
 
     name: str
     """The pass with its options, as a pipeline spells it."""
     reason: str
-    before: Fencil
-    after: Fencil
+    before: P
+    after: P
 
     @property
     def changed(self) -> bool:
@@ -54,8 +62,8 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Stages:
-    """The stages of a compilation, in order.
+class Stages(Generic[P]):
+    """The stages of a pipeline, in order.
 
     >>> from tensorir.text import parse
     >>> f = parse("f(y: tensor<float>, a: tensor<float, K[0:9]>) { y ← reduce(+, 0.0, K)(a × a); }")
@@ -76,25 +84,25 @@ class Stages:
     conditionals: nothing to do
     """
 
-    source: Fencil
-    stages: tuple[Stage, ...] = ()
+    source: P
+    stages: tuple[Stage[P], ...] = ()
 
     @property
-    def result(self) -> Fencil:
-        """The program that is emitted."""
+    def result(self) -> P:
+        """The program after the last pass, which is the one that is emitted."""
         return self.stages[-1].after if self.stages else self.source
 
-    def annotations(self) -> Annotations:
+    def annotations(self: Stages[Fencil]) -> Annotations:
         """What analyses say of the program that is emitted, where nothing is known of its tables."""
         return annotated(self.result, analyse_absence(self.result, {}))
 
-    def __iter__(self) -> Iterator[Stage]:
+    def __iter__(self) -> Iterator[Stage[P]]:
         return iter(self.stages)
 
     def __len__(self) -> int:
         return len(self.stages)
 
-    def __getitem__(self, name: str) -> Stage:
+    def __getitem__(self, name: str) -> Stage[P]:
         """The stage of a pass, by its name without options."""
         return next(s for s in self.stages if s.name.partition("(")[0] == name)
 
@@ -107,12 +115,12 @@ class Stages:
 def staged(
     fencil: Fencil, passes: Sequence[Pass], exact: bool = False, tables: Mapping[str, SkipValues] | None = None,
     full: frozenset[str] = frozenset(),
-) -> Stages:  # fmt: skip
+) -> Stages[Fencil]:  # fmt: skip
     """Run passes in their order; those that add floats in another order are left out where `exact`.
 
     `tables` says of each table that was looked at which slots hold -1; those in `full` are declared to hold none.
     """
-    stages: list[Stage] = []
+    stages: list[Stage[Fencil]] = []
     now = fencil
     for one in passes:
         chosen = one.in_order() if exact else one

@@ -43,6 +43,14 @@ def test_the_files_of_a_kernel_are_written_and_it_is_simulated(folder, capsys):
     assert call("tt", "matmul.py", "--out", "programs", "--overwrite") == 0
 
 
+def test_the_kernel_is_printed_before_and_after_each_pass(folder, capsys):
+    assert call("tt", "matmul.py", "--passes") == 0
+    said = capsys.readouterr().out
+    starts = [said.index(f"\n{name}: ") for name in ("defaults", "schedule(cores=64)", "shard", "persistent")]
+    assert starts == sorted(starts)
+    assert said.count("@T.prim_func") == 5 and said.count('thread="blockIdx.x"') == 4
+
+
 def test_arrays_come_from_files(folder, capsys):
     arrays = {"A": np.ones((64, 64), "f4"), "B": np.full((64, 96), 0.5, "f4"), "C": np.zeros((64, 96), "f4")}
     np.savez("in.npz", **arrays)

@@ -8,7 +8,7 @@ from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const, seq
 from tensorir.tir.dtypes import INT32
-from tensorir.tir.tenstorrent.grid import AXES, Axis, F, binding, grid_of, number, on_functions
+from tensorir.tir.tenstorrent.grid import Axis, F, binding, grid_of, number, on_functions
 from tensorir.tir.walk import transform
 
 __all__ = ["RUNTIME_ARGS", "is_persistent", "persistent"]
@@ -54,8 +54,8 @@ def _persistent(func: n.PrimFunc) -> n.PrimFunc:
         message = f"{func.name!r} is a loop over the tiles of a core already."
         raise DiagnosticError(Diagnostic("TN06", message, func.span, help="take the kernel with its grid."))
     grid = grid_of(func)
-    for axis in AXES:
-        number(func, f"tt_grid_{axis}", "schedule")
+    for name in ("tt_grid_x", "tt_grid_y"):
+        number(func, name, "schedule")
     names = {p.name for p in func.params} | {b.name for b in func.buffer_map.values()}
     if taken := sorted(names & set(RUNTIME_ARGS)):
         message = f"{func.name!r} has a parameter {taken[0]!r}, which a persistent kernel adds."

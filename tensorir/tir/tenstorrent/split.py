@@ -16,7 +16,6 @@ from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
 from tensorir.tir.dtypes import HANDLE, INT32
-from tensorir.tir.tenstorrent.defaults import defaults
 from tensorir.tir.tenstorrent.grid import number
 from tensorir.tir.tenstorrent.items import Compute, Control, Item, Move, items_of, refuse, uses
 from tensorir.tir.tenstorrent.kernels.faults import tiles
@@ -31,9 +30,8 @@ from tensorir.tir.tenstorrent.kernels.nodes import (
     Sync,
     Work,
 )
-from tensorir.tir.tenstorrent.persistent import is_persistent, persistent
-from tensorir.tir.tenstorrent.schedule import schedule
-from tensorir.tir.tenstorrent.shard import shard
+from tensorir.tir.tenstorrent.persistent import is_persistent
+from tensorir.tir.tenstorrent.pipeline import pipeline
 from tensorir.tir.tiles.normal import normal
 from tensorir.tir.tiles.operations import Atomic, Box, Copy, Im2col, Record, Transpose
 from tensorir.tir.walk import walk
@@ -77,7 +75,7 @@ def split(func: n.PrimFunc, capacity: int | Mapping[str, int] | None = None) -> 
     <BLANKLINE>
     """
     if not is_persistent(func):
-        func = persistent(shard(schedule(defaults(func))))
+        func = pipeline(func).result
     plain = normal(func)
     items = items_of(plain, plain.body)
     split_up = _Split(plain, capacity)
