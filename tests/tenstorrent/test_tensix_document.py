@@ -4,6 +4,7 @@ What the document leaves out of a program, it leaves out of both sides here too;
 """
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -75,7 +76,7 @@ def test_a_pipeline_prints_the_kernel_before_and_after_each_pass():
     steps += [ti.tt.schedule(steps[-1], cores=64)]
     steps += [ti.tt.shard(steps[-1])]
     steps += [ti.tt.persistent(steps[-1])]
-    assert [(stage.before, stage.after) for stage in stages] == list(zip(steps, steps[1:], strict=False))
+    assert [(stage.before, stage.after) for stage in stages] == list(pairwise(steps))
     parts = [str(before)]
     for stage, after in zip(stages, steps[1:], strict=True):
         parts.append(f"{stage.name}: {stage.reason}\n{after}")
