@@ -37,7 +37,8 @@ fuzz: $(STAMP)
 mutate: $(STAMP)
 	$(BIN)/python -m tests.mutate
 
-bench: $(STAMP)
+bench: $(VENV)/.bench
+	$(BIN)/python -m tests.benchmarks
 	$(BIN)/python -m tests.benchmarks.core
 	$(BIN)/python -m tests.benchmarks.stored
 	$(BIN)/python -m tests.benchmarks.exploring
@@ -62,6 +63,10 @@ $(VENV)/.docs: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -e ".[docs]"
 	touch $(VENV)/.docs
+
+$(VENV)/.bench: $(STAMP)
+	$(BIN)/python -m pip install --quiet -e ".[bench]"
+	touch $(VENV)/.bench
 
 $(OLDEST)/.installed: pyproject.toml tests/oldest.txt
 	$(PYTHON) -m venv $(OLDEST)
