@@ -54,12 +54,18 @@ def ours(text: str, *outs: str, fresh: bool = False) -> Way:
     return way
 
 
-def by_hand(function: Callable[..., Any], *names: str, fresh: bool = False) -> Way:
-    """A function of arrays by name, jitted, with donated or fresh results."""
+def by_hand(function: Callable[..., Any], *names: str, fresh: bool = False, results: int | None = None) -> Way:
+    """
+    A function of arrays by name, jitted, with donated or fresh results.
+
+    `results`: how many of what it returns are results. The rest is kept between calls: an intermediate in a donated
+    buffer touches no new pages, and one that XLA allocates does so in every call.
+    """
 
     def way(problem: Problem) -> Run:
         arrays = [jnp.asarray(problem.arrays[name]) for name in names]
-        return _jitted(lambda *xs: function(*xs), arrays, fresh)
+        run = _jitted(lambda *xs: function(*xs), arrays, fresh)
+        return run if results is None else lambda: run()[:results]
 
     return way
 

@@ -15,7 +15,7 @@ from statistics import median, quantiles
 __all__ = ["Timing", "compare", "report", "turns"]
 
 SHORT = 0.02
-"""Seconds. What takes less is called before its turn too: behind one that takes long, its threads have gone to sleep."""
+"""Seconds. What takes less is called before its turn too: behind one that takes long, its threads went to sleep."""
 
 
 @dataclass(frozen=True)

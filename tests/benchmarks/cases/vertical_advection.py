@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import jax.numpy as jnp
@@ -11,6 +12,7 @@ from jax import lax
 from stencils import library
 from tests.benchmarks.by_jax import by_hand, ours
 from tests.benchmarks.case import HAND, HAND_FRESH, NUMBA, OURS, OURS_FRESH, PLAIN, C, Case, Problem
+from tests.benchmarks.cases.tridiagonal import BLOCK
 from tests.benchmarks.cases.tridiagonal import plain as solved_plainly
 from tests.benchmarks.loops import CLoops, NumbaLoops, prange
 
@@ -29,15 +31,24 @@ def inputs(rng: Any, n: int, m: int, l: int) -> dict[str, np.ndarray]:
 
 
 def hand(stage: Any, u: Any, pos: Any, utens: Any, wcon: Any, dtr: Any) -> Any:
-    """Everything in two loops that carry rows: the systems are never stored."""
+    """Block by block of columns, in two loops that carry rows: the systems are never stored."""
     n, m, levels = u.shape
-    first = [jnp.moveaxis(x, 2, 0) for x in (stage, u, pos, utens)]
-    speed = jnp.moveaxis(0.25 * (wcon[:-1, :, 1:-1] + wcon[1:, :, 1:-1]), 2, 0)
-    speed = jnp.pad(speed, ((1, 1), (0, 0), (0, 0)))
-    zero, empty = jnp.zeros((n, m), u.dtype), jnp.zeros((levels, n, m), u.dtype)
+    size = math.gcd(n * m, BLOCK)
+    fields = [x.reshape(-1, size, levels) for x in (stage, u, pos, utens)]
+    winds = [w.reshape(-1, size, levels + 1) for w in (wcon[:-1], wcon[1:])]
+
+    def block(columns: Any) -> Any:
+        *fields, w, w1 = (x.T for x in columns)
+        return columns_down_and_up(*fields, jnp.pad(0.25 * (w[1:-1] + w1[1:-1]), ((1, 1), (0, 0))), dtr).T
+
+    return lax.map(block, [*fields, *winds]).reshape(u.shape)
+
+
+def columns_down_and_up(stage: Any, u: Any, pos: Any, utens: Any, speed: Any, dtr: Any) -> Any:
+    levels, columns = u.shape
+    zero, empty = jnp.zeros(columns, u.dtype), jnp.zeros(u.shape, u.dtype)
     row = lambda x, k: lax.dynamic_index_in_dim(x, k, 0, False)
     put = lambda f, v, k: lax.dynamic_update_index_in_dim(f, v, k, 0)
-    stage, u, pos, utens = first
 
     def down(k: Any, s: Any) -> Any:
         upper, right, here, g, flux, uppers, rights = s
@@ -50,16 +61,15 @@ def hand(stage: Any, u: Any, pos: Any, utens: Any, wcon: Any, dtr: Any) -> Any:
         upper, right = c * r, (d - a * right) * r
         return upper, right, below, g_below, flux_below, put(uppers, upper, k), put(rights, right, k)
 
-    start = zero, zero, u[0], zero, zero, empty, empty
-    *_, uppers, rights = lax.fori_loop(0, levels, down, start)
+    *_, uppers, rights = lax.fori_loop(0, levels, down, (zero, zero, u[0], zero, zero, empty, empty))
 
     def up(t: Any, s: Any) -> Any:
-        next, found = s
+        above, found = s
         k = levels - 1 - t
-        next = row(found, k) - row(uppers, k) * next
-        return next, put(found, dtr * (next - row(pos, k)), k)
+        above = row(found, k) - row(uppers, k) * above
+        return above, put(found, dtr * (above - row(pos, k)), k)
 
-    return jnp.moveaxis(lax.fori_loop(0, levels, up, (zero, rights))[1], 0, 2)
+    return lax.fori_loop(0, levels, up, (zero, rights))[1]
 
 
 def plain(stage: Any, u: Any, pos: Any, utens: Any, wcon: Any, dtr: Any) -> Any:
