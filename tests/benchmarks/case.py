@@ -40,10 +40,12 @@ Way = Callable[[Problem], Run]
 class Case:
     """One computation at one size."""
 
-    name: str
+    kind: str
+    """What is computed. Cases of one kind differ in their sizes alone."""
+    size: str
     sizes: Mapping[str, int]
-    small: Mapping[str, int]
-    """The sizes at which a test compares the ways."""
+    small: Mapping[str, int] | None
+    """The sizes at which a test compares the ways; None where they compare at their own size only."""
     inputs: Callable[..., dict[str, np.ndarray]]
     """The arrays, from a generator of random numbers and the sizes by name."""
     ways: Mapping[str, Way]
@@ -51,6 +53,8 @@ class Case:
     """Additions, multiplications and divisions for an element of the result."""
     read: tuple[str, ...] = ()
     """The arrays that have to be read once; none stands for all."""
+    built: Mapping[str, Way] = field(default_factory=dict)
+    """Ways whose compilers take minutes: left out of --quick and of tests."""
     beside: Mapping[str, Way] = field(default_factory=dict)
     """What takes turns with the ways and computes something else, such as the forward pass beside a gradient."""
     tolerance: float = 1e-10
@@ -58,6 +62,10 @@ class Case:
     quick: bool = True
     """Whether it is measured with --quick too."""
 
+    @property
+    def name(self) -> str:
+        return f"{self.kind} {self.size}".rstrip()
+
     def problem(self, small: bool = False) -> Problem:
-        sizes = self.small if small else self.sizes
+        sizes = self.small if small and self.small is not None else self.sizes
         return Problem(sizes, self.inputs(np.random.default_rng(0), **sizes))

@@ -100,7 +100,8 @@ def built(source: str, macros: Sequence[str] = ()) -> Any:
         text.write_text(source)
         done = subprocess.run([compiler, *FLAGS, *macros, str(text), "-lm", "-o", str(library)], capture_output=True)
         if done.returncode:
-            raise Absent(f"the C compiler: {done.stderr.decode().splitlines()[0]}")
+            said = done.stderr.decode().splitlines()
+            raise Absent(f"the C compiler: {next((line for line in said if 'error' in line), said[0])}")
         function = ctypes.CDLL(str(library)).run
     function.restype = None
     return function

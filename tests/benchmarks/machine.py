@@ -45,6 +45,11 @@ class Machine:
         """The least seconds for so many bytes moved and operations done."""
         return max(moved / self.bandwidth, operations / self.rates.get(element, self.rates["f4"]))
 
+    def or_better(self, other: Machine) -> Machine:
+        """The higher of the limits that were measured twice, since other programs run beside."""
+        rates = {e: max(rate, other.rates[e]) for e, rate in self.rates.items()}
+        return Machine(max(self.bandwidth, other.bandwidth), rates, self.threads)
+
     def __str__(self) -> str:
         rates = ", ".join(f"{rate / 1e9:.0f} GFLOP/s of products in {e}" for e, rate in self.rates.items())
         return f"{self.threads} threads, {self.bandwidth / 1e9:.1f} GB/s, {rates}"

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.benchmarks.case import HAND, HAND_FRESH, OURS, OURS_FRESH, Absent, Case, Problem, Run, Way
+from tests.benchmarks.case import HAND, HAND_FRESH, NUMBA, OURS, OURS_FRESH, PLAIN, Absent, C, Case, Problem, Run, Way
+from tests.benchmarks.figures import Figure
 from tests.benchmarks.interleaved import Timing, turns
 from tests.benchmarks.machine import Machine
 
@@ -31,12 +32,15 @@ class Row:
     beside: Mapping[str, Timing]
     absent: Mapping[str, str]
     """Ways that could not run here, and why."""
-    limit: float
-    """The least seconds that this machine's bandwidth and rate of operations allow."""
+    moved: int
+    """Bytes of what has to be read and of the results, once each."""
+    operations: float
+    element: str
+    """The element type of the results, whose rate of operations is the limit."""
 
-    def share(self, way: str) -> float:
+    def share(self, way: str, machine: Machine) -> float:
         """How much of the machine's limit a way reaches; caches can make it more than 1."""
-        return self.limit / self.timings[way].least
+        return machine.least(self.moved, self.operations, self.element) / self.timings[way].least
 
     def ratio(self, way: str, peer: str) -> float:
         """The time of a way relative to its peer's."""
@@ -73,23 +77,24 @@ def agree(case: Case, runs: Mapping[str, Run]) -> tuple[int, float, str]:
     return sum(x.nbytes for x in wanted), sum(x.size for x in wanted), wanted[0].dtype.str[1:]
 
 
-def measure(case: Case, machine: Machine, seconds: float) -> Row:
-    """A case whose ways agree, timed in turns for about so many seconds."""
+def measure(case: Case, seconds: float, whole: bool = True) -> Row:
+    """A case whose ways agree, timed in turns for about so many seconds; `whole` has the slow builders too."""
     problem = case.problem()
-    runs, absent = prepared(case.ways, problem)
+    runs, absent = prepared({**case.ways, **(case.built if whole else {})}, problem)
     written, elements, element = agree(case, runs)
     beside, _ = prepared(case.beside, problem)
-    whole = runs | beside
-    once = sum(min(t) for t in turns(whole, rounds=1, warm=1).values())
+    once = sum(min(t) for t in turns(runs | beside, rounds=1, warm=1).values())
     rounds = int(min(max(seconds / once, 5), 200))
-    taken = {name: Timing.of(t) for name, t in turns(whole, rounds, warm=1).items()}
+    taken = {name: Timing.of(t) for name, t in turns(runs | beside, rounds, warm=1).items()}
     read = sum(problem.arrays[name].nbytes for name in case.read or problem.arrays)
     return Row(
         case.name,
         {name: taken[name] for name in runs},
         {name: taken[name] for name in beside},
         absent,
-        machine.least(read + written, case.operations * elements, element),
+        read + written,
+        case.operations * elements,
+        element,
     )
 
 
@@ -100,63 +105,81 @@ def _shown(t: Timing) -> str:
     return f"{1e3 * t.median:.{digits}f} ms ± {spread:.0f} %"
 
 
-def _lines(row: Row) -> Iterator[tuple[str, str, str, str]]:
+def _lines(row: Row, machine: Machine) -> Iterator[tuple[str, str, str, str]]:
     """Way, time, ours relative to it, share of the limit."""
     for way, timing in row.timings.items():
         peer = "" if way == OURS else f"{row.ratio(OURS, way):.2f}"
-        yield way, _shown(timing), peer, f"{100 * row.share(way):.0f} %"
+        yield way, _shown(timing), peer, f"{100 * row.share(way, machine):.0f} %"
     for way, timing in row.beside.items():
         yield f"({way})", _shown(timing), f"{row.ratio(OURS, way):.2f}", ""
     for way, why in row.absent.items():
         yield way, why, "", ""
 
 
-def as_text(row: Row) -> str:
+def as_text(row: Row, machine: Machine) -> str:
     """A case for the terminal: a line for each way."""
-    lines = [f"{row.name}: ours relative to each, and the share of this machine's limit ({1e3 * row.limit:.2f} ms)"]
-    lines += [f"  {way:28}{time:>20}{ratio:>8}{share:>8}" for way, time, ratio, share in _lines(row)]
+    limit = 1e3 * machine.least(row.moved, row.operations, row.element)
+    lines = [f"{row.name}: ours relative to each, and the share of this machine's limit ({limit:.2f} ms)"]
+    lines += [f"  {way:28}{time:>20}{ratio:>8}{share:>8}" for way, time, ratio, share in _lines(row, machine)]
     return "\n".join(lines)
 
 
-def as_json(machine: Machine, rows: Sequence[Row]) -> str:
+def as_json(machine: Machine, rows: Sequence[Row], figures: Sequence[Figure] = ()) -> str:
     """Everything that was measured."""
-    return json.dumps({"machine": asdict(machine), "rows": [asdict(row) for row in rows]}, indent=1) + "\n"
+    found = {"machine": asdict(machine), "rows": [asdict(r) for r in rows], "figures": [asdict(f) for f in figures]}
+    return json.dumps(found, indent=1) + "\n"
 
 
-def from_json(text: str) -> tuple[Machine, list[Row]]:
+def from_json(text: str) -> tuple[Machine, list[Row], list[Figure]]:
     """What `as_json` wrote."""
     found: dict[str, Any] = json.loads(text)
 
     def timings(given: dict[str, Any]) -> dict[str, Timing]:
         return {name: Timing(**t) for name, t in given.items()}
 
-    return Machine(**found["machine"]), [
-        Row(**(r | {"timings": timings(r["timings"]), "beside": timings(r["beside"])})) for r in found["rows"]
-    ]
+    rows = [Row(**(r | {key: timings(r[key]) for key in ("timings", "beside")})) for r in found["rows"]]
+    return Machine(**found["machine"]), rows, [Figure(**f) for f in found["figures"]]
 
 
-def as_markdown(machine: Machine, rows: Sequence[Row]) -> str:
-    """A table with a row for each case: our time, our share of the limit, and our time relative to each way's."""
-    peers = list(dict.fromkeys(way for row in rows for way in row.timings if way != OURS))
-    head = ["case", "ours", "of the limit", *peers]
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+FIRST = (HAND, HAND_FRESH, PLAIN, NUMBA, C)
+"""The ways with a column each; the others share the last one."""
+
+
+def as_markdown(machine: Machine, rows: Sequence[Row], figures: Sequence[Figure] = ()) -> str:
+    """A table with a row for each case: our time, its share of the limit, and our time relative to each way's."""
+    head = ["case", "ours", "of the limit", *FIRST, "others"]
+    body = []
     for row in rows:
-        ratios = [f"{row.ratio(OURS, way):.2f}" if way in row.timings else "" for way in peers]
-        lines.append(
-            "| " + " | ".join([row.name, _shown(row.timings[OURS]), f"{100 * row.share(OURS):.0f} %", *ratios]) + " |"
-        )
-    return f"Measured with {machine}.\n\n" + "\n".join(lines) + "\n"
+        beside = {way: OURS_FRESH if way == HAND_FRESH and OURS_FRESH in row.timings else OURS for way in FIRST}
+        others = [way for way in (*row.timings, *row.beside) if way not in (OURS, OURS_FRESH, *FIRST)]
+        body.append([
+            row.name,
+            _shown(row.timings[OURS]),
+            f"{100 * row.share(OURS, machine):.0f} %",
+            *(f"{row.ratio(beside[way], way):.2f}" if way in row.timings else "" for way in FIRST),
+            ", ".join(f"{way} {row.ratio(OURS, way):.2f}" for way in others),
+        ])  # fmt: skip
+    found = f"Measured with {machine}.\n\n{_table(head, body)}"
+    if figures:
+        second = [[f.name, f.shown(f.ours), f.peer, f.shown(f.theirs), f"{f.ratio:.2f}"] for f in figures]
+        found += "\n" + _table(["figure", "ours", "peer", "peer's", "ratio"], second)
+    return found
 
 
-def ratios(rows: Sequence[Row]) -> dict[str, float]:
-    """Our time in each case relative to JAX by hand, with donated results and with fresh ones."""
+def _table(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
+    lines = ["| " + " | ".join(line) + " |" for line in (head, *body)]
+    return "\n".join([lines[0], "|" + "---|" * len(head), *lines[1:]]) + "\n"
+
+
+def ratios(rows: Sequence[Row], figures: Sequence[Figure] = ()) -> dict[str, float]:
+    """Our time in each case relative to JAX by hand, with donated results and with fresh ones; and the figures'."""
     pairs = ((OURS, HAND), (OURS_FRESH, HAND_FRESH))
     return {
         f"{row.name}: {way}": row.ratio(way, peer)
         for row in rows
         for way, peer in pairs
         if way in row.timings and peer in row.timings
-    }
+    } | {f.name: f.ratio for f in figures}
 
 
 def worse(kept: Mapping[str, float], *runs: Mapping[str, float]) -> list[str]:

@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 from tests.benchmarks.case import Case
-from tests.benchmarks.cases import hdiff, neighbour_sum, tridiagonal, vertical_advection
+from tests.benchmarks.cases import (
+    advection,
+    chain,
+    hdiff,
+    icon_scan,
+    laplacian,
+    lifted,
+    nabla,
+    neighbour_sum,
+    shallow_water,
+    tridiagonal,
+    vertical_advection,
+)
 
 __all__ = ["CASES"]
 
 CASES: tuple[Case, ...] = (
+    *laplacian.CASES,
     *hdiff.CASES,
+    *advection.CASES,
+    *shallow_water.CASES,
+    *chain.CASES,
+    *neighbour_sum.CASES,
+    *nabla.CASES,
     *tridiagonal.CASES,
     *vertical_advection.CASES,
-    *neighbour_sum.CASES,
+    *icon_scan.CASES,
+    *lifted.CASES,
 )

@@ -187,7 +187,8 @@ def forward(n: int, m: int, l: int, element: str, quick: bool = True) -> Case:
     text = TEXT if element == "f8" else single(TEXT)
     names = "inp", "coeff"
     return Case(
-        f"hdiff {n}x{m}x{l} {element}",
+        "hdiff" if element == "f8" else "hdiff in float32",
+        f"{n}x{m}x{l}",
         {"n": n, "m": m, "l": l},
         {"n": 9, "m": 8, "l": 3},
         lambda rng, **sizes: inputs(rng, **sizes, element=element),
@@ -210,7 +211,8 @@ def forward(n: int, m: int, l: int, element: str, quick: bool = True) -> Case:
 def gradient(n: int, m: int, l: int, quick: bool = True) -> Case:
     names = "inp", "coeff"
     return Case(
-        f"gradient of hdiff {n}x{m}x{l}",
+        "gradient of hdiff",
+        f"{n}x{m}x{l}",
         {"n": n, "m": m, "l": l},
         {"n": 9, "m": 8, "l": 3},
         inputs,

@@ -113,7 +113,8 @@ def outputs(problem: Problem) -> list[np.ndarray]:
 
 def case(side: int, k: int, holes: bool, quick: bool = True) -> Case:
     return Case(
-        f"neighbour sum {side * side} x {k}{' with -1' * holes}",
+        f"neighbour sum{' with -1' * holes}",
+        f"{side * side}x{k}",
         {"side": side, "k": k},
         {"side": 4, "k": 3},
         lambda rng, **sizes: inputs(rng, **sizes, holes=holes),
@@ -135,7 +136,8 @@ def case(side: int, k: int, holes: bool, quick: bool = True) -> Case:
 
 def gradient(side: int, k: int, holes: bool, quick: bool = True) -> Case:
     return Case(
-        f"gradient of neighbour sum {side * side} x {k}{' with -1' * holes}",
+        f"gradient of neighbour sum{' with -1' * holes}",
+        f"{side * side}x{k}",
         {"side": side, "k": k},
         {"side": 4, "k": 3},
         lambda rng, **sizes: inputs(rng, **sizes, holes=holes),

@@ -148,7 +148,8 @@ def adjoint(a: Any, b: Any, c: Any, d: Any, g: Any) -> tuple[Any, ...]:
 
 def case(n: int, m: int, l: int, quick: bool = True) -> Case:
     return Case(
-        f"tridiagonal {n * m} x {l}",
+        "tridiagonal",
+        f"{n * m}x{l}",
         {"n": n, "m": m, "l": l},
         {"n": 3, "m": 4, "l": 6},
         inputs,
@@ -170,7 +171,8 @@ def case(n: int, m: int, l: int, quick: bool = True) -> Case:
 
 def gradient(n: int, m: int, l: int, quick: bool = False) -> Case:
     return Case(
-        f"gradient of tridiagonal {n * m} x {l}",
+        "gradient of tridiagonal",
+        f"{n * m}x{l}",
         {"n": n, "m": m, "l": l},
         {"n": 3, "m": 4, "l": 6},
         inputs,

@@ -143,7 +143,8 @@ def outputs_and_uppers(problem: Problem) -> list[np.ndarray]:
 
 def case(n: int, m: int, l: int, quick: bool = True) -> Case:
     return Case(
-        f"vertical advection {n * m} x {l}",
+        "vertical advection",
+        f"{n * m}x{l}",
         {"n": n, "m": m, "l": l},
         {"n": 3, "m": 4, "l": 6},
         inputs,
