@@ -19,6 +19,7 @@ from tensorir.lift.emission.choosers import order_is_free
 from tensorir.lift.emission.emit import Emitter
 from tensorir.lift.emission.folds import accumulate, fold_of
 from tensorir.lift.emission.stores import store
+from tensorir.lift.loops.histories import with_histories
 from tensorir.lift.loops.recurrences import fold_at_once, scan_at_once
 from tensorir.lift.loops.report import Decision, Report
 from tensorir.lift.loops.sequential import external, step_by_step, verified, while_loop
@@ -162,6 +163,12 @@ def _component(
         # nothing carries a dependence: the text's own order is one that is right
         for leaf in members:
             _component(region, [leaf], [], level)
+        return
+    if (parts := with_histories(members, found, depth, region.emitter.ranges)) is not None:
+        for own, others in (parts, parts[::-1]):
+            touched = frozenset(b for leaf in others for b in leaf.read | leaf.written)
+            here = replace(region, outside=region.outside | touched)
+            _order(here, own, dependences(own, region.steps, region.emitter.ranges, region.settled), level)
         return
     carried = [d for d in found if depth in d.levels]
     region.report.add(Decision(loop, "sequential", _reason(carried, members), tuple(m.span for m in members)))
