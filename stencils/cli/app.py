@@ -265,7 +265,7 @@ def tt(
 ) -> None:
     """Make a kernel's programs for a grid of Tensix cores, check their protocol, and simulate them.
 
-    Written are compute.cpp, reader.cpp, writer.cpp, main.cpp and tt.plan.json. Example:
+    Written are compute.cpp, reader.cpp, writer.cpp, main.cpp, tiles.h and tt.plan.json. Example:
 
     tensorir tt matmul.py --cores 64 --out programs --random
     """

@@ -17,7 +17,7 @@ from tensorir.errors import Diagnostic, DiagnosticError
 
 __all__ = ["FILES", "program"]
 
-FILES = ("compute.cpp", "reader.cpp", "writer.cpp", "main.cpp", "tt.plan.json")
+FILES = ("compute.cpp", "reader.cpp", "writer.cpp", "main.cpp", "tiles.h", "tt.plan.json")
 """What is written to the folder."""
 
 

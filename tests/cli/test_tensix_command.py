@@ -34,7 +34,7 @@ def test_the_files_of_a_kernel_are_written_and_it_is_simulated(folder, capsys):
     said = capsys.readouterr().out
     assert "main: 6 tiles on 4 of 4 cores" in said and "CB_A: 2 tiles, blocks of 1" in said
     assert "simulated: " in said and "without a fault" in said and "C: 64 × 96, float32" in said
-    names = {"compute.cpp", "reader.cpp", "writer.cpp", "main.cpp", "tt.plan.json"}
+    names = {"compute.cpp", "reader.cpp", "writer.cpp", "main.cpp", "tiles.h", "tt.plan.json"}
     assert {p.name for p in (folder / "programs").iterdir()} == names
     plan = json.loads((folder / "programs" / "tt.plan.json").read_text(encoding="utf-8"))
     assert plan["num_cores"] == 4 and plan["tiles_per_core"] == [[0, 2], [2, 2], [4, 1], [5, 1]]

@@ -139,7 +139,7 @@ def test_blocks_of_several_tiles_travel_whole():
 def test_the_files_are_those_of_the_document():
     program = ti.tt.split(ti.tt.persistent(ti.tt.shard(ti.tt.schedule(ti.tt.defaults(main(matmul(64, 96))), cores=4))))
     files = program.files
-    assert set(files) == {"compute.cpp", "reader.cpp", "writer.cpp", "main.cpp", "tt.plan.json"}
+    assert set(files) == {"compute.cpp", "reader.cpp", "writer.cpp", "main.cpp", "tiles.h", "tt.plan.json"}
     plan = json.loads(files["tt.plan.json"])
     assert plan["grid"] == [3, 2, 1] and plan["tiles_per_core"] == [[0, 2], [2, 2], [4, 1], [5, 1]]
     assert [q["name"] for q in plan["circular_buffers"]] == ["CB_A", "CB_B", "CB_C"]
@@ -302,6 +302,9 @@ WRONG = {
     "a store of some elements": (lambda: ti.tt.split(main(PARTLY)), "TN07", "which may leave parts of a tile"),
     "a capacity below a block": (
         lambda: ti.tt.split(main(softmax(64, 40)), capacity=1), "TN10", "CB_X holds 1 tile, and a block has 2",
+    ),
+    "a capacity that cuts a block": (
+        lambda: ti.tt.split(main(softmax(64, 40)), capacity=3), "TN10", "holds 3 tiles, and blocks of 2",
     ),
     "a capacity of no buffer": (
         lambda: ti.tt.split(main(matmul()), capacity={"CB_D": 2}), "TN10", "circular buffers are CB_A, CB_B, CB_C",

@@ -15,7 +15,7 @@ from math import prod
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
-from tensorir.tir.dtypes import HANDLE, INT32
+from tensorir.tir.dtypes import HANDLE, INT32, DataType
 from tensorir.tir.tenstorrent.grid import number
 from tensorir.tir.tenstorrent.items import Compute, Control, Item, Move, items_of, refuse, uses
 from tensorir.tir.tenstorrent.kernels.faults import tiles
@@ -63,11 +63,11 @@ def split(func: n.PrimFunc, capacity: int | Mapping[str, int] | None = None) -> 
     >>> print(program.files["writer.cpp"].split("{", 1)[1])  # doctest: +ELLIPSIS +NORMALIZE_WHITESPACE
     <BLANKLINE>
         ...
-        for (uint32_t i = 0; i < tt_count; ++i) {
-            const uint32_t tile_id = tt_start_id + i;
-            const uint32_t bx = tile_id % grid_x;
+        for (int32_t i = 0; i < tt_count; ++i) {
+            const int32_t tile_id = tt_start_id + i;
+            const int32_t bx = tile_id % grid_x;
             cb_wait_front(CB_B, 1);
-            noc_async_write_region(get_read_ptr(CB_B), B, {bx, 0, 0}, {1, 32, 32});
+            write_region(CB_B, B, {bx, 0, 0}, {1, 32, 32});
             noc_async_write_barrier();
             cb_pop_front(CB_B, 1);
         }
@@ -129,7 +129,8 @@ class _Split:
                         if kind != "load":
                             moved["store"].setdefault(record.dst.buffer.data, call.span)
                         if kind == "load":
-                            loads.setdefault(record.dst.buffer, []).append((id(suite), _is_whole(record.dst)))
+                            where_it_lies = _is_whole(record.dst) and record.src.buffer.dtype == record.dst.buffer.dtype
+                            loads.setdefault(record.dst.buffer, []).append((id(suite), where_it_lies))
                             now.add(record.dst.buffer)
                         elif kind == "store":
                             outside.update({record.src.buffer} - now)
@@ -214,8 +215,9 @@ class _Split:
             reader.extend(self._produced(queue, n.Evaluate(call, call.span), call.span))
             compute.append(Sync("wait", queue.name, queue.pages, call.span))
             return
-        block = self._block(dst, call.span)
-        queue = self._queue((dst.buffer, _sizes(dst)), block, record.src.buffer, call.span)
+        dtype = record.src.buffer.dtype  # what travels has the type that it has in memory
+        block = self._block(dst, dtype, call.span)
+        queue = self._queue((dst.buffer, _sizes(dst), str(dtype)), block, record.src.buffer, call.span)
         whole = _region(_all_of(queue.block), 2)
         reader.extend(self._produced(queue, n.Evaluate(_with(call, 1, whole), call.span), call.span))
         self._own((dst.buffer,))
@@ -229,8 +231,9 @@ class _Split:
     def _store(self, record: Record, call: n.Call, compute: list[Op], writer: list[Op]) -> None:
         assert isinstance(record, Copy | Transpose | Atomic)
         src = record.src
-        block = self._block(src, call.span)
-        queue = self._queue(("store", src.buffer, _sizes(src)), block, record.dst.buffer, call.span)
+        dtype = record.dst.buffer.dtype
+        block = self._block(src, dtype, call.span)
+        queue = self._queue(("store", src.buffer, _sizes(src), str(dtype)), block, record.dst.buffer, call.span)
         self._own((src.buffer,))
         fronts = tuple(self.buffers[b].name for b in self._fronts((src.buffer,)))
         pack = n.Evaluate(_copy(_region(src, 1), _region(_all_of(queue.block), 2), call.span), call.span)
@@ -241,9 +244,10 @@ class _Split:
         """From memory to memory: a block for the way."""
         assert isinstance(record, Copy)
         reader, compute, writer = made
-        on_the_way = replace(record.src, buffer=_tile(record.dst.buffer, record.src, self.func))
-        first = self._queue(("in", id(call)), on_the_way.buffer, record.src.buffer, call.span)
-        second_block = replace(first.block, data=_memory(first.block), name=f"{first.block.name}_out")
+        source, target = record.src.buffer, record.dst.buffer
+        on_the_way = _tile(source, record.src, source.dtype)
+        first = self._queue(("in", id(call)), on_the_way, record.src.buffer, call.span)
+        second_block = replace(_tile(source, record.src, target.dtype), name=f"{on_the_way.name}_out")
         second = self._queue(("out", id(call)), second_block, record.dst.buffer, call.span)
         reader.extend(
             self._produced(first, n.Evaluate(_with(call, 1, _region(_all_of(first.block), 2)), call.span), call.span)
@@ -268,11 +272,11 @@ class _Split:
             Sync("pop", queue.name, queue.pages, drain.span),
         ]
 
-    def _block(self, box: Box, span: Span) -> n.Buffer:
+    def _block(self, box: Box, dtype: DataType, span: Span) -> n.Buffer:
         if any(not isinstance(e, n.IntImm) for e in box.extents):
             message = f"the tile of {box.buffer.name!r} has extents that only a call tells."
             refuse(message, span, "write the extents of the tile as numbers.")
-        return _tile(box.buffer, box, self.func)
+        return _tile(box.buffer, box, dtype)
 
     def _queue(self, key: object, block: n.Buffer, outer: n.Buffer, span: Span) -> CircularBuffer:
         if key in self.buffers:
@@ -286,6 +290,9 @@ class _Split:
         if room < pages:
             message = f"{name} holds {tiles(room)}, and a block has {pages}: no block ever fits."
             refuse(message, span, f"give it room for {tiles(pages)} or more; {2 * pages} let both sides work.", "TN10")
+        if room % pages:
+            message = f"{name} holds {tiles(room)}, and blocks of {pages}: at its end a block would be in two pieces."
+            refuse(message, span, f"give it room for a multiple of {pages} tiles.", "TN10")
         queue = self.buffers[key] = CircularBuffer(name, block, pages, room)
         return queue
 
@@ -369,18 +376,14 @@ def _sizes(box: Box) -> tuple[int, ...]:
     return tuple(e.value if isinstance(e, n.IntImm) else 0 for e in box.extents)
 
 
-def _memory(like: n.Buffer) -> n.Var:
-    return n.Var(like.data.name, like.data.type, like.span)
-
-
-def _tile(like: n.Buffer, box: Box, func: n.PrimFunc) -> n.Buffer:
-    """A block of a box's extents, of the type of a buffer, with memory of its own."""
+def _tile(like: n.Buffer, box: Box, dtype: DataType) -> n.Buffer:
+    """A block of a box's extents, named after a buffer, with memory of its own."""
     if any(not isinstance(e, n.IntImm) for e in box.extents):
         refuse(f"the tile of {box.buffer.name!r} has extents that only a call tells.", box.span,
                 "write the extents of the tile as numbers.")  # fmt: skip
     shape = tuple(const(size, INT32) for size in _sizes(box))
-    data = n.Var(f"{like.name}_block", n.PointerType(n.PrimType(like.dtype), "shared"), like.span)
-    return n.Buffer(data, like.dtype, shape, name=f"{like.name}_block", span=like.span)
+    data = n.Var(f"{like.name}_block", n.PointerType(n.PrimType(dtype), "shared"), like.span)
+    return n.Buffer(data, dtype, shape, name=f"{like.name}_block", span=like.span)
 
 
 def _all_of(block: n.Buffer) -> Box:

@@ -8,8 +8,10 @@ from typing import Any
 
 from tensorir.tir import nodes as n
 from tensorir.tir.tenstorrent.grid import number
+from tensorir.tir.tenstorrent.kernels.expressions import cpp_type
+from tensorir.tir.tenstorrent.kernels.header import header
 from tensorir.tir.tenstorrent.kernels.nodes import CircularBuffer, Program
-from tensorir.tir.tenstorrent.kernels.printing import printed
+from tensorir.tir.tenstorrent.kernels.printing import RESERVED, arguments_of, free, printed
 from tensorir.tir.tenstorrent.schedule import ranges
 
 __all__ = ["files"]
@@ -18,15 +20,20 @@ __all__ = ["files"]
 def files(program: Program) -> dict[str, str]:
     """The files of a program by name."""
     made = {f"{role}.cpp": printed(program, program[role]).text for role in ("compute", "reader", "writer")}
+    made["tiles.h"] = header(*_tile(program))
     made["main.cpp"] = _main(program)
     made["tt.plan.json"] = json.dumps(_plan(program), indent=2) + "\n"
     return made
 
 
+def _tile(program: Program) -> tuple[int, int]:
+    """The rows and columns of a tile of the hardware."""
+    return number(program.func, "tt_tile_height", "defaults"), number(program.func, "tt_tile_width", "defaults")
+
+
 def _bytes(program: Program, queue: CircularBuffer) -> int:
     """The bytes of one tile of a circular buffer."""
-    side = [number(program.func, f"tt_tile_{s}", "defaults") for s in ("height", "width")]
-    return prod(side) * queue.block.dtype.element.numpy.itemsize
+    return prod(_tile(program)) * queue.block.dtype.element.numpy.itemsize
 
 
 def _plan(program: Program) -> dict[str, Any]:
@@ -66,15 +73,21 @@ def _names(func: n.PrimFunc) -> tuple[str, ...]:
 def _main(program: Program) -> str:
     func = program.func
     x, y = (number(func, f"tt_grid_{axis}", "schedule") for axis in "xy")
-    outer = [func.buffer_map[p].name for p in func.params if p in func.buffer_map]
-    given = [name for name in _names(func) if name not in ("tt_start_id", "tt_count", "grid_x", "grid_y")]
+    numbers, outer = arguments_of(func)
+    given, taken = numbers[:-4], {*RESERVED, *_OWN}
+    called = {thing: free(thing.name, taken) for thing in (*outer, *given)}
+    params = [
+        "IDevice* device", "CommandQueue& queue", *(f"const std::shared_ptr<Buffer>& {called[b]}" for b in outer),
+        *(f"{cpp_type(p.dtype)} {called[p]}" for p in given),
+    ]  # fmt: skip
     lines = [
-        "#include <array>", '#include "tt_metal/host_api.hpp"', "", "using namespace tt::tt_metal;", "",
-        "struct Share { uint32_t start, count; };", "constexpr std::array SHARES = {",
-        *_wrapped([f"Share{{{first}, {count}}}" for first, count in ranges(func)]), "};", "",
-        f"void run_{func.name}(IDevice* device, CommandQueue& queue, "
-        + ", ".join([*(f"std::shared_ptr<Buffer> {name}" for name in outer), *(f"uint32_t {name}" for name in given)])
-        + ") {",
+        *(f"#include <{name}>" for name in ("array", "bit", "cstdint", "memory")),
+        '#include "tt_metal/host_api.hpp"', "", "using namespace tt::tt_metal;", "",
+        "struct Share { uint32_t start, count; };",
+        f"constexpr std::array<Share, {len(ranges(func))}> SHARES = {{{{",
+        *_wrapped([f"{{{first}, {count}}}" for first, count in ranges(func)]), "}};", "",
+        "// The pages of a buffer are its rows.",
+        f"void run_{func.name}({', '.join(params)}) {{",
         "    Program program = CreateProgram();",
         "    const auto grid = device->compute_with_storage_grid_size();",
         "    const CoreRange cores({0, 0}, {grid.x - 1, grid.y - 1});",
@@ -95,7 +108,9 @@ def _main(program: Program) -> str:
         lines.append(
             f'    const auto {kernel.role} = CreateKernel(program, "{kernel.file}", cores, {kinds[kernel.role]});'
         )
-    values = ", ".join([*given, "SHARES[core].start", "SHARES[core].count", str(x), str(y)])
+    words = [called[p] if p.dtype.is_integer else f"std::bit_cast<uint32_t>({called[p]})" for p in given]
+    start = ["SHARES[core].start", "SHARES[core].count", str(x), str(y)]
+    values = ", ".join([*(f"uint32_t({w})" for w in words), *start, *(f"{called[b]}->address()" for b in outer)])
     lines += [
         "    for (uint32_t core = 0; core < SHARES.size(); ++core) {",
         "        const CoreCoord at{core % grid.x, core / grid.x};",
@@ -115,6 +130,8 @@ def _wrapped(parts: list[str], each: int = 8) -> list[str]:
     return [f"    {', '.join(parts[k : k + each])}," for k in range(0, len(parts), each)]
 
 
+_OWN = ("at", "compute", "core", "cores", "device", "grid", "kernel", "program", "queue", "reader", "writer")
+"""Names that the host's program has itself."""
 _FORMATS = {
     "float32": "Float32", "float16": "Float16", "bfloat16": "Float16_b", "int32": "Int32", "uint32": "UInt32",
     "uint16": "UInt16", "uint8": "UInt8", "int8": "Int8",
