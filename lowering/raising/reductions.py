@@ -77,7 +77,11 @@ def along_axis(context: Context, node: Call, args: Sequence[Any]) -> Value | Non
     if known is None:
         total = reduced(part.data, start, fold[0], axis, context.loose, made)
     else:
-        total = reduced_numbers(aligned(dense(cut(known[0], part.dims)), part.dims), known[1], start, fold[0], axis)
+        source = aligned(dense(cut(known[0], part.dims)), part.dims)
+        if id(node) in context.known.unseen:
+            total = reduced(source, start, fold[0], axis, True, made)
+        else:
+            total = reduced_numbers(source, known[1], start, fold[0], axis)
     folded = Dense(total, part.dims.without(dim))
     # XLA fuses what follows with the reduction itself: a softmax in 0.8 of the time
     whole = folded if within else elementwise(MONOIDS[fold[0]], [init[0], folded], state)

@@ -13,6 +13,7 @@ from tensorir.analysis.absence import AbsenceAnalysis
 from tensorir.analysis.exact_rounding import towards_whole_numbers
 from tensorir.analysis.finite_derivatives import finite_derivatives
 from tensorir.analysis.loop_invariants import loop_invariants
+from tensorir.analysis.unseen_extremes import unseen_extremes
 from tensorir.ir import Call, Expr, Fencil
 from tensorir.walk import postorder, values
 
@@ -38,6 +39,8 @@ class Annotations:
     """Operations that are rounded as they are written (`exact_rounding`)."""
     invariants: Mapping[int, tuple[Expr, ...]] = field(default_factory=dict[int, tuple[Expr, ...]])
     """Loops that are computed where a function stands, and not in its body (`loop_invariants`)."""
+    unseen: frozenset[int] = frozenset()
+    """Extremes that may come to anything in rows that hold a NaN (`unseen_extremes`)."""
 
     def __iter__(self) -> Iterator[Annotation]:
         """The findings that are not what is plain, in the order of the program."""
@@ -50,6 +53,8 @@ class Annotations:
                 yield Annotation("checked index", text)
             if isinstance(node, Call) and id(node) in self.written:
                 yield Annotation("rounded as written", text)
+            if isinstance(node, Call) and id(node) in self.unseen:
+                yield Annotation("any extreme of rows with NaN", text)
             yield from (
                 Annotation("loop invariant", " ".join(str(e).split())) for e in self.invariants.get(id(node), ())
             )
@@ -72,6 +77,9 @@ def annotated(fencil: Fencil, absence: AbsenceAnalysis) -> Annotations:
     checked index       gather(I)(x, cast(v × 3.0, int))
     """
     roots = values(fencil.closures)
+    # where elements may be absent a NaN may be left out of a sum
+    whole = not any(access.absent for access in absence.accesses.values())
     return Annotations(
-        fencil, absence, finite_derivatives(fencil), towards_whole_numbers(roots), loop_invariants(fencil, absence)
-    )
+        fencil, absence, finite_derivatives(fencil), towards_whole_numbers(roots), loop_invariants(fencil, absence),
+        unseen_extremes(fencil) if whole else frozenset(),
+    )  # fmt: skip
