@@ -11,6 +11,7 @@ from jax import lax
 
 from lowering.context import Context, conjunction, first_failures, masks_of, no_failures
 from lowering.loops import loop
+from lowering.manual_axes import scanned
 from lowering.reduction import identity_of
 from lowering.scan_carry import (
     Levels,
@@ -173,7 +174,7 @@ def _looped(
         return (new, first_failures(failed, inner.found(checks))), None
 
     start = (settled(init, state, masked), no_failures(checks))
-    (result, failed), _ = lax.scan(body, start, arrays, length=count)
+    (result, failed), _ = scanned(body, start, arrays, count)
     context.checks += checks
     context.failures += failed
     return result
@@ -207,7 +208,7 @@ def scan(context: Context, node: Call, args: Sequence[Any]) -> Value:
         return (new, first_failures(failed, inner.found(checks))), new
 
     start = (settled(init, state, masked), no_failures(checks))
-    (_, failed), states = lax.scan(body, start, arrays, length=len(interval), reverse=not forward)
+    (_, failed), states = scanned(body, start, arrays, len(interval), not forward)
     context.checks += checks
     context.failures += failed
     return tuple(Dense(s.data, dims, None if s.present is None else Dense(s.present.data, dims)) for s in states)

@@ -16,6 +16,7 @@ from lowering.context import Check, Context, any_of, first_failures, no_failures
 from lowering.gradients.checkpointed_loop import rounds
 from lowering.gradients.forward_mode_only import forward_only
 from lowering.gradients.loop_body_derivatives import moves
+from lowering.manual_axes import axes_of, varying
 from lowering.scan_carry import masked_leaves, settled, survey
 from lowering.tracing import concrete, op_by_op
 from lowering.values import Dense, Value, dense
@@ -133,7 +134,7 @@ def _by_steps(context: Context, step: Bound[Value], start: list[Value], places: 
 
 def _at_once(context: Context, step: Bound[Value], start: list[Value], places: list[TensorType]) -> _Round:
     """A round that is traced once, however deep loops stand in each other."""
-    masked = [masked_leaves(v) for v in start]
+    masked, axes = [masked_leaves(v) for v in start], frozenset[str]()
     while True:
         inner, found = context.inner(), list[list[bool]]()
 
@@ -146,17 +147,18 @@ def _at_once(context: Context, step: Bound[Value], start: list[Value], places: l
             found.extend(map(masked_leaves, new))
             return _settled(new, places, found), inner.failures
 
-        first = _settled(start, places, masked)
+        first = varying(_settled(start, places, masked), axes)
         closed, shape = jax.make_jaxpr(trace, return_shape=True)(lax.full((), 0, "int32"), first, any_of(()))
         joined = [[a or b for a, b in zip(m, f, strict=True)] for m, f in zip(masked, found, strict=True)]
-        if joined == masked:
+        over = axes_of(first, closed.out_avals)
+        if joined == masked and over == axes:
             break
-        masked = joined
+        masked, axes = joined, over
     made, tree = jaxpr_as_fun(closed), jax.tree_util.tree_structure(shape)
 
     def run(i: jax.Array, carried: list[Value], before: jax.Array) -> tuple[list[Value], list[jax.Array]]:
         new, failures = tree.unflatten(made(i, *jax.tree_util.tree_leaves(carried), before))
-        return _settled(new, places, masked), failures
+        return varying(_settled(new, places, masked), axes), failures
 
     return _Round(run, inner.checks, first)
 
@@ -228,11 +230,18 @@ def _op_by_op(body: Body, going: Body | None, state: Any, limit: int | None, spa
 def _traced(body: Body, going: Body | None, state: Any, limit: int | None, span: Span | None) -> Any:
     i = lax.full((), 0, "int32")
     flat, tree = jax.tree_util.tree_flatten(state)
-    closed = [
-        jax.make_jaxpr(lambda i, *xs, f=f: jax.tree_util.tree_leaves(f(i, tree.unflatten(xs))))(i, *flat)
-        for f in (body, going)
-        if f is not None
-    ]
+    axes, before = axes_of(flat), None
+    closed: list[ClosedJaxpr] = []
+    while axes != before:
+        before, flat = axes, varying(flat, axes)
+
+        def leaves(i: Any, *xs: Any, axes: frozenset[str] = axes) -> list[Any]:
+            return varying(jax.tree_util.tree_leaves(body(i, tree.unflatten(xs))), axes)
+
+        closed = [jax.make_jaxpr(leaves)(i, *flat)]
+        axes |= axes_of(closed[0].out_avals)
+    if going is not None:
+        closed.append(jax.make_jaxpr(lambda i, *xs: [going(i, tree.unflatten(xs))])(i, *flat))
     if any(c.effects for c in closed):
         # something is printed, in order: no primitive of our own keeps that
         if going is None and limit is not None:

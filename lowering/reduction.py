@@ -15,6 +15,7 @@ import jax
 import numpy as np
 from jax import lax
 
+from lowering.manual_axes import axes_of, varying
 from tensorir.builtins import TABLE
 from tensorir.types import scalar_of
 
@@ -85,7 +86,7 @@ def by_rows(element: Any, columns: int, made: bool) -> bool:
 
 def _by_rows(x: jax.Array, start: np.ndarray[Any, Any], op: str, axis: int) -> jax.Array:
     combine = MONOIDS[op]
-    first = lax.full([n for k, n in enumerate(x.shape) if k != axis], start, x.dtype)
+    first = varying(lax.full([n for k, n in enumerate(x.shape) if k != axis], start, x.dtype), axes_of(x))
     if op == "plus" and x.dtype.itemsize > 2:
         total = lax.dot_general(lax.full(x.shape[axis : axis + 1], 1, x.dtype), x, (((0,), (axis,)), ((), ())))
         return total if start == 0 else lax.add(first, total)

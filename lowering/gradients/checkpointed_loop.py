@@ -125,7 +125,7 @@ def _in_blocks(one: Callable[..., Any], state: Any, first: Any, n: int, blocks: 
 @lru_cache(maxsize=256)
 def _blocks(body: ClosedJaxpr, limit: int, reading: int) -> tuple[int, ...]:
     """The sizes of blocks, largest first; none where what all rounds keep is in proportion to the buffers."""
-    shapes = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in body.in_avals[1:]]
+    shapes = list(body.in_avals[1:])
     moving = [k for k, s in enumerate(shapes) if moves(s)]
 
     def backward(i: Any, *operands: Any) -> Any:

@@ -1,0 +1,55 @@
+"""Which axes of a mesh arrays vary over within `jax.shard_map`: what a loop carries varies over the same in all rounds.
+
+JAX tells arrays that are the same on all devices from those that are not, and casts the ones to the others where they
+meet, but not what a loop begins with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from jax import lax
+from jax.core import ShapedArray
+
+__all__ = ["axes_of", "scanned", "varying"]
+
+
+def axes_of(*trees: Any) -> frozenset[str]:
+    """The axes over which some of the arrays, or of their abstract values, vary."""
+    leaves = jax.tree_util.tree_leaves(trees)
+    return frozenset[str]().union(*(_axes(x) for x in leaves))
+
+
+def _axes(x: Any) -> frozenset[str]:
+    kind = x if isinstance(x, ShapedArray) else jax.typeof(x)
+    return kind.manual_axis_type.varying
+
+
+def varying(tree: Any, axes: frozenset[str]) -> Any:
+    """The arrays as such that vary over axes."""
+
+    def one(x: Any) -> Any:
+        lacking = axes - _axes(x)
+        return lax.pcast(x, tuple(sorted(lacking)), to="varying") if lacking else x
+
+    return jax.tree_util.tree_map(one, tree) if axes else tree
+
+
+def scanned(body: Callable[[Any, Any], Any], start: Any, xs: Any, length: int, reverse: bool = False) -> Any:
+    """`lax.scan`, where what is carried varies over the axes over which any of it does in any round."""
+    if not jax.sharding.get_abstract_mesh().manual_axes:
+        return lax.scan(body, start, xs, length=length, reverse=reverse)
+    first = jax.tree_util.tree_map(lambda x: lax.index_in_dim(x, 0, keepdims=False), xs)
+    axes, before = axes_of(start, xs), None
+    while axes != before:
+        before = axes
+        closed, (after, _) = jax.make_jaxpr(body, return_shape=True)(varying(start, axes), first)
+        axes |= axes_of(closed.out_avals[: len(jax.tree_util.tree_leaves(after))])
+
+    def step(carry: Any, x: Any) -> Any:
+        after, out = body(carry, x)
+        return varying(after, axes), out
+
+    return lax.scan(step, varying(start, axes), xs, length=length, reverse=reverse)
