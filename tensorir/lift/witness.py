@@ -125,7 +125,7 @@ def _position(note: str) -> str:
 def _round(note: str, built: Built) -> str:
     """A note with the variables of the source's loops in the place of rounds."""
     for step, title, low in _loops(built):
-        if title == "while":
+        if title in ("while", "loop"):
             note = re.sub(rf"\b{step} = (\d+)", lambda m: f"round {m[1]}", note)
             continue
         first = int(low)

@@ -4,6 +4,7 @@ import pytest
 
 import tensorir.tile as tile
 from tensorir.tile import from_bytecode, parse, to_bytecode
+from tensorir.tile.bytecode.dump import ByteSpan
 
 RIGHT = to_bytecode(parse("entry @f(%x: tile<i32>) { %y = addi %x, %x : tile<i32> }"))
 
@@ -95,3 +96,9 @@ def test_versions_go_round(version):
     }"""
     module = parse(text)
     assert from_bytecode(to_bytecode(module, version)) == module
+
+
+def test_places_in_bytecode_are_equal_where_they_are_the_same():
+    data = bytes(range(40))
+    a, b, c = (ByteSpan("k", data, at, 20) for at in (18, 18, 17))
+    assert {a: 1, c: 2}[b] == 1 and a == b != c

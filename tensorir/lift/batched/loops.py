@@ -419,8 +419,9 @@ def _steps(scope: Scope, loop: _Steps) -> None:
     buffers = sorted({n.buffer.name for n in walk(tuple(loop.body)) if isinstance(n, Write | Atomic)})
     types = [x.tensor.on(bcast([x.tensor, c.inside.type])) for x, c in zip(loop.firsts, loop.carried, strict=True)]
     own = [TensorType(b.element, Dims(tuple(dims_of(b).items()))) for b in (scope.run.buffers[n] for n in buffers)]
-    asserted = list(scope.run.asserted)
+    before = scope.run.asserted
     while True:
+        scope.run.asserted = []
         i, values, memory = _variables(scope, loop, types, buffers, own)
         inner = replace(scope, memory={**scope.memory, **dict(zip(buffers, memory, strict=True))})
         _bind(inner, loop.carried, values)
@@ -429,24 +430,28 @@ def _steps(scope: Scope, loop: _Steps) -> None:
         if wider == types:
             break
         types = wider
-    if len(scope.run.asserted) > len(asserted):
-        # what is asserted within a round is asked for in the round: it is no part of the whole
-        scope.run.notes.append("assertions inside of loops that run step by step are not checked.")
-        scope.run.asserted = asserted
+    asserted, scope.run.asserted = scope.run.asserted, before
     results = [*following, *(inner.memory[n] for n in buffers)]
     whole = [*types, *own]
     results = [spread(r, dict(t.dims.items)) for r, t in zip(results, whole, strict=True)]
     starts = [*loop.firsts, *(scope.memory[n] for n in buffers)]
     starts = [spread(s, dict(t.dims.items)) for s, t in zip(starts, whole, strict=True)]
     if not starts:
+        if asserted:
+            scope.run.notes.append("assertions of a loop that changes nothing are not checked.")
         return
-    j, before, held = _variables(scope, loop, types, buffers, own)
+    if scope.run.checked:
+        # what is asserted within a round is asked in the round
+        for holds, message, span in asserted:
+            results[0] = call("assert_", results[0], holds, static=(message,), span=span)
+    j, carried, held = _variables(scope, loop, types, buffers, own)
     condition: Expr = literal(True)
     if loop.going is not None:
         asked = replace(scope, memory={**scope.memory, **dict(zip(buffers, held, strict=True))})
-        _bind(asked, loop.carried, before)
+        _bind(asked, loop.carried, carried)
         condition = loop.going(asked, j)
-    operands = (function([j, *before, *held], condition), function([i, *values, *memory], *results), *starts)
+        scope.run.asserted = before
+    operands = (function([j, *carried, *held], condition), function([i, *values, *memory], *results), *starts)
     for k, c in enumerate(loop.carried):
         scope.values[c.result.name] = call("loop", *operands, static=(k, loop.limit), span=loop.span)
     for k, n in enumerate(buffers):

@@ -73,7 +73,7 @@ def batched(
     if checked and found.asserted and values:
         v, x = values[0]
         for condition, message, span in found.asserted:
-            x = call("assert_", x, condition, static=(message,), span=span)  # type: ignore[arg-type]
+            x = call("assert_", x, condition, static=(message,), span=span)
         values[0] = v, x
     closures, further = _ordered(values, list(params.values()))
     order = list(params.values())

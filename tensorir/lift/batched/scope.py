@@ -30,7 +30,7 @@ class Run:
     notes: list[str] = field(default_factory=list[str])
     merged: list[Span] = field(default_factory=list[Span])
     """Where sums of parts are one sum."""
-    asserted: list[tuple[Expr, str, object]] = field(default_factory=list[tuple[Expr, str, object]])
+    asserted: list[tuple[Expr, str, Span]] = field(default_factory=list[tuple[Expr, str, Span]])
     unchecked: bool = False
     """Whether a program that checks would differ."""
     count: int = 0

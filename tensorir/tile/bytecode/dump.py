@@ -28,6 +28,15 @@ class ByteSpan(Span):
     def __reduce__(self) -> Any:
         return ByteSpan, (self.name, self.data, self.at, self.until)
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ByteSpan):
+            return NotImplemented
+        return (self.name, self.at, self.until, self.data) == (other.name, other.at, other.until, other.data)
+
+    def __hash__(self) -> int:
+        # the source is made anew whenever it is asked for
+        return hash((self.name, self.at, self.until))
+
     @property
     def source(self) -> Source:  # type: ignore[override]
         row = self.at // 16 * 16
