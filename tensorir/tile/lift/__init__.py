@@ -94,7 +94,7 @@ def lift(
     def build(key: Key, checked: bool, undefined: bool) -> Built:
         if not (checked or undefined) and key in prepared:
             return prepared.pop(key)
-        region = translated(module, chosen, extents, form.given(key), checked)
+        region = translated(module, chosen, extents, form.given(key), checked, exact)
         made = batched(region.region, _passed(form, region), checked, exact, on_hazard, raise_online)
         return _built(form, made, region.notes, exact)
 

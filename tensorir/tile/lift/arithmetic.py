@@ -18,7 +18,7 @@ from tensorir.tile.lift.values import element_of, refused, scalar_of
 from tensorir.tile.nodes import Operation
 from tensorir.types import BOOL, FLOAT32, FLOAT64, SCALARS, Scalar
 
-__all__ = ["ELEMENTWISE", "same_bits", "signless", "unsigned"]
+__all__ = ["ELEMENTWISE", "fused_once", "same_bits", "signless", "unsigned"]
 
 INT8, UINT64 = SCALARS["int8"], SCALARS["uint64"]
 
@@ -220,6 +220,17 @@ def _nearest(builtin: str, given: list[Expr]) -> Expr:
         a, b, c = given
         return call("plus", call("multiplies", a, b), c)
     return call(builtin, *given)
+
+
+def fused_once(op: Operation, *operands: Expr) -> Expr:
+    """`fma`, rounded once where it is rounded to nearest."""
+    if op.attribute("rounding_mode") not in ("nearest_even", "approx", "full"):
+        return ELEMENTWISE["fma"](op, *operands)
+    element = element_of(op.results[0].type)
+    flush = bool(op.attribute("flush_to_zero"))
+    a, b, c = (r.flushed(x, element) if flush else x for x in operands)
+    found = r.fused(a, b, c, element, op.span)
+    return r.flushed(found, element) if flush else found
 
 
 def _extreme_float(builtin: str) -> Any:

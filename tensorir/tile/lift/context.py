@@ -54,6 +54,8 @@ class Context:
     """Whether values are expressions of their own, as in the body of a fold, and no nodes."""
     wide: bool = False
     """Whether addresses are computed in 64 bits."""
+    exact: bool = False
+    """Whether what rounds once in the kernel rounds once."""
     used: frozenset[Name] = frozenset()
     """The values that some operation asks for."""
     notes: list[str] = field(default_factory=list[str])

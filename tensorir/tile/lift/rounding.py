@@ -1,7 +1,7 @@
 """Roundings and formats that XLA has not: directed rounding, subnormal numbers as zeros, saturation, tf32.
 
 A sum, product, quotient or root of narrow floats is computed in float64 with the sign of what is lost, and goes one
-step down or up where its nearest number lies on the wrong side.
+step down or up where its nearest number lies on the wrong side. What is chosen by bits has the slope of the nearest.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tensorir.tile.elements import Element
 from tensorir.tile.lift.values import refused, scalar_of
 from tensorir.types import FLOAT32, FLOAT64, SCALARS, Scalar
 
-__all__ = ["directed", "flushed", "to_float"]
+__all__ = ["directed", "flushed", "fused", "to_float"]
 
 
 def flushed(x: Expr, element: Element) -> Expr:
@@ -82,6 +82,59 @@ def directed(builtin: str, operands: list[Expr], element: Element, mode: str, sp
     return _moved(value, None, error, scalar, mode, span)
 
 
+def fused(a: Expr, b: Expr, c: Expr, element: Element, span: Span) -> Expr:
+    """a b + c, rounded once to nearest even; in float64 only where no part of the product over- or underflows.
+
+    Products of narrow floats are exact in float64. A sum that is rounded to odd keeps in its last bit that something
+    was lost, so that the next rounding does what one rounding would have done.
+    """
+    scalar = scalar_of(element, span)
+    x, y, z = (converted(v, FLOAT64) for v in (a, b, c))
+    if scalar != FLOAT64:
+        total, error = _two_sum(call("multiplies", x, y), z)
+        return _with_slope(converted(total, scalar), converted(_to_odd(total, error), scalar))
+    high, low = _two_product(x, y)
+    upper, lower = _two_sum(z, low)
+    total, rest = _two_sum(high, upper)
+    found = call("plus", total, _to_odd(*_two_sum(rest, lower)))
+    plain = call("plus", call("multiplies", x, y), z)
+    safe = _between(call("abs", x), _LARGE), _between(call("abs", y), _LARGE), _between(call("abs", high), _HALF_LARGE)
+    small = call("less", call("abs", z), literal(2.0**_LARGE))
+    return call("if", call("and", call("and", safe[0], safe[1]), call("and", safe[2], small)),
+                _with_slope(plain, found), plain)  # fmt: skip
+
+
+_LARGE, _HALF_LARGE = 990, 900
+"""Exponents of factors and of products within which their errors are floats."""
+
+
+def _between(size: Expr, most: int) -> Expr:
+    """Whether a size is of an exponent that is neither large nor small."""
+    return call("and", call("less", size, literal(2.0**most)), call("greater", size, literal(2.0**-most)))
+
+
+def _to_odd(value: Expr, error: Expr) -> Expr:
+    """The neighbour of a sum whose last bit is set, on the side of what was lost; the sum where nothing was."""
+    kind, zero = SCALARS["int64"], literal(0.0)
+    even = call("eq", call("bit_and", call("bitcast", value, static=(kind,)), literal(1, kind)), literal(0, kind))
+    up = _neighbour(value, FLOAT64, True)
+    down = _neighbour(value, FLOAT64, False)
+    inexact = call("or", call("less", error, zero), call("greater", error, zero))
+    moved = call("if", call("greater", error, zero), up, down)
+    return call("if", call("and", even, call("and", inexact, call("isfinite", value))), moved, value)
+
+
+def _with_slope(near: Expr, exact: Expr) -> Expr:
+    """A number that was chosen by its bits, with the slope of the one beside it that was computed."""
+    scalar = near.tensor.element
+    assert isinstance(scalar, Scalar)
+    bits = SCALARS[f"int{scalar.bits}"]
+    fixed, exact = (call("bitcast", call("bitcast", x, static=(bits,)), static=(scalar,)) for x in (near, exact))
+    # nothing is added but a slope; what is no number, and the sign of a zero, would not survive that
+    plain = call("or", call("not", call("isfinite", fixed)), call("eq", exact, literal(0.0, scalar)))
+    return call("if", plain, exact, call("plus", exact, call("minus", near, fixed)))
+
+
 def _two_sum(a: Expr, b: Expr) -> tuple[Expr, Expr]:
     total = call("plus", a, b)
     back = call("minus", total, a)
@@ -129,11 +182,11 @@ def _moved(value: Expr, exact: Expr | None, error: Expr | None, scalar: Scalar, 
     higher = call("if", call("and", below, number), up, near)
     match mode:
         case "negative_inf":
-            return lower
+            return _with_slope(near, lower)
         case "positive_inf":
-            return higher
+            return _with_slope(near, higher)
         case _:
-            return call("if", call("less", value, literal(0.0)), higher, lower)
+            return _with_slope(near, call("if", call("less", value, literal(0.0)), higher, lower))
 
 
 def _neighbour(x: Expr, scalar: Scalar, up: bool) -> Expr:

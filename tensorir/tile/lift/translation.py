@@ -30,7 +30,7 @@ from tensorir.lift.region.nodes import (
 )
 from tensorir.source import NOWHERE
 from tensorir.tile.elements import ELEMENTS, Element
-from tensorir.tile.lift.arithmetic import ELEMENTWISE, signless
+from tensorir.tile.lift.arithmetic import ELEMENTWISE, fused_once, signless
 from tensorir.tile.lift.atomics import ATOMICS
 from tensorir.tile.lift.context import Context, FlatMemory
 from tensorir.tile.lift.contraction import PRODUCTS
@@ -87,16 +87,18 @@ class Translated:
 
 
 def translated(
-    module: Module, entry: Operation, grid: tuple[int, int, int], given: Sequence[Given], wide: bool = False
-) -> Translated:
+    module: Module, entry: Operation, grid: tuple[int, int, int], given: Sequence[Given], wide: bool = False,
+    exact: bool = False,
+) -> Translated:  # fmt: skip
     """The region of an entry at a launch; `wide` computes addresses in 64 bits, so that none wraps around.
 
+    With `exact`, sums of products that the kernel fuses are rounded once.
     Raises TL40 for what has no region, and TL41 for what the launch contradicts.
     """
     flat: set[str] = set()
     while True:
         try:
-            return _translated(module, entry, grid, given, frozenset(flat), wide)
+            return _translated(module, entry, grid, given, frozenset(flat), wide, exact)
         except FlatMemory as found:
             flat.add(found.name)
 
@@ -108,10 +110,15 @@ def _translated(
     given: Sequence[Given],
     flat: frozenset[str],
     wide: bool,
+    exact: bool,
 ) -> Translated:
     memories: dict[str, Memory] = {}
     t = Context(
-        grid, memories, wide=wide, used=frozenset(v for op in operations_of(entry.regions[0]) for v in op.values)
+        grid,
+        memories,
+        wide=wide,
+        exact=exact,
+        used=frozenset(v for op in operations_of(entry.regions[0]) for v in op.values),
     )
     t.ranges.update({n: (0, e - 1) for n, e in zip(GRID, grid, strict=True)})
     numbers: list[str] = []
@@ -225,7 +232,12 @@ def _elementwise(t: Context, op: Operation) -> None:
             t.define(op, t.made(literal(known), axes, element, op.span))
             return
     given = narrowed(op, operands, t.ranges) or [o.expr for o in operands]
-    made = t.made(ELEMENTWISE[op.name](op, *given), axes, element, op.span)
+    make = ELEMENTWISE[op.name]
+    if op.name == "fma" and t.exact:
+        make = fused_once
+    elif op.name == "fma":
+        t.notes.append("fma may be rounded twice, as a product and a sum; numerics='exact' rounds it once.")
+    made = t.made(make(op, *given), axes, element, op.span)
     low = None if t.wide or element.bits != 64 or not element.is_integer else low_of(op, operands, t.ranges)
     if low is not None:
         made = replace(made, low=t.named(low[0], op.span), fits=low[1])
