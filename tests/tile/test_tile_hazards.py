@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import tensorir as ti
 import tensorir.tile as tile
 
 VIEW = "partition_view<tile=(4), tensor_view<?xf32, strides=[1]>>"
@@ -234,3 +235,61 @@ def test_arguments_are_never_changed_and_come_back_as_they_came():
     (after,) = tile.interpret(module, "k", [given])
     assert after.tolist() == [1, 1, 1, 1, 4, 5, 6, 7] and given.tolist() == list(range(8))
     assert after.dtype == given.dtype and after.flags.writeable
+
+
+# The same of lifted kernels, told by `checked` with the place of the result or the block that shows it.
+
+PADDED = VIEW.replace("(4),", "(4), padding_value = zero,")
+COPIED = "%u = store_ptr_tko weak %q, %x token = %t : tile<4xptr<f32>>, tile<4xf32> -> token"
+
+
+def lifted(*lines, size=8, grid=(1,), view=VIEW):
+    """What a checked run of the lifted kernel says, and what both it and the interpreter leave in the array."""
+    module = tile.parse(HEAD.format(view, "\n".join(lines)), "k.mlir")
+    given = [np.arange(size, dtype=np.float32)]
+    p = ti.lift(module, grid=grid, args=given)
+    error, (found,) = p.checked(*given)
+    np.testing.assert_array_equal(found, tile.interpret(module, "k", given, grid)[0])
+    return [] if error is None else [(d.message, *d.notes) for d in error.diagnostics]
+
+
+@pytest.mark.parametrize("grid", ((3,), (2,)))
+def test_a_lifted_kernel_tells_of_an_index_outside_of_its_space(grid):
+    said = lifted(f"%x, %t = {load('%bx')}", f"%u = {store('%x', '%bx', '%t')}", grid=grid)
+    ops = ("load_view_tko", "store_view_tko") if grid == (3,) else ()
+    assert [m for m, _ in said] == [f"index 0 of {op} is none of the 2 of its space." for op in ops]
+    assert all(note.endswith("= 2.") for _, note in said)
+
+
+def test_a_lifted_kernel_tells_of_an_index_in_a_round_outside_of_its_space():
+    three = "%three = constant <i32: 3> : tile<i32>"
+    loop = "%y = for %i in (%zero to %three, step %one) : tile<i32> iter_values(%acc = %ones) -> (tile<4xf32>) {"
+    sums = f"%x, %t = {load('%i', PADDED)} %z = mulf %acc, %x : tile<4xf32> continue %z : tile<4xf32> }}"
+    said = lifted(three, loop, sums, f"%u = {store('%y', '%zero', view=PADDED)}", view=PADDED)
+    assert "index 0 of load_view_tko is none of the 2 of its space." in [m for m, _ in said]
+
+
+@pytest.mark.parametrize(("size", "view", "told"), ((6, VIEW, True), (6, PADDED, False), (8, VIEW, False)))
+def test_a_lifted_kernel_tells_of_padding_that_reaches_a_result(size, view, told):
+    said = lifted(f"%x, %t = {load('%one', view)}", COPIED, size=size, view=view)
+    message = "a value that padding leaves unspecified reaches 'p'.", "it fails first at p_0 = 2."
+    assert said == ([message] if told else [])
+
+
+def test_a_lifted_kernel_may_pad_what_is_not_stored_or_not_chosen():
+    chosen = (
+        "%c = constant <i1: [1, 1, 0, 0]> : tile<4xi1>", "%y = select %c, %x, %ones : tile<4xi1>, tile<4xf32>",
+        COPIED.replace("%x", "%y"),
+    )  # fmt: skip
+    assert lifted(f"%x, %t = {load('%one')}", *chosen, size=6) == []
+    assert lifted(f"%x, %t = {load('%one')}", f"%u = {store('%x', '%one', '%t')}", size=6) == []
+
+
+def test_a_largest_element_that_drops_nan_hides_no_padding():
+    largest = (
+        "%m = reduce %x dim=0 identities=[-3.0e38 : f32] : tile<4xf32> -> tile<f32> (%a: tile<f32>, %b: tile<f32>) {",
+        "%n = maxf %a, %b : tile<f32> yield %n : tile<f32> }",
+        "%k = store_ptr_tko weak %p, %m token = %t : tile<ptr<f32>>, tile<f32> -> token",
+    )
+    said = lifted(f"%x, %t = {load('%one')}", *largest, size=7)
+    assert [m for m, _ in said] == ["a value that padding leaves unspecified reaches 'p'."]

@@ -18,7 +18,7 @@ twice(A: tensor<float32, b[0:8]>, B: tensor<float32, b[0:8]>) {
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tensorir.build import call, closure, fencil, literal, var
@@ -26,12 +26,13 @@ from tensorir.ir import Closure, Expr, Fencil, Var
 from tensorir.lift.batched.loops import run
 from tensorir.lift.batched.scope import Run, Scope, dims_of
 from tensorir.lift.batched.windows import zero_of
-from tensorir.lift.emission.tensors import cut, spread
+from tensorir.lift.emission.tensors import converted, cut, spread
 from tensorir.lift.region.nodes import Atomic, Buffer, Region, Write, walk
 from tensorir.lift.rewrites.tidy import tidied
-from tensorir.types import BOOL, Dims, TensorType
+from tensorir.source import Span
+from tensorir.types import BOOL, FLOAT32, Dims, Scalar, TensorType
 
-__all__ = ["Argument", "Batched", "batched"]
+__all__ = ["Argument", "Batched", "Unspecified", "batched"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +53,23 @@ class Batched:
     run: Run = field(repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Unspecified:
+    """What values are that nobody specified, where they are read, and the region with others in their place."""
+
+    what: str
+    span: Span
+    others: Sequence[Region]
+
+
 def batched(
     region: Region, arguments: Mapping[str, Argument] | None = None, checked: bool = False, exact: bool = False,
-    on_hazard: str = "error", raise_online: bool = False,
+    on_hazard: str = "error", raise_online: bool = False, unspecified: Unspecified | None = None,
 ) -> Batched:  # fmt: skip
-    """The tensor program of a region. Raises TL12 for races that are proven, unless `on_hazard` is "sequential"."""
+    """The tensor program of a region. Raises TL12 for races that are proven, unless `on_hazard` is "sequential".
+
+    With values that are `unspecified` it checks that no result shows them.
+    """
     buffers = {b.name: b for b in region.buffers}
     known = {n: (arguments or {}).get(n) or _plain(b) for n, b in buffers.items() if b.argument}
     params = {n: var(n, a.type) for n, a in known.items()}
@@ -68,8 +81,17 @@ def batched(
     outputs = tuple(n for n, b in buffers.items() if b.argument and n in written)
     values: list[tuple[Var, Expr]] = []
     for name in outputs:
-        x = known[name].given(cut(spread(scope.memory[name], dims_of(buffers[name])), dims_of(buffers[name])))
-        values.append((params[name], x))
+        values.append((params[name], _given(scope, name, known[name])))
+    for other in () if unspecified is None else unspecified.others:
+        assert unspecified is not None
+        again = Run(buffers, checked, exact, on_hazard, raise_online, count=found.count)
+        filled = Scope(again, {}, {}, {}, dict(memory), {})
+        run(filled, other.body)
+        found.count = again.count
+        for k, (v, x) in enumerate(values):
+            message = f"{unspecified.what} reaches '{v.name}'."
+            same = _alike(x, _given(filled, v.name, known[v.name]))
+            values[k] = v, call("assert_", x, same, static=(message,), span=unspecified.span)
     if checked and found.asserted and values:
         v, x = values[0]
         for condition, message, span in found.asserted:
@@ -83,6 +105,20 @@ def batched(
     made = tidied(fencil(region.name, [*order, *further], closures), exact, found.merged)
     made = replace(made, buffers=frozenset(v.name for v in further))
     return Batched(made, outputs, found)
+
+
+def _given(scope: Scope, name: str, argument: Argument) -> Expr:
+    """What an argument holds at the end."""
+    whole = dims_of(scope.run.buffers[name])
+    return argument.given(cut(spread(scope.memory[name], whole), whole))
+
+
+def _alike(x: Expr, y: Expr) -> Expr:
+    """Whether two results are one number, or, of floats that are not rounded in the same order, finite alike."""
+    element = x.tensor.element
+    if isinstance(element, Scalar) and element.is_float:
+        x, y = (call("isfinite", converted(e, FLOAT32) if element.bits < 32 else e) for e in (x, y))
+    return call("eq", x, y)
 
 
 def _plain(b: Buffer) -> Argument:

@@ -43,7 +43,7 @@ from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.ir import Expr
 from tensorir.lift.assemble import Built
 from tensorir.lift.batched.program import Argument as Passed
-from tensorir.lift.batched.program import Batched, batched
+from tensorir.lift.batched.program import Batched, Unspecified, batched
 from tensorir.lift.emission.tensors import converted, renamed
 from tensorir.lift.loops.numerics import differences
 from tensorir.lift.loops.report import Decision, Report
@@ -53,7 +53,8 @@ from tensorir.lift.program import Argument, Lifted
 from tensorir.lift.region.nodes import For
 from tensorir.tile.interpret.launch import entry_of, grid_of
 from tensorir.tile.lift.launch import Key, Signature, signature
-from tensorir.tile.lift.translation import Translated, translated
+from tensorir.tile.lift.memory import FILLS
+from tensorir.tile.lift.translation import Mode, Translated, translated
 from tensorir.tile.lift.values import Memory
 from tensorir.tile.nodes import Module
 from tensorir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType, scalar_of
@@ -94,8 +95,13 @@ def lift(
     def build(key: Key, checked: bool, undefined: bool) -> Built:
         if not (checked or undefined) and key in prepared:
             return prepared.pop(key)
-        region = translated(module, chosen, extents, form.given(key), checked, exact)
-        made = batched(region.region, _passed(form, region), checked, exact, on_hazard, raise_online)
+        given, mode = form.given(key), Mode(checked, exact, undefined)
+        region = translated(module, chosen, extents, given, mode)
+        unspecified: Unspecified | None = None
+        if undefined and region.padded is not None:
+            filled = [translated(module, chosen, extents, given, replace(mode, fill=k)).region for k in range(FILLS)]
+            unspecified = Unspecified("a value that padding leaves unspecified", region.padded, filled)
+        made = batched(region.region, _passed(form, region), checked, exact, on_hazard, raise_online, unspecified)
         return _built(form, made, region.notes, exact)
 
     key = form.key(args)

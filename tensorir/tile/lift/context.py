@@ -56,6 +56,12 @@ class Context:
     """Whether addresses are computed in 64 bits."""
     exact: bool = False
     """Whether what rounds once in the kernel rounds once."""
+    undefined: bool = False
+    """Whether what the kernel leaves undefined is looked for when it runs."""
+    fill: int | None = None
+    """Which value stands in the place of padding that the kernel leaves unspecified; zero where none does."""
+    padded: Span | None = None
+    """Where the first padding is that is unspecified."""
     used: frozenset[Name] = frozenset()
     """The values that some operation asks for."""
     notes: list[str] = field(default_factory=list[str])

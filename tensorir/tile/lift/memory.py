@@ -10,7 +10,7 @@ from tensorir.build import call, literal, var
 from tensorir.ir import Expr, Var
 from tensorir.lift.emission.tensors import converted, position, spread, sum_of
 from tensorir.lift.nests.affine import Affine, number, variable
-from tensorir.lift.region.nodes import Bound, Condition, Index, Read, Write
+from tensorir.lift.region.nodes import Bound, Check, Condition, Index, Read, Write
 from tensorir.source import Span
 from tensorir.tile.attributes import Bounded, DivBy
 from tensorir.tile.elements import ELEMENTS
@@ -37,9 +37,9 @@ from tensorir.tile.nodes import Operation
 from tensorir.tile.nodes import Value as Name
 from tensorir.tile.types import GatherScatterView, TensorView, Tile
 from tensorir.tile.views import dims_of, steps_of
-from tensorir.types import INT32, INT64, Dims, Interval, Scalar, TensorType
+from tensorir.types import BOOL, INT32, INT64, Dims, Interval, Scalar, TensorType
 
-__all__ = ["MEMORY", "Place", "place_of_pointers", "place_of_view", "settled"]
+__all__ = ["FILLS", "MEMORY", "Place", "place_of_pointers", "place_of_view", "settled"]
 
 I64 = ELEMENTS["i64"]
 
@@ -110,6 +110,8 @@ def place_of_view(t: Context, op: Operation) -> Place:
     tensor, type = view.tensor, view.type
     dims = {axis(k): Interval(0, n) for k, n in enumerate(type.tile) if n > 1}
     ranges = {**t.ranges, **{n: (0, i.stop - 1) for n, i in dims.items()}}
+    if t.undefined:
+        _within_space(t, op, view, indices)
     parts: list[Index] = [number(0)] * len(type.tile)
     where: list[Condition] = []
     for k, (d, step, index) in enumerate(zip(dims_of(type), steps_of(type), indices, strict=True)):
@@ -119,6 +121,23 @@ def place_of_view(t: Context, op: Operation) -> Place:
         where += found
     at = _in_memory(t, tensor, parts, dims, ranges, op.span)
     return Place(tensor.memory, at, tuple(where), dims)
+
+
+def _within_space(t: Context, op: Operation, view: View, indices: Sequence[Number]) -> None:
+    """A check that the indices of a view are indices of its tiles."""
+    for k, (d, step, index) in enumerate(zip(dims_of(view.type), steps_of(view.type), indices, strict=True)):
+        if isinstance(view.type, GatherScatterView) and k == view.type.sparse_dim:
+            continue
+        space = -(-view.tensor.extents[d] // step)
+        if index.sum is not None:
+            bounds = Bound(index.sum), Bound(number(space - 1).minus(index.sum))
+            if all(holds(b, t.ranges) for b in bounds):
+                continue
+        e = index.expr if index.scalar in (INT32, INT64) else converted(index.expr, INT32)
+        kind = e.tensor.leaves[0]
+        inside = call("and", call("greater_equal", e, literal(0, kind)), call("less", e, literal(space, kind)))
+        said = f"index {k} of {op.name} is none of the {space} of its space."
+        t.nodes.append(Check(inside, said, op.span))
 
 
 def _coordinate(
@@ -267,9 +286,15 @@ def load(t: Context, op: Operation) -> None:
         place = place_of_pointers(t, op, t.pointers(op.operand("source")), None if mask is None else t.number(mask))
         padding = op.operand("paddingValue")
         otherwise = None if padding is None else t.number(padding).expr
+        known = padding is not None
     else:
         place = place_of_view(t, op)
-        otherwise = _padding(t.values[op.operand("view")])
+        view = t.values[op.operand("view")]
+        assert isinstance(view, View)
+        otherwise, known = _padding(view), view.type.padding is not None
+    if place.where and not known:
+        t.padded = t.padded or op.span
+        otherwise = None if t.fill is None else _filled(place.memory.scalar, t.fill)
     tile = {axis(k): Interval(0, n) for k, n in enumerate(axes) if n > 1}
     further = set(_names_in(place.where)) | set(() if otherwise is None else otherwise.tensor.dims.names)
     place = _widened(t, place, {n: i for n, i in tile.items() if n in further}, op.span)
@@ -289,8 +314,18 @@ def _as_element(x: Expr, t: Context, op: Operation) -> Expr:
     return x if x.tensor.element == scalar else call("bitcast", x, static=(scalar,))
 
 
-def _padding(view: object) -> Expr | None:
-    assert isinstance(view, View)
+FILLS = 3
+"""How many values are tried in the place of padding that is unspecified."""
+
+
+def _filled(scalar: Scalar, k: int) -> Expr:
+    """One of the values that show where they get: no result hides all of them."""
+    if scalar.is_float:
+        return literal((float("nan"), float("inf"), float("-inf"))[k if scalar.bits > 8 else 0], scalar)
+    return literal(True if scalar == BOOL else (scalar.range.stop - 1, scalar.range.start, 1)[k], scalar)
+
+
+def _padding(view: View) -> Expr | None:
     element = view.type.tensor.element
     if view.type.padding in (None, "zero"):
         return None

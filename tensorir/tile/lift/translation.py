@@ -28,7 +28,7 @@ from tensorir.lift.region.nodes import (
     While,
     Write,
 )
-from tensorir.source import NOWHERE
+from tensorir.source import NOWHERE, Span
 from tensorir.tile.elements import ELEMENTS, Element
 from tensorir.tile.lift.arithmetic import ELEMENTWISE, fused_once, signless
 from tensorir.tile.lift.atomics import ATOMICS
@@ -57,7 +57,7 @@ from tensorir.tile.nodes import Module, Operation, operations_of
 from tensorir.tile.types import Tile
 from tensorir.types import BOOL, INT64, Interval, TensorType
 
-__all__ = ["Given", "Translated", "name_of", "translated"]
+__all__ = ["Given", "Mode", "Translated", "name_of", "translated"]
 
 GRID = ("bx", "by", "bz")
 I64 = ELEMENTS["i64"]
@@ -75,6 +75,20 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
+class Mode:
+    """How a kernel is translated."""
+
+    wide: bool = False
+    """Addresses are computed in 64 bits, so that none wraps around."""
+    exact: bool = False
+    """Sums of products that the kernel fuses are rounded once."""
+    undefined: bool = False
+    """Indices outside of their space are looked for."""
+    fill: int | None = None
+    """Which of `FILLS` values stands in the place of padding that is unspecified; zero where none does."""
+
+
+@dataclass(frozen=True, slots=True)
 class Translated:
     """A region, and the memory behind each of its buffers."""
 
@@ -84,42 +98,34 @@ class Translated:
     """The buffers of numbers that only a call tells."""
     notes: tuple[str, ...] = ()
     """What the region leaves out."""
+    padded: Span | None = None
+    """Where the first padding is that is unspecified."""
 
 
 def translated(
-    module: Module, entry: Operation, grid: tuple[int, int, int], given: Sequence[Given], wide: bool = False,
-    exact: bool = False,
-) -> Translated:  # fmt: skip
-    """The region of an entry at a launch; `wide` computes addresses in 64 bits, so that none wraps around.
+    module: Module, entry: Operation, grid: tuple[int, int, int], given: Sequence[Given], mode: Mode = Mode()
+) -> Translated:
+    """The region of an entry at a launch.
 
-    With `exact`, sums of products that the kernel fuses are rounded once.
     Raises TL40 for what has no region, and TL41 for what the launch contradicts.
     """
     flat: set[str] = set()
     while True:
         try:
-            return _translated(module, entry, grid, given, frozenset(flat), wide, exact)
+            return _translated(module, entry, grid, given, frozenset(flat), mode)
         except FlatMemory as found:
             flat.add(found.name)
 
 
 def _translated(
-    module: Module,
-    entry: Operation,
-    grid: tuple[int, int, int],
-    given: Sequence[Given],
-    flat: frozenset[str],
-    wide: bool,
-    exact: bool,
-) -> Translated:
+    module: Module, entry: Operation, grid: tuple[int, int, int], given: Sequence[Given], flat: frozenset[str],
+    mode: Mode,
+) -> Translated:  # fmt: skip
     memories: dict[str, Memory] = {}
+    used = frozenset(v for op in operations_of(entry.regions[0]) for v in op.values)
     t = Context(
-        grid,
-        memories,
-        wide=wide,
-        exact=exact,
-        used=frozenset(v for op in operations_of(entry.regions[0]) for v in op.values),
-    )
+        grid, memories, wide=mode.wide, exact=mode.exact, undefined=mode.undefined, fill=mode.fill, used=used
+    )  # fmt: skip
     t.ranges.update({n: (0, e - 1) for n, e in zip(GRID, grid, strict=True)})
     numbers: list[str] = []
     arrays = 0
@@ -149,7 +155,7 @@ def _translated(
     for name, extent in zip(GRID, grid, strict=True):
         body = (For(name, number(0), number(extent), body, Rule.INDEPENDENT, (), f"block {name}", entry.span),)
     region = Region(name_of(entry), tuple(m.buffer for m in memories.values()), (*t.nodes, *body))
-    return Translated(region, memories, tuple(numbers), tuple(dict.fromkeys(t.notes)))
+    return Translated(region, memories, tuple(numbers), tuple(dict.fromkeys(t.notes)), t.padded)
 
 
 def name_of(entry: Operation) -> str:
