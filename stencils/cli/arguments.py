@@ -15,7 +15,7 @@ from tensorir.tir.lift import extent_at
 from tensorir.tir.nodes import Var
 from tensorir.tir.walk import walk
 
-__all__ = ["Parameters", "arguments"]
+__all__ = ["Parameters", "arguments", "numbers_set"]
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def arguments(of: Parameters, inputs: tuple[str, ...], settings: tuple[str, ...]
     given: dict[str, Any] = {}
     for text in inputs:
         given.update(arrays_for(text, of.owner, of.order))
-    numbers = _set(of, settings)
+    numbers = numbers_set(of, settings)
     sizes = {**_told(of, given), **numbers}
     rng = np.random.default_rng(0)
     found: list[Any] = []
@@ -78,7 +78,7 @@ def arguments(of: Parameters, inputs: tuple[str, ...], settings: tuple[str, ...]
     return found
 
 
-def _set(of: Parameters, settings: tuple[str, ...]) -> dict[str, Any]:
+def numbers_set(of: Parameters, settings: tuple[str, ...]) -> dict[str, Any]:
     """The numbers that are set, of their types; raises A08 for an unknown name, C04 for what is no number."""
     known = {**of.numbers, **of.sizes}
     given = pairs(settings, "value", "n=8")

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 import tensorir as ti
-from stencils.cli.arguments import Parameters, arguments
+from stencils.cli.arguments import Parameters, arguments, numbers_set
 from stencils.cli.files import together
 from stencils.cli.kernels import function_of, is_kernel
 from tensorir.arrays import refuse
 from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.tir.tenstorrent.sizes import sizes_of
 
 __all__ = ["FILES", "program"]
 
@@ -31,6 +32,7 @@ def program(
     if out is not None and out.exists() and not out.is_dir():
         raise refuse("F03", f"'{out}' is a file, and programs are written to a folder.", "name a folder.")
     kernel = function_of(path, function)
+    kernel, settings = _sized(kernel, settings)
     stages = ti.tt.pipeline(kernel, cores)
     made = stages.result
     if passes:
@@ -58,6 +60,15 @@ def program(
             for name, text in split.files.items():
                 write(out / name, _writing(text))
         say(f"written to {out}: {', '.join(FILES)}")
+
+
+def _sized(kernel: Any, settings: tuple[str, ...]) -> tuple[Any, tuple[str, ...]]:
+    """The kernel with the sizes that are set as numbers, and the settings that are none."""
+    params = Parameters.of(kernel)
+    known = sizes_of(kernel)
+    given = {name: value for name, value in numbers_set(params, settings).items() if name in known}
+    rest = tuple(text for text in settings if text.partition("=")[0].strip() not in known)
+    return (ti.tt.sized(kernel, **given) if given else kernel), rest
 
 
 def _writing(text: str) -> Callable[[str], object]:

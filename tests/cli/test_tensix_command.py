@@ -10,7 +10,9 @@ import pytest
 from stencils.cli import main
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tenstorrent"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tilelang"))
 from tensix_kernels import chain, matmul, softmax
+from tile_kernels import text
 
 
 @pytest.fixture
@@ -51,6 +53,17 @@ def test_the_kernel_is_printed_before_and_after_each_pass(folder, capsys):
     assert said.count("@T.prim_func") == 5 and said.count('thread="blockIdx.x"') == 4
 
 
+def test_sizes_are_set_before_tiles_are_given_to_cores(folder, capsys):
+    (folder / "dynamic.py").write_text(text("dynamic"), encoding="utf-8")
+    assert call("tt", "dynamic.py", "--set", "m=21", "--random") == 0
+    said = capsys.readouterr().out
+    assert "main: 3 tiles on 3 of 64 cores" in said and "B: 21 × 16, float32" in said
+    assert call("tt", "dynamic.py") == 2
+    assert "error[TN02]" in capsys.readouterr().err
+    assert call("tt", "dynamic.py", "--set", "k=21") == 2
+    assert "'k'" in capsys.readouterr().err
+
+
 def test_arrays_come_from_files(folder, capsys):
     arrays = {"A": np.ones((64, 64), "f4"), "B": np.full((64, 96), 0.5, "f4"), "C": np.zeros((64, 96), "f4")}
     np.savez("in.npz", **arrays)
@@ -64,17 +77,21 @@ def test_the_text_of_tilelang_runs_by_itself(folder, capsys):
 
 
 @pytest.mark.parametrize(
-    ("text", "words", "message"),
+    ("source", "words", "message"),
     [
         (matmul(), ["--cores", "0"], "error[TN04]: tiles are given to 0 cores, and there is at least one."),
         (softmax(64, 40), ["--capacity", "1"], "k.py:9:13: error[TN10]: CB_X holds 1 tile, and a block has 2"),
-        (chain(64, 64).replace("Y[", "X["), [], "k.py:15:17: error[TN09]: 'X' is loaded and stored"),
+        (
+            chain(64, 64).replace("Y[by * 32, bx", "X[by * 32, 0"),
+            [],
+            "k.py:15:17: error[TN09]: 'X' is loaded and stored",
+        ),
         (matmul().replace("T.gemm", "T.gem"), [], "k.py"),
         (matmul(), ["--random", "--order", "fast"], "error[TN12]: there is no order 'fast'"),
     ],
 )
-def test_bad_input_is_named_with_its_line(folder, capsys, text, words, message):
-    (folder / "k.py").write_text(text, encoding="utf-8")
+def test_bad_input_is_named_with_its_line(folder, capsys, source, words, message):
+    (folder / "k.py").write_text(source, encoding="utf-8")
     assert call("tt", "k.py", *words) == 2
     assert message in capsys.readouterr().err
 

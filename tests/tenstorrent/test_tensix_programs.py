@@ -22,8 +22,7 @@ REFUSED = {
     "atomics": "error[TN07]: 'H' is used inside of a computation",
     "dynamic": "error[TN02]: the grid has (m + 8 - 1) // 8 blocks along x",
     "dynamic_transpose": "error[TN02]",
-    "views": "error[TN07]: a DeclBuffer is neither a tile that moves nor a computation on tiles.",
-    "wide_atomics": "error[TN07]: T.atomicadd takes 'A' from memory itself.",
+    "wide_atomics": "error[TN07]: 'B' is used inside of a computation",
 }
 SPLIT = sorted(set(KERNELS) - set(REFUSED))
 
@@ -77,6 +76,44 @@ def test_a_nest_that_uses_memory_itself_gets_copies_around_it():
     assert [q.name for q in program.buffers] == ["CB_X", "CB_Z", "CB_Y"]
     found = ti.tt.simulate(program, [x[:32, :64], z[:32, :64], np.zeros((32, 64), np.float32)], cores=3).arrays[2]
     np.testing.assert_array_equal(found, np.maximum(x[:32, :64] * np.float32(2) + z[:32, :64], 0))
+
+
+@pytest.mark.parametrize(("name", "sizes"), [("dynamic", {"m": 21}), ("dynamic_transpose", {"m": 21, "n": 37})])
+def test_sizes_that_a_call_would_tell_are_given_before(name, sizes):
+    kernel = KERNELS[name]
+    args = kernel.args(np.random.default_rng(5))
+    func = ti.tt.sized(main(text(name)), **sizes)
+    assert ti.tt.verify(func, ti.tt.pipeline(func).result, cores=(1, 5, 64))
+    program = ti.tt.split(func)
+    assert ti.tt.check(program) == ()
+    found = ti.tt.simulate(program, args, cores=3).arrays
+    for place, want in zip(kernel.outputs, kernel.expected(*args), strict=True):
+        np.testing.assert_allclose(found[place], want, rtol=1e-6)
+
+
+def test_memory_is_added_to_memory_by_way_of_a_tile():
+    source = """
+@T.prim_func
+def main(A: T.Buffer((64, 32)), C: T.Buffer((32, 32))):
+    for bx in T.thread_binding(2, thread="blockIdx.x"):
+        T.atomicadd(T.region(A[bx * 32, 0], 1, 32, 32), T.region(C[0, 0], 3, 32, 32))
+"""
+    a, c = np.random.default_rng(3).normal(size=(2, 64, 32)).astype(np.float32)
+    program = ti.tt.split(main(source))
+    assert ti.tt.check(program) == () and "combine_region<SUM>(" in program.files["writer.cpp"]
+    found = ti.tt.simulate(program, [a, c[:32]], cores=2).arrays[1]
+    np.testing.assert_allclose(found, c[:32] + a[:32] + a[32:], rtol=1e-5, atol=1e-6)
+
+
+def test_tiles_under_two_shapes_share_their_memory():
+    program = ti.tt.split(main(text("views")))
+    lines = program.files["compute.cpp"]
+    assert [name for name in ("a", "w", "v") if re.search(rf"Tile<[^>]*> {name}\(a_memory\);", lines)] == [
+        "a",
+        "w",
+        "v",
+    ]
+    assert lines.count(" a_memory[64];") == 1
 
 
 def test_the_document_s_own_notation_goes_all_the_way():
@@ -273,7 +310,13 @@ def test_the_fill_of_buffers_over_time():
 
 # What is refused
 
-IN_PLACE = chain(64, 64).replace("Y[", "X[")
+IN_PLACE = chain(64, 96).replace("Y[", "X[")
+MEETING = {
+    "another tile's": IN_PLACE.replace("T.region(X[by * 32, bx * 32], 2", "T.region(X[by * 32, (bx + 1) % 3 * 32], 2"),
+    "one for all tiles": chain(64, 96).replace("Y[by * 32, bx * 32]", "Z[by * 32, 0]"),
+    "overlapping rows": softmax(64, 40).replace("Y[bx * 32, 0]", "X[bx * 31, 0]"),
+    "loaded behind a store": matmul(32, 64, 64).replace("region(C[", "region(A["),
+}
 BY_CONTENT = softmax(64, 32).replace(
     "            T.copy(T.region(x[0, 0], 1",
     "            if m[0] > T.float32(0.0):\n                T.copy(T.region(x[0, 0], 1",
@@ -296,7 +339,9 @@ def main(X: T.Buffer((64,)), Y: T.Buffer((64,))):
                 Y[bx * 32 + i] = X[bx * 32 + i]
 """
 WRONG = {
-    "a buffer that is loaded and stored": (lambda: ti.tt.split(main(IN_PLACE)), "TN09", "the reader runs ahead"),
+    "a buffer that is loaded and stored": (
+        lambda: ti.tt.split(main(MEETING["another tile's"])), "TN09", "the reader runs ahead",
+    ),
     "tiles that decide what moves": (lambda: ti.tt.split(main(BY_CONTENT)), "TN08", "'m' decides here"),
     "a loop that is left": (lambda: ti.tt.split(main(LEFT)), "TN08", "a loop in which tiles move is left here"),
     "a store of some elements": (lambda: ti.tt.split(main(PARTLY)), "TN07", "which may leave parts of a tile"),
@@ -309,6 +354,10 @@ WRONG = {
     "a capacity of no buffer": (
         lambda: ti.tt.split(main(matmul()), capacity={"CB_D": 2}), "TN10", "circular buffers are CB_A, CB_B, CB_C",
     ),
+    "a size of no name": (
+        lambda: ti.tt.sized(main(text("dynamic")), n=8), "TN13", "'n' is no size of 'main', which has the sizes m.",
+    ),
+    "a size below 0": (lambda: ti.tt.sized(main(text("dynamic")), m=-1), "TN13", "the size 'm' of 'main' is -1."),
     "no cores": (
         lambda: ti.tt.simulate(ti.tt.split(main(matmul())), matrices(64, 96, 64), cores=0), "TN04", "at least one",
     ),
@@ -335,6 +384,22 @@ def test_what_cannot_be_is_refused_before_it_runs(name):
     with pytest.raises(ti.DiagnosticError) as caught:
         run()
     assert code in str(caught.value) and said in str(caught.value), str(caught.value)
+
+
+@pytest.mark.parametrize("what", MEETING)
+def test_a_buffer_in_which_stores_and_loads_may_meet_is_refused(what):
+    with pytest.raises(ti.DiagnosticError, match=r"TN09.*is loaded and stored"):
+        ti.tt.split(main(MEETING[what]))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_buffer_is_changed_in_place_where_each_tile_stores_what_it_alone_has_loaded(order):
+    x, z = np.random.default_rng(0).normal(size=(2, 64, 96)).astype(np.float32)
+    program = ti.tt.split(main(IN_PLACE))
+    assert ti.tt.check(program) == ()
+    found = ti.tt.simulate(program, [x, z, np.zeros_like(x)], cores=5, order=order, seed=3).arrays
+    np.testing.assert_array_equal(found[0], np.maximum(x * np.float32(2) + z, 0))
+    assert not found[2].any()
 
 
 def test_a_line_that_is_no_synchronisation_is_not_edited():

@@ -101,7 +101,7 @@ def test_names_that_c_plus_plus_has_already_become_others():
     assert "std::shared_ptr<Buffer>& queue_1" in files["main.cpp"] and "queue_1->address()" in files["main.cpp"]
 
 
-RUN = ["matmul", "clashes", "flash", "conv", "casts", "scans"]
+RUN = ["matmul", "clashes", "flash", "conv", "casts", "scans", "views"]
 """What is compiled here; all others that split were, once: each takes seconds."""
 
 

@@ -18,10 +18,11 @@ from tensorir.tir.tenstorrent.persistent import persistent
 from tensorir.tir.tenstorrent.pipeline import pipeline
 from tensorir.tir.tenstorrent.schedule import partition, schedule
 from tensorir.tir.tenstorrent.shard import shard
+from tensorir.tir.tenstorrent.sizes import sized
 from tensorir.tir.tenstorrent.split import split
 from tensorir.tir.tenstorrent.verify import Verdict, verify
 
 __all__ = [
     "Fault", "Program", "Simulation", "Verdict", "check", "defaults", "partition", "persistent", "pipeline", "schedule",
-    "shard", "simulate", "split", "verify",
+    "shard", "simulate", "sized", "split", "verify",
 ]  # fmt: skip

@@ -99,7 +99,8 @@ def _constant(axis: Axis) -> int:
     if isinstance(axis.extent, n.IntImm) and axis.extent.value > 0:
         return axis.extent.value
     message = f"the grid has {axis.extent} blocks along {axis.tag[-1]}, and tiles are given to cores before a call."
-    raise DiagnosticError(Diagnostic("TN02", message, axis.node.span, help="write the extent as a number above 0."))
+    help = "write the extent as a number above 0, or give the sizes in it: ti.tt.sized(f, m=64)."
+    raise DiagnosticError(Diagnostic("TN02", message, axis.node.span, help=help))
 
 
 def number(func: n.PrimFunc, name: str, needs: str) -> int:

@@ -12,7 +12,7 @@ from tensorir.tir.tenstorrent.staging import staged
 from tensorir.tir.tiles.operations import Atomic, Box, Copy, Im2col, Record, Transpose, is_tile, operation
 from tensorir.tir.walk import children, walk
 
-__all__ = ["Compute", "Control", "Item", "Move", "items_of", "refuse", "uses"]
+__all__ = ["Compute", "Control", "Item", "Move", "items_of", "names_of_tiles", "refuse", "uses"]
 
 _MOVES = (Copy, Transpose, Im2col, Atomic)
 
@@ -51,7 +51,7 @@ def items_of(func: n.PrimFunc, body: n.Stmt) -> tuple[Item, ...]:
     memory = {buffer.data for buffer in outer}
     # views of memory are memory
     outer |= {v.buffer for v in walk(body) if isinstance(v, n.DeclBuffer) and v.buffer.data in memory}
-    allocated: set[n.Var] = set()
+    tiles = {buffer.data for names in names_of_tiles(body).values() for buffer in names}
     moving = _moving(body, outer)
 
     def of(node: n.Stmt) -> list[Item]:
@@ -64,13 +64,9 @@ def items_of(func: n.PrimFunc, body: n.Stmt) -> tuple[Item, ...]:
                 return of(inner)
             case n.AllocBuffer() | n.Evaluate(n.IntImm()):
                 return []
-            case n.Allocate(buffer_var, condition=n.IntImm(1)):
-                allocated.add(buffer_var)
+            case n.Allocate(condition=n.IntImm(1)):
                 return []
-            case n.DeclBuffer(buffer) if buffer in outer:
-                return []
-            case n.DeclBuffer(buffer) if buffer.data in allocated and not buffer.strides:
-                allocated.remove(buffer.data)  # a second name for the same memory is none of its own
+            case n.DeclBuffer(buffer) if buffer in outer or (buffer.data in tiles and _is_plain(buffer)):
                 return []
             case n.LetStmt():
                 _plain(node.value, node.span)
@@ -108,6 +104,39 @@ def items_of(func: n.PrimFunc, body: n.Stmt) -> tuple[Item, ...]:
                 refuse(message, node.span, "write the kernel with T.copy, tile operations and loops.")
 
     return tuple(of(body))
+
+
+def names_of_tiles(body: n.Stmt) -> dict[n.Var, list[n.Buffer]]:
+    """The buffers over each memory that a kernel allocates: several where one is a view of another."""
+    found: dict[n.Var, list[n.Buffer]] = {}
+    allocated: set[n.Var] = set()
+    for node in walk(body):
+        match node:
+            case n.AllocBuffer(buffer):
+                found.setdefault(buffer.data, []).append(buffer)
+                allocated.add(buffer.data)
+            case n.Block():
+                for buffer in node.alloc_buffers:
+                    found.setdefault(buffer.data, []).append(buffer)
+                    allocated.add(buffer.data)
+            case n.Allocate(var):
+                allocated.add(var)
+            case n.DeclBuffer(buffer):
+                found.setdefault(buffer.data, []).append(buffer)
+            case _:
+                pass
+    return {data: names for data, names in found.items() if data in allocated}
+
+
+def _is_plain(buffer: n.Buffer) -> bool:
+    """Whether a view begins where its memory does, and lies row by row."""
+    offset = buffer.elem_offset
+    step = 1
+    for extent, stride in zip(reversed(buffer.shape), reversed(buffer.strides), strict=False):
+        if not (isinstance(extent, n.IntImm) and isinstance(stride, n.IntImm) and stride.value == step):
+            return False
+        step *= extent.value
+    return offset is None or (isinstance(offset, n.IntImm) and offset.value == 0)
 
 
 def _as_copy(call: n.Call) -> Copy:
@@ -210,7 +239,7 @@ def _move(call: n.Call, outer: set[n.Buffer]) -> Move | None:
         _plain(record.row, call.span)
         _plain(record.column, call.span)
     kind = {(True, False): "load", (False, True): "store", (True, True): "through"}[ends]
-    if (kind != "store" and isinstance(record, Atomic)) or (kind == "through" and not isinstance(record, Copy)):
+    if (kind == "load" and isinstance(record, Atomic)) or (kind == "through" and not isinstance(record, Copy | Atomic)):
         message = f"T.{call.op} takes {record.src.buffer.name!r} from memory itself."
         refuse(message, call.span, "copy it into a tile first: T.copy.")
     return Move(kind, record, call)

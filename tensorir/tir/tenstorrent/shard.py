@@ -46,7 +46,9 @@ def matrix_extents(buffer: n.Buffer) -> tuple[int, int]:
     for extent in buffer.shape[-2:]:
         if not isinstance(extent, n.IntImm):
             message = f"{buffer.name!r} has {extent} elements along a dim, and its tiles are counted before a call."
-            raise DiagnosticError(Diagnostic("TN02", message, buffer.span, help="write the extent as a number."))
+            raise DiagnosticError(
+                Diagnostic("TN02", message, buffer.span, help="give its sizes: ti.tt.sized(f, m=64).")
+            )
         found.append(extent.value)
     high, wide = (1,) * (2 - len(found)) + tuple(found)
     return high, wide

@@ -17,7 +17,8 @@ from tensorir.tir import nodes as n
 from tensorir.tir.build import const
 from tensorir.tir.dtypes import HANDLE, INT32, DataType
 from tensorir.tir.tenstorrent.grid import number
-from tensorir.tir.tenstorrent.items import Compute, Control, Item, Move, items_of, refuse, uses
+from tensorir.tir.tenstorrent.in_place import is_safe_in_place
+from tensorir.tir.tenstorrent.items import Compute, Control, Item, Move, items_of, names_of_tiles, refuse, uses
 from tensorir.tir.tenstorrent.kernels.faults import tiles
 from tensorir.tir.tenstorrent.kernels.nodes import (
     Bind,
@@ -45,7 +46,7 @@ def split(func: n.PrimFunc, capacity: int | Mapping[str, int] | None = None) -> 
     A kernel with a grid gets default annotations, a schedule and shards where it has none, and becomes persistent.
     `capacity` is the number of tiles that circular buffers hold, for all or by name; by default two blocks each. Raises
     TN07 for what is neither loaded, computed nor stored tile by tile, TN08 where tiles decide what is loaded, TN09 for
-    a buffer that is loaded and stored, TN10 for a capacity below one block, and what the passes raise.
+    a buffer in which a store may come before a load, TN10 for a capacity below one block, and what the passes raise.
 
     >>> from tensorir.tir import parse
     >>> main = parse('''
@@ -84,7 +85,7 @@ def split(func: n.PrimFunc, capacity: int | Mapping[str, int] | None = None) -> 
     split_up.capacities_are_used()
     kernels = (
         Kernel("reader", _used(reader), ()),
-        Kernel("compute", _used(compute), tuple(split_up.local)),
+        Kernel("compute", _used(compute), _largest_first(split_up.local)),
         Kernel("writer", _used(writer), ()),
     )
     return Program(func, tuple(split_up.buffers.values()), kernels)
@@ -145,13 +146,17 @@ class _Split:
         visit(items, frozenset())
         names = {buffer.data: buffer.name for buffer in self.func.buffer_map.values()}
         for memory, span in moved["store"].items():
-            if memory in moved["load"]:
+            if memory in moved["load"] and not is_safe_in_place(self.func, items, memory):
                 message = f"{names[memory]!r} is loaded and stored, and the reader runs ahead of the writer."
-                refuse(message, span, "store into another buffer.", "TN09")
+                help = (
+                    "store into another buffer, or only what no other tile loads and the tile itself has loaded before."
+                )
+                refuse(message, span, help, "TN09")
         for buffer, sites in loads.items():
             if len({suite for suite, _ in sites}) == 1 and all(whole for _, whole in sites):
                 self.direct.add(buffer)
-        self.direct -= self.changed | outside
+        views = {b for names in names_of_tiles(self.func.body).values() if len(names) > 1 for b in names}
+        self.direct -= self.changed | outside | views
 
     def suite(self, items: Sequence[Item]) -> _Programs:
         """The items as statements of the three programs."""
@@ -242,16 +247,17 @@ class _Split:
 
     def _through(self, record: Record, call: n.Call, made: _Programs) -> None:
         """From memory to memory: a block for the way."""
-        assert isinstance(record, Copy)
+        assert isinstance(record, Copy | Atomic)
         reader, compute, writer = made
         source, target = record.src.buffer, record.dst.buffer
         on_the_way = _tile(source, record.src, source.dtype)
         first = self._queue(("in", id(call)), on_the_way, record.src.buffer, call.span)
         second_block = replace(_tile(source, record.src, target.dtype), name=f"{on_the_way.name}_out")
         second = self._queue(("out", id(call)), second_block, record.dst.buffer, call.span)
-        reader.extend(
-            self._produced(first, n.Evaluate(_with(call, 1, _region(_all_of(first.block), 2)), call.span), call.span)
-        )
+        box, arrived = call.args[0], _region(_all_of(first.block), 2)
+        assert isinstance(box, n.Call)
+        read = _with(call, 1, arrived) if isinstance(record, Copy) else _copy(box, arrived, call.span)
+        reader.extend(self._produced(first, n.Evaluate(read, call.span), call.span))
         pack = _copy(_region(_all_of(first.block), 1), _region(_all_of(second.block), 2), call.span)
         compute.append(Sync("wait", first.name, first.pages, call.span))
         compute.extend(self._produced(second, n.Evaluate(pack, call.span), call.span, (first.name,)))
@@ -303,6 +309,18 @@ class _Split:
             if name not in names:
                 message = f"a capacity is given for {name}, and the circular buffers are {', '.join(names)}."
                 refuse(message, self.func.span, "name one of these.", "TN10")
+
+
+def _largest_first(local: Iterable[n.Buffer]) -> tuple[n.Buffer, ...]:
+    """Tiles in their order, of those over one memory the largest first: it is the one that has it."""
+    groups: dict[n.Var, list[n.Buffer]] = {}
+    for buffer in local:
+        groups.setdefault(buffer.data, []).append(buffer)
+
+    def size(buffer: n.Buffer) -> int:
+        return prod(e.value if isinstance(e, n.IntImm) else 1 for e in buffer.shape) * buffer.dtype.bits
+
+    return tuple(b for names in groups.values() for b in sorted(names, key=size, reverse=True))
 
 
 def _touched(item: Item) -> set[n.Buffer]:

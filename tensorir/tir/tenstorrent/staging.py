@@ -15,7 +15,7 @@ from typing import NoReturn
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.source import Span
 from tensorir.tir import nodes as n
-from tensorir.tir.build import const
+from tensorir.tir.build import const, nothing
 from tensorir.tir.dtypes import HANDLE, INT32
 from tensorir.tir.ranges import Bounds, interval
 from tensorir.tir.walk import transform, walk
@@ -66,6 +66,8 @@ def staged(node: n.Stmt, outer: Iterable[n.Buffer]) -> Staged | None:
             case n.BufferStore(buffer, value, indices) if buffer in memory:
                 tile = nest.stores[buffer, indices]
                 return n.BufferStore(tile.buffer, value, tile.inside, None, part.span)
+            case n.DeclBuffer(buffer) if buffer in memory:
+                return nothing(node.span)
             case _:
                 return None
 
@@ -101,21 +103,45 @@ def _bounds(node: n.Stmt) -> dict[n.Var, Bounds]:
 
 
 def _covering(node: n.Stmt) -> dict[int, frozenset[n.Var]]:
-    """For each store that runs in every iteration of the loops around it, these loops' variables."""
+    """For each store that runs in every iteration of the loops around it, these loops' variables.
+
+    A condition that a store lies inside of its buffer counts as none: outside, the copy behind the nest writes nothing.
+    """
     found: dict[int, frozenset[n.Var]] = {}
-    pending: list[tuple[n.Stmt, frozenset[n.Var]]] = [(node, frozenset())]
+    pending: list[tuple[n.Stmt, frozenset[n.Var], tuple[n.Expr, ...]]] = [(node, frozenset(), ())]
     while pending:
-        current, around = pending.pop()
+        current, around, conditions = pending.pop()
         match current:
-            case n.BufferStore(predicate=None):
+            case n.BufferStore(predicate=None) if all(_is_bound(c, current, around) for c in conditions):
                 found[id(current)] = around
             case n.SeqStmt(parts):
-                pending.extend((part, around) for part in parts)
+                pending.extend((part, around, conditions) for part in parts)
             case n.For(var, n.IntImm(), n.IntImm(), body=body):
-                pending.append((body, around | {var}))
+                pending.append((body, around | {var}, conditions))
+            case n.IfThenElse(condition, then, None):
+                pending.append((then, around, (*conditions, *_conjuncts(condition))))
             case _:
                 pass
     return found
+
+
+def _conjuncts(condition: n.Expr) -> tuple[n.Expr, ...]:
+    match condition:
+        case n.And(a, b):
+            return (*_conjuncts(a), *_conjuncts(b))
+        case _:
+            return (condition,)
+
+
+def _is_bound(condition: n.Expr, store: n.BufferStore, around: frozenset[n.Var]) -> bool:
+    """Whether a condition is that an index of a store, which varies in its nest, lies below the buffer's extent."""
+    match condition:
+        case n.LT(index, limit) | n.GT(limit, index):
+            dims = zip(store.indices, store.buffer.shape, strict=True)
+            varies = any(isinstance(v, n.Var) and v in around for v in walk(index))
+            return varies and any(index == i and limit == extent for i, extent in dims)
+        case _:
+            return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from tensorir.tir.interpret.expressions import compiled
 from tensorir.tir.interpret.machine import Machine
 from tensorir.tir.interpret.memory import Pointer
 from tensorir.tir.interpret.stack import deep
-from tensorir.tir.interpret.statements import create
+from tensorir.tir.interpret.statements import create, execute
 from tensorir.tir.tenstorrent.grid import number
 from tensorir.tir.tenstorrent.kernels.check import capacities, ownership
 from tensorir.tir.tenstorrent.kernels.faults import Fault, fault_at, tiles
@@ -235,7 +235,10 @@ class _Run:
             machine.views = dict(self.base.views)
             if self.moves:
                 for buffer in (*kernel.tiles, *_blocks(self.program, kernel)):
-                    create(machine, buffer, tuple(int(compiled(e)(machine)) for e in buffer.shape), NOWHERE)
+                    if buffer.data in machine.env:  # a view of another tile
+                        execute(n.DeclBuffer(buffer, buffer.data))(machine)
+                    else:
+                        create(machine, buffer, tuple(int(compiled(e)(machine)) for e in buffer.shape), NOWHERE)
             core.machines[kernel.role] = machine
             core.alive[kernel.role] = self._body(kernel.body, kernel.role, core, machine)
         return core
