@@ -14,6 +14,7 @@ from stencils.cli.files import together
 from stencils.cli.kernels import function_of, is_kernel
 from tensorir.arrays import refuse
 from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.tir.tenstorrent.kernels.faults import tiles
 from tensorir.tir.tenstorrent.sizes import sizes_of
 
 __all__ = ["FILES", "program"]
@@ -38,10 +39,11 @@ def program(
     if passes:
         say(str(stages))
     split = ti.tt.split(made, capacity)
-    tiles, busy = made.attrs["tt_num_tiles"], min(int(str(made.attrs["tt_num_tiles"])), cores)
-    say(f"{kernel.name}: {tiles} tiles on {busy} of {cores} cores")
+    total = int(str(made.attrs["tt_num_tiles"]))
+    busy = min(total, cores)
+    say(f"{kernel.name}: {tiles(total)} on {busy} of {cores} cores")
     for queue in split.buffers:
-        say(f"  {queue.name}: {queue.capacity} tiles, blocks of {queue.pages}")
+        say(f"  {queue.name}: {tiles(queue.capacity)}, blocks of {queue.pages}")
     if faults := ti.tt.check(split):
         raise DiagnosticError(tuple(Diagnostic("TN11", str(fault)) for fault in faults))
     say("protocol: no fault in the text, and every core comes to its end")

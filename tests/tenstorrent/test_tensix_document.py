@@ -68,6 +68,14 @@ def test_the_output_of_the_third_workstream_computes_what_its_input_does():
     assert verdict and verdict.tiles == 64, str(verdict)
 
 
+def test_what_the_document_leaves_out_is_not_taken_for_nothing():
+    with pytest.raises(ti.DiagnosticError) as caught:
+        ti.tt.split(program("ws3_before"))
+    assert str(caught.value).split("\n")[0] == (
+        "ws3_before:40:29: error[TN07]: the text leaves out what stands here: tl.gemm."
+    )
+
+
 def test_a_pipeline_prints_the_kernel_before_and_after_each_pass():
     before = program("ws1_before")
     stages = ti.tt.pipeline(before, cores=64)

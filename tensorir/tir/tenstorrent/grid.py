@@ -99,7 +99,7 @@ def _constant(axis: Axis) -> int:
     if isinstance(axis.extent, n.IntImm) and axis.extent.value > 0:
         return axis.extent.value
     message = f"the grid has {axis.extent} blocks along {axis.tag[-1]}, and tiles are given to cores before a call."
-    help = "write the extent as a number above 0, or give the sizes in it: ti.tt.sized(f, m=64)."
+    help = "write the extent as a number above 0, or give the sizes in it: ti.tt.sized(f, m=64), --set m=64."
     raise DiagnosticError(Diagnostic("TN02", message, axis.node.span, help=help))
 
 

@@ -81,6 +81,9 @@ def items_of(func: n.PrimFunc, body: n.Stmt) -> tuple[Item, ...]:
                 _plain(node.condition, node.span)
                 cases = (node.then_case,) if node.else_case is None else (node.then_case, node.else_case)
                 return [Control(node, tuple(tuple(of(case)) for case in cases))]
+            case n.Evaluate(n.Call(op="elided", args=(n.StringImm(what), *_))):
+                message = f"the text leaves out what stands here: {what}."
+                refuse(message, node.span, 'write it out; a product is value={"A": a, "B": b, "C": c}.')
             case n.Evaluate(n.Call() as call) if is_tile(call) and (move := _move(call, outer)) is not None:
                 return [move]
             case (
