@@ -40,6 +40,10 @@ def from_cutile(kernel: Any, *args: Any, version: str = "13.3") -> Module:
     if function is None:
         message = f"a kernel of cuTile is needed, and this is of type {type(kernel).__name__}."
         raise DiagnosticError(Diagnostic("TK06", message, NOWHERE, help="write @ct.kernel above the function."))
+    if any(isinstance(a, list) for a in args):
+        message = f"'{function.__name__}' takes a list of arrays, and no launch here passes a table of pointers."
+        help = "pass a tuple of arrays, and go through it with ct.static_iter: each is an argument of its own."
+        raise DiagnosticError(Diagnostic("TK06", message, NOWHERE, help=help))
     file = io.BytesIO()
     try:
         nodes = [*kernel._annotated_function.parameter_annotations, *[None] * len(args)]

@@ -85,30 +85,34 @@ class _Retyping:
 
     def type(self, t: Type) -> Type:
         match t:
-            case Element():
-                return self.elements.get(t, t)
-            case Pointer(pointee):
-                return Pointer(self.elements.get(pointee, pointee))
+            case Element() | Pointer():
+                return self.element(t)
             case Tile(shape, element):
-                return Tile(shape, self.type(element))  # type: ignore[arg-type]
-            case TensorView(element):
-                return replace(t, element=self.elements.get(element, element))
+                return Tile(shape, self.element(element))
+            case TensorView():
+                return self.tensor(t)
             case PartitionView() | StridedView() | GatherScatterView():
-                return replace(t, tensor=self.type(t.tensor))  # type: ignore[arg-type]
+                return replace(t, tensor=self.tensor(t.tensor))
             case Function(params, results):
                 return Function(tuple(map(self.type, params)), tuple(map(self.type, results)))
             case Token():
                 return t
+
+    def element(self, e: Element | Pointer) -> Element | Pointer:
+        return Pointer(self.elements.get(e.pointee, e.pointee)) if isinstance(e, Pointer) else self.elements.get(e, e)
+
+    def tensor(self, view: TensorView) -> TensorView:
+        return replace(view, element=self.elements.get(view.element, view.element))
 
     def attribute(self, a: Attribute) -> Attribute:
         match a:
             case Number(element) if element in self.elements:
                 new = self.elements[element]
                 return Number(new, int.from_bytes(np.asarray(a.value).astype(new.numpy).tobytes(), "little"))
-            case Dense(type) if type.element in self.elements:
-                new = self.elements[type.element]  # type: ignore[index]
-                old: Any = np.frombuffer(a.data, type.element.numpy)  # type: ignore[union-attr]
-                return dense(Tile(type.shape, new), old.astype(new.numpy).tobytes())
+            case Dense(Tile(shape, Element() as element)) if element in self.elements:
+                new = self.elements[element]
+                old: Any = np.frombuffer(a.data, element.numpy)
+                return dense(Tile(shape, new), old.astype(new.numpy).tobytes())
             case Array(items):
                 return Array(tuple(map(self.attribute, items)))
             case Typed(type):
@@ -116,7 +120,7 @@ class _Retyping:
             case Dictionary(entries):
                 return Dictionary(tuple((k, self.attribute(v)) for k, v in entries))
             case _:
-                return a if not isinstance(a, Function) else self.type(a)  # type: ignore[return-value]
+                return a
 
 
 def _plain(old: Operation, op: Operation) -> Operation:

@@ -110,3 +110,17 @@ def test_the_replacement_is_made_once():
 def test_what_is_no_kernel_is_named():
     with pytest.raises(tensorir.DiagnosticError, match=r"\[TK06\]: a kernel of cuTile is needed"):
         ti.tile.launch(len, (1,), ())
+
+
+@ct.kernel
+def first_of_each(xs: tuple[ct.Array, ct.Array], y, T: ct.Constant):
+    for n, x in ct.static_iter(enumerate(xs)):
+        ct.store(y, n, ct.load(x, 0, T))
+
+
+def test_a_list_of_arrays_is_refused_and_a_tuple_is_what_to_pass_instead():
+    x, y, z = np.ones(4, np.float32), np.arange(4, dtype=np.float32), np.zeros(8, np.float32)
+    with pytest.raises(tensorir.DiagnosticError, match=r"\[TK06\]: 'first_of_each' takes a list of arrays"):
+        ti.tile.launch(first_of_each, (1,), ([x, y], z, 4))
+    (found,) = ti.tile.launch(first_of_each, (1,), ((x, y), z, 4))
+    np.testing.assert_array_equal(found, [1, 1, 1, 1, 0, 1, 2, 3])

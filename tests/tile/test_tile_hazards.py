@@ -288,7 +288,7 @@ def test_a_lifted_kernel_may_pad_what_is_not_stored_or_not_chosen():
 def test_a_largest_element_that_drops_nan_hides_no_padding():
     largest = (
         "%m = reduce %x dim=0 identities=[-3.0e38 : f32] : tile<4xf32> -> tile<f32> (%a: tile<f32>, %b: tile<f32>) {",
-        "%n = maxf %a, %b : tile<f32> yield %n : tile<f32> }",
+        "%larger = maxf %a, %b : tile<f32> yield %larger : tile<f32> }",
         "%k = store_ptr_tko weak %p, %m token = %t : tile<ptr<f32>>, tile<f32> -> token",
     )
     said = lifted(f"%x, %t = {load('%one')}", *largest, size=7)

@@ -241,3 +241,21 @@ def test_arrays_may_be_empty_and_blocks_may_have_nothing_to_do():
         x = np.arange(n, dtype=np.float32)
         p = ti.lift(module, grid=2, args=(x, x, n))
         np.testing.assert_array_equal(p(x, x.copy(), n)[0], 2 * x)
+
+
+def test_a_pointer_that_is_read_from_a_table_is_refused():
+    module = tile.parse("""
+    entry @grouped(%table: tile<ptr<i64>>, %o: tile<ptr<f32>>) {
+      %a, %t = load_ptr_tko weak %table : tile<ptr<i64>> -> tile<i64>, token
+      %p = int_to_ptr %a : tile<i64> -> tile<ptr<f32>>
+      %x, %u = load_ptr_tko weak %p : tile<ptr<f32>> -> tile<f32>, token
+      %v = store_ptr_tko weak %o, %x token = %u : tile<ptr<f32>>, tile<f32> -> token
+    }""")
+    with pytest.raises(DiagnosticError) as error:
+        ti.lift(module, args=(np.zeros(2, np.int64), X))
+    (found,) = error.value.diagnostics
+    assert (found.code, found.message, found.help) == (
+        "TL40",
+        "int_to_ptr: a number does not tell which array a pointer points into.",
+        "pass each array as an argument of its own, and choose between what is read from them.",
+    )

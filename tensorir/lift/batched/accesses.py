@@ -239,10 +239,8 @@ def _target(scope: Scope, buffer: Buffer, at: Sequence[Index], own: Mapping[str,
 
 def _placed(scope: Scope, buffer: Buffer, base: Expr, target: Target, value: Expr, own: Mapping[str, Interval]) -> Expr:
     """The buffer with a value merged into its dims, put where it belongs."""
-    value = spread(
-        value,
-        {n: scope.dims.get(n) or own[n] for d in target.digits.values() for n in d.names if n not in scope.numbers},
-    )  # type: ignore[misc]
+    names = [n for d in target.digits.values() for n in d.names if n not in scope.numbers]
+    value = spread(value, {n: scope.dims.get(n) or own[n] for n in names})
     indices: dict[str, tuple[str, str, int, Expr]] = {}
     region: dict[str, Interval] = {}
     for dim, extent in buffer.dims:

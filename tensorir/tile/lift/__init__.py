@@ -169,11 +169,11 @@ def _parameter(a: Argument, memory: Memory) -> Passed:
 
 def _as(x: Expr, scalar: Scalar) -> Expr:
     """Elements of memory as those of an array as wide, with a sign or without."""
-    found = x.tensor.element
+    (found,) = x.tensor.leaves
     if found == scalar:
         return x
     if scalar == BOOL:
-        return call("not_eq", x, literal(0, found))  # type: ignore[arg-type]
+        return call("not_eq", x, literal(0, found))
     return converted(x, scalar) if found == BOOL else call("bitcast", x, static=(scalar,))
 
 

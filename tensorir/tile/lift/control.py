@@ -169,13 +169,18 @@ class _State:
         self.insides: list[Value] = [self._variable(v) for v in first]
 
     def _variable(self, v: Value) -> Value:
-        if isinstance(v, Pointers):
-            return replace(v, offset=self._variable(v.offset))  # type: ignore[arg-type]
-        if isinstance(v, Token):
-            return v
-        if not isinstance(v, Number):
-            raise refused("a loop carries a view.", self.span)
-        return Number(v.axes, v.element, v.scalar, self.t.inside(v.axes, v.element, self.span))
+        match v:
+            case Pointers():
+                return replace(v, offset=self._number(v.offset))
+            case Number():
+                return self._number(v)
+            case Token():
+                return v
+            case _:
+                raise refused("a loop carries a view.", self.span)
+
+    def _number(self, n: Number) -> Number:
+        return Number(n.axes, n.element, n.scalar, self.t.inside(n.axes, n.element, self.span))
 
     def carried(self, following: Sequence[Value]) -> tuple[list[Carried], list[Value]]:
         """The nodes, and what is there behind the loop."""

@@ -29,13 +29,14 @@ from tensorir.tile.lift.values import (
     element_of,
     holds,
     number_of,
+    pointee_of,
     refused,
     scalar_of,
     truth,
 )
 from tensorir.tile.nodes import Operation
 from tensorir.tile.nodes import Value as Name
-from tensorir.tile.types import GatherScatterView, TensorView, Tile
+from tensorir.tile.types import GatherScatterView, TensorView, Tile, TileView
 from tensorir.tile.views import dims_of, steps_of
 from tensorir.types import BOOL, INT32, INT64, Dims, Interval, Scalar, TensorType
 
@@ -82,9 +83,9 @@ def _known(t: Context, op: Operation, name: Name) -> int:
 
 
 def make_view(t: Context, op: Operation) -> None:
-    tensor = t.values[op.operand("tensor_view")]
-    assert isinstance(tensor, Tensor)
-    t.define(op, View(op.results[0].type, tensor))  # type: ignore[arg-type]
+    tensor, type = t.values[op.operand("tensor_view")], op.results[0].type
+    assert isinstance(tensor, Tensor) and isinstance(type, TileView)
+    t.define(op, View(type, tensor))
 
 
 def shape(t: Context, op: Operation) -> None:
@@ -367,9 +368,7 @@ def settled(t: Context, place: Place, value: Number, span: Span, last: bool = Tr
 
 def pointer_cast(t: Context, op: Operation) -> None:
     source = t.pointers(op.values[0])
-    type = op.results[0].type
-    assert isinstance(type, Tile)
-    t.define(op, Pointers(source.axes, source.memory, source.offset, type.element.pointee))  # type: ignore[union-attr]
+    t.define(op, replace(source, element=pointee_of(op.results[0].type)))
 
 
 def assume(t: Context, op: Operation) -> None:

@@ -11,7 +11,7 @@ from math import prod
 from typing import Any
 
 from tensorir.build import call, literal, operator, reduce
-from tensorir.ir import Expr, Var
+from tensorir.ir import Expr, Literal, Var
 from tensorir.lift.emission.tensors import spread
 from tensorir.lift.nests.affine import number, quotient, remainder, variable
 from tensorir.lift.region.nodes import (
@@ -198,6 +198,9 @@ def operation(t: Context, op: Operation) -> None:
         _elementwise(t, op)
     elif op.name in _OTHERS:
         _OTHERS[op.name](t, op)
+    elif op.name in ("int_to_ptr", "ptr_to_int"):
+        help = "pass each array as an argument of its own, and choose between what is read from them."
+        raise refused(f"{op.name}: a number does not tell which array a pointer points into.", op.span, help)
     else:
         raise refused(f"{op.name} has no tensor program.", op.span, "take it out, or interpret the kernel.")
 
@@ -295,8 +298,8 @@ def _constant(t: Context, op: Operation) -> None:
     element, axes = element_of(op.results[0].type), _shape(op)
     scalar = scalar_of(element, op.span)
     x = constant(op.attribute("value").values, scalar)
-    if scalar.is_integer and not x.tensor.dims:
-        t.define(op, number_of(int(x.value), element, scalar, axes))  # type: ignore[union-attr]
+    if scalar.is_integer and isinstance(x, Literal):
+        t.define(op, number_of(int(x.value), element, scalar, axes))
     else:
         t.define(op, t.made(x, axes, element, op.span))
 
@@ -313,10 +316,12 @@ def _iota(t: Context, op: Operation) -> None:
 
 
 def _broadcast(t: Context, op: Operation) -> None:
-    t.define(op, replace(t.values[op.operand("source")], axes=_shape(op)))  # type: ignore[type-var,arg-type]
-    value = t.values[op.results[0]]
-    if isinstance(value, Pointers):
-        t.define(op, replace(value, offset=replace(value.offset, axes=_shape(op))))
+    source, axes = t.values[op.operand("source")], _shape(op)
+    if isinstance(source, Pointers):
+        t.define(op, replace(source, axes=axes, offset=replace(source.offset, axes=axes)))
+        return
+    assert isinstance(source, Number)
+    t.define(op, replace(source, axes=axes))
 
 
 def _reshape(t: Context, op: Operation) -> None:

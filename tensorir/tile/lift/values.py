@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from tensorir.build import literal, var
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.ir import Expr, Literal
+from tensorir.lift.batched.scope import holds
 from tensorir.lift.emission.tensors import converted, position, renamed, spread, sum_of
 from tensorir.lift.nests.affine import Affine, variable
 from tensorir.lift.region.nodes import Bound, Buffer
@@ -230,18 +231,3 @@ def truth(c: Number, ranges: Ranges) -> bool | None:
         return None
     found = [holds(b, c.ranges(ranges)) for b in c.bounds]
     return False if False in found else None if None in found else True
-
-
-def holds(b: Bound, ranges: Ranges) -> bool | None:
-    """Whether a bound holds for all values of its variables (True), or for none (False).
-
-    >>> holds(Bound(variable("i")), {"i": (0, 3)}), holds(Bound(variable("i").times(-1)), {"i": (0, 3)})
-    (True, None)
-    """
-    found = b.affine.range(ranges)
-    if found is None:
-        return None
-    low, high = found
-    if b.equal:
-        return True if low == high == 0 else None if low <= 0 <= high else False
-    return True if low >= 0 else False if high < 0 else None
