@@ -85,8 +85,9 @@ def builtin_of(call: Call) -> Expr | None:
         case str(op), arguments if op in _EXCHANGES:
             warp = (IntImm(32, INT32),) if arguments else ()
             return replace(call, op=_EXCHANGES[op], args=(*arguments, *warp))
-        case str(op), (StringImm(title), *arguments) if op in _CALLS and not call.dtype.is_void:
-            pass
+        case str(op), (StringImm(title), *arguments) if op in _CALLS:
+            if call.dtype.is_void or call.dtype.is_handle:
+                return None
         case _:
             return None
     name = _builtin(title, call.dtype.element.numpy.name)

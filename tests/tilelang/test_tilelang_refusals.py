@@ -99,6 +99,14 @@ def test_an_operation_that_nobody_knows_is_refused_when_it_is_read():
     assert (found[0], found[-1]) == ("k.py:12:13: error[TS12]: T.copyy is not known.", "help: did you mean 'T.copy'?")
 
 
+def test_a_call_of_a_library_of_kernels_is_refused_at_its_place():
+    module = kernel('T.call_extern("handle", "tl::gemm_ss<64, 64, 32>", a[0, 0], b[0, 0])')
+    told = "the external function 'tl::gemm_ss<64, 64, 32>' is not known"
+    arrays = np.zeros((2, 64, 32), np.float32)
+    assert said(lambda: ti.tir.interpret(module["main"], *arrays))[0].startswith(f"k.py:12:13: error[TR22]: {told}")
+    assert said(lambda: ti.lift(module["main"]))[0].startswith(f"k.py:12:13: error[TL01]: {told}")
+
+
 WRONG = {
     "an element that a thread chooses": (
         ["a[tx, 0] = A[0, 0]"],
