@@ -37,22 +37,14 @@ fuzz: $(STAMP)
 mutate: $(STAMP)
 	$(BIN)/python -m tests.mutate
 
+# the table of cases, under half an hour; `make bench BENCH="--quick hdiff"`
 bench: $(VENV)/.bench
-	$(BIN)/python -m tests.benchmarks
-	$(BIN)/python -m tests.benchmarks.core
-	$(BIN)/python -m tests.benchmarks.stored
-	$(BIN)/python -m tests.benchmarks.exploring
-	$(BIN)/python -m tests.benchmarks.first_result
-	$(BIN)/python -m tests.benchmarks.memory
-	$(BIN)/python -m tests.benchmarks.lift
-	$(BIN)/python -m tests.benchmarks.compile_time
-	$(BIN)/python -m tests.benchmarks.forms
-	$(BIN)/python -m tests.benchmarks.tvm_builds
-	$(BIN)/python -m tests.benchmarks.tiles
+	$(BIN)/python -m tests.benchmarks $(BENCH)
 
-# before an issue is called resolved: the core beside hand-written JAX, against the ratios that are kept
-bench-compare: $(STAMP)
-	$(BIN)/python -m tests.benchmarks.core --compare
+# before an issue is called resolved: the ratios to JAX by hand, against those that are kept or of `OLD=last.json`
+OLD ?= tests/benchmarks/kept.json
+bench-compare: $(VENV)/.bench
+	$(BIN)/python -m tests.benchmarks --compare $(OLD)
 
 $(DEMO): pyproject.toml
 	$(PYTHON) -m venv $(VENV)

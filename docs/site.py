@@ -21,7 +21,8 @@ PAGES = [
 
 def copy(folder: Path) -> None:
     """The documents, under the names that they have in the repository."""
-    names = [*PAGES, *(str(p.relative_to(ROOT)) for p in [*ROOT.glob("docs/*.md"), *ROOT.glob("notebooks/pictures/*")])]
+    globs = ("docs/*.md", "docs/pictures/*", "notebooks/pictures/*")
+    names = [*PAGES, *(str(p.relative_to(ROOT)) for pattern in globs for p in ROOT.glob(pattern))]
     for name in names:
         target = folder / ("index.md" if name == "README.md" else name)
         target.parent.mkdir(parents=True, exist_ok=True)

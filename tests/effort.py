@@ -35,6 +35,29 @@ def count_calls(run: Callable[[], object]) -> int:
     return count
 
 
+def count_lines(run: Callable[[], object]) -> int:
+    """
+    The lines of Python that run, a line of a loop or of a comprehension as often as it runs.
+
+    >>> count_lines(lambda: [k for k in range(100)]) >= 100
+    True
+    """
+    count = 0
+
+    def see(frame: object, event: str, argument: object) -> object:
+        nonlocal count
+        count += event == "line"
+        return see
+
+    before = sys.gettrace()
+    sys.settrace(see)
+    try:
+        run()
+    finally:
+        sys.settrace(before)
+    return count
+
+
 @dataclass(frozen=True)
 class DeviceWork:
     """What JAX did during a call, from the events of its own profiler."""

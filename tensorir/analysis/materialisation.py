@@ -41,8 +41,11 @@ def worth_storing(fencil: Fencil, min_per_byte: float = MIN_PER_BYTE) -> dict[in
         readers = reads(root, order)
         kept = {id(n.args[0]) for n in order if isinstance(n, Call) and n.op == "materialise"}
         for node in order:
+            # equal literals have one key: their readers, as many as there are, are not gone through for each
+            if not isinstance(node, Call) or node is root or id(node) in kept:
+                continue
             uses = len({offset for _, offset in readers.get(node, ())})
-            if uses > 1 and node is not root and id(node) not in kept and isinstance(node, Call) and _computes(node):
+            if uses > 1 and _computes(node):
                 needed = _needed(uses, node.tensor, min_per_byte)
                 if _work(node, needed, found) >= needed:
                     found[id(node)] = node

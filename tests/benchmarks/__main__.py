@@ -22,7 +22,7 @@ from tests.benchmarks.case import Case
 from tests.benchmarks.cases import CASES
 from tests.benchmarks.figures import FIGURES, Figure
 from tests.benchmarks.machine import measured
-from tests.benchmarks.table import Row, as_json, as_markdown, as_text, from_json, measure, ratios, worse
+from tests.benchmarks.table import Row, as_json, as_markdown, as_text, from_json, measure, placed, ratios, worse
 
 
 def chosen(names: Sequence[str], quick: bool) -> tuple[list[Case], list[str]]:
@@ -35,18 +35,29 @@ def chosen(names: Sequence[str], quick: bool) -> tuple[list[Case], list[str]]:
     return cases, [name for name in FIGURES if not names or name in names]
 
 
-def run(cases: Sequence[Case], figures: Sequence[str], quick: bool) -> tuple[list[Row], list[Figure]]:
-    """What was asked for, each printed as it is measured."""
+def run(
+    cases: Sequence[Case], figures: Sequence[str], quick: bool, built: bool = False
+) -> tuple[list[Row], list[Figure], list[AssertionError]]:
+    """What was asked for, each printed as it is measured, and the cases whose ways do not agree.
+
+    `built`: also the ways whose compilers take minutes.
+    """
     rows: list[Row] = []
+    apart: list[AssertionError] = []
     for case in cases:
-        rows.append(measure(case, seconds=1.5 if quick else 12.0, whole=not quick))
-        print(as_text(rows[-1], measured(1 << 23, 512, 2)), flush=True)
+        try:
+            rows.append(measure(case, seconds=1.5 if quick else 12.0, whole=built))
+        except AssertionError as error:
+            apart.append(error)
+            print(error, flush=True)
+        else:
+            print(as_text(rows[-1], measured(1 << 23, 512, 2)), flush=True)
     found: list[Figure] = []
     for name in figures:
         for figure in FIGURES[name](1 if quick else 3):
             found.append(figure)
             print(figure, flush=True)
-    return rows, found
+    return rows, found, apart
 
 
 def main(arguments: list[str]) -> int:
@@ -54,7 +65,9 @@ def main(arguments: list[str]) -> int:
     options.add_argument("names", nargs="*", help="parts of names of cases, or names of figures; none asks for all")
     options.add_argument("--quick", action="store_true", help="fewer cases and rounds, and no slow builders")
     options.add_argument("--json", type=Path, metavar="FILE", help="everything that was measured")
-    options.add_argument("--markdown", type=Path, metavar="FILE", help="the table for the documents")
+    options.add_argument(
+        "--markdown", type=Path, metavar="FILE", help="the table, between the marks of a page that has them"
+    )
     options.add_argument("--picture", type=Path, metavar="FILE", help="the ratios as a picture: .svg, .png")
     options.add_argument("--compare", type=Path, metavar="OLD", help="the JSON of an older run, to be no worse than")
     o = options.parse_args(arguments)
@@ -65,21 +78,23 @@ def main(arguments: list[str]) -> int:
             _, rows, figures = from_json(o.compare.read_text())
             kept, names = ratios(rows, figures), {row.name for row in rows}
             again = [case for case in CASES if case.name in names]
-            runs = [ratios(*run(again, list(FIGURES) if figures else [], o.quick)) for _ in range(2)]
-            found = worse(kept, *runs)
+            runs = [run(again, list(FIGURES) if figures else [], o.quick) for _ in range(2)]
+            found = worse(kept, *(ratios(rows, figures) for rows, figures, _ in runs))
+            found += [str(error) for error in runs[-1][2]]
             print("\n".join(found) or "no ratio is worse than what is kept")
             return len(found)
-        rows, figures = run(*chosen(o.names, o.quick), o.quick)
+        rows, figures, apart = run(*chosen(o.names, o.quick), o.quick, built=not o.quick)
         machine = machine.or_better(measured())
     if o.json:
         o.json.write_text(as_json(machine, rows, figures))
     if o.markdown:
-        o.markdown.write_text(as_markdown(machine, rows, figures))
+        page = o.markdown.read_text() if o.markdown.exists() else ""
+        o.markdown.write_text(placed(page, as_markdown(machine, rows, figures)))
     if o.picture:
         from tests.benchmarks.picture import picture
 
         picture(rows, o.picture)
-    return 0
+    return len(apart)
 
 
 if __name__ == "__main__":

@@ -55,6 +55,17 @@ def hdiff(a: F, c: F) -> F:
     return a - c * (x - x(I - 1) + y - y(J - 1))
 
 
+@gtx.field_operator
+def limited(a: F, c: F) -> F:
+    """The limiter of the library's `hdiff`, for `tests/benchmarks/by_gt4py.py`."""
+    lap = a(I + 1) + a(I - 1) + a(J + 1) + a(J - 1) - 4.0 * a
+    x = lap(I + 1) - lap
+    x = where(x * (a(I + 1) - a) > 0.0, 0.0, x)
+    y = lap(J + 1) - lap
+    y = where(y * (a(J + 1) - a) > 0.0, 0.0, y)
+    return a - c * (x - x(I - 1) + y - y(J - 1))
+
+
 @gtx.scan_operator(axis=K, forward=True, init=(0.0, 0.0))
 def forward(s: tuple[float, float], a: float, b: float, c: float, d: float) -> tuple[float, float]:
     return c / (b - a * s[0]), (d - a * s[1]) / (b - a * s[0])

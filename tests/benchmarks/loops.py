@@ -49,7 +49,9 @@ class NumbaLoops:
         if njit is None:
             raise Absent("Numba is not installed")
         # NumPy's division, since Python's raises for zero and so is not vectorised
-        return self._run(njit(parallel=True, error_model="numpy", fastmath={"contract"})(self.function), problem)
+        return self._run(
+            njit(parallel=True, cache=True, error_model="numpy", fastmath={"contract"})(self.function), problem
+        )
 
     def interpreted(self, problem: Problem) -> Run:
         """The same loops run by Python: what a test of small sizes takes, with or without Numba."""

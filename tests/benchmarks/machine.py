@@ -40,6 +40,8 @@ class Machine:
     rates: Mapping[str, float]
     """Operations per second by element type: f4 and f8."""
     threads: int
+    load: float = 0.0
+    """How many programs ran at once in the minute before, ours included: above the threads, figures are noisy."""
 
     def least(self, moved: int, operations: float, element: str) -> float:
         """The least seconds for so many bytes moved and operations done."""
@@ -48,11 +50,11 @@ class Machine:
     def or_better(self, other: Machine) -> Machine:
         """The higher of the limits that were measured twice, since other programs run beside."""
         rates = {e: max(rate, other.rates[e]) for e, rate in self.rates.items()}
-        return Machine(max(self.bandwidth, other.bandwidth), rates, self.threads)
+        return Machine(max(self.bandwidth, other.bandwidth), rates, self.threads, max(self.load, other.load))
 
     def __str__(self) -> str:
         rates = ", ".join(f"{rate / 1e9:.0f} GFLOP/s of products in {e}" for e, rate in self.rates.items())
-        return f"{self.threads} threads, {self.bandwidth / 1e9:.1f} GB/s, {rates}"
+        return f"{self.threads} threads, {self.bandwidth / 1e9:.1f} GB/s, {rates}, at a load of {self.load:.0f}"
 
 
 def measured(n: int = 1 << 24, side: int = 1024, rounds: int = 8) -> Machine:
@@ -62,7 +64,9 @@ def measured(n: int = 1 << 24, side: int = 1024, rounds: int = 8) -> Machine:
     with suppress(Absent):
         ways["C"] = CLoops(TRIAD, lambda p: [np.zeros(n)], ("b", "c"))(problem)
     bandwidth = 24 * n / min(compare(ways, rounds).values())
-    return Machine(bandwidth, {e: _rate(e, side, rounds) for e in ("f4", "f8")}, len(os.sched_getaffinity(0)))
+    return Machine(
+        bandwidth, {e: _rate(e, side, rounds) for e in ("f4", "f8")}, len(os.sched_getaffinity(0)), os.getloadavg()[0]
+    )
 
 
 def _rate(element: str, side: int, rounds: int) -> float:

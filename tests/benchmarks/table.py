@@ -17,7 +17,7 @@ from tests.benchmarks.figures import Figure
 from tests.benchmarks.interleaved import Timing, turns
 from tests.benchmarks.machine import Machine
 
-__all__ = ["Row", "agree", "as_json", "as_markdown", "as_text", "from_json", "measure", "ratios", "worse"]
+__all__ = ["Row", "agree", "as_json", "as_markdown", "as_text", "from_json", "measure", "placed", "ratios", "worse"]
 
 TOLERANCE = 1.15
 """What noise may add to a ratio twice in a row."""
@@ -164,6 +164,21 @@ def as_markdown(machine: Machine, rows: Sequence[Row], figures: Sequence[Figure]
         second = [[f.name, f.shown(f.ours), f.peer, f.shown(f.theirs), f"{f.ratio:.2f}"] for f in figures]
         found += "\n" + _table(["figure", "ours", "peer", "peer's", "ratio"], second)
     return found
+
+
+BEGIN, END = "<!-- table: make bench -->", "<!-- end of the table -->"
+
+
+def placed(page: str, table: str) -> str:
+    """A page with the table between its marks; without marks, the table alone.
+
+    >>> placed(f"Before.\\n{BEGIN}\\nold\\n{END}\\nAfter.", "| new |\\n").splitlines()
+    ['Before.', '<!-- table: make bench -->', '', '| new |', '', '<!-- end of the table -->', 'After.']
+    """
+    if BEGIN not in page:
+        return table
+    before, rest = page.split(BEGIN)
+    return f"{before}{BEGIN}\n\n{table}\n{END}{rest.split(END)[1]}"
 
 
 def _table(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:

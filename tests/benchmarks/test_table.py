@@ -9,7 +9,8 @@ import jax
 import numpy as np
 import pytest
 
-from tests.benchmarks.case import HAND, HAND_FRESH, NUMBA, OURS, OURS_FRESH, PLAIN, Absent, Case, Problem, Run
+from tests.benchmarks.__main__ import run
+from tests.benchmarks.case import HAND, HAND_FRESH, NUMBA, OURS, OURS_FRESH, PLAIN, Absent, Case, Problem, Run, Way
 from tests.benchmarks.cases import CASES
 from tests.benchmarks.figures import FIGURES, Figure
 from tests.benchmarks.interleaved import Timing, turns
@@ -120,6 +121,24 @@ def test_a_ratio_that_is_worse_twice_is_told_and_one_that_is_worse_once_is_noise
     slow = ratios([row(ours=0.02, hand=0.01, fresh=0.02, hand_fresh=0.01)], [FIGURE])
     once = slow | {"a case 8x8: ours": 1.1}
     assert worse(kept, slow, once) == ["a case 8x8: ours, fresh: 1.00 is kept, and now 2.00, 2.00"]
+
+
+def test_the_ratios_that_are_kept_are_of_cases_and_figures_that_there_are():
+    _, rows, figures = from_json(Path(__file__).with_name("kept.json").read_text())
+    assert {row.name for row in rows} <= {case.name for case in CASES} and figures
+    assert len(ratios(rows, figures)) >= 6
+
+
+def test_a_case_whose_ways_do_not_agree_is_told_and_the_others_are_measured(capsys: pytest.CaptureFixture[str]):
+    def constant(value: float) -> Way:
+        return lambda problem: lambda: [np.full(4, value)]
+
+    def case(kind: str, found: float) -> Case:
+        return Case(kind, "4", {}, None, lambda rng: {}, {OURS: constant(1.0), "other": constant(found)}, 0)
+
+    rows, figures, apart = run([case("wrong", 2.0), case("right", 1.0)], [], quick=True)
+    assert [r.name for r in rows] == ["right 4"] and figures == [] and len(apart) == 1
+    assert "wrong 4: other beside ours" in capsys.readouterr().out
 
 
 def test_the_picture_has_a_line_for_each_case(tmp_path: Path):

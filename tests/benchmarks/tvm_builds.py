@@ -1,23 +1,13 @@
-"""Lifted TIR on XLA against TVM's own builds of it for the CPU: `python -m tests.benchmarks.tvm_builds [names]`.
+"""TVM's own builds of the kernels of `tests/benchmarks/lift.py`: what the table sets beside the lifted ones.
 
-The texts are those of `tests/benchmarks/lift.py`. Each is built by TVM with LLVM as it stands and, for products and
-convolutions, with a schedule made by hand: blocks that fit the caches, vectors along the last axis, threads along the
-first. All ways take turns in one process; ratios are to the lifted program's time.
+Each is built by TVM with LLVM as it stands and, for products and convolutions, with a schedule made by hand: blocks
+that fit the caches, vectors along the last axis, threads along the first.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
-
-import jax
-import jax.numpy as jnp
-import numpy as np
-
-import tensorir as ti
-from tests.benchmarks.interleaved import compare, report
-from tests.benchmarks.lift import cases
 
 
 def product(schedule: Any) -> None:
@@ -98,10 +88,6 @@ SCHEDULES: dict[str, Callable[[Any], None]] = {
 }
 
 
-LONG = 0.05
-"""Seconds."""
-
-
 def built(text: str, schedule: Callable[[Any], None] | None) -> Any:
     """TVM's function of a text."""
     import tvm
@@ -114,35 +100,3 @@ def built(text: str, schedule: Callable[[Any], None] | None) -> Any:
         module = made.mod
     machine = tvm.target.codegen.llvm_get_system_cpu()
     return tvm.compile(module, target=tvm.target.Target({"kind": "llvm", "mcpu": machine}))["main"]
-
-
-def measure(name: str) -> str:
-    import tvm
-
-    text, arrays, _ = cases()[name]
-    program = ti.lift(ti.tir.parse(text)["main"])
-    given = [jnp.asarray(a) for a in arrays]
-    wanted = program(*given)
-    places = [k for k, a in enumerate(program.arguments) if a.written]
-    ways: dict[str, Callable[[], object]] = {"lifted": lambda: jax.block_until_ready(program(*given))}
-    schedules = {"TVM": None, **({"TVM scheduled": SCHEDULES[name]} if name in SCHEDULES else {})}
-    for way, schedule in schedules.items():
-        function = built(text, schedule)
-        passed = [tvm.runtime.tensor(np.asarray(a)) for a in arrays]
-        function(*passed)
-        for place, want in zip(places, wanted, strict=True):
-            np.testing.assert_allclose(passed[place].numpy(), np.asarray(want), rtol=2e-3, atol=2e-3)
-        ways[way] = lambda function=function, passed=passed: function(*passed)
-    best = compare(ways, rounds=8)
-    # behind one that takes long, the threads of the others have gone to sleep: short ones take turns of their own
-    short = {way: run for way, run in ways.items() if best[way] < LONG}
-    rounds = int(min(max(0.5 / min(best.values()), 8), 500))
-    again = compare(short, rounds=rounds) if len(short) > 1 else best
-    return report(name, {way: min(seconds, again.get(way, seconds)) for way, seconds in best.items()}, "lifted")
-
-
-if __name__ == "__main__":
-    chosen = sys.argv[1:]
-    for title in cases():
-        if not chosen or title.split()[0] in chosen:
-            print(measure(title), flush=True)

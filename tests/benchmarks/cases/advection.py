@@ -130,5 +130,6 @@ CASES = (
             C: CLoops(SOURCE, buffers, NAMES),
         },
         operations=3 * 32,
+        quick=False,
     ),
 )

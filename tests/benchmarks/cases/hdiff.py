@@ -9,6 +9,7 @@ import numpy as np
 from jax import lax
 
 from stencils import library
+from tests.benchmarks import by_gt4py
 from tests.benchmarks.by_jax import by_hand, ours, single, vjp_by_hand, vjp_of_ours
 from tests.benchmarks.case import HAND, HAND_FRESH, NUMBA, OURS, OURS_FRESH, PLAIN, C, Case, Problem
 from tests.benchmarks.loops import CLoops, NumbaLoops, prange
@@ -204,6 +205,7 @@ def forward(n: int, m: int, l: int, element: str, quick: bool = True) -> Case:
         operations=40,
         read=names,
         tolerance=1e-12 if element == "f8" else 1e-5,
+        built={"gtfn_cpu": by_gt4py.hdiff} if quick else {},
         quick=quick,
     )
 

@@ -228,6 +228,7 @@ CASES = (
             C: CLoops(RECURRENCE_SOURCE, two_like_x, tuple("xyg"), results=2),
         },
         operations=6,
+        quick=False,
         beside={"forward": ours(RECURRENCE, "out")},
     ),
 )

@@ -123,4 +123,4 @@ def case(side: int, holes: bool, quick: bool = True) -> Case:
     )
 
 
-CASES = (case(1000, False), case(1000, True, quick=False))
+CASES = (case(1000, False, quick=False), case(1000, True, quick=False))

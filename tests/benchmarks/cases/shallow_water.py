@@ -258,6 +258,7 @@ CASES = (
             PLAIN: gradient(kept),
         },
         operations=36 * STEPS,
+        quick=False,
         beside={"forward": forward},
     ),
 )

@@ -10,6 +10,7 @@ import numpy as np
 from jax import lax
 
 from stencils import library
+from tests.benchmarks import by_gt4py
 from tests.benchmarks.by_jax import by_hand, ours, vjp_by_hand, vjp_of_ours
 from tests.benchmarks.case import HAND, HAND_FRESH, NUMBA, OURS, OURS_FRESH, PLAIN, C, Case, Problem, Run
 from tests.benchmarks.loops import CLoops, NumbaLoops, prange
@@ -165,6 +166,7 @@ def case(n: int, m: int, l: int, quick: bool = True) -> Case:
         },
         operations=8,
         read=tuple("abcd"),
+        built={"gtfn_cpu": by_gt4py.tridiagonal} if quick else {},
         quick=quick,
     )
 
