@@ -257,7 +257,7 @@ class Engine:
     def stages(self, fencil: Fencil, tables: Mapping[str, SkipValues] | None = None) -> Stages[Fencil]:
         """The passes of a compilation; op by op, floats are added in the order of the program."""
         exact = self.options.numerics == "exact" or op_by_op()
-        return staged(fencil, self.options.passes, exact, tables, self.options.full)
+        return staged(fencil, self.options.passes, exact, tables, self.options.full, jax.default_backend())
 
     # Running
 

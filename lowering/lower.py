@@ -15,6 +15,7 @@ from typing import Any
 import jax
 from jax import lax
 
+from lowering.blocks import blocked
 from lowering.conditionals import cond
 from lowering.context import Check, Context, masks_of
 from lowering.elementwise import FINITE, SCALAR, bitcast, convert
@@ -79,6 +80,7 @@ RULES: dict[str, Callable[[Context, Call, Sequence[Any]], Value]] = {
     **INDIRECT,
     **FOLDS,
     "assert_": _assert,
+    "blocked": blocked,
     "cond": cond,
     "materialise": _materialised,
     "print": _print,

@@ -568,6 +568,15 @@ ROWS: tuple[Builtin, ...] = (
         defined=True,
         static=records.TopK,
     ),
+    Builtin(
+        "blocked",
+        "A function applied to operands, block by block along dims: `blocked(f, n, d, ...)(x, ...)` is f(x, ...).\n"
+        "Where each point of the result along d, ... depends on the operands at that point alone, a backend may "
+        "compute n points at a time, so that what the function stores stays in the cache.",
+        rules.blocked,
+        (("f", "int", "dims"), ("xs",)),
+        static=records.Blocked,
+    ),
     _move(
         "materialise",
         "The operand, kept in memory: what reads it at several offsets does not compute it again.",

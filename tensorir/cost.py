@@ -85,6 +85,8 @@ class _Counter:
                 rounds = 1 if node.static.limit is None else node.static.limit
                 for f in args[:2]:
                     self._body(rounds, f, len(args) - 1, apply)
+            case Call("blocked"):
+                self._body(1, args[0], len(args) - 1, apply)
             case Call("cond"):
                 for f in args[:2]:
                     self._body(1, f, len(args) - 3, apply)

@@ -16,8 +16,8 @@ from typing import NamedTuple
 from tensorir.types import Dims, Scalar
 
 __all__ = [
-    "Axis", "Contract", "Convert", "Expand", "Fold", "Gather", "Loop", "Member", "Merge", "Message", "Rename", "Scan",
-    "Scatter", "Shift", "Slot", "Sort", "Split", "Subset",
+    "Axis", "Blocked", "Contract", "Convert", "Expand", "Fold", "Gather", "Loop", "Member", "Merge", "Message",
+    "Rename", "Scan", "Scatter", "Shift", "Slot", "Sort", "Split", "Subset",
 ]  # fmt: skip
 
 
@@ -156,6 +156,13 @@ class TopK(NamedTuple):
     points: int
     keys: int
     descending: bool
+
+
+class Blocked(NamedTuple):
+    """`blocked`: how many points are a block, and of which dims, the last of them the fastest."""
+
+    size: int
+    dims: tuple[str, ...]
 
 
 class Message(NamedTuple):

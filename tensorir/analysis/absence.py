@@ -349,6 +349,11 @@ class _Rules:
         branches = self.branches[key][1]
         return self.select(node, [condition, *(results[node.static.result] for results in branches)])
 
+    def blocked(self, node: Call, args: list[Known | Bound[Known]], apply: Applier[Known]) -> Known:
+        f, *operands = args
+        assert isinstance(f, Bound)
+        return self.same(node, [apply(f, *(v for v in operands if isinstance(v, Known)))])
+
     def same(self, node: Call, values: list[Known]) -> Known:
         return Known(values[0].absent, values[0].ranges)
 
@@ -378,6 +383,7 @@ _FOLDS: dict[str, Callable[[_Rules, Call, list[Known | Bound[Known]], Applier[Kn
     "reduce": _Rules.fold,
     "scan": _Rules.fold,
     "loop": _Rules.loop,
+    "blocked": _Rules.blocked,
     "cond": _Rules.cond,
     "scatter": _Rules.scatter,
 }

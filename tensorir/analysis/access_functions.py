@@ -279,6 +279,16 @@ def loop(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
         needs.add(arg, points)
 
 
+def blocked(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
+    """What the function reads for the points of its result that are asked for."""
+    f, *operands = node.args
+    assert isinstance(f, (Lambda, Operator))
+    (result,) = f.type.results
+    asked = IntegerSet.box(result.dims) if reads.boxes else wanted.onto(result.dims.names)
+    for arg, points in zip(operands, reads.of_function(f, [asked], needs), strict=True):
+        needs.add(arg, IntegerSet.box(arg.tensor.dims) if reads.boxes and points else points.onto(_names(arg)))
+
+
 def cond(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
     """Which function is applied is known at run time: what either reads for the result that is asked for."""
     first, second, condition, *operands = node.args
@@ -414,6 +424,7 @@ RULES: dict[str, Rule] = {
     "reduce": reduce,
     "scan": scan,
     "loop": loop,
+    "blocked": blocked,
     "cond": cond,
     "scatter": scatter,
 }

@@ -41,6 +41,10 @@ class Pass:
         """The pass for programs whose floats are added in the order in which they are written; None for none."""
         return None if self.reorders else self
 
+    def on(self, platform: str) -> Pass | None:
+        """The pass for what is compiled for a platform of JAX, such as "cpu"; None for none."""
+        return self
+
     def knowing(self, tables: Mapping[str, SkipValues], full: frozenset[str]) -> Pass:
         """The pass for a program of whose tables it is known which slots hold -1, and which hold none."""
         return self

@@ -137,7 +137,10 @@ class _Smaller:
     def expression(self, root: Expr) -> Expr:
         order = list(postorder(root))
         carrying = {
-            id(f) for node in order if isinstance(node, Call) and node.op in ("loop", "cond") for f in node.args
+            id(f)
+            for node in order
+            if isinstance(node, Call) and node.op in ("loop", "cond", "blocked")
+            for f in node.args
         }
         for node in order:  # functions are met after their bodies: their parameters first
             if isinstance(node, Lambda) and id(node) not in carrying:

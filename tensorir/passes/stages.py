@@ -14,6 +14,7 @@ from tensorir.analysis.annotations import Annotations, annotated
 from tensorir.ir import Fencil
 from tensorir.passes.argument_reductions import ArgumentReductions
 from tensorir.passes.base import Pass
+from tensorir.passes.block_scans import BlockScans
 from tensorir.passes.conditionals import Conditionals
 from tensorir.passes.contractions import Contractions
 from tensorir.passes.fuse_into_scans import FuseIntoScans
@@ -33,6 +34,7 @@ DEFAULT_PASSES: tuple[Pass, ...] = (
     Materialise(),
     Pools(),
     Conditionals(),
+    BlockScans(),
 )
 """The passes that every program goes through when it is compiled, in their order."""
 
@@ -82,6 +84,7 @@ class Stages(Generic[P]):
     materialise: nothing to do
     pools: nothing to do
     conditionals: nothing to do
+    block_scans: nothing to do
     """
 
     source: P
@@ -114,9 +117,11 @@ class Stages(Generic[P]):
 
 def staged(
     fencil: Fencil, passes: Sequence[Pass], exact: bool = False, tables: Mapping[str, SkipValues] | None = None,
-    full: frozenset[str] = frozenset(),
+    full: frozenset[str] = frozenset(), platform: str = "cpu",
 ) -> Stages[Fencil]:  # fmt: skip
     """Run passes in their order; those that add floats in another order are left out where `exact`.
+
+    So are those that do not pay on the platform.
 
     `tables` says of each table that was looked at which slots hold -1; those in `full` are declared to hold none.
     """
@@ -124,6 +129,7 @@ def staged(
     now = fencil
     for one in passes:
         chosen = one.in_order() if exact else one
+        chosen = chosen and chosen.on(platform)
         if chosen is None:
             continue
         one = chosen.knowing(tables or {}, full)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tensorir.passes.argument_reductions import ArgumentReductions
 from tensorir.passes.base import Pass
+from tensorir.passes.block_scans import BlockScans
 from tensorir.passes.combine_shifts import CombineShifts
 from tensorir.passes.condition_propagation import PropagateConditions
 from tensorir.passes.conditionals import Conditionals
@@ -27,6 +28,7 @@ __all__ = ["PASSES"]
 
 _ALL: tuple[type[Pass], ...] = (
     ArgumentReductions,
+    BlockScans,
     CombineShifts,
     Conditionals,
     Contractions,

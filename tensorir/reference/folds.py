@@ -174,4 +174,13 @@ def cond(node: Call, scope: Scope, point: Point) -> Answer:
     return (yield results[0 if chosen else 1], point)
 
 
-FOLDS: dict[str, Rule] = {"reduce": reduce, "scan": scan, "loop": loop, "cond": cond}
+def blocked(node: Call, scope: Scope, point: Point) -> Answer:
+    """The function applied to the operands: blocks are the backend's business."""
+    f = node.args[0]
+    assert isinstance(f, Function)
+    check_inside(node.type.dims, point)
+    result = scope.once(f, lambda: applied(scope, f, [scope.tensor(a) for a in node.args[1:]]))
+    return (yield result, point)
+
+
+FOLDS: dict[str, Rule] = {"blocked": blocked, "reduce": reduce, "scan": scan, "loop": loop, "cond": cond}

@@ -49,6 +49,8 @@ def parameter_types(
             return TensorType(base.element), TensorType(updates.element)
         case "loop", _, carried:
             return TensorType(INT32), *carried
+        case "blocked", _, operands:
+            return tuple(operands)
         case "cond", _, (_, *operands):
             return tuple(operands)
         case _:

@@ -21,7 +21,7 @@ from tensorir.typing_rules.elementwise import (
     selection,
     tuple_get,
 )
-from tensorir.typing_rules.folds import apply, cond, loop, reduce, reduced_dim, scan, scanned_dim
+from tensorir.typing_rules.folds import apply, blocked, cond, loop, reduce, reduced_dim, scan, scanned_dim
 from tensorir.typing_rules.indirect import MODES, gather, scatter, sort, top_k
 from tensorir.typing_rules.operands import Operand, Operands, Static, assignable, function_of, interval_of, tensors_of
 from tensorir.typing_rules.shifts import (
@@ -45,6 +45,7 @@ __all__ = [
     "assert_",
     "assignable",
     "bitcast",
+    "blocked",
     "can_deref",
     "cartesian_shift",
     "cast",

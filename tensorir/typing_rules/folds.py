@@ -204,6 +204,20 @@ def loop(static: Static, args: Operands) -> TensorType:
     return carried[index]
 
 
+def blocked(static: Static, args: Operands) -> TensorType:
+    size, dims = static
+    f = function_of(args, 0)
+    _check_arguments(f, tensors_of(args[1:]), 1, None)
+    for dim in dims:
+        if dim not in f.result.dims:
+            raise Complaint(
+                "T46", f"the function returns {f.result}, which has no dim {dim}.", help="block one of its."
+            )
+    if size < 1 or len(set(dims)) < len(dims):
+        raise Complaint("T46", f"a block has {size} points of {', '.join(dims)}.", help="write blocked(f, 8, I, J)(x).")
+    return f.result
+
+
 def cond(static: Static, args: Operands) -> TensorType:
     index: int = static.result
     if len(args) < 3:

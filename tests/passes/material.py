@@ -105,6 +105,18 @@ def _recurrences(value: Expr, dim: str, interval: Interval) -> Iterator[Closure]
     )
 
 
+def _columns(value: Expr, dim: str, interval: Interval) -> Iterator[Closure]:
+    column = _whole(value)
+    more = call("add_dim", call("minus", column, literal(3)), static=("Q", -2, 5))
+    x = call("multiplies", more, _coordinate("Q", Interval(-2, 5)))
+    kind = x.tensor.on(x.tensor.dims.without(dim))
+    s, v = var("s", kind), var("v", kind)
+    states = scan(function([s, v], call("minus", v, s)), False, literal(1), x, dim=dim)
+    dims = states.tensor.dims
+    output = _output(states.tensor.on(Dims((("Q", dims["Q"]), *dims.without("Q").items))))
+    yield closure(output, call("plus", states, x))
+
+
 def _combined_states(value: Expr, dim: str, interval: Interval) -> Iterator[Closure]:
     value = _scalar(value)
     kind = value.tensor.on(value.tensor.dims.without(dim))
@@ -200,6 +212,7 @@ def _largest_and_its_index(value: Expr, dim: str, interval: Interval) -> Iterato
 
 MATERIAL: dict[str, Maker] = {
     "argument_reductions": _largest_and_its_index,
+    "block_scans": _columns,
     "conditionals": _a_check_in_a_branch,
     "pools": _windows_of_two_dims,
     "top_k": _first_of_a_row,

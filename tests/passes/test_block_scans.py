@@ -1,0 +1,155 @@
+"""Scans on blocks of columns, against the oracle and against the program as it is written."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tensorir as ti
+from stencils import library
+from tensorir.passes.block_scans import BlockScans
+
+PROGRAMS = {
+    "one dim of columns, from below, with an extent that is prime": """f(y: tensor<float, I[-3:10], K[1:6]>,
+      x: tensor<float, I[-3:10], K[1:6]>) {
+      y ← scan(λ(s: tensor<float, I[-3:10]>, a: tensor<float, I[-3:10]>) → 0.5 × s + a, true, 1.0)(x); }""",
+    "what is computed before and after the sweeps": """f(y: tensor<float, I[0:5], J[2:9], K[0:4]>,
+      x: tensor<float, I[0:5], J[2:9], K[0:4]>, w: tensor<float>) {
+      let up = scan(λ(s: tensor<float, I[0:5], J[2:9]>, a: tensor<float, I[0:5], J[2:9]>) → w × s + a, true, 0.0)(
+        exp(x));
+      let down = scan(λ(s: tensor<float, I[0:5], J[2:9]>, a: tensor<float, I[0:5], J[2:9]>) → w × s + a, false, 0.0)(
+        up);
+      y ← w × down - x; }""",
+    "shifts across the columns before, and along them everywhere": """f(y: tensor<float, I[1:8], J[0:6], K[0:4]>,
+      x: tensor<float, I[0:9], J[0:6], K[0:5]>) {
+      let wide = ⟪I, 1⟫(x) + ⟪I, -1⟫(x);
+      let a = subset(⟪K, 1⟫(wide) - wide, K[0:4]);
+      let up = scan(λ(s: tensor<float, I[1:8], J[0:6]>, a: tensor<float, I[1:8], J[0:6]>) → 0.5 × s + a, true, 0.0)(a);
+      y ← up × subset(x, I[1:8], K[0:4]); }""",
+    "operands without the dims of the columns, and with one of two": """f(y: tensor<float, I[0:5], J[0:6], K[0:4]>,
+      x: tensor<float, I[0:5], J[0:6], K[0:4]>, level: tensor<float, K[0:4]>, row: tensor<float, J[0:6]>) {
+      y ← row × scan(λ(s: tensor<float, I[0:5], J[0:6]>, a: tensor<float, I[0:5], J[0:6]>, b: tensor<float>) →
+        b × s + a, true, 0.0)(x, level); }""",
+    "shifts across the columns after": """f(y: tensor<float, I[1:8], K[0:4]>, x: tensor<float, I[0:9], K[0:4]>) {
+      let up = scan(λ(s: tensor<float, I[0:9]>, a: tensor<float, I[0:9]>) → 0.5 × s + a, true, 0.0)(x);
+      y ← ⟪I, 1⟫(up) - ⟪I, -1⟫(up); }""",
+    "a pair of states, of which one is stored": """f(y: tensor<float, I[0:7], K[0:4]>,
+      x: tensor<float, I[0:7], K[0:4]>) {
+      let up = scan(λ(s: tensor<(float, float), I[0:7]>, a: tensor<float, I[0:7]>) → (0.5 × s[1] + a, s[0] - a),
+        true, (0.0, 1.0))(x);
+      y ← up[0] / up[1]; }""",
+    "a choice by level": """f(y: tensor<float, I[0:7], K[0:4]>, x: tensor<float, I[0:7], K[0:4]>) {
+      let low = pos(K, add_dim(K, 0, 4, 0)) < 2;
+      y ← scan(λ(s: tensor<float, I[0:7]>, a: tensor<float, I[0:7]>) → max(s, a), false, -inf)(
+        if low then x else -x); }""",
+}  # fmt: skip
+
+
+def arrays(fencil):
+    rng = np.random.default_rng(3)
+    return {p.name: rng.normal(size=p.type.dims.shape) for p in fencil.inputs}
+
+
+def compiled(fencil, block=200, **options):
+    """The program with blocks of a few columns, whatever pays."""
+    return ti.compile(fencil, passes=[*ti.DEFAULT_PASSES[:-1], BlockScans(block=block, least=0)], **options)
+
+
+def plain(fencil):
+    return ti.compile(fencil, passes=ti.DEFAULT_PASSES[:-1])
+
+
+@pytest.mark.parametrize("numerics", ["fast", "exact"])
+@pytest.mark.parametrize("block", [160, 400])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_blocks_of_columns_give_what_the_oracle_gives(name, block, numerics):
+    f = ti.parse(PROGRAMS[name])
+    c, given = compiled(f, block, numerics=numerics), arrays(f)
+    assert "blocked(" in str(c.pipeline().result)
+    np.testing.assert_allclose(c(**given)["y"], ti.reference.run(f, **given)["y"], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_derivatives_and_batches_go_through_blocks(name):
+    f = ti.parse(PROGRAMS[name])
+    given = arrays(f)
+    x = given.pop("x")
+
+    def total(program):
+        return lambda x: jnp.sum(jnp.sin(program(x=x, **given)["y"]))
+
+    with jax.enable_x64(True):
+        ours, wanted = total(compiled(f)), total(plain(f))
+        np.testing.assert_allclose(jax.grad(ours)(x), jax.grad(wanted)(x), rtol=1e-12, atol=1e-12)
+        tangent = [jax.jvp(g, (x,), (np.cos(x),))[1] for g in (ours, wanted)]
+        np.testing.assert_allclose(*tangent, rtol=1e-12)
+        batch = np.stack([x, 2 * x, x - 1])
+        np.testing.assert_allclose(jax.vmap(ours)(batch), jax.vmap(wanted)(batch), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("sizes", [{"n": 5, "m": 7, "l": 6}, {"n": 13, "m": 1, "l": 3}, {"n": 1, "m": 11, "l": 4}])
+@pytest.mark.parametrize("name", ["tridiagonal", "vertical_advection"])
+def test_the_library_s_solvers_are_one_block_function_each(name, sizes):
+    f = library.load(name).bind(**sizes)
+    c, rng = compiled(f, block=2000), np.random.default_rng(0)
+    assert str(c.pipeline().result).count("blocked(") == 1
+    given = {p.name: rng.uniform(1.0, 2.0, p.type.dims.shape) for p in f.bind().program.inputs}
+    (out,) = (p.name for p in f.bind().program.results)
+    wanted = ti.reference.run(f, **given)[out]
+    np.testing.assert_allclose(c(**given)[out], wanted, rtol=1e-12, atol=1e-12)
+
+
+def test_a_neighbour_that_is_absent_stays_so_in_a_block():
+    text = """f(y: tensor<float, V[0:9], K[0:3]>, x: tensor<float, V[0:9], K[0:3]>,
+      N: tensor<int, V[0:9], _NB_V[0:2]>) {
+      let sums = reduce(+, 0.0)(⟪N⟫(x));
+      y ← scan(λ(s: tensor<float, V[0:9]>, a: tensor<float, V[0:9]>) → 0.5 × s + a, true, 0.0)(sums); }"""
+    table = np.stack([np.arange(9) - 1, (np.arange(9) + 1) % 9], 1).astype(np.int32)
+    f = ti.parse(text).bind(N=table)
+    x = np.random.default_rng(1).normal(size=(9, 3))
+    c = compiled(f, 160)
+    assert "blocked(" in str(c.pipeline().result)
+    np.testing.assert_allclose(c(x=x)["y"], ti.reference.run(f, x=x)["y"], rtol=1e-13)
+
+
+TWO_RESULTS = """f(y: tensor<float, I[0:9], K[0:3]>, x: tensor<float, I[0:9], K[0:3]>) {
+  let up = scan(λ(s: tensor<float, I[0:9]>, a: tensor<float, I[0:9]>) → s + a, true, 0.0)(x);
+  let mean = reduce(+, 0.0, I)(up);
+  y ← up - mean; }"""
+
+
+def test_what_is_read_across_the_columns_and_along_them_is_not_blocked():
+    assert not compiled(ti.parse(TWO_RESULTS)).pipeline()["block_scans"].changed
+
+
+def test_few_columns_and_scanned_outermost_dims_are_not_blocked():
+    f = ti.parse(PROGRAMS["one dim of columns, from below, with an extent that is prime"])
+    assert not ti.compile(f).pipeline()["block_scans"].changed
+    across = "f(y: tensor<float, K[0:9], I[0:9]>, x: tensor<float, K[0:9], I[0:9]>) { y ← %s(x); }"
+    step = "scan(λ(s: tensor<float, I[0:9]>, a: tensor<float, I[0:9]>) → s + a, true, 0.0)"
+    assert not compiled(ti.parse(across % step)).pipeline()["block_scans"].changed
+
+
+def test_only_cpus_have_blocks():
+    assert BlockScans().on("gpu") is None and BlockScans().on("tpu") is None and BlockScans().on("cpu") is not None
+
+
+@pytest.mark.parametrize(
+    "wrong, told",
+    [
+        ("blocked(λ(a: tensor<float, I[0:4]>) → a, 2, J)(x)", "has no dim J"),
+        ("blocked(λ(a: tensor<float, I[0:4]>) → a, 0, I)(x)", "a block has 0 points of I"),
+        ("blocked(λ(a: tensor<float, I[0:4]>) → a, 2, I, I)(x)", "a block has 2 points of I, I"),
+    ],
+)
+def test_a_block_of_no_points_or_of_another_dim_is_refused(wrong, told):
+    with pytest.raises(ti.DiagnosticError, match=told):
+        ti.parse(f"f(y: tensor<float, I[0:4]>, x: tensor<float, I[0:4]>) {{ y ← {wrong}; }}")
+
+
+def test_a_function_whose_points_are_not_independent_is_applied_as_it_stands():
+    text = """f(y: tensor<float, I[0:4]>, x: tensor<float, I[0:5]>) {
+      y ← blocked(λ(a: tensor<float, I[0:5]>) → ⟪I, 1⟫(a) - subset(a, I[0:4]), 2, I)(x); }"""
+    x = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
+    np.testing.assert_array_equal(ti.compile(ti.parse(text))(x=x)["y"], [1.0, 2.0, 4.0, 8.0])
+    np.testing.assert_array_equal(ti.reference.run(ti.parse(text), x=x)["y"], [1.0, 2.0, 4.0, 8.0])
