@@ -64,6 +64,7 @@ def _mapped(
     context: Context, f: Bound[Value], names: Sequence[str], operands: Sequence[Value], count: int, size: int
 ) -> list[Dense]:
     """The leaves of the function's result on blocks, each with the points of the dims as its first axis."""
+    assert isinstance(f.function, Lambda)
     found = on_block(f.function, names, size)
     assert found is not None
     small, new = found

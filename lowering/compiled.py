@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -20,6 +21,7 @@ import jax
 import jax.export
 
 from lowering.engine import Engine, Executable, Options, inputs, on_device
+from lowering.estimate import Estimate, device_of, estimate, platform_of
 from lowering.raising import NAMES, RULES, Raised, rows
 from tensorir.arrays import refuse
 from tensorir.binding import BoundProgram, tables_of
@@ -131,6 +133,21 @@ class Compiled(_Callable, eqx.Module):
             raise refuse("A22", message, "return what it prints, as a further output.")
         with jax.enable_x64(True):
             return jax.export.export(jax.jit(partial(self._closed, executable)), platforms=platforms)(shapes)
+
+    def examine(self, target: str, **sizes: int) -> Estimate:
+        """What XLA's compiler for a device that need not be there says of the program, such as "tpu:v5e".
+
+        Kernels, estimated cycles, bytes of temporaries. Needs the compiler of that platform, which for TPUs is the
+        package `libtpu` (`pip install 'jax[tpu]'`). Raises A37 for a target that is not known, A38 where the compiler
+        is missing. An estimate, and no measurement.
+        """
+        options = replace(self.engine.options, target=platform_of(target))
+        place = jax.sharding.SingleDeviceSharding(device_of(target))
+        executable, shapes = Compiled(self.constants, Engine(self.engine.program, options))._ready(sizes)
+        given = jax.tree_util.tree_map(lambda s: jax.ShapeDtypeStruct(s.shape, s.dtype, sharding=place), shapes)
+        with jax.enable_x64(True):
+            traced = jax.jit(partial(self._closed, executable)).trace(given)
+            return estimate(target, traced.lower(lowering_platforms=(options.target,)).compile())
 
     def pipeline(self, **sizes: int) -> Stages[Fencil]:
         """The program before and after each pass of the compilation, with the reason; sizes where it has any.

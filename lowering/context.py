@@ -46,6 +46,8 @@ class Context:
     """The rules of the table that may be used."""
     ordered: bool = True
     """Whether lines that are printed come in the order of the program."""
+    platform: str = "cpu"
+    """The platform of JAX that is compiled for."""
     checks: list[Check] = field(default_factory=list[Check])
     failures: list[jax.Array] = field(default_factory=list[jax.Array])
     """Per check, an int64 or int32 pair: the first failing position (-1 for none), and the value there."""
@@ -63,6 +65,11 @@ class Context:
     prepared: dict[int, Prepared] = field(default_factory=dict[int, Prepared])
     """Tables that were bound, by identity of their leaf."""
     applying: Callable[[Context], Applier[Value]] = field(init=False)
+
+    @property
+    def in_place(self) -> bool:
+        """Whether a part of an array is written by an update of it, and not by a loop over the whole."""
+        return self.platform == "tpu"
 
     def apply(self, function: Bound[Value], *values: Value) -> Value:
         """The value of a function operand applied to values."""
@@ -116,7 +123,7 @@ class Context:
     def inner(self) -> Context:
         """A context for the body of a loop, whose checks are collected apart."""
         context = Context(
-            self.known, self.exact, self.loose, self.raising, self.ordered,
+            self.known, self.exact, self.loose, self.raising, self.ordered, self.platform,
             fired=self.fired, prepared=self.prepared,
         )  # fmt: skip
         context.applying = self.applying

@@ -46,6 +46,13 @@ class Options:
     """What every program goes through before it is emitted."""
     raising: frozenset[str] = NAMES
     """The rules of the table of raised forms that may be used."""
+    target: str = ""
+    """The platform of JAX that is compiled for, where it is not the one of this process."""
+
+    @property
+    def platform(self) -> str:
+        """The platform of JAX that is compiled for: "cpu", "gpu" or "tpu"."""
+        return self.target or jax.default_backend()
 
 
 @dataclass(eq=False)
@@ -108,7 +115,7 @@ class Executable:
     @property
     def compiler_options(self) -> dict[str, str] | None:
         """What XLA is told of this program; inside of somebody's jit nothing can be."""
-        if jax.default_backend() != "cpu":
+        if self.options.platform != "cpu":
             return None
         found: dict[str, str] = {}
         if self.materialises or self.fencil.buffers:
@@ -123,8 +130,9 @@ class Executable:
     def run(self, arrays: Any, prepared: dict[str, Prepared]) -> tuple[dict[str, tuple[Any, ...]], list[Any]]:
         """Outputs and the results of run-time checks; traced once."""
         lowered = lower(
-            self.fencil, arrays, prepared, self.known, self.options.numerics, self.options.raising, self.ordered
-        )
+            self.fencil, arrays, prepared, self.known, self.options.numerics, self.options.raising, self.ordered,
+            self.options.platform,
+        )  # fmt: skip
         self.checks, self.fired = lowered.checks, lowered.fired
         return lowered.outputs, lowered.failures
 
@@ -257,7 +265,7 @@ class Engine:
     def stages(self, fencil: Fencil, tables: Mapping[str, SkipValues] | None = None) -> Stages[Fencil]:
         """The passes of a compilation; op by op, floats are added in the order of the program."""
         exact = self.options.numerics == "exact" or op_by_op()
-        return staged(fencil, self.options.passes, exact, tables, self.options.full, jax.default_backend())
+        return staged(fencil, self.options.passes, exact, tables, self.options.full, self.options.platform)
 
     # Running
 

@@ -370,7 +370,7 @@ def scattered(context: Context, node: Call, args: Sequence[Any], put: Callable[[
     put_on = put(Updates(function, base, names, over, tuple(indices), values, ok, order, part))
     result: list[Leaf] = []
     for old, new in zip(base, put_on, strict=True):
-        value = updated(Dense(dense(old).data, dense(old).dims), new, whole, part)
+        value = updated(Dense(dense(old).data, dense(old).dims), new, whole, part, context.in_place)
         for mask in masks_of(base):
             value = dense(with_present(value, mask, whole))
         if absent is not None:

@@ -158,6 +158,7 @@ def lower(
     numerics: str = "fast",
     raising: frozenset[str] = NAMES,
     ordered: bool = True,
+    platform: str = "cpu",
 ) -> Lowered:
     """The outputs of a fencil for arrays by parameter, one per leaf, axes in the order of the parameter's type.
 
@@ -168,7 +169,7 @@ def lower(
     """
     by_steps = op_by_op()
     exact, loose = by_steps or numerics == "exact", numerics == "loose"
-    context, outside = Context(known, exact, loose, raising, ordered), known.invariants
+    context, outside = Context(known, exact, loose, raising, ordered, platform), known.invariants
     context.applying = lambda inner: Applier(_rule(inner), outside)
     env: dict[Var, Value] = {}
     for p in fencil.params:
@@ -184,7 +185,7 @@ def lower(
     nodes = {id(e): e for e in postorder(*values(fencil.closures))} if len(fencil.closures) > 1 else {}
     for closure in fencil.closures:
         value = evaluate(closure.value, env, _rule(context), shared, outside)
-        held = _stored(env.get(closure.output), value, closure.output.type, closure.target)
+        held = _stored(env.get(closure.output), value, closure.output.type, closure.target, context.in_place)
         env[closure.output] = _kept(held) if closure.output.name in fencil.buffers and not by_steps else held
         if len(fencil.closures) > 1:
             for key in [k for k in shared if closure.output in nodes[k].free]:
@@ -205,7 +206,7 @@ def _table(param: Var, prepared: Prepared, arrays: Sequence[jax.Array] | None) -
     return Slots(tag, interval.start, columns)
 
 
-def _stored(old: Value | None, new: Value, whole: TensorType, part: TensorType) -> Value:
+def _stored(old: Value | None, new: Value, whole: TensorType, part: TensorType, in_place: bool) -> Value:
     """What a parameter holds after a closure: dense, since it is one buffer."""
     stored: list[Leaf] = []
     for k, leaf in enumerate(new):
@@ -214,7 +215,7 @@ def _stored(old: Value | None, new: Value, whole: TensorType, part: TensorType) 
             stored.append(piece)
         else:
             before = dense(old[k]) if old is not None else _blank(whole, k)
-            stored.append(updated(before, piece, whole.dims, part.dims))
+            stored.append(updated(before, piece, whole.dims, part.dims, in_place))
     return tuple(stored)
 
 

@@ -152,11 +152,11 @@ def _joined(parts: Sequence[Dense], intervals: Sequence[Interval], dim: str, nee
 
 def update(context: Context, node: Call, values: Sequence[Value]) -> Value:
     need, part = node.tensor.dims, node.args[1].tensor.dims
-    return tuple(updated(dense(x), dense(y), need, part) for x, y in zip(*values, strict=True))
+    return tuple(updated(dense(x), dense(y), need, part, context.in_place) for x, y in zip(*values, strict=True))
 
 
-def updated(x: Dense, y: Dense, need: Dims, part: Dims) -> Dense:
-    """x on `need` with y put onto the intervals `part`."""
+def updated(x: Dense, y: Dense, need: Dims, part: Dims, in_place: bool = False) -> Dense:
+    """x on `need` with y put onto the intervals `part`; `in_place` where the platform's compiler does that best."""
     placed = need.replaced(part)
     if placed.items == need.items:
         return y
@@ -169,11 +169,11 @@ def updated(x: Dense, y: Dense, need: Dims, part: Dims) -> Dense:
         sides = [(region[n].start - i.start, i.stop - region[n].stop, 0) for n, i in whole.items]
         data = lax.pad(aligned(y, region), x.data, sides)
     else:
-        put = _put_in_place if MUCH_LARGER * region.size < whole.size else _put_anew
+        put = _put_in_place if in_place or MUCH_LARGER * region.size < whole.size else _put_anew
         data = put(aligned(x, whole), aligned(y, region), whole, region)
     present = None
     if x.present is not None or y.present is not None:
-        present = updated(x.present or everywhere(), y.present or everywhere(), need, part)
+        present = updated(x.present or everywhere(), y.present or everywhere(), need, part, in_place)
     return Dense(data, whole, present)
 
 

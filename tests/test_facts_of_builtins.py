@@ -174,7 +174,7 @@ TABLES_THAT_STAY = {
     "tensorir/fieldview/blocks.py": "what goes block by block with a halo",
     "tensorir/analysis/absence.py": "which rule of this analysis serves several builtins",
     "tensorir/inspect/flow.py": "what a picture draws as an arrow, and what as a box",
-    "tensorir/analysis/independence.py": "which static parameter says along which dims points are not apart",
+    "tensorir/passes/restrict.py": "whose functions keep the types of their parameters",
     "tensorir/analysis/affine_indices.py": "which arithmetic keeps a sum of coordinates one",
     "tensorir/analysis/uses.py": "how an offset is spelled",
     "tensorir/passes/condition_propagation.py": "moves within a point",

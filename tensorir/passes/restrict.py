@@ -22,13 +22,14 @@ from tensorir.analysis.integer_sets import IntegerSet
 from tensorir.binding import BoundProgram
 from tensorir.build import call, closure, literal, operator
 from tensorir.build import fencil as make_fencil
+from tensorir.builtins import TABLE
 from tensorir.coercion import cut
 from tensorir.ir import Apply, Call, Closure, Expr, Fencil, Lambda, Literal, Operator, Var
 from tensorir.passes.base import with_fencil
 from tensorir.types import Dims, TensorType
 from tensorir.walk import postorder, rebuild
 
-__all__ = ["restrict", "with_small_buffers"]
+__all__ = ["on_needed_points", "restrict", "with_small_buffers"]
 
 
 def restrict(program: Any, out: Mapping[Any, Any]) -> Any:
@@ -65,6 +66,12 @@ def with_small_buffers(fencil: Fencil) -> Fencil:
     return _Smaller(found, kept).fencil()
 
 
+def on_needed_points(fencil: Fencil) -> Fencil:
+    """The program with parameters as they are, and every elementwise operation on the hull of what is read of it."""
+    found, _ = _settled(fencil, {})
+    return _Smaller(found, {p.name: p.type.dims for p in fencil.params}, cuts=True).fencil()
+
+
 def _cut(bound: BoundProgram, name: str, arrays: Any, dims: Dims) -> Any:
     assert isinstance(bound.program, Fencil)
     whole = bound.program[name].type.dims
@@ -99,10 +106,13 @@ def _ordered(dims: Dims, like: Dims) -> Dims:
 
 
 class _Smaller:
-    """The program on smaller intervals: every node is made again from smaller operands."""
+    """The program on smaller intervals: every node is made again from smaller operands.
 
-    def __init__(self, found: Domains, kept: Mapping[str, Dims]) -> None:
-        self.found = found
+    Where it `cuts`, operands of elementwise operations that are still larger than what is needed are cut.
+    """
+
+    def __init__(self, found: Domains, kept: Mapping[str, Dims], cuts: bool = False) -> None:
+        self.found, self.cuts = found, cuts
         self.params = {
             p: dataclasses.replace(p, type=p.type.on(kept[p.name])) for p in found.fencil.params if p.name in kept
         }
@@ -228,6 +238,8 @@ class _Smaller:
                 else:
                     f = _fitting(made[id(f)], need, given)
                 return rebuild(node, (f, made[id(init)], *given))
+            case _ if self.cuts and TABLE[op].elementwise:
+                return rebuild(node, tuple(cut(made[id(a)], _common(need, a.tensor.dims)) for a in node.args))
             case _:
                 # a function of scalars that nothing from outside reaches is as it was
                 return rebuild(node, tuple(made.get(id(a), a) for a in node.args))

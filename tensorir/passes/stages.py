@@ -19,6 +19,7 @@ from tensorir.passes.conditionals import Conditionals
 from tensorir.passes.contractions import Contractions
 from tensorir.passes.fuse_into_scans import FuseIntoScans
 from tensorir.passes.materialise import Materialise
+from tensorir.passes.needed_points import NeededPoints
 from tensorir.passes.pools import Pools
 from tensorir.passes.split_scans import SplitScans
 from tensorir.passes.top_k import TopK
@@ -35,6 +36,7 @@ DEFAULT_PASSES: tuple[Pass, ...] = (
     Pools(),
     Conditionals(),
     BlockScans(),
+    NeededPoints(),
 )
 """The passes that every program goes through when it is compiled, in their order."""
 

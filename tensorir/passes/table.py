@@ -16,6 +16,7 @@ from tensorir.passes.fuse_into_scans import FuseIntoScans
 from tensorir.passes.fuse_scans import FuseScans
 from tensorir.passes.inline import Inline
 from tensorir.passes.materialise import Materialise
+from tensorir.passes.needed_points import NeededPoints
 from tensorir.passes.pools import Pools
 from tensorir.passes.prune import Prune
 from tensorir.passes.simplify import Simplify
@@ -39,6 +40,7 @@ _ALL: tuple[type[Pass], ...] = (
     FuseScans,
     Inline,
     Materialise,
+    NeededPoints,
     Pools,
     Prune,
     PropagateConditions,
