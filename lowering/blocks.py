@@ -121,10 +121,15 @@ def _joined(parts: Sequence[Dense], dims: Dims) -> Dense:
 
 def _known(known: Annotations, new: Mapping[int, Expr]) -> Annotations:
     """What is known of nodes, said of those that stand for them in a block."""
+
+    def moved(found: frozenset[int]) -> frozenset[int]:
+        return found | {id(n) for k, n in new.items() if k in found}
+
     return replace(
         known,
-        finite=known.finite | {id(n) for k, n in new.items() if k in known.finite},
-        written=known.written | {id(n) for k, n in new.items() if k in known.written},
+        finite=moved(known.finite),
+        written=moved(known.written),
+        unseen=moved(known.unseen),
         invariants={
             **known.invariants,
             **{id(new[k]): tuple(new[id(e)] for e in found) for k, found in known.invariants.items() if k in new},
