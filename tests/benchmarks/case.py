@@ -50,7 +50,7 @@ class Case:
     """The arrays, from a generator of random numbers and the sizes by name."""
     ways: Mapping[str, Way]
     operations: float
-    """Additions, multiplications and divisions for an element of the result."""
+    """Additions, multiplications and divisions for an element of the result; 0 where they are not counted."""
     read: tuple[str, ...] = ()
     """The arrays that have to be read once; none stands for all."""
     built: Mapping[str, Way] = field(default_factory=dict)

@@ -42,6 +42,10 @@ class Row:
         """How much of the machine's limit a way reaches; caches can make it more than 1."""
         return machine.least(self.moved, self.operations, self.element) / self.timings[way].least
 
+    def shown_share(self, way: str, machine: Machine) -> str:
+        """In per cent; nothing where operations were not counted."""
+        return f"{100 * self.share(way, machine):.0f} %" if self.operations else ""
+
     def ratio(self, way: str, peer: str) -> float:
         """The time of a way relative to its peer's."""
         return self._least(way) / self._least(peer)
@@ -109,7 +113,7 @@ def _lines(row: Row, machine: Machine) -> Iterator[tuple[str, str, str, str]]:
     """Way, time, ours relative to it, share of the limit."""
     for way, timing in row.timings.items():
         peer = "" if way == OURS else f"{row.ratio(OURS, way):.2f}"
-        yield way, _shown(timing), peer, f"{100 * row.share(way, machine):.0f} %"
+        yield way, _shown(timing), peer, row.shown_share(way, machine)
     for way, timing in row.beside.items():
         yield f"({way})", _shown(timing), f"{row.ratio(OURS, way):.2f}", ""
     for way, why in row.absent.items():
@@ -118,8 +122,9 @@ def _lines(row: Row, machine: Machine) -> Iterator[tuple[str, str, str, str]]:
 
 def as_text(row: Row, machine: Machine) -> str:
     """A case for the terminal: a line for each way."""
-    limit = 1e3 * machine.least(row.moved, row.operations, row.element)
-    lines = [f"{row.name}: ours relative to each, and the share of this machine's limit ({limit:.2f} ms)"]
+    limit = f"{1e3 * machine.least(row.moved, row.operations, row.element):.2f} ms"
+    share = f", and the share of this machine's limit ({limit})" if row.operations else ""
+    lines = [f"{row.name}: ours relative to each{share}"]
     lines += [f"  {way:28}{time:>20}{ratio:>8}{share:>8}" for way, time, ratio, share in _lines(row, machine)]
     return "\n".join(lines)
 
@@ -155,7 +160,7 @@ def as_markdown(machine: Machine, rows: Sequence[Row], figures: Sequence[Figure]
         body.append([
             row.name,
             _shown(row.timings[OURS]),
-            f"{100 * row.share(OURS, machine):.0f} %",
+            row.shown_share(OURS, machine),
             *(f"{row.ratio(beside[way], way):.2f}" if way in row.timings else "" for way in FIRST),
             ", ".join(f"{way} {row.ratio(OURS, way):.2f}" for way in others),
         ])  # fmt: skip

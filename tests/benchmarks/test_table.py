@@ -97,6 +97,14 @@ def test_the_share_of_the_limit_is_that_of_the_nearer_limit():
     assert replace(row(ours=0.002), operations=4e6).share(OURS, MACHINE) == 1.0
 
 
+def test_a_case_whose_operations_are_not_counted_has_no_share_of_a_limit():
+    lines = as_text(replace(row(ours=0.02), operations=0), MACHINE).splitlines()
+    assert lines[:2] == [
+        "a case 8x8: ours relative to each",
+        "  ours                              40.0 ms ± 50 %                ",
+    ]
+
+
 def test_what_was_measured_is_written_for_people_and_machines():
     measured = [row(ours=0.02, fresh=0.06, hand=0.01, hand_fresh=0.02, plain=0.1)]
     assert as_text(measured[0], MACHINE).splitlines()[:4] == [
