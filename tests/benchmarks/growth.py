@@ -212,7 +212,10 @@ def measured(series: Series, quick: bool = False) -> list[Curve]:
     """The curves of a series; one that took longer than a minute at a size ends the series there."""
     taken: dict[str, list[float]] = {}
     sizes: list[int] = []
-    for size in series.quick if quick else series.sizes:
+    chosen = series.quick if quick else series.sizes
+    # the first time of all loads what is used
+    series.at(chosen[0])
+    for size in chosen:
         sizes.append(size)
         at = series.at(size)
         for name, seconds in at.items():
@@ -229,7 +232,7 @@ def picture(series: Series, curves: Sequence[Curve], path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(figsize=(6, 4), layout="constrained")
+    figure, axes = pyplot.subplots(figsize=(7.5, 3.5), layout="constrained")
     for curve in curves:
         peer = "JAX by hand" in curve.name
         label = f"{curve.name} ({curve.exponent:.1f})"
@@ -239,7 +242,8 @@ def picture(series: Series, curves: Sequence[Curve], path: Path) -> None:
     axes.set_xlabel(series.axis)
     axes.set_ylabel("seconds")
     axes.grid(alpha=0.25)
-    axes.legend(frameon=False, fontsize=8, title="with the slope of the last factor of ten")
+    legend = axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8, title="(slope)")
+    legend.get_title().set_fontsize(8)
     figure.savefig(path)
     pyplot.close(figure)
 

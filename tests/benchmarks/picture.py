@@ -28,7 +28,7 @@ def picture(rows: Sequence[Row], path: Path) -> None:
             if way.startswith(OURS) or way.endswith(", fresh"):
                 continue
             marker, colour = MARKS.get(way, OTHER)
-            label = way if way in MARKS else "the field's peer"
+            label = way if way in MARKS else "others"
             shown = None if label in labels else label
             axes.plot(row.ratio(OURS, way), place, marker, color=colour, label=shown, alpha=0.85, markersize=5)
             labels.add(label)
