@@ -14,9 +14,17 @@ from math import prod
 
 from tensorir.source import Span
 from tensorir.tir import nodes as n
-from tensorir.tir.build import const
-from tensorir.tir.dtypes import HANDLE, INT32, DataType
-from tensorir.tir.tenstorrent.grid import number
+from tensorir.tir.dtypes import DataType
+from tensorir.tir.tenstorrent.blocks import (
+    all_of,
+    block_of,
+    copy,
+    extents_of,
+    is_whole,
+    pages_of,
+    region,
+    with_box,
+)
 from tensorir.tir.tenstorrent.in_place import is_safe_in_place
 from tensorir.tir.tenstorrent.items import Compute, Control, Item, Move, items_of, names_of_tiles, refuse, uses
 from tensorir.tir.tenstorrent.kernels.faults import tiles
@@ -37,7 +45,7 @@ from tensorir.tir.tiles.normal import normal
 from tensorir.tir.tiles.operations import Atomic, Box, Copy, Im2col, Record, Transpose
 from tensorir.tir.walk import walk
 
-__all__ = ["pages_of", "split"]
+__all__ = ["split"]
 
 
 def split(func: n.PrimFunc, capacity: int | Mapping[str, int] | None = None) -> Program:
@@ -91,14 +99,6 @@ def split(func: n.PrimFunc, capacity: int | Mapping[str, int] | None = None) -> 
     return Program(func, tuple(split_up.buffers.values()), kernels)
 
 
-def pages_of(func: n.PrimFunc, block: n.Buffer) -> int:
-    """How many tiles of the hardware a block needs: along its last two dims, for each of the others."""
-    high, wide = number(func, "tt_tile_height", "defaults"), number(func, "tt_tile_width", "defaults")
-    sizes = [e.value if isinstance(e, n.IntImm) else 1 for e in block.shape]
-    rows, columns = [1, 1, *sizes][-2:]
-    return prod(sizes[:-2]) * -(-rows // high) * -(-columns // wide)
-
-
 # The three programs
 
 
@@ -130,7 +130,7 @@ class _Split:
                         if kind != "load":
                             moved["store"].setdefault(record.dst.buffer.data, call.span)
                         if kind == "load":
-                            where_it_lies = _is_whole(record.dst) and record.src.buffer.dtype == record.dst.buffer.dtype
+                            where_it_lies = is_whole(record.dst) and record.src.buffer.dtype == record.dst.buffer.dtype
                             loads.setdefault(record.dst.buffer, []).append((id(suite), where_it_lies))
                             now.add(record.dst.buffer)
                         elif kind == "store":
@@ -222,11 +222,11 @@ class _Split:
             return
         dtype = record.src.buffer.dtype  # what travels has the type that it has in memory
         block = self._block(dst, dtype, call.span)
-        queue = self._queue((dst.buffer, _sizes(dst), str(dtype)), block, record.src.buffer, call.span)
-        whole = _region(_all_of(queue.block), 2)
-        reader.extend(self._produced(queue, n.Evaluate(_with(call, 1, whole), call.span), call.span))
+        queue = self._queue((dst.buffer, extents_of(dst), str(dtype)), block, record.src.buffer, call.span)
+        whole = region(all_of(queue.block), 2)
+        reader.extend(self._produced(queue, n.Evaluate(with_box(call, 1, whole), call.span), call.span))
         self._own((dst.buffer,))
-        unpack = n.Evaluate(_copy(_region(_all_of(queue.block), 1), _region(dst, 2), call.span), call.span)
+        unpack = n.Evaluate(copy(region(all_of(queue.block), 1), region(dst, 2), call.span), call.span)
         compute += [
             Sync("wait", queue.name, queue.pages, call.span),
             Work(unpack, (queue.name,), None, call.span),
@@ -238,31 +238,31 @@ class _Split:
         src = record.src
         dtype = record.dst.buffer.dtype
         block = self._block(src, dtype, call.span)
-        queue = self._queue(("store", src.buffer, _sizes(src), str(dtype)), block, record.dst.buffer, call.span)
+        queue = self._queue(("store", src.buffer, extents_of(src), str(dtype)), block, record.dst.buffer, call.span)
         self._own((src.buffer,))
         fronts = tuple(self.buffers[b].name for b in self._fronts((src.buffer,)))
-        pack = n.Evaluate(_copy(_region(src, 1), _region(_all_of(queue.block), 2), call.span), call.span)
+        pack = n.Evaluate(copy(region(src, 1), region(all_of(queue.block), 2), call.span), call.span)
         compute.extend(self._produced(queue, pack, call.span, fronts))
-        writer.extend(self._consumed(queue, n.Evaluate(_with(call, 0, _region(_all_of(queue.block), 1)), call.span)))
+        writer.extend(self._consumed(queue, n.Evaluate(with_box(call, 0, region(all_of(queue.block), 1)), call.span)))
 
     def _through(self, record: Record, call: n.Call, made: _Programs) -> None:
         """From memory to memory: a block for the way."""
         assert isinstance(record, Copy | Atomic)
         reader, compute, writer = made
         source, target = record.src.buffer, record.dst.buffer
-        on_the_way = _tile(source, record.src, source.dtype)
+        on_the_way = block_of(source, record.src, source.dtype)
         first = self._queue(("in", id(call)), on_the_way, record.src.buffer, call.span)
-        second_block = replace(_tile(source, record.src, target.dtype), name=f"{on_the_way.name}_out")
+        second_block = replace(block_of(source, record.src, target.dtype), name=f"{on_the_way.name}_out")
         second = self._queue(("out", id(call)), second_block, record.dst.buffer, call.span)
-        box, arrived = call.args[0], _region(_all_of(first.block), 2)
+        box, arrived = call.args[0], region(all_of(first.block), 2)
         assert isinstance(box, n.Call)
-        read = _with(call, 1, arrived) if isinstance(record, Copy) else _copy(box, arrived, call.span)
+        read = with_box(call, 1, arrived) if isinstance(record, Copy) else copy(box, arrived, call.span)
         reader.extend(self._produced(first, n.Evaluate(read, call.span), call.span))
-        pack = _copy(_region(_all_of(first.block), 1), _region(_all_of(second.block), 2), call.span)
+        pack = copy(region(all_of(first.block), 1), region(all_of(second.block), 2), call.span)
         compute.append(Sync("wait", first.name, first.pages, call.span))
         compute.extend(self._produced(second, n.Evaluate(pack, call.span), call.span, (first.name,)))
         compute.append(Sync("pop", first.name, first.pages, call.span))
-        writer.extend(self._consumed(second, n.Evaluate(_with(call, 0, _region(_all_of(second.block), 1)), call.span)))
+        writer.extend(self._consumed(second, n.Evaluate(with_box(call, 0, region(all_of(second.block), 1)), call.span)))
 
     def _produced(self, queue: CircularBuffer, fill: n.Stmt, span: Span, fronts: tuple[str, ...] = ()) -> list[Op]:
         return [
@@ -282,7 +282,7 @@ class _Split:
         if any(not isinstance(e, n.IntImm) for e in box.extents):
             message = f"the tile of {box.buffer.name!r} has extents that only a call tells."
             refuse(message, span, "write the extents of the tile as numbers.")
-        return _tile(box.buffer, box, dtype)
+        return block_of(box.buffer, box, dtype)
 
     def _queue(self, key: object, block: n.Buffer, outer: n.Buffer, span: Span) -> CircularBuffer:
         if key in self.buffers:
@@ -377,45 +377,3 @@ def _used(body: Iterable[Op]) -> tuple[Op, ...]:
 
     kept.extend(of(body))
     return tuple(kept)
-
-
-# Regions and blocks
-
-
-def _is_whole(box: Box) -> bool:
-    """Whether a box is all of its buffer."""
-    return all(isinstance(s, n.IntImm) and s.value == 0 for s in box.starts) and all(
-        isinstance(e, n.IntImm) and isinstance(size, n.IntImm) and e.value == size.value
-        for e, size in zip(box.extents, box.buffer.shape, strict=True)
-    )
-
-
-def _sizes(box: Box) -> tuple[int, ...]:
-    return tuple(e.value if isinstance(e, n.IntImm) else 0 for e in box.extents)
-
-
-def _tile(like: n.Buffer, box: Box, dtype: DataType) -> n.Buffer:
-    """A block of a box's extents, named after a buffer, with memory of its own."""
-    if any(not isinstance(e, n.IntImm) for e in box.extents):
-        refuse(f"the tile of {box.buffer.name!r} has extents that only a call tells.", box.span,
-                "write the extents of the tile as numbers.")  # fmt: skip
-    shape = tuple(const(size, INT32) for size in _sizes(box))
-    data = n.Var(f"{like.name}_block", n.PointerType(n.PrimType(dtype), "shared"), like.span)
-    return n.Buffer(data, dtype, shape, name=f"{like.name}_block", span=like.span)
-
-
-def _all_of(block: n.Buffer) -> Box:
-    return Box(block, tuple(const(0, INT32) for _ in block.shape), block.shape, block.span)
-
-
-def _region(box: Box, mode: int) -> n.Call:
-    first = n.BufferLoad(box.buffer, box.starts, span=box.span)
-    return n.Call(HANDLE, "region", (first, const(mode, INT32), *box.extents), span=box.span)
-
-
-def _with(call: n.Call, place: int, region: n.Call) -> n.Call:
-    return replace(call, args=(*call.args[:place], region, *call.args[place + 1 :]))
-
-
-def _copy(src: n.Call, dst: n.Call, span: Span) -> n.Call:
-    return n.Call(HANDLE, "copy", (src, dst), span=span)

@@ -8,6 +8,7 @@ from typing import NoReturn
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.source import Span
 from tensorir.tir import nodes as n
+from tensorir.tir.tenstorrent.blocks import is_whole
 from tensorir.tir.tenstorrent.kernels.expressions import Names, cpp, cpp_type
 from tensorir.tir.tenstorrent.kernels.nodes import Bind, Branch, Kernel, Loop, Op, Program, Role, Sync, Work, ops_of
 from tensorir.tir.tiles.operations import (
@@ -314,12 +315,8 @@ class _Writer:
 
     def _box(self, box: Box) -> str:
         """A tile by its name, a part of one with its extents and where it starts."""
-        name, whole = self.names.of(box.buffer), box.buffer.shape
-        at_start = all(isinstance(s, n.IntImm) and not s.value for s in box.starts)
-        if at_start and all(
-            isinstance(a, n.IntImm) and isinstance(b, n.IntImm) and a.value == b.value
-            for a, b in zip(box.extents, whole, strict=True)
-        ):
+        name = self.names.of(box.buffer)
+        if is_whole(box):
             return name
         sizes = [e.value for e in box.extents if isinstance(e, n.IntImm)]
         if len(sizes) < len(box.extents):
