@@ -239,6 +239,8 @@ def picture(series: Series, curves: Sequence[Curve], path: Path) -> None:
         axes.plot(curve.sizes, curve.seconds, "o--" if peer else "o-", markersize=4, label=label)
     axes.set_xscale("log")
     axes.set_yscale("log")
+    axes.set_xticks(curves[0].sizes, [f"{n:,}" for n in curves[0].sizes], fontsize=8)
+    axes.minorticks_off()
     axes.set_xlabel(series.axis)
     axes.set_ylabel("seconds")
     axes.grid(alpha=0.25)
