@@ -28,10 +28,13 @@ __all__ = ["Prepared", "prepare", "read"]
 MOST_READERS = 64
 """A source with more readers than this makes padding too costly; such a table keeps the scatter-add."""
 
+MOST_BY_SLOT = 2
+"""So many times the gathers are cheaper than to join the cotangents of all slots in memory."""
+
 
 @partial(
     jax.tree_util.register_dataclass,
-    data_fields=["columns", "masks", "readers"],
+    data_fields=["columns", "masks", "readers", "readers_by_slot"],
     meta_fields=["inside"],
 )
 @dataclass(frozen=True, slots=True)
@@ -42,11 +45,13 @@ class Prepared:
     `columns`: per slot, zero-based positions of the source (0 where absent), flat over the destinations.
     `masks`: per slot, bools of presence, or None where every entry is present.
     `readers`: per rank, for each source the flat position slot × destinations + destination of a reader, -1 for none.
+    `readers_by_slot`: the same per slot, as destinations; empty where that is many more gathers.
     """
 
     columns: tuple[Any, ...]
     masks: tuple[Any, ...]
     readers: tuple[Any, ...]
+    readers_by_slot: tuple[tuple[Any, ...], ...]
     inside: Interval
 
 
@@ -63,7 +68,11 @@ def prepare(table: np.ndarray, inside: Interval) -> Prepared:
     zero_based = np.where(present, flat - inside.start, 0).astype(np.int32)
     columns = tuple(np.ascontiguousarray(zero_based[:, j]) for j in range(slots))
     masks = tuple(None if present[:, j].all() else np.ascontiguousarray(present[:, j]) for j in range(slots))
-    return Prepared(columns, masks, _readers(zero_based.T.reshape(-1), present.T.reshape(-1), len(inside)), inside)
+    readers = _readers(zero_based.T.reshape(-1), present.T.reshape(-1), len(inside))
+    by_slot = tuple(_readers(zero_based[:, j], present[:, j], len(inside)) for j in range(slots))
+    if sum(map(len, by_slot)) > MOST_BY_SLOT * len(readers):
+        by_slot = ((),) * slots
+    return Prepared(columns, masks, readers, by_slot, inside)
 
 
 def _readers(source: np.ndarray, present: np.ndarray, extent: int) -> tuple[np.ndarray, ...]:
@@ -85,7 +94,9 @@ def read(x: jax.Array, table: Prepared) -> list[jax.Array]:
     """Per slot, the rows of x (source first) at the table's entries; absent entries read row 0."""
     if not table.readers:
         return [_rows(x, column) for column in table.columns]
-    return _read.bind(x, *table.columns, *table.readers, slots=len(table.columns))
+    ranks = tuple(map(len, table.readers_by_slot))
+    by_slot = [reader for readers in table.readers_by_slot for reader in readers]
+    return _read.bind(x, *table.columns, *table.readers, *by_slot, slots=len(table.columns), ranks=ranks)
 
 
 def _rows(x: jax.Array, indices: jax.Array) -> jax.Array:
@@ -100,43 +111,42 @@ def _rows(x: jax.Array, indices: jax.Array) -> jax.Array:
     )
 
 
-def _read_rows(x: jax.Array, *tables: jax.Array, slots: int) -> list[jax.Array]:
+def _read_rows(x: jax.Array, *tables: jax.Array, slots: int, ranks: tuple[int, ...]) -> list[jax.Array]:
     return [_rows(x, column) for column in tables[:slots]]
 
 
-def _collect_rows(*operands: jax.Array, slots: int, groups: tuple[int, ...]) -> list[jax.Array]:
+def _collect_rows(*operands: jax.Array, slots: int, ranks: tuple[int, ...], groups: tuple[int, ...]) -> list[jax.Array]:
     """For each source, the sum over its readers of what stands there: the transpose of `_read_rows`.
 
     `groups` says which array each slot's values are in: those of a plain sum are one array, read at the destination.
+    Those of slots of their own are read slot by slot, which XLA fuses with what they are computed of.
     """
     count = max(groups) + 1
-    arrays, readers = operands[:count], operands[count + slots :]
-    destinations = arrays[0].shape[0]
+    arrays, tables = operands[:count], operands[count + slots :]
+    readers, by_slot = tables[: len(tables) - sum(ranks)], iter(tables[len(tables) - sum(ranks) :])
     if count == 1:
-        values = arrays[0]
-    elif len(set(groups)) == slots and groups == tuple(range(slots)):
-        values = lax.concatenate(list(arrays), 0)
+        destinations = arrays[0].shape[0]
+        reads = [(arrays[0], lax.rem(r, lax.full_like(r, destinations))) for r in readers]
+    elif sum(ranks):
+        reads = [(arrays[group], next(by_slot)) for group, rank in zip(groups, ranks, strict=True) for _ in range(rank)]
     else:
-        values = lax.concatenate([arrays[g] for g in groups], 0)
+        joined = lax.concatenate([arrays[g] for g in groups], 0)
+        reads = [(joined, r) for r in readers]
     total = None
-    for reader in readers:
-        present = lax.ge(reader, lax.full_like(reader, 0))
-        position = lax.max(reader, lax.full_like(reader, 0))
-        if count == 1:
-            position = lax.rem(position, lax.full_like(position, destinations))
-        rows = _rows(values, position)
-        mask = lax.broadcast_in_dim(present, rows.shape, (0,))
+    for values, reader in reads:
+        rows = _rows(values, lax.max(reader, lax.full_like(reader, 0)))
+        mask = lax.broadcast_in_dim(lax.ge(reader, lax.full_like(reader, 0)), rows.shape, (0,))
         kept = lax.select(mask, rows, lax.full_like(rows, 0))
         total = kept if total is None else lax.add(total, kept)
     assert total is not None
     return [total]
 
 
-def _read_shapes(x: Any, *tables: Any, slots: int) -> list[Any]:
+def _read_shapes(x: Any, *tables: Any, slots: int, ranks: tuple[int, ...]) -> list[Any]:
     return [x.update(shape=(c.shape[0], *x.shape[1:])) for c in tables[:slots]]
 
 
-def _collect_shapes(*operands: Any, slots: int, groups: tuple[int, ...]) -> list[Any]:
+def _collect_shapes(*operands: Any, slots: int, ranks: tuple[int, ...], groups: tuple[int, ...]) -> list[Any]:
     count = max(groups) + 1
     array, reader = operands[0], operands[count + slots]
     return [array.update(shape=(reader.shape[0], *array.shape[1:]))]
@@ -147,25 +157,27 @@ _read.multiple_results = True
 _read.def_impl(lambda *operands, **params: _read_jit(*operands, **params))
 _read.def_abstract_eval(_read_shapes)
 mlir.register_lowering(_read, mlir.lower_fun(_read_rows, multiple_results=True))
-_read_jit = jax.jit(_read_rows, static_argnames="slots")
+_read_jit = jax.jit(_read_rows, static_argnames=("slots", "ranks"))
 
 _collect = Primitive("collect_neighbours")
 _collect.multiple_results = True
 _collect.def_impl(lambda *operands, **params: _collect_jit(*operands, **params))
 _collect.def_abstract_eval(_collect_shapes)
 mlir.register_lowering(_collect, mlir.lower_fun(_collect_rows, multiple_results=True))
-_collect_jit = jax.jit(_collect_rows, static_argnames=("slots", "groups"))
+_collect_jit = jax.jit(_collect_rows, static_argnames=("slots", "ranks", "groups"))
 
 
-def _read_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, slots: int) -> tuple[Any, Any]:
+def _read_jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], *, slots: int, ranks: tuple[int, ...]
+) -> tuple[Any, Any]:
     x, *tables = primals
-    out = _read.bind(x, *tables, slots=slots)
+    out = _read.bind(x, *tables, slots=slots, ranks=ranks)
     if isinstance(tangents[0], ad.Zero):
         return out, [still(o) for o in out]
-    return out, _read.bind(tangents[0], *tables, slots=slots)
+    return out, _read.bind(tangents[0], *tables, slots=slots, ranks=ranks)
 
 
-def _read_transpose(cotangents: Sequence[Any], x: Any, *tables: Any, slots: int) -> list[Any]:
+def _read_transpose(cotangents: Sequence[Any], x: Any, *tables: Any, slots: int, ranks: tuple[int, ...]) -> list[Any]:
     if all(isinstance(c, ad.Zero) for c in cotangents):
         return [ad.Zero(x.aval), *(None for _ in tables)]
     given = [ad.instantiate_zeros(c) for c in cotangents]
@@ -176,29 +188,31 @@ def _read_transpose(cotangents: Sequence[Any], x: Any, *tables: Any, slots: int)
         if found == len(arrays):
             arrays.append(c)
         groups.append(found)
-    (result,) = _collect.bind(*arrays, *tables, slots=slots, groups=tuple(groups))
+    (result,) = _collect.bind(*arrays, *tables, slots=slots, ranks=ranks, groups=tuple(groups))
     return [result, *(None for _ in tables)]
 
 
 def _collect_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], *, slots: int, groups: tuple[int, ...]
+    primals: Sequence[Any], tangents: Sequence[Any], *, slots: int, ranks: tuple[int, ...], groups: tuple[int, ...]
 ) -> tuple[Any, Any]:
     count = max(groups) + 1
     tables = primals[count:]
-    out = _collect.bind(*primals, slots=slots, groups=groups)
+    out = _collect.bind(*primals, slots=slots, ranks=ranks, groups=groups)
     if all(isinstance(t, ad.Zero) for t in tangents[:count]):
         return out, [still(o) for o in out]
     moved = [ad.instantiate_zeros(t) for t in tangents[:count]]
-    return out, _collect.bind(*moved, *tables, slots=slots, groups=groups)
+    return out, _collect.bind(*moved, *tables, slots=slots, ranks=ranks, groups=groups)
 
 
-def _collect_transpose(cotangents: Sequence[Any], *operands: Any, slots: int, groups: tuple[int, ...]) -> list[Any]:
+def _collect_transpose(
+    cotangents: Sequence[Any], *operands: Any, slots: int, ranks: tuple[int, ...], groups: tuple[int, ...]
+) -> list[Any]:
     count = max(groups) + 1
     arrays, tables = operands[:count], operands[count:]
     if isinstance(cotangents[0], ad.Zero):
         return [*(ad.Zero(a.aval) for a in arrays), *(None for _ in tables)]
     # at absent entries this reads row 0; what stood there was masked before, so what comes back is masked again
-    rows = _read.bind(cotangents[0], *tables, slots=slots)
+    rows = _read.bind(cotangents[0], *tables, slots=slots, ranks=ranks)
     sums: list[Any] = [None] * count
     for slot, group in enumerate(groups):
         sums[group] = rows[slot] if sums[group] is None else lax.add(sums[group], rows[slot])
@@ -208,24 +222,24 @@ def _collect_transpose(cotangents: Sequence[Any], *operands: Any, slots: int, gr
     ]
 
 
-def _read_batched(args: Sequence[Any], axes: Sequence[Any], *, slots: int) -> tuple[Any, Any]:
+def _read_batched(args: Sequence[Any], axes: Sequence[Any], *, slots: int, ranks: tuple[int, ...]) -> tuple[Any, Any]:
     x, *tables = args
     if any(a is not None for a in axes[1:]):
-        return jax.vmap(partial(_read_rows, slots=slots), axes)(*args), [0] * slots
+        return jax.vmap(partial(_read_rows, slots=slots, ranks=ranks), axes)(*args), [0] * slots
     # the batch last, behind the levels
-    out = _read.bind(with_batch(x, axes[0], -1, x.shape[axes[0]]), *tables, slots=slots)
+    out = _read.bind(with_batch(x, axes[0], -1, x.shape[axes[0]]), *tables, slots=slots, ranks=ranks)
     return out, [o.ndim - 1 for o in out]
 
 
 def _collect_batched(
-    args: Sequence[Any], axes: Sequence[Any], *, slots: int, groups: tuple[int, ...]
+    args: Sequence[Any], axes: Sequence[Any], *, slots: int, ranks: tuple[int, ...], groups: tuple[int, ...]
 ) -> tuple[Any, Any]:
     count = max(groups) + 1
     if any(a is not None for a in axes[count:]):
-        return jax.vmap(partial(_collect_rows, slots=slots, groups=groups), axes)(*args), [0]
+        return jax.vmap(partial(_collect_rows, slots=slots, ranks=ranks, groups=groups), axes)(*args), [0]
     size = next(a.shape[x] for a, x in zip(args[:count], axes[:count], strict=True) if x is not None)
     arrays = [with_batch(a, x, -1, size) for a, x in zip(args[:count], axes[:count], strict=True)]
-    out = _collect.bind(*arrays, *args[count:], slots=slots, groups=groups)
+    out = _collect.bind(*arrays, *args[count:], slots=slots, ranks=ranks, groups=groups)
     return out, [o.ndim - 1 for o in out]
 
 
