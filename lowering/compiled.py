@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -41,6 +41,8 @@ class _Callable:
 
     constants: dict[str, tuple[Any, ...]]
     engine: Engine
+    told_by_identity: ClassVar[bool] = True
+    """Nothing in it changes: whoever remembers what reads it need not look inside."""
 
     def __call__(self, /, *datasets: Any, **arguments: Any) -> Any:
         return self.engine.call(self.constants, datasets, arguments)

@@ -29,6 +29,7 @@ from lowering.tracing import op_by_op
 from lowering.values import Dense, Leaf, Slots, Value, aligned, dense, elementwise
 from tensorir.abstract_interpreter import Applier, Bound, Rule, evaluate
 from tensorir.analysis.annotations import Annotations
+from tensorir.analysis.in_place_updates import in_place_updates
 from tensorir.builtins import TABLE
 from tensorir.errors import Diagnostic
 from tensorir.ir import Call, Expr, Fencil, Literal, Operator, Var
@@ -183,9 +184,12 @@ def lower(
     # what closures share is computed once, as long as nothing that it reads is written
     shared: dict[int, Any] = {}
     nodes = {id(e): e for e in postorder(*values(fencil.closures))} if len(fencil.closures) > 1 else {}
-    for closure in fencil.closures:
+    own = in_place_updates(fencil) if platform == "cpu" else frozenset[int]()
+    for k, closure in enumerate(fencil.closures):
         value = evaluate(closure.value, env, _rule(context), shared, outside)
-        held = _stored(env.get(closure.output), value, closure.output.type, closure.target, context.in_place)
+        held = _stored(
+            env.get(closure.output), value, closure.output.type, closure.target, context.in_place or k in own
+        )
         env[closure.output] = _kept(held) if closure.output.name in fencil.buffers and not by_steps else held
         if len(fencil.closures) > 1:
             for key in [k for k in shared if closure.output in nodes[k].free]:

@@ -12,7 +12,8 @@ or an operator that others call is written anew, and what was traced before woul
 False
 
 Numbers, texts, arrays and what holds them are told by value. Other objects are told by which they are, with those of
-their attributes whose names the code has: `settings.dt` is looked at, and what else the settings hold is not.
+their attributes whose names the code has: `settings.dt` is looked at, and what else the settings hold is not. Programs
+never change: fencils are told by what they are equal to, and what is compiled by which it is.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from typing import Any, cast
 import numpy as np
 
 from tensorir.arrays import kind_of
+from tensorir.ir import Fencil
 
 __all__ = ["closure_fingerprint"]
 
@@ -102,6 +104,10 @@ class _Look:
             return kind, frozenset(map(self.told, held))
         if isinstance(value, Mapping):
             return kind, tuple([(self.told(k), self.told(v)) for k, v in held.items()])
+        if getattr(kind, "told_by_identity", False):
+            return _Same(value)
+        if isinstance(value, Fencil):
+            return value
         if dataclasses.is_dataclass(value) and not isinstance(value, type) and type(value).__eq__ is not object.__eq__:
             fields = [self.told(getattr(value, f.name)) for f in dataclasses.fields(value)]
             return type(value), *fields, *self.inside(value)

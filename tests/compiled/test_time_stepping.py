@@ -10,7 +10,7 @@ import xarray as xr
 
 import tensorir as ti
 from tests.benchmarks.memory import temporary_bytes
-from tests.effort import device_work
+from tests.effort import count_calls, device_work
 
 I, J = ti.dims("I J")
 
@@ -149,6 +149,23 @@ def test_a_loop_is_compiled_once_for_its_step_and_kind_of_state():
 
 
 RATE = 1.0
+
+
+def test_a_loop_does_not_look_into_the_programs_of_its_step():
+    def calls(length):
+        chain = "x"
+        for k in range(length):
+            chain = f"({chain} + {k}.0)"
+        program = ti.compile(ti.parse(f"f(y: tensor<float, I[0:4]>, x: tensor<float, I[0:4]>) {{ y ← {chain}; }}"))
+
+        def step(x):
+            return program(x=x)["y"]
+
+        with jax.enable_x64(True):
+            ti.iterate(step, jnp.ones(4), 2, progress=False)
+            return count_calls(lambda: ti.iterate(step, jnp.ones(4), 2, progress=False))
+
+    assert calls(200) < 1.2 * calls(2)
 
 
 def test_a_global_number_that_changes_between_two_loops_is_read_anew():
