@@ -28,7 +28,8 @@ PLACES = [
 ]
 NAMES = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 """The names that xarray's pages give their parts."""
-TIMES = re.compile(r"\d[\d.,]*\s?(?:s|ms|µs|us|ns)\b|\d[\d.]* times")
+TIMES = re.compile(r" *\d[\d.,]*\s?(?:s|ms|µs|us|ns)\b| *\d[\d.]* times")
+"""With the blanks before them, which line up numbers of other lengths."""
 DIGITS = re.compile(r"-?\d+\.\d{5,}(?:e[+-]?\d+)?")
 
 

@@ -66,4 +66,4 @@ def test_places_names_and_bars_are_not_kept():
     assert found[1].data["text/html"].count("00000000-0000-0000-0000-000000000000") == 2
     assert found[1].data["text/plain"] == "<f at 0x0>"
     assert (found[2].evalue, found[2].traceback) == ("<cell>:3:1: no", ["<cell>"])
-    assert notebooks.compared(nbformat.v4.new_notebook(cells=[cell]))[0][0] == ("stdout", "a\nb in …")
+    assert notebooks.compared(nbformat.v4.new_notebook(cells=[cell]))[0][0] == ("stdout", "a\nb in…")
