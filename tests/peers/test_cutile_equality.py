@@ -196,4 +196,6 @@ def test_a_layer_norm_backward_kernel_is_the_gradient_of_the_forward_one():
         _, mean, rstd = forward(x, w, b, None, None, None, eps)
         return back(dy, x, w, mean, rstd, None)
 
-    assert ti.equivalent(derived, written, args=(x, w, w, x), special=False)
+    # exact numerics round a fused product and sum once, by way of float64
+    with jax.enable_x64(True):
+        assert ti.equivalent(derived, written, args=(x, w, w, x), special=False)
