@@ -1,10 +1,8 @@
 """What a call of a lifted kernel of cuTile says of its data: assertions and indices within loops that run in order."""
 
+import cuda.tile as ct
 import numpy as np
 import pytest
-
-ct = pytest.importorskip("cuda.tile")
-
 from cuda.tile import Constant
 
 import tensorir as ti

@@ -4,10 +4,6 @@ import os
 import subprocess
 import sys
 
-import pytest
-
-pytest.importorskip("cuda.tile")
-
 ON_TWO_DEVICES = """
 import jax, jax.numpy as jnp, numpy as np, tensorir as ti
 from jax.sharding import Mesh, PartitionSpec as P
