@@ -14,7 +14,7 @@ from tensorir.cost import bytes_of
 from tensorir.ir import Call, Closure, Expr, Fencil, Literal, Var
 from tensorir.passes.base import Pass, remade
 from tensorir.passes.split_scans import computes_points
-from tensorir.types import Dims, Interval, TensorType
+from tensorir.types import Dims, FunctionType, Interval, TensorType
 from tensorir.walk import binders, rebuild, use_counts
 
 __all__ = ["BlockScans"]
@@ -99,14 +99,21 @@ def _columns(dims: Dims, scans: Sequence[Call]) -> Dims:
 
 
 def _on_intervals(root: Expr, dims: Dims) -> list[Expr]:
-    """The nodes that no function is around, operands first; what has a dim on its interval reads it on that alone."""
+    """The nodes that no function is around, operands first; what has a dim on its interval reads it on that alone.
+
+    An operand of a scan whose function takes it on a wider interval stays as it is.
+    """
     done: dict[int, Expr] = {}
     for n in surface(root):
-        children = tuple(done.get(id(c), c) for c in n.children)
+        children = [done.get(id(c), c) for c in n.children]
         if isinstance(n, Call) and (TABLE[n.op].elementwise or n.op in ("scan", "make_tuple")):
-            place = Dims(tuple((d, i) for d, i in dims.items if n.tensor.dims.get(d) == i))
-            children = tuple(cut(c, place) if isinstance(c.type, TensorType) else c for c in children)
-        done[id(n)] = rebuild(n, children)
+            f = n.args[0].type
+            wanted = [f, *f.params] if isinstance(f, FunctionType) else [n.type] * len(children)
+            for i, (c, kind) in enumerate(zip(children, wanted, strict=True)):
+                if isinstance(c.type, TensorType) and isinstance(kind, TensorType):
+                    on = [(d, k) for d, k in dims.items if n.tensor.dims.get(d) == k and kind.dims.get(d) in (None, k)]
+                    children[i] = cut(c, Dims(tuple(on)))
+        done[id(n)] = rebuild(n, tuple(children))
     return surface(done[id(root)])
 
 

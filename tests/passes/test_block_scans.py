@@ -69,6 +69,16 @@ def test_blocks_of_columns_give_what_the_oracle_gives(name, block, numerics):
     np.testing.assert_allclose(c(**given)["y"], ti.reference.run(f, **given)["y"], rtol=1e-12, atol=1e-12)
 
 
+def test_scans_whose_functions_take_more_points_than_they_give_are_not_blocked():
+    f = ti.parse("""f(y: tensor<float, I[1:6], J[0:5], K[0:4]>,
+      x: tensor<float, I[0:8], J[0:5], K[0:4]>, z: tensor<float, I[0:9], J[0:5], K[0:4]>) {
+      y ← scan(λ(s: tensor<float, I[1:6], J[0:5]>, a: tensor<float, I[0:8], J[0:5]>, b: tensor<float, I[1:6], J[0:5]>) →
+        ⟪I, 1⟫(a) × s + b, true, 1.0)(x, z); }""")
+    c, given = compiled(f), arrays(f)
+    assert "blocked(" not in str(c.pipeline().result)
+    np.testing.assert_allclose(c(**given)["y"], ti.reference.run(f, **given)["y"], rtol=1e-12)
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_derivatives_and_batches_go_through_blocks(name):
     f = ti.parse(PROGRAMS[name])
