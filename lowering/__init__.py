@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from lowering import compiled, engine, exported, field, iterate
+from lowering import compiled, executable, exported, field, iterate
 from lowering.compiled import Compiled
 
 __all__ = ["Compiled", "backend"]
@@ -33,7 +33,7 @@ class Backend:
 
     def on_device(self, array: Any) -> Any:
         """An array of the device with the elements of an array."""
-        return engine.on_device(array)
+        return executable.on_device(array)
 
     def view(self, array: Any) -> Any:
         """An array's own memory as an array of the device where it can be, on the CPU aligned; or a copy.
@@ -46,7 +46,7 @@ class Backend:
         flags = array.flags
         aligned = array.ctypes.data % ALIGNMENT == 0 and flags.c_contiguous and flags.writeable
         if not aligned or not array.size or jax.default_backend() != "cpu" or array.dtype == bool:
-            return engine.on_device(array)
+            return executable.on_device(array)
         with jax.enable_x64(True):
             return jax.dlpack.from_dlpack(array, copy=False)
 

@@ -20,8 +20,9 @@ import equinox as eqx
 import jax
 import jax.export
 
-from lowering.engine import Engine, Executable, Options, inputs, on_device
+from lowering.engine import Engine
 from lowering.estimate import Estimate, device_of, estimate, platform_of
+from lowering.executable import Executable, Options, inputs, on_device
 from lowering.raising import NAMES, RULES, Raised, rows
 from tensorir.arrays import refuse
 from tensorir.binding import BoundProgram, tables_of

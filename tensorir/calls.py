@@ -21,7 +21,7 @@ from tensorir.labels import Place
 from tensorir.tables import check_table
 from tensorir.types import DTYPES, Element, Scalar
 
-__all__ = ["PreparedCall", "call", "check_names", "missing", "nested", "prepare_call"]
+__all__ = ["PreparedCall", "call", "check_names", "missing", "nested", "prepare_call", "writable"]
 
 Arrays = Mapping[str, tuple[Any, ...]]
 
@@ -43,8 +43,9 @@ class PreparedCall:
 
 def call(program: Any, datasets: Sequence[Any], arguments: Mapping[str, Any]) -> Any:
     """Run a program on the default backend; among symbols of a trace of our own it becomes part of what is traced."""
-    for value in arguments.values():
-        if (inlined := getattr(_first(value), "__call_program__", None)) is not None:
+    kinds: set[type[Any]] = {type(_first(value)) for value in arguments.values()}
+    for kind in kinds:
+        if (inlined := getattr(kind, "__call_program__", None)) is not None:
             return inlined(program, arguments)
     from tensorir.backends import compiled
 
@@ -218,12 +219,13 @@ def _as_kind(kind: str, param: Var, array: Any, template: Any, place: Place) -> 
 
             return field_type()(array, place.outside(param.type.dims))
         case "xarray":
-            return template.attach(param, _writable(array))
+            return template.attach(param, writable(array))
         case _:
-            return _writable(array)
+            return writable(array)
 
 
-def _writable(array: Any) -> Array:
+def writable(array: Any) -> Array:
+    """A NumPy array that its holder may change: a copy where the memory is somebody else's."""
     found: Array = np.asarray(array)
     return found if found.flags.writeable else found.copy()
 

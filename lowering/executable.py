@@ -1,0 +1,236 @@
+"""What a call runs: a fencil at its sizes, with what is known of its tables, as jitted functions of arrays."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, wraps
+from itertools import islice
+from typing import Any
+
+import jax
+import numpy as np
+
+from lowering.context import Check
+from lowering.lower import lower
+from lowering.neighbours import Prepared, prepare
+from lowering.raising import NAMES
+from lowering.tracing import inside_trace
+from tensorir.analysis.absence import AbsenceAnalysis
+from tensorir.analysis.annotations import Annotations, annotated
+from tensorir.binding import tables_of
+from tensorir.ir import Call, Fencil
+from tensorir.passes.base import Pass
+from tensorir.passes.stages import DEFAULT_PASSES
+from tensorir.types import DTYPES, Interval, TensorType
+from tensorir.typing_rules import neighbour_source
+from tensorir.walk import postorder, values
+
+__all__ = ["Executable", "Options", "Unlike", "inputs", "on_device", "on_one_device"]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a program is compiled."""
+
+    full: frozenset[str] = frozenset()
+    donate: tuple[str, ...] = ()
+    numerics: str = "fast"
+    passes: tuple[Pass, ...] = DEFAULT_PASSES
+    """What every program goes through before it is emitted."""
+    raising: frozenset[str] = NAMES
+    """The rules of the table of raised forms that may be used."""
+    target: str = ""
+    """The platform of JAX that is compiled for, where it is not the one of this process."""
+
+    @property
+    def platform(self) -> str:
+        """The platform of JAX that is compiled for: "cpu", "gpu" or "tpu"."""
+        return self.target or jax.default_backend()
+
+
+class Unlike(Exception):
+    """Arrays that are not those that a program was compiled for: the call needs the look at its arguments."""
+
+
+@dataclass(eq=False)
+class Executable:
+    """One fencil with known tables, as a jitted function of its arrays."""
+
+    fencil: Fencil
+    bound: Mapping[str, tuple[np.ndarray, ...]]
+    """The bound constants: their own numbers, also where the module's leaves are traced."""
+    facts: AbsenceAnalysis
+    options: Options
+    structure: Any = None
+    """The tree of the arrays of a call."""
+    ordered: bool = True
+    """Whether what is printed comes in the order of the program, which XLA has on one device only."""
+    checks: list[Check] = field(default_factory=list[Check])
+    """The run-time checks, known once the function was traced."""
+    fired: list[tuple[str, Call]] = field(default_factory=list[tuple[str, Call]])
+    """The rules of the table that were used, known then too."""
+    spare: list[Any] = field(default_factory=list[Any])
+    """Output buffers that nobody holds: the next call writes into them."""
+
+    def __post_init__(self) -> None:
+        self.prints = any(isinstance(e, Call) and e.op == "print" for e in postorder(*values(self.fencil.closures)))
+        self._unordered: Executable | None = None
+        self.reads = frozenset(p.name for p in self.fencil.inputs)
+        self.members = [(p.name, len(p.type.leaves)) for p in self.fencil.results]
+        """The results, and how many arrays each is: asked for in every call."""
+        self.empty = any(not p.type.dims.size for p in self.fencil.results)
+        self.wide = any(s.bits == 64 for t in _types(self.fencil) for s in t.leaves)
+        tables = {n: inside for n, (_, inside) in tables_of(self.fencil).items() if n in self.bound}
+        prepared = {n: _prepared(self.fencil, n, inside, self.bound[n][0]) for n, inside in tables.items()}
+        self.prepared = on_device(prepared)
+        self.constants = on_device(dict(self.bound))
+        self.materialises = any(
+            isinstance(e, Call) and e.op == "materialise" for e in postorder(*values(self.fencil.closures))
+        )
+
+    @cached_property
+    def known(self) -> Annotations:
+        """What analyses say of the nodes of the program."""
+        return annotated(self.fencil, self.facts)
+
+    @cached_property
+    def inside(self) -> Callable[..., Any]:
+        """What runs in somebody's trace."""
+        return jax.jit(_of(self, Executable.run))
+
+    @cached_property
+    def plain(self) -> jax.stages.Wrapped:
+        """What runs on arrays of the device."""
+        return jax.jit(_of(self, Executable.run_flat), compiler_options=self.compiler_options)
+
+    @cached_property
+    def into(self) -> Callable[..., Any]:
+        """What writes into buffers that are given away."""
+        run = _of(self, Executable.run_into)
+        return jax.jit(run, donate_argnums=0, keep_unused=True, compiler_options=self.compiler_options)
+
+    @property
+    def compiler_options(self) -> dict[str, str] | None:
+        """What XLA is told of this program; inside of somebody's jit nothing can be."""
+        if self.options.platform != "cpu":
+            return None
+        found: dict[str, str] = {}
+        if self.materialises or self.fencil.buffers:
+            # the one takes the barriers away that keep what is stored from being computed again, and the other makes
+            # of short loops code that may hold no barrier
+            found["xla_disable_hlo_passes"] = "cse_barrier_expander,small-while-loop-hoisting"
+        if _sums(self.fencil):
+            # sums of stencil expressions: 2.6 times as fast without this fusion
+            found["xla_cpu_experimental_ynn_fusion_type"] = ""
+        return found or None
+
+    def run(self, arrays: Any, prepared: dict[str, Prepared]) -> tuple[dict[str, tuple[Any, ...]], list[Any]]:
+        """Outputs and the results of run-time checks; traced once."""
+        lowered = lower(
+            self.fencil, arrays, prepared, self.known, self.options.numerics, self.options.raising, self.ordered,
+            self.options.platform,
+        )  # fmt: skip
+        self.checks, self.fired = lowered.checks, lowered.fired
+        return lowered.outputs, lowered.failures
+
+    def run_flat(self, flat: Sequence[Any], prepared: dict[str, Prepared]) -> tuple[tuple[Any, ...], list[Any]]:
+        """The same of the leaves of the arrays, and giving leaves: trees cost a call more.
+
+        Raises `Unlike` for arrays of other shapes or element types: calls that repeat one leave the look to JAX.
+        """
+        arrays = jax.tree_util.tree_unflatten(self.structure, flat)
+        self._refuse_unlike(arrays)
+        outputs, failures = self.run(arrays, prepared)
+        return tuple([leaf for p in self.fencil.results for leaf in outputs[p.name]]), failures
+
+    def _refuse_unlike(self, arrays: Mapping[str, Sequence[Any]]) -> None:
+        for name, shapes in inputs(self.fencil, set(arrays) - set(self.facts.tables)).items():
+            if any(a.shape != s.shape or a.dtype != s.dtype for a, s in zip(arrays[name], shapes, strict=True)):
+                raise Unlike
+
+    def named(self, flat: Iterable[Any]) -> dict[str, tuple[Any, ...]]:
+        """Results by name."""
+        leaves = iter(flat)
+        return {name: tuple(islice(leaves, count)) for name, count in self.members}
+
+    def among(self, arrays: Sequence[Any]) -> Executable:
+        """The executable for where the arrays are: itself, or without an order of what is printed."""
+        if not self.prints or on_one_device(arrays):
+            return self
+        if self._unordered is None:
+            self._unordered = Executable(
+                self.fencil, self.bound, self.facts, self.options, self.structure, ordered=False
+            )
+        return self._unordered
+
+    def run_into(self, spare: Any, arrays: Any, prepared: dict[str, Prepared]) -> Any:
+        """The same; the buffers of `spare`, which may be read too, are used up, and XLA puts the outputs there."""
+        self._refuse_unlike({**arrays, **spare})
+        read = {name: spare[name] for name in self.reads if name not in arrays}
+        return self.run({**arrays, **read}, prepared)
+
+    def blank(self) -> dict[str, tuple[Any, ...]]:
+        """Buffers for the outputs; `jax.numpy.zeros` would compile a program per shape, which JAX keeps for good."""
+        return {
+            p.name: tuple(jax.device_put(np.zeros(p.type.dims.shape, DTYPES[s])) for s in p.type.leaves)
+            for p in self.fencil.results
+        }
+
+
+def _of(executable: Executable, method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method as a function that does not keep its executable: what left a cache is gone at once, with its code."""
+    known = weakref.ref(executable)
+
+    @wraps(method)
+    def run(*arrays: Any) -> Any:
+        owner = known()
+        assert owner is not None  # whoever calls holds it
+        return method(owner, *arrays)
+
+    return run
+
+
+def on_one_device(arrays: Sequence[Any]) -> bool:
+    """Whether a program of these arrays is sure to run on one device; of a trace nobody knows where there are more."""
+    if jax.device_count() == 1:
+        return True
+    return not inside_trace(list(arrays)) and all(len(a.devices()) == 1 for a in arrays if isinstance(a, jax.Array))
+
+
+def inputs(fencil: Fencil, names: set[str]) -> dict[str, tuple[jax.ShapeDtypeStruct, ...]]:
+    """The shapes and types of the arrays of some parameters."""
+    return {
+        p.name: tuple(jax.ShapeDtypeStruct(p.type.dims.shape, DTYPES[s]) for s in p.type.leaves)
+        for p in fencil.params
+        if p.name in names
+    }
+
+
+def _sums(fencil: Fencil) -> bool:
+    """Whether shifted values are folded over a dim that is no neighbours'; plain rows are faster with the fusion."""
+    folded = [
+        argument
+        for n in postorder(*values(fencil.closures))
+        if isinstance(n, Call) and n.op == "reduce" and not n.static.dim.startswith("_NB_")
+        for argument in n.args[2:]
+    ]
+    return any(isinstance(n, Call) and n.op == "cartesian_shift" for n in postorder(*folded))
+
+
+def _types(fencil: Fencil) -> list[TensorType]:
+    nodes = postorder(*values(fencil.closures))
+    return [p.type for p in fencil.params] + [n.type for n in nodes if isinstance(n.type, TensorType)]
+
+
+def on_device(arrays: Any) -> Any:
+    """Constants as concrete arrays of the device, so that no call copies them; also within somebody's trace."""
+    with jax.ensure_compile_time_eval(), jax.enable_x64(True):
+        return jax.tree_util.tree_map(jax.numpy.asarray, arrays)
+
+
+def _prepared(fencil: Fencil, name: str, inside: Interval, table: np.ndarray) -> Prepared:
+    kind = fencil[name].type
+    tag, _ = neighbour_source(kind)
+    return prepare(np.moveaxis(table, kind.dims.names.index(tag), -1), inside)
