@@ -107,7 +107,7 @@ class Engine:
                     f"'{self.program.name}' computes with 64-bit numbers, and this transformation does not keep them.",
                     "put it inside of `with jax.enable_x64(True):`, or cast the program to float32.",
                 )
-            outputs, failures = executable.inside(arrays, executable.prepared)
+            outputs, failures = executable.inside(arrays, executable.differentiable)
             return checked(outputs, failures, executable.checks)
         with jax.enable_x64(True):
             if donated:

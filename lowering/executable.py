@@ -20,10 +20,10 @@ from lowering.tracing import inside_trace
 from tensorir.analysis.absence import AbsenceAnalysis
 from tensorir.analysis.annotations import Annotations, annotated
 from tensorir.binding import tables_of
-from tensorir.ir import Call, Fencil
+from tensorir.ir import Call, Fencil, Var
 from tensorir.passes.base import Pass
 from tensorir.passes.stages import DEFAULT_PASSES
-from tensorir.types import DTYPES, Interval, TensorType
+from tensorir.types import DTYPES, TensorType
 from tensorir.typing_rules import neighbour_source
 from tensorir.walk import postorder, values
 
@@ -82,13 +82,22 @@ class Executable:
         """The results, and how many arrays each is: asked for in every call."""
         self.empty = any(not p.type.dims.size for p in self.fencil.results)
         self.wide = any(s.bits == 64 for t in _types(self.fencil) for s in t.leaves)
-        tables = {n: inside for n, (_, inside) in tables_of(self.fencil).items() if n in self.bound}
-        prepared = {n: _prepared(self.fencil, n, inside, self.bound[n][0]) for n, inside in tables.items()}
-        self.prepared = on_device(prepared)
+        self.prepared = self._tables(inverted=False)
+        """Tables as calls of their own read them: nobody differentiates those."""
         self.constants = on_device(dict(self.bound))
         self.materialises = any(
             isinstance(e, Call) and e.op == "materialise" for e in postorder(*values(self.fencil.closures))
         )
+
+    @cached_property
+    def differentiable(self) -> dict[str, Prepared]:
+        """Tables with the inverse ones, for a trace that may differentiate."""
+        return self._tables(inverted=True)
+
+    def _tables(self, inverted: bool) -> dict[str, Prepared]:
+        inside = {n: interval for n, (_, interval) in tables_of(self.fencil).items() if n in self.bound}
+        tables = {n: _slots_last(self.fencil[n], self.bound[n][0]) for n in inside}
+        return on_device({n: prepare(table, inside[n], inverted) for n, table in tables.items()})
 
     @cached_property
     def known(self) -> Annotations:
@@ -227,10 +236,14 @@ def _types(fencil: Fencil) -> list[TensorType]:
 def on_device(arrays: Any) -> Any:
     """Constants as concrete arrays of the device, so that no call copies them; also within somebody's trace."""
     with jax.ensure_compile_time_eval(), jax.enable_x64(True):
-        return jax.tree_util.tree_map(jax.numpy.asarray, arrays)
+        return jax.tree_util.tree_map(_put, arrays)
 
 
-def _prepared(fencil: Fencil, name: str, inside: Interval, table: np.ndarray) -> Prepared:
-    kind = fencil[name].type
-    tag, _ = neighbour_source(kind)
-    return prepare(np.moveaxis(table, kind.dims.names.index(tag), -1), inside)
+def _put(array: Any) -> jax.Array:
+    # `jax.numpy.asarray` compiles a program per shape, and `device_put` may share memory with what it is given
+    return jax.device_put(np.array(array)) if isinstance(array, np.ndarray) else jax.numpy.asarray(array)
+
+
+def _slots_last(param: Var, table: np.ndarray) -> np.ndarray:
+    tag, _ = neighbour_source(param.type)
+    return np.moveaxis(table, param.type.dims.names.index(tag), -1)

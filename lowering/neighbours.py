@@ -44,7 +44,8 @@ class Prepared:
     `inside`: the coordinates that every operand of the table has; rows are counted from its start.
     `columns`: per slot, zero-based positions of the source (0 where absent), flat over the destinations.
     `masks`: per slot, bools of presence, or None where every entry is present.
-    `readers`: per rank, for each source the flat position slot × destinations + destination of a reader, -1 for none.
+    `readers`: per rank, for each source the flat position slot × destinations + destination of a reader, -1 for none;
+    empty where nothing is differentiated.
     `readers_by_slot`: the same per slot, as destinations; empty where that is many more gathers.
     """
 
@@ -55,8 +56,10 @@ class Prepared:
     inside: Interval
 
 
-def prepare(table: np.ndarray, inside: Interval) -> Prepared:
+def prepare(table: np.ndarray, inside: Interval, inverted: bool = True) -> Prepared:
     """Prepare a validated table; its last axis is the slots, its entries are coordinates in an interval, or -1.
+
+    `inverted` asks for the readers, which reverse mode needs and nothing else.
 
     >>> p = prepare(np.array([[0, 1], [1, -1]]), Interval(0, 2))
     >>> p.columns[1].tolist(), p.masks[1].tolist(), [r.tolist() for r in p.readers]
@@ -68,6 +71,8 @@ def prepare(table: np.ndarray, inside: Interval) -> Prepared:
     zero_based = np.where(present, flat - inside.start, 0).astype(np.int32)
     columns = tuple(np.ascontiguousarray(zero_based[:, j]) for j in range(slots))
     masks = tuple(None if present[:, j].all() else np.ascontiguousarray(present[:, j]) for j in range(slots))
+    if not inverted:
+        return Prepared(columns, masks, (), ((),) * slots, inside)
     readers = _readers(zero_based.T.reshape(-1), present.T.reshape(-1), len(inside))
     by_slot = tuple(_readers(zero_based[:, j], present[:, j], len(inside)) for j in range(slots))
     if sum(map(len, by_slot)) > MOST_BY_SLOT * len(readers):

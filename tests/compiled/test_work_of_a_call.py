@@ -13,6 +13,11 @@ N = 64
 BYTES = 8 * N
 SCALED = "f(out: tensor<float, I[0:n]>, x: tensor<float, I[0:n]>, r: tensor<float>) { out ← r × x; }"
 
+AROUND = """
+f(out: tensor<float, V[0:n]>, x: tensor<float, V[0:n]>, T: tensor<int, V[0:n], _NB_V[0:1]>) { out ← ⟪T, 0⟫(x); }
+"""
+TABLE = np.arange(N, dtype=np.int32)[::-1].reshape(N, 1).copy()
+
 
 @pytest.fixture(autouse=True)
 def _wide():
@@ -59,10 +64,7 @@ def test_a_donated_call_is_one_executable_and_allocates_nothing():
 
 
 def test_a_call_with_bound_tables_is_one_executable():
-    table = np.arange(N, dtype=np.int32)[::-1].reshape(N, 1).copy()
-    text = "f(out: tensor<float, V[0:n]>, x: tensor<float, V[0:n]>, T: tensor<int, V[0:n], _NB_V[0:1]>)"
-    text += " { out ← ⟪T, 0⟫(x); }"
-    c, x = ti.compile(ti.parse(text).bind(T=table)), jnp.ones(N)
+    c, x = ti.compile(ti.parse(AROUND).bind(T=TABLE)), jnp.ones(N)
     assert _settled(lambda: c(x=x)) == DeviceWork(executed=1, compiled=0, held_bytes=BYTES)
 
 
@@ -81,6 +83,22 @@ def test_a_call_inside_of_a_jitted_function_is_no_executable_of_its_own():
     c, x, r = ti.compile(ti.parse(SCALED)), jnp.ones(N), jnp.asarray(2.0)
     around = jax.jit(lambda x: 1.0 + c(x=x, r=r)["out"])
     assert _settled(lambda: around(x)) == DeviceWork(executed=1, compiled=0, held_bytes=BYTES)
+
+
+def test_a_first_call_compiles_one_program_whatever_is_bound():
+    c, x = ti.compile(ti.parse(AROUND).bind(T=TABLE)), jnp.ones(N)
+    assert device_work(lambda: c(x=x)).compiled == 1
+    c, r = ti.compile(ti.parse(SCALED).bind(r=2.0)), np.ones(N)
+    assert device_work(lambda: c(x=r)).compiled == 1
+
+
+def test_tables_are_inverted_where_something_may_be_differentiated_alone():
+    c, x = ti.compile(ti.parse(AROUND).bind(T=TABLE)), jnp.ones(N)
+    c(x=x)
+    (executable,) = c.engine.executables.values()
+    assert not executable.prepared["T"].readers and "differentiable" not in vars(executable)
+    np.testing.assert_array_equal(jax.grad(lambda x: c(x=x)["out"].sum())(x), np.ones(N))
+    assert executable.differentiable["T"].readers
 
 
 def test_another_size_is_compiled_once():

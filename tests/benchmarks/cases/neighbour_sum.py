@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -56,13 +57,16 @@ def hand(field: str, table: str, fresh: bool = False) -> Any:
     """One gather for each neighbour, added up; where some are missing, selected by prepared masks."""
 
     def way(problem: Problem) -> Run:
-        t = problem.arrays[table]
-        levels = problem.sizes["k"]
-        columns = [jnp.asarray(np.maximum(c, 0)) for c in t.T]
-        masks = [jnp.asarray(np.repeat((c >= 0)[:, None], levels, 1)) if (c < 0).any() else None for c in t.T]
-        return by_hand(lambda x: gathered(x, columns, masks), field, fresh=fresh)(problem)
+        return by_hand(columnwise(problem.arrays[table], problem.sizes["k"]), field, fresh=fresh)(problem)
 
     return way
+
+
+def columnwise(table: np.ndarray, levels: int = 1) -> Any:
+    """The sum over the neighbours in a table, whose columns and masks are prepared."""
+    columns = [jax.device_put(np.maximum(c, 0)) for c in table.T]
+    masks = [jax.device_put(np.repeat((c >= 0)[:, None], levels, 1)) if (c < 0).any() else None for c in table.T]
+    return lambda x: gathered(x, columns, masks)
 
 
 def plain(x: Any, table: Any) -> Any:
