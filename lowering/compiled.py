@@ -19,20 +19,24 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax
 import jax.export
+import numpy as np
 
 from lowering.engine import Engine
 from lowering.estimate import Estimate, device_of, estimate, platform_of
 from lowering.executable import Executable, Options, inputs, on_device
+from lowering.plan import interleaved, planned, switched_off
 from lowering.raising import NAMES, RULES, Raised, rows
+from lowering.tracing import concrete
 from tensorir.arrays import refuse
 from tensorir.binding import BoundProgram, tables_of
-from tensorir.calls import refuse_absent_outputs
+from tensorir.calls import prepare_call, refuse_absent_outputs
 from tensorir.cost import Cost, count
 from tensorir.errors import did_you_mean
 from tensorir.inspect import Inspection, inspect
 from tensorir.ir import Fencil
 from tensorir.passes.pipeline import Pipeline
 from tensorir.passes.stages import DEFAULT_PASSES, Stages
+from tensorir.plan import Plan
 
 __all__ = ["Compiled", "compile"]
 
@@ -167,6 +171,48 @@ class Compiled(_Callable, eqx.Module):
         assert isinstance(fencil, Fencil)
         return self.engine.stages(fencil)
 
+    def plan(self, /, *, measure: bool = False, **arguments: Any) -> Plan:
+        """What was chosen for arguments, or for sizes by name, and why: a row for each choice, with what it is worth.
+
+        Costs are predicted with and without each (`tensorir.predicted_cost`), and with `measure`, which needs the
+        arguments of a call, measured: the program with all choices of one name switched off takes turns with itself.
+
+        >>> import tensorir as ti
+        >>> f = ti.parse("f(y: tensor<float>, a: tensor<float, K[0:99]>) { y ← reduce(+, 0.0, K)(a × a); }")
+        >>> plan = compile(f).plan()
+        >>> [(d.name, d.what, d.where) for d in plan["contractions"]]
+        [('contractions', 'contract(float, K)(a, a)', 'of y, line 1')]
+        >>> print(plan.memory)
+        792 bytes of inputs, 8 bytes of outputs, 0 bytes of temporaries predicted
+        >>> compile(f, without="contractions").plan().taken("contractions")
+        False
+        """
+        engine, program = self.engine, replace(self.engine.program, constants=self.constants)
+        if measure or not set(arguments) <= set(engine.program.size_names):
+            ready = prepare_call(program, arguments, concrete)
+            executable, shapes, holes = engine.executable(ready), ready.arrays, ready.holes
+            source = ready.fencil
+        else:
+            executable, shapes = self._ready(arguments)
+            bound = engine.program.at(arguments)
+            assert isinstance(bound.program, Fencil)
+            source, holes = bound.program, bound.holes
+        with jax.enable_x64(True):
+            jax.eval_shape(partial(self._closed, executable), shapes)
+
+        def run(options: Options) -> Stages[Fencil]:
+            return Engine(engine.program, options).stages(source, holes)
+
+        first = planned(executable, run(engine.options), run)
+        if not measure:
+            return first
+        options = replace(engine.options, donate=())
+        off = {name: switched_off(options, [name]) for name in first.comparisons}
+        given = {n: on_device(v) if isinstance(v, np.ndarray) else v for n, v in arguments.items()}
+        engines = {name: Engine(engine.program, o) for name, o in {"": options, **off}.items()}
+        ways = {name: partial(e.call, self.constants, (), given) for name, e in engines.items()}
+        return planned(executable, run(engine.options), run, interleaved(ways))
+
     def raised(self, **sizes: int) -> tuple[Raised, ...]:
         """The rules of `lowering.raising` that were used: each with the expression that it was used for.
 
@@ -202,7 +248,7 @@ def _known(given: Any, params: Sequence[str], owner: str) -> tuple[str, ...]:
 
 def compile(
     program: Any, *, full: Any = (), donate: Any = (), numerics: str = "fast", raising: Any = NAMES,
-    passes: Any = DEFAULT_PASSES,
+    passes: Any = DEFAULT_PASSES, without: Any = (),
 ) -> Compiled:  # fmt: skip
     """A fencil, a template of one, or a bound program, as a JAX callable.
 
@@ -211,7 +257,8 @@ def compile(
     rounds every + - × and / of floats where the program has it, as op-by-op execution does; "fast" leaves both to XLA,
     which joins roundings and reorders sums; "loose" is "fast", and `max` and `min` of many elements may drop a NaN,
     which XLA does on the CPU. `raising` has the names of the rules of
-    `lowering.raising` that may be used, all of them where it is not given.
+    `lowering.raising` that may be used, all of them where it is not given. `without` names passes, rules and choices of
+    the lowering (`lowering.choices`) that are switched off, one or several: `c.plan()` has a row for each that is made.
     """
     if numerics not in ("fast", "loose", "exact"):
         raise refuse("A17", f"there is no numerics {numerics!r}.", "use 'fast', 'loose' or 'exact'.")
@@ -223,4 +270,5 @@ def compile(
     params = [p.name for p in bound.program.params]
     tables, given_away = (_known(given, params, bound.name) for given in (full, donate))
     options = Options(frozenset(tables), given_away, numerics, Pipeline(passes).passes, frozenset(names))
+    options = switched_off(options, (without,) if isinstance(without, str) else without)
     return Compiled(on_device(dict(bound.constants)), Engine(bound, options))

@@ -21,7 +21,18 @@ from tensorir.errors import Diagnostic
 from tensorir.ir import Call, Expr
 from tensorir.types import Dims, Interval
 
-__all__ = ["Check", "Context"]
+__all__ = ["Check", "Chosen", "Context"]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A choice of `lowering.choices` at one node, and what was compared with its threshold."""
+
+    name: str
+    node: Expr
+    taken: bool
+    value: float
+    bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +59,8 @@ class Context:
     """Whether lines that are printed come in the order of the program."""
     platform: str = "cpu"
     """The platform of JAX that is compiled for."""
+    without: frozenset[str] = frozenset()
+    """The choices that are switched off."""
     checks: list[Check] = field(default_factory=list[Check])
     failures: list[jax.Array] = field(default_factory=list[jax.Array])
     """Per check, an int64 or int32 pair: the first failing position (-1 for none), and the value there."""
@@ -62,6 +75,8 @@ class Context:
     """What is known of arrays that were multiplied, or read by windows."""
     fired: dict[int, tuple[str, Call]] = field(default_factory=dict[int, tuple[str, Call]])
     """The rules that were used, and for which node, by its identity."""
+    chosen: dict[tuple[str, int], Chosen] = field(default_factory=dict[tuple[str, int], Chosen])
+    """What was chosen at which node, by its identity."""
     prepared: dict[int, Prepared] = field(default_factory=dict[int, Prepared])
     """Tables that were bound, by identity of their leaf."""
     applying: Callable[[Context], Applier[Value]] = field(init=False)
@@ -70,6 +85,15 @@ class Context:
     def in_place(self) -> bool:
         """Whether a part of an array is written by an update of it, and not by a loop over the whole."""
         return self.platform == "tpu"
+
+    def chooses(self, name: str, node: Expr, fits: bool, value: float, size: int = 0) -> bool:
+        """Whether a choice is made at a node: where it fits, and is not switched off. A plan shows it.
+
+        `value` is what its threshold was compared with, `size` the bytes of memory that it takes.
+        """
+        taken = fits and name not in self.without
+        self.chosen[name, id(node)] = Chosen(name, node, taken, value, size)
+        return taken
 
     def apply(self, function: Bound[Value], *values: Value) -> Value:
         """The value of a function operand applied to values."""
@@ -123,8 +147,8 @@ class Context:
     def inner(self) -> Context:
         """A context for the body of a loop, whose checks are collected apart."""
         context = Context(
-            self.known, self.exact, self.loose, self.raising, self.ordered, self.platform,
-            fired=self.fired, prepared=self.prepared,
+            self.known, self.exact, self.loose, self.raising, self.ordered, self.platform, self.without,
+            fired=self.fired, chosen=self.chosen, prepared=self.prepared,
         )  # fmt: skip
         context.applying = self.applying
         context.before = (*self.before, *self.failures)

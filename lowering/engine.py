@@ -81,7 +81,7 @@ class Engine:
         if datasets:
             return self._on_dataset(constants, datasets, arguments)
         ready = prepare_call(replace(self.program, constants=constants), arguments, concrete, self.options.donate)
-        executable = self._executable(ready)
+        executable = self.executable(ready)
         outputs = self._run(executable, ready.arrays, ready.given_away)
         if self._is_plain(executable, arguments):
             repeated = self._repeated(executable, arguments)
@@ -242,7 +242,8 @@ class Engine:
 
         return run
 
-    def _executable(self, ready: PreparedCall) -> Executable:
+    def executable(self, ready: PreparedCall) -> Executable:
+        """What a call runs: kept for the next call of these sizes and tables."""
         key = (id(ready.fencil), tuple(sorted(ready.holes.items())), frozenset(ready.arrays))
         found = self.executables.get(key)
         if found is None:

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from lowering.context import Check
+from lowering.context import Check, Chosen
 from lowering.lower import lower
 from lowering.neighbours import Prepared, prepare
 from lowering.raising import NAMES
@@ -41,6 +41,8 @@ class Options:
     """What every program goes through before it is emitted."""
     raising: frozenset[str] = NAMES
     """The rules of the table of raised forms that may be used."""
+    without: frozenset[str] = frozenset()
+    """The choices of `lowering.choices` that are switched off."""
     target: str = ""
     """The platform of JAX that is compiled for, where it is not the one of this process."""
 
@@ -71,6 +73,8 @@ class Executable:
     """The run-time checks, known once the function was traced."""
     fired: list[tuple[str, Call]] = field(default_factory=list[tuple[str, Call]])
     """The rules of the table that were used, known then too."""
+    chosen: list[Chosen] = field(default_factory=list[Chosen])
+    """What was chosen at which nodes, known then too."""
     spare: list[Any] = field(default_factory=list[Any])
     """Output buffers that nobody holds: the next call writes into them."""
 
@@ -92,7 +96,7 @@ class Executable:
     @cached_property
     def differentiable(self) -> dict[str, Prepared]:
         """Tables with the inverse ones, for a trace that may differentiate."""
-        return self._tables(inverted=True)
+        return self._tables(inverted="inverse_tables" not in self.options.without)
 
     def _tables(self, inverted: bool) -> dict[str, Prepared]:
         inside = {n: interval for n, (_, interval) in tables_of(self.fencil).items() if n in self.bound}
@@ -130,18 +134,23 @@ class Executable:
             # the one takes the barriers away that keep what is stored from being computed again, and the other makes
             # of short loops code that may hold no barrier
             found["xla_disable_hlo_passes"] = "cse_barrier_expander,small-while-loop-hoisting"
-        if _sums(self.fencil):
+        if self.sums_as_loops and "sums_as_loops" not in self.options.without:
             # sums of stencil expressions: 2.6 times as fast without this fusion
             found["xla_cpu_experimental_ynn_fusion_type"] = ""
         return found or None
+
+    @cached_property
+    def sums_as_loops(self) -> bool:
+        """Whether shifted values are folded over a dim that is no neighbours'; plain rows are faster fused."""
+        return _sums(self.fencil)
 
     def run(self, arrays: Any, prepared: dict[str, Prepared]) -> tuple[dict[str, tuple[Any, ...]], list[Any]]:
         """Outputs and the results of run-time checks; traced once."""
         lowered = lower(
             self.fencil, arrays, prepared, self.known, self.options.numerics, self.options.raising, self.ordered,
-            self.options.platform,
+            self.options.platform, self.options.without,
         )  # fmt: skip
-        self.checks, self.fired = lowered.checks, lowered.fired
+        self.checks, self.fired, self.chosen = lowered.checks, lowered.fired, lowered.chosen
         return lowered.outputs, lowered.failures
 
     def run_flat(self, flat: Sequence[Any], prepared: dict[str, Prepared]) -> tuple[tuple[Any, ...], list[Any]]:
@@ -218,7 +227,6 @@ def inputs(fencil: Fencil, names: set[str]) -> dict[str, tuple[jax.ShapeDtypeStr
 
 
 def _sums(fencil: Fencil) -> bool:
-    """Whether shifted values are folded over a dim that is no neighbours'; plain rows are faster with the fusion."""
     folded = [
         argument
         for n in postorder(*values(fencil.closures))

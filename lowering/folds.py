@@ -42,10 +42,15 @@ from tensorir.abstract_interpreter import Bound
 from tensorir.ir import Call, Literal, Operator
 from tensorir.types import DTYPES, Dims, Scalar, TensorType
 
-__all__ = ["FOLDS"]
+__all__ = ["FOLDS", "unrolls"]
 
 MOST_UNROLLED = 32
 """Longer folds run as XLA reductions or loops: unrolling costs compile time."""
+
+
+def unrolls(context: Context, node: Call, levels: int) -> bool:
+    """Whether the steps of a fold are written out."""
+    return levels <= 1 or context.chooses("unrolled_folds", node, levels <= MOST_UNROLLED, levels)
 
 
 # reduce
@@ -59,7 +64,7 @@ def reduce(context: Context, node: Call, args: Sequence[Any]) -> Value:
     interval = next(t[dim] for t in types if dim in t)
     having = [dim in t for t in types]
     outside = [m for v, has in zip(values, having, strict=True) if not has for m in masks_of(v)]
-    if len(interval) <= MOST_UNROLLED:
+    if unrolls(context, node, len(interval)):
         result = init
         for point in interval:
             at = [tuple(select_slot(leaf, dim, point) for leaf in v) for v in values]
@@ -193,22 +198,25 @@ def scan(context: Context, node: Call, args: Sequence[Any]) -> Value:
         return tuple(Dense(lax.full(dims.shape, 0, dense(leaf).data.dtype), dims) for leaf in init)
     # the scanned dim outermost: innermost is twice as slow (docs/lowering.md, "Scans")
     levels = levels_of(values, dim, interval)
-    arrays = levels.leading()
-    first = [lax.index_in_dim(a, 0, keepdims=False) for a in arrays]
+    copied = sum(a.nbytes for a, axis in zip(levels.arrays, levels.axes, strict=True) if axis)
+    outermost = context.chooses("scans_outermost", node, True, copied, copied)
+    first = [lax.index_in_dim(a, 0, x, keepdims=False) for a, x in zip(levels.arrays, levels.axes, strict=True)]
 
     def step_masks(inner: Context, masked: list[list[bool]]) -> list[list[bool]]:
         return [masked_leaves(inner.apply(f, settled(init, state, masked[0]), *levels.rebuild(first)))]
 
     (masked,), checks = survey(context, [masked_leaves(init)], step_masks)
 
-    def body(carry: Any, level: Sequence[jax.Array]) -> Any:
+    def body(carry: Any, level: Any) -> Any:
         carried, failed = carry
         inner = context.inner()
-        new = settled(inner.apply(f, carried, *levels.rebuild(level)), state, masked)
+        at = level if outermost else levels.at(level)
+        new = settled(inner.apply(f, carried, *levels.rebuild(at)), state, masked)
         return (new, first_failures(failed, inner.found(checks))), new
 
     start = (settled(init, state, masked), no_failures(checks))
-    (_, failed), states = scanned(body, start, arrays, len(interval), not forward)
+    xs = levels.leading() if outermost else lax.iota("int32", len(interval))
+    (_, failed), states = scanned(body, start, xs, len(interval), not forward)
     context.checks += checks
     context.failures += failed
     return tuple(Dense(s.data, dims, None if s.present is None else Dense(s.present.data, dims)) for s in states)

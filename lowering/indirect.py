@@ -14,7 +14,7 @@ from jax import lax
 from lowering.context import Check, Context, conjunction, first_failures, first_of, in_range, masks_of, no_failures
 from lowering.dynamic_slices import at_one, zero_based
 from lowering.neighbours import Prepared, read
-from lowering.structure import updated
+from lowering.structure import in_place, updated
 from lowering.values import (
     Dense,
     Leaf,
@@ -51,7 +51,7 @@ def shift_init(context: Context, node: Call, values: Sequence[Value]) -> Value:
     new = next(d for d in reversed(node.type.dims.names) if d.startswith("_NB_"))
     result: list[Leaf] = []
     for leaf in x:
-        if len(interval) > MOST_SLOTS:
+        if not context.chooses("reads_by_slot", node, len(interval) <= MOST_SLOTS, len(interval)):
             result.append(_all_at_once(context, node, table[0], leaf, new))
         else:
             slots = _neighbours(context, node, table[0], leaf, list(interval))
@@ -369,8 +369,9 @@ def scattered(context: Context, node: Call, args: Sequence[Any], put: Callable[[
     absent = conjunction([m for v in rest for m in masks_of(v)], order)
     put_on = put(Updates(function, base, names, over, tuple(indices), values, ok, order, part))
     result: list[Leaf] = []
+    own = in_place(context, node, whole, part)
     for old, new in zip(base, put_on, strict=True):
-        value = updated(Dense(dense(old).data, dense(old).dims), new, whole, part, context.in_place)
+        value = updated(Dense(dense(old).data, dense(old).dims), new, whole, part, own)
         for mask in masks_of(base):
             value = dense(with_present(value, mask, whole))
         if absent is not None:

@@ -17,14 +17,14 @@ from jax import lax
 
 from lowering.blocks import blocked
 from lowering.conditionals import cond
-from lowering.context import Check, Context, masks_of
+from lowering.context import Check, Chosen, Context, masks_of
 from lowering.elementwise import FINITE, SCALAR, bitcast, convert
 from lowering.folds import FOLDS
 from lowering.indirect import INDIRECT
 from lowering.neighbours import Prepared
 from lowering.raising import NAMES, raised
 from lowering.rounding import AS_WRITTEN, FINITE_AS_WRITTEN
-from lowering.structure import STRUCTURE, updated
+from lowering.structure import STRUCTURE, in_place, updated
 from lowering.tracing import op_by_op
 from lowering.values import Dense, Leaf, Slots, Value, aligned, dense, elementwise
 from tensorir.abstract_interpreter import Applier, Bound, Rule, evaluate
@@ -149,6 +149,7 @@ class Lowered:
     failures: list[jax.Array]
     fired: list[tuple[str, Call]]
     """The rules of the table that were used, and for which node."""
+    chosen: list[Chosen]
 
 
 def lower(
@@ -160,17 +161,18 @@ def lower(
     raising: frozenset[str] = NAMES,
     ordered: bool = True,
     platform: str = "cpu",
+    without: frozenset[str] = frozenset(),
 ) -> Lowered:
     """The outputs of a fencil for arrays by parameter, one per leaf, axes in the order of the parameter's type.
 
     Parameters that need not be passed may be missing. Buffers that passes made are kept in memory. Prepared tables need
     no array unless they are read as numbers.
-    `raising` has the names of the rules that may be used. What is printed comes in order if it is `ordered`, which
-    programs on several devices cannot be.
+    `raising` has the names of the rules that may be used, `without` those of choices that may not be made. What is
+    printed comes in order if it is `ordered`, which programs on several devices cannot be.
     """
     by_steps = op_by_op()
     exact, loose = by_steps or numerics == "exact", numerics == "loose"
-    context, outside = Context(known, exact, loose, raising, ordered, platform), known.invariants
+    context, outside = Context(known, exact, loose, raising, ordered, platform, without), known.invariants
     context.applying = lambda inner: Applier(_rule(inner), outside)
     env: dict[Var, Value] = {}
     for p in fencil.params:
@@ -187,15 +189,17 @@ def lower(
     own = in_place_updates(fencil) if platform == "cpu" else frozenset[int]()
     for k, closure in enumerate(fencil.closures):
         value = evaluate(closure.value, env, _rule(context), shared, outside)
-        held = _stored(
-            env.get(closure.output), value, closure.output.type, closure.target, context.in_place or k in own
-        )
+        whole, part = closure.output.type, closure.target
+        inside = in_place(context, closure.value, whole.dims, part.dims, k in own)
+        held = _stored(env.get(closure.output), value, whole, part, inside)
         env[closure.output] = _kept(held) if closure.output.name in fencil.buffers and not by_steps else held
         if len(fencil.closures) > 1:
             for key in [k for k in shared if closure.output in nodes[k].free]:
                 del shared[key]
     outputs = {p.name: tuple(aligned(dense(leaf), p.type.dims) for leaf in env[p]) for p in fencil.results}
-    return Lowered(outputs, context.checks, context.failures, list(context.fired.values()))
+    return Lowered(
+        outputs, context.checks, context.failures, list(context.fired.values()), list(context.chosen.values())
+    )
 
 
 def _table(param: Var, prepared: Prepared, arrays: Sequence[jax.Array] | None) -> Leaf:
@@ -210,7 +214,7 @@ def _table(param: Var, prepared: Prepared, arrays: Sequence[jax.Array] | None) -
     return Slots(tag, interval.start, columns)
 
 
-def _stored(old: Value | None, new: Value, whole: TensorType, part: TensorType, in_place: bool) -> Value:
+def _stored(old: Value | None, new: Value, whole: TensorType, part: TensorType, own: bool) -> Value:
     """What a parameter holds after a closure: dense, since it is one buffer."""
     stored: list[Leaf] = []
     for k, leaf in enumerate(new):
@@ -219,7 +223,7 @@ def _stored(old: Value | None, new: Value, whole: TensorType, part: TensorType, 
             stored.append(piece)
         else:
             before = dense(old[k]) if old is not None else _blank(whole, k)
-            stored.append(updated(before, piece, whole.dims, part.dims, in_place))
+            stored.append(updated(before, piece, whole.dims, part.dims, own))
     return tuple(stored)
 
 

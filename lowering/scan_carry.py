@@ -31,6 +31,11 @@ class Levels:
             for a, x in zip(self.arrays, self.axes, strict=True)
         ]
 
+    def at(self, level: jax.Array) -> list[jax.Array]:
+        """One level of each array, read where it lies."""
+        pairs = zip(self.arrays, self.axes, strict=True)
+        return [lax.dynamic_index_in_dim(a, level, x, keepdims=False) for a, x in pairs]
+
 
 def levels_of(values: Sequence[Value], dim: str, interval: Interval) -> Levels:
     arrays: list[jax.Array] = []

@@ -27,7 +27,7 @@ from lowering.values import (
     select_slot,
     with_present,
 )
-from tensorir.ir import Call
+from tensorir.ir import Call, Expr
 from tensorir.types import Dims, Interval, TupleElement, leaves
 from tensorir.typing_rules import highest_neighbour
 
@@ -152,11 +152,21 @@ def _joined(parts: Sequence[Dense], intervals: Sequence[Interval], dim: str, nee
 
 def update(context: Context, node: Call, values: Sequence[Value]) -> Value:
     need, part = node.tensor.dims, node.args[1].tensor.dims
-    return tuple(updated(dense(x), dense(y), need, part, context.in_place) for x, y in zip(*values, strict=True))
+    own = in_place(context, node, need, part)
+    return tuple(updated(dense(x), dense(y), need, part, own) for x, y in zip(*values, strict=True))
 
 
-def updated(x: Dense, y: Dense, need: Dims, part: Dims, in_place: bool = False) -> Dense:
-    """x on `need` with y put onto the intervals `part`; `in_place` where the platform's compiler does that best."""
+def in_place(context: Context, node: Expr, whole: Dims, part: Dims, own: bool = False) -> bool:
+    """Whether a part is written by an update of the array: where nothing else is read of it (`own`), and the like."""
+    placed = whole.replaced(part)
+    if placed.items == whole.items or not part.size:
+        return False
+    times = whole.size / placed.size
+    return context.chooses("in_place_updates", node, own or context.in_place or times > MUCH_LARGER, times)
+
+
+def updated(x: Dense, y: Dense, need: Dims, part: Dims, in_place: bool) -> Dense:
+    """x on `need` with y put onto the intervals `part`, by an update of x or by a loop over the whole."""
     placed = need.replaced(part)
     if placed.items == need.items:
         return y
@@ -169,7 +179,7 @@ def updated(x: Dense, y: Dense, need: Dims, part: Dims, in_place: bool = False) 
         sides = [(region[n].start - i.start, i.stop - region[n].stop, 0) for n, i in whole.items]
         data = lax.pad(aligned(y, region), x.data, sides)
     else:
-        put = _put_in_place if in_place or MUCH_LARGER * region.size < whole.size else _put_anew
+        put = _put_in_place if in_place else _put_anew
         data = put(aligned(x, whole), aligned(y, region), whole, region)
     present = None
     if x.present is not None or y.present is not None:

@@ -95,7 +95,11 @@ def dense(leaf: Leaf) -> Dense:
     if isinstance(leaf, Dense):
         return leaf
     parts = [dense(x) for x in leaf.leaves]
-    common = joined_dims([p.dims for p in parts], parts[0].dims)
+    # a slot that holds the same everywhere may lack dims that others have
+    have: dict[str, Interval] = {}
+    for p in parts:
+        have.update((n, have.get(n, i) & i) for n, i in p.dims.items)
+    common = joined_dims([p.dims for p in parts], Dims(tuple(have.items())))
     axis = len(common)
     stacked = [lax.expand_dims(aligned(p, common), (axis,)) for p in parts]
     data = lax.concatenate(stacked, axis)

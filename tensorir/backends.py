@@ -42,7 +42,8 @@ def compile(program: Any, /, *, backend: str = "jax", **options: Any) -> Any:
     `passes`, what the program goes through before it is emitted (`c.pipeline()` shows the program after each; a
     pipeline, its text, or passes in a row, `ti.DEFAULT_PASSES` where it is not given); `raising`, the names of the
     rules that may turn steps into operations of XLA, `()` for none (`lowering.raising` has the table, `c.raised()` says
-    which were used).
+    which were used); `without`, names of passes, rules and choices of the lowering that are switched off (`c.plan()`
+    says what was chosen, why, and what each is worth).
     """
     return _backend(backend).compile(program, **options)
 

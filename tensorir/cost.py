@@ -15,7 +15,13 @@ from tensorir.builtins import TABLE
 from tensorir.ir import Call, Expr, Fencil, Operator
 from tensorir.types import TensorType
 
-__all__ = ["Cost", "bytes_of", "count"]
+__all__ = ["BEYOND", "CACHE", "PER_BYTE", "Cost", "bytes_of", "count"]
+
+PER_BYTE = 0.875
+"""How many additions a byte that is written and read again takes as long as (`tests/benchmarks/stored.py`)."""
+CACHE = 16 << 20
+BEYOND = 2.0
+"""How many times as dear the bytes of a buffer are that a cache of 16 MiB does not hold."""
 
 
 @dataclass(frozen=True, slots=True)

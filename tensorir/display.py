@@ -26,6 +26,7 @@ PAGES = {
     "tensorir.analysis.buffer_worth.Worth": "tensorir.inspect.messages:worth_page",
     "tensorir.passes.explain.Explanation": "tensorir.inspect.messages:explanation_page",
     "tensorir.passes.pipeline.Pipeline": "tensorir.inspect.messages:pipeline_page",
+    "tensorir.plan.Plan": "tensorir.inspect.messages:plan_page",
     "tensorir.inspect.intermediates.Inspection": "tensorir.inspect.messages:inspection_page",
     "tensorir.fieldview.operator.FieldOperator": "tensorir.inspect.pages:operator_page",
     "tensorir.fieldview.program.Program": "tensorir.inspect.pages:operator_page",

@@ -14,7 +14,7 @@ import numpy as np
 from jax import lax
 
 from lowering.context import Context, first_of, masks_of
-from lowering.folds import MOST_UNROLLED
+from lowering.folds import unrolls
 from lowering.indirect import combiner
 from lowering.reduction import MONOIDS, by_rows, identity_of, reduced, reduced_numbers
 from lowering.scan_carry import Levels, counted, levels_of, within_state
@@ -64,7 +64,7 @@ def along_axis(context: Context, node: Call, args: Sequence[Any]) -> Value | Non
     (leaf,) = values[0]
     if not isinstance(leaf, Dense) or leaf.present is not None or dim not in leaf.dims:
         return None
-    if len(interval) <= MOST_UNROLLED:
+    if unrolls(context, node, len(interval)):
         return None
     state: Dims = f.function.type.params[0].dims
     part = dense(cut(leaf, Dims(((dim, interval), *((n, state[n]) for n in leaf.dims.names if n != dim)))))
@@ -93,7 +93,7 @@ def mapped(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
     f, init, *values = args
     dim, interval, having = _folded(node)
     fold = _monoid(f.function, len(values)) if len(init) == 1 else None
-    if fold is None or len(interval) <= MOST_UNROLLED:
+    if fold is None or unrolls(context, node, len(interval)):
         return None
     state: TensorType = f.function.type.params[0]
     levels = levels_of(values, dim, interval)

@@ -22,7 +22,7 @@ from tensorir.builtins import TABLE
 from tensorir.ir import Apply, Call, Expr, Fencil, Lambda, Operator
 from tensorir.walk import postorder, use_counts, values
 
-__all__ = ["WORTH", "Choice", "Settled", "acts", "choices", "operations"]
+__all__ = ["PER_ELEMENT", "WORTH", "Choice", "Settled", "Weighed", "acts", "choices", "operations", "weighed"]
 
 WORTH = 100_000
 """Fewer operations are selected from: a conditional costs a call, and an accelerator waits for its truth value."""
@@ -67,35 +67,57 @@ def choices(fencil: Fencil, facts: AbsenceAnalysis, settled: Settled | None = No
     >>> [str(node) for choice in choices(f, analyse_absence(f, {})).values() for node in choice.shared]
     ['x']
     """
+    return {id(m): w.choice for w in weighed(fencil, facts, settled) if w.choice for m in w.members}
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """What one truth value decides, and what a conditional would save."""
+
+    members: tuple[Call, ...]
+    operations: int
+    """Of both branches, what nothing else reads."""
+    needed: int
+    """Operations from which on a conditional pays; one whose branches check or print is needed in any case."""
+    choice: Choice | None = None
+    """What becomes a conditional; None where both branches are computed."""
+
+
+def weighed(fencil: Fencil, facts: AbsenceAnalysis, settled: Settled | None = None) -> list[Weighed]:
+    """All choices by one truth value, those that become conditionals first."""
     roots = values(fencil.closures)
     if not any(_decides(n) for n in postorder(*roots)):
-        return {}
+        return []
     uses = use_counts(*roots)
     stored = {id(r) for r in (*roots, *(r for n in postorder(*roots) if isinstance(n, Lambda) for r in n.results))}
     groups = _in_order(_groups(fencil), roots)
     settled = settled or Settled()
     counted: dict[int, int] = {}
+    left: list[Weighed] = []
     while True:
         needs = control_dependence(roots, {id(m) for members in groups for m in members})
         aside = _checked_aside(roots, needs, facts, settled.before)
-        found: list[Choice] = []
+        found: list[Weighed] = []
         for members in groups:
             apart = partial(_apart, aside, needs, needs.of[id(members[0])])
             own = [_only_in([m.args[k] for m in members], uses, apart, settled.before) for k in (1, 2)]
             nodes = [n for branch in own for n in branch.values()]
             # what is a result anyway is not fused with what follows
             elements = sum(m.tensor.dims.size for m in members if id(m) not in stored)
-            worth = sum(operations(n, counted) for n in nodes) >= max(WORTH, PER_ELEMENT * elements)
+            work, needed = sum(operations(n, counted) for n in nodes), max(WORTH, PER_ELEMENT * elements)
             forced = any(id(m) in settled.guarded for m in members)
-            if worth or forced or any(acts(n, facts) for n in nodes):
+            if work >= needed or forced or any(acts(n, facts) for n in nodes):
                 pairs = [([m.args[k] for m in members], nodes) for k, nodes in zip((1, 2), own, strict=True)]
                 shared = {id(n): n for branches, nodes in pairs for n in _around(branches, nodes)}
                 masked = all(id(m) in settled.masked for m in members)
-                found.append(Choice(members, tuple(shared.values()), (frozenset(own[0]), frozenset(own[1])), masked))
+                choice = Choice(members, tuple(shared.values()), (frozenset(own[0]), frozenset(own[1])), masked)
+                found.append(Weighed(members, work, needed, choice))
+            else:
+                left.append(Weighed(members, work, needed))
         if len(found) == len(groups):
-            return {id(m): choice for choice in found for m in choice.members}
+            return found + left
         # the branches of the others are evaluated in any case
-        groups = [choice.members for choice in found]
+        groups = [one.members for one in found]
 
 
 def _checked_aside(

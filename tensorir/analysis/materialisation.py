@@ -11,27 +11,52 @@ XLA fuses what is read at several offsets into every reader and computes it at e
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from tensorir.analysis.buffer_worth import Worth
 from tensorir.analysis.uses import reads, surface
 from tensorir.builtins import TABLE
-from tensorir.cost import bytes_of
+from tensorir.cost import BEYOND, CACHE, PER_BYTE, bytes_of
 from tensorir.ir import Apply, Call, Expr, Fencil, Lambda
 from tensorir.types import FLOAT64, Dims, TensorType
 from tensorir.walk import values
 
-__all__ = ["MIN_PER_BYTE", "worth_storing"]
+__all__ = ["MIN_PER_BYTE", "Weighed", "weighed", "worth_storing"]
 
-MIN_PER_BYTE = 0.875
-"""Operations that a byte must save (`tests/benchmarks/stored.py`)."""
-CACHE = 16 << 20
-BEYOND = 2.0
-"""How many times as dear the bytes of a buffer are that a cache of 16 MiB does not hold."""
+MIN_PER_BYTE = PER_BYTE
+"""Operations that a byte must save."""
 
 
 def worth_storing(fencil: Fencil, min_per_byte: float = MIN_PER_BYTE) -> dict[int, Call]:
     """The expressions that are read at several offsets and cost more to compute again than to store, by identity."""
+    return {id(w.node): w.node for w in weighed(fencil, min_per_byte) if w.stored}
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """An expression that is read at several offsets, and what storing it would save."""
+
+    node: Call
+    uses: int
+    """At how many offsets it is read."""
+    work: float
+    """Operations per point, or a part of them from which on it is stored."""
+    needed: float
+    """Operations per point from which on storing pays."""
+
+    @property
+    def stored(self) -> bool:
+        return self.work >= self.needed
+
+    def per_byte(self, min_per_byte: float) -> float:
+        """Operations that storing saves for each byte, as they are compared with a limit."""
+        return self.work / self.needed * min_per_byte if self.needed else math.inf
+
+
+def weighed(fencil: Fencil, min_per_byte: float = MIN_PER_BYTE, beyond: float = 1.0) -> Iterator[Weighed]:
+    """Each expression that is read at several offsets; work is counted up to `beyond` times what makes it stored."""
     found: dict[int, Call] = {}
     scopes: list[Expr] = list(values(fencil.closures))
     while scopes:
@@ -47,9 +72,10 @@ def worth_storing(fencil: Fencil, min_per_byte: float = MIN_PER_BYTE) -> dict[in
             uses = len({offset for _, offset in readers.get(node, ())})
             if uses > 1 and _computes(node):
                 needed = _needed(uses, node.tensor, min_per_byte)
-                if _work(node, needed, found) >= needed:
+                one = Weighed(node, uses, _work(node, beyond * needed, found), needed)
+                if one.stored:
                     found[id(node)] = node
-    return found
+                yield one
 
 
 def _computes(node: Call) -> bool:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from tensorir.builtins import LAST, TABLE
 from tensorir.ir import Call, Expr, Lambda
 
-__all__ = ["Offset", "reads", "surface"]
+__all__ = ["MOST", "Offset", "further", "reads", "surface"]
 
 MOST = 64
 """Reads of one expression that are told apart."""
@@ -54,11 +54,12 @@ def reads(root: Expr, order: Sequence[Expr]) -> dict[Expr, set[tuple[Expr, Offse
                 continue
             for reader, offset in found.get(node, set()):
                 if len(own) < MOST:
-                    own.add((reader, _further(offset, node)))
+                    own.add((reader, further(offset, node)))
     return found
 
 
-def _further(offset: Offset, node: Expr) -> Offset:
+def further(offset: Offset, node: Expr) -> Offset:
+    """An offset at which a node is read, as one of what the node moves."""
     assert isinstance(node, Call)
     match node.op, node.static:
         case "cartesian_shift", (dim, distance):

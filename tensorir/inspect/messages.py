@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tensorir.inspect.intermediates import Inspection
     from tensorir.passes.explain import Explanation
     from tensorir.passes.pipeline import Pipeline
+    from tensorir.plan import Plan
 
 __all__ = [
     "diagnostic_page",
@@ -31,6 +32,7 @@ __all__ = [
     "explanation_page",
     "inspection_page",
     "pipeline_page",
+    "plan_page",
     "traceback_of",
     "worth_page",
 ]
@@ -110,6 +112,19 @@ def worth_page(*figures: Worth) -> str:
     ]
     head = ("buffer", "places", "operations per point", "operations saved", "bytes added", "saved per byte")
     return page(table(head, rows))
+
+
+def plan_page(plan: Plan) -> str:
+    """A plan: what was chosen, as a table, and why below."""
+    from tensorir.plan import HEAD
+
+    head, *more = plan.head()
+    folds = [Fold(markup("{}", line)) for line in plan.notes()]
+    return page(
+        Fold(markup('<span class="name">{}</span>', head), tuple(Fold(markup("{}", line)) for line in more)),
+        table(HEAD, [(markup("<code>{}</code>", name), *rest) for name, *rest in plan.rows()]),
+        Fold(markup("{}", "why, and what switches it off"), tuple(folds), open=False),
+    )
 
 
 def pipeline_page(pipeline: Pipeline) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 from tensorir.build import call
 from tensorir.ir import Call, Expr, Fencil, Lambda, Literal, Var
 from tensorir.passes.base import Pass, rewritten
+from tensorir.passes.decisions import Threshold
 from tensorir.types import Scalar, TupleElement
 from tensorir.walk import postorder
 
@@ -37,6 +38,17 @@ class ArgumentReductions(Pass):
     """
 
     reorders = True
+    makes = "argreduce"
+
+    def thresholds(self) -> tuple[Threshold, ...]:
+        return (Threshold("FEWEST_LEVELS", FEWEST_LEVELS, "levels", "python -m tests.benchmarks.forms"),)
+
+    def measure(self, made: Expr) -> float | None:
+        match made:
+            case Call("argreduce", (_, _, x, _), static):
+                return len(x.tensor.dims[static[0]])
+            case _:
+                return None
 
     def run(self, fencil: Fencil) -> Fencil:
         return rewritten(fencil, _argument_reduction)

@@ -12,6 +12,7 @@ from tensorir.binding import BoundProgram
 from tensorir.build import fencil as make_fencil
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.ir import Closure, Expr, Fencil, Var
+from tensorir.passes.decisions import Decision, Places, Threshold, calls_made, closures_changed, shortened
 from tensorir.walk import rewrite_all, values, with_values
 
 __all__ = ["Pass", "remade", "rewritten", "with_fencil"]
@@ -22,6 +23,8 @@ class Pass:
 
     reorders: ClassVar[bool] = False
     """Whether results may round differently: such a pass is left out where `numerics="exact"`."""
+    makes: ClassVar[str] = ""
+    """The builtin whose calls are what the pass chose, where it has one."""
 
     def run(self, fencil: Fencil) -> Fencil:
         raise NotImplementedError
@@ -52,6 +55,32 @@ class Pass:
     def reason(self) -> str:
         """Why the pass changes what it changes, in a line: the first of its description where it says nothing else."""
         return (type(self).__doc__ or self.name()).partition("\n")[0]
+
+    def thresholds(self) -> tuple[Threshold, ...]:
+        """What the pass compares with, at its options."""
+        return ()
+
+    def decided(self, before: Fencil, after: Fencil) -> tuple[Decision, ...]:
+        """What the pass chose: a row for each call that it made, or for each closure that it changed."""
+        if after is before:
+            return ()
+        limit = next(iter(self.thresholds()), None)
+        if self.makes:
+            places = Places(after)
+            return tuple(
+                Decision(
+                    self.name(), shortened(n), places.of(n), True, self.reason(), self.measure(n), limit, span=n.span
+                )
+                for n in calls_made(before, after, self.makes)
+            )
+        return tuple(
+            Decision(self.name(), shortened(c.value), where, True, self.reason(), threshold=limit, span=c.span)
+            for c, where in closures_changed(before, after)
+        )
+
+    def measure(self, made: Expr) -> float | None:
+        """What was compared with the pass's first threshold, for a call that it made."""
+        return None
 
     def spelled(self) -> str:
         """The pass with its options, as a pipeline's text has it."""

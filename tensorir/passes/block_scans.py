@@ -13,6 +13,7 @@ from tensorir.coercion import cut
 from tensorir.cost import bytes_of
 from tensorir.ir import Call, Closure, Expr, Fencil, Literal, Var
 from tensorir.passes.base import Pass, remade
+from tensorir.passes.decisions import Decision, Threshold
 from tensorir.passes.split_scans import computes_points
 from tensorir.types import Dims, FunctionType, Interval, TensorType
 from tensorir.walk import binders, rebuild, use_counts
@@ -50,6 +51,40 @@ class BlockScans(Pass):
     def on(self, platform: str) -> Pass | None:
         return self if platform == "cpu" else None
 
+    def thresholds(self) -> tuple[Threshold, ...]:
+        where = "docs/lowering.md, Scans; python -m tests.benchmarks tridiagonal"
+        return (
+            Threshold("least", self.least, "bytes of operands and states", where),
+            Threshold("block", self.block, "bytes of a block", where),
+        )
+
+    def decided(self, before: Fencil, after: Fencil) -> tuple[Decision, ...]:
+        limit, _ = self.thresholds()
+        rows: list[Decision] = []
+        for old, new in zip(before.closures, after.closures, strict=True):
+            scans = [n for n in surface(old.value) if isinstance(n, Call) and n.op == "scan"]
+            if not scans:
+                continue
+            whole, dims = self._largest(old, scans)
+            blocks = [n for n in surface(new.value) if isinstance(n, Call) and n.op == "blocked"]
+            taken = bool(blocks) and old is not new
+            (size, names) = blocks[0].static if taken else (0, ())
+            what = f"blocks of {size:,} points of {', '.join(names)}" if taken else "all columns at once"
+            why = self.reason() if taken else _why_not(whole, dims, self.least)
+            where = f"{len(scans)} scan{'s' * (len(scans) > 1)} of {old.output.name}"
+            rows.append(Decision(self.name(), what, where, taken, why, whole, limit, span=scans[0].span))
+        return tuple(rows)
+
+    def _largest(self, closure: Closure, scans: Sequence[Call]) -> tuple[int | None, Dims]:
+        """The bytes of what would be computed by blocks of the most dims, and the dims; None where nothing can be."""
+        dims = _columns(closure.output.type.dims, scans)
+        while dims:
+            region = _region(_on_intervals(closure.value, dims), dims)
+            if region is not None:
+                return self._stored(region, dims), dims
+            dims = Dims(dims.items[:-1])
+        return None, dims
+
     def reason(self) -> str:
         return "sweeps along a column find in the cache what was stored"
 
@@ -71,13 +106,23 @@ class BlockScans(Pass):
 
     def _size(self, region: _Region, dims: Dims) -> int | None:
         """The points of a block; None where all of them are few, or one of them is more than a block may be."""
-        stored = [a for a in region.reads if any(d in a.tensor.dims for d in dims)]
-        stored += [n for n in region.nodes if isinstance(n, Call) and n.op == "scan"]
-        whole = sum(bytes_of(n.tensor) for n in stored)
+        whole = self._stored(region, dims)
         size = self.block * dims.size // max(1, whole)
         if whole < self.least or not 0 < size < dims.size:
             return None
         return _divisor(dims.size, size)
+
+    def _stored(self, region: _Region, dims: Dims) -> int:
+        """The bytes of operands and states of all points."""
+        stored = [a for a in region.reads if any(d in a.tensor.dims for d in dims)]
+        stored += [n for n in region.nodes if isinstance(n, Call) and n.op == "scan"]
+        return sum(bytes_of(n.tensor) for n in stored)
+
+
+def _why_not(whole: int | None, dims: Dims, least: int) -> str:
+    if whole is None:
+        return "no outer dims along which the points of all scans and of what is between them are independent"
+    return "the caches hold it whole" if whole < least else f"a block would hold no point, or all, of {dims}"
 
 
 def _divisor(extent: int, most: int) -> int:

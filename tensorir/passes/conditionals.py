@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tensorir.analysis.absence import SkipValues, analyse_absence
-from tensorir.analysis.choices import Choice, choices
+from tensorir.analysis.choices import PER_ELEMENT, WORTH, Choice, Weighed, weighed
 from tensorir.build import call
 from tensorir.ir import Expr, Fencil, Lambda, Literal, Operator, Var
 from tensorir.passes.base import Pass, remade
+from tensorir.passes.decisions import Decision, Places, Threshold
 from tensorir.passes.if_conversion import if_converted
 from tensorir.walk import rebuild, values, with_values
 
@@ -35,15 +36,54 @@ class Conditionals(Pass):
     """Tables that are declared to hold no -1."""
 
     def run(self, fencil: Fencil) -> Fencil:
-        facts = analyse_absence(fencil, self.tables, self.full)
-        found = choices(fencil, facts)
-        flat = if_converted(fencil, facts, found)
-        if flat is not None:
-            fencil = flat.fencil
-            found = choices(fencil, flat.facts, flat.settled)
+        fencil, weights, _ = self._weighed(fencil)
+        found = {id(m): w.choice for w in weights if w.choice for m in w.members}
         if not found:
             return fencil
         return remade(fencil, with_values(fencil.closures, _Regions(found).scope(values(fencil.closures), {})))
+
+    def _weighed(self, fencil: Fencil) -> tuple[Fencil, list[Weighed], bool]:
+        """The program with nests of choices side by side, its choices, and whether there were nests."""
+        facts = analyse_absence(fencil, self.tables, self.full)
+        weights = weighed(fencil, facts)
+        found = {id(m): w.choice for w in weights if w.choice for m in w.members}
+        flat = if_converted(fencil, facts, found)
+        if flat is None:
+            return fencil, weights, False
+        return flat.fencil, weighed(flat.fencil, flat.facts, flat.settled), True
+
+    def thresholds(self) -> tuple[Threshold, ...]:
+        where = "docs/lowering.md, Conditionals"
+        return (
+            Threshold("WORTH", WORTH, "operations of both branches", where),
+            Threshold("PER_ELEMENT", PER_ELEMENT, "operations of both branches per element of the result", where),
+        )
+
+    def decided(self, before: Fencil, after: Fencil) -> tuple[Decision, ...]:
+        limit = self.thresholds()[0]
+        program, weights, flat = self._weighed(before)
+        places = Places(program)
+        rows: list[Decision] = []
+        for w in weights:
+            first, *others = w.members
+            several = f"{1 + len(others)} selections" if others else "selection"
+            if w.choice is None:
+                what, why = f"{several}: both branches computed", "a conditional would cost more than it saves"
+            elif w.choice.masked:
+                what, why = f"{several} if-converted", "the first branch is computed in any case, its checks are masked"
+            else:
+                pays = w.operations >= w.needed
+                what = f"{several} kept as one conditional"
+                why = self.reason() if pays else "a branch checks or prints"
+                what += " (if-converted from a nest)" if flat else ""
+            needed = replace(limit, limit=w.needed)
+            rows.append(
+                Decision(
+                    self.name(), what, places.of(first), w.choice is not None, why, w.operations, needed,
+                    span=first.span,
+                )
+            )  # fmt: skip
+        return tuple(rows)
 
     def knowing(self, tables: Mapping[str, SkipValues], full: frozenset[str]) -> Conditionals:
         return replace(self, tables=tables, full=full)

@@ -36,6 +36,7 @@ class Contractions(Pass):
     """
 
     reorders = True
+    makes = "contract"
 
     def run(self, fencil: Fencil) -> Fencil:
         nodes = postorder(*values(fencil.closures))

@@ -9,6 +9,7 @@ from tensorir.build import call, fresh, function, literal, var
 from tensorir.cost import bytes_of
 from tensorir.ir import Call, Expr, Fencil, Lambda, Literal
 from tensorir.passes.base import Pass, remade
+from tensorir.passes.decisions import Decision, Places, Threshold
 from tensorir.passes.split_scans import computes_points
 from tensorir.types import BOOL, Scalar, TensorType, TupleElement
 from tensorir.walk import binders, postorder, rebuild, rewrite, substitute, values, with_values
@@ -60,6 +61,21 @@ class FuseIntoScans(Pass):
 
     def reason(self) -> str:
         return "fewer states of a scan are stored"
+
+    def thresholds(self) -> tuple[Threshold, ...]:
+        return (Threshold("saved", 0, "bytes of states that are not stored, more than", "docs/lowering.md, Scans"),)
+
+    def decided(self, before: Fencil, after: Fencil) -> tuple[Decision, ...]:
+        roots, places = values(before.closures), Places(before)
+        (limit,) = self.thresholds()
+        return tuple(
+            Decision(
+                self.name(), f"{len(u.computed)} results computed by the step", places.of(u.scan), u.saved > 0,
+                self.reason(), u.saved, limit, span=u.scan.span,
+            )
+            for u in _uses(list(postorder(*roots)), roots)
+            if u.computed and not u.whole
+        )  # fmt: skip
 
 
 @dataclass(slots=True)

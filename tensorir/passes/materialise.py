@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from tensorir.analysis.materialisation import MIN_PER_BYTE, worth_storing
+from tensorir.analysis.materialisation import MIN_PER_BYTE, weighed, worth_storing
 from tensorir.build import call
+from tensorir.cost import BEYOND, CACHE, bytes_of
 from tensorir.ir import Expr, Fencil
 from tensorir.passes.base import Pass, remade
+from tensorir.passes.decisions import Decision, Places, Threshold
 from tensorir.walk import postorder, rebuild, values, with_values
 
 __all__ = ["Materialise"]
+
+SHOWN = 16.0
+"""How many times the work that decides is counted for a plan: more is not looked at."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,26 @@ class Materialise(Pass):
         if not found:
             return fencil
         return remade(fencil, with_values(fencil.closures, _kept(values(fencil.closures), found)))
+
+    def thresholds(self) -> tuple[Threshold, ...]:
+        where = "docs/lowering.md, Pointwise stencils; python -m tests.benchmarks.stored"
+        return (
+            Threshold("min_per_byte", self.min_per_byte, "operations saved per byte", where),
+            Threshold("CACHE", CACHE, f"bytes, beyond which a byte is {BEYOND:g} times as dear", where),
+        )
+
+    def decided(self, before: Fencil, after: Fencil) -> tuple[Decision, ...]:
+        limit, _ = self.thresholds()
+        places = Places(before)
+        found = weighed(before, self.min_per_byte, SHOWN)
+        return tuple(
+            Decision(
+                self.name(), f"{'kept' if w.stored else 'computed'} for reads at {w.uses} offsets", places.of(w.node),
+                w.stored, self.reason() if w.stored else "computing it again costs less than its bytes",
+                w.per_byte(self.min_per_byte), limit, bytes_of(w.node.tensor) if w.stored else 0, w.node.span,
+            )
+            for w in found
+        )  # fmt: skip
 
     def reason(self) -> str:
         return f"read at several offsets, it saves {self.min_per_byte:g} operations for each byte that is kept"

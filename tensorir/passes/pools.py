@@ -21,6 +21,7 @@ from tensorir.build import call, literal, operator, reduce
 from tensorir.builtins import TABLE
 from tensorir.ir import Call, Expr, Fencil, Literal, Operator
 from tensorir.passes.base import Pass, remade
+from tensorir.passes.decisions import Threshold
 from tensorir.types import Interval, Scalar, TensorType
 from tensorir.walk import postorder, rebuild, use_counts, values, with_values
 
@@ -85,6 +86,14 @@ class Pools(Pass):
 
     def in_order(self) -> Pools:
         return Pools(sums=False)
+
+    def thresholds(self) -> tuple[Threshold, ...]:
+        where = "python -m tests.benchmarks.forms"
+        return (
+            Threshold("MOST_POINTS", MOST_POINTS, "points of a window, at most", where),
+            Threshold("LONG", LONG, "points from which on an inner fold is kept, at every point of the axis", where),
+            Threshold("STRIDED", STRIDED, "the same at some points of the axis", where),
+        )
 
     def reason(self) -> str:
         return "a window of several dims is folded along one of them after the other"

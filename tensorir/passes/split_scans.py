@@ -12,6 +12,7 @@ from tensorir.coercion import cut
 from tensorir.cost import bytes_of
 from tensorir.ir import Call, Expr, Fencil, Lambda, Literal, Var
 from tensorir.passes.base import Pass, rewritten
+from tensorir.passes.decisions import Threshold
 from tensorir.types import Dims
 from tensorir.walk import binders, rebuild, substitute
 
@@ -35,8 +36,13 @@ class SplitScans(Pass):
         taken = {p.name for p in binders(fencil)}
         return rewritten(fencil, lambda e: _split(e, taken))
 
+    makes = "scan"
+
     def reason(self) -> str:
         return "operands of a scan that are copied anyway are combined on the way"
+
+    def thresholds(self) -> tuple[Threshold, ...]:
+        return (Threshold("copied", 0, "bytes of operands copied in vain, more than", "docs/lowering.md, Scans"),)
 
 
 def computes_points(node: Expr) -> bool:

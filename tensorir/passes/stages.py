@@ -6,7 +6,7 @@ A compiler's stages are of fencils; those of kernels of tiles, `ti.tt.pipeline`,
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from tensorir.analysis.absence import SkipValues, analyse_absence
@@ -17,6 +17,7 @@ from tensorir.passes.base import Pass
 from tensorir.passes.block_scans import BlockScans
 from tensorir.passes.conditionals import Conditionals
 from tensorir.passes.contractions import Contractions
+from tensorir.passes.decisions import Decision
 from tensorir.passes.fuse_into_scans import FuseIntoScans
 from tensorir.passes.materialise import Materialise
 from tensorir.passes.needed_points import NeededPoints
@@ -54,6 +55,12 @@ class Stage(Generic[P]):
     reason: str
     before: P
     after: P
+    by: Pass | None = field(default=None, compare=False, repr=False)
+    """The pass, with its options, where it is one of fencils."""
+
+    def decided(self: Stage[Fencil]) -> tuple[Decision, ...]:
+        """What the pass chose, a row for each place."""
+        return () if self.by is None else self.by.decided(self.before, self.after)
 
     @property
     def changed(self) -> bool:
@@ -136,6 +143,6 @@ def staged(
             continue
         one = chosen.knowing(tables or {}, full)
         after = one.checked(now)
-        stages.append(Stage(one.spelled(), one.reason(), now, after))
+        stages.append(Stage(one.spelled(), one.reason(), now, after, one))
         now = after
     return Stages(fencil, tuple(stages))

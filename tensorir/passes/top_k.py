@@ -27,6 +27,8 @@ class TopK(Pass):
     top_k(K, 3, 1, true)(x)
     """
 
+    makes = "top_k"
+
     def run(self, fencil: Fencil) -> Fencil:
         roots = values(fencil.closures)
         found = _first_of_sorted(roots)

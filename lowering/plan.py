@@ -1,0 +1,128 @@
+"""The plan of a compilation: what passes and the lowering chose, what each costs without, predicted and measured."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from statistics import median
+from typing import Any
+
+import jax
+import numpy as np
+
+from lowering.choices import CHOICES, THRESHOLDS, names
+from lowering.context import Chosen
+from lowering.executable import Executable, Options
+from lowering.raising import RULES
+from tensorir.arrays import refuse
+from tensorir.cost import bytes_of
+from tensorir.errors import did_you_mean
+from tensorir.ir import Fencil
+from tensorir.passes.decisions import Decision, Places, shortened
+from tensorir.passes.stages import Stages
+from tensorir.plan import Comparison, Memory, Plan
+from tensorir.predicted_cost import predicted
+
+__all__ = ["interleaved", "planned", "switched_off"]
+
+ROUNDS = 15
+"""Turns of each way when a plan is measured."""
+
+
+def switched_off(options: Options, off: Iterable[str]) -> Options:
+    """The options without some passes, rules and choices; raises A39 for a name that is none."""
+    off = frozenset(off)
+    for name in sorted(off - names()):
+        hint = did_you_mean(name, sorted(names())) or "c.plan() names those that there are."
+        raise refuse("A39", f"there is no choice {name!r}.", hint)
+    return replace(
+        options,
+        passes=tuple(p for p in options.passes if p.name() not in off),
+        raising=options.raising - off,
+        without=options.without | (off & frozenset(CHOICES)),
+    )
+
+
+def planned(
+    executable: Executable,
+    stages: Stages[Fencil],
+    run: Callable[[Options], Stages[Fencil]],
+    measured: Mapping[str, Sequence[float]] | None = None,
+) -> Plan:
+    """The plan of an executable that was traced, whose passes did `stages`; `run` gives those with other options.
+
+    `measured` has the seconds of each round, by what was switched off, "" for nothing.
+    """
+    options, fencil, source = executable.options, executable.fencil, stages.source
+    decisions = [d for stage in stages for d in stage.decided()]
+    decisions += _lowered(executable)
+    own = predicted(fencil, options.without)
+    comparisons: dict[str, Comparison] = {}
+    base = (measured or {}).get("")
+    for name in dict.fromkeys(d.name for d in decisions if d.taken):
+        off = switched_off(options, [name])
+        without = predicted(run(off).result, off.without | {name}).total
+        took = (measured or {}).get(name)
+        comparisons[name] = Comparison(
+            without if without != own.total else None,
+            median(took) if took else None,
+            median(b / a for a, b in zip(base, took, strict=True)) if base and took else None,
+        )
+    kept = {s.name.partition("(")[0] for s in stages}
+    return Plan(
+        source.name, options.platform, tuple(decisions), own,
+        Memory(
+            sum(bytes_of(p.type) for p in source.inputs), sum(bytes_of(p.type) for p in source.results), own.temporaries
+        ),
+        comparisons, median(base) if base else None,
+        tuple(p.name() for p in options.passes if p.name() not in kept),
+        tuple(t for p in options.passes for t in p.thresholds()) + THRESHOLDS,
+    )  # fmt: skip
+
+
+def _lowered(executable: Executable) -> list[Decision]:
+    """What the lowering chose while the program was traced, tables and options of XLA included."""
+    fencil = executable.fencil
+    places, says = Places(fencil), {rule.name: rule.says for rule in RULES}
+    rows = [
+        Decision(name, shortened(node), places.of(node), True, says[name].rstrip("."), span=node.span)
+        for name, node in executable.fired
+    ]
+    rows += [_chosen(one, places) for one in executable.chosen]
+    for name, table in executable.differentiable.items():
+        readers = len(table.readers) or int(max(np.bincount(np.concatenate(table.columns)), default=0))
+        size = sum(r.nbytes for r in jax.tree_util.tree_leaves((table.readers, table.readers_by_slot)))
+        rows.append(_row("inverse_tables", bool(table.readers), readers, f"table {name}", size))
+    if executable.sums_as_loops and executable.options.platform == "cpu":
+        rows.append(_row("sums_as_loops", "sums_as_loops" not in executable.options.without, 0, "whole program"))
+    return list(dict.fromkeys(rows))
+
+
+def _chosen(one: Chosen, places: Places) -> Decision:
+    row = _row(one.name, one.taken, one.value, places.of(one.node), one.bytes)
+    return replace(row, span=one.node.span)
+
+
+def _row(name: str, taken: bool, value: float, where: str, size: int = 0) -> Decision:
+    about = CHOICES[name]
+    what = (about.taken if taken else about.otherwise).format(value)
+    why = about.reason if taken else about.instead
+    return Decision(name, what, where, taken, why, value, about.threshold, size if taken else 0)
+
+
+def interleaved(ways: Mapping[str, Callable[[], Any]], rounds: int = ROUNDS) -> dict[str, list[float]]:
+    """The seconds that each way takes, round by round, in turns of changing order; each is called twice before."""
+    for way in ways.values():
+        for _ in range(2):
+            jax.block_until_ready(way())
+    taken: dict[str, list[float]] = {name: [] for name in ways}
+    orders, order = random.Random(0), list(ways)
+    for _ in range(rounds):
+        orders.shuffle(order)
+        for name in order:
+            begin = time.perf_counter()
+            jax.block_until_ready(ways[name]())
+            taken[name].append(time.perf_counter() - begin)
+    return taken

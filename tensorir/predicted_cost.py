@@ -1,0 +1,350 @@
+"""What a program is expected to cost as it is emitted: operations, those done again included, and bytes of memory.
+
+The unit is one addition. What a backend fuses into its readers is computed at each of the offsets at which they read
+it; what is stored is computed once, written, and read. `docs/lowering.md`, "The choices", says how far to trust it.
+
+>>> from tensorir.text import parse
+>>> text = '''f(y: tensor<float, I[1:99]>, x: tensor<float, I[0:100]>) {
+...   y ← let w = {}; ⟪I, 1⟫(w) - ⟪I, -1⟫(w); }'''
+>>> print(predicted(parse(text.replace("{}", "cos(x)"))))
+7,191 of cost: 6,498 for operations, 693 for bytes; 0 bytes of temporaries
+>>> print(predicted(parse(text.replace("{}", "materialise(cos(x))"))))
+4,691 of cost: 3,298 for operations, 1,393 for bytes; 800 bytes of temporaries
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, field
+
+from tensorir.analysis.buffer_worth import work_of
+from tensorir.analysis.in_place_updates import in_place_updates
+from tensorir.analysis.uses import MOST, Offset, further
+from tensorir.builtins import TABLE
+from tensorir.cost import BEYOND, CACHE, PER_BYTE, bytes_of
+from tensorir.ir import Apply, Call, Expr, Fencil, Lambda, Literal, Operator, Var
+from tensorir.types import TensorType
+
+__all__ = ["Predicted", "predicted"]
+
+PER_PASS = PER_BYTE / 2 * BEYOND
+"""What a byte of memory costs that is either written or read."""
+IN_CACHE = PER_BYTE / 2
+IN_BLOCK = 0.05
+"""The same in a cache of a few MiB, and in the memory of a block."""
+ACROSS = 3.0
+"""How many times as long arrays take whose axes are put in another order, or whose innermost axis is scanned."""
+INDEXED = 4.0
+"""Additions that an element takes as long as that is read at an index."""
+CONTRACTED = 1 / 11
+"""The time of a contraction over that of the products and their sum."""
+SERIAL = 2.6
+"""How many times as long a sum of a stencil takes in XLA's own fusion for sums."""
+STEP_BY_STEP = ("scan", "loop", "sort", "top_k", "argreduce", "scatter", "contract", "cond", "blocked", "materialise")
+"""Builtins whose results are in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """A cost in additions, and the bytes of memory besides inputs and outputs."""
+
+    operations: float
+    moved: float
+    """What the bytes that are read and written take as long as."""
+    temporaries: int = 0
+
+    @property
+    def total(self) -> float:
+        return self.operations + self.moved
+
+    def __str__(self) -> str:
+        return (
+            f"{self.total:,.0f} of cost: {self.operations:,.0f} for operations, {self.moved:,.0f} for bytes; "
+            f"{self.temporaries:,} bytes of temporaries"
+        )
+
+
+def predicted(fencil: Fencil, without: Container[str] = ()) -> Predicted:
+    """The cost of a fencil as it is emitted; `without` has the choices of a backend that are switched off."""
+    model = _Model(without)
+    own = in_place_updates(fencil) if "in_place_updates" not in without else frozenset[int]()
+    last = {c.output: k for k, c in enumerate(fencil.closures)}
+    for k, closure in enumerate(fencil.closures):
+        if not _computes(closure.value) and last[closure.output] != k:
+            continue  # what is read in its place
+        kind = closure.target
+        # what a later closure makes anew is stored, and so are the buffers that passes made
+        kept = closure.output.name in fencil.buffers or (last[closure.output] != k and k not in own)
+        buffer = id(closure) if kept else 0
+        model.loop(closure.value, kind, buffer)
+        if buffer:
+            model.steps[-1].bytes = bytes_of(closure.output.type)
+        model.held[closure.output] = buffer
+        if closure.region is not None and k not in own:
+            model.pass_over(bytes_of(closure.output.type) - bytes_of(kind), 2)
+    return Predicted(model.operations, model.moved, model.peak())
+
+
+def _computes(value: Expr) -> bool:
+    return isinstance(value, Call) and not TABLE[value.op].moves
+
+
+@dataclass(slots=True)
+class _Step:
+    """One loop or operation: the buffer that it makes, and those that it reads."""
+
+    makes: int
+    bytes: int
+    reads: set[int] = field(default_factory=set[int])
+    inside: int = 0
+    """Bytes that it needs while it runs."""
+
+
+@dataclass(slots=True)
+class _Model:
+    without: Container[str]
+    block: bool = False
+    """Whether what is stored stays in the memory of a block of columns."""
+    operations: float = 0.0
+    moved: float = 0.0
+    steps: list[_Step] = field(default_factory=list[_Step])
+    done: dict[int, Expr] = field(default_factory=dict[int, Expr])
+    """What is in memory, by identity."""
+    held: dict[Var, int] = field(default_factory=dict[Var, int])
+    """The buffers in which parameters are that closures before wrote."""
+    indexed: set[int] = field(default_factory=set[int])
+    """What is computed to be read at indices, by identity: it is stored."""
+
+    def pass_over(self, size: float, times: float = 1.0, near: bool = False) -> None:
+        """Bytes that are written, or read, so many times."""
+        weight = IN_BLOCK if near else PER_PASS if size > CACHE else IN_CACHE
+        self.moved += weight * times * size
+
+    def peak(self) -> int:
+        """The most bytes of buffers that are needed at once."""
+        last = {b: k for k, step in enumerate(self.steps) for b in (step.makes, *step.reads)}
+        held: dict[int, int] = {}
+        most = 0
+        for k, step in enumerate(self.steps):
+            if step.makes:
+                held[step.makes] = step.bytes
+            most = max(most, sum(held.values()) + step.inside)
+            held = {b: n for b, n in held.items() if last[b] > k}
+        return most
+
+    # One loop over the points of a result
+
+    def loop(self, root: Expr, into: TensorType, buffer: int = 0) -> None:
+        """An expression computed in one loop, and written; `buffer` is its identity where it is a temporary."""
+        order = self._fused(root)
+        if isinstance(root, Call) and self._is_stored(root) and not self._across(root, into):
+            # it is made where it is wanted
+            self.steps[-1].makes = buffer
+            return
+        reads: set[int] = set()
+        offsets: dict[int, set[Offset]] = {id(root): {()}}
+        for node in reversed(order):
+            own = offsets[id(node)]
+            if self._is_stored(node):
+                reads.add(id(node))
+                self._read(node, into)
+                continue
+            self._count(node, len(own))
+            if isinstance(node, Var):
+                reads.add(self.held.get(node, 0))
+                self.pass_over(min(bytes_of(node.type), len(own) * bytes_of(node.type)))
+            for child, moved in _operands(node):
+                known = offsets.setdefault(id(child), set())
+                for o in own:
+                    if len(known) < MOST:
+                        known.add(further(o, node) if moved else o)
+        size = bytes_of(into)
+        self.pass_over(size, near=self.block and bool(buffer))
+        self.steps.append(_Step(buffer, size, reads))
+
+    def _fused(self, root: Expr) -> list[Expr]:
+        """The nodes of one loop, operands first, down to what is in memory, which is computed before."""
+        order: list[Expr] = []
+        stored: list[Call] = []
+        seen: set[int] = set()
+        stack: list[tuple[Expr, bool]] = [(root, False)]
+        while stack:
+            node, ready = stack.pop()
+            if ready:
+                order.append(node)
+            elif id(node) not in seen:
+                seen.add(id(node))
+                stack.append((node, True))
+                if isinstance(node, Call) and TABLE[node.op].indirect:
+                    self.indexed.update(id(a) for a in node.args if _computes(a))
+                if self._is_stored(node):
+                    assert isinstance(node, Call)
+                    stored.append(node)
+                else:
+                    stack += [(c, False) for c, _ in reversed(_operands(node))]
+        for node in reversed(stored):
+            self._store(node)
+        return order
+
+    def _is_stored(self, node: Expr) -> bool:
+        if not isinstance(node, Call):
+            return False
+        return (
+            node.op in STEP_BY_STEP
+            or (node.op == "shift_init" and "reads_by_slot" in self.without)
+            or id(node) in self.indexed
+        )
+
+    def _read(self, node: Expr, into: TensorType) -> None:
+        """What is in memory, read once; the states of a scan lie with its dim outermost."""
+        kind = node.type
+        assert isinstance(kind, TensorType)
+        across = self._across(node, into) and not self.block
+        self.pass_over(bytes_of(kind), ACROSS if across else 1.0, near=self.block)
+
+    def _across(self, node: Expr, into: TensorType) -> bool:
+        """Whether something in memory is the states of a scan, and what is made of it has other axes outermost."""
+        return isinstance(node, Call) and node.op == "scan" and into.dims.names[:1] != (node.static.dim,)
+
+    def _count(self, node: Expr, times: int) -> None:
+        match node:
+            case Call("reduce"):
+                levels = _levels(node)
+                self.operations += times * work_of_fold(node) * self._slowness(node)
+                if levels > 1 and "unrolled_folds" in self.without:
+                    self.pass_over(2 * levels * bytes_of(node.tensor), near=self.block)
+            case Call() if node.definition is not None:
+                self.operations += times * work_of(node.definition.body, {}) * node.tensor.dims.size
+            case Call(op) if TABLE[op].indirect:
+                self.operations += times * INDEXED * node.tensor.dims.size
+            case Call(op):
+                self.operations += times * TABLE[op].cost * node.tensor.dims.size
+            case Apply(Lambda(_, (body,)), _):
+                self.operations += times * work_of(body, {}) * body.tensor.dims.size
+            case _:
+                pass
+
+    def _slowness(self, fold: Call) -> float:
+        shifted = any(isinstance(n, Call) and n.op == "cartesian_shift" for n in fold.args[2:])
+        return SERIAL if shifted and "sums_as_loops" in self.without else 1.0
+
+    # What has a result in memory
+
+    def _store(self, node: Call) -> None:
+        if id(node) in self.done:
+            return
+        self.done[id(node)] = node
+        match node:
+            case Call("materialise", (x,)):
+                self.loop(x, x.tensor, id(node))
+                return
+            case _ if id(node) in self.indexed:
+                self.indexed.remove(id(node))
+                self.loop(node, node.tensor, id(node))
+                self.indexed.add(id(node))
+                return
+            case Call("shift_init", (table, x)):
+                self.loop(x, node.tensor, id(node))
+                self.pass_over(bytes_of(table.tensor))
+                self.operations += INDEXED * node.tensor.dims.size
+                return
+            case Call("blocked", (Lambda() as f, *args), (size, names)):
+                self._blocked(node, f, args, size, names)
+                return
+            case _:
+                pass
+        args = [a for a in node.args if isinstance(a.type, TensorType) and not isinstance(a, Literal)]
+        copied = self._copied(node, args)
+        inside = 0
+        for a in args:
+            size, plain = bytes_of(a.tensor), isinstance(a, Var)
+            if self._is_stored(a):
+                self._fused(a)
+            elif not plain:
+                self.loop(a, a.tensor, id(a))
+            # laid with the scanned dim outermost, levels are rows; where they lie, they are gathered from all rows
+            if a in copied and plain:
+                inside += size
+                self.pass_over(size, 1.0 if self.block else 2 * ACROSS, near=self.block)
+            elif a in copied:
+                self.pass_over(size, 0.0 if self.block else ACROSS - 1.0, near=self.block)
+            across = node.op == "scan" and "scans_outermost" in self.without and a not in self._states(args, node)
+            self.pass_over(size, ACROSS if across else 1.0, near=self.block)
+        self.operations += self._work(node)
+        self.pass_over(bytes_of(node.tensor), near=self.block)
+        reads = {id(a) for a in args if not isinstance(a, Var)}
+        self.steps.append(_Step(id(node), bytes_of(node.tensor), reads, inside))
+
+    def _copied(self, node: Call, args: Sequence[Expr]) -> list[Expr]:
+        """The operands of a scan that are laid with its dim outermost."""
+        if node.op != "scan" or "scans_outermost" in self.without:
+            return []
+        dim, states = node.static.dim, self._states(args, node)
+        return [a for a in args if a not in states and dim in a.tensor.dims and a.tensor.dims.names[0] != dim]
+
+    def _states(self, args: Sequence[Expr], node: Call) -> list[Expr]:
+        """The operands that are states of a scan of the same dim, and lie with it outermost."""
+        return [a for a in args if isinstance(a, Call) and a.op == "scan" and a.static.dim == node.static.dim]
+
+    def _work(self, node: Call) -> float:
+        points = node.tensor.dims.size
+        match node.op:
+            case "scan":
+                return _levels(node) * _applied(node.args[0])
+            case "loop":
+                return (node.static.limit or 1) * sum(map(_applied, node.args[:2]))
+            case "cond":
+                return sum(map(_applied, node.args[:2])) / 2
+            case "contract":
+                dims = {d: i for a in node.args for d, i in a.tensor.dims.items}
+                rate = 1.0 if "contraction" in self.without else CONTRACTED
+                return 2 * math.prod(len(i) for i in dims.values()) * rate
+            case "argreduce":
+                return 2.0 * node.args[2].tensor.dims.size
+            case "scatter":
+                return INDEXED * node.args[-1].tensor.dims.size
+            case _:
+                whole = max(a.tensor.dims.size for a in node.args)
+                return whole * math.log2(max(2, whole if node.op == "sort" else points))
+
+    def _blocked(self, node: Call, f: Lambda, args: Sequence[Expr], size: int, names: Sequence[str]) -> None:
+        for a in args:
+            if not isinstance(a, Var) and not self._is_stored(a):
+                self.loop(a, a.tensor, id(a))
+        inner = _Model(self.without, block=True)
+        inner.loop(f.body, f.body.tensor, id(f))
+        # blocks of operands come from memory, and those of the result go there
+        for x in (*args, node):
+            self.pass_over(bytes_of(x.tensor))
+        columns = math.prod(len(node.tensor.dims[n]) for n in names)
+        self.operations += inner.operations
+        self.moved += inner.moved
+        reads = {id(a) for a in args if not isinstance(a, Var)}
+        self.steps.append(_Step(id(node), bytes_of(node.tensor), reads, round(inner.peak() * size / max(1, columns))))
+
+
+def _operands(node: Expr) -> list[tuple[Expr, bool]]:
+    """What a node reads, functions left out, and whether it moves it."""
+    if isinstance(node, Call):
+        moved = TABLE[node.op].moved
+        places = range(len(node.args))[moved] if moved is not None else ()
+        return [(a, k in places) for k, a in enumerate(node.args) if not isinstance(a, (Lambda, Operator))]
+    return [(a, False) for a in node.args] if isinstance(node, Apply) else []
+
+
+def _levels(node: Call) -> int:
+    dim = node.static.dim
+    return next(len(a.tensor.dims[dim]) for a in node.args[2:] if dim in a.tensor.dims)
+
+
+def _applied(f: Expr) -> float:
+    """Operations of one application of a function."""
+    if isinstance(f, Lambda):
+        return sum(work_of(r, {}) * max(1, r.tensor.dims.size) for r in f.results)
+    return float(TABLE[f.op].cost * f.type.result.dims.size) if isinstance(f, Operator) else 0.0
+
+
+def work_of_fold(node: Call) -> float:
+    """Operations of a fold at all points of its result."""
+    return _levels(node) * max(_applied(node.args[0]), float(node.tensor.dims.size))
