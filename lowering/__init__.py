@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any
 
 import jax
@@ -34,6 +35,10 @@ class Backend:
     def on_device(self, array: Any) -> Any:
         """An array of the device with the elements of an array."""
         return executable.on_device(array)
+
+    def wide(self) -> AbstractContextManager[Any]:
+        """A context in which 64-bit element types are kept."""
+        return jax.enable_x64(True)
 
     def view(self, array: Any) -> Any:
         """An array's own memory as an array of the device where it can be, on the CPU aligned; or a copy.

@@ -22,10 +22,11 @@ import jax.export
 import numpy as np
 
 from lowering.engine import Engine
-from lowering.estimate import Estimate, device_of, estimate, platform_of
+from lowering.estimate import Estimate, estimated
 from lowering.executable import Executable, Options, inputs, on_device
 from lowering.plan import interleaved, planned, switched_off
 from lowering.raising import NAMES, RULES, Raised, rows
+from lowering.targets import device_of, target_of
 from lowering.tracing import concrete
 from tensorir.arrays import refuse
 from tensorir.binding import BoundProgram, tables_of
@@ -142,19 +143,18 @@ class Compiled(_Callable, eqx.Module):
             return jax.export.export(jax.jit(partial(self._closed, executable)), platforms=platforms)(shapes)
 
     def examine(self, target: str, **sizes: int) -> Estimate:
-        """What XLA's compiler for a device that need not be there says of the program, such as "tpu:v5e".
+        """What XLA's compiler for a device that need not be there says of the program: "tpu:v5e", "cuda:h100".
 
-        Kernels, estimated cycles, bytes of temporaries. Needs the compiler of that platform, which for TPUs is the
-        package `libtpu` (`pip install 'jax[tpu]'`). Raises A37 for a target that is not known, A38 where the compiler
-        is missing. An estimate, and no measurement.
+        Kernels, estimated cycles, bytes of temporaries, registers. Needs the compiler of that platform, and no driver:
+        `pip install 'jax[tpu]'`, `pip install 'jax[cuda12]'`. Raises A37 for a target that is not known, A38 where the
+        compiler is missing. An estimate, and no measurement.
         """
-        options = replace(self.engine.options, target=platform_of(target))
+        options = replace(self.engine.options, target=target_of(target).platform)
         place = jax.sharding.SingleDeviceSharding(device_of(target))
         executable, shapes = Compiled(self.constants, Engine(self.engine.program, options))._ready(sizes)
         given = jax.tree_util.tree_map(lambda s: jax.ShapeDtypeStruct(s.shape, s.dtype, sharding=place), shapes)
         with jax.enable_x64(True):
-            traced = jax.jit(partial(self._closed, executable)).trace(given)
-            return estimate(target, traced.lower(lowering_platforms=(options.target,)).compile())
+            return estimated(target, jax.jit(partial(self._closed, executable)).trace(given))
 
     def pipeline(self, **sizes: int) -> Stages[Fencil]:
         """The program before and after each pass of the compilation, with the reason; sizes where it has any.

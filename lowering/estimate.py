@@ -6,27 +6,20 @@ figures are the compilers' own estimates, and not measurements.
 
 from __future__ import annotations
 
-import os
+import importlib.util
 import re
+import subprocess
+import tempfile
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import prod
+from pathlib import Path
 from typing import Any
 
-from jax.experimental import topologies
+from lowering.targets import target_of
 
-from tensorir.arrays import refuse
-from tensorir.errors import did_you_mean
-
-__all__ = ["TARGETS", "Estimate", "device_of", "estimate", "platform_of"]
-
-TARGETS: Mapping[str, tuple[str, str]] = {
-    "tpu:v4": ("tpu", "v4:2x2x1"),
-    "tpu:v5e": ("tpu", "v5e:2x2"),
-    "tpu:v5p": ("tpu", "v5p:2x2x1"),
-    "tpu:v6e": ("tpu", "v6e:2x2"),
-}
-"""The platform of JAX and the name of the smallest topology with a device, by what a user writes."""
+__all__ = ["Estimate", "estimated"]
 
 COLLECTIVES = ("all-reduce", "all-gather", "all-to-all", "collective-permute", "reduce-scatter")
 
@@ -40,8 +33,8 @@ class Estimate:
     """Instructions that run, those of loops once: fusions, copies, calls."""
     cycles: int | None
     """Estimated clock cycles, loops as often as they turn where that is known; None where the compiler says nothing."""
-    bytes_accessed: int
-    """Bytes that kernels read and write."""
+    bytes_accessed: int | None
+    """Bytes that kernels read and write; None where there are loops and the compiler does not say it."""
     arguments: int
     """Bytes of the arguments."""
     results: int
@@ -50,59 +43,77 @@ class Estimate:
     """Bytes of device memory besides arguments and results."""
     collectives: Mapping[str, int] = field(default_factory=dict[str, int])
     """How many operations between devices, by kind."""
+    registers: int | None = None
+    """The most registers of a thread of a kernel; None where nobody counts them, as on TPUs."""
+    spilled: int | None = None
+    """Bytes that threads keep in memory for want of registers."""
 
     def __str__(self) -> str:
         cycles = "" if self.cycles is None else f", {self.cycles:,} cycles"
+        accessed = "" if self.bytes_accessed is None else f"{self.bytes_accessed:,} bytes accessed, "
         lines = [
             f"{self.target}, an estimate of XLA's compiler: {self.kernels} kernels{cycles}",
-            f"{self.bytes_accessed:,} bytes accessed, {self.temporaries:,} of temporaries; "
+            f"{accessed}{self.temporaries:,} bytes of temporaries; "
             f"{self.arguments:,} of arguments, {self.results:,} of results",
         ]
+        if self.registers is not None:
+            lines.append(f"up to {self.registers} registers a thread, {self.spilled:,} bytes spilled")
         return "\n".join(lines + [f"{count} {name}" for name, count in self.collectives.items()])
 
 
-def platform_of(target: str) -> str:
-    """The platform of JAX of a target.
-
-    >>> platform_of("tpu:v5e")
-    'tpu'
-    """
-    if target not in TARGETS:
-        raise refuse(
-            "A37", f"there is no target '{target}'.", did_you_mean(target, TARGETS) or f"use {', '.join(TARGETS)}."
-        )
-    return TARGETS[target][0]
-
-
-def device_of(target: str) -> Any:
-    """A device of a target, as a description; raises A38 where its compiler is not installed."""
-    platform, name = TARGETS[target]
-    # without it the compiler asks the network which machine this is
-    os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
-    try:
-        return topologies.get_topology_desc(platform=platform, topology_name=name).devices[0]
-    except (RuntimeError, ValueError, NotImplementedError) as wrong:
-        help_ = "install the one that fits jax: pip install 'jax[tpu]'."
-        raise refuse("A38", f"the compiler for {target} is not here: {_first_line(wrong)}.", help_) from wrong
+def estimated(target: str, traced: Any) -> Estimate:
+    """What the compiler for a target says of a traced program (`jax.stages.Traced`), and its assembler of registers."""
+    kind = target_of(target)
+    with tempfile.TemporaryDirectory() as folder:
+        options = dict(kind.options)
+        if assembler := _assembler() if kind.architecture else None:
+            options["xla_dump_to"] = folder
+        compiled = traced.lower(lowering_platforms=(kind.lowered_for,)).compile(options or None)
+        found = _registers(assembler, kind.architecture, folder) if assembler else None
+    registers, spilled = found or (None, None)
+    return replace(_estimate(target, compiled), registers=registers, spilled=spilled)
 
 
-def _first_line(problem: Exception) -> str:
-    return str(problem).partition("\n")[0].rstrip(".")
-
-
-def estimate(target: str, compiled: Any) -> Estimate:
+def _estimate(target: str, compiled: Any) -> Estimate:
     """What a compiled program (`jax.stages.Compiled`) says of itself."""
     text, memory, cost = compiled.as_text(), compiled.memory_analysis(), compiled.cost_analysis() or {}
     kernels, cycles, collectives = counted(text)
+    accessed = int(cost["bytes accessed"]) if "bytes accessed" in cost else bytes_of_kernels(text)
     return Estimate(
-        target, kernels, cycles, int(cost.get("bytes accessed", 0)), memory.argument_size_in_bytes,
+        target, kernels, cycles, accessed, memory.argument_size_in_bytes,
         memory.output_size_in_bytes, memory.temp_size_in_bytes, collectives,
     )  # fmt: skip
 
 
+def _assembler() -> Path | None:
+    """NVIDIA's assembler, where the package of its compiler is installed."""
+    try:
+        found = importlib.util.find_spec("nvidia.cuda_nvcc")
+    except ModuleNotFoundError:
+        return None
+    places = found.submodule_search_locations if found is not None else None
+    paths = [Path(place) / "bin" / "ptxas" for place in places or ()]
+    return next((path for path in paths if path.exists()), None)
+
+
+_REGISTERS = re.compile(r"Used (\d+) registers")
+_SPILLED = re.compile(r"(\d+) bytes spill stores")
+
+
+def _registers(assembler: Path, architecture: str, folder: str) -> tuple[int, int] | None:
+    """The most registers of a thread, and the bytes that threads spill, of what the compiler left in a folder."""
+    said = ""
+    for path in sorted(Path(folder).glob("*.ptx")):
+        if path.stat().st_size:
+            command = [str(assembler), f"-arch={architecture}", "-v", str(path), "-o", "/dev/null"]
+            said += subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    registers = [int(n) for n in _REGISTERS.findall(said)]
+    return (max(registers), sum(map(int, _SPILLED.findall(said)))) if registers else None
+
+
 _COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.-]+) \(.*\{$")
 _INSTRUCTION = re.compile(r"^\s+(?:ROOT )?%?[\w.-]+ = .*? ([a-z][\w-]*)\(")
-_CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
+_CYCLES = re.compile(r'"estimated_cycles":"(\d+)"|"end_to_end_cycles":([\d.]+)')
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
 _CONDITION = re.compile(r"condition=%?([\w.-]+)")
 _LIMIT = re.compile(r"= [su]\d+\[\]\S* constant\((\d+)\)")
@@ -154,7 +165,7 @@ def counted(text: str) -> tuple[int, int | None, dict[str, int]]:
             kernels += 1
             collectives.update(c for c in COLLECTIVES if op.startswith(c))
             if said := _CYCLES.search(line):
-                cycles, known = cycles + times * int(said[1]), True
+                cycles, known = cycles + times * round(float(said[1] or said[2])), True
     return kernels, cycles if known else None, dict(collectives)
 
 
@@ -168,3 +179,41 @@ def _trips(line: str, lines: Mapping[str, list[str]]) -> int:
     limits = {int(n) for text in inside for n in _LIMIT.findall(text)} - {0}
     counts = any("direction=LT" in text for text in inside)
     return min(limits) if counts and len(limits) == 1 else 1
+
+
+_NAMED = re.compile(r"^\s+(?:ROOT )?%?([\w.-]+) = (.*?) ([a-z][\w-]*)\((.*)$")
+_SHAPE = re.compile(r"\b([a-z]+\d*(?:e\dm\d\w*)?)\[([\d,]*)\]")
+_OPERAND = re.compile(r"%([\w.-]+)")
+
+
+def bytes_of_kernels(text: str) -> int | None:
+    """Bytes of operands and results of the kernels of optimised HLO, from their types; None where there are loops.
+
+    >>> bytes_of_kernels('''
+    ... ENTRY %main (x: f32[4]) -> f32[2] {
+    ...   %x = f32[4]{0} parameter(0)
+    ...   ROOT %g = f32[2]{0} fusion(%x), kind=kLoop, calls=%d
+    ... }''')
+    24
+    """
+    inside = text[text.index("ENTRY ") :].splitlines()[1:]
+    sizes: dict[str, int] = {}
+    total = 0
+    for line in inside:
+        found = _NAMED.match(line)
+        if found is None:
+            continue
+        name, shape, op, rest = found.groups()
+        sizes[name] = sum(_size(element, extents) for element, extents in _SHAPE.findall(shape))
+        if op in ("while", "call", "conditional"):
+            return None
+        if op not in FREE:
+            operands = _OPERAND.findall(rest.partition(")")[0])
+            total += sizes[name] + sum(sizes.get(o, 0) for o in operands)
+    return total
+
+
+def _size(element: str, extents: str) -> int:
+    digits = re.match(r"[a-z]+(\d+)", element)
+    bits = 8 if element == "pred" or digits is None else int(digits[1])
+    return prod(int(n) for n in extents.split(",") if n) * bits // 8

@@ -49,39 +49,43 @@ MADE = 8_192
 
 
 def reduced(
-    x: jax.Array, start: np.ndarray[Any, Any], op: str, axis: int, loose: bool = False, made: bool = True
-) -> jax.Array:
+    x: jax.Array, start: np.ndarray[Any, Any], op: str, axis: int, platform: str, loose: bool = False,
+    made: bool = True,
+) -> jax.Array:  # fmt: skip
     """An array reduced along an axis by an operation of `MONOIDS`; a number, not NaN, goes along with every row.
 
-    With `loose`, `max` and `min` may drop a NaN; `made` says that the array does not stand in memory.
+    `platform` is the one of JAX that is compiled for. With `loose`, `max` and `min` may drop a NaN; `made` says that
+    the array does not stand in memory.
     """
-    if by_rows(x.dtype, prod(x.shape[axis + 1 :]), made):
+    if by_rows(x.dtype, prod(x.shape[axis + 1 :]), made, platform):
         return _by_rows(x, start, op, axis)
     found = lax.reduce(x, start, MONOIDS[op], (axis,))
-    return found if loose or not _minds_nan(x, op) else _with_nan(x, found, axis)
+    return found if loose or not _minds_nan(x, op, platform) else _with_nan(x, found, axis)
 
 
-def reduced_numbers(x: jax.Array, number: Any, start: np.ndarray[Any, Any], op: str, axis: int) -> jax.Array:
+def reduced_numbers(
+    x: jax.Array, number: Any, start: np.ndarray[Any, Any], op: str, axis: int, platform: str
+) -> jax.Array:
     """The same of an array with a number in the place of each NaN."""
 
     def instead() -> jax.Array:
         return lax.select(lax.ne(x, x), lax.full_like(x, number), x)
 
-    if not _minds_nan(x, op) or by_rows(x.dtype, prod(x.shape[axis + 1 :]), True):
-        return reduced(instead(), start, op, axis, loose=True)
+    if not _minds_nan(x, op, platform) or by_rows(x.dtype, prod(x.shape[axis + 1 :]), True, platform):
+        return reduced(instead(), start, op, axis, platform, loose=True)
     # the library takes no selections: one would be stored first, which takes a third of a softmax
     found = lax.reduce(x, start, MONOIDS[op], (axis,))
     return lax.cond(_may_hold_nan(x), lambda: lax.reduce(instead(), start, MONOIDS[op], (axis,)), lambda: found)
 
 
-def _minds_nan(x: jax.Array, op: str) -> bool:
+def _minds_nan(x: jax.Array, op: str, platform: str) -> bool:
     """Whether the library reduces an array, in a way of its own where it holds NaN."""
-    return op in ("min", "max") and x.dtype.kind in "fV" and x.size >= LIBRARY and jax.default_backend() == "cpu"
+    return op in ("min", "max") and x.dtype.kind in "fV" and x.size >= LIBRARY and platform == "cpu"
 
 
-def by_rows(element: Any, columns: int, made: bool) -> bool:
+def by_rows(element: Any, columns: int, made: bool, platform: str) -> bool:
     """Whether rows of so many columns are better combined one after the other than given to the library."""
-    return np.dtype(element).kind in "fV" and columns >= (MADE if made else COLUMNS) and jax.default_backend() == "cpu"
+    return np.dtype(element).kind in "fV" and columns >= (MADE if made else COLUMNS) and platform == "cpu"
 
 
 def _by_rows(x: jax.Array, start: np.ndarray[Any, Any], op: str, axis: int) -> jax.Array:

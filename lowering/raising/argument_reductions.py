@@ -49,7 +49,7 @@ def argument_reduction(context: Context, node: Call, args: Sequence[Any]) -> Val
         # along columns each step of it would wait for the one before
         pair = _paired(whole.data, aligned(k, row), axis, node.static, start)
         return tuple(cut(Dense(leaf, rest), state) for leaf in pair[::-1])
-    index, value, alone = _found(whole.data, aligned(k, row), axis, node.static, small)
+    index, value, alone = _found(whole.data, aligned(k, row), axis, node.static, small, context.platform)
     found = Dense(value, rest), Dense(index, rest)
     assert node.definition is not None
     fold = node.definition.body.children[0]
@@ -82,25 +82,25 @@ EXACT_IN_FLOAT32 = 2**24
 
 
 def _found(
-    a: jax.Array, k: jax.Array, axis: int, kind: ArgReduce, small: bool
+    a: jax.Array, k: jax.Array, axis: int, kind: ArgReduce, small: bool, platform: str
 ) -> tuple[jax.Array, jax.Array, jax.Array | None]:
     """The index and the value of each row, and which rows stand alone, for reasons of NaN; `small` are the indices."""
     place = lax.broadcast_in_dim(k, a.shape, (axis,))
     if a.dtype.kind not in "fV":
-        return *_of(a, place, None, axis, kind, small), None
+        return *_of(a, place, None, axis, kind, small, platform), None
     missing = lax.ne(a, a)
     if not kind.replaced:
         valid = lax.bitwise_not(missing)
-        return *_of(a, place, valid, axis, kind, small), lax.bitwise_not(
+        return *_of(a, place, valid, axis, kind, small, platform), lax.bitwise_not(
             lax.reduce(valid, False, lax.bitwise_or, (axis,))
         )
     # only what follows the last NaN counts; a row that ends with one gives that one
     position = lax.broadcasted_iota("int32", a.shape, axis)
     few = a.shape[axis] < EXACT_IN_FLOAT32
-    last = _place(position, missing, "max", axis, few)
+    last = _place(position, missing, "max", axis, few, platform)
     last = lax.max(last, lax.full_like(last, -1))
     valid = lax.gt(position, lax.broadcast_in_dim(last, a.shape, [d for d in range(a.ndim) if d != axis]))
-    index, value = _of(a, place, valid, axis, kind, small)
+    index, value = _of(a, place, valid, axis, kind, small, platform)
     end = a.shape[axis] - 1
     at_end = lax.eq(last, lax.full_like(last, end))
     index = lax.select(at_end, lax.broadcast(lax.index_in_dim(k, end, keepdims=False), index.shape), index)
@@ -124,40 +124,40 @@ def _start(node: Call, interval: Interval) -> tuple[Any, Any] | None:
 
 
 def _of(
-    a: jax.Array, place: jax.Array, valid: jax.Array | None, axis: int, kind: ArgReduce, small: bool
+    a: jax.Array, place: jax.Array, valid: jax.Array | None, axis: int, kind: ArgReduce, small: bool, platform: str
 ) -> tuple[jax.Array, jax.Array]:
     """The index and the value of each row among the elements that are valid."""
     rows = [d for d in range(a.ndim) if d != axis]
     op = "max" if kind.largest else "min"
     nothing = _nothing(a, op)
     if valid is not None:
-        a = _apart(lax.select(valid, a, lax.full_like(a, nothing)))
-    value = reduced(a, nothing, op, axis, loose=True)
+        a = _apart(lax.select(valid, a, lax.full_like(a, nothing)), platform)
+    value = reduced(a, nothing, op, axis, platform, loose=True)
     hit = lax.eq(a, lax.broadcast_in_dim(value, a.shape, rows))
     if valid is not None:
         hit = lax.bitwise_and(hit, valid)
-    return _place(place, hit, "min" if kind.ties in ("old", "least") else "max", axis, small), value
+    return _place(place, hit, "min" if kind.ties in ("old", "least") else "max", axis, small, platform), value
 
 
-def _place(place: jax.Array, hit: jax.Array, op: str, axis: int, small: bool) -> jax.Array:
+def _place(place: jax.Array, hit: jax.Array, op: str, axis: int, small: bool, platform: str) -> jax.Array:
     """The least or the greatest place that is hit.
 
     Small ones go through floats, whose reductions XLA's CPU backend compiles in a third of the time, and runs faster.
     """
-    floats = small and jax.default_backend() == "cpu"
+    floats = small and platform == "cpu"
     x = lax.convert_element_type(place, "float32") if floats else place
     nothing = _nothing(x, op)
     found = lax.select(hit, x, lax.full_like(x, nothing))
     if not floats:
-        return reduced(found, nothing, op, axis, loose=True)
-    found = reduced(_apart(found), nothing, op, axis, loose=True)
+        return reduced(found, nothing, op, axis, platform, loose=True)
+    found = reduced(_apart(found, platform), nothing, op, axis, platform, loose=True)
     none = lax.full(found.shape, _nothing(place, op), place.dtype)
     return lax.select(lax.is_finite(found), lax.convert_element_type(found, place.dtype), none)
 
 
-def _apart(x: jax.Array) -> jax.Array:
+def _apart(x: jax.Array, platform: str) -> jax.Array:
     """The array in memory, on the CPU: its reduction is the library's then."""
-    return lax.optimization_barrier(x) if jax.default_backend() == "cpu" else x
+    return lax.optimization_barrier(x) if platform == "cpu" else x
 
 
 def _nothing(x: jax.Array, op: str) -> np.ndarray[Any, Any]:

@@ -75,13 +75,13 @@ def along_axis(context: Context, node: Call, args: Sequence[Any]) -> Value | Non
     axis = part.dims.names.index(dim)
     known = context.provenance.with_nan(leaf)
     if known is None:
-        total = reduced(part.data, start, fold[0], axis, context.loose, made)
+        total = reduced(part.data, start, fold[0], axis, context.platform, context.loose, made)
     else:
         source = aligned(dense(cut(known[0], part.dims)), part.dims)
         if id(node) in context.known.unseen:
-            total = reduced(source, start, fold[0], axis, True, made)
+            total = reduced(source, start, fold[0], axis, context.platform, True, made)
         else:
-            total = reduced_numbers(source, known[1], start, fold[0], axis)
+            total = reduced_numbers(source, known[1], start, fold[0], axis, context.platform)
     folded = Dense(total, part.dims.without(dim))
     # XLA fuses what follows with the reduction itself: a softmax in 0.8 of the time
     whole = folded if within else elementwise(MONOIDS[fold[0]], [init[0], folded], state)
@@ -97,7 +97,7 @@ def mapped(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
         return None
     state: TensorType = f.function.type.params[0]
     levels = levels_of(values, dim, interval)
-    if not any(levels.axes) and by_rows(DTYPES[state.leaves[0]], state.dims.size, False):
+    if not any(levels.axes) and by_rows(DTYPES[state.leaves[0]], state.dims.size, False, context.platform):
         # step by step nothing but the rows themselves is read
         return None
     outside = [m for v, has in zip(values, having, strict=True) if not has for m in masks_of(v)]
@@ -140,5 +140,5 @@ def _at_once(
         context.checks.append(check)
         context.failures.append(first_of(failed))
     start = identity_of(op, items.data.dtype)
-    folded = reduced(items.data, start, op, 0, context.loose)
+    folded = reduced(items.data, start, op, 0, context.platform, context.loose)
     return (elementwise(combine, [init[0], Dense(folded, items.dims)], state.dims),)

@@ -99,8 +99,8 @@ def equivalent(
     Lifted programs are what a call of them runs, checks included. At some sizes equal forms are agreement and no proof
     for others. Half of the inputs hold special numbers, unless `special` is false: derivatives where functions have
     none are nobody's. With `args`, arrays or whatever has a shape and a dtype, both are functions of such arrays that
-    give arrays, and no text tells what they do: gradients, and programs called one after the other. Raises TL04 where
-    parameters differ in number, element or extents.
+    give arrays, and no text tells what they do: gradients, and programs called one after the other. They run
+    with 64-bit element types kept. Raises TL04 where parameters differ in number, element or extents.
     """
     if args is not None:
         one, other = (called(f, args) for f in (a, b))

@@ -131,7 +131,11 @@ def called(function: Callable[..., Any], args: Sequence[Any]) -> Called:
 
 
 def _results(function: Callable[..., Any], given: Sequence[Any]) -> list[Any]:
-    found = function(*given)
+    from tensorir.backends import backend
+
+    # what derives or joins calls of programs is a trace of the caller's own, which narrows wide elements
+    with backend().wide():
+        found = function(*given)
     several: Sequence[Any] = (found,) if hasattr(found, "shape") else found
     return [np.asarray(x) for x in several]
 

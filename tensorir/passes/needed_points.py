@@ -16,7 +16,7 @@ class NeededPoints(Pass):
     """Operands are cut to the halo that is read of what is computed of them.
 
     A backend that stores what several readers share then stores one array, and not the parts that each of them reads.
-    XLA's TPU compiler is one; on CPUs, where all is one loop, it changes nothing.
+    XLA's compilers for TPUs and GPUs do; on CPUs, where all is one loop, it changes nothing.
 
     >>> from tensorir.passes.show import show
     >>> show(NeededPoints(), "let y = x + ⟪I, 1⟫(x); subset(⟪I, 1⟫(y) - y, I[3:5])", x={"I": (0, 9)})
@@ -28,7 +28,7 @@ class NeededPoints(Pass):
         return on_needed_points(fencil)
 
     def on(self, platform: str) -> Pass | None:
-        return self if platform == "tpu" else None
+        return None if platform == "cpu" else self
 
     def reason(self) -> str:
         return "what several readers share is stored once"

@@ -1,7 +1,7 @@
 """Estimated cycles on devices that are not here: `python -m tests.benchmarks.estimates [tpu:v5e ...]`.
 
 Programs in float32 beside JAX by hand and plain JAX, as XLA's compiler for the device says of each; the smaller of the
-two is what ours is set beside. Needs `pip install 'jax[tpu]'`.
+two is what ours is set beside. Needs `pip install 'jax[tpu]'`, for `cuda:h100` `pip install 'jax[cuda12]'`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import jax
 import numpy as np
 
 import tensorir as ti
-from lowering.estimate import device_of, estimate, platform_of
+from lowering.estimate import estimated
+from lowering.targets import device_of
 from tests.benchmarks.by_jax import single
 from tests.benchmarks.cases import advection, chain, hdiff, laplacian, tridiagonal
 
@@ -45,10 +46,7 @@ def main(targets: list[str]) -> int:
             shapes = [jax.ShapeDtypeStruct(np.shape(arrays[n]), "float32", sharding=place) for n in names]
             template = ti.parse(single(text))
             ours = ti.compile(template).examine(target, **(sizes if not isinstance(template, ti.Fencil) else {}))
-            hand = []
-            for f in functions:
-                lowered = jax.jit(f).trace(*shapes).lower(lowering_platforms=(platform_of(target),))
-                hand.append(estimate(target, lowered.compile()))
+            hand = [estimated(target, jax.jit(f).trace(*shapes)) for f in functions]
             best = min(e.cycles or 0 for e in hand)
             told = ", ".join(f"{e.cycles:,}" for e in hand)
             print(f"{target} {name}: {ours.cycles:,} cycles, {told} by hand and plainly ({ours.cycles / best:.2f})")

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import jax
 import numpy as np
 import pytest
 
@@ -360,3 +361,15 @@ def test_numbers_in_the_text_of_a_program_are_sizes_too():
     same = "f(y: tensor<float, I[0:n]>, x: tensor<float, I[0:n]>) { y ← x; }"
     other = same.replace("← x", "← if pos(I, x) = 30 then 0.0 else x")
     assert ti.equivalent(ti.parse(same), ti.parse(other)).sizes == ({"n": 31},)
+
+
+def test_gradients_of_wide_programs_are_compared_in_their_own_element_type():
+    square = ti.compile(ti.parse("f(y: tensor<float, I[0:3]>, x: tensor<float, I[0:3]>) { y ← x × x; }"))
+
+    def derived(x):
+        value, back = jax.vjp(lambda x: square(x=x)["y"], x)
+        return back(value)[0]
+
+    found = ti.equivalent(derived, lambda x: 2.0 * x * x * x, args=(np.zeros(3),))
+    assert found and found.bound < 1e-14
+    assert not ti.equivalent(derived, lambda x: (2.0 + 1e-9) * x * x * x, args=(np.zeros(3),))

@@ -2,13 +2,15 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 from jax.experimental import topologies
 
 import tensorir as ti
 from lowering.compiled import Compiled
 from lowering.engine import Engine
-from lowering.estimate import counted
+from lowering.estimate import bytes_of_kernels, counted
+from lowering.targets import TARGETS, device_of
 from tensorir.passes.needed_points import NeededPoints
 from tests.lowering.raised_forms import Draw
 
@@ -41,6 +43,29 @@ def test_what_a_compiler_does_not_say_is_none():
     assert counted("ENTRY %main (x: f32[8]) -> f32[8] {\n  ROOT %h = f32[8] fusion(%x), calls=%d\n}") == (1, None, {})
 
 
+KERNELS = """
+HloModule jit_f
+%fused (p: f64[254,254,64]) -> (pred[254,253,64], f32[3]) {
+  %p = f64[254,254,64]{2,1,0} parameter(0)
+}
+ENTRY %main.1 (x.1: f64[256,256,64]) -> f32[3] {
+  %x.1 = f64[256,256,64]{2,1,0} parameter(0), metadata={op_name="x"}
+  %a.1 = f64[254,254,64]{2,1,0} fusion(%x.1), kind=kLoop, backend_config={"reification_cost":[{"end_to_end_cycles":70879.05,"exec_time_us":35.7},{"end_to_end_cycles":0,"name":"sol"}]}
+  %b = (pred[254,253,64]{2,1,0}, f32[3]{0}) fusion(%x.1, %a.1), kind=kLoop, backend_config={"reification_cost":[{"end_to_end_cycles":91225.53}]}
+  ROOT %c = f32[3]{0} get-tuple-element(%b), index=1
+}"""  # noqa: E501
+
+
+def test_kernels_of_gpus_move_what_their_types_say_and_take_the_cycles_of_xlas_model():
+    x, a, b = 256 * 256 * 64 * 8, 254 * 254 * 64 * 8, 254 * 253 * 64 + 12
+    assert bytes_of_kernels(KERNELS) == (x + a) + (x + a + b)
+    assert counted(KERNELS) == (2, 70879 + 91226, {})
+
+
+def test_bytes_of_loops_are_not_told_from_types():
+    assert bytes_of_kernels(LOOP.format(element="s32", limit=64)) is None
+
+
 def test_a_target_that_is_not_known_is_refused():
     with pytest.raises(ti.DiagnosticError, match=r"A37.*there is no target 'tpu:v5x'.\nhelp: did you mean 'tpu:v5p'"):
         ti.compile(ti.parse(TEXT)).examine("tpu:v5x")
@@ -55,6 +80,33 @@ def test_a_compiler_that_is_missing_is_named(monkeypatch):
         ti.compile(ti.parse(TEXT)).examine("tpu:v5e")
 
 
+def test_the_compiler_for_gpus_is_named_where_it_is_missing(monkeypatch):
+    def missing(**told):
+        assert "cuda_compute_capability { major: 9" in told["target_config"]
+        raise NotImplementedError("topology not implemented for cuda")
+
+    monkeypatch.setattr(topologies, "get_topology_desc", missing)
+    with pytest.raises(ti.DiagnosticError) as refused:
+        ti.compile(ti.parse(TEXT)).examine("cuda:h100")
+    assert str(refused.value) == (
+        "error[A38]: the compiler for cuda:h100 is not here: topology not implemented for cuda.\n"
+        "help: install the one that fits jax: pip install 'jax[cuda12]'."
+    )
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_program_is_compiled_for_each_device_whose_compiler_is_here(target):
+    try:
+        device_of(target)
+    except ti.DiagnosticError as refused:
+        pytest.skip(str(refused))
+    found = ti.compile(ti.parse(TEXT)).examine(target)
+    assert found.kernels >= 1
+    assert (found.arguments, found.results) == (16 * 16 * 4, 12 * 12 * 4) or target.startswith("tpu")
+    assert (found.cycles is None) == (target == "cuda:a100")
+    assert found.bytes_accessed is None or found.bytes_accessed >= 12 * 12 * 4
+
+
 def test_operands_are_cut_to_what_is_read_of_their_reader():
     f = ti.parse(TEXT)
     small = NeededPoints()(f)
@@ -62,7 +114,17 @@ def test_operands_are_cut_to_what_is_read_of_their_reader():
     x = Draw(0).array("float", (0, 16), (0, 16)).astype("float32")
     wanted = ti.reference.run(f, x=x)["y"]
     assert (ti.reference.run(small, x=x)["y"] == wanted).all()
-    assert NeededPoints().on("cpu") is None and NeededPoints().on("tpu") is not None
+    assert NeededPoints().on("cpu") is None and None not in (NeededPoints().on("tpu"), NeededPoints().on("gpu"))
+
+
+def test_reductions_for_a_device_are_not_those_that_cpus_need():
+    text = """f(y: tensor<float32, J[0:2000]>, x: tensor<float32, I[0:300], J[0:2000]>) {
+      y ← reduce(max, float32(-inf), I)(x); }"""
+    c = ti.compile(ti.parse(text))
+    there = Compiled(c.constants, Engine(c.engine.program, dataclasses.replace(c.engine.options, target="tpu")))
+    assert "stablehlo.while" in c.stablehlo() and "stablehlo.while" not in there.stablehlo()
+    x = Draw(0).array("float", (0, 300), (0, 2000)).astype("float32")
+    np.testing.assert_array_equal(there(x=x)["y"], x.max(axis=0))
 
 
 def test_a_part_is_written_by_an_update_where_that_is_best():

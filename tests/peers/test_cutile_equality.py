@@ -197,5 +197,4 @@ def test_a_layer_norm_backward_kernel_is_the_gradient_of_the_forward_one():
         return back(dy, x, w, mean, rstd, None)
 
     # exact numerics round a fused product and sum once, by way of float64
-    with jax.enable_x64(True):
-        assert ti.equivalent(derived, written, args=(x, w, w, x), special=False)
+    assert ti.equivalent(derived, written, args=(x, w, w, x), special=False)
