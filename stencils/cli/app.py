@@ -280,7 +280,7 @@ def tt(
 @app.command()
 def lower(
     program: Fencils,
-    to: Annotated[str, typer.Option(help="stablehlo, jaxpr, or hlo (optimised, for this machine).")] = "stablehlo",
+    to: Annotated[str, typer.Option(help="stablehlo, jaxpr, hlo (optimised, for this machine), plan.")] = "stablehlo",
     fencil: Name = None,
     set: Sizes = None,
 ) -> None:

@@ -54,12 +54,12 @@ def _sized(path: Path, fencil: str | None, settings: tuple[str, ...]) -> Iterato
 
 
 def lower(path: Path, fencil: str | None, to: str, settings: tuple[str, ...], say: Callable[[str], None]) -> None:
-    """Print what XLA is given (stablehlo, jaxpr), or what it makes of it (hlo)."""
-    forms = {"stablehlo": "stablehlo", "jaxpr": "jaxpr", "hlo": "hlo"}
+    """Print what XLA is given (stablehlo, jaxpr), what it makes of it (hlo), or what was chosen and why (plan)."""
+    forms = ("stablehlo", "jaxpr", "hlo", "plan")
     if to not in forms:
         raise refuse("C06", f"there is no form '{to}'.", f"use {', '.join(forms)}.")
     for _, program, given in _sized(path, fencil, settings):
-        say(getattr(ti.compile(program), forms[to])(**given))
+        say(str(getattr(ti.compile(program), to)(**given)))
 
 
 def info(path: Path, fencil: str | None, settings: tuple[str, ...], say: Callable[[str], None]) -> None:

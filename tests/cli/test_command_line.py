@@ -160,7 +160,7 @@ def test_a_variable_of_another_name_is_given_to_a_parameter(folder, capsys):
         (["lower", "average.fencil", "--set", "n=4", "--set", "m=4"],
          "error[A08]: 'average' has no size 'm'.\nhelp: known here: 'n'.\n"),
         (["lower", "average.fencil", "--to", "llvm", "--set", "n=4"],
-         "error[C06]: there is no form 'llvm'.\nhelp: use stablehlo, jaxpr, hlo.\n"),
+         "error[C06]: there is no form 'llvm'.\nhelp: use stablehlo, jaxpr, hlo, plan.\n"),
     ],
 )  # fmt: skip
 def test_bad_input_is_told_and_exits_with_2(folder, capsys, arguments, message):
@@ -188,7 +188,12 @@ def test_check_print_lower_and_info(folder, capsys):
     assert run(capsys, "check", "average.fencil") == (0, "average: well-formed, typed when n is known\n", "")
     code, text, _ = run(capsys, "print", "average.fencil", "--ascii")
     assert code == 0 and text.isascii() and "shift(I, -1)(x)" in text
-    for form, sign in {"stablehlo": "stablehlo.slice", "jaxpr": "slice[", "hlo": "HloModule"}.items():
+    for form, sign in {
+        "stablehlo": "stablehlo.slice",
+        "jaxpr": "slice[",
+        "hlo": "HloModule",
+        "plan": "compiled for cpu",
+    }.items():
         code, text, _ = run(capsys, "lower", "average.fencil", "--to", form, "--set", "n=9")
         assert code == 0 and sign in text
     code, text, _ = run(capsys, "info", "average.fencil")
