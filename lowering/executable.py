@@ -21,6 +21,7 @@ from tensorir.analysis.absence import AbsenceAnalysis
 from tensorir.analysis.annotations import Annotations, annotated
 from tensorir.binding import tables_of
 from tensorir.ir import Call, Fencil, Var
+from tensorir.kept_memory import KEPT_MEMORY
 from tensorir.passes.base import Pass
 from tensorir.passes.stages import DEFAULT_PASSES
 from tensorir.types import DTYPES, TensorType
@@ -85,7 +86,10 @@ class Executable:
         self.members = [(p.name, len(p.type.leaves)) for p in self.fencil.results]
         """The results, and how many arrays each is: asked for in every call."""
         self.empty = any(not p.type.dims.size for p in self.fencil.results)
-        self.wide = any(s.bits == 64 for t in _types(self.fencil) for s in t.leaves)
+        leaves = [(t.dims.size, s) for t in _types(self.fencil) for s in t.leaves]
+        self.wide = any(s.bits == 64 for _, s in leaves)
+        self.largest = max((size * DTYPES[s].itemsize for size, s in leaves), default=0)
+        """Bytes of the largest array."""
         self.prepared = self._tables(inverted=False)
         """Tables as calls of their own read them: nobody differentiates those."""
         self.constants = on_device(dict(self.bound))
@@ -111,18 +115,26 @@ class Executable:
     @cached_property
     def inside(self) -> Callable[..., Any]:
         """What runs in somebody's trace."""
+        self._expect_memory()
         return jax.jit(_of(self, Executable.run))
 
     @cached_property
     def plain(self) -> jax.stages.Wrapped:
         """What runs on arrays of the device."""
+        self._expect_memory()
         return jax.jit(_of(self, Executable.run_flat), compiler_options=self.compiler_options)
 
     @cached_property
     def into(self) -> Callable[..., Any]:
         """What writes into buffers that are given away."""
+        self._expect_memory()
         run = _of(self, Executable.run_into)
         return jax.jit(run, donate_argnums=0, keep_unused=True, compiler_options=self.compiler_options)
+
+    def _expect_memory(self) -> None:
+        """Before it runs: where the CPU's memory for its arrays comes from."""
+        if self.options.platform == "cpu":
+            KEPT_MEMORY.expect(self.largest)
 
     @property
     def compiler_options(self) -> dict[str, str] | None:

@@ -20,6 +20,7 @@ from tensorir.dimensions import Dimension, dims
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.interrupted import Interrupted
 from tensorir.ir import Fencil
+from tensorir.kept_memory import KEPT_MEMORY as kept_memory
 from tensorir.lift import lift
 from tensorir.text import parse
 from tensorir.types import SCALARS, Interval, TensorType, tensor
@@ -39,6 +40,7 @@ __all__ = [
     "dims",
     "fencil",
     "iterate",
+    "kept_memory",
     "lift",
     "parse",
     "tensor",

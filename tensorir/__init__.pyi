@@ -49,6 +49,7 @@ from tensorir.fieldview.traced import power as power
 from tensorir.interrupted import Interrupted as Interrupted
 from tensorir.ir import Fencil as Fencil
 from tensorir.iterator.as_jax import as_jax as as_jax
+from tensorir.kept_memory import KeptMemory
 from tensorir.labels import positional as positional
 from tensorir.lift import lift as lift
 from tensorir.lift.equality import equivalent as equivalent
@@ -68,6 +69,8 @@ __version__: str
 
 caches: Caches
 """All caches of the process by name: they can be listed, sized and emptied."""
+kept_memory: KeptMemory
+"""How much freed memory the process keeps for arrays to come; `ti.kept_memory.limit = 0` gives it back."""
 
 # element types
 bfloat16: Scalar
