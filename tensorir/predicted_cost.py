@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from tensorir.analysis.buffer_worth import work_of
 from tensorir.analysis.in_place_updates import in_place_updates
-from tensorir.analysis.uses import MOST, Offset, further
+from tensorir.analysis.uses import MOST, Offset, further, surface
 from tensorir.builtins import TABLE
 from tensorir.cost import BEYOND, CACHE, PER_BYTE, bytes_of
 from tensorir.ir import Apply, Call, Expr, Fencil, Lambda, Literal, Operator, Var
@@ -43,6 +43,8 @@ SERIAL = 2.6
 """How many times as long a sum of a stencil takes in XLA's own fusion for sums."""
 STEP_BY_STEP = ("scan", "loop", "sort", "top_k", "argreduce", "scatter", "contract", "cond", "blocked", "materialise")
 """Builtins whose results are in memory."""
+APART = frozenset(STEP_BY_STEP) - {"materialise"}
+"""Those whose operands are, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ def predicted(fencil: Fencil, without: Container[str] = ()) -> Predicted:
         # what a later closure makes anew is stored, and so are the buffers that passes made
         kept = closure.output.name in fencil.buffers or (last[closure.output] != k and k not in own)
         buffer = id(closure) if kept else 0
-        model.loop(closure.value, kind, buffer)
+        model.compute(closure.value, kind, buffer)
         if buffer:
             model.steps[-1].bytes = bytes_of(closure.output.type)
         model.held[closure.output] = buffer
@@ -109,12 +111,12 @@ class _Model:
     operations: float = 0.0
     moved: float = 0.0
     steps: list[_Step] = field(default_factory=list[_Step])
-    done: dict[int, Expr] = field(default_factory=dict[int, Expr])
-    """What is in memory, by identity."""
+    made: dict[int, int] = field(default_factory=dict[int, int])
+    """The step that made what is in memory, by identity."""
     held: dict[Var, int] = field(default_factory=dict[Var, int])
     """The buffers in which parameters are that closures before wrote."""
-    indexed: set[int] = field(default_factory=set[int])
-    """What is computed to be read at indices, by identity: it is stored."""
+    plain: set[int] = field(default_factory=set[int])
+    """What is computed point by point and stored, by identity, since it is read at indices or by what stands apart."""
 
     def pass_over(self, size: float, times: float = 1.0, near: bool = False) -> None:
         """Bytes that are written, or read, so many times."""
@@ -133,27 +135,39 @@ class _Model:
             held = {b: n for b, n in held.items() if last[b] > k}
         return most
 
-    # One loop over the points of a result
+    def compute(self, root: Expr, into: TensorType, buffer: int = 0) -> None:
+        """What is in memory on the way to an expression, operands first, and the expression itself.
 
-    def loop(self, root: Expr, into: TensorType, buffer: int = 0) -> None:
-        """An expression computed in one loop, and written; `buffer` is its identity where it is a temporary."""
-        order = self._fused(root)
-        if isinstance(root, Call) and self._is_stored(root) and not self._across(root, into):
-            # it is made where it is wanted
-            self.steps[-1].makes = buffer
-            return
+        `buffer` is its identity where it is a temporary.
+        """
+        order = surface(root)
+        for node in order:
+            if isinstance(node, Call) and (TABLE[node.op].indirect or node.op in APART):
+                self.plain.update(id(a) for a in node.args if _computes(a))
+        for node in order:
+            if self._is_stored(node) and id(node) not in self.made:
+                assert isinstance(node, Call)
+                self._store(node)
+                self.made[id(node)] = len(self.steps) - 1
+        if self._is_stored(root) and not self._across(root, into):
+            self.steps[self.made[id(root)]].makes = buffer  # it is made where it is wanted
+        else:
+            self._loop(root, into, buffer)
+
+    def _loop(self, root: Expr, into: TensorType, buffer: int) -> None:
+        """An expression computed in one loop, and written."""
         reads: set[int] = set()
         offsets: dict[int, set[Offset]] = {id(root): {()}}
-        for node in reversed(order):
+        for node in reversed(self._fused(root)):
             own = offsets[id(node)]
-            if self._is_stored(node):
+            if self._is_leaf(node, root):
                 reads.add(id(node))
                 self._read(node, into)
                 continue
             self._count(node, len(own))
             if isinstance(node, Var):
                 reads.add(self.held.get(node, 0))
-                self.pass_over(min(bytes_of(node.type), len(own) * bytes_of(node.type)))
+                self.pass_over(bytes_of(node.type))
             for child, moved in _operands(node):
                 known = offsets.setdefault(id(child), set())
                 for o in own:
@@ -164,9 +178,8 @@ class _Model:
         self.steps.append(_Step(buffer, size, reads))
 
     def _fused(self, root: Expr) -> list[Expr]:
-        """The nodes of one loop, operands first, down to what is in memory, which is computed before."""
+        """The nodes of one loop, operands first, down to what is in memory."""
         order: list[Expr] = []
-        stored: list[Call] = []
         seen: set[int] = set()
         stack: list[tuple[Expr, bool]] = [(root, False)]
         while stack:
@@ -176,16 +189,13 @@ class _Model:
             elif id(node) not in seen:
                 seen.add(id(node))
                 stack.append((node, True))
-                if isinstance(node, Call) and TABLE[node.op].indirect:
-                    self.indexed.update(id(a) for a in node.args if _computes(a))
-                if self._is_stored(node):
-                    assert isinstance(node, Call)
-                    stored.append(node)
-                else:
+                if not self._is_leaf(node, root):
                     stack += [(c, False) for c, _ in reversed(_operands(node))]
-        for node in reversed(stored):
-            self._store(node)
         return order
+
+    def _is_leaf(self, node: Expr, root: Expr) -> bool:
+        """Whether a loop reads a node from memory: one that makes what is stored in its own loop computes it."""
+        return self._is_stored(node) and (node is not root or id(node) in self.made)
 
     def _is_stored(self, node: Expr) -> bool:
         if not isinstance(node, Call):
@@ -193,7 +203,7 @@ class _Model:
         return (
             node.op in STEP_BY_STEP
             or (node.op == "shift_init" and "reads_by_slot" in self.without)
-            or id(node) in self.indexed
+            or id(node) in self.plain
         )
 
     def _read(self, node: Expr, into: TensorType) -> None:
@@ -232,22 +242,17 @@ class _Model:
     # What has a result in memory
 
     def _store(self, node: Call) -> None:
-        if id(node) in self.done:
-            return
-        self.done[id(node)] = node
         match node:
             case Call("materialise", (x,)):
-                self.loop(x, x.tensor, id(node))
+                self._loop(x, x.tensor, id(node))
                 return
-            case _ if id(node) in self.indexed:
-                self.indexed.remove(id(node))
-                self.loop(node, node.tensor, id(node))
-                self.indexed.add(id(node))
-                return
-            case Call("shift_init", (table, x)):
-                self.loop(x, node.tensor, id(node))
+            case Call("shift_init", (table, x)) if "reads_by_slot" in self.without:
+                self._loop(x, node.tensor, id(node))
                 self.pass_over(bytes_of(table.tensor))
                 self.operations += INDEXED * node.tensor.dims.size
+                return
+            case Call(op) if op not in STEP_BY_STEP:
+                self._loop(node, node.tensor, id(node))
                 return
             case Call("blocked", (Lambda() as f, *args), (size, names)):
                 self._blocked(node, f, args, size, names)
@@ -259,10 +264,6 @@ class _Model:
         inside = 0
         for a in args:
             size, plain = bytes_of(a.tensor), isinstance(a, Var)
-            if self._is_stored(a):
-                self._fused(a)
-            elif not plain:
-                self.loop(a, a.tensor, id(a))
             # laid with the scanned dim outermost, levels are rows; where they lie, they are gathered from all rows
             if a in copied and plain:
                 inside += size
@@ -309,11 +310,8 @@ class _Model:
                 return whole * math.log2(max(2, whole if node.op == "sort" else points))
 
     def _blocked(self, node: Call, f: Lambda, args: Sequence[Expr], size: int, names: Sequence[str]) -> None:
-        for a in args:
-            if not isinstance(a, Var) and not self._is_stored(a):
-                self.loop(a, a.tensor, id(a))
         inner = _Model(self.without, block=True)
-        inner.loop(f.body, f.body.tensor, id(f))
+        inner.compute(f.body, f.body.tensor, id(f))
         # blocks of operands come from memory, and those of the result go there
         for x in (*args, node):
             self.pass_over(bytes_of(x.tensor))

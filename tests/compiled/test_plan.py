@@ -200,6 +200,18 @@ def test_what_is_read_at_more_offsets_is_predicted_to_be_computed_at_each():
     assert [round((c - 3200) / 3200) for c in costs] == [0, 1, 3]
 
 
+def test_chains_of_a_thousand_stored_stencils_and_of_scans_are_planned():
+    steps = "".join(f"let t{k + 1} = ⟪I, 1⟫(t{k}) + ⟪I, -1⟫(t{k});\n" for k in range(1000))
+    f = ti.parse(f"f(y: tensor<float, I[1000:3000]>, x: tensor<float, I[0:4000]>) {{ let t0 = x; {steps} y ← t1000; }}")
+    plan = ti.compile(f, passes="materialise(min_per_byte=0.01)").plan()
+    assert sum(d.taken for d in plan["materialise"]) == 999
+    # each is read by the next alone: two of them are needed at once
+    assert plan.memory.temporaries <= 2 * 4000 * 8
+    scans = "".join(f"let t{k + 1} = scan(+, true, 0.0, I)(t{k});\n" for k in range(1000))
+    g = ti.parse(f"f(y: tensor<float, I[0:40]>, x: tensor<float, I[0:40]>) {{ let t0 = x; {scans} y ← t1000; }}")
+    assert predicted(g).operations == 1000 * 40
+
+
 def test_choices_are_measured_with_the_arguments_of_a_call():
     c = compiled("materialise")
     plan = c.plan(measure=True, x=np.linspace(0.0, 1.0, 9))
