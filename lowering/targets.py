@@ -78,7 +78,9 @@ def _tpu(topology: str) -> Target:
 def _cuda(description: str, architecture: str, cycles: bool) -> Target:
     told = {"topology_name": "", "target_config": description, "topology": "1x1x1"}
     asked = {"xla_gpu_collect_cost_model_stats": True} if cycles else {}
-    return Target("gpu", "cuda", told, "pip install 'jax[cuda12]'", architecture, asked)
+    # without a driver JAX takes the plugin for broken where it could be asked to run something on it
+    install = "pip install 'jax[cuda12]'; where there is no GPU, start Python with JAX_PLATFORMS=cpu"
+    return Target("gpu", "cuda", told, install, architecture, asked)
 
 
 TARGETS: Mapping[str, Target] = {

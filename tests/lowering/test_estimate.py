@@ -90,7 +90,8 @@ def test_the_compiler_for_gpus_is_named_where_it_is_missing(monkeypatch):
         ti.compile(ti.parse(TEXT)).examine("cuda:h100")
     assert str(refused.value) == (
         "error[A38]: the compiler for cuda:h100 is not here: topology not implemented for cuda.\n"
-        "help: install the one that fits jax: pip install 'jax[cuda12]'."
+        "help: install the one that fits jax: pip install 'jax[cuda12]'; "
+        "where there is no GPU, start Python with JAX_PLATFORMS=cpu."
     )
 
 
