@@ -62,6 +62,10 @@ CHOICES: Mapping[str, LoweringChoice] = {
         "the scanned dim is outermost", "levels are read where they lie",
         "a step then reads and writes whole rows of memory", "it is switched off",
     ),
+    "gathered_cotangents": LoweringChoice(
+        "gradients gather cotangents at opposite offsets", "gradients pad and add cotangents",
+        "the transpose of a stencil is a stencil", "it is switched off",
+    ),
     "sums_as_loops": LoweringChoice(
         "without XLA's fusion for sums", "with XLA's fusion for sums",
         "that fusion computes what it sums without vector instructions", "it is switched off",

@@ -13,13 +13,15 @@ import jax
 import numpy as np
 
 from lowering.context import Check, Chosen
-from lowering.lower import lower
+from lowering.gradients.gathered_cotangents import gathering
+from lowering.lower import Lowered, lower
 from lowering.neighbours import Prepared, prepare
 from lowering.raising import NAMES
-from lowering.tracing import inside_trace
+from lowering.tracing import inside_trace, op_by_op
 from tensorir.analysis.absence import AbsenceAnalysis
 from tensorir.analysis.annotations import Annotations, annotated
 from tensorir.binding import tables_of
+from tensorir.builtins import TABLE
 from tensorir.ir import Call, Fencil, Var
 from tensorir.kept_memory import KEPT_MEMORY
 from tensorir.passes.base import Pass
@@ -156,14 +158,32 @@ class Executable:
         """Whether shifted values are folded over a dim that is no neighbours'; plain rows are faster fused."""
         return _sums(self.fencil)
 
+    @cached_property
+    def is_stencil(self) -> bool:
+        """Whether the program reads at offsets, and has neither folds nor tables nor checks."""
+        return _is_stencil(self.fencil)
+
     def run(self, arrays: Any, prepared: dict[str, Prepared]) -> tuple[dict[str, tuple[Any, ...]], list[Any]]:
         """Outputs and the results of run-time checks; traced once."""
+        if not self.is_stencil or "gathered_cotangents" in self.options.without or op_by_op():
+            lowered = self._lowered(arrays, prepared)
+            return lowered.outputs, lowered.failures
+        flat, structure = jax.tree_util.tree_flatten(arrays)
+
+        def function(*flat: Any) -> list[Any]:
+            outputs = self._lowered(jax.tree_util.tree_unflatten(structure, flat), prepared).outputs
+            return [leaf for p in self.fencil.results for leaf in outputs[p.name]]
+
+        return self.named(gathering(function)(*flat)), []
+
+    def _lowered(self, arrays: Any, prepared: dict[str, Prepared]) -> Lowered:
+        """What one trace of the program comes to."""
         lowered = lower(
             self.fencil, arrays, prepared, self.known, self.options.numerics, self.options.raising, self.ordered,
             self.options.platform, self.options.without,
         )  # fmt: skip
         self.checks, self.fired, self.chosen = lowered.checks, lowered.fired, lowered.chosen
-        return lowered.outputs, lowered.failures
+        return lowered
 
     def run_flat(self, flat: Sequence[Any], prepared: dict[str, Prepared]) -> tuple[tuple[Any, ...], list[Any]]:
         """The same of the leaves of the arrays, and giving leaves: trees cost a call more.
@@ -246,6 +266,15 @@ def _sums(fencil: Fencil) -> bool:
         for argument in n.args[2:]
     ]
     return any(isinstance(n, Call) and n.op == "cartesian_shift" for n in postorder(*folded))
+
+
+def _is_stencil(fencil: Fencil) -> bool:
+    calls = [n for n in postorder(*values(fencil.closures)) if isinstance(n, Call)]
+    rows = [TABLE[n.op] for n in calls]
+    return any(n.op == "cartesian_shift" for n in calls) and not any(
+        row.effect or row.checks or row.indirect or any(not isinstance(a.type, TensorType) for a in n.args)
+        for n, row in zip(calls, rows, strict=True)
+    )
 
 
 def _types(fencil: Fencil) -> list[TensorType]:

@@ -95,6 +95,9 @@ def _lowered(executable: Executable) -> list[Decision]:
         readers = len(table.readers) or int(max(np.bincount(np.concatenate(table.columns)), default=0))
         size = sum(r.nbytes for r in jax.tree_util.tree_leaves((table.readers, table.readers_by_slot)))
         rows.append(_row("inverse_tables", bool(table.readers), readers, f"table {name}", size))
+    if executable.is_stencil:
+        taken = "gathered_cotangents" not in executable.options.without
+        rows.append(_row("gathered_cotangents", taken, 0, "whole program"))
     if executable.sums_as_loops and executable.options.platform == "cpu":
         rows.append(_row("sums_as_loops", "sums_as_loops" not in executable.options.without, 0, "whole program"))
     return list(dict.fromkeys(rows))
