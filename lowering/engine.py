@@ -11,6 +11,7 @@ import numpy as np
 
 from lowering.executable import Executable, Options
 from lowering.failures import checked, raise_failures
+from lowering.host_results import on_host
 from lowering.repeated_call import RepeatedCall
 from lowering.tracing import concrete, inside_trace, op_by_op, tracing, x64
 from tensorir.analysis.absence import SkipValues
@@ -82,6 +83,8 @@ class Engine:
             return self._on_dataset(constants, datasets, arguments)
         ready = prepare_call(replace(self.program, constants=constants), arguments, concrete, self.options.donate)
         executable = self.executable(ready)
+        if self._recycles(executable, ready):
+            return self._recycled(executable, ready)
         outputs = self._run(executable, ready.arrays, ready.given_away)
         if self._is_plain(executable, arguments):
             repeated = self._repeated(executable, arguments)
@@ -118,21 +121,30 @@ class Engine:
                 results, failures = executable.plain(tuple(flat), executable.prepared)
                 outputs = executable.named(results)
             else:
-                return self._recycled(executable, arrays)
+                results, failures = executable.plain(tuple(flat), executable.prepared)
+                raise_failures(failures, executable.checks)
+                return executable.named(map(on_host, results))
         raise_failures(failures, executable.checks)
         return outputs
 
-    def _recycled(self, executable: Executable, arrays: dict[str, Any]) -> Any:
-        """NumPy callers get copies, so the buffers that XLA wrote are ours, and warm for the next call."""
-        try:
-            spare = executable.spare.pop()  # the buffers of one call belong to one thread
-        except IndexError:
-            spare = executable.blank()
-        outputs, failures = executable.into(spare, arrays, executable.prepared)
+    def _recycled(self, executable: Executable, ready: PreparedCall) -> dict[str, Any]:
+        """A call whose results are copied into the caller's buffers: XLA writes into those of the call before."""
+        with jax.enable_x64(True):
+            try:
+                spare = executable.spare.pop()  # the buffers of one call belong to one thread
+            except IndexError:
+                spare = executable.blank()
+            outputs, failures = executable.into(spare, ready.arrays, executable.prepared)
         raise_failures(failures, executable.checks)
-        copies = {n: tuple(np.array(a) for a in leaves) for n, leaves in outputs.items()}
+        written = ready.finish(outputs)
         executable.spare.append(outputs)
-        return copies
+        return written
+
+    def _recycles(self, executable: Executable, ready: PreparedCall) -> bool:
+        """Whether nobody but the call itself sees the buffers that XLA writes."""
+        flat = jax.tree_util.tree_leaves(ready.arrays)
+        apart = executable.prints or executable.empty or op_by_op() or inside_trace(flat)
+        return ready.copied and not ready.given_away and not apart and _on_host(executable, ready.arrays)
 
     def _on_dataset(self, constants: dict[str, Any], datasets: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
         """A Dataset in gives its variables as arguments by name, and a Dataset out."""

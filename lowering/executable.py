@@ -79,7 +79,7 @@ class Executable:
     chosen: list[Chosen] = field(default_factory=list[Chosen])
     """What was chosen at which nodes, known then too."""
     spare: list[Any] = field(default_factory=list[Any])
-    """Output buffers that nobody holds: the next call writes into them."""
+    """Output buffers that nobody holds: the next call whose results are copied writes into them."""
 
     def __post_init__(self) -> None:
         self.prints = any(isinstance(e, Call) and e.op == "print" for e in postorder(*values(self.fencil.closures)))

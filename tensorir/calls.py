@@ -39,6 +39,8 @@ class PreparedCall:
     """The arrays whose memory the call may use up."""
     finish: Callable[[Mapping[str, tuple[Any, ...]]], dict[str, Any]]
     """From output arrays by name to what the caller gets."""
+    copied: bool
+    """Whether all that the caller gets are buffers of its own, into which results are copied."""
 
 
 def call(program: Any, datasets: Sequence[Any], arguments: Mapping[str, Any]) -> Any:
@@ -106,7 +108,8 @@ def prepare_call(
     for name in written - needed:
         arrays.pop(name, None)
     finish = _finisher(fencil, arguments, kinds, place)
-    return PreparedCall(bound, fencil, arrays, holes, given_away, finish)
+    copied = all(p.name in arguments and _holds_numpy(p, arguments[p.name]) for p in fencil.results)
+    return PreparedCall(bound, fencil, arrays, holes, given_away, finish, copied)
 
 
 def check_names(bound: BoundProgram, arguments: Mapping[str, Any]) -> None:
