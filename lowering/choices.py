@@ -67,7 +67,7 @@ CHOICES: Mapping[str, LoweringChoice] = {
         "the transpose of a stencil is a stencil", "it is switched off",
     ),
     "sums_as_loops": LoweringChoice(
-        "without XLA's fusion for sums", "with XLA's fusion for sums",
+        "stencils are summed in parts, without XLA's fusion", "stencils are summed by XLA's fusion for sums",
         "that fusion computes what it sums without vector instructions", "it is switched off",
     ),
 }  # fmt: skip

@@ -16,7 +16,7 @@ from jax import lax
 from lowering.context import Context, first_of, masks_of
 from lowering.folds import unrolls
 from lowering.indirect import combiner
-from lowering.reduction import MONOIDS, by_rows, identity_of, reduced, reduced_numbers
+from lowering.reduction import MONOIDS, by_rows, identity_of, parts_pay, reduced, reduced_in_parts, reduced_numbers
 from lowering.scan_carry import Levels, counted, levels_of, within_state
 from lowering.values import Dense, Value, aligned, cut, dense, elementwise, presence, with_present
 from tensorir.abstract_interpreter import Bound
@@ -74,7 +74,10 @@ def along_axis(context: Context, node: Call, args: Sequence[Any]) -> Value | Non
     made = not isinstance(node.args[2], Var)
     axis = part.dims.names.index(dim)
     known = context.provenance.with_nan(leaf)
-    if known is None:
+    stencil = id(node) in context.known.stencil_reductions and "sums_as_loops" not in context.without
+    if stencil and known is None and parts_pay(part.data, axis, context.platform):
+        total = reduced_in_parts(part.data, start, fold[0], axis, context.platform, context.loose)
+    elif known is None:
         total = reduced(part.data, start, fold[0], axis, context.platform, context.loose, made)
     else:
         source = aligned(dense(cut(known[0], part.dims)), part.dims)

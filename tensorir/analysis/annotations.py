@@ -13,6 +13,7 @@ from tensorir.analysis.absence import AbsenceAnalysis
 from tensorir.analysis.exact_rounding import towards_whole_numbers
 from tensorir.analysis.finite_derivatives import finite_derivatives
 from tensorir.analysis.loop_invariants import loop_invariants
+from tensorir.analysis.stencil_reductions import stencil_reductions
 from tensorir.analysis.unseen_extremes import unseen_extremes
 from tensorir.ir import Call, Expr, Fencil
 from tensorir.walk import postorder, values
@@ -41,6 +42,8 @@ class Annotations:
     """Loops that are computed where a function stands, and not in its body (`loop_invariants`)."""
     unseen: frozenset[int] = frozenset()
     """Extremes that may come to anything in rows that hold a NaN (`unseen_extremes`)."""
+    stencil_reductions: frozenset[int] = frozenset()
+    """Reductions of what is computed of values at offsets (`stencil_reductions`)."""
 
     def __iter__(self) -> Iterator[Annotation]:
         """The findings that are not what is plain, in the order of the program."""
@@ -55,6 +58,8 @@ class Annotations:
                 yield Annotation("rounded as written", text)
             if isinstance(node, Call) and id(node) in self.unseen:
                 yield Annotation("any extreme of rows with NaN", text)
+            if id(node) in self.stencil_reductions:
+                yield Annotation("reduction of a stencil", text)
             yield from (
                 Annotation("loop invariant", " ".join(str(e).split())) for e in self.invariants.get(id(node), ())
             )
@@ -81,5 +86,5 @@ def annotated(fencil: Fencil, absence: AbsenceAnalysis) -> Annotations:
     whole = not any(access.absent for access in absence.accesses.values())
     return Annotations(
         fencil, absence, finite_derivatives(fencil), towards_whole_numbers(roots), loop_invariants(fencil, absence),
-        unseen_extremes(fencil) if whole else frozenset(),
+        unseen_extremes(fencil) if whole else frozenset(), stencil_reductions(fencil),
     )  # fmt: skip

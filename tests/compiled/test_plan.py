@@ -270,6 +270,7 @@ def test_as_a_page_it_is_a_table_and_what_a_program_is_called_is_escaped():
 
 
 NO_THRESHOLDS = {
+    "PARTS": "into how many parts a sum is divided",
     "MIN_PER_BYTE": "the default of an option of materialise, PER_BYTE",
     "SHOWN": "what a plan counts",
     "MOST": "choices that are looked through in pairs, and reads that are told apart: of compiling, not of the program",

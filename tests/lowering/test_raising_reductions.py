@@ -189,3 +189,45 @@ def test_a_number_in_the_place_of_nan_counts_among_many_elements(
             slope = jax.grad(lambda x: program(x=x)["out"].sum().astype("float32"))(jnp.asarray(given))
         best = (rows == wanted[:, None]) & (wanted != 0.5)[:, None]
         assert bool(np.all((np.asarray(slope if axis else slope.T) != 0) == best))
+
+
+STENCIL = """f(y: tensor<float, J[0:3]>, x: tensor<float, I[0:{n}], J[0:3]>) {{
+  y ← reduce({op}, {start}, I)(sin(⟪I, 1⟫(x) - 0.5 × x)); }}"""
+
+
+@pytest.mark.parametrize("op, start", [("+", "0.25"), ("max", "-inf"), ("min", "float(inf)")])
+@pytest.mark.parametrize("extent", [4_000, 4_002, 4_007, 4_003])
+def test_reductions_of_stencils_in_parts_are_those_of_the_oracle(extent, op, start):
+    start = "float(-inf)" if start == "-inf" else start
+    f = ti.parse(STENCIL.format(n=extent + 1, op=op, start=start))
+    x = np.random.default_rng(1).normal(size=(extent + 1, 3))
+    want = ti.reference.run(f, x=x)["y"]
+    for options in {}, {"without": "sums_as_loops"}:
+        np.testing.assert_allclose(ti.compile(f, **options)(x=x)["y"], want, rtol=1e-12)
+    x[extent // 3, 1] = x[-1, 2] = np.nan
+    np.testing.assert_array_equal(np.isnan(ti.compile(f)(x=x)["y"]), [False, True, True])
+
+
+@pytest.mark.parametrize("extent", [4_000, 4_003])
+def test_the_gradient_of_a_sum_in_parts_is_that_of_the_sum(extent):
+    f = ti.parse(STENCIL.format(n=extent + 1, op="+", start="0.0"))
+    x = np.random.default_rng(1).normal(size=(extent + 1, 3))
+    with jax.enable_x64(True):
+        c = ti.compile(f)
+        got = jax.grad(lambda x: jnp.sum(c(x=x)["y"] ** 2))(jnp.asarray(x))
+        twice = jax.jvp(jax.grad(lambda x: jnp.sum(c(x=x)["y"] ** 2)), (jnp.asarray(x),), (jnp.asarray(x),))[1]
+    d = x[1:] - 0.5 * x[:-1]
+    y, along = np.sin(d).sum(0), (np.cos(d) * d).sum(0)
+
+    def spread(g):
+        return np.concatenate([np.zeros((1, 3)), g]) - 0.5 * np.concatenate([g, np.zeros((1, 3))])
+
+    np.testing.assert_allclose(got, spread(2 * y * np.cos(d)), rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(twice, spread(2 * along * np.cos(d) - 2 * y * np.sin(d) * d), rtol=1e-9, atol=1e-8)
+
+
+def test_parts_that_are_stored_are_in_the_program():
+    f = ti.parse(STENCIL.format(n=4_001, op="+", start="0.0"))
+    assert "4000x3" in ti.compile(f, without="sums_as_loops").stablehlo()
+    text = ti.compile(f).stablehlo()
+    assert "optimization_barrier" in text and "500x3" in text
