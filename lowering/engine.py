@@ -188,7 +188,7 @@ class Engine:
         return {n: writable(leaves[0]) for n, leaves in outputs.items()}
 
     def _repeated(self, executable: Executable, arguments: dict[str, Any]) -> RepeatedCall | None:
-        """The short way of a plain call, where all its arrays are of the device."""
+        """The short way of a plain call, where there is one."""
         if executable.prints or tracing():
             return None
         return RepeatedCall.of(executable, arguments, bool(self.program.size_names), self.options.donate)

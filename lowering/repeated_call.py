@@ -1,8 +1,9 @@
-"""The shortest way of a call: arrays of JAX like those of the call before, straight to what was compiled for them.
+"""The shortest way of a call: arrays like those of the call before, straight to what was compiled for them.
 
-Looked at are the names that are given, the types of the arrays, and their shapes where sizes follow from them. All else
-JAX's dispatch tells apart itself, in C++: element types, weak types, devices, shapes too. What it has not seen it
-traces, and there `Executable.run_flat` refuses what the program was not compiled for.
+Looked at are the names that are given, the types of the arrays, their shapes where sizes follow from them, and the
+order of bytes of NumPy arrays, which JAX does not ask for. All else JAX's dispatch tells apart itself, in C++: element
+types, weak types, devices, shapes too. What it has not seen it traces, and there `Executable.run_flat` refuses what the
+program was not compiled for.
 """
 
 from __future__ import annotations
@@ -12,25 +13,29 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+import numpy as np
 
 from lowering.executable import Executable, Unlike
 from lowering.failures import raise_failures
-from lowering.tracing import tracing
+from lowering.host_results import on_host
+from lowering.tracing import op_by_op, tracing
 
 __all__ = ["RepeatedCall"]
 
 
 @dataclass(frozen=True, slots=True)
 class RepeatedCall:
-    """Calls of an executable by one set of names, with arrays of the device."""
+    """Calls of an executable by one set of names, with bare arrays."""
 
     executable: Executable
     order: tuple[str, ...]
     """Arguments and constants as the executable takes them."""
     given: int
     """How many of them are arguments."""
-    kinds: frozenset[type]
-    """The one type of all arrays: no tracer and no NumPy array is of it."""
+    types: tuple[type, ...]
+    """Those of `order`: arrays of JAX or of NumPy, and no tracers."""
+    host: bool
+    """Whether all arguments are NumPy arrays, and so the results."""
     shapes: list[tuple[int, ...]] | None
     """Those of `order`, where sizes follow from them and with the sizes the executable."""
     results: tuple[str, ...]
@@ -40,17 +45,17 @@ class RepeatedCall:
     def of(
         executable: Executable, arguments: Mapping[str, Any], sized: bool, donate: Sequence[str]
     ) -> RepeatedCall | None:
-        """Calls like one that was checked; None where some of its arrays are not of the device."""
-        passed = list(arguments.values())
-        kinds = frozenset(type(a) for a in [*passed, *(a for leaves in executable.constants.values() for a in leaves)])
-        if len(kinds) != 1 or not passed or not isinstance(passed[0], jax.Array):
+        """Calls like one that was checked; None where there is nothing to tell them by."""
+        if not arguments or executable.empty:
             return None
-        # leaves of a dict stand in the order of its keys
-        order = tuple(sorted([*arguments, *executable.constants]))
+        arrays = {**arguments, **{n: leaves[0] for n, leaves in executable.constants.items()}}
+        order = tuple(sorted(arrays))  # leaves of a dict stand in the order of its keys
+        types = tuple(type(arrays[n]) for n in order)
+        host = all(isinstance(a, np.ndarray) for a in arguments.values())
         shapes = [executable.fencil[n].type.dims.shape for n in order] if sized else None
         results = tuple(p.name for p in executable.fencil.results)
         donated = tuple(n for n in donate if n in arguments)
-        return RepeatedCall(executable, order, len(arguments), kinds, shapes, results, donated)
+        return RepeatedCall(executable, order, len(arguments), types, host, shapes, results, donated)
 
     def __call__(self, constants: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any] | None:
         """The results by name; None for a call that needs a look at its arguments."""
@@ -64,7 +69,9 @@ class RepeatedCall:
             flat = tuple(map(arguments.__getitem__, self.order))
         except KeyError:
             return None
-        if set(map(type, flat)) != self.kinds or tracing():
+        if tuple(map(type, flat)) != self.types or tracing():
+            return None
+        if np.ndarray in self.types and (op_by_op() or not all(a.dtype.isnative for a in flat)):
             return None
         if self.shapes is not None and [a.shape for a in flat] != self.shapes:
             return None
@@ -83,4 +90,6 @@ class RepeatedCall:
             return None
         if failures:
             raise_failures(failures, executable.checks)
+        if self.host:
+            outputs = map(on_host, outputs)
         return dict(zip(self.results, outputs, strict=True))

@@ -15,6 +15,7 @@ import operator
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeGuard, cast
 
 import numpy as np
@@ -79,7 +80,8 @@ def kind_of(value: Any) -> str:
     >>> kind_of(np.zeros(3)), kind_of(1.5), kind_of("no")
     ('numpy', 'numpy', '')
     """
-    if isinstance(value, (np.ndarray, np.generic, numbers.Number, list)):
+    kind: type[Any] = type(value)
+    if _is_numpy(kind):
         return "numpy"
     xarray = sys.modules.get("xarray")
     if xarray is not None and isinstance(value, (xarray.DataArray, xarray.Variable)):
@@ -89,6 +91,12 @@ def kind_of(value: Any) -> str:
     if hasattr(value, "aval") and hasattr(value, "dtype"):
         return "jax"
     return "numpy" if hasattr(value, "__array__") else ""
+
+
+@lru_cache(maxsize=256)
+def _is_numpy(kind: type[Any]) -> bool:
+    # asked of types: of values, abstract classes ask each for its class, which costs modules of equinox 10 µs
+    return issubclass(kind, (np.ndarray, np.generic, numbers.Number, list))
 
 
 def leaves_of(value: Any, element: Element, name: str) -> list[tuple[str, Scalar, Any]]:
@@ -359,6 +367,7 @@ def _by_name(data: Any, names: tuple[str, ...], name: str, dims: Dims, have: Dim
                 "give it the missing points: ti.extend adds a halo." if interval & need else "shift its coordinate.",
             )  # fmt: skip
         index.append(slice(need.start - interval.start, need.stop - interval.start))
-    cut = data[tuple(index)]
+    whole = all(s == slice(0, extent) for s, extent in zip(index, data.shape, strict=True))
+    cut = data if whole else data[tuple(index)]
     order = [names.index(n) for n in dims.names]
     return cut if order == sorted(order) else cut.transpose(order)

@@ -1,6 +1,7 @@
 """A call like one before takes a short way: what is no longer looked at there, and that nothing is taken for like."""
 
 import copy
+from contextlib import nullcontext
 
 import jax
 import jax.numpy as jnp
@@ -171,6 +172,42 @@ def test_arrays_of_numpy_that_need_a_look_get_one_in_each_call():
         np.testing.assert_array_equal(c(x=np.ma.masked_array(X), r=r)["out"], 2 * X)
     masked = np.ma.masked_array(X, mask=[False, True, False, False])
     assert _refused(lambda: c(x=masked, r=r)).startswith("error[A01]: 'x' has masked points")
+
+
+def test_a_bound_array_that_is_the_result_is_not_handed_on():
+    f = ti.parse("f(out: tensor<float, I[0:n]>, x: tensor<float, I[0:n]>, b: tensor<float, I[0:n]>) { out ← b; }")
+    b = np.arange(float(1 << 14))
+    c = ti.compile(f.bind(b=b))
+    for around in (nullcontext, jax.disable_jit):
+        with around():
+            for _ in range(3):
+                got = c(x=b)["out"]
+                np.testing.assert_array_equal(got, b)
+                got[:] = -1.0
+
+
+@TEXTS
+def test_numpy_arrays_of_another_shape_or_type_are_refused_as_in_the_first_call(text):
+    r = np.asarray(2.0)
+    for x in (np.ones((2, 2)), np.ones(4, "float32"), np.ones(4, "int64"), np.ones(4, ">f4")):
+        c = ti.compile(ti.parse(text))
+        told = _refused(lambda c=c, x=x: c(x=x, r=r))
+        for _ in range(2):
+            np.testing.assert_array_equal(c(x=X, r=r)["out"], 2 * X)
+        assert _refused(lambda c=c, x=x: c(x=x, r=r)) == told
+
+
+def test_a_repeated_call_with_numpy_arrays_asks_each_for_the_order_of_its_bytes_alone():
+    counts = []
+    for count in (1, 40):
+        names = [f"x{k}" for k in range(count)]
+        params = ", ".join(f"{n}: tensor<float, I[0:4]>" for n in ("out", *names))
+        c = ti.compile(ti.parse(f"f({params}) {{ out ← {' + '.join(names)}; }}"))
+        given = {n: np.ones(4) for n in names}
+        for _ in range(2):
+            c(**given)
+        counts.append(count_calls(lambda c=c, given=given: c(**given)))
+    assert counts[1] - counts[0] <= 39
 
 
 def test_an_emptied_cache_keeps_no_way_of_a_call():
