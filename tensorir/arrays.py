@@ -80,8 +80,7 @@ def kind_of(value: Any) -> str:
     >>> kind_of(np.zeros(3)), kind_of(1.5), kind_of("no")
     ('numpy', 'numpy', '')
     """
-    kind: type[Any] = type(value)
-    if _is_numpy(kind):
+    if _is_numpy(cast("type[Any]", type(value))):
         return "numpy"
     xarray = sys.modules.get("xarray")
     if xarray is not None and isinstance(value, (xarray.DataArray, xarray.Variable)):
