@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lowering import folds, indirect, neighbours, reduction, structure
+from lowering import folds, host_results, indirect, neighbours, reduction, structure
 from lowering.gradients import checkpointed_loop, checkpointed_while
 from lowering.raising import NAMES, contractions, convolutions
 from lowering.raising.windows import MOST_POINTS
@@ -33,6 +33,8 @@ class LoweringChoice:
     instead: str
     """Why it is not made where it is not."""
     threshold: Threshold | None = None
+    gradients: bool = False
+    """Whether it changes what gradients are, and nothing else."""
 
 
 CHOICES: Mapping[str, LoweringChoice] = {
@@ -47,10 +49,11 @@ CHOICES: Mapping[str, LoweringChoice] = {
         Threshold("MOST_SLOTS", indirect.MOST_SLOTS, "neighbours", f"{PAGE}, Neighbour tables"),
     ),
     "inverse_tables": LoweringChoice(
-        "gradients are gathers from up to {} readers", "gradients are scatters",
+        "gradients are gathers, {:.3g} for each reader", "gradients are scatters",
         "the transpose of a gather as gathers through the inverse table",
-        "the inverse table would be padded to the source with the most readers",
-        Threshold("MOST_READERS", neighbours.MOST_READERS, "readers of a source", f"{PAGE}, Neighbour tables"),
+        "some sources have many readers, or more than most",
+        Threshold("MOST_PADDED", neighbours.MOST_PADDED, "gathers for each reader", f"{PAGE}, Neighbour tables"),
+        gradients=True,
     ),
     "in_place_updates": LoweringChoice(
         "a part is updated in place", "the array is made anew around a part",
@@ -64,7 +67,7 @@ CHOICES: Mapping[str, LoweringChoice] = {
     ),
     "gathered_cotangents": LoweringChoice(
         "gradients gather cotangents at opposite offsets", "gradients pad and add cotangents",
-        "the transpose of a stencil is a stencil", "it is switched off",
+        "the transpose of a stencil is a stencil", "it is switched off", gradients=True,
     ),
     "sums_as_loops": LoweringChoice(
         "stencils are summed in parts, without XLA's fusion", "stencils are summed by XLA's fusion for sums",
@@ -80,6 +83,8 @@ _SET = "set, and not measured"
 
 THRESHOLDS: tuple[Threshold, ...] = (
     *(c.threshold for c in CHOICES.values() if c.threshold is not None),
+    Threshold("COPIED", host_results.COPIED, "bytes of results from which on memory is handed on", f"{PAGE}, Memory"),
+    Threshold("MOST_READERS", neighbours.MOST_READERS, "readers of a source", f"{PAGE}, Neighbour tables"),
     Threshold(
         "MOST_BY_SLOT", neighbours.MOST_BY_SLOT, "times the gathers of joined slots", f"{PAGE}, Neighbour tables"
     ),

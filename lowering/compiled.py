@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
@@ -24,7 +24,7 @@ import numpy as np
 from lowering.engine import Engine
 from lowering.estimate import Estimate, estimated
 from lowering.executable import Executable, Options, inputs, on_device
-from lowering.plan import interleaved, planned, switched_off
+from lowering.plan import interleaved, planned, switched_off, ways_of
 from lowering.raising import NAMES, RULES, Raised, rows
 from lowering.targets import device_of, target_of
 from lowering.tracing import concrete
@@ -176,6 +176,7 @@ class Compiled(_Callable, eqx.Module):
 
         Costs are predicted with and without each (`tensorir.predicted_cost`), and with `measure`, which needs the
         arguments of a call, measured: the program with all choices of one name switched off takes turns with itself.
+        Choices of gradients alone are measured in the gradient of the sum of all results.
 
         >>> import tensorir as ti
         >>> f = ti.parse("f(y: tensor<float>, a: tensor<float, K[0:99]>) { y ← reduce(+, 0.0, K)(a × a); }")
@@ -206,11 +207,13 @@ class Compiled(_Callable, eqx.Module):
         first = planned(executable, run(engine.options), run)
         if not measure:
             return first
-        options = replace(engine.options, donate=())
-        off = {name: switched_off(options, [name]) for name in first.comparisons}
         given = {n: on_device(v) if isinstance(v, np.ndarray) else v for n, v in arguments.items()}
-        engines = {name: Engine(engine.program, o) for name, o in {"": options, **off}.items()}
-        ways = {name: partial(e.call, self.constants, (), given) for name, e in engines.items()}
+
+        def call(options: Options, fixed: Mapping[str, Any]) -> Callable[..., Any]:
+            owner = Engine(engine.program, options)
+            return lambda **varied: owner.call(self.constants, (), {**fixed, **varied})
+
+        ways = ways_of(call, engine.options, first.comparisons, given)
         return planned(executable, run(engine.options), run, interleaved(ways))
 
     def raised(self, **sizes: int) -> tuple[Raised, ...]:

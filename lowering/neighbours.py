@@ -23,10 +23,13 @@ from lowering.batch_dims import with_batch
 from lowering.gradients.in_place_adjoints import still
 from tensorir.types import Interval
 
-__all__ = ["Prepared", "prepare", "read"]
+__all__ = ["Prepared", "padding_of", "prepare", "read"]
 
 MOST_READERS = 64
-"""A source with more readers than this makes padding too costly; such a table keeps the scatter-add."""
+"""A source with more readers than this makes the inverse table too large; such a table keeps the scatter-add."""
+
+MOST_PADDED = 2.5
+"""So many gathers for each reader, all sources having as many as that with the most, and scattering is as fast."""
 
 MOST_BY_SLOT = 2
 """So many times the gathers are cheaper than to join the cotangents of all slots in memory."""
@@ -71,13 +74,27 @@ def prepare(table: np.ndarray, inside: Interval, inverted: bool = True) -> Prepa
     zero_based = np.where(present, flat - inside.start, 0).astype(np.int32)
     columns = tuple(np.ascontiguousarray(zero_based[:, j]) for j in range(slots))
     masks = tuple(None if present[:, j].all() else np.ascontiguousarray(present[:, j]) for j in range(slots))
-    if not inverted:
-        return Prepared(columns, masks, (), ((),) * slots, inside)
+    plain = Prepared(columns, masks, (), ((),) * slots, inside)
+    if not inverted or padding_of(plain) > MOST_PADDED:
+        return plain
     readers = _readers(zero_based.T.reshape(-1), present.T.reshape(-1), len(inside))
     by_slot = tuple(_readers(zero_based[:, j], present[:, j], len(inside)) for j in range(slots))
     if sum(map(len, by_slot)) > MOST_BY_SLOT * len(readers):
         by_slot = ((),) * slots
     return Prepared(columns, masks, readers, by_slot, inside)
+
+
+def padding_of(table: Prepared) -> float:
+    """How many gathers the transpose takes for each reader, where all sources have as many as the one with the most.
+
+    >>> round(padding_of(prepare(np.array([[0, 1], [1, -1], [1, 0]]), Interval(0, 3))), 3)
+    1.8
+    """
+    pairs = zip(table.columns, table.masks, strict=True)
+    read = np.concatenate([np.asarray(c) if m is None else np.asarray(c)[np.asarray(m)] for c, m in pairs] or [[]])
+    if not read.size:
+        return 0.0
+    return int(np.bincount(read).max()) * len(table.inside) / read.size
 
 
 def _readers(source: np.ndarray, present: np.ndarray, extent: int) -> tuple[np.ndarray, ...]:

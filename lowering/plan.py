@@ -10,11 +10,11 @@ from statistics import median
 from typing import Any
 
 import jax
-import numpy as np
 
 from lowering.choices import CHOICES, THRESHOLDS, names
 from lowering.context import Chosen
 from lowering.executable import Executable, Options
+from lowering.neighbours import padding_of
 from lowering.raising import RULES
 from tensorir.arrays import refuse
 from tensorir.cost import bytes_of
@@ -25,10 +25,12 @@ from tensorir.passes.stages import Stages
 from tensorir.plan import Comparison, Memory, Plan
 from tensorir.predicted_cost import predicted
 
-__all__ = ["interleaved", "planned", "switched_off"]
+__all__ = ["interleaved", "planned", "switched_off", "ways_of"]
 
 ROUNDS = 15
 """Turns of each way when a plan is measured."""
+GRADIENT = "gradient"
+"""What the times of the gradient, with all choices made, are called among those that are measured."""
 
 
 def switched_off(options: Options, off: Iterable[str]) -> Options:
@@ -45,6 +47,50 @@ def switched_off(options: Options, off: Iterable[str]) -> Options:
     )
 
 
+def changes_gradients(name: str) -> bool:
+    """Whether a choice is one of gradients alone."""
+    return name in CHOICES and CHOICES[name].gradients
+
+
+def ways_of(
+    call: Callable[[Options, Mapping[str, Any]], Callable[..., Any]], options: Options, names: Iterable[str],
+    given: Mapping[str, Any],
+) -> dict[str, Callable[[], Any]]:  # fmt: skip
+    """A call as it is and without each choice of a name; gradients as well, where there are choices of those.
+
+    `call(options, fixed)` is the program as a function of some arguments, by name, the others fixed. What is
+    differentiated are the floats among the arrays; without any, choices of gradients are not measured.
+    """
+    options = replace(options, donate=())
+    ways: dict[str, Callable[[], Any]] = {"": call(options, given)}
+    floats = {n: a for n, a in given.items() if isinstance(a, jax.Array) and a.dtype.kind in "fV"}
+    fixed = {n: a for n, a in given.items() if n not in floats}
+
+    def gradient(options: Options) -> Callable[[], Any]:
+        function = call(options, fixed)
+
+        def total(floats: Mapping[str, Any]) -> jax.Array:
+            leaves = jax.tree_util.tree_leaves(function(**floats))
+            return sum((jax.numpy.sum(x) for x in leaves if x.dtype.kind in "fV"), jax.numpy.zeros(()))
+
+        derived = jax.jit(jax.grad(total))
+
+        def run() -> Any:
+            with jax.enable_x64(True):
+                return derived(floats)
+
+        return run
+
+    for name in names:
+        off = switched_off(options, [name])
+        if not changes_gradients(name):
+            ways[name] = call(off, given)
+        elif floats:
+            ways.setdefault(GRADIENT, gradient(options))
+            ways[name] = gradient(off)
+    return ways
+
+
 def planned(
     executable: Executable,
     stages: Stages[Fencil],
@@ -53,22 +99,25 @@ def planned(
 ) -> Plan:
     """The plan of an executable that was traced, whose passes did `stages`; `run` gives those with other options.
 
-    `measured` has the seconds of each round, by what was switched off, "" for nothing.
+    `measured` has the seconds of each round by what was switched off: "" for nothing, GRADIENT in gradients.
     """
     options, fencil, source = executable.options, executable.fencil, stages.source
     decisions = [d for stage in stages for d in stage.decided()]
     decisions += _lowered(executable)
     own = predicted(fencil, options.without)
     comparisons: dict[str, Comparison] = {}
-    base = (measured or {}).get("")
+    measured = measured or {}
+    base = measured.get("")
     for name in dict.fromkeys(d.name for d in decisions if d.taken):
         off = switched_off(options, [name])
         without = predicted(run(off).result, off.without | {name}).total
-        took = (measured or {}).get(name)
+        took, gradient = measured.get(name), changes_gradients(name)
+        beside = measured.get(GRADIENT) if gradient else base
         comparisons[name] = Comparison(
             without if without != own.total else None,
             median(took) if took else None,
-            median(b / a for a, b in zip(base, took, strict=True)) if base and took else None,
+            median(b / a for a, b in zip(beside, took, strict=True)) if beside and took else None,
+            gradient,
         )
     kept = {s.name.partition("(")[0] for s in stages}
     return Plan(
@@ -92,9 +141,8 @@ def _lowered(executable: Executable) -> list[Decision]:
     ]
     rows += [_chosen(one, places) for one in executable.chosen]
     for name, table in executable.differentiable.items():
-        readers = len(table.readers) or int(max(np.bincount(np.concatenate(table.columns)), default=0))
         size = sum(r.nbytes for r in jax.tree_util.tree_leaves((table.readers, table.readers_by_slot)))
-        rows.append(_row("inverse_tables", bool(table.readers), readers, f"table {name}", size))
+        rows.append(_row("inverse_tables", bool(table.readers), padding_of(table), f"table {name}", size))
     if executable.is_stencil:
         taken = "gathered_cotangents" not in executable.options.without
         rows.append(_row("gathered_cotangents", taken, 0, "whole program"))

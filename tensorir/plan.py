@@ -26,6 +26,8 @@ class Comparison:
     """The median time without the choice; None where it was not measured."""
     ratio: float | None = None
     """The median over rounds of the time without the choice over that with it, of calls that took turns."""
+    gradient: bool = False
+    """Whether the times are those of the gradient of the sum of all results, which alone the choice changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,7 @@ class Plan(Displayed):
     def _row(self, d: Decision) -> tuple[str, ...]:
         one = self.comparisons.get(d.name, Comparison()) if d.taken else Comparison()
         predicted = "" if one.predicted is None else f"{one.predicted / max(1.0, self.cost.total):.2f}"
-        measured = "" if one.ratio is None else f"{one.ratio:.2f}"
+        measured = "" if one.ratio is None else f"{one.ratio:.2f}{'*' * one.gradient}"
         limit = "" if d.threshold is None else f"{d.threshold.limit:,g} {d.threshold.unit}"
         value = "" if d.value is None or d.threshold is None else f"{d.value:,.4g}"
         return (d.name if d.taken else f"({d.name})", d.what, d.where, value, limit, predicted, measured)
@@ -124,6 +126,8 @@ class Plan(Displayed):
         lines = self.head()
         if self.decisions:
             lines += ["", *_columns([HEAD, *self.rows()]), "", *self.notes()]
+            if any(c.gradient and c.ratio is not None for c in self.comparisons.values()):
+                lines.append("*: measured in the gradient of the sum of all results.")
             if any(not d.taken for d in self.decisions):
                 lines.append("In parentheses: what was weighed and is not done.")
         return "\n".join(lines)

@@ -232,6 +232,17 @@ def test_choices_are_measured_with_the_arguments_of_a_call():
         c.plan(measure=True)
 
 
+def test_choices_of_gradients_are_measured_in_the_gradient():
+    plan = compiled("materialise").plan(measure=True, x=np.linspace(0.0, 1.0, 9))
+    assert {name: c.gradient for name, c in plan.comparisons.items()} == {
+        "materialise": False, "gathered_cotangents": True,
+    }  # fmt: skip
+    assert "*: measured in the gradient" in str(plan)
+    f = ti.parse("f(y: tensor<int, I[1:8]>, x: tensor<int, I[0:9]>) { y ← ⟪I, 1⟫(x) - x; }")
+    whole = ti.compile(f).plan(measure=True, x=np.arange(9, dtype=np.int32))
+    assert whole.comparisons["gathered_cotangents"].ratio is None  # integers have no gradient
+
+
 def test_a_plan_is_for_sizes_or_for_arrays():
     c = ti.compile(ti.parse("f(y: tensor<float, I[0:n]>, x: tensor<float, I[0:n]>) { y ← x + 1.0; }"))
     assert c.plan(n=10).memory == c.plan(x=np.zeros(10)).memory
@@ -246,12 +257,24 @@ def test_a_table_that_is_passed_counts_as_what_it_holds():
 
 def test_tables_and_their_readers_are_in_the_plan():
     (row,) = compiled("inverse_tables").plan()["inverse_tables"]
-    most = np.bincount(TABLE[TABLE >= 0]).max()
-    assert (row.value, row.where, row.threshold.limit) == (most, "table T", 64)
+    entries = TABLE[TABLE >= 0]
+    padded = np.bincount(entries).max() * 5 / entries.size
+    assert (row.taken, row.value, row.where, row.threshold.limit) == (True, padded, "table T", 2.5)
     crowded = np.zeros((100, 3), np.int32)
     f = ti.parse(NEIGHBOURS.replace("V[0:4]", "V[0:100]")).bind(T=crowded)
     (row,) = ti.compile(f).plan()["inverse_tables"]
-    assert (row.taken, row.value, row.bytes) == (False, 300, 0)
+    # all 300 entries read one of 5 sources
+    assert (row.taken, row.value, row.bytes) == (False, 5.0, 0)
+
+
+def test_of_few_sources_that_many_read_the_gradient_scatters_and_is_right():
+    table = np.stack([np.arange(20) % 5, np.zeros(20, int), np.arange(20) % 2], 1).astype(np.int32)
+    c = ti.compile(ti.parse(NEIGHBOURS.replace("V[0:4]", "V[0:20]")).bind(T=table))
+    assert not c.plan().taken("inverse_tables")
+    x = np.random.default_rng(0).uniform(0.5, 1.5, 5)
+    with jax.enable_x64(True):
+        derived = jax.grad(lambda x: jnp.sum(c(x=x)["y"]))(jnp.asarray(x))
+    np.testing.assert_allclose(derived, 2 * x * np.bincount(table.ravel(), minlength=5), rtol=1e-13)
 
 
 def test_passes_that_do_not_run_here_are_named():
