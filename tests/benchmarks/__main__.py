@@ -18,6 +18,7 @@ from pathlib import Path
 
 import jax
 
+import tensorir as ti
 from tests.benchmarks.case import Case
 from tests.benchmarks.cases import CASES
 from tests.benchmarks.figures import FIGURES, Figure
@@ -70,7 +71,10 @@ def main(arguments: list[str]) -> int:
     )
     options.add_argument("--picture", type=Path, metavar="FILE", help="the ratios as a picture: .svg, .png")
     options.add_argument("--compare", type=Path, metavar="OLD", help="the JSON of an older run, to be no worse than")
+    options.add_argument("--kept", type=float, metavar="GIB", help="memory that the process keeps for arrays to come")
     o = options.parse_args(arguments)
+    if o.kept is not None:
+        ti.kept_memory.limit = int(o.kept * 2**30)
     with jax.enable_x64(True):
         machine = measured()
         print(machine, flush=True)
