@@ -20,7 +20,8 @@ import tensorir as ti
 from lowering.host_results import COPIED, on_host
 
 COUNTED = '''
-import gc, json, resource
+import ctypes, gc, json, resource
+ctypes.CDLL(None).prctl(41, 1, 0, 0, 0)  # PR_SET_THP_DISABLE: pages are counted one by one
 import jax, jax.numpy as jnp, numpy as np
 import tensorir as ti
 
