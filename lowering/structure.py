@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import reduce
 
 import jax
 import numpy as np
@@ -196,18 +195,25 @@ def _put_in_place(x: jax.Array, y: jax.Array, whole: Dims, region: Dims) -> jax.
 
 
 def _put_anew(x: jax.Array, y: jax.Array, whole: Dims, region: Dims) -> jax.Array:
-    # one fused loop over the whole; XLA's CPU backend updates a copy in place with one thread, in up to twice the time
+    """One fused loop over the whole: XLA's CPU backend updates a copy in place with one thread, which takes longer.
+
+    Measured on 2048 × 2048 points: where one axis is cut, a selection takes 0.6 to 0.95 of joined parts, and where two
+    are, parts that are joined axis by axis 0.8 of a selection.
+    """
     axes = [k for k, n in enumerate(whole.names) if region[n] != whole[n]]
     if len(axes) == 1:
-        (axis,) = axes
-        outer, inner = whole.items[axis][1], region.items[axis][1]
-        first, last = inner.start - outer.start, inner.stop - outer.start
-        before, after = lax.slice_in_dim(x, 0, first, axis=axis), lax.slice_in_dim(x, last, len(outer), axis=axis)
-        return lax.concatenate([p for p in (before, y, after) if p.shape[axis]], axis)
-    sides = [(region[n].start - i.start, i.stop - region[n].stop, 0) for n, i in whole.items]
-    around = lax.pad(y, lax.full((), 0, y.dtype), sides)
-    inside = [_within(whole, region, axis) for axis in axes]
-    return lax.select(reduce(lax.bitwise_and, inside), around, x)
+        sides = [(region[n].start - i.start, i.stop - region[n].stop, 0) for n, i in whole.items]
+        return lax.select(_within(whole, region, axes[0]), lax.pad(y, lax.full((), 0, y.dtype), sides), x)
+    for axis in reversed(axes):
+        name, outer = whole.items[axis]
+        # between the parts beside it, the part on this axis and within those outside of it
+        part = Dims(tuple((n, region[n] if k < axis else i) for k, (n, i) in enumerate(whole.items)))
+        around = dense(cut(Dense(x, whole), part)).data
+        first, last = region[name].start - outer.start, region[name].stop - outer.start
+        before = lax.slice_in_dim(around, 0, first, axis=axis)
+        after = lax.slice_in_dim(around, last, len(outer), axis=axis)
+        y = lax.concatenate([p for p in (before, y, after) if p.shape[axis]], axis)
+    return y
 
 
 def _within(whole: Dims, region: Dims, axis: int) -> jax.Array:
