@@ -12,6 +12,11 @@ from hypothesis import HealthCheck, settings
 # folders of tests have the names of the packages that they test, which come first
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from tensorir import kept_memory
+
+# thousands of programs of all sizes run in one process, which holds 0.7 GB less so
+kept_memory.limit = 0
+
 settings.register_profile("ordinary", derandomize=True, database=None, deadline=None, suppress_health_check=HealthCheck)
 settings.load_profile("ordinary")
 
