@@ -23,7 +23,7 @@ from tensorir.analysis.in_place_updates import in_place_updates
 from tensorir.analysis.uses import MOST, Offset, further, surface
 from tensorir.builtins import TABLE
 from tensorir.cost import BEYOND, CACHE, PER_BYTE, bytes_of
-from tensorir.ir import Apply, Call, Expr, Fencil, Lambda, Literal, Operator, Var
+from tensorir.ir import Apply, Call, Closure, Expr, Fencil, Lambda, Literal, Operator, Var
 from tensorir.types import TensorType
 
 __all__ = ["Predicted", "predicted"]
@@ -82,10 +82,17 @@ def predicted(fencil: Fencil, without: Container[str] = ()) -> Predicted:
         model.compute(closure.value, kind, buffer)
         if buffer:
             model.steps[-1].bytes = bytes_of(closure.output.type)
+            if k not in own and len(_cut(closure)) > 1:
+                model.steps[-1].inside = 2 * bytes_of(kind)  # the part, and the part between those beside it
         model.held[closure.output] = buffer
         if closure.region is not None and k not in own:
             model.pass_over(bytes_of(closure.output.type) - bytes_of(kind), 2)
     return Predicted(model.operations, model.moved, model.peak())
+
+
+def _cut(closure: Closure) -> list[str]:
+    """The dims along which a closure writes a part."""
+    return [n for n, i in closure.output.type.dims.items if closure.target.dims[n] != i]
 
 
 def _computes(value: Expr) -> bool:
