@@ -1,18 +1,22 @@
 """How tests find packages, and how Hypothesis draws: the same programs in every ordinary run."""
 
 import contextlib
+import ctypes
+import gc
 import os
 import sys
 import warnings
 from pathlib import Path
 
 import jax
+import psutil
+import pytest
 from hypothesis import HealthCheck, settings
 
 # folders of tests have the names of the packages that they test, which come first
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tensorir import kept_memory
+from tensorir import caches, kept_memory
 
 # thousands of programs of all sizes run in one process, which holds 0.7 GB less so
 kept_memory.limit = 0
@@ -28,3 +32,19 @@ with contextlib.suppress(ImportError), warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import gt4py.next  # noqa: F401
 jax.config.update("jax_enable_x64", _before)
+
+
+MOST_HELD = 3 << 29
+"""Bytes that a test process may hold from one file to the next."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _memory_given_back():
+    """What was compiled for a file, and free memory of the allocator, are given back where they are much."""
+    yield
+    if psutil.Process().memory_info().rss > MOST_HELD:
+        jax.clear_caches()
+        caches.clear()
+        gc.collect()
+        if hasattr(libc := ctypes.CDLL(None), "malloc_trim"):
+            libc.malloc_trim(0)
