@@ -115,7 +115,7 @@ def device_of(name: str) -> Any:
     os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
     try:
         return topologies.get_topology_desc(platform=target.lowered_for, **target.topology).devices[0]
-    except (RuntimeError, ValueError, NotImplementedError) as wrong:
+    except (RuntimeError, ValueError) as wrong:
         help_ = f"install the one that fits jax: {target.install}."
         raise refuse("A38", f"the compiler for {name} is not here: {_first_line(wrong)}.", help_) from wrong
 

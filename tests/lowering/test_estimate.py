@@ -50,10 +50,12 @@ HloModule jit_f
 }
 ENTRY %main.1 (x.1: f64[256,256,64]) -> f32[3] {
   %x.1 = f64[256,256,64]{2,1,0} parameter(0), metadata={op_name="x"}
-  %a.1 = f64[254,254,64]{2,1,0} fusion(%x.1), kind=kLoop, backend_config={"reification_cost":[{"end_to_end_cycles":70879.05,"exec_time_us":35.7},{"end_to_end_cycles":0,"name":"sol"}]}
-  %b = (pred[254,253,64]{2,1,0}, f32[3]{0}) fusion(%x.1, %a.1), kind=kLoop, backend_config={"reification_cost":[{"end_to_end_cycles":91225.53}]}
+  %a.1 = f64[254,254,64]{2,1,0} fusion(%x.1), kind=kLoop, backend_config={"reification_cost":\
+[{"end_to_end_cycles":70879.05,"exec_time_us":35.7},{"end_to_end_cycles":0,"name":"sol"}]}
+  %b = (pred[254,253,64]{2,1,0}, f32[3]{0}) fusion(%x.1, %a.1), kind=kLoop, \
+backend_config={"reification_cost":[{"end_to_end_cycles":91225.53}]}
   ROOT %c = f32[3]{0} get-tuple-element(%b), index=1
-}"""  # noqa: E501
+}"""
 
 
 def test_kernels_of_gpus_move_what_their_types_say_and_take_the_cycles_of_xlas_model():
@@ -100,7 +102,9 @@ def test_a_program_is_compiled_for_each_device_whose_compiler_is_here(target):
     try:
         device_of(target)
     except ti.DiagnosticError as refused:
-        pytest.skip(str(refused))
+        if [d.code for d in refused.diagnostics] != ["A38"]:
+            raise
+        pytest.skip(str(refused))  # a compiler is an optional extra
     found = ti.compile(ti.parse(TEXT)).examine(target)
     assert found.kernels >= 1
     assert (found.arguments, found.results) == (16 * 16 * 4, 12 * 12 * 4) or target.startswith("tpu")
