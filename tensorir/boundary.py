@@ -23,7 +23,8 @@ from typing import Any
 from tensorir.arrays import is_tuple, kind_of
 from tensorir.dimensions import Dimension
 from tensorir.fieldview.operator import FieldOperator, field_operator
-from tensorir.fieldview.traced import Traced, binary, fail, make, unify, wrap
+from tensorir.fieldview.trace import fail
+from tensorir.fieldview.traced import Traced, binary, make, unify, wrap
 from tensorir.types import Dims, Interval
 
 __all__ = ["BoundaryCondition", "dirichlet", "extend", "linear", "neumann", "periodic", "with_boundary"]

@@ -29,8 +29,9 @@ from tensorir.fieldview.functions import (
     where,
 )
 from tensorir.fieldview.offsets import FieldOffset
-from tensorir.fieldview.operator import FieldOperator, field_operator, scan_operator
+from tensorir.fieldview.operator import FieldOperator, field_operator
 from tensorir.fieldview.program import program
+from tensorir.fieldview.scans import scan_operator
 from tensorir.fieldview.traced import Traced
 
 __all__ = [

@@ -19,7 +19,8 @@ from tensorir import build
 from tensorir.binding import BoundProgram, at_sizes
 from tensorir.calls import check_names, missing, nested
 from tensorir.coercion import coerced
-from tensorir.fieldview.traced import Traced, current, fail, number_as, tuple_of, wrap
+from tensorir.fieldview.trace import current, fail
+from tensorir.fieldview.traced import Traced, number_as, tuple_of, wrap
 from tensorir.ir import Closure, Expr, Fencil, Var
 from tensorir.locations import here
 from tensorir.types import DTYPES, Scalar, TensorType

@@ -13,7 +13,8 @@ from tensorir.arrays import is_tuple
 from tensorir.builtins import TABLE
 from tensorir.dimensions import Combined, Condition, Dimension
 from tensorir.fieldview.offsets import as_offset
-from tensorir.fieldview.traced import Traced, assignable, current, fail, make, power, unify, wrap
+from tensorir.fieldview.trace import current, fail
+from tensorir.fieldview.traced import Traced, assignable, make, power, unify, wrap
 from tensorir.locations import here
 from tensorir.types import BOOL, NEIGHBOUR, Dims, Interval, Scalar, TensorType, TupleElement, bcast
 

@@ -9,7 +9,8 @@ from typing import Any
 from tensorir import build
 from tensorir.arrays import type_of_named
 from tensorir.dimensions import Dimension, Offset
-from tensorir.fieldview.traced import Shifting, Traced, binary, current, fail, make, through
+from tensorir.fieldview.trace import current, fail
+from tensorir.fieldview.traced import Shifting, Traced, binary, make, through
 from tensorir.types import NEIGHBOUR, Dims, Interval, TensorType, scalar_of
 
 __all__ = ["Dynamic", "FieldOffset", "Slot", "as_offset", "table_type"]

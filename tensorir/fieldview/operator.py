@@ -1,4 +1,4 @@
-"""Field operators and scan operators: functions on fields, run on data, inside of JAX, or GT4Py's way."""
+"""Field operators: functions on fields, run on data, inside of JAX, or GT4Py's way."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from tensorir.arrays import article, is_tuple, kind_of, refuse, type_of_named
 from tensorir.binding import bind
 from tensorir.caches import SIZES, RecentCache
 from tensorir.calls import nested
-from tensorir.dimensions import Dimension
 from tensorir.display import Displayed
-from tensorir.errors import DiagnosticError, did_you_mean
+from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
 from tensorir.fieldview.closure_fingerprint import closure_fingerprint
 from tensorir.fieldview.naming import Assigned, named, places
 from tensorir.fieldview.recorder import domain_of, recording
 from tensorir.fieldview.signature import annotations_of, argument_type, like, restored, structure, symbol
-from tensorir.fieldview.traced import Traced, Tracing, assignable, current, fail, foreign, tracing, tuple_of, wrap
+from tensorir.fieldview.trace import Tracing, current, fail, tracing
+from tensorir.fieldview.traced import Traced, foreign, wrap
 from tensorir.ir import Closure, Expr, Fencil, Var
 from tensorir.labels import placed_by_identity
-from tensorir.locations import assigned, here, located
+from tensorir.locations import assigned, here, located, of_function
 from tensorir.source import Span
 from tensorir.types import Dims, Interval, TensorType
 
 if TYPE_CHECKING:
     from tensorir.inspect import Inspection
 
-__all__ = ["FieldOperator", "bound_arguments", "field_operator", "gathered", "scan_operator"]
+__all__ = ["FieldOperator", "applied", "at_function", "bound_arguments", "field_operator", "gathered"]
 
 
 @dataclass(eq=False)
@@ -221,10 +221,10 @@ class FieldOperator(Displayed):
 
     def _result(self, result: Any) -> Any:
         if result is None:
-            raise _at_function(self.function, "V20", f"'{self.name}' returns nothing.", "add a return.")
+            raise at_function(self.function, "V20", f"'{self.name}' returns nothing.", "add a return.")
         if not isinstance(result, (Traced, numbers.Number, tuple, list)):
             told = f"'{self.name}' returns {article(type(result).__name__)}."
-            raise _at_function(self.function, "V20", told, "return a field, or a tuple of fields.")
+            raise at_function(self.function, "V20", told, "return a field, or a tuple of fields.")
         value = _on_common_dims(result)
         expected = self.annotations.get("return")
         from tensorir.annotations import FieldType
@@ -234,7 +234,7 @@ class FieldOperator(Displayed):
             and isinstance(value, Traced)
             and (value.element != expected.element or set(value.dims) - set(expected.dims))
         ):
-            raise _at_function(
+            raise at_function(
                 self.function, "V21", f"'{self.name}' is annotated to return {expected}, and returns {value.type}.",
                 "correct the annotation, or convert the result.",
             )  # fmt: skip
@@ -463,115 +463,11 @@ def table_value(param: Var, table: Any) -> Any:
             return table
 
 
-def _at_function(function: Callable[..., Any], code: str, message: str, help: str) -> DiagnosticError:
-    from tensorir.errors import Diagnostic
-    from tensorir.locations import of_function
-
+def at_function(function: Callable[..., Any], code: str, message: str, help: str) -> DiagnosticError:
+    """A diagnostic at the line where a function is defined."""
     return DiagnosticError(Diagnostic(code, message, of_function(function), help=help))
 
 
 def field_operator(function: Callable[..., Any]) -> FieldOperator:
     """A function on fields, traced when it is called (GT4Py's decorator of this name)."""
     return FieldOperator(function, function)
-
-
-def scan_operator(*, axis: Dimension, forward: bool = True, init: Any) -> Callable[[Callable[..., Any]], FieldOperator]:
-    """A recurrence along an axis: the function gets the state and its fields at one level, and returns the next state.
-
-    The result holds the state after each level. `init` is a number, or a (named) tuple of numbers.
-
-    >>> from tensorir.dimensions import dims
-    >>> from tensorir.types import tensor
-    >>> (K,) = dims("K")
-    >>> @scan_operator(axis=K, init=0.0)
-    ... def total(state, x):
-    ...     return state + x
-    >>> print(total.fencil(x=tensor("float", K=(0, 5))))
-    total(out: tensor<float, K[0:5]>, x: tensor<float, K[0:5]>) {
-      out ← scan(λ(state: tensor<float>, x_1: tensor<float>) → state + x_1, true, 0.0)(x);
-    }
-    """
-
-    def decorate(function: Callable[..., Any]) -> FieldOperator:
-        signature = inspect.signature(function)
-        if not signature.parameters:
-            raise _at_function(
-                function,
-                "V19",
-                f"'{function.__name__}' takes no state.",
-                "write def f(state, x).",
-            )
-        fields = signature.replace(parameters=list(signature.parameters.values())[1:])
-
-        def body(*args: Any, **more: Any) -> Any:
-            given = bound_arguments(function.__name__, fields, args, more)
-            return _scanned(function, signature, str(axis), forward, init, given)
-
-        operator = FieldOperator(function, body)
-        operator.signature = fields
-        return operator
-
-    return decorate
-
-
-def _scanned(
-    function: Callable[..., Any], signature: inspect.Signature, axis: str, forward: bool, init: Any,
-    fields: dict[str, Any],
-) -> Any:  # fmt: skip
-    trace = current()
-    state = next(iter(signature.parameters))
-    args = {n: wrap(v) for n, v in fields.items()}
-    if not any(axis in a.dims for a in args.values()):
-        fail("V23", f"no field of '{function.__name__}' has the axis {axis}.", "pass a field that varies along it.")
-    start = wrap(init)
-    elements = [a.element for a in args.values() if not a.weak]
-    start = _typed_init(init, start, elements)
-    from tensorir.types import bcast
-
-    place = TensorType(start.element, bcast([a.type.dims.without(axis) for a in args.values()]))
-    state_variable = build.var(trace.fresh(state), place)
-    variables = {n: build.var(trace.fresh(n), a.type.on(a.type.dims.without(axis))) for n, a in args.items()}
-    given = {n: like(fields[n], tuple_of(Traced(v, args[n].weak))) for n, v in variables.items()}
-    trace.scanned.append(axis)
-    result = applied(function, signature, {state: like(init, tuple_of(Traced(state_variable))), **given})
-    trace.scanned.pop()
-    if result is None:
-        raise _at_function(function, "V20", f"'{function.__name__}' returns nothing.", "return the next state.")
-    value = wrap(_as_state(result, place.element))
-    if value.element != place.element:
-        raise _at_function(
-            function, "V24", f"'{function.__name__}' returns {value.element}, and its init is {place.element}.",
-            "return the state in the structure of init.",
-        )  # fmt: skip
-    f = build.function([state_variable, *variables.values()], value.expr, span=here())
-    scanned = build.scan(f, forward, start.expr, *(a.expr for a in args.values()), dim=axis, span=here())
-    return like(result, tuple_of(assignable(scanned)))
-
-
-def _typed_init(init: Any, start: Traced, elements: list[Any]) -> Traced:
-    """Numbers of init in the element type of the fields, where the fields have one float type."""
-    from tensorir.fieldview.traced import number_as
-    from tensorir.types import Scalar
-
-    floats = {e for e in elements if isinstance(e, Scalar) and e.is_float}
-    if len(floats) != 1:
-        return start
-    (element,) = floats
-
-    def typed(value: Any) -> Any:
-        if is_tuple(value):
-            return tuple(map(typed, value))
-        return number_as(wrap(value), element) if isinstance(value, float) else wrap(value)
-
-    return wrap(typed(init))
-
-
-def _as_state(result: Any, element: Any) -> Any:
-    """Python numbers in a returned state take the types of init."""
-    from tensorir.fieldview.traced import number_as
-    from tensorir.types import TupleElement
-
-    if is_tuple(result) and isinstance(element, TupleElement) and len(result) == len(element.members):
-        return tuple(_as_state(r, m) for r, m in zip(result, element.members, strict=True))
-    value = wrap(result) if not is_tuple(result) else result
-    return number_as(value, element) if isinstance(value, Traced) and value.weak else value

@@ -25,7 +25,7 @@ from tensorir.fieldview.operator import (
 )
 from tensorir.fieldview.recorder import recorded
 from tensorir.fieldview.signature import annotations_of, argument_type, symbol
-from tensorir.fieldview.traced import Tracing, tracing
+from tensorir.fieldview.trace import Tracing, tracing
 from tensorir.ir import Fencil, Var
 from tensorir.labels import placed_by_identity
 from tensorir.locations import located, of_function

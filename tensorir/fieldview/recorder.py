@@ -11,7 +11,8 @@ from typing import Any
 from tensorir import build
 from tensorir.arrays import refuse
 from tensorir.fieldview.naming import named
-from tensorir.fieldview.traced import Traced, current, fail, wrap
+from tensorir.fieldview.trace import current, fail
+from tensorir.fieldview.traced import Traced, wrap
 from tensorir.ir import Closure, Var
 from tensorir.locations import here
 from tensorir.types import Dims, Interval

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numbers
 import re
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NoReturn, cast
 
@@ -18,7 +16,8 @@ from tensorir.dimensions import Dimension, Offset
 from tensorir.errors import Diagnostic, DiagnosticError, NoAttribute
 from tensorir.extension_points import inline_program
 from tensorir.fieldview.naming import Assigned
-from tensorir.ir import Expr, Literal, Var
+from tensorir.fieldview.trace import CURRENT, Tracing, current, fail
+from tensorir.ir import Expr, Literal
 from tensorir.locations import assigned, here, raised_at
 from tensorir.source import Span
 from tensorir.types import (
@@ -35,61 +34,7 @@ from tensorir.types import (
 )
 from tensorir.typing_rules import highest_neighbour
 
-__all__ = ["Shifting", "Traced", "Tracing", "expression", "fail", "tracing", "tuple_of", "unify", "wrap"]
-
-
-@dataclass(slots=True)
-class Tracing:
-    """One trace: the tables that operators ask for by name."""
-
-    offsets: dict[str, Any]
-    tables: dict[str, Var] = field(default_factory=dict[str, Var])
-    constants: dict[str, tuple[Var, Any]] = field(default_factory=dict[str, "tuple[Var, Any]"])
-    """The parameters of bound programs that were called, by name, with their values."""
-    names: set[str] = field(default_factory=set[str])
-    assigned: dict[int, Assigned] = field(default_factory=dict[int, Assigned])
-    """Values that went to variables, by identity."""
-    locals: set[str] = field(default_factory=set[str])
-    """The local dimensions of the tables that fields were shifted through."""
-    scanned: list[str] = field(default_factory=list[str])
-    """The axes of the scans whose functions are being traced."""
-    latest: tuple[object, Expr] | None = None
-    """The expression of Python that made the latest value, and the value."""
-
-    def fresh(self, name: str) -> str:
-        """A variable name that this trace has not used."""
-        if name not in self.names:
-            self.names.add(name)
-            return name
-        return build.fresh(name, self.names)
-
-
-_CURRENT: ContextVar[Tracing | None] = ContextVar("tracing", default=None)
-
-
-@contextmanager
-def tracing(offsets: dict[str, Any]) -> Generator[Tracing]:
-    """A trace under way, within the one around it if there is one."""
-    trace = Tracing(offsets)
-    token = _CURRENT.set(trace)
-    try:
-        yield trace
-    finally:
-        _CURRENT.reset(token)
-
-
-def current() -> Tracing:
-    found = _CURRENT.get()
-    if found is None:
-        fail(
-            "V02", "fields are computed with inside of operators.", "call this in a function under @ti.field_operator."
-        )
-    return found
-
-
-def fail(code: str, message: str, help: str = "") -> NoReturn:
-    """Raise a diagnostic at the user's line."""
-    raise DiagnosticError(Diagnostic(code, message, here(), help=help))
+__all__ = ["Shifting", "Traced", "expression", "tuple_of", "unify", "wrap"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +46,7 @@ class Traced:
 
     expr: Expr
     weak: bool = False
-    trace: Tracing | None = field(default_factory=_CURRENT.get, repr=False)
+    trace: Tracing | None = field(default_factory=CURRENT.get, repr=False)
     """The trace that it was made in; it means nothing in another."""
 
     @property
@@ -326,7 +271,7 @@ def make(op: str, *args: Any, static: tuple[Any, ...] = ()) -> Traced:
 
 def _aligned(operands: list[Traced]) -> list[Traced]:
     """Operands whose local dims have one name: a field that came with a local dim has it under its own."""
-    trace = _CURRENT.get()
+    trace = CURRENT.get()
     if trace is None or not trace.locals:
         return operands
     tagged = {d for o in operands for d in o.dims}
@@ -378,7 +323,7 @@ def _instead(place: Span | None = None) -> str:
 
 def assignable(made: Expr, weak: bool = False) -> Traced:
     """A value that the user's expression made; if it goes to a variable at once, that is its name."""
-    trace = _CURRENT.get()
+    trace = CURRENT.get()
     if trace is not None:
         place, name = assigned()
         if trace.latest is not None and trace.latest[0] == place:
@@ -454,7 +399,7 @@ def wrap(value: Any) -> Traced:
     """A number, tuple or traced value as a traced value."""
     match value:
         case Traced():
-            if value.trace is not _CURRENT.get():
+            if value.trace is not CURRENT.get():
                 fail(
                     "V27", "this value was kept from another run of an operator, and means nothing here.",
                     "return what is needed later, and pass it as an argument.",
@@ -465,8 +410,8 @@ def wrap(value: Any) -> Traced:
         case np.generic():
             return _numpy_scalar(value)
         case numbers.Integral():
-            element = INT32 if int(value) in INT32.range else None
-            return Traced(build.literal(int(value), element or _wide(int(value)), here()), True)
+            element = INT32 if int(value) in INT32.range else INT64
+            return Traced(build.literal(int(value), element, here()), True)
         case numbers.Real():
             return Traced(build.literal(float(value), FLOAT64, here()), True)
         case tuple() | list():
@@ -481,10 +426,6 @@ def _numpy_scalar(value: Any) -> Traced:
     if element is None:
         fail("V09", f"a number of type {value.dtype} is not known here.", "convert it.")
     return Traced(build.literal(value.item(), element, here()))
-
-
-def _wide(value: int) -> Scalar:
-    return INT64
 
 
 def _how_to_pass(value: Any) -> str:

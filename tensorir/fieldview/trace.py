@@ -1,0 +1,71 @@
+"""A trace under way: what an operator that is being traced has named, assigned and asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from tensorir import build
+from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.fieldview.naming import Assigned
+from tensorir.ir import Expr, Var
+from tensorir.locations import here
+
+__all__ = ["CURRENT", "Tracing", "current", "fail", "tracing"]
+
+
+@dataclass(slots=True)
+class Tracing:
+    """One trace: the tables that operators ask for by name."""
+
+    offsets: dict[str, Any]
+    tables: dict[str, Var] = field(default_factory=dict[str, Var])
+    constants: dict[str, tuple[Var, Any]] = field(default_factory=dict[str, "tuple[Var, Any]"])
+    """The parameters of bound programs that were called, by name, with their values."""
+    names: set[str] = field(default_factory=set[str])
+    assigned: dict[int, Assigned] = field(default_factory=dict[int, Assigned])
+    """Values that went to variables, by identity."""
+    locals: set[str] = field(default_factory=set[str])
+    """The local dimensions of the tables that fields were shifted through."""
+    scanned: list[str] = field(default_factory=list[str])
+    """The axes of the scans whose functions are being traced."""
+    latest: tuple[object, Expr] | None = None
+    """The expression of Python that made the latest value, and the value."""
+
+    def fresh(self, name: str) -> str:
+        """A variable name that this trace has not used."""
+        if name not in self.names:
+            self.names.add(name)
+            return name
+        return build.fresh(name, self.names)
+
+
+CURRENT: ContextVar[Tracing | None] = ContextVar("tracing", default=None)
+
+
+@contextmanager
+def tracing(offsets: dict[str, Any]) -> Generator[Tracing]:
+    """A trace under way, within the one around it if there is one."""
+    trace = Tracing(offsets)
+    token = CURRENT.set(trace)
+    try:
+        yield trace
+    finally:
+        CURRENT.reset(token)
+
+
+def current() -> Tracing:
+    found = CURRENT.get()
+    if found is None:
+        fail(
+            "V02", "fields are computed with inside of operators.", "call this in a function under @ti.field_operator."
+        )
+    return found
+
+
+def fail(code: str, message: str, help: str = "") -> NoReturn:
+    """Raise a diagnostic at the user's line."""
+    raise DiagnosticError(Diagnostic(code, message, here(), help=help))
