@@ -59,11 +59,11 @@ _CONSEQUENCES = ("failed to copy arg self", "syntax error")
 """What else fails then: what is asked of a result that is not there, and to read a set."""
 
 
-def decided(question: Callable[[], T], times: int = 1) -> T | None:
+def decided(question: Callable[[], T], times: float = 1) -> T | None:
     """The answer to a question about sets; None where isl would need more than so many times EFFORT steps for it."""
     context = _isl().DEFAULT_CONTEXT
     context.reset_operations()
-    context.set_max_operations(times * EFFORT)
+    context.set_max_operations(round(times * EFFORT))
     try:
         return question()
     except _isl().Error as error:

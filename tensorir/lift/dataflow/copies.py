@@ -25,7 +25,7 @@ from collections.abc import Mapping, Sequence
 
 from tensorir.ir import Var
 from tensorir.lift.accesses.sets import decided
-from tensorir.lift.dataflow.flow import Source, isl, sources_of
+from tensorir.lift.dataflow.flow import PARTS, Source, isl, sources_of
 from tensorir.lift.dataflow.statements import Statement
 
 __all__ = ["through_copies"]
@@ -51,7 +51,7 @@ def through_copies(statements: Sequence[Statement], flow: Mapping[int, list[Sour
         if any(o.writer == w.number for o in origins):
             continue
         for r in sorted(readers.get(w.number, ())):
-            new = decided(lambda r=r, w=w, o=origins: _composed(statements[r], found[r], w, o))
+            new = decided(lambda r=r, w=w, o=origins: _composed(statements[r], found[r], w, o), PARTS)
             if new is None or len(new) > MOST_SOURCES:
                 continue
             found[r] = new

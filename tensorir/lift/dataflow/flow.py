@@ -24,10 +24,10 @@ None ['i - 1'] { R0[i0 = 1] }
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from typing import Any
+from functools import cache, lru_cache, partial
+from typing import Any, TypeVar
 
 from tensorir.lift.accesses.sets import decided, text
 from tensorir.lift.dataflow.statements import Statement, Uncovered
@@ -36,11 +36,16 @@ from tensorir.lift.nests.linear import term_of
 from tensorir.lift.nests.terms import Number, Op, Term
 from tensorir.types import BOOL, INT32, Interval
 
-__all__ = ["Source", "box_of", "condition_of", "domain_of", "flow_of", "isl"]
+__all__ = ["PARTS", "Source", "box_of", "condition_of", "domain_of", "flow_of", "isl"]
 
+
+T = TypeVar("T")
 
 MOST_PARTS = 6
 """How many sums of indices may tell where in one write the value of a read comes from: each is a choice."""
+
+PARTS = 1 / 16
+"""The share of EFFORT for parts of a relation: where they are many, each step of isl takes 30 times as long."""
 
 
 @cache
@@ -107,10 +112,15 @@ def flow_of(statements: Sequence[Statement]) -> dict[int, list[Source]]:
         maps = _Accesses.of(reads, writes, longest)
         for together, sources in _reaching(reads, writes, maps).items():
             asking, given = [s for s in reads if s.number in together], [s for s in writes if s.number in sources]
-            result = decided(lambda r=asking, w=given, n=name, m=maps: _flow(r, w, n, m), 4)
-            if result is None:
-                raise Uncovered(f"the dataflow of {name!r}, which takes too long")
-            found.update(result)
+            flow = _within_budget(partial(_Flow.of, asking, given, name, maps), name, 4)
+            found.update({r.number: flow.sources(r) for r in asking})
+    return found
+
+
+def _within_budget(question: Callable[[], T], buffer: str, times: float) -> T:
+    found = decided(question, times)
+    if found is None:
+        raise Uncovered(f"the dataflow of {buffer!r}, which takes too long")
     return found
 
 
@@ -187,48 +197,65 @@ def _covers(a: _Box | None, b: _Box | None) -> bool:
     return a is not None and b is not None and all(x[0] <= y[0] and y[1] <= x[1] for x, y in zip(a, b, strict=True))
 
 
-def _flow(
-    reads: Sequence[Statement], writes: Sequence[Statement], buffer: str, accesses: _Accesses
-) -> dict[int, list[Source]]:
-    i = isl()
-    if not writes:
-        return {r.number: [_initial(r, accesses.domain[r.number])] for r in reads}
-    info = i.UnionAccessInfo.from_sink(accesses.union(accesses.element, reads))
-    info = info.set_must_source(accesses.union(accesses.element, writes))
-    flow = info.set_schedule_map(accesses.union(accesses.time, [*reads, *writes])).compute_flow()
-    maps: list[Any] = []
-    flow.get_must_dependence().reverse().foreach_map(maps.append)
-    found: dict[int, list[Any]] = {r.number: [] for r in reads}
-    for m in maps:
-        found[int(m.get_tuple_name(i.dim_type.in_)[1:])].append(m)
-    without = flow.get_must_no_source().domain()
-    by_number = {s.number: s for s in writes}
-    result: dict[int, list[Source]] = {}
-    for r in reads:
-        domain = accesses.domain[r.number]
-        left = _left(domain, found[r.number])
-        # isl loses points where a source is asked for at steps of a stride: every point has a source, or none
-        if not left.is_subset(without.extract_set(domain.get_space())):
-            found[r.number] = _last_writes(r, writes, accesses)
-            left = _left(domain, found[r.number])
-        result[r.number] = []
-        for m in found[r.number]:
-            if not m.is_single_valued():
-                raise Uncovered(f"two writes to one element of {buffer!r} at once")
-            writer = by_number[int(m.get_tuple_name(i.dim_type.out)[1:])]
-            sources = sources_of(m, r, writer.number)
-            if len(sources) > MOST_PARTS:
-                raise Uncovered(f"a read of {buffer!r} whose values come from {len(sources)} parts of one write")
-            result[r.number] += sources
-        if not left.is_empty():
-            result[r.number].append(_initial(r, left))
-    return result
+@dataclass(frozen=True, slots=True)
+class _Flow:
+    """What reaches the reads of a buffer, as isl's flow analysis tells it."""
 
+    buffer: str
+    writes: Sequence[Statement]
+    accesses: _Accesses
+    reaching: Mapping[int, Sequence[Any]]
+    """The relations to writes, by the number of the read."""
+    without: Any
+    """The iterations that no write reaches, None where there is no write."""
 
-def _left(domain: Any, maps: Sequence[Any]) -> Any:
-    for m in maps:
-        domain = domain.subtract(m.domain())
-    return domain.coalesce()
+    @staticmethod
+    def of(reads: Sequence[Statement], writes: Sequence[Statement], buffer: str, accesses: _Accesses) -> _Flow:
+        i = isl()
+        reaching: dict[int, list[Any]] = {r.number: [] for r in reads}
+        if not writes:
+            return _Flow(buffer, writes, accesses, reaching, None)
+        info = i.UnionAccessInfo.from_sink(accesses.union(accesses.element, reads))
+        info = info.set_must_source(accesses.union(accesses.element, writes))
+        flow = info.set_schedule_map(accesses.union(accesses.time, [*reads, *writes])).compute_flow()
+        maps: list[Any] = []
+        flow.get_must_dependence().reverse().foreach_map(maps.append)
+        for m in maps:
+            reaching[int(m.get_tuple_name(i.dim_type.in_)[1:])].append(m)
+        return _Flow(buffer, writes, accesses, reaching, flow.get_must_no_source().domain())
+
+    def sources(self, r: Statement) -> list[Source]:
+        domain, maps = self.accesses.domain[r.number], self.reaching[r.number]
+        left, lost = self._left(domain, maps)
+        if lost:
+            maps = _within_budget(lambda: _last_writes(r, self.writes, self.accesses), self.buffer, 1)
+            left, _ = self._left(domain, maps)
+        found = [s for m in maps for s in self._parts(r, m)]
+        return found if left.is_empty() else [*found, _initial(r, left)]
+
+    def _left(self, domain: Any, maps: Sequence[Any]) -> tuple[Any, bool]:
+        """The iterations that no relation has, and whether isl lost some of them.
+
+        It does where a source is asked for at steps of a stride: every iteration has a source, or none.
+        """
+
+        def asked() -> tuple[Any, bool]:
+            left = domain
+            for m in maps:
+                left = left.subtract(m.domain())
+            left = left.coalesce()
+            return left, self.without is not None and not left.is_subset(self.without.extract_set(domain.get_space()))
+
+        return _within_budget(asked, self.buffer, PARTS)
+
+    def _parts(self, r: Statement, relation: Any) -> list[Source]:
+        if not _within_budget(relation.is_single_valued, self.buffer, 1):
+            raise Uncovered(f"two writes to one element of {self.buffer!r} at once")
+        writer = int(relation.get_tuple_name(isl().dim_type.out)[1:])
+        sources = _within_budget(lambda: sources_of(relation, r, writer), self.buffer, PARTS)
+        if len(sources) > MOST_PARTS:
+            raise Uncovered(f"a read of {self.buffer!r} whose values come from {len(sources)} parts of one write")
+        return sources
 
 
 def _last_writes(r: Statement, writes: Sequence[Statement], accesses: _Accesses) -> list[Any]:
