@@ -226,8 +226,9 @@ def test_default_schedules_for_gpus_compute_the_same(name: str):
 # ------------------------------------------------------------------------------------------------------------ generated
 
 KINDS = ("int32", "int64", "int8", "uint8", "float32")
-PROGRAMS = 15
+PROGRAMS = 6
 PER_BUILD = 20
+"""Of each kind of statement that the generator writes there are ten and more among them."""
 
 
 class Generator:
