@@ -25,19 +25,19 @@ def test_programs_print_and_parse_to_themselves_and_have_the_domains_that_their_
 
 
 @pytest.mark.filterwarnings("ignore")
-@settings(max_examples=500)
+@settings(max_examples=300)
 @given(programs(OP_BY_OP, outputs=1, depth=3))
 def test_the_lowering_agrees_with_the_oracle_bit_for_bit_op_by_op(case):
     check_op_by_op(case)
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(programs(WHOLE))
 def test_compiled_programs_of_whole_numbers_agree_with_the_oracle_bit_for_bit(case):
     check_compiled(case)
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(programs(SMOOTH))
 def test_compiled_programs_agree_with_the_oracle_within_their_running_error(case):
     check_bounded(case)

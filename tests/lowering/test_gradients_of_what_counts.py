@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -59,19 +60,19 @@ CUT = {
 INNER = [0.5, 2.0, 3.0]
 
 
-def gradient(text: str, ends: tuple[float, float], **given: Any) -> np.ndarray:
-    """The gradient of the sum of y, where x has other values at its ends."""
-    compiled = ti.compile(ti.parse(text))
+def gradients(f: Callable[..., Any], *ends: tuple[float, float], **given: Any) -> list[np.ndarray]:
+    """The gradients of the sum of y, compiled once, where x has these values at its ends."""
     with jax.enable_x64(True):
-        x = jnp.array([ends[0], *INNER, ends[1]])
-        return np.asarray(jax.jit(jax.grad(lambda x: compiled(x=x, **given)["y"].sum()))(x))
+        gradient = jax.jit(jax.grad(lambda x, given: f(x=x, **given)["y"].sum()))
+        passed = {n: jnp.asarray(a, "int32") for n, a in given.items()}
+        return [np.asarray(gradient(jnp.array([first, *INNER, last]), passed)) for first, last in ends]
 
 
 @pytest.mark.parametrize("cut", CUT)
 @pytest.mark.parametrize("expression", UNBOUNDED)
 def test_points_that_are_cut_away_have_no_part_in_a_gradient(expression: str, cut: str):
-    text = CUT[cut].format(e=expression)
-    found, plain = gradient(text, UNBOUNDED[expression]), gradient(text, (1.0, 1.0))
+    compiled = ti.compile(ti.parse(CUT[cut].format(e=expression)))
+    found, plain = gradients(compiled, UNBOUNDED[expression], (1.0, 1.0))
     assert found[[0, 4]].tolist() == [0.0, 0.0]
     np.testing.assert_array_equal(found[1:4], plain[1:4])
     assert np.isfinite(plain).all()
@@ -98,14 +99,7 @@ def test_elements_that_no_index_reads_have_no_part_in_a_gradient(expression: str
     given = {**table, **({"k": np.array([1, 2, 3], "int32")} if "k:" in text else {})}
     full = ("T",) if "⟪T, 0⟫" in text else ()
     compiled = ti.compile(program, full=full) if traced else ti.compile(program.bind(**given))
-    with jax.enable_x64(True):
-        passed = {n: jnp.asarray(a, "int32") for n, a in given.items()} if traced else {}
-
-        def gradients(ends: tuple[float, float]) -> np.ndarray:
-            x = jnp.array([ends[0], *INNER, ends[1]])
-            return np.asarray(jax.jit(jax.grad(lambda x, t: compiled(x=x, **t)["y"].sum()))(x, passed))
-
-        found, plain = gradients(UNBOUNDED[expression]), gradients((1.0, 1.0))
+    found, plain = gradients(compiled, UNBOUNDED[expression], (1.0, 1.0), **(given if traced else {}))
     assert found[[0, 4]].tolist() == [0.0, 0.0]
     np.testing.assert_allclose(found[1:4], plain[1:4], rtol=1e-15)
 

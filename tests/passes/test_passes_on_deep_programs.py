@@ -32,7 +32,7 @@ def shared(depth):
 
 @pytest.mark.parametrize("name", PASSES)
 def test_a_pass_survives_depth(name):
-    PASSES[name]()(deep(10_000))
+    PASSES[name]()(deep(3_000))
 
 
 @pytest.mark.parametrize("name", PASSES)
@@ -50,7 +50,7 @@ def test_functions_applied_inside_of_functions_are_inlined_at_any_depth():
 
 
 def test_domains_of_deep_and_shared_programs():
-    assert len(domains(deep(10_000)).params["x"]) == 9
+    assert len(domains(deep(3_000)).params["x"]) == 9
     assert len(domains(shared(60)).params["x"]) == 9
 
 
