@@ -24,6 +24,8 @@ def check_pass(a_pass: Any, case: Case) -> Fencil:
 
 
 def assert_same_bits(case: Case, after: Fencil) -> None:
+    if after == case.fencil:
+        return
     given = case.arguments
     want = reference.run(case.fencil, **copied(given))
     names = {p.name for p in after.params}
