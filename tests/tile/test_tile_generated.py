@@ -9,7 +9,7 @@ from tensorir import tile
 from tensorir.errors import DiagnosticError
 
 
-@settings(max_examples=200)
+@settings(max_examples=120)
 @given(kernels())
 def test_generated_kernels_lift_to_what_the_interpreter_gives(kernel):
     text, blocks = kernel
