@@ -72,7 +72,7 @@ def reduced(
     """
     if by_rows(x.dtype, prod(x.shape[axis + 1 :]), made, platform):
         return _by_rows(x, start, op, axis)
-    found = lax.reduce(x, start, MONOIDS[op], (axis,))
+    found = _reduced(x, start, op, axis)
     return found if loose or not _minds_nan(x, op, platform) else _with_nan(x, found, axis)
 
 
@@ -121,8 +121,33 @@ def reduced_numbers(
     if not _minds_nan(x, op, platform) or by_rows(x.dtype, prod(x.shape[axis + 1 :]), True, platform):
         return reduced(instead(), start, op, axis, platform, loose=True)
     # the library takes no selections: one would be stored first, which takes a third of a softmax
-    found = lax.reduce(x, start, MONOIDS[op], (axis,))
-    return lax.cond(_may_hold_nan(x), lambda: lax.reduce(instead(), start, MONOIDS[op], (axis,)), lambda: found)
+    found = _reduced(x, start, op, axis)
+    return lax.cond(_may_hold_nan(x), lambda: _reduced(instead(), start, op, axis), lambda: found)
+
+
+def _reduced(x: jax.Array, start: np.ndarray[Any, Any], op: str, axis: int) -> jax.Array:
+    """An array reduced by the library; the derivative of an extreme is the mean over the elements that equal it.
+
+    JAX differentiates a reduction from a number other than the identity by halving the axis again and again, which
+    XLA compiles for seconds, and its own extremes divide by how many elements equal them: by zero where one is NaN.
+    """
+
+    def library(x: jax.Array) -> jax.Array:
+        return lax.reduce(x, start, MONOIDS[op], (axis,))
+
+    if op not in ("min", "max") or x.dtype.kind not in "fV":
+        return library(x)
+    extreme = jax.custom_jvp(library)
+
+    @extreme.defjvp
+    def _(xs: tuple[jax.Array], ts: tuple[jax.Array]) -> tuple[jax.Array, jax.Array]:
+        found, zero = extreme(*xs), np.zeros((), x.dtype)
+        equal = lax.eq(xs[0], lax.broadcast_in_dim(found, x.shape, [k for k in range(x.ndim) if k != axis]))
+        total = lax.reduce(lax.select(equal, ts[0], lax.full_like(ts[0], 0)), zero, lax.add, (axis,))
+        count = lax.reduce(equal.astype(x.dtype), zero, lax.add, (axis,)) + lax.eq(found, start).astype(x.dtype)
+        return found, lax.div(total, lax.max(count, lax.full_like(count, 1)))
+
+    return extreme(x)
 
 
 def _minds_nan(x: jax.Array, op: str, platform: str) -> bool:

@@ -202,7 +202,10 @@ def fencil(
 
 def with_unique_names(expressions: Sequence[Expr], declared: Set[str]) -> tuple[Expr, ...]:
     """The expressions with fresh names for parameters of functions that repeat a declared name, or each other's."""
-    taken = set(declared) | {p.name for e in postorder(*expressions) if isinstance(e, Lambda) for p in e.params}
+    names = [p.name for e in postorder(*expressions) if isinstance(e, Lambda) for p in e.params]
+    taken = {*declared, *names}
+    if len(taken) == len(declared) + len(names):
+        return tuple(expressions)
     owner: dict[str, Lambda] = {}
 
     def uniquify(e: Expr) -> Expr | None:

@@ -36,16 +36,25 @@ __all__ = [
 
 def postorder(*roots: Expr) -> Iterator[Expr]:
     """Every distinct node (by identity) below the roots, children before parents, bodies of functions included."""
-    done: set[int] = set()
-    stack: list[tuple[Expr, bool]] = [(root, False) for root in reversed(roots)]
+    return _postorder(roots, set())
+
+
+def _postorder(roots: tuple[Expr, ...], done: set[int]) -> Iterator[Expr]:
+    """`postorder` that does not go into what is done."""
+    # None stands on a node whose children are done when it comes to the top
+    stack: list[Expr | None] = [*reversed(roots)]
     while stack:
-        node, ready = stack.pop()
-        if ready:
-            yield node
+        node = stack.pop()
+        if node is None:
+            yield stack.pop()  # type: ignore[misc]
         elif id(node) not in done:
             done.add(id(node))
-            stack.append((node, True))
-            stack.extend((child, False) for child in reversed(node.children) if id(child) not in done)
+            children = node.children
+            if children:
+                stack += (node, None)
+                stack += children[::-1]
+            else:
+                yield node
 
 
 def use_counts(*roots: Expr) -> dict[int, int]:
@@ -69,7 +78,7 @@ def rebuild(node: Expr, children: tuple[Expr, ...]) -> Expr:
             assert not isinstance(function, (Apply, Call, Var)) and not hasattr(function, "value")
             return dataclasses.replace(node, function=function, args=tuple(args))  # type: ignore[arg-type]
         case Call():
-            return dataclasses.replace(node, args=children)
+            return Call(node.op, children, node.static, node.span, node.label)
         case _:
             return node
 
@@ -82,17 +91,25 @@ def rewrite(root: Expr, rule: Callable[[Expr], Expr | None]) -> Expr:
     return rewrite_all((root,), rule)[0]
 
 
-def rewrite_all(roots: Iterable[Expr], rule: Callable[[Expr], Expr | None]) -> tuple[Expr, ...]:
-    """`rewrite` of several expressions that may share nodes."""
+def rewrite_all(
+    roots: Iterable[Expr], rule: Callable[[Expr], Expr | None], unchanged: dict[int, Expr] | None = None
+) -> tuple[Expr, ...]:
+    """`rewrite` of several expressions that may share nodes.
+
+    `unchanged` are nodes, by identity, below which the rule changes nothing: it is not asked again, and gets those
+    that are found.
+    """
     roots = tuple(roots)
-    done: dict[int, Expr] = {}
-    for node in postorder(*roots):
+    done: dict[int, Expr] = {} if unchanged is None else dict(unchanged)
+    for node in _postorder(roots, set(done)):
         new = rebuild(node, tuple(done[id(child)] for child in node.children))
         replaced = rule(new)
         if replaced is None:
             done[id(node)] = new
         else:
             done[id(node)] = with_label(replaced, node.label) if node.label and not replaced.label else replaced
+        if unchanged is not None and done[id(node)] is node:
+            unchanged[id(node)] = node
     return tuple(done[id(root)] for root in roots)
 
 

@@ -132,8 +132,9 @@ def remade(fencil: Fencil, closures: tuple[Closure, ...], params: tuple[Var, ...
 def rewritten(fencil: Fencil, rule: Callable[[Expr], Expr | None]) -> Fencil:
     """Every expression bottom up by a rule, until nothing changes."""
     closures = fencil.closures
+    unchanged: dict[int, Expr] = {}
     while True:
-        new = rewrite_all(values(closures), rule)
+        new = rewrite_all(values(closures), rule, unchanged)
         if all(a is b for a, b in zip(new, values(closures), strict=True)):
             return remade(fencil, closures)
         closures = with_values(closures, new)

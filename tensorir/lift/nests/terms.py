@@ -149,13 +149,9 @@ Term = Number | Index | Linear | Load | Op
 
 
 def children(term: Term) -> tuple[Term, ...]:
-    match term:
-        case Load(_, indices):
-            return indices
-        case Op(_, args):
-            return args
-        case _:
-            return ()
+    if isinstance(term, Op):
+        return term.args
+    return term.indices if isinstance(term, Load) else ()
 
 
 def walk(term: Term) -> Iterator[Term]:
@@ -168,7 +164,7 @@ def walk(term: Term) -> Iterator[Term]:
             continue
         seen.add(id(current))
         yield current
-        stack.extend(reversed(children(current)))
+        stack += children(current)[::-1]
 
 
 def sums_in(terms: Sequence[Term]) -> list[Affine] | None:

@@ -12,6 +12,7 @@ f(A: tensor<int, i[1:10]>) {
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from tensorir.build import call
 from tensorir.builtins import TABLE
@@ -31,7 +32,7 @@ def with_sums_of_coordinates(f: Fencil) -> Fencil:
     forms = _Forms()
     made: dict[int, Expr] = {}
     for e in postorder(*values(f.closures)):
-        if forms.of(e) is not None:
+        if sum_of_coordinates(e) is not None:
             made[id(e)] = e  # whoever asks for it gets it in normal form
             continue
         new = rebuild(e, tuple(forms.normal(made[id(c)]) for c in e.children))
@@ -46,61 +47,57 @@ def with_sums_of_coordinates(f: Fencil) -> Fencil:
 
 def sum_of_coordinates(e: Expr) -> Affine | None:
     """The sum of coordinates, and of quotients of such, that an expression of type int32 is; None for others."""
-    return _Forms().of(e)
+    closed = not e.free and isinstance(e.type, TensorType) and e.tensor.element == INT32
+    return _closed_sum(e) if closed else None
+
+
+@lru_cache(maxsize=4096)
+def _closed_sum(e: Expr) -> Affine | None:
+    """The same of an expression without variables: rules ask for it of every node above, and again in every round."""
+    ranges = {n: (i.start, i.stop - 1) for n, i in e.tensor.dims.items}
+    match e:
+        case Literal(value):
+            return number(int(value))
+        case Call("pos", _, (dim,)):
+            return variable(dim)
+        case Call("add_dim" | "subset" | "rename" | "cartesian_shift" as op, (x,), static):
+            inside = sum_of_coordinates(x)
+            values: dict[str, Affine] = {}
+            if op == "cartesian_shift":
+                values[static[0]] = variable(static[0]).plus(number(static[1]))
+            elif op == "rename":
+                values |= {old: variable(new) for old, new in static[0]}
+            return None if inside is None else inside.replaced(values, ranges)
+        case Call("plus" | "minus" | "multiplies" | "floordiv" | "mod" as op, (x, y)):
+            a, b = sum_of_coordinates(x), sum_of_coordinates(y)
+            if a is None or b is None:
+                return None
+            # an operand may be there for more points than both are
+            found = _combined(op, a.replaced({}, ranges), b.replaced({}, ranges), ranges)
+            return found if found is not None and fits(found, INT32, ranges) else None
+        case _:
+            return None
 
 
 @dataclass(slots=True)
 class _Forms:
-    """The sums that expressions are, and the expressions that sums are."""
+    """The expressions that sums are."""
 
-    known: dict[int, Affine | None] = field(default_factory=dict[int, Affine | None])
     done: dict[int, Expr] = field(default_factory=dict[int, Expr])
     shifted: dict[tuple[int, str, int], Expr] = field(default_factory=dict[tuple[int, str, int], Expr])
     kept: list[Expr] = field(default_factory=list[Expr])
     """What is known by its identity stays."""
 
-    def of(self, e: Expr) -> Affine | None:
-        """The sum of coordinates that an expression is; None where it is none."""
-        if id(e) not in self.known:
-            self.kept.append(e)
-            closed = not e.free and isinstance(e.type, TensorType) and e.tensor.element == INT32
-            self.known[id(e)] = self._sum(e) if closed else None
-        return self.known[id(e)]
-
-    def _sum(self, e: Expr) -> Affine | None:
-        ranges = {n: (i.start, i.stop - 1) for n, i in e.tensor.dims.items}
-        match e:
-            case Literal(value):
-                return number(int(value))
-            case Call("pos", _, (dim,)):
-                return variable(dim)
-            case Call("add_dim" | "subset" | "rename" | "cartesian_shift" as op, (x,), static):
-                inside = self.of(x)
-                values: dict[str, Affine] = {}
-                if op == "cartesian_shift":
-                    values[static[0]] = variable(static[0]).plus(number(static[1]))
-                elif op == "rename":
-                    values |= {old: variable(new) for old, new in static[0]}
-                return None if inside is None else inside.replaced(values, ranges)
-            case Call("plus" | "minus" | "multiplies" | "floordiv" | "mod" as op, (x, y)):
-                a, b = self.of(x), self.of(y)
-                if a is None or b is None:
-                    return None
-                # an operand may be there for more points than both are
-                found = _combined(op, a.replaced({}, ranges), b.replaced({}, ranges), ranges)
-                return found if found is not None and fits(found, INT32, ranges) else None
-            case _:
-                return None
-
     def normal(self, e: Expr) -> Expr:
         """An expression, in normal form where it is a sum of coordinates."""
-        a = self.of(e)
+        a = sum_of_coordinates(e)
         if a is None or isinstance(e, Literal):
             return e
         if id(e) not in self.done:
             dims = dict(e.tensor.dims.items)
             if width_of(a, {n: (i.start, i.stop - 1) for n, i in dims.items()}) != INT32:
                 return e
+            self.kept.append(e)
             new = spread(sum_of(a, {n: position(n, dims[n]) for n in sorted(a.names)}), dims)
             self.done[id(e)] = with_label(new, e.label) if new.type == e.type and new != e else e
         return self.done[id(e)]
@@ -117,7 +114,7 @@ class _Forms:
 
     def _moved(self, e: Expr, dim: str, by: int) -> Expr:
         match e:
-            case Call(op, args) if TABLE[op].elementwise and self.of(e) is None:
+            case Call(op, args) if TABLE[op].elementwise and sum_of_coordinates(e) is None:
                 new = call(op, *(self.moved(a, dim, by) for a in args), static=e.static, span=e.span)
                 return with_label(new, e.label)
             case _:
