@@ -98,7 +98,6 @@ def test_what_counts_holds_what_it_ends_at(start: str, condition: str, body: str
         np.testing.assert_array_equal(program(n, a, b)[0], ti.tir.interpret(function, n, a, b, checked=True)[2])
 
 
-@pytest.mark.parametrize("n", [-(1 << 31), -(1 << 31) + 2, -7, 5, 14])
 @pytest.mark.parametrize(
     ("start", "condition", "update"),
     [
@@ -109,11 +108,13 @@ def test_what_counts_holds_what_it_ends_at(start: str, condition: str, body: str
         ("A[3]", "i[0] < n", "i[0] + 2"),
     ],
 )
-def test_an_end_far_behind_the_start_is_no_way(n: int, start: str, condition: str, update: str):
+def test_an_end_far_behind_the_start_is_no_way(start: str, condition: str, update: str):
     text = COUNTED.replace("START", start).replace("CONDITION", condition).replace("BODY", f"i[0] = {update}")
     function = ti.tir.parse(text)["main"]
+    program = ti.lift(function)
     a, b = np.arange(12, dtype=np.int32), np.zeros(12, np.int32)
-    np.testing.assert_array_equal(ti.lift(function)(n, a, b)[0], ti.tir.interpret(function, n, a, b)[2])
+    for n in (-(1 << 31), -(1 << 31) + 2, -7, 5, 14):
+        np.testing.assert_array_equal(program(n, a, b)[0], ti.tir.interpret(function, n, a, b)[2])
 
 
 @pytest.mark.parametrize(
@@ -169,8 +170,9 @@ def main(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
         ti.lift(function)(a, b)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(12))
 def test_counts_made_at_random(seed: int):
+    """More: `python -m tests.lift.fuzz_lift`."""
     function = ti.tir.parse(count_program(seed))["main"]
     arrays = count_arrays(seed)
     wanted = ti.tir.interpret(function, *arrays, checked=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,8 @@ Ranges = tuple[tuple[int, int], tuple[int, int], tuple[int, int]]
 WHOLE: Ranges = ((0, 6), (0, 4), (0, 5))
 
 
-def program(name: str, *parts: Ranges, between: Sequence[str] = (), start: bool = True) -> Any:
+@cache
+def program(name: str, *parts: Ranges, between: tuple[str, ...] = (), start: bool = True) -> Any:
     """The steps in each of some boxes, after a start."""
     lines = ["for i in range(6):", "    I[i] = -1", "    V[i] = T.float32(-9)"] if start else []
     for n, part in enumerate(parts):
@@ -48,14 +49,17 @@ def program(name: str, *parts: Ranges, between: Sequence[str] = (), start: bool 
     return ti.tir.parse(f"@T.prim_func\ndef main({params}{extra}):\n    {body}\n")["main"]
 
 
+lifted = cache(ti.lift)
+
+
 def text(function: Any, **options: Any) -> str:
-    return up_to_names(str(ti.lift(function, **options)))
+    return up_to_names(str(lifted(function, **options)))
 
 
 def agree(function: Any, **options: Any) -> None:
     arrays = [A, *(np.zeros(6, d) for d in ("int32", "float32", "float32")[: len(function.params) - 1])]
     wanted = ti.tir.interpret(function, *arrays)
-    for got, want in zip(ti.lift(function, **options)(*arrays), wanted[1:], strict=True):
+    for got, want in zip(lifted(function, **options)(*arrays), wanted[1:], strict=True):
         np.testing.assert_array_equal(got, want)
 
 
@@ -129,7 +133,7 @@ def test_memory_of_which_each_part_has_its_rows_is_one_buffer():
         )["main"]
 
     assert text(function((0, 2), (2, 6))) == text(function((0, 6)))
-    (found,) = ti.lift(function((0, 2), (2, 6)))(A, np.zeros((6, 4), np.float32))
+    (found,) = lifted(function((0, 2), (2, 6)))(A, np.zeros((6, 4), np.float32))
     np.testing.assert_array_equal(found, A[:, :, 0] * 2 + A[:, ::-1, 0] * 2)
 
 
@@ -156,7 +160,7 @@ def test_a_place_of_several_sums_is_one_place_again_wherever_its_loop_is_cut(pla
     whole = PIECES[: PIECES.index("    for i in range({1},")].format(place, 10)
     assert text(function) == text(ti.tir.parse(whole)["main"])
     given = A[0].reshape(-1)[:10], np.zeros(10, np.float32)
-    np.testing.assert_array_equal(ti.lift(function)(*given)[0], ti.tir.interpret(function, *given)[1])
+    np.testing.assert_array_equal(lifted(function)(*given)[0], ti.tir.interpret(function, *given)[1])
 
 
 @pytest.mark.parametrize("cut", [3, 5])
@@ -168,7 +172,7 @@ def test_a_condition_of_two_bounds_is_one_condition_again_where_each_part_has_on
     whole = pieces[: pieces.index("    for i in range({1},")].format(padded, 10)
     assert text(function) == text(ti.tir.parse(whole)["main"])
     given = A[0].reshape(-1)[:10], np.zeros(10, np.float32)
-    np.testing.assert_array_equal(ti.lift(function)(*given)[0], ti.tir.interpret(function, *given)[1])
+    np.testing.assert_array_equal(lifted(function)(*given)[0], ti.tir.interpret(function, *given)[1])
 
 
 @pytest.mark.parametrize(
@@ -183,7 +187,7 @@ def test_places_of_which_neither_part_tells_those_of_the_other_have_the_values_o
     text_of_both = PIECES.replace("A[{0}]", "A[{2}]", 1).format(then, 3, first)
     function = ti.tir.parse(text_of_both)["main"]
     given = A[0].reshape(-1)[:10], np.zeros(10, np.float32)
-    np.testing.assert_array_equal(ti.lift(function)(*given)[0], ti.tir.interpret(function, *given)[1])
+    np.testing.assert_array_equal(lifted(function)(*given)[0], ti.tir.interpret(function, *given)[1])
 
 
 def test_a_sum_whose_last_part_comes_first_is_added_up_so():
@@ -196,7 +200,7 @@ def main(A: T.Buffer((64,), "float32"), B: T.Buffer((1,), "float32")):
         B[0] = B[0] + A[k]
 """)["main"]
     given = np.random.default_rng(0).normal(size=64).astype(np.float32), np.zeros(1, np.float32)
-    (found,) = ti.lift(function, numerics="exact")(*given)
+    (found,) = lifted(function, numerics="exact")(*given)
     np.testing.assert_array_equal(found, ti.tir.interpret(function, *given)[1])
 
 
@@ -219,4 +223,4 @@ def test_parts_that_join_leave_no_circle_behind():
 """
     function = ti.tir.parse(f'@T.prim_func\ndef main(B: T.Buffer((3, 5), "int32")):\n{body}')["main"]
     numbers = np.zeros((3, 5), np.int32)
-    np.testing.assert_array_equal(ti.lift(function)(numbers)[0], ti.tir.interpret(function, numbers)[0])
+    np.testing.assert_array_equal(lifted(function)(numbers)[0], ti.tir.interpret(function, numbers)[0])

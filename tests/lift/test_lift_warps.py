@@ -9,6 +9,7 @@ import pytest
 
 import tensorir as ti
 from tensorir.errors import DiagnosticError
+from tests.pairwise import pairwise
 
 HEAD = '@T.prim_func\ndef main(A: T.Buffer(({0},), "int32"), B: T.Buffer(({0},), "int32")):\n'
 EXCHANGES = {
@@ -40,11 +41,10 @@ def agree(body: str, size: int) -> ti.Lifted:
     return program
 
 
-@pytest.mark.parametrize("size", [1, 8, 37, 64])
-@pytest.mark.parametrize(
-    "guard", ["", "if t % 3 != 1:\n        ", "if A[t] > 50:\n        "], ids=["all", "some", "data"]
-)
-@pytest.mark.parametrize("call", EXCHANGES.values(), ids=EXCHANGES)
+GUARDS = {"all": "", "some": "if t % 3 != 1:\n        ", "data": "if A[t] > 50:\n        "}
+
+
+@pytest.mark.parametrize(("call", "guard", "size"), pairwise(EXCHANGES, GUARDS, [1, 8, 37, 64]))
 def test_threads_of_a_warp_hand_values_around(call: str, guard: str, size: int):
     agree(f'for t in T.thread_binding({size}, thread="threadIdx.x"):\n    {guard}B[t] = {call}', size)
 

@@ -7,13 +7,12 @@ import pytest
 from raised_forms import Draw, agree, kind
 
 import tensorir as ti
+from tests.pairwise import pairwise
 
 OPS = ["+", "×", "min", "max", "λ(old: tensor<{0}>, new: tensor<{0}>) → new"]
 
 
-@pytest.mark.parametrize("op", OPS)
-@pytest.mark.parametrize("element", ["float32", "float", "int"])
-@pytest.mark.parametrize("seed", [0, 2, 4, 5, 7])
+@pytest.mark.parametrize(("op", "element", "seed"), pairwise(OPS, ["float32", "float", "int"], [0, 2, 4, 5, 7]))
 def test_updates_that_meet_are_one_scatter(op: str, element: str, seed: int) -> None:
     r = Draw(seed)
     p, q, m, n, b, j = (r.interval(1, 4) for _ in "PQMNBJ")
@@ -64,9 +63,7 @@ ROWS = """f(v: tensor<{0}, I{1}, K{2}>, p: tensor<int, K{2}, I{1}>, x: tensor<{0
 SPECIAL = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf]
 
 
-@pytest.mark.parametrize("nan", [False, True])
-@pytest.mark.parametrize("descending", ["true", "false"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("seed", "descending", "nan"), pairwise(range(4), ["true", "false"], [False, True]))
 def test_the_first_of_a_row_are_selected(seed: int, descending: str, nan: bool) -> None:
     r = Draw(seed)
     i, k = r.interval(1, 3), r.interval(4, 12)
