@@ -24,11 +24,12 @@ None ['i - 1'] { R0[i0 = 1] }
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from typing import Any, TypeVar
 
+from tensorir.caches import RecentCache
 from tensorir.lift.accesses.sets import decided, text
 from tensorir.lift.dataflow.statements import Statement, Uncovered
 from tensorir.lift.nests.affine import Affine, number, quotient, variable
@@ -103,17 +104,30 @@ def flow_of(statements: Sequence[Statement]) -> dict[int, list[Source]]:
     for s in statements:
         by_buffer.setdefault(s.buffer.name, []).append(s)
     found: dict[int, list[Source]] = {}
-    for name, touching in by_buffer.items():
-        reads = [s for s in touching if s.is_read]
-        writes = [s for s in touching if not s.is_read]
-        if not reads:
-            continue
-        # to read a text is no question: it takes no part in the budget
-        maps = _Accesses.of(reads, writes, longest)
-        for together, sources in _reaching(reads, writes, maps).items():
-            asking, given = [s for s in reads if s.number in together], [s for s in writes if s.number in sources]
-            flow = _within_budget(partial(_Flow.of, asking, given, name, maps), name, 4)
-            found.update({r.number: flow.sources(r) for r in asking})
+    for touching in by_buffer.values():
+        if any(s.is_read for s in touching):
+            accesses = (longest, *((s.number, s.is_read, s.names, s.at, s.constraints, s.order) for s in touching))
+            known = _FLOWS.of((touching[0].buffer.name, accesses), partial(_flow, touching, longest))
+            found.update({number: list(sources) for number, sources in known.items()})
+    return found
+
+
+_FLOWS: RecentCache[Hashable, dict[int, list[Source]]] = RecentCache("dataflow of buffers", 256)
+"""By what statements touch, and when: a kernel that is lifted again, or at another step of its lowering, asks again."""
+
+
+def _flow(touching: Sequence[Statement], longest: int) -> dict[int, list[Source]]:
+    """The sources of every read of one buffer."""
+    name = touching[0].buffer.name
+    reads = [s for s in touching if s.is_read]
+    writes = [s for s in touching if not s.is_read]
+    # to read a text is no question: it takes no part in the budget
+    maps = _Accesses.of(reads, writes, longest)
+    found: dict[int, list[Source]] = {}
+    for together, sources in _reaching(reads, writes, maps).items():
+        asking, given = [s for s in reads if s.number in together], [s for s in writes if s.number in sources]
+        flow = _within_budget(partial(_Flow.of, asking, given, name, maps), name, 4)
+        found.update({r.number: flow.sources(r) for r in asking})
     return found
 
 

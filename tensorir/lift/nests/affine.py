@@ -46,15 +46,15 @@ class Affine:
     terms: tuple[tuple[Atom, int], ...]
     constant: int = 0
     _hash: int = field(init=False, compare=False, default=0)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash((frozenset(self.terms), self.constant)))
+    """0 as long as nobody asked for it: most sums are parts of others only."""
 
     def __hash__(self) -> int:
+        if not self._hash:
+            object.__setattr__(self, "_hash", hash((frozenset(self.terms), self.constant)))
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return (
+        return self is other or (
             isinstance(other, Affine)
             and self.constant == other.constant
             and (self.terms == other.terms or dict(self.terms) == dict(other.terms))
@@ -100,18 +100,27 @@ class Affine:
         return Affine(tuple((a, c * factor) for a, c in self.terms) if factor else (), self.constant * factor)
 
     def minus(self, other: Affine) -> Affine:
-        return self.plus(other.times(-1))
+        if not other.terms:
+            return Affine(self.terms, self.constant - other.constant) if other.constant else self
+        total = dict(self.terms)
+        for atom, c in other.terms:
+            total[atom] = total.get(atom, 0) - c
+        return _settled(total, self.constant - other.constant)
 
     def range(self, ranges: Ranges) -> tuple[int, int] | None:
         """The least and the greatest value that the parts allow, None where a variable has no range."""
         low = high = self.constant
+        divided = False
         for atom, c in self.terms:
-            found = ranges.get(atom) if isinstance(atom, str) else _of_quotient(atom, ranges)
+            if isinstance(atom, str):
+                found = ranges.get(atom)
+            else:
+                divided, found = True, _of_quotient(atom, ranges)
             if found is None:
                 return None
             a, b = found[0] * c, found[1] * c
-            low, high = low + min(a, b), high + max(a, b)
-        return _with_remainders(self, ranges, low, high)
+            low, high = (low + a, high + b) if c > 0 else (low + b, high + a)
+        return _with_remainders(self, ranges, low, high) if divided else (low, high)
 
     def replaced(self, values: Mapping[str, Affine], ranges: Ranges) -> Affine:
         """The sum with variables replaced, in normal form for the ranges."""

@@ -126,7 +126,7 @@ class Leaf:
     read: frozenset[Buffer] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "reads", tuple(_reads(self.node)))
+        object.__setattr__(self, "reads", _reads(self.node))
         object.__setattr__(self, "written", frozenset(_written((self.node,))))
         object.__setattr__(self, "read", frozenset(load.buffer for load in self.reads) | _read_inside(self.node))
 
@@ -139,16 +139,17 @@ class Leaf:
         return self.node.span
 
 
-def _reads(node: Node) -> list[Load]:
+@lru_cache(maxsize=4096)
+def _reads(node: Bottom) -> tuple[Load, ...]:
+    """What a node reads, which every step that looks at the leaves of a nest asks again."""
     match node:
         case Store(_, indices, value, guards):
-            return [load for term in (value, *indices, *guards) for load in loads(term)]
+            terms = (value, *indices, *guards)
         case Check(condition, _, guards):
-            return [load for term in (condition, *guards) for load in loads(term)]
+            terms = (condition, *guards)
         case While(_, _, guards) | External(guards=guards):
-            return [load for term in guards for load in loads(term)]
-        case Loop():
-            return []
+            terms = guards
+    return tuple(load for term in terms for load in loads(term))
 
 
 def _read_inside(node: Node) -> frozenset[Buffer]:

@@ -262,12 +262,18 @@ def _space(leaf: Leaf) -> Space | None:
     """The iterations of a store, or a check, as a box; values that live for one iteration say nothing about dims."""
     node = leaf.node
     if isinstance(node, Check):
-        node = Store(_ASKED, (), node.condition, node.guards, node.span)
+        node = _asking(node)
         leaf = replace(leaf, node=node)
     if not isinstance(node, Store):
         return None
     lives = any(b.loops for b in leaf.written | leaf.read)
     return whole_space(replace(leaf, node=_lasting(node)) if lives else leaf)
+
+
+@lru_cache(maxsize=1024)
+def _asking(check: Check) -> Store:
+    """A check as a store of its condition."""
+    return Store(_ASKED, (), check.condition, check.guards, check.span)
 
 
 @lru_cache(maxsize=1024)
