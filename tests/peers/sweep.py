@@ -37,6 +37,7 @@ from tests.peers.test_tvm_undone import (
     inputs_at_hand,
     last_block,
     module_of,
+    new,
     over_threads,
     steps,
 )
@@ -135,11 +136,8 @@ def forms(make: Make, schedule: Callable[[Any], None]) -> Iterator[tuple[str, st
         schedule(changed)
     except (RuntimeError, IndexError, TypeError, ValueError):  # TVM refuses it, or the block has too few loops for it
         return
-    seen = set[str]()
-    for step, module in steps(changed.mod):
-        if (text := module.script()) not in seen:
-            seen.add(text)
-            yield step, text
+    for step, module in new(steps(changed.mod)):
+        yield step, module.script()
 
 
 def given(function: Any) -> list[Any]:

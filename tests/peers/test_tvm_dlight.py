@@ -16,7 +16,7 @@ import tensorir.tir as tir
 from tests.lift.schedules import up_to_names
 from tests.peers import sweep
 from tests.peers.operators import operators
-from tests.peers.test_tvm_undone import module_of, steps
+from tests.peers.test_tvm_undone import module_of, new, steps
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -51,9 +51,8 @@ def test_a_schedule_of_dlight_is_undone_at_every_step(name: str, rule: str):
     with tvm.target.Target({"kind": "cuda", "arch": "sm_80", **LIMITS}):
         scheduled: Any = dlight.ApplyDefaultSchedule(getattr(dlight.gpu, rule)())(module_of(every[name]))
     assert "is_scheduled" in scheduled["main"].script()
-    for step, module in steps(scheduled):
-        if step in LOWERED:
-            program = ti.lift(tir.parse(module.script())["main"])
-            assert f"{name}-{rule}" in OTHER_TEXT or up_to_names(str(program)) == wanted, step
-            for got, value in zip(program(*arrays), values[-1:], strict=True):
-                np.testing.assert_allclose(got, value, rtol=1e-5, atol=1e-5, err_msg=step)
+    for step, module in new(form for form in steps(scheduled) if form[0] in LOWERED):
+        program = ti.lift(tir.parse(module.script())["main"])
+        assert f"{name}-{rule}" in OTHER_TEXT or up_to_names(str(program)) == wanted, step
+        for got, value in zip(program(*arrays), values[-1:], strict=True):
+            np.testing.assert_allclose(got, value, rtol=1e-5, atol=1e-5, err_msg=step)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -462,10 +462,19 @@ def steps(module: Any) -> Iterator[tuple[str, Any]]:
         yield name, module
 
 
+def new(forms: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """The forms without those that a pass has left as they were."""
+    seen = set[str]()
+    for step, module in forms:
+        if (text := module.script()) not in seen:
+            seen.add(text)
+            yield step, module
+
+
 def lowered_alike(make: Make, schedule: Callable[[Any], None]) -> tuple[Any, Any]:
     """A module, and the last form of what a schedule makes of it, of which every one lifts to the module's text."""
     plain, changed = scheduled(make, schedule)
-    wanted, forms = text_of(plain), list(steps(changed))
+    wanted, forms = text_of(plain), list(new(steps(changed)))
     for step, module in forms:
         assert text_of(module) == wanted, step
     return plain, forms[-1][1]

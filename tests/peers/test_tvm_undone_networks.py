@@ -12,6 +12,7 @@ tvm = pytest.importorskip("tvm")
 
 import tensorir as ti
 import tensorir.tir as tir
+from tests.lift.schedules import up_to_names
 from tests.peers.test_tvm_undone import (
     Make,
     all_inside,
@@ -21,6 +22,7 @@ from tests.peers.test_tvm_undone import (
     in_two_parts,
     last_block,
     mirrored,
+    new,
     normal_groups,
     over_threads,
     scheduled,
@@ -116,7 +118,8 @@ def test_a_network_scheduled_and_each_step_of_its_lowering_lift_to_the_text_of_t
     shapes = [tuple(e.value for e in function.buffer_map[p].shape) for p in function.params]
     arrays = [rng.normal(size=shape).astype(np.float32) for shape in shapes]
     *_, values = tir.interpret(function, *arrays)
-    for step, module in [("scheduled", changed)] if name in SCHEDULED else steps(changed):
-        assert text_of(module) == wanted, step
-        (found,) = ti.lift(tir.parse(module)["main"])(*arrays)
+    for step, module in [("scheduled", changed)] if name in SCHEDULED else new(steps(changed)):
+        program = ti.lift(tir.parse(module)["main"])
+        assert up_to_names(str(program)) == wanted, step
+        (found,) = program(*arrays)
         np.testing.assert_allclose(found, values, rtol=1e-5, atol=1e-6, err_msg=step)
