@@ -78,7 +78,7 @@ def rebuild(node: Expr, children: tuple[Expr, ...]) -> Expr:
             assert not isinstance(function, (Apply, Call, Var)) and not hasattr(function, "value")
             return dataclasses.replace(node, function=function, args=tuple(args))  # type: ignore[arg-type]
         case Call():
-            return Call(node.op, children, node.static, node.span, node.label)
+            return dataclasses.replace(node, args=children)
         case _:
             return node
 
