@@ -12,6 +12,7 @@ import jax
 import psutil
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 # folders of tests have the names of the packages that they test, which come first
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -23,6 +24,10 @@ kept_memory.limit = 0
 
 settings.register_profile("ordinary", derandomize=True, database=None, deadline=None, suppress_health_check=HealthCheck)
 settings.load_profile("ordinary")
+# numbers in the source of the modules that are loaded would be drawn, too: other programs in each test process
+with contextlib.suppress(AttributeError):
+    _none = providers._local_constants
+    providers._get_local_constants = lambda: _none
 
 # GT4Py switches JAX's 64-bit types on for the whole process when it is imported, and our tests count on them off; where
 # it compiles is read then, and another process would import everything again; what its dependencies warn of is theirs
