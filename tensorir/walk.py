@@ -41,17 +41,18 @@ def postorder(*roots: Expr) -> Iterator[Expr]:
 
 def _postorder(roots: tuple[Expr, ...], done: set[int]) -> Iterator[Expr]:
     """`postorder` that does not go into what is done."""
-    # None stands on a node whose children are done when it comes to the top
     stack: list[Expr | None] = [*reversed(roots)]
+    opened: list[Expr] = []
     while stack:
         node = stack.pop()
-        if node is None:
-            yield stack.pop()  # type: ignore[misc]
+        if node is None:  # the children of the node that was opened last are done
+            yield opened.pop()
         elif id(node) not in done:
             done.add(id(node))
             children = node.children
             if children:
-                stack += (node, None)
+                opened.append(node)
+                stack.append(None)
                 stack += children[::-1]
             else:
                 yield node
