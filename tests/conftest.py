@@ -6,13 +6,16 @@ import gc
 import os
 import sys
 import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import jax
 import psutil
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
+from jax._src import compiler
 
 # folders of tests have the names of the packages that they test, which come first
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -37,6 +40,28 @@ with contextlib.suppress(ImportError), warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import gt4py.next  # noqa: F401
 jax.config.update("jax_enable_x64", _before)
+
+
+WINGS = ("iterator", "lift", "peers", "tenstorrent", "tile", "tile_numerics", "tilelang", "tir", "tir_interpret")
+"""Folders whose tests are of the programs that a lift makes: XLA compiles these in half the time, without fusion emitters
+and most optimisations. All others, and all in `make nightly`, are compiled as users' programs are."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _wings_compiled_quickly(request: pytest.FixtureRequest) -> Iterator[None]:
+    place = request.path.relative_to(Path(__file__).parent).parts if Path(__file__).parent in request.path.parents else ()
+    with pytest.MonkeyPatch.context() as patch:
+        if place[:1] and place[0] in WINGS and "NIGHTLY" not in os.environ:
+            patch.setattr(compiler, "get_compile_options", _quick_options)
+        yield
+
+
+def _quick_options(*args: Any, _made: Callable[..., Any] = compiler.get_compile_options, **named: Any) -> Any:
+    options = _made(*args, **named)
+    options.executable_build_options.debug_options.xla_backend_optimization_level = 0
+    options.executable_build_options.debug_options.xla_llvm_disable_expensive_passes = True
+    options.env_option_overrides = [*options.env_option_overrides, ("xla_cpu_use_fusion_emitters", False)]
+    return options
 
 
 MOST_HELD = 3 << 29

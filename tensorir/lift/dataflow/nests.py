@@ -17,6 +17,7 @@ from tensorir.lift.nests.affine import Affine, number, variable
 from tensorir.lift.nests.linear import affine_of, linear, settled
 from tensorir.lift.nests.terms import Index, Linear, Load, Number, Op, Term
 from tensorir.lift.region import nodes as r
+from tensorir.lift.region.checker import check_region
 from tensorir.types import BOOL, INT32, TensorType
 
 __all__ = ["Translated", "region_of"]
@@ -298,5 +299,6 @@ def region_of(name: str, arguments: Sequence[terms.Buffer], nodes: Sequence[nest
     for node in nodes:
         t.node(node, top)
     region = r.Region(name, tuple(t.buffers.values()), tuple(top.found))
+    check_region(region)
     held = {b.name: old for old, b in t.buffers.items() if old.argument or old.value is not None}
     return Translated(region, held, t.loops)

@@ -14,6 +14,7 @@ from tensorir.build import call, literal, operator, reduce
 from tensorir.ir import Expr, Literal, Var
 from tensorir.lift.emission.tensors import spread
 from tensorir.lift.nests.affine import number, quotient, remainder, variable
+from tensorir.lift.region.checker import check_region
 from tensorir.lift.region.nodes import (
     Atomic,
     Buffer,
@@ -155,6 +156,7 @@ def _translated(
     for name, extent in zip(GRID, grid, strict=True):
         body = (For(name, number(0), number(extent), body, Rule.INDEPENDENT, (), f"block {name}", entry.span),)
     region = Region(name_of(entry), tuple(m.buffer for m in memories.values()), (*t.nodes, *body))
+    check_region(region)
     return Translated(region, memories, tuple(numbers), tuple(dict.fromkeys(t.notes)), t.padded)
 
 
