@@ -11,7 +11,7 @@ COMPILED := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/tensorir/tests-$(MACHINE)
 KEPT := JAX_COMPILATION_CACHE_DIR="$(COMPILED)" JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0 \
     JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES=-1
 
-.PHONY: demo test test-oldest check docs fuzz mutate bench bench-compare clean
+.PHONY: demo test test-oldest nightly check docs fuzz mutate bench bench-compare clean
 
 demo: $(DEMO)
 	$(BIN)/python -m stencils.demo
@@ -21,6 +21,14 @@ test: $(STAMP)
 	mkdir -p "$(COMPILED)" && find "$(COMPILED)" -type f -atime +14 -delete
 	$(KEPT) $(BIN)/python -m pytest -n 2 --dist loadfile
 	$(MAKE) check
+
+# everything that takes too long for each change: all generated programs, XLA's own settings throughout, the sweep over
+# TVM's operators under schedules, a batch of each fuzzer, and the table of benchmarks
+nightly: $(VENV)/.bench
+	NIGHTLY=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m tests.peers.sweep --values
+	$(BIN)/python -m tests.fuzz build/fuzz 1
+	$(MAKE) bench
 
 # the lowest versions that pyproject.toml promises, without peers; NumPy itself silences what netCDF4 says of its build
 test-oldest: $(OLDEST)/.installed

@@ -42,16 +42,26 @@ with contextlib.suppress(ImportError), warnings.catch_warnings():
 jax.config.update("jax_enable_x64", _before)
 
 
+NIGHTLY = "NIGHTLY" in os.environ
+TESTS = Path(__file__).parent
 WINGS = ("iterator", "lift", "peers", "tenstorrent", "tile", "tile_numerics", "tilelang", "tir", "tir_interpret")
-"""Folders whose tests are of the programs that a lift makes: XLA compiles these in half the time, without fusion emitters
-and most optimisations. All others, and all in `make nightly`, are compiled as users' programs are."""
+"""Folders whose tests are of the programs that a lift makes. XLA compiles these without fusion emitters and most
+optimisations, in half the time; all others, and in `make nightly` these too, as users' programs are compiled."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What is marked `nightly` runs in `make nightly` alone."""
+    if not NIGHTLY:
+        left = [item for item in items if item.get_closest_marker("nightly")]
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if not item.get_closest_marker("nightly")]
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _wings_compiled_quickly(request: pytest.FixtureRequest) -> Iterator[None]:
-    place = request.path.relative_to(Path(__file__).parent).parts if Path(__file__).parent in request.path.parents else ()
+    in_wing = any(TESTS / wing in request.path.parents for wing in WINGS)
     with pytest.MonkeyPatch.context() as patch:
-        if place[:1] and place[0] in WINGS and "NIGHTLY" not in os.environ:
+        if in_wing and not NIGHTLY:
             patch.setattr(compiler, "get_compile_options", _quick_options)
         yield
 

@@ -1,4 +1,4 @@
-"""New programs without end: `python -m tests.fuzz [folder]`, until one fails or the process is stopped.
+"""New programs without end: `python -m tests.fuzz [folder [batches]]`, until one fails or the process is stopped.
 
 Every property of generated programs and of their gradients is tried on batches of new programs in turn, and functions
 of TIR are lifted between them; `tests/lift/fuzz_lift.py` prints those that disagree, and `tests/tir/mutated_texts.py`
@@ -120,4 +120,5 @@ def write(folder: Path, name: str, case: Case, error: Exception) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1] if len(sys.argv) > 1 else "fuzz")))
+    place, *count = sys.argv[1:] or ["fuzz"]
+    sys.exit(main(Path(place), int(count[0]) if count else None))

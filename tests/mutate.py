@@ -28,9 +28,23 @@ NEAREST = {
     "tensorir/typing_rules": ("tests/text/test_notation_diagnostics_of_types.py", "tests/text/test_typing_rules.py"),
     "tensorir/passes": ("tests/passes", "tests/inspection/test_explanations.py"),
     "lowering/raising": ("tests/lowering/test_raising_guards.py", "tests/lowering"),
+    "tensorir/lift/rewrites": ("tests/lift/test_lift_rewrites.py", "tests/lift"),
+    "tensorir/lift/region": ("tests/lift/region",),
+    "tensorir/lift": ("tests/lift/textbook", "tests/lift/test_lift_conformance.py", "tests/lift"),
+    "tensorir/tir/script": ("tests/tir", "tests/tir_check"),
+    "tensorir/tir/check": ("tests/tir_check",),
+    "tensorir/tir/interpret": ("tests/tir_interpret",),
+    "tensorir/tir/tenstorrent": ("tests/tenstorrent",),
+    "tensorir/tir/tiles": ("tests/tilelang",),
+    "tensorir/tir/lift": ("tests/lift/test_lift_relax.py", "tests/lift"),
+    "tensorir/tir": ("tests/tir", "tests/tir_check", "tests/tir_interpret", "tests/lift"),
+    "tensorir/tile/lift": ("tests/tile/test_tile_lift.py", "tests/peers/test_cutile_lift.py"),
+    "tensorir/tile/verify": ("tests/tile_verify", "tests/tile"),
+    "tensorir/tile": ("tests/tile", "tests/tile_numerics"),
     "lowering": ("tests/calls", "tests/lowering/test_elementwise.py", "tests/compiled", "tests/lowering"),
 }
-"""The tests of each folder, those that find most first; then the documentation examples of the file itself."""
+"""The tests of each folder, those that find most first, after the examples of the file itself; the first row of a file
+is its row."""
 
 _OPERATORS: dict[type[ast.AST], type[ast.AST]] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.FloorDiv, ast.FloorDiv: ast.Mult, ast.Mod: ast.FloorDiv,

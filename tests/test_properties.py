@@ -7,6 +7,7 @@ new programs without end.
 from random import Random
 
 import pytest
+from generate.examples import examples
 from generate.maker import REFUSED
 from generate.profiles import EVERY, OP_BY_OP, SMOOTH, WHOLE
 from generate.programs import made, programs
@@ -17,7 +18,7 @@ from tensorir.builtins import TABLE
 from tensorir.walk import postorder, values
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(programs(EVERY))
 def test_programs_print_and_parse_to_themselves_and_have_the_domains_that_their_types_say(case):
     check_round_trip(case)
@@ -25,19 +26,19 @@ def test_programs_print_and_parse_to_themselves_and_have_the_domains_that_their_
 
 
 @pytest.mark.filterwarnings("ignore")
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(programs(OP_BY_OP, outputs=1, depth=3))
 def test_the_lowering_agrees_with_the_oracle_bit_for_bit_op_by_op(case):
     check_op_by_op(case)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(programs(WHOLE))
 def test_compiled_programs_of_whole_numbers_agree_with_the_oracle_bit_for_bit(case):
     check_compiled(case)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(programs(SMOOTH))
 def test_compiled_programs_agree_with_the_oracle_within_their_running_error(case):
     check_bounded(case)

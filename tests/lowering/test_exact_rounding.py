@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from generate.examples import examples
 from generate.profiles import EXACT
 from generate.programs import programs
 from generate.properties import check_exact
@@ -67,7 +68,7 @@ def test_derivatives_and_batches_go_through():
         np.testing.assert_allclose(jax.vmap(program, (0, None))(xs, 2.0), by_hand(xs, 2.0), rtol=1e-15)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(programs(EXACT, outputs=1, depth=3))
 def test_compiled_programs_agree_with_the_oracle_bit_for_bit(case):
     check_exact(case)

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from generate.examples import examples
 from generate.profiles import OP_BY_OP, WHOLE
 from generate.programs import programs
 from generate.properties import check_compiled, check_op_by_op
@@ -234,7 +235,7 @@ def test_what_no_taken_branch_needs_is_not_checked(value):
 
 
 @pytest.mark.usefixtures("always")
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(programs(WHOLE))
 def test_compiled_programs_with_conditionals_agree_with_the_oracle(case):
     check_compiled(case)
@@ -242,7 +243,7 @@ def test_compiled_programs_with_conditionals_agree_with_the_oracle(case):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.usefixtures("always")
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(programs(OP_BY_OP, outputs=1, depth=3))
 def test_conditionals_agree_with_the_oracle_op_by_op(case):
     check_op_by_op(case)

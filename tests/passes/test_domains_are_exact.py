@@ -3,6 +3,7 @@
 import pytest
 from generate import programs
 from generate.data import Entries, arguments
+from generate.examples import examples
 from generate.profiles import EVERY
 from hypothesis import given, settings
 
@@ -15,7 +16,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 COUNTS = {"exact": 0, "whole": 0}
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(programs(EVERY))
 def test_the_oracle_reads_exactly_the_inferred_points(case):
     present = {n: Entries(e.inside) for n, e in case.entries.items()}
@@ -24,7 +25,7 @@ def test_the_oracle_reads_exactly_the_inferred_points(case):
     COUNTS["exact" if exact else "whole"] += 1
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(programs(EVERY))
 def test_where_neighbours_are_absent_nothing_is_read_that_was_not_inferred(case):
     compare(case, case.arguments, allow_more=True)

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from generate.examples import examples
 from generate.gradients import check_adjoint
 from generate.profiles import OP_BY_OP, SMOOTH, WHOLE
 from generate.programs import programs
@@ -232,7 +233,7 @@ def test_lines_are_printed_in_order(capfd):
 
 
 @pytest.mark.usefixtures("all_flat")
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(programs(WHOLE))
 def test_compiled_programs_that_are_flat_agree_with_the_oracle(case):
     check_compiled(case)
@@ -240,14 +241,14 @@ def test_compiled_programs_that_are_flat_agree_with_the_oracle(case):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.usefixtures("all_flat")
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(programs(OP_BY_OP, outputs=1, depth=3))
 def test_flat_programs_agree_with_the_oracle_op_by_op(case):
     check_op_by_op(case)
 
 
 @pytest.mark.usefixtures("all_flat")
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(programs(SMOOTH, outputs=1))
 def test_forward_and_reverse_mode_of_flat_programs_are_adjoint(case):
     check_adjoint(case)

@@ -2,6 +2,7 @@
 
 import pytest
 from generate import programs
+from generate.examples import examples
 from generate.profiles import EVERY
 from hypothesis import Phase, given, settings
 from material import with_material
@@ -28,7 +29,7 @@ RARE = {"temporaries": 1 / 10}
 def test_a_pass_keeps_the_bits_is_done_after_one_time_and_fires(name):
     changed: list[bool] = []
 
-    @settings(max_examples=60, phases=[Phase.generate])
+    @settings(max_examples=examples(60), phases=[Phase.generate])
     @given(programs(EVERY))
     def check(case):
         case = with_material(name, case)
@@ -39,7 +40,7 @@ def test_a_pass_keeps_the_bits_is_done_after_one_time_and_fires(name):
     assert sum(changed) >= RARE.get(name, FIRED) * len(changed), f"{sum(changed)} of {len(changed)}"
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(programs(EVERY))
 def test_all_passes_in_a_row_keep_the_bits(case):
     pipeline = ti.Pipeline("inline, simplify, fold_constants, combine_shifts, cse, prune")

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from generate import programs
 from generate.bounds import flat
+from generate.examples import examples
 from generate.profiles import EVERY
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -81,7 +82,7 @@ def parts(draw):
 
 
 @pytest.mark.filterwarnings("ignore")
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(parts())
 def test_any_part_of_any_result_is_what_it_was_and_is_computed_from_the_inferred_part(drawn):
     case, result, part = drawn

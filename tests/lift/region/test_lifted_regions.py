@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from generate.examples import examples
 from hypothesis import HealthCheck, given, settings
 
 from tensorir import reference
@@ -13,7 +14,9 @@ from tests.lift.region.generated_regions import regions
 from tests.lift.region.matmul import MATMUL
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(
+    max_examples=examples(300), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+)
 @given(regions())
 def test_a_lifted_region_computes_what_the_region_does(region):
     rng = np.random.default_rng(0)

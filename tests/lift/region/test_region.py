@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from generate.examples import examples
 from hypothesis import given, settings
 
 from tensorir.errors import DiagnosticError
@@ -10,7 +11,7 @@ from tests.lift.region.generated_regions import EXTENT, regions
 from tests.lift.region.matmul import MATMUL
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(regions())
 def test_what_is_printed_reads_back(region):
     check_region(region)
@@ -18,7 +19,7 @@ def test_what_is_printed_reads_back(region):
     assert print_region(parse_region(text)) == text
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(regions())
 def test_a_region_and_its_text_do_the_same(region):
     rng = np.random.default_rng(0)
