@@ -73,6 +73,11 @@ class Field(eqx.Module):
 
     data: Any
     dims: Dims = eqx.field(static=True)
+    axes: tuple[str, ...] = eqx.field(static=True, init=False, repr=False)
+    """The names of the axes: dims are equal in any order, and what JAX traced for one is not for another."""
+
+    def __post_init__(self) -> None:
+        self.axes = self.dims.names
 
     @property
     def dtype(self) -> Any:
