@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -207,6 +207,8 @@ def _write(param: Var, buffer: Any, arrays: Sequence[Any], place: Place) -> Any:
         have = place.intervals.get(name)
         view = leaf if is_array(leaf) else accept(leaf, name, element, param.type.dims, have=have).data
         np.copyto(view, np.asarray(array))
+        if kind_of(leaf) == "xarray":
+            cast("Any", leaf).encoding = {}  # a packing was made for the numbers of before
     return buffer
 
 

@@ -59,7 +59,8 @@ class Labels:
                     continue
                 if all(have[str(d)].covers(dims[str(d)]) for d in coordinate.dims):
                     part = {d: _part(have[str(d)], dims[str(d)]) for d in coordinate.dims}
-                    coords[str(name)] = coordinate.isel(part).variable
+                    # how a file stored it is not how what is computed is stored
+                    coords[str(name)] = coordinate.isel(part).variable.drop_encoding()
         for name, interval in self.place.outside(dims).items:
             if name not in coords and (interval.start or self._counted(name)):
                 # an interval that does not start at 0, or goes on from one that has labels, is kept by its own
@@ -103,7 +104,7 @@ def extended(array: Any, result: Any, widths: Mapping[str, tuple[int, int]]) -> 
     lost: list[str] = []
     coords: dict[str, Any] = {}
     for name, coordinate in array.coords.items():
-        variable, missing = coordinate.variable, False
+        variable, missing = coordinate.variable.drop_encoding(), False
         for dim in [d for d in coordinate.dims if str(d) in widths]:
             before, after = widths[str(dim)]
             values = _further(variable.values, before, after) if variable.ndim == 1 else None

@@ -191,3 +191,31 @@ def test_a_state_of_any_element_type_is_kept_bit_for_bit(tmp_path):
     assert [(x.dtype, np.asarray(x).tobytes()) for x in found[0]] == [
         (x.dtype, np.asarray(x).tobytes()) for x in found[1]
     ]
+
+
+@pytest.mark.parametrize("name", ["run.nc", "run.zarr"])
+def test_what_was_kept_does_not_hold_the_file_of_a_run_that_goes_on(tmp_path, name):
+    run = lambda n: ti.iterate(
+        lambda h: 2.0 * h, xr.DataArray([1.0, 3.0], dims="I", name="h"), n, every=1, keep=True, to=tmp_path / name,
+        checkpoint_dir=tmp_path / "state", progress=False,
+    )[1]  # fmt: skip
+    first = run(2)
+    assert first["h"].isel(I=0).values.tolist() == [1.0, 2.0, 4.0]
+    second = run(4)
+    assert second["h"][:, 0].values.tolist() == [1.0, 2.0, 4.0, 8.0, 16.0]
+    assert first["h"].isel(time=[2, 0], I=slice(1, None)).values.tolist() == [[12.0], [3.0]]
+    assert first.sizes["time"] == 3 and first.load()["h"].shape == (3, 2)  # what it had
+
+
+def test_who_else_has_the_file_open_is_told_to_close_it(tmp_path):
+    run = lambda n: ti.iterate(
+        lambda h: 2.0 * h, np.ones(2), n, every=1, keep=True, to=tmp_path / "run.nc",
+        checkpoint_dir=tmp_path / "state", progress=False,
+    )  # fmt: skip
+    run(1)
+    with xr.open_dataset(tmp_path / "run.nc"), pytest.raises(ti.DiagnosticError) as found:
+        run(2)
+    assert str(found.value).replace(f"{tmp_path}/", "") == (
+        "error[A31]: 'run.nc' cannot be opened for the next snapshot: it is open elsewhere, or is no NetCDF.\n"
+        "help: close the Dataset, or end the program, that has it open."
+    )

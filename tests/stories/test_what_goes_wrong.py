@@ -114,11 +114,11 @@ def test_snapshots_that_find_no_room_say_so_and_keep_those_before(tmp_path, monk
 
     write, written = snapshots.Snapshots._to_netcdf, []
 
-    def full(self, at, snapshot):
+    def full(self, at, *snapshot):
         written.append(at)
         if len(written) == 2:
             raise OSError(28, "No space left on device")
-        write(self, at, snapshot)
+        write(self, at, *snapshot)
 
     monkeypatch.setattr(snapshots.Snapshots, "_to_netcdf", full)
     path = tmp_path / "run.nc"
