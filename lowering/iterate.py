@@ -70,8 +70,8 @@ def iterate(
     With `to="run.nc"` (or .zarr) what is kept is written to that file as it comes and not held in memory; the
     result has it as a Dataset that is read where it is looked at, and does not hold the file. With `checkpoint_dir`
     the state is saved every few seconds, and the same call goes on from there after the process was killed, to the
-    same bits. Ctrl-C stops after the steps of a fraction of a second: `ti.Interrupted` has the `state`, or, with
-    `on_interrupt="return"`, it is returned.
+    same bits. Ctrl-C and SIGTERM stop after the steps of a fraction of a second: `ti.Interrupted` has the `state`, or,
+    with `on_interrupt="return"`, it is returned.
 
     Raises A19 for n or every that are no counts, A20 for a step that returns another structure or other types, and
     A30 and A31 for files.
@@ -139,6 +139,7 @@ class _Run:
     bar: Bar | None = None
     kept: list[Any] = field(default_factory=list[Any])
     times: list[int] = field(default_factory=list[int])
+    signal: int = 0
 
     def advance(self, done: int, state: Any) -> tuple[int, Any]:
         """The steps that are left, or those until the user stops them."""
@@ -160,6 +161,7 @@ class _Run:
                         self._look(done, often, state)
                     if self.held and (self.held.due() or done == self.n):
                         self.held.save(done, state)
+                self.signal = interrupt.signal
         finally:
             if self.bar:
                 self.bar.close()
@@ -188,7 +190,7 @@ class _Run:
         if self.keep:
             kept = self.file.opened() if self.file else dataset(self.kept, [self.dt * t for t in self.times])
         if done < self.n:
-            stopped = Interrupted(done, self.n, last, kept)
+            stopped = Interrupted(done, self.n, last, kept, self.signal)
             if on_interrupt == "raise":
                 raise stopped
             warnings.warn(f"stopped after {done:,} of {self.n:,} steps", stacklevel=4)

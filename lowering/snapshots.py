@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from lowering.zarr_stores import to_zarr
 from tensorir.arrays import refuse
 
 __all__ = ["Snapshots"]
@@ -82,15 +83,15 @@ class Snapshots:
     def _to_zarr(self, at: int, snapshot: Any, axis: str) -> None:
         if not self.written:
             # version 2 of the format: all that read Zarr read it, its metadata in one place too
-            snapshot.to_zarr(self.path, mode="w", zarr_format=2)
+            to_zarr(snapshot, self.path, mode="w", zarr_format=2)
             return
         with _read(self.path) as there:
             known = at < there.sizes[axis]
         along = snapshot.drop_vars([n for n, v in snapshot.variables.items() if axis not in v.dims])
         if known:
-            along.to_zarr(self.path, region={axis: slice(at, at + 1)})
+            to_zarr(along, self.path, region={axis: slice(at, at + 1)})
         else:
-            snapshot.to_zarr(self.path, append_dim=axis)
+            to_zarr(snapshot, self.path, append_dim=axis)
 
     def opened(self) -> Any:
         """The file as a Dataset that is read where it is looked at."""

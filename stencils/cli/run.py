@@ -65,7 +65,7 @@ class Request:
 def run(request: Request, say: Callable[[str], None], warn: Callable[[str], None]) -> None:
     """Run a program and write what it gives. Nothing is written unless everything worked.
 
-    Where Ctrl-C stops a loop its last whole state is written, for `--resume`; the exit code is 130 then.
+    Where Ctrl-C or SIGTERM stops a loop its last whole state is written, for `--resume`; the exit code is 130 or 143.
     """
     check_target(request.out, ARRAYS)
     check_target(request.plot, (".png", ".svg", ".pdf"))
@@ -100,7 +100,7 @@ def run(request: Request, say: Callable[[str], None], warn: Callable[[str], None
         place = (request.out or Path(program.name)).with_suffix(".resume.npz")
         kept = keep(stopped, place, request.resume)
         warn(f"{stopped}; add --resume {kept} to the same command, and it goes on from there.")
-        raise SystemExit(130) from None
+        raise SystemExit(128 + stopped.progress.signal) from None
     outcome = {n: _encoded(names.outside(v), arguments) for n, v in found.items()}
     seconds = time.perf_counter() - begin
     with together() as write:

@@ -56,6 +56,30 @@ def test_an_interrupt_of_two_million_steps_is_answered_with_the_last_whole_state
     xr.testing.assert_identical(stopped.state, ti.iterate(diffuse, h, stopped.steps, progress=False))
 
 
+def test_a_queue_that_ends_a_process_leaves_the_state_and_whoever_handles_the_signal_keeps_it(tmp_path):
+    def stop(k, _):
+        signal.raise_signal(signal.SIGTERM)
+
+    run = lambda n, callback: ti.iterate(
+        lambda h: h + 1.0, np.zeros(2), n, every=3, callback=callback, checkpoint_dir=tmp_path, progress=False
+    )
+    with pytest.raises(ti.Interrupted) as stopped:
+        run(9, stop)
+    assert (stopped.value.signal, stopped.value.steps) == (signal.SIGTERM, 3)
+    assert stopped.value.state.tolist() == [3.0, 3.0]
+    seen = []
+    assert run(9, lambda k, _: seen.append(k)).tolist() == [9.0, 9.0] and seen == [6, 9]
+    own = []
+    before = signal.signal(signal.SIGTERM, lambda *_: own.append(1))
+    try:
+        assert (
+            ti.iterate(lambda h: h + 1.0, np.zeros(2), 2, every=1, callback=stop, progress=False).tolist() == [2.0] * 2
+        )
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert own == [1, 1]
+
+
 def test_an_interrupted_run_may_return():
     timer = threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT))
     timer.start()
