@@ -75,11 +75,11 @@ class Field(eqx.Module):
 
     data: Any
     dims: Dims = eqx.field(static=True)
-    axes: tuple[str, ...] = eqx.field(static=True, init=False, repr=False)
+    _axes: tuple[str, ...] = eqx.field(static=True)
     """The names of the axes: dims are equal in any order, and what JAX traced for one is not for another."""
 
-    def __post_init__(self) -> None:
-        self.axes = self.dims.names
+    def __init__(self, data: Any, dims: Dims) -> None:
+        self.data, self.dims, self._axes = data, dims, dims.names
 
     @property
     def dtype(self) -> Any:

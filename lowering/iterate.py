@@ -28,7 +28,6 @@ from tensorir.caches import RecentCache
 from tensorir.fieldview.closure_fingerprint import closure_fingerprint
 from tensorir.interrupted import Interrupted
 from tensorir.labels import UNSTEADY
-from tensorir.types import Dims
 
 __all__ = ["iterate"]
 
@@ -262,10 +261,10 @@ def _in_order(step: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
         def transposed(path: Any, x: Any) -> Any:
             dims = wanted.get(path)
-            if not isinstance(x, Field) or dims is None or dims.names == x.axes or set(dims.names) != set(x.axes):
+            if not isinstance(x, Field) or dims is None or x.dims != dims:
                 return x
-            data = x.data.transpose([x.axes.index(n) for n in dims.names])
-            return Field(data, Dims(tuple((n, x.dims[n]) for n in dims.names)))
+            order = [x.dims.names.index(n) for n in dims.names]
+            return x if order == sorted(order) else Field(x.data.transpose(order), dims)
 
         return jax.tree_util.tree_map_with_path(transposed, step(state), is_leaf=lambda x: isinstance(x, Field))
 

@@ -92,7 +92,7 @@ def run(
     ] = None,
     every: Annotated[int | None, typer.Option(help="Keep a snapshot after every so many steps.")] = None,
     resume: Annotated[
-        Path | None, typer.Option(help="Go on from the state that a run left which Ctrl-C stopped.")
+        Path | None, typer.Option(help="Go on from the state that a run left which Ctrl-C or SIGTERM stopped.")
     ] = None,
     func: Annotated[str | None, typer.Option(help="Of a kernel (.py): which function.")] = None,
     checked: Annotated[
