@@ -96,11 +96,13 @@ class Snapshots:
     def opened(self) -> Any:
         """The file as a Dataset that is read where it is looked at."""
         import xarray as xr
+        from xarray.core.indexing import LazilyIndexedArray
 
         with _read(self.path) as file:
             entries: dict[str, Any] = {}
-            for name, variable in file.data_vars.items():
-                entries[str(name)] = xr.Variable(variable.dims, _entries(self.path, variable), variable.attrs)
+            for name, v in file.data_vars.items():
+                lazy = LazilyIndexedArray(_entries(self.path, str(name), v.shape, v.dtype))
+                entries[str(name)] = xr.Variable(v.dims, lazy, v.attrs)
             return xr.Dataset(entries, file.coords, file.attrs).drop_encoding()
 
 
@@ -111,21 +113,25 @@ def _read(path: Path) -> Any:
     return xr.open_dataset(path, engine=ENGINES[path.suffix], decode_timedelta=False)
 
 
-def _entries(path: Path, variable: Any) -> Any:
+def _entries(path: Path, name: str, shape: tuple[int, ...], dtype: Any) -> Any:
     """The numbers of a variable, each read when it is asked for."""
     from xarray.backends import BackendArray
     from xarray.core import indexing
 
     class Entries(BackendArray):
-        shape, dtype = variable.shape, variable.dtype
+        def __init__(self) -> None:
+            self.shape, self.dtype = shape, dtype
 
         def __getitem__(self, key: Any) -> Any:
-            return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self.part)
+            return indexing.explicit_indexing_adapter(key, shape, indexing.IndexingSupport.OUTER, self.part)
 
         def part(self, key: Any) -> Any:
             with _read(path) as file:
-                whole = file.variables[variable.name]
+                whole = file.variables[name]
                 # there may be more of them by now
-                return whole.isel({d: slice(0, n) for d, n in zip(whole.dims, self.shape, strict=True)})[key].values
+                return whole.isel({d: slice(0, n) for d, n in zip(whole.dims, shape, strict=True)})[key].values
 
-    return indexing.LazilyIndexedArray(Entries())
+        def __reduce__(self) -> Any:
+            return _entries, (path, name, shape, dtype)
+
+    return Entries()

@@ -120,6 +120,9 @@ def _ugrid(source: Source, radius: float | None) -> Mesh:
     for key in ("node_coordinates", role):
         if key not in names:
             raise refuse("F08", f"{source.name} says no '{key}' of its mesh, which one of UGRID needs.")
+    if len(names["node_coordinates"]) < 2:
+        told = f"{source.name} names '{mesh.attrs['node_coordinates']}' as 'node_coordinates' of its mesh"
+        raise refuse("F08", f"{told}, and two are needed.", "name both: 'lon lat'.")
     corners = source[names[role][0]]
     faces = str(mesh.attrs.get("face_dimension", corners.dims[0]))
     cells = source.numbers(names[role][0], int(number(corners.attrs.get("start_index", 0))), faces)

@@ -54,8 +54,11 @@ def decoded(variable: Any) -> Floats:
 
 
 def number(value: Any) -> float:
-    """An attribute that is a number, or an array of one."""
-    return float(np.asarray(value).item())
+    """An attribute that is a number, or an array of one; raises F08 for any other."""
+    try:
+        return float(np.asarray(value).item())
+    except ValueError:
+        raise refuse("F08", f"an attribute is {value!r}, where a mesh needs one number.", "correct the file.") from None
 
 
 def horizontal(file: str, a: Any, b: Any) -> tuple[tuple[Floats, Floats], tuple[str, str], bool]:

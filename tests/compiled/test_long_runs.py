@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -228,6 +229,7 @@ def test_what_was_kept_does_not_hold_the_file_of_a_run_that_goes_on(tmp_path, na
     second = run(4)
     assert second["h"][:, 0].values.tolist() == [1.0, 2.0, 4.0, 8.0, 16.0]
     assert first["h"].isel(time=[2, 0], I=slice(1, None)).values.tolist() == [[12.0], [3.0]]
+    xr.testing.assert_identical(pickle.loads(pickle.dumps(first)), first)
     assert first.sizes["time"] == 3 and first.load()["h"].shape == (3, 2)  # what it had
 
 

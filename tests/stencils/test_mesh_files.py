@@ -279,6 +279,11 @@ UNITS_OF_A = "help: say what it is: data['a'].attrs['units'] = 'degrees_east', '
          "help: cut its polygons into triangles first."),
         (icon().assign(edge_vertices=(("nc", "edge"), np.full((2, len(EDGES)), 1))),
          "error[F09]: the Dataset is no triangulation: edge 0 joins vertices 0 and 0, which no triangle does."),
+        (cap({}, {}).assign(mesh=((), 0, {**cap({}, {}).mesh.attrs, "node_coordinates": "a"})),
+         "error[F08]: the Dataset names 'a' as 'node_coordinates' of its mesh, and two are needed.\n"
+         "help: name both: 'lon lat'."),
+        (cap({}, {}).assign(faces=(("f", "three"), [[1, 2, 3]], {"start_index": [0, 1]})),
+         "error[F08]: an attribute is [0, 1], where a mesh needs one number.\nhelp: correct the file."),
         (cap({"units": "degrees"}, {"units": "degrees"}),
          "error[F08]: the Dataset does not say which of 'a' and 'b' is the longitude.\n"
          "help: say it: data['a'].attrs['standard_name'] = 'longitude'."),
