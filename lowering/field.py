@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 import operator
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, NoReturn
@@ -13,8 +14,9 @@ import jax
 import jax.numpy
 import numpy as np
 
-from tensorir.arrays import intervals_of, refuse, refuse_foreign, refuse_given_away
+from tensorir.arrays import interval_of, intervals_of, refuse, refuse_foreign, refuse_given_away
 from tensorir.errors import did_you_mean
+from tensorir.labels import labels_of
 from tensorir.types import DTYPES, FLOAT64, Complaint, Dims, Interval, Scalar, bcast, scalar_of
 
 __all__ = ["Field", "as_field", "from_xarray", "full", "ones", "zeros"]
@@ -73,6 +75,11 @@ class Field(eqx.Module):
 
     data: Any
     dims: Dims = eqx.field(static=True)
+    _axes: tuple[str, ...] = eqx.field(static=True)
+    """The names of the axes: dims are equal in any order, and what JAX traced for one is not for another."""
+
+    def __init__(self, data: Any, dims: Dims) -> None:
+        self.data, self.dims, self._axes = data, dims, dims.names
 
     @property
     def dtype(self) -> Any:
@@ -299,7 +306,22 @@ def ones(domain: Any, dtype: Scalar = FLOAT64) -> Field:
 
 
 def from_xarray(array: Any, origin: Any = None) -> Field:
-    """A DataArray as a field: integer coordinates give intervals, other dims start at 0 or at `origin[dim]`."""
+    """A DataArray as a field: integer coordinates give intervals, other dims start at 0 or at `origin[dim]`.
+
+    Labels that are no points (degrees, dates) are left out, since a field has none: a warning says so, but for dims of
+    `origin` and those without an index (`ti.positional`).
+    """
     refuse_foreign(array, str(array.name or "array"))
     starts = {str(k): int(v) for k, v in (origin or {}).items()}
-    return as_field(intervals_of(array, starts), array.data)
+    dims = intervals_of(array, starts)
+    for name, interval in dims.items:
+        labels = labels_of(array, name)
+        if labels is not None and len(labels) and interval_of(labels) is None and name not in starts:
+            told = (
+                f"a field has no labels, and those along {name} ({labels[0]}, ...) are left out: it is {name}{interval}"
+            )
+            hint = (
+                f"field.to_xarray().assign_coords({name}=...) puts them back, origin={{'{name}': 0}} says it is meant"
+            )
+            warnings.warn(f"{told}; {hint}", stacklevel=2)
+    return as_field(dims, array.data)

@@ -23,7 +23,7 @@ from lowering.progress import Bar, is_shown
 from lowering.snapshots import Snapshots
 from lowering.tracing import inside_trace
 from lowering.xarray_states import dataset, entered, uneven_labels
-from tensorir.arrays import refuse
+from tensorir.arrays import article, refuse
 from tensorir.caches import RecentCache
 from tensorir.fieldview.closure_fingerprint import closure_fingerprint
 from tensorir.interrupted import Interrupted
@@ -52,23 +52,25 @@ def iterate(
 ) -> Any:
     """The state after n steps: any pytree of arrays, Fields and DataArrays, and a step that keeps its structure.
 
-    The steps run inside XLA, in buffers that are reused; `step` sees DataArrays as Fields, and a Dataset as a dict of
-    them. What came as NumPy or xarray comes back as such. A loop is compiled once for a step, what it reads outside,
-    and a kind of state (`ti.caches`). `callback(k, state)` sees
-    the state after every `every` steps (by default fifty times in all) and at the end. With `keep` the result is a
-    pair: the state, and what `keep(state)` gives (`True`: the state itself) at the start, after every `every` steps
-    and at the end, as a Dataset along `time`, which is dt times the number of steps; fields on different intervals
-    are NaN where they are not. A progress bar is drawn on terminals and in notebooks if it takes a while
-    (`progress=False`: never, `True`: always).
+    The steps run inside XLA, in buffers that are reused; `step` sees DataArrays as Fields, and a Dataset as a dict
+    of them. What came as NumPy or xarray comes back as such, its axes in their order and without the encoding of a
+    file. A loop is compiled once for a step, what it reads outside, and a kind of state (`ti.caches`). `callback(k,
+    state)` sees the state after every `every` steps (by default fifty times in all) and at the end. With `keep` the
+    result is a pair: the state, and what `keep(state)` gives (`True`: the state itself) at the start, after every
+    `every` steps and at the end, as a Dataset along `time`, which is dt times the number of steps (`elapsed` where
+    the state has a `time` of its own); fields on different intervals are NaN where they are not. A progress bar is
+    drawn on terminals and in notebooks if it takes a while (`progress=False`: never, `True`: always).
 
     Inside of somebody's transformation there are no callbacks and no bar, and what is kept is stacked along a first
-    axis. Reverse mode then keeps one state per √n steps, and √n more while it recomputes; with `checkpoint=3` it keeps
-    about 3 ∛n in all and computes once more, and so on; with `checkpoint=False` it keeps what all n steps need.
+    axis. Reverse mode then keeps one state per √n steps, and √n more while it recomputes; with `checkpoint=3` it
+    keeps about 3 ∛n in all and computes once more, and so on; with `checkpoint=False` it keeps what all n steps
+    need.
 
-    With `to="run.nc"` (or .zarr) what is kept is written to that file as it comes and not held in memory; the result
-    has it as a Dataset that is read where it is looked at. With `checkpoint_dir` the state is saved every few seconds,
-    and the same call goes on from there after the process was killed, to the same bits. Ctrl-C stops after the steps
-    of a fraction of a second: `ti.Interrupted` has the `state`, or, with `on_interrupt="return"`, it is returned.
+    With `to="run.nc"` (or .zarr) what is kept is written to that file as it comes and not held in memory; the
+    result has it as a Dataset that is read where it is looked at, and does not hold the file. With `checkpoint_dir`
+    the state is saved every few seconds, and the same call goes on from there after the process was killed, to the
+    same bits. Ctrl-C and SIGTERM stop after the steps of a fraction of a second: `ti.Interrupted` has the `state`, or,
+    with `on_interrupt="return"`, it is returned.
 
     Raises A19 for n or every that are no counts, A20 for a step that returns another structure or other types, and
     A30 and A31 for files.
@@ -88,13 +90,16 @@ def iterate(
         raise refuse("A19", f"on_interrupt is {on_interrupt!r}.", 'it is "raise" or "return".')
     if not keep and to is not None:
         raise refuse("A31", "nothing is kept that could be written.", "say what: keep=True.")
+    if to is not None and np.asarray(dt).dtype.kind not in "iuf":
+        told = f"dt is {article(type(dt).__name__)}, and the time of a file is a number"
+        raise refuse("A31", f"{told}.", "give it in a unit: dt=3600.0.")
     if keep and to is None and checkpoint_dir is not None:
         raise refuse("A31", "what is kept would be lost with the process.", 'write it: to="run.nc".')
     state, leave = entered(state)
     chosen = (lambda s: s) if keep is True else keep or None
     if inside_trace(jax.tree_util.tree_leaves(state)):
         _check(step, state)
-        return _traced(step, state, n, every or max(1, math.ceil(n / REPORTS)), chosen, checkpoint)
+        return _traced(_in_order(step), state, n, every or max(1, math.ceil(n / REPORTS)), chosen, checkpoint)
     with jax.enable_x64(True):
         state = jax.tree_util.tree_map(lambda x: jnp.array(x, copy=True), state)
         loop = LOOPS.of(_loop_key(step, state), lambda: _checked_loop(step, state))
@@ -133,6 +138,7 @@ class _Run:
     bar: Bar | None = None
     kept: list[Any] = field(default_factory=list[Any])
     times: list[int] = field(default_factory=list[int])
+    signal: int = 0
 
     def advance(self, done: int, state: Any) -> tuple[int, Any]:
         """The steps that are left, or those until the user stops them."""
@@ -154,6 +160,7 @@ class _Run:
                         self._look(done, often, state)
                     if self.held and (self.held.due() or done == self.n):
                         self.held.save(done, state)
+                self.signal = interrupt.signal
         finally:
             if self.bar:
                 self.bar.close()
@@ -182,7 +189,7 @@ class _Run:
         if self.keep:
             kept = self.file.opened() if self.file else dataset(self.kept, [self.dt * t for t in self.times])
         if done < self.n:
-            stopped = Interrupted(done, self.n, last, kept)
+            stopped = Interrupted(done, self.n, last, kept, self.signal)
             if on_interrupt == "raise":
                 raise stopped
             warnings.warn(f"stopped after {done:,} of {self.n:,} steps", stacklevel=4)
@@ -200,7 +207,7 @@ class _Loop:
     def run(self, state: Any, some: int) -> Any:
         """Some steps; one program for any number of them, in buffers that are reused."""
         if self.compiled is None:
-            step = self.step
+            step = _in_order(self.step)
             self.compiled = jax.jit(lambda state, some: _steps(step, state, some), donate_argnums=0)
         return self.compiled(state, np.int32(some))
 
@@ -224,7 +231,7 @@ def _checked_loop(step: Callable[[Any], Any], state: Any) -> _Loop:
 def _check(step: Callable[[Any], Any], state: Any) -> None:
     """A step must give back what it got, in structure, dims, shapes and types."""
     before = jax.tree_util.tree_map(lambda x: jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)), state)
-    after = jax.eval_shape(step, state)
+    after = jax.eval_shape(_in_order(step), state)
     for (path, a), (other, b) in zip(*(_wholes(t) for t in (before, after)), strict=False):
         if path == other and isinstance(a, Field) and isinstance(b, Field) and a.dims != b.dims:
             where = jax.tree_util.keystr(path) or "the state"
@@ -244,6 +251,24 @@ def _check(step: Callable[[Any], Any], state: Any) -> None:
                 "A20", f"the step turns {where} from {a.dtype}{list(a.shape)} into {b.dtype}{list(b.shape)}.",
                 "a step keeps shapes and types: ti.with_boundary keeps a domain, and .astype a type.",
             )  # fmt: skip
+
+
+def _in_order(step: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The step with its Fields transposed to the axes of those that it got, where they have the same names."""
+
+    def ordered(state: Any) -> Any:
+        wanted = {path: x.dims for path, x in _wholes(state) if isinstance(x, Field)}
+
+        def transposed(path: Any, x: Any) -> Any:
+            dims = wanted.get(path)
+            if not isinstance(x, Field) or dims is None or x.dims != dims:
+                return x
+            order = [x.dims.names.index(n) for n in dims.names]
+            return x if order == sorted(order) else Field(x.data.transpose(order), dims)
+
+        return jax.tree_util.tree_map_with_path(transposed, step(state), is_leaf=lambda x: isinstance(x, Field))
+
+    return ordered
 
 
 def _wholes(state: Any) -> Any:

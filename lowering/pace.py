@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
+from tensorir.interrupted import leave
+
 __all__ = ["Interrupt", "Pace", "interrupts"]
 
 GROWTH = 8
@@ -47,33 +49,42 @@ class Pace:
 
 @dataclass
 class Interrupt:
-    """Whether the user asked to stop."""
+    """Whether the user, or the queue that the process runs in, asked to stop."""
 
-    asked: bool = False
+    signal: int = 0
+    """The number of the signal, 0 as long as none came."""
+
+    @property
+    def asked(self) -> bool:
+        return self.signal != 0
 
 
 @contextmanager
 def interrupts() -> Iterator[Interrupt]:
-    """Ctrl-C is noted for the next chunk, so that no state is lost; a second one stops at once.
+    """Ctrl-C and SIGTERM are noted for the next chunk, so that no state is lost; a second one stops at once.
 
-    Only the main thread gets it; in others nothing changes.
+    Only the main thread gets them; in others nothing changes.
     """
     found = Interrupt()
     if threading.current_thread() is not threading.main_thread():
-        yield found
-        return
-    before: Any = signal.getsignal(signal.SIGINT)
-    if before is not signal.default_int_handler:  # somebody else handles it, and knows why
         yield found
         return
 
     def note(number: int, frame: FrameType | None) -> None:
         if found.asked:
             raise KeyboardInterrupt
-        found.asked = True
+        found.signal = number
 
-    signal.signal(signal.SIGINT, note)
+    # where somebody else handles a signal, they know why
+    usual: dict[int, tuple[Any, ...]] = {
+        signal.SIGINT: (signal.default_int_handler,), signal.SIGTERM: (signal.SIG_DFL, leave)
+    }  # fmt: skip
+    before: dict[int, Any] = {number: signal.getsignal(number) for number in usual}
+    taken = {number: how for number, how in before.items() if how in usual[number]}
+    for number in taken:
+        signal.signal(number, note)
     try:
         yield found
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, how in taken.items():
+            signal.signal(number, how)

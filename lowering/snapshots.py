@@ -1,4 +1,8 @@
-"""Snapshots of a time loop in a file, appended along time as they come: NetCDF, or Zarr where it is installed."""
+"""Snapshots of a time loop in a file, appended along time as they come: NetCDF, or Zarr where it is installed.
+
+All of them go through xarray's encoding by the CF conventions, the first as those behind it. What is returned reads the
+file where it is looked at, and holds it open no longer than that, so a run that goes on can append to it.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,20 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from lowering.zarr_stores import to_zarr
 from tensorir.arrays import refuse
 
 __all__ = ["Snapshots"]
 
 LIBRARIES = {".nc": "netCDF4", ".zarr": "zarr"}
+NUMBERS = frozenset({"bool", "float32", "float64", *(f"{u}int{n}" for u in ("", "u") for n in (8, 16, 32, 64))})
+HELD = {".nc": NUMBERS, ".zarr": NUMBERS | {"float16", "complex64", "complex128"}}
+"""The element types of each format."""
+PACKING = frozenset({"scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned"})
+"""What makes a reader of a file take its numbers for others."""
+ENGINES = {".nc": "netcdf4", ".zarr": "zarr"}
 
 
 class Snapshots:
@@ -30,45 +43,95 @@ class Snapshots:
             raise refuse("A31", f"there is no folder '{self.path.parent}' to write '{self.path.name}' to.")
 
     def write(self, at: int, snapshot: Any) -> None:
-        """A Dataset along a `time` of one, as the entry at a place."""
+        """A Dataset along an axis of one, the first of its variables, as the entry at a place."""
+        for name, variable in snapshot.data_vars.items():
+            if variable.dtype.name not in HELD[self.path.suffix]:
+                told = f"'{name}' is {variable.dtype}, which '{self.path}' cannot hold"
+                raise refuse("A31", f"{told}.", "convert what is kept: keep=lambda s: ti.astype(s, ti.float32).")
+        # numbers that were not unpacked have their packing as attributes, and it was made for those of the start
+        own = {n: {k: a for k, a in v.attrs.items() if k not in PACKING} for n, v in snapshot.data_vars.items()}
+        snapshot = snapshot.assign({n: (v.dims, v.values, own[n]) for n, v in snapshot.data_vars.items()})
+        axis = next(iter(snapshot.data_vars.values())).dims[0]
         try:
             if self.path.suffix == ".zarr":
-                self._to_zarr(at, snapshot)
+                self._to_zarr(at, snapshot, axis)
             elif self.written:
-                self._to_netcdf(at, snapshot)
+                self._to_netcdf(at, snapshot, axis)
             else:
-                snapshot.to_netcdf(self.path, engine="netcdf4", unlimited_dims=["time"])
+                snapshot.to_netcdf(self.path, engine="netcdf4", unlimited_dims=[axis])
         except (OSError, RuntimeError) as problem:  # the NetCDF library has no error of its own for a full disk
             why = getattr(problem, "strerror", None) or str(problem).splitlines()[0]
             told = f"a snapshot cannot be written to '{self.path}': {why}"
             raise refuse("A31", f"{told}.", "make room, or close it where it is open.") from None
         self.written = True
 
-    def _to_netcdf(self, at: int, snapshot: Any) -> None:
+    def _to_netcdf(self, at: int, snapshot: Any, axis: str) -> None:
         import netCDF4
+        from xarray.conventions import encode_cf_variable
 
-        with netCDF4.Dataset(self.path, "a") as file:
+        try:
+            file = netCDF4.Dataset(self.path, "a")
+        except OSError:
+            held = f"'{self.path}' cannot be opened for the next snapshot: it is open elsewhere, or is no NetCDF"
+            raise refuse("A31", f"{held}.", "close the Dataset, or end the program, that has it open.") from None
+        with file:
+            file.set_auto_maskandscale(False)
             for name, variable in snapshot.variables.items():
-                if variable.dims[:1] == ("time",):
-                    file[name][at : at + 1] = variable.values
+                if variable.dims[:1] == (axis,):
+                    file[name][at : at + 1] = np.asarray(encode_cf_variable(variable, name=name).data)
 
-    def _to_zarr(self, at: int, snapshot: Any) -> None:
-        import xarray as xr
-
+    def _to_zarr(self, at: int, snapshot: Any, axis: str) -> None:
         if not self.written:
             # version 2 of the format: all that read Zarr read it, its metadata in one place too
-            snapshot.to_zarr(self.path, mode="w", zarr_format=2)
+            to_zarr(snapshot, self.path, mode="w", zarr_format=2)
             return
-        with xr.open_zarr(self.path) as there:
-            known = at < there.sizes["time"]
-        along = snapshot.drop_vars([n for n, v in snapshot.variables.items() if "time" not in v.dims])
+        with _read(self.path) as there:
+            known = at < there.sizes[axis]
+        along = snapshot.drop_vars([n for n, v in snapshot.variables.items() if axis not in v.dims])
         if known:
-            along.to_zarr(self.path, region={"time": slice(at, at + 1)})
+            to_zarr(along, self.path, region={axis: slice(at, at + 1)})
         else:
-            snapshot.to_zarr(self.path, append_dim="time")
+            to_zarr(snapshot, self.path, append_dim=axis)
 
     def opened(self) -> Any:
         """The file as a Dataset that is read where it is looked at."""
         import xarray as xr
+        from xarray.core.indexing import LazilyIndexedArray
 
-        return xr.open_zarr(self.path) if self.path.suffix == ".zarr" else xr.open_dataset(self.path, engine="netcdf4")
+        with _read(self.path) as file:
+            entries: dict[str, Any] = {}
+            for name, v in file.data_vars.items():
+                lazy = LazilyIndexedArray(_entries(self.path, str(name), v.shape, v.dtype))
+                entries[str(name)] = xr.Variable(v.dims, lazy, v.attrs)
+            return xr.Dataset(entries, file.coords, file.attrs).drop_encoding()
+
+
+def _read(path: Path) -> Any:
+    """The file as it stands; numbers with a unit of time stay numbers."""
+    import xarray as xr
+
+    return xr.open_dataset(path, engine=ENGINES[path.suffix], decode_timedelta=False)
+
+
+def _entries(path: Path, name: str, shape: tuple[int, ...], dtype: Any) -> Any:
+    """The numbers of a variable, each read when it is asked for."""
+    from xarray.backends import BackendArray
+    from xarray.core import indexing
+
+    class Entries(BackendArray):
+        def __init__(self) -> None:
+            self.shape, self.dtype = shape, dtype
+
+        def __getitem__(self, key: Any) -> Any:
+            return indexing.explicit_indexing_adapter(key, shape, indexing.IndexingSupport.OUTER, self.part)
+
+        def part(self, key: Any) -> Any:
+            with _read(path) as file:
+                whole = file.variables[name]
+                # there may be more of them by now
+                return whole.isel({d: slice(0, n) for d, n in zip(whole.dims, shape, strict=True)})[key].values
+
+        def __reduce__(self) -> Any:
+            return _entries, (path, name, shape, dtype)
+
+    return Entries()

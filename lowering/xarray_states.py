@@ -28,10 +28,26 @@ def _is_xarray(value: Any, kind: str) -> bool:
     return xarray is not None and isinstance(value, getattr(xarray, kind))
 
 
+def _is_dataset(value: Any) -> bool:
+    return _is_xarray(value, "Dataset")
+
+
+def _is_named_arrays(value: Any) -> bool:
+    return isinstance(value, dict) and all(map(_is_data_array, value.values()))
+
+
+def _taken_apart(state: Any) -> Any:
+    """The pytree with a dict of DataArrays in place of each Dataset."""
+
+    def apart(x: Any) -> Any:
+        return {str(name): array for name, array in x.data_vars.items()} if _is_dataset(x) else x
+
+    return jax.tree_util.tree_map(apart, state, is_leaf=_is_dataset)
+
+
 def uneven_labels(state: Any) -> dict[str, str]:
     """The dims of a state's DataArrays whose labels have no equal steps, each with what is wrong."""
-    whole = dict(state.data_vars) if _is_xarray(state, "Dataset") else state
-    leaves = jax.tree_util.tree_leaves(whole, is_leaf=_is_whole)
+    leaves = jax.tree_util.tree_leaves(_taken_apart(state), is_leaf=_is_whole)
     return unsteady([Operand("state", x) for x in leaves if _is_data_array(x)])
 
 
@@ -43,17 +59,8 @@ def entered(state: Any) -> tuple[Any, Callable[..., Any]]:
     in the same place is, or where the state has none of JAX. For a pytree of another structure `own_paths` has where in
     the state each of its leaves is, by where it stands, as far as it is one of the state.
     """
-    if _is_xarray(state, "Dataset"):
-        import xarray as xr
-
-        fields, leave = entered({str(name): array for name, array in state.data_vars.items()})
-
-        def back(result: Any, own_paths: Mapping[Any, Any] | None = None) -> Any:
-            arrays = leave(result, own_paths)
-            whole = isinstance(arrays, dict) and all(map(_is_data_array, arrays.values()))
-            return xr.Dataset(arrays, attrs=state.attrs) if whole else arrays
-
-        return fields, back
+    datasets = {p: x for p, x in jax.tree_util.tree_leaves_with_path(state, is_leaf=_is_dataset) if _is_dataset(x)}
+    state = _taken_apart(state)
     paths = jax.tree_util.tree_leaves_with_path(state, is_leaf=_is_whole)
     models = {path: leaf for path, leaf in paths if _is_data_array(leaf)}
     for path, model in models.items():
@@ -80,33 +87,49 @@ def entered(state: Any) -> tuple[Any, Callable[..., Any]]:
             model = model if model is not None else next((m for d, m in known if d == x.dims), None)
             if model is None:
                 return x
-            array = model.transpose(*x.dims.names).copy(data=np.array(x.data))
+            # a packing was made for the numbers of the state at the start
+            array = model.transpose(*x.dims.names).copy(data=np.array(x.data)).drop_encoding()
             return array if model is own else array.rename(None).drop_attrs(deep=False)
 
         result = jax.tree_util.tree_map_with_path(numbers, result)
-        return jax.tree_util.tree_map_with_path(labelled, result, is_leaf=lambda x: isinstance(x, Field))
+        arrays = jax.tree_util.tree_map_with_path(labelled, result, is_leaf=lambda x: isinstance(x, Field))
+        return jax.tree_util.tree_map_with_path(joined, arrays, is_leaf=_is_named_arrays) if datasets else arrays
+
+    def joined(path: Any, x: Any) -> Any:
+        if path not in datasets or not _is_named_arrays(x):
+            return x
+        import xarray as xr
+
+        return xr.Dataset(x, attrs=datasets[path].attrs)
 
     return fields, leave
 
 
 def dataset(kept: Sequence[Any], times: Sequence[float]) -> Any:
-    """Snapshots as a Dataset: one variable per leaf, along `time` first.
+    """Snapshots as a Dataset: one variable per leaf, along `time` first, and the attributes of a state that is one.
 
-    Names are those of the structure: keys, fields of named tuples, numbers in tuples; a single array is `state`.
+    Names are those of the structure: keys, fields of named tuples, numbers in tuples; a single array is `state`. Where
+    a state has a `time` of its own, that of the loop is `elapsed`.
 
     >>> dataset([(np.zeros(2),), (np.ones(2),)], [0, 1])["state_0"].dims
     ('time', 'state_0_0')
     """
     import xarray as xr
 
-    leaves = [jax.tree_util.tree_leaves_with_path(k, is_leaf=_is_whole) for k in kept]
-    found: dict[str, Any] = {}
+    leaves = [jax.tree_util.tree_leaves_with_path(_taken_apart(k), is_leaf=_is_whole) for k in kept]
+    columns: dict[str, list[Any]] = {}
     for column in zip(*leaves, strict=True):
-        name = _name(column[0][0]) or getattr(column[0][1], "name", None) or "state"
-        arrays = [_as_array(x, str(name)) for _, x in column]
-        stacked = xr.concat(arrays, dim="time", coords="minimal", compat="override", join="override")
-        found[str(name)] = stacked.transpose("time", ...).assign_coords(time=("time", np.asarray(times)))
-    return xr.merge([v.rename(n) for n, v in found.items()], join="outer", compat="override")
+        name = str(_name(column[0][0]) or getattr(column[0][1], "name", None) or "state")
+        columns[name] = [_as_array(x, name) for _, x in column]
+    taken = {*columns, *(str(n) for a, *_ in columns.values() for n in (*a.dims, *(c for c in a.coords if a[c].dims)))}
+    axis = next(n for n in ("time", "elapsed", *(f"elapsed_{k}" for k in range(len(taken)))) if n not in taken)
+    found: list[Any] = []
+    for name, arrays in columns.items():
+        stacked = xr.concat(arrays, dim=axis, coords="minimal", compat="override", join="override")
+        variable = stacked.transpose(axis, ...).assign_coords({axis: (axis, np.asarray(times))})
+        found.append(variable.rename(None).to_dataset(name=name))
+    attrs = kept[0].attrs if _is_dataset(kept[0]) else {}
+    return xr.merge(found, join="outer", compat="override", combine_attrs="override").assign_attrs(attrs)
 
 
 def _is_whole(value: Any) -> bool:

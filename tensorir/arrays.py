@@ -34,6 +34,7 @@ __all__ = [
     "is_traced",
     "is_tuple",
     "kind_of",
+    "leaf_names",
     "leaves_of",
     "narrow_hint",
     "refuse",
@@ -111,6 +112,18 @@ def leaves_of(value: Any, element: Element, name: str) -> list[tuple[str, Scalar
                 )
             pairs = zip(value, members, strict=True)
             return [leaf for k, (v, m) in enumerate(pairs) for leaf in leaves_of(v, m, f"{name}[{k}]")]
+
+
+def leaf_names(element: Element, name: str) -> list[str]:
+    """What the leaves of a tuple are called in messages.
+
+    >>> from tensorir.types import FLOAT64, TupleElement
+    >>> leaf_names(TupleElement((FLOAT64, TupleElement((FLOAT64,)))), "x")
+    ['x[0]', 'x[1][0]']
+    """
+    if isinstance(element, Scalar):
+        return [name]
+    return [leaf for k, m in enumerate(element.members) for leaf in leaf_names(m, f"{name}[{k}]")]
 
 
 def interval_of(coordinate: Any) -> Interval | None:

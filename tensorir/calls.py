@@ -8,12 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from tensorir.analysis.absence import SkipValues, analyse_absence
-from tensorir.arrays import Accepted, Array, accept, is_array, is_traced, is_tuple, kind_of, leaves_of, refuse, size_of
+from tensorir.arrays import (
+    Accepted,
+    Array,
+    accept,
+    is_array,
+    is_traced,
+    is_tuple,
+    kind_of,
+    leaf_names,
+    leaves_of,
+    refuse,
+    size_of,
+)
 from tensorir.binding import BoundProgram, at_sizes, tables_of
 from tensorir.errors import DiagnosticError, did_you_mean
 from tensorir.ir import Fencil, Var
@@ -186,7 +198,8 @@ def _finisher(
             if p.name in buffers and _holds_numpy(p, buffers[p.name]):
                 results[p.name] = _write(p, buffers[p.name], arrays, place)
                 continue
-            made = [_as_kind(kind, p, a, template, place) for a in arrays]
+            names = [p.name] if isinstance(p.type.element, Scalar) else leaf_names(p.type.element, p.name)
+            made = [_as_kind(kind, p, n, a, template, place) for n, a in zip(names, arrays, strict=True)]
             results[p.name] = nested(p.type.element, made)
         return results
 
@@ -207,10 +220,12 @@ def _write(param: Var, buffer: Any, arrays: Sequence[Any], place: Place) -> Any:
         have = place.intervals.get(name)
         view = leaf if is_array(leaf) else accept(leaf, name, element, param.type.dims, have=have).data
         np.copyto(view, np.asarray(array))
+        if kind_of(leaf) == "xarray":
+            cast("Any", leaf).encoding = {}  # a packing was made for the numbers of before
     return buffer
 
 
-def _as_kind(kind: str, param: Var, array: Any, template: Any, place: Place) -> Any:
+def _as_kind(kind: str, param: Var, leaf: str, array: Any, template: Any, place: Place) -> Any:
     if kind != "jax" and is_traced(array):
         # in somebody's trace: neither NumPy nor xarray holds what is not known yet
         kind = "field" if kind == "xarray" else kind if kind == "field" else "jax"
@@ -222,7 +237,7 @@ def _as_kind(kind: str, param: Var, array: Any, template: Any, place: Place) -> 
 
             return field_type()(array, place.outside(param.type.dims))
         case "xarray":
-            return template.attach(param, writable(array))
+            return template.attach(param, writable(array), leaf)
         case _:
             return writable(array)
 

@@ -43,12 +43,12 @@ class Labels:
             for name, _, leaf in leaves_of(arguments[p.name], p.type.element, p.name):
                 if kind_of(leaf) == "xarray" and hasattr(leaf, "coords"):
                     found.append((leaf, place.intervals[name]))
-                    own.setdefault(p.name, leaf)
-        given = {n: _units_of(arguments[n]) for n in own if kind_of(arguments[n]) == "xarray"}
+                    own[name] = leaf
+        given = {n: _units_of(leaf) for n, leaf in own.items()}
         return Labels(tuple(found), own, place, quantities(fencil, given))
 
-    def attach(self, param: Var, array: Array) -> Any:
-        """A result as a DataArray."""
+    def attach(self, param: Var, array: Array, leaf: str = "") -> Any:
+        """A result as a DataArray; `leaf` is what it is called as a member of a tuple: `x[0]`."""
         import xarray as xr
 
         dims = param.type.dims
@@ -59,17 +59,19 @@ class Labels:
                     continue
                 if all(have[str(d)].covers(dims[str(d)]) for d in coordinate.dims):
                     part = {d: _part(have[str(d)], dims[str(d)]) for d in coordinate.dims}
-                    coords[str(name)] = coordinate.isel(part).variable
+                    # how a file stored it is not how what is computed is stored
+                    coords[str(name)] = coordinate.isel(part).variable.drop_encoding()
         for name, interval in self.place.outside(dims).items:
             if name not in coords and (interval.start or self._counted(name)):
                 # an interval that does not start at 0, or goes on from one that has labels, is kept by its own
                 coords[name] = (name, np.arange(interval.start, interval.stop))
-        model = self.own.get(param.name)
+        result = leaf or param.name
+        model = self.own.get(result)
         if model is None:
             overlap = [s for s, have in self.sources if set(have.names) & set(dims.names) and "_NB_" not in str(have)]
             model = next(iter(overlap), None)
         name = None if model is None else model.name
-        return xr.DataArray(array, dims=dims.names, coords=coords, name=name, attrs=self._attrs(param.name, model))
+        return xr.DataArray(array, dims=dims.names, coords=coords, name=name, attrs=self._attrs(result, model))
 
     def _attrs(self, result: str, model: Any) -> dict[str, Any]:
         """All attributes where a result is the same quantity as an argument, and otherwise the unit, where it is known.
@@ -103,13 +105,13 @@ def extended(array: Any, result: Any, widths: Mapping[str, tuple[int, int]]) -> 
     lost: list[str] = []
     coords: dict[str, Any] = {}
     for name, coordinate in array.coords.items():
-        variable, missing = coordinate.variable, False
+        variable, missing = coordinate.variable.drop_encoding(), False
         for dim in [d for d in coordinate.dims if str(d) in widths]:
             before, after = widths[str(dim)]
             values = _further(variable.values, before, after) if variable.ndim == 1 else None
             if values is None:
                 missing = True
-                variable = variable.to_base_variable().pad({dim: (before, after)})
+                variable = _with_missing(variable.to_base_variable(), dim, before, after)
             else:
                 variable = type(variable)(variable.dims, values, variable.attrs)
         lost += [str(name)] if missing else []
@@ -128,9 +130,12 @@ def extended(array: Any, result: Any, widths: Mapping[str, tuple[int, int]]) -> 
 
 def _further(values: Any, before: int, after: int) -> Any:
     """The values of a coordinate with equal steps and those that go on on both sides, None for others."""
-    if len(values) < 2 or values.dtype.kind not in "iufmM":
+    if len(values) < 2 or values.dtype.kind not in "iufmMO":
         return None
-    steps: Any = np.diff(values)
+    try:
+        steps: Any = np.diff(values)
+    except TypeError:  # objects that are no dates
+        return None
     # as far as single precision, in which files hold coordinates, can say
     rounding: Any = 4.0 * np.finfo("float32").eps * np.abs(values).max() if values.dtype.kind == "f" else None
     even = steps == steps[0] if rounding is None else np.abs(steps - steps[0]) <= rounding
@@ -140,6 +145,15 @@ def _further(values: Any, before: int, after: int) -> Any:
     low: list[Any] = [values[0] - k * step for k in range(before, 0, -1)]
     high: list[Any] = [values[-1] + k * step for k in range(1, after + 1)]
     return np.concatenate([np.asarray(low, values.dtype), values, np.asarray(high, values.dtype)])
+
+
+def _with_missing(variable: Any, dim: Any, before: int, after: int) -> Any:
+    """A variable with a halo of NaN, NaT, or None among objects."""
+    padded = variable.pad({dim: (before, after)})
+    if padded.dtype.kind == "O":
+        for halo in (slice(0, before), slice(before + variable.sizes[dim], None)):
+            padded[{dim: halo}] = None
+    return padded
 
 
 def _units_of(array: Any) -> str:

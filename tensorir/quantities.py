@@ -16,13 +16,14 @@ a part, a mean, a step of diffusion; a difference is not, though its unit is the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tensorir.arrays import refuse
 from tensorir.builtins import ALL, TABLE
 from tensorir.caches import RecentCache, WeakCache
 from tensorir.ir import Apply, Call, Expr, Fencil, Lambda, Literal, Operator, Var
+from tensorir.types import Element, Scalar
 from tensorir.walk import postorder
 
 __all__ = ["Quantity", "quantities", "units_of"]
@@ -46,6 +47,8 @@ class Quantity:
 
 
 UNKNOWN = Quantity()
+_Known = Quantity | tuple["_Known", ...]
+"""What is known of a value: of a tuple what is of each member."""
 _Key = tuple[tuple[str, str], ...]
 FOUND: WeakCache[RecentCache[_Key, dict[str, Quantity]]] = WeakCache("units of programs")
 """Of each fencil what was found, by the units of its parameters."""
@@ -53,6 +56,13 @@ FOUND: WeakCache[RecentCache[_Key, dict[str, Quantity]]] = WeakCache("units of p
 
 def quantities(fencil: Fencil, given: Mapping[str, str]) -> dict[str, Quantity]:
     """What outputs are, from the units of parameters by name ("" for one that says none).
+
+    Members of tuples are called `x[0]`, among the parameters and the outputs.
+
+    >>> import tensorir as ti
+    >>> f = ti.parse("f(y: tensor<(float, float), I[0:4]>, h: tensor<float, I[0:4]>) { y ← (-h, h × h); }")
+    >>> {name: found.unit for name, found in quantities(f, {"h": "m"}).items()}
+    {'y[0]': 'm', 'y[1]': ''}
 
     Raises A32 where values of two units are added, compared by size, or put into one.
     """
@@ -72,26 +82,56 @@ def units_of(fencil: Fencil, given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _quantities(fencil: Fencil, given: Mapping[str, str]) -> dict[str, Quantity]:
-    known = {name: Quantity(unit, name, 1.0) for name, unit in given.items()}
+    known: dict[str, _Known] = {
+        p.name: found for p in fencil.params if (found := _given(p.type.element, p.name, given)) is not None
+    }
     written: set[str] = set()
     for closure in fencil.closures:
         name, value = closure.output.name, _value(closure.value, known)
         if name in known and (name in written or closure.region is not None):
             # written in part, or again: what it was, if that is the same
-            value = _one("update", [known[name], value])
+            value = _each(lambda both: _one("update", both), [known[name], value])
         known[name] = value
         written.add(name)
-    return {p.name: known[p.name] for p in fencil.outputs if p.name in known}
+    return {n: q for p in fencil.outputs if p.name in known for n, q in _leaves(p.name, p.type.element, known[p.name])}
 
 
-def _value(root: Expr, known: Mapping[str, Quantity]) -> Quantity:
+def _given(element: Element, name: str, given: Mapping[str, str]) -> _Known | None:
+    """What a parameter is, None where nothing says that it has names."""
+    if isinstance(element, Scalar):
+        return Quantity(given[name], name, 1.0) if name in given else None
+    members = [_given(m, f"{name}[{k}]", given) for k, m in enumerate(element.members)]
+    return None if all(m is None for m in members) else tuple(UNKNOWN if m is None else m for m in members)
+
+
+def _leaves(name: str, element: Element, known: _Known) -> Iterator[tuple[str, Quantity]]:
+    if isinstance(element, Scalar):
+        yield name, known if isinstance(known, Quantity) else UNKNOWN
+        return
+    for k, member in enumerate(element.members):
+        yield from _leaves(f"{name}[{k}]", member, _member(known, k))
+
+
+def _member(known: _Known, k: int) -> _Known:
+    return known[k] if isinstance(known, tuple) and k < len(known) else UNKNOWN
+
+
+def _each(rule: Callable[[list[Quantity]], Quantity], values: Sequence[_Known]) -> _Known:
+    """What a rule says of values, of tuples member by member."""
+    count = max((len(v) for v in values if isinstance(v, tuple)), default=None)
+    if count is not None:
+        return tuple(_each(rule, [_member(v, k) for v in values]) for k in range(count))
+    return rule([v for v in values if isinstance(v, Quantity)])
+
+
+def _value(root: Expr, known: Mapping[str, _Known]) -> _Known:
     """What an expression is; parameters of applied functions stand for their arguments, by their unique names."""
     bound: dict[str, Expr | None] = {}
     for node in postorder(root):
         if isinstance(node, Apply) and isinstance(node.function, Lambda):
             for p, a in zip(node.function.params, node.args, strict=True):
                 bound[p.name] = a if bound.get(p.name, a) is a else None  # of two calls it is neither's
-    found: dict[int, Quantity] = {}
+    found: dict[int, _Known] = {}
     waiting: list[Expr] = [root]
     while waiting:
         node = waiting[-1]
@@ -124,37 +164,40 @@ def _needs(node: Expr, bound: Mapping[str, Expr | None]) -> tuple[Expr, ...]:
             return ()
 
 
-def _of(node: Expr, found: Mapping[int, Quantity], known: Mapping[str, Quantity]) -> Quantity:
+def _of(node: Expr, found: Mapping[int, _Known], known: Mapping[str, _Known]) -> _Known:
 
-    def of(nodes: Sequence[Expr]) -> list[Quantity]:
-        return [found[id(n)] for n in nodes]
+    def each(rule: Callable[[list[Quantity]], Quantity], *nodes: Expr) -> _Known:
+        return _each(rule, [found[id(n)] for n in nodes])
 
     match node:
         case Var(name):
             return known.get(name, UNKNOWN)
         case Literal(value) if not isinstance(value, bool):
             return Quantity(weight=float(value))
-        case Call("make_tuple" | "tuple_get"):
-            return UNKNOWN
+        case Call("make_tuple", args):
+            return tuple(found[id(a)] for a in args)
+        case Call("tuple_get", (a,)):
+            return _member(found[id(a)], node.static[0])
         case Call("plus", (a, b)):
-            return _sum("plus", of([a, b]), 1.0)
+            return each(lambda both: _sum("plus", both, 1.0), a, b)
         case Call("minus", (a, b)):
-            return _sum("minus", of([a, b]), -1.0)
+            return each(lambda both: _sum("minus", both, -1.0), a, b)
         case Call("neg", (a,)):
-            return replace(found[id(a)], weight=-found[id(a)].weight)
+            return each(lambda one: replace(one[0], weight=-one[0].weight), a)
         case Call("cast", (a,)):
             return found[id(a)]
         case Call("multiplies", (a, b)):
-            return _scaled(*of([a, b])) if _is_number(found[id(a)]) else _scaled(*of([b, a]))
+            return each(lambda both: _scaled(*(both if _is_number(both[0]) else both[::-1])), a, b)
         case Call("divides", (a, Literal(value))) if value:
-            return _scaled(Quantity(weight=1.0 / value), found[id(a)])
+            return each(lambda one: _scaled(Quantity(weight=1.0 / value), one[0]), a)
         case Call("if", (_, *branches)):
-            return _one("if", of(branches))
+            return each(lambda ways: _one("if", ways), *branches)
+        case Call(op, args) if TABLE[op].homogeneous and (TABLE[op].moves or TABLE[op].chooses):
+            return each(lambda alike: _one(op, alike), *args[TABLE[op].moved or ALL])
         case Call(op, args) if TABLE[op].homogeneous:
-            one = _one(op, of(args[TABLE[op].moved or ALL]))
-            return one if TABLE[op].moves or TABLE[op].chooses else Quantity(one.unit)
+            return each(lambda alike: Quantity(_one(op, alike).unit), *args)
         case Call("reduce", (Operator(op), _, *args)) if TABLE[op].homogeneous and TABLE[op].associative:
-            return Quantity(_one(op, of(args)).unit)
+            return each(lambda alike: Quantity(_one(op, alike).unit), *args)
         case _:
             return UNKNOWN
 

@@ -13,6 +13,7 @@ import typer
 from stencils.cli.files import keep_existing
 from stencils.cli.terminal import ask, printable, say
 from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.interrupted import leave
 
 __all__ = ["app", "main"]
 
@@ -91,7 +92,7 @@ def run(
     ] = None,
     every: Annotated[int | None, typer.Option(help="Keep a snapshot after every so many steps.")] = None,
     resume: Annotated[
-        Path | None, typer.Option(help="Go on from the state that a run left which Ctrl-C stopped.")
+        Path | None, typer.Option(help="Go on from the state that a run left which Ctrl-C or SIGTERM stopped.")
     ] = None,
     func: Annotated[str | None, typer.Option(help="Of a kernel (.py): which function.")] = None,
     checked: Annotated[
@@ -301,8 +302,7 @@ def info(program: Fencils, fencil: Name = None, set: Sizes = None) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """The entry point: exit code 2 and diagnostics for bad input, 1 where the program ran and failed."""
     if threading.current_thread() is threading.main_thread():
-        # an exception, so that what is half written is taken away
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+        signal.signal(signal.SIGTERM, leave)
     try:
         app(args=arguments, standalone_mode=True, prog_name="tensorir")
     except DiagnosticError as found:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from lowering.zarr_stores import to_zarr
 from stencils.extras import needed
 from tensorir.arrays import refuse
 from tensorir.errors import did_you_mean
@@ -128,7 +129,7 @@ def write_arrays(
             # how another format, or another version of this one, stores bytes is not for this one
             variable.encoding = {k: e for k, e in variable.encoding.items() if k in MEANING}
         # version 2 of the format: all that read Zarr read it, its metadata in one place too
-        write(path, lambda to: dataset.to_zarr(to, mode="w", zarr_format=2))
+        write(path, lambda to: to_zarr(dataset, to, mode="w", zarr_format=2))
     else:
         write(path, lambda to: dataset.to_netcdf(to, engine="netcdf4"))
 

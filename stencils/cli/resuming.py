@@ -1,4 +1,4 @@
-"""Steps of a program that can be stopped: Ctrl-C leaves the last whole state in a file, and `--resume` goes on from it.
+"""Steps of a program that can be stopped: Ctrl-C and SIGTERM leave the last whole state in a file, for `--resume`.
 
 The file is of one run: of a program, of what it began with, of how often snapshots are taken. Arrays are held as bytes,
 so that a run that was stopped ends with the bits of one that was not.
@@ -37,6 +37,8 @@ class Progress:
     done: int
     state: State
     snapshots: tuple[tuple[int, State], ...] = ()
+    signal: int = 0
+    """The number of the signal that stopped the run, 0 of one that came to its end."""
 
 
 class Stopped(Exception):
@@ -60,7 +62,7 @@ class Steps:
 
     def advance(self, begun: Progress, bar: Any) -> Progress:
         """The steps that are left, or those until the user stops them."""
-        done, state, snapshots = begun.done, begun.state, list(begun.snapshots)
+        done, state, snapshots, signal = begun.done, begun.state, list(begun.snapshots), 0
 
         def look(k: int, now: State) -> None:
             if bar:
@@ -73,17 +75,17 @@ class Steps:
                 # snapshots are taken after as many steps of the whole run, wherever it was stopped
                 some = self.every - done % self.every if self.every and done % self.every else self.count - done
                 some = min(some, self.count - done)
-                made, state = self._some(state, done, some, look)
+                made, state, signal = self._some(state, done, some, look)
                 done += made
-                if made < some:
+                if signal:
                     break
         finally:
             if bar:
                 bar.close()
-        return Progress(done, _held(state), tuple(snapshots))
+        return Progress(done, _held(state), tuple(snapshots), signal)
 
-    def _some(self, state: State, before: int, some: int, look: Any) -> tuple[int, State]:
-        """So many steps, or fewer: how many, and the state after them."""
+    def _some(self, state: State, before: int, some: int, look: Any) -> tuple[int, State, int]:
+        """So many steps, or fewer: how many, the state after them, and the signal that stopped them."""
         compiled = ti.compile(self.step, backend=self.backend)
 
         def once(now: State) -> dict[str, tuple[Any, ...]]:
@@ -95,17 +97,17 @@ class Steps:
             with interrupts() as interrupt:
                 for k in range(some):
                     if interrupt.asked:
-                        return k, state
+                        return k, state, interrupt.signal
                     state = once(state)
                     look(before + k + 1, state)
-            return some, state
+            return some, state, 0
         try:
             last = ti.iterate(
                 once, dict(state), some, every=self.every, callback=lambda k, now: look(before + k, now), progress=False
             )
         except Interrupted as stopped:
-            return stopped.steps, stopped.state
-        return some, last
+            return stopped.steps, stopped.state, stopped.signal
+        return some, last, 0
 
 
 def _held(state: State) -> dict[str, tuple[Any, ...]]:

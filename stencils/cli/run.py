@@ -65,7 +65,7 @@ class Request:
 def run(request: Request, say: Callable[[str], None], warn: Callable[[str], None]) -> None:
     """Run a program and write what it gives. Nothing is written unless everything worked.
 
-    Where Ctrl-C stops a loop its last whole state is written, for `--resume`; the exit code is 130 then.
+    Where Ctrl-C or SIGTERM stops a loop its last whole state is written, for `--resume`; the exit code is 130 or 143.
     """
     check_target(request.out, ARRAYS)
     check_target(request.plot, (".png", ".svg", ".pdf"))
@@ -89,7 +89,9 @@ def run(request: Request, say: Callable[[str], None], warn: Callable[[str], None
     for sentence in names.told:
         say(sentence)
     begin = time.perf_counter()
-    inside = {n: names.inside(v) for n, v in arguments.items()}
+    # what a program writes into has no encoding afterwards, and that of the file is asked for
+    own = {n: v.copy(deep=False) if kind_of(v) == "xarray" else v for n, v in arguments.items()}
+    inside = {n: names.inside(v) for n, v in own.items()}
     for dim, extent in _unknown_dims(program, inside).items():
         say(f"{dim}, which '{program.name}' does not have: once for each of its {extent} points.")
     try:
@@ -98,7 +100,7 @@ def run(request: Request, say: Callable[[str], None], warn: Callable[[str], None
         place = (request.out or Path(program.name)).with_suffix(".resume.npz")
         kept = keep(stopped, place, request.resume)
         warn(f"{stopped}; add --resume {kept} to the same command, and it goes on from there.")
-        raise SystemExit(130) from None
+        raise SystemExit(128 + stopped.progress.signal) from None
     outcome = {n: _encoded(names.outside(v), arguments) for n, v in found.items()}
     seconds = time.perf_counter() - begin
     with together() as write:
@@ -127,7 +129,8 @@ def _attributes(request: Request) -> dict[str, Any]:
 
 
 KEPT = ("zlib", "complevel", "shuffle", "fletcher32", "chunksizes", "original_shape")
-"""What a result keeps of how an input is stored. Not how that is packed: a computed number would be rounded again."""
+"""What a result keeps of how an input is stored: its compression. Not how that is packed: a computed number would be
+rounded again. Coordinates, which are not computed, are stored as they were."""
 
 
 def _encoded(result: Any, arguments: Mapping[str, Any]) -> Any:
@@ -136,12 +139,21 @@ def _encoded(result: Any, arguments: Mapping[str, Any]) -> Any:
         return tuple(_encoded(member, arguments) for member in result)
     if not hasattr(result, "encoding"):
         return result
-    model = next((v for v in arguments.values() if kind_of(v) == "xarray" and set(v.dims) == set(result.dims)), None)
+    sources = [v for v in arguments.values() if kind_of(v) == "xarray"]
+    model = next((v for v in sources if set(v.dims) == set(result.dims)), None)
     own = getattr(model, "encoding", {})
     fill = own.get("_FillValue")
     result.encoding = {k: own[k] for k in KEPT if k in own}
     if isinstance(fill, (float, np.floating)) and result.dtype.kind == "f":
-        result.encoding["_FillValue"] = result.dtype.type(fill)
+        fill = result.dtype.type(fill)
+        if not (result.values == fill).any():  # a number that was computed is not missing
+            result.encoding["_FillValue"] = fill
+    for name, coordinate in result.coords.items():
+        known = (v.coords[name] for v in sources if name in v.coords)
+        # points of a file are stored as there, packed or not
+        alike = (c for c in known if c.dtype == coordinate.dtype and np.isin(coordinate.values, c.values).all())
+        same = next(alike, None)
+        coordinate.encoding = {} if same is None else dict(same.encoding)
     return result
 
 

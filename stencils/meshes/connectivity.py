@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["ELEMENTS", "connect", "dims"]
+__all__ = ["ELEMENTS", "Unoriented", "connect", "dims"]
 
 ELEMENTS = {"V": "Vertex", "E": "Edge", "C": "Cell"}
 
@@ -31,6 +31,10 @@ def dims(table: str) -> tuple[str, str]:
     (('Vertex', '_NB_Edge'), ('Edge', '_NB_Vertex'))
     """
     return ELEMENTS[table[0]], f"_NB_{ELEMENTS[table[-1]]}"
+
+
+class Unoriented(ValueError):
+    """Triangles that do not all turn the same way."""
 
 
 def connect(triangles: ArrayLike, edges: ArrayLike | None = None) -> dict[str, Table]:
@@ -101,7 +105,8 @@ def _pair_half_edges(first: Ints, second: Ints) -> tuple[Ints, Ints, Ints]:
     count = int(edge.max()) + 1
     for direction in (forward, ~forward):
         if (np.bincount(edge[direction], minlength=count) > 1).any():
-            raise ValueError("two triangles run along one edge in the same direction: orient all counterclockwise.")
+            told = "two triangles run along one edge in the same direction: orient all counterclockwise."
+            raise Unoriented(told)
     left, right = np.full(count, -1), np.full(count, -1)
     left[edge[forward]] = np.flatnonzero(forward)
     right[edge[~forward]] = np.flatnonzero(~forward)

@@ -22,6 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stencils.extras import needed
+from stencils.meshes.connectivity import Unoriented
+from stencils.meshes.horizontal import decoded, horizontal, in_radians, number
 from stencils.meshes.icosahedron import EARTH_RADIUS
 from stencils.meshes.mesh import Mesh
 from stencils.meshes.surfaces import Plane, Sphere
@@ -78,7 +80,8 @@ def read(source: str | os.PathLike[str] | xarray.Dataset, radius: float | None =
     on the left. Triangles are turned counterclockwise. Where MPAS is cut out of a larger mesh, what belongs to no whole
     triangle is left out, with a warning. `radius` in metres takes the place of the file's.
 
-    Raises F08 for a file that lacks what a mesh is made of, F09 for cells that are no triangles.
+    Raises F08 for a file that lacks what a mesh is made of, or does not say which coordinate is which in what unit,
+    F09 for cells that are no triangles.
     """
     import xarray
 
@@ -110,30 +113,30 @@ def _topology(data: Any) -> Any:
 def _ugrid(source: Source, radius: float | None) -> Mesh:
     mesh = _topology(source.data)
     assert mesh is not None
-    if mesh.attrs.get("topology_dimension", 2) != 2:
+    if number(mesh.attrs.get("topology_dimension", 2)) != 2:
         raise refuse("F09", f"{source.name} has a mesh of {mesh.attrs['topology_dimension']} dimensions, not of 2.")
     role = "face_node_connectivity"
     names = {key: str(mesh.attrs[key]).split() for key in ("node_coordinates", role) if key in mesh.attrs}
     for key in ("node_coordinates", role):
         if key not in names:
             raise refuse("F08", f"{source.name} says no '{key}' of its mesh, which one of UGRID needs.")
+    if len(names["node_coordinates"]) < 2:
+        told = f"{source.name} names '{mesh.attrs['node_coordinates']}' as 'node_coordinates' of its mesh"
+        raise refuse("F08", f"{told}, and two are needed.", "name both: 'lon lat'.")
     corners = source[names[role][0]]
     faces = str(mesh.attrs.get("face_dimension", corners.dims[0]))
-    cells = source.numbers(names[role][0], int(corners.attrs.get("start_index", 0)), faces)
+    cells = source.numbers(names[role][0], int(number(corners.attrs.get("start_index", 0))), faces)
     edges = None
     if edge_table := mesh.attrs.get("edge_node_connectivity"):
-        first = int(source[edge_table].attrs.get("start_index", 0))
+        first = int(number(source[edge_table].attrs.get("start_index", 0)))
         edges = source.numbers(edge_table, first, mesh.attrs.get("edge_dimension", source[edge_table].dims[0]))
-    x, y = (source[name] for name in names["node_coordinates"][:2])
-    if str(x.attrs.get("standard_name")) in ("latitude", "projection_y_coordinate"):
-        x, y = y, x
-    if str(x.attrs.get("units", "")).startswith(("degree", "radian")):
+    (x, y), called, spherical = horizontal(source.name, *(source[name] for name in names["node_coordinates"][:2]))
+    if spherical:
         mappings = [v.attrs["earth_radius"] for v in source.data.variables.values() if "earth_radius" in v.attrs]
-        surface = Sphere(radius or float(mappings[0] if mappings else EARTH_RADIUS))
-        turn = np.radians if str(x.attrs["units"]).startswith("degree") else np.asarray
-        return _of(source, _on_sphere(turn(x.values), turn(y.values), surface.radius), cells, edges, surface)
-    period = tuple(float(mesh.attrs[k]) if k in mesh.attrs else None for k in ("x_period", "y_period"))
-    return _of(source, np.stack([x.values, y.values], axis=-1), cells, edges, Plane((period[0], period[1])))
+        surface = Sphere(radius or number(mappings[0] if mappings else EARTH_RADIUS))
+        return _of(source, _on_sphere(source, x, y, called[1], surface.radius), cells, edges, surface)
+    period = tuple(number(mesh.attrs[k]) if k in mesh.attrs else None for k in ("x_period", "y_period"))
+    return _of(source, np.stack([x, y], axis=-1), cells, edges, Plane((period[0], period[1])))
 
 
 def _icon(source: Source, radius: float | None) -> Mesh:
@@ -141,29 +144,30 @@ def _icon(source: Source, radius: float | None) -> Mesh:
     # Fortran's order: the table's columns come first in the file
     cells = source.numbers("vertex_of_cell", 1, str(of_cells.dims[-1]))
     edges = source.numbers("edge_vertices", 1, str(of_edges.dims[-1]))
-    if int(source.attribute("grid_geometry", 1)) == 2:  # a plane torus
-        points = [np.asarray(source[f"cartesian_{c}_vertices"].values, float) for c in "xy"]
+    if int(number(source.attribute("grid_geometry", 1))) == 2:  # a plane torus
+        points = [decoded(source[f"cartesian_{c}_vertices"]) for c in "xy"]
         width, height = (source.attribute(k, None) for k in ("domain_length", "domain_height"))
-        period = (None if width is None else float(width), None if height is None else float(height))
+        period = (None if width is None else number(width), None if height is None else number(height))
         return _of(source, np.stack(points, axis=-1), cells, edges, Plane(period))
     own = source.attribute("sphere_radius", source.attribute("semi_major_axis", EARTH_RADIUS))
-    surface = Sphere(radius or float(own))
-    points = _on_sphere(source["vlon"].values, source["vlat"].values, surface.radius)
+    surface = Sphere(radius or number(own))
+    lon, lat = (in_radians(source.name, source[name]) for name in ("vlon", "vlat"))
+    points = _on_sphere(source, lon, lat, "vlat", surface.radius)
     return _of(source, points, cells, edges, surface)
 
 
 def _mpas(source: Source, radius: float | None) -> Mesh:
     cells, edges = source.numbers("cellsOnVertex", 1), source.numbers("cellsOnEdge", 1)
     cells, edges = _whole(source, cells, edges)
-    position = [np.asarray(source[f"{c}Cell"].values, float) for c in "xyz"]
+    position = [decoded(source[f"{c}Cell"]) for c in "xyz"]
     if str(source.attribute("on_a_sphere", "YES")).upper() == "YES":
-        own = float(source.attribute("sphere_radius", EARTH_RADIUS)) or EARTH_RADIUS
+        own = number(source.attribute("sphere_radius", EARTH_RADIUS)) or EARTH_RADIUS
         surface = Sphere(radius or own)
         points = np.stack(position, axis=-1)
         points *= surface.radius / np.linalg.norm(points, axis=-1, keepdims=True)
         return _of(source, points, cells, edges, surface)
     wraps = str(source.attribute("is_periodic", "NO")).upper() == "YES"
-    width, height = (float(source.attribute(k, 0)) if wraps else 0.0 for k in ("x_period", "y_period"))
+    width, height = (number(source.attribute(k, 0)) if wraps else 0.0 for k in ("x_period", "y_period"))
     return _of(source, np.stack(position[:2], axis=-1), cells, edges, Plane((width or None, height or None)))
 
 
@@ -189,8 +193,12 @@ CONVENTIONS: dict[str, tuple[tuple[str, ...], Callable[[Source, float | None], M
 """How a convention is known: by variables that only it has (UGRID by a `cf_role`)."""
 
 
-def _on_sphere(lon: Any, lat: Any, radius: float) -> Floats:
-    lon, lat = np.asarray(lon, float), np.asarray(lat, float)
+def _on_sphere(source: Source, lon: Floats, lat: Floats, latitude: str, radius: float) -> Floats:
+    """Points of longitudes and latitudes in radians; raises F09 for a latitude beyond the poles."""
+    most = float(np.abs(lat).max(initial=0.0))
+    if most > np.pi / 2 + 1e-4:
+        told = f"'{latitude}' of {source.name} goes to {np.degrees(most):.6g} degrees, and latitudes end at 90"
+        raise refuse("F09", f"{told}.", f"correct its units: data['{latitude}'].attrs['units'] = 'degrees_north'.")
     return radius * np.stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)], axis=-1)
 
 
@@ -210,5 +218,9 @@ def _of(source: Source, points: Floats, cells: Ints, edges: Ints | None, surface
     triangles = np.where(clockwise[:, None], triangles[:, [0, 2, 1]], triangles)
     try:
         return Mesh.of_triangles(points, triangles, surface, edges)
+    except Unoriented:
+        kind = "a sphere" if isinstance(surface, Sphere) else "a plane"
+        told = f"triangles of {source.name} lie over each other on {kind}"
+        raise refuse("F09", f"{told}.", "see the units of its coordinates, and its tables.") from None
     except ValueError as problem:
         raise refuse("F09", f"{source.name} is no triangulation: {problem}") from None

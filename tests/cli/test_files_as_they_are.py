@@ -140,6 +140,20 @@ def test_what_is_packed_into_small_integers_is_computed_and_written_in_full(fold
     np.testing.assert_array_equal(opened("y.nc")["out"], by_hand(h))
 
 
+def test_a_computed_number_that_is_the_fill_value_of_the_input_is_not_missing(folder, capsys):
+    h = xr.DataArray(np.array([3.0, 4.0, 5.0]), dims="I", name="x", coords={"lat": ("I", [1.0, 1.5, 2.0])})
+    h.encoding = {"_FillValue": 0.0, "zlib": True}
+    h.coords["lat"].encoding = {"dtype": "int16", "scale_factor": 0.5, "_FillValue": np.int16(-1)}
+    h.to_netcdf("x.nc", engine="netcdf4")
+    text = "f(y: tensor<float, I[0:3]>, x: tensor<float, I[0:3]>) { y ← x - 4.0; }"
+    (folder / "f.fencil").write_text(text, encoding="utf-8")
+    assert run(capsys, "run", "f.fencil", "-i", "x.nc", "-o", "y.nc")[::2] == (0, "")
+    found = opened("y.nc")["y"]
+    assert found.values.tolist() == [-1.0, 0.0, 1.0]
+    assert found.encoding["zlib"] and found.lat.values.tolist() == [1.0, 1.5, 2.0]
+    assert found.lat.encoding["scale_factor"] == 0.5  # the same places, stored as they were
+
+
 def test_the_output_of_one_run_is_the_input_of_the_next(folder, capsys):
     assert run(capsys, *RUN)[0] == 0
     assert run(capsys, "run", "laplacian.fencil", "-i", "h=y.nc:out", "-o", "z.nc")[::2] == (0, "")

@@ -39,15 +39,15 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def stops(monkeypatch):
-    """Ctrl-C while the snapshot after so many steps is taken."""
+    """Ctrl-C, or another signal, while the snapshot after so many steps is taken."""
 
-    def at(count):
+    def at(count, number=signal.SIGINT):
         held, taken = resuming._held, []
 
         def interrupting(state):
             taken.append(state)
             if len(taken) == count // 7:
-                signal.raise_signal(signal.SIGINT)
+                signal.raise_signal(number)
             return held(state)
 
         monkeypatch.setattr(resuming, "_held", interrupting)
@@ -58,6 +58,14 @@ def stops(monkeypatch):
 def opened(path):
     with xr.open_dataset(path, engine="netcdf4") as data:
         return data.load()
+
+
+@pytest.mark.parametrize("backend", ["jax", "reference"])
+def test_a_queue_that_ends_a_run_finds_its_state_left(folder, capsys, stops, backend):
+    stops(14, signal.SIGTERM)
+    code, _, err = run(capsys, *RUN, "--backend", backend, "-o", "y.nc")
+    assert code == 128 + signal.SIGTERM and err.startswith("stopped after 14 of 60 steps; add --resume y.resume.npz")
+    assert (folder / "y.resume.npz").exists()
 
 
 @pytest.mark.parametrize("backend", ["jax", "reference"])

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -54,6 +55,30 @@ def test_an_interrupt_of_two_million_steps_is_answered_with_the_last_whole_state
     assert 0 < stopped.steps < 2_000_000
     assert str(stopped) == f"stopped after {stopped.steps:,} of 2,000,000 steps; .state is the state after them"
     xr.testing.assert_identical(stopped.state, ti.iterate(diffuse, h, stopped.steps, progress=False))
+
+
+def test_a_queue_that_ends_a_process_leaves_the_state_and_whoever_handles_the_signal_keeps_it(tmp_path):
+    def stop(k, _):
+        signal.raise_signal(signal.SIGTERM)
+
+    run = lambda n, callback: ti.iterate(
+        lambda h: h + 1.0, np.zeros(2), n, every=3, callback=callback, checkpoint_dir=tmp_path, progress=False
+    )
+    with pytest.raises(ti.Interrupted) as stopped:
+        run(9, stop)
+    assert (stopped.value.signal, stopped.value.steps) == (signal.SIGTERM, 3)
+    assert stopped.value.state.tolist() == [3.0, 3.0]
+    seen = []
+    assert run(9, lambda k, _: seen.append(k)).tolist() == [9.0, 9.0] and seen == [6, 9]
+    own = []
+    before = signal.signal(signal.SIGTERM, lambda *_: own.append(1))
+    try:
+        assert (
+            ti.iterate(lambda h: h + 1.0, np.zeros(2), 2, every=1, callback=stop, progress=False).tolist() == [2.0] * 2
+        )
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert own == [1, 1]
 
 
 def test_an_interrupted_run_may_return():
@@ -191,3 +216,32 @@ def test_a_state_of_any_element_type_is_kept_bit_for_bit(tmp_path):
     assert [(x.dtype, np.asarray(x).tobytes()) for x in found[0]] == [
         (x.dtype, np.asarray(x).tobytes()) for x in found[1]
     ]
+
+
+@pytest.mark.parametrize("name", ["run.nc", "run.zarr"])
+def test_what_was_kept_does_not_hold_the_file_of_a_run_that_goes_on(tmp_path, name):
+    run = lambda n: ti.iterate(
+        lambda h: 2.0 * h, xr.DataArray([1.0, 3.0], dims="I", name="h"), n, every=1, keep=True, to=tmp_path / name,
+        checkpoint_dir=tmp_path / "state", progress=False,
+    )[1]  # fmt: skip
+    first = run(2)
+    assert first["h"].isel(I=0).values.tolist() == [1.0, 2.0, 4.0]
+    second = run(4)
+    assert second["h"][:, 0].values.tolist() == [1.0, 2.0, 4.0, 8.0, 16.0]
+    assert first["h"].isel(time=[2, 0], I=slice(1, None)).values.tolist() == [[12.0], [3.0]]
+    xr.testing.assert_identical(pickle.loads(pickle.dumps(first)), first)
+    assert first.sizes["time"] == 3 and first.load()["h"].shape == (3, 2)  # what it had
+
+
+def test_who_else_has_the_file_open_is_told_to_close_it(tmp_path):
+    run = lambda n: ti.iterate(
+        lambda h: 2.0 * h, np.ones(2), n, every=1, keep=True, to=tmp_path / "run.nc",
+        checkpoint_dir=tmp_path / "state", progress=False,
+    )  # fmt: skip
+    run(1)
+    with xr.open_dataset(tmp_path / "run.nc"), pytest.raises(ti.DiagnosticError) as found:
+        run(2)
+    assert str(found.value).replace(f"{tmp_path}/", "") == (
+        "error[A31]: 'run.nc' cannot be opened for the next snapshot: it is open elsewhere, or is no NetCDF.\n"
+        "help: close the Dataset, or end the program, that has it open."
+    )

@@ -209,3 +209,82 @@ def test_a_dataset_is_a_state_of_fields_by_name():
             {"I": [4, 5, 6]}, {"title": "a run"},
         ),
     )  # fmt: skip
+
+
+def test_what_is_kept_of_a_dataset_has_its_variables_and_its_attributes():
+    state = xr.Dataset({"h": ("I", [1.0, 2.0], {"units": "m"}), "u": ("J", [1.0])}, {"I": [4, 5]}, {"title": "a run"})
+    step = lambda s: {"h": 2.0 * s["h"], "u": s["u"] + 1.0}
+    last, kept = ti.iterate(step, state, 2, every=1, keep=True, progress=False)
+    expected = {"h": (("time", "I"), [[1, 2], [2, 4], [4, 8]], {"units": "m"}), "u": (("time", "J"), [[1], [2], [3]])}
+    xr.testing.assert_identical(
+        kept.astype(float), xr.Dataset(expected, {"time": [0, 1, 2], "I": [4, 5]}, {"title": "a run"}).astype(float)
+    )
+    xr.testing.assert_identical(last.astype(float), kept.isel(time=-1, drop=True).astype(float))
+
+
+def test_a_dataset_may_be_a_part_of_a_state():
+    sea = xr.Dataset({"h": ("I", [1.0, 2.0])}, attrs={"title": "sea"})
+    step = lambda s: ({"h": s[0]["h"] + 1.0}, 2 * s[1])
+    (last, k), kept = ti.iterate(step, (sea, np.array(1)), 2, keep=True, progress=False)
+    xr.testing.assert_identical(last, (sea + 2.0).assign_attrs(title="sea"))
+    assert k == 4 and kept["state_0_h"][-1].values.tolist() == [3.0, 4.0]
+
+
+def test_units_of_a_variable_are_not_those_of_all_that_is_kept():
+    h = xr.DataArray([1.0], dims="I", name="h", attrs={"units": "m"})
+    _, kept = ti.iterate(lambda h: h, h, 1, keep=True, progress=False)
+    assert kept.attrs == {} and kept["h"].attrs == {"units": "m"}
+
+
+@pytest.mark.parametrize(
+    "state",
+    [xr.DataArray([1.0, 2.0], dims="time", name="h", coords={"time": [7, 8]}),
+     xr.DataArray([1.0, 2.0], dims="I", name="h", coords={"time": ("I", [7, 8])}),
+     {"time": np.array([1.0, 2.0]), "h": np.array([3.0])}],
+    ids=["dim", "coordinate", "variable"],
+)  # fmt: skip
+def test_the_time_of_a_loop_is_elapsed_where_the_state_has_a_time(state, tmp_path):
+    step = lambda s: jax.tree_util.tree_map(lambda x: 2.0 * x, s)
+    _, kept = ti.iterate(step, state, 2, every=1, keep=True, dt=0.5, progress=False)
+    assert kept["h"].dims[0] == "elapsed" and kept["elapsed"].values.tolist() == [0.0, 0.5, 1.0]
+    own = kept["time"].transpose(..., *[d for d in kept["time"].dims if d != "elapsed"]).values
+    assert own.tolist() == ([[1.0, 2.0], [2.0, 4.0], [4.0, 8.0]] if isinstance(state, dict) else [7, 8])
+    _, stored = ti.iterate(step, state, 2, every=1, keep=True, dt=0.5, progress=False, to=tmp_path / "run.nc")
+    xr.testing.assert_identical(stored.load(), kept)
+
+
+SLOPE = ti.field_operator(lambda x: x(I + 1) - x)
+
+
+def to_the_right(x):
+    return ti.extend(SLOPE(x), {I: (0, 1)}, ti.dirichlet(0.0))
+
+
+def test_axes_of_one_size_in_another_order_are_another_program():
+    values = np.arange(9.0).reshape(3, 3) ** 2
+    traced = jax.jit(lambda x: SLOPE(x))
+    for dims, axis in ((("I", "J"), 0), (("J", "I"), 1)):
+        slope = np.diff(values, axis=axis)
+        with jax.enable_x64(True):
+            np.testing.assert_array_equal(traced(ti.as_field(dims, values)), slope)
+        last = ti.iterate(to_the_right, xr.DataArray(values, dims=dims), 1, progress=False)
+        assert last.dims == dims
+        np.testing.assert_array_equal(last, np.concatenate([slope, 0.0 * values.take([0], axis)], axis))
+
+
+def turned(x):
+    names = ("J", "I") if x.dims.names == ("I", "J") else ("I", "J")
+    return ti.as_field({n: x.dims[n] for n in names}, 2.0 * x.data.T)
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (2, 2)])
+def test_a_step_may_give_the_dims_in_another_order(shape):
+    values = np.arange(float(np.prod(shape))).reshape(shape)
+    state = {"h": xr.DataArray(values, dims=("I", "J"))}
+    last = ti.iterate(lambda s: {"h": turned(s["h"])}, state, 3, progress=False)["h"]
+    assert last.dims == ("I", "J")
+    np.testing.assert_array_equal(last, 8.0 * values)
+    with jax.enable_x64(True):
+        field = ti.as_field(("I", "J"), values)
+        total = lambda k: ti.iterate(turned, ti.as_field(("I", "J"), k * field.data), 3).data.sum()
+        assert jax.grad(total)(1.0) == 8.0 * values.sum()

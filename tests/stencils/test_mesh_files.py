@@ -193,6 +193,70 @@ def test_what_belongs_to_no_whole_triangle_of_mpas_is_left_out_and_said():
     np.testing.assert_array_equal(np.sort(mesh.tables["E2V"]), np.sort(edges[~cut]))
 
 
+def cap(first, second, scale=180 / np.pi):
+    """Part of a sphere around 20 degrees east and 50 degrees north, its coordinates a and b in either order."""
+    corners = np.array([[10.0, 45.0], [30.0, 45.0], [30.0, 55.0], [10.0, 55.0]]) * np.pi / 180 * scale
+    mesh = {
+        "cf_role": "mesh_topology", "topology_dimension": np.array([2]), "node_coordinates": "a b",
+        "face_node_connectivity": "faces",
+    }  # fmt: skip
+    return xr.Dataset(
+        {
+            "mesh": ((), 0, mesh), "a": ("n", corners[:, 0], first), "b": ("n", corners[:, 1], second),
+            "faces": (("f", "three"), [[1, 2, 3], [1, 3, 4]], {"start_index": np.array([1])}),
+        }
+    )  # fmt: skip
+
+
+def in_degrees(data, attrs, lon="vlon", lat="vlat"):
+    return data.assign({n: (data[n].dims, np.degrees(v), attrs) for n, v in ((lon, LON), (lat, LAT))})
+
+
+def area_of_the_cap(order):
+    """Its triangles by L'Huilier's theorem, from angles between the corners; `order` is which coordinate is east."""
+    east, north = np.radians([[10.0, 45.0], [30.0, 45.0], [30.0, 55.0], [10.0, 55.0]]).T[list(order)]
+    p = np.stack([np.cos(north) * np.cos(east), np.cos(north) * np.sin(east), np.sin(north)], axis=-1)
+    total = 0.0
+    for t in ([0, 1, 2], [0, 2, 3]):
+        sides = np.arccos([p[t[k]] @ p[t[k - 1]] for k in range(3)])
+        half = sides.sum() / 2
+        total += 4 * np.arctan(np.sqrt(np.tan(half / 2) * np.prod(np.tan((half - sides) / 2))))
+    return total
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "scale", "order"),
+    [
+        ({"units": "degrees_east"}, {"units": "degrees_north"}, 180 / np.pi, (0, 1)),
+        ({"units": "degrees_north"}, {"units": "degrees_east"}, 180 / np.pi, (1, 0)),
+        ({"units": "degreeN"}, {"units": "degree"}, 180 / np.pi, (1, 0)),
+        ({"units": "degree"}, {"units": "degrees_E"}, 180 / np.pi, (1, 0)),
+        ({"units": "deg", "standard_name": "latitude"}, {"units": "Degrees"}, 180 / np.pi, (1, 0)),
+        ({"units": "rad", "standard_name": "longitude"}, {"units": "radians", "axis": "Y"}, 1.0, (0, 1)),
+    ],
+)
+def test_which_coordinate_is_which_and_in_what_unit_is_as_cf_says(first, second, scale, order):
+    mesh = meshes.read(cap(first, second, scale), radius=1.0)
+    assert mesh.geometry.cell_area.sum() == pytest.approx(area_of_the_cap(order), rel=1e-9)
+
+
+def test_lengths_are_in_metres_and_packed_numbers_are_unpacked(tmp_path):
+    flat = cap({"units": "km"}, {"units": "km"})
+    assert meshes.read(flat).geometry.cell_area.sum() == pytest.approx(20e3 * 10e3)
+    flat["a"].encoding = flat["b"].encoding = {"dtype": "int16", "scale_factor": 0.5, "_FillValue": np.int16(-1)}
+    flat.to_netcdf(tmp_path / "packed.nc", engine="netcdf4")
+    assert meshes.read(tmp_path / "packed.nc").geometry.cell_area.sum() == pytest.approx(20e3 * 10e3)
+
+
+def test_a_grid_of_icon_may_be_in_degrees():
+    mesh = meshes.read(in_degrees(icon(), {"units": "degrees"}), radius=1.0)
+    np.testing.assert_allclose(mesh.points, POINTS, atol=1e-14)
+
+
+TWICE = np.abs(LAT).max() * (180 / np.pi) ** 2
+UNITS_OF_A = "help: say what it is: data['a'].attrs['units'] = 'degrees_east', 'degrees_north' or 'm'."
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
@@ -215,6 +279,36 @@ def test_what_belongs_to_no_whole_triangle_of_mpas_is_left_out_and_said():
          "help: cut its polygons into triangles first."),
         (icon().assign(edge_vertices=(("nc", "edge"), np.full((2, len(EDGES)), 1))),
          "error[F09]: the Dataset is no triangulation: edge 0 joins vertices 0 and 0, which no triangle does."),
+        (cap({}, {}).assign(mesh=((), 0, {**cap({}, {}).mesh.attrs, "node_coordinates": "a"})),
+         "error[F08]: the Dataset names 'a' as 'node_coordinates' of its mesh, and two are needed.\n"
+         "help: name both: 'lon lat'."),
+        (cap({}, {}).assign(faces=(("f", "three"), [[1, 2, 3]], {"start_index": [0, 1]})),
+         "error[F08]: an attribute is [0, 1], where a mesh needs one number.\nhelp: correct the file."),
+        (cap({"units": "degrees"}, {"units": "degrees"}),
+         "error[F08]: the Dataset does not say which of 'a' and 'b' is the longitude.\n"
+         "help: say it: data['a'].attrs['standard_name'] = 'longitude'."),
+        (cap({"standard_name": "longitude"}, {"standard_name": "latitude"}),
+         "error[F08]: 'a' of the Dataset has no units.\n" + UNITS_OF_A),
+        (cap({}, {}), "error[F08]: 'a' of the Dataset has no units.\n" + UNITS_OF_A),
+        (cap({"units": "furlongs"}, {"units": "furlongs"}),
+         "error[F08]: 'a' of the Dataset has the unit 'furlongs', which is not known here.\n" + UNITS_OF_A),
+        (cap({"units": "m", "standard_name": "longitude"}, {"units": "m"}),
+         "error[F08]: 'a' of the Dataset is longitude in m.\n" + UNITS_OF_A),
+        (cap({"units": "degrees_north", "standard_name": "longitude"}, {"units": "degrees_north"}),
+         "error[F08]: 'a' of the Dataset is said to be both axis X and axis Y.\n" + UNITS_OF_A),
+        (cap({"units": "degrees_north"}, {"units": "degrees_north"}),
+         "error[F08]: 'b' of the Dataset is the axis Y, and so is 'a'.\n" + UNITS_OF_A.replace("'a'", "'b'")),
+        (cap({"units": "degrees_north"}, {"units": "m"}),
+         "error[F08]: 'b' of the Dataset and 'a' are an angle and a length.\n" + UNITS_OF_A.replace("'a'", "'b'")),
+        (cap({"units": "rad", "axis": "X"}, {"units": "rad", "axis": "Y"}),
+         "error[F09]: 'b' of the Dataset goes to 3151.27 degrees, and latitudes end at 90.\n"
+         "help: correct its units: data['b'].attrs['units'] = 'degrees_north'."),
+        (in_degrees(icon(), {}),
+         f"error[F09]: 'vlat' of the Dataset goes to {TWICE:.6g} degrees, and latitudes end at 90.\n"
+         "help: correct its units: data['vlat'].attrs['units'] = 'degrees_north'."),
+        (in_degrees(ugrid(), {"units": "m"}, "lon", "lat"),
+         "error[F09]: triangles of the Dataset lie over each other on a plane.\n"
+         "help: see the units of its coordinates, and its tables."),
     ],
 )  # fmt: skip
 def test_what_is_no_mesh_is_told_in_a_sentence(data, message):

@@ -124,6 +124,54 @@ def test_a_halo_of_days_and_of_names():
     np.testing.assert_array_equal(wide.height, [np.nan, 2.0, 10.0, 50.0, np.nan])
 
 
+def test_members_of_tuples_have_their_units():
+    t = xr.DataArray([270.0, 280.0], dims="I", name="t", attrs={"units": "K", "standard_name": "air_temperature"})
+    both = ti.field_operator(lambda t: (-t, t + t, (t, t * t)))
+    minus, twice, (same, square) = both(t)
+    assert (minus.attrs, twice.attrs, same.attrs, square.attrs) == ({"units": "K"}, {"units": "K"}, t.attrs, {})
+    first = ti.parse("""
+    f(y: tensor<(float, float), I[0:2]>, z: tensor<float, I[0:2]>, x: tensor<(float, float), I[0:2]>) {
+      y ← if(x[0] < x[0], x, x);
+      z ← x[1];
+    }""")
+    found = first(x=(t, t.assign_attrs(units="m", standard_name="height")))
+    assert [a.attrs["units"] for a in (*found["y"], found["z"])] == ["K", "m", "m"]
+    with pytest.raises(ti.DiagnosticError, match=r"A32.*'t' in K and 'z' in m meet in plus"):
+        ti.field_operator(lambda t, z: (t, t + z))(t, t.assign_attrs(units="m"))
+
+
+@pytest.mark.parametrize("calendar", ["noleap", "360_day", "standard"])
+def test_a_halo_of_dates_of_any_calendar_goes_on(calendar):
+    days = xr.date_range("2001-02-27", periods=6, calendar=calendar, use_cftime=True)
+    x = xr.DataArray(np.arange(4.0), dims="T", coords={"T": days[1:-1]})
+    wide = ti.extend(x, {T: 1}, ti.neumann())
+    assert wide.indexes["T"].equals(days)
+
+
+def test_a_halo_of_months_and_of_names_has_none_of_them():
+    months = xr.date_range("2001-01-01", periods=3, freq="MS", calendar="noleap", use_cftime=True)
+    x = xr.DataArray(np.arange(3.0), dims="T", coords={"month": ("T", months), "name": ("T", ["a", "b", "c"])})
+    with pytest.warns(UserWarning, match="the steps of month, name are not equal"):
+        wide = ti.extend(x, {T: (1, 2)}, ti.neumann())
+    assert wide["month"].values.tolist() == [None, *months, None, None]
+    assert wide["name"].values.tolist() == [None, "a", "b", "c", None, None]
+
+
+def test_labels_that_a_field_cannot_have_are_told():
+    down = xr.DataArray(np.arange(3.0), dims="lat", name="t", coords={"lat": [90.0, 0.0, -90.0]})
+    with pytest.warns(UserWarning) as told:
+        field = ti.from_xarray(down)
+    assert str(told[0].message) == (
+        "a field has no labels, and those along lat (90.0, ...) are left out: it is lat[0:3]; "
+        "field.to_xarray().assign_coords(lat=...) puts them back, origin={'lat': 0} says it is meant"
+    )
+    xr.testing.assert_equal(field.to_xarray().assign_coords(lat=down.lat), down)
+    counted = xr.DataArray(np.arange(3.0), dims="I", coords={"I": [4, 5, 6], "lat": ("I", [90.0, 0.0, -90.0])})
+    for silent in (ti.positional(down), counted, counted.drop_vars("I")):
+        ti.from_xarray(silent)
+    assert down.tensorir.field({"lat": 2}).dims["lat"].start == 2
+
+
 def test_what_a_loop_keeps_has_the_attributes_of_its_last_state():
     h = xr.DataArray([1.0, 2.0, 4.0], dims="I", attrs={"units": "m"}, coords={"lon": ("I", [7.0, 8.0, 9.0])})
     last, kept = ti.iterate(lambda h: 0.5 * h, h, 4, every=2, keep=lambda h: {"depth": h, "twice": 2.0 * h})
