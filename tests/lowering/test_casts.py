@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tensorir as ti
+from tests.pairwise import pairwise
 
 BITS = {"float16": (11, -14, 65504), "bfloat16": (8, -126, None), "float32": (24, -126, None)}
 """Bits of the significand, the least exponent of normal numbers, and the greatest number."""
@@ -64,9 +65,10 @@ def run(source: str, target: str, x: np.ndarray, numerics: str) -> list[np.ndarr
     return found
 
 
-@pytest.mark.parametrize("numerics", ["fast", "exact"])
-@pytest.mark.parametrize("target", BITS)
-@pytest.mark.parametrize("source", ["float", "int16", "int", "int64", "uint32", "uint64"])
+@pytest.mark.parametrize(
+    ("source", "target", "numerics"),
+    pairwise(["float", "int16", "int", "int64", "uint32", "uint64"], list(BITS), ["fast", "exact"]),
+)
 def test_a_cast_is_rounded_once(source: str, target: str, numerics: str):
     x = floats(target) if source == "float" else integers({"int": "int32"}.get(source, source))
     with np.errstate(over="ignore"):

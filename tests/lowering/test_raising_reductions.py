@@ -7,6 +7,7 @@ import pytest
 from raised_forms import Draw, agree, kind
 
 import tensorir as ti
+from tests.pairwise import pairwise
 
 START = {"+": "0.5f", "×": "2.0f", "min": "inf", "max": "-3.4e38f"}
 INTEGER = {"+": "3", "×": "-1", "min": "5", "max": "-5", "&": "12", "|": "0", "^": "6"}
@@ -157,10 +158,10 @@ def test_a_mapped_fold_of_many_columns_goes_row_by_row() -> None:
     assert program.raised() == ()
 
 
-@pytest.mark.parametrize("element", ["float32", "float64", "float16"])
-@pytest.mark.parametrize("op", ["min", "max"])
-@pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize("number", [-1.5, 2.0, None])
+@pytest.mark.parametrize(
+    ("number", "axis", "op", "element"),
+    pairwise([-1.5, 2.0, None], [0, 1], ["min", "max"], ["float32", "float64", "float16"]),
+)
 def test_a_number_in_the_place_of_nan_counts_among_many_elements(
     number: float | None, axis: int, op: str, element: str
 ) -> None:

@@ -21,16 +21,14 @@ from tests.peers.test_tvm_undone import module_of, new, steps
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 LIMITS = {"max_threads_per_block": 1024, "max_shared_memory_per_block": 49152, "thread_warp_size": 32}
-CASES = [
-    ("matmul", "Matmul"),
+CASES = [("matmul", "Matmul"), ("conv2d_nchw_2_0_2", "Matmul"), ("softmax", "GeneralReduction")]
+NIGHTLY = [
     ("dense", "Matmul"),
     ("conv1d_ncw", "Matmul"),
     ("conv2d_nchw_1_1_1", "Matmul"),
     ("conv2d_nchw_1_2_2", "Matmul"),
-    ("conv2d_nchw_2_0_2", "Matmul"),
     ("conv2d_nhwc_2_1_1", "Matmul"),
     ("conv2d_nhwc_3_0_1", "Matmul"),
-    ("softmax", "GeneralReduction"),
     ("layer_norm", "GeneralReduction"),
 ]
 OTHER_TEXT = {
@@ -40,7 +38,13 @@ OTHER_TEXT = {
 LOWERED = ("scheduled", "CompactBufferAllocation", "FlattenBuffer", "VectorizeLoop")
 
 
-@pytest.mark.parametrize(("name", "rule"), CASES, ids=[f"{name}-{rule}" for name, rule in CASES])
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [
+        *(pytest.param(*case, id="-".join(case)) for case in CASES),
+        *(pytest.param(*case, id="-".join(case), marks=pytest.mark.nightly) for case in NIGHTLY),
+    ],
+)
 def test_a_schedule_of_dlight_is_undone_at_every_step(name: str, rule: str):
     from tvm.s_tir import dlight
 

@@ -116,6 +116,7 @@ def test_a_kernel_of_a_language_model_is_lifted(name: str) -> None:
     assert str(program.report).count("sequential") == rounds
 
 
+@pytest.mark.nightly
 def test_what_a_kernel_of_tvm_reads_outside_of_its_storage_is_said() -> None:
     function = parsed(kernel(PREFILL, "_attention_prefill_cpu", 2, 4, 8, "float32", False, {}))
     arrays = [
