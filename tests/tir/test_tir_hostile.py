@@ -182,6 +182,11 @@ CASES: list[tuple[str, object, str]] = [
         "3:12 TS20 T.reinterpret keeps the bytes: float32 has 4, and int8 has 1.",
     ),
     (
+        "other bits of a float by its intrinsic",
+        body("B[0] = T.call_intrin('int64', 'tirx.reinterpret', A[0])"),
+        "3:12 TS20 T.reinterpret keeps the bytes: float32 has 4, and int64 has 8.",
+    ),
+    (
         "bits of a float counted",
         body("B[0] = T.popcount(A[0])"),
         "3:12 TS20 T.popcount takes integers, and this is float32.",

@@ -28,6 +28,10 @@ CONTRADICTIONS = {
     'R.nn.max_pool2d(x, out_layout="NHWD")': (
         "R.nn.max_pool2d gives a layout with the letters N, C, H, W, and not 'NHWD'."
     ),
+    'R.nn.max_pool2d(x, layout="NCHWc")': (
+        "R.nn.max_pool2d takes a layout such as NCHW or NCHW4c, and this is 'NCHWc'."
+    ),
+    'R.nn.max_pool2d(x, layout="NCH4w")': "R.nn.max_pool2d takes a layout such as NCHW or NCHW4c, and this is 'NCH4w'.",
     "R.nn.avg_pool2d(x, dilation=[])": "R.nn.avg_pool2d takes one number, or 2, for 'dilation'.",
     "R.nn.adaptive_avg_pool2d(x, output_size=[1, 2, 3])": (
         "R.nn.adaptive_avg_pool2d takes one number, or 2, for 'output_size'."

@@ -6,7 +6,7 @@ from tensorir.errors import did_you_mean
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
 from tensorir.tir.builtins import BUILTINS, Builtin, Operands, Result, find
-from tensorir.tir.dtypes import BOOL, FLOAT32, HANDLE, INT32, VOID, DataType
+from tensorir.tir.dtypes import BOOL, FLOAT32, HANDLE, INT32, VOID, DataType, other_bytes
 from tensorir.tir.script.arithmetic import IllTyped, match
 from tensorir.tir.script.calls.form import MAKERS, Call, makes
 from tensorir.tir.script.values import (
@@ -54,7 +54,9 @@ def _call_intrin(it: Call) -> Value:
     row = find(op.removeprefix("tirx.").removeprefix("tir."))
     if row is None:
         it.fail("TS12", f"there is no builtin {op!r}.", did_you_mean(op, BUILTINS))
-    return n.Call(dtype, row.name, tuple(_expr_or_buffer(it, arg) for arg in it.args[2:]), span=it.span)
+    made = n.Call(dtype, row.name, tuple(_expr_or_buffer(it, arg) for arg in it.args[2:]), span=it.span)
+    _keeps_bytes(it, made)
+    return made
 
 
 @makes("reinterpret")
@@ -63,12 +65,15 @@ def _reinterpret(it: Call) -> Value:
     dtype, value = it.converted()
     pointed = dtype if isinstance(dtype, n.PointerType) else None
     attrs: dict[str, n.Attribute] = {} if pointed is None else {"type": pointed}
-    given, wanted = it.expr(value), it.dtype(dtype)
-    size, other = (-(-kind.bits * kind.lanes // 8) for kind in (given.dtype, wanted))
-    if "handle" not in (given.dtype.code, wanted.code) and size != other:
-        message = f"T.reinterpret keeps the bytes: {given.dtype} has {size}, and {wanted} has {other}."
-        it.fail("TS20", message, f"write T.Cast({str(wanted)!r}, ...) for the value as another type.")
-    return n.Call(wanted, "reinterpret", (given,), attrs, it.span)
+    made = n.Call(it.dtype(dtype), "reinterpret", (it.expr(value),), attrs, it.span)
+    _keeps_bytes(it, made)
+    return made
+
+
+def _keeps_bytes(it: Call, made: n.Call) -> None:
+    given = made.args[0] if made.op == "reinterpret" and made.args else None
+    if isinstance(given, n.Expr) and (message := other_bytes(given.dtype, made.dtype)):
+        it.fail("TS20", message, f"write T.Cast({str(made.dtype)!r}, ...) for the value as another type.")
 
 
 @makes("type_annotation")
