@@ -491,7 +491,10 @@ def test_a_diagnostic_shows_the_line_and_a_hint():
         ("A[0] = abs(A[1])", "write T.abs(x)."),
         ("A[0] = round(A[1])", "write T.round(x)."),
         ("A[0] = int(A[1])", "write T.Cast('int32', x)."),
-        ("A[0] = qqq", "known here: 'main', 'A', 'B', 'n'."),
+        (
+            "A[0] = qqq",
+            "known here: 'main', 'A', 'B', 'n'; parse(text, names={'qqq': ...}) gives what stood around the text.",
+        ),
     ],
 )
 def test_a_hint_can_be_written_as_it_stands(line: str, help: str):

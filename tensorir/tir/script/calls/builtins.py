@@ -5,7 +5,7 @@ from __future__ import annotations
 from tensorir.errors import did_you_mean
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
-from tensorir.tir.builtins import BUILTINS, Builtin, Operands, Result, find
+from tensorir.tir.builtins import BUILTINS, Builtin, Effect, Operands, Result, find
 from tensorir.tir.dtypes import BOOL, FLOAT32, HANDLE, INT32, VOID, DataType, other_bytes
 from tensorir.tir.script.arithmetic import IllTyped, match
 from tensorir.tir.script.calls.form import MAKERS, Call, makes
@@ -99,7 +99,7 @@ def _is_constant(value: Value, expected: int) -> bool:
 @makes("abs")
 def _abs(it: Call) -> Value:
     """TVM writes |x| of an integer as a selection, of an unsigned one as itself."""
-    value = it.expr(it.take("x", "span", required=1)[0])
+    value = it.expr(it.untyped().take("x", "span", required=1)[0])
     if value.dtype.is_int:
         return n.Select(
             n.GE(value, const(0, value.dtype)), value, n.Sub(const(0, value.dtype), value, it.span), it.span
@@ -109,7 +109,7 @@ def _abs(it: Call) -> Value:
 
 @makes("isfinite")
 def _isfinite(it: Call) -> Value:
-    value = it.expr(it.take("x", "span", required=1)[0])
+    value = it.expr(it.untyped().take("x", "span", required=1)[0])
     return n.Call(BOOL.with_lanes(value.dtype.lanes), "isfinite", (value,), span=it.span)
 
 
@@ -122,7 +122,8 @@ def builtin(it: Call) -> Value:
     if row is None:
         names = [*BUILTINS, *MAKERS]
         it.reader.fail(it.node.func, "TS12", f"T.{it.name} is not known.", nearest(it.name, names))
-    args, kwargs = list(it.args), dict(it.kwargs)
+    told = not row.dtype and row.effect is Effect.PURE and row.result in (Result.FIRST, Result.BOOL)
+    args, kwargs = list(it.args), dict((it.untyped() if told else it).kwargs)
     explicit: DataType | None = None
     if row.dtype == "first" and "dtype" not in kwargs and args:
         explicit = it.dtype(args.pop(0))
