@@ -89,8 +89,7 @@ def _plain_names(names: Mapping[str, object]) -> dict[str, object]:
             case bool() | int() | float() | str():
                 return value
             case np.generic():
-                number: Any = value
-                return plain(name, number.item())
+                return plain(name, cast("Any", value).item())
             case np.dtype():
                 return str(cast("np.dtype[Any]", value))
             case DataType():
