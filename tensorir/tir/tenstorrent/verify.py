@@ -1,10 +1,10 @@
 """Whether a persistent kernel computes what its grid does: shown by running both, bit for bit.
 
 Every block runs alone, with its accesses checked: what it reads of its own, it has written. Every tile alone is
-compared with its block; then the ranges of all cores run one after the other in several orders, and
-are compared with the whole grid, whose blocks run one by one too, so that sums keep their order. What differs is told
-by its smallest witness: a tile that no core has, one that two have, a block that another one takes the place of, two
-cores whose order matters, or an element.
+compared with its block; then the ranges of all cores run one after the other in several orders, and are compared with
+the whole grid, whose blocks run one by one too, so that sums keep their order. What differs is told by its smallest
+witness: a tile that no core has, one that two have, a block that another one takes the place of, two cores whose order
+matters, or an element.
 """
 
 # Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.

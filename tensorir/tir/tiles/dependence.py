@@ -154,7 +154,9 @@ def parts_of(node: n.Stmt) -> list[n.Stmt]:
         case n.IfThenElse(_, then, otherwise):
             return [then] if otherwise is None else [then, otherwise]
         case n.BlockRealize(_, _, block):
-            return [block.body] if block.init is None else [block.init, block.body]
+            return [block]
+        case n.Block(body=body, init=init):
+            return [body] if init is None else [init, body]
         case _:
             return []
 

@@ -15,6 +15,7 @@ from itertools import pairwise
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const, nothing, seq
 from tensorir.tir.dtypes import HANDLE
+from tensorir.tir.tiles.dependence import parts_of
 from tensorir.tir.tiles.folds import combined, identity
 from tensorir.tir.tiles.operations import OPERATIONS
 from tensorir.tir.tiles.threads import by_threads
@@ -124,24 +125,8 @@ def _folding_loops(body: n.Stmt, reducers: Mapping[n.Var, str]) -> set[n.Var]:
                 loops = (*loops, var)
             case _:
                 pass
-        pending.extend((part, loops) for part in _statements(node))
+        pending.extend((part, loops) for part in parts_of(node))
     return found
-
-
-def _statements(node: n.Stmt) -> list[n.Stmt]:
-    match node:
-        case n.SeqStmt(parts):
-            return list(parts)
-        case n.For(body=body) | n.While(body=body) | n.AttrStmt(body=body) | n.BufferRealize(body=body):
-            return [body]
-        case n.IfThenElse(_, then, otherwise):
-            return [then] if otherwise is None else [then, otherwise]
-        case n.BlockRealize(_, _, block):
-            return [block.body] if block.init is None else [block.init, block.body]
-        case n.Block(body=body, init=init):
-            return [body] if init is None else [init, body]
-        case _:
-            return []
 
 
 def _with_lets(body: n.Stmt) -> n.Stmt:
