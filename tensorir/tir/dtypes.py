@@ -37,6 +37,7 @@ __all__ = [
     "UINT64",
     "VOID",
     "DataType",
+    "other_bytes",
 ]
 
 _NARROW = {
@@ -122,6 +123,11 @@ class DataType:
     @property
     def is_void(self) -> bool:
         return self.code == "handle" and self.bits == 0
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes a value takes, with all of its lanes."""
+        return -(-self.bits * self.lanes // 8)
 
     @property
     def is_scalar(self) -> bool:
@@ -216,3 +222,14 @@ FLOAT16, FLOAT32, FLOAT64 = (DataType("float", bits) for bits in (16, 32, 64))
 BFLOAT16 = DataType("bfloat", 16)
 HANDLE = DataType("handle", 64)
 VOID = DataType("handle", 0)
+
+
+def other_bytes(given: DataType, wanted: DataType) -> str:
+    """Why a value of one type cannot be read as another one, bit for bit; empty where it can.
+
+    >>> other_bytes(FLOAT32, INT64)
+    'T.reinterpret keeps the bytes: float32 has 4, and int64 has 8.'
+    """
+    if "handle" in (given.code, wanted.code) or given.bytes == wanted.bytes:
+        return ""
+    return f"T.reinterpret keeps the bytes: {given} has {given.bytes}, and {wanted} has {wanted.bytes}."

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import gc
 import keyword
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any, cast
+
+import numpy as np
 
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.source import NOWHERE, Source
 from tensorir.tir.constructors import is_constructed, read_constructors
+from tensorir.tir.dtypes import DataType
 from tensorir.tir.live import constants_of
 from tensorir.tir.nodes import IRModule
 from tensorir.tir.script.fragments import read_fragment
@@ -41,12 +45,22 @@ def _not_too_deep() -> Generator[None, None, None]:
         raise DiagnosticError(Diagnostic("TS03", message, NOWHERE)) from None
 
 
-def parse(text: object, name: str = "<tir>", metadata: Mapping[str, object] | None = None) -> IRModule:
+def parse(
+    text: object,
+    name: str = "<tir>",
+    metadata: Mapping[str, object] | None = None,
+    names: Mapping[str, object] | None = None,
+) -> IRModule:
     """The module that TVMScript text writes; the text is read, and never executed.
 
     `text` may also be a live module or function of TVM: what its `script()` prints is read, with its constants.
     `metadata` supplies the values that printed text only refers to (`metadata["key"][index]`): arrays by index, by key.
+    `names` are those that the text had from around it: numbers, strings, data types, and sequences of them. Raises
+    DiagnosticError for what is no TVMScript, TS10 for a name that nothing binds, and TS34 for other values of names.
 
+    >>> func = "@T.prim_func\\ndef main(A: T.Buffer((N,), dtype)):\\n    A[N - 1] = 1"
+    >>> print(parse(func, names={"N": 8, "dtype": "int32"})["main"].body)
+    A[7] = 1
     >>> parse("import os")
     Traceback (most recent call last):
     tensorir.errors.DiagnosticError: <tir>:1:1: error[TS30]: the text holds no function and no module.
@@ -64,7 +78,30 @@ def parse(text: object, name: str = "<tir>", metadata: Mapping[str, object] | No
         if is_constructed(text):
             return read_constructors(Source(name, text))
         # Some editors begin a file of UTF-8 with a byte order mark, which says nothing.
-        return read_module(Source(name, text.removeprefix("\ufeff")), metadata)
+        return read_module(Source(name, text.removeprefix("\ufeff")), metadata, _plain_names(names or {}))
+
+
+def _plain_names(names: Mapping[str, object]) -> dict[str, object]:
+    """The values of names as the reader has them: NumPy's numbers are Python's, a data type is its name."""
+
+    def plain(name: str, value: object) -> object:
+        match value:
+            case bool() | int() | float() | str():
+                return value
+            case np.generic():
+                return plain(name, cast("Any", value).item())
+            case np.dtype():
+                return str(cast("np.dtype[Any]", value))
+            case DataType():
+                return str(value)
+            case list() | tuple():
+                return tuple(plain(name, item) for item in cast("Sequence[object]", value))
+            case _:
+                kind = type(value).__name__
+                message = f"{name!r} is given as {kind}, and names stand for numbers, strings, data types."
+                raise DiagnosticError(Diagnostic("TS34", message, NOWHERE))
+
+    return {name: plain(name, value) for name, value in names.items()}
 
 
 def parse_fragment(text: str, around: Mapping[str, str] | None = None, name: str = "<tir>") -> IRModule:

@@ -92,6 +92,12 @@ INPUTS: dict[str, Any] = {
     "grid3": real(1, 3, 3, 4, 5, low=-1.3, high=1.3),
     "theta": real(1, 2, 3),
     "theta3": real(1, 3, 4),
+    "packed1": real(1, 2, 9, 4),
+    "packed": real(1, 2, 9, 8, 4),
+    "packed3": real(1, 2, 5, 6, 7, 4),
+    "wpacked": real(4, 2, 3, 3, 4, 2),
+    "whole": real(1, 5, 6, 4),
+    "gridl": real(1, 2, 7, 8),
 }
 NAME = re.compile(r"(?<![\w.])[a-z]\w*(?![\w(=.])")
 # For "xy" TVM states the sizes of "ij", and computes the others.

@@ -22,6 +22,7 @@ REFUSED = {
     "atomics": "error[TN07]: 'H' is used inside of a computation",
     "dynamic": "error[TN02]: the grid has (m + 8 - 1) // 8 blocks along x",
     "dynamic_transpose": "error[TN02]",
+    "thread_loops": "error[TN07]: tiles are moved in parallel here.",
     "wide_atomics": "error[TN07]: 'B' is used inside of a computation",
 }
 SPLIT = sorted(set(KERNELS) - set(REFUSED))

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import tensorir as ti
+from tensorir.tir.tenstorrent.verify import arguments
 
 sys.path.insert(0, str(Path(__file__).parent))
 from tensix_kernels import COPY_3D, chain, matmul, softmax
@@ -125,3 +126,75 @@ def test_what_is_no_persistent_kernel_is_refused():
         ti.tt.verify(CHAIN, CHAIN)
     with pytest.raises(ti.DiagnosticError, match="TN04"):
         ti.tt.verify(CHAIN, passed(CHAIN), cores=0)
+
+
+UNWRITTEN = """
+@T.prim_func
+def main(A: T.Buffer((4, 32, 32)), B: T.Buffer((4, 32, 32))):
+{outside}    for bx in T.thread_binding(4, thread="blockIdx.x"):
+        with T.sblock("tilelang_root"):
+            a = T.sblock_alloc_buffer((32, 32), scope="shared.dyn")
+{inside}            T.copy(T.region(A[bx, 0, 0], 1, 1, 32, 32), T.region(a[0, 0], 2, 32, 32))
+            {before}
+            {statement}
+            T.copy(T.region(c[0, 0], 1, 32, 32), T.region(B[bx, 0, 0], 2, 1, 32, 32))
+"""
+TILE = 'c = T.{}((32, 32), scope="shared.dyn")\n'
+SUM = "for i, j in T.grid(32, 32):\n                c[i, j] = c[i, j] + a[i, j]"
+LEFT_OVER = {
+    "a sum": (SUM, "for (int32_t i = 0; i < 32; ++i) {"),
+    "a product": (
+        "T.gemm(T.region(a[0, 0], 1, 32, 32), T.region(a[0, 0], 1, 32, 32), T.region(c[0, 0], 3, 32, 32), "
+        "T.bool(False), T.bool(False), 32, 32, 32, 0, T.bool(False), 0, 0, 0)",
+        "matmul_tiles(CB_A, CB_A, c, true);",
+    ),
+    "a tile that is only stored": ("T.evaluate(0)", "pack_tile(c, CB_B);"),
+}
+
+
+def accumulating(statement, before="T.evaluate(0)", outside=False):
+    tile = TILE.format("alloc_buffer" if outside else "sblock_alloc_buffer")
+    places = {"outside": f"    {tile}" if outside else "", "inside": "" if outside else f"            {tile}"}
+    return main(UNWRITTEN.format(statement=statement, before=before, **places))
+
+
+@pytest.mark.parametrize("outside", [False, True], ids=["in the block", "outside of the grid"])
+@pytest.mark.parametrize("what", LEFT_OVER)
+def test_a_tile_that_nobody_cleared_is_told_and_does_not_depend_on_the_cores(what, outside):
+    statement, line = LEFT_OVER[what]
+    func = accumulating(statement, outside=outside)
+    verdict = ti.tt.verify(func, ti.tt.pipeline(func).result, cores=(1, 3))
+    assert (verdict.fault, bool(verdict)) == ("unwritten", False)
+    assert verdict.witness.endswith("element 0 of 'c' is read, but nobody has written it.")
+    program = ti.tt.split(func)
+    (fault,) = ti.tt.check(program)
+    assert (fault.kind, fault.buffer, fault.file, fault.text) == ("read without write", "c", "compute.cpp", line)
+    assert fault.message == "nothing has written it before, and the tile before has left there what it had."
+    assert ti.tt.simulate(program, arguments(func), cores=2).fault == fault
+
+
+def test_a_tile_that_is_cleared_in_part_is_told_by_its_element():
+    func = accumulating(SUM, "T.fill(T.region(c[0, 0], 2, 32, 31), 0)")
+    verdict = ti.tt.verify(func, ti.tt.pipeline(func).result, cores=2)
+    assert str(verdict) == "different: block (0, 0, 0), line 11: element 31 of 'c' is read, but nobody has written it."
+
+
+CLEARED = {
+    "by a fill": "T.fill(T.region(c[0, 0], 2, 32, 32), 0)\n            " + SUM,
+    "in the first round": """for k in range(2):
+                for i, j in T.grid(32, 32):
+                    if k == 0:
+                        c[i, j] = a[i, j]
+                    else:
+                        c[i, j] = c[i, j] + a[i, j]""",
+    "by what is chosen": """for k in range(2):
+                for i, j in T.grid(32, 32):
+                    c[i, j] = T.if_then_else(k == 0, a[i, j], c[i, j] + a[i, j])""",
+}
+
+
+@pytest.mark.parametrize("how", CLEARED)
+def test_a_tile_that_is_cleared_first_is_no_fault(how):
+    func = accumulating(CLEARED[how])
+    assert ti.tt.verify(func, ti.tt.pipeline(func).result, cores=2)
+    assert ti.tt.check(ti.tt.split(func)) == ()

@@ -86,10 +86,36 @@ def test_locations_are_kept_or_dropped_and_never_compared():
     ('} loc(#cuda_tile.di_loc<loc("k.py":1:1) in #sub>)', "}", "make_token has a scope, and its entry has none."),
     ("in #sub>)\n}", "in #block>)\n}", "the scope of an entry is a subprogram."),
 ])  # fmt: skip
-def test_scopes_are_those_of_their_entry(old, new, said):
+@pytest.mark.parametrize("form", ["{}", 'loc("name"({}))', 'loc(fused["k.py":1:1, {}])', 'loc(fused<"x">["n"({})])'])
+def test_scopes_are_those_of_their_entry(old, new, said, form):
+    # in every form of a location; dialect 13.3 says so of each
+    text = SCOPED.replace(old, new)
+    for scope in ("#cuda_tile.di_loc<#at in #block>", '#cuda_tile.di_loc<loc("k.py":1:1) in #sub>',
+                  '#cuda_tile.di_loc<loc("k.py":1:1) in #block>'):  # fmt: skip
+        text = text.replace(f"loc({scope})", form.format(scope) if form != "{}" else f"loc({scope})")
     with pytest.raises(tile.DiagnosticError) as found:
-        tile.verify(tile.parse(SCOPED.replace(old, new)))
+        tile.verify(tile.parse(text))
     assert f"error[TV16]: {said}" in str(found.value)
+
+
+def test_the_scope_of_a_call_is_that_of_its_caller():
+    other = (
+        '#other = #cuda_tile.di_subprogram<file = #file, line = 1, name = "g", linkageName = "g", compileUnit = #unit>'
+    )
+    text = SCOPED.replace("#at = ", f"{other}\n#at = ")
+    inner, own = "#cuda_tile.di_loc<#at in #other>", "#cuda_tile.di_loc<#at in #block>"
+    assert tile.verify(tile.parse(text.replace('"g.py":1:1 at "k.py":9:9', f"{inner} at {own}"))) == ()
+    with pytest.raises(tile.DiagnosticError, match="belongs to another function than its entry"):
+        tile.verify(tile.parse(text.replace('"g.py":1:1 at "k.py":9:9', f"{own} at {inner}")))
+
+
+def test_several_results_are_named_by_the_first_where_no_number_says_which():
+    text = """entry @k(%p: tile<ptr<f32>>) {
+  %a:2 = load_ptr_tko weak %p : tile<ptr<f32>> -> tile<f32>, token
+  %t = store_ptr_tko weak %p, %a : tile<ptr<f32>>, tile<f32> -> token
+}"""
+    module = tile.parse(text)
+    assert tile.verify(module) == () and module == tile.parse(text.replace("%p, %a :", "%p, %a#0 :"))
 
 
 def test_hints_that_no_architecture_knows_are_noted():

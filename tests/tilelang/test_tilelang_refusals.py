@@ -108,11 +108,6 @@ def test_a_call_of_a_library_of_kernels_is_refused_at_its_place():
 
 
 WRONG = {
-    "an element that a thread chooses": (
-        ["a[tx, 0] = A[0, 0]"],
-        "k.py:12:13: error[TT04]: an element is chosen by a thread here, and a kernel of tiles is run block by block.",
-        "k.py:12:13: error[TT04]: an element is chosen by a thread here, and a kernel of tiles is run block by block.",
-    ),
     "outside along a dim of one element": (
         [LOAD, "T.copy(T.region(a[0, 0], 1, 1, 32), T.region(B[bx * 20 + 10, 0], 2, 1, 32))"],
         "k.py:13:49: error[TR01]: index 0 of 'B' is 70, outside of its 64 elements.",
@@ -152,12 +147,6 @@ def test_what_a_run_would_do_wrong_is_told_with_a_witness(what):
     arrays = np.zeros((2, 64, 32), np.float32)
     assert said(lambda: ti.tir.interpret(module["main"], *arrays, checked=True))[0] == interpreted
     assert said(lambda: ti.lift(module["main"]))[0] == lifted
-
-
-def test_the_first_thread_does_what_one_thread_is_to_do():
-    module = kernel("if tx == 0:", "    B[bx, 0] = A[bx, 0] + T.float32(1)")
-    a = np.arange(2048, dtype=np.float32).reshape(64, 32)
-    assert ti.tir.interpret(module["main"], a, np.zeros_like(a))[1][:5, 0].tolist() == [1.0, 33.0, 65.0, 97.0, 0.0]
 
 
 def test_a_live_kernel_is_read_by_its_script_whose_layouts_say_nothing_about_values():

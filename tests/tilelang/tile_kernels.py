@@ -152,6 +152,22 @@ def _linear_attention(q: Any, k: Any, v: Any, *_: Any) -> tuple[Any, ...]:
     return (np.tril(q @ k.T) @ v,)
 
 
+def _nibbles(a: Any, b: Any, _: Any) -> tuple[Any, ...]:
+    whole = np.stack([b & 15, (b >> 4) & 15], -1).reshape(64, 64)
+    return (a.astype(np.float64) @ whole.T,)
+
+
+def _by_threads(a: Any, *_: Any) -> tuple[Any, ...]:
+    b, c, d = np.zeros((64, 4)), np.zeros(64), np.zeros(8)
+    for block, tx, ty in np.ndindex(8, 8, 2):
+        row, tile = block * 8 + tx, a[block * 8 : block * 8 + 8].astype(np.float64)
+        for column in (ty * 2, ty * 2 + 1):
+            b[row, column] = a[row, 3 - column] + ty
+        c[row] = (sum(tile[tx::3, 0]) + sum(tile[: tx + 1, 1])) * 0.5**tx
+        d[block] += tile[0, 0]
+    return b, c, d
+
+
 KERNELS: dict[str, Kernel] = {
     "matmul_tails": Kernel(
         lambda r: [f16(r, 100, 52), f16(r, 52, 72), zeros(100, 72, dtype=np.float16)], (2,), _product, 3e-3
@@ -227,6 +243,13 @@ KERNELS: dict[str, Kernel] = {
         lambda a, _: (a.any(1) + 2 * a.all(1),),
     ),
     "double_buffered": Kernel(lambda r: [f16(r, 32, 32), f16(r, 32, 32), zeros(32, 32)], (2,), _product),
+    "dequant_threads": Kernel(
+        lambda r: [f16(r, 64, 64), r.integers(-128, 128, (64, 32)).astype(np.int8), zeros(64, 64)], (2,), _nibbles, 1e-3
+    ),
+    "thread_loops": Kernel(lambda r: [f32(r, 64, 4), zeros(64, 4), zeros(64), zeros(8)], (1, 2, 3), _by_threads),
+    "thread_exchange": Kernel(
+        lambda r: [f32(r, 64), zeros(64)], (1,), lambda a, _: (np.roll(a.reshape(8, 8), -3, 1).ravel(),)
+    ),
     "casts": Kernel(
         lambda r: [4 * f32(r, 32, 32), zeros(32, 32, dtype=ml_dtypes.bfloat16), zeros(32, 32, dtype=np.int8)], (1, 2),
         lambda a, *_: (a.astype(ml_dtypes.bfloat16), np.trunc(a)),

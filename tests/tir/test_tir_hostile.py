@@ -182,6 +182,11 @@ CASES: list[tuple[str, object, str]] = [
         "3:12 TS20 T.reinterpret keeps the bytes: float32 has 4, and int8 has 1.",
     ),
     (
+        "other bits of a float by its intrinsic",
+        body("B[0] = T.call_intrin('int64', 'tirx.reinterpret', A[0])"),
+        "3:12 TS20 T.reinterpret keeps the bytes: float32 has 4, and int64 has 8.",
+    ),
+    (
         "bits of a float counted",
         body("B[0] = T.popcount(A[0])"),
         "3:12 TS20 T.popcount takes integers, and this is float32.",
@@ -486,7 +491,10 @@ def test_a_diagnostic_shows_the_line_and_a_hint():
         ("A[0] = abs(A[1])", "write T.abs(x)."),
         ("A[0] = round(A[1])", "write T.round(x)."),
         ("A[0] = int(A[1])", "write T.Cast('int32', x)."),
-        ("A[0] = qqq", "known here: 'main', 'A', 'B', 'n'."),
+        (
+            "A[0] = qqq",
+            "known here: 'main', 'A', 'B', 'n'; parse(text, names={'qqq': ...}) gives what stood around the text.",
+        ),
     ],
 )
 def test_a_hint_can_be_written_as_it_stands(line: str, help: str):

@@ -28,6 +28,11 @@ CONTRADICTIONS = {
     'R.nn.max_pool2d(x, out_layout="NHWD")': (
         "R.nn.max_pool2d gives a layout with the letters N, C, H, W, and not 'NHWD'."
     ),
+    'R.nn.max_pool2d(x, layout="NCHWc")': (
+        "R.nn.max_pool2d takes a layout such as NCHW or NCHW4c, and this is 'NCHWc'."
+    ),
+    'R.nn.max_pool2d(x, layout="NCH4w")': "R.nn.max_pool2d takes a layout such as NCHW or NCHW4c, and this is 'NCH4w'.",
+    'R.arange(5, step=2, dtype="int64")': "R.arange needs 'end' where 'step' is given.",
     "R.nn.avg_pool2d(x, dilation=[])": "R.nn.avg_pool2d takes one number, or 2, for 'dilation'.",
     "R.nn.adaptive_avg_pool2d(x, output_size=[1, 2, 3])": (
         "R.nn.adaptive_avg_pool2d takes one number, or 2, for 'output_size'."
@@ -124,6 +129,7 @@ def test_a_whole_number_beyond_all_floats_is_read_as_infinity():
     assert np.isinf(ti.tir.interpret(function, np.ones(8, np.float32), np.ones(8, np.float32))[1][0])
 
 
+INTEGERS = '@T.prim_func\ndef main(B: T.Buffer((8,), "int32")):\n'
 AXIS = f"""{HEAD}
     for i in range(8):
         with T.block("b"):
@@ -143,6 +149,22 @@ SAME = {
     "bits as a type that has a name": (
         HEAD + '    B[0] = T.reinterpret(T.reinterpret(A[0], dtype="int32"), dtype="float32")\n',
         HEAD + '    B[0] = T.reinterpret("float32", T.reinterpret("int32", A[0]))\n',
+    ),
+    "bits whose type is told twice": (
+        INTEGERS + '    B[0] = T.shift_left(x=B[1], y=1, dtype="int32") + T.bitwise_not(B[2], dtype="int64")\n',
+        INTEGERS + "    B[0] = (B[1] << 1) + ~B[2]\n",
+    ),
+    "quotients whose type is told twice": (
+        INTEGERS + '    B[0] = T.ceildiv(B[1], 3, dtype="int32") + T.floormod(B[2], 5, dtype="int32")\n',
+        INTEGERS + "    B[0] = (B[1] + 3 - 1) // 3 + B[2] % 5\n",
+    ),
+    "a function whose type is told wrongly": (
+        HEAD + '    B[0] = T.exp(A[0], dtype="float64") + T.abs(A[1], dtype="float32")\n',
+        HEAD + "    B[0] = T.exp(A[0]) + T.fabs(A[1])\n",
+    ),
+    "what a view leaves out": (
+        NETWORK.format('R.memory.view(x, dtype="int32")'),
+        NETWORK.format('R.memory.view(x, R.tuple(), R.dtype("int32"), R.tuple())'),
     ),
     "an operator in its own home": (NETWORK.format("R.op.nn.relu(x)"), NETWORK.format("R.nn.relu(x)")),
 }

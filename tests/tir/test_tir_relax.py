@@ -183,3 +183,37 @@ def test_what_no_value_can_be_is_refused_where_it_is_read(lines: str, told: str)
     with pytest.raises(DiagnosticError) as caught:
         parse(f"{head}{lines}\n")
     assert str(caught.value.diagnostics[0]).splitlines()[0] == f"<tir>:{told}"
+
+
+REPEATED = {
+    "a name that is bound twice": ["with R.dataflow():", "    a = R.add(x, y)", "    a = R.multiply(a, y)",
+                                   "    R.output(a)", "return a"],
+    "a name that is bound again behind its block": ["with R.dataflow():", "    a = R.add(x, y)", "    R.output(a)",
+                                                    "a = R.multiply(a, y)", "return a"],
+    "a call for nothing whose type is stated": ["_: R.Tuple = M.copy(x, y)", "return y"],
+    "calls for nothing": ["_ = M.copy(x, y)", "M.copy(x, y)", "R.print(x, format='{}')", "return y"],
+    "nothing that is returned": ["_: R.Tuple = R.print(x, format='{}')", "return _"],
+    "nothing of a function": ["M.show(x)", "return y"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", REPEATED)
+def test_what_is_bound_again_or_for_nothing_reads_as_it_prints(what: str):
+    text = f"""@I.ir_module
+class M:
+    @T.prim_func(private=True)
+    def copy(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
+        for i in range(4):
+            B[i] = A[i]
+
+    @R.function(pure=False)
+    def show(x: R.Tensor((4,), "float32")) -> R.Tuple:
+        R.print(x, format="{{}}")
+        return R.tuple()
+
+    @R.function(pure=False)
+    def main(x: R.Tensor((4,), "float32"), y: R.Tensor((4,), "float32")):
+        {f"{chr(10)}        ".join(REPEATED[what])}
+"""
+    module = parse(text)
+    assert parse(str(module)) == module and str(parse(str(module))) == str(module)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 from tir_samples import conformance, kernels
 
+from tensorir.errors import DiagnosticError
 from tensorir.tir import check, parse, print_function, print_module
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import BOOL, FLOAT32, INT32, INT64
@@ -265,3 +267,50 @@ def test_a_live_object_is_read_through_its_script():
 def test_a_byte_order_mark_is_skipped():
     text = "@T.prim_func\ndef main(A: T.Buffer((4,), 'float32')):\n    A[0] = T.float32(1)\n"
     assert parse("\ufeff" + text) == parse(text)
+
+
+def test_regions_of_matched_buffers_that_are_matched_again_are_those_of_the_first():
+    # as TVM 0.27 completes them
+    text = """@T.prim_func
+def main(A: T.Buffer((16, 16), "float32"), B: T.Buffer((16, 16), "float32")):
+    for i in range(4):
+        with T.sblock("rows"):
+            vi = T.axis.spatial(4, i)
+            {rows}
+            A0 = T.match_buffer(A[vi * 4:vi * 4 + 4, 0:16], (4, 16), offset_factor=1)
+            B0 = T.match_buffer(B[vi * 4:vi * 4 + 4, 0:16], (4, 16), offset_factor=1)
+            for j in range(16):
+                with T.sblock("column"):
+                    vj = T.axis.spatial(16, j)
+                    {column}
+                    A1 = T.match_buffer(A0[0:4, vj], (4, 1), offset_factor=1)
+                    B1 = T.match_buffer(B0[0:4, vj], (4, 1), offset_factor=1)
+                    for k in range(4):
+                        B1[k, 0] = A1[k, 0]
+"""
+    rows = "T.reads(A[vi * 4:vi * 4 + 4, 0:16])\n            T.writes(B[vi * 4:vi * 4 + 4, 0:16])"
+    column = "T.reads(A0[0:4, vj])\n                    T.writes(B0[0:4, vj])"
+    module = parse(text.format(rows="", column=""))
+    assert module == parse(text.format(rows=rows, column=column))
+    check(module)
+
+
+def test_names_that_a_text_had_from_around_it_are_given():
+    text = "@T.prim_func\ndef main(A: T.Buffer(shape, dtype)):\n    A[N - 1, 0] = A[0, 0] * factor\n"
+    names = {"shape": (np.int64(4), 2), "N": np.int32(4), "dtype": np.dtype("float32"), "factor": 0.5}
+    written = '@T.prim_func\ndef main(A: T.Buffer((4, 2), "float32")):\n    A[3, 0] = A[0, 0] * 0.5\n'
+    assert parse(text, names=names) == parse(text, names={**names, "dtype": FLOAT32}) == parse(written)
+    with pytest.raises(DiagnosticError) as caught:
+        parse(text, "k.py", names={key: value for key, value in names.items() if key != "factor"})
+    assert str(caught.value) == (
+        "k.py:3:29: error[TS10]: 'factor' is not defined here.\n"
+        "      A[N - 1, 0] = A[0, 0] * factor\n"
+        "                              ^^^^^^\n"
+        "help: known here: 'main', 'A', 'shape', 'N', 'dtype'; parse(text, names={'factor': ...}) gives what stood "
+        "around the text."
+    )
+    with pytest.raises(DiagnosticError) as caught:
+        parse(text, names={**names, "factor": object()})
+    assert str(caught.value) == (
+        "error[TS34]: 'factor' is given as object, and names stand for numbers, strings, data types."
+    )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+import tensorir as ti
 import tensorir.tir as tir
 from tensorir.errors import DiagnosticError
 from tensorir.tir import nodes as n
-from tensorir.tir.dtypes import BOOL, FLOAT32, FLOAT64, INT32, INT64, DataType
+from tensorir.tir.dtypes import BOOL, FLOAT32, FLOAT64, INT8, INT32, INT64, DataType
 
 
 def var(name: str, dtype: DataType = INT32) -> n.Var:
@@ -81,6 +83,10 @@ CASES: dict[str, tuple[n.PrimFunc, str]] = {
     "a buffer declared twice": (
         func(n.SeqStmt((n.AllocBuffer(B), n.AllocBuffer(B)))),
         "TC41 the buffer 'B' is declared a second time.",
+    ),
+    "other bits of a number": (
+        func(run(n.Call(INT64, "reinterpret", (ONE,)))),
+        "TC37 T.reinterpret keeps the bytes: float32 has 4, and int64 has 8.",
     ),
     "operands of two types": (
         func(run(n.Add(ONE, TWO))),
@@ -229,3 +235,23 @@ def test_nodes_that_break_a_rule_are_refused(name: str):
         tir.check(wrong)
     first = next(d for d in caught.value.diagnostics if d.severity == "error")
     assert f"{first.code} {first.message}" == sentence
+
+
+@pytest.mark.parametrize(
+    ("wanted", "sentence"),
+    [
+        (INT64, "T.reinterpret keeps the bytes: float32 has 4, and int64 has 8."),
+        (INT8, "T.reinterpret keeps the bytes: float32 has 4, and int8 has 1."),
+    ],
+)
+def test_bits_of_another_width_are_refused_by_whoever_runs_them(wanted: DataType, sentence: str):
+    C = buffer("C", 8, dtype=wanted)
+    text = "@T.prim_func\ndef main(A: T.Buffer((8,), 'float32')):\n    A[1] = A[0]\n"
+    place = tir.parse(text, "k.py")["main"].body.span
+    read = n.Call(wanted, "reinterpret", (n.BufferLoad(A, (number(0),)),), span=place)
+    wrong = func(n.BufferStore(C, read, (number(0),)), A=A, C=C)
+    arrays = np.ones(8, np.float32), np.zeros(8, wanted.numpy)
+    for code, way in (("TR20", lambda: tir.interpret(wrong, *arrays)), ("TL01", lambda: ti.lift(wrong)(*arrays))):
+        with pytest.raises(DiagnosticError) as caught:
+            way()
+        assert str(caught.value).splitlines()[0] == f"k.py:3:5: error[{code}]: {sentence}"

@@ -69,7 +69,7 @@ class Reader:
         self.defined[-1].append(name)
 
     def value(self) -> Value:
-        """The value that a name stands for."""
+        """The value that a name stands for; of several results without a number it is the first."""
         c = self.c
         start = c.pos
         name = c.value_name()
@@ -87,10 +87,6 @@ class Reader:
                     "TM41", f"'%{name}' is {len(values)} values, and has no #{number}.", "", start, c.span(start).stop
                 )
             return values[number]
-        if len(values) != 1:
-            c.fail(
-                "TM41", f"'%{name}' is {len(values)} values.", f"say which: %{name}#0.", start, start + 1 + len(name)
-            )
         return values[0]
 
     # operations

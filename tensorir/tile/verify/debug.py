@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tensorir.errors import Diagnostic
-from tensorir.tile.locations import CallSite, LexicalBlock, Location, Scope, Scoped, Subprogram
+from tensorir.tile.locations import CallSite, Fused, LexicalBlock, Location, Named, Scope, Scoped, Subprogram
 from tensorir.tile.nodes import Module, Operation, operations_of
 
 __all__ = ["debug_findings"]
@@ -16,7 +16,7 @@ def debug_findings(module: Module) -> Iterator[Diagnostic]:
     for op in module.operations:
         if op.name == "global" and _scope(op.location) is not None:
             yield Diagnostic("TV16", "the location of a global has no scope.", op.span)
-        if op.name == "entry":
+        if op.name in ("entry", "testing$func"):
             yield from _of_entry(op)
 
 
@@ -46,9 +46,16 @@ def _of_entry(op: Operation) -> Iterator[Diagnostic]:
 
 
 def _scope(at: Location | None) -> Scope | None:
-    while isinstance(at, CallSite):
-        at = at.caller
-    return at.scope if isinstance(at, Scoped) else None
+    """The scope of a location, under its names; of a call that of the caller, of several the first that there is."""
+    match at:
+        case Scoped(_, scope):
+            return scope
+        case CallSite(_, inner) | Named(_, inner):
+            return _scope(inner)
+        case Fused(parts):
+            return next((scope for part in parts if (scope := _scope(part)) is not None), None)
+        case _:
+            return None
 
 
 def _subprogram(scope: Scope | None) -> Scope | None:

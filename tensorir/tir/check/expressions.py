@@ -10,7 +10,7 @@ from typing import Any
 
 from tensorir.tir import nodes as n
 from tensorir.tir.builtins import BUILTINS, Operands
-from tensorir.tir.dtypes import DataType
+from tensorir.tir.dtypes import DataType, other_bytes
 
 __all__ = ["RULES", "Finding", "indices_rule"]
 
@@ -188,6 +188,8 @@ def _call(node: n.Call) -> Iterator[Finding]:
         yield _wrong("TC27", f"T.{row.name} takes {row.arity} arguments, and not {len(node.args)}.")
         return
     arguments = [a for a in node.args if isinstance(a, n.Expr)]
+    if node.op == "reinterpret" and arguments and (message := other_bytes(arguments[0].dtype, node.dtype)):
+        yield _wrong("TC37", message)
     if row.operands is Operands.BOOL_FIRST:
         if not arguments[0].dtype.is_bool:
             yield _wrong("TC28", f"the condition of T.{row.name} is bool, and not {arguments[0].dtype}.")

@@ -16,6 +16,7 @@ import numpy as np
 
 from tensorir.source import NOWHERE, Span
 from tensorir.tir import nodes as n
+from tensorir.tir.dtypes import other_bytes
 from tensorir.tir.interpret.arithmetic import Value, cast, constant, operator, plain
 from tensorir.tir.interpret.intrinsics import meaning
 from tensorir.tir.interpret.machine import Machine, error, scalable
@@ -337,6 +338,8 @@ def _call(node: n.Call) -> Run:
                 return compile_builtin(node)
             arguments = [compiled(_expression(arg)) for arg in node.args]
             dtype = node.dtype
+            if name == "reinterpret" and (message := other_bytes(_expression(node.args[0]).dtype, dtype)):
+                raise error("TR20", message, node.span, help=f"write T.Cast({str(dtype)!r}, ...) for the value.")
 
             def compute(m: Machine) -> Value:
                 values = [argument(m) for argument in arguments]

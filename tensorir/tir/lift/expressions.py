@@ -12,7 +12,7 @@ from tensorir.lift.nests.terms import Buffer, Load, Number, Op, Term, loads
 from tensorir.lift.storage.narrow import NARROW
 from tensorir.source import NOWHERE, Span
 from tensorir.tir import nodes as n
-from tensorir.tir.dtypes import DataType
+from tensorir.tir.dtypes import DataType, other_bytes
 from tensorir.tir.libraries import builtin_of
 from tensorir.tir.lift.intrinsics import INTRINSICS, binary, cast, comparison, number
 from tensorir.tir.lift.memory import View, linear_view, plus, scalar_view, scaled
@@ -331,6 +331,13 @@ def _call(scope: Scope, node: n.Call, lane: Term) -> Term:
     if name == "large_uint_imm":
         low, high = (a.value for a in arguments if isinstance(a, n.IntImm))
         return number((high << 32) | low, element_of(node.dtype))
+    if name == "reinterpret" and arguments:
+        given = arguments[0].dtype
+        if message := other_bytes(given, node.dtype):
+            raise refused(message, node.span, f"write T.Cast({str(node.dtype)!r}, ...) for the value as another type.")
+        if given.lanes != node.dtype.lanes:
+            message = f"T.reinterpret takes {given} for {node.dtype} here, which have other numbers of lanes."
+            raise refused(message, node.span, "lift it with as many lanes, each of as many bits.")
     if name.startswith("tvm_warp_"):
         raise refused(f"T.{name} stands in no kernel.", node.span, "bind a loop to threadIdx.x.")
     if name == "masked_load" and isinstance(node.args[0], n.Buffer):

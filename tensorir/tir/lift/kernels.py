@@ -14,7 +14,7 @@ from tensorir.tir.libraries import with_exchanges
 from tensorir.tir.lift.expressions import element_of, refused
 from tensorir.tir.lift.intrinsics import cast
 from tensorir.tir.lift.leaving import returns
-from tensorir.tir.lift.memory import plus
+from tensorir.tir.lift.memory import View, plus
 from tensorir.tir.lift.own_calls import writes
 from tensorir.tir.lift.reader import Reader, Thread, updates
 from tensorir.tir.lift.warps import EXCHANGES
@@ -118,6 +118,8 @@ def _launch(reader: Reader, node: n.Stmt) -> list[Node]:
     for thread in reversed(blocks):
         if thread.name not in told and not counted:  # all blocks do the same, and so do it once
             nodes = _met(nodes, thread, {buffer: list(values) for buffer, values in reader.kept.items()})
+            for buffer in reader.buffers:  # what each has for itself is one then
+                buffer.private = tuple(name for name in buffer.private if name != thread.name)
             continue
         bounds = Number(0, INT32), Number(thread.extent, INT32)
         nodes = [Loop(thread.name, *bounds, tuple(nodes), True, node.span, thread.name)]
@@ -235,16 +237,42 @@ TOGETHER = frozenset(("tvm_storage_sync", "tvm_thread_allreduce", *EXCHANGES))
 
 
 def _privatise(reader: Reader, node: n.Stmt) -> None:
-    """Buffers of a block's or a thread's scope that are allocated outside have a copy per block, or thread."""
+    """Buffers of a block's or a thread's scope that are allocated outside have a copy per block, or thread.
+
+    A later kernel has copies of its own: what an earlier one left there is lost.
+    """
     assert reader.threads is not None
+    lent: set[Buffer] = set()
     for part in walk(node):
         if isinstance(part, n.Buffer) and part in reader.scope.views:
-            view = reader.scope.views[part]
-            shared = part.scope.startswith("shared")
-            memory = view.buffer.root
-            if part.scope in ("global", "") or memory.argument or memory.private:
+            memory = reader.scope.views[part].buffer.root
+            if part.scope in ("global", "") or memory.argument or memory in lent:
                 continue
-            memory.private = reader.apart(part, shared)
+            if memory in reader.lent:
+                memory = _anew(reader, memory)
+            elif memory.private:
+                continue
+            memory.private = reader.apart(part, part.scope.startswith("shared"))
+            lent.add(memory)
+    reader.lent |= lent
+
+
+def _anew(reader: Reader, memory: Buffer) -> Buffer:
+    """Other memory of the same kind, in the place of that which an earlier kernel had."""
+    made = {memory: replace(memory, name=reader.fresh(memory.name))}
+    reader.buffers.append(made[memory])
+
+    def moved(view: View) -> View:
+        if view.buffer.root is not memory:
+            return view
+        if view.buffer not in made:
+            made[view.buffer] = replace(view.buffer, name=reader.fresh(view.buffer.name), memory=made[memory])
+        return replace(view, buffer=made[view.buffer])
+
+    scope = reader.scope
+    scope.views.update({buffer: moved(view) for buffer, view in scope.views.items()})
+    scope.pointers.update({pointer: moved(view) for pointer, view in scope.pointers.items()})
+    return made[memory]
 
 
 def _joined(node: n.Stmt) -> dict[n.Buffer, frozenset[str]]:

@@ -93,6 +93,8 @@ class Reader:
     depth: int = 0
     stack: tuple[str, ...] = ()
     buffers: list[Buffer] = field(default_factory=list[Buffer])
+    lent: set[Buffer] = field(default_factory=set[Buffer])
+    """Memory outside of kernels of which the blocks, or threads, of a kernel so far have had copies."""
     notes: list[str] = field(default_factory=list[str])
 
     def fresh(self, name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import TYPE_CHECKING
 
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import HANDLE, INT32, INT64
@@ -10,6 +11,9 @@ from tensorir.tir.printing.expressions import ExpressionPrinter
 from tensorir.tir.printing.names import Names
 from tensorir.tir.printing.statements import StatementPrinter, launches_thread
 from tensorir.tir.walk import walk
+
+if TYPE_CHECKING:
+    from tensorir.tir.relax.nodes import RelaxType
 
 __all__ = ["module_text", "prim_func_text"]
 
@@ -19,6 +23,7 @@ def module_text(module: n.IRModule, old: bool) -> str:
     sizes: dict[str, None] = {}
     pieces: list[list[str]] = []
     relax = False
+    types: dict[str, RelaxType] = {}
     wide = {name for function in module.functions.values() for name in _module_sizes(function)}
     for name, function in module.functions.items():
         if isinstance(function, n.PrimFunc):
@@ -27,7 +32,7 @@ def module_text(module: n.IRModule, old: bool) -> str:
             from tensorir.tir.relax.printing import function_lines
 
             relax = True
-            pieces.append(function_lines(name, function, old, sizes, module.name))
+            pieces.append(function_lines(name, function, old, sizes, module.name, types))
     dialect = "tir" if old else "tirx"
     mark = "" if old else "# "
     lines = [f"{mark}from typing import TypeVar"] if sizes else []

@@ -12,7 +12,7 @@ from tensorir.tir import nodes as n
 __all__ = ["Names"]
 
 _WORDS = "T I R cls Module metadata tvm tir tirx relax ir TypeVar range min max len abs int float bool tuple list"
-_RESERVED = {*_WORDS.split(), *keyword.kwlist, *keyword.softkwlist}
+_RESERVED = {*_WORDS.split(), *keyword.kwlist, *keyword.softkwlist} - {"_"}
 
 
 class Named(Protocol):
@@ -51,7 +51,7 @@ class Names:
         name, count = base, 0
         while name in self._taken:
             count += 1
-            name = f"{base}_{count}"
+            name = f"_{count}" if base == "_" else f"{base}_{count}"
         self._taken.add(name)
         self._known[node] = name
         self._scopes[-1].append(node)

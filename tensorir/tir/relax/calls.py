@@ -122,11 +122,20 @@ def operator(reader: Reader, row: Operator, args: list[Value], kwargs: dict[str,
         values = []
         for place, name in enumerate(row.values):
             value = given.pop(name, None)
-            if value is None and any(given.get(later) is not None for later in row.values[place:]):
-                value = row.defaults.get(name)
-            if value is None:
+            default = row.defaults.get(name)
+            later = next((key for key in row.values[place + 1 :] if given.get(key) is not None), None)
+            if value is None and default == ():
+                values.append(r.Tuple((), reader.text.span(node)))
+            elif value is None and later is not None and isinstance(default, str):
+                values.append(values[row.values.index(default)])
+            elif value is not None:
+                values.append(_operand(reader, name, value, node))
+            elif later is not None and isinstance(default, bool):
+                values.append(reader.relax(default, node))
+            elif later is not None:
+                reader.fail(node, "TS24", f"R.{row.name} needs {name!r} where {later!r} is given.")
+            else:
                 break
-            values.append(reader.relax(value, node, shape=name in ("shape", "size")))
     attrs: dict[str, n.Attribute] = {}
     for key, default in row.attributes.items():
         if key in given:
@@ -144,6 +153,13 @@ def operator(reader: Reader, row: Operator, args: list[Value], kwargs: dict[str,
     except Contradiction as error:
         reader.fail(node, "TS40", str(error))
     return call
+
+
+def _operand(reader: Reader, name: str, value: Value, node: ast.Call) -> r.RelaxExpr:
+    """A value that an operator takes; lists of sizes are shapes, and a text is a data type, where one is wanted."""
+    if name == "dtype" and isinstance(value, str):
+        return r.DataTypeValue(reader.dtype(value, node), reader.text.span(node))
+    return reader.relax(value, node, shape=name in ("shape", "size"))
 
 
 def typed_call(reader: Reader, path: str, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> r.Call:

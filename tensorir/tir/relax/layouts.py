@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-__all__ = ["reordered"]
+__all__ = ["letters_of", "reordered"]
 
 T = TypeVar("T", bound=Any)
 
@@ -24,8 +24,8 @@ def reordered(
 
     ValueError where they have other letters.
     """
-    given, packs = _letters(layout)
-    target, sizes = _letters(wanted)
+    given, packs = letters_of(layout)
+    target, sizes = letters_of(wanted)
     if sorted(c for c in given if c.isupper()) != sorted(c for c in target if c.isupper()):
         raise ValueError(f"the layout {layout} has other axes than {wanted}")
     plain = [c for c in target if c.isupper()]
@@ -43,7 +43,7 @@ def reordered(
     return x
 
 
-def _letters(layout: str) -> tuple[list[str], dict[str, int]]:
+def letters_of(layout: str) -> tuple[list[str], dict[str, int]]:
     """The axes in order, and the sizes of packs."""
     parts: list[tuple[str, str]] = re.findall(r"(\d*)([A-Za-z])", layout)
     return [c for _, c in parts], {c: int(size) for size, c in parts if size}

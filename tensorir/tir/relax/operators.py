@@ -11,9 +11,13 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
-__all__ = ["OPERATORS", "Operator"]
+from tensorir.tir.relax.nodes import Tuple
 
+__all__ = ["OPERATORS", "Operator", "is_left_out"]
+
+Default: TypeAlias = "bool | str | tuple[()]"
 REQUIRED = object()
 """What stands for the default of an attribute that has none."""
 
@@ -22,7 +26,8 @@ REQUIRED = object()
 class Operator:
     """One row: `optional` counts the values at the end that may be left out.
 
-    `defaults` says what stands for one that is left out before another that is given.
+    `defaults` says what stands for one that is left out before another that is given: a truth value, the name of one
+    before it, or an empty tuple, which TVM writes in its place at the end, too.
     """
 
     name: str
@@ -31,7 +36,7 @@ class Operator:
     rule: str
     optional: int = 0
     variadic: bool = False
-    defaults: dict[str, bool] = field(default_factory=dict[str, bool], hash=False)
+    defaults: dict[str, Default] = field(default_factory=dict[str, "Default"], hash=False)
 
 
 _TABLE = """
@@ -98,7 +103,7 @@ full: full(shape,fill_value,*,dtype=None)
 like: full_like(x,fill_value,*,dtype=None) ones_like(x,*,dtype=None) zeros_like(x,*,dtype=None)
 filled: ones(shape,*,dtype) zeros(shape,*,dtype)
 arange: arange(start,end?,step?,*,dtype=None)
-eye: eye(n,m?,k?,*,dtype="float32")
+eye: eye(n,m?n,k?,*,dtype="float32")
 eye_like: eye_like(x,k?,*,dtype=None)
 hamming: hamming_window(window_size,periodic,alpha,beta,*,dtype="float32")
 unique: unique(x,sorted?True,return_index?False,return_inverse?False,return_counts?False,axis?)
@@ -111,7 +116,7 @@ shape_of: shape_of(expr)
 shape_to_tensor: shape_to_tensor(expr)
 tensor_to_shape: tensor_to_shape(expr)
 size: size(expr)
-view: memory.view(data,shape?,dtype?,relative_byte_offset?)
+view: memory.view(data,shape?(),dtype?(),relative_byte_offset?())
 void: print(*values,*,format="") assert_op(condition,*format_args,*,format="")
 object: null_value()
 conv: nn.conv1d(data,weight,*,strides=1,padding=0,dilation=1,groups=1,data_layout="NCW",kernel_layout="OIW",out_layout=None,out_dtype=None)
@@ -161,7 +166,8 @@ def _row(name: str, inside: str, rule: str) -> Operator:
     values = [value for value, _, _ in parts]
     variadic = any(value.startswith("*") for value in values)
     optional = sum(mark == "?" for _, mark, _ in parts)
-    defaults = {value: default == "True" for value, _, default in parts if default}
+    words: dict[str, Default] = {"True": True, "False": False, "()": ()}
+    defaults = {value: words.get(default, default) for value, _, default in parts if default}
     attributes: dict[str, object] = {}
     if star:
         call = ast.parse(f"f({_with_defaults(behind)})", mode="eval").body
@@ -190,3 +196,11 @@ def _with_defaults(text: str) -> str:
 
 OPERATORS: dict[str, Operator] = _rows()
 """The rows by name, as in `R.<name>`."""
+
+
+def is_left_out(op: str, place: int, argument: object) -> bool:
+    """Whether an operand is the empty tuple that stands where nothing is given."""
+    row = OPERATORS.get(op)
+    if row is None or place >= len(row.values) or row.defaults.get(row.values[place]) != ():
+        return False
+    return isinstance(argument, Tuple) and not argument.fields

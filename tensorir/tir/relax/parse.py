@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -41,12 +42,12 @@ def read_function(
 
 
 class Blocks:
-    """The bindings of a sequence, in blocks."""
+    """The bindings of a sequence, in blocks; `dataflow` counts how often each output is still to be bound."""
 
     def __init__(self) -> None:
         self.blocks: list[r.BindingBlock | r.DataflowBlock] = []
         self.bindings: list[r.Binding] = []
-        self.dataflow: set[str] | None = None
+        self.dataflow: dict[str, int] | None = None
         self.outputs: list[r.RelaxVar] = []
 
     def close(self, span: Span) -> None:
@@ -220,9 +221,11 @@ class Reader(Evaluator):
         return found if stated is None else stated
 
     def _variable(self, name: str, kind: r.RelaxType, node: Located) -> r.RelaxVar:
-        outputs = self.sequences[-1].dataflow
-        span = self.text.span(node)
-        var = r.RelaxVar(name, _with_name(kind, name, span), outputs is not None and name not in outputs, span)
+        outputs, span = self.sequences[-1].dataflow, self.text.span(node)
+        inside = outputs is not None and outputs.get(name) != 1
+        if outputs and outputs.get(name, 1) > 1:
+            outputs[name] -= 1  # of what is bound again, the last is the output
+        var = r.RelaxVar(name, _with_name(kind, name, span), inside, span)
         self._name(var)
         return var
 
@@ -245,7 +248,8 @@ class Reader(Evaluator):
             self.fail(node, "TS41", "dataflow blocks do not nest.")
         span = self.text.span(node)
         blocks.close(span)
-        blocks.dataflow = set(_output_names(node))
+        bound = Counter(name for statement in node.body for name in _bound_names(statement))
+        blocks.dataflow = {name: max(bound[name], 1) for name in _output_names(node)}
         self.scope.push()
         self._statements(node.body)
         frame = self.scope.frames.pop()
@@ -460,6 +464,20 @@ def _output_names(node: ast.With) -> list[str]:
             case _:
                 continue
     return names
+
+
+def _bound_names(statement: ast.stmt) -> list[str]:
+    """The names that a statement of a dataflow block binds, each as often as it does."""
+    match statement:
+        case ast.Assign(targets=targets):
+            parts = [part for t in targets for part in (t.elts if isinstance(t, ast.Tuple | ast.List) else [t])]
+            return [part.id for part in parts if isinstance(part, ast.Name)]
+        case ast.AnnAssign(target=ast.Name(id=name)) | ast.FunctionDef(name=name):
+            return [name]
+        case ast.If(body=[*_, last]):
+            return _bound_names(last)
+        case _:
+            return []
 
 
 def _with_name(kind: r.RelaxType, name: str, span: Span) -> r.RelaxType:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping, Set
+
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import INT32, INT64, DataType
 from tensorir.tir.printing.expressions import ExpressionPrinter, number_text, quote
 from tensorir.tir.printing.names import Names
 from tensorir.tir.relax import nodes as r
+from tensorir.tir.relax.infer import type_of
 from tensorir.tir.relax.operators import OPERATORS
 from tensorir.tir.walk import walk
 
@@ -23,11 +27,17 @@ class _Sizes(ExpressionPrinter):
 
 
 def function_lines(
-    name: str, function: n.Node, old: bool, sizes: dict[str, None] | None = None, module: str = "Module"
-) -> list[str]:
-    """A function, line by line; new names of sizes that stand above the module go into `sizes`."""
+    name: str, function: n.Node, old: bool, sizes: dict[str, None] | None = None, module: str = "Module",
+    types: dict[str, r.RelaxType] | None = None,
+) -> list[str]:  # fmt: skip
+    """A function, line by line; new names of sizes that stand above the module go into `sizes`.
+
+    `types` has those of the functions above, which the function is added to.
+    """
     assert isinstance(function, r.Function)
-    writer = _Writer(Names(), old)
+    types = {} if types is None else types
+    types[name or function.name] = type_of(function, types)
+    writer = _Writer(Names(), old, types, _used(function))
     symbols = _symbols(function)
     outside = [var for var, bound in symbols.items() if bound]
     inside = [var for var, bound in symbols.items() if not bound]
@@ -44,6 +54,12 @@ def function_lines(
         writer.line(f"{writer.names.define(var)} = T.{var.dtype}()")
     writer.body(function, attrs_of=name or function.name)
     return lines + writer.lines
+
+
+def _used(function: r.Function) -> set[n.Node]:
+    """The variables that stand somewhere else than where they are bound."""
+    counts = Counter(node for node in walk(function) if isinstance(node, r.RelaxVar))
+    return {var for var, count in counts.items() if count > 1}
 
 
 def show(node: n.Node) -> str:
@@ -80,7 +96,11 @@ def _symbols(function: r.Function) -> dict[n.Var, bool]:
 
 
 class _Writer:
-    def __init__(self, names: Names, old: bool) -> None:
+    def __init__(
+        self, names: Names, old: bool, types: Mapping[str, r.RelaxType] | None = None, used: Set[n.Node] = frozenset()
+    ) -> None:
+        self.types: Mapping[str, r.RelaxType] = types or {}
+        self.used = used
         self.names = names
         self.old = old
         self.lines: list[str] = []
@@ -147,7 +167,7 @@ class _Writer:
             case r.VarBinding(var, value):
                 text = self.expr(value)  # type: ignore[arg-type]
                 called = name or self._define(var)
-                if var.type == r.TupleType(()) and called.startswith("_"):
+                if called.startswith("_") and var not in self.used and self._is_nothing(var.type, value):
                     self.line(text)
                     return
                 annotation = "" if isinstance(var.type, r.ObjectType) else f": {self.type(var.type)}"
@@ -156,6 +176,10 @@ class _Writer:
                 text = f"R.match_cast({self.expr(value)}, {self.type(kind)})"
                 annotation = "" if var.type == kind else f": {self.type(var.type)}"
                 self.line(f"{name or self._define(var)}{annotation} = {text}")
+
+    def _is_nothing(self, kind: r.RelaxType, value: n.Node) -> bool:
+        """Whether a value is an empty tuple, as the text tells without its type."""
+        return kind == r.TupleType(()) and type_of(value, self.types) == kind
 
     def _branches(self, var: r.RelaxVar, value: r.If, name: str | None) -> None:
         """Both branches bind the name of the result last."""

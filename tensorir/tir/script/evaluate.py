@@ -312,7 +312,11 @@ class Evaluator:
                 for name in self.scope.names()
                 if not name.startswith("_") and not isinstance(self.scope.find(name), given)
             ]
-            self.fail(node, "TS10", f"{node.id!r} is not defined here.", help=did_you_mean(node.id, known))
+            help = did_you_mean(node.id, known)
+            if not help.startswith("did you mean"):
+                around = f"parse(text, names={{{node.id!r}: ...}}) gives what stood around the text."
+                help = f"{help.removesuffix('.')}; {around}" if help else around
+            self.fail(node, "TS10", f"{node.id!r} is not defined here.", help=help)
         match found:
             case Broken():
                 raise Failure(())

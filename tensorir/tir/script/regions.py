@@ -97,7 +97,8 @@ class _Search:
         buffer = self.pointers.get(data)
         for bit, table in ((_READ, self.reads), (_WRITE, self.writes)):
             if buffer is not None and mask & bit:
-                table[buffer] = [None] * len(buffer.shape)
+                buffer, box = self.matched(buffer, [None] * len(buffer.shape))
+                table[buffer] = [None] * len(box)
 
     def nested(self, node: n.BlockRealize, loops: Mapping[n.Var, Interval]) -> None:
         """What a block inside declares, with its iterators replaced by their values."""
@@ -120,21 +121,23 @@ class _Search:
         indices: tuple[n.Expr, ...],
         loops: Mapping[n.Var, Interval],
     ) -> None:
-        box = [interval(self.plain(index), loops) for index in indices]
-        source = self.sources.get(buffer)
-        if source is not None:
-            left_out = len(source.region) - len(box)
-            if left_out < 0:  # the checker says so
-                self.join(table, source.buffer, [None] * len(source.region))
-                return
+        self.join(table, buffer, [interval(self.plain(index), loops) for index in indices])
+
+    def matched(self, buffer: n.Buffer, box: Box) -> tuple[n.Buffer, Box]:
+        """A box of a matched buffer as one of the buffer that it is a region of, which may be matched, too."""
+        while (source := self.sources.get(buffer)) is not None:
             lows = [part.min for part in source.region]
+            left_out = len(lows) - len(box)
+            if left_out < 0:  # the checker says so
+                return source.buffer, [None] * len(lows)
             moved: Box = [Interval(low, low) for low in lows[:left_out]]
             for low, part in zip(lows[left_out:], box, strict=True):
                 moved.append(None if part is None else Interval(total(low, part.low), total(low, part.high)))
             buffer, box = source.buffer, moved
-        self.join(table, buffer, box)
+        return buffer, box
 
     def join(self, table: dict[n.Buffer, Box], buffer: n.Buffer, box: Box) -> None:
+        buffer, box = self.matched(buffer, box)
         before = table.get(buffer)
         if before is None:
             table[buffer] = box

@@ -1,9 +1,10 @@
 """Whether a persistent kernel computes what its grid does: shown by running both, bit for bit.
 
-Every tile alone is compared with its block; then the ranges of all cores run one after the other in several orders, and
-are compared with the whole grid, whose blocks run one by one too, so that sums keep their order. What differs is told
-by its smallest witness: a tile that no core has, one that two have, a block that another one takes the place of, two
-cores whose order matters, or an element.
+Every block runs alone, with its accesses checked: what it reads of its own, it has written. Every tile alone is
+compared with its block; then the ranges of all cores run one after the other in several orders, and are compared with
+the whole grid, whose blocks run one by one too, so that sums keep their order. What differs is told by its smallest
+witness: a tile that no core has, one that two have, a block that another one takes the place of, two cores whose order
+matters, or an element.
 """
 
 # Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
@@ -38,8 +39,8 @@ Arrays = list[np.ndarray[Any, Any]]
 class Verdict:
     """What was shown: how many tiles on which numbers of cores in how many orders; or what is wrong, and where.
 
-    `fault` is "left out", "twice", "outside", "another block", "order", "padding" or "values"; `witness` says it in
-    words.
+    `fault` is "left out", "twice", "outside", "another block", "order", "padding", "values" or "unwritten", where a
+    block reads what it has not written; `witness` says it in words.
     """
 
     tiles: int
@@ -166,7 +167,16 @@ class _Check:
         """Each tile alone against its block."""
         alone = _one_block(self.before)
         total = self.extents[0] * self.extents[1] * self.extents[2]
-        wanted = [list(interpret(alone, *self.given, *self._block(t))[: len(self.given)]) for t in range(total)]
+        wanted: list[list[Any]] = []
+        for tile in range(total):
+            try:
+                after = interpret(alone, *self.given, *self._block(tile), checked=True)
+            except DiagnosticError as caught:
+                found = next((d for d in caught.diagnostics if d.code == "TR02"), None)
+                if found is None:
+                    raise
+                return "unwritten", f"block {self._block(tile)}, line {found.span.line}: {found.message}"
+            wanted.append(list(after[: len(self.given)]))
         known = {_bits(arrays): self._block(tile) for tile, arrays in enumerate(wanted)}
         untouched = _bits([np.asarray(a) for a in self.given])
         for tile, want in enumerate(wanted):

@@ -1,8 +1,7 @@
 """Kernels of tiles without what says nothing about values: thread indices, reducers, safe values.
 
-A kernel is a program of its blocks. Tile operations belong to a block as a whole, so that of its threads only the first
-one is looked at: `T.launch_thread_idx(0)` is 0. A reducer is a buffer whose updates come in any order; here they come
-in that of the text.
+A kernel is a program of its blocks, to which tile operations belong as a whole; `threads` has what its threads do for
+themselves. A reducer is a buffer whose updates come in any order; here they come in that of the text.
 """
 
 from __future__ import annotations
@@ -13,12 +12,13 @@ from dataclasses import replace
 from functools import reduce
 from itertools import pairwise
 
-from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const, nothing, seq
 from tensorir.tir.dtypes import HANDLE
+from tensorir.tir.tiles.dependence import parts_of
 from tensorir.tir.tiles.folds import combined, identity
 from tensorir.tir.tiles.operations import OPERATIONS
+from tensorir.tir.tiles.threads import by_threads
 from tensorir.tir.walk import transform, walk
 
 __all__ = ["normal"]
@@ -45,8 +45,6 @@ def normal(func: n.PrimFunc) -> n.PrimFunc:
 
     def rule(node: n.Node) -> n.Node | None:
         match node:
-            case n.Call(op="launch_thread_idx"):
-                return n.IntImm(0, node.dtype, node.span)
             case n.Call(op="copy", args=(n.Call(op="region", args=(n.BufferLoad(buffer), *_)), *_)):
                 value = safe.get(buffer.data)
                 if isinstance(value, n.Expr | int | float):
@@ -72,8 +70,7 @@ def normal(func: n.PrimFunc) -> n.PrimFunc:
                 pass
         return None
 
-    _refuse_threads(func.body)
-    return replace(func, body=_with_lets(transform(func.body, rule)))
+    return replace(func, body=by_threads(_with_lets(transform(func.body, rule))))
 
 
 def _next(first: n.BufferLoad, by: int) -> n.BufferLoad:
@@ -128,24 +125,8 @@ def _folding_loops(body: n.Stmt, reducers: Mapping[n.Var, str]) -> set[n.Var]:
                 loops = (*loops, var)
             case _:
                 pass
-        pending.extend((part, loops) for part in _statements(node))
+        pending.extend((part, loops) for part in parts_of(node))
     return found
-
-
-def _statements(node: n.Stmt) -> list[n.Stmt]:
-    match node:
-        case n.SeqStmt(parts):
-            return list(parts)
-        case n.For(body=body) | n.While(body=body) | n.AttrStmt(body=body) | n.BufferRealize(body=body):
-            return [body]
-        case n.IfThenElse(_, then, otherwise):
-            return [then] if otherwise is None else [then, otherwise]
-        case n.BlockRealize(_, _, block):
-            return [block.body] if block.init is None else [block.init, block.body]
-        case n.Block(body=body, init=init):
-            return [body] if init is None else [init, body]
-        case _:
-            return []
 
 
 def _with_lets(body: n.Stmt) -> n.Stmt:
@@ -186,23 +167,3 @@ def _with_lets(body: n.Stmt) -> n.Stmt:
 
 
 _PLACES = frozenset(("address_of", "access_ptr"))
-
-
-def _refuse_threads(body: n.Stmt) -> None:
-    """Raise TT04 where an element is chosen by a thread: one thread of each block is all that is looked at."""
-    threads: set[n.Node] = set()
-    for node in walk(body):
-        match node:
-            case n.BufferStore(buffer, n.Call(op="launch_thread_idx")) | n.LetStmt(
-                buffer, n.Call(op="launch_thread_idx")
-            ):
-                threads.add(buffer)
-            case n.BufferLoad(_, indices) | n.BufferStore(_, _, indices):
-                for part in (p for index in indices for p in walk(index)):
-                    thread = part.buffer if isinstance(part, n.BufferLoad) else part
-                    if thread in threads or (isinstance(part, n.Call) and part.op == "launch_thread_idx"):
-                        message = "an element is chosen by a thread here, and a kernel of tiles is run block by block."
-                        help = "write it for whole tiles: for i in T.Parallel(n)."
-                        raise DiagnosticError(Diagnostic("TT04", message, node.span, help=help))
-            case _:
-                pass

@@ -25,6 +25,7 @@ from tensorir.tir.interpret.relax.operators import MEANINGS
 from tensorir.tir.interpret.relax.shapes import Shape
 from tensorir.tir.relax import nodes as r
 from tensorir.tir.relax.legalized import as_operator
+from tensorir.tir.relax.operators import is_left_out
 
 __all__ = ["run_function"]
 
@@ -232,7 +233,7 @@ class _Frame:
         meaning = MEANINGS.get(name)
         if meaning is None:
             raise error("TR30", f"R.{name} has no meaning here, so it cannot be run.", node.span, help=_earlier(name))
-        arguments = [self.of(a) for a in node.args]
+        arguments = [None if is_left_out(name, k, a) else self.of(a) for k, a in enumerate(node.args)]
         attributes = {key: self.attribute(value) for key, value in node.attrs.items()}
         try:
             return meaning(*arguments, **attributes)

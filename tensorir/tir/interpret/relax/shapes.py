@@ -40,7 +40,10 @@ def _expand(x: Array, axis: Any) -> Array:
 
 
 def _squeeze(x: Array, axis: Any = None) -> Array:
-    return np.squeeze(x, axis if axis is None or isinstance(axis, int) else tuple(int(a) for a in axis))
+    if axis is None:
+        return np.squeeze(x)
+    named = [int(a) % x.ndim for a in ((axis,) if isinstance(axis, int) else axis)]
+    return np.squeeze(x, tuple(k for k in named if x.shape[k] == 1))
 
 
 def _split(x: Array, indices_or_sections: Any, axis: int) -> Array | tuple[Array, ...]:
@@ -57,15 +60,16 @@ def _split(x: Array, indices_or_sections: Any, axis: int) -> Array | tuple[Array
 def _take(x: Array, indices: Array, axis: Any = None, mode: str = "fast") -> Array:
     if axis is None:
         x, axis = x.ravel(), 0
+    indices = np.asarray(indices)  # which may be a number
     if mode in ("clip", "wrap"):
-        return np.take(x, indices, axis, mode=mode)
+        return np.asarray(np.take(x, indices, axis, mode=mode))
     if mode == "nan":
         size = x.shape[axis]
-        valid = (np.asarray(indices) >= 0) & (np.asarray(indices) < size)
+        valid = (indices >= 0) & (indices < size)
         found = np.take(x, np.where(valid, indices, 0), axis)
         shape = [1] * (axis % x.ndim) + list(np.shape(indices)) + [1] * (x.ndim - 1 - axis % x.ndim)
         return np.where(valid.reshape(shape), found, np.asarray(np.nan, x.dtype))
-    return np.take(x, indices, axis)
+    return np.asarray(np.take(x, indices, axis))
 
 
 def _gather_nd(x: Array, indices: Array, batch_dims: int = 0) -> Array:

@@ -30,6 +30,7 @@ from tensorir.tir.lift.relax.operators import OPERATORS
 from tensorir.tir.lift.relax.values import HOME, Shape, Value, apply, constant, filled, made, number
 from tensorir.tir.relax import nodes as r
 from tensorir.tir.relax.legalized import as_operator
+from tensorir.tir.relax.operators import is_left_out
 from tensorir.tir.walk import walk
 from tensorir.types import BOOL, INT32
 from tensorir.walk import with_label
@@ -270,7 +271,7 @@ class Frame:
 
     def operator(self, name: str, node: r.Call) -> Item:
         meaning = OPERATORS.get(name)
-        arguments = [self.of(a) for a in node.args]
+        arguments = [None if is_left_out(name, k, a) else self.of(a) for k, a in enumerate(node.args)]
         if meaning is None:
             if name in SHAPED_BY_DATA:
                 message = f"the shape of what R.{name} gives depends on data, and shapes are known before data are."

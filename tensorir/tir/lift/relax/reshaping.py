@@ -143,9 +143,8 @@ def _expand(x: Value, axis: Any) -> Value:
 
 
 def _squeeze(x: Value, axis: Any = None) -> Value:
-    gone = [k for k, s in enumerate(x.shape) if s == 1] if axis is None else list(axes_of(axis, x.rank))
-    if any(x.shape[k] != 1 for k in gone):
-        raise ValueError("an axis of more than one element cannot be squeezed")
+    named = range(x.rank) if axis is None else axes_of(axis, x.rank)
+    gone = [k for k in named if x.shape[k] == 1]
     return reshaped(x, [s for k, s in enumerate(x.shape) if k not in gone])
 
 

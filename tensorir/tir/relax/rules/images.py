@@ -5,7 +5,7 @@ from __future__ import annotations
 from tensorir.tir.build import const
 from tensorir.tir.dtypes import INT64
 from tensorir.tir.relax import nodes as r
-from tensorir.tir.relax.rules.networks import layout_sizes
+from tensorir.tir.relax.rules.networks import layout_sizes, ordered_sizes, unknown_sizes
 from tensorir.tir.relax.rules.operands import (
     Contradiction,
     Rule,
@@ -23,22 +23,24 @@ def _resize(call: r.Call, type_of: TypeOf) -> r.RelaxType:
     dtype = dtype_or(call.attrs.get("out_dtype"), x.dtype)
     data = layout_sizes(call, x, "layout")
     if data is None or size is None:
-        return r.TensorType(None, dtype, x.ndim)
+        return unknown_sizes(call, dtype)
     sizes, letters = data
     space = [letter for letter in letters if letter not in "NC"]
     if len(size) == 1:
         size = size * len(space)
     if len(size) != len(space):
         raise Contradiction(f"R.{call.op} takes {len(space)} sizes, and this gives {len(size)}.")
-    out = {**sizes, **dict(zip(space, size, strict=True))}
-    return r.TensorType(tuple(out[letter] for letter in letters), dtype)
+    return r.TensorType(ordered_sizes(call, {**sizes, **dict(zip(space, size, strict=True))}), dtype)
 
 
 def _grid_sample(call: r.Call, type_of: TypeOf) -> r.RelaxType:
     x, grid = tensor_of(call, 0, type_of), tensor_of(call, 1, type_of)
-    if x.shape is None or grid.shape is None or len(x.shape) != len(grid.shape):
-        return r.TensorType(None, x.dtype, x.ndim)
-    return r.TensorType((*x.shape[:2], *grid.shape[2:]), x.dtype)
+    data = layout_sizes(call, x, "layout")
+    if data is None or grid.shape is None or len(data[1]) != len(grid.shape):
+        return unknown_sizes(call, x.dtype)
+    sizes, letters = data
+    space = [letter for letter in letters if letter not in "NC"]
+    return r.TensorType(ordered_sizes(call, {**sizes, **dict(zip(space, grid.shape[2:], strict=True))}), x.dtype)
 
 
 def _affine_grid(call: r.Call, type_of: TypeOf) -> r.RelaxType:

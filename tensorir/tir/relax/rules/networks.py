@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
-from tensorir.tir.dtypes import INT64
+from tensorir.tir.dtypes import INT64, DataType
 from tensorir.tir.relax import nodes as r
+from tensorir.tir.relax.layouts import letters_of
 from tensorir.tir.relax.padding import sides_of
 from tensorir.tir.relax.rules.operands import (
     Contradiction,
@@ -23,19 +24,35 @@ from tensorir.tir.relax.rules.operands import (
     tensor_of,
 )
 
-__all__ = ["NETWORKS", "layout_sizes"]
+__all__ = ["NETWORKS", "layout_sizes", "ordered_sizes", "unknown_sizes"]
 
 
 def layout_sizes(call: r.Call, x: r.TensorType, key: str) -> tuple[dict[str, n.Expr], str] | None:
-    """The sizes of a tensor by the letters of its layout; None for layouts that pack dimensions."""
+    """The sizes of a tensor by the letters of its layout, with those in packs counted in, and these letters in order;
+    None where the sizes are not known.
+    """
     text = str(call.attrs.get(key))
-    if not text.isalpha() or not text.isupper():
-        return None
-    if x.ndim >= 0 and x.ndim != len(text):
+    letters, packs = _layout(call, text)
+    if x.ndim >= 0 and x.ndim != len(letters):
         raise Contradiction(f"R.{call.op} takes a tensor of the layout {text}, and this has {x.ndim} dimensions.")
     if x.shape is None:
         return None
-    return dict(zip(text, x.shape, strict=True)), text
+    extent = dict(zip(letters, x.shape, strict=True))
+    for letter, pack in packs.items():
+        if differ(extent[letter], const(pack, INT64)):
+            message = f"R.{call.op} takes packs of {pack} in the layout {text}, and this has {say(extent[letter])}."
+            raise Contradiction(message)
+    plain = "".join(letter for letter in letters if letter.isupper())
+    return {d: combine("*", extent[d], packs.get(d.lower(), 1)) for d in plain}, plain
+
+
+def _layout(call: r.Call, text: str) -> tuple[list[str], dict[str, int]]:
+    """The letters of a layout in order, and the sizes of its packs; each pack is of a dimension that it has."""
+    letters, packs = letters_of(text)
+    whole = "".join(f"{packs.get(letter, '')}{letter}" for letter in letters) == text
+    if not whole or {c for c in letters if c.islower()} != set(packs) or not {c.upper() for c in packs} <= set(letters):
+        raise Contradiction(f"R.{call.op} takes a layout such as NCHW or NCHW4c, and this is {text!r}.")
+    return letters, packs
 
 
 def _needs(call: r.Call, layout: str, letters: str) -> None:
@@ -45,12 +62,29 @@ def _needs(call: r.Call, layout: str, letters: str) -> None:
         raise Contradiction(f"R.{call.op} takes a layout with the letters {wanted}, and this is {layout!r}.")
 
 
-def _ordered(call: r.Call, sizes: Mapping[str, n.Expr], letters: str) -> tuple[n.Expr, ...]:
+def ordered_sizes(call: r.Call, sizes: Mapping[str, n.Expr]) -> tuple[n.Expr, ...]:
     """The sizes of a result in the order of its layout, which is that of the data where no other is stated."""
-    order = str(call.attrs.get("out_layout") or letters)
-    if sorted(order) != sorted(letters):
-        raise Contradiction(f"R.{call.op} gives a layout with the letters {', '.join(letters)}, and not {order!r}.")
-    return tuple(sizes[letter] for letter in order)
+    order, packs = _layout(call, _result_layout(call))
+    if sorted(letter for letter in order if letter.isupper()) != sorted(sizes):
+        wanted = f"a layout with the letters {', '.join(sizes)}, and not {_result_layout(call)!r}"
+        raise Contradiction(f"R.{call.op} gives {wanted}.")
+    found: list[n.Expr] = []
+    for letter in order:
+        if letter.islower():
+            found.append(const(packs[letter], INT64))
+            continue
+        size, pack = sizes[letter], packs.get(letter.lower(), 1)
+        found.append(size if pack == 1 else combine("//", combine("+", size, pack - 1), pack))
+    return tuple(found)
+
+
+def _result_layout(call: r.Call) -> str:
+    return str(call.attrs.get("out_layout") or call.attrs.get("layout") or call.attrs.get("data_layout"))
+
+
+def unknown_sizes(call: r.Call, dtype: DataType | None) -> r.TensorType:
+    """A result of which only the layout is known."""
+    return r.TensorType(None, dtype, len(_layout(call, _result_layout(call))[0]))
 
 
 def _window(size: n.Expr, window: n.Expr | int, stride: int, pad: tuple[int, int], dilation: int, up: bool) -> n.Expr:
@@ -68,7 +102,7 @@ def _conv(call: r.Call, type_of: TypeOf) -> r.RelaxType:
     data = layout_sizes(call, x, "data_layout")
     kernel = layout_sizes(call, w, "kernel_layout")
     if data is None or kernel is None:
-        return r.TensorType(None, dtype, x.ndim)
+        return unknown_sizes(call, dtype)
     (sizes, letters), (weights, others) = data, kernel
     space = [letter for letter in letters if letter not in "NC"]
     _needs(call, letters, "NC")
@@ -84,7 +118,7 @@ def _conv(call: r.Call, type_of: TypeOf) -> r.RelaxType:
     out = {"N": sizes["N"], "C": weights["O"]}
     for letter, stride, pad, by in zip(space, strides, pads, dilation, strict=True):
         out[letter] = _window(sizes[letter], weights[letter], stride, pad, by, False)
-    return r.TensorType(_ordered(call, out, letters), dtype)
+    return r.TensorType(ordered_sizes(call, out), dtype)
 
 
 def _conv_transpose(call: r.Call, type_of: TypeOf) -> r.RelaxType:
@@ -93,7 +127,7 @@ def _conv_transpose(call: r.Call, type_of: TypeOf) -> r.RelaxType:
     data = layout_sizes(call, x, "data_layout")
     kernel = layout_sizes(call, w, "kernel_layout")
     if data is None or kernel is None:
-        return r.TensorType(None, dtype, x.ndim)
+        return unknown_sizes(call, dtype)
     (sizes, letters), (weights, others) = data, kernel
     space = [letter for letter in letters if letter not in "NC"]
     _needs(call, letters, "NC")
@@ -107,14 +141,14 @@ def _conv_transpose(call: r.Call, type_of: TypeOf) -> r.RelaxType:
         reach = combine("*", combine("-", weights[letter], 1), by)
         total = combine("+", combine("*", combine("-", sizes[letter], 1), stride), reach)
         out[letter] = combine("+", combine("-", total, sum(pad)), more + 1)
-    return r.TensorType(_ordered(call, out, letters), dtype)
+    return r.TensorType(ordered_sizes(call, out), dtype)
 
 
 def _pool(call: r.Call, type_of: TypeOf) -> r.RelaxType:
     x = tensor_of(call, 0, type_of)
     data = layout_sizes(call, x, "layout")
     if data is None:
-        return r.TensorType(None, x.dtype, x.ndim)
+        return unknown_sizes(call, x.dtype)
     sizes, letters = data
     _needs(call, letters, "NC")
     space = [letter for letter in letters if letter not in "NC"]
@@ -129,20 +163,23 @@ def _pool(call: r.Call, type_of: TypeOf) -> r.RelaxType:
         if up and known is not None and extent is not None and (known - 1) * stride >= extent + pad[0]:
             count = const(known - 1, INT64)  # the last window would start behind the data
         out[letter] = count
-    return r.TensorType(_ordered(call, out, letters), x.dtype)
+    return r.TensorType(ordered_sizes(call, out), x.dtype)
 
 
 def _adaptive(call: r.Call, type_of: TypeOf) -> r.RelaxType:
-    x, size = tensor_of(call, 0, type_of), call.attrs.get("output_size")
+    x = tensor_of(call, 0, type_of)
     data = layout_sizes(call, x, "layout")
-    if data is None or size is None:
-        return x
+    if data is None:
+        return unknown_sizes(call, x.dtype)
     sizes, letters = data
     _needs(call, letters, "NC")
+    if call.attrs.get("output_size") is None:
+        return r.TensorType(ordered_sizes(call, sizes), x.dtype)
     space = [letter for letter in letters if letter not in "NC"]
     wanted = ints_of(call, "output_size", len(space), least=1)
-    out = {**sizes, **{k: const(s, INT64) for k, s in zip(space, wanted, strict=True)}}
-    return r.TensorType(_ordered(call, out, letters), x.dtype)
+    return r.TensorType(
+        ordered_sizes(call, {**sizes, **{k: const(s, INT64) for k, s in zip(space, wanted, strict=True)}}), x.dtype
+    )
 
 
 def _batch_norm(call: r.Call, type_of: TypeOf) -> r.RelaxType:

@@ -124,7 +124,7 @@ _TENSORS = frozenset(
 )
 """The parameters that take tensors, in every row but these:"""
 _OTHERS = frozenset(("first", "index_tensor", "hamming", "void", "arange"))
-_MIXED = frozenset(("binary", "compare", "ternary", "where"))
+_MIXED = frozenset(("binary", "compare", "ternary", "where", "take"))
 """The rules of which one operand is a tensor, and the others may be numbers."""
 
 

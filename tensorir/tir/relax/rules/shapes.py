@@ -9,6 +9,7 @@ from tensorir.tir.build import const
 from tensorir.tir.dtypes import INT64
 from tensorir.tir.ranges import interval
 from tensorir.tir.relax import nodes as r
+from tensorir.tir.relax.operators import is_left_out
 from tensorir.tir.relax.rules.elementwise import broadcast
 from tensorir.tir.relax.rules.operands import (
     Contradiction,
@@ -103,10 +104,8 @@ def _squeeze(call: r.Call, type_of: TypeOf) -> r.RelaxType:
         if any(int_of(size) is None for size in x.shape):
             return r.TensorType(None, x.dtype)
         return r.TensorType(tuple(size for size in x.shape if int_of(size) != 1), x.dtype)
-    dropped = set(axes_of(axis, len(x.shape), call.op))
-    for k in dropped:
-        if int_of(x.shape[k]) not in (None, 1):
-            raise Contradiction(f"R.squeeze drops dimensions of size 1, and dimension {k} has {say(x.shape[k])}.")
+    named = axes_of(axis, len(x.shape), call.op)
+    dropped = {k for k in named if int_of(x.shape[k]) in (None, 1)}  # one of more elements stays, as in TVM
     return r.TensorType(tuple(s for k, s in enumerate(x.shape) if k not in dropped), x.dtype)
 
 
@@ -295,7 +294,9 @@ def _view(call: r.Call, type_of: TypeOf) -> r.RelaxType:
     x = tensor_of(call, 0, type_of)
     dtypes = [arg.value for arg in call.args if isinstance(arg, r.DataTypeValue | r.StringValue)]
     dtype = dtype_or(dtypes[0], None) if dtypes else x.dtype
-    return r.TensorType(shape_argument(call, 1, type_of), dtype) if len(call.args) > 1 else x
+    if len(call.args) < 2 or is_left_out("memory.view", 1, call.args[1]):
+        return r.TensorType(x.shape, dtype, x.ndim)
+    return r.TensorType(shape_argument(call, 1, type_of), dtype)
 
 
 SHAPES: dict[str, Rule] = {

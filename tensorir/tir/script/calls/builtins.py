@@ -5,8 +5,8 @@ from __future__ import annotations
 from tensorir.errors import did_you_mean
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
-from tensorir.tir.builtins import BUILTINS, Builtin, Operands, Result, find
-from tensorir.tir.dtypes import BOOL, FLOAT32, HANDLE, INT32, VOID, DataType
+from tensorir.tir.builtins import BUILTINS, Builtin, Effect, Operands, Result, find
+from tensorir.tir.dtypes import BOOL, FLOAT32, HANDLE, INT32, VOID, DataType, other_bytes
 from tensorir.tir.script.arithmetic import IllTyped, match
 from tensorir.tir.script.calls.form import MAKERS, Call, makes
 from tensorir.tir.script.values import (
@@ -54,7 +54,9 @@ def _call_intrin(it: Call) -> Value:
     row = find(op.removeprefix("tirx.").removeprefix("tir."))
     if row is None:
         it.fail("TS12", f"there is no builtin {op!r}.", did_you_mean(op, BUILTINS))
-    return n.Call(dtype, row.name, tuple(_expr_or_buffer(it, arg) for arg in it.args[2:]), span=it.span)
+    made = n.Call(dtype, row.name, tuple(_expr_or_buffer(it, arg) for arg in it.args[2:]), span=it.span)
+    _keeps_bytes(it, made)
+    return made
 
 
 @makes("reinterpret")
@@ -63,12 +65,15 @@ def _reinterpret(it: Call) -> Value:
     dtype, value = it.converted()
     pointed = dtype if isinstance(dtype, n.PointerType) else None
     attrs: dict[str, n.Attribute] = {} if pointed is None else {"type": pointed}
-    given, wanted = it.expr(value), it.dtype(dtype)
-    size, other = (-(-kind.bits * kind.lanes // 8) for kind in (given.dtype, wanted))
-    if "handle" not in (given.dtype.code, wanted.code) and size != other:
-        message = f"T.reinterpret keeps the bytes: {given.dtype} has {size}, and {wanted} has {other}."
-        it.fail("TS20", message, f"write T.Cast({str(wanted)!r}, ...) for the value as another type.")
-    return n.Call(wanted, "reinterpret", (given,), attrs, it.span)
+    made = n.Call(it.dtype(dtype), "reinterpret", (it.expr(value),), attrs, it.span)
+    _keeps_bytes(it, made)
+    return made
+
+
+def _keeps_bytes(it: Call, made: n.Call) -> None:
+    given = made.args[0] if made.op == "reinterpret" and made.args else None
+    if isinstance(given, n.Expr) and (message := other_bytes(given.dtype, made.dtype)):
+        it.fail("TS20", message, f"write T.Cast({str(made.dtype)!r}, ...) for the value as another type.")
 
 
 @makes("type_annotation")
@@ -94,7 +99,7 @@ def _is_constant(value: Value, expected: int) -> bool:
 @makes("abs")
 def _abs(it: Call) -> Value:
     """TVM writes |x| of an integer as a selection, of an unsigned one as itself."""
-    value = it.expr(it.take("x", "span", required=1)[0])
+    value = it.expr(it.untyped().take("x", "span", required=1)[0])
     if value.dtype.is_int:
         return n.Select(
             n.GE(value, const(0, value.dtype)), value, n.Sub(const(0, value.dtype), value, it.span), it.span
@@ -104,7 +109,7 @@ def _abs(it: Call) -> Value:
 
 @makes("isfinite")
 def _isfinite(it: Call) -> Value:
-    value = it.expr(it.take("x", "span", required=1)[0])
+    value = it.expr(it.untyped().take("x", "span", required=1)[0])
     return n.Call(BOOL.with_lanes(value.dtype.lanes), "isfinite", (value,), span=it.span)
 
 
@@ -117,7 +122,8 @@ def builtin(it: Call) -> Value:
     if row is None:
         names = [*BUILTINS, *MAKERS]
         it.reader.fail(it.node.func, "TS12", f"T.{it.name} is not known.", nearest(it.name, names))
-    args, kwargs = list(it.args), dict(it.kwargs)
+    told = not row.dtype and row.effect is Effect.PURE and row.result in (Result.FIRST, Result.BOOL)
+    args, kwargs = list(it.args), dict((it.untyped() if told else it).kwargs)
     explicit: DataType | None = None
     if row.dtype == "first" and "dtype" not in kwargs and args:
         explicit = it.dtype(args.pop(0))

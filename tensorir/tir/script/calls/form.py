@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from tensorir.errors import did_you_mean
@@ -49,6 +49,10 @@ class Call:
             if found.get(name) is None:
                 self.fail("TS24", f"T.{self.name} needs {name!r}.")
         return [found.get(name) for name in names]
+
+    def untyped(self) -> Call:
+        """The call without `dtype=`, which TVM drops where the operands tell the type of the result."""
+        return replace(self, kwargs={key: value for key, value in self.kwargs.items() if key != "dtype"})
 
     def converted(self) -> tuple[Value, Value]:
         """The data type and the value of a conversion, which may come first where the type is given by name."""

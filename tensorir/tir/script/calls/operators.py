@@ -48,9 +48,9 @@ _FOLDING = {
 }
 
 
-def two(it: Call) -> tuple[n.Expr, n.Expr]:
+def two(it: Call, names: tuple[str, str] = ("a", "b")) -> tuple[n.Expr, n.Expr]:
     """Two operands; a number takes the type of the other."""
-    a, b = it.take("a", "b", required=2)
+    a, b = it.take(*names, required=2)
     first = it.expr(a, b.dtype if isinstance(b, n.Expr) else None)
     return first, it.expr(b, first.dtype)
 
@@ -83,7 +83,8 @@ def _raw_bits(it: Call) -> Value:
 
 @makes(*_FOLDING)
 def _folding(it: Call) -> Value:
-    a, b = two(it)
+    bits = it.name.startswith(("bitwise_", "shift_"))
+    a, b = two(it.untyped(), ("x", "y") if bits else ("a", "b"))
     return binary(_FOLDING[it.name], a, b, it.span)
 
 
@@ -99,7 +100,7 @@ def extreme(it: Call) -> Value:
 
 @makes("ceildiv")
 def _ceildiv(it: Call) -> Value:
-    a, b = it.take("lhs", "rhs", required=2)
+    a, b = it.untyped().take("lhs", "rhs", required=2)
     if isinstance(a, int) and isinstance(b, int):
         return binary("//", a + b - 1, b)
     total = binary("-", binary("+", a, b, it.span), 1, it.span)

@@ -1,8 +1,9 @@
 """Faults of the protocol that the text of a program shows, before it runs.
 
 Each circular buffer has one producer and one consumer; no kernel pushes more than it reserved or pops more than it
-waited for; nobody asks for more than the buffer holds; and both sides move as many tiles, loop by loop. Where counts
-are known, which they are for a range of tiles, a run with counts alone decides about deadlocks.
+waited for; nobody asks for more than the buffer holds; both sides move as many tiles, loop by loop; and no kernel reads
+a tile of its own before it writes there. Where counts are known, which they are for a range of tiles, a run with counts
+alone decides about deadlocks.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from tensorir.source import NOWHERE
 from tensorir.tir import nodes as n
 from tensorir.tir.tenstorrent.kernels.faults import Fault, fault_at, tiles
 from tensorir.tir.tenstorrent.kernels.nodes import Bind, Branch, Kernel, Loop, Op, Program, Sync, Work, ops_of
+from tensorir.tir.tenstorrent.kernels.unwritten import unwritten
 from tensorir.tir.tenstorrent.schedule import ranges
 
 __all__ = ["capacities", "check", "ownership"]
@@ -46,7 +48,7 @@ def check(program: Program) -> tuple[Fault, ...]:
     found = [*ownership(program), *_room(program)]
     for kernel in program.kernels:
         found += _Walk(program).kernel(kernel)
-    found += _balance(program)
+    found += [*_balance(program), *unwritten(program)]
     if found:
         return tuple(dict.fromkeys(found))
     from tensorir.tir.tenstorrent.kernels.simulate import stuck

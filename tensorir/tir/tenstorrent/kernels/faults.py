@@ -16,7 +16,7 @@ class Fault:
     """A fault of a kernel: its kind, the file and the line, the circular buffer, the counts that do not fit.
 
     `kind` is "deadlock", "push without reserve", "pop without wait", "overflow", "read without wait", "write without
-    reserve", "two producers", "two consumers", "left over" or "unbalanced".
+    reserve", "two producers", "two consumers", "left over", "unbalanced" or "read without write" (`buffer` is a tile).
 
     >>> print(Fault("overflow", "reader.cpp", 7, "cb_push_back(CB_A, 3);", "CB_A", {"room": 2}, "it holds 2 tiles."))
     reader.cpp:7: overflow of CB_A: it holds 2 tiles.

@@ -42,6 +42,7 @@ from tensorir.tir.tenstorrent.kernels.nodes import (
     Work,
 )
 from tensorir.tir.tenstorrent.kernels.queues import Queue, pages_to_block
+from tensorir.tir.tenstorrent.kernels.unwritten import unwritten
 from tensorir.tir.tenstorrent.kernels.work import array_of, work
 from tensorir.tir.tenstorrent.schedule import partition, ranges
 
@@ -156,7 +157,7 @@ def simulate(
     given = take(func, [*arrays, 0, 0, *grid])
     bind(base, func, given, func.span)
     run = _Run(program, base)
-    fault = next(iter(ownership(program)), None)
+    fault = next(iter((*ownership(program), *unwritten(program))), None)
     if fault is None:
         with np.errstate(all="ignore"):
             fault = deep(lambda: run.all(share, known, np.random.default_rng(seed)))
