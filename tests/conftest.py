@@ -44,9 +44,14 @@ jax.config.update("jax_enable_x64", _before)
 
 NIGHTLY = "NIGHTLY" in os.environ
 TESTS = Path(__file__).parent
-WINGS = ("iterator", "lift", "peers", "tenstorrent", "tile", "tile_numerics", "tilelang", "tir", "tir_interpret")
-"""Folders whose tests are of the programs that a lift makes. XLA compiles these without fusion emitters and most
-optimisations, in half the time; all others, and in `make nightly` these too, as users' programs are compiled."""
+QUICK = (
+    "iterator", "lift", "lowering", "passes", "peers", "tenstorrent", "tile", "tile_numerics", "tilelang", "tir",
+    "tir_interpret",
+)  # fmt: skip
+AS_USERS = {"test_casts.py", "test_estimate.py", "test_exact_rounding.py"}
+"""Tests of what programs compute: in folders of the first row, but for files of the second, XLA compiles without fusion
+emitters and most optimisations, in half the time. All others, and in `make nightly` these too, are compiled as programs
+of users are."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -58,10 +63,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _wings_compiled_quickly(request: pytest.FixtureRequest) -> Iterator[None]:
-    in_wing = any(TESTS / wing in request.path.parents for wing in WINGS)
+def _compiled_quickly(request: pytest.FixtureRequest) -> Iterator[None]:
+    quick = any(TESTS / folder in request.path.parents for folder in QUICK) and request.path.name not in AS_USERS
     with pytest.MonkeyPatch.context() as patch:
-        if in_wing and not NIGHTLY:
+        if quick and not NIGHTLY:
             patch.setattr(compiler, "get_compile_options", _quick_options)
         yield
 
