@@ -11,12 +11,12 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
 from itertools import islice, pairwise
 from types import CodeType, FrameType
 from typing import Any, TypeVar, cast
 
 from tensorir.arrays import is_tuple
+from tensorir.caches import remembered
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.source import NOWHERE, Source, Span
 
@@ -113,7 +113,7 @@ def _is_library(frame: FrameType) -> bool:
     return str(frame.f_globals.get("__name__", "")).partition(".")[0] in ("jax", "jaxlib", "numpy", "equinox")
 
 
-@lru_cache(maxsize=1024)
+@remembered("facts of code", limit=1024)
 def _stores(code: CodeType) -> dict[int, str]:
     """The variable that is stored right after an instruction, by where the instruction stands."""
     found: dict[int, str] = {}
