@@ -29,6 +29,7 @@ __all__ = [
     "accept",
     "article",
     "fixed_shape",
+    "held",
     "interval_of",
     "is_array",
     "is_traced",
@@ -36,6 +37,7 @@ __all__ = [
     "kind_of",
     "leaves_of",
     "narrow_hint",
+    "placed",
     "refuse",
     "refuse_foreign",
     "refuse_given_away",
@@ -163,20 +165,25 @@ def accept(
             "A01", f"'{name}' is {article(type(value).__name__)}, not an array.",
             "pass a NumPy or JAX array, a DataArray, a Field or a number.",
         )  # fmt: skip
-    if kind == "xarray":
-        own = intervals_of(value, starts_of(dims)) if have is None else have
-        data = _by_name(value.data, tuple(map(str, value.dims)), name, dims, own)
-    elif kind == "field":
-        data = _by_name(value.data, value.dims.names, name, dims, value.dims if have is None else have)
-    else:
-        data = value if kind == "jax" else _numpy(value, name, element)
-    data = _element(data, name, element, any_integer)
+    data = placed(value, name, dims, have) if kind in ("xarray", "field") else value
+    data = _element(_numpy(data, name, element), name, element, any_integer)
     if fixed_shape(data.shape, name) != dims.shape:
         raise refuse(
             "A03", f"'{name}' needs the shape {dims.shape}, for {dims}, and has {tuple(data.shape)}.",
             _transpose_hint(tuple(data.shape), dims),
         )  # fmt: skip
     return Accepted(data, kind)
+
+
+def placed(value: Any, name: str, dims: Dims, have: Dims | None = None) -> Any:
+    """The array of a DataArray or Field with a parameter's axes and extents: its own memory, and no copy of it.
+
+    Raises A05 (dims), A06 (interval).
+    """
+    if kind_of(value) == "field":
+        return _by_name(value.data, value.dims.names, name, dims, value.dims if have is None else have)
+    own = intervals_of(value, starts_of(dims)) if have is None else have
+    return _by_name(value.data, tuple(map(str, value.dims)), name, dims, own)
 
 
 def refuse_given_away(data: Any, name: str) -> None:
@@ -227,7 +234,7 @@ def article(noun: str) -> str:
 
 def _numpy(value: Any, name: str, element: Scalar) -> Array:
     """A number takes the element type of its parameter; a float never becomes an integer."""
-    if type(value) is np.ndarray:
+    if type(value) is np.ndarray or kind_of(value) == "jax":
         return value
     if is_array(value):
         if np.ma.is_masked(value):
@@ -235,12 +242,8 @@ def _numpy(value: Any, name: str, element: Scalar) -> Array:
         return np.asarray(value)  # of a masked array without masked points its data
     if isinstance(value, bool) or (hasattr(value, "dtype") and not isinstance(value, float)):
         return np.asarray(value)
-    if isinstance(value, numbers.Integral) and element.is_number:
-        if element.is_integer and int(value) not in element.range:
-            raise refuse("A07", f"'{name}' is {element}, which cannot hold {int(value)}.", "declare a wider type.")
-        return np.asarray(int(value), DTYPES[element])
-    if isinstance(value, numbers.Real) and element.is_float:
-        return np.asarray(float(value), DTYPES[element])
+    if isinstance(value, numbers.Real) and (element.is_float or isinstance(value, numbers.Integral)):
+        return np.asarray(held(value, name, element), DTYPES[element]) if element.is_number else np.asarray(value)
     if is_tuple(value):
         try:
             found: Array = np.asarray(value)
@@ -249,9 +252,19 @@ def _numpy(value: Any, name: str, element: Scalar) -> Array:
                 "A01", f"'{name}' is a list that is not an array.", "its rows have different lengths."
             ) from None
         if found.dtype.kind in "iuf" and element.is_float:
+            for number in (found.min(), found.max()) if found.size else ():
+                held(number, name, element)
             return found.astype(DTYPES[element])
         return _whole(value, name, element, found) if element.is_integer else found
     return np.asarray(value)
+
+
+def held(number: Any, name: str, element: Scalar) -> int | float:
+    """A number of Python as one of an element type; raises A07 where the type has none of its size."""
+    if not element.holds(number):
+        told = int(number) if isinstance(number, numbers.Integral) else float(number)
+        raise refuse("A07", f"'{name}' is {element}, which cannot hold {told}.", "declare a wider type.")
+    return int(number) if element.is_integer else float(number)
 
 
 def _whole(value: Any, name: str, element: Scalar, found: Array) -> Array:
