@@ -196,7 +196,8 @@ def _refuse_shared(fencil: Fencil, arguments: Mapping[str, Any]) -> None:
 
 def _share(a: Array, b: Array) -> bool:
     try:
-        return np.shares_memory(a, b, max_work=1000)
+        work: Any = 1000
+        return np.shares_memory(a, b, max_work=work)
     except np.exceptions.TooHardError:  # nobody strides like that but to share
         return True
 

@@ -77,7 +77,7 @@ def _computed(e: Expr, numbers: Mapping[str, Any], known: dict[int, Any]) -> Any
             return numbers.get(e.name)
         case Call():
             args = [_value(a, numbers, known) for a in e.args]
-            kind = e.args[0].tensor.element
+            kind, made = e.args[0].tensor.element, e.tensor.element
             match e.op:
                 case _ if any(a is None for a in args):
                     return None
@@ -85,8 +85,8 @@ def _computed(e: Expr, numbers: Mapping[str, Any], known: dict[int, Any]) -> Any
                     return tuple(args)
                 case "tuple_get":
                     return args[0][e.static.member]
-                case "cast" if e.tensor.element.is_number:
-                    return float(args[0]) if e.tensor.element.is_float else int(args[0])
+                case "cast" if isinstance(made, Scalar) and made.is_number:
+                    return float(args[0]) if made.is_float else int(args[0])
                 case "add_dim" | "cartesian_shift" | "subset" | "rename":
                     return args[0]
                 case "if":

@@ -407,9 +407,9 @@ def number_as(number: Traced, element: Any) -> Traced:
         )
     if isinstance(number.expr, Literal):
         if element.is_float and not element.holds(number.expr.value):
-            most = float(ml_dtypes.finfo(DTYPES[element]).max)
+            limits: Any = ml_dtypes.finfo(DTYPES[element])
             told = f"{number.expr.value} is not a {element}."
-            fail("S12", told, f"{element} ends at {most:.3g}; write float('inf') if that is meant.")
+            fail("S12", told, f"{element} ends at {float(limits.max):.3g}; write float('inf') if that is meant.")
         return Traced(build.literal(number.expr.value, element, here()), True)
     if may_exceed(have, element):
         _takes(number.expr, element)
