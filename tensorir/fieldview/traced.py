@@ -407,7 +407,7 @@ def number_as(number: Traced, element: Any) -> Traced:
         )
     if isinstance(number.expr, Literal):
         if element.is_float and not element.holds(number.expr.value):
-            limits: Any = ml_dtypes.finfo(DTYPES[element])
+            limits = cast("Any", ml_dtypes.finfo(DTYPES[element]))
             told = f"{number.expr.value} is not a {element}."
             fail("S12", told, f"{element} ends at {float(limits.max):.3g}; write float('inf') if that is meant.")
         return Traced(build.literal(number.expr.value, element, here()), True)
