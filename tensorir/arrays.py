@@ -13,8 +13,8 @@ from __future__ import annotations
 import numbers
 import operator
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, TypeGuard, cast
 
@@ -43,6 +43,7 @@ __all__ = [
     "refuse_given_away",
     "size_of",
     "type_of_named",
+    "with_narrow_hint",
 ]  # fmt: skip
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -308,6 +309,17 @@ def narrow_hint(value: Any, element: Element) -> str:
     return (
         "JAX makes arrays of 32 bits unless it is told otherwise: make them inside of `with jax.enable_x64(True):`, "
         f"or write {narrow} in the program."
+    )
+
+
+def with_narrow_hint(found: DiagnosticError, values: Iterable[Any]) -> DiagnosticError:
+    """What is said of element types that differ (T01) where a transformation of JAX made one of them narrower."""
+    held = [getattr(v, "data", v) if kind_of(v) in ("field", "xarray") else v for v in values]
+    if not any(map(is_traced, held)) or sys.modules["jax"].config.jax_enable_x64:
+        return found
+    note = "this transformation of JAX keeps 32 bits, unless it is inside of `with jax.enable_x64(True):`."
+    return DiagnosticError(
+        [replace(d, notes=(*d.notes, note)) if d.code == "T01" and "64" in d.message else d for d in found.diagnostics]
     )
 
 

@@ -82,13 +82,21 @@ def located(function: F) -> F:
 
 
 def _in_python(found: Diagnostic) -> Diagnostic:
-    """A diagnostic whose help says with `domain=` where results are wanted: operators declare no types."""
-    if found.code != "T07" or (declared := _DECLARED.search(found.help)) is None:
-        return found
-    domain = ", ".join(f"{dim}: ({start}, {stop})" for dim, start, stop in _INTERVAL.findall(declared[1]))
-    return replace(found, help=_DECLARED.sub(lambda _: f"pass domain={{{domain}}}", found.help))
+    """A diagnostic about a line of Python, whose help is spelled as Python spells it.
+
+    With `domain=` where results are wanted, since operators declare no types, and with `ti.astype` for `cast`.
+    """
+    help = found.help
+    if found.code == "T07" and (declared := _DECLARED.search(help)) is not None:
+        domain = ", ".join(f"{dim}: ({start}, {stop})" for dim, start, stop in _INTERVAL.findall(declared[1]))
+        help = _DECLARED.sub(lambda _: f"pass domain={{{domain}}}", help)
+    if any(found.span.source is source for _, source in _SOURCES.values()):
+        help = _CAST.sub(r"ti.astype(\1, ti.\2)", help).replace(_WIDER, "ti.astype(x, ti.int64) is wider")
+    return found if help == found.help else replace(found, help=help)
 
 
+_WIDER = "write int64(...) for a wider one"
+_CAST = re.compile(r"\bcast\((\w+), (\w+)\)")
 _DECLARED = re.compile(r"declare \w+: tensor<(.*?)>")
 _INTERVAL = re.compile(r"(\w+)\[(-?\d+):(-?\d+)\]")
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from tensorir import build
-from tensorir.arrays import article, is_tuple, kind_of, refuse, type_of_named
+from tensorir.arrays import article, is_tuple, kind_of, refuse, type_of_named, with_narrow_hint
 from tensorir.binding import bind
 from tensorir.caches import SIZES, RecentCache
 from tensorir.calls import nested
@@ -182,7 +182,10 @@ class FieldOperator(Displayed):
         buffer = None if out is None else key_of(out, place)
         tables = tuple((n, key_of(t)) for n, t in provider.items())
         key = (call_key(self.function, bound, types, place), buffer, region, tables)
-        return self.plans.of(key, lambda: self._trace(bound, types, out, region, provider, place))
+        try:
+            return self.plans.of(key, lambda: self._trace(bound, types, out, region, provider, place))
+        except DiagnosticError as found:
+            raise with_narrow_hint(found, bound.values()) from None
 
     def _trace(
         self, bound: Mapping[str, Any], types: Mapping[str, TensorType | None], out: Any, region: Dims | None,
