@@ -115,7 +115,7 @@ class Context:
             position = lax.select(bad.data, lax.full((), 0, "int32"), lax.full((), -1, "int32"))
             shown = lax.full((), 0, "int32")
             if culprit.data.dtype.kind in "iub" and not culprit.dims:
-                shown = lax.convert_element_type(culprit.data, "int32")
+                shown = _as_int32(culprit.data)
             self.checks.append(Check(diagnostic, dims))
             self.failures.append(lax.concatenate([lax.reshape(position, (1,)), lax.reshape(shown, (1,))], 0))
             return
@@ -126,7 +126,7 @@ class Context:
         shown = lax.full((), 0, "int32")
         if dims.size and culprit.data.dtype.kind in "iub":
             values = lax.reshape(aligned(culprit, dims), (dims.size,))
-            shown = lax.convert_element_type(lax.dynamic_index_in_dim(values, index, keepdims=False), "int32")
+            shown = _as_int32(lax.dynamic_index_in_dim(values, index, keepdims=False))
         self.checks.append(Check(diagnostic, dims))
         self.failures.append(lax.concatenate([lax.reshape(position, (1,)), lax.reshape(shown, (1,))], 0))
 
@@ -153,6 +153,15 @@ class Context:
         context.applying = self.applying
         context.before = (*self.before, *self.failures)
         return context
+
+
+def _as_int32(x: jax.Array) -> jax.Array:
+    """A whole number to show; those that int32 does not hold are its nearest one."""
+    if np.can_cast(x.dtype, np.int32):
+        return lax.convert_element_type(x, "int32")
+    limits = np.iinfo(np.int32)
+    low = max(limits.min, int(np.iinfo(x.dtype).min))
+    return lax.convert_element_type(lax.clamp(x.dtype.type(low), x, x.dtype.type(limits.max)), "int32")
 
 
 def no_failures(checks: Sequence[object]) -> list[jax.Array]:

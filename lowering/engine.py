@@ -15,7 +15,7 @@ from lowering.host_results import on_host
 from lowering.repeated_call import RepeatedCall
 from lowering.tracing import concrete, inside_trace, op_by_op, tracing, x64
 from tensorir.analysis.absence import SkipValues
-from tensorir.arrays import refuse, refuse_given_away
+from tensorir.arrays import kind_of, refuse, refuse_given_away
 from tensorir.binding import BoundProgram
 from tensorir.caches import SIZES, RecentCache
 from tensorir.calls import PreparedCall, prepare_call, refuse_absent_outputs, writable
@@ -72,6 +72,7 @@ class Engine:
             # what XLA says of memory that is gone does not say whose it was
             for name, value in arguments.items():
                 refuse_given_away(value, name)
+            _refuse_apart(arguments)
             raise
 
     def _called(self, constants: dict[str, Any], datasets: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
@@ -293,6 +294,18 @@ def _is_number(array: Any) -> bool:
 def _unlike(arrays: Sequence[Any], kinds: Iterable[tuple[int, Any, Any]]) -> bool:
     """Whether some of the arrays have other shapes or types than these."""
     return any(arrays[k].shape != shape or arrays[k].dtype != dtype for k, shape, dtype in kinds)
+
+
+def _refuse_apart(arguments: Mapping[str, Any]) -> None:
+    """Raise A40 for arrays on different devices."""
+    held = {n: getattr(v, "data", v) if kind_of(v) in ("field", "xarray") else v for n, v in arguments.items()}
+    placed = [(n, a.devices()) for n, a in held.items() if isinstance(a, jax.Array) and concrete(a)]
+    for name, devices in placed[1:]:
+        first, others = placed[0]
+        if devices != others:
+            shown = [", ".join(sorted(map(str, some))) for some in (others, devices)]
+            told = f"'{first}' is on {shown[0]}, and '{name}' on {shown[1]}."
+            raise refuse("A40", told, f"put both in one place: jax.device_put({name}, {first}.sharding).")
 
 
 def _refuse_shared(donated: Mapping[str, Any], kept: Mapping[str, Any]) -> None:

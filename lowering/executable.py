@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.extend.core import jaxpr_as_fun
 
 from lowering.context import Check, Chosen
 from lowering.gradients.gathered_cotangents import gathering
@@ -175,7 +176,8 @@ class Executable:
             outputs = self._lowered(jax.tree_util.tree_unflatten(structure, flat), prepared).outputs
             return [leaf for p in self.fencil.results for leaf in outputs[p.name]]
 
-        return self.named(gathering(function)(*flat)), []
+        # JAX keeps the function for as long as what it traced, so it gets one that does not keep the executable
+        return self.named(gathering(jaxpr_as_fun(jax.make_jaxpr(function)(*flat)))(*flat)), []
 
     def _lowered(self, arrays: Any, prepared: dict[str, Prepared]) -> Lowered:
         """What one trace of the program comes to."""

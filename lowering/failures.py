@@ -38,5 +38,7 @@ def _witness(check: Check, position: int, value: int) -> Diagnostic:
     at = ", ".join(f"{n} = {int(k) + i.start}" for k, (n, i) in zip(point, check.dims.items, strict=True))
     d = check.diagnostic
     note = f"at {at}" if at else "here"
-    shown = f"{note} it is {value}." if d.code == "R01" else f"it fails first {note}."
+    # a check hands on what int32 holds
+    limits = {2**31 - 1: f"{value} or more", -(2**31): f"{value} or less"}
+    shown = f"{note} it is {limits.get(value, value)}." if d.code == "R01" else f"it fails first {note}."
     return Diagnostic(d.code, d.message, d.span, (*d.notes, shown), d.help)

@@ -14,7 +14,7 @@ import jax
 import jax.numpy
 import numpy as np
 
-from tensorir.arrays import interval_of, intervals_of, refuse, refuse_foreign, refuse_given_away
+from tensorir.arrays import held, interval_of, intervals_of, refuse, refuse_foreign, refuse_given_away
 from tensorir.errors import did_you_mean
 from tensorir.labels import labels_of
 from tensorir.types import DTYPES, FLOAT64, Complaint, Dims, Interval, Scalar, bcast, scalar_of
@@ -45,8 +45,14 @@ def _binary(function: Callable[[Any, Any], Any]) -> tuple[Callable[..., Any], Ca
 
 def _of_type(other: Any, dtype: Any) -> Any:
     """A number of Python takes the element type of the field that it meets; a float never becomes an integer."""
-    if isinstance(other, bool) or not isinstance(other, int if dtype.kind in "iu" else (int, float)):
+    if isinstance(other, (bool, np.generic)) or not isinstance(other, int if dtype.kind in "iu" else (int, float)):
         return other
+    element = scalar_of(dtype)
+    if element is None or not element.is_number:
+        return other
+    if not element.holds(other):
+        hint = f"convert the field, field.data.astype('{'float64' if element.is_float else 'int64'}'), or the number."
+        raise refuse("A07", f"the field is {element}, which cannot hold {other}.", hint)
     return np.asarray(other, dtype)[()]
 
 
@@ -200,7 +206,9 @@ class Field(eqx.Module):
             dims = bcast([x.dims for x in inputs if isinstance(x, Field)])
         except Complaint as found:
             raise refuse("A03", found.message, found.help) from None
-        return Field(function(*(_aligned(x, dims) if isinstance(x, Field) else x for x in inputs)), dims)
+        kind = np.result_type(*(x.dtype for x in inputs if isinstance(x, Field)))
+        given = (_aligned(x, dims) if isinstance(x, Field) else _of_type(x, kind) for x in inputs)
+        return Field(function(*given), dims)
 
     def __repr__(self) -> str:
         return f"Field({getattr(self.data, 'dtype', self.data)}, {self.dims})"
@@ -292,6 +300,10 @@ def full(domain: Any, value: Any, dtype: Scalar = FLOAT64) -> Field:
     array([7., 7., 7.])
     """
     dims = _dims(domain)
+    if isinstance(value, numbers.Real) and not isinstance(value, (bool, np.generic)):
+        if dtype.is_integer and not isinstance(value, numbers.Integral):
+            raise refuse("A02", f"the value {value} is a float, and the field is {dtype}.", "write a whole number.")
+        held(value, "value", dtype)
     return Field(np.full(dims.shape, value, DTYPES[dtype]), dims)
 
 

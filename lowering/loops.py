@@ -253,7 +253,7 @@ def _traced(body: Body, going: Body | None, state: Any, limit: int | None, span:
             return holds if going is None else lax.bitwise_and(holds, going(*s))
 
         last = lax.while_loop(more, lambda s: (lax.add(s[0], lax.full((), 1, "int32")), body(*s)), (i, state))[1]
-        return jax.tree_util.tree_map(lambda x: forward_only.bind(x, refusal=_printing(span)) if moves(x) else x, last)
+        return jax.tree_util.tree_map(lambda x: forward_only(x, _printing(span)) if moves(x) else x, last)
     read = list({id(x): x for c in closed for x in c.consts}.values())
     explicit = [_explicit(c, read) for c in closed]
     results = rounds.bind(

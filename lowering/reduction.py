@@ -92,7 +92,7 @@ def reduced_in_parts(
     >>> reduced_in_parts(jax.numpy.ones((3, 21)), identity_of("plus", np.dtype("float32")), "plus", 1, "cpu").tolist()
     [21.0, 21.0, 21.0]
     """
-    extent, combine = x.shape[axis], MONOIDS[op]
+    extent, combine, zero = x.shape[axis], MONOIDS[op], np.zeros((), x.dtype)
     count = next((p for p in PARTS if extent % p == 0), PARTS[0])
     size = extent // count
 
@@ -106,7 +106,7 @@ def reduced_in_parts(
     if op != "plus":
         return folded(x)
     whole = jax.custom_jvp(folded)
-    whole.defjvp(lambda xs, ts: (whole(*xs), lax.reduce(ts[0], np.zeros((), x.dtype), lax.add, (axis,))))
+    whole.defjvp(lambda xs, ts: (whole(*xs), lax.reduce(ts[0], zero, lax.add, (axis,))))
     return whole(x)
 
 

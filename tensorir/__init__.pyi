@@ -5,7 +5,7 @@
 import builtins
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
 
@@ -65,6 +65,8 @@ from tensorir.types import tensor as tensor
 
 tt = tensorir.tir.tenstorrent
 
+_State = TypeVar("_State")
+
 __version__: str
 
 caches: Caches
@@ -123,6 +125,8 @@ class Field:
     def __array__(self, dtype: Any = None, copy: builtins.bool | None = None) -> np.ndarray[Any, Any]: ...
     def __jax_array__(self) -> Any: ...
     def __class_getitem__(cls, parameters: Any) -> FieldType: ...
+    def __call__(self, *offsets: Any) -> Field:
+        """What a parameter with this annotation is in an operator, shifted: `f(I + 1)`, `f(V2E)`."""
     def __neg__(self) -> Any: ...
     def __abs__(self) -> Any: ...
     def __add__(self, other: Any) -> Any: ...
@@ -162,21 +166,38 @@ def ones(domain: Any, dtype: Scalar = ...) -> Field:
 def from_xarray(array: Any, origin: Any = None) -> Field:
     """A DataArray as a field: integer coordinates give intervals, other dims start at 0 or at `origin[dim]`."""
 
+@overload
 def iterate(
     step: Callable[[Any], Any],
-    state: Any,
+    state: _State,
     n: int,
     *,
     every: int | None = None,
     callback: Callable[[int, Any], object] | None = None,
-    keep: Callable[[Any], Any] | builtins.bool = False,
+    keep: Literal[False] = False,
     dt: float = 1,
     checkpoint: builtins.bool | int = True,
     progress: builtins.bool | None = None,
     to: str | os.PathLike[str] | None = None,
     checkpoint_dir: str | os.PathLike[str] | None = None,
     on_interrupt: str = "raise",
-) -> Any:
+) -> _State: ...
+@overload
+def iterate(
+    step: Callable[[Any], Any],
+    state: _State,
+    n: int,
+    *,
+    every: int | None = None,
+    callback: Callable[[int, Any], object] | None = None,
+    keep: Callable[[Any], Any] | builtins.bool,
+    dt: float = 1,
+    checkpoint: builtins.bool | int = True,
+    progress: builtins.bool | None = None,
+    to: str | os.PathLike[str] | None = None,
+    checkpoint_dir: str | os.PathLike[str] | None = None,
+    on_interrupt: str = "raise",
+) -> tuple[_State, Any]:
     """The state after n steps, which run inside XLA: any pytree of arrays, Fields and DataArrays."""
 
 # mathematics on fields, inside of operators

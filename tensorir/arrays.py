@@ -13,8 +13,8 @@ from __future__ import annotations
 import numbers
 import operator
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, TypeGuard, cast
 
@@ -29,6 +29,7 @@ __all__ = [
     "accept",
     "article",
     "fixed_shape",
+    "held",
     "interval_of",
     "is_array",
     "is_traced",
@@ -37,11 +38,13 @@ __all__ = [
     "leaf_names",
     "leaves_of",
     "narrow_hint",
+    "placed",
     "refuse",
     "refuse_foreign",
     "refuse_given_away",
     "size_of",
     "type_of_named",
+    "with_narrow_hint",
 ]  # fmt: skip
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -176,20 +179,25 @@ def accept(
             "A01", f"'{name}' is {article(type(value).__name__)}, not an array.",
             "pass a NumPy or JAX array, a DataArray, a Field or a number.",
         )  # fmt: skip
-    if kind == "xarray":
-        own = intervals_of(value, starts_of(dims)) if have is None else have
-        data = _by_name(value.data, tuple(map(str, value.dims)), name, dims, own)
-    elif kind == "field":
-        data = _by_name(value.data, value.dims.names, name, dims, value.dims if have is None else have)
-    else:
-        data = value if kind == "jax" else _numpy(value, name, element)
-    data = _element(data, name, element, any_integer)
+    data = placed(value, name, dims, have) if kind in ("xarray", "field") else value
+    data = _element(_numpy(data, name, element), name, element, any_integer)
     if fixed_shape(data.shape, name) != dims.shape:
         raise refuse(
             "A03", f"'{name}' needs the shape {dims.shape}, for {dims}, and has {tuple(data.shape)}.",
             _transpose_hint(tuple(data.shape), dims),
         )  # fmt: skip
     return Accepted(data, kind)
+
+
+def placed(value: Any, name: str, dims: Dims, have: Dims | None = None) -> Any:
+    """The array of a DataArray or Field with a parameter's axes and extents: its own memory, and no copy of it.
+
+    Raises A05 (dims), A06 (interval).
+    """
+    if kind_of(value) == "field":
+        return _by_name(value.data, value.dims.names, name, dims, value.dims if have is None else have)
+    own = intervals_of(value, starts_of(dims)) if have is None else have
+    return _by_name(value.data, tuple(map(str, value.dims)), name, dims, own)
 
 
 def refuse_given_away(data: Any, name: str) -> None:
@@ -240,7 +248,7 @@ def article(noun: str) -> str:
 
 def _numpy(value: Any, name: str, element: Scalar) -> Array:
     """A number takes the element type of its parameter; a float never becomes an integer."""
-    if type(value) is np.ndarray:
+    if type(value) is np.ndarray or kind_of(value) == "jax":
         return value
     if is_array(value):
         if np.ma.is_masked(value):
@@ -248,12 +256,8 @@ def _numpy(value: Any, name: str, element: Scalar) -> Array:
         return np.asarray(value)  # of a masked array without masked points its data
     if isinstance(value, bool) or (hasattr(value, "dtype") and not isinstance(value, float)):
         return np.asarray(value)
-    if isinstance(value, numbers.Integral) and element.is_number:
-        if element.is_integer and int(value) not in element.range:
-            raise refuse("A07", f"'{name}' is {element}, which cannot hold {int(value)}.", "declare a wider type.")
-        return np.asarray(int(value), DTYPES[element])
-    if isinstance(value, numbers.Real) and element.is_float:
-        return np.asarray(float(value), DTYPES[element])
+    if isinstance(value, numbers.Real) and (element.is_float or isinstance(value, numbers.Integral)):
+        return np.asarray(held(value, name, element), DTYPES[element]) if element.is_number else np.asarray(value)
     if is_tuple(value):
         try:
             found: Array = np.asarray(value)
@@ -262,9 +266,19 @@ def _numpy(value: Any, name: str, element: Scalar) -> Array:
                 "A01", f"'{name}' is a list that is not an array.", "its rows have different lengths."
             ) from None
         if found.dtype.kind in "iuf" and element.is_float:
+            for number in (found.min(), found.max()) if found.size else ():
+                held(number, name, element)
             return found.astype(DTYPES[element])
         return _whole(value, name, element, found) if element.is_integer else found
     return np.asarray(value)
+
+
+def held(number: Any, name: str, element: Scalar) -> int | float:
+    """A number of Python as one of an element type; raises A07 where the type has none of its size."""
+    if not element.holds(number):
+        told = int(number) if isinstance(number, numbers.Integral) else float(number)
+        raise refuse("A07", f"'{name}' is {element}, which cannot hold {told}.", "declare a wider type.")
+    return int(number) if element.is_integer else float(number)
 
 
 def _whole(value: Any, name: str, element: Scalar, found: Array) -> Array:
@@ -308,6 +322,17 @@ def narrow_hint(value: Any, element: Element) -> str:
     return (
         "JAX makes arrays of 32 bits unless it is told otherwise: make them inside of `with jax.enable_x64(True):`, "
         f"or write {narrow} in the program."
+    )
+
+
+def with_narrow_hint(found: DiagnosticError, values: Iterable[Any]) -> DiagnosticError:
+    """What is said of element types that differ (T01) where a transformation of JAX made one of them narrower."""
+    held = [getattr(v, "data", v) if kind_of(v) in ("field", "xarray") else v for v in values]
+    if not any(map(is_traced, held)) or sys.modules["jax"].config.jax_enable_x64:
+        return found
+    note = "this transformation of JAX keeps 32 bits, unless it is inside of `with jax.enable_x64(True):`."
+    return DiagnosticError(
+        [replace(d, notes=(*d.notes, note)) if d.code == "T01" and "64" in d.message else d for d in found.diagnostics]
     )
 
 

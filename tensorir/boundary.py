@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from tensorir.arrays import is_tuple, kind_of
 from tensorir.dimensions import Dimension
@@ -100,7 +100,11 @@ def linear() -> BoundaryCondition:
     return BoundaryCondition("linear", halo, 2)
 
 
-def extend(x: Any, widths: Mapping[Any, int | tuple[int, int]], bc: Any) -> Any:
+F = TypeVar("F")
+"""A field of whatever kind."""
+
+
+def extend(x: F, widths: Mapping[Any, int | tuple[int, int]], bc: Any) -> F:
     """The field with halos: `extend(x, {I: (2, 2), J: 1}, periodic())`.
 
     `widths` are points before and after, or one number for both. `bc` is one condition for all sides, a pair (before,
@@ -108,21 +112,22 @@ def extend(x: Any, widths: Mapping[Any, int | tuple[int, int]], bc: Any) -> Any:
     Coordinates of a DataArray go on where their steps are equal; others are missing in the halo, which a warning says.
     """
     if not isinstance(x, Traced):
-        result = _operator(widths, bc, extend)(x)
+        result: Any = _operator(widths, bc, extend)(x)
         if kind_of(x) != "xarray" or kind_of(result) != "xarray":
             return result
         from tensorir.coordinates import extended
 
         return extended(x, result, {str(d): _both(w) for d, w in widths.items()})
+    field: Any = x
     for key, width in widths.items():
         dim = str(key)
         before, after = _both(width)
         low, high = _sides(bc, dim)
-        x = _extended(x, dim, before, after, low, high)
-    return x
+        field = _extended(field, dim, before, after, low, high)
+    return field
 
 
-def with_boundary(x: Any, widths: Mapping[Any, int | tuple[int, int]], bc: Any) -> Any:
+def with_boundary(x: F, widths: Mapping[Any, int | tuple[int, int]], bc: Any) -> F:
     """The field on its own domain, its outermost points renewed from those inside by the conditions."""
     if not isinstance(x, Traced):
         return _operator(widths, bc, with_boundary)(x)
@@ -135,7 +140,8 @@ def with_boundary(x: Any, widths: Mapping[Any, int | tuple[int, int]], bc: Any) 
             left = f"a boundary of {before} and {after} points leaves nothing of {dim}{interval}."
             fail("V30", left, "make it narrower.")
         inner[dim] = Interval(interval.start + before, interval.stop - after)
-    return extend(make("subset", x, static=(Dims(tuple(inner.items())),)), widths, bc)
+    rest: Any = make("subset", x, static=(Dims(tuple(inner.items())),))
+    return extend(rest, widths, bc)
 
 
 def _operator(widths: Mapping[Any, Any], bc: Any, function: Callable[..., Any]) -> FieldOperator:

@@ -1,7 +1,7 @@
 """Caches: what is remembered between calls, in objects that can be listed, sized and emptied.
 
-`WeakCache` has one value per owner (a program), which dies with its owner; `RecentCache` keeps the entries used last.
-Every cache has a name, under which `ti.caches` counts it.
+`WeakCache` has one value per owner (a program), which dies with its owner; `RecentCache` keeps the entries used last,
+and `remembered` the results of a function. Every cache has a name, under which `ti.caches` counts it.
 
 >>> sums = RecentCache("sums", limit=2)
 >>> [sums.of(n, lambda n=n: n * (n + 1) // 2) for n in (3, 4, 5)], len(sums), 3 in sums
@@ -13,15 +13,17 @@ from __future__ import annotations
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
+from functools import lru_cache
 from typing import Any, Generic, Protocol, TypeVar
 
-__all__ = ["CACHES", "SIZES", "CacheOwner", "Caches", "RecentCache", "WeakCache"]
+__all__ = ["CACHES", "SIZES", "CacheOwner", "Caches", "RecentCache", "WeakCache", "remembered"]
 
 SIZES = 64
 """For how many sets of sizes a template's programs are kept, and what was compiled of them."""
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _Cache(Protocol):
@@ -176,3 +178,34 @@ class RecentCache(Generic[K, V]):
 
     def clear(self) -> None:
         self._entries.clear()
+
+
+class _Results:
+    """What an `lru_cache` holds."""
+
+    def __init__(self, name: str, function: Any) -> None:
+        self.name, self.function = name, function
+        CACHES.add(self)
+
+    def __len__(self) -> int:
+        return self.function.cache_info().currsize
+
+    def clear(self) -> None:
+        self.function.cache_clear()
+
+
+def remembered(name: str, limit: int) -> Callable[[F], F]:
+    """A function whose last `limit` results are kept: `lru_cache`, for arguments or results that are parts of programs.
+
+    >>> @remembered("squares", limit=2)
+    ... def square(n): return n * n
+    >>> [square(n) for n in (2, 3, 4)], CACHES["squares"]
+    ([4, 9, 16], 2)
+    """
+
+    def decorated(function: F) -> F:
+        cached: Any = lru_cache(maxsize=limit)(function)
+        cached.results = _Results(name, cached)
+        return cached
+
+    return decorated

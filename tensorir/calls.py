@@ -23,6 +23,7 @@ from tensorir.arrays import (
     kind_of,
     leaf_names,
     leaves_of,
+    placed,
     refuse,
     size_of,
 )
@@ -116,6 +117,7 @@ def prepare_call(
             problems += missing(p, p.name in written, arguments).diagnostics
     if problems:
         raise DiagnosticError(problems)
+    _refuse_shared(fencil, arguments)
     given_away = {n: arrays[n] for n in donate if n in arguments}
     for name in written - needed:
         arrays.pop(name, None)
@@ -150,6 +152,12 @@ def _check_buffer(param: Var, value: Any, needed: bool) -> None:
         if is_array(data):
             if not data.flags.writeable:
                 raise refuse("A12", f"'{name}' is an output, and its buffer is read-only.", "pass a writable copy.")
+            if _meets_itself(data):
+                told = f"'{name}' is an output, and several elements of its buffer share memory."
+                raise refuse("A12", told, "pass a copy, which has memory for each.")
+            if kind == "xarray" and data.size and not np.may_share_memory(data, leaf.data):
+                told = f"'{name}' is an output, and its numbers are read from a file whenever they are asked for."
+                raise refuse("A12", told, f"read them first: {name}.load().")
         elif kind == "numpy" and not needed:
             raise refuse(
                 "A12", f"'{name}' is an output, and {type(leaf).__name__} cannot be written.", "pass an array."
@@ -159,6 +167,40 @@ def _check_buffer(param: Var, value: Any, needed: bool) -> None:
                 "A13", f"'{name}' is an output, and JAX arrays never change.",
                 f"leave it out and take the result: f(...)[{param.name!r}].",
             )  # fmt: skip
+
+
+def _meets_itself(data: Array) -> bool:
+    """Whether two elements of an array may share memory: axes from the smallest stride on reach into the next one."""
+    reach = data.itemsize
+    for stride, extent in sorted((abs(s), n) for s, n in zip(data.strides, data.shape, strict=True) if n > 1):
+        if stride < reach:
+            return True
+        reach = stride * (extent - 1) + reach
+    return False
+
+
+def _refuse_shared(fencil: Fencil, arguments: Mapping[str, Any]) -> None:
+    """Raise A12 for two outputs in the same memory: the one would be lost."""
+    buffers = [
+        (name, data)
+        for p in fencil.results
+        if p.name in arguments
+        for name, _, leaf in leaves_of(arguments[p.name], p.type.element, p.name)
+        if is_array(data := leaf if is_array(leaf) else getattr(leaf, "data", None))
+    ]
+    for k, (name, data) in enumerate(buffers):
+        for other, behind in buffers[:k]:
+            if _share(data, behind):
+                told = f"'{other}' and '{name}' are outputs, and their buffers share memory."
+                raise refuse("A12", told, f"pass a copy: {name}={name}.copy().")
+
+
+def _share(a: Array, b: Array) -> bool:
+    try:
+        work: Any = 1000
+        return np.shares_memory(a, b, max_work=work)
+    except np.exceptions.TooHardError:  # nobody strides like that but to share
+        return True
 
 
 def nested(element: Element, arrays: Sequence[Any]) -> Any:
@@ -215,10 +257,8 @@ def _holds_numpy(param: Var, buffer: Any) -> bool:
 
 def _write(param: Var, buffer: Any, arrays: Sequence[Any], place: Place) -> Any:
     """Put results into the caller's buffers, which may overlap the inputs: everything is computed by now."""
-    for (name, element, leaf), array in zip(leaves_of(buffer, param.type.element, param.name), arrays, strict=True):
-        # accept gives a view of the part that the parameter is
-        have = place.intervals.get(name)
-        view = leaf if is_array(leaf) else accept(leaf, name, element, param.type.dims, have=have).data
+    for (name, _, leaf), array in zip(leaves_of(buffer, param.type.element, param.name), arrays, strict=True):
+        view = leaf if is_array(leaf) else placed(leaf, name, param.type.dims, place.intervals.get(name))
         np.copyto(view, np.asarray(array))
         if kind_of(leaf) == "xarray":
             cast("Any", leaf).encoding = {}  # a packing was made for the numbers of before

@@ -11,12 +11,12 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
 from itertools import islice, pairwise
 from types import CodeType, FrameType
 from typing import Any, TypeVar, cast
 
 from tensorir.arrays import is_tuple
+from tensorir.caches import remembered
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.source import NOWHERE, Source, Span
 
@@ -82,13 +82,21 @@ def located(function: F) -> F:
 
 
 def _in_python(found: Diagnostic) -> Diagnostic:
-    """A diagnostic whose help says with `domain=` where results are wanted: operators declare no types."""
-    if found.code != "T07" or (declared := _DECLARED.search(found.help)) is None:
-        return found
-    domain = ", ".join(f"{dim}: ({start}, {stop})" for dim, start, stop in _INTERVAL.findall(declared[1]))
-    return replace(found, help=_DECLARED.sub(lambda _: f"pass domain={{{domain}}}", found.help))
+    """A diagnostic about a line of Python, whose help is spelled as Python spells it.
+
+    With `domain=` where results are wanted, since operators declare no types, and with `ti.astype` for `cast`.
+    """
+    help = found.help
+    if found.code == "T07" and (declared := _DECLARED.search(help)) is not None:
+        domain = ", ".join(f"{dim}: ({start}, {stop})" for dim, start, stop in _INTERVAL.findall(declared[1]))
+        help = _DECLARED.sub(lambda _: f"pass domain={{{domain}}}", help)
+    if any(found.span.source is source for _, source in _SOURCES.values()):
+        help = _CAST.sub(r"ti.astype(\1, ti.\2)", help).replace(_WIDER, "ti.astype(x, ti.int64) is wider")
+    return found if help == found.help else replace(found, help=help)
 
 
+_WIDER = "write int64(...) for a wider one"
+_CAST = re.compile(r"\bcast\((\w+), (\w+)\)")
 _DECLARED = re.compile(r"declare \w+: tensor<(.*?)>")
 _INTERVAL = re.compile(r"(\w+)\[(-?\d+):(-?\d+)\]")
 
@@ -113,7 +121,7 @@ def _is_library(frame: FrameType) -> bool:
     return str(frame.f_globals.get("__name__", "")).partition(".")[0] in ("jax", "jaxlib", "numpy", "equinox")
 
 
-@lru_cache(maxsize=1024)
+@remembered("facts of code", limit=1024)
 def _stores(code: CodeType) -> dict[int, str]:
     """The variable that is stored right after an instruction, by where the instruction stands."""
     found: dict[int, str] = {}

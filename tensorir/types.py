@@ -11,6 +11,7 @@ I[1:5], J[5:8]
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -143,9 +144,29 @@ class Scalar:
         >>> FLOAT32(0.5).dtype, INT32(7).dtype
         (dtype('float32'), dtype('int32'))
         """
-        if self.is_integer and (int(value) != value or int(value) not in self.range):
+        if not self.holds(value):
             raise ValueError(f"{self} cannot hold {value}")
         return DTYPES[self].type(value)
+
+    def holds(self, number: Any) -> bool:
+        """Whether a number of Python is one of this type: floats are rounded to it, and finite ones stay finite.
+
+        >>> INT32.holds(2**31), FLOAT32.holds(0.1), FLOAT32.holds(1e39), FLOAT32.holds(float("inf"))
+        (False, True, False, True)
+        """
+        if self.is_integer:
+            return self.range.start <= number < self.range.stop and int(number) == number
+        if not self.is_float or (self.bits == 64 and isinstance(number, float)):
+            return True
+        try:
+            wide = float(number)
+        except OverflowError:
+            return False
+        if math.isnan(wide):
+            return True
+        with np.errstate(over="ignore"):
+            rounded = float(DTYPES[self].type(wide))
+        return not math.isnan(rounded) and math.isinf(rounded) == math.isinf(wide)
 
     @property
     def is_number(self) -> bool:

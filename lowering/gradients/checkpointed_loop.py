@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import jax
@@ -26,6 +26,7 @@ from lowering.batch_dims import with_batch
 from lowering.gradients.checkpointed_while import Unbounded
 from lowering.gradients.in_place_adjoints import still
 from lowering.gradients.loop_body_derivatives import handing_on, moves, once, replaced, with_tangents
+from tensorir.caches import remembered
 from tensorir.errors import Diagnostic
 
 __all__ = ["rounds"]
@@ -122,7 +123,7 @@ def _in_blocks(one: Callable[..., Any], state: Any, first: Any, n: int, blocks: 
     return _in_blocks(one, state, first, n, smaller) if n else state
 
 
-@lru_cache(maxsize=256)
+@remembered("facts of loops", limit=256)
 def _blocks(body: ClosedJaxpr, limit: int, reading: int) -> tuple[int, ...]:
     """The sizes of blocks, largest first; none where what all rounds keep is in proportion to the buffers."""
     shapes = list(body.in_avals[1:])
@@ -200,8 +201,7 @@ def _used(closed: ClosedJaxpr) -> list[bool]:
     return [v in read for v in closed.jaxpr.invars]
 
 
-_run_jit = jax.jit(_run, static_argnames=("body", "going", "limit", "reading", "refusal"))
-rounds.def_impl(lambda *operands, **params: _run_jit(*operands, **params))
+rounds.def_impl(lambda *operands, **params: jax.jit(partial(_run, **params))(*operands))
 rounds.def_abstract_eval(lambda *operands, reading, **_: [*operands[reading:], *operands[:reading]])
 mlir.register_lowering(rounds, mlir.lower_fun(_run, multiple_results=True))
 ad.primitive_jvps[rounds] = _jvp

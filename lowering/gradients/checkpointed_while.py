@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any
 
@@ -42,7 +42,7 @@ Back = tuple[State, list[State]]
 class Unbounded:
     """A loop over what it reads and carries, as `checkpointed_loop` says, and the buffers it reads that have tangents.
 
-    `axes`: where the operands have the axes of batches, batch by batch from the inside; tangents have them in front.
+    `batches`: where the operands have the axes of batches, batch by batch from the inside; tangents have them in front.
     """
 
     body: ClosedJaxpr
@@ -50,12 +50,17 @@ class Unbounded:
     reading: int
     varied: tuple[int, ...]
     refusal: Diagnostic
-    axes: tuple[tuple[int | None, ...], ...] = ()
+    batches: tuple[tuple[int | None, ...], ...] = ()
 
     def tangents(self, operands: Sequence[Any], d_carried: State, d_read: State) -> tuple[State, State]:
         """Of what is carried after the loop, and of what was read."""
-        found = swept.bind(*operands, *d_carried, *d_read, loop=self, known=len(operands))
+        found = swept.bind(*operands, *d_carried, *d_read, known=len(operands), **self.parts)
         return found[: len(d_carried)], found[len(d_carried) :]
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """Its fields: what JAX remembers of an operation it forgets with the jaxprs that are parameters themselves."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
 
     def forward(self, operands: Sequence[Any], moved: Sequence[Any]) -> State:
         """The tangents after the loop of those before it."""
@@ -66,7 +71,7 @@ class Unbounded:
         return self._mapped(self._backward)(tuple(map(jnp.asarray, operands)), list(cotangents))
 
     def _mapped(self, function: Callable[..., State]) -> Callable[..., State]:
-        for axes in self.axes:
+        for axes in self.batches:
             function = jax.vmap(function, (axes, 0))
         return function
 
@@ -90,7 +95,7 @@ class Unbounded:
         levels = math.ceil(math.log(ROUNDS, kept))
         states = [[lax.full((kept, *x.shape), 0, x.dtype) for x in carried] for _ in range(levels)]
         found, _ = self._back(read, _number(0), n, carried, (cotangents, states))
-        return [forward_only.bind(x, refusal=self.refusal) for x in found]
+        return [forward_only(x, self.refusal) for x in found]
 
     def _goes_on(self, read: Sequence[Any], i: Any, carried: State) -> Any:
         return jaxpr_as_fun(self.going)(i, *read, *carried)[0]
@@ -164,43 +169,46 @@ def _counted(n: Any, one: Callable[[Any, Any], Any], state: Any) -> Any:
 
 swept = Primitive("swept")
 swept.multiple_results = True
-"""`swept(*operands, *moved; loop, known)` gives the tangents after a loop; it is linear in `moved`."""
+"""`swept(*operands, *moved; known, **loop)` gives the tangents after a loop; it is linear in `moved`."""
 
 
-def _swept(*args: Any, loop: Unbounded, known: int) -> State:
-    return loop.forward(args[:known], args[known:])
+def _swept(*args: Any, known: int, **loop: Any) -> State:
+    return Unbounded(**loop).forward(args[:known], args[known:])
 
 
-def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, loop: Unbounded, known: int) -> tuple[Any, Any]:
-    out = swept.bind(*primals, loop=loop, known=known)
+def _eagerly(*args: Any, **params: Any) -> State:
+    return jax.jit(partial(_swept, **params))(*args)
+
+
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, known: int, **loop: Any) -> tuple[Any, Any]:
+    out = swept.bind(*primals, known=known, **loop)
     if all(isinstance(t, ad.Zero) for t in tangents[:known]):
         moved = [ad.instantiate_zeros(t) for t in tangents[known:]]
-        return out, swept.bind(*primals[:known], *moved, loop=loop, known=known)
+        return out, swept.bind(*primals[:known], *moved, known=known, **loop)
     places = [k for k, x in enumerate(primals) if moves(x)]
 
     def function(*some: Any) -> State:
-        return _swept(*replaced(primals, places, some), loop=loop, known=known)
+        return _swept(*replaced(primals, places, some), known=known, **loop)
 
     points = [jnp.asarray(primals[k]) for k in places], [ad.instantiate_zeros(tangents[k]) for k in places]
     _, moved = jax.jvp(function, *points)
-    return out, [forward_only.bind(t, refusal=loop.refusal) for t in moved]
+    return out, [forward_only(t, loop["refusal"]) for t in moved]
 
 
-def _transpose(cotangents: Sequence[Any], *args: Any, loop: Unbounded, known: int) -> list[Any]:
-    back = loop.backward(args[:known], [ad.instantiate_zeros(c) for c in cotangents])
+def _transpose(cotangents: Sequence[Any], *args: Any, known: int, **loop: Any) -> list[Any]:
+    back = Unbounded(**loop).backward(args[:known], [ad.instantiate_zeros(c) for c in cotangents])
     asked = [ad.is_undefined_primal(x) for x in args[known:]]
     return [*([None] * known), *(b if a else None for a, b in zip(asked, back, strict=True))]
 
 
-def _batched(args: Sequence[Any], axes: Sequence[Any], *, loop: Unbounded, known: int) -> tuple[Any, Any]:
+def _batched(args: Sequence[Any], axes: Sequence[Any], *, known: int, **loop: Any) -> tuple[Any, Any]:
     size = next(a.shape[x] for a, x in zip(args, axes, strict=True) if x is not None)
     moved = [batching.bdim_at_front(a, x, size) for a, x in zip(args[known:], axes[known:], strict=True)]
-    mapped = replace(loop, axes=(*loop.axes, tuple(axes[:known])))
-    return swept.bind(*args[:known], *moved, loop=mapped, known=known), [0] * len(moved)
+    mapped = replace(Unbounded(**loop), batches=(*loop["batches"], tuple(axes[:known])))
+    return swept.bind(*args[:known], *moved, known=known, **mapped.parts), [0] * len(moved)
 
 
-_swept_jit = jax.jit(_swept, static_argnames=("loop", "known"))
-swept.def_impl(lambda *args, **params: _swept_jit(*args, **params))
+swept.def_impl(_eagerly)
 swept.def_abstract_eval(lambda *args, known, **_: list(args[known:]))
 mlir.register_lowering(swept, mlir.lower_fun(_swept, multiple_results=True))
 ad.primitive_jvps[swept] = _jvp

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any
 
 import jax
@@ -11,6 +10,7 @@ import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, JaxprEqn, jaxpr_as_fun
 
 from lowering.gradients.in_place_adjoints import threaded
+from tensorir.caches import remembered
 
 __all__ = ["handing_on", "moves", "once", "replaced", "smooth", "with_tangents"]
 
@@ -20,7 +20,7 @@ def once(body: ClosedJaxpr, i: Any, *operands: Any) -> tuple[Any, ...]:
     return tuple(handing_on(body, i, *operands)[0] if _contested(body) else jaxpr_as_fun(body)(i, *operands))
 
 
-@lru_cache(maxsize=256)
+@remembered("facts of loops", limit=256)
 def _contested(body: ClosedJaxpr) -> bool:
     """Whether a round writes more than once: then no single kernel does all reads before it writes in place."""
     writes = [

@@ -209,7 +209,7 @@ def _number(name: str, text: str, element: Any) -> Any:
         value = int(text, 0) if element.is_integer else float(text)
     except (ValueError, KeyError):
         raise refuse("C04", f"'{text}' is not {element}, which '{name}' is.", f"write --set {name}=1.") from None
-    if element.is_integer and int(value) not in element.range:
+    if not element.holds(value):
         raise refuse("C04", f"'{name}' is {element}, which cannot hold {value}.")
     return np.asarray(value, DTYPES[element])
 

@@ -25,13 +25,13 @@ import os
 import sys
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from functools import lru_cache
 from types import CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any, cast
 
 import numpy as np
 
 from tensorir.arrays import kind_of
+from tensorir.caches import remembered
 from tensorir.ir import Fencil
 
 __all__ = ["closure_fingerprint"]
@@ -186,7 +186,7 @@ def _users(value: Any) -> FunctionType | None:
     return inner
 
 
-@lru_cache(maxsize=4096)
+@remembered("facts of code", limit=4096)
 def _names(code: CodeType) -> tuple[str, ...]:
     """The names that code and the code inside of it may look up outside."""
     inside = [c for c in code.co_consts if isinstance(c, CodeType)]

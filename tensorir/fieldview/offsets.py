@@ -9,9 +9,10 @@ from typing import Any
 from tensorir import build
 from tensorir.arrays import type_of_named
 from tensorir.dimensions import Dimension, Offset
+from tensorir.displacement import displaced
 from tensorir.fieldview.trace import current, fail
-from tensorir.fieldview.traced import Shifting, Traced, binary, make, through
-from tensorir.types import NEIGHBOUR, Dims, Interval, TensorType, scalar_of
+from tensorir.fieldview.traced import Shifting, Traced, make, through
+from tensorir.types import NEIGHBOUR, Dims, Interval, Scalar, TensorType, scalar_of
 
 __all__ = ["Dynamic", "FieldOffset", "Slot", "as_offset", "table_type"]
 
@@ -37,7 +38,7 @@ class Dynamic(Shifting):
     def shifted(self, x: Traced) -> Traced:
         dim = str(self.dimension)
         here_is = make("pos", self.distance if dim in self.distance.dims else x, static=(dim,))
-        return make("gather", x, binary("plus", self.distance, here_is), static=((dim,), "checked"))
+        return make("gather", x, Traced(displaced(self.distance.expr, here_is.expr)), static=((dim,), "checked"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,4 +128,7 @@ def as_offset(offset: FieldOffset | Dimension, distance: Any) -> Dynamic:
     dimension = offset if isinstance(offset, Dimension) else offset.source
     if not isinstance(distance, Traced):
         fail("V10", "the distance of as_offset is a field of integers.", f"for a number write f({dimension} + 1).")
+    if not (isinstance(distance.element, Scalar) and distance.element.is_integer):
+        told = f"the distance of as_offset is a field of integers, and this is {distance.element}."
+        fail("V10", told, "convert it: ti.astype(x, ti.int32).")
     return Dynamic(dimension, distance)

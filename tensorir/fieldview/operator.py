@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from tensorir import build
-from tensorir.arrays import article, is_tuple, kind_of, refuse, type_of_named
+from tensorir.arrays import article, is_tuple, kind_of, refuse, type_of_named, with_narrow_hint
 from tensorir.binding import bind
 from tensorir.caches import SIZES, RecentCache
 from tensorir.calls import nested
@@ -21,6 +21,7 @@ from tensorir.fieldview.closure_fingerprint import closure_fingerprint
 from tensorir.fieldview.naming import Assigned, named, places
 from tensorir.fieldview.recorder import domain_of, recording
 from tensorir.fieldview.signature import annotations_of, argument_type, like, restored, structure, symbol
+from tensorir.fieldview.taken_types import TakenType, refuse_beyond
 from tensorir.fieldview.trace import Tracing, current, fail, tracing
 from tensorir.fieldview.traced import Traced, foreign, wrap
 from tensorir.ir import Closure, Expr, Fencil, Var
@@ -48,6 +49,8 @@ class Plan:
     """Where what another operator computed was assigned, by its name and where it was computed."""
     constants: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Values of parameters that bound programs brought along."""
+    taken: Sequence[TakenType] = ()
+    """Which types the numbers of Python among its arguments take."""
     compiled: Any = None
 
     @property
@@ -179,7 +182,10 @@ class FieldOperator(Displayed):
         buffer = None if out is None else key_of(out, place)
         tables = tuple((n, key_of(t)) for n, t in provider.items())
         key = (call_key(self.function, bound, types, place), buffer, region, tables)
-        return self.plans.of(key, lambda: self._trace(bound, types, out, region, provider, place))
+        try:
+            return self.plans.of(key, lambda: self._trace(bound, types, out, region, provider, place))
+        except DiagnosticError as found:
+            raise with_narrow_hint(found, bound.values()) from None
 
     def _trace(
         self, bound: Mapping[str, Any], types: Mapping[str, TensorType | None], out: Any, region: Dims | None,
@@ -217,7 +223,8 @@ class FieldOperator(Displayed):
             fencil = build.fencil(self.name, [*outputs, *params, *trace.tables.values(), *constants], closures)
             results = _nest(dict(zip(values, names, strict=True)))
             held = {v.name: arrays for v, arrays in constants.items()}
-            return Plan(fencil, structure(result), results, tuple(trace.tables), places(trace.assigned.values()), held)
+            where = places(trace.assigned.values())
+            return Plan(fencil, structure(result), results, tuple(trace.tables), where, held, trace.taken)
 
     def _result(self, result: Any) -> Any:
         if result is None:
@@ -250,6 +257,7 @@ class FieldOperator(Displayed):
                 values[own] = value
             else:
                 values.update({n: v for n, v in _leaves(own, value) if n in names})
+        refuse_beyond(plan.taken, values)
         return values
 
 

@@ -25,6 +25,7 @@ from tensorir.fieldview.operator import (
 )
 from tensorir.fieldview.recorder import recorded
 from tensorir.fieldview.signature import annotations_of, argument_type, symbol
+from tensorir.fieldview.taken_types import refuse_beyond
 from tensorir.fieldview.trace import Tracing, tracing
 from tensorir.ir import Fencil, Var
 from tensorir.labels import placed_by_identity
@@ -60,6 +61,7 @@ class Program(Displayed):
         bound = bound_arguments(self.name, self.signature, args, more)
         plan = self._plan(bound, provider)
         values = {p.name: bound[p.name] for p in plan.fencil.params if p.name in bound}
+        refuse_beyond(plan.taken, values)
         values.update({t: table_value(plan.fencil[t], provider[t]) for t in plan.tables})
         if plan.compiled is None:
             from tensorir.backends import compile
@@ -97,6 +99,7 @@ class Program(Displayed):
         written = {p.name for p in plan.fencil.outputs}
         names = {p.name for p in plan.fencil.params}
         values = {n: copy.deepcopy(v) if n in written else v for n, v in bound.items() if n in names}
+        refuse_beyond(plan.taken, values)
         values.update({t: table_value(plan.fencil[t], provider[t]) for t in plan.tables})
         return compile(plan.program).inspect(**values).placed(plan.places)
 
@@ -121,7 +124,8 @@ class Program(Displayed):
             constants = dict(trace.constants.values())
             fencil = build.fencil(self.name, [*params, *trace.tables.values(), *constants], recorder.closures)
             held = {v.name: arrays for v, arrays in constants.items()}
-            return Plan(fencil, None, None, tuple(trace.tables), places(trace.assigned.values()), held)
+            where = places(trace.assigned.values())
+            return Plan(fencil, None, None, tuple(trace.tables), where, held, trace.taken)
 
 
 def _symbols(

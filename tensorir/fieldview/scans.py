@@ -69,6 +69,7 @@ def _scanned(
     state_variable = build.var(trace.fresh(state), place)
     variables = {n: build.var(trace.fresh(n), a.type.on(a.type.dims.without(axis))) for n, a in args.items()}
     given = {n: like(fields[n], tuple_of(Traced(v, args[n].weak))) for n, v in variables.items()}
+    trace.numbers.update({v: args[n].expr for n, v in variables.items() if args[n].weak})
     trace.scanned.append(axis)
     result = applied(function, signature, {state: like(init, tuple_of(Traced(state_variable))), **given})
     trace.scanned.pop()

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 from tensorir import build
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.fieldview.naming import Assigned
+from tensorir.fieldview.taken_types import TakenType
 from tensorir.ir import Expr, Var
 from tensorir.locations import here
 
@@ -32,6 +33,10 @@ class Tracing:
     """The local dimensions of the tables that fields were shifted through."""
     scanned: list[str] = field(default_factory=list[str])
     """The axes of the scans whose functions are being traced."""
+    taken: list[TakenType] = field(default_factory=list[TakenType])
+    """Which types numbers of Python took."""
+    numbers: dict[Var, Expr] = field(default_factory=dict[Var, Expr])
+    """What variables of the functions of scans stand for, where that is a number of Python."""
     latest: tuple[object, Expr] | None = None
     """The expression of Python that made the latest value, and the value."""
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NoReturn, cast
 
+import ml_dtypes
 import numpy as np
 
 from tensorir import build
@@ -16,12 +17,14 @@ from tensorir.dimensions import Dimension, Offset
 from tensorir.errors import Diagnostic, DiagnosticError, NoAttribute
 from tensorir.extension_points import inline_program
 from tensorir.fieldview.naming import Assigned
+from tensorir.fieldview.taken_types import TakenType, may_exceed
 from tensorir.fieldview.trace import CURRENT, Tracing, current, fail
 from tensorir.ir import Expr, Literal
 from tensorir.locations import assigned, here, raised_at
 from tensorir.source import Span
 from tensorir.types import (
     BOOL,
+    DTYPES,
     FLOAT64,
     INT32,
     INT64,
@@ -33,6 +36,7 @@ from tensorir.types import (
     scalar_of,
 )
 from tensorir.typing_rules import highest_neighbour
+from tensorir.walk import substitute
 
 __all__ = ["Shifting", "Traced", "expression", "tuple_of", "unify", "wrap"]
 
@@ -266,7 +270,18 @@ def make(op: str, *args: Any, static: tuple[Any, ...] = ()) -> Traced:
     if TABLE[op].elementwise or op == "make_tuple":
         operands = _aligned(operands)
     made = build.call(op, *(o.expr for o in operands), static=static, span=here())
-    return assignable(made, all(o.weak for o in operands))
+    weak = all(o.weak for o in operands)
+    if weak and isinstance(element := made.tensor.element, Scalar) and element.is_integer:
+        _takes(made, element)
+    return assignable(made, weak)
+
+
+def _takes(number: Expr, element: Scalar) -> None:
+    """What was computed of numbers of Python takes a type: calls look whether that holds it."""
+    trace = CURRENT.get()
+    if trace is not None and number.free:
+        known = {v: e for v, e in trace.numbers.items() if v in number.free}
+        trace.taken.append(TakenType(substitute(number, known) if known else number, element, here()))
 
 
 def _aligned(operands: list[Traced]) -> list[Traced]:
@@ -391,7 +406,13 @@ def number_as(number: Traced, element: Any) -> Traced:
             "compare it with 0, or convert it with ti.astype.",
         )
     if isinstance(number.expr, Literal):
+        if element.is_float and not element.holds(number.expr.value):
+            limits = cast("Any", ml_dtypes.finfo(DTYPES[element]))
+            told = f"{number.expr.value} is not a {element}."
+            fail("S12", told, f"{element} ends at {float(limits.max):.3g}; write float('inf') if that is meant.")
         return Traced(build.literal(number.expr.value, element, here()), True)
+    if may_exceed(have, element):
+        _takes(number.expr, element)
     return Traced(build.call("cast", number.expr, static=(element,), span=here()), True)
 
 

@@ -25,7 +25,8 @@ from tensorir.iterator.lift.program import Leaf, Options, Specialised, specialis
 from tensorir.iterator.lift.values import Target, leaves, tree_map
 from tensorir.iterator.memory import Accelerator, Host
 from tensorir.iterator.nodes import Program
-from tensorir.types import DTYPES, Dims, Interval
+from tensorir.iterator.refusals import refused
+from tensorir.types import DTYPES, Dims, Interval, scalar_of
 
 __all__ = ["Runner"]
 
@@ -82,7 +83,11 @@ class _Ready:
 
     def _input(self, one: _Input, value: Any) -> Any:
         if one.layout is None:
-            return np.asarray(getattr(value, "value", value), one.dtype)
+            number, element = getattr(value, "value", value), scalar_of(one.dtype)
+            if element is not None and not element.holds(number):
+                said = f"'{one.name}' is {element}, which cannot hold {number}."
+                raise refused("TI11", said, help="declare a wider type.")
+            return np.asarray(number, one.dtype)
         array = array_of(value)
         seen = self.seen.get(one.name)
         if seen is not None and seen[0] is array:

@@ -19,6 +19,7 @@ from tensorir.errors import DiagnosticError
 from tensorir.ir import Fencil
 from tensorir.lift.assemble import Built
 from tensorir.lift.loops.report import Report
+from tensorir.types import scalar_of
 
 __all__ = ["Argument", "Lifted", "Specialised"]
 
@@ -328,6 +329,9 @@ def _number(argument: Argument, value: Any) -> Any:
         if number != int(number) or not limits.min <= number <= limits.max:
             raise refuse("TA04", f"'{argument.name}' is of type {argument.dtype}, which {number} does not fit.")
         return np.asarray(int(number), argument.dtype)
+    element = scalar_of(argument.dtype)
+    if element is not None and not element.holds(array.item()):
+        raise refuse("TA04", f"'{argument.name}' is of type {argument.dtype}, which {array.item()} does not fit.")
     return array.astype(argument.dtype)
 
 

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 import tensorir as ti
+from lowering.executable import Executable
 from tensorir.caches import SIZES, RecentCache
+from tests.benchmarks.collected import KINDS, TEMPLATE, alive, drop
 
 TEXT = "f(out: tensor<float, I[0:n]>, x: tensor<float, I[0:n]>) { out ← 2.0 × x; }"
 FIXED = TEXT.replace("n]", "3]")
@@ -41,10 +43,12 @@ def test_what_a_bound_program_compiled_dies_with_it():
 def test_a_template_keeps_the_sizes_used_last():
     f = ti.parse(TEXT)
     c = ti.compile(f)
-    for n in range(1, SIZES + 3):
+    assert c.engine.executables.limit == f.specialisations.limit == SIZES
+    c.engine.executables.limit = f.specialisations.limit = 2
+    for n in range(1, 5):
         c(x=np.ones(n))
-    assert len(c.engine.executables) == len(f.specialisations) == SIZES
-    assert (1,) not in f.specialisations and (SIZES + 2,) in f.specialisations
+    assert len(c.engine.executables) == len(f.specialisations) == 2
+    assert (1,) not in f.specialisations and (4,) in f.specialisations
     np.testing.assert_array_equal(c(x=np.ones(1))["out"], [2.0])
 
 
@@ -65,3 +69,47 @@ def test_emptied_caches_fill_again():
     np.testing.assert_array_equal(f(x=np.ones(3))["out"], [2.0, 2.0, 2.0])
     assert ti.caches["compiled programs"] == 1
     assert "compiled programs" in repr(ti.caches)
+
+
+PARTS = {"Call", "Diagnostic", "Executable", "Fencil", "For", "Operator", "Statement", "Store", "Unbounded"}
+"""Types of which only programs have objects."""
+DROPPED = [kind for kind in KINDS if kind != "gt4py"]
+
+
+@pytest.fixture(scope="module")
+def collected():
+    """What was compiled for a program of each kind, and which parts of programs are left when all are dropped."""
+    made, compiled = {}, []
+    drop()
+    before = alive()
+    with pytest.MonkeyPatch.context() as patched:
+        plain = Executable.__post_init__
+        patched.setattr(Executable, "__post_init__", lambda self: compiled.append(weakref.ref(self)) or plain(self))
+        for kind in DROPPED:
+            KINDS[kind](1)
+            made[kind] = compiled.copy()
+            compiled.clear()
+    drop()
+    return made, alive() - before
+
+
+@pytest.mark.parametrize("kind", DROPPED)
+def test_what_was_compiled_for_a_dropped_program_is_gone(collected, kind):
+    made, _ = collected
+    assert made[kind] and not [1 for executable in made[kind] if executable() is not None]
+
+
+def test_dropped_programs_leave_no_parts(collected):
+    _, left = collected
+    assert {name: count for name, count in left.items() if name in PARTS} == {}
+
+
+def test_what_was_compiled_for_sizes_of_long_ago_is_gone(monkeypatch):
+    monkeypatch.setattr("lowering.engine.SIZES", 2)
+    c = ti.compile(TEMPLATE)
+    drop()
+    before = alive()["Executable"]
+    for n in range(3, 7):
+        c(x=np.ones(n))
+    gc.collect()
+    assert alive()["Executable"] - before == 2

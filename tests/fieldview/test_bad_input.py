@@ -572,3 +572,35 @@ def test_a_notebook_cell_is_called_by_its_number():
         assert str(found.error_in_exec).startswith("cell 2:1:1: error[V32]")
     finally:
         shell_of.InteractiveShell.clear_instance()
+
+
+def test_what_is_converted_in_an_operator_is_converted_by_ti_astype():
+    @ti.field_operator
+    def f(x):
+        return x + np.float32(1.0)
+
+    with pytest.raises(ti.DiagnosticError) as found:
+        f(ti.as_field({"I": 2}, np.ones(2)))
+    assert str(found.value).endswith(
+        "error[T01]: the operands have different element types: float64 and float32.\n"
+        "          return x + np.float32(1.0)\n"
+        "                 ^^^^^^^^^^^^^^^^^^^\n"
+        "help: nothing is converted silently; write ti.astype(x, ti.float64) or ti.astype(x, ti.float32)."
+    )
+
+
+def test_a_whole_number_in_an_operator_says_how_the_field_is_made_wider():
+    with pytest.raises(ti.DiagnosticError) as found:
+        ti.field_operator(lambda x: x + 300)(ti.as_field({"I": 2}, np.ones(2, np.int8)))
+    assert str(found.value).endswith("help: int8 holds -128 to 127; ti.astype(x, ti.int64) is wider.")
+
+
+def test_a_gradient_without_64_bits_says_how_they_are_kept():
+    x = ti.as_field({"I": 2}, np.ones(2))
+    times = ti.field_operator(lambda x, c: x * c)
+    with pytest.raises(ti.DiagnosticError) as found:
+        jax.grad(lambda y: times(y, x).data.sum())(x)
+    assert str(found.value).endswith(
+        "note: this transformation of JAX keeps 32 bits, unless it is inside of `with jax.enable_x64(True):`.\n"
+        "help: nothing is converted silently; write ti.astype(x, ti.float32) or ti.astype(x, ti.float64)."
+    )

@@ -250,6 +250,38 @@ def test_a_dynamic_offset_reads_where_another_field_says():
     np.testing.assert_array_equal(at(x, d).data, x.data[rows, columns + d.data])
 
 
+@ti.field_operator
+def displaced(x, d):
+    return x(ti.as_offset(I, d))
+
+
+@pytest.mark.parametrize("element", ["int8", "uint8", "int16", "uint16", "uint32", "int64", "uint64"])
+def test_a_dynamic_offset_may_be_of_any_type_of_integers(element):
+    x, d = np.arange(300.0), np.resize([0, 3, 1] if element.startswith("u") else [0, 3, -1], 297).astype(element)
+    out = displaced(field(x, I, I=-150), field(d, I, I=-150))
+    np.testing.assert_array_equal(out.data, x[np.arange(297) + d.astype(int)])
+
+
+@pytest.mark.parametrize("far", [np.int64(2**63 - 1), np.uint64(2**64 - 1), np.uint32(2**32 - 1)])
+def test_a_dynamic_offset_that_leads_far_away_is_outside(far):
+    assert told(lambda: displaced(field(X[0], I), field(np.full(6, far), I))).endswith(
+        "error[R01]: an index leaves I[0:7].\n"
+        "      return x(ti.as_offset(I, d))\n"
+        "             ^^^^^^^^^^^^^^^^^^^^^\n"
+        "note: at I = 0 it is 2147483647 or more.\n"
+        "help: correct the indices, or clamp them."
+    )
+
+
+def test_a_distance_that_is_no_integer_is_refused():
+    assert told(lambda: displaced(field(X[0], I), field(X[0], I))).endswith(
+        "error[V10]: the distance of as_offset is a field of integers, and this is float64.\n"
+        "      return x(ti.as_offset(I, d))\n"
+        "               ^^^^^^^^^^^^^^^^^^\n"
+        "help: convert it: ti.astype(x, ti.int32)."
+    )
+
+
 def test_a_program_is_one_fencil_of_several_operators():
     @ti.program
     def smooth(a: ti.Field[[I, J], ti.float64], t: ti.Field[[I, J], ti.float64], out: ti.Field[[I, J], ti.float64]):

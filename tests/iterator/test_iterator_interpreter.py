@@ -105,3 +105,17 @@ def test_staggered_positions_are_the_lifts() -> None:
     np.testing.assert_array_equal(interpret(program, {"x": x, "y": y})["y"].array, np.diff(x.array))
     (found,) = ti.lift(program, args=[TensorType(scalar_of(b.array.dtype), b.dims) for b in (x, y)])(x.array, None)
     np.testing.assert_array_equal(found, np.diff(x.array))
+
+
+@pytest.mark.parametrize("element", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"])
+def test_an_offset_of_any_type_of_integers_leads_as_far_as_it_says(element):
+    dims = Dims.of(I=(-150, 150))
+    near = np.random.default_rng(5).integers(0 if element.startswith("u") else -3, 4, 300)
+    by, x = np.where((np.arange(300) < 3) | (np.arange(300) > 296), 0, near).astype(element), np.arange(300.0)
+    program = ti.iterator.parse("f(x, by, y) { y @ c⟨ Iₕ: [-150, 150[ ⟩ ← (⇑(λ(a, b) → ·⟪Iₕ→Iₕ, ·b⟫(a)))(x, by); }")
+    blocks = {"x": Block(dims, x), "by": Block(dims, by), "y": Block(dims, np.zeros(300))}
+    types = [TensorType(scalar_of(b.array.dtype), b.dims) for b in blocks.values()]
+    (lifted,) = ti.lift(program, args=types)(x, by, None)
+    expected = x[np.arange(300) + by.astype(int)]
+    np.testing.assert_array_equal(lifted, expected)
+    np.testing.assert_array_equal(interpret(program, blocks)["y"].array, expected)

@@ -47,6 +47,22 @@ def test_every_operation_is_rounded_once(name, element):
         np.testing.assert_array_equal(inside({n: jnp.asarray(a) for n, a in used.items()}), want)
 
 
+@pytest.mark.parametrize("box", ["", ", I[0:1]", ", I[0:2]"])
+@pytest.mark.parametrize("text", ["1.0 / (x + 0.0)", "-(x + 0.0) × 2.0", "(x + 0.0) + 0.0", "1.0 / (0.0 + x)"])
+def test_zero_added_to_minus_zero_is_zero(text, box):
+    f = ti.parse(f"f(out: tensor<float{box}>, x: tensor<float{box}>) {{ out ← {text}; }}")
+    x = np.full(f["x"].type.dims.shape, -0.0)
+    want = {"1": np.inf, "-": -0.0, "(": 0.0}[text[0]]
+    found = ti.compile(f, numerics="exact")(x=x)["out"]
+    assert found.tobytes() == np.full_like(x, want).tobytes()
+
+
+def test_the_sum_of_one_element_has_the_derivatives_of_a_sum():
+    f = ti.parse("f(out: tensor<float>, x: tensor<float>) { out ← (x + 0.5) × (x + x); }")
+    with jax.enable_x64(True):
+        assert jax.grad(lambda x: ti.compile(f, numerics="exact")(x=x)["out"])(jnp.float64(3.0)) == 13.0
+
+
 def test_derivatives_and_batches_go_through():
     f = ti.parse("f(out: tensor<float>, x: tensor<float>, y: tensor<float>) { out ← x × y / (x - 3.0) + y; }")
     exact = ti.compile(f, numerics="exact")

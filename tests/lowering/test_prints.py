@@ -154,6 +154,12 @@ with jax.enable_x64(True):
     jax.jit(lambda x: c(x=x)["y"])(jax.device_put(x, NamedSharding(mesh, P("d")))); said()
     jax.pmap(lambda x: c(x=x)["y"])(jnp.stack([x, x])); said()
     c(x=jnp.asarray(x)); said()
+    one, other = (jax.device_put(x, d) for d in jax.devices())
+f = ti.parse('f(y: tensor<float, I[0:4]>, x: tensor<float, I[0:4]>, z: tensor<float, I[0:4]>) { y ← x + z; }')
+try:
+    f(x=one, z=other)
+except ti.DiagnosticError as refused:
+    print(refused)
 """
 
 
@@ -164,3 +170,7 @@ def test_programs_on_several_devices_print_without_an_order():
     parts = [first_letters(part) for part in run.stdout.split("|")[:-1]]
     assert [parts[k] for k in (0, 1, 5)] == ["ab"] * 3
     assert [set(part) for part in parts[2:5]] == [set("ab")] * 3
+    # and arrays on two devices do not meet
+    assert run.stdout.rpartition("|")[2].strip() == (
+        "error[A40]: 'x' is on cpu:0, and 'z' on cpu:1.\nhelp: put both in one place: jax.device_put(z, x.sharding)."
+    )

@@ -13,6 +13,7 @@ from typing import Any
 
 from tensorir import build
 from tensorir.builtins import TABLE
+from tensorir.displacement import displaced
 from tensorir.ir import Expr, Lambda, Var
 from tensorir.iterator.lift.boxes import Box, Cut, intersection
 from tensorir.iterator.lift.graph import Fold, Node, Table, postorder
@@ -227,10 +228,7 @@ class Emission:
         if dim not in x.tensor.dims:
             return x
         here = self.position(dim, self.needed[node][dim])
-        (element,) = by.tensor.leaves
-        if element != INT32:
-            here = build.call("cast", here, static=(element,))
-        return build.call("gather", x, build.call("plus", here, by), static=((dim,), self.mode))
+        return build.call("gather", x, displaced(here, by), static=((dim,), self.mode))
 
     # Domains
 

@@ -19,12 +19,12 @@ y
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from tensorir.caches import remembered
 from tensorir.lift.accesses.sets import conjuncts
 from tensorir.lift.accesses.solved import sum_of
 from tensorir.lift.nests.affine import Affine, Quotient, number, variable
@@ -124,7 +124,7 @@ def _at_all_points(term: Linear | Op, guards: Sequence[Term], ranges: Ranges) ->
     return _at_points(term, telling, tuple((n, *ranges[n]) for n in names))
 
 
-@lru_cache(maxsize=4096)
+@remembered("facts of nests", limit=4096)
 def _at_points(term: Linear | Op, guards: tuple[Term, ...], spans: tuple[tuple[str, int, int], ...]) -> Term | None:
     sizes = [high - low + 1 for _, low, high in spans]
     if not 0 < prod(sizes) <= MOST_COUNTED:

@@ -16,9 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, TypeVar
 
+from tensorir.caches import remembered
 from tensorir.lift.nests.affine import Affine, number
 from tensorir.lift.nests.linear import COMPARISONS, Ranges, affine_of, linear, settled
 from tensorir.lift.nests.nest import Leaf, Loop
@@ -44,7 +45,7 @@ def integer_set(names: Sequence[str], constraints: Sequence[str]) -> Any:
     return _read(f"{{ [{', '.join(names)}]{condition} }}")
 
 
-@lru_cache(maxsize=1024)
+@remembered("facts of nests", limit=1024)
 def _read(text: str) -> Any:
     """Unrolled loops ask for the same few sets over and over, and to read one takes isl a millisecond."""
     return _isl().Set(text)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
+from tensorir.caches import remembered
 from tensorir.lift.nests.affine import Affine
 from tensorir.lift.nests.linear import linear
 from tensorir.lift.nests.nest import Check, External, Leaf, Loop, Store, While, ranges_of
@@ -20,7 +19,7 @@ def places(leaf: Leaf, buffer: Buffer) -> Places:
     return _places_in(leaf.node, leaf.loops, buffer)
 
 
-@lru_cache(maxsize=4096)
+@remembered("facts of nests", limit=4096)
 def _places_in(node: Store | While | Check | External, loops: tuple[Loop, ...], buffer: Buffer) -> Places:
     ranges = ranges_of(loops)
     found: list[tuple[bool, tuple[Affine | None, ...]]] = []

@@ -26,10 +26,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from typing import Any, TypeVar
 
-from tensorir.caches import RecentCache
+from tensorir.caches import RecentCache, remembered
 from tensorir.lift.accesses.sets import decided, text
 from tensorir.lift.dataflow.statements import Statement, Uncovered
 from tensorir.lift.nests.affine import Affine, number, quotient, variable
@@ -70,7 +70,7 @@ class Source:
     buffer: str = ""
 
 
-@lru_cache(maxsize=256)
+@remembered("facts of nests", limit=256)
 def domain_of(s: Statement) -> Any:
     """The iterations of a statement, with the points of its window."""
     return isl().Set(f"{{ {_tuple(s)}{_where(s)} }}")

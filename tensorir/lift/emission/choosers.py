@@ -23,9 +23,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import product
 
+from tensorir.caches import remembered
 from tensorir.lift.accesses.iteration import Once
 from tensorir.lift.nests.terms import Index, Load, Number, Op, Term, rebuilt, walk
 from tensorir.types import BOOL, Scalar
@@ -186,7 +186,7 @@ _COMPARED: Mapping[str, Callable[[int, int], bool]] = {
 }  # fmt: skip
 
 
-@lru_cache(maxsize=256)
+@remembered("facts of nests", limit=256)
 def _laws(values: tuple[Term, ...]) -> Laws:
     numbers = [range(_NAN)] * len(values)
     table = _table(values, list(product(*numbers)))

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 
+from tensorir.caches import remembered
 from tensorir.ir import Expr
 from tensorir.lift.nests.linear import Ranges, linear
 from tensorir.lift.nests.terms import Buffer, Load, Number, Term, buffers_of, loads
@@ -139,7 +139,7 @@ class Leaf:
         return self.node.span
 
 
-@lru_cache(maxsize=4096)
+@remembered("facts of nests", limit=4096)
 def _reads(node: Bottom) -> tuple[Load, ...]:
     """What a node reads, which every step that looks at the leaves of a nest asks again."""
     match node:
@@ -216,7 +216,7 @@ def ranges_of(loops: Sequence[Loop], outer: Ranges | None = None) -> dict[str, t
     return _with_ranges(outer, loops)
 
 
-@lru_cache(maxsize=4096)
+@remembered("facts of nests", limit=4096)
 def _ranges_of(loops: tuple[Loop, ...]) -> dict[str, tuple[int, int]]:
     return _with_ranges({}, loops)
 

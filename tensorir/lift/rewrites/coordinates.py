@@ -12,10 +12,10 @@ f(A: tensor<int, i[1:10]>) {
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from tensorir.build import call
 from tensorir.builtins import TABLE
+from tensorir.caches import remembered
 from tensorir.ir import Call, Expr, Fencil, Literal
 from tensorir.lift.emission.tensors import position, shifted, spread, sum_of, width_of
 from tensorir.lift.nests.affine import Affine, number, quotient, remainder, variable
@@ -51,7 +51,7 @@ def sum_of_coordinates(e: Expr) -> Affine | None:
     return _closed_sum(e) if closed else None
 
 
-@lru_cache(maxsize=4096)
+@remembered("facts of nests", limit=4096)
 def _closed_sum(e: Expr) -> Affine | None:
     """The same of an expression without variables: rules ask for it of every node above, and again in every round."""
     ranges = {n: (i.start, i.stop - 1) for n, i in e.tensor.dims.items}

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from math import prod
 
+from tensorir.caches import remembered
 from tensorir.lift.accesses.inverse import inverse
 from tensorir.lift.accesses.overlap import box_of, overlap
 from tensorir.lift.accesses.sets import domain, integer_set, text
@@ -76,7 +76,7 @@ def whole_space(leaf: Leaf) -> Space:
     return _whole_space(node, leaf.loops)
 
 
-@lru_cache(maxsize=1024)
+@remembered("facts of nests", limit=1024)
 def _whole_space(node: Store, loops: tuple[Loop, ...]) -> Space:
     dims, guards = hull_of(loops, ranges_of(loops))
     make = in_order if node.buffer.exact else boxed

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
-from functools import cache, lru_cache, reduce
+from functools import cache, reduce
 from itertools import combinations, pairwise
 from math import gcd
 
+from tensorir.caches import remembered
 from tensorir.lift.accesses.sets import conjuncts
 from tensorir.lift.accesses.space import Space, digits
 from tensorir.lift.nests.affine import Affine, Quotient, number, quotient, remainder, variable
@@ -270,13 +271,13 @@ def _space(leaf: Leaf) -> Space | None:
     return whole_space(replace(leaf, node=_lasting(node)) if lives else leaf)
 
 
-@lru_cache(maxsize=1024)
+@remembered("facts of nests", limit=1024)
 def _asking(check: Check) -> Store:
     """A check as a store of its condition."""
     return Store(_ASKED, (), check.condition, check.guards, check.span)
 
 
-@lru_cache(maxsize=1024)
+@remembered("facts of nests", limit=1024)
 def _lasting(node: Store) -> Store:
     """A store without the values that live for one iteration."""
 

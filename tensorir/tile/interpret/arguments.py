@@ -22,6 +22,7 @@ from tensorir.tile.interpret.conversions import pack, unpack
 from tensorir.tile.interpret.memory import Allocation, Memory
 from tensorir.tile.nodes import Operation, Value
 from tensorir.tile.types import Pointer, Tile
+from tensorir.types import scalar_of
 
 __all__ = ["Arguments"]
 
@@ -144,6 +145,12 @@ class Arguments:
                 self._fail(
                     "TK03",
                     f"the parameter {name} of '{self.name}' is of type {element}, and {number!r} is no such number.",
+                )
+            known = scalar_of(element.numpy)
+            if known is not None and not known.holds(number):
+                self._fail(
+                    "TK03",
+                    f"the parameter {name} of '{self.name}' is of type {element}, which {number!r} does not fit.",
                 )
             self.values.append(np.asarray(float(number)).astype(element.numpy))
             return

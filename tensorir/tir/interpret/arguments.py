@@ -19,6 +19,7 @@ from tensorir.tir.dtypes import DataType
 from tensorir.tir.interpret.arithmetic import Value
 from tensorir.tir.interpret.machine import held_type
 from tensorir.tir.interpret.memory import Memory, Pointer, View, row_major, strided, strides_of
+from tensorir.types import scalar_of
 
 __all__ = ["give", "scalar", "take"]
 
@@ -55,11 +56,11 @@ def scalar(value: object, dtype: DataType, name: str, func: n.Node) -> Value:
     if array.ndim or not (isinstance(value, Number) or hasattr(value, "dtype")) or array.dtype.kind in "OSUc":
         message = f"{name!r} needs one number of type {dtype}, and this is of type {type(value).__name__}."
         raise DiagnosticError(Diagnostic("TA04", message, span))  # type: ignore[arg-type]
-    if dtype.is_float:
+    number, element = array.item(), scalar_of(dtype.numpy)
+    if dtype.is_float and (element is None or element.holds(number)):
         return array.astype(dtype.numpy)[()]
-    number = array.item()
-    low, high = (0, 1) if dtype.bits == 1 else dtype.range
-    if number != int(number) or not low <= number <= high:
+    low, high = (0, 1) if dtype.bits == 1 or dtype.is_float else dtype.range
+    if dtype.is_float or number != int(number) or not low <= number <= high:
         message = f"{name!r} is of type {dtype}, which {number} does not fit."
         raise DiagnosticError(Diagnostic("TA04", message, span))  # type: ignore[arg-type]
     return dtype.numpy.type(int(number))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -29,6 +31,29 @@ def test_an_offset_that_is_a_field() -> None:
     a = field({I: 3, K: 5})
     found = both(indirect, a, field({I: 3, K: 5}, data=by), out=field({I: 3, K: 5}))[-1]
     np.testing.assert_array_equal(found, 2 * np.take_along_axis(a.asnumpy(), by + k, 1))
+
+
+SOURCE = """
+import gt4py.next as gtx
+from gt4py.next.experimental import as_offset
+from tests.peers.gt4py.sides import I
+Ioff = gtx.FieldOffset("Ioff", source=I, target=(I,))
+@gtx.field_operator
+def displaced(a: gtx.Field[[I], gtx.float64], by: gtx.Field[[I], gtx.{}]) -> gtx.Field[[I], gtx.float64]:
+    return a(as_offset(Ioff, by))
+"""
+
+
+@pytest.mark.parametrize("element", ["int8", "uint8", "int64", "uint64"])
+def test_an_offset_of_any_type_of_integers(element: str, tmp_path: Path) -> None:
+    place, names = tmp_path / "displaced.py", {}
+    place.write_text(SOURCE.format(element), encoding="utf-8")
+    exec(compile(place.read_text(encoding="utf-8"), place, "exec"), names)  # GT4Py reads the source of what it runs
+    by = np.resize([0, 3, 1] if element.startswith("u") else [0, 3, -1], 300).astype(element)
+    by[-3:] = 0
+    a, out = (field({I: (-150, 150)}, data=np.arange(300.0)) for _ in range(2))
+    (_, _, found) = ours(names["displaced"], a, field({I: (-150, 150)}, data=by), out=out)
+    np.testing.assert_array_equal(found, np.arange(300) + by.astype(int))
 
 
 @gtx.field_operator

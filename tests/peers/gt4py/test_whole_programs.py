@@ -11,6 +11,7 @@ import pytest
 
 import tensorir as ti
 from tensorir.iterator.gt4py_backend import make_backend
+from tests.benchmarks.collected import KINDS, alive, drop
 from tests.peers.gt4py.sides import C2E, E2V, Cell, Edge, I, J, K, Vertex, both, field, gtx, ours, xla_cpu
 from tests.peers.gt4py.test_unstructured import C2E_TABLE, E2V_TABLE, PROVIDER
 
@@ -503,3 +504,14 @@ def test_levels_of_a_mesh_point_lie_together_and_a_grids_columns_side_by_side() 
     grid = gtx.zeros(gtx.domain({I: 16, J: 8, K: 8}), gtx.float64, allocator=xla_cpu)
     assert mesh.ndarray.strides == (64, 8)
     assert sorted(grid.ndarray.strides) == list(grid.ndarray.strides)
+
+
+def test_what_was_compiled_for_a_dropped_program_is_gone() -> None:
+    KINDS["gt4py"](1)
+    drop()
+    before = alive()["Executable"]
+    program = KINDS["gt4py"](2)
+    assert alive()["Executable"] == before + 1
+    del program
+    drop()
+    assert alive()["Executable"] == before
