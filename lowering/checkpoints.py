@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from tensorir.arrays import refuse
+from tensorir.binding.arrays import refuse
 
 __all__ = ["Checkpoints"]
 

@@ -12,7 +12,7 @@ from lowering import folds, host_results, indirect, neighbours, reduction, struc
 from lowering.gradients import checkpointed_loop, checkpointed_while
 from lowering.raising import NAMES, contractions, convolutions
 from lowering.raising.windows import MOST_POINTS
-from tensorir import cost
+from tensorir.analysis import cost
 from tensorir.passes import if_conversion
 from tensorir.passes.decisions import Threshold
 from tensorir.passes.table import PASSES

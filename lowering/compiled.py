@@ -28,10 +28,10 @@ from lowering.plan import interleaved, planned, switched_off, ways_of
 from lowering.raising import NAMES, RULES, Raised, rows
 from lowering.targets import device_of, target_of
 from lowering.tracing import concrete
-from tensorir.arrays import refuse
-from tensorir.binding import BoundProgram, tables_of
-from tensorir.calls import prepare_call, refuse_absent_outputs
-from tensorir.cost import Cost, count
+from tensorir.analysis.cost import Cost, count
+from tensorir.binding.arrays import refuse
+from tensorir.binding.bound import BoundProgram, tables_of
+from tensorir.binding.calls import prepare_call, refuse_absent_outputs
 from tensorir.errors import did_you_mean
 from tensorir.inspect import Inspection, inspect
 from tensorir.ir import Fencil
@@ -174,8 +174,8 @@ class Compiled(_Callable, eqx.Module):
     def plan(self, /, *, measure: bool = False, **arguments: Any) -> Plan:
         """What was chosen for arguments, or for sizes by name, and why: a row for each choice, with what it is worth.
 
-        Costs are predicted with and without each (`tensorir.predicted_cost`), and with `measure`, which needs the
-        arguments of a call, measured: the program with all choices of one name switched off takes turns with itself.
+        Costs are predicted with and without each (`tensorir.analysis.predicted_cost`), and with `measure`, which needs
+        the arguments of a call, measured: the program with all choices of one name switched off takes turns with itself.
         Choices of gradients alone are measured in the gradient of the sum of all results.
 
         >>> import tensorir as ti

@@ -15,10 +15,10 @@ from lowering.host_results import on_host
 from lowering.repeated_call import RepeatedCall
 from lowering.tracing import concrete, inside_trace, op_by_op, tracing, x64
 from tensorir.analysis.absence import SkipValues
-from tensorir.arrays import kind_of, refuse, refuse_given_away
-from tensorir.binding import BoundProgram
+from tensorir.binding.arrays import kind_of, refuse, refuse_given_away
+from tensorir.binding.bound import BoundProgram
+from tensorir.binding.calls import PreparedCall, prepare_call, refuse_absent_outputs, writable
 from tensorir.caches import SIZES, RecentCache
-from tensorir.calls import PreparedCall, prepare_call, refuse_absent_outputs, writable
 from tensorir.errors import DiagnosticError
 from tensorir.ir import Fencil
 from tensorir.passes.stages import Stages, staged

@@ -21,7 +21,7 @@ from lowering.raising import NAMES
 from lowering.tracing import inside_trace, op_by_op
 from tensorir.analysis.absence import AbsenceAnalysis
 from tensorir.analysis.annotations import Annotations, annotated
-from tensorir.binding import tables_of
+from tensorir.binding.bound import tables_of
 from tensorir.builtins import TABLE
 from tensorir.ir import Call, Fencil, Var
 from tensorir.kept_memory import KEPT_MEMORY

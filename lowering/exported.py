@@ -11,7 +11,7 @@ import jax
 import jax.export
 import numpy as np
 
-from tensorir.arrays import refuse
+from tensorir.binding.arrays import refuse
 from tensorir.errors import did_you_mean
 
 __all__ = ["Loaded", "load"]

@@ -14,9 +14,9 @@ import jax
 import jax.numpy
 import numpy as np
 
-from tensorir.arrays import held, interval_of, intervals_of, refuse, refuse_foreign, refuse_given_away
+from tensorir.binding.arrays import held, interval_of, intervals_of, refuse, refuse_foreign, refuse_given_away
+from tensorir.binding.labels import labels_of
 from tensorir.errors import did_you_mean
-from tensorir.labels import labels_of
 from tensorir.types import DTYPES, FLOAT64, Complaint, Dims, Interval, Scalar, bcast, scalar_of
 
 __all__ = ["Field", "as_field", "from_xarray", "full", "ones", "zeros"]
@@ -219,7 +219,7 @@ class Field(eqx.Module):
         return field_page(self)
 
     def __class_getitem__(cls, parameters: Any) -> Any:
-        from tensorir.annotations import FieldType
+        from tensorir.fieldview.annotations import FieldType
 
         return FieldType.of(parameters)
 

@@ -23,11 +23,11 @@ from lowering.progress import Bar, is_shown
 from lowering.snapshots import Snapshots
 from lowering.tracing import inside_trace
 from lowering.xarray_states import dataset, entered, uneven_labels
-from tensorir.arrays import article, refuse
+from tensorir.binding.arrays import article, refuse
+from tensorir.binding.labels import UNSTEADY
 from tensorir.caches import RecentCache
 from tensorir.fieldview.closure_fingerprint import closure_fingerprint
 from tensorir.interrupted import Interrupted
-from tensorir.labels import UNSTEADY
 
 __all__ = ["iterate"]
 

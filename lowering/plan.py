@@ -16,14 +16,14 @@ from lowering.context import Chosen
 from lowering.executable import Executable, Options
 from lowering.neighbours import padding_of
 from lowering.raising import RULES
-from tensorir.arrays import refuse
-from tensorir.cost import bytes_of
+from tensorir.analysis.cost import bytes_of
+from tensorir.analysis.predicted_cost import predicted
+from tensorir.binding.arrays import refuse
 from tensorir.errors import did_you_mean
 from tensorir.ir import Fencil
 from tensorir.passes.decisions import Decision, Places, shortened
 from tensorir.passes.stages import Stages
 from tensorir.plan import Comparison, Memory, Plan
-from tensorir.predicted_cost import predicted
 
 __all__ = ["interleaved", "planned", "switched_off", "ways_of"]
 

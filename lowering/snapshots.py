@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from lowering.zarr_stores import to_zarr
-from tensorir.arrays import refuse
+from tensorir.binding.arrays import refuse
 
 __all__ = ["Snapshots"]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from jax.experimental import topologies
 
-from tensorir.arrays import refuse
+from tensorir.binding.arrays import refuse
 from tensorir.errors import did_you_mean
 
 __all__ = ["TARGETS", "Target", "device_of", "target_of"]

@@ -10,8 +10,8 @@ import jax
 import numpy as np
 
 from lowering.field import Field, as_field
-from tensorir.arrays import kind_of, refuse_foreign
-from tensorir.labels import Operand, placed, unsteady
+from tensorir.binding.arrays import kind_of, refuse_foreign
+from tensorir.binding.labels import Operand, placed, unsteady
 
 __all__ = ["dataset", "entered", "uneven_labels"]
 

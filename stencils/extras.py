@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from tensorir.arrays import refuse
+from tensorir.binding.arrays import refuse
 
 __all__ = ["needed"]
 

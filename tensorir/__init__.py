@@ -86,11 +86,11 @@ def __getattr__(name: str) -> Any:
 
         return fieldview.MATHEMATICS[name] if name in _MATHEMATICS else getattr(fieldview, name)
     if name in _BOUNDARIES:
-        from tensorir import boundary
+        from tensorir.fieldview import boundary
 
         return getattr(boundary, name)
     if name == "positional":
-        from tensorir.labels import positional
+        from tensorir.binding.labels import positional
 
         return positional
     if name == "map_blocks":

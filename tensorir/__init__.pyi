@@ -17,14 +17,8 @@ from tensorir import passes as passes
 from tensorir import reference as reference
 from tensorir import tile as tile
 from tensorir import tir as tir
-from tensorir.annotations import FieldType
 from tensorir.backends import compile as compile
-from tensorir.boundary import dirichlet as dirichlet
-from tensorir.boundary import extend as extend
-from tensorir.boundary import linear as linear
-from tensorir.boundary import neumann as neumann
-from tensorir.boundary import periodic as periodic
-from tensorir.boundary import with_boundary as with_boundary
+from tensorir.binding.labels import positional as positional
 from tensorir.build import fencil as fencil
 from tensorir.caches import Caches
 from tensorir.dimensions import Dimension as Dimension
@@ -43,14 +37,20 @@ from tensorir.fieldview import neighbor_sum as neighbor_sum
 from tensorir.fieldview import program as program
 from tensorir.fieldview import scan_operator as scan_operator
 from tensorir.fieldview import where as where
+from tensorir.fieldview.annotations import FieldType
 from tensorir.fieldview.blocks import map_blocks as map_blocks
+from tensorir.fieldview.boundary import dirichlet as dirichlet
+from tensorir.fieldview.boundary import extend as extend
+from tensorir.fieldview.boundary import linear as linear
+from tensorir.fieldview.boundary import neumann as neumann
+from tensorir.fieldview.boundary import periodic as periodic
+from tensorir.fieldview.boundary import with_boundary as with_boundary
 from tensorir.fieldview.functions import can_deref as can_deref
 from tensorir.fieldview.traced import power as power
 from tensorir.interrupted import Interrupted as Interrupted
 from tensorir.ir import Fencil as Fencil
 from tensorir.iterator.as_jax import as_jax as as_jax
 from tensorir.kept_memory import KeptMemory
-from tensorir.labels import positional as positional
 from tensorir.lift import lift as lift
 from tensorir.lift.equality import equivalent as equivalent
 from tensorir.passes.explain import explain as explain

@@ -14,8 +14,8 @@ PROVIDERS = {
     points.check_fencil: ("tensorir.wellformed", "check_fencil"),
     points.define_builtin: ("tensorir.definitions", "definition"),
     points.needed_parameters: ("tensorir.wellformed", "needed_parameters"),
-    points.call_program: ("tensorir.calls", "call"),
-    points.bind_program: ("tensorir.binding", "bind"),
+    points.call_program: ("tensorir.binding.calls", "call"),
+    points.bind_program: ("tensorir.binding.bound", "bind"),
     points.inline_program: ("tensorir.fieldview.called", "called"),
     points.draw_traceback: ("tensorir.inspect.messages", "traceback_of"),
 }

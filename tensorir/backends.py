@@ -9,7 +9,7 @@ from functools import cache
 from importlib import metadata
 from typing import Any
 
-from tensorir.arrays import refuse
+from tensorir.binding.arrays import refuse
 from tensorir.caches import WeakCache
 from tensorir.errors import did_you_mean
 

@@ -19,7 +19,7 @@ PAGES = {
     "tensorir.ir.Node": "tensorir.inspect.pages:page_of",
     "tensorir.ir.Closure": "tensorir.inspect.pages:page_of",
     "tensorir.ir.Fencil": "tensorir.inspect.pages:page_of",
-    "tensorir.binding.BoundProgram": "tensorir.inspect.pages:page_of",
+    "tensorir.binding.bound.BoundProgram": "tensorir.inspect.pages:page_of",
     "tensorir.text.template.Template": "tensorir.inspect.pages:page_of",
     "tensorir.errors.Diagnostic": "tensorir.inspect.messages:diagnostic_page",
     "tensorir.errors.DiagnosticError": "tensorir.inspect.messages:error_page",

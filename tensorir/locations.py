@@ -15,7 +15,7 @@ from itertools import islice, pairwise
 from types import CodeType, FrameType
 from typing import Any, TypeVar, cast
 
-from tensorir.arrays import is_tuple
+from tensorir.binding.arrays import is_tuple
 from tensorir.caches import remembered
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.source import NOWHERE, Source, Span

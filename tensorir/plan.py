@@ -1,7 +1,7 @@
 """What a compiler made of a program, and why: a row for each choice, with what it costs with it and without.
 
-`ti.compile(f).plan(...)` makes one. Costs are those of `tensorir.predicted_cost`, in additions, and, where they were
-measured, seconds of this machine.
+`ti.compile(f).plan(...)` makes one. Costs are those of `tensorir.analysis.predicted_cost`, in additions, and, where
+they were measured, seconds of this machine.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tensorir.analysis.predicted_cost import Predicted
 from tensorir.display import Displayed
 from tensorir.passes.decisions import Decision, Threshold
-from tensorir.predicted_cost import Predicted
 
 __all__ = ["Comparison", "Memory", "Plan"]
 

@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 import xarray
 
-from tensorir.arrays import intervals_of, refuse
+from tensorir.binding.arrays import intervals_of, refuse
 from tensorir.inspect.intermediates import Inspection
 from tensorir.types import Interval, TensorType, scalar_of
 

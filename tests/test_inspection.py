@@ -6,8 +6,8 @@ import xarray as xr
 
 import tensorir as ti
 from stencils import library
-from tensorir.binding import solve_sizes
-from tensorir.cost import count
+from tensorir.analysis.cost import count
+from tensorir.binding.bound import solve_sizes
 from tensorir.inspect import observed
 from tests.stencils.program_samples import sample
 

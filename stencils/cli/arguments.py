@@ -10,7 +10,7 @@ import numpy as np
 
 from stencils.cli.inputs import arrays_for
 from stencils.cli.options import only_known, pairs
-from tensorir.arrays import refuse
+from tensorir.binding.arrays import refuse
 from tensorir.tir.lift import extent_at
 from tensorir.tir.nodes import Var
 from tensorir.tir.walk import walk

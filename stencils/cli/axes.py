@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stencils.extras import needed
-from tensorir.arrays import kind_of, refuse
+from tensorir.binding.arrays import kind_of, refuse
 from tensorir.errors import did_you_mean
 
 __all__ = ["Names"]

@@ -17,7 +17,7 @@ import numpy as np
 
 from lowering.zarr_stores import to_zarr
 from stencils.extras import needed
-from tensorir.arrays import refuse
+from tensorir.binding.arrays import refuse
 from tensorir.errors import did_you_mean
 
 __all__ = [

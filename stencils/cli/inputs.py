@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from stencils.cli.files import read_arrays
-from tensorir.arrays import refuse
+from tensorir.binding.arrays import refuse
 from tensorir.errors import did_you_mean
 
 __all__ = ["arrays_for", "file_of"]

@@ -15,7 +15,7 @@ import tensorir as ti
 from stencils.cli.files import check_target, together, write_arrays
 from stencils.cli.inputs import arrays_for
 from stencils.cli.options import only_known, pairs
-from tensorir.arrays import refuse
+from tensorir.binding.arrays import refuse
 from tensorir.errors import did_you_mean
 from tensorir.iterator.nodes import FieldType
 from tensorir.types import DTYPES

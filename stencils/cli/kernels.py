@@ -12,7 +12,7 @@ import tensorir as ti
 from stencils.cli.arguments import Parameters, arguments
 from stencils.cli.files import check_source, check_target, together, write_arrays
 from stencils.cli.options import sizes
-from tensorir.arrays import refuse
+from tensorir.binding.arrays import refuse
 
 __all__ = ["check", "function_of", "is_kernel", "lift", "run", "show"]
 

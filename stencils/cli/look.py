@@ -9,7 +9,7 @@ from typing import Any
 import tensorir as ti
 from stencils.cli.files import check_source
 from stencils.cli.options import sizes
-from tensorir.arrays import refuse
+from tensorir.binding.arrays import refuse
 from tensorir.ir import Fencil
 from tensorir.text.printer import print_fencil, print_param
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
-from tensorir.arrays import refuse
+from tensorir.binding.arrays import refuse
 from tensorir.errors import did_you_mean
 
 __all__ = ["only_known", "pairs", "refuse_given", "sizes"]

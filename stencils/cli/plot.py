@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from stencils.extras import needed
-from tensorir.arrays import refuse
+from tensorir.binding.arrays import refuse
 
 __all__ = ["drawn", "plot"]
 

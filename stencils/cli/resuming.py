@@ -18,8 +18,8 @@ import numpy as np
 import tensorir as ti
 from lowering.pace import interrupts
 from stencils.cli.files import together
-from tensorir.arrays import refuse
-from tensorir.calls import nested
+from tensorir.binding.arrays import refuse
+from tensorir.binding.calls import nested
 from tensorir.interrupted import Interrupted
 from tensorir.ir import Fencil
 from tensorir.text.printer import print_fencil

@@ -19,8 +19,8 @@ from stencils.cli.inputs import arrays_for, file_of
 from stencils.cli.options import only_known, pairs
 from stencils.cli.resuming import Progress, Steps, Stopped, identity, keep, resumed
 from stencils.cli.stepping import feedback, stepped
-from tensorir.arrays import kind_of, refuse
-from tensorir.binding import BoundProgram, solve_sizes
+from tensorir.binding.arrays import kind_of, refuse
+from tensorir.binding.bound import BoundProgram, solve_sizes
 from tensorir.ir import Fencil, Var
 from tensorir.types import DTYPES, SCALARS, Scalar, scalar_of
 
@@ -316,7 +316,7 @@ def _repeat(
     fencil: Fencil, step: Fencil, pairs: Mapping[str, str], values: dict[str, Any], request: Request, show: bool
 ) -> dict[str, Any]:
     """Steps inside XLA (or one by one in the reference), with snapshots every so often."""
-    from tensorir.calls import prepare_call
+    from tensorir.binding.calls import prepare_call
 
     ready = prepare_call(step, values, lambda _: True)
     assert request.steps is not None

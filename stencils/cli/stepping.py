@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tensorir.arrays import refuse
+from tensorir.binding.arrays import refuse
 from tensorir.build import closure, fencil
 from tensorir.errors import did_you_mean
 from tensorir.ir import Fencil

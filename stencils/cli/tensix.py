@@ -12,7 +12,7 @@ import tensorir as ti
 from stencils.cli.arguments import Parameters, arguments, numbers_set
 from stencils.cli.files import together
 from stencils.cli.kernels import function_of, is_kernel
-from tensorir.arrays import refuse
+from tensorir.binding.arrays import refuse
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.tir.tenstorrent.kernels.faults import tiles
 from tensorir.tir.tenstorrent.sizes import sizes_of

@@ -27,7 +27,7 @@ from stencils.meshes.horizontal import decoded, horizontal, in_radians, number
 from stencils.meshes.icosahedron import EARTH_RADIUS
 from stencils.meshes.mesh import Mesh
 from stencils.meshes.surfaces import Plane, Sphere
-from tensorir.arrays import refuse
+from tensorir.binding.arrays import refuse
 
 if TYPE_CHECKING:
     import xarray

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorir.arrays import refuse
+from tensorir.binding.arrays import refuse
 
 __all__ = ["decoded", "horizontal", "in_radians", "number"]
 

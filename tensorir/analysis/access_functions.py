@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tensorir.analysis.integer_sets import Factor, IntegerSet, coordinates, factor_of
-from tensorir.arrays import Array
+from tensorir.binding.arrays import Array
 from tensorir.ir import Call, Expr, Lambda, Operator
 from tensorir.types import Dims, Interval, TensorType, bcast
 from tensorir.typing_rules import highest_neighbour, neighbour_source

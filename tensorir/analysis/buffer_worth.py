@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tensorir.analysis.cost import bytes_of
 from tensorir.builtins import TABLE
-from tensorir.cost import bytes_of
 from tensorir.display import Displayed
 from tensorir.ir import Call, Expr, Lambda
 from tensorir.types import TensorType

@@ -23,8 +23,8 @@ import numpy as np
 
 from tensorir.analysis.access_functions import Rule, rule_of, updates_all
 from tensorir.analysis.integer_sets import IntegerSet
-from tensorir.arrays import Array
-from tensorir.binding import BoundProgram
+from tensorir.binding.arrays import Array
+from tensorir.binding.bound import BoundProgram
 from tensorir.builtins import TABLE
 from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
 from tensorir.ir import Call, Expr, Fencil, Lambda, Var

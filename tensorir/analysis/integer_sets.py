@@ -19,7 +19,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from tensorir.arrays import Array, is_array
+from tensorir.binding.arrays import Array, is_array
 from tensorir.types import Dims, Interval
 
 __all__ = ["Factor", "IntegerSet", "coordinates", "factor_of"]

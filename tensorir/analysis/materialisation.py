@@ -16,9 +16,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tensorir.analysis.buffer_worth import Worth
+from tensorir.analysis.cost import BEYOND, CACHE, PER_BYTE, bytes_of
 from tensorir.analysis.uses import reads, surface
 from tensorir.builtins import TABLE
-from tensorir.cost import BEYOND, CACHE, PER_BYTE, bytes_of
 from tensorir.ir import Apply, Call, Expr, Fencil, Lambda
 from tensorir.types import FLOAT64, Dims, TensorType
 from tensorir.walk import values

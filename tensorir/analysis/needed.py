@@ -23,8 +23,8 @@ from typing import Any
 from tensorir.analysis.access_functions import Rule, elementwise, levels, rule_of
 from tensorir.analysis.domains import Needs, Reads
 from tensorir.analysis.integer_sets import IntegerSet
-from tensorir.arrays import Array
-from tensorir.binding import BoundProgram
+from tensorir.binding.arrays import Array
+from tensorir.binding.bound import BoundProgram
 from tensorir.builtins import TABLE
 from tensorir.ir import Call, Expr, Fencil, Operator
 from tensorir.substitution import inlined

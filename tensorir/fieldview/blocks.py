@@ -28,13 +28,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from tensorir.arrays import is_tuple, kind_of, refuse
+from tensorir.binding.arrays import is_tuple, kind_of, refuse
+from tensorir.binding.coordinates import Labels
+from tensorir.binding.labels import Place
 from tensorir.builtins import TABLE
-from tensorir.coordinates import Labels
 from tensorir.fieldview.operator import FieldOperator, bound_arguments, gathered
 from tensorir.fieldview.signature import restored
 from tensorir.ir import Call, Fencil
-from tensorir.labels import Place
 from tensorir.types import DTYPES, Dims, Interval, Scalar, TensorType, scalar_of
 from tensorir.walk import postorder, values
 

@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tensorir import build
-from tensorir.binding import BoundProgram, at_sizes
-from tensorir.calls import check_names, missing, nested
+from tensorir.binding.bound import BoundProgram, at_sizes
+from tensorir.binding.calls import check_names, missing, nested
 from tensorir.coercion import coerced
 from tensorir.fieldview.trace import current, fail
 from tensorir.fieldview.traced import Traced, number_as, tuple_of, wrap

@@ -30,7 +30,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from tensorir.arrays import kind_of
+from tensorir.binding.arrays import kind_of
 from tensorir.caches import remembered
 from tensorir.ir import Fencil
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tensorir import build
-from tensorir.arrays import is_tuple
+from tensorir.binding.arrays import is_tuple
 from tensorir.builtins import TABLE
 from tensorir.dimensions import Combined, Condition, Dimension
 from tensorir.fieldview.offsets import as_offset

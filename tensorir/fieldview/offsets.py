@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tensorir import build
-from tensorir.arrays import type_of_named
+from tensorir.binding.arrays import type_of_named
 from tensorir.dimensions import Dimension, Offset
 from tensorir.displacement import displaced
 from tensorir.fieldview.trace import current, fail

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from tensorir import build
-from tensorir.arrays import article, is_tuple, kind_of, refuse, type_of_named, with_narrow_hint
-from tensorir.binding import bind
+from tensorir.binding.arrays import article, is_tuple, kind_of, refuse, type_of_named, with_narrow_hint
+from tensorir.binding.bound import bind
+from tensorir.binding.calls import nested
+from tensorir.binding.labels import placed_by_identity
 from tensorir.caches import SIZES, RecentCache
-from tensorir.calls import nested
 from tensorir.display import Displayed
 from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
 from tensorir.fieldview.closure_fingerprint import closure_fingerprint
@@ -25,7 +26,6 @@ from tensorir.fieldview.taken_types import TakenType, refuse_beyond
 from tensorir.fieldview.trace import Tracing, current, fail, tracing
 from tensorir.fieldview.traced import Traced, foreign, wrap
 from tensorir.ir import Closure, Expr, Fencil, Var
-from tensorir.labels import placed_by_identity
 from tensorir.locations import assigned, here, located, of_function
 from tensorir.source import Span
 from tensorir.types import Dims, Interval, TensorType
@@ -234,7 +234,7 @@ class FieldOperator(Displayed):
             raise at_function(self.function, "V20", told, "return a field, or a tuple of fields.")
         value = _on_common_dims(result)
         expected = self.annotations.get("return")
-        from tensorir.annotations import FieldType
+        from tensorir.fieldview.annotations import FieldType
 
         if (
             isinstance(expected, FieldType)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tensorir import build
+from tensorir.binding.labels import placed_by_identity
 from tensorir.caches import SIZES, RecentCache
 from tensorir.display import Displayed
 from tensorir.errors import Diagnostic, DiagnosticError
@@ -28,7 +29,6 @@ from tensorir.fieldview.signature import annotations_of, argument_type, symbol
 from tensorir.fieldview.taken_types import refuse_beyond
 from tensorir.fieldview.trace import Tracing, tracing
 from tensorir.ir import Fencil, Var
-from tensorir.labels import placed_by_identity
 from tensorir.locations import located, of_function
 from tensorir.types import TensorType
 

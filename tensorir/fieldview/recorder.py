@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tensorir import build
-from tensorir.arrays import refuse
+from tensorir.binding.arrays import refuse
 from tensorir.fieldview.naming import named
 from tensorir.fieldview.trace import current, fail
 from tensorir.fieldview.traced import Traced, wrap

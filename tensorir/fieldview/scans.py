@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tensorir import build
-from tensorir.arrays import is_tuple
+from tensorir.binding.arrays import is_tuple
 from tensorir.dimensions import Dimension
 from tensorir.fieldview.operator import FieldOperator, applied, at_function, bound_arguments
 from tensorir.fieldview.signature import like

@@ -10,9 +10,9 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from tensorir.annotations import FieldType
-from tensorir.arrays import is_tuple, kind_of, narrow_hint, refuse, type_of_named
+from tensorir.binding.arrays import is_tuple, kind_of, narrow_hint, refuse, type_of_named
 from tensorir.errors import DiagnosticError
+from tensorir.fieldview.annotations import FieldType
 from tensorir.fieldview.traced import Traced, tuple_of
 from tensorir.ir import Var
 from tensorir.types import BOOL, FLOAT64, INT32, INT64, Dims, Interval, Scalar, TensorType, TupleElement, scalar_of

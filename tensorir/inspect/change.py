@@ -34,7 +34,7 @@ def before_after(a_pass: Any, program: Any) -> Picture:
     >>> print(before_after("inline, cse", f))
     inline, cse: nothing changes.
     """
-    from tensorir.cost import count
+    from tensorir.analysis.cost import count
     from tensorir.inspect.subject import fencil_of, subject
     from tensorir.passes.pipeline import Pipeline
 

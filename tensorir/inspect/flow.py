@@ -16,7 +16,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from tensorir.cost import bytes_of
+from tensorir.analysis.cost import bytes_of
 from tensorir.inspect.colours import hue, middle
 from tensorir.inspect.picture import INK, LINE, PALE, Drawing, Picture, width_of
 from tensorir.inspect.trees import spelled

@@ -14,16 +14,16 @@ from typing import Any
 
 from tensorir import build
 from tensorir.analysis.absence import analyse_absence
-from tensorir.arrays import refuse, size_of
-from tensorir.binding import BoundProgram, at_sizes
+from tensorir.binding.arrays import refuse, size_of
+from tensorir.binding.bound import BoundProgram, at_sizes
+from tensorir.binding.coordinates import Labels
+from tensorir.binding.labels import Place, brought
+from tensorir.binding.quantities import units_of
 from tensorir.caches import WeakCache
-from tensorir.coordinates import Labels
 from tensorir.display import Displayed
 from tensorir.errors import did_you_mean
 from tensorir.ir import Call, Closure, Expr, Fencil, Lambda, Var
-from tensorir.labels import Place, brought
 from tensorir.passes.inline import Inline
-from tensorir.quantities import units_of
 from tensorir.source import NOWHERE, Span
 from tensorir.types import BOOL, Scalar, TensorType, TupleElement
 from tensorir.walk import postorder, rebuild

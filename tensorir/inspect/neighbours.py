@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.arrays import Array, refuse
+from tensorir.binding.arrays import Array, refuse
 from tensorir.errors import did_you_mean
 from tensorir.inspect.colours import hue, middle
 from tensorir.inspect.picture import INK, LINE, PALE, PAPER, Drawing, Picture, width_of

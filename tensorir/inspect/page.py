@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tensorir.arrays import Array
+from tensorir.binding.arrays import Array
 from tensorir.inspect.colours import hue
 from tensorir.inspect.theme import themed
 from tensorir.types import Dims, FunctionType, Interval, TensorType, Type

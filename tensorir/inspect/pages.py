@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.arrays import Array, is_array
-from tensorir.binding import BoundProgram
+from tensorir.binding.arrays import Array, is_array
+from tensorir.binding.bound import BoundProgram
 from tensorir.inspect.page import coloured, joined, markup, page, pre, range_of
 from tensorir.inspect.trees import bound_tree, closure_tree, expression_tree, fencil_tree, template_tree
 from tensorir.ir import Closure, Fencil

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tensorir.arrays import refuse
+from tensorir.binding.arrays import refuse
 from tensorir.inspect.theme import themed
 
 __all__ = ["Drawing", "Picture"]

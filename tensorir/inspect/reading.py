@@ -22,8 +22,8 @@ import numpy as np
 
 from tensorir import build
 from tensorir.analysis.integer_sets import IntegerSet
-from tensorir.arrays import Array, accept, refuse
-from tensorir.binding import BoundProgram
+from tensorir.binding.arrays import Array, accept, refuse
+from tensorir.binding.bound import BoundProgram
 from tensorir.errors import DiagnosticError, did_you_mean
 from tensorir.inspect.colours import hue, middle
 from tensorir.inspect.picture import INK, LINE, PALE, PAPER, Drawing, Picture, width_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensorir.arrays import refuse
-from tensorir.binding import BoundProgram
+from tensorir.binding.arrays import refuse
+from tensorir.binding.bound import BoundProgram
 from tensorir.ir import Fencil
 
 __all__ = ["fencil_of", "subject"]

@@ -17,7 +17,7 @@ from tensorir.source import NOWHERE, Span
 from tensorir.walk import use_counts
 
 if TYPE_CHECKING:
-    from tensorir.binding import BoundProgram
+    from tensorir.binding.bound import BoundProgram
 
 __all__ = ["bound_tree", "closure_tree", "expression_tree", "fencil_tree", "template_tree"]
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.arrays import is_traced
+from tensorir.binding.arrays import is_traced
 from tensorir.caches import SIZES, RecentCache
 from tensorir.iterator.imports.imported import from_gt4py
 from tensorir.iterator.labels import coordinates, in_order, is_labelled, labelled

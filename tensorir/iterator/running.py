@@ -176,7 +176,7 @@ def compiled(special: Specialised, **options: Any) -> Any:
     tables = {n: table.at(rows) for n, (table, rows) in special.tables.items()}
     program: Any = special.fencil
     if tables:
-        from tensorir.binding import bind
+        from tensorir.binding.bound import bind
 
         program = bind(program, tables)
     return compile(program, **options)

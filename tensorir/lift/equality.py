@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.arrays import refuse
+from tensorir.binding.arrays import refuse
 from tensorir.errors import DiagnosticError
 from tensorir.ir import Var
 from tensorir.lift.family import Called, Family, Member, called, common_sizes, family

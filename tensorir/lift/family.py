@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.arrays import refuse
+from tensorir.binding.arrays import refuse
 from tensorir.build import call, closure, fencil, var
 from tensorir.builtins import TABLE
 from tensorir.definitions import DEFINITIONS

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.arrays import is_traced, refuse
+from tensorir.binding.arrays import is_traced, refuse
 from tensorir.caches import SIZES, RecentCache
 from tensorir.errors import DiagnosticError
 from tensorir.ir import Fencil

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from tensorir.analysis.absence import SkipValues
-from tensorir.binding import BoundProgram
+from tensorir.binding.bound import BoundProgram
 from tensorir.build import fencil as make_fencil
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.ir import Closure, Expr, Fencil, Var

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tensorir.analysis.cost import bytes_of
 from tensorir.analysis.independence import independent
 from tensorir.analysis.uses import surface
 from tensorir.build import call, fresh, function, var
 from tensorir.builtins import TABLE
 from tensorir.coercion import cut
-from tensorir.cost import bytes_of
 from tensorir.ir import Call, Closure, Expr, Fencil, Literal, Var
 from tensorir.passes.base import Pass, remade
 from tensorir.passes.decisions import Decision, Threshold

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tensorir.analysis.cost import bytes_of
 from tensorir.build import call, fresh, function, literal, var
-from tensorir.cost import bytes_of
 from tensorir.ir import Call, Expr, Fencil, Lambda, Literal
 from tensorir.passes.base import Pass, remade
 from tensorir.passes.decisions import Decision, Places, Threshold

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from tensorir.analysis.cost import BEYOND, CACHE, bytes_of
 from tensorir.analysis.materialisation import MIN_PER_BYTE, weighed, worth_storing
 from tensorir.build import call
-from tensorir.cost import BEYOND, CACHE, bytes_of
 from tensorir.ir import Expr, Fencil
 from tensorir.passes.base import Pass, remade
 from tensorir.passes.decisions import Decision, Places, Threshold

@@ -19,7 +19,7 @@ from typing import Any
 from tensorir.analysis.access_functions import updates_all
 from tensorir.analysis.domains import Domains, domains
 from tensorir.analysis.integer_sets import IntegerSet
-from tensorir.binding import BoundProgram
+from tensorir.binding.bound import BoundProgram
 from tensorir.build import call, closure, literal, operator
 from tensorir.build import fencil as make_fencil
 from tensorir.builtins import TABLE

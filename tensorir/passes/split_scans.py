@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tensorir.analysis.cost import bytes_of
 from tensorir.analysis.uses import surface
 from tensorir.build import call, fresh, function, var
 from tensorir.builtins import TABLE
 from tensorir.coercion import cut
-from tensorir.cost import bytes_of
 from tensorir.ir import Call, Expr, Fencil, Lambda, Literal, Var
 from tensorir.passes.base import Pass, rewritten
 from tensorir.passes.decisions import Threshold

@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.arrays import refuse
-from tensorir.calls import nested, prepare_call, refuse_absent_outputs
+from tensorir.binding.arrays import refuse
+from tensorir.binding.calls import nested, prepare_call, refuse_absent_outputs
 from tensorir.errors import Diagnostic, NoAttribute
 from tensorir.ir import Closure, Expr, Fencil, Var
 from tensorir.reference.expressions import Run, Scope

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from tensorir.arrays import size_of
+from tensorir.binding.arrays import size_of
 from tensorir.caches import SIZES, CacheOwner, RecentCache
 from tensorir.display import Displayed
 from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean

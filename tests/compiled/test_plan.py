@@ -14,9 +14,9 @@ from lowering.context import Context
 from stencils import library
 from tensorir.analysis.absence import analyse_absence
 from tensorir.analysis.annotations import annotated
+from tensorir.analysis.predicted_cost import predicted
 from tensorir.passes.block_scans import BlockScans
 from tensorir.passes.stages import DEFAULT_PASSES
-from tensorir.predicted_cost import predicted
 
 ROOT = pathlib.Path(__file__).parents[2]
 

@@ -9,7 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tensorir.calls import nested
+from tensorir.binding.calls import nested
 from tensorir.ir import Fencil, Var
 from tensorir.types import DTYPES, Interval, Scalar
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.arrays import is_traced
+from tensorir.binding.arrays import is_traced
 from tensorir.build import call, closure, fencil, literal, var
 from tensorir.errors import DiagnosticError
 from tensorir.ir import Closure, Var

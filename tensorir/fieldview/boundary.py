@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from tensorir.arrays import is_tuple, kind_of
+from tensorir.binding.arrays import is_tuple, kind_of
 from tensorir.dimensions import Dimension
 from tensorir.fieldview.operator import FieldOperator, field_operator
 from tensorir.fieldview.trace import fail
@@ -115,7 +115,7 @@ def extend(x: F, widths: Mapping[Any, int | tuple[int, int]], bc: Any) -> F:
         result: Any = _operator(widths, bc, extend)(x)
         if kind_of(x) != "xarray" or kind_of(result) != "xarray":
             return result
-        from tensorir.coordinates import extended
+        from tensorir.binding.coordinates import extended
 
         return extended(x, result, {str(d): _both(w) for d, w in widths.items()})
     field: Any = x

@@ -19,10 +19,10 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 
 from tensorir.analysis.buffer_worth import work_of
+from tensorir.analysis.cost import BEYOND, CACHE, PER_BYTE, bytes_of
 from tensorir.analysis.in_place_updates import in_place_updates
 from tensorir.analysis.uses import MOST, Offset, further, surface
 from tensorir.builtins import TABLE
-from tensorir.cost import BEYOND, CACHE, PER_BYTE, bytes_of
 from tensorir.ir import Apply, Call, Closure, Expr, Fencil, Lambda, Literal, Operator, Var
 from tensorir.types import TensorType
 

@@ -167,7 +167,7 @@ def accept(
 
     Raises A01 (kind), A02 (element type), A03 (shape), A05 (dims), A06 (interval). With `any_integer`, integers of
     every width pass (tables, whose entries are checked one by one). `have` are the intervals of an array with
-    names, where others of the same call told them (`tensorir/labels.py`).
+    names, where others of the same call told them (`tensorir/binding/labels.py`).
     """
     kind = kind_of(value)
     if kind == "xarray":

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.arrays import Array, interval_of, kind_of, leaves_of
+from tensorir.binding.arrays import Array, interval_of, kind_of, leaves_of
+from tensorir.binding.labels import Place, labels_of, xarray_option
+from tensorir.binding.quantities import Quantity, quantities
 from tensorir.ir import Fencil, Var
-from tensorir.labels import Place, labels_of, xarray_option
-from tensorir.quantities import Quantity, quantities
 from tensorir.types import Dims, Interval
 
 __all__ = ["Labels"]

@@ -13,7 +13,7 @@ import numpy as np
 
 from tensorir import extension_points
 from tensorir.analysis.absence import SkipValues, analyse_absence
-from tensorir.arrays import (
+from tensorir.binding.arrays import (
     Array,
     accept,
     article,
@@ -26,12 +26,12 @@ from tensorir.arrays import (
     refuse,
     size_of,
 )
+from tensorir.binding.labels import brought, moves, operands_of, refuse_moved
+from tensorir.binding.tables import check_table
 from tensorir.caches import SIZES, CacheOwner, RecentCache, WeakCache
 from tensorir.display import Displayed
 from tensorir.errors import DiagnosticError, did_you_mean
 from tensorir.ir import Fencil, Var
-from tensorir.labels import brought, moves, operands_of, refuse_moved
-from tensorir.tables import check_table
 from tensorir.types import DTYPES, Interval
 from tensorir.typing_rules import neighbour_source
 
@@ -145,7 +145,7 @@ def solve_sizes(template: Template, values: Mapping[str, Any], sizes: Mapping[st
 
 
 def moved_dims(template: Template, values: Mapping[str, Any]) -> dict[str, int]:
-    """How far the dims of a template move to where the labels of its arguments begin (`tensorir/labels.py`)."""
+    """How far the dims of a template move to where the labels of its arguments begin (`tensorir/binding/labels.py`)."""
     declared = {
         p.name: {r.dim: None if r.start.terms else r.start.constant for r in p.type.ranges}
         for p in template.params

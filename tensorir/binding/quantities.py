@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tensorir.arrays import refuse
+from tensorir.binding.arrays import refuse
 from tensorir.builtins import ALL, TABLE
 from tensorir.caches import RecentCache, WeakCache
 from tensorir.ir import Apply, Call, Expr, Fencil, Lambda, Literal, Operator, Var

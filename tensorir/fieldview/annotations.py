@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tensorir.arrays import is_tuple, refuse
+from tensorir.binding.arrays import is_tuple, refuse
 from tensorir.types import Scalar
 
 __all__ = ["FieldType"]

@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from tensorir.analysis.absence import SkipValues, analyse_absence
-from tensorir.arrays import (
+from tensorir.binding.arrays import (
     Accepted,
     Array,
     accept,
@@ -27,11 +27,11 @@ from tensorir.arrays import (
     refuse,
     size_of,
 )
-from tensorir.binding import BoundProgram, at_sizes, tables_of
+from tensorir.binding.bound import BoundProgram, at_sizes, tables_of
+from tensorir.binding.labels import Place
+from tensorir.binding.tables import check_table
 from tensorir.errors import DiagnosticError, did_you_mean
 from tensorir.ir import Fencil, Var
-from tensorir.labels import Place
-from tensorir.tables import check_table
 from tensorir.types import DTYPES, Element, Scalar
 
 __all__ = ["PreparedCall", "call", "check_names", "missing", "nested", "prepare_call", "writable"]
@@ -229,7 +229,7 @@ def _finisher(
     }  # fmt: skip
     template = None
     if kind == "xarray":
-        from tensorir.coordinates import Labels
+        from tensorir.binding.coordinates import Labels
 
         template = Labels.of(fencil, arguments, place)
 

@@ -35,7 +35,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.arrays import interval_of, is_tuple, kind_of, refuse
+from tensorir.binding.arrays import interval_of, is_tuple, kind_of, refuse
 from tensorir.builtins import TABLE
 from tensorir.caches import WeakCache
 from tensorir.errors import DiagnosticError

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.arrays import refuse
+from tensorir.binding.arrays import refuse
 from tensorir.types import Interval, TensorType
 from tensorir.typing_rules import neighbour_source
 
