@@ -237,7 +237,7 @@ def fixed_shape(shape: Sequence[Any], name: str) -> tuple[int, ...]:
     symbol = next((extent for extent in shape if not isinstance(extent, numbers.Integral)), None)
     if symbol is not None:
         told = f"'{name}' has the symbolic size {symbol}, and a program runs at sizes that are numbers."
-        raise refuse("A24", told, "export it for each size: c.export(n=10).")
+        raise refuse("A24", told, "export it for each size: c.export(n=10), or shapes of numbers.")
     return tuple(map(int, shape))
 
 

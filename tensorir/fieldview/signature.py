@@ -10,7 +10,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from tensorir.binding.arrays import is_tuple, kind_of, narrow_hint, refuse, type_of_named
+from tensorir.binding.arrays import fixed_shape, is_tuple, kind_of, narrow_hint, refuse, type_of_named
 from tensorir.errors import DiagnosticError
 from tensorir.fieldview.annotations import FieldType
 from tensorir.fieldview.traced import Traced, tuple_of
@@ -133,7 +133,8 @@ def _bare(name: str, value: Any, annotation: Any, where: str) -> TensorType:
             "pass one axis per dim, in the order of the annotation.",
         )  # fmt: skip
     return TensorType(
-        element, Dims(tuple((d, Interval(0, n)) for d, n in zip(annotation.dims, value.shape, strict=True)))
+        element,
+        Dims(tuple((d, Interval(0, n)) for d, n in zip(annotation.dims, fixed_shape(value.shape, name), strict=True))),
     )
 
 

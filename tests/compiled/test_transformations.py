@@ -304,5 +304,12 @@ def test_symbolic_sizes_are_refused_by_name(wide):
             jax.export.export(jax.jit(lambda x, c=c: c(x=x)["out"]))(jax.ShapeDtypeStruct((n,), "float64"))
         assert str(refused.value) == (
             "error[A24]: 'x' has the symbolic size n, and a program runs at sizes that are numbers.\n"
-            "help: export it for each size: c.export(n=10)."
+            "help: export it for each size: c.export(n=10), or shapes of numbers."
         )
+
+    @ti.field_operator
+    def slope(h: ti.Field[[ti.Dimension("I")], ti.float64]):
+        return 2.0 * h
+
+    with pytest.raises(ti.DiagnosticError, match=r"A24.: 'h' has the symbolic size n, and a program runs at sizes"):
+        jax.export.export(jax.jit(slope))(jax.ShapeDtypeStruct((n,), "float64"))
