@@ -175,7 +175,8 @@ class Compiled(_Callable, eqx.Module):
         """What was chosen for arguments, or for sizes by name, and why: a row for each choice, with what it is worth.
 
         Costs are predicted with and without each (`tensorir.analysis.predicted_cost`), and with `measure`, which needs
-        the arguments of a call, measured: the program with all choices of one name switched off takes turns with itself.
+        the arguments of a call, measured: the program with all choices of one name switched off takes turns with
+        itself.
         Choices of gradients alone are measured in the gradient of the sum of all results.
 
         >>> import tensorir as ti

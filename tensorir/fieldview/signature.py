@@ -132,10 +132,8 @@ def _bare(name: str, value: Any, annotation: Any, where: str) -> TensorType:
             "V13", f"'{name}' of {where} is annotated {annotation}, and the array has {len(value.shape)} axes.",
             "pass one axis per dim, in the order of the annotation.",
         )  # fmt: skip
-    return TensorType(
-        element,
-        Dims(tuple((d, Interval(0, n)) for d, n in zip(annotation.dims, fixed_shape(value.shape, name), strict=True))),
-    )
+    extents = zip(annotation.dims, fixed_shape(value.shape, name), strict=True)
+    return TensorType(element, Dims(tuple((d, Interval(0, n)) for d, n in extents)))
 
 
 def _check(name: str, found: TensorType, annotation: FieldType, where: str, hint: str) -> None:
