@@ -44,6 +44,7 @@ def row(**seconds: float) -> Row:
     return Row("a case 8x8", taken, {"forward": timing(0.5)}, {NUMBA: "Numba is not installed"}, 10**6, 1e6, "f8")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("case", {case.kind: case for case in CASES if case.small}.values(), ids=lambda case: case.kind)
 def test_the_ways_of_a_case_agree_at_a_small_size(case: Case):
     with jax.enable_x64(True):
