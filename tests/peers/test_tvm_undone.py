@@ -14,6 +14,7 @@ tvm = pytest.importorskip("tvm")
 import tensorir as ti
 import tensorir.tir as tir
 from tensorir.errors import DiagnosticError
+from tests.generate.examples import sampled
 from tests.lift.schedules import up_to_names
 from tests.peers.test_tvm_schedules import PASSES, SCHEDULES, product, row_sum, stencil
 
@@ -480,7 +481,7 @@ def lowered_alike(make: Make, schedule: Callable[[Any], None]) -> tuple[Any, Any
     return plain, forms[-1][1]
 
 
-@pytest.mark.parametrize("name", [*SCHEDULES, *FURTHER])
+@pytest.mark.parametrize("name", sampled([*SCHEDULES, *FURTHER]))
 def test_a_schedule_and_each_step_of_its_lowering_lift_to_the_text_of_the_module(name: str):
     lowered_alike(*(SCHEDULES | FURTHER)[name])
 

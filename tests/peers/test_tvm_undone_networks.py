@@ -12,6 +12,7 @@ tvm = pytest.importorskip("tvm")
 
 import tensorir as ti
 import tensorir.tir as tir
+from tests.generate.examples import sampled
 from tests.lift.schedules import up_to_names
 from tests.peers.test_tvm_undone import (
     Make,
@@ -108,7 +109,7 @@ It simplifies each part of a loop by itself, and gives storage per part an origi
 """
 
 
-@pytest.mark.parametrize("name", [*CASES, *SCHEDULED])
+@pytest.mark.parametrize("name", sampled([*CASES, *SCHEDULED]))
 def test_a_network_scheduled_and_each_step_of_its_lowering_lift_to_the_text_of_the_module_and_its_values(name: str):
     make, schedule = (CASES | SCHEDULED)[name]
     plain, changed = scheduled(make, schedule)

@@ -11,6 +11,7 @@ tvm = pytest.importorskip("tvm")
 
 import tensorir as ti
 import tensorir.tir as tir
+from tests.generate.examples import sampled
 from tests.lift.schedules import up_to_names
 from tests.peers.operators import operators
 from tests.peers.sweep import SCHEDULES, drawn, forms, given
@@ -122,7 +123,7 @@ STEPS = ("scheduled", "CompactBufferAllocation", "FlattenBuffer")
 """
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", sampled(CASES))
 def test_an_operator_scheduled_and_the_steps_of_its_lowering_lift_to_its_text_and_its_values(case: str):
     name, schedule = case.split(", ")
     make = operators()[name]
