@@ -249,28 +249,28 @@ class _Block(Places):
     def evaluate(self, program: Program, instances: Instances, inside: Callable[[Position], bool]) -> None:
         """Compute the instances of a region whose positions are `inside`, and load what they read."""
         for v, asked in instances.loads.items():
-            for position, box in asked.items():
-                if inside(position) and (v, position) not in self.entries and not _entries_of(position):
-                    self.entries[v, position] = self.load(v, position, box)
+            for position in filter(inside, asked):
+                self._need(program, instances, v, position)
         for k, asked in instances.computed.items():
-            e = program.equations[k]
-            for position, box in asked.items():
-                if inside(position) and (e.outvars[0], position) not in self.entries:
-                    operands = operands_of(e, position, box)
-                    for operand in operands:
-                        self._read(operand, instances)
-                    values = [self.value(o) for o in operands]
-                    self.entries[e.outvars[0], position] = combined(e, position, box, values, self)
+            for position in filter(inside, asked):
+                self._need(program, instances, program.equations[k].outvars[0], position)
 
-    def _read(self, operand: Operand, instances: Instances) -> None:
-        """Load an operand at an index that is known by now."""
-        v, position = operand.value, operand.position
-        if not isinstance(v, Literal) and (v, position) not in self.entries:
+    def _need(self, program: Program, instances: Instances, v: Variable, position: Position) -> None:
+        """Compute or load an instance, and before it what is not there yet: indices may be made behind what they read."""
+        if isinstance(v, Literal) or (v, position) in self.entries:
+            return
+        for index in position:
+            if isinstance(index.symbol, Entry):
+                self._need(program, instances, index.symbol.of, index.symbol.at)
+        if v in instances.loads:
             self.entries[v, position] = self.load(v, position, instances.loads[v][position])
-
-
-def _entries_of(position: Position) -> bool:
-    return any(isinstance(i.symbol, Entry) for i in position)
+            return
+        k = program.maker[v]
+        e, box = program.equations[k], instances.computed[k][position]
+        operands = operands_of(e, position, box)
+        for operand in operands:
+            self._need(program, instances, operand.value, operand.position)
+        self.entries[v, position] = combined(e, position, box, list(map(self.value, operands)), self)
 
 
 def _zero(v: Variable) -> Any:

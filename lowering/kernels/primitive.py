@@ -17,11 +17,12 @@ from functools import partial
 from typing import Any
 
 import jax
-from jax.extend.core import ClosedJaxpr, Literal, Primitive, jaxpr_as_fun
+from jax import lax
+from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 
 from lowering.gradients.in_place_adjoints import still
-from lowering.gradients.loop_body_derivatives import moves
+from lowering.gradients.loop_body_derivatives import moves, replaced
 from lowering.kernels.emit import run
 from lowering.kernels.regions import parted
 
@@ -86,25 +87,74 @@ def _run_in_kernels(*operands: Any, body: ClosedJaxpr, count: int) -> list[Any]:
 
 def _derivative(body: ClosedJaxpr, varied: Sequence[int]) -> Function:
     """The tangents of the results that have any, of operands and the tangents of some."""
-    function = jaxpr_as_fun(body)
+    function = partial(_keeping_states_alone, body)
 
     def tangents(*operands: Any) -> list[Any]:
-        xs, given = list(operands[: len(body.in_avals)]), operands[len(body.in_avals) :]
+        xs, given = operands[: len(body.in_avals)], operands[len(body.in_avals) :]
 
         def some(*moved: Any) -> list[Any]:
-            for k, x in zip(varied, moved, strict=True):
-                xs[k] = x
-            return [r for r in function(*xs) if moves(r)]
+            return [r for r in function(*replaced(xs, varied, moved)) if moves(r)]
 
         return jax.jvp(some, [xs[k] for k in varied], list(given))[1]
 
     return tangents
 
 
+DEAR = frozenset(["dot_general", "conv_general_dilated", "sort", "scan", "while", "cond", "rounds", "swept", "fft"])
+"""What is not computed again for a derivative: programs with these have the derivatives that JAX makes of them."""
+
+
+def _is_cheap(e: JaxprEqn) -> bool:
+    return e.primitive.name not in DEAR
+
+
+def _as_jax_has_it(
+    primals: Sequence[Any], varied: Sequence[int], given: Sequence[Any], body: ClosedJaxpr
+) -> tuple[Any, Any]:
+    """The derivative of the program of `jax.lax`."""
+
+    def some(*moved: Any) -> tuple[list[Any], list[Any]]:
+        found = jaxpr_as_fun(body)(*replaced(primals, varied, moved))
+        return [r for r in found if moves(r)], [r for r in found if not moves(r)]
+
+    floats, moved, rest = map(iter, jax.jvp(some, [primals[k] for k in varied], list(given), has_aux=True))
+    results = [next(floats) if moves(a) else next(rest) for a in body.out_avals]
+    return results, [next(moved) if moves(r) else still(r) for r in results]
+
+
+def _keeping_states_alone(body: ClosedJaxpr, *operands: Any) -> list[Any]:
+    """The program; what the derivatives of its scans need of a step is computed again of the state before it."""
+    env: dict[Any, Any] = dict(zip(body.jaxpr.constvars, body.consts, strict=True))
+    env.update(zip(body.jaxpr.invars, operands, strict=True))
+    for e in body.jaxpr.eqns:
+        values = [v.val if isinstance(v, Literal) else env[v] for v in e.invars]
+        if e.primitive.name == "scan":
+            found = _scanned(e, values)
+        else:
+            found = e.primitive.bind(*values, **e.primitive.get_bind_params(e.params))
+        env.update(zip(e.outvars, found if e.primitive.multiple_results else [found], strict=True))
+    return [v.val if isinstance(v, Literal) else env[v] for v in body.jaxpr.outvars]
+
+
+def _scanned(e: JaxprEqn, values: Sequence[Any]) -> list[Any]:
+    p, step = e.params, jax.checkpoint(jaxpr_as_fun(e.params["jaxpr"]), prevent_cse=False)
+    count, states = p["num_consts"], p["num_carry"]
+    constants, start, levels = values[:count], values[count : count + states], values[count + states :]
+
+    def body(state: list[Any], level: list[Any]) -> tuple[list[Any], list[Any]]:
+        found = step(*constants, *state, *level)
+        return list(found[:states]), list(found[states:])
+
+    last, made = lax.scan(body, list(start), list(levels), length=p["length"], reverse=p["reverse"])
+    return [*last, *made]
+
+
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, body: ClosedJaxpr, count: int) -> tuple[Any, Any]:
-    results = kernels.bind(*primals, body=body, count=count)
     varied = [k for k, t in enumerate(tangents) if not isinstance(t, ad.Zero)]
     given = [tangents[k] for k in varied]
+    if not all(map(_is_cheap, parted(body).left)):
+        return _as_jax_has_it(primals, varied, given, body)
+    results = kernels.bind(*primals, body=body, count=count)
     if not varied:
         return results, [still(r) for r in results]
     if all(k >= count for k in varied):

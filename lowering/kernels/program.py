@@ -8,6 +8,8 @@ from functools import partial
 from typing import Any
 
 import jax
+import numpy as np
+from jax import lax
 from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal
 
 __all__ = ["Program", "Variable", "element_of", "flattened", "program_of", "shape_of"]
@@ -82,6 +84,11 @@ def _results(e: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
         primitive: Any = e.primitive
         inner = jax.make_jaxpr(partial(primitive.impl, **e.params))(*operands)
         return _run(inner, *operands)
+    if name == "split":
+        # several results of one equation: as many slices
+        ends = np.cumsum(e.params["sizes"]).tolist()
+        starts = [0, *ends[:-1]]
+        return [lax.slice_in_dim(operands[0], a, b, axis=e.params["axis"]) for a, b in zip(starts, ends, strict=True)]
     found = e.primitive.bind(*operands, **e.primitive.get_bind_params(e.params))
     return found if e.primitive.multiple_results else [found]
 

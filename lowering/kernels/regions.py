@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import prod
 from typing import Any
 
-from jax.extend.core import ClosedJaxpr, Literal
+from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal
 
 from lowering.kernels.equations import FOLDING, POINTWISE, Operand, Unplaced, is_fusible
 from lowering.kernels.instances import Instances, TooMany, instances_of
@@ -90,6 +91,11 @@ class Parts:
     def kernels(self) -> list[Grid | Swept]:
         return [r for r in self.regions if not isinstance(r, Left)]
 
+    @property
+    def left(self) -> list[JaxprEqn]:
+        """The equations that are XLA's."""
+        return [self.program.equations[k] for r in self.regions if isinstance(r, Left) for k in r.equations]
+
     def results_of(self, region: Grid | Swept) -> list[Variable]:
         """What a kernel leaves in memory: its results, or those of its scans that anything else reads or that the
         scans after them read."""
@@ -106,6 +112,7 @@ class Parts:
         return found
 
 
+@lru_cache(maxsize=64)
 def parted(closed: ClosedJaxpr) -> Parts:
     """A program in regions.
 
@@ -227,11 +234,15 @@ class _Choice:
         self.levels.update((v, level) for v in made)
 
     def _add_result(self, found: list[Grid | Swept | Left], v: Variable, own: Instances) -> None:
+        if not own.moves:
+            equations = self._behind(v)
+            reads = (x for k in equations for x in self.program.equations[k].invars if not isinstance(x, Literal))
+            level = self._level(reads)
+            self._at([v], level)
+            found.append(Left(equations, level, "moves no more bytes than its operands have"))
+            return
         level = self._level(own.loads)
         self._at([v], level)
-        if not own.moves:
-            found.append(Left(list(own.computed), level, "moves no more bytes than its operands have"))
-            return
         for region in found:
             if isinstance(region, Grid) and region.level == level and region.shape == shape_of(v):
                 if any(x in region.instances.loads for x in own.loads):
@@ -243,6 +254,20 @@ class _Choice:
                     region.instances = both
                     return
         found.append(Grid([v], own, level))
+
+    def _behind(self, v: Variable) -> list[int]:
+        """The equations that a variable is computed by, of what is in memory, in the order of the program."""
+        stack, found = [self.program.maker[v]], set[int]()
+        while stack:
+            k = stack.pop()
+            if k not in found:
+                found.add(k)
+                made = (self.program.maker.get(x) for x in self._inlined(self.program.equations[k]))
+                stack += [m for m in made if m is not None]
+        return sorted(found)
+
+    def _inlined(self, e: JaxprEqn) -> Iterable[Variable]:
+        return (x for x in e.invars if not isinstance(x, Literal) and x not in self.stored)
 
     def _around(self, sweep: Sweep) -> Instances:
         while True:

@@ -9,7 +9,7 @@ from jax.extend.core import JaxprEqn
 
 from lowering.kernels.equations import Operand, Unplaced, is_fusible
 from lowering.kernels.instances import Instances, TooMany, instances_of
-from lowering.kernels.positions import Box, Index, identity
+from lowering.kernels.positions import Box, Entry, Index, identity
 from lowering.kernels.program import Program, Variable, flattened, program_of, shape_of
 
 __all__ = ["Sweep", "swept"]
@@ -96,6 +96,8 @@ def swept(e: JaxprEqn) -> Sweep | None:
     for v, asked in inner.loads.items():
         for position, part in asked.items():
             found = outer(e, body, v, position)
+            if any(isinstance(i.symbol, Entry) for i in position):
+                return None  # at an index that the step computes
             if found is not None:
                 reads.append(Operand(*found, part))
             elif position != own:
