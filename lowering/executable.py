@@ -14,7 +14,7 @@ import numpy as np
 
 from lowering.context import Check, Chosen
 from lowering.gradients.gathered_cotangents import gathering
-from lowering.kernels import in_kernels
+from lowering.kernels import Parts, bound, parted
 from lowering.lower import Lowered, lower
 from lowering.neighbours import Prepared, prepare
 from lowering.raising import NAMES
@@ -79,6 +79,8 @@ class Executable:
     """The rules of the table that were used, known then too."""
     chosen: list[Chosen] = field(default_factory=list[Chosen])
     """What was chosen at which nodes, known then too."""
+    parts: Parts | None = None
+    """The regions of the program, where it is parted into kernels, known then too."""
     spare: list[Any] = field(default_factory=list[Any])
     """Output buffers that nobody holds: the next call whose results are copied writes into them."""
 
@@ -181,7 +183,9 @@ class Executable:
             outputs, failures = self._program(*jax.tree_util.tree_unflatten(structure, flat))
             return [*(leaf for p in self.fencil.results for leaf in outputs[p.name]), *failures]
 
-        found = in_kernels(function)(*flat)
+        closed = jax.make_jaxpr(function)(*flat)
+        self.parts = None if closed.effects else parted(closed)
+        found = bound(closed, flat)
         count = sum(n for _, n in self.members)
         return self.named(found[:count]), found[count:]
 

@@ -5,7 +5,8 @@ equations are flattened (`program.py`) and parted into regions (`regions.py`), a
 positions (`positions.py`, `instances.py`) inside of a kernel (`emit.py`). Everywhere else it is the program as it was.
 """
 
-from lowering.kernels.primitive import in_kernels, interpreted
-from lowering.kernels.regions import parted
+from lowering.kernels.primitive import bound, in_kernels, interpreted
+from lowering.kernels.regions import Parts, parted
+from lowering.kernels.report import told
 
-__all__ = ["in_kernels", "interpreted", "parted"]
+__all__ = ["Parts", "bound", "in_kernels", "interpreted", "parted", "told"]

@@ -70,17 +70,20 @@ def _launched(
     arrays = {v: env[v] for v in region.reads}
     if isinstance(region, Swept):
         arrays |= {v: x for s in region.sweeps for v, x in s.body.constants.items()}
-    compute = _grid if isinstance(region, Grid) else _columns
 
     def kernel(*refs: Any) -> None:
         names = [*arrays, *made]
         block = _Block(region.shape, blocks, dict(zip(names, refs, strict=True)))
-        compute(program, region, block, set(made), interpret)
+        match region:
+            case Grid():
+                _grid(program, region, block)
+            case Swept():
+                _columns(program, region, block, set(made), interpret)
 
     shapes = [jax.ShapeDtypeStruct((prod(shape_of(v)),), element_of(v)) for v in made]
     count = prod(-(-n // b) for n, b in zip(region.shape, blocks, strict=True))
-    options = {} if interpret else {"compiler_params": triton.CompilerParams(num_warps=_warps(blocks), num_stages=2)}
-    call = pl.pallas_call(kernel, out_shape=shapes, grid=(count,), interpret=interpret, **options)
+    params = triton.CompilerParams(num_warps=_warps(blocks), num_stages=2)
+    call = pl.pallas_call(kernel, out_shape=shapes, grid=(count,), interpret=interpret, compiler_params=params)
     flat = call(*[lax.reshape(x, (prod(x.shape),)) for x in arrays.values()])
     return [lax.reshape(x, shape_of(v)) for x, v in zip(flat, made, strict=True)]
 
@@ -192,7 +195,8 @@ class _Block(Places):
         key = ("sum", tuple(terms.items()))
         if terms and key not in self.known:
             self.known[key] = reduce(
-                lambda a, b: a + b, (self.symbol(s) * np.int32(f) if f != 1 else self.symbol(s) for s, f in terms.items())
+                lambda a, b: a + b,
+                (self.symbol(s) * np.int32(f) if f != 1 else self.symbol(s) for s, f in terms.items()),
             )
         found = self.known[key] if terms else np.int32(0)
         return found + np.int32(offset)
@@ -256,7 +260,7 @@ class _Block(Places):
                 self._need(program, instances, program.equations[k].outvars[0], position)
 
     def _need(self, program: Program, instances: Instances, v: Variable, position: Position) -> None:
-        """Compute or load an instance, and before it what is not there yet: indices may be made behind what they read."""
+        """Compute or load an instance, and before it what is not there yet, as indices that are made behind it."""
         if isinstance(v, Literal) or (v, position) in self.entries:
             return
         for index in position:
@@ -277,7 +281,7 @@ def _zero(v: Variable) -> Any:
     return np.zeros((), element_of(v))
 
 
-def _grid(program: Program, region: Grid, block: _Block, made: set[Variable], interpret: bool) -> None:
+def _grid(program: Program, region: Grid, block: _Block) -> None:
     block.evaluate(program, region.instances, lambda position: True)
     for v in region.results:
         position = identity(len(region.shape))

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from jax import lax
-from jax.extend.core import JaxprEqn, Literal
+from jax.extend.core import JaxprEqn
 
 from lowering.kernels.positions import Box, Entry, Index, Position, cut, is_empty
 from lowering.kernels.program import element_of, shape_of
 
-__all__ = ["ELEMENTS", "Operand", "POINTWISE", "Unplaced", "combined", "is_fusible", "operands_of", "weight_of"]
+__all__ = ["ELEMENTS", "POINTWISE", "Operand", "Unplaced", "combined", "is_fusible", "operands_of", "weight_of"]
 
 FLOATS = frozenset(["float16", "bfloat16", "float32", "float64"])
 WIDE = frozenset(["float32", "float64"])
@@ -154,7 +154,7 @@ def _is_pointwise(e: JaxprEqn, row: Pointwise) -> bool:
             return len(e.invars) == 3 and elements[0] == "bool"
         case "convert_element_type":
             old, new = element_of(e.invars[0]), element_of(e.outvars[0])
-            return new != bool and (old.kind not in "fV" or (new.kind in "fV" and old.itemsize <= new.itemsize * 2))
+            return new.kind != "b" and (old.kind not in "fV" or (new.kind in "fV" and old.itemsize <= new.itemsize * 2))
         case "bitcast_convert_type":
             return element_of(e.invars[0]).itemsize == element_of(e.outvars[0]).itemsize
         case _:
@@ -206,7 +206,9 @@ def operands_of(e: JaxprEqn, position: Position, box: Box) -> list[Operand]:
         x, outside = e.invars
         inner = _inside(e, position, box)
         at = tuple(i.moved(-low) for i, (low, _, _) in zip(position, e.params["padding_config"], strict=True))
-        return [Operand(x, at, inner), Operand(outside, (), box)] if not is_empty(inner) else [Operand(outside, (), box)]
+        return (
+            [Operand(x, at, inner), Operand(outside, (), box)] if not is_empty(inner) else [Operand(outside, (), box)]
+        )
     if name == "iota":
         return []
     return [Operand(e.invars[0], _moved(e, position), box)]

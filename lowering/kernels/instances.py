@@ -98,5 +98,3 @@ def instances_of(
                 ask(operand)
     found.computed = dict(sorted(found.computed.items()))
     return found
-
-

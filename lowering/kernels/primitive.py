@@ -26,7 +26,7 @@ from lowering.gradients.loop_body_derivatives import moves, replaced
 from lowering.kernels.emit import run
 from lowering.kernels.regions import parted
 
-__all__ = ["in_kernels", "interpreted"]
+__all__ = ["bound", "in_kernels", "interpreted"]
 
 Function = Callable[..., list[jax.Array]]
 
@@ -37,13 +37,14 @@ kernels.multiple_results = True
 def in_kernels(function: Function) -> Function:
     """The same function of arrays, giving a list of arrays, whose program is parted into kernels on GPUs."""
 
-    def call(*xs: Any) -> list[Any]:
-        closed = jax.make_jaxpr(function)(*xs)
-        if closed.effects or not _is_parted(closed):
-            return jaxpr_as_fun(closed)(*xs)
-        return kernels.bind(*xs, body=closed, count=len(xs))
+    return lambda *xs: bound(jax.make_jaxpr(function)(*xs), xs)
 
-    return call
+
+def bound(closed: ClosedJaxpr, operands: Sequence[Any]) -> list[Any]:
+    """The results of a program, as the primitive; of one without kernels, or with effects, as JAX has it."""
+    if closed.effects or not parted(closed).kernels:
+        return jaxpr_as_fun(closed)(*operands)
+    return kernels.bind(*operands, body=closed, count=len(operands))
 
 
 def interpreted(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -71,10 +72,6 @@ def _interpreted(closed: ClosedJaxpr, operands: Sequence[Any]) -> list[Any]:
             found = found if e.primitive.multiple_results else [found]
         env.update(zip(e.outvars, found, strict=True))
     return [v.val if isinstance(v, Literal) else env[v] for v in closed.jaxpr.outvars]
-
-
-def _is_parted(closed: ClosedJaxpr) -> bool:
-    return bool(parted(closed).kernels)
 
 
 def _run(*operands: Any, body: ClosedJaxpr, count: int) -> list[Any]:

@@ -106,7 +106,9 @@ class Parts:
         found.update(v for i in region.instances for v in i.loads)
         for r in self.regions:
             if isinstance(r, Left):
-                found.update(v for k in r.equations for v in self.program.equations[k].invars if not isinstance(v, Literal))
+                found.update(
+                    v for k in r.equations for v in self.program.equations[k].invars if not isinstance(v, Literal)
+                )
             elif r is not region:
                 found.update(r.reads)
         return found
@@ -244,15 +246,16 @@ class _Choice:
         level = self._level(own.loads)
         self._at([v], level)
         for region in found:
-            if isinstance(region, Grid) and region.level == level and region.shape == shape_of(v):
-                if any(x in region.instances.loads for x in own.loads):
-                    try:
-                        both = self._instances([*region.results, v])
-                    except TooMany:
-                        continue
-                    region.results.append(v)
-                    region.instances = both
-                    return
+            if not isinstance(region, Grid) or (region.level, region.shape) != (level, shape_of(v)):
+                continue
+            if own.loads.keys() & region.instances.loads.keys():
+                try:
+                    both = self._instances([*region.results, v])
+                except TooMany:
+                    continue
+                region.results.append(v)
+                region.instances = both
+                return
         found.append(Grid([v], own, level))
 
     def _behind(self, v: Variable) -> list[int]:

@@ -62,9 +62,7 @@ def box_of(e: JaxprEqn, columns: tuple[int, ...]) -> Box:
     return (*((0, n) for n in columns), (0, e.params["length"]))
 
 
-def outer(
-    e: JaxprEqn, body: Program, v: Variable, at: tuple[Index, ...]
-) -> tuple[Variable, tuple[Index, ...]] | None:
+def outer(e: JaxprEqn, body: Program, v: Variable, at: tuple[Index, ...]) -> tuple[Variable, tuple[Index, ...]] | None:
     if v in body.constants:
         return v, at
     k, count = body.inputs.index(v), e.params["num_consts"]
@@ -105,5 +103,3 @@ def swept(e: JaxprEqn) -> Sweep | None:
     first = e.params["num_consts"]
     begins = tuple(Operand(v, own, box) for v in e.invars[first : first + e.params["num_carry"]])
     return Sweep(e, body, inner, tuple(reads), begins)
-
-

@@ -1,7 +1,6 @@
 """Programs as they are parted for GPUs, with their kernels in Pallas' interpreter."""
 
 from dataclasses import replace
-from functools import partial
 
 import jax
 import numpy as np
@@ -26,7 +25,13 @@ def traced(program, arguments, **options):
     c = for_gpus(program, **options)
     ready = prepare_call(c.engine.program, arguments, lambda x: True)
     executable = c.engine.executable(ready)
-    return partial(c._closed, executable), ready.arrays, executable
+
+    def run(arrays):
+        """As what runs in somebody's trace, with tables that can be differentiated."""
+        outputs, failures = executable.run({**executable.constants, **arrays}, executable.differentiable)
+        return (outputs, failures) if failures else outputs
+
+    return run, ready.arrays, executable
 
 
 def called(program, arguments, **options):
