@@ -19,7 +19,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 from jax.extend.core import Literal
 
-from lowering.kernels.equations import Operand, Places, combined, operands_of
+from lowering.kernels.equations import POINTWISE, Operand, Places, combined, operands_of
 from lowering.kernels.instances import Instances
 from lowering.kernels.positions import Box, Entry, Index, Position, axes_of, identity
 from lowering.kernels.program import Program, Variable, element_of, shape_of
@@ -274,7 +274,13 @@ class _Block(Places):
         operands = operands_of(e, position, box)
         for operand in operands:
             self._need(program, instances, operand.value, operand.position)
-        self.entries[v, position] = combined(e, position, box, list(map(self.value, operands)), self)
+        values = list(map(self.value, operands))
+        if e.primitive.name in POINTWISE and all(isinstance(x, np.ndarray) for x in values):
+            # Triton has no operations on constants alone
+            with jax.ensure_compile_time_eval():
+                self.entries[v, position] = np.asarray(combined(e, position, box, values, self))
+        else:
+            self.entries[v, position] = combined(e, position, box, values, self)
 
 
 def _zero(v: Variable) -> Any:

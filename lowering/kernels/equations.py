@@ -20,11 +20,22 @@ from jax.extend.core import JaxprEqn
 from lowering.kernels.positions import Box, Entry, Index, Position, cut, is_empty
 from lowering.kernels.program import element_of, shape_of
 
-__all__ = ["ELEMENTS", "POINTWISE", "Operand", "Unplaced", "combined", "is_fusible", "operands_of", "weight_of"]
+__all__ = [
+    "ELEMENTS",
+    "POINTWISE",
+    "Operand",
+    "Unplaced",
+    "combined",
+    "folded",
+    "is_fusible",
+    "operands_of",
+    "weight_of",
+]
 
 FLOATS = frozenset(["float16", "bfloat16", "float32", "float64"])
 WIDE = frozenset(["float32", "float64"])
-INTEGERS = frozenset(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
+# Pallas has no constants of 64 bits without a sign (JAX 0.10.2)
+INTEGERS = frozenset(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)) - {"uint64"}
 BOOL = frozenset(["bool"])
 NUMBERS = FLOATS | INTEGERS
 ELEMENTS = NUMBERS | BOOL
@@ -53,6 +64,14 @@ def _extreme(prefers: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     return compute
 
 
+def _divided(x: Any, y: Any) -> Any:
+    # Triton divides no floats of 16 bits; rounded from float32 the quotient is the same
+    if x.dtype.name not in FLOATS - WIDE:
+        return lax.div(x, y)
+    wide = lax.div(lax.convert_element_type(x, "float32"), lax.convert_element_type(y, "float32"))
+    return lax.convert_element_type(wide, x.dtype)
+
+
 _DEAR, _DEARER = 8, 30
 
 POINTWISE: Mapping[str, Pointwise] = {
@@ -61,7 +80,7 @@ POINTWISE: Mapping[str, Pointwise] = {
     "abs": Pointwise(FLOATS | frozenset(["int32", "int64"])),
     "square": Pointwise(WIDE),
     "integer_pow": Pointwise(WIDE, 2),
-    "div": Pointwise(NUMBERS, _DEAR),
+    "div": Pointwise(NUMBERS, _DEAR, _divided),
     "rem": Pointwise(INTEGERS, _DEAR),
     "min": Pointwise(NUMBERS, 2, _extreme(lax.le)),
     "max": Pointwise(NUMBERS, 2, _extreme(lax.ge)),
@@ -125,9 +144,7 @@ def is_fusible(e: JaxprEqn) -> bool:
     if (row := POINTWISE.get(name)) is not None:
         return _is_pointwise(e, row)
     if name in FOLDING:
-        (x,) = e.invars
-        folded = prod(shape_of(x)[k] for k in e.params["axes"])
-        return 0 < folded <= LONGEST_FOLD and element_of(x).name in WIDE | INTEGERS | BOOL
+        return 0 < folded(e) <= LONGEST_FOLD and element_of(e.invars[0]).name in WIDE | INTEGERS | BOOL
     match name:
         case "gather":
             return _is_of_rows(e)
@@ -181,11 +198,16 @@ def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(n for n in shape if n != 1)
 
 
+def folded(e: JaxprEqn) -> int:
+    """How many elements of its operand an equation reads for one of its own."""
+    return prod(shape_of(e.invars[0])[k] for k in e.params["axes"]) if e.primitive.name in FOLDING else 1
+
+
 def weight_of(e: JaxprEqn) -> int:
     """The time of an equation for one element, in additions."""
     name = e.primitive.name
     if name in FOLDING:
-        return prod(shape_of(e.invars[0])[k] for k in e.params["axes"])
+        return folded(e)
     return POINTWISE[name].weight if name in POINTWISE else int(name in ("concatenate", "pad", "iota"))
 
 
@@ -195,7 +217,7 @@ def operands_of(e: JaxprEqn, position: Position, box: Box) -> list[Operand]:
     if name in POINTWISE:
         return [Operand(v, position if shape_of(v) else (), box) for v in e.invars]
     if name in FOLDING:
-        return _folded(e, position, box)
+        return _of_fold(e, position, box)
     if name == "gather":
         x, indices = e.invars
         row = (position[0], Index(None, 0, 0))
@@ -264,7 +286,7 @@ def _inside(e: JaxprEqn, position: Position, box: Box) -> Box:
     return box
 
 
-def _folded(e: JaxprEqn, position: Position, box: Box) -> list[Operand]:
+def _of_fold(e: JaxprEqn, position: Position, box: Box) -> list[Operand]:
     (x,), axes = e.invars, e.params["axes"]
     found: list[Operand] = []
     for point in np.ndindex(*(shape_of(x)[k] for k in axes)):

@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from math import prod
 from typing import Any
 
 from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal
 
-from lowering.kernels.equations import FOLDING, POINTWISE, Operand, Unplaced, is_fusible
+from lowering.kernels.equations import POINTWISE, Operand, Unplaced, folded, is_fusible
 from lowering.kernels.instances import Instances, TooMany, instances_of
 from lowering.kernels.positions import Box, identity
 from lowering.kernels.program import Program, Variable, flattened, program_of, shape_of
@@ -135,6 +134,8 @@ class _Choice:
     sweeps: dict[int, Sweep] = field(default_factory=dict[int, Sweep])
     stored: set[Variable] = field(default_factory=set[Variable])
     levels: dict[Variable, int] = field(default_factory=dict[Variable, int])
+    sizes: dict[Variable, int] = field(default_factory=dict[Variable, int])
+    """How many instances a variable is computed by, at least."""
     left: dict[int, str] = field(default_factory=dict[int, str])
     """Equations that no kernel computes, and why."""
 
@@ -159,23 +160,27 @@ class _Choice:
     def _store_what_is_dear(self) -> None:
         """In the order of the program, so that what a value is computed of is settled before it is."""
         views = self._views()
-        size: dict[Variable, int] = {}
+        size = self.sizes
         for k, e in enumerate(self.program.equations):
             if k in self.sweeps or k in self.left:
                 continue
             (v,) = e.outvars
-            size[v] = 1 + sum(size.get(x, 1) for x in e.invars if not isinstance(x, Literal) and x not in self.stored)
+            size[v] = 1 + folded(e) * sum(size.get(x, 1) for x in self._inlined(e))
             read = len(views.get(v, ()))
             if size[v] <= MOST_INSTANCES and (read < 2 or v in self.stored):
                 continue
-            try:
-                found = self._instances([v])
-            except TooMany:
-                self.stored.add(v)
-                continue
+            found = self._shortened(e)
             size[v] = found.count
             if found.weight(self.program) * (read - 1) > STORED:
                 self.stored.add(v)
+
+    def _shortened(self, e: JaxprEqn) -> Instances:
+        """The instances of a kernel of one result; the largest of its operands are stored until they are few enough."""
+        while True:
+            try:
+                return self._instances(e.outvars)
+            except TooMany:
+                self.stored.add(max(self._inlined(e), key=lambda x: self.sizes.get(x, 1)))
 
     def _views(self) -> dict[Variable, set[Any]]:
         """Of each variable, at which positions its readers have it."""
@@ -193,9 +198,7 @@ class _Choice:
                 elif name not in POINTWISE and k not in self.sweeps:
                     view = (k, place)
                 found.setdefault(v, set()).add(view)
-                if name in FOLDING:
-                    count = prod(shape_of(v)[a] for a in e.params["axes"])
-                    found[v].update((k, n) for n in range(count))
+                found[v].update((k, n) for n in range(1, folded(e)))
         return found
 
     def _instances(self, results: Sequence[Variable]) -> Instances:
@@ -217,7 +220,7 @@ class _Choice:
         for k in reversed(range(len(self.program.equations))):
             e = self.program.equations[k]
             if k not in self.sweeps and k not in self.left and e.outvars[0] in self.stored:
-                alone[k] = self._instances(e.outvars)
+                alone[k] = self._shortened(e)
         for k, e in enumerate(self.program.equations):
             if k in self.sweeps:
                 self._add_sweep(found, self.sweeps[k], around[k])
