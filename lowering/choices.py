@@ -85,7 +85,6 @@ _RULES = f"{PAGE}, Contractions and other recognised forms; python -m tests.benc
 _SUMS = f"{PAGE}, Reductions; python -m tests.benchmarks.forms"
 _REVERSE = f"{PAGE}, Gradients; python -m tests.benchmarks.memory"
 _SET = "set, and not measured"
-_KERNELS = "docs/gpus.md, What becomes a kernel"
 
 THRESHOLDS: tuple[Threshold, ...] = (
     *(c.threshold for c in CHOICES.values() if c.threshold is not None),
@@ -111,11 +110,11 @@ THRESHOLDS: tuple[Threshold, ...] = (
     Threshold("MOST_LEVELS", checkpointed_loop.MOST_LEVELS, "levels of checkpoints", _REVERSE),
     Threshold("LEAST_KEPT", checkpointed_while.LEAST_KEPT, "rounds of a while that are kept at least", _REVERSE),
     Threshold("MOST_KEPT of a while", checkpointed_while.MOST_KEPT, "rounds that are kept at most", _REVERSE),
-    Threshold("STORED", regions.STORED, "additions that take as long as to store an element", _KERNELS),
-    Threshold("MOST_INSTANCES", regions.MOST_INSTANCES, "variables at positions in a kernel", _KERNELS),
-    Threshold("MOST_IN_STEP", sweeps.MOST_IN_STEP, "variables at positions in a step of a scan", _KERNELS),
-    Threshold("FEWEST_COLUMNS", sweeps.FEWEST_COLUMNS, "columns of a scan in a kernel", _KERNELS),
-    Threshold("LONGEST_FOLD", equations.LONGEST_FOLD, "elements of a fold in a kernel", _KERNELS),
+    Threshold("STORED", regions.STORED, "additions that take as long as to store an element", _SET),
+    Threshold("MOST_INSTANCES", regions.MOST_INSTANCES, "variables at positions in a kernel", _SET),
+    Threshold("MOST_IN_STEP", sweeps.MOST_IN_STEP, "variables at positions in a step of a scan", _SET),
+    Threshold("FEWEST_COLUMNS", sweeps.FEWEST_COLUMNS, "columns of a scan in a kernel", _SET),
+    Threshold("LONGEST_FOLD", equations.LONGEST_FOLD, "elements of a fold in a kernel", _SET),
     Threshold("ROUNDS", checkpointed_while.ROUNDS, "rounds of a while of which none runs twice", _REVERSE),
 )
 """The limits that are no option of a pass; those of passes are told by `Pass.thresholds`."""

@@ -23,7 +23,6 @@ from jax.interpreters import ad, batching, mlir
 
 from lowering.gradients.in_place_adjoints import still
 from lowering.gradients.loop_body_derivatives import moves, replaced
-from lowering.kernels.emit import run
 from lowering.kernels.regions import parted
 
 __all__ = ["bound", "in_kernels", "interpreted"]
@@ -64,7 +63,7 @@ def _interpreted(closed: ClosedJaxpr, operands: Sequence[Any]) -> list[Any]:
     for e in closed.jaxpr.eqns:
         values = [v.val if isinstance(v, Literal) else env[v] for v in e.invars]
         if e.primitive is kernels:
-            found = run(parted(e.params["body"]), values, interpret=True)
+            found = _run_in_kernels(*values, **e.params, interpret=True)
         elif e.primitive.name in ("jit", "pjit"):
             found = _interpreted(e.params["jaxpr"], values)
         else:
@@ -78,8 +77,11 @@ def _run(*operands: Any, body: ClosedJaxpr, count: int) -> list[Any]:
     return jaxpr_as_fun(body)(*operands)
 
 
-def _run_in_kernels(*operands: Any, body: ClosedJaxpr, count: int) -> list[Any]:
-    return run(parted(body), operands)
+def _run_in_kernels(*operands: Any, body: ClosedJaxpr, count: int, interpret: bool = False) -> list[Any]:
+    # programs for CPUs do not wait for Pallas to be imported
+    from lowering.kernels.emit import run
+
+    return run(parted(body), operands, interpret)
 
 
 def _derivative(body: ClosedJaxpr, varied: Sequence[int]) -> Function:

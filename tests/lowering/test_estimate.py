@@ -43,6 +43,14 @@ def test_what_a_compiler_does_not_say_is_none():
     assert counted("ENTRY %main (x: f32[8]) -> f32[8] {\n  ROOT %h = f32[8] fusion(%x), calls=%d\n}") == (1, None, {})
 
 
+def test_a_kernel_of_pallas_counts_and_leaves_the_cycles_open():
+    text = """ENTRY %main (x: f32[8]) -> f32[8] {
+  %f = f32[8] fusion(%x), calls=%d, backend_config={"estimated_cycles":"7"}
+  ROOT %k = f32[8] custom-call(%f), custom_call_target="__gpu$xla.gpu.triton"
+}"""
+    assert counted(text) == (2, None, {})
+
+
 KERNELS = """
 HloModule jit_f
 %fused (p: f64[254,254,64]) -> (pred[254,253,64], f32[3]) {
