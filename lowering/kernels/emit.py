@@ -237,7 +237,8 @@ class _Block(Places):
         """Write all points of the block that are there."""
         place = jax.numpy.broadcast_to(self.place(v, position), self.dims)
         value = jax.numpy.broadcast_to(value, self.dims)
-        mask = self.mask(tuple((0, n) for n in self.shape), frozenset(range(len(self.shape))))
+        own = shape_of(v)[-len(self.shape) :] if self.shape else ()
+        mask = self.mask(tuple((0, n) for n in own), frozenset(range(len(self.shape))))
         if mask is not None:
             mask = jax.numpy.broadcast_to(mask, self.dims)
         triton.store(self.refs[v].at[place], value, mask=mask)

@@ -1,9 +1,9 @@
 """What becomes one kernel: a program parted into regions, by one model of what they cost.
 
 A region begins with what is in memory and ends with what is stored: results of the program, what XLA's own operations
-read, and what is cheaper to store than to compute again at each of the positions at which it is read. Results of one
-shape that read the same arrays are one kernel; scans over the same columns, of which one reads the states of another,
-are one kernel; what neither reads at several positions nor at indices is XLA's, which moves the same bytes.
+read, and what is cheaper to store than to compute again at each of the positions at which it is read. Results of about
+one shape that read the same arrays are one kernel; so are scans over the same columns of which one reads the states of
+another. What reads each array at one position alone, and at no index, is XLA's, which moves the same bytes.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal
@@ -30,9 +31,13 @@ MOST_INSTANCES = 400
 """Variables at positions that one kernel computes: more would not stay in registers, and compile slowly."""
 
 
+LARGEST = 16
+"""One point in so many may be computed for some of the results of a kernel only."""
+
+
 @dataclass(slots=True)
 class Grid:
-    """A kernel over the points of its results, which have one shape."""
+    """A kernel over the points of its results: all that the largest has along each axis."""
 
     results: list[Variable]
     instances: Instances
@@ -40,11 +45,18 @@ class Grid:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return shape_of(self.results[0])
+        return _around(shape_of(v) for v in self.results)
 
     @property
     def reads(self) -> list[Variable]:
         return list(self.instances.loads)
+
+    def fits(self, v: Variable) -> bool:
+        """Whether a result has about as many points as the others."""
+        if len(shape_of(v)) != len(self.shape):
+            return False
+        points = prod(_around([self.shape, shape_of(v)]))
+        return points * LARGEST <= (LARGEST + 1) * min(prod(shape_of(x)) for x in (v, *self.results))
 
 
 @dataclass(slots=True)
@@ -249,7 +261,7 @@ class _Choice:
         level = self._level(own.loads)
         self._at([v], level)
         for region in found:
-            if not isinstance(region, Grid) or (region.level, region.shape) != (level, shape_of(v)):
+            if not isinstance(region, Grid) or region.level != level or not region.fits(v):
                 continue
             if own.loads.keys() & region.instances.loads.keys():
                 try:
@@ -308,6 +320,10 @@ class _Choice:
             elif self.levels.get(v, 0) >= region.level:
                 return False
         return reads_own
+
+
+def _around(shapes: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
+    return tuple(map(max, zip(*shapes, strict=True)))
 
 
 def _whole(v: Variable) -> Box:

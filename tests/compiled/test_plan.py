@@ -312,6 +312,7 @@ NO_THRESHOLDS = {
     "POINTS": "the most points of a block of a kernel",
     "ROW": "the least points along the last axis of a block of a kernel",
     "PROGRAMS": "blocks that keep a GPU busy",
+    "LARGEST": "points of a kernel that are computed for some of its results only",
     "WARP": "threads of a GPU that run together",
     "LOAD": "the time of a load in a kernel, in additions",
     "GATHERED": "the time of a load at an index in a kernel, in additions",

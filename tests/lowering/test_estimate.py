@@ -113,7 +113,7 @@ def test_a_program_is_compiled_for_each_device_whose_compiler_is_here(target):
         if [d.code for d in refused.diagnostics] != ["A38"]:
             raise
         pytest.skip(str(refused))  # a compiler is an optional extra
-    found = ti.compile(ti.parse(TEXT)).examine(target)
+    found = ti.compile(ti.parse(TEXT), without="kernels").examine(target)
     assert found.kernels >= 1
     assert (found.arguments, found.results) == (16 * 16 * 4, 12 * 12 * 4) or target.startswith("tpu")
     assert (found.cycles is None) == (target == "cuda:a100")

@@ -43,6 +43,8 @@ PROGRAMS = {
         concat(subset(if pos(I, x) > 7 then d else 0.5 × d, I[1:30]), subset(⟪I, 1⟫(x), I[30:40])); }""",
     "results of two elements": """f(y: tensor<float, I[1:40]>, k: tensor<int, I[1:40]>, x: tensor<float, I[0:41]>) {
       y ← ⟪I, 1⟫(x) - ⟪I, -1⟫(x); k ← if ⟪I, 1⟫(x) > x then 1 else -1; }""",
+    "results of two shapes": """f(y: tensor<float, I[1:40], J[0:3]>, z: tensor<float, I[0:40], J[0:3]>,
+      x: tensor<float, I[0:41], J[0:3]>) { y ← ⟪I, 1⟫(x) - ⟪I, -1⟫(x); z ← ⟪I, 1⟫(x) × x; }""",
     "levels outermost, both sweeps": LEVELS_FIRST,
     "absent neighbours": """f(y: tensor<float, V[0:50], K[0:3]>, x: tensor<float, V[0:50], K[0:3]>,
       T: tensor<int, V[0:50], _NB_V[0:4]>) { y ← reduce(+, 0.0)(⟪T⟫(x)) + x; }""",
@@ -128,6 +130,10 @@ def kernels(program, *, gradient=(), **sizes):
 
 def test_horizontal_diffusion_is_one_kernel_that_moves_three_arrays():
     assert kernels(library.text("hdiff"), n=256, m=256, l=80) == ([((256, 256, 80), 2, 1)], 0)
+
+
+def test_results_of_about_one_shape_are_one_kernel():
+    assert kernels(PROGRAMS["results of two shapes"]) == ([((40, 3), 1, 2)], 0)
 
 
 def test_the_gradient_of_horizontal_diffusion_is_two_kernels():
