@@ -21,7 +21,7 @@ from jax.extend.core import Literal
 
 from lowering.kernels.equations import POINTWISE, Operand, Places, combined, operands_of
 from lowering.kernels.instances import Instances
-from lowering.kernels.positions import Box, Entry, Index, Position, axes_of, identity
+from lowering.kernels.positions import Box, Entry, Index, Position, axes_of, hull, identity
 from lowering.kernels.program import Program, Variable, element_of, shape_of
 from lowering.kernels.regions import Grid, Left, Parts, Swept
 from lowering.kernels.sweeps import Sweep
@@ -135,6 +135,8 @@ class _Block(Places):
     """The coordinate along each axis: a number, or a vector along one dim of the block; the level behind them."""
     entries: dict[Key, Any] = field(default_factory=dict[Key, Any])
     """Values of instances."""
+    boxes: dict[Key, Box] = field(default_factory=dict[Key, Box])
+    """Where they are right; everywhere, where nothing is said."""
     known: dict[Any, Any] = field(default_factory=dict[Any, Any])
     """Sums of positions, and masks."""
     levels: int = 1
@@ -159,7 +161,7 @@ class _Block(Places):
         inner = _Block.__new__(_Block)
         inner.shape, inner.blocks, inner.refs, inner.dims = self.shape, self.blocks, self.refs, self.dims
         inner.axes, inner.levels = [*self.axes[: len(self.shape)], level], levels
-        inner.entries, inner.known = dict(self.entries), dict(self.known)
+        inner.entries, inner.boxes, inner.known = dict(self.entries), dict(self.boxes), dict(self.known)
         return inner
 
     # Positions
@@ -262,16 +264,20 @@ class _Block(Places):
 
     def _need(self, program: Program, instances: Instances, v: Variable, position: Position) -> None:
         """Compute or load an instance, and before it what is not there yet, as indices that are made behind it."""
-        if isinstance(v, Literal) or (v, position) in self.entries:
+        if isinstance(v, Literal):
             return
+        key, loaded = (v, position), v in instances.loads
+        box = instances.loads[v][position] if loaded else instances.computed[program.maker[v]][position]
+        if key in self.entries and (key not in self.boxes or hull(self.boxes[key], box) == self.boxes[key]):
+            return
+        self.boxes[key] = box
         for index in position:
             if isinstance(index.symbol, Entry):
                 self._need(program, instances, index.symbol.of, index.symbol.at)
-        if v in instances.loads:
-            self.entries[v, position] = self.load(v, position, instances.loads[v][position])
+        if loaded:
+            self.entries[key] = self.load(v, position, box)
             return
-        k = program.maker[v]
-        e, box = program.equations[k], instances.computed[k][position]
+        e = program.equations[program.maker[v]]
         operands = operands_of(e, position, box)
         for operand in operands:
             self._need(program, instances, operand.value, operand.position)
@@ -279,9 +285,9 @@ class _Block(Places):
         if e.primitive.name in POINTWISE and all(isinstance(x, np.ndarray) for x in values):
             # Triton has no operations on constants alone
             with jax.ensure_compile_time_eval():
-                self.entries[v, position] = np.asarray(combined(e, position, box, values, self))
+                self.entries[key] = np.asarray(combined(e, position, box, values, self))
         else:
-            self.entries[v, position] = combined(e, position, box, values, self)
+            self.entries[key] = combined(e, position, box, values, self)
 
 
 def _zero(v: Variable) -> Any:
@@ -298,22 +304,28 @@ def _grid(program: Program, region: Grid, block: _Block) -> None:
 def _columns(program: Program, region: Swept, block: _Block, made: set[Variable], interpret: bool) -> None:
     level, own = len(region.shape), identity(len(region.shape))
     earlier: set[Variable] = set()
-    for sweep, around in zip(region.sweeps, region.instances, strict=True):
-        if not interpret and any(v in earlier for v in around.loads):
+    for sweep, around, after in zip(region.sweeps, region.instances, region.after, strict=True):
+        if not interpret and earlier & set(region.loads):
             # what another thread of the program wrote is there
             triton.debug_barrier()
         block.evaluate(program, around, lambda position: level not in axes_of(position))
         start = [jax.numpy.broadcast_to(block.value(o), block.dims) for o in sweep.begins]
-        last = _loop(program, sweep, around, block, start, made)
+        last = _loop(program, sweep, around, after, block, start, made)
         for v, state in zip(sweep.equation.outvars[: sweep.states], last, strict=True):
             if v in made:
                 block.store(v, own, state)
             block.entries[v, own] = state
-        earlier.update(sweep.equation.outvars[sweep.states :])
+        earlier.update((*sweep.equation.outvars[sweep.states :], *after))
 
 
 def _loop(
-    program: Program, sweep: Sweep, around: Instances, block: _Block, start: list[Any], made: set[Variable]
+    program: Program,
+    sweep: Sweep,
+    around: Instances,
+    after: Mapping[Variable, Instances],
+    block: _Block,
+    start: list[Any],
+    made: set[Variable],
 ) -> list[Any]:
     own, e, count = identity(len(sweep.columns)), sweep.equation, sweep.length
     first = sweep.constants
@@ -333,9 +345,14 @@ def _loop(
                     inner.entries[v, position] = inner.entries[found]
         inner.evaluate(sweep.body, sweep.inner, lambda position: True)
         results = [inner.value(Operand(v, own, sweep.box)) for v in sweep.body.results]
+        here = (Index(len(own), 1, 0), *own)
         for v, value in zip(e.outvars[sweep.states :], results[sweep.states :], strict=True):
+            inner.entries[v, here] = value
             if v in made:
-                inner.store(v, (Index(len(own), 1, 0), *own), value)
+                inner.store(v, here, value)
+        for v, instances in after.items():
+            inner.evaluate(program, instances, lambda position: True)
+            inner.store(v, here, inner.entries[v, here])
         return [jax.numpy.broadcast_to(r, block.dims) for r in results[: sweep.states]]
 
     return lax.fori_loop(np.int32(0), np.int32(count), step, start)

@@ -18,7 +18,7 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal
 
 from lowering.kernels.equations import POINTWISE, Operand, Unplaced, folded, is_fusible
 from lowering.kernels.instances import Instances, TooMany, instances_of
-from lowering.kernels.positions import Box, identity
+from lowering.kernels.positions import Box, Index, identity
 from lowering.kernels.program import Program, Variable, flattened, program_of, shape_of
 from lowering.kernels.sweeps import Sweep, swept
 
@@ -67,6 +67,8 @@ class Swept:
     instances: list[Instances]
     """Per sweep, what is computed around its step."""
     level: int
+    after: list[dict[Variable, Instances]] = field(default_factory=list[dict[Variable, Instances]])
+    """Per sweep, results that are computed level by level of its own."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -74,12 +76,21 @@ class Swept:
 
     @property
     def made(self) -> list[Variable]:
-        return [v for s in self.sweeps for v in s.equation.outvars]
+        return [v for s, rest in zip(self.sweeps, self.after, strict=True) for v in (*s.equation.outvars, *rest)]
+
+    @property
+    def loads(self) -> list[Variable]:
+        """What is read, also of what it makes; of its own level a sweep reads nothing."""
+        around = [v for i in self.instances for v in i.loads]
+        for sweep, results in zip(self.sweeps, self.after, strict=True):
+            own = sweep.equation.outvars
+            around += [v for i in results.values() for v in i.loads if v not in own]
+        return list(dict.fromkeys(around))
 
     @property
     def reads(self) -> list[Variable]:
         made = set(self.made)
-        return [v for v in dict.fromkeys(v for i in self.instances for v in i.loads) if v not in made]
+        return [v for v in self.loads if v not in made]
 
 
 @dataclass(slots=True)
@@ -114,7 +125,7 @@ class Parts:
 
     def wanted(self, region: Swept) -> set[Variable]:
         found = {v for v in self.program.results if not isinstance(v, Literal)}
-        found.update(v for i in region.instances for v in i.loads)
+        found.update(region.loads)
         for r in self.regions:
             if isinstance(r, Left):
                 found.update(
@@ -251,6 +262,8 @@ class _Choice:
         self.levels.update((v, level) for v in made)
 
     def _add_result(self, found: list[Grid | Swept | Left], v: Variable, own: Instances) -> None:
+        if any(isinstance(region, Swept) and self._joins(region, v) for region in reversed(found)):
+            return
         if not own.moves:
             equations = self._behind(v)
             reads = (x for k in equations for x in self.program.equations[k].invars if not isinstance(x, Literal))
@@ -302,24 +315,46 @@ class _Choice:
             if isinstance(region, Swept) and region.shape == sweep.columns and self._follows(region, around):
                 region.sweeps.append(sweep)
                 region.instances.append(around)
+                region.after.append({})
                 self._at(sweep.equation.outvars, region.level)
                 return
         level = self._level(around.loads)
-        found.append(Swept([sweep], [around], level))
+        found.append(Swept([sweep], [around], level, [{}]))
         self._at(sweep.equation.outvars, level)
+
+    def _joins(self, region: Swept, v: Variable) -> bool:
+        """Compute a result in the loop of the last sweep, where it takes of that the level that it is at."""
+        sweep, own = region.sweeps[-1], identity(len(region.shape))
+        if shape_of(v) != (sweep.length, *region.shape):
+            return False
+        position = (Index(len(region.shape), 1, 0), *own)
+        asked = [Operand(v, position, sweep.box)]
+        try:
+            found = instances_of(self.program, asked, self.stored, MOST_INSTANCES, [v])
+        except (TooMany, Unplaced):
+            return False
+        last = set(sweep.equation.outvars)
+        if not last & found.loads.keys() or not self._is_own_column(region, found):
+            return False
+        if any(at != position for x in last & found.loads.keys() for at in found.loads[x]):
+            return False
+        region.after[-1][v] = found
+        self._at([v], region.level)
+        return True
+
+    def _is_own_column(self, region: Swept, found: Instances) -> bool:
+        """Whether of what a region makes its own column alone is read, and everything else is there before it."""
+        made, own = set(region.made), identity(len(region.shape))
+        for v, asked in found.loads.items():
+            if v not in made and self.levels.get(v, 0) >= region.level:
+                return False
+            if v in made and any(position[len(position) - len(own) :] != own for position in asked):
+                return False
+        return True
 
     def _follows(self, region: Swept, around: Instances) -> bool:
         """Whether a sweep may run behind others, for each column, of which it reads its own column alone."""
-        made, own = set(region.made), identity(len(region.shape))
-        reads_own = False
-        for v, asked in around.loads.items():
-            if v in made:
-                reads_own = True
-                if any(position[len(position) - len(own) :] != own for position in asked):
-                    return False
-            elif self.levels.get(v, 0) >= region.level:
-                return False
-        return reads_own
+        return bool(set(region.made) & around.loads.keys()) and self._is_own_column(region, around)
 
 
 def _around(shapes: Iterable[tuple[int, ...]]) -> tuple[int, ...]:

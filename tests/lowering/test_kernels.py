@@ -46,6 +46,10 @@ PROGRAMS = {
     "results of two shapes": """f(y: tensor<float, I[1:40], J[0:3]>, z: tensor<float, I[0:40], J[0:3]>,
       x: tensor<float, I[0:41], J[0:3]>) { y ← ⟪I, 1⟫(x) - ⟪I, -1⟫(x); z ← ⟪I, 1⟫(x) × x; }""",
     "levels outermost, both sweeps": LEVELS_FIRST,
+    "an array of which a scan reads less than what comes after it": """f(y: tensor<float, K[0:5], I[0:40]>,
+      a: tensor<float, K[0:5], I[0:40]>, b: tensor<float, K[0:5], I[0:40]>) {
+      y ← let s = scan(λ(before: tensor<float, I[0:40]>, row: tensor<float, I[0:40]>) → 0.5 × before + row,
+        true, 0.0)(concat(subset(b, K[0:2]), subset(a, K[2:5]))); s × a; }""",
     "absent neighbours": """f(y: tensor<float, V[0:50], K[0:3]>, x: tensor<float, V[0:50], K[0:3]>,
       T: tensor<int, V[0:50], _NB_V[0:4]>) { y ← reduce(+, 0.0)(⟪T⟫(x)) + x; }""",
     "the greatest neighbour, and NaN": """f(y: tensor<float, I[1:40]>, x: tensor<float, I[0:41]>) {
@@ -149,6 +153,18 @@ def test_both_sweeps_of_a_tridiagonal_solver_are_one_kernel():
 def test_the_gradient_of_a_tridiagonal_solver_is_one_kernel():
     found, _ = kernels(LEVELS_FIRST, gradient=("a", "d"))
     assert len(found) == 1
+
+
+def test_what_is_computed_of_each_level_of_a_scan_is_in_its_kernel():
+    after = LEVELS_FIRST.replace("x ← let", "x ← let solved = let").replace(
+        "(eliminated); }", "(eliminated); solved × a + b; }"
+    )
+    # besides x, the two coefficients in between, and no solution of the system itself
+    assert kernels(after) == ([((77,), 4, 3)], 0)
+    fencil = ti.parse(after)
+    given = arrays(fencil)
+    ((found,),) = called(fencil, given).values()
+    np.testing.assert_allclose(found, reference.run(fencil, **given)["x"], rtol=1e-13)
 
 
 def test_a_chain_of_stencils_is_stored_where_computing_it_again_would_cost_more():
