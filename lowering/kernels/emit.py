@@ -21,10 +21,11 @@ from jax.extend.core import Literal
 
 from lowering.kernels.equations import POINTWISE, Operand, Places, combined, operands_of
 from lowering.kernels.instances import Instances
-from lowering.kernels.positions import Box, Entry, Index, Position, axes_of, hull, identity
+from lowering.kernels.positions import Box, Entry, Index, Position, hull, identity, symbols_of
 from lowering.kernels.program import Program, Variable, element_of, shape_of
 from lowering.kernels.regions import Grid, Left, Parts, Swept
 from lowering.kernels.sweeps import Sweep
+from lowering.manual_axes import axes_of, shaped, varying
 
 __all__ = ["run"]
 
@@ -80,12 +81,14 @@ def _launched(
             case Swept():
                 _columns(program, region, block, set(made), interpret)
 
-    shapes = [jax.ShapeDtypeStruct((prod(shape_of(v)),), element_of(v)) for v in made]
+    flat = [lax.reshape(x, (prod(x.shape),)) for x in arrays.values()]
+    flat = varying(flat, axes_of(flat))
+    like = flat[0] if flat else lax.full((), False)
+    shapes = [shaped((prod(shape_of(v)),), element_of(v), like) for v in made]
     count = prod(-(-n // b) for n, b in zip(region.shape, blocks, strict=True))
     params = triton.CompilerParams(num_warps=_warps(blocks), num_stages=2)
     call = pl.pallas_call(kernel, out_shape=shapes, grid=(count,), interpret=interpret, compiler_params=params)
-    flat = call(*[lax.reshape(x, (prod(x.shape),)) for x in arrays.values()])
-    return [lax.reshape(x, shape_of(v)) for x, v in zip(flat, made, strict=True)]
+    return [lax.reshape(x, shape_of(v)) for x, v in zip(call(*flat), made, strict=True)]
 
 
 def _warps(blocks: Sequence[int]) -> int:
@@ -228,7 +231,7 @@ class _Block(Places):
 
     def load(self, v: Variable, position: Position, box: Box) -> Any:
         place = self.place(v, position)
-        mask = self.mask(box, axes_of(position))
+        mask = self.mask(box, symbols_of(position))
         if mask is None:
             return triton.load(self.refs[v].at[place])
         shape = np.broadcast_shapes(np.shape(place), np.shape(mask))
@@ -308,7 +311,7 @@ def _columns(program: Program, region: Swept, block: _Block, made: set[Variable]
         if not interpret and earlier & set(region.loads):
             # what another thread of the program wrote is there
             triton.debug_barrier()
-        block.evaluate(program, around, lambda position: level not in axes_of(position))
+        block.evaluate(program, around, lambda position: level not in symbols_of(position))
         start = [jax.numpy.broadcast_to(block.value(o), block.dims) for o in sweep.begins]
         last = _loop(program, sweep, around, after, block, start, made)
         for v, state in zip(sweep.equation.outvars[: sweep.states], last, strict=True):

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-__all__ = ["Box", "Entry", "Index", "Position", "axes_of", "cut", "hull", "identity", "is_empty"]
+__all__ = ["Box", "Entry", "Index", "Position", "cut", "hull", "identity", "is_empty", "symbols_of"]
 
 
 class Entry(NamedTuple):
@@ -73,10 +73,10 @@ def cut(box: Box, index: Index, start: int, stop: int) -> Box | None:
             return None
 
 
-def axes_of(position: Position) -> frozenset[int]:
+def symbols_of(position: Position) -> frozenset[int]:
     """The axes of the grid that a position depends on, also by way of what it reads.
 
-    >>> sorted(axes_of((Index(Entry("table", (Index(2, 1, 0),)), 1, 0), Index(0, 1, 3))))
+    >>> sorted(symbols_of((Index(Entry("table", (Index(2, 1, 0),)), 1, 0), Index(0, 1, 3))))
     [0, 2]
     """
     return frozenset(_axes(position))

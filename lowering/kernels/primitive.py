@@ -24,6 +24,7 @@ from jax.interpreters import ad, batching, mlir
 from lowering.gradients.in_place_adjoints import still
 from lowering.gradients.loop_body_derivatives import moves, replaced
 from lowering.kernels.regions import parted
+from lowering.manual_axes import shaped
 
 __all__ = ["bound", "in_kernels", "interpreted"]
 
@@ -170,7 +171,7 @@ def _transpose(cotangents: Sequence[Any], *operands: Any, body: ClosedJaxpr, cou
     assert not any(map(ad.is_undefined_primal, known))
     back = [k for k, c in enumerate(cotangents) if not isinstance(c, ad.Zero)]
     given = [cotangents[k] for k in back]
-    shapes = [jax.ShapeDtypeStruct(x.aval.shape, x.aval.dtype) for x in operands[count:]]
+    shapes = [shaped(x.aval.shape, x.aval.dtype, x.aval) for x in operands[count:]]
 
     def transposed(*operands: Any) -> list[Any]:
         values, arrived = operands[: len(known)], operands[len(known) :]

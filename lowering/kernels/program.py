@@ -12,6 +12,8 @@ import numpy as np
 from jax import lax
 from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal
 
+from lowering.manual_axes import shaped
+
 __all__ = ["Program", "Variable", "element_of", "flattened", "program_of", "shape_of"]
 
 Variable = Any
@@ -59,7 +61,7 @@ def flattened(closed: ClosedJaxpr) -> ClosedJaxpr:
     >>> [e.primitive.name for e in flattened(closed).jaxpr.eqns]
     ['neg']
     """
-    return jax.make_jaxpr(partial(_run, closed))(*[jax.ShapeDtypeStruct(a.shape, a.dtype) for a in closed.in_avals])
+    return jax.make_jaxpr(partial(_run, closed))(*[shaped(a.shape, a.dtype, a) for a in closed.in_avals])
 
 
 def _run(closed: ClosedJaxpr, *operands: Any) -> list[Any]:

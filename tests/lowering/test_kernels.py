@@ -6,6 +6,7 @@ from random import Random
 import jax
 import numpy as np
 import pytest
+from jax.sharding import PartitionSpec
 
 import tensorir as ti
 from lowering.estimate import estimated
@@ -15,7 +16,7 @@ from stencils import library
 from tensorir import reference
 from tests.generate.data import copied
 from tests.generate.examples import examples
-from tests.generate.profiles import COMMON, NARROW, SMALL_FLOATS, WHOLE
+from tests.generate.profiles import COMMON, EVERY, NARROW, SMALL_FLOATS, WHOLE
 from tests.generate.programs import made
 from tests.generate.properties import differences
 from tests.lowering.forced_kernels import called, for_gpus, regions, traced
@@ -107,6 +108,42 @@ def test_generated_programs_in_kernels_agree_with_the_oracle(monkeypatch):
             want = {n: v if isinstance(v, tuple) else (v,) for n, v in want.items() if n in found}
             assert not differences(case, want, found), differences(case, want, found)
             compared += 1
+
+
+def lowered(function, *arrays):
+    """How many kernels StableHLO for NVIDIA's GPUs has; Pallas makes them without a compiler for those."""
+    with jax.enable_x64(True):
+        text = jax.jit(function).trace(*arrays).lower(lowering_platforms=("cuda",)).as_text()
+    return text.count("__gpu$xla.gpu.triton")
+
+
+def test_generated_programs_of_all_elements_lower_to_kernels(monkeypatch):
+    monkeypatch.setattr(sweeps, "FEWEST_COLUMNS", 1)
+    draw, found = Random(6).randint, 0
+    while found < examples(12):
+        case = made(draw, EVERY)
+        try:
+            function, passed, _ = traced(case.fencil, copied(case.arguments))
+        except ti.DiagnosticError:
+            continue
+        parts = regions(function, passed)
+        if parts:
+            assert lowered(function, passed) == sum(len(p.kernels) for p in parts)
+            found += 1
+
+
+def test_kernels_are_inside_of_shard_map_too():
+    c = for_gpus(ti.parse(LEVELS_FIRST))
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("d",))
+    column = PartitionSpec(None, "d")
+
+    def mapped(given):
+        specs = (dict.fromkeys(given, column),)
+        return jax.shard_map(lambda a: c(**a)["x"], mesh=mesh, in_specs=specs, out_specs=column)(given)
+
+    shapes = {n: jax.ShapeDtypeStruct((7, 77), "float64") for n in "abcd"}
+    assert lowered(mapped, shapes) == 1
+    assert lowered(jax.grad(lambda a: mapped(a).sum()), shapes) == 1
 
 
 def adjoint_of(program, gradient, sizes):
