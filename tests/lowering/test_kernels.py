@@ -15,7 +15,6 @@ from lowering.targets import device_of
 from stencils import library
 from tensorir import reference
 from tests.generate.data import copied
-from tests.generate.examples import examples
 from tests.generate.profiles import COMMON, EVERY, NARROW, SMALL_FLOATS, WHOLE
 from tests.generate.programs import made
 from tests.generate.properties import differences
@@ -92,11 +91,15 @@ def test_a_kernel_on_the_device_computes_what_the_oracle_does(name):
         np.testing.assert_allclose(found, want[result], rtol=1e-13, atol=1e-13)
 
 
-def test_generated_programs_in_kernels_agree_with_the_oracle(monkeypatch):
+MANY = pytest.mark.parametrize("count", [3, pytest.param(100, marks=pytest.mark.nightly)])
+
+
+@MANY
+def test_generated_programs_in_kernels_agree_with_the_oracle(monkeypatch, count):
     # scans of generated programs have few columns
     monkeypatch.setattr(sweeps, "FEWEST_COLUMNS", 1)
-    draw, compared = Random(4).randint, 0
-    while compared < examples(12):
+    draw, compared = Random(count).randint, 0
+    while compared < count:
         case = made(draw, ELEMENTS)
         try:
             want = reference.run(case.fencil, **copied(case.arguments))
@@ -117,10 +120,11 @@ def lowered(function, *arrays):
     return text.count("__gpu$xla.gpu.triton")
 
 
-def test_generated_programs_of_all_elements_lower_to_kernels(monkeypatch):
+@MANY
+def test_generated_programs_of_all_elements_lower_to_kernels(monkeypatch, count):
     monkeypatch.setattr(sweeps, "FEWEST_COLUMNS", 1)
-    draw, found = Random(6).randint, 0
-    while found < examples(12):
+    draw, found = Random(count).randint, 0
+    while found < count:
         case = made(draw, EVERY)
         try:
             function, passed, _ = traced(case.fencil, copied(case.arguments))
