@@ -11,7 +11,7 @@ COMPILED := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/tensorir/tests-$(MACHINE)
 KEPT := JAX_COMPILATION_CACHE_DIR="$(COMPILED)" JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0 \
     JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES=-1
 
-.PHONY: demo test test-oldest nightly check docs fuzz mutate bench bench-compare clean
+.PHONY: demo test test-oldest nightly check docs fuzz mutate bench bench-compare bench-gpu test-gpu clean
 
 demo: $(DEMO)
 	$(BIN)/python -m stencils.demo
@@ -55,6 +55,15 @@ mutate: $(STAMP)
 # the table of cases, under half an hour; `make bench BENCH="--quick hdiff"`
 bench: $(VENV)/.bench
 	$(BIN)/python -m tests.benchmarks $(BENCH)
+
+# on a machine with a GPU, from a checkout, with a Python that has jax, numpy, xarray, equinox and islpy: nothing is
+# installed. Where there is no GPU: PYTHON=... JAX_PLATFORMS=cpu make bench-gpu, with jax[cuda12]
+bench-gpu:
+	$(PYTHON) -m tests.benchmarks.gpus
+
+# there too, with pytest, hypothesis and psutil: kernels and compiled programs on the device against the oracle
+test-gpu:
+	$(PYTHON) -m pytest -q tests/lowering/test_kernels.py tests/test_properties.py -k "kernel or whole_numbers"
 
 # before an issue is called resolved: the ratios to JAX by hand, against those that are kept or of `OLD=last.json`
 OLD ?= tests/benchmarks/kept.json

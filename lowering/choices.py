@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from lowering import folds, host_results, indirect, neighbours, reduction, structure
 from lowering.gradients import checkpointed_loop, checkpointed_while
+from lowering.kernels import equations, regions, sweeps
 from lowering.raising import NAMES, contractions, convolutions
 from lowering.raising.windows import MOST_POINTS
 from tensorir.analysis import cost
@@ -73,6 +74,10 @@ CHOICES: Mapping[str, LoweringChoice] = {
         "stencils are summed in parts, without XLA's fusion", "stencils are summed by XLA's fusion for sums",
         "that fusion computes what it sums without vector instructions", "it is switched off",
     ),
+    "kernels": LoweringChoice(
+        "one kernel", "XLA's own kernels", "each array is read once, and states stay in registers",
+        "numerics='exact' rounds every operation, and kernels contract products and sums",
+    ),
 }  # fmt: skip
 """By what `without=` calls them."""
 
@@ -105,6 +110,11 @@ THRESHOLDS: tuple[Threshold, ...] = (
     Threshold("MOST_LEVELS", checkpointed_loop.MOST_LEVELS, "levels of checkpoints", _REVERSE),
     Threshold("LEAST_KEPT", checkpointed_while.LEAST_KEPT, "rounds of a while that are kept at least", _REVERSE),
     Threshold("MOST_KEPT of a while", checkpointed_while.MOST_KEPT, "rounds that are kept at most", _REVERSE),
+    Threshold("STORED", regions.STORED, "additions that take as long as to store an element", _SET),
+    Threshold("MOST_INSTANCES", regions.MOST_INSTANCES, "variables at positions in a kernel", _SET),
+    Threshold("MOST_IN_STEP", sweeps.MOST_IN_STEP, "variables at positions in a step of a scan", _SET),
+    Threshold("FEWEST_COLUMNS", sweeps.FEWEST_COLUMNS, "columns of a scan in a kernel", _SET),
+    Threshold("LONGEST_FOLD", equations.LONGEST_FOLD, "elements of a fold in a kernel", _SET),
     Threshold("ROUNDS", checkpointed_while.ROUNDS, "rounds of a while of which none runs twice", _REVERSE),
 )
 """The limits that are no option of a pass; those of passes are told by `Pass.thresholds`."""

@@ -118,6 +118,8 @@ _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
 _CONDITION = re.compile(r"condition=%?([\w.-]+)")
 _LIMIT = re.compile(r"= [su]\d+\[\]\S* constant\((\d+)\)")
 _BODIES = re.compile(r"(?:body|to_apply|\w+_computations?)=\{?([^,}]*(?:, ?%[^,}]*)*)")
+_PALLAS = '"__gpu$xla.gpu.triton"'
+"""The target of a kernel of Pallas, of whose cycles the compiler says nothing."""
 FREE = frozenset([
     "parameter", "constant", "get-tuple-element", "tuple", "bitcast", "after-all", "copy-done", "slice-done",
     "async-done",
@@ -148,7 +150,7 @@ def counted(text: str) -> tuple[int, int | None, dict[str, int]]:
             entry = name if found[1] else entry
         elif name:
             lines[name].append(line)
-    kernels, cycles, known = 0, 0, False
+    kernels, cycles, known, unknown = 0, 0, False, False
     collectives: Counter[str] = Counter()
     stack = [(entry, 1)]
     while stack:
@@ -164,9 +166,10 @@ def counted(text: str) -> tuple[int, int | None, dict[str, int]]:
                 continue
             kernels += 1
             collectives.update(c for c in COLLECTIVES if op.startswith(c))
+            unknown |= _PALLAS in line
             if said := _CYCLES.search(line):
                 cycles, known = cycles + times * round(float(said[1] or said[2])), True
-    return kernels, cycles if known else None, dict(collectives)
+    return kernels, cycles if known and not unknown else None, dict(collectives)
 
 
 def _trips(line: str, lines: Mapping[str, list[str]]) -> int:

@@ -15,6 +15,7 @@ from jax.extend.core import jaxpr_as_fun
 
 from lowering.context import Check, Chosen
 from lowering.gradients.gathered_cotangents import gathering
+from lowering.kernels import Parts, bound, parted
 from lowering.lower import Lowered, lower
 from lowering.neighbours import Prepared, prepare
 from lowering.raising import NAMES
@@ -79,6 +80,8 @@ class Executable:
     """The rules of the table that were used, known then too."""
     chosen: list[Chosen] = field(default_factory=list[Chosen])
     """What was chosen at which nodes, known then too."""
+    parts: Parts | None = None
+    """The regions of the program, where it is parted into kernels, known then too."""
     spare: list[Any] = field(default_factory=list[Any])
     """Output buffers that nobody holds: the next call whose results are copied writes into them."""
 
@@ -160,6 +163,12 @@ class Executable:
         """Whether shifted values are folded over a dim that is no neighbours'; plain rows are faster fused."""
         return bool(self.known.stencil_reductions)
 
+    @property
+    def in_kernels(self) -> bool:
+        """Whether the program is parted into kernels: on GPUs, which contract products and sums in them."""
+        options = self.options
+        return options.platform == "gpu" and options.numerics != "exact" and "kernels" not in options.without
+
     @cached_property
     def is_stencil(self) -> bool:
         """Whether the program reads at offsets, and has neither folds nor tables nor checks."""
@@ -167,6 +176,21 @@ class Executable:
 
     def run(self, arrays: Any, prepared: dict[str, Prepared]) -> tuple[dict[str, tuple[Any, ...]], list[Any]]:
         """Outputs and the results of run-time checks; traced once."""
+        if not self.in_kernels or op_by_op():
+            return self._program(arrays, prepared)
+        flat, structure = jax.tree_util.tree_flatten((arrays, prepared))
+
+        def function(*flat: Any) -> list[Any]:
+            outputs, failures = self._program(*jax.tree_util.tree_unflatten(structure, flat))
+            return [*(leaf for p in self.fencil.results for leaf in outputs[p.name]), *failures]
+
+        closed = jax.make_jaxpr(function)(*flat)
+        self.parts = None if closed.effects else parted(closed)
+        found = bound(closed, flat)
+        count = sum(n for _, n in self.members)
+        return self.named(found[:count]), found[count:]
+
+    def _program(self, arrays: Any, prepared: dict[str, Prepared]) -> tuple[dict[str, tuple[Any, ...]], list[Any]]:
         if not self.is_stencil or "gathered_cotangents" in self.options.without or op_by_op():
             lowered = self._lowered(arrays, prepared)
             return lowered.outputs, lowered.failures

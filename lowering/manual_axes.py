@@ -13,7 +13,7 @@ import jax
 from jax import lax
 from jax.core import ShapedArray
 
-__all__ = ["axes_of", "scanned", "varying"]
+__all__ = ["axes_of", "scanned", "shaped", "varying"]
 
 
 def axes_of(*trees: Any) -> frozenset[str]:
@@ -25,6 +25,15 @@ def axes_of(*trees: Any) -> frozenset[str]:
 def _axes(x: Any) -> frozenset[str]:
     kind = x if isinstance(x, ShapedArray) else jax.typeof(x)
     return kind.manual_axis_type.varying
+
+
+def shaped(shape: tuple[int, ...], element: Any, like: Any) -> jax.ShapeDtypeStruct:
+    """The shape and type of an array that varies over the axes over which another one, or its abstract value, does."""
+    if not jax.sharding.get_abstract_mesh().manual_axes:
+        return jax.ShapeDtypeStruct(shape, element)
+    kind: Any = like if isinstance(like, ShapedArray) else jax.typeof(like)
+    sharding = kind.sharding if kind.shape == shape else None
+    return jax.ShapeDtypeStruct(shape, element, sharding=sharding, manual_axis_type=kind.manual_axis_type)
 
 
 def varying(tree: Any, axes: frozenset[str]) -> Any:

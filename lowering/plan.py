@@ -14,6 +14,7 @@ import jax
 from lowering.choices import CHOICES, THRESHOLDS, names
 from lowering.context import Chosen
 from lowering.executable import Executable, Options
+from lowering.kernels import told
 from lowering.neighbours import padding_of
 from lowering.raising import RULES
 from tensorir.analysis.cost import bytes_of
@@ -148,7 +149,19 @@ def _lowered(executable: Executable) -> list[Decision]:
         rows.append(_row("gathered_cotangents", taken, 0, "whole program"))
     if executable.sums_as_loops and executable.options.platform == "cpu":
         rows.append(_row("sums_as_loops", "sums_as_loops" not in executable.options.without, 0, "whole program"))
-    return list(dict.fromkeys(rows))
+    return list(dict.fromkeys([*rows, *_regions(executable)]))
+
+
+def _regions(executable: Executable) -> list[Decision]:
+    """What becomes a kernel, and what stays with XLA."""
+    options = executable.options
+    if options.platform != "gpu":
+        return []
+    if executable.parts is None:
+        return [_row("kernels", False, 0, "whole program")] if options.numerics == "exact" else []
+    names = [name for name, count in executable.members for _ in range(count)]
+    regions = told(executable.parts, names)
+    return [Decision("kernels", t.what, t.where, t.taken, t.why, bytes=t.bytes) for t in regions]
 
 
 def _chosen(one: Chosen, places: Places) -> Decision:

@@ -5,8 +5,10 @@ A backend is an object with `compile(program, **options)`, which gives a callabl
 
 from __future__ import annotations
 
+import tomllib
 from functools import cache
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 from tensorir.binding.arrays import refuse
@@ -15,10 +17,14 @@ from tensorir.errors import did_you_mean
 
 __all__ = ["COMPILED", "backend", "compile", "compiled", "field_type"]
 
+GROUP = "tensorir.backends"
+
 
 def backend(name: str = "jax") -> Any:
     """The backend of a name; raises A14 for one that is not installed."""
     points = _installed()
+    if name not in points:
+        points = {**_beside(), **points}
     if name not in points:
         raise refuse(
             "A14", f"there is no backend '{name}'.", did_you_mean(name, points) or "install tensorir: pip install ."
@@ -29,7 +35,16 @@ def backend(name: str = "jax") -> Any:
 @cache
 def _installed() -> dict[str, metadata.EntryPoint]:
     # 4 ms, which is longer than a lift
-    return {p.name: p for p in metadata.entry_points(group="tensorir.backends")}
+    return {p.name: p for p in metadata.entry_points(group=GROUP)}
+
+
+@cache
+def _beside() -> dict[str, metadata.EntryPoint]:
+    """The backends of a checkout that is not installed, and only lies on the path of imports."""
+    written = Path(__file__).parents[1] / "pyproject.toml"
+    project = tomllib.loads(written.read_text(encoding="utf-8")) if written.exists() else {}
+    rows = project.get("project", {}).get("entry-points", {}).get(GROUP, {})
+    return {name: metadata.EntryPoint(name, value, GROUP) for name, value in rows.items()}
 
 
 def compile(program: Any, /, *, backend: str = "jax", **options: Any) -> Any:

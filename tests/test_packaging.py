@@ -83,3 +83,16 @@ def test_a_command_says_which_library_it_lacks_and_how_to_get_it(library, tmp_pa
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
     said = f"error[C12]: {what}, which is not installed.\nhelp: pip install 'tensorir[{extra}]'\n"
     assert (run.stderr, run.returncode) == (said, 2)
+
+
+UNINSTALLED = """
+from importlib import metadata
+metadata.entry_points = lambda **group: ()
+import tensorir as ti
+print(ti.parse("f(y: tensor<float>, x: tensor<float>) { y ← x + x; }")(x=1.5)["y"])
+"""
+
+
+def test_a_checkout_on_the_path_of_imports_finds_its_own_backends():
+    run = subprocess.run([sys.executable, "-c", UNINSTALLED], cwd=ROOT, capture_output=True, text=True)
+    assert (run.stdout, run.stderr) == ("3.0\n", "")

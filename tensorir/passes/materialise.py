@@ -39,6 +39,10 @@ class Materialise(Pass):
             return fencil
         return remade(fencil, with_values(fencil.closures, _kept(values(fencil.closures), found)))
 
+    def on(self, platform: str) -> Pass | None:
+        # there the backend decides: a kernel keeps in registers what is computed again
+        return None if platform == "gpu" else self
+
     def thresholds(self) -> tuple[Threshold, ...]:
         where = "docs/lowering.md, Pointwise stencils; python -m tests.benchmarks.stored"
         return (

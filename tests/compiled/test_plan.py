@@ -82,8 +82,8 @@ def compiled(name, **options):
 
 
 def test_every_choice_on_this_platform_has_a_program():
-    elsewhere = {p.name() for p in DEFAULT_PASSES if p.on("cpu") is None}
-    assert elsewhere == {"needed_points"}
+    elsewhere = {p.name() for p in DEFAULT_PASSES if p.on("cpu") is None} | {"kernels"}
+    assert elsewhere == {"needed_points", "kernels"}
     assert {p.name() for p in DEFAULT_PASSES} | set(CHOICES) <= set(PROGRAMS) | elsewhere
 
 
@@ -309,6 +309,14 @@ NO_THRESHOLDS = {
     "REPORTS": "how often a bar moves",
     "SECONDS": "how often a checkpoint is written",
     "ALIGNMENT": "what XLA asks for",
+    "POINTS": "the most points of a block of a kernel",
+    "ROW": "the least points along the last axis of a block of a kernel",
+    "PROGRAMS": "blocks that keep a GPU busy",
+    "LARGEST": "points of a kernel that are computed for some of its results only",
+    "WARP": "threads of a GPU that run together",
+    "LOAD": "the time of a load in a kernel, in additions",
+    "GATHERED": "the time of a load at an index in a kernel, in additions",
+    "MOST_ELEMENTS": "elements that positions of 32 bits tell apart",
 }
 
 

@@ -43,6 +43,14 @@ def test_what_a_compiler_does_not_say_is_none():
     assert counted("ENTRY %main (x: f32[8]) -> f32[8] {\n  ROOT %h = f32[8] fusion(%x), calls=%d\n}") == (1, None, {})
 
 
+def test_a_kernel_of_pallas_counts_and_leaves_the_cycles_open():
+    text = """ENTRY %main (x: f32[8]) -> f32[8] {
+  %f = f32[8] fusion(%x), calls=%d, backend_config={"estimated_cycles":"7"}
+  ROOT %k = f32[8] custom-call(%f), custom_call_target="__gpu$xla.gpu.triton"
+}"""
+    assert counted(text) == (2, None, {})
+
+
 KERNELS = """
 HloModule jit_f
 %fused (p: f64[254,254,64]) -> (pred[254,253,64], f32[3]) {
@@ -105,7 +113,7 @@ def test_a_program_is_compiled_for_each_device_whose_compiler_is_here(target):
         if [d.code for d in refused.diagnostics] != ["A38"]:
             raise
         pytest.skip(str(refused))  # a compiler is an optional extra
-    found = ti.compile(ti.parse(TEXT)).examine(target)
+    found = ti.compile(ti.parse(TEXT), without="kernels").examine(target)
     assert found.kernels >= 1
     assert (found.arguments, found.results) == (16 * 16 * 4, 12 * 12 * 4) or target.startswith("tpu")
     assert (found.cycles is None) == (target == "cuda:a100")

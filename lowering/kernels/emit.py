@@ -1,0 +1,361 @@
+"""A region as a kernel of Pallas, on Triton: index vectors for positions, masks for boxes, loads at offsets.
+
+A program of a kernel computes a block of points along the last two axes of its grid; along the others it has one point.
+Positions have 32 bits throughout. Arrays are flat, so that a position is one number and a shift is an offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from math import prod
+from typing import Any
+
+import jax
+import numpy as np
+from jax import lax
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import triton
+from jax.extend.core import Literal
+
+from lowering.kernels.equations import POINTWISE, Operand, Places, combined, operands_of
+from lowering.kernels.instances import Instances
+from lowering.kernels.positions import Box, Entry, Index, Position, hull, identity, symbols_of
+from lowering.kernels.program import Program, Variable, element_of, shape_of
+from lowering.kernels.regions import Grid, Left, Parts, Swept
+from lowering.kernels.sweeps import Sweep
+from lowering.manual_axes import axes_of, shaped, varying
+
+__all__ = ["run"]
+
+POINTS = 256
+"""Points of a program of a kernel: two for each thread of four warps."""
+ROW = 16
+"""Points along the last axis that fill the transactions of memory, in float64."""
+PROGRAMS = 264
+"""Programs that keep a device of 132 multiprocessors busy: with fewer, blocks are smaller."""
+WARP = 32
+
+Key = tuple[Any, Position]
+
+
+def run(parts: Parts, operands: Sequence[Any], interpret: bool = False) -> list[Any]:
+    """The results of a program that was parted, for operands; `interpret` runs kernels without a GPU."""
+    program = parts.program
+    env: dict[Any, Any] = {**program.constants, **dict(zip(program.inputs, operands, strict=True))}
+    for region in parts.regions:
+        if isinstance(region, Left):
+            _run_left(program, region, env)
+        else:
+            made = parts.results_of(region)
+            env.update(zip(made, _launched(program, region, made, env, interpret), strict=True))
+    return [v.val if isinstance(v, Literal) else env[v] for v in program.results]
+
+
+def _run_left(program: Program, region: Left, env: dict[Any, Any]) -> None:
+    for k in region.equations:
+        e = program.equations[k]
+        if all(v in env for v in e.outvars):
+            continue
+        values = [v.val if isinstance(v, Literal) else env[v] for v in e.invars]
+        found = e.primitive.bind(*values, **e.primitive.get_bind_params(e.params))
+        env.update(zip(e.outvars, found if e.primitive.multiple_results else [found], strict=True))
+
+
+def _launched(
+    program: Program, region: Grid | Swept, made: Sequence[Variable], env: Mapping[Any, Any], interpret: bool
+) -> list[Any]:
+    """What a kernel makes."""
+    blocks = blocks_of(region.shape, ROW if isinstance(region, Grid) else POINTS)
+    arrays = {v: env[v] for v in region.reads}
+    if isinstance(region, Swept):
+        arrays |= {v: x for s in region.sweeps for v, x in s.body.constants.items()}
+
+    def kernel(*refs: Any) -> None:
+        names = [*arrays, *made]
+        block = _Block(region.shape, blocks, dict(zip(names, refs, strict=True)))
+        match region:
+            case Grid():
+                _grid(program, region, block)
+            case Swept():
+                _columns(program, region, block, set(made), interpret)
+
+    flat = [lax.reshape(x, (prod(x.shape),)) for x in arrays.values()]
+    flat = varying(flat, axes_of(flat))
+    like = flat[0] if flat else lax.full((), False)
+    shapes = [shaped((prod(shape_of(v)),), element_of(v), like) for v in made]
+    count = prod(-(-n // b) for n, b in zip(region.shape, blocks, strict=True))
+    params = triton.CompilerParams(num_warps=_warps(blocks), num_stages=2)
+    call = pl.pallas_call(kernel, out_shape=shapes, grid=(count,), interpret=interpret, compiler_params=params)
+    return [lax.reshape(x, shape_of(v)) for x, v in zip(call(*flat), made, strict=True)]
+
+
+def _warps(blocks: Sequence[int]) -> int:
+    return max(1, min(4, prod(blocks) // (2 * WARP)))
+
+
+def blocks_of(shape: Sequence[int], row: int) -> tuple[int, ...]:
+    """Points of a program along each axis: powers of two, along two axes at most.
+
+    `row` is the least that the last axis should have, if that many points are there. More of them, where no more points
+    than one in sixteen are outside of the array.
+
+    >>> blocks_of((1024, 1024, 80), 16), blocks_of((8192, 8192), 16), blocks_of((512, 512), 256), blocks_of((1000,), 16)
+    ((1, 16, 16), (4, 64), (1, 256), (32,))
+    """
+    if not shape:
+        return ()
+    most = POINTS
+    while most > WARP and prod(shape) < most * PROGRAMS:
+        most //= 2
+    *outer, last = shape
+    width = min(row, most, _power(last))
+    while width * 2 <= min(64, most) and _padded(last, width * 2) * 16 <= last * 17:
+        width *= 2
+    if not outer:
+        return (min(most, _power(last)),)
+    height = min(most // width, _power(outer[-1]))
+    return (*(1 for _ in outer[:-1]), height, width)
+
+
+def _power(n: int) -> int:
+    return 1 << max(0, n - 1).bit_length()
+
+
+def _padded(n: int, block: int) -> int:
+    return -(-n // block) * block
+
+
+@dataclass
+class _Block(Places):
+    """The points of one program of a kernel, and the memory that it sees."""
+
+    shape: tuple[int, ...]
+    blocks: tuple[int, ...]
+    refs: Mapping[Variable, Any]
+    axes: list[Any] = field(default_factory=list[Any])
+    """The coordinate along each axis: a number, or a vector along one dim of the block; the level behind them."""
+    entries: dict[Key, Any] = field(default_factory=dict[Key, Any])
+    """Values of instances."""
+    boxes: dict[Key, Box] = field(default_factory=dict[Key, Box])
+    """Where they are right; everywhere, where nothing is said."""
+    known: dict[Any, Any] = field(default_factory=dict[Any, Any])
+    """Sums of positions, and masks."""
+    levels: int = 1
+
+    def __post_init__(self) -> None:
+        wide = [k for k, b in enumerate(self.blocks) if b > 1]
+        self.dims = tuple(self.blocks[k] for k in wide)
+        rest, self.axes = pl.program_id(0), [None] * len(self.shape)
+        for k in reversed(range(len(self.shape))):
+            count = -(-self.shape[k] // self.blocks[k])
+            number = lax.rem(rest, np.int32(count))
+            rest = lax.div(rest, np.int32(count))
+            if k in wide:
+                vector = lax.broadcasted_iota("int32", (self.blocks[k],), 0)
+                place = wide.index(k)
+                spread = tuple(self.blocks[k] if p == place else 1 for p in range(len(wide)))
+                number = lax.reshape(vector, spread) + number * np.int32(self.blocks[k])
+            self.axes[k] = number
+
+    def at_level(self, level: Any, levels: int) -> _Block:
+        """The block at a level of its columns."""
+        inner = _Block.__new__(_Block)
+        inner.shape, inner.blocks, inner.refs, inner.dims = self.shape, self.blocks, self.refs, self.dims
+        inner.axes, inner.levels = [*self.axes[: len(self.shape)], level], levels
+        inner.entries, inner.boxes, inner.known = dict(self.entries), dict(self.boxes), dict(self.known)
+        return inner
+
+    # Positions
+
+    def symbol(self, symbol: int | Entry) -> Any:
+        if isinstance(symbol, Entry):
+            return lax.convert_element_type(self.entries[symbol.of, symbol.at], "int32")
+        return self.axes[symbol]
+
+    def number(self, index: Index) -> Any:
+        if index.symbol is None:
+            return np.int32(index.offset)
+        found = self.symbol(index.symbol)
+        if index.factor != 1:
+            found = found * np.int32(index.factor)
+        return found + np.int32(index.offset) if index.offset else found
+
+    def below(self, index: Index, limit: int) -> Any:
+        key = ("below", index, limit)
+        if key not in self.known:
+            self.known[key] = self.number(index) < np.int32(limit)
+        return self.known[key]
+
+    def place(self, v: Variable, position: Position) -> Any:
+        """The number of an element in the flat array of a variable."""
+        shape, offset = shape_of(v), 0
+        terms: dict[int | Entry, int] = {}
+        for k, index in enumerate(position):
+            stride = prod(shape[k + 1 :])
+            offset += stride * index.offset
+            if index.symbol is not None:
+                terms[index.symbol] = terms.get(index.symbol, 0) + stride * index.factor
+        key = ("sum", tuple(terms.items()))
+        if terms and key not in self.known:
+            self.known[key] = reduce(
+                lambda a, b: a + b,
+                (self.symbol(s) * np.int32(f) if f != 1 else self.symbol(s) for s, f in terms.items()),
+            )
+        found = self.known[key] if terms else np.int32(0)
+        return found + np.int32(offset)
+
+    def mask(self, box: Box, axes: frozenset[int]) -> Any:
+        """Where the points of the block are in a box, along some axes; None where they all are."""
+        found = None
+        for axis in sorted(axes):
+            for one in self._bounds(axis, *box[axis]):
+                found = one if found is None else found & one
+        return found
+
+    def _bounds(self, axis: int, start: int, stop: int) -> list[Any]:
+        level = axis == len(self.shape)
+        end = self.levels if level else _padded(self.shape[axis], self.blocks[axis])
+        found: list[Any] = []
+        for kind, needed, limit in (("from", start > 0, start), ("to", stop < end, stop)):
+            if needed:
+                key = (kind, axis, limit)
+                if key not in self.known:
+                    number = self.axes[axis]
+                    self.known[key] = number >= np.int32(limit) if kind == "from" else number < np.int32(limit)
+                found.append(self.known[key])
+        return found
+
+    # Memory
+
+    def load(self, v: Variable, position: Position, box: Box) -> Any:
+        place = self.place(v, position)
+        mask = self.mask(box, symbols_of(position))
+        if mask is None:
+            return triton.load(self.refs[v].at[place])
+        shape = np.broadcast_shapes(np.shape(place), np.shape(mask))
+        place, mask = (jax.numpy.broadcast_to(x, shape) for x in (place, mask))
+        return triton.load(self.refs[v].at[place], mask=mask, other=_zero(v))
+
+    def store(self, v: Variable, position: Position, value: Any) -> None:
+        """Write all points of the block that are there."""
+        place = jax.numpy.broadcast_to(self.place(v, position), self.dims)
+        value = jax.numpy.broadcast_to(value, self.dims)
+        own = shape_of(v)[-len(self.shape) :] if self.shape else ()
+        mask = self.mask(tuple((0, n) for n in own), frozenset(range(len(self.shape))))
+        if mask is not None:
+            mask = jax.numpy.broadcast_to(mask, self.dims)
+        triton.store(self.refs[v].at[place], value, mask=mask)
+
+    # Values
+
+    def value(self, operand: Operand) -> Any:
+        """The value of an operand, of which all that it is computed of is known."""
+        if isinstance(operand.value, Literal):
+            return np.asarray(operand.value.val, element_of(operand.value))
+        return self.entries[operand.value, operand.position]
+
+    def evaluate(self, program: Program, instances: Instances, inside: Callable[[Position], bool]) -> None:
+        """Compute the instances of a region whose positions are `inside`, and load what they read."""
+        for v, asked in instances.loads.items():
+            for position in filter(inside, asked):
+                self._need(program, instances, v, position)
+        for k, asked in instances.computed.items():
+            for position in filter(inside, asked):
+                self._need(program, instances, program.equations[k].outvars[0], position)
+
+    def _need(self, program: Program, instances: Instances, v: Variable, position: Position) -> None:
+        """Compute or load an instance, and before it what is not there yet, as indices that are made behind it."""
+        if isinstance(v, Literal):
+            return
+        key, loaded = (v, position), v in instances.loads
+        box = instances.loads[v][position] if loaded else instances.computed[program.maker[v]][position]
+        if key in self.entries and (key not in self.boxes or hull(self.boxes[key], box) == self.boxes[key]):
+            return
+        self.boxes[key] = box
+        for index in position:
+            if isinstance(index.symbol, Entry):
+                self._need(program, instances, index.symbol.of, index.symbol.at)
+        if loaded:
+            self.entries[key] = self.load(v, position, box)
+            return
+        e = program.equations[program.maker[v]]
+        operands = operands_of(e, position, box)
+        for operand in operands:
+            self._need(program, instances, operand.value, operand.position)
+        values = list(map(self.value, operands))
+        if e.primitive.name in POINTWISE and all(isinstance(x, np.ndarray) for x in values):
+            # Triton has no operations on constants alone
+            with jax.ensure_compile_time_eval():
+                self.entries[key] = np.asarray(combined(e, position, box, values, self))
+        else:
+            self.entries[key] = combined(e, position, box, values, self)
+
+
+def _zero(v: Variable) -> Any:
+    return np.zeros((), element_of(v))
+
+
+def _grid(program: Program, region: Grid, block: _Block) -> None:
+    block.evaluate(program, region.instances, lambda position: True)
+    for v in region.results:
+        position = identity(len(region.shape))
+        block.store(v, position, block.entries[v, position])
+
+
+def _columns(program: Program, region: Swept, block: _Block, made: set[Variable], interpret: bool) -> None:
+    level, own = len(region.shape), identity(len(region.shape))
+    earlier: set[Variable] = set()
+    for sweep, around, after in zip(region.sweeps, region.instances, region.after, strict=True):
+        if not interpret and earlier & set(region.loads):
+            # what another thread of the program wrote is there
+            triton.debug_barrier()
+        block.evaluate(program, around, lambda position: level not in symbols_of(position))
+        start = [jax.numpy.broadcast_to(block.value(o), block.dims) for o in sweep.begins]
+        last = _loop(program, sweep, around, after, block, start, made)
+        for v, state in zip(sweep.equation.outvars[: sweep.states], last, strict=True):
+            if v in made:
+                block.store(v, own, state)
+            block.entries[v, own] = state
+        earlier.update((*sweep.equation.outvars[sweep.states :], *after))
+
+
+def _loop(
+    program: Program,
+    sweep: Sweep,
+    around: Instances,
+    after: Mapping[Variable, Instances],
+    block: _Block,
+    start: list[Any],
+    made: set[Variable],
+) -> list[Any]:
+    own, e, count = identity(len(sweep.columns)), sweep.equation, sweep.length
+    first = sweep.constants
+
+    def step(n: Any, states: Sequence[Any]) -> list[Any]:
+        level = np.int32(count - 1) - n if e.params["reverse"] else n
+        inner = block.at_level(level, count)
+        inner.evaluate(program, around, lambda position: True)
+        for v, asked in sweep.inner.loads.items():
+            for position in asked:
+                found = sweep.outer(v, position)
+                if found is None:
+                    inner.entries[v, position] = states[sweep.body.inputs.index(v) - first]
+                elif isinstance(found[0], Literal):
+                    inner.entries[v, position] = np.asarray(found[0].val, element_of(found[0]))
+                elif v not in sweep.body.constants:
+                    inner.entries[v, position] = inner.entries[found]
+        inner.evaluate(sweep.body, sweep.inner, lambda position: True)
+        results = [inner.value(Operand(v, own, sweep.box)) for v in sweep.body.results]
+        here = (Index(len(own), 1, 0), *own)
+        for v, value in zip(e.outvars[sweep.states :], results[sweep.states :], strict=True):
+            inner.entries[v, here] = value
+            if v in made:
+                inner.store(v, here, value)
+        for v, instances in after.items():
+            inner.evaluate(program, instances, lambda position: True)
+            inner.store(v, here, inner.entries[v, here])
+        return [jax.numpy.broadcast_to(r, block.dims) for r in results[: sweep.states]]
+
+    return lax.fori_loop(np.int32(0), np.int32(count), step, start)

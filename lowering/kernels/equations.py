@@ -1,0 +1,358 @@
+"""The equations that a kernel computes: of each primitive what it costs, for which elements, and what it reads where.
+
+Triton has other operations than XLA under some names. What differs is not in the table, and stays with XLA: casts of
+floats to integers (which saturate there), shifts of bits by as many as there are, remainders of floats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from math import prod
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax import lax
+from jax.extend.core import JaxprEqn
+
+from lowering.kernels.positions import Box, Entry, Index, Position, cut, is_empty
+from lowering.kernels.program import element_of, shape_of
+
+__all__ = [
+    "ELEMENTS",
+    "POINTWISE",
+    "Operand",
+    "Unplaced",
+    "combined",
+    "folded",
+    "is_fusible",
+    "operands_of",
+    "weight_of",
+]
+
+FLOATS = frozenset(["float16", "bfloat16", "float32", "float64"])
+WIDE = frozenset(["float32", "float64"])
+# Pallas has no constants of 64 bits without a sign (JAX 0.10.2)
+INTEGERS = frozenset(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)) - {"uint64"}
+BOOL = frozenset(["bool"])
+NUMBERS = FLOATS | INTEGERS
+ELEMENTS = NUMBERS | BOOL
+"""The elements that a kernel has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pointwise:
+    """A function of elements."""
+
+    elements: frozenset[str]
+    """Those of its operands."""
+    weight: int = 1
+    """Its time, in additions."""
+    compute: Callable[..., Any] | None = None
+    """What computes it, where Triton's operation of the name is another one."""
+
+
+def _extreme(prefers: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    def compute(x: Any, y: Any) -> Any:
+        # Triton's drops a NaN
+        if x.dtype.kind in "iub":
+            return lax.min(x, y) if prefers is lax.le else lax.max(x, y)
+        return lax.select(lax.bitwise_or(prefers(x, y), lax.ne(x, x)), x, y)
+
+    return compute
+
+
+def _divided(x: Any, y: Any) -> Any:
+    # Triton divides no floats of 16 bits; rounded from float32 the quotient is the same
+    if x.dtype.name not in FLOATS - WIDE:
+        return lax.div(x, y)
+    wide = lax.div(lax.convert_element_type(x, "float32"), lax.convert_element_type(y, "float32"))
+    return lax.convert_element_type(wide, x.dtype)
+
+
+_DEAR, _DEARER = 8, 30
+
+POINTWISE: Mapping[str, Pointwise] = {
+    **{name: Pointwise(NUMBERS) for name in ("add", "sub", "mul", "add_any")},
+    "neg": Pointwise(FLOATS | frozenset(["int8", "int16", "int32", "int64"])),
+    "abs": Pointwise(FLOATS | frozenset(["int32", "int64"])),
+    "square": Pointwise(WIDE),
+    "integer_pow": Pointwise(WIDE, 2),
+    "div": Pointwise(NUMBERS, _DEAR, _divided),
+    "rem": Pointwise(INTEGERS, _DEAR),
+    "min": Pointwise(NUMBERS, 2, _extreme(lax.le)),
+    "max": Pointwise(NUMBERS, 2, _extreme(lax.ge)),
+    **{name: Pointwise(INTEGERS | BOOL) for name in ("and", "or", "xor", "not")},
+    **{name: Pointwise(ELEMENTS) for name in ("eq", "ne")},
+    **{name: Pointwise(NUMBERS) for name in ("lt", "le", "gt", "ge")},
+    "select_n": Pointwise(ELEMENTS),
+    "convert_element_type": Pointwise(ELEMENTS),
+    "bitcast_convert_type": Pointwise(NUMBERS, 0),
+    "is_finite": Pointwise(WIDE, 2),
+    "stop_gradient": Pointwise(ELEMENTS, 0),
+    "copy": Pointwise(ELEMENTS, 0, lambda x: x),
+    "copy_p": Pointwise(ELEMENTS, 0, lambda x: x),
+    **{name: Pointwise(WIDE) for name in ("floor", "ceil")},
+    **{name: Pointwise(WIDE, _DEAR) for name in ("sqrt", "rsqrt")},
+    **{
+        name: Pointwise(WIDE, _DEARER)
+        for name in (
+            "exp", "exp2", "expm1", "log", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh",
+            "cosh", "tanh", "asinh", "acosh", "atanh", "cbrt", "pow",
+        )
+    },
+}  # fmt: skip
+"""By the name of the primitive."""
+
+MOVING = frozenset([
+    "slice", "squeeze", "broadcast_in_dim", "reshape", "transpose", "rev", "concatenate", "pad", "iota",
+])  # fmt: skip
+"""What moves elements, or counts them."""
+FOLDING: Mapping[str, Callable[[Any, Any], Any]] = {
+    "reduce_sum": lax.add, "reduce_prod": lax.mul, "reduce_max": _extreme(lax.ge), "reduce_min": _extreme(lax.le),
+    "reduce_or": lax.bitwise_or, "reduce_and": lax.bitwise_and,
+}  # fmt: skip
+LONGEST_FOLD = 32
+"""Longer folds are reductions of XLA."""
+MOST_ELEMENTS = 2**31 - 1
+"""Positions have 32 bits."""
+
+
+class Operand(NamedTuple):
+    """What an equation reads for one of its elements: an operand at a position, for the points of a box."""
+
+    value: Any
+    position: Position
+    box: Box
+
+
+class Unplaced(Exception):
+    """No box of points has the elements of a variable that are read: it has to be stored."""
+
+    def __init__(self, variable: Any) -> None:
+        super().__init__(variable)
+        self.variable = variable
+
+
+def is_fusible(e: JaxprEqn) -> bool:
+    """Whether a kernel can compute an equation."""
+    name = e.primitive.name
+    if any(element_of(v).name not in ELEMENTS or prod(shape_of(v)) > MOST_ELEMENTS for v in (*e.invars, *e.outvars)):
+        return False
+    if (row := POINTWISE.get(name)) is not None:
+        return _is_pointwise(e, row)
+    if name in FOLDING:
+        return 0 < folded(e) <= LONGEST_FOLD and element_of(e.invars[0]).name in WIDE | INTEGERS | BOOL
+    match name:
+        case "gather":
+            return _is_of_rows(e)
+        case "pad":
+            return all(interior == 0 for _, _, interior in e.params["padding_config"])
+        case "transpose":
+            # the last axis is what lies side by side in memory: XLA turns arrays tile by tile
+            last = len(e.params["permutation"]) - 1
+            return last < 0 or e.params["permutation"][last] == last
+        case "reshape":
+            return _without_ones(shape_of(e.invars[0])) == _without_ones(shape_of(e.outvars[0])) and len(e.invars) == 1
+        case "broadcast_in_dim" | "iota":
+            return len(e.invars) <= 1
+        case _:
+            return name in MOVING
+
+
+def _is_pointwise(e: JaxprEqn, row: Pointwise) -> bool:
+    elements = [element_of(v).name for v in e.invars]
+    if not all(name in row.elements for name in elements):
+        return False
+    match e.primitive.name:
+        case "select_n":
+            return len(e.invars) == 3 and elements[0] == "bool"
+        case "convert_element_type":
+            old, new = element_of(e.invars[0]), element_of(e.outvars[0])
+            return new.kind != "b" and (old.kind not in "fV" or (new.kind in "fV" and old.itemsize <= new.itemsize * 2))
+        case "bitcast_convert_type":
+            return element_of(e.invars[0]).itemsize == element_of(e.outvars[0]).itemsize
+        case _:
+            return True
+
+
+def _is_of_rows(e: JaxprEqn) -> bool:
+    """Whether a gather reads whole rows of its operand, each at one index that is inside of it."""
+    x, indices = e.invars
+    numbers, shape = e.params["dimension_numbers"], shape_of(x)
+    rows = numbers.collapsed_slice_dims == (0,) and numbers.start_index_map == (0,)
+    return (
+        rows
+        and e.params["mode"] == lax.GatherScatterMode.PROMISE_IN_BOUNDS
+        and tuple(e.params["slice_sizes"]) == (1, *shape[1:])
+        and tuple(numbers.offset_dims) == tuple(range(1, len(shape)))
+        and not numbers.operand_batching_dims
+        and len(shape_of(indices)) == 2
+        and element_of(indices).name in ("int32", "uint8", "int8", "int16", "uint16")
+    )
+
+
+def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(n for n in shape if n != 1)
+
+
+def folded(e: JaxprEqn) -> int:
+    """How many elements of its operand an equation reads for one of its own."""
+    return prod(shape_of(e.invars[0])[k] for k in e.params["axes"]) if e.primitive.name in FOLDING else 1
+
+
+def weight_of(e: JaxprEqn) -> int:
+    """The time of an equation for one element, in additions."""
+    name = e.primitive.name
+    if name in FOLDING:
+        return folded(e)
+    return POINTWISE[name].weight if name in POINTWISE else int(name in ("concatenate", "pad", "iota"))
+
+
+def operands_of(e: JaxprEqn, position: Position, box: Box) -> list[Operand]:
+    """What an equation reads for its element at a position, at the points of a box; raises Unplaced."""
+    name = e.primitive.name
+    if name in POINTWISE:
+        return [Operand(v, position if shape_of(v) else (), box) for v in e.invars]
+    if name in FOLDING:
+        return _of_fold(e, position, box)
+    if name == "gather":
+        x, indices = e.invars
+        row = (position[0], Index(None, 0, 0))
+        return [Operand(indices, row, box), Operand(x, (Index(Entry(indices, row), 1, 0), *position[1:]), box)]
+    if name == "concatenate":
+        return [o for o in _joined(e, position, box) if not is_empty(o.box)]
+    if name == "pad":
+        x, outside = e.invars
+        inner = _inside(e, position, box)
+        at = tuple(i.moved(-low) for i, (low, _, _) in zip(position, e.params["padding_config"], strict=True))
+        return (
+            [Operand(x, at, inner), Operand(outside, (), box)] if not is_empty(inner) else [Operand(outside, (), box)]
+        )
+    if name == "iota":
+        return []
+    return [Operand(e.invars[0], _moved(e, position), box)]
+
+
+def _moved(e: JaxprEqn, position: Position) -> Position:
+    """The position in the operand of what stands at a position of the result."""
+    (x, *_), p = e.invars, e.params
+    shape, none = shape_of(x), Index(None, 0, 0)
+    match e.primitive.name:
+        case "slice":
+            strides = p["strides"] or (1,) * len(shape)
+            return tuple(i.moved(a, s) for i, a, s in zip(position, p["start_indices"], strides, strict=True))
+        case "squeeze":
+            rest = iter(position)
+            gone = {k % len(shape) for k in p["dimensions"]}
+            return tuple(none if k in gone else next(rest) for k in range(len(shape)))
+        case "broadcast_in_dim":
+            pairs = zip(p["broadcast_dimensions"], shape, strict=True)
+            return tuple(none if n == 1 and p["shape"][k] != 1 else position[k] for k, n in pairs)
+        case "reshape":
+            rest = iter([i for i, n in zip(position, shape_of(e.outvars[0]), strict=True) if n != 1])
+            return tuple(none if n == 1 else next(rest) for n in shape)
+        case "transpose":
+            return tuple(position[p["permutation"].index(k)] for k in range(len(shape)))
+        case "rev":
+            turned = p["dimensions"]
+            return tuple(i.moved(shape[k] - 1, -1) if k in turned else i for k, i in enumerate(position))
+        case name:
+            raise AssertionError(name)
+
+
+def _joined(e: JaxprEqn, position: Position, box: Box) -> list[Operand]:
+    """All parts of a concatenation, also those that no point reads."""
+    d, found, start = e.params["dimension"], list[Operand](), 0
+    for x in e.invars:
+        stop = start + shape_of(x)[d]
+        part = cut(box, position[d], start, stop)
+        if part is None:
+            raise Unplaced(e.outvars[0])
+        found.append(Operand(x, (*position[:d], position[d].moved(-start), *position[d + 1 :]), part))
+        start = stop
+    return found
+
+
+def _inside(e: JaxprEqn, position: Position, box: Box) -> Box:
+    """The points at which a padded array reads what was padded."""
+    for index, n, (low, _, _) in zip(position, shape_of(e.invars[0]), e.params["padding_config"], strict=True):
+        part = cut(box, index, low, low + n)
+        if part is None:
+            raise Unplaced(e.outvars[0])
+        box = part
+    return box
+
+
+def _of_fold(e: JaxprEqn, position: Position, box: Box) -> list[Operand]:
+    (x,), axes = e.invars, e.params["axes"]
+    found: list[Operand] = []
+    for point in np.ndindex(*(shape_of(x)[k] for k in axes)):
+        rest, fixed = iter(position), dict(zip(axes, point, strict=True))
+        at = tuple(Index(None, 0, fixed[k]) if k in fixed else next(rest) for k in range(len(shape_of(x))))
+        found.append(Operand(x, at, box))
+    return found
+
+
+class Places:
+    """What a kernel knows of its points: numbers of positions, and where they are."""
+
+    def number(self, index: Index) -> Any:
+        """An index at all points, as int32."""
+        raise NotImplementedError
+
+    def below(self, index: Index, limit: int) -> Any:
+        """Where an index is smaller than a limit."""
+        raise NotImplementedError
+
+
+def combined(e: JaxprEqn, position: Position, box: Box, values: Sequence[Any], places: Places) -> Any:
+    """The element of an equation at a position, of those of `operands_of`."""
+    name = e.primitive.name
+    if name in POINTWISE:
+        compute = POINTWISE[name].compute or (lambda *xs: e.primitive.bind(*xs, **e.params))
+        return compute(*_alike(values))
+    if name in FOLDING:
+        return reduce(lambda a, b: FOLDING[name](*_alike([a, b])), values)
+    if name == "iota":
+        number = places.number(position[e.params["dimension"]])
+        return lax.convert_element_type(number, e.params["dtype"])
+    if name == "gather":
+        return values[1]
+    if name == "concatenate":
+        d, parts = e.params["dimension"], _joined(e, position, box)
+        found = iter(values)
+        read = [(next(found), n) for (_, _, b), n in zip(parts, _stops(e, d), strict=True) if not is_empty(b)]
+        value = read[-1][0]
+        for part, stop in reversed(read[:-1]):
+            value = _chosen(places.below(position[d], stop), part, value)
+        return value
+    if name == "pad":
+        if len(values) == 1:
+            return values[0]
+        inner, (x, outside) = _inside(e, position, box), values
+        for index, n, (low, _, _) in zip(position, shape_of(e.invars[0]), e.params["padding_config"], strict=True):
+            axis = index.symbol
+            if isinstance(axis, int) and inner[axis] != box[axis]:
+                if cut(box, index, -MOST_ELEMENTS, low + n) != box:
+                    x = _chosen(places.below(index, low + n), x, outside)
+                if cut(box, index, low, MOST_ELEMENTS) != box:
+                    x = _chosen(places.below(index, low), outside, x)
+        return x
+    return values[0]
+
+
+def _stops(e: JaxprEqn, d: int) -> list[int]:
+    return np.cumsum([shape_of(x)[d] for x in e.invars]).tolist()
+
+
+def _chosen(condition: Any, a: Any, b: Any) -> Any:
+    return a if a is b else lax.select(*_alike([condition, a, b]))
+
+
+def _alike(values: Sequence[Any]) -> list[Any]:
+    """Values of one shape: what is the same along a dim of the block has one element there."""
+    shape = np.broadcast_shapes(*(np.shape(v) for v in values))
+    return [v if np.shape(v) == shape else jax.numpy.broadcast_to(v, shape) for v in values]

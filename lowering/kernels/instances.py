@@ -1,0 +1,100 @@
+"""The instances of a region: which variables it computes, at which positions, at which points.
+
+A result at a point needs its operands at positions around the point, those need others, and each pair of a variable and
+a position is computed once in a kernel. They are found from the results backwards, equation by equation, so that of
+each the box of all points that need it is known before its operands are looked at.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Container, Iterable
+from dataclasses import dataclass, field
+
+from jax.extend.core import Literal
+
+from lowering.kernels.equations import Operand, operands_of, weight_of
+from lowering.kernels.positions import Box, Entry, Position, hull
+from lowering.kernels.program import Program, Variable
+
+__all__ = ["GATHERED", "LOAD", "Instances", "TooMany", "instances_of"]
+
+LOAD, GATHERED = 2, 8
+"""The time of an access of memory that a cache holds, and of one at an index that was read, in additions."""
+
+
+class TooMany(Exception):
+    """More instances than a kernel may have."""
+
+
+@dataclass(slots=True)
+class Instances:
+    """What a region computes, and what it reads."""
+
+    computed: dict[int, dict[Position, Box]] = field(default_factory=dict[int, dict[Position, Box]])
+    """By equation, in the order of the program."""
+    loads: dict[Variable, dict[Position, Box]] = field(default_factory=dict[Variable, dict[Position, Box]])
+
+    @property
+    def count(self) -> int:
+        return sum(map(len, self.computed.values())) + sum(map(len, self.loads.values()))
+
+    def weight(self, program: Program) -> int:
+        """The time of one point, in additions."""
+        own = sum(weight_of(program.equations[k]) * len(at) for k, at in self.computed.items())
+        return own + sum(GATHERED if _is_gathered(p) else LOAD for at in self.loads.values() for p in at)
+
+    @property
+    def moves(self) -> bool:
+        """Whether an array is read at several positions, or at indices."""
+        return any(len(at) > 1 or any(map(_is_gathered, at)) for at in self.loads.values())
+
+
+def _is_gathered(position: Position) -> bool:
+    return any(isinstance(i.symbol, Entry) for i in position)
+
+
+def instances_of(
+    program: Program,
+    asked: Iterable[Operand],
+    stored: Container[Variable],
+    most: int | None = None,
+    results: Container[Variable] = (),
+) -> Instances:
+    """What must be computed for some operands, down to inputs and to what is stored and is no result of its own.
+
+    Raises Unplaced for a variable that has to be stored, TooMany for more than `most` instances.
+    """
+    found, pending = Instances(), dict[int, dict[Variable, dict[Position, Box]]]()
+    queue: list[int] = []
+    count = 0
+
+    def ask(operand: Operand) -> None:
+        nonlocal count
+        v, position, box = operand
+        if isinstance(v, Literal):
+            return
+        k = program.maker.get(v)
+        if k is None or (v in stored and v not in results):
+            at = found.loads.setdefault(v, {})
+        else:
+            if k not in pending:
+                pending[k] = {}
+                heapq.heappush(queue, -k)
+            at = pending[k].setdefault(v, {})
+        count += position not in at
+        at[position] = hull(box, at.get(position))
+        if most is not None and count > most:
+            raise TooMany
+
+    for operand in asked:
+        ask(operand)
+    while queue:
+        k = -heapq.heappop(queue)
+        (places,) = pending[k].values()
+        found.computed[k] = places
+        for position, box in places.items():
+            for operand in operands_of(program.equations[k], position, box):
+                ask(operand)
+    found.computed = dict(sorted(found.computed.items()))
+    return found

@@ -1,0 +1,201 @@
+"""The primitive that a program is, where XLA compiles it for a GPU: a program of `jax.lax`, and there kernels.
+
+Its derivative is one more such program, of values and tangents, in which it is linear; the transpose of that is one of
+values and cotangents. Each is parted into kernels by itself, when it is lowered: the adjoint of a region is a region.
+What derivatives need of the way forward they compute again, which takes less time than memory would.
+
+>>> import jax, jax.numpy as jnp
+>>> smooth = in_kernels(lambda x: [x[1:] * x[:-1]])
+>>> jax.grad(lambda x: smooth(x)[0].sum())(jnp.array([1.0, 2.0, 4.0])).tolist()
+[2.0, 5.0, 2.0]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import jax
+from jax import lax
+from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal, Primitive, jaxpr_as_fun
+from jax.interpreters import ad, batching, mlir
+
+from lowering.gradients.in_place_adjoints import still
+from lowering.gradients.loop_body_derivatives import moves, replaced
+from lowering.kernels.regions import parted
+from lowering.manual_axes import shaped
+
+__all__ = ["bound", "in_kernels", "interpreted"]
+
+Function = Callable[..., list[jax.Array]]
+
+kernels = Primitive("kernels")
+kernels.multiple_results = True
+
+
+def in_kernels(function: Function) -> Function:
+    """The same function of arrays, giving a list of arrays, whose program is parted into kernels on GPUs."""
+
+    return lambda *xs: bound(jax.make_jaxpr(function)(*xs), xs)
+
+
+def bound(closed: ClosedJaxpr, operands: Sequence[Any]) -> list[Any]:
+    """The results of a program, as the primitive; of one without kernels, or with effects, as JAX has it."""
+    if closed.effects or not parted(closed).kernels:
+        return jaxpr_as_fun(closed)(*operands)
+    return kernels.bind(*operands, body=closed, count=len(operands))
+
+
+def interpreted(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function, whose kernels run in Pallas' interpreter: on any machine, slowly."""
+
+    def call(*xs: Any) -> Any:
+        closed, shape = jax.make_jaxpr(function, return_shape=True)(*xs)
+        flat = jax.tree_util.tree_leaves(xs)
+        return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(shape), _interpreted(closed, flat))
+
+    return call
+
+
+def _interpreted(closed: ClosedJaxpr, operands: Sequence[Any]) -> list[Any]:
+    env: dict[Any, Any] = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
+    env.update(zip(closed.jaxpr.invars, operands, strict=True))
+    for e in closed.jaxpr.eqns:
+        values = [v.val if isinstance(v, Literal) else env[v] for v in e.invars]
+        if e.primitive is kernels:
+            found = _run_in_kernels(*values, **e.params, interpret=True)
+        elif e.primitive.name in ("jit", "pjit"):
+            found = _interpreted(e.params["jaxpr"], values)
+        else:
+            found = e.primitive.bind(*values, **e.primitive.get_bind_params(e.params))
+            found = found if e.primitive.multiple_results else [found]
+        env.update(zip(e.outvars, found, strict=True))
+    return [v.val if isinstance(v, Literal) else env[v] for v in closed.jaxpr.outvars]
+
+
+def _run(*operands: Any, body: ClosedJaxpr, count: int) -> list[Any]:
+    return jaxpr_as_fun(body)(*operands)
+
+
+def _run_in_kernels(*operands: Any, body: ClosedJaxpr, count: int, interpret: bool = False) -> list[Any]:
+    # programs for CPUs do not wait for Pallas to be imported
+    from lowering.kernels.emit import run
+
+    return run(parted(body), operands, interpret)
+
+
+def _derivative(body: ClosedJaxpr, varied: Sequence[int]) -> Function:
+    """The tangents of the results that have any, of operands and the tangents of some."""
+    function = partial(_keeping_states_alone, body)
+
+    def tangents(*operands: Any) -> list[Any]:
+        xs, given = operands[: len(body.in_avals)], operands[len(body.in_avals) :]
+
+        def some(*moved: Any) -> list[Any]:
+            return [r for r in function(*replaced(xs, varied, moved)) if moves(r)]
+
+        return jax.jvp(some, [xs[k] for k in varied], list(given))[1]
+
+    return tangents
+
+
+DEAR = frozenset(["dot_general", "conv_general_dilated", "sort", "scan", "while", "cond", "rounds", "swept", "fft"])
+"""What is not computed again for a derivative: programs with these have the derivatives that JAX makes of them."""
+
+
+def _is_cheap(e: JaxprEqn) -> bool:
+    return e.primitive.name not in DEAR
+
+
+def _as_jax_has_it(
+    primals: Sequence[Any], varied: Sequence[int], given: Sequence[Any], body: ClosedJaxpr
+) -> tuple[Any, Any]:
+    """The derivative of the program of `jax.lax`."""
+
+    def some(*moved: Any) -> tuple[list[Any], list[Any]]:
+        found = jaxpr_as_fun(body)(*replaced(primals, varied, moved))
+        return [r for r in found if moves(r)], [r for r in found if not moves(r)]
+
+    floats, moved, rest = map(iter, jax.jvp(some, [primals[k] for k in varied], list(given), has_aux=True))
+    results = [next(floats) if moves(a) else next(rest) for a in body.out_avals]
+    return results, [next(moved) if moves(r) else still(r) for r in results]
+
+
+def _keeping_states_alone(body: ClosedJaxpr, *operands: Any) -> list[Any]:
+    """The program; what the derivatives of its scans need of a step is computed again of the state before it."""
+    env: dict[Any, Any] = dict(zip(body.jaxpr.constvars, body.consts, strict=True))
+    env.update(zip(body.jaxpr.invars, operands, strict=True))
+    for e in body.jaxpr.eqns:
+        values = [v.val if isinstance(v, Literal) else env[v] for v in e.invars]
+        if e.primitive.name == "scan":
+            found = _scanned(e, values)
+        else:
+            found = e.primitive.bind(*values, **e.primitive.get_bind_params(e.params))
+        env.update(zip(e.outvars, found if e.primitive.multiple_results else [found], strict=True))
+    return [v.val if isinstance(v, Literal) else env[v] for v in body.jaxpr.outvars]
+
+
+def _scanned(e: JaxprEqn, values: Sequence[Any]) -> list[Any]:
+    p, step = e.params, jax.checkpoint(jaxpr_as_fun(e.params["jaxpr"]), prevent_cse=False)
+    count, states = p["num_consts"], p["num_carry"]
+    constants, start, levels = values[:count], values[count : count + states], values[count + states :]
+
+    def body(state: list[Any], level: list[Any]) -> tuple[list[Any], list[Any]]:
+        found = step(*constants, *state, *level)
+        return list(found[:states]), list(found[states:])
+
+    last, made = lax.scan(body, list(start), list(levels), length=p["length"], reverse=p["reverse"])
+    return [*last, *made]
+
+
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, body: ClosedJaxpr, count: int) -> tuple[Any, Any]:
+    varied = [k for k, t in enumerate(tangents) if not isinstance(t, ad.Zero)]
+    given = [tangents[k] for k in varied]
+    if not all(map(_is_cheap, parted(body).left)):
+        return _as_jax_has_it(primals, varied, given, body)
+    results = kernels.bind(*primals, body=body, count=count)
+    if not varied:
+        return results, [still(r) for r in results]
+    if all(k >= count for k in varied):
+        # linear in what moves
+        whole = [ad.instantiate_zeros(t) for t in tangents[count:]]
+        return results, kernels.bind(*primals[:count], *whole, body=body, count=count)
+    derivative = jax.make_jaxpr(_derivative(body, varied))(*primals, *given)
+    found = iter(kernels.bind(*primals, *given, body=derivative, count=len(primals)))
+    return results, [next(found) if moves(r) else still(r) for r in results]
+
+
+def _transpose(cotangents: Sequence[Any], *operands: Any, body: ClosedJaxpr, count: int) -> list[Any]:
+    known = operands[:count]
+    assert not any(map(ad.is_undefined_primal, known))
+    back = [k for k, c in enumerate(cotangents) if not isinstance(c, ad.Zero)]
+    given = [cotangents[k] for k in back]
+    shapes = [shaped(x.aval.shape, x.aval.dtype, x.aval) for x in operands[count:]]
+
+    def transposed(*operands: Any) -> list[Any]:
+        values, arrived = operands[: len(known)], operands[len(known) :]
+
+        def linear(*moved: Any) -> list[Any]:
+            found = jaxpr_as_fun(body)(*values, *moved)
+            return [found[k] for k in back]
+
+        return list(jax.linear_transpose(linear, *shapes)(list(arrived)))
+
+    found = jax.make_jaxpr(transposed)(*known, *given)
+    return [None] * count + kernels.bind(*known, *given, body=found, count=len(known) + len(given))
+
+
+def _batched(args: Sequence[Any], axes: Sequence[Any], *, body: ClosedJaxpr, count: int) -> tuple[Any, Any]:
+    found = jax.make_jaxpr(jax.vmap(jaxpr_as_fun(body), tuple(axes)))(*args)
+    return kernels.bind(*args, body=found, count=count), [0] * len(found.out_avals)
+
+
+kernels.def_impl(_run)
+kernels.def_abstract_eval(lambda *operands, body, count: list(body.out_avals))
+mlir.register_lowering(kernels, mlir.lower_fun(_run, multiple_results=True))
+for _platform in ("cuda", "rocm"):
+    mlir.register_lowering(kernels, mlir.lower_fun(_run_in_kernels, multiple_results=True), platform=_platform)
+ad.primitive_jvps[kernels] = _jvp
+ad.primitive_transposes[kernels] = _transpose
+batching.primitive_batchers[kernels] = _batched

@@ -1,0 +1,365 @@
+"""What becomes one kernel: a program parted into regions, by one model of what they cost.
+
+A region begins with what is in memory and ends with what is stored: results of the program, what XLA's own operations
+read, and what is cheaper to store than to compute again at each of the positions at which it is read. Results of about
+one shape that read the same arrays are one kernel; so are scans over the same columns of which one reads the states of
+another. What reads each array at one position alone, and at no index, is XLA's, which moves the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal
+
+from lowering.kernels.equations import POINTWISE, Operand, Unplaced, folded, is_fusible
+from lowering.kernels.instances import Instances, TooMany, instances_of
+from lowering.kernels.positions import Box, Index, identity
+from lowering.kernels.program import Program, Variable, flattened, program_of, shape_of
+from lowering.kernels.sweeps import Sweep, swept
+
+__all__ = ["Grid", "Left", "Parts", "Swept", "parted"]
+
+STORED = 80
+"""Additions of a point that take as long as to write an element and to read it again, on an H100: its memory moves a
+byte of float64, or two of float32, in the time of five additions."""
+MOST_INSTANCES = 400
+"""Variables at positions that one kernel computes: more would not stay in registers, and compile slowly."""
+
+
+LARGEST = 16
+"""One point in so many may be computed for some of the results of a kernel only."""
+
+
+@dataclass(slots=True)
+class Grid:
+    """A kernel over the points of its results: all that the largest has along each axis."""
+
+    results: list[Variable]
+    instances: Instances
+    level: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return _around(shape_of(v) for v in self.results)
+
+    @property
+    def reads(self) -> list[Variable]:
+        return list(self.instances.loads)
+
+    def fits(self, v: Variable) -> bool:
+        """Whether a result has about as many points as the others."""
+        if len(shape_of(v)) != len(self.shape):
+            return False
+        points = prod(_around([self.shape, shape_of(v)]))
+        return points * LARGEST <= (LARGEST + 1) * min(prod(shape_of(x)) for x in (v, *self.results))
+
+
+@dataclass(slots=True)
+class Swept:
+    """A kernel over columns, in which scans run one after the other."""
+
+    sweeps: list[Sweep]
+    instances: list[Instances]
+    """Per sweep, what is computed around its step."""
+    level: int
+    after: list[dict[Variable, Instances]] = field(default_factory=list[dict[Variable, Instances]])
+    """Per sweep, results that are computed level by level of its own."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.sweeps[0].columns
+
+    @property
+    def made(self) -> list[Variable]:
+        return [v for s, rest in zip(self.sweeps, self.after, strict=True) for v in (*s.equation.outvars, *rest)]
+
+    @property
+    def loads(self) -> list[Variable]:
+        """What is read, also of what it makes; of its own level a sweep reads nothing."""
+        around = [v for i in self.instances for v in i.loads]
+        for sweep, results in zip(self.sweeps, self.after, strict=True):
+            own = sweep.equation.outvars
+            around += [v for i in results.values() for v in i.loads if v not in own]
+        return list(dict.fromkeys(around))
+
+    @property
+    def reads(self) -> list[Variable]:
+        made = set(self.made)
+        return [v for v in self.loads if v not in made]
+
+
+@dataclass(slots=True)
+class Left:
+    """Equations that XLA runs."""
+
+    equations: list[int]
+    level: int
+    why: str
+
+
+@dataclass(slots=True)
+class Parts:
+    """A program in regions, in an order in which they can run."""
+
+    program: Program
+    regions: list[Grid | Swept | Left] = field(default_factory=list[Grid | Swept | Left])
+
+    @property
+    def kernels(self) -> list[Grid | Swept]:
+        return [r for r in self.regions if not isinstance(r, Left)]
+
+    @property
+    def left(self) -> list[JaxprEqn]:
+        """The equations that are XLA's."""
+        return [self.program.equations[k] for r in self.regions if isinstance(r, Left) for k in r.equations]
+
+    def results_of(self, region: Grid | Swept) -> list[Variable]:
+        """What a kernel leaves in memory: its results, or those of its scans that anything else reads or that the
+        scans after them read."""
+        return region.results if isinstance(region, Grid) else [v for v in region.made if v in self.wanted(region)]
+
+    def wanted(self, region: Swept) -> set[Variable]:
+        found = {v for v in self.program.results if not isinstance(v, Literal)}
+        found.update(region.loads)
+        for r in self.regions:
+            if isinstance(r, Left):
+                found.update(
+                    v for k in r.equations for v in self.program.equations[k].invars if not isinstance(v, Literal)
+                )
+            elif r is not region:
+                found.update(r.reads)
+        return found
+
+
+@lru_cache(maxsize=64)
+def parted(closed: ClosedJaxpr) -> Parts:
+    """A program in regions.
+
+    >>> import jax
+    >>> parts = parted(jax.make_jaxpr(lambda x: x[2:] - 2 * x[1:-1] + x[:-2])(jax.numpy.zeros(99)))
+    >>> [(r.shape, len(r.reads)) for r in parts.kernels]
+    [((97,), 1)]
+    """
+    program = program_of(flattened(closed))
+    return _Choice(program).parts()
+
+
+@dataclass(slots=True)
+class _Choice:
+    """The state of one choice."""
+
+    program: Program
+    sweeps: dict[int, Sweep] = field(default_factory=dict[int, Sweep])
+    stored: set[Variable] = field(default_factory=set[Variable])
+    levels: dict[Variable, int] = field(default_factory=dict[Variable, int])
+    sizes: dict[Variable, int] = field(default_factory=dict[Variable, int])
+    """How many instances a variable is computed by, at least."""
+    left: dict[int, str] = field(default_factory=dict[int, str])
+    """Equations that no kernel computes, and why."""
+
+    def parts(self) -> Parts:
+        program = self.program
+        self.stored.update(v for v in program.results if not isinstance(v, Literal))
+        for k, e in enumerate(program.equations):
+            if (sweep := swept(e)) is not None:
+                self.sweeps[k] = sweep
+            elif not is_fusible(e):
+                self.left[k] = e.primitive.name
+                self.stored.update(v for v in e.invars if not isinstance(v, Literal))
+            else:
+                continue
+            self.stored.update(e.outvars)
+        self._store_what_is_dear()
+        regions = self._regions()
+        return Parts(program, sorted(regions, key=lambda r: r.level))
+
+    # What is stored
+
+    def _store_what_is_dear(self) -> None:
+        """In the order of the program, so that what a value is computed of is settled before it is."""
+        views = self._views()
+        size = self.sizes
+        for k, e in enumerate(self.program.equations):
+            if k in self.sweeps or k in self.left:
+                continue
+            (v,) = e.outvars
+            size[v] = 1 + folded(e) * sum(size.get(x, 1) for x in self._inlined(e))
+            read = len(views.get(v, ()))
+            if size[v] <= MOST_INSTANCES and (read < 2 or v in self.stored):
+                continue
+            found = self._shortened(e)
+            size[v] = found.count
+            if found.weight(self.program) * (read - 1) > STORED:
+                self.stored.add(v)
+
+    def _shortened(self, e: JaxprEqn) -> Instances:
+        """The instances of a kernel of one result; the largest of its operands are stored until they are few enough."""
+        while True:
+            try:
+                return self._instances(e.outvars)
+            except TooMany:
+                self.stored.add(max(self._inlined(e), key=lambda x: self.sizes.get(x, 1)))
+
+    def _views(self) -> dict[Variable, set[Any]]:
+        """Of each variable, at which positions its readers have it."""
+        found: dict[Variable, set[Any]] = {}
+        for k, e in enumerate(self.program.equations):
+            name = e.primitive.name
+            for place, v in enumerate(e.invars):
+                if isinstance(v, Literal) or not shape_of(v):
+                    continue
+                view: Any = "itself"
+                if name == "slice":
+                    view = (e.params["start_indices"], e.params["strides"])
+                elif name == "gather" and place == 0:
+                    view = e.invars[1]
+                elif name not in POINTWISE and k not in self.sweeps:
+                    view = (k, place)
+                found.setdefault(v, set()).add(view)
+                found[v].update((k, n) for n in range(1, folded(e)))
+        return found
+
+    def _instances(self, results: Sequence[Variable]) -> Instances:
+        """Those of a kernel of some results; stores what has to be."""
+        while True:
+            roots = [Operand(v, identity(len(shape_of(v))), _whole(v)) for v in results]
+            try:
+                return instances_of(self.program, roots, self.stored, MOST_INSTANCES, results)
+            except Unplaced as wrong:
+                self.stored.add(wrong.variable)
+
+    # Regions
+
+    def _regions(self) -> list[Grid | Swept | Left]:
+        found: list[Grid | Swept | Left] = []
+        # what is stored while instances are looked for is made before what asks for it
+        around = {k: self._around(s) for k, s in self.sweeps.items()}
+        alone: dict[int, Instances] = {}
+        for k in reversed(range(len(self.program.equations))):
+            e = self.program.equations[k]
+            if k not in self.sweeps and k not in self.left and e.outvars[0] in self.stored:
+                alone[k] = self._shortened(e)
+        for k, e in enumerate(self.program.equations):
+            if k in self.sweeps:
+                self._add_sweep(found, self.sweeps[k], around[k])
+            elif k in self.left:
+                level = self._level(v for v in e.invars if not isinstance(v, Literal))
+                found.append(Left([k], level, self.left[k]))
+                self._at(e.outvars, level)
+            elif k in alone:
+                self._add_result(found, e.outvars[0], alone[k])
+        return found
+
+    def _level(self, reads: Iterable[Variable]) -> int:
+        return 1 + max((self.levels.get(v, 0) for v in reads), default=0)
+
+    def _at(self, made: Iterable[Variable], level: int) -> None:
+        self.levels.update((v, level) for v in made)
+
+    def _add_result(self, found: list[Grid | Swept | Left], v: Variable, own: Instances) -> None:
+        if any(isinstance(region, Swept) and self._joins(region, v) for region in reversed(found)):
+            return
+        if not own.moves:
+            equations = self._behind(v)
+            reads = (x for k in equations for x in self.program.equations[k].invars if not isinstance(x, Literal))
+            level = self._level(reads)
+            self._at([v], level)
+            found.append(Left(equations, level, "moves no more bytes than its operands have"))
+            return
+        level = self._level(own.loads)
+        self._at([v], level)
+        for region in found:
+            if not isinstance(region, Grid) or region.level != level or not region.fits(v):
+                continue
+            if own.loads.keys() & region.instances.loads.keys():
+                try:
+                    both = self._instances([*region.results, v])
+                except TooMany:
+                    continue
+                region.results.append(v)
+                region.instances = both
+                return
+        found.append(Grid([v], own, level))
+
+    def _behind(self, v: Variable) -> list[int]:
+        """The equations that a variable is computed by, of what is in memory, in the order of the program."""
+        stack, found = [self.program.maker[v]], set[int]()
+        while stack:
+            k = stack.pop()
+            if k not in found:
+                found.add(k)
+                made = (self.program.maker.get(x) for x in self._inlined(self.program.equations[k]))
+                stack += [m for m in made if m is not None]
+        return sorted(found)
+
+    def _inlined(self, e: JaxprEqn) -> Iterable[Variable]:
+        return (x for x in e.invars if not isinstance(x, Literal) and x not in self.stored)
+
+    def _around(self, sweep: Sweep) -> Instances:
+        while True:
+            try:
+                return instances_of(self.program, [*sweep.reads, *sweep.begins], self.stored, MOST_INSTANCES)
+            except Unplaced as wrong:
+                self.stored.add(wrong.variable)
+            except TooMany:
+                operands = [o.value for o in (*sweep.reads, *sweep.begins) if not isinstance(o.value, Literal)]
+                self.stored.update(operands)
+
+    def _add_sweep(self, found: list[Grid | Swept | Left], sweep: Sweep, around: Instances) -> None:
+        for region in reversed(found):
+            if isinstance(region, Swept) and region.shape == sweep.columns and self._follows(region, around):
+                region.sweeps.append(sweep)
+                region.instances.append(around)
+                region.after.append({})
+                self._at(sweep.equation.outvars, region.level)
+                return
+        level = self._level(around.loads)
+        found.append(Swept([sweep], [around], level, [{}]))
+        self._at(sweep.equation.outvars, level)
+
+    def _joins(self, region: Swept, v: Variable) -> bool:
+        """Compute a result in the loop of the last sweep, where it takes of that the level that it is at."""
+        sweep, own = region.sweeps[-1], identity(len(region.shape))
+        if shape_of(v) != (sweep.length, *region.shape):
+            return False
+        position = (Index(len(region.shape), 1, 0), *own)
+        asked = [Operand(v, position, sweep.box)]
+        try:
+            found = instances_of(self.program, asked, self.stored, MOST_INSTANCES, [v])
+        except (TooMany, Unplaced):
+            return False
+        last = set(sweep.equation.outvars)
+        if not last & found.loads.keys() or not self._is_own_column(region, found):
+            return False
+        if any(at != position for x in last & found.loads.keys() for at in found.loads[x]):
+            return False
+        region.after[-1][v] = found
+        self._at([v], region.level)
+        return True
+
+    def _is_own_column(self, region: Swept, found: Instances) -> bool:
+        """Whether of what a region makes its own column alone is read, and everything else is there before it."""
+        made, own = set(region.made), identity(len(region.shape))
+        for v, asked in found.loads.items():
+            if v not in made and self.levels.get(v, 0) >= region.level:
+                return False
+            if v in made and any(position[len(position) - len(own) :] != own for position in asked):
+                return False
+        return True
+
+    def _follows(self, region: Swept, around: Instances) -> bool:
+        """Whether a sweep may run behind others, for each column, of which it reads its own column alone."""
+        return bool(set(region.made) & around.loads.keys()) and self._is_own_column(region, around)
+
+
+def _around(shapes: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
+    return tuple(map(max, zip(*shapes, strict=True)))
+
+
+def _whole(v: Variable) -> Box:
+    return tuple((0, n) for n in shape_of(v))

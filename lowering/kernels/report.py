@@ -1,0 +1,63 @@
+"""What a plan says of regions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+from lowering.kernels.program import Variable, element_of, shape_of
+from lowering.kernels.regions import Grid, Left, Parts, Swept
+
+__all__ = ["Told", "told"]
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A region in words."""
+
+    what: str
+    where: str
+    taken: bool
+    why: str
+    bytes: int
+    """Of the arrays that it stores, and that are no result of the program."""
+
+
+def told(parts: Parts, names: list[str]) -> list[Told]:
+    """The regions of a program in words; `names` has that of each of its results, a result with several more often.
+
+    >>> import jax
+    >>> from lowering.kernels.regions import parted
+    >>> closed = jax.make_jaxpr(lambda x: x[2:] - 2 * x[1:-1] + x[:-2])(jax.numpy.zeros(99))
+    >>> [(t.what, t.where) for t in told(parted(closed), ["y"])]
+    [('1 read, 1 written: 97 points', 'of y')]
+    """
+    called = dict(zip(parts.program.results, names, strict=False))
+    found = [_kernel(parts, region, called) for region in parts.kernels]
+    return found + list(_left(parts, called))
+
+
+def _kernel(parts: Parts, region: Grid | Swept, called: dict[Variable, str]) -> Told:
+    made = parts.results_of(region)
+    what = f"{len(region.reads)} read, {len(made)} written: {' × '.join(map(str, region.shape))}"
+    match region:
+        case Grid():
+            what, why = f"{what} points", "each array is read once, and its neighbours from the cache"
+        case Swept():
+            steps = " + ".join(str(s.length) for s in region.sweeps)
+            what, why = f"{what} columns, {steps} steps", "states stay in registers from step to step"
+    size = sum(prod(shape_of(v)) * element_of(v).itemsize for v in made if v not in called)
+    return Told(what, _where(made, called), True, why, size)
+
+
+def _where(made: list[Variable], called: dict[Variable, str]) -> str:
+    names = dict.fromkeys(called[v] for v in made if v in called)
+    return f"of {', '.join(names)}" if names else "in between"
+
+
+def _left(parts: Parts, called: dict[Variable, str]) -> Iterator[Told]:
+    for region in parts.regions:
+        if isinstance(region, Left):
+            last = parts.program.equations[region.equations[-1]]
+            yield Told(f"{last.primitive.name} is XLA's", _where(list(last.outvars), called), False, region.why, 0)

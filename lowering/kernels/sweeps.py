@@ -1,0 +1,105 @@
+"""Scans whose step a kernel computes: the columns side by side, the levels one after the other, states in registers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from jax.extend.core import JaxprEqn
+
+from lowering.kernels.equations import Operand, Unplaced, is_fusible
+from lowering.kernels.instances import Instances, TooMany, instances_of
+from lowering.kernels.positions import Box, Entry, Index, identity
+from lowering.kernels.program import Program, Variable, flattened, program_of, shape_of
+
+__all__ = ["Sweep", "swept"]
+
+FEWEST_COLUMNS = 32
+"""Fewer columns leave a warp idle."""
+MOST_IN_STEP = 400
+"""Instances of a step."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A scan as a loop within a kernel, whose points are columns; the levels are one more axis behind theirs."""
+
+    equation: JaxprEqn
+    body: Program
+    inner: Instances
+    """What a step computes, and reads of its own inputs."""
+    reads: tuple[Operand, ...]
+    """What a step reads of the variables around the scan."""
+    begins: tuple[Operand, ...]
+    """What the states are before the first step."""
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        return shape_of(self.body.results[0])
+
+    @property
+    def length(self) -> int:
+        return self.equation.params["length"]
+
+    @property
+    def states(self) -> int:
+        return self.equation.params["num_carry"]
+
+    @property
+    def constants(self) -> int:
+        return self.equation.params["num_consts"]
+
+    @property
+    def box(self) -> Box:
+        return box_of(self.equation, self.columns)
+
+    def outer(self, v: Variable, at: tuple[Index, ...]) -> tuple[Variable, tuple[Index, ...]] | None:
+        """What an input of the step is at a position: a variable around the scan there; None for the state."""
+        return outer(self.equation, self.body, v, at)
+
+
+def box_of(e: JaxprEqn, columns: tuple[int, ...]) -> Box:
+    return (*((0, n) for n in columns), (0, e.params["length"]))
+
+
+def outer(e: JaxprEqn, body: Program, v: Variable, at: tuple[Index, ...]) -> tuple[Variable, tuple[Index, ...]] | None:
+    if v in body.constants:
+        return v, at
+    k, count = body.inputs.index(v), e.params["num_consts"]
+    if k < count:
+        return e.invars[k], at
+    if k < count + e.params["num_carry"]:
+        return None
+    level = len(shape_of(body.results[0]))
+    return e.invars[k], (Index(level, 1, 0), *at)
+
+
+def swept(e: JaxprEqn) -> Sweep | None:
+    """A scan as a sweep; None where XLA has to run its loop."""
+    if e.primitive.name != "scan" or not e.params["length"] or e.effects:
+        return None
+    body = program_of(flattened(e.params["jaxpr"]))
+    shapes = {shape_of(v) for v in body.results}
+    if len(shapes) != 1 or not all(map(is_fusible, body.equations)):
+        return None
+    (columns,) = shapes
+    if prod(columns) < FEWEST_COLUMNS:
+        return None
+    own, box = identity(len(columns)), box_of(e, columns)
+    try:
+        inner = instances_of(body, [Operand(v, own, box) for v in body.results], (), MOST_IN_STEP)
+    except (Unplaced, TooMany):
+        return None
+    reads: list[Operand] = []
+    for v, asked in inner.loads.items():
+        for position, part in asked.items():
+            found = outer(e, body, v, position)
+            if any(isinstance(i.symbol, Entry) for i in position):
+                return None  # at an index that the step computes
+            if found is not None:
+                reads.append(Operand(*found, part))
+            elif position != own:
+                return None
+    first = e.params["num_consts"]
+    begins = tuple(Operand(v, own, box) for v in e.invars[first : first + e.params["num_carry"]])
+    return Sweep(e, body, inner, tuple(reads), begins)

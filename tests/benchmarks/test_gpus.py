@@ -1,0 +1,18 @@
+"""What `make bench-gpu` times is first compared; here on small arrays, with the program of `jax.lax`."""
+
+import jax
+import pytest
+
+from tests.benchmarks import gpus
+
+ROWS = {row.name: row for row in gpus.rows(small=True) if row.name != "hdiff, float32"}
+OFTEN = ("laplacian", "nabla")
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in OFTEN else pytest.param(name, marks=pytest.mark.nightly) for name in ROWS]
+)
+def test_a_program_for_gpus_computes_what_jax_by_hand_does(name):
+    with jax.enable_x64(True):
+        given, ways = gpus.prepared(ROWS[name])
+        gpus.compare(ROWS[name], *(way(given) for way in ways.values()))
