@@ -36,7 +36,7 @@ from tensorir.lift.storage.trees import with_trees_folded
 from tensorir.source import Span
 from tensorir.walk import postorder, values
 
-__all__ = ["Chosen", "Way", "chosen"]
+__all__ = ["Chosen", "Way", "by_dependences", "by_flow", "chosen", "prepared"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,7 @@ class Way:
     merged: tuple[Span, ...] = ()
     trees: tuple[Span, ...] = ()
     dropping: tuple[Span, ...] = ()
+    by_flow: bool = True
 
     def steps(self, arguments: Sequence[Buffer]) -> tuple[int, int]:
         """How many loops run step by step, and how many scans and folds by functions there are."""
@@ -96,17 +97,16 @@ def chosen(
 ) -> Chosen:  # fmt: skip
     """The way on which a nest steps least often, and of equal ones that of the smaller program; `finish` makes it."""
     asked = [arguments[k] for k in outputs]
-    trees: list[Span] = []
-    nodes = filled_once(nodes if exact else with_trees_folded(nodes, trees))
-    found = _by_flow(name, arguments, nodes, checked, exact, trees)
+    nodes, trees = prepared(nodes, exact)
+    found = by_flow(name, arguments, nodes, trees, checked, exact)
     if isinstance(found, str):
-        second = _by_dependences(arguments, nodes, checked, exact, trees)
+        second = by_dependences(arguments, nodes, trees, checked, exact)
         second.report.uncovered = found
         return finish(second)
     first, steps = finish(found), found.steps(asked)
     if not any(steps) and (len(leaves(nodes)) > FEW_STATEMENTS or _MOVES.isdisjoint(first.operations)):
         return first
-    way = _by_dependences(arguments, nodes, checked, exact, trees)
+    way = by_dependences(arguments, nodes, trees, checked, exact)
     others = way.steps(asked)
     if steps < others or (steps == others and steps[0]):
         return first  # dataflow keeps in a loop what would be stored for all its rounds
@@ -114,8 +114,14 @@ def chosen(
     return second if others < steps or len(second.operations) < len(first.operations) else first
 
 
-def _by_flow(
-    name: str, arguments: Sequence[Buffer], nodes: Sequence[Node], checked: bool, exact: bool, trees: Sequence[Span]
+def prepared(nodes: Sequence[Node], exact: bool) -> tuple[Sequence[Node], Sequence[Span]]:
+    """A nest with trees of steps as folds, unless the order of sums is kept, and where these stand."""
+    trees: list[Span] = []
+    return filled_once(nodes if exact else with_trees_folded(nodes, trees)), trees
+
+
+def by_flow(
+    name: str, arguments: Sequence[Buffer], nodes: Sequence[Node], trees: Sequence[Span], checked: bool, exact: bool
 ) -> Way | str:
     """By exact dataflow; or what of the nest that does not cover."""
     emitter = Emitter(checked=checked, taken={b.name for b in arguments})
@@ -132,8 +138,8 @@ def _by_flow(
     return Way(emitter, report, trees=tuple(trees))
 
 
-def _by_dependences(
-    arguments: Sequence[Buffer], nodes: Sequence[Node], checked: bool, exact: bool, trees: Sequence[Span]
+def by_dependences(
+    arguments: Sequence[Buffer], nodes: Sequence[Node], trees: Sequence[Span], checked: bool, exact: bool
 ) -> Way:
     """By the dependences of statements, loops step by step where these leave nothing else."""
     nodes = abreast(with_threads_apart(nodes))
@@ -153,5 +159,5 @@ def _by_dependences(
     run(Region(emitter, report, settled=settled_values(leaves(nodes))), nodes)
     return Way(
         emitter, report, tuple(w.old[0].span for w in whole if w.rounds), tuple(trees),
-        tuple(w.old[0].span for w in whole if w.drops),
+        tuple(w.old[0].span for w in whole if w.drops), by_flow=False,
     )  # fmt: skip
