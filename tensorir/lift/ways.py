@@ -22,8 +22,6 @@ from tensorir.lift.storage.axes import with_merged_axes
 from tensorir.lift.storage.copies import expanded, settled_values
 from tensorir.lift.storage.elements import with_elements_apart
 from tensorir.lift.storage.final import with_last_stores
-from tensorir.lift.storage.forwarding import with_values_in_place
-from tensorir.lift.storage.idle import without_idle_stores
 from tensorir.lift.storage.inlining import inlined
 from tensorir.lift.storage.lifetimes import with_lifetimes
 from tensorir.lift.storage.mirrors import read_through
@@ -36,7 +34,7 @@ from tensorir.lift.storage.trees import with_trees_folded
 from tensorir.source import Span
 from tensorir.walk import postorder, values
 
-__all__ = ["Chosen", "Way", "chosen"]
+__all__ = ["Chosen", "Way", "by_dependences", "by_flow", "chosen", "prepared"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +46,9 @@ class Way:
     merged: tuple[Span, ...] = ()
     trees: tuple[Span, ...] = ()
     dropping: tuple[Span, ...] = ()
+    by_flow: bool = True
+    by_element: bool = False
+    """Whether exact dataflow leaves loops whose rounds hand on whole buffers."""
 
     def steps(self, arguments: Sequence[Buffer]) -> tuple[int, int]:
         """How many loops run step by step, and how many scans and folds by functions there are."""
@@ -96,30 +97,41 @@ def chosen(
 ) -> Chosen:  # fmt: skip
     """The way on which a nest steps least often, and of equal ones that of the smaller program; `finish` makes it."""
     asked = [arguments[k] for k in outputs]
-    trees: list[Span] = []
-    nodes = filled_once(nodes if exact else with_trees_folded(nodes, trees))
-    found = _by_flow(name, arguments, nodes, checked, exact, trees)
+    nodes, trees = prepared(nodes, exact)
+    found = by_flow(name, arguments, nodes, trees, checked, exact)
     if isinstance(found, str):
-        second = _by_dependences(arguments, nodes, checked, exact, trees)
+        second = by_dependences(arguments, nodes, trees, checked, exact)
         second.report.uncovered = found
         return finish(second)
     first, steps = finish(found), found.steps(asked)
     if not any(steps) and (len(leaves(nodes)) > FEW_STATEMENTS or _MOVES.isdisjoint(first.operations)):
         return first
-    way = _by_dependences(arguments, nodes, checked, exact, trees)
+    way = by_dependences(arguments, nodes, trees, checked, exact)
     others = way.steps(asked)
+    if found.by_element and sum(others) <= sum(steps):
+        return finish(way)  # rounds in rounds hand on whole buffers, which dependences write in place
     if steps < others or (steps == others and steps[0]):
         return first  # dataflow keeps in a loop what would be stored for all its rounds
     second = finish(way)
     return second if others < steps or len(second.operations) < len(first.operations) else first
 
 
-def _by_flow(
-    name: str, arguments: Sequence[Buffer], nodes: Sequence[Node], checked: bool, exact: bool, trees: Sequence[Span]
+def prepared(nodes: Sequence[Node], exact: bool) -> tuple[Sequence[Node], Sequence[Span]]:
+    """A nest with trees of steps as folds, unless the order of sums is kept, and where these stand."""
+    trees: list[Span] = []
+    return filled_once(nodes if exact else with_trees_folded(nodes, trees)), trees
+
+
+def by_flow(
+    name: str, arguments: Sequence[Buffer], nodes: Sequence[Node], trees: Sequence[Span], checked: bool, exact: bool
 ) -> Way | str:
     """By exact dataflow; or what of the nest that does not cover."""
-    emitter = Emitter(checked=checked, taken={b.name for b in arguments})
-    tried = attempt(name, arguments, nodes, emitter, exact)
+    tried, emitter = "", Emitter()
+    for copies in (True, False):
+        emitter = Emitter(checked=checked, taken={b.name for b in arguments})
+        tried = attempt(name, arguments, nodes, emitter, exact, copies)
+        if not isinstance(tried, str):
+            break
     if isinstance(tried, str):
         return tried
     found, decided = tried
@@ -129,15 +141,15 @@ def _by_flow(
     report = Report()
     for decision in decided:
         report.add(decision)
-    return Way(emitter, report, trees=tuple(trees))
+    return Way(emitter, report, trees=tuple(trees), by_element=bool(report.sequential))
 
 
-def _by_dependences(
-    arguments: Sequence[Buffer], nodes: Sequence[Node], checked: bool, exact: bool, trees: Sequence[Span]
+def by_dependences(
+    arguments: Sequence[Buffer], nodes: Sequence[Node], trees: Sequence[Span], checked: bool, exact: bool
 ) -> Way:
     """By the dependences of statements, loops step by step where these leave nothing else."""
     nodes = abreast(with_threads_apart(nodes))
-    nodes = with_values_in_place(with_last_stores(without_idle_stores(nodes)))
+    nodes = with_last_stores(nodes)
     nodes = with_elements_apart(with_lifetimes(nodes))
     own = with_axes(nodes)
     nodes = read_through(own)
@@ -153,5 +165,5 @@ def _by_dependences(
     run(Region(emitter, report, settled=settled_values(leaves(nodes))), nodes)
     return Way(
         emitter, report, tuple(w.old[0].span for w in whole if w.rounds), tuple(trees),
-        tuple(w.old[0].span for w in whole if w.drops),
+        tuple(w.old[0].span for w in whole if w.drops), by_flow=False,
     )  # fmt: skip
