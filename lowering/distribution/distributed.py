@@ -17,6 +17,7 @@ from tensorir.binding.bound import BoundProgram
 from tensorir.binding.calls import PreparedCall, prepare_call
 from tensorir.caches import SIZES, RecentCache, WeakCache
 from tensorir.distribution.parting import check_axes, check_dims
+from tensorir.distribution.plan import DistributionPlan
 from tensorir.fieldview.operator import FieldOperator, Plan
 from tensorir.ir import Fencil
 
@@ -77,6 +78,14 @@ class Distributed:
         program = self.program.at(sizes).program
         assert isinstance(program, Fencil)
         return self.step(program)
+
+    def plan(self, /, **given: Any) -> DistributionPlan:
+        """Who sends what to whom before a step, for the arguments of a call or for sizes by name."""
+        if set(given) <= set(self.program.size_names):
+            step = self._at(given)
+        else:
+            step = self.step(prepare_call(self.program, given, concrete).fencil)
+        return DistributionPlan(step.local, step.exchange)
 
     def hlo(self, **sizes: int) -> str:
         """XLA's optimised text of a step, on arrays whose blocks lie where they belong."""

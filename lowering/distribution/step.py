@@ -16,6 +16,7 @@ from lowering.context import Check
 from lowering.distribution.halos import with_halos
 from lowering.elementwise import SCALAR
 from lowering.executable import Executable
+from lowering.manual_axes import varying
 from tensorir.distribution.exchange import Exchange, exchange
 from tensorir.distribution.local_program import Combined, Localised, localised
 from tensorir.distribution.parting import decompositions
@@ -77,12 +78,15 @@ class Step:
         return lax.pad(array, lax.full((), 0, array.dtype), [(low, high, 0) for low, high in sides])
 
     def cropped(self, array: Any, dims: Dims) -> Any:
-        """An array without its padding."""
+        """An array without its padding, whole on every device where it has any.
+
+        XLA's partitioner would add up parts of blocks, with zeros beside them, which loses the sign of -0.0.
+        """
         sides = self._sides(dims)
         if not any(map(any, sides)):
             return array
         part = tuple(slice(low, n - high) for (low, high), n in zip(sides, array.shape, strict=True))
-        return array[part]
+        return jax.device_put(array, NamedSharding(self.mesh, PartitionSpec()))[part]
 
     def placed(self, arrays: Arrays) -> dict[str, Leaves]:
         """Arrays of a caller as blocks on the devices."""
@@ -138,6 +142,9 @@ class Step:
         outputs: dict[str, Leaves] = {}
         for k, (stage, executable) in enumerate(zip(self.local.stages, self._executables, strict=True)):
             given = {p.name: known[p.name] for p in stage.inputs}
+            if all(set(self.parts) <= set(p.type.dims) for p in stage.results):
+                # gradients of what is the same on all devices are added up as they are, and not as blocks
+                given = varying(given, frozenset(p.axis for p in self.parts.values()))
             outputs, found = executable.inside(given, executable.differentiable)
             failures += [self._anywhere(f) for f in found]
             self.checks += [Check(c.diagnostic, Dims()) for c in executable.checks]

@@ -65,11 +65,13 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One permute: pairs of devices, and the pieces that go together."""
+    """Pairs of devices, and the pieces that go together."""
 
     pairs: tuple[tuple[int, int], ...]
     """Empty where devices copy from themselves."""
     pieces: tuple[Piece, ...]
+    permutes: int
+    """One for each element type that is sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +88,6 @@ class Exchange:
 
     phases: tuple[Phase, ...]
     messages: tuple[Message, ...]
-
-    @property
-    def permutes(self) -> int:
-        """The collectives of a step that send halos, where all fields have one element type."""
-        return sum(bool(r.pairs) for p in self.phases for r in p.rounds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +187,8 @@ def _round(
         for view, lists in carried
         for some in lists
     ]
-    return Round(tuple(pairs), tuple(pieces))
+    elements = {leaf for view, _ in carried for leaf in view.field.type.leaves}
+    return Round(tuple(pairs), tuple(pieces), len(elements) if pairs else 0)
 
 
 def _piece(view: View, some: Sequence[_Sent], dim: str, part: Decomposition, taken: list[Interval]) -> Piece:

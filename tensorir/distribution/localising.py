@@ -15,6 +15,7 @@ from tensorir.builtins import TABLE
 from tensorir.coercion import coerced, cut
 from tensorir.distribution.decomposition import Decomposition
 from tensorir.distribution.refusals import monoid_of
+from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.ir import Apply, Call, Expr, Lambda, Literal, Operator, Var
 from tensorir.types import INT32, Dims, Interval, Scalar, TensorType
 from tensorir.walk import substitute_all, with_label
@@ -80,7 +81,7 @@ class Localiser:
             if asked is not None:
                 node, frame, scope = asked
                 scope = _home(node, scope)
-                key = id(node), self._frame(node, frame)
+                key = id(node), self.reframed(node, frame)
                 if (known := scope.done.get(key)) is None:
                     making.append((self._made(node, key[1], scope), key, scope))
                 sent = known
@@ -93,7 +94,7 @@ class Localiser:
                 sent = scope.done[key] = ended.value
                 asked = None
 
-    def _frame(self, node: Expr, frame: Frame) -> Frame:
+    def reframed(self, node: Expr, frame: Frame) -> Frame:
         """A frame says nothing of dims that a node lacks."""
         return tuple((d, o) for d, o in frame if d in node.tensor.dims) if frame else frame
 
@@ -150,6 +151,10 @@ class Localiser:
     def _on(self, value: Expr, intervals: Mapping[str, Interval]) -> Expr:
         dims = value.tensor.dims
         return coerced(value, value.tensor.on(Dims((*dims.without(*intervals).items, *intervals.items()))))
+
+    def block(self, value: Expr) -> Expr:
+        """A value on the points of the block alone."""
+        return cut(value, Dims(tuple((d, Interval(0, p.size)) for d, p in self.parts.items())))
 
     # Rules
 
@@ -256,7 +261,7 @@ def _concat(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making:
 def _update(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making:
     whole, part = (a.tensor.dims for a in node.args)
     x, y = yield from own.operands(node.args, frame, scope)
-    if any(d not in own.parts and i != whole[d] for d, i in part.items):
+    if any(part.get(d) != i for d, i in whole.items if d not in own.parts):
         x, rest = own.common([x, y])
         y = call("update", x, rest, span=node.span)
     inside = own.inside(part, whole, frame)
@@ -280,26 +285,37 @@ def _add_dim(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making:
 
 
 def _gather(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making:
-    dims, _ = node.static
+    """What halos hold where nobody reads is no index: only those of the block itself are checked."""
+    dims, mode = node.static
     source = node.args[0].tensor.dims
     x, *indices = yield from own.operands(node.args, frame, scope)
-    checked: list[Expr] = []
+    if mode != "checked" or set(own.parts).isdisjoint(d for i in node.args[1:] for d in i.tensor.dims):
+        return call("gather", x, *indices, static=node.static, span=node.span)
+    if any(own.reframed(i, frame) for i in node.args[1:]):
+        told = "indices that are checked are read across a periodic boundary of what is distributed."
+        raise DiagnosticError(Diagnostic("D04", told, node.span, help="clamp them: gather(I, clamp)(x, i)."))
+    known: list[Expr] = []
     for dim, index, made in zip(dims, node.args[1:], indices, strict=True):
         inside = own.inside(index.tensor.dims, None, frame)
         element = made.tensor.element
         assert isinstance(element, Scalar)
         first = literal(source[dim].start, element)
-        # what lies outside of the whole is no index
-        checked.append(made if inside is None else call("if", inside, made, first))
-    return call("gather", x, *checked, static=node.static, span=node.span)
+        known.append(made if inside is None else call("if", inside, made, first))
+    blocks = [own.block(i) for i in known]
+    checked = call("gather", own.block(x), *blocks, static=node.static, span=node.span)
+    around = call("gather", x, *known, static=(dims, "clamp"), span=node.span)
+    same = all(checked.tensor.dims[d] == i for d, i in around.tensor.dims.items)
+    return checked if same else call("update", around, checked, span=node.span)
 
 
 def _assert(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making:
-    x, condition = yield from own.operands(node.args, frame, scope)
-    inside = own.inside(node.args[1].tensor.dims, None, frame)
+    """Each device looks at its block."""
+    x = yield node.args[0], frame, scope
+    condition = yield node.args[1], (), scope
+    inside = own.inside(node.args[1].tensor.dims, None, ())
     if inside is not None:
         condition = call("or", call("not", inside), condition)
-    return call("assert_", x, condition, static=node.static, span=node.span)
+    return call("assert_", x, own.block(condition), static=node.static, span=node.span)
 
 
 def _sort(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making:

@@ -85,7 +85,8 @@ def _operands(node: Call, own: Along, dims: tuple[str, ...], found: dict[int, Al
             for result in arg.results:
                 _add(found, result, _along(result, own, dims))
         elif isinstance(arg.type, TensorType):
-            asked = own
+            # every device looks at the conditions of its block
+            asked = {} if node.op == "assert_" and arg is node.args[1] else own
             if node.op == "cartesian_shift" and node.static.dim in own:
                 dim, offset = node.static
                 asked = {**own, dim: tuple(n.moved(offset) for n in own[dim])}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from tensorir.binding.arrays import refuse
 from tensorir.distribution.decomposition import Decomposition
@@ -19,23 +19,20 @@ def check_axes(axes: Mapping[str, str], mesh: Mapping[str, int]) -> None:
     taken: dict[str, str] = {}
     for dim, axis in axes.items():
         if axis not in mesh:
-            has = ", ".join(f"'{a}'" for a in mesh) or "none"
-            hint = did_you_mean(axis, mesh) or f"it has {has}."
-            raise refuse("D01", f"{dim} is to be distributed along '{axis}', and the mesh has no such axis.", hint)
+            told = f"{dim} is to be distributed along '{axis}', and the mesh has no such axis."
+            raise refuse("D01", told, did_you_mean(axis, mesh))
         if axis in taken:
             told = f"{taken[axis]} and {dim} are both to be distributed along '{axis}'."
             raise refuse("D05", told, "give each dim an axis of its own.")
         taken[axis] = dim
 
 
-def check_dims(name: str, have: Mapping[str, object], axes: Mapping[str, str]) -> None:
+def check_dims(name: str, have: Iterable[str], axes: Mapping[str, str]) -> None:
     """Raise D02 for a dim that a program lacks."""
+    have = tuple(have)
     for dim in axes:
         if dim not in have:
-            shown = ", ".join(have) or "none"
-            raise refuse(
-                "D02", f"'{name}' has no dim {dim} to distribute.", did_you_mean(dim, have) or f"it has {shown}."
-            )
+            raise refuse("D02", f"'{name}' has no dim {dim} to distribute.", did_you_mean(dim, have))
 
 
 def decompositions(program: Fencil, axes: Mapping[str, str], mesh: Mapping[str, int]) -> dict[str, Decomposition]:
@@ -63,6 +60,6 @@ def decompositions(program: Fencil, axes: Mapping[str, str], mesh: Mapping[str, 
         if len(whole) < mesh[axis]:
             points = f"{len(whole)} point{'s' * (len(whole) != 1)}"
             told = f"{dim}{whole} has {points}, and '{axis}' {mesh[axis]} devices."
-            raise refuse("D03", told, f"use a mesh with at most {points} along '{axis}'." if whole else "")
+            raise refuse("D03", told, f"use a mesh with at most {len(whole)} devices along '{axis}'." if whole else "")
         parts[dim] = Decomposition(dim, axis, whole, mesh[axis])
     return parts

@@ -61,6 +61,9 @@ def refuse_undistributable(results: Iterable[Expr], parts: Mapping[str, Decompos
 def _why(node: Call, parts: Mapping[str, Decomposition], inner: set[Var]) -> tuple[str, str] | None:
     """What is told of a node that cannot be distributed, and what to do."""
     touched = [d for d in parts if any(d in t.dims for t in _types(node))]
+    if not touched and node.op in ("loop", "cond", "scatter"):
+        inside = [t for e in postorder(*node.args) if isinstance(e, Call) for t in _types(e)]
+        touched = [d for d in parts if any(d in t.dims for t in inside)]
     static = node.static
     first = touched[0] if touched else ""
     leave = "leave it on one device: distribute another dim."
@@ -76,8 +79,8 @@ def _why(node: Call, parts: Mapping[str, Decomposition], inner: set[Var]) -> tup
             return f"data say which points along {d} are read, and {d} is distributed.", leave
         case "scatter" if touched:
             return f"data say which points are written, and {first} is distributed.", leave
-        case "shift_init" | "shift_apply" | "unstructured_shift" if touched:
-            return f"a table says which neighbours are read, and {first} is distributed.", leave
+        case "shift_init" | "shift_apply" | "unstructured_shift":
+            return "tables of neighbours are not distributed.", "distribute programs on regular grids."
         case "rename" if any(name in parts for pair in static.pairs for name in pair):
             d = next(name for pair in static.pairs for name in pair if name in parts)
             return f"a dim is renamed from {d}, or to it, and {d} is distributed.", leave
@@ -87,6 +90,8 @@ def _why(node: Call, parts: Mapping[str, Decomposition], inner: set[Var]) -> tup
             return f"'{node.op}' computes with {first} as a whole, and {first} is distributed.", leave
         case "print" if touched:
             return f"what is printed lies on several devices along {first}.", "print results of the call instead."
+        case "reduce" if static.dim in parts and not inner.isdisjoint(node.free):
+            return f"a fold inside of another is along {static.dim}, which is distributed.", leave
         case "reduce" if static.dim in parts:
             if isinstance(node.tensor.element, Scalar) and monoid_of(node) is not None:
                 return None
