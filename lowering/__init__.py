@@ -13,6 +13,7 @@ import numpy as np
 
 from lowering import compiled, executable, exported, field, iterate
 from lowering.compiled import Compiled
+from lowering.distribution import distributed
 
 __all__ = ["Compiled", "backend"]
 
@@ -57,6 +58,9 @@ class Backend:
 
     def iterate(self, *args: Any, **options: Any) -> Any:
         return iterate.iterate(*args, **options)
+
+    def distribute(self, program: Any, mesh: Any, dims: Any, **options: Any) -> Any:
+        return distributed.distribute(program, mesh, dims, **options)
 
     def fields(self) -> Any:
         """The module that makes fields."""

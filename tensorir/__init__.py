@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tensorir.assembly import assemble
@@ -38,6 +38,7 @@ __all__ = [
     "caches",
     "compile",
     "dims",
+    "distribute",
     "fencil",
     "iterate",
     "kept_memory",
@@ -142,6 +143,27 @@ def iterate(
         step, state, n, every=every, callback=callback, keep=keep, dt=dt, checkpoint=checkpoint, progress=progress,
         to=to, checkpoint_dir=checkpoint_dir, on_interrupt=on_interrupt,
     )  # fmt: skip
+
+
+def distribute(program: Any, mesh: Any, dims: Mapping[Any, str], **options: Any) -> Any:
+    """A program, or a field operator, on the devices of a mesh: called as it is, and of the same results.
+
+    `mesh` is a `jax.sharding.Mesh`, `dims` says along which of its axes a dim is distributed; dims that are not named
+    lie whole on every device. Blocks are of one size, but for the last ones; what a block needs of others is known from
+    the types, and sent before it computes: `d.plan()` says what. `options` are those of `ti.compile`. Raises D01 for an
+    axis that the mesh lacks, D02 for a dim that the program lacks, D03 where there are more devices than points, D04
+    for what the blocks cannot compute by themselves, D05 for an axis with two dims, D06 for what is no mesh.
+
+    >>> import jax
+    >>> f = parse("f(y: tensor<float, I[1:n]>, x: tensor<float, I[0:n]>) { y ← x - ⟪I, -1⟫(x); }")
+    >>> d = distribute(f, jax.make_mesh((1,), ("px",)), {"I": "px"})
+    >>> import numpy as np
+    >>> d(x=np.array([1.0, 4.0, 9.0]))["y"]
+    array([3., 5.])
+    """
+    from tensorir.backends import backend
+
+    return backend("jax").distribute(program, mesh, dims, **options)
 
 
 def __dir__() -> list[str]:

@@ -4,7 +4,7 @@
 
 import builtins
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
@@ -165,6 +165,9 @@ def ones(domain: Any, dtype: Scalar = ...) -> Field:
 
 def from_xarray(array: Any, origin: Any = None) -> Field:
     """A DataArray as a field: integer coordinates give intervals, other dims start at 0 or at `origin[dim]`."""
+
+def distribute(program: Any, mesh: Any, dims: Mapping[Any, str], **options: Any) -> Any:
+    """A program, or a field operator, on the devices of a mesh: called as it is, and of the same results."""
 
 @overload
 def iterate(

@@ -25,6 +25,7 @@ from jax.interpreters import ad, batching, mlir
 
 from lowering.batch_dims import with_batch
 from lowering.gradients.in_place_adjoints import still
+from lowering.manual_axes import axes_of, varying
 
 __all__ = ["over", "smooth", "times"]
 
@@ -71,15 +72,20 @@ def _slope(function: Function, k: int) -> Function:
 
 def times(t: jax.Array, slope: jax.Array) -> jax.Array:
     """t × slope, and 0 where t is; linear in t."""
-    return scaled.bind(t, slope, inverse=False)
+    return _bound(t, slope, inverse=False)
 
 
 def over(t: jax.Array, x: jax.Array) -> jax.Array:
     """t / x, and 0 where t is; linear in t."""
-    return scaled.bind(t, x, inverse=True)
+    return _bound(t, x, inverse=True)
 
 
 scaled = Primitive("scaled")
+
+
+def _bound(t: Any, x: Any, *, inverse: bool) -> Any:
+    """The primitive, on operands that vary over the same axes of a mesh: the transpose adds up over them."""
+    return scaled.bind(*varying((t, x), axes_of(t, x)), inverse=inverse)
 
 
 def _scaled(t: jax.Array, x: jax.Array, *, inverse: bool) -> jax.Array:
@@ -88,10 +94,10 @@ def _scaled(t: jax.Array, x: jax.Array, *, inverse: bool) -> jax.Array:
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, inverse: bool) -> tuple[Any, Any]:
     (t, x), (dt, dx) = primals, tangents
-    out = scaled.bind(t, x, inverse=inverse)
+    out = _bound(t, x, inverse=inverse)
     found: list[Any] = []
     if not isinstance(dt, ad.Zero):
-        found.append(scaled.bind(dt, x, inverse=inverse))
+        found.append(_bound(dt, x, inverse=inverse))
     if not isinstance(dx, ad.Zero):
         # the slope of a slope is no more finite than that
         dx = lax.select(lax.eq(t, lax.full_like(t, 0)), lax.full_like(dx, 0), dx)
@@ -102,7 +108,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, inverse: bool) -> t
 def _transpose(cotangent: Any, t: Any, x: Any, *, inverse: bool) -> list[Any]:
     if isinstance(cotangent, ad.Zero):
         return [ad.Zero(t.aval), None]
-    return [scaled.bind(cotangent, x, inverse=inverse), None]
+    return [_bound(cotangent, x, inverse=inverse), None]
 
 
 def _batched(args: Sequence[Any], axes: Sequence[Any], *, inverse: bool) -> tuple[Any, Any]:

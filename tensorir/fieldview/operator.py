@@ -128,6 +128,15 @@ class FieldOperator(Displayed):
             plan.compiled = compile(plan.program)
         return plan.compiled(**self._values(plan, bound))
 
+    @located
+    def on(self, run: Callable[[Any], Callable[..., Any]], args: tuple[Any, ...], more: Mapping[str, Any]) -> Any:
+        """The results of a call, with `run` of its plan in the place of what `ti.compile` makes."""
+        bound = self._bound(args, more)
+        if any(_is_traced(v) for v in bound.values()):
+            return self.inline(bound)
+        plan = self.plan(bound)
+        return restored(plan.shape, gathered(plan.results, run(plan)(**self._values(plan, bound))))
+
     def inline(self, bound: Mapping[str, Any]) -> Any:
         """The operator as part of the one that calls it."""
         result = applied(self.body, self.signature, bound)

@@ -1,0 +1,142 @@
+"""`ti.distribute`: a program as a function of arrays whose blocks lie on the devices of a mesh."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+from jax.sharding import Mesh
+
+from lowering.compiled import Compiled
+from lowering.distribution.step import Step
+from lowering.failures import checked, raise_failures
+from lowering.tracing import concrete, inside_trace, op_by_op, x64
+from tensorir.binding.arrays import article, refuse
+from tensorir.binding.bound import BoundProgram
+from tensorir.binding.calls import PreparedCall, prepare_call
+from tensorir.caches import SIZES, RecentCache, WeakCache
+from tensorir.distribution.parting import check_axes, check_dims
+from tensorir.distribution.plan import DistributionPlan
+from tensorir.fieldview.operator import FieldOperator, Plan
+from tensorir.ir import Fencil
+
+__all__ = ["Distributed", "DistributedOperator", "distribute"]
+
+
+class Distributed:
+    """A program on many devices: called as the program is, and of the same results.
+
+    What a call finds elsewhere is moved; results of jax arrays stay where they were computed.
+    """
+
+    def __init__(self, program: BoundProgram, mesh: Mesh, axes: Mapping[str, str], options: Mapping[str, Any]) -> None:
+        self.program, self.mesh, self.axes, self.options = program, mesh, dict(axes), dict(options)
+        self.steps: RecentCache[Any, tuple[Fencil, Step]] = RecentCache("distributed programs", SIZES)
+
+    def __call__(self, /, *datasets: Any, **arguments: Any) -> Any:
+        if datasets:
+            return self._on_dataset(datasets, arguments)
+        ready = prepare_call(self.program, arguments, concrete)
+        step = self.step(ready.fencil)
+        leaves = [a for some in ready.arrays.values() for a in some]
+        return ready.finish(self._traced(step, ready) if inside_trace(leaves) else self._now(step, ready))
+
+    def step(self, program: Fencil) -> Step:
+        """What a program of known sizes comes to on the mesh."""
+        key = id(program), op_by_op()
+        return self.steps.of(key, lambda: (program, Step(program, self.mesh, self.axes, self.options)))[1]
+
+    def _traced(self, step: Step, ready: PreparedCall) -> Any:
+        if step.wide and not x64():
+            raise refuse(
+                "A15",
+                f"'{self.program.name}' computes with 64-bit numbers, and this transformation does not keep them.",
+                "put it inside of `with jax.enable_x64(True):`, or cast the program to float32.",
+            )
+        outputs, failures = step.run(step.given(ready.arrays))
+        return checked(step.taken(outputs), failures, step.checks)
+
+    def _now(self, step: Step, ready: PreparedCall) -> Any:
+        with jax.enable_x64(True):
+            outputs, failures = step.run(step.placed(ready.arrays))
+            raise_failures(failures, step.checks)
+            return step.taken(outputs)
+
+    def _on_dataset(self, datasets: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
+        import xarray as xr
+
+        names = {p.name for p in self.program.program.params}
+        for dataset in datasets:
+            if not isinstance(dataset, xr.Dataset):
+                told = f"arguments are given by name, and a {type(dataset).__name__} has none."
+                raise refuse("A16", told, "write d(inp=x).")
+            arguments = {**{str(n): v for n, v in dataset.data_vars.items() if n in names}, **arguments}
+        return xr.Dataset(self(**arguments))
+
+    def _at(self, sizes: Mapping[str, int]) -> Step:
+        program = self.program.at(sizes).program
+        assert isinstance(program, Fencil)
+        return self.step(program)
+
+    def plan(self, /, **given: Any) -> DistributionPlan:
+        """Who sends what to whom before a step, for the arguments of a call or for sizes by name."""
+        if set(given) <= set(self.program.size_names):
+            step = self._at(given)
+        else:
+            step = self.step(prepare_call(self.program, given, concrete).fencil)
+        return DistributionPlan(step.local, step.exchange)
+
+    def hlo(self, **sizes: int) -> str:
+        """XLA's optimised text of a step, on arrays whose blocks lie where they belong."""
+        step = self._at(sizes)
+        with jax.enable_x64(True):
+            return step.run.lower(step.shapes()).compile().as_text()
+
+
+class DistributedOperator:
+    """A field operator on many devices: each kind of arguments is a program of its own."""
+
+    def __init__(
+        self, operator: FieldOperator, mesh: Mesh, axes: Mapping[str, str], options: Mapping[str, Any]
+    ) -> None:
+        self.operator, self.mesh, self.axes, self.options = operator, mesh, axes, options
+        self.programs: WeakCache[Distributed] = WeakCache("distributed operators")
+
+    def __call__(self, /, *args: Any, **more: Any) -> Any:
+        return self.operator.on(self._distributed, args, more)
+
+    def _distributed(self, plan: Plan) -> Distributed:
+        return self.programs.of(plan.fencil, lambda _: distribute(plan.program, self.mesh, self.axes, **self.options))
+
+    def of(self, *args: Any, **more: Any) -> Distributed:
+        """The program for arguments, or for their types."""
+        return distribute(self.operator.fencil(*args, **more), self.mesh, self.axes, **self.options)
+
+
+def distribute(program: Any, mesh: Any, dims: Mapping[Any, str], **options: Any) -> Any:
+    """A program whose dims are parted over the axes of a mesh; `options` are those of `ti.compile`."""
+    if not isinstance(mesh, Mesh):
+        told = f"{article(type(mesh).__name__)} is no mesh of devices."
+        raise refuse("D06", told, 'make one: jax.make_mesh((2, 2), ("px", "py")).')
+    axes = {str(d): axis for d, axis in dims.items()}
+    check_axes(axes, dict(mesh.shape))
+    # blocks lie where this says, whatever the kinds of the caller's axes are
+    mesh = Mesh(mesh.devices, mesh.axis_names)
+    if isinstance(program, FieldOperator):
+        return DistributedOperator(program, mesh, axes, options)
+    if isinstance(program, Compiled):
+        chosen = program.engine.options
+        kept = {n: getattr(chosen, n) for n in ("numerics", "passes", "raising", "without")}
+        options, program = {**kept, **options}, program.engine.program
+    bound = BoundProgram.of(program)
+    check_dims(bound.name, _dims_of(bound), axes)
+    return Distributed(bound, mesh, axes, options)
+
+
+def _dims_of(bound: BoundProgram) -> dict[str, None]:
+    """The dims of a program's parameters, in order; also where its sizes are not known yet."""
+    program = bound.program
+    if isinstance(program, Fencil):
+        return dict.fromkeys(d for p in program.params for d in p.type.dims)
+    return dict.fromkeys(r.dim for p in program.params if p.type is not None for r in p.type.ranges)

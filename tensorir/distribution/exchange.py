@@ -1,0 +1,228 @@
+"""Who sends which points to whom before a step: exact, from what blocks need, and the same rounds on all devices.
+
+Dims are exchanged one after the other, each on what those before it have brought, so corners arrive in two hops. Along
+a dim there is a round for each direction and distance: one permute that takes the pieces of all fields together.
+
+>>> import tensorir as ti
+>>> from tensorir.distribution.local_program import localised
+>>> from tensorir.types import Interval
+>>> f = ti.parse("f(y: tensor<float, I[1:8]>, x: tensor<float, I[0:8]>) { y ← ⟪I, -1⟫(x) + x; }")
+>>> for message in exchange(localised(f, {"I": Decomposition("I", "px", Interval(0, 8), 4)})).messages:
+...     print(message)
+px 0 → 1: x at I[1:2]
+px 1 → 2: x at I[3:4]
+px 2 → 3: x at I[5:6]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tensorir.distribution.decomposition import Decomposition
+from tensorir.distribution.local_program import Localised, View
+from tensorir.distribution.needs import Need, needs
+from tensorir.types import DTYPES, Interval
+
+__all__ = ["Exchange", "Message", "Phase", "Piece", "Round", "exchange"]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """Points of a field that one device sends to another along a mesh axis."""
+
+    axis: str
+    source: int
+    target: int
+    view: str
+    field: str
+    dim: str
+    points: Interval
+    """In the whole."""
+    position: int
+    """Where the first of them is put, from the start of the target's block."""
+    bytes: int
+
+    def __str__(self) -> str:
+        return f"{self.axis} {self.source} → {self.target}: {self.field} at {self.dim}{self.points}"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What a round carries of one field: as many points on all devices."""
+
+    view: str
+    width: int
+    send: tuple[int, ...]
+    """By device, where its block holds the first point that it sends."""
+    receive: tuple[int, ...]
+    """By device, where its array gets the first point, counted from the array's start."""
+    counts: tuple[int, ...]
+    """By device, how many of the points are for it."""
+    fixed: bool
+    """Whether all devices send from and put at the same place, and what is put beyond the counts harms nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Pairs of devices, and the pieces that go together."""
+
+    pairs: tuple[tuple[int, int], ...]
+    """Empty where devices copy from themselves."""
+    pieces: tuple[Piece, ...]
+    permutes: int
+    """One for each element type that is sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """The rounds along one dim."""
+
+    part: Decomposition
+    rounds: tuple[Round, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """All that is sent before a step."""
+
+    phases: tuple[Phase, ...]
+    messages: tuple[Message, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """Points that a device gets, in coordinates of the whole where they are, and of the block where they go."""
+
+    source: int
+    target: int
+    points: Interval
+    position: int
+
+
+def exchange(local: Localised) -> Exchange:
+    """What is exchanged before a step, so that each block has what it reads."""
+    wanted = needs(local.whole.values(), local.parts)
+    phases: list[Phase] = []
+    messages: list[Message] = []
+    for d, part in local.parts.items():
+        rounds: dict[tuple[int, int], list[tuple[View, list[list[_Sent]]]]] = {}
+        for view in local.views:
+            if d not in view.param.type.dims:
+                continue
+            along = wanted.get(view.field, {}).get(d, ())
+            own = list(_sent(view, along, d, part))
+            messages += [_message(s, view, d, local) for s in own if s.source != s.target]
+            for key, some in _by_round(own, part).items():
+                rounds.setdefault(key, []).append((view, some))
+        taken: dict[str, list[Interval]] = {}
+        made = [_round(key, carried, d, part, taken) for key, carried in sorted(rounds.items())]
+        phases.append(Phase(part, tuple(made)))
+    return Exchange(tuple(phases), tuple(messages))
+
+
+def _sent(view: View, along: Sequence[Need], dim: str, part: Decomposition) -> Iterator[_Sent]:
+    """What every device gets of a field from outside of its block."""
+    box, have = view.param.type.dims[dim], view.field.type.dims[dim]
+    for target, block in enumerate(part.blocks()):
+        start = part.start(target)
+        for offset in view.offsets[dim]:
+            inside = have.shifted(offset) & Interval(start + box.start, start + box.stop)
+            hull = Interval(start, start)
+            for need in along:
+                hull |= need.of(block).shifted(offset) & inside
+            pieces = (
+                [hull]
+                if offset
+                else [
+                    Interval(hull.start, min(hull.stop, block.start)),
+                    Interval(max(hull.start, block.stop), hull.stop),
+                ]
+            )
+            for piece in pieces:
+                yield from _from_owners(piece, offset, target, part)
+
+
+def _from_owners(piece: Interval, offset: int, target: int, part: Decomposition) -> Iterator[_Sent]:
+    """Positions in the frame of a block as points of the devices that have them."""
+    start, block = part.start(target), part.block(target)
+    at = piece.start
+    while at < piece.stop:
+        owner = part.owner(at + offset)
+        stop = min(piece.stop, part.block(owner).stop - offset)
+        for side in (block.start, block.stop):
+            stop = min(stop, side) if at < side else stop
+        yield _Sent(owner, target, Interval(at + offset, stop + offset), at - start)
+        at = stop
+
+
+def _by_round(sent: Sequence[_Sent], part: Decomposition) -> dict[tuple[int, int], list[list[_Sent]]]:
+    """By direction and distance, what goes in a round: in each list there is at most one for a device."""
+    found: dict[tuple[int, int], list[list[_Sent]]] = {}
+    for s in sent:
+        up, down = (s.target - s.source) % part.parts, (s.source - s.target) % part.parts
+        after = s.position >= len(part.block(s.target))
+        upwards = s.position < 0 or (not after and up <= down)
+        key = (1, up) if upwards else (-1, down)
+        lists = found.setdefault(key if up else (0, 0), [])
+        free = next((some for some in lists if all(o.target != s.target for o in some)), None)
+        if free is None:
+            lists.append([s])
+        else:
+            free.append(s)
+    return found
+
+
+def _round(
+    key: tuple[int, int],
+    carried: Sequence[tuple[View, list[list[_Sent]]]],
+    dim: str,
+    part: Decomposition,
+    taken: dict[str, list[Interval]],
+) -> Round:
+    every = [s for _, lists in carried for some in lists for s in some]
+    pairs = sorted({(s.source, s.target) for s in every}) if key[1] else []
+    pieces = [
+        _piece(view, some, dim, part, taken.setdefault(view.param.name, []))
+        for view, lists in carried
+        for some in lists
+    ]
+    elements = {leaf for view, _ in carried for leaf in view.field.type.leaves}
+    return Round(tuple(pairs), tuple(pieces), len(elements) if pairs else 0)
+
+
+def _piece(view: View, some: Sequence[_Sent], dim: str, part: Decomposition, taken: list[Interval]) -> Piece:
+    """What a round carries of a field; `taken` has the places of its array that have been given to pieces before."""
+    first, n = view.param.type.dims[dim].start, part.parts
+    sends = {s.target: s.points.start - part.start(s.source) for s in some}
+    counts = _row({s.target: len(s.points) for s in some}, n)
+    begin, end = min(sends.values()), max(sends[s.target] + len(s.points) for s in some)
+    distances = {s.position - sends[s.target] for s in some}
+    if len(distances) == 1:
+        (distance,) = distances
+        place = Interval(begin + distance, end + distance)
+        if not any(place & other for other in (Interval(0, part.size), *taken)):
+            taken.append(place)
+            return Piece(view.param.name, end - begin, (begin,) * n, (place.start - first,) * n, counts, True)
+    receive = {s.target: s.position - first for s in some}
+    by_source = {s.source: sends[s.target] for s in some}
+    return Piece(view.param.name, max(counts), _row(by_source, n), _row(receive, n), counts, False)
+
+
+def _row(values: Mapping[int, int], parts: int) -> tuple[int, ...]:
+    return tuple(values.get(k, 0) for k in range(parts))
+
+
+def _message(sent: _Sent, view: View, dim: str, local: Localised) -> Message:
+    part = local.parts[dim]
+    others = 1
+    for d, i in view.param.type.dims.items:
+        if d == dim:
+            continue
+        before = d in local.parts and list(local.parts).index(d) < list(local.parts).index(dim)
+        others *= len(i) if before or d not in local.parts else local.parts[d].size
+    size = sum(DTYPES[s].itemsize for s in view.field.type.leaves)
+    return Message(
+        part.axis, sent.source, sent.target, view.param.name, view.field.name, dim, sent.points, sent.position,
+        len(sent.points) * others * size,
+    )  # fmt: skip

@@ -1,0 +1,411 @@
+"""Expressions of the whole program as expressions of a block's points, rule by rule.
+
+A rule is a generator: it asks for the local forms of operands by yielding them, so programs may be as deep as memory
+allows. Values are right where the whole's type has points, and of no meaning elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tensorir.build import call, literal, operator, var
+from tensorir.builtins import TABLE
+from tensorir.coercion import coerced, cut
+from tensorir.distribution.decomposition import Decomposition
+from tensorir.distribution.refusals import monoid_of
+from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.ir import Apply, Call, Expr, Lambda, Literal, Operator, Var
+from tensorir.types import INT32, Dims, Interval, Scalar, TensorType
+from tensorir.walk import substitute_all, with_label
+
+__all__ = ["Fold", "Frame", "Localiser", "far"]
+
+Frame = tuple[tuple[str, int], ...]
+"""By dim, how far from a local point the whole's point is that stands there; dims without a distance are left out."""
+
+Making = Generator["tuple[Expr, Frame, _Scope]", Expr, Expr]
+
+
+def far(node: Call, parts: Mapping[str, Decomposition]) -> bool:
+    """Whether a shift reads across more than half of a distributed interval, as periodic boundaries do."""
+    dim, offset = node.static
+    return 2 * abs(offset) > len(parts[dim].interval)
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """A fold along a distributed dim: what a device folds of its block, and the parameter that has all of it."""
+
+    param: Var
+    partial: Expr
+    op: str
+    dim: str
+    level: int
+    """The stage at whose end it is combined."""
+
+
+@dataclass(eq=False, slots=True)
+class _Scope:
+    """What variables of functions stand for, and what was made of the nodes that use them."""
+
+    variables: Mapping[Var, Expr]
+    outer: _Scope | None = None
+    done: dict[tuple[int, Frame], Expr] = field(default_factory=dict[tuple[int, Frame], Expr])
+
+
+class Localiser:
+    """The local forms of expressions, and the parameters and folds that they read."""
+
+    def __init__(
+        self,
+        parts: Mapping[str, Decomposition],
+        box: Callable[[str, str], Interval],
+        merged: Mapping[tuple[str, Frame], str],
+        taken: set[str],
+    ) -> None:
+        """`box` has the local interval of a parameter along a dim, by their names."""
+        self.parts, self.box, self.merged, self.taken = parts, box, merged, taken
+        self.views: dict[tuple[Var, Frame], Var] = {}
+        self.positions: dict[str, Var] = {}
+        self.folds: list[Fold] = []
+        self._top = _Scope({})
+
+    def local(self, root: Expr) -> Expr:
+        """The local form of an expression."""
+        making: list[tuple[Making, tuple[int, Frame], _Scope]] = []
+        sent: Any = None
+        asked: tuple[Expr, Frame, _Scope] | None = (root, (), self._top)
+        while True:
+            if asked is not None:
+                node, frame, scope = asked
+                scope = _home(node, scope)
+                key = id(node), self.reframed(node, frame)
+                if (known := scope.done.get(key)) is None:
+                    making.append((self._made(node, key[1], scope), key, scope))
+                sent = known
+            if not making:
+                return sent
+            try:
+                asked = making[-1][0].send(sent)
+            except StopIteration as ended:
+                _, key, scope = making.pop()
+                sent = scope.done[key] = ended.value
+                asked = None
+
+    def reframed(self, node: Expr, frame: Frame) -> Frame:
+        """A frame says nothing of dims that a node lacks."""
+        return tuple((d, o) for d, o in frame if d in node.tensor.dims) if frame else frame
+
+    # Parameters
+
+    def view(self, field: Var, frame: Frame) -> Var:
+        """A parameter of the whole as one of the local program."""
+        own = self.views.get((field, frame))
+        if own is None:
+            name = self.merged.get((field.name, frame))
+            if name is None:
+                name = _free(field.name, self.taken)
+            known = next((v for v in self.views.values() if v.name == name), None)
+            dims = Dims(tuple((d, self.box(name, d) if d in self.parts else i) for d, i in field.type.dims.items))
+            own = self.views[field, frame] = known or var(name, field.type.on(dims), field.span)
+        return own
+
+    def at(self, dim: str, frame: Frame = ()) -> Expr:
+        """The coordinate in the whole of each local point."""
+        if dim not in self.positions:
+            name = self.merged.get((dim, (("at", 0),))) or _free(f"{dim}_at", self.taken)
+            self.positions[dim] = var(name, TensorType(INT32, Dims(((dim, self.box(name, dim)),))))
+        offset = dict(frame).get(dim, 0)
+        place = self.positions[dim]
+        return call("plus", place, literal(offset)) if offset else place
+
+    def inside(self, part: Dims, whole: Dims | None, frame: Frame) -> Expr | None:
+        """Where a point of the whole lies in a part of it along the distributed dims; None where all do."""
+        found: Expr | None = None
+        for d, i in part.items:
+            if d not in self.parts:
+                continue
+            ends = None if whole is None else whole.get(d)
+            sides = [
+                call("greater_equal", self.at(d, frame), literal(i.start))
+                if ends is None or i.start > ends.start
+                else None,
+                call("less", self.at(d, frame), literal(i.stop)) if ends is None or i.stop < ends.stop else None,
+            ]
+            for side in sides:
+                if side is not None:
+                    found = side if found is None else call("and", found, side)
+        return found
+
+    def common(self, values: Sequence[Expr]) -> list[Expr]:
+        """Values on the same intervals of the distributed dims."""
+        shared: dict[str, Interval] = {}
+        for d in self.parts:
+            for v in values:
+                if d in v.tensor.dims:
+                    shared[d] = shared[d] & v.tensor.dims[d] if d in shared else v.tensor.dims[d]
+        return [self._on(v, shared) for v in values]
+
+    def _on(self, value: Expr, intervals: Mapping[str, Interval]) -> Expr:
+        dims = value.tensor.dims
+        return coerced(value, value.tensor.on(Dims((*dims.without(*intervals).items, *intervals.items()))))
+
+    def block(self, value: Expr) -> Expr:
+        """A value on the points of the block alone."""
+        return cut(value, Dims(tuple((d, Interval(0, p.size)) for d, p in self.parts.items())))
+
+    # Rules
+
+    def _made(self, node: Expr, frame: Frame, scope: _Scope) -> Making:
+        match node:
+            case Literal():
+                return node
+            case Var():
+                return scope.variables[node] if node in scope.variables else self.view(node, frame)
+            case Apply(Operator(op), args):
+                made = yield from self.operands(args, frame, scope)
+                return call(op, *made, span=node.span)
+            case Call():
+                made = yield from self._called(node, frame, scope)
+                return with_label(made, node.label) if node.label and not made.label else made
+            case _:
+                raise AssertionError(node)
+
+    def operands(self, nodes: Sequence[Expr], frame: Frame, scope: _Scope) -> Generator[Any, Expr, list[Expr]]:
+        made: list[Expr] = []
+        for node in nodes:
+            made.append((yield node, frame, scope))
+        return made
+
+    def _called(self, node: Call, frame: Frame, scope: _Scope) -> Making:
+        rule = _RULES.get(node.op, _pointwise)
+        if node.definition is not None and not set(self.parts).isdisjoint(d for a in node.args for d in a.tensor.dims):
+            rule = _defined
+        return (yield from rule(self, node, frame, scope))
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """The name itself if it is free, or one like it; it is taken from now on."""
+    k, found = 1, name
+    while found in taken:
+        found, k = f"{name}_{k}", k + 1
+    taken.add(found)
+    return found
+
+
+def _home(node: Expr, scope: _Scope) -> _Scope:
+    """The outermost scope that has all variables of a node."""
+    while scope.outer is not None and node.free.isdisjoint(scope.variables):
+        scope = scope.outer
+    return scope
+
+
+def _pointwise(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making:
+    if any(isinstance(a, (Lambda, Operator)) for a in node.args):
+        return (yield from _apart(own, node, frame, scope))
+    args = yield from own.operands(node.args, frame, scope)
+    return call(node.op, *args, static=node.static, span=node.span)
+
+
+def _apart(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making:
+    """What has no distributed dim: the same of the local parameters."""
+    variables = sorted(node.free, key=lambda v: v.name)
+    made = yield from own.operands(variables, frame, scope)
+    (result,) = substitute_all((node,), dict(zip(variables, made, strict=True)))
+    return result
+
+
+def _defined(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making:
+    definition = node.definition
+    assert definition is not None
+    args = yield from own.operands(node.args, frame, scope)
+    inner = _Scope(dict(zip(definition.params, args, strict=True)), scope)
+    return (yield definition.body, frame, inner)
+
+
+def _shift(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making:
+    dim, offset = node.static
+    (x,) = node.args
+    if dim in own.parts and far(node, own.parts):
+        moved = dict(frame)
+        moved[dim] = moved.get(dim, 0) + offset
+        return (yield x, tuple(sorted((d, o) for d, o in moved.items() if o)), scope)
+    made = yield x, frame, scope
+    return call("cartesian_shift", made, static=node.static, span=node.span) if dim in made.tensor.dims else made
+
+
+def _subset(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making:
+    made = yield node.args[0], frame, scope
+    rest = Dims(tuple((d, i) for d, i in node.static.intervals.items if d not in own.parts))
+    return call("subset", made, static=(rest,), span=node.span) if len(rest) else made
+
+
+def _concat(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making:
+    types = [a.tensor.dims for a in node.args]
+    (dim,) = (d for d in types[0] if any(t[d] != types[0][d] for t in types))
+    args = yield from own.operands(node.args, frame, scope)
+    if dim not in own.parts:
+        return call("concat", *own.common(args), span=node.span)
+    order = sorted(range(len(args)), key=lambda k: (types[k][dim].start, types[k][dim].stop), reverse=True)
+    made, begin = args[order[0]], types[order[0]][dim].start
+    for k in order[1:]:
+        if args[k] is not made and types[k][dim]:
+            before = call("less", own.at(dim, frame), literal(begin))
+            made = call("if", before, args[k], made, span=node.span)
+        begin = types[k][dim].start
+    return made
+
+
+def _update(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making:
+    whole, part = (a.tensor.dims for a in node.args)
+    x, y = yield from own.operands(node.args, frame, scope)
+    if any(part.get(d) != i for d, i in whole.items if d not in own.parts):
+        x, rest = own.common([x, y])
+        y = call("update", x, rest, span=node.span)
+    inside = own.inside(part, whole, frame)
+    if inside is None:
+        return y
+    if not all(i for _, i in part.items):
+        return x
+    return call("if", inside, y, x, span=node.span)
+
+
+def _pos(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making:
+    if node.static.dim in own.parts:
+        return own.at(node.static.dim, frame)
+    made = yield node.args[0], frame, scope
+    return call("pos", made, static=node.static, span=node.span)
+
+
+def _add_dim(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making:
+    made = yield node.args[0], frame, scope
+    return made if node.static.dim in own.parts else call("add_dim", made, static=node.static, span=node.span)
+
+
+def _gather(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making:
+    """What halos hold where nobody reads is no index: only those of the block itself are checked."""
+    dims, mode = node.static
+    source = node.args[0].tensor.dims
+    x, *indices = yield from own.operands(node.args, frame, scope)
+    if mode != "checked" or set(own.parts).isdisjoint(d for i in node.args[1:] for d in i.tensor.dims):
+        return call("gather", x, *indices, static=node.static, span=node.span)
+    if any(own.reframed(i, frame) for i in node.args[1:]):
+        told = "indices that are checked are read across a periodic boundary of what is distributed."
+        raise DiagnosticError(Diagnostic("D04", told, node.span, help="clamp them: gather(I, clamp)(x, i)."))
+    known: list[Expr] = []
+    for dim, index, made in zip(dims, node.args[1:], indices, strict=True):
+        inside = own.inside(index.tensor.dims, None, frame)
+        element = made.tensor.element
+        assert isinstance(element, Scalar)
+        first = literal(source[dim].start, element)
+        known.append(made if inside is None else call("if", inside, made, first))
+    blocks = [own.block(i) for i in known]
+    checked = call("gather", own.block(x), *blocks, static=node.static, span=node.span)
+    around = call("gather", x, *known, static=(dims, "clamp"), span=node.span)
+    same = all(checked.tensor.dims[d] == i for d, i in around.tensor.dims.items)
+    return checked if same else call("update", around, checked, span=node.span)
+
+
+def _assert(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making:
+    """Each device looks at its block."""
+    x = yield node.args[0], frame, scope
+    condition = yield node.args[1], (), scope
+    inside = own.inside(node.args[1].tensor.dims, None, ())
+    if inside is not None:
+        condition = call("or", call("not", inside), condition)
+    return call("assert_", x, own.block(condition), static=node.static, span=node.span)
+
+
+def _sort(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making:
+    args = yield from own.operands(node.args, frame, scope)
+    return call(node.op, *own.common(args), static=node.static, span=node.span)
+
+
+# Folds
+
+
+def _fold(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making:
+    """A fold along a dim that is not distributed: each block folds what it has."""
+    if node.static.dim in own.parts:
+        return (yield from _combined(own, node, frame, scope))
+    f, *operands = node.args
+    assert isinstance(f, (Lambda, Operator))
+    init, *args = yield from own.operands(operands, frame, scope)
+    on = _intervals(own, [init, *args])
+    while True:
+        places = [_place(own, t, on, None) for t in f.type.params[:1]]
+        places += [_place(own, t, on, a) for t, a in zip(f.type.params[1:], args, strict=True)]
+        if isinstance(f, Operator):
+            made: Lambda | Operator = operator(f.op, *places, span=f.span)
+            break
+        params = [replace(p, type=t) for p, t in zip(f.params, places, strict=True)]
+        body = yield f.body, frame, _Scope(dict(zip(f.params, params, strict=True)), scope)
+        # what it takes from outside may be on fewer points
+        narrowed = {**on, **{d: on.get(d, i) & i for d, i in _intervals(own, [body]).items()}}
+        if narrowed == on:
+            made = Lambda(tuple(params), (coerced(body, places[0]),), f.span)
+            break
+        on = narrowed
+    cuts = Dims(tuple(on.items()))
+    return call(node.op, made, cut(init, cuts), *(cut(a, cuts) for a in args), static=node.static, span=node.span)
+
+
+def _intervals(own: Localiser, values: Sequence[Expr]) -> dict[str, Interval]:
+    found: dict[str, Interval] = {}
+    for v in values:
+        for d, i in v.tensor.dims.items:
+            if d in own.parts:
+                found[d] = found[d] & i if d in found else i
+    return found
+
+
+def _place(own: Localiser, kind: TensorType, on: Mapping[str, Interval], arg: Expr | None) -> TensorType:
+    """The type of a function's parameter on local intervals; that of the state has all dims."""
+    have = {d: i for d, i in on.items() if arg is None or d in arg.tensor.dims}
+    return kind.on(Dims((*kind.dims.without(*own.parts).items, *have.items())))
+
+
+def _combined(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making:
+    """A fold along a distributed dim: of the block here, and of all blocks in the stage after this."""
+    (dim,) = node.static
+    monoid = monoid_of(node)
+    assert monoid is not None
+    init, *args = yield from own.operands(node.args[1:], frame, scope)
+    each = args[0]
+    if monoid.each is not None:
+        each = yield monoid.each, frame, _Scope(dict(zip(monoid.params, args, strict=True)), scope)
+    element = node.tensor.element
+    row = TABLE[monoid.op]
+    assert row.identity is not None and isinstance(element, Scalar)
+    nothing = literal(row.identity(element), element)
+    part, interval = own.parts[dim], next(a.tensor.dims[dim] for a in node.args[2:] if dim in a.tensor.dims)
+    if interval != part.padded or dim not in each.tensor.dims:
+        inside = own.inside(Dims(((dim, interval),)), None, ())
+        assert inside is not None
+        each = call("if", inside, each, nothing)
+    block = cut(each, Dims(((dim, Interval(0, part.size)),)))
+    kind = block.tensor.on(block.tensor.dims.without(dim))
+    partial = call("reduce", operator(monoid.op, kind, kind), nothing, block, static=(dim,), span=node.span)
+    level = 1 + max((f.level for f in own.folds if f.param in partial.free), default=-1)
+    name = f"fold_{len(own.folds) + 1}"
+    dims = Dims(tuple((d, own.box(name, d) & i if d in own.parts else i) for d, i in kind.dims.items))
+    param = var(name, kind.on(dims))
+    own.folds.append(Fold(param, partial, monoid.op, dim, level))
+    return call(monoid.op, init, param, span=node.span)
+
+
+_RULES: dict[str, Callable[[Localiser, Call, Frame, _Scope], Making]] = {
+    "cartesian_shift": _shift,
+    "subset": _subset,
+    "concat": _concat,
+    "update": _update,
+    "pos": _pos,
+    "add_dim": _add_dim,
+    "gather": _gather,
+    "assert_": _assert,
+    "sort": _sort,
+    "reduce": _fold,
+    "scan": _fold,
+}

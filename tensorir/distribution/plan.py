@@ -1,0 +1,107 @@
+"""What a program does on a mesh, in words: the blocks, their halos, who sends what to whom, how much.
+
+>>> import tensorir as ti
+>>> from tensorir.distribution.decomposition import Decomposition
+>>> from tensorir.distribution.exchange import exchange
+>>> from tensorir.distribution.local_program import localised
+>>> from tensorir.types import Interval
+>>> f = ti.parse("f(y: tensor<float, I[1:8]>, x: tensor<float, I[0:8]>) { y ← ⟪I, -1⟫(x) + x; }")
+>>> local = localised(f, {"I": Decomposition("I", "px", Interval(0, 8), 2)})
+>>> print(DistributionPlan(local, exchange(local)))
+f on 2 devices
+I[0:8] along 'px' in 2 blocks of 4
+x: 1 point before along I
+px 0 → 1: x at I[3:4], 8 bytes
+1 permute and 8 bytes a step
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tensorir.distribution.decomposition import Decomposition
+from tensorir.distribution.exchange import Exchange, Message
+from tensorir.distribution.local_program import Localised
+from tensorir.ir import Fencil
+
+__all__ = ["DistributionPlan"]
+
+
+@dataclass(frozen=True, slots=True)
+class DistributionPlan:
+    """The program of a block, and the exchange before it."""
+
+    local: Localised
+    exchange: Exchange
+
+    @property
+    def decompositions(self) -> tuple[Decomposition, ...]:
+        return tuple(self.local.parts.values())
+
+    @property
+    def programs(self) -> tuple[Fencil, ...]:
+        """What every device runs, in coordinates that count from the start of its block; folds come first."""
+        return self.local.stages
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """Who sends what to whom along one axis of the mesh; each row of devices along it sends the same."""
+        return self.exchange.messages
+
+    @property
+    def permutes(self) -> int:
+        """The collectives of a step that send halos."""
+        return sum(r.permutes for p in self.exchange.phases for r in p.rounds)
+
+    @property
+    def folds(self) -> int:
+        """The folds that all devices along an axis have a part in."""
+        return len(self.local.combined)
+
+    @property
+    def bytes(self) -> int:
+        """What all devices send in a step."""
+        rows = {p.axis: self._devices // p.parts for p in self.decompositions}
+        return sum(m.bytes * rows[m.axis] for m in self.messages)
+
+    @property
+    def _devices(self) -> int:
+        return math.prod(p.parts for p in self.decompositions)
+
+    def halos(self, field: str) -> dict[str, tuple[int, int]]:
+        """By distributed dim, how many points before and after its block a device gets of a field at most."""
+        found: dict[str, tuple[int, int]] = {}
+        for m in self.messages:
+            if m.field == field:
+                before, after = found.get(m.dim, (0, 0))
+                own = len(self.local.parts[m.dim].block(m.target))
+                found[m.dim] = max(before, -m.position), max(after, m.position + len(m.points) - own)
+        return found
+
+    def __str__(self) -> str:
+        lines = [f"{self.local.program.name} on {self._devices} device{'s' * (self._devices != 1)}"]
+        for p in self.decompositions:
+            last = [len(b) for b in p.blocks()][-1]
+            rest = "" if p.even else f", the last of {last}"
+            lines.append(f"{p.dim}{p.interval} along '{p.axis}' in {p.parts} blocks of {p.size}{rest}")
+        for field in dict.fromkeys(v.field.name for v in self.local.views):
+            sides = [
+                f"{_points(k)} {side} along {d}"
+                for d, widths in self.halos(field).items()
+                for k, side in zip(widths, ("before", "after"), strict=True)
+                if k
+            ]
+            if sides:
+                lines.append(f"{field}: {', '.join(sides)}")
+        lines += [f"{m}, {m.bytes:,} bytes" for m in self.messages]
+        counted = f"{self.permutes} permute{'s' * (self.permutes != 1)} and {self.bytes:,} bytes a step"
+        if self.folds:
+            counted += f", {self.folds} fold{'s' * (self.folds != 1)} over devices"
+        return "\n".join([*lines, counted])
+
+    __repr__ = __str__
+
+
+def _points(count: int) -> str:
+    return f"{count} point{'s' * (count != 1)}"

@@ -1,0 +1,110 @@
+"""What cannot be distributed, with its place and why: told before anything is exchanged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from tensorir.builtins import TABLE
+from tensorir.distribution.decomposition import Decomposition
+from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.ir import Call, Expr, Lambda, Operator, Var
+from tensorir.types import Scalar, TensorType
+from tensorir.walk import postorder
+
+__all__ = ["Monoid", "monoid_of", "refuse_undistributable"]
+
+
+@dataclass(frozen=True, slots=True)
+class Monoid:
+    """A fold by an associative operation, of what each slot gives: parts of it may be folded by themselves."""
+
+    op: str
+    params: tuple[Var, ...]
+    """What stands for the arguments in `each`; none where the only argument is folded as it is."""
+    each: Expr | None
+
+
+def monoid_of(node: Call) -> Monoid | None:
+    """How a fold is done in parts; None where it cannot be."""
+    f = node.args[0]
+    match f:
+        case Operator(op, (_, _)) if _is_monoid(op):
+            return Monoid(op, (), None)
+        case Lambda((state, *params), (Call(op, (Var() as a, each)),)) if _is_monoid(op) and a == state:
+            pass
+        case Lambda((state, *params), (Call(op, (each, Var() as a)),)) if _is_monoid(op) and a == state:
+            if not TABLE[op].commutative:
+                return None
+        case _:
+            return None
+    return None if state in each.free else Monoid(op, tuple(params), each)
+
+
+def _is_monoid(op: str) -> bool:
+    return TABLE[op].associative and TABLE[op].identity is not None
+
+
+def refuse_undistributable(results: Iterable[Expr], parts: Mapping[str, Decomposition]) -> None:
+    """Raise D04 for each expression that the blocks of a dim cannot compute by themselves."""
+    found: list[Diagnostic] = []
+    nodes = list(postorder(*results))
+    inner = {p for n in nodes if isinstance(n, Lambda) for p in n.params}
+    for node in nodes:
+        if isinstance(node, Call) and (told := _why(node, parts, inner)):
+            message, hint = told
+            found.append(Diagnostic("D04", message, node.span, help=hint))
+    if found:
+        raise DiagnosticError(list(dict.fromkeys(found)))
+
+
+def _why(node: Call, parts: Mapping[str, Decomposition], inner: set[Var]) -> tuple[str, str] | None:
+    """What is told of a node that cannot be distributed, and what to do."""
+    touched = [d for d in parts if any(d in t.dims for t in _types(node))]
+    if not touched and node.op in ("loop", "cond", "scatter"):
+        inside = [t for e in postorder(*node.args) if isinstance(e, Call) for t in _types(e)]
+        touched = [d for d in parts if any(d in t.dims for t in inside)]
+    static = node.static
+    first = touched[0] if touched else ""
+    leave = "leave it on one device: distribute another dim."
+    match node.op:
+        case "scan" if static.dim in parts:
+            d = static.dim
+            return f"a scan along {d} takes its points in order, and {d} is distributed.", leave
+        case "sort" | "top_k" | "argreduce" if static.dim in parts:
+            what = "finds an element among" if node.op == "argreduce" else "compares"
+            return f"'{node.op}' {what} all points along {static.dim}, which is distributed.", leave
+        case "gather" if set(static.dims) & set(parts):
+            d = next(d for d in static.dims if d in parts)
+            return f"data say which points along {d} are read, and {d} is distributed.", leave
+        case "scatter" if touched:
+            return f"data say which points are written, and {first} is distributed.", leave
+        case "shift_init" | "shift_apply" | "unstructured_shift":
+            return "tables of neighbours are not distributed.", "distribute programs on regular grids."
+        case "rename" if any(name in parts for pair in static.pairs for name in pair):
+            d = next(name for pair in static.pairs for name in pair if name in parts)
+            return f"a dim is renamed from {d}, or to it, and {d} is distributed.", leave
+        case "split_dim" | "merge_dims" if touched:
+            return f"'{node.op}' makes other dims of {first}, which is distributed.", leave
+        case "loop" | "cond" if touched:
+            return f"'{node.op}' computes with {first} as a whole, and {first} is distributed.", leave
+        case "print" if touched:
+            return f"what is printed lies on several devices along {first}.", "print results of the call instead."
+        case "reduce" if static.dim in parts and not inner.isdisjoint(node.free):
+            return f"a fold inside of another is along {static.dim}, which is distributed.", leave
+        case "reduce" if static.dim in parts:
+            if isinstance(node.tensor.element, Scalar) and monoid_of(node) is not None:
+                return None
+            told = f"this fold takes the points along {static.dim} in order, and {static.dim} is distributed."
+            return told, "fold by an operation that may be grouped, such as + or max."
+        case "cartesian_shift" if static.dim in parts and not inner.isdisjoint(node.free):
+            told = f"a fold reads neighbours along {static.dim} of what it carries, and {static.dim} is distributed."
+            return told, leave
+        case _:
+            return None
+
+
+def _types(node: Call) -> list[TensorType]:
+    return [t for t in (node.type, *(a.type for a in node.args)) if isinstance(t, TensorType)] + [
+        t for a in node.args if isinstance(a, (Lambda, Operator)) for t in (*a.type.params, *a.type.results)
+    ]

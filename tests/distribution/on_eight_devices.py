@@ -1,0 +1,249 @@
+"""What one process with eight pretended devices finds, as lines of `name: result`; `test_equality.py` runs it.
+
+Every case is a program on a mesh beside the same program on one device: compiled for exact numerics, so that every
+operation rounds as op by op, results are compared bit for bit.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0"
+
+import collections
+import re
+import sys
+from itertools import product
+from pathlib import Path
+from random import Random
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from generate.data import copied
+from generate.profiles import EXACT, WHOLE
+from generate.programs import made
+from generate.properties import differences
+from jax.sharding import Mesh
+
+import tensorir as ti
+from stencils import library
+from tensorir import reference
+
+DEVICES = np.array(jax.devices())
+MANY = 500 if "NIGHTLY" in os.environ else 40
+
+
+def mesh(px: int, py: int = 1) -> Mesh:
+    return Mesh(DEVICES[: px * py].reshape(px, py), ("px", "py"))
+
+
+def collectives(text: str) -> dict[str, int]:
+    found = re.findall(r" (collective-permute|all-gather|all-reduce|all-to-all|reduce-scatter)(?:-start)?\(", text)
+    return dict(collections.Counter(found))
+
+
+def said(name: str, result: Any) -> None:
+    print(f"{name}: {result}", flush=True)
+
+
+def stencil(n: int, m: int, low: int, high: int, periodic: bool) -> ti.Fencil:
+    """A difference of what stands `low` before and `high` after along I, and beside along J."""
+    if periodic:
+        wide = f"concat(⟪I, {n}⟫(subset(x, I[{n - low}:{n}])), x)" if low else "x"
+        wide = f"concat({wide}, ⟪I, {-n}⟫(subset(x, I[0:{high}])))" if high else wide
+        region = ""
+    else:
+        wide, region = "x", f"[I[{low}:{n - high}]]"
+    return ti.parse(f"""
+      f(y: tensor<float, I[0:{n}], J[0:{m}]>, x: tensor<float, I[0:{n}], J[0:{m}]>) {{
+        y ← x;
+        y[J[0:{m - 1}]] ← y - ⟪J, 1⟫(y);
+        y{region} ← let e = {wide}; ⟪I, {-low}⟫(e) - 0.5 × ⟪I, {high}⟫(e) × x;
+      }}""")
+
+
+def stencils() -> None:
+    """Factorisations of 8, odd and prime extents, halos 0 to 5 on each side, periodic or not."""
+    draw, wrong = Random(0), []
+    extents = [8, 9, 11, 13, 16, 17, 23]
+    table = list(product([(8, 1), (4, 2), (2, 4), (1, 8)], extents, range(6), range(6), [False, True]))
+    fitting = [row for row in table if row[2] + row[3] < row[1]]
+    for seed, (devices, n, low, high, periodic) in enumerate(draw.sample(fitting, MANY)):
+        m = draw.choice([8, 9, 13])
+        program = stencil(n, m, low, high, periodic)
+        x = np.random.default_rng(seed).random((n, m))
+        got = ti.distribute(program, mesh(*devices), {"I": "px", "J": "py"}, numerics="exact")(x=x)["y"]
+        if not np.array_equal(got, reference.run(program, x=x)["y"]):
+            wrong.append((devices, n, m, low, high, periodic))
+    said("stencils", f"wrong: {wrong}")
+
+
+def generated() -> None:
+    """Generated programs over all builtins; those that cannot be distributed are told so before anything runs."""
+    draw, tried, refused, wrong = Random(1), 0, set[str](), []
+    while tried < MANY:
+        case = made(draw.randint, draw.choice([WHOLE, EXACT]))
+        extents: dict[str, Any] = {}
+        for p in case.fencil.params:
+            for d, i in p.type.dims.items:
+                extents[d] = extents.get(d, i) | i
+        some = draw.sample(list(extents), min(2, len(extents)))
+        sizes = [draw.randint(1, min(most, len(extents[d]))) for d, most in zip(some, (4, 2), strict=False)]
+        axes = dict(zip(some, ("px", "py"), strict=False))
+        try:
+            d = ti.distribute(case.fencil, mesh(*sizes), axes, numerics="exact") if sizes else None
+            if d is None:
+                continue
+            d.plan()
+        except ti.DiagnosticError as found:
+            refused.update(x.code for x in found.diagnostics)
+            continue
+        try:
+            want: Any = reference.run(case.fencil, **copied(case.arguments))
+        except ti.DiagnosticError as found:
+            want = found.diagnostics[0].code
+        try:
+            got: Any = d(**copied(case.arguments))
+        except ti.DiagnosticError as found:
+            got = found.diagnostics[0].code
+        same = isinstance(want, str) and want == got
+        different = "" if same else differences(case, want, got)
+        if different:
+            wrong.append((axes, sizes, different, str(case)))
+        tried += 1
+    said("generated", f"refused by {sorted(refused)}, wrong: {wrong}")
+
+
+def gradient(run: Any, arrays: Any) -> Any:
+    """Of the sum of the squares of all results."""
+    return jax.jit(jax.grad(lambda given: sum((r**2).sum() for r in run(**given).values())))(arrays)
+
+
+def library_programs() -> None:
+    """Programs of the library on odd extents, what they send, and gradients beside those of one device."""
+    rng = np.random.default_rng(3)
+    sizes = {
+        "hdiff": {"n": 17, "m": 13, "l": 2}, "shallow_water": {"n": 15, "m": 11}, "biharmonic": {"n": 19, "m": 14},
+        "vertical_advection": {"n": 5, "m": 7, "l": 6},
+    }  # fmt: skip
+    for name, extents in sizes.items():
+        program: Any = library.load(name)
+        one = ti.compile(program, numerics="exact")
+        d = ti.distribute(program, mesh(2, 2), {"I": "px", "J": "py"}, numerics="exact")
+        fencil = program.specialise(**extents)
+        arrays = {p.name: rng.random(p.type.dims.shape) for p in fencil.inputs}
+        want, got = one(**copied(arrays)), d(**copied(arrays))
+        said(f"{name} equal", all(np.array_equal(want[k], got[k]) for k in want))
+        said(f"{name} sends", collectives(d.hlo(**extents)))
+        with jax.enable_x64(True):
+            given = {k: jnp.asarray(a) for k, a in arrays.items()}
+            loose = ti.distribute(program, mesh(2, 2), {"I": "px", "J": "py"})
+
+            mine, theirs = (gradient(run, given) for run in (loose, ti.compile(program)))
+            worst = max(float(abs(mine[k] - theirs[k]).max() / abs(theirs[k]).max()) for k in given)
+        said(f"{name} gradient", "equal to 1e-12" if worst < 1e-12 else worst)
+
+
+def even_gradient() -> None:
+    """How many collectives a step and its gradient have, where no block is padded."""
+    program: Any = library.load("hdiff")
+    d = ti.distribute(program, mesh(2, 2), {"I": "px", "J": "py"})
+    step = d.step(program.specialise(n=16, m=12, l=2))
+    with jax.enable_x64(True):
+        lowered = jax.jit(jax.grad(lambda f: sum((x**2).sum() for x in step.run(f)[0]["out"]))).lower(step.shapes())
+        found = collectives(lowered.compile().as_text() or "")
+    said("permutes of hdiff's gradient", found["collective-permute"])
+
+
+FOLDS = """f(y: tensor<float, I[0:n]>, s: tensor<float>, most: tensor<float>, all: tensor<bool>, k: tensor<int, J[0:m]>,
+  x: tensor<float, I[0:n], J[0:m]>, i: tensor<int, I[0:n], J[0:m]>) {
+  s ← reduce(+, 1.0, J)(reduce(+, 0.0, I)(x));
+  most ← reduce(max, -1.0, J)(reduce(max, -1.0, I)(-x));
+  all ← reduce(∧, true, J)(reduce(∧, true, I)(x > 0.0));
+  k ← reduce(λ(a: tensor<int, J[0:m]>, b: tensor<int, J[0:m]>) → a + b × b, 7, I)(i);
+  y ← reduce(max, 0.0, J)(x) - most;
+}"""
+
+
+def slope_of_folds(run: Any, x: Any, i: Any) -> Any:
+    def total(x: Any) -> Any:
+        results = run(x=x, i=i)
+        return (results["y"] ** 2).sum() + results["s"]
+
+    return jax.grad(total)(x)
+
+
+def folds() -> None:
+    """Folds along distributed dims, of whole numbers, so that no order of a sum shows."""
+    rng, program = np.random.default_rng(4), ti.parse(FOLDS)
+    for n, m in ((8, 4), (13, 5)):
+        x, i = rng.integers(1, 9, (n, m)).astype(float), rng.integers(-9, 9, (n, m), np.int32)
+        want = reference.run(program, x=x, i=i)
+        d = ti.distribute(program, mesh(4, 2), {"I": "px", "J": "py"})
+        got = d(x=x, i=i)
+        said(f"folds of {n} x {m} equal", all(np.array_equal(want[k], got[k]) for k in want))
+        with jax.enable_x64(True):
+            given = jnp.asarray(x) + 0.25
+            found = [slope_of_folds(run, given, jnp.asarray(i)) for run in (d, ti.compile(program))]
+            said(f"folds of {n} x {m} gradient", bool(jnp.allclose(*found, 1e-12, 1e-12)))
+
+
+I, J = ti.dims("I J")
+
+
+@ti.field_operator
+def bounded(f):
+    e = ti.extend(f, {I: (1, 2), J: 1}, {I: ti.periodic(), J: (ti.dirichlet(1.0), ti.neumann(0.5))})
+    return 0.1 * (e(I + 2) + e(I - 1) + e(J + 1) + e(J - 1))
+
+
+def calls() -> None:
+    """Kinds of arrays, and transformations, on extents that do not divide."""
+    import xarray as xr
+
+    data = np.random.default_rng(5).random((7, 9))
+    d, axes = ti.distribute(bounded, mesh(2, 2), {I: "px", J: "py"}), ("I", "J")
+    field, array = ti.as_field({I: (0, 7), J: (0, 9)}, data), xr.DataArray(data, dims=axes, attrs={"units": "m"})
+    want = np.asarray(bounded(field).data)
+    said("a Field", type(d(field)) is type(field) and np.array_equal(d(field).data, want))
+    said("a DataArray", d(array).dims == axes and np.array_equal(d(array), bounded(array)))
+    said("iterate", np.allclose(ti.iterate(d, field, 5).data, ti.iterate(bounded, field, 5).data, 1e-14))
+    said("halos", d.of(field).plan().halos("f"))
+    program: Any = library.load("hdiff")
+    c = ti.compile(program)
+    d = ti.distribute(c, mesh(2, 2), {"I": "px", "J": "py"})
+    with jax.enable_x64(True):
+        u, k = jnp.asarray(np.random.default_rng(6).random((9, 11, 2))), jnp.full((9, 11, 2), 0.02)
+
+        def step(run: Any) -> Any:
+            return lambda u: run(inp=u, coeff=k)["out"]
+
+        def slope(run: Any) -> Any:
+            return jax.jit(jax.grad(lambda u: (ti.iterate(step(run), u, 4) ** 2).sum()))(u)
+
+        said("jit", bool(jnp.allclose(jax.jit(step(d))(u), step(c)(u), 1e-14)))
+        both = jnp.stack([u, 2 * u])
+        said("vmap", bool(jnp.allclose(jax.vmap(step(d))(both), jax.vmap(step(c))(both), 1e-14)))
+        said("gradient through steps", bool(jnp.allclose(slope(d), slope(c), 1e-12, 1e-12)))
+        with jax.disable_jit():
+            said("op by op", bool(jnp.array_equal(step(d)(u), step(c)(u))))
+    checked = ti.parse("""f(y: tensor<float, I[0:5]>, x: tensor<float, I[0:6]>) {
+      y ← assert_(x, x > 0.0, "depths are positive"); }""")
+    d = ti.distribute(checked, mesh(4), {"I": "px"})
+    said("a check", d(x=np.arange(1.0, 7.0))["y"].tolist())
+    try:
+        d(x=np.arange(5.0, -1.0, -1.0))
+    except ti.DiagnosticError as found:
+        said("a check that fails", found.diagnostics[0].message)
+
+
+CASES = (stencils, generated, library_programs, even_gradient, folds, calls)
+
+if __name__ == "__main__":
+    for case in CASES:
+        if case.__name__ in sys.argv[1:] or not sys.argv[1:]:
+            case()

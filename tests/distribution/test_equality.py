@@ -1,0 +1,60 @@
+"""Programs on a mesh of eight pretended devices give the bits of one device; one process runs all cases."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FOUND = {
+    "stencils": "wrong: []",
+    "generated": "refused by ['D04'], wrong: []",
+    "hdiff equal": "True",
+    "hdiff sends": "{'collective-permute': 4}",
+    "hdiff gradient": "equal to 1e-12",
+    "shallow_water equal": "True",
+    "shallow_water sends": "{'collective-permute': 4}",
+    "shallow_water gradient": "equal to 1e-12",
+    "biharmonic equal": "True",
+    "biharmonic sends": "{'collective-permute': 4}",
+    "biharmonic gradient": "equal to 1e-12",
+    "vertical_advection equal": "True",
+    "vertical_advection sends": "{'collective-permute': 1}",
+    "vertical_advection gradient": "equal to 1e-12",
+    "permutes of hdiff's gradient": "8",
+    "folds of 8 x 4 equal": "True",
+    "folds of 8 x 4 gradient": "True",
+    "folds of 13 x 5 equal": "True",
+    "folds of 13 x 5 gradient": "True",
+    "a Field": "True",
+    "a DataArray": "True",
+    "iterate": "True",
+    "halos": "{'I': (1, 2), 'J': (1, 1)}",
+    "jit": "True",
+    "vmap": "True",
+    "gradient through steps": "True",
+    "op by op": "True",
+    "a check": "[1.0, 2.0, 3.0, 4.0, 5.0]",
+    "a check that fails": "depths are positive",
+}
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, str]:
+    """What the process said, by the names of the cases."""
+    environment = {
+        **os.environ,
+        "JAX_PLATFORMS": "cpu",
+        "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "tests"))),
+    }
+    script = Path(__file__).with_name("on_eight_devices.py")
+    run = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, cwd=ROOT)
+    assert run.returncode == 0, run.stderr
+    return dict(line.split(": ", 1) for line in run.stdout.splitlines() if ": " in line)
+
+
+@pytest.mark.parametrize("case", FOUND)
+def test_a_mesh_gives_what_one_device_does(case, found):
+    assert found[case] == FOUND[case]

@@ -1,0 +1,99 @@
+"""What cannot be distributed is said before anything is exchanged, at its place and with what to do."""
+
+import pytest
+
+import tensorir as ti
+from tensorir.distribution.decomposition import Decomposition
+from tensorir.distribution.local_program import localised
+from tensorir.distribution.parting import check_axes, decompositions
+from tensorir.types import Interval
+
+X = "x: tensor<float, I[0:8]>"
+
+
+def refused(text: str) -> str:
+    with pytest.raises(ti.DiagnosticError) as caught:
+        localised(ti.parse(text), {"I": Decomposition("I", "px", Interval(0, 8), 2)})
+    return str(caught.value)
+
+
+def test_a_scan_along_a_distributed_dim_is_refused_at_its_place():
+    text = f"""f(y: tensor<float, I[0:8]>, {X}) {{
+  y ← scan(λ(a: tensor<float>, b: tensor<float>) → a + b, true, 0.0, I)(x);
+}}"""
+    assert refused(text) == (
+        "<text>:2:7: error[D04]: a scan along I takes its points in order, and I is distributed.\n"
+        "    y ← scan(λ(a: tensor<float>, b: tensor<float>) → a + b, true, 0.0, I)(x);\n"
+        "        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
+        "help: leave it on one device: distribute another dim."
+    )
+
+
+@pytest.mark.parametrize(
+    "value, told",
+    [
+        ("sort(I, 1)(x)", "'sort' compares all points along I, which is distributed."),
+        ("gather(I)(x, i)", "data say which points along I are read, and I is distributed."),
+        ("rename(J → I)(rename(I → J)(x))", "a dim is renamed from I, or to it, and I is distributed."),
+        ("merge_dims(A, B, I)(split_dim(I, A, B, 2)(x))", "'split_dim' makes other dims of I, which is distributed."),
+        ('print("x")(x)', "what is printed lies on several devices along I."),
+        (
+            "x + reduce(λ(a: tensor<float>, b: tensor<float>) → a × 0.5 + b, 0.0, I)(x)",
+            "this fold takes the points along I in order, and I is distributed.",
+        ),
+        (
+            "loop(0, 2)(λ(k: tensor<int>, a: tensor<float, I[0:8]>) → true, "
+            "λ(k: tensor<int>, a: tensor<float, I[0:8]>) → a + x, x)",
+            "'loop' computes with I as a whole, and I is distributed.",
+        ),
+    ],
+)
+def test_what_blocks_cannot_compute_by_themselves_is_refused(value, told):
+    text = f"f(y: tensor<float, I[0:8]>, {X}, i: tensor<int, I[0:8]>) {{ y ← {value}; }}"
+    assert f"error[D04]: {told}" in refused(text)
+
+
+def test_tables_are_refused():
+    text = f"f(y: tensor<float, V[0:4]>, {X}, t: tensor<int, V[0:4], _NB_I[0:2]>) {{ y ← ⟪t, 0⟫(x); }}"
+    assert "error[D04]: tables of neighbours are not distributed." in refused(text)
+
+
+def test_an_axis_that_the_mesh_lacks_is_named_with_those_that_it_has():
+    with pytest.raises(ti.DiagnosticError) as caught:
+        check_axes({"I": "rows"}, {"px": 2, "py": 2})
+    assert str(caught.value) == (
+        "error[D01]: I is to be distributed along 'rows', and the mesh has no such axis.\nhelp: known here: 'px', 'py'."
+    )
+
+
+def test_a_dim_that_the_program_lacks_is_named():
+    f = ti.parse(f"f(y: tensor<float, I[0:8]>, {X}) {{ y ← x; }}")
+    with pytest.raises(ti.DiagnosticError) as caught:
+        decompositions(f, {"K": "px"}, {"px": 2})
+    assert str(caught.value) == "error[D02]: 'f' has no dim K to distribute.\nhelp: known here: 'I'."
+
+
+def test_more_devices_than_points_are_too_many():
+    f = ti.parse(f"f(y: tensor<float, I[0:8]>, {X}) {{ y ← x; }}")
+    with pytest.raises(ti.DiagnosticError) as caught:
+        decompositions(f, {"I": "px"}, {"px": 16})
+    assert str(caught.value) == (
+        "error[D03]: I[0:8] has 8 points, and 'px' 16 devices.\nhelp: use a mesh with at most 8 devices along 'px'."
+    )
+
+
+def test_two_dims_do_not_share_an_axis():
+    with pytest.raises(ti.DiagnosticError) as caught:
+        check_axes({"I": "px", "J": "px"}, {"px": 2})
+    assert str(caught.value) == (
+        "error[D05]: I and J are both to be distributed along 'px'.\nhelp: give each dim an axis of its own."
+    )
+
+
+def test_what_is_no_mesh_is_named():
+    f = ti.parse(f"f(y: tensor<float, I[0:8]>, {X}) {{ y ← x; }}")
+    with pytest.raises(ti.DiagnosticError) as caught:
+        ti.distribute(f, 4, {"I": "px"})
+    assert str(caught.value) == (
+        'error[D06]: an int is no mesh of devices.\nhelp: make one: jax.make_mesh((2, 2), ("px", "py")).'
+    )
