@@ -34,7 +34,7 @@ from stencils import library
 from tensorir import reference
 
 DEVICES = np.array(jax.devices())
-MANY = 500 if "NIGHTLY" in os.environ else 40
+MANY = 500 if "NIGHTLY" in os.environ else 25
 
 
 def mesh(px: int, py: int = 1) -> Mesh:
