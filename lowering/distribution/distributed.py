@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,9 +20,13 @@ from tensorir.caches import SIZES, RecentCache, WeakCache
 from tensorir.distribution.parting import check_axes, check_dims
 from tensorir.distribution.plan import DistributionPlan
 from tensorir.fieldview.operator import FieldOperator, Plan
+from tensorir.fieldview.program import Program
 from tensorir.ir import Fencil
 
 __all__ = ["Distributed", "DistributedOperator", "distribute"]
+
+
+_LOG = logging.getLogger("tensorir.distribution")
 
 
 class Distributed:
@@ -32,6 +37,7 @@ class Distributed:
 
     def __init__(self, program: BoundProgram, mesh: Mesh, axes: Mapping[str, str], options: Mapping[str, Any]) -> None:
         self.program, self.mesh, self.axes, self.options = program, mesh, dict(axes), dict(options)
+        self._told = False
         self.steps: RecentCache[Any, tuple[Fencil, Step]] = RecentCache("distributed programs", SIZES)
 
     def __call__(self, /, *datasets: Any, **arguments: Any) -> Any:
@@ -58,6 +64,9 @@ class Distributed:
         return checked(step.taken(outputs), failures, step.checks)
 
     def _now(self, step: Step, ready: PreparedCall) -> Any:
+        if not self._told and (moved := step.elsewhere(ready.arrays)):
+            self._told = True
+            _LOG.debug("%s: moved to its blocks before each call: %s", self.program.name, ", ".join(moved))
         with jax.enable_x64(True):
             outputs, failures = step.run(step.placed(ready.arrays))
             raise_failures(failures, step.checks)
@@ -95,10 +104,10 @@ class Distributed:
 
 
 class DistributedOperator:
-    """A field operator on many devices: each kind of arguments is a program of its own."""
+    """A field operator, or a program of such, on many devices: each kind of arguments is a program of its own."""
 
     def __init__(
-        self, operator: FieldOperator, mesh: Mesh, axes: Mapping[str, str], options: Mapping[str, Any]
+        self, operator: FieldOperator | Program, mesh: Mesh, axes: Mapping[str, str], options: Mapping[str, Any]
     ) -> None:
         self.operator, self.mesh, self.axes, self.options = operator, mesh, axes, options
         self.programs: WeakCache[Distributed] = WeakCache("distributed operators")
@@ -123,7 +132,7 @@ def distribute(program: Any, mesh: Any, dims: Mapping[Any, str], **options: Any)
     check_axes(axes, dict(mesh.shape))
     # blocks lie where this says, whatever the kinds of the caller's axes are
     mesh = Mesh(mesh.devices, mesh.axis_names)
-    if isinstance(program, FieldOperator):
+    if isinstance(program, (FieldOperator, Program)):
         return DistributedOperator(program, mesh, axes, options)
     if isinstance(program, Compiled):
         chosen = program.engine.options

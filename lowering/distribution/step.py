@@ -101,6 +101,15 @@ class Step:
             for p in self.reads
         }
 
+    def elsewhere(self, arrays: Arrays) -> list[str]:
+        """The arrays of the devices that do not lie in the blocks of the mesh."""
+        return [
+            p.name
+            for p in self.reads
+            for a in arrays[p.name]
+            if isinstance(a, jax.Array) and not a.sharding.is_equivalent_to(self.sharding(p.type.dims), a.ndim)
+        ]
+
     def given(self, arrays: Arrays) -> dict[str, Leaves]:
         """Arrays of a trace, padded."""
         return {

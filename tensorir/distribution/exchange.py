@@ -128,19 +128,22 @@ def _sent(view: View, along: Sequence[Need], dim: str, part: Decomposition) -> I
         start = part.start(target)
         for offset in view.offsets[dim]:
             inside = have.shifted(offset) & Interval(start + box.start, start + box.stop)
-            hull = Interval(start, start)
-            for need in along:
-                hull |= need.of(block).shifted(offset) & inside
-            pieces = (
-                [hull]
-                if offset
-                else [
-                    Interval(hull.start, min(hull.stop, block.start)),
-                    Interval(max(hull.start, block.stop), hull.stop),
-                ]
-            )
-            for piece in pieces:
-                yield from _from_owners(piece, offset, target, part)
+            for piece in _apart([need.of(block).shifted(offset) & inside for need in along]):
+                before = Interval(piece.start, min(piece.stop, block.start))
+                after = Interval(max(piece.start, block.stop), piece.stop)
+                for outside in (before, after) if not offset else (piece,):
+                    yield from _from_owners(outside, offset, target, part)
+
+
+def _apart(intervals: Sequence[Interval]) -> list[Interval]:
+    """The same points as intervals that do not touch, in order."""
+    found: list[Interval] = []
+    for i in sorted((i for i in intervals if i), key=lambda i: i.start):
+        if found and i.start <= found[-1].stop:
+            found[-1] |= i
+        else:
+            found.append(i)
+    return found
 
 
 def _from_owners(piece: Interval, offset: int, target: int, part: Decomposition) -> Iterator[_Sent]:

@@ -135,7 +135,7 @@ def _read(stages: Sequence[Fencil]) -> dict[str, Dims]:
     read: dict[str, Dims] = {}
     for stage in reversed(stages):
         asked = {p.name: dict(read[p.name].items) for p in stage.results if p.name in read}
-        for name, points in domains(stage, asked or None).params.items():
+        for name, points in domains(stage, asked or None, boxes=True).params.items():
             if points:
                 hull = points.hull
                 read[name] = Dims(tuple((d, i | read[name][d]) for d, i in hull.items)) if name in read else hull

@@ -260,16 +260,22 @@ def _concat(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making:
 
 def _update(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making:
     whole, part = (a.tensor.dims for a in node.args)
-    x, y = yield from own.operands(node.args, frame, scope)
-    if any(part.get(d) != i for d, i in whole.items if d not in own.parts):
+    y = yield node.args[1], frame, scope
+    others = whole.without(*own.parts)
+    inside = own.inside(part, whole, frame)
+    if all(part.get(d) in (None, i) for d, i in others.items):
+        lacking = Dims(tuple((d, i) for d, i in others.items if d not in part))
+        y = coerced(y, y.tensor.on(Dims((*y.tensor.dims.items, *lacking.items))))
+        if inside is None:
+            return y
+        x = yield node.args[0], frame, scope
+    else:
+        x = yield node.args[0], frame, scope
         x, rest = own.common([x, y])
         y = call("update", x, rest, span=node.span)
-    inside = own.inside(part, whole, frame)
-    if inside is None:
-        return y
-    if not all(i for _, i in part.items):
+    if not part.size:
         return x
-    return call("if", inside, y, x, span=node.span)
+    return y if inside is None else call("if", inside, y, x, span=node.span)
 
 
 def _pos(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making:
@@ -372,10 +378,13 @@ def _combined(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making
     (dim,) = node.static
     monoid = monoid_of(node)
     assert monoid is not None
-    init, *args = yield from own.operands(node.args[1:], frame, scope)
-    each = args[0]
-    if monoid.each is not None:
-        each = yield monoid.each, frame, _Scope(dict(zip(monoid.params, args, strict=True)), scope)
+    init = yield node.args[1], frame, scope
+    if monoid.each is None:
+        each = yield node.args[2], frame, scope
+    else:
+        read = [(p, a) for p, a in zip(monoid.params, node.args[2:], strict=True) if p in monoid.each.free]
+        args = yield from own.operands([a for _, a in read], frame, scope)
+        each = yield monoid.each, frame, _Scope(dict(zip([p for p, _ in read], args, strict=True)), scope)
     element = node.tensor.element
     row = TABLE[monoid.op]
     assert row.identity is not None and isinstance(element, Scalar)

@@ -88,8 +88,8 @@ def _why(node: Call, parts: Mapping[str, Decomposition], inner: set[Var]) -> tup
             return f"'{node.op}' makes other dims of {first}, which is distributed.", leave
         case "loop" | "cond" if touched:
             return f"'{node.op}' computes with {first} as a whole, and {first} is distributed.", leave
-        case "print" if touched:
-            return f"what is printed lies on several devices along {first}.", "print results of the call instead."
+        case "print":
+            return "what is printed is computed on every device.", "print results of the call instead."
         case "reduce" if static.dim in parts and not inner.isdisjoint(node.free):
             return f"a fold inside of another is along {static.dim}, which is distributed.", leave
         case "reduce" if static.dim in parts:

@@ -57,17 +57,20 @@ class Program(Displayed):
 
     @located
     def __call__(self, *args: Any, offset_provider: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+        return self.on(_compiled, args, more, offset_provider)
+
+    def on(
+        self, run: Callable[[Plan], Callable[..., Any]], args: tuple[Any, ...], more: Mapping[str, Any],
+        offset_provider: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:  # fmt: skip
+        """The results of a call, with `run` of its plan in the place of what `ti.compile` makes."""
         provider = provided(offset_provider)
         bound = bound_arguments(self.name, self.signature, args, more)
         plan = self._plan(bound, provider)
         values = {p.name: bound[p.name] for p in plan.fencil.params if p.name in bound}
         refuse_beyond(plan.taken, values)
         values.update({t: table_value(plan.fencil[t], provider[t]) for t in plan.tables})
-        if plan.compiled is None:
-            from tensorir.backends import compile
-
-            plan.compiled = compile(plan.program)
-        return plan.compiled(**values)
+        return run(plan)(**values)
 
     @located
     def fencil(self, *args: Any, offset_provider: Mapping[str, Any] | None = None, **more: Any) -> Fencil:
@@ -126,6 +129,14 @@ class Program(Displayed):
             held = {v.name: arrays for v, arrays in constants.items()}
             where = places(trace.assigned.values())
             return Plan(fencil, None, None, tuple(trace.tables), where, held, trace.taken)
+
+
+def _compiled(plan: Plan) -> Any:
+    if plan.compiled is None:
+        from tensorir.backends import compile
+
+        plan.compiled = compile(plan.program)
+    return plan.compiled
 
 
 def _symbols(

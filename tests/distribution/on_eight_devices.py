@@ -11,6 +11,7 @@ import os
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0"
 
 import collections
+import logging
 import re
 import sys
 from itertools import product
@@ -34,7 +35,7 @@ from stencils import library
 from tensorir import reference
 
 DEVICES = np.array(jax.devices())
-MANY = 500 if "NIGHTLY" in os.environ else 40
+MANY = 500 if "NIGHTLY" in os.environ else 25
 
 
 def mesh(px: int, py: int = 1) -> Mesh:
@@ -174,7 +175,7 @@ def slope_of_folds(run: Any, x: Any, i: Any) -> Any:
         results = run(x=x, i=i)
         return (results["y"] ** 2).sum() + results["s"]
 
-    return jax.grad(total)(x)
+    return jax.jit(jax.grad(total))(x)
 
 
 def folds() -> None:
@@ -201,6 +202,22 @@ def bounded(f):
     return 0.1 * (e(I + 2) + e(I - 1) + e(J + 1) + e(J - 1))
 
 
+class Heard(logging.Handler):
+    """What is logged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
+@ti.program
+def written(f: ti.Field[[I, J], ti.float64], out: ti.Field[[I, J], ti.float64]):
+    bounded(f, out=out, domain={I: (1, 6), J: (0, 9)})
+
+
 def calls() -> None:
     """Kinds of arrays, and transformations, on extents that do not divide."""
     import xarray as xr
@@ -212,6 +229,10 @@ def calls() -> None:
     said("a Field", type(d(field)) is type(field) and np.array_equal(d(field).data, want))
     said("a DataArray", d(array).dims == axes and np.array_equal(d(array), bounded(array)))
     said("iterate", np.allclose(ti.iterate(d, field, 5).data, ti.iterate(bounded, field, 5).data, 1e-14))
+    mine, theirs = np.ones((7, 9)), np.ones((7, 9))
+    ti.distribute(written, mesh(2, 2), {I: "px", J: "py"})(data, mine)
+    written(data, theirs)
+    said("a program that writes", np.array_equal(mine, theirs) and mine[0, 0] == 1.0)
     said("halos", d.of(field).plan().halos("f"))
     program: Any = library.load("hdiff")
     c = ti.compile(program)
@@ -225,6 +246,14 @@ def calls() -> None:
         def slope(run: Any) -> Any:
             return jax.jit(jax.grad(lambda u: (ti.iterate(step(run), u, 4) ** 2).sum()))(u)
 
+        heard = Heard()
+        logging.getLogger("tensorir.distribution").addHandler(heard)
+        logging.getLogger("tensorir.distribution").setLevel(logging.DEBUG)
+        for _ in range(2):
+            step(d)(u)
+        said("arrays that lie elsewhere", heard.lines)
+        some = ti.distribute(c, mesh(2, 2), {"J": "py"})
+        said("one axis of two", bool(jnp.allclose(step(some)(u), step(c)(u), 1e-14)))
         said("jit", bool(jnp.allclose(jax.jit(step(d))(u), step(c)(u), 1e-14)))
         both = jnp.stack([u, 2 * u])
         said("vmap", bool(jnp.allclose(jax.vmap(step(d))(both), jax.vmap(step(c))(both), 1e-14)))

@@ -36,7 +36,7 @@ def test_a_scan_along_a_distributed_dim_is_refused_at_its_place():
         ("gather(I)(x, i)", "data say which points along I are read, and I is distributed."),
         ("rename(J → I)(rename(I → J)(x))", "a dim is renamed from I, or to it, and I is distributed."),
         ("merge_dims(A, B, I)(split_dim(I, A, B, 2)(x))", "'split_dim' makes other dims of I, which is distributed."),
-        ('print("x")(x)', "what is printed lies on several devices along I."),
+        ('print("x")(x)', "what is printed is computed on every device."),
         (
             "x + reduce(λ(a: tensor<float>, b: tensor<float>) → a × 0.5 + b, 0.0, I)(x)",
             "this fold takes the points along I in order, and I is distributed.",
