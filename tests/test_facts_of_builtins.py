@@ -186,6 +186,7 @@ TABLES_THAT_STAY = {
     "tensorir/analysis/choices.py": "what XLA seldom fuses",
     "tensorir/passes/argument_reductions.py": "the logic that a comparison of pairs is made of",
     "tensorir/passes/pools.py": "the windows that XLA differentiates",
+    "tensorir/distribution/refusals.py": "what needs all points of a dim at once, and where its message says so",
     "tensorir/fieldview/taken_types.py": "moves that leave a number as it is",
     "lowering/kernels/equations.py": "primitives of JAX, of which some are called as builtins are",
     "tensorir/analysis/predicted_cost.py": "whose results and operands are in memory, as the lowering leaves them",
