@@ -266,6 +266,11 @@ def calls() -> None:
     given = {"x": np.arange(4.0), "u": np.arange(5.0), "i": np.array([0, 1, 1, 2, 0], np.int32)}
     d = ti.distribute(put, mesh(4), {"I": "px"})
     said("a scatter of what is not distributed", np.array_equal(d(**given)["y"], reference.run(put, **given)["y"]))
+    chosen = ti.parse("""f(y: tensor<float, I[0:4]>, x: tensor<float, I[0:4]>, c: tensor<bool>, k: tensor<float>) {
+      y ← x × (if c then exp(sin(exp(k))) else 2.0); }""")
+    by_steps = {"x": np.arange(4.0), "c": np.array(True), "k": np.array(0.5)}
+    d = ti.distribute(chosen, mesh(4), {"I": "px"})
+    said("a conditional of what is not distributed", np.allclose(d(**by_steps)["y"], chosen(**by_steps)["y"], 1e-14))
     checked = ti.parse("""f(y: tensor<float, I[0:5]>, x: tensor<float, I[0:6]>) {
       y ← assert_(x, x > 0.0, "depths are positive"); }""")
     d = ti.distribute(checked, mesh(4), {"I": "px"})
