@@ -11,6 +11,7 @@ from jax import lax
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from lowering.context import Check, Context, no_failures
+from lowering.manual_axes import axes_of, varying
 from lowering.structure import selected
 from lowering.tracing import concrete, op_by_op
 from lowering.values import Dense, Leaf, Value, aligned, cut, dense, everywhere, joined_dims, presence, with_present
@@ -105,7 +106,9 @@ def _conditional(context: Context, truth: jax.Array, branches: Sequence[_Branch]
             [f for j, b in enumerate(branches) for f in (failures if j == k else no_failures(b.checks))],
         )
 
-    data, masks, failures = lax.cond(truth, lambda: run(0), lambda: run(1))
+    # within a mesh both branches vary over what either does
+    axes = axes_of([b.closed.out_avals for b in branches])
+    data, masks, failures = lax.cond(truth, lambda: varying(run(0), axes), lambda: varying(run(1), axes))
     for branch in branches:
         context.checks += branch.checks
     context.failures += failures

@@ -13,6 +13,7 @@ from jax import lax
 
 from lowering.context import Check, Context, conjunction, first_failures, first_of, in_range, masks_of, no_failures
 from lowering.dynamic_slices import at_one, zero_based
+from lowering.manual_axes import repeated
 from lowering.neighbours import Prepared, read
 from lowering.structure import in_place, updated
 from lowering.values import (
@@ -430,7 +431,7 @@ def one_by_one(context: Context, updates: Updates) -> list[Dense]:
         scalars = [[jax.ShapeDtypeStruct((), x.dtype) for x in xs] for xs in (operands, values)]
         jax.eval_shape(combined, *scalars)
         found = list(checks)
-        final, failed = lax.fori_loop(0, count, step, (boxes, no_failures(found)))
+        final, failed = repeated(count, step, (boxes, no_failures(found)))
         context.checks += found
         context.failures += failed
     return [Dense(lax.reshape(f, part.shape), part) for f in final]

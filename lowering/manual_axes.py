@@ -13,7 +13,7 @@ import jax
 from jax import lax
 from jax.core import ShapedArray
 
-__all__ = ["axes_of", "scanned", "shaped", "varying"]
+__all__ = ["axes_of", "repeated", "scanned", "shaped", "varying"]
 
 
 def axes_of(*trees: Any) -> frozenset[str]:
@@ -62,3 +62,11 @@ def scanned(body: Callable[[Any, Any], Any], start: Any, xs: Any, length: int, r
         return varying(after, axes), out
 
     return lax.scan(step, varying(start, axes), xs, length=length, reverse=reverse)
+
+
+def repeated(count: int, step: Callable[[Any, Any], Any], start: Any) -> Any:
+    """`lax.fori_loop` from 0, where what is carried varies over the axes over which any of it does in any round."""
+    if not jax.sharding.get_abstract_mesh().manual_axes:
+        return lax.fori_loop(0, count, step, start)
+    rounds = lax.iota("int32", count)
+    return scanned(lambda carry, i: (step(i, carry), None), start, rounds, count)[0]
