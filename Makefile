@@ -18,8 +18,8 @@ demo: $(DEMO)
 
 # what no run has read for two weeks goes
 test: $(STAMP)
-	mkdir -p "$(COMPILED)" && find "$(COMPILED)" -type f -atime +14 -delete
-	$(KEPT) $(BIN)/python -m pytest -n 2 --dist loadfile
+	$(if $(KEEP),mkdir -p "$(COMPILED)" && find "$(COMPILED)" -type f -atime +14 -delete)
+	$(if $(KEEP),$(KEPT)) $(BIN)/python -m pytest -n 2 --dist loadfile
 	$(MAKE) check
 
 # everything that takes too long for each change: all generated programs, XLA's own settings throughout, the sweep over
@@ -63,7 +63,7 @@ bench-gpu:
 
 # there too, with pytest, hypothesis and psutil: kernels and compiled programs on the device against the oracle
 test-gpu:
-	$(PYTHON) -m pytest -q tests/lowering/test_kernels.py tests/test_properties.py -k "kernel or whole_numbers"
+	$(PYTHON) -m pytest -q tests/lowering/test_kernels_of_gpus.py tests/test_properties.py -k "kernel or whole_numbers"
 
 # before an issue is called resolved: the ratios to JAX by hand, against those that are kept or of `OLD=last.json`
 OLD ?= tests/benchmarks/kept.json
