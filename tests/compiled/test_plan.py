@@ -317,7 +317,7 @@ NO_THRESHOLDS = {
     "LOAD": "the time of a load in a kernel, in additions",
     "GATHERED": "the time of a load at an index in a kernel, in additions",
     "MOST_ELEMENTS": "elements that positions of 32 bits tell apart",
-    **{name: "a predicted cost" for name in ("IN_BLOCK", "ACROSS", "INDEXED", "CONTRACTED", "SERIAL", "PER_BYTE")},
+    **dict.fromkeys(("IN_BLOCK", "ACROSS", "INDEXED", "CONTRACTED", "SERIAL", "PER_BYTE"), "a predicted cost"),
 }
 
 
