@@ -50,7 +50,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 _MODULES = {"build", "inspect", "iterator", "passes", "reference", "tile", "tir"}
-_ROOMS = {"tt": "tir.tenstorrent"}
+_ROOMS = {"tt": "tenstorrent"}
 """Modules by a shorter name."""
 _PASSES = {"DEFAULT_PASSES": "stages", "Pipeline": "pipeline", "explain": "explain", "restrict": "restrict"}
 """What is found in a file of `tensorir.passes`."""

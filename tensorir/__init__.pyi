@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
 
-import tensorir.tir.tenstorrent
+import tensorir.tenstorrent
 from tensorir import build as build
 from tensorir import inspect as inspect
 from tensorir import iterator as iterator
@@ -63,7 +63,7 @@ from tensorir.types import Interval as Interval
 from tensorir.types import TensorType as TensorType
 from tensorir.types import tensor as tensor
 
-tt = tensorir.tir.tenstorrent
+tt = tensorir.tenstorrent
 
 _State = TypeVar("_State")
 

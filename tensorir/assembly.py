@@ -18,6 +18,20 @@ PROVIDERS = {
     points.bind_program: ("tensorir.binding.bound", "bind"),
     points.inline_program: ("tensorir.fieldview.called", "called"),
     points.draw_traceback: ("tensorir.inspect.messages", "traceback_of"),
+    points.print_tir: ("tensorir.tir.printer", "show"),
+    points.equal_tir: ("tensorir.tir.equality", "structurally_equal"),
+    points.hash_tir: ("tensorir.tir.equality", "structural_hash"),
+    points.print_tile: ("tensorir.tile.text.printing", "print_module"),
+    points.equal_tile: ("tensorir.tile.equality", "same_modules"),
+    points.print_iterator: ("tensorir.iterator.text.printer", "show"),
+    points.print_tensix: ("tensorir.tenstorrent.kernels.host", "files"),
+    points.place_tensix: ("tensorir.tenstorrent.kernels.printing", "line_of"),
+    points.print_graph_function: ("tensorir.relax.printing", "function_lines"),
+    points.print_graph_node: ("tensorir.relax.printing", "show"),
+    points.read_graph_function: ("tensorir.relax.parse", "read_function"),
+    points.check_graph_function: ("tensorir.relax.check", "check_relax"),
+    points.interpret_graph_function: ("tensorir.relax.interpret", "run_function"),
+    points.lift_graph_function: ("tensorir.relax.lift", "lift_relax"),
 }
 """Module and name by extension point."""
 

@@ -28,6 +28,13 @@ PAGES = {
     "tensorir.passes.pipeline.Pipeline": "tensorir.inspect.messages:pipeline_page",
     "tensorir.plan.Plan": "tensorir.inspect.messages:plan_page",
     "tensorir.inspect.intermediates.Inspection": "tensorir.inspect.messages:inspection_page",
+    "tensorir.tir.nodes.functions.PrimFunc": "tensorir.tir.html:page_of",
+    "tensorir.tir.nodes.functions.GraphFunction": "tensorir.tir.html:page_of",
+    "tensorir.tir.nodes.functions.IRModule": "tensorir.tir.html:page_of",
+    "tensorir.tile.nodes.Module": "tensorir.tile.html:page_of",
+    "tensorir.tile.types.PartitionView": "tensorir.tile.html:view_of",
+    "tensorir.tile.types.StridedView": "tensorir.tile.html:view_of",
+    "tensorir.tile.types.GatherScatterView": "tensorir.tile.html:view_of",
     "tensorir.fieldview.operator.FieldOperator": "tensorir.inspect.pages:operator_page",
     "tensorir.fieldview.program.Program": "tensorir.inspect.pages:operator_page",
 }

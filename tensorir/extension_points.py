@@ -17,9 +17,11 @@ from collections.abc import Callable
 from typing import Any
 
 __all__ = [
-    "ExtensionPoint", "bind_program", "call_program", "check_fencil", "define_builtin",
-    "draw_traceback", "inline_program", "needed_parameters", "parse_program", "print_expression", "print_program",
-    "solve_sizes",
+    "ExtensionPoint", "bind_program", "call_program", "check_fencil", "check_graph_function", "define_builtin",
+    "draw_traceback", "equal_tile", "equal_tir", "hash_tir", "inline_program", "interpret_graph_function",
+    "lift_graph_function", "needed_parameters", "parse_program", "place_tensix", "print_expression",
+    "print_graph_function", "print_graph_node", "print_iterator", "print_program", "print_tensix", "print_tile",
+    "print_tir", "read_graph_function", "solve_sizes",
 ]  # fmt: skip
 
 
@@ -58,3 +60,19 @@ call_program: ExtensionPoint = ExtensionPoint("a call of a program on arrays")
 bind_program: ExtensionPoint = ExtensionPoint("a program with constants")
 inline_program: ExtensionPoint = ExtensionPoint("a program called on the symbols of an operator")
 draw_traceback: ExtensionPoint = ExtensionPoint("what a notebook shows in place of a traceback")
+
+print_tir: ExtensionPoint = ExtensionPoint("the text of a node of TIR")
+equal_tir: ExtensionPoint = ExtensionPoint("whether two trees of TIR are equal up to names")
+hash_tir: ExtensionPoint = ExtensionPoint("a hash that equal trees of TIR share")
+print_tile: ExtensionPoint = ExtensionPoint("the text of a module of Tile IR")
+equal_tile: ExtensionPoint = ExtensionPoint("whether two modules of Tile IR say the same")
+print_iterator: ExtensionPoint = ExtensionPoint("the text of a program of iterator IR")
+print_tensix: ExtensionPoint = ExtensionPoint("the files of a program of Tensix kernels")
+place_tensix: ExtensionPoint = ExtensionPoint("the file and line that print a statement of Tensix kernels")
+
+print_graph_function: ExtensionPoint = ExtensionPoint("the lines of a function of Relax")
+print_graph_node: ExtensionPoint = ExtensionPoint("the text of any node of Relax")
+read_graph_function: ExtensionPoint = ExtensionPoint("a function of Relax from its syntax tree")
+check_graph_function: ExtensionPoint = ExtensionPoint("what is wrong with a function of Relax")
+interpret_graph_function: ExtensionPoint = ExtensionPoint("what a function of Relax computes, operator by operator")
+lift_graph_function: ExtensionPoint = ExtensionPoint("a function of Relax as a tensor program")

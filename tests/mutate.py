@@ -34,7 +34,7 @@ NEAREST = {
     "tensorir/tir/script": ("tests/tir", "tests/tir_check"),
     "tensorir/tir/check": ("tests/tir_check",),
     "tensorir/tir/interpret": ("tests/tir_interpret",),
-    "tensorir/tir/tenstorrent": ("tests/tenstorrent",),
+    "tensorir/tenstorrent": ("tests/tenstorrent",),
     "tensorir/tir/tiles": ("tests/tilelang",),
     "tensorir/tir/lift": ("tests/lift/test_lift_relax.py", "tests/lift"),
     "tensorir/tir": ("tests/tir", "tests/tir_check", "tests/tir_interpret", "tests/lift"),

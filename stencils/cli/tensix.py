@@ -14,8 +14,8 @@ from stencils.cli.files import together
 from stencils.cli.kernels import function_of, is_kernel
 from tensorir.binding.arrays import refuse
 from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.tir.tenstorrent.kernels.faults import tiles
-from tensorir.tir.tenstorrent.sizes import sizes_of
+from tensorir.tenstorrent.kernels.faults import tiles
+from tensorir.tenstorrent.sizes import sizes_of
 
 __all__ = ["FILES", "program"]
 

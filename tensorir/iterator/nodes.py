@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tensorir.extension_points import print_iterator
 from tensorir.source import NOWHERE, Span
 from tensorir.types import Scalar
 
@@ -181,6 +182,4 @@ class Program:
     span: Span = field(default=NOWHERE, compare=False, repr=False)
 
     def __str__(self) -> str:
-        from tensorir.iterator.text.printer import show
-
-        return show(self)
+        return print_iterator(self)

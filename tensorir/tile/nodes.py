@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tensorir.display import Displayed
+from tensorir.extension_points import equal_tile, print_tile
 from tensorir.source import NOWHERE, Span
 from tensorir.tile.attributes import Attribute
 from tensorir.tile.locations import Location
@@ -95,7 +97,7 @@ class Region:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Module:
+class Module(Displayed):
     """Entries and globals. Modules are equal where they say the same, whatever their values are called.
 
     `str` prints the assembly that `ti.tile.parse` reads; a function that stands alone has no wrapper.
@@ -118,26 +120,17 @@ class Module:
         return {op.attribute("sym_name"): op for op in self.operations if op.name == "global"}
 
     def __eq__(self, other: object) -> bool:
-        from tensorir.tile.equality import same_modules
-
-        return same_modules(self, other) if isinstance(other, Module) else NotImplemented
+        return equal_tile(self, other) if isinstance(other, Module) else NotImplemented
 
     def __hash__(self) -> int:
         return hash((len(self.operations), *(op.name for op in self.operations)))
 
     def __str__(self) -> str:
-        from tensorir.tile.text.printing import print_module
-
-        return print_module(self)
+        return print_tile(self)
 
     def __repr__(self) -> str:
         names = ", ".join(f"@{op.attribute('sym_name')}" for op in self.operations[:8])
         return f"<tile module @{self.name}: {names}{' ...' if len(self.operations) > 8 else ''}>"
-
-    def _repr_html_(self) -> str:
-        from tensorir.tile.html import page_of
-
-        return page_of(self)
 
 
 def operations_of(root: Module | Region) -> Iterator[Operation]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
+from tensorir.display import Displayed
 from tensorir.tile.elements import ELEMENTS, Element
 
 __all__ = [
@@ -98,7 +99,7 @@ class TensorView:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionView:
+class PartitionView(Displayed):
     """Tiles side by side over a tensor; tile dim k runs along tensor dim `dim_map[k]`."""
 
     tile: tuple[int, ...]
@@ -113,12 +114,9 @@ class PartitionView:
 
     __repr__ = __str__
 
-    def _repr_html_(self) -> str:
-        return _shown(self)
-
 
 @dataclass(frozen=True, slots=True)
-class StridedView:
+class StridedView(Displayed):
     """Tiles at multiples of their traversal strides: with gaps, or overlapping."""
 
     tile: tuple[int, ...]
@@ -135,12 +133,9 @@ class StridedView:
 
     __repr__ = __str__
 
-    def _repr_html_(self) -> str:
-        return _shown(self)
-
 
 @dataclass(frozen=True, slots=True)
-class GatherScatterView:
+class GatherScatterView(Displayed):
     """Tiles whose slices along `sparse_dim` stand wherever an index says."""
 
     tile: tuple[int, ...]
@@ -154,9 +149,6 @@ class GatherScatterView:
         return f"gather_scatter_view<{_head(self)}{self.tensor}, sparse_dim={self.sparse_dim}>"
 
     __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return _shown(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,13 +183,6 @@ TileView = PartitionView | StridedView | GatherScatterView
 """A view that is loaded from and stored to, a tile at a time."""
 View = TensorView | TileView
 Type = Element | Pointer | Tile | TensorView | PartitionView | StridedView | GatherScatterView | Token | Function
-
-
-def _shown(view: TileView) -> str:
-    """What a notebook shows of a view: its picture."""
-    from tensorir.tile.html import view_of
-
-    return view_of(view)
 
 
 def _dynamic(n: int | None) -> str:

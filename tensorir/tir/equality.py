@@ -48,8 +48,7 @@ def structurally_equal(a: n.Node, b: n.Node) -> bool:
 
 def first_difference(a: object, b: object) -> tuple[object, object] | None:
     """The first two parts in which the trees differ, in the order of the text; None where they are equal."""
-    closed = isinstance(a, n.PrimFunc | n.IRModule) or type(a).__module__.endswith("relax.nodes")
-    match = _Match(closed)
+    match = _Match(isinstance(a, n.Node) and a.is_closed)
     pending: list[tuple[object, object]] = [(a, b)]
     while pending:
         x, y = pending.pop()
@@ -141,7 +140,7 @@ class _Match:
 
 
 def _is_name(value: object) -> TypeGuard[n.Node]:
-    return isinstance(value, n.Var | n.Buffer) or type(value).__name__ in ("RelaxVar", "DataflowVar")
+    return isinstance(value, n.Node) and value.is_name
 
 
 def _canonical(func: n.PrimFunc) -> n.PrimFunc:

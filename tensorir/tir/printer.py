@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from tensorir.extension_points import print_graph_function, print_graph_node
 from tensorir.tir import nodes as n
 from tensorir.tir.printing.expressions import ExpressionPrinter
 from tensorir.tir.printing.functions import module_text, prim_func_text
@@ -41,9 +42,7 @@ def print_function(function: n.Node, dialect: Dialect = "new") -> str:
     """One function alone."""
     if isinstance(function, n.PrimFunc):
         return prim_func_text(function, dialect == "old")
-    from tensorir.tir.relax.printing import function_lines
-
-    return "\n".join([*function_lines("", function, dialect == "old"), ""])
+    return "\n".join([*print_graph_function("", function, dialect == "old"), ""])
 
 
 def show(node: n.Node) -> str:
@@ -51,12 +50,10 @@ def show(node: n.Node) -> str:
     match node:
         case n.IRModule():
             return print_module(node)
-        case n.PrimFunc():
+        case n.PrimFunc() | n.GraphFunction():
             return print_function(node)
-        case _ if type(node).__module__.startswith("tensorir.tir.relax"):
-            from tensorir.tir.relax.printing import show as show_relax
-
-            return show_relax(node)
+        case n.GraphNode():
+            return print_graph_node(node)
         case n.Stmt():
             writer = StatementPrinter(ExpressionPrinter(Names()), set())
             writer.suite(node)

@@ -17,9 +17,9 @@ tvm = pytest.importorskip("tvm")
 
 import tensorir as ti
 import tensorir.tir as tir
-from tensorir.tir.relax import nodes as r
-from tensorir.tir.relax.infer import type_of
-from tensorir.tir.relax.operators import OPERATORS
+from tensorir.relax import nodes as r
+from tensorir.relax.infer import type_of
+from tensorir.relax.operators import OPERATORS
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tensorir as ti
-from tensorir.tir.tenstorrent.kernels.nodes import Sync, Work, rewritten
+from tensorir.tenstorrent.kernels.nodes import Sync, Work, rewritten
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "tilelang"))

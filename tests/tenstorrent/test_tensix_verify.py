@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import tensorir as ti
-from tensorir.tir.tenstorrent.verify import arguments
+from tensorir.tenstorrent.verify import arguments
 
 sys.path.insert(0, str(Path(__file__).parent))
 from tensix_kernels import COPY_3D, chain, matmul, softmax

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tensorir.errors import DiagnosticError
+from tensorir.relax import nodes as r
+from tensorir.relax.infer import type_of
+from tensorir.relax.operators import OPERATORS
 from tensorir.tir import parse
-from tensorir.tir.relax import nodes as r
-from tensorir.tir.relax.infer import type_of
-from tensorir.tir.relax.operators import OPERATORS
 
 HEAD = (
     '@R.function\ndef main(x: R.Tensor((2, 3), "float32"), v: R.Tensor((3,), "float32"), i: R.Tensor((4,), "int64"), '

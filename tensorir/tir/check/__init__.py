@@ -19,25 +19,27 @@ tensorir.errors.DiagnosticError: <tir>:5:11: error[TC60]: index 0 of 'A' is 4 to
 from __future__ import annotations
 
 from tensorir.errors import Diagnostic, DiagnosticError, raise_all
+from tensorir.extension_points import check_graph_function
 from tensorir.tir import nodes as n
 from tensorir.tir.check.functions import check_function
-from tensorir.tir.check.relax import check_relax
-from tensorir.tir.relax.nodes import Function
 
 __all__ = ["check"]
 
 
-def check(module: n.IRModule | n.PrimFunc | Function) -> tuple[Diagnostic, ...]:
+def check(module: n.IRModule | n.PrimFunc | n.GraphFunction) -> tuple[Diagnostic, ...]:
     """The notes on a module or a function; raises once, with every error, if there is one."""
     match module:
         case n.IRModule():
             functions, whole = list(module.functions.values()), module
-        case n.PrimFunc() | Function():
+        case n.PrimFunc() | n.GraphFunction():
             functions, whole = [module], module.module or n.IRModule({module.name: module})
         case _:
             message = f"a module or a function is checked, and this is of type {type(module).__name__}."
             raise DiagnosticError(Diagnostic("TA01", message))
     found: list[Diagnostic] = []
     for function in functions:
-        found += check_function(function, whole) if isinstance(function, n.PrimFunc) else check_relax(function, whole)
+        if isinstance(function, n.PrimFunc):
+            found += check_function(function, whole)
+        else:
+            found += check_graph_function(function, whole)
     return raise_all(found)

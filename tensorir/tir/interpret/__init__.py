@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.extension_points import interpret_graph_function
 from tensorir.tir import nodes as n
 from tensorir.tir.interpret.arguments import give, take
 from tensorir.tir.interpret.expressions import CODE
@@ -51,12 +52,8 @@ def interpret(func: object, *arrays: object, checked: bool = False, watch: Itera
         if isinstance(func, n.PrimFunc):
             machine.module = func.module or n.IRModule({func.name: func})
             return deep(lambda: _run(machine, func, arrays))
-        from tensorir.tir.relax.nodes import Function
-
-        if isinstance(func, Function):
-            from tensorir.tir.interpret.relax import run_function
-
-            result = Arrays(deep(lambda: run_function(machine, func, arrays)))
+        if isinstance(func, n.GraphFunction):
+            result = Arrays(deep(lambda: interpret_graph_function(machine, func, arrays)))
             result.watched = {}
             return result
     message = f"a function of TIR or Relax is interpreted, and this is of type {type(func).__name__}."

@@ -22,6 +22,7 @@ from functools import partial
 from typing import Any
 
 from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.extension_points import lift_graph_function
 from tensorir.lift.assemble import Built, assemble
 from tensorir.lift.program import Argument, Lifted
 from tensorir.lift.storage.narrow import holder
@@ -36,7 +37,6 @@ from tensorir.tir.lift.external import READ_ONLY
 from tensorir.tir.lift.function import read_function
 from tensorir.tir.lift.own_calls import writes
 from tensorir.tir.lift.thresholds import thresholds
-from tensorir.tir.relax import nodes as r
 from tensorir.tir.tiles import without_tiles
 from tensorir.types import dtype_of
 
@@ -65,10 +65,8 @@ def lift(func: object, *, numerics: str = "fast", on_hazard: str = "error") -> L
             message = f"the module has {len(names)} functions; take one of them: {', '.join(names)}."
             raise DiagnosticError(Diagnostic("TA01", message, func.span))
         func = func[names[0]]
-    if isinstance(func, r.Function):
-        from tensorir.tir.lift.relax import lift_relax
-
-        made = lift_relax(func, numerics=numerics, on_hazard=on_hazard)
+    if isinstance(func, n.GraphFunction):
+        made: Lifted = lift_graph_function(func, numerics=numerics, on_hazard=on_hazard)
     elif isinstance(func, n.PrimFunc):
         made = _lifted(func, numerics, on_hazard)
     else:

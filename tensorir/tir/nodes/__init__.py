@@ -67,7 +67,7 @@ from tensorir.tir.nodes.expressions import (
     Var,
     lane_count,
 )
-from tensorir.tir.nodes.functions import Argument, Attribute, IRModule, PrimFunc
+from tensorir.tir.nodes.functions import Argument, Attribute, GraphFunction, GraphNode, IRModule, PrimFunc
 from tensorir.tir.nodes.layouts import ComposeLayout, LayoutIter, OnAxis, TileLayout
 from tensorir.tir.nodes.statements import (
     Allocate,
@@ -143,6 +143,8 @@ __all__ = [
     "For",
     "ForKind",
     "GlobalVar",
+    "GraphFunction",
+    "GraphNode",
     "IRModule",
     "IfThenElse",
     "IndexMap",

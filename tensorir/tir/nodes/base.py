@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
+from tensorir.extension_points import equal_tir, hash_tir, print_tir
 from tensorir.tir.dtypes import DataType
 
 __all__ = ["Node", "PointerType", "PrimType", "TupleType", "Type"]
@@ -15,24 +16,23 @@ class Node:
 
     __slots__ = ()
 
+    is_name: ClassVar[bool] = False
+    """Whether the node is a name: a variable or a buffer, which is the same only as one object."""
+    is_closed: ClassVar[bool] = False
+    """Whether every name in the tree is bound in it."""
+
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
         if not isinstance(other, Node):
             return NotImplemented
-        from tensorir.tir.equality import structurally_equal
-
-        return structurally_equal(self, other)
+        return equal_tir(self, other)
 
     def __hash__(self) -> int:
-        from tensorir.tir.equality import structural_hash
-
-        return structural_hash(self)
+        return hash_tir(self)
 
     def __repr__(self) -> str:
-        from tensorir.tir.printer import show
-
-        return show(self)
+        return print_tir(self)
 
 
 @dataclass(frozen=True, slots=True)

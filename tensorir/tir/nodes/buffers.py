@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from tensorir.source import NOWHERE, Span
 from tensorir.tir.dtypes import DataType
@@ -31,6 +31,8 @@ class Buffer(Node):
     Empty `strides` mean row-major and compact. `elem_offset` None means zero, or what the caller passes. `layout`
     is None where the layout is the row-major one that nobody wrote down, "scalar" for a scalar of 0.27's text.
     """
+
+    is_name: ClassVar[bool] = True
 
     data: Var
     dtype: DataType

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from tensorir.source import NOWHERE, Span
 from tensorir.tir.dtypes import BOOL, HANDLE, VOID, DataType
@@ -74,6 +74,8 @@ class Expr(Node):
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Var(Expr):
     """A name for one value. The object is the identity: equal names are not equal variables."""
+
+    is_name: ClassVar[bool] = True
 
     name: str
     type: Type

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
+from tensorir.display import Displayed
+from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
+from tensorir.extension_points import print_tir
 from tensorir.source import NOWHERE, Span
 from tensorir.tir.dtypes import DataType
 from tensorir.tir.nodes.base import Node, Type
@@ -13,10 +16,7 @@ from tensorir.tir.nodes.buffers import Buffer, BufferRegion, IterVar
 from tensorir.tir.nodes.expressions import CommReducer, Expr, GlobalVar, IndexMap, Opaque, Var
 from tensorir.tir.nodes.statements import Stmt
 
-if TYPE_CHECKING:
-    from tensorir.tir.relax.nodes import Function
-
-__all__ = ["Argument", "Attribute", "IRModule", "PrimFunc"]
+__all__ = ["Argument", "Attribute", "GraphFunction", "GraphNode", "IRModule", "PrimFunc"]
 
 _Entries: TypeAlias = "tuple[Attribute, ...] | Mapping[str, Attribute]"
 
@@ -29,12 +29,14 @@ Argument: TypeAlias = Expr | Buffer | BufferRegion | Opaque | IndexMap | CommRed
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class PrimFunc(Node):
+class PrimFunc(Node, Displayed):
     """A function: parameters, the buffers that some of them are, a body.
 
     `attrs["global_symbol"]` is the name under which the function is known outside; private functions have none.
     `module` is the module that the function was taken from (`mod["main"]`), so that its calls resolve.
     """
+
+    is_closed: ClassVar[bool] = True
 
     name: str
     params: tuple[Var, ...]
@@ -47,45 +49,52 @@ class PrimFunc(Node):
     span: Span = NOWHERE
 
     def __str__(self) -> str:
-        from tensorir.tir.printer import print_function
+        return print_tir(self)
 
-        return print_function(self)
 
-    def _repr_html_(self) -> str:
-        from tensorir.tir.html import page_of
+class GraphNode(Node):
+    """A node of a graph of operators around functions of TIR; the package above, `tensorir.relax`, has all of them."""
 
-        return page_of(self)
+    __slots__ = ()
+
+
+class GraphFunction(GraphNode, Displayed):
+    """A function of a module that is a graph of operators."""
+
+    __slots__ = ()
+    is_closed = True
+
+    name: str
+    params: tuple[Any, ...]
+    module: IRModule | None
+
+    def __str__(self) -> str:
+        return print_tir(self)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class IRModule(Node):
+class IRModule(Node, Displayed):
     """Functions by name, in the order of the text.
 
     `metadata` holds what `metadata["key"][index]` in the text refers to, where it was supplied.
     """
 
-    functions: Mapping[str, PrimFunc | Function]
+    is_closed: ClassVar[bool] = True
+
+    functions: Mapping[str, PrimFunc | GraphFunction]
     attrs: Mapping[str, Attribute] = field(default_factory=dict[str, "Attribute"])
     global_infos: Mapping[str, Attribute] = field(default_factory=dict[str, "Attribute"])
     metadata: Mapping[str, object] | None = None
     name: str = "Module"
     span: Span = NOWHERE
 
-    def __getitem__(self, name: str) -> PrimFunc | Function:
+    def __getitem__(self, name: str) -> PrimFunc | GraphFunction:
         """The function of that name, which knows this module."""
         if name not in self.functions:
-            from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
-
             hint = did_you_mean(name, self.functions)
             raise DiagnosticError(Diagnostic("TS60", f"the module has no function {name!r}.", self.span, help=hint))
-        return replace(self.functions[name], module=self)
+        function: Any = self.functions[name]
+        return replace(function, module=self)
 
     def __str__(self) -> str:
-        from tensorir.tir.printer import print_module
-
-        return print_module(self)
-
-    def _repr_html_(self) -> str:
-        from tensorir.tir.html import page_of
-
-        return page_of(self)
+        return print_tir(self)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
+from tensorir.extension_points import print_graph_function
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import HANDLE, INT32, INT64
 from tensorir.tir.printing.expressions import ExpressionPrinter
 from tensorir.tir.printing.names import Names
 from tensorir.tir.printing.statements import StatementPrinter, launches_thread
 from tensorir.tir.walk import walk
-
-if TYPE_CHECKING:
-    from tensorir.tir.relax.nodes import RelaxType
 
 __all__ = ["module_text", "prim_func_text"]
 
@@ -23,16 +20,14 @@ def module_text(module: n.IRModule, old: bool) -> str:
     sizes: dict[str, None] = {}
     pieces: list[list[str]] = []
     relax = False
-    types: dict[str, RelaxType] = {}
+    types: dict[str, n.GraphNode] = {}
     wide = {name for function in module.functions.values() for name in _module_sizes(function)}
     for name, function in module.functions.items():
         if isinstance(function, n.PrimFunc):
             pieces.append(_prim_func(name, function, old, sizes, wide, module.name))
         else:
-            from tensorir.tir.relax.printing import function_lines
-
             relax = True
-            pieces.append(function_lines(name, function, old, sizes, module.name, types))
+            pieces.append(print_graph_function(name, function, old, sizes, module.name, types))
     dialect = "tir" if old else "tirx"
     mark = "" if old else "# "
     lines = [f"{mark}from typing import TypeVar"] if sizes else []
@@ -62,14 +57,11 @@ def prim_func_text(function: n.PrimFunc, old: bool) -> str:
     return "\n".join([*lines, *body, ""])
 
 
-def _module_sizes(function: n.Node) -> set[str]:
+def _module_sizes(function: n.PrimFunc | n.GraphFunction) -> set[str]:
     """The names of the sizes that the module declares for the function."""
     if isinstance(function, n.PrimFunc):
         sizes = [size for buffer in function.buffer_map.values() for size in _sizes_of(buffer)]
         return {size.name for size in sizes if size.dtype == INT64}
-    from tensorir.tir.relax.nodes import Function
-
-    assert isinstance(function, Function)
     return {part.name for param in function.params for part in walk(param.type) if isinstance(part, n.Var)}
 
 

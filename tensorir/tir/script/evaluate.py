@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NoReturn
+from typing import Any, NoReturn
 
 from tensorir.errors import did_you_mean
 from tensorir.source import Source, Span
@@ -37,9 +37,6 @@ from tensorir.tir.script.values import (
     members,
 )
 from tensorir.tir.script.words import describe
-
-if TYPE_CHECKING:
-    from tensorir.tir.relax.nodes import RelaxType
 
 __all__ = ["DIALECTS", "Evaluator"]
 
@@ -84,8 +81,8 @@ class Evaluator:
         """Types of scalar parameters that a size in quotes may name before the parameter is read."""
         self.symbol_dtype = INT32
         """The type of a size in quotes that is new."""
-        self.relax_types: dict[str, RelaxType] = {}
-        """Types of the module's functions of Relax."""
+        self.graph_types: dict[str, Any] = {}
+        """Types of the module's graphs of operators."""
         self._depth = 0
 
     # ------------------------------------------------------------------------------------------- narrowing

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
+from tensorir.extension_points import read_graph_function
 from tensorir.source import Source
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import HANDLE, VOID, DataType
@@ -246,9 +247,7 @@ class _ModuleReader:
             self.text.fail(node, "TS31", f"there are two functions {node.name!r}.")
         self._plain_signature(node)
         if kind == ("R", "function"):
-            from tensorir.tir.relax.parse import read_function
-
-            function, problems = read_function(self.reader, node, keywords)
+            function, problems = read_graph_function(self.reader, node, keywords)
             self.problems.extend(problems)
             self.functions[node.name] = function
             return

@@ -1,0 +1,28 @@
+"""Kernels of TileLang for grids of Tensix cores: transforms of TIR, shown by running them to change nothing.
+
+`defaults`, `schedule` and `shard` write down as attributes how a kernel is laid out; `persistent` makes of its grid a
+loop over the tiles of one core; `pipeline` runs these four and shows the kernel before and after each; `verify` shows,
+by running kernels, that none changes a bit. `split` makes the reader, the computation and the writer of a core, with
+circular buffers between them; `check` finds faults of their protocol in the text, and `simulate` runs them on all
+cores, tile by tile.
+"""
+
+from __future__ import annotations
+
+from tensorir.tenstorrent.defaults import defaults
+from tensorir.tenstorrent.kernels.check import check
+from tensorir.tenstorrent.kernels.faults import Fault
+from tensorir.tenstorrent.kernels.nodes import Program
+from tensorir.tenstorrent.kernels.simulate import Simulation, simulate
+from tensorir.tenstorrent.persistent import persistent
+from tensorir.tenstorrent.pipeline import pipeline
+from tensorir.tenstorrent.schedule import partition, schedule
+from tensorir.tenstorrent.shard import shard
+from tensorir.tenstorrent.sizes import sized
+from tensorir.tenstorrent.split import split
+from tensorir.tenstorrent.verify import Verdict, verify
+
+__all__ = [
+    "Fault", "Program", "Simulation", "Verdict", "check", "defaults", "partition", "persistent", "pipeline", "schedule",
+    "shard", "simulate", "sized", "split", "verify",
+]  # fmt: skip

@@ -1,0 +1,285 @@
+"""A kernel as a list of tiles that move, computations on tiles, and the control around them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NoReturn
+
+from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.source import Span
+from tensorir.tenstorrent.staging import staged
+from tensorir.tir import nodes as n
+from tensorir.tir.tiles.operations import Atomic, Box, Copy, Im2col, Record, Transpose, is_tile, operation
+from tensorir.tir.walk import children, walk
+
+__all__ = ["Compute", "Control", "Item", "Move", "items_of", "names_of_tiles", "refuse", "uses"]
+
+_MOVES = (Copy, Transpose, Im2col, Atomic)
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A tile between memory and the core; `kind` is "load", "store" or "through"."""
+
+    kind: str
+    record: Copy | Transpose | Im2col | Atomic
+    call: n.Call
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compute:
+    statement: n.Stmt
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Control:
+    """A loop (`var` and two bounds), a branch (a condition) around items, or a name (a variable and a value)."""
+
+    node: n.For | n.IfThenElse | n.LetStmt
+    bodies: tuple[tuple[Item, ...], ...]
+
+
+Item = Move | Compute | Control
+
+
+def refuse(message: str, span: Span, help: str, code: str = "TN07") -> NoReturn:
+    raise DiagnosticError(Diagnostic(code, message, span, help=help))
+
+
+def items_of(func: n.PrimFunc, body: n.Stmt) -> tuple[Item, ...]:
+    outer = set(func.buffer_map.values())
+    memory = {buffer.data for buffer in outer}
+    # views of memory are memory
+    outer |= {v.buffer for v in walk(body) if isinstance(v, n.DeclBuffer) and v.buffer.data in memory}
+    tiles = {buffer.data for names in names_of_tiles(body).values() for buffer in names}
+    moving = _moving(body, outer)
+
+    def of(node: n.Stmt) -> list[Item]:
+        match node:
+            case n.SeqStmt(parts):
+                return [item for part in parts for item in of(part)]
+            case n.BlockRealize(_, _, block) if not block.iter_vars and not block.match_buffers and block.init is None:
+                return of(block.body)
+            case n.AttrStmt(body=inner):
+                return of(inner)
+            case n.AllocBuffer() | n.Evaluate(n.IntImm()):
+                return []
+            case n.Allocate(condition=n.IntImm(1)):
+                return []
+            case n.DeclBuffer(buffer) if buffer in outer or (buffer.data in tiles and _is_plain(buffer)):
+                return []
+            case n.LetStmt():
+                _plain(node.value, node.span)
+                return [Control(node, ())]
+            case n.For() if id(node) in moving:
+                _plain(node.min, node.span)
+                _plain(node.extent, node.span)
+                if node.kind is n.ForKind.PARALLEL:
+                    refuse("tiles are moved in parallel here.", node.span, "load tiles in a serial loop.")
+                return [Control(node, (tuple(of(node.body)),))]
+            case n.IfThenElse() if id(node) in moving:
+                _plain(node.condition, node.span)
+                cases = (node.then_case,) if node.else_case is None else (node.then_case, node.else_case)
+                return [Control(node, tuple(tuple(of(case)) for case in cases))]
+            case n.Evaluate(n.Call(op="elided", args=(n.StringImm(what), *_))):
+                message = f"the text leaves out what stands here: {what}."
+                refuse(message, node.span, 'write it out; a product is value={"A": a, "B": b, "C": c}.')
+            case n.Evaluate(n.Call() as call) if is_tile(call) and (move := _move(call, outer)) is not None:
+                return [move]
+            case (
+                n.For()
+                | n.IfThenElse()
+                | n.BufferStore()
+                | n.Evaluate()
+                | n.AssertStmt()
+                | n.While()
+                | n.Break()
+                | n.Continue()
+            ):
+                _stays(node)
+                if (parts := staged(node, outer)) is None:
+                    return [Compute(node)]
+                loads = [Move("load", _as_copy(call), call) for call in parts.loads]
+                stores = [Move("store", _as_copy(call), call) for call in parts.stores]
+                return [*loads, Compute(parts.statement), *stores]
+            case _:
+                message = f"a {type(node).__name__} is neither a tile that moves nor a computation on tiles."
+                refuse(message, node.span, "write the kernel with T.copy, tile operations and loops.")
+
+    return tuple(of(body))
+
+
+def names_of_tiles(body: n.Stmt) -> dict[n.Var, list[n.Buffer]]:
+    """The buffers over each memory that a kernel allocates: several where one is a view of another."""
+    found: dict[n.Var, list[n.Buffer]] = {}
+    allocated: set[n.Var] = set()
+    for node in walk(body):
+        match node:
+            case n.AllocBuffer(buffer):
+                found.setdefault(buffer.data, []).append(buffer)
+                allocated.add(buffer.data)
+            case n.Block():
+                for buffer in node.alloc_buffers:
+                    found.setdefault(buffer.data, []).append(buffer)
+                    allocated.add(buffer.data)
+            case n.Allocate(var):
+                allocated.add(var)
+            case n.DeclBuffer(buffer):
+                found.setdefault(buffer.data, []).append(buffer)
+            case _:
+                pass
+    return {data: names for data, names in found.items() if data in allocated}
+
+
+def _is_plain(buffer: n.Buffer) -> bool:
+    """Whether a view begins where its memory does, and lies row by row."""
+    offset = buffer.elem_offset
+    step = 1
+    for extent, stride in zip(reversed(buffer.shape), reversed(buffer.strides), strict=False):
+        if not (isinstance(extent, n.IntImm) and isinstance(stride, n.IntImm) and stride.value == step):
+            return False
+        step *= extent.value
+    return offset is None or (isinstance(offset, n.IntImm) and offset.value == 0)
+
+
+def _as_copy(call: n.Call) -> Copy:
+    record = operation(call)
+    assert isinstance(record, Copy)
+    for box in (record.src, record.dst):
+        for start in box.starts:
+            _plain(start, call.span)
+    return record
+
+
+def _stays(node: n.Stmt) -> None:
+    """Refuse a computation that leaves a loop around it, or the kernel: the other programs would go on."""
+    pending: list[tuple[n.Node, bool]] = [(node, False)]
+    while pending:
+        current, inside = pending.pop()
+        match current:
+            case n.Break() | n.Continue():
+                leaves = not inside
+            case n.Call(op="break_loop" | "continue_loop"):
+                leaves = not inside
+            case n.Call(op="ret" | "thread_return"):
+                leaves = True
+            case _:
+                leaves = False
+        if leaves:
+            span = current.span if isinstance(current, n.Stmt | n.Expr) else node.span
+            refuse("a loop in which tiles move is left here, and only the computation knows when.", span,
+                   "let the loop run to its end, and choose what is stored by a condition.", "TN08")  # fmt: skip
+        within = inside or isinstance(current, n.For | n.While)
+        if not isinstance(current, n.Buffer):
+            pending.extend((child, within) for child in children(current))
+
+
+def _moving(body: n.Stmt, outer: set[n.Buffer]) -> set[int]:
+    """The loops and branches below which tiles move, by identity: around moves, and around nests that use memory."""
+    found: set[int] = set()
+    tiled: set[int] = set()
+    nests: list[tuple[n.For | n.IfThenElse, ...]] = []
+    pending: list[tuple[n.Node, tuple[n.For | n.IfThenElse, ...]]] = [(body, ())]
+    while pending:
+        node, above = pending.pop()
+        match node:
+            case n.Evaluate(n.Call() as call) if is_tile(call):
+                tiled.update(map(id, above))
+                if _move(call, outer) is not None:
+                    found.update(map(id, above))
+            case n.SeqStmt(parts):
+                pending.extend((p, above) for p in parts)
+            case n.BlockRealize():
+                pending.append((node.block.body, above))
+            case n.AttrStmt():
+                pending.append((node.body, above))
+            case n.For():
+                pending.append((node.body, (*above, node)))
+            case n.IfThenElse():
+                cases = [c for c in (node.then_case, node.else_case) if c is not None]
+                pending.extend((c, (*above, node)) for c in cases)
+            case n.While() if any(isinstance(p, n.Call) and is_tile(p) and _move(p, outer) for p in walk(node)):
+                refuse("tiles are moved in a while loop, and the reader does not know when it ends.", node.span,
+                        "write a loop whose extent is known: for k in T.serial(n).", "TN08")  # fmt: skip
+            case n.BufferStore() | n.Evaluate() if any(
+                isinstance(p, n.BufferLoad | n.BufferStore) and p.buffer in outer for p in walk(node)
+            ):
+                nests.append(above)
+            case _:
+                pass
+    for above in nests:
+        found.update(map(id, above[: _nest(above, tiled)]))
+    return found
+
+
+def _nest(above: tuple[n.For | n.IfThenElse, ...], tiled: set[int]) -> int:
+    """Where the nest of a statement begins: its outermost parallel loop, or else the outermost one of known extents."""
+    for place, node in enumerate(above):
+        if isinstance(node, n.For) and node.kind is n.ForKind.PARALLEL:
+            return place
+    for place, node in enumerate(above):
+        inner = [x for x in above[place:] if isinstance(x, n.For)]
+        if inner[:1] == [node] and id(node) not in tiled and all(isinstance(x.extent, n.IntImm) for x in inner):
+            return place
+    return len(above)
+
+
+def _move(call: n.Call, outer: set[n.Buffer]) -> Move | None:
+    record = operation(call)
+    if not isinstance(record, _MOVES):
+        for box in _boxes(record):
+            if box.buffer in outer:
+                message = f"T.{call.op} works on {box.buffer.name!r} itself, and a core computes on its tiles."
+                refuse(message, call.span, "copy it into a tile first, or from one afterwards: T.copy.")
+        return None
+    ends = record.src.buffer in outer, record.dst.buffer in outer
+    if ends == (False, False):
+        return None
+    for box in (record.src, record.dst):
+        for expr in (*box.starts, *box.extents):
+            _plain(expr, call.span)
+    if isinstance(record, Im2col):
+        _plain(record.row, call.span)
+        _plain(record.column, call.span)
+    kind = {(True, False): "load", (False, True): "store", (True, True): "through"}[ends]
+    if (kind == "load" and isinstance(record, Atomic)) or (kind == "through" and not isinstance(record, Copy | Atomic)):
+        message = f"T.{call.op} takes {record.src.buffer.name!r} from memory itself."
+        refuse(message, call.span, "copy it into a tile first: T.copy.")
+    return Move(kind, record, call)
+
+
+def _boxes(record: Record) -> list[Box]:
+    names = ("a", "b", "c", "src", "dst")
+    return [box for name in names if isinstance(box := getattr(record, name, None), Box)]
+
+
+def _plain(expr: n.Expr, span: Span) -> None:
+    """Refuse what depends on the contents of buffers: the reader and the writer do not see tiles."""
+    for part in walk(expr):
+        if isinstance(part, n.BufferLoad):
+            message = f"{part.buffer.name!r} decides here which tiles are moved, and only the computation sees it."
+            refuse(message, span, "let loops, conditions and indices depend on the tile's number only.", "TN08")
+
+
+def uses(node: n.Node) -> tuple[set[n.Buffer], set[n.Buffer]]:
+    """The buffers that a computation reads or writes, and those that it writes."""
+    used: set[n.Buffer] = set()
+    written: set[n.Buffer] = set()
+    for part in walk(node):
+        match part:
+            case n.BufferLoad(buffer):
+                used.add(buffer)
+            case n.BufferStore(buffer):
+                used.add(buffer)
+                written.add(buffer)
+            case n.Call() if is_tile(part):
+                record = operation(part)
+                used |= {box.buffer for box in _boxes(record)}
+                written |= {box.buffer for name in ("c", "dst") if isinstance(box := getattr(record, name, None), Box)}
+            case n.Call(op="address_of" | "access_ptr", args=args):
+                written |= {a.buffer for a in args if isinstance(a, n.BufferLoad)}
+            case n.Buffer():
+                used.add(part)
+            case _:
+                pass
+    return used, written

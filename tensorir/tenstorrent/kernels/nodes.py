@@ -1,0 +1,171 @@
+"""The programs of a core: what they do with circular buffers and with tiles, in order.
+
+A circular buffer holds tiles of the hardware in the order in which its one producer pushes them and its one consumer
+pops them. A program is a few statements: synchronisation, work on tiles (a statement of TIR), loops, names, branches.
+
+>>> Sync("push", "CB_A", 1)
+Sync(action='push', buffer='CB_A', count=1)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
+
+from tensorir.extension_points import place_tensix, print_tensix
+from tensorir.source import NOWHERE, Span
+from tensorir.tir import nodes as n
+
+__all__ = ["ROLES", "Action", "Bind", "Branch", "CircularBuffer", "Kernel", "Loop", "Op", "Program", "Role", "Sync",
+           "Work", "ops_of", "rewritten"]  # fmt: skip
+
+Action: TypeAlias = Literal["reserve", "push", "wait", "pop"]
+Role: TypeAlias = Literal["reader", "compute", "writer"]
+ROLES: tuple[Role, Role, Role] = ("reader", "compute", "writer")
+
+
+@dataclass(frozen=True, slots=True)
+class CircularBuffer:
+    """A queue of tiles; what is moved at once is a `block` of `pages` tiles, and `capacity` tiles have room."""
+
+    name: str
+    block: n.Buffer
+    pages: int
+    capacity: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sync:
+    """Room for `count` tiles is reserved, or they are pushed, waited for, or popped."""
+
+    action: Action
+    buffer: str
+    count: int
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A statement on tiles. It reads the front blocks of `fronts` and writes the reserved block of `fills`."""
+
+    statement: n.Stmt
+    fronts: tuple[str, ...] = ()
+    fills: str | None = None
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """`var` stands for `value` from here on."""
+
+    var: n.Var
+    value: n.Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """The body for start <= var < start + extent."""
+
+    var: n.Var
+    start: n.Expr
+    extent: n.Expr
+    body: tuple[Op, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """One of two bodies."""
+
+    condition: n.Expr
+    then: tuple[Op, ...]
+    otherwise: tuple[Op, ...] = ()
+
+
+Op: TypeAlias = Sync | Work | Bind | Loop | Branch
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """The program of one of the processors of a core; `tiles` are the buffers that it has for itself."""
+
+    role: Role
+    body: tuple[Op, ...]
+    tiles: tuple[n.Buffer, ...] = ()
+
+    @property
+    def file(self) -> str:
+        return f"{self.role}.cpp"
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What every core runs: three kernels and the circular buffers between them, made of a persistent kernel."""
+
+    func: n.PrimFunc
+    buffers: tuple[CircularBuffer, ...]
+    kernels: tuple[Kernel, ...]
+
+    def __getitem__(self, role: str) -> Kernel:
+        """The kernel of a role: "reader", "compute" or "writer"."""
+        return next(kernel for kernel in self.kernels if kernel.role == role)
+
+    def buffer(self, name: str) -> CircularBuffer:
+        return next(buffer for buffer in self.buffers if buffer.name == name)
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The text of each file by name: the three kernels, the host's program and the plan."""
+        return print_tensix(self)
+
+    def __str__(self) -> str:
+        return "\n".join(f"// {name}\n{text}" for name, text in self.files.items() if name.endswith(".cpp"))
+
+    def edited(self, file: str, line: int, count: int | None = None, *, buffer: str | None = None) -> Program:
+        """The program with another count, or another buffer, in the synchronisation that a line of a file prints.
+
+        With neither, the line is left out. What a simulation says of such programs teaches the protocol.
+        """
+
+        def rule(op: Op) -> tuple[Op, ...]:
+            if place_tensix(self, op) != (file, line):
+                return (op,)
+            if not isinstance(op, Sync) or (count is None and buffer is None):
+                return ()
+            return (replace(op, count=op.count if count is None else count, buffer=buffer or op.buffer),)
+
+        made = tuple(replace(k, body=rewritten(k.body, rule)) for k in self.kernels)
+        if made == self.kernels:
+            raise LookupError(f"line {line} of {file} is no statement that can be edited so.")
+        return replace(self, kernels=made)
+
+
+def ops_of(body: tuple[Op, ...]) -> Iterator[Op]:
+    """Every statement of a body, in the order of the text."""
+    pending = list(reversed(body))
+    while pending:
+        op = pending.pop()
+        yield op
+        match op:
+            case Loop(body=inner):
+                pending.extend(reversed(inner))
+            case Branch(_, then, otherwise):
+                pending.extend(reversed((*then, *otherwise)))
+            case _:
+                pass
+
+
+def rewritten(body: tuple[Op, ...], rule: Callable[[Op], tuple[Op, ...]]) -> tuple[Op, ...]:
+    """The body with what a rule makes of each statement that has none below it; loops and branches stay around them."""
+    made: list[Op] = []
+    for op in body:
+        match op:
+            case Loop():
+                inner = rewritten(op.body, rule)
+                made.append(op if inner == op.body else replace(op, body=inner))
+            case Branch():
+                then, otherwise = rewritten(op.then, rule), rewritten(op.otherwise, rule)
+                made.append(replace(op, then=then, otherwise=otherwise))
+            case _:
+                made.extend(rule(op))
+    return tuple(made)

@@ -1,0 +1,422 @@
+"""The programs of all cores, run: what they compute, what they do in which order, and what stops them.
+
+Each kernel is a process. A step is one synchronisation, with the work before it; `order` says whose step is next. With
+one producer and one consumer for each circular buffer the network is Kahn's: neither results nor deadlocks depend on
+the order. Cores share the memory of the arrays only.
+"""
+
+# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
+from tensorir.source import NOWHERE
+from tensorir.tenstorrent.grid import number
+from tensorir.tenstorrent.kernels.check import capacities, ownership
+from tensorir.tenstorrent.kernels.faults import Fault, fault_at, tiles
+from tensorir.tenstorrent.kernels.nodes import (
+    ROLES,
+    Bind,
+    Branch,
+    CircularBuffer,
+    Kernel,
+    Loop,
+    Op,
+    Program,
+    Sync,
+    Work,
+)
+from tensorir.tenstorrent.kernels.queues import Queue, pages_to_block
+from tensorir.tenstorrent.kernels.unwritten import unwritten
+from tensorir.tenstorrent.kernels.work import array_of, work
+from tensorir.tenstorrent.schedule import partition, ranges
+from tensorir.tir import nodes as n
+from tensorir.tir.interpret.arguments import give, take
+from tensorir.tir.interpret.calls import bind
+from tensorir.tir.interpret.expressions import compiled
+from tensorir.tir.interpret.machine import Machine
+from tensorir.tir.interpret.memory import Pointer
+from tensorir.tir.interpret.stack import deep
+from tensorir.tir.interpret.statements import create, execute
+
+__all__ = ["ORDERS", "Event", "Order", "Simulation", "simulate", "stuck"]
+
+Order = Literal["reader first", "writer first", "round robin", "random"]
+ORDERS: tuple[Order, ...] = ("reader first", "writer first", "round robin", "random")
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One step: on a core a kernel did something with a buffer, which holds `fill` tiles since."""
+
+    core: int
+    role: str
+    action: str
+    buffer: str
+    count: int
+    fill: int
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """The trace of a run, and the arrays after it, or the fault that stopped it."""
+
+    program: Program
+    trace: tuple[Event, ...]
+    fault: Fault | None
+    found: tuple[Any, ...]
+
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        """One array for each parameter of the grid kernel; raises TN11 where a fault stopped the run."""
+        if self.fault is not None:
+            raise DiagnosticError(Diagnostic("TN11", f"the simulation stopped: {self.fault}"))
+        return self.found
+
+    def __bool__(self) -> bool:
+        return self.fault is None
+
+    def fills(self, core: int) -> dict[str, list[tuple[int, int]]]:
+        """For each circular buffer of a core its fill over time: the step of the run, and the tiles since."""
+        found: dict[str, list[tuple[int, int]]] = {q.name: [(0, 0)] for q in self.program.buffers}
+        for step, event in enumerate(self.trace, 1):
+            if event.core == core and event.action in ("push", "pop"):
+                found[event.buffer].append((step, event.fill))
+        return found
+
+    def picture(self, core: int = 0) -> str:
+        """The fill of every circular buffer of a core over its own steps, as SVG."""
+        from tensorir.tenstorrent.kernels.picture import fill_picture
+
+        return fill_picture(self, core)
+
+    def _repr_svg_(self) -> str:
+        cores = [event.core for event in self.trace]
+        return self.picture(cores[0] if cores else 0)
+
+    def __str__(self) -> str:
+        if self.fault is not None:
+            return str(self.fault)
+        cores = len({event.core for event in self.trace})
+        return f"{len(self.trace)} steps on {cores} cores with tiles, without a fault"
+
+
+def simulate(
+    program: Program,
+    arrays: Sequence[Any],
+    cores: int | None = None,
+    order: str = "random",
+    seed: int = 0,
+) -> Simulation:
+    """The program on arrays, one for each parameter of the grid kernel, on a number of cores.
+
+    Without `cores` the ranges are those of the program's attributes. `order` is "reader first", "writer first", "round
+    robin" or "random" (by `seed`). Arguments are never changed. A fault of the protocol is a result, with the kernel,
+    the line, the buffer and the counts. Raises TN04 for less than one core, TN10 for a capacity that no block fits,
+    TN12 for an order that there is not, and what the interpreter raises.
+
+    >>> import numpy as np
+    >>> from tensorir.tir import parse
+    >>> from tensorir.tenstorrent.split import split
+    >>> program = split(parse('''
+    ... @T.prim_func
+    ... def main(A: T.Buffer((4, 32, 32)), B: T.Buffer((4, 32, 32))):
+    ...     for bx in T.thread_binding(4, thread="blockIdx.x"):
+    ...         with T.sblock("tilelang_root"):
+    ...             a = T.sblock_alloc_buffer((32, 32), scope="shared.dyn")
+    ...             T.copy(T.region(A[bx, 0, 0], 1, 1, 32, 32), T.region(a[0, 0], 2, 32, 32))
+    ...             T.copy(T.region(a[0, 0], 1, 32, 32), T.region(B[bx, 0, 0], 2, 1, 32, 32))
+    ... ''')["main"])
+    >>> a = np.arange(4096, dtype=np.float32).reshape(4, 32, 32)
+    >>> run = simulate(program, [a, np.zeros_like(a)], cores=2)
+    >>> bool((run.arrays[1] == a).all()), len(run.trace)
+    (True, 32)
+    >>> print(simulate(program.edited("compute.cpp", 14, 2), [a, np.zeros_like(a)], cores=2))
+    compute.cpp:14: push without reserve of CB_B on core 0: it pushes 2 tiles, and has reserved 1.
+        cb_push_back(CB_B, 2);
+    """
+    by_name: dict[str, Order] = {o: o for o in ORDERS}
+    known = by_name.get(order)
+    if known is None:
+        hint = did_you_mean(order, ORDERS)
+        message = f"there is no order {order!r}; there are {', '.join(ORDERS)}."
+        raise DiagnosticError(Diagnostic("TN12", message, NOWHERE, help=hint))
+    capacities(program)
+    func = program.func
+    total = number(func, "tt_num_tiles", "schedule")
+    share = ranges(func) if cores is None else partition(total, cores)
+    grid = number(func, "tt_grid_x", "schedule"), number(func, "tt_grid_y", "schedule")
+    base = Machine()
+    given = take(func, [*arrays, 0, 0, *grid])
+    bind(base, func, given, func.span)
+    run = _Run(program, base)
+    fault = next(iter((*ownership(program), *unwritten(program))), None)
+    if fault is None:
+        with np.errstate(all="ignore"):
+            fault = deep(lambda: run.all(share, known, np.random.default_rng(seed)))
+    values = [give(v.view) if isinstance(v, Pointer) else v for v in given[: len(given) - 4]]
+    return Simulation(program, tuple(run.trace), fault, tuple(values))
+
+
+def stuck(program: Program, tiles: tuple[int, int]) -> Fault | None:
+    """The fault of a core with a range of tiles, found from counts alone: no tile is read, computed or written."""
+    func = program.func
+    grid = number(func, "tt_grid_x", "schedule"), number(func, "tt_grid_y", "schedule")
+    base = Machine()
+    scalars = [p for p in func.params if p not in func.buffer_map]
+    for param, value in zip(scalars[-4:], (*tiles, *grid), strict=True):
+        base.env[param] = np.int32(value)
+    for param in scalars[:-4]:
+        base.env[param] = param.dtype.numpy.type(1)
+    return deep(lambda: _Run(program, base, moves=False).all([tiles], "round robin", np.random.default_rng(0)))
+
+
+class _Stop(Exception):
+    """A fault stops the run."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(str(fault))
+        self.fault = fault
+
+
+_Step = Callable[[Machine, "_Core"], Generator[bool, None, None]]
+_MOVED, _BLOCKED = True, False
+
+
+@dataclass(eq=False, slots=True)
+class _Core:
+    """A core: its number, its circular buffers, and where each of its kernels stands."""
+
+    number: int
+    queues: dict[str, Queue]
+    machines: dict[str, Machine]
+    at: dict[str, Sync] = field(default_factory=dict[str, Sync])
+    blocked: set[str] = field(default_factory=set[str])
+    alive: dict[str, Generator[bool, None, None]] = field(default_factory=dict[str, Any])
+
+
+@dataclass(eq=False, slots=True)
+class _Run:
+    """All cores; `moves` says whether tiles are moved and computed, or only counted."""
+
+    program: Program
+    base: Machine
+    moves: bool = True
+    trace: list[Event] = field(default_factory=list[Event])
+    code: dict[int, Any] = field(default_factory=dict[int, Any])
+
+    def all(self, share: Sequence[tuple[int, int]], order: Order, rng: np.random.Generator) -> Fault | None:
+        cores = [self._core(k, first, count) for k, (first, count) in enumerate(share) if count]
+        try:
+            if order == "random":
+                self._at_random(cores, rng)
+            else:
+                for core in cores:
+                    self._one(core, order)
+        except _Stop as stop:
+            return stop.fault
+        return None
+
+    def _core(self, place: int, first: int, count: int) -> _Core:
+        high, wide = (number(self.program.func, f"tt_tile_{s}", "defaults") for s in ("height", "width"))
+        queues = {q.name: Queue(q, (high, wide), self.moves) for q in self.program.buffers}
+        core = _Core(place, queues, {})
+        scalars = [p for p in self.program.func.params if p not in self.program.func.buffer_map]
+        start, number_of = scalars[-4:-2]
+        for kernel in self.program.kernels:
+            machine = Machine(module=self.base.module)
+            machine.env = {**self.base.env, start: np.int32(first), number_of: np.int32(count)}
+            machine.views = dict(self.base.views)
+            if self.moves:
+                for buffer in (*kernel.tiles, *_blocks(self.program, kernel)):
+                    if buffer.data in machine.env:  # a view of another tile
+                        execute(n.DeclBuffer(buffer, buffer.data))(machine)
+                    else:
+                        create(machine, buffer, tuple(int(compiled(e)(machine)) for e in buffer.shape), NOWHERE)
+            core.machines[kernel.role] = machine
+            core.alive[kernel.role] = self._body(kernel.body, kernel.role, core, machine)
+        return core
+
+    # Whose step is next
+
+    def _one(self, core: _Core, order: Order) -> None:
+        roles = ROLES if order != "writer first" else ROLES[::-1]
+        turn = 0
+        while core.alive:
+            ready = [r for r in roles if r in core.alive and r not in core.blocked]
+            if not ready:
+                raise _Stop(self._deadlock(core))
+            role = ready[turn % len(ready)] if order == "round robin" else ready[0]
+            turn += 1
+            self._step(core, role)
+        self._left(core)
+
+    def _at_random(self, cores: list[_Core], rng: np.random.Generator) -> None:
+        going = list(cores)
+        draws: list[float] = []
+        while going:
+            if not draws:
+                draws = rng.random(1024).tolist()
+            drawn = draws.pop() * len(going)
+            place = int(drawn)
+            core = going[place]
+            ready = [r for r in ROLES if r in core.alive and r not in core.blocked]
+            if not ready:
+                raise _Stop(self._deadlock(core))
+            self._step(core, ready[int((drawn - place) * len(ready))])
+            if not core.alive:
+                self._left(core)
+                going[place] = going[-1]
+                going.pop()
+
+    def _step(self, core: _Core, role: str) -> None:
+        match next(core.alive[role], None):
+            case None:
+                del core.alive[role]
+            case True:
+                core.blocked.clear()
+            case _:
+                core.blocked.add(role)
+
+    # What kernels do
+
+    def _body(self, body: tuple[Op, ...], role: str, core: _Core, m: Machine) -> Generator[bool, None, None]:
+        for op in body:
+            match op:
+                case Sync(action, name, count):
+                    queue = core.queues[name]
+                    if action == "reserve" or action == "wait":
+                        while (queue.room if action == "reserve" else queue.fill) < count:
+                            core.at[role] = op
+                            yield _BLOCKED
+                    elif count > (queue.reserved if action == "push" else queue.waited):
+                        raise _Stop(self._unasked(op, queue, core))
+                    queue.do(action, count)
+                    self.trace.append(Event(core.number, role, action, name, count, queue.fill))
+                    yield _MOVED
+                case Work():
+                    self._work(op, core, m)
+                case Bind(var, value):
+                    m.env[var] = compiled(value)(m)
+                case Loop(var, start, extent, inner):
+                    low, size = int(compiled(start)(m)), int(compiled(extent)(m))
+                    kind = var.dtype.numpy.type
+                    for k in range(low, low + size):
+                        m.env[var] = kind(k)
+                        yield from self._body(inner, role, core, m)
+                case Branch(condition, then, otherwise):
+                    yield from self._body(then if compiled(condition)(m) else otherwise, role, core, m)
+
+    def _work(self, op: Work, core: _Core, m: Machine) -> None:
+        for name in op.fronts:
+            queue = core.queues[name]
+            if queue.waited < queue.made.pages:
+                counts = {"needed": queue.made.pages, "waited for": queue.waited}
+                message = f"it reads {tiles(queue.made.pages)}, and has waited for {queue.waited}."
+                raise _Stop(fault_at(self.program, op, "read without wait", name, counts, message, core.number))
+            if self.moves:
+                pages_to_block(queue.front(), array_of(m.view(queue.made.block)))
+        if op.fills is not None:
+            queue = core.queues[op.fills]
+            if queue.reserved < queue.made.pages:
+                counts = {"needed": queue.made.pages, "reserved": queue.reserved}
+                message = f"it writes {tiles(queue.made.pages)}, and has reserved {queue.reserved}."
+                raise _Stop(fault_at(self.program, op, "write without reserve", op.fills, counts, message, core.number))
+        if not self.moves:
+            return
+        act = self.code.get(id(op))
+        if act is None:
+            act = self.code[id(op)] = work(op.statement)
+        act(m)
+        if op.fills is not None:
+            queue = core.queues[op.fills]
+            queue.put(array_of(m.view(queue.made.block)))
+
+    # What is wrong
+
+    def _unasked(self, op: Sync, queue: Queue, core: _Core) -> Fault:
+        asked = queue.reserved if op.action == "push" else queue.waited
+        kind, done, by = (
+            ("push without reserve", "pushes", "reserved")
+            if op.action == "push"
+            else ("pop without wait", "pops", "waited for")
+        )
+        message = f"it {done} {tiles(op.count)}, and has {by} {asked}."
+        return fault_at(self.program, op, kind, op.buffer, {done: op.count, by: asked}, message, core.number)
+
+    def _deadlock(self, core: _Core) -> Fault:
+        waiting = [role for role in ROLES if role in core.alive]
+        told = tuple(self._waits(core, role) for role in waiting)
+        role = self._culprit(core, waiting)
+        op = core.at[role]
+        queue = core.queues[op.buffer]
+        counts = {"needed": op.count, "fill": queue.fill, "capacity": queue.made.capacity}
+        message = (
+            f"{len(told)} kernels wait, and none goes on." if len(told) > 1 else "it waits, and the others are done."
+        )
+        return fault_at(self.program, op, "deadlock", op.buffer, counts, message, core.number, told)
+
+    def _waits(self, core: _Core, role: str) -> str:
+        op = core.at[role]
+        queue = core.queues[op.buffer]
+        full = op.action == "reserve"
+        there = f"room for {queue.room} of {queue.made.capacity}" if full else f"{queue.fill} there"
+        kept = queue.waited if full else queue.reserved
+        verb = "waited for and not popped" if full else "reserved and not pushed"
+        return f"{role} waits for {tiles(op.count)} of {op.buffer}: {there}" + (f", {kept} {verb}" if kept else "")
+
+    def _culprit(self, core: _Core, waiting: list[str]) -> str:
+        """The kernel that waits for one that is done; else, for tiles that the other side began and did not finish."""
+
+        def partner(role: str) -> str | None:
+            op = core.at[role]
+            wanted = ("wait", "pop") if op.action == "reserve" else ("reserve", "push")
+            for kernel in self.program.kernels:
+                if any(s.buffer == op.buffer and s.action in wanted for s in _syncs(kernel.body)):
+                    return kernel.role
+            return None
+
+        def begun(role: str) -> bool:
+            op = core.at[role]
+            queue = core.queues[op.buffer]
+            return (queue.waited if op.action == "reserve" else queue.reserved) > 0
+
+        alone = [role for role in waiting if partner(role) not in core.alive]
+        starved = [role for role in waiting if begun(role) and core.at[role].action == "wait"]
+        return (alone or starved or [role for role in waiting if begun(role)] or waiting)[0]
+
+    def _left(self, core: _Core) -> None:
+        for name, queue in core.queues.items():
+            if queue.fill:
+                last = next(
+                    (op for kernel in self.program.kernels for op in _syncs(kernel.body) if op.buffer == name and
+                     op.action == "push"), None
+                )  # fmt: skip
+                assert last is not None
+                message = f"{tiles(queue.fill)} at the end, which nobody pops."
+                raise _Stop(fault_at(self.program, last, "left over", name, {"left": queue.fill}, message, core.number))
+
+
+def _syncs(body: tuple[Op, ...]) -> list[Sync]:
+    from tensorir.tenstorrent.kernels.nodes import ops_of
+
+    return [op for op in ops_of(body) if isinstance(op, Sync)]
+
+
+def _blocks(program: Program, kernel: Kernel) -> list[n.Buffer]:
+    """The blocks of the circular buffers that a kernel works on."""
+    from tensorir.tenstorrent.kernels.nodes import ops_of
+
+    names: dict[str, None] = {}
+    for op in ops_of(kernel.body):
+        if isinstance(op, Work):
+            names.update(dict.fromkeys((*op.fronts, *(() if op.fills is None else (op.fills,)))))
+    queues: dict[str, CircularBuffer] = {q.name: q for q in program.buffers}
+    return [queues[name].block for name in names]

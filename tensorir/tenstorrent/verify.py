@@ -1,0 +1,317 @@
+"""Whether a persistent kernel computes what its grid does: shown by running both, bit for bit.
+
+Every block runs alone, with its accesses checked: what it reads of its own, it has written. Every tile alone is
+compared with its block; then the ranges of all cores run one after the other in several orders, and are compared with
+the whole grid, whose blocks run one by one too, so that sums keep their order. What differs is told by its smallest
+witness: a tile that no core has, one that two have, a block that another one takes the place of, two cores whose order
+matters, or an element.
+"""
+
+# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.tenstorrent.grid import AXES, binding, grid_of
+from tensorir.tenstorrent.padding import pad_arrays, padded, padded_shape
+from tensorir.tenstorrent.persistent import RUNTIME_ARGS, is_persistent
+from tensorir.tenstorrent.schedule import partition, ranges
+from tensorir.tir import nodes as n
+from tensorir.tir.dtypes import INT32
+from tensorir.tir.interpret import interpret
+from tensorir.tir.interpret.machine import held_type
+from tensorir.tir.walk import transform
+
+__all__ = ["Verdict", "arguments", "verify"]
+
+Ranges = Sequence[tuple[int, int]]
+Arrays = list[np.ndarray[Any, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was shown: how many tiles on which numbers of cores in how many orders; or what is wrong, and where.
+
+    `fault` is "left out", "twice", "outside", "another block", "order", "padding", "values" or "unwritten", where a
+    block reads what it has not written; `witness` says it in words.
+    """
+
+    tiles: int
+    cores: tuple[int, ...]
+    runs: int
+    fault: str = ""
+    witness: str = ""
+
+    def __bool__(self) -> bool:
+        return not self.fault
+
+    def __str__(self) -> str:
+        if self.fault:
+            return f"different: {self.witness}"
+        told = ", ".join(map(str, self.cores))
+        return f"equal bit for bit: {self.tiles} tiles on {told} cores, {self.runs} runs in several orders of the cores"
+
+
+def verify(
+    before: n.PrimFunc,
+    after: n.PrimFunc,
+    *arrays: Any,
+    cores: int | Iterable[int] | None = None,
+    orders: int = 3,
+    seed: int = 0,
+) -> Verdict:
+    """Whether the persistent kernel `after` computes bit for bit what the grid kernel `before` does.
+
+    Without arrays, arguments are generated from `seed`. `cores` are the numbers of cores to share the tiles; None takes
+    the ranges that `after` has as an attribute. The cores run in their order, in the reverse, and in random ones,
+    `orders` in all. Buffers whose extents are no multiples of the tile are also compared with padded ones, on the part
+    that is there. Raises TN01 and TN02 for what has no grid of numbers, TN03 where `after` is no persistent kernel,
+    TN04 for less than one core, and what the interpreter raises.
+
+    >>> from tensorir.tir import parse
+    >>> from tensorir.tenstorrent import persistent, schedule
+    >>> before = parse('''
+    ... @T.prim_func
+    ... def main(A: T.Buffer((64,)), B: T.Buffer((64,))):
+    ...     for bx in T.thread_binding(8, thread="blockIdx.x"):
+    ...         for i in range(8):
+    ...             B[bx * 8 + i] = A[bx * 8 + i] + 1.0
+    ... ''')["main"]
+    >>> print(verify(before, persistent(schedule(before)), cores=(1, 5)))
+    equal bit for bit: 8 tiles on 1, 5 cores, 13 runs in several orders of the cores
+    """
+    extents = grid_of(before).extents
+    if not is_persistent(after) or [p.name for p in after.params[-4:]] != list(RUNTIME_ARGS):
+        message = f"{after.name!r} is no loop over the tiles of a core."
+        raise DiagnosticError(Diagnostic("TN03", message, after.span, help="run ti.tt.persistent on it."))
+    tiles = extents[0] * extents[1] * extents[2]
+    asked = () if cores is None else (cores,) if isinstance(cores, int) else tuple(cores)
+    shares: list[Ranges] = [ranges(after)] if cores is None else [partition(tiles, c) for c in asked]
+    given = list(arrays) if arrays else arguments(before, seed)
+    check = _Check(before, after, extents, given)
+    counts = tuple(len(share) for share in shares)
+    for share in shares:
+        if found := _coverage(share, tiles):
+            return Verdict(tiles, counts, check.runs, *found)
+    if found := check.tiles() or check.empty():
+        return Verdict(tiles, counts, check.runs, *found)
+    rng = np.random.default_rng(seed)
+    for share in shares:
+        if found := check.orders(share, orders, rng):
+            return Verdict(tiles, counts, check.runs, *found)
+    found = check.padding() or ("", "")
+    return Verdict(tiles, counts, check.runs, *found)
+
+
+def arguments(func: n.PrimFunc, seed: int = 0) -> list[Any]:
+    """Arguments for a kernel: random numbers of the type of each buffer, small integers, and 1 for scalars."""
+    rng = np.random.default_rng(seed)
+    found: list[Any] = []
+    for param in func.params:
+        buffer = func.buffer_map.get(param)
+        if buffer is None:
+            found.append(param.dtype.numpy.type(1))
+            continue
+        shape = tuple(int(e.value) if isinstance(e, n.IntImm) else 1 for e in buffer.shape)
+        dtype = held_type(buffer.dtype, buffer.span)
+        if buffer.dtype.is_bool:
+            made: Any = rng.integers(0, 2, shape)
+        elif buffer.dtype.is_float:
+            made = rng.normal(size=shape)
+        else:
+            made = rng.integers(0, 8, shape)
+        found.append(made.astype(dtype))
+    return found
+
+
+def _coverage(share: Ranges, tiles: int) -> tuple[str, str] | None:
+    """A tile that no core has, that two have, or that there is not."""
+    owner: dict[int, int] = {}
+    for core, (first, count) in enumerate(share):
+        for tile in range(first, first + count):
+            if not 0 <= tile < tiles:
+                return "outside", f"core {core} has tile {tile}, and there are {tiles}."
+            if tile in owner:
+                return "twice", f"tile {tile} is computed by core {owner[tile]} and by core {core}."
+            owner[tile] = core
+    missing = next((tile for tile in range(tiles) if tile not in owner), None)
+    return None if missing is None else ("left out", f"tile {missing} is computed by no core.")
+
+
+@dataclass(slots=True)
+class _Check:
+    """Both kernels on the same arguments; counts the runs."""
+
+    before: n.PrimFunc
+    after: n.PrimFunc
+    extents: tuple[int, int, int]
+    given: list[Any]
+    runs: int = 0
+
+    def _alone(self, first: int, count: int, arrays: list[Any]) -> list[Any]:
+        after = interpret(self.after, *arrays, first, count, self.extents[0], self.extents[1])
+        return list(after[: len(self.given)])
+
+    def _block(self, tile: int) -> tuple[int, int, int]:
+        x, y, _ = self.extents
+        return tile % x, tile // x % y, tile // (x * y)
+
+    def tiles(self) -> tuple[str, str] | None:
+        """Each tile alone against its block."""
+        alone = _one_block(self.before)
+        total = self.extents[0] * self.extents[1] * self.extents[2]
+        wanted: list[list[Any]] = []
+        for tile in range(total):
+            try:
+                after = interpret(alone, *self.given, *self._block(tile), checked=True)
+            except DiagnosticError as caught:
+                found = next((d for d in caught.diagnostics if d.code == "TR02"), None)
+                if found is None:
+                    raise
+                return "unwritten", f"block {self._block(tile)}, line {found.span.line}: {found.message}"
+            wanted.append(list(after[: len(self.given)]))
+        known = {_bits(arrays): self._block(tile) for tile, arrays in enumerate(wanted)}
+        untouched = _bits([np.asarray(a) for a in self.given])
+        for tile, want in enumerate(wanted):
+            got = self._alone(tile, 1, self.given)
+            self.runs += 1
+            if (place := self._difference(want, got)) is None:
+                continue
+            block = f"tile {tile}, block {self._block(tile)},"
+            if (bits := _bits(got)) == untouched:
+                return "left out", f"{block} is computed by no core: nothing changes."
+            if bits in known:
+                return "another block", f"{block} is computed as block {known[bits]}: {place}."
+            return "values", f"{block} differs: {place}."
+        return None
+
+    def empty(self) -> tuple[str, str] | None:
+        """A core without tiles changes nothing."""
+        self.runs += 1
+        place = self._difference([np.asarray(a) for a in self.given], self._alone(0, 0, self.given))
+        return None if place is None else ("values", f"a core without tiles changes something: {place}.")
+
+    def orders(self, share: Ranges, orders: int, rng: np.random.Generator) -> tuple[str, str] | None:
+        """All cores in several orders against the whole grid, and against each other."""
+        want = list(interpret(_in_sequence(self.before), *self.given))
+        busy = [core for core, (_, count) in enumerate(share) if count]
+        tried = [busy, busy[::-1]][: orders if len(busy) > 1 else 1]
+        if len(busy) > 1:
+            tried += [[int(c) for c in rng.permutation(busy)] for _ in range(orders - len(tried))]
+        first: list[Any] | None = None
+        for order in tried:
+            got = self._in_order(share, order)
+            if first is None:
+                first = got
+            elif self._difference(first, got) is not None:
+                return "order", self._ordered_pair(share, busy, order, first)
+        assert first is not None
+        place = self._difference(want, first)
+        return None if place is None else ("values", f"all tiles in order differ from the grid: {place}.")
+
+    def _in_order(self, share: Ranges, order: Sequence[int]) -> list[Any]:
+        self.runs += 1
+        arrays = self.given
+        for core in order:
+            arrays = self._alone(*share[core], arrays)
+        return arrays
+
+    def _ordered_pair(self, share: Ranges, one: Sequence[int], other: Sequence[int], first: list[Any]) -> str:
+        """Two cores that stand beside each other, and whose order alone makes a difference."""
+        path = _exchanges(one, other)
+        low, high = 0, len(path) - 1
+        while high - low > 1:
+            middle = (low + high) // 2
+            same = self._difference(first, self._in_order(share, path[middle])) is None
+            low, high = (middle, high) if same else (low, middle)
+        a, b = next((p, q) for p, q in zip(path[low], path[high], strict=True) if p != q)
+        place = self._difference(self._in_order(share, path[low]), self._in_order(share, path[high]))
+        return f"the order of cores {a} and {b} matters: {place}."
+
+    def padding(self) -> tuple[str, str] | None:
+        """The persistent kernel on padded buffers, on the part that is there."""
+        buffers = self.before.buffer_map.values()
+        fixed = all(isinstance(e, n.IntImm) for b in buffers for e in b.shape)
+        if not fixed or all(
+            padded_shape(self.after, b) == tuple(e.value for e in b.shape if isinstance(e, n.IntImm)) for b in buffers
+        ):
+            return None
+        total = self.extents[0] * self.extents[1] * self.extents[2]
+        whole = interpret(
+            padded(self.after), *pad_arrays(self.before, self.given), 0, total, self.extents[0], self.extents[1]
+        )
+        self.runs += 1
+        valid = [
+            w[tuple(slice(e) for e in np.shape(g))] if np.ndim(g) else w
+            for w, g in zip(whole, self.given, strict=False)
+        ]
+        place = self._difference(self._alone(0, total, self.given), valid)
+        return None if place is None else ("padding", f"on padded buffers a value that is there differs: {place}.")
+
+    def _difference(self, want: list[Any], got: list[Any]) -> str | None:
+        """The first element whose bits differ, in words."""
+        for param, a, b in zip(self.before.params, want, got, strict=False):
+            a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
+            if a.tobytes() == b.tobytes():
+                continue
+            name = self.before.buffer_map[param].name if param in self.before.buffer_map else param.name
+            apart = (a.view(np.uint8).reshape(*a.shape, -1) != b.view(np.uint8).reshape(*b.shape, -1)).any(-1)
+            at = tuple(int(k) for k in np.argwhere(apart)[0])
+            return f"{name}[{', '.join(map(str, at))}] is {a[at]} and {b[at]}"
+        return None
+
+
+def _bits(arrays: Sequence[Any]) -> bytes:
+    return b"".join(np.ascontiguousarray(a).tobytes() for a in arrays)
+
+
+def _exchanges(one: Sequence[int], other: Sequence[int]) -> list[list[int]]:
+    """The orders from one to the other, each of which exchanges two neighbours of the one before it."""
+    rank = {core: place for place, core in enumerate(other)}
+    now = list(one)
+    path = [list(now)]
+    for _ in range(len(now)):
+        for k in range(len(now) - 1):
+            if rank[now[k]] > rank[now[k + 1]]:
+                now[k], now[k + 1] = now[k + 1], now[k]
+                path.append(list(now))
+    return path
+
+
+def _in_sequence(func: n.PrimFunc) -> n.PrimFunc:
+    """The kernel with loops in the place of its grid."""
+
+    def rule(node: n.Node) -> n.Node | None:
+        axis = binding(node)
+        if axis is None:
+            return None
+        zero = n.IntImm(0, axis.var.dtype)
+        return n.For(axis.var, zero, axis.extent, n.ForKind.SERIAL, axis.node.body, span=axis.node.span)
+
+    return replace(func, body=transform(func.body, rule))
+
+
+def _one_block(func: n.PrimFunc) -> n.PrimFunc:
+    """The kernel as a function of the indices of its block, x, y and z behind its other parameters."""
+    grid = grid_of(func)
+    ids = {axis: n.Var(f"block_{axis}", n.PrimType(INT32)) for axis in AXES}
+
+    def rule(node: n.Node) -> n.Node | None:
+        axis = binding(node)
+        if axis is None:
+            return None
+        value: n.Expr = ids[axis.tag[-1]]
+        if isinstance(axis.node, n.For):
+            value = n.Add(value, axis.node.min)
+        bound = n.LetStmt(axis.var, value if axis.var.dtype == INT32 else n.Cast(value, axis.var.dtype))
+        return n.SeqStmt((bound, axis.node.body))
+
+    assert grid.axes
+    return replace(func, params=(*func.params, *ids.values()), body=transform(func.body, rule))
