@@ -22,11 +22,11 @@ from tensorir.caches import SIZES, RecentCache
 from tensorir.iterator.imports.imported import from_gt4py
 from tensorir.iterator.labels import coordinates, in_order, is_labelled, labelled
 from tensorir.iterator.lift.arguments import leaf_tree, offsets
+from tensorir.iterator.lift.compilation import compiled
 from tensorir.iterator.lift.program import Options, Specialised, natural, specialise
 from tensorir.iterator.lift.values import Target, leaves, tree_map
 from tensorir.iterator.nodes import FieldType, Param, ParamType, Program, TupleType
 from tensorir.iterator.refusals import refused
-from tensorir.iterator.running import compiled
 from tensorir.types import Dims, Interval, TensorType
 
 __all__ = ["JaxFunction", "as_jax"]

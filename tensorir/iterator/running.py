@@ -21,6 +21,7 @@ import numpy as np
 from tensorir.backends import backend
 from tensorir.caches import SIZES, RecentCache
 from tensorir.iterator.lift.arguments import leaf_tree, offsets
+from tensorir.iterator.lift.compilation import compiled
 from tensorir.iterator.lift.program import Leaf, Options, Specialised, specialise
 from tensorir.iterator.lift.values import Target, leaves, tree_map
 from tensorir.iterator.memory import Accelerator, Host
@@ -166,20 +167,6 @@ class Runner:
             call = compiled(special, donate=[o.name for o in outputs])
             ready = _Ready(special, call, inputs, tuple(outputs), self.memory)
         self.made.put((key, tuple([plain(flat[k]) for k in self.scalars[key]])), ready)
-
-
-def compiled(special: Specialised, **options: Any) -> Any:
-    """The program with its tables, on the default backend."""
-    from tensorir.backends import compile
-
-    assert special.fencil is not None
-    tables = {n: table.at(rows) for n, (table, rows) in special.tables.items()}
-    program: Any = special.fencil
-    if tables:
-        from tensorir.binding.bound import bind
-
-        program = bind(program, tables)
-    return compile(program, **options)
 
 
 @dataclass(frozen=True, slots=True)

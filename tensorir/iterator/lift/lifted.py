@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from tensorir.ir import Fencil
+from tensorir.iterator.lift.compilation import compiled
 from tensorir.iterator.lift.program import Specialised
 from tensorir.iterator.lift.values import leaves
 from tensorir.iterator.refusals import refused
@@ -46,8 +47,6 @@ class LiftedProgram:
     @cached_property
     def compiled(self) -> Any:
         """The program with its tables, compiled."""
-        from tensorir.iterator.running import compiled
-
         return compiled(self.special)
 
     @property

@@ -24,5 +24,6 @@ main(
 from __future__ import annotations
 
 from tensorir.relax.lift.program import LiftedRelax, lift_relax
+from tensorir.tir.lift import lift
 
-__all__ = ["LiftedRelax", "lift_relax"]
+__all__ = ["LiftedRelax", "lift", "lift_relax"]

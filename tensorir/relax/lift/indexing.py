@@ -15,8 +15,9 @@ from tensorir.build import call, function, literal, operator, var
 from tensorir.ir import Function
 from tensorir.lift.nests.terms import Number, Term
 from tensorir.relax.interpret.shapes import SHAPES
+from tensorir.relax.lift.axes import total
 from tensorir.relax.lift.elementwise import as_value, common, converted, element, known, whole
-from tensorir.relax.lift.reductions import REDUCTIONS, flat, scanned, total
+from tensorir.relax.lift.reductions import REDUCTIONS, flat, scanned
 from tensorir.relax.lift.reshaping import reshaped
 from tensorir.relax.lift.values import HOME, Shape, Value, apply, constant, dims_of, filled, made, under
 from tensorir.tir.lift.intrinsics import cast, choice, op, truth

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tensorir.relax.lift.axes import axes_of
 from tensorir.relax.lift.elementwise import converted, widened
-from tensorir.relax.lift.reductions import axes_of, mean, variance
+from tensorir.relax.lift.reductions import mean, variance
 from tensorir.relax.lift.reshaping import reshaped
 from tensorir.relax.lift.values import Value, apply, filled, number
 

@@ -14,51 +14,18 @@ from math import prod
 from typing import Any
 
 from tensorir.build import call, literal, operator, scan
-from tensorir.ir import Expr
-from tensorir.lift.emission.folds import folded, neutral
+from tensorir.lift.emission.folds import neutral
 from tensorir.lift.emission.tensors import cut, position, shifted, spread
 from tensorir.lift.nests.terms import Number, Term
+from tensorir.relax.lift.axes import axes_of, placed, reduced, total
 from tensorir.relax.lift.elementwise import common, converted, element, whole, widened
-from tensorir.relax.lift.values import Value, apply, dims_of, filled, made, number, under
+from tensorir.relax.lift.reshaping import reshaped
+from tensorir.relax.lift.values import Value, apply, dims_of, filled, made, number
 from tensorir.tir.lift.intrinsics import choice, truth
 from tensorir.tir.lift.intrinsics import number as numbered
 from tensorir.types import BOOL, FLOAT64, INT32, INT64, Interval, TensorType
 
-__all__ = ["REDUCTIONS", "axes_of", "mean", "placed", "reduced", "softmax", "total"]
-
-
-def axes_of(axis: Any, rank: int) -> tuple[int, ...]:
-    """The axes that an attribute names, from the front; all of them where it names none."""
-    if axis is None:
-        return tuple(range(rank))
-    named: Sequence[Any] = axis if isinstance(axis, tuple | list) else (axis,)
-    numbers = [whole(a) for a in named]
-    if outside := [a for a in numbers if rank and not -rank <= a < rank]:
-        raise ValueError(f"axis {outside[0]} of {rank}")
-    return tuple(dict.fromkeys(sorted(a % rank for a in numbers))) if rank else ()
-
-
-def placed(expr: Expr, names: Sequence[str], shape: Sequence[int]) -> Value:
-    """A value from an expression whose dims have these names, axis by axis."""
-    return Value(under(expr, dict(zip(names, dims_of(len(shape)), strict=True))), tuple(shape))
-
-
-def reduced(name: str, start: Any, x: Value, axes: Sequence[int], keepdims: Any = False) -> Value:
-    """All elements along some axes folded into one."""
-    dims = dims_of(x.rank)
-    over = [dims[a] for a in axes]
-    expr = spread(x.expr, {d: Interval(0, x.shape[a]) for d, a in zip(over, axes, strict=True)})
-    if over:
-        expr = folded(name, literal(start, x.element), expr, over, x.element)
-    if keepdims:
-        return Value(expr, tuple(1 if k in axes else s for k, s in enumerate(x.shape)))
-    kept = [k for k in range(x.rank) if k not in axes]
-    return placed(expr, [dims[k] for k in kept], [x.shape[k] for k in kept])
-
-
-def total(x: Value, axes: Sequence[int], keepdims: Any = True) -> Value:
-    """The sum along axes."""
-    return reduced("plus", 0, x, axes, keepdims)
+__all__ = ["REDUCTIONS", "flat", "mean", "scanned", "softmax", "variance"]
 
 
 def mean(x: Value, axes: Sequence[int], keepdims: Any = True) -> Value:
@@ -93,8 +60,6 @@ def _statistic(make: Callable[[Value, Sequence[int], Any], Value]) -> Callable[.
 
 def flat(x: Value) -> Value:
     """The elements in one row."""
-    from tensorir.relax.lift.reshaping import reshaped
-
     return reshaped(x, (x.size,))
 
 

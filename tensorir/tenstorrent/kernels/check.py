@@ -1,26 +1,19 @@
-"""Faults of the protocol that the text of a program shows, before it runs.
+"""Faults that the text of a program shows, before it runs.
 
-Each circular buffer has one producer and one consumer; no kernel pushes more than it reserved or pops more than it
-waited for; nobody asks for more than the buffer holds; both sides move as many tiles, loop by loop; and no kernel reads
-a tile of its own before it writes there. Where counts are known, which they are for a range of tiles, a run with counts
-alone decides about deadlocks.
+They are those of the protocol of circular buffers, and reads by a kernel of a tile of its own before it writes there.
+Where counts are known, which they are for a range of tiles, a run with counts alone decides about deadlocks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import TypeAlias
-
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.source import NOWHERE
-from tensorir.tenstorrent.kernels.faults import Fault, fault_at, tiles
-from tensorir.tenstorrent.kernels.nodes import Bind, Branch, Kernel, Loop, Op, Program, Sync, Work, ops_of
+from tensorir.tenstorrent.kernels.faults import Fault
+from tensorir.tenstorrent.kernels.nodes import Program
+from tensorir.tenstorrent.kernels.protocol import protocol
+from tensorir.tenstorrent.kernels.simulate import stuck
 from tensorir.tenstorrent.kernels.unwritten import unwritten
 from tensorir.tenstorrent.schedule import ranges
-from tensorir.tir import nodes as n
 
-__all__ = ["capacities", "check", "ownership"]
+__all__ = ["check"]
 
 
 def check(program: Program) -> tuple[Fault, ...]:
@@ -45,184 +38,8 @@ def check(program: Program) -> tuple[Fault, ...]:
     compute.cpp:13: push without reserve of CB_B: it pushes 1 tile, and has reserved 0.
         cb_push_back(CB_B, 1);
     """
-    found = [*ownership(program), *_room(program)]
-    for kernel in program.kernels:
-        found += _Walk(program).kernel(kernel)
-    found += [*_balance(program), *unwritten(program)]
-    if found:
+    if found := [*protocol(program), *unwritten(program)]:
         return tuple(dict.fromkeys(found))
-    from tensorir.tenstorrent.kernels.simulate import stuck
-
     longest = max(ranges(program.func), key=lambda pair: pair[1])
     fault = stuck(program, longest)
     return () if fault is None else (fault,)
-
-
-def _syncs(kernel: Kernel) -> Iterator[Sync]:
-    return (op for op in ops_of(kernel.body) if isinstance(op, Sync))
-
-
-def ownership(program: Program) -> list[Fault]:
-    """The circular buffers that two kernels push to, or pop from."""
-    found: list[Fault] = []
-    for side, actions in (("producers", ("reserve", "push")), ("consumers", ("wait", "pop"))):
-        for queue in program.buffers:
-            owner: Kernel | None = None
-            for kernel in program.kernels:
-                first = next((op for op in _syncs(kernel) if op.buffer == queue.name and op.action in actions), None)
-                if first is None:
-                    continue
-                if owner is not None:
-                    message = f"{owner.role} is its {side[:-1]} already, and there is one."
-                    found.append(fault_at(program, first, f"two {side}", queue.name, {side: 2}, message))
-                owner = owner or kernel
-    return found
-
-
-def _room(program: Program) -> list[Fault]:
-    """What asks for more tiles at once than a circular buffer holds."""
-    found: list[Fault] = []
-    for kernel in program.kernels:
-        for op in _syncs(kernel):
-            capacity = program.buffer(op.buffer).capacity
-            if op.action in ("reserve", "wait") and op.count > capacity:
-                message = f"{tiles(op.count)} at once, and it holds {capacity}."
-                counts = {"asked": op.count, "capacity": capacity}
-                found.append(fault_at(program, op, "overflow", op.buffer, counts, message))
-    return found
-
-
-def capacities(program: Program) -> None:
-    """Raise TN10 for a program that asks for more tiles at once than a circular buffer holds."""
-    for fault in _room(program):
-        message = (
-            f"{fault.buffer} holds {tiles(fault.counts['capacity'])}, and {fault.file}:{fault.line} asks for more."
-        )
-        help = f"give it room for {tiles(fault.counts['asked'])} or more: split(f, capacity=…)."
-        raise DiagnosticError(Diagnostic("TN10", message, NOWHERE, (fault.text,), help))
-
-
-@dataclass(slots=True)
-class _Walk:
-    """One kernel alone: what is reserved and waited for of each buffer, at least, at each statement."""
-
-    program: Program
-    faults: dict[int, Fault] = field(default_factory=dict[int, Fault])
-
-    def kernel(self, kernel: Kernel) -> list[Fault]:
-        self._body(kernel.body, {})
-        return list(self.faults.values())
-
-    def _body(self, body: tuple[Op, ...], held: dict[tuple[str, str], int]) -> dict[tuple[str, str], int]:
-        for op in body:
-            match op:
-                case Sync(action, buffer, count):
-                    held = dict(held)
-                    side = buffer, "reserved" if action in ("reserve", "push") else "waited for"
-                    have = held.get(side, 0)
-                    if action in ("reserve", "wait"):
-                        held[side] = max(have, count)
-                        continue
-                    kind, done = (
-                        ("push without reserve", "pushes") if action == "push" else ("pop without wait", "pops")
-                    )
-                    if count > have:
-                        self._fault(op, kind, buffer, done, count, side[1], have)
-                    held[side] = max(have - count, 0)
-                case Work(_, fronts, fills):
-                    for name in fronts:
-                        self._needs(op, "read without wait", name, "reads", "waited for", held)
-                    if fills is not None:
-                        self._needs(op, "write without reserve", fills, "writes", "reserved", held)
-                case Loop(body=inner):
-                    # a second pass sees what the first one leaves; what holds in both is at least what both have
-                    after = self._body(inner, held)
-                    self._body(inner, after)
-                    held = _least(held, after)
-                case Branch(_, then, otherwise):
-                    held = _least(self._body(then, held), self._body(otherwise, held))
-                case Bind():
-                    pass
-        return held
-
-    def _needs(self, op: Work, kind: str, name: str, done: str, by: str, held: dict[tuple[str, str], int]) -> None:
-        pages, have = self.program.buffer(name).pages, held.get((name, by), 0)
-        if have < pages:
-            self._fault(op, kind, name, done, pages, by, have)
-
-    def _fault(self, op: Op, kind: str, buffer: str, done: str, count: int, by: str, have: int) -> None:
-        message = f"it {done} {tiles(count)}, and has {by} {have}."
-        fault = fault_at(self.program, op, kind, buffer, {done: count, by: have}, message)
-        self.faults.setdefault(id(op), fault)
-
-
-def _least(a: dict[tuple[str, str], int], b: dict[tuple[str, str], int]) -> dict[tuple[str, str], int]:
-    return {key: min(a.get(key, 0), b.get(key, 0)) for key in (*a, *b)}
-
-
-# How many tiles are moved: sums, under loops and conditions that both sides share
-
-_Rate: TypeAlias = "tuple[int, tuple[tuple[n.Node, ...], ...], tuple[_Rate, ...]]"
-"""A constant, and parts under a loop (its bounds) or under the sides of a branch (its condition)."""
-
-
-def _balance(program: Program) -> list[Fault]:
-    """The buffers of which more tiles are pushed than popped, or fewer, where both sides have the same loops."""
-    found: list[Fault] = []
-    for queue in program.buffers:
-        pushed = [(k, r) for k in program.kernels if (r := _rate(k.body, queue.name, "push")) != (0, (), ())]
-        popped = [(k, r) for k in program.kernels if (r := _rate(k.body, queue.name, "pop")) != (0, (), ())]
-        if len(pushed) != 1 or len(popped) > 1:
-            continue
-        kernel, rate = pushed[0]
-        other = popped[0][1] if popped else (0, (), ())
-        if (counts := _unequal(rate, other)) is not None:
-            op = next(o for o in _syncs(kernel) if o.buffer == queue.name and o.action == "push")
-            more = "at the same place" if popped else "anywhere"
-            message = f"{tiles(counts[0])} pushed, and {counts[1]} popped {more}."
-            told = {"pushed": counts[0], "popped": counts[1]}
-            found.append(fault_at(program, op, "unbalanced", queue.name, told, message))
-    return found
-
-
-def _rate(body: tuple[Op, ...], buffer: str, action: str) -> _Rate:
-    constant = 0
-    keys: list[tuple[n.Node, ...]] = []
-    parts: list[_Rate] = []
-    for op in body:
-        match op:
-            case Sync() if op.buffer == buffer and op.action == action:
-                constant += op.count
-            case Loop(_, start, extent, inner):
-                if (rate := _rate(inner, buffer, action)) != (0, (), ()):
-                    if isinstance(extent, n.IntImm) and not rate[1]:
-                        constant += extent.value * rate[0]
-                    else:
-                        keys.append((start, extent))
-                        parts.append(rate)
-            case Branch(condition, then, otherwise):
-                for side, inner in enumerate((then, otherwise)):
-                    if (rate := _rate(inner, buffer, action)) != (0, (), ()):
-                        keys.append((condition, n.IntImm(side, n.BOOL)))
-                        parts.append(rate)
-            case _:
-                pass
-    return constant, tuple(keys), tuple(parts)
-
-
-def _unequal(a: _Rate, b: _Rate) -> tuple[int, int] | None:
-    """The counts of the first place at which two rates differ; None where they do not, or where that is not known."""
-    if len(a[1]) != len(b[1]):
-        return None if a[1] and b[1] else (a[0] or _first(a), b[0] or _first(b))
-    if a[0] != b[0]:
-        return a[0], b[0]
-    for x, y, p, q in zip(a[1], b[1], a[2], b[2], strict=True):
-        if len(x) != len(y) or any(i != j for i, j in zip(x, y, strict=True)):
-            return None
-        if (found := _unequal(p, q)) is not None:
-            return found
-    return None
-
-
-def _first(rate: _Rate) -> int:
-    return rate[0] if not rate[2] else rate[0] or _first(rate[2][0])

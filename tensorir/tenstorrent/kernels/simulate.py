@@ -19,7 +19,6 @@ import numpy as np
 from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
 from tensorir.source import NOWHERE
 from tensorir.tenstorrent.grid import number
-from tensorir.tenstorrent.kernels.check import capacities, ownership
 from tensorir.tenstorrent.kernels.faults import Fault, fault_at, tiles
 from tensorir.tenstorrent.kernels.nodes import (
     ROLES,
@@ -33,6 +32,7 @@ from tensorir.tenstorrent.kernels.nodes import (
     Sync,
     Work,
 )
+from tensorir.tenstorrent.kernels.protocol import capacities, ownership
 from tensorir.tenstorrent.kernels.queues import Queue, pages_to_block
 from tensorir.tenstorrent.kernels.unwritten import unwritten
 from tensorir.tenstorrent.kernels.work import array_of, work

@@ -9,6 +9,8 @@
 
 from __future__ import annotations
 
+import copyreg
+
 from tensorir.tile.operations.arithmetic import BITWISE, COMPARISONS, CONVERSIONS, FLOATS, INTEGERS
 from tensorir.tile.operations.control import ENDS, REGIONS, SYMBOLS
 from tensorir.tile.operations.memory import ATOMICS, GLOBALS, POINTERS, SPEAKING, TOKENS, VIEWS
@@ -30,3 +32,12 @@ OTHER_NAMES = {"fpowf": "pow", "print": "print_tko"}
 """What other versions call an operation."""
 
 ROWS_BY_OPCODE = {row.opcode: row for row in TABLE.values() if row.opcode is not None}
+
+
+def _row(name: str) -> Row:
+    """The row of a name."""
+    return TABLE[name]
+
+
+# A row is what its name says, and there is one of each: a copy is the row itself.
+copyreg.pickle(Row, lambda row: (_row, (row.name,)))

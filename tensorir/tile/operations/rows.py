@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Literal
 
 from tensorir.tile.operations.classes import TypeClass
 
@@ -165,10 +165,6 @@ class Row:
             index = {part.name: k for k, part in enumerate(parts)}
             object.__setattr__(self, name, MappingProxyType(index))
 
-    def __reduce__(self) -> Any:
-        # a row is what its name says, and there is one of each
-        return _row, (self.name,)
-
     @property
     def counted(self) -> bool:
         """Whether bytecode writes how many results there are: where operands or results may be of any number."""
@@ -176,10 +172,3 @@ class Row:
 
     def attribute(self, name: str) -> Attr:
         return self.attributes[self.attribute_index[name]]
-
-
-def _row(name: str) -> Row:
-    """The row of a name."""
-    from tensorir.tile.operations import TABLE
-
-    return TABLE[name]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tensorir.tile.attributes import Dictionary, Typed
 from tensorir.tile.nodes import Operation, Value
+from tensorir.tile.text.spelling import spelled_attribute, spelled_hints, symbol
 from tensorir.tile.types import Function, TensorView
 
 if TYPE_CHECKING:
@@ -16,8 +17,6 @@ __all__ = ["OWN"]
 
 
 def _entry(p: Printer, op: Operation, head: str, depth: int) -> None:
-    from tensorir.tile.text.printing import spelled_hints, symbol
-
     signature = op.attribute("function_type")
     assert isinstance(signature, Typed) and isinstance(signature.type, Function)
     results = ", ".join(map(str, signature.type.results))
@@ -31,8 +30,6 @@ def _entry(p: Printer, op: Operation, head: str, depth: int) -> None:
 
 
 def _module(p: Printer, op: Operation, head: str, depth: int) -> None:
-    from tensorir.tile.text.printing import spelled_attribute, symbol
-
     further = dict(op.further)
     if op.attribute("producer") is not None:
         further["producer"] = op.attribute("producer")
@@ -113,8 +110,6 @@ def _order(op: Operation) -> str:
 
 
 def _rest(p: Printer, op: Operation) -> str:
-    from tensorir.tile.text.printing import spelled_hints
-
     token = op.operand("token")
     said = "" if token is None else f" token = {p.value(token)}"
     if op.row.name != "atomic_red_view_tko" and (hints := op.attribute("optimization_hints")) is not None:

@@ -23,7 +23,8 @@ from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.extension_points import interpret_graph_function
 from tensorir.tir import nodes as n
 from tensorir.tir.interpret.arguments import give, take
-from tensorir.tir.interpret.expressions import CODE
+from tensorir.tir.interpret.calls import invoke
+from tensorir.tir.interpret.code import CODE
 from tensorir.tir.interpret.external import KNOWN
 from tensorir.tir.interpret.machine import Machine
 from tensorir.tir.interpret.stack import deep
@@ -69,8 +70,6 @@ def _only(module: n.IRModule) -> n.PrimFunc | Any:
 
 
 def _run(machine: Machine, func: n.PrimFunc, arrays: tuple[object, ...]) -> Arrays:
-    from tensorir.tir.interpret.calls import invoke
-
     values = take(func, arrays)
     watched: dict[str, np.ndarray[Any, Any]] = {}
     machine.watched = {}

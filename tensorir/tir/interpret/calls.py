@@ -14,11 +14,12 @@ from tensorir.source import NOWHERE, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.barriers import awaits_block
 from tensorir.tir.builtins import BUILTINS, ELIDED, EXTERNAL, GPU_ONLY
+from tensorir.tir.interpret.accesses import access, pointer_to
 from tensorir.tir.interpret.arithmetic import Value, operator
-from tensorir.tir.interpret.expressions import CODE, Code, access, compiled, pointer_to
+from tensorir.tir.interpret.code import CODE, Code, compiled, execute
 from tensorir.tir.interpret.machine import Machine, error
 from tensorir.tir.interpret.memory import Memory, Pointer, View, row_major, strided
-from tensorir.tir.interpret.threads import keeps_storage, private_axes
+from tensorir.tir.interpret.threads import keeps_storage
 from tensorir.tir.interpret.tiles import compile_tile
 from tensorir.tir.interpret.warps import ACTIVE, SHUFFLES
 from tensorir.tir.launches import launched
@@ -299,9 +300,7 @@ def _alloca(node: n.Call) -> Run:
     count = compiled(_plain(node.args[1]))
 
     def run(m: Machine) -> Value:
-        memory = m.memory(
-            int(count(m)) * 8, np.dtype(np.uint8), "stack", "global", private_axes(m, "", None), node.span
-        )
+        memory = m.memory(int(count(m)) * 8, np.dtype(np.uint8), "stack", "global", m.private_axes("", None), node.span)
         return Pointer(memory)
 
     return run
@@ -316,7 +315,6 @@ def _masked_load(node: n.Call) -> Run:
 
 def _masked_store(node: n.Call) -> Run:
     """masked_store(buffer, value, indices..., mask): the lanes that the mask names are stored."""
-    from tensorir.tir.interpret.statements import execute
 
     buffer, value, *indices, mask = node.args
     assert isinstance(buffer, n.Buffer)
@@ -402,7 +400,6 @@ def compile_function_call(node: n.Call) -> Run:
 
 def invoke(m: Machine, func: n.PrimFunc, arguments: Sequence[Value], span: Span) -> Value:
     """Run a function on values and pointers; the machine's lanes stay as they are."""
-    from tensorir.tir.interpret.statements import execute
 
     if m.depth >= RECURSION_LIMIT:
         raise error("TR25", f"calls of {func.name!r} nest more than {RECURSION_LIMIT} deep.", span)

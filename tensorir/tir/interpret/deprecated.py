@@ -12,7 +12,7 @@ from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import DataType
 from tensorir.tir.interpret.arithmetic import Value, cast, is_array
-from tensorir.tir.interpret.expressions import compiled
+from tensorir.tir.interpret.code import compiled
 from tensorir.tir.interpret.machine import Machine, error
 from tensorir.tir.interpret.memory import Pointer, View
 

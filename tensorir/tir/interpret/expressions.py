@@ -1,7 +1,4 @@
-"""Expressions as Python functions of the machine: compiled once, run for one iteration or for many lanes at once.
-
-`compiled` remembers the function of each node, so a loop's body is looked at once and not once per iteration.
-"""
+"""Expressions as Python functions of the machine, run for one iteration or for many lanes at once."""
 
 # Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
 # pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
@@ -9,54 +6,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, assert_never
+from typing import assert_never
 
 import numpy as np
 
-from tensorir.source import NOWHERE, Span
+from tensorir.source import NOWHERE
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import other_bytes
+from tensorir.tir.interpret.accesses import access
 from tensorir.tir.interpret.arithmetic import Value, cast, constant, operator, plain
+from tensorir.tir.interpret.bounds import check_declared, check_overflow, check_ramp
+from tensorir.tir.interpret.calls import compile_builtin, compile_function_call
+from tensorir.tir.interpret.code import Run, compiled
+from tensorir.tir.interpret.deprecated import load, reduction
 from tensorir.tir.interpret.intrinsics import meaning
 from tensorir.tir.interpret.machine import Machine, error, scalable
-from tensorir.tir.interpret.memory import Pointer, View
+from tensorir.tir.interpret.undefined import check_cast, check_divisor, check_shift
 
-__all__ = ["CODE", "Code", "access", "compiled"]
-
-Run = Callable[[Machine], Value]
-
-_LIMIT = 500_000
+__all__ = ["compile_expression"]
 
 
-class Code:
-    """The functions of the expressions and statements met so far, by node."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, tuple[n.Node, Any]] = {}
-
-    def of(self, node: n.Node, compile_node: Callable[[Any], Any]) -> Any:
-        found = self._known.get(id(node))
-        if found is None:
-            if len(self._known) > _LIMIT:
-                self.clear()
-            found = self._known[id(node)] = (node, compile_node(node))
-        return found[1]
-
-    def clear(self) -> None:
-        """Forget all."""
-        self._known.clear()
-
-
-CODE = Code()
-
-
-def compiled(node: n.Expr) -> Run:
-    """The function that evaluates an expression."""
-    return CODE.of(node, _compile)
-
-
-def _compile(node: n.Expr) -> Run:
+def compile_expression(node: n.Expr) -> Run:
+    """The function of an expression, by the rule of its kind."""
     if node.dtype.lanes < 0:
         return _scalable(node)
     match node:
@@ -92,12 +63,8 @@ def _compile(node: n.Expr) -> Run:
         case n.Call():
             return _call(node)
         case n.Load():
-            from tensorir.tir.interpret.deprecated import load
-
             return load(node)
         case n.Reduce():
-            from tensorir.tir.interpret.deprecated import reduction
-
             return reduction(node)
         case _:
             raise error("TR42", f"a {type(node).__name__} is not run.", getattr(node, "span", NOWHERE))
@@ -130,8 +97,6 @@ def _cast(value: n.Expr, node: n.Cast) -> Run:
     def convert(m: Machine) -> Value:
         found = inner(m)
         if m.checked:
-            from tensorir.tir.interpret.undefined import check_cast
-
             check_cast(m, node, found)
         return cast(found, source, target)
 
@@ -152,8 +117,6 @@ def _binary(node: n.BinaryOp | n.CmpOp) -> Run:
         def divide(m: Machine) -> Value:
             x, y = a(m), b(m)
             if m.checked:
-                from tensorir.tir.interpret.undefined import check_divisor
-
                 check_divisor(m, node, y)
             return function(x, y)
 
@@ -163,8 +126,6 @@ def _binary(node: n.BinaryOp | n.CmpOp) -> Run:
         def compute(m: Machine) -> Value:
             x, y = a(m), b(m)
             if m.indexing:
-                from tensorir.tir.interpret.bounds import check_overflow
-
                 check_overflow(m, node, x, y)
             return function(x, y)
 
@@ -227,35 +188,6 @@ def _lazily(condition: n.Expr, yes: n.Expr, no: n.Expr) -> Run:
     return run
 
 
-def access(
-    buffer: n.Buffer, indices: tuple[n.Expr, ...], span: Span, predicate: Run | None = None
-) -> Callable[[Machine], tuple[View, Value]]:
-    """The view and the address that an access to a buffer means; `predicate` says which lanes of a vector count."""
-    places = [compiled(index) for index in indices]
-    vector = bool(indices) and indices[-1].dtype.lanes != 1
-
-    def run(m: Machine) -> tuple[View, Value]:
-        view = m.views.get(buffer)
-        if view is None:
-            view = m.view(buffer, span)
-        if m.checked:
-            m.indexing += 1
-            values = [place(m) for place in places]
-            m.indexing -= 1
-        else:
-            values = [place(m) for place in places]
-        if len(values) != len(view.strides):
-            message = f"{buffer.name!r} has {len(view.strides)} dimensions, but is indexed by {len(values)}."
-            raise error("TR09", message, span)
-        if m.checked:
-            from tensorir.tir.interpret.bounds import check_bounds
-
-            check_bounds(m, buffer, view, values, vector, span, None if predicate is None else predicate(m))
-        return view, view.address(values, vector)
-
-    return run
-
-
 def _load(node: n.BufferLoad) -> Run:
     predicate = None if node.predicate is None else compiled(node.predicate)
     place = access(node.buffer, node.indices, node.span, predicate)
@@ -273,8 +205,6 @@ def _load(node: n.BufferLoad) -> Run:
     def run(m: Machine) -> Value:
         view, address = place(m)
         if m.blocks and m.checked:
-            from tensorir.tir.interpret.bounds import check_declared
-
             check_declared(m, node.buffer, False, span)
         return m.read(view, address, span, vector)
 
@@ -288,8 +218,6 @@ def _ramp(node: n.Ramp) -> Run:
     def run(m: Machine) -> Value:
         first, step = np.asarray(base(m))[..., None], np.asarray(stride(m))[..., None]
         if m.indexing:
-            from tensorir.tir.interpret.bounds import check_ramp
-
             check_ramp(m, node, first, step)
         return first + step * steps
 
@@ -333,8 +261,6 @@ def _call(node: n.Call) -> Run:
         case str(name):
             function = meaning(name)
             if function is None:
-                from tensorir.tir.interpret.calls import compile_builtin
-
                 return compile_builtin(node)
             arguments = [compiled(_expression(arg)) for arg in node.args]
             dtype = node.dtype
@@ -344,15 +270,11 @@ def _call(node: n.Call) -> Run:
             def compute(m: Machine) -> Value:
                 values = [argument(m) for argument in arguments]
                 if m.checked and name in ("shift_left", "shift_right"):
-                    from tensorir.tir.interpret.undefined import check_shift
-
                     check_shift(m, node, values[1])
                 return function(dtype, *values)
 
             return compute
         case n.GlobalVar():
-            from tensorir.tir.interpret.calls import compile_function_call
-
             return compile_function_call(node)
         case _:
             assert_never(node.op)
@@ -362,9 +284,3 @@ def _expression(argument: n.Argument) -> n.Expr:
     if not isinstance(argument, n.Expr):
         raise error("TR42", f"a {type(argument).__name__} is no value.", getattr(argument, "span", NOWHERE))
     return argument
-
-
-def pointer_to(m: Machine, buffer: n.Buffer, span: Span) -> Pointer:
-    """The pointer at which a buffer starts."""
-    view = m.view(buffer, span)
-    return Pointer(view.memory, view.offset * view.dtype.itemsize * view.lanes, view)

@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 
 from tensorir.tir import nodes as n
+from tensorir.tir.interpret.accesses import access
 from tensorir.tir.interpret.arithmetic import Value
+from tensorir.tir.interpret.blocks import entering
 from tensorir.tir.interpret.bounds import check_declared
-from tensorir.tir.interpret.expressions import access, compiled
+from tensorir.tir.interpret.code import compiled
 from tensorir.tir.interpret.machine import Machine
 from tensorir.tir.interpret.memory import View
-from tensorir.tir.interpret.statements import entering
 from tensorir.tir.walk import walk
 
 __all__ = ["Fold", "fold_of"]

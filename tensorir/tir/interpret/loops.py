@@ -21,12 +21,12 @@ from tensorir.errors import DiagnosticError
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.interpret.arithmetic import Value, is_array
+from tensorir.tir.interpret.blocks import create
+from tensorir.tir.interpret.code import Act, compiled, execute
 from tensorir.tir.interpret.dependence import Facts, facts, written_alike
-from tensorir.tir.interpret.expressions import compiled
 from tensorir.tir.interpret.folds import Fold, fold_of
 from tensorir.tir.interpret.hazards import Axis, Conflict, Level, lane_numbers
 from tensorir.tir.interpret.machine import Machine, error
-from tensorir.tir.interpret.statements import Act, create, execute
 from tensorir.tir.scratch import AT_ONCE
 from tensorir.tir.walk import walk
 

@@ -19,6 +19,7 @@ from tensorir.source import NOWHERE, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import DataType
 from tensorir.tir.interpret.arithmetic import Value, is_array
+from tensorir.tir.interpret.code import compiled
 from tensorir.tir.interpret.hazards import Axis, Conflict, Level
 from tensorir.tir.interpret.memory import Memory, Pointer, View, row_major
 
@@ -116,7 +117,6 @@ class Machine:
 
     def allocate(self, buffer: n.Buffer, shape: tuple[Value, ...], span: Span) -> View:
         """A buffer with new memory, one copy for each lane that has one of its own."""
-        from tensorir.tir.interpret.threads import private_axes
 
         _fits(buffer, span)
         extents = [int(np.max(extent)) if np.size(extent) else 0 for extent in shape]
@@ -128,16 +128,19 @@ class Machine:
             raise error("TR05", f"{buffer.name!r} is allocated with a negative stride, {tuple(steps)}.", span)
         count = 0 if 0 in extents else 1 + sum((e - 1) * step for e, step in zip(extents, steps, strict=True))
         count *= buffer.dtype.lanes
-        axes = private_axes(self, buffer.scope, buffer)
+        axes = self.private_axes(buffer.scope, buffer)
         memory = self.memory(count, buffer.dtype.element.numpy, buffer.name, buffer.scope, axes, span)
         view = View(memory, buffer.dtype.element.numpy, buffer.dtype.lanes, shape, strides, 0)
         if buffer.name in self.watch:
             self.watched[buffer.name] = view
         return view
 
+    def private_axes(self, scope: str, buffer: n.Buffer | None) -> tuple[Axis, ...]:
+        """The lanes that have a copy of their own of memory allocated here."""
+        return self.axes if self.kernel is None else self.kernel.private(self.axes, scope, buffer)
+
     def _strides(self, buffer: n.Buffer, shape: tuple[Value, ...]) -> tuple[Value, ...]:
         """The strides of a buffer that is allocated: those that it declares, and where it leaves them open, packed."""
-        from tensorir.tir.interpret.expressions import compiled
 
         packed = row_major(shape)
         if len(buffer.strides) != len(packed):
@@ -185,7 +188,6 @@ class Machine:
 
     def _declare(self, buffer: n.Buffer, span: Span) -> View:
         """A buffer that no statement declared stands for the memory behind its pointer."""
-        from tensorir.tir.interpret.expressions import compiled
 
         pointer = self.env.get(buffer.data)
         if not isinstance(pointer, Pointer):

@@ -8,9 +8,7 @@ index runs thread by thread, ascending.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,19 +16,16 @@ from tensorir.errors import DiagnosticError
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.interpret.arithmetic import Value, is_array
+from tensorir.tir.interpret.code import Act, compiled, execute
 from tensorir.tir.interpret.hazards import Axis, Conflict, Level, lane_numbers
-from tensorir.tir.interpret.machine import error
-from tensorir.tir.interpret.memory import Memory
+from tensorir.tir.interpret.loops import compile_loop, execute_later
+from tensorir.tir.interpret.machine import Machine, error
+from tensorir.tir.interpret.memory import Memory, Pointer
 from tensorir.tir.kernel_storage import lost_storage
 from tensorir.tir.tags import is_block, is_hardware
 from tensorir.tir.walk import walk
 
-if TYPE_CHECKING:
-    from tensorir.tir.interpret.machine import Machine
-
-__all__ = ["compile_attribute", "compile_thread_loop", "keeps_storage", "one_by_one", "private_axes"]
-
-Act = Callable[["Machine"], None]
+__all__ = ["compile_attribute", "compile_thread_loop", "keeps_storage", "one_by_one"]
 
 MOST_THREADS = 1 << 18
 """How many threads run side by side, as far as their blocks can be run in portions."""
@@ -51,6 +46,13 @@ class Kernel:
     synchronised: bool
     joined: dict[n.Buffer, frozenset[str]]
     failed: Exception | None = None
+
+    def private(self, axes: tuple[Axis, ...], scope: str, buffer: n.Buffer | None) -> tuple[Axis, ...]:
+        """The lanes among `axes` that have a copy of their own of memory allocated here."""
+        shared = scope.startswith(_PER_BLOCK)
+        joined = frozenset[str]() if buffer is None else self.joined.get(buffer, frozenset())
+        common = {id(axis) for tag, axis in self.axes.items() if (shared and not is_block(tag)) or tag in joined}
+        return tuple(axis for axis in axes if id(axis) not in common)
 
     def stored(self, m: Machine) -> None:
         """After each statement: a barrier, where the kernel has none of its own."""
@@ -89,17 +91,6 @@ def keeps_storage(func: n.PrimFunc) -> Act:
     return check
 
 
-def private_axes(m: Machine, scope: str, buffer: n.Buffer | None) -> tuple[Axis, ...]:
-    """The lanes that have a copy of their own of memory allocated here."""
-    if m.kernel is None:
-        return m.axes
-    kernel: Kernel = m.kernel
-    shared = scope.startswith(_PER_BLOCK)
-    joined = frozenset[str]() if buffer is None else kernel.joined.get(buffer, frozenset())
-    common = {id(axis) for tag, axis in kernel.axes.items() if (shared and not is_block(tag)) or tag in joined}
-    return tuple(axis for axis in m.axes if id(axis) not in common)
-
-
 def compile_thread_loop(node: n.For) -> Act:
     """A loop bound to threads: the start of a kernel, or one more name for an index of the kernel."""
     assert node.thread_binding is not None
@@ -109,8 +100,6 @@ def compile_thread_loop(node: n.For) -> Act:
 
 def compile_attribute(node: n.AttrStmt) -> Act:
     """`thread_extent` binds a thread index, `virtual_thread` is a loop; other attributes do not change what runs."""
-    from tensorir.tir.interpret.loops import compile_loop
-    from tensorir.tir.interpret.statements import execute
 
     match node:
         case n.AttrStmt(n.IterVar(_, var, _, tag), "thread_extent" | "virtual_thread" as key, n.Expr() as extent, body):
@@ -134,8 +123,6 @@ def compile_attribute(node: n.AttrStmt) -> Act:
 
 
 def _thread(tag: str, var: n.Var, low: n.Expr, extent: n.Expr, body: n.Stmt, node: n.Stmt) -> Act:
-    from tensorir.tir.interpret.expressions import compiled
-    from tensorir.tir.interpret.loops import compile_loop, execute_later
 
     if not is_hardware(tag):
         assert isinstance(node, n.For)
@@ -236,7 +223,6 @@ def _rank(tag: str) -> tuple[int, int]:
 
 def _extents(m: Machine, node: n.Stmt) -> dict[str, int]:
     """The extent of every hardware index that the kernel mentions: the largest of those written."""
-    from tensorir.tir.interpret.expressions import compiled
 
     found: dict[str, int] = {}
     for inner in walk(node):
@@ -289,8 +275,6 @@ def _private_bytes(m: Machine, buffers: list[n.Buffer], extents: dict[str, int])
 
 def _privatise(m: Machine, buffers: list[n.Buffer], span: Span) -> None:
     """Local and shared buffers that were allocated outside of the kernel get their copies."""
-    from tensorir.tir.interpret.memory import Pointer
-
     moved: dict[int, Memory] = {}
     for buffer in buffers:
         view = m.views.get(buffer)
@@ -299,7 +283,7 @@ def _privatise(m: Machine, buffers: list[n.Buffer], span: Span) -> None:
         old = view.memory
         new = moved.get(id(old))
         if new is None:
-            axes = private_axes(m, buffer.scope, buffer)
+            axes = m.private_axes(buffer.scope, buffer)
             unit = np.dtype(f"u{old.unit}")
             new = moved[id(old)] = m.memory(old.size // old.unit, unit, old.name, old.scope, axes, span)
             new.element = old.element

@@ -16,7 +16,7 @@ from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import DataType
 from tensorir.tir.interpret.arithmetic import Value, cast
-from tensorir.tir.interpret.expressions import compiled
+from tensorir.tir.interpret.code import compiled
 from tensorir.tir.interpret.machine import Machine, error
 from tensorir.tir.interpret.memory import View
 from tensorir.tir.tiles.folds import identity

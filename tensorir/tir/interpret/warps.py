@@ -17,7 +17,7 @@ import numpy as np
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.interpret.arithmetic import Value
-from tensorir.tir.interpret.expressions import compiled
+from tensorir.tir.interpret.code import compiled
 from tensorir.tir.interpret.machine import Machine, error
 
 __all__ = ["ACTIVE", "SHUFFLES"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from tensorir.extension_points import read_statement
 from tensorir.lift.nests.nest import External, Loop, Node
 from tensorir.lift.nests.terms import Buffer, Index, Load, Number, Term, index_names
 from tensorir.source import Span
@@ -65,10 +66,8 @@ def effect(reader: Reader, call: n.Call, span: Span) -> list[Node]:
             found = reader.reached(span)
             return met(reader, span) if found is None else found
         case "masked_store" if isinstance(call.args[0], n.Buffer):
-            from tensorir.tir.lift.statements import statement
-
             value, *indices, mask = map(value_of, call.args[1:])
-            return statement(reader, n.BufferStore(call.args[0], value, tuple(indices), mask, span))
+            return read_statement(reader, n.BufferStore(call.args[0], value, tuple(indices), mask, span))
         case str(name) if name in ATOMICS:
             return updated(reader, call, span)
         case str(name) if name in _NOTHING:
@@ -83,7 +82,6 @@ def effect(reader: Reader, call: n.Call, span: Span) -> list[Node]:
 def called(reader: Reader, name: str, call: n.Call, span: Span, result: Flag | None = None) -> list[Node]:
     """A call of another function of the module, which leaves its value in `result`: its body, its parameters bound."""
     from tensorir.tir.lift.allocation import pointer
-    from tensorir.tir.lift.statements import statement
 
     functions: Mapping[str, object] = {} if reader.module is None else reader.module.functions
     callee = functions.get(name)
@@ -120,7 +118,7 @@ def called(reader: Reader, name: str, call: n.Call, span: Span, result: Flag | N
         if returns_early(callee.body):
             reader.returned = reader.flag("returned", span)
             nodes.append(reader.cleared(reader.returned, span))
-        return [*kept, *nodes, *statement(reader, counted(callee.body, {}))]
+        return [*kept, *nodes, *read_statement(reader, counted(callee.body, {}))]
     finally:
         reader.scope, reader.stack, reader.returned, reader.live = outer, reader.stack[:-1], returned, live
         reader.asking, reader.acting = asking
@@ -208,11 +206,10 @@ def _packed(reader: Reader, call: n.Call, span: Span) -> list[Node]:
 
 
 def reduce_scope(reader: Reader, reducer: n.CommReducer, body: n.Stmt) -> list[Node]:
-    from tensorir.tir.lift.statements import statement
 
     before, reader.reducer = reader.reducer, reducer
     try:
-        return statement(reader, body)
+        return read_statement(reader, body)
     finally:
         reader.reducer = before
 

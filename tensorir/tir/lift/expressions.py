@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.extension_points import read_returned
 from tensorir.lift.nests.bits import bytes_of
 from tensorir.lift.nests.linear import settled
 from tensorir.lift.nests.terms import Buffer, Load, Number, Op, Term, loads
@@ -316,9 +317,7 @@ def _call(scope: Scope, node: n.Call, lane: Term) -> Term:
     arguments = [a for a in node.args if isinstance(a, n.Expr)]
     name = node.op
     if isinstance(name, n.GlobalVar):
-        from tensorir.tir.lift.returned import returned
-
-        return returned(scope, node, name.name, lane)
+        return read_returned(scope, node, name.name, lane)
     if name == "if_then_else":
         return _taken(scope, *arguments, lane=lane)
     if name == "dp4a":

@@ -6,14 +6,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
 
+from tensorir.extension_points import read_statement
 from tensorir.lift.nests.linear import linear
 from tensorir.lift.nests.nest import Check, External, Loop, Node, Store, While
 from tensorir.lift.nests.terms import Buffer, Index, Number, Op, Term, index_names
 from tensorir.tir import nodes as n
 from tensorir.tir.libraries import with_exchanges
+from tensorir.tir.lift.calls import reduce_scope
 from tensorir.tir.lift.expressions import element_of, refused
 from tensorir.tir.lift.intrinsics import cast
 from tensorir.tir.lift.leaving import returns
+from tensorir.tir.lift.loops import loop
 from tensorir.tir.lift.memory import View, plus
 from tensorir.tir.lift.own_calls import writes
 from tensorir.tir.lift.reader import Reader, Thread, updates
@@ -25,30 +28,23 @@ from tensorir.types import BOOL, INT32
 __all__ = ["attribute", "thread_loop"]
 
 
-def thread_loop(reader: Reader, node: n.For) -> list[Node] | None:
-    """A loop bound to an index of the hardware; None for virtual threads, which are plain loops."""
-    assert node.thread_binding is not None
-    tag = node.thread_binding.thread_tag
-    if not is_hardware(tag):
-        return None
+def thread_loop(reader: Reader, node: n.For, tag: str) -> list[Node]:
+    """A loop bound to an index of the hardware."""
     return _thread(reader, tag, node.loop_var, node.min, node.extent, node.body, node)
 
 
 def attribute(reader: Reader, node: n.AttrStmt) -> list[Node]:
     """`thread_extent` binds an index of the hardware, `virtual_thread` is a loop; other attributes change nothing."""
-    from tensorir.tir.lift.calls import reduce_scope
-    from tensorir.tir.lift.statements import statement
-
     match node:
         case n.AttrStmt(n.IterVar(_, var, _, tag), "thread_extent" | "virtual_thread" as key, n.Expr() as extent, body):
             zero = n.IntImm(0, var.dtype)
             if key == "virtual_thread" or not is_hardware(tag):
-                return statement(reader, n.For(var, zero, extent, n.ForKind.SERIAL, body, span=node.span))
+                return read_statement(reader, n.For(var, zero, extent, n.ForKind.SERIAL, body, span=node.span))
             return _thread(reader, tag, var, zero, extent, body, node)
         case n.AttrStmt(n.CommReducer() as reducer, "reduce_scope", _, body):
             return reduce_scope(reader, reducer, body)
         case _:
-            return statement(reader, node.body)
+            return read_statement(reader, node.body)
 
 
 def _thread(
@@ -56,7 +52,6 @@ def _thread(
 ) -> list[Node]:
     if reader.threads is None:
         return _launch(reader, node)
-    from tensorir.tir.lift.statements import statement
 
     size = cast(reader.term(extent), INT32)
     thread = reader.threads.get(tag)
@@ -70,13 +65,11 @@ def _thread(
     reader.scope.values[var] = lambda lane: value
     inside = () if size == most else (Op("less", (index, size), BOOL),)
     with reader.guarded(*inside):
-        return statement(reader, body)
+        return read_statement(reader, body)
 
 
 def _launch(reader: Reader, node: n.Stmt) -> list[Node]:
     """A kernel: its blocks as loops around it, its threads around each statement."""
-    from tensorir.tir.lift.loops import loop
-    from tensorir.tir.lift.statements import statement
 
     node = with_exchanges(node)
     for part, tag, var, _ in _bindings(node):
@@ -110,7 +103,7 @@ def _launch(reader: Reader, node: n.Stmt) -> list[Node]:
         reader.returned = reader.flag("returned", node.span)
         nodes.append(reader.cleared(reader.returned, node.span))
     try:
-        nodes += statement(reader, node)
+        nodes += read_statement(reader, node)
     finally:
         reader.loops, reader.threads, reader.stretch = before, None, None
         reader.returned, reader.live = returned, live

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from math import prod
 
+from tensorir.extension_points import read_statement
 from tensorir.lift.nests.extremes import extremes
 from tensorir.lift.nests.linear import linear, settled
 from tensorir.lift.nests.nest import Check, Loop, Node, Rounds, Store, While
@@ -35,12 +36,6 @@ __all__ = ["for_loop", "leave", "loop", "while_loop"]
 
 
 def for_loop(reader: Reader, node: n.For) -> list[Node]:
-    if node.kind is n.ForKind.THREAD_BINDING and node.thread_binding is not None:
-        from tensorir.tir.lift.kernels import thread_loop
-
-        done = thread_loop(reader, node)
-        if done is not None:
-            return done
     bounds = reader.term(node.min), reader.term(node.extent)
     low, extent = (cast(x, INT32) if x.element == BOOL else x for x in bounds)
     step = None if node.step is None else reader.term(node.step)
@@ -127,7 +122,6 @@ def _body(
     """The nodes of one iteration, which does something where the limit holds, those that prepare the loop, and the flag
     of those who broke it. `name`: of the loop, where it is one of a nest and no while.
     """
-    from tensorir.tir.lift.statements import statement
 
     breaks, continues = jumps(body)
     outer = (reader.broken, reader.continued, list(reader.live))
@@ -146,7 +140,7 @@ def _body(
         if continues:
             reader.continued = reader.flag("continued", span)
             nodes.append(reader.cleared(reader.continued, span))
-        nodes += statement(reader, body)
+        nodes += read_statement(reader, body)
     returned, broken = [f for f in reader.live if f is reader.returned], reader.broken if breaks else None
     reader.broken, reader.continued, reader.live = outer
     reader.live += [f for f in returned if f not in reader.live]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tensorir.extension_points import read_call, read_statement
 from tensorir.lift.nests.nest import Node, written
 from tensorir.lift.nests.terms import Buffer, Index, Load
 from tensorir.tir import nodes as n
@@ -82,7 +83,6 @@ def _done(reader: Reader, node: n.Stmt, one: n.Call | Choice | n.Let) -> list[No
 
 
 def _chosen(reader: Reader, choice: Choice) -> list[Node]:
-    from tensorir.tir.lift.statements import statement
 
     dtype, span = choice.node.dtype, choice.node.span
     if dtype.lanes != 1:
@@ -93,7 +93,7 @@ def _chosen(reader: Reader, choice: Choice) -> list[Node]:
     allocate(reader, buffer, span)
     first = (n.IntImm(0, INDEX),)
     yes, no = (n.BufferStore(buffer, value, first, span=span) for value in (choice.yes, choice.no))
-    nodes = statement(reader, n.IfThenElse(choice.condition, yes, no, span=span))
+    nodes = read_statement(reader, n.IfThenElse(choice.condition, yes, no, span=span))
     reader.scope.exchanged[id(choice.node)] = reader.term(n.BufferLoad(buffer, first, span=span))
     return nodes
 
@@ -127,12 +127,11 @@ def _is_value(body: n.Stmt) -> bool:
 
 
 def _result(reader: Reader, call: n.Call, name: str) -> list[Node]:
-    from tensorir.tir.lift.calls import called
 
     lanes = reader.lanes
     buffer = reader.buffer("result", element_of(call.dtype), tuple(t.extent for t in lanes), call.span)
     target = Flag(buffer, tuple(Index(t.name, INT32) for t in lanes))
-    nodes = called(reader, name, call, call.span, target)
+    nodes = read_call(reader, name, call, call.span, target)
     if buffer not in written(nodes):
         raise refused(f"{name!r} stands in an expression, and does not return a value.", call.span)
     reader.scope.exchanged[id(call)] = Load(buffer, target.indices)

@@ -10,11 +10,12 @@ from tensorir.lift.nests.terms import Index, Number, Op, Term, index_names, load
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.build import branched
-from tensorir.tir.lift import allocation
+from tensorir.tir.lift import allocation, calls
 from tensorir.tir.lift.asked import asked
 from tensorir.tir.lift.domains import inside_of_domains
 from tensorir.tir.lift.expressions import as_stored, element_of, place, refused, term, truth
 from tensorir.tir.lift.intrinsics import cast
+from tensorir.tir.lift.kernels import attribute, thread_loop
 from tensorir.tir.lift.loops import for_loop, leave, while_loop
 from tensorir.tir.lift.reader import Reader
 from tensorir.tir.lift.results import results
@@ -22,6 +23,7 @@ from tensorir.tir.lift.vectors import asked_of_lanes, kept, lane_loop
 from tensorir.tir.lift.warp_folds import folded
 from tensorir.tir.lift.warps import exchanged
 from tensorir.tir.scratch import scratch_of
+from tensorir.tir.tags import is_hardware
 from tensorir.tir.walk import walk
 from tensorir.types import BOOL, INT32
 
@@ -47,6 +49,8 @@ def _statement(reader: Reader, node: n.Stmt) -> list[Node]:
             return _branch(reader, whole) if isinstance(whole, n.IfThenElse) else sequence(reader, whole.seq)
         case n.BufferStore():
             return _store(reader, node)
+        case n.For(kind=n.ForKind.THREAD_BINDING, thread_binding=n.IterVar(thread_tag=tag)) if is_hardware(tag):
+            return thread_loop(reader, node, tag)
         case n.For():
             return for_loop(reader, node)
         case n.While(condition, body):
@@ -63,8 +67,6 @@ def _statement(reader: Reader, node: n.Stmt) -> list[Node]:
             check = Check(reader.term(condition), f"{kind}: {''.join(message)}", reader.holding, node.span)
             return [*asked(reader, condition), reader.placed(check)]
         case n.AttrStmt():
-            from tensorir.tir.lift.kernels import attribute
-
             return attribute(reader, node)
         case n.AllocBuffer(buffer):
             allocation.allocate(reader, buffer, node.span)
@@ -223,8 +225,6 @@ def _block(reader: Reader, node: n.BlockRealize, bound: list[tuple[n.IterVar, Te
 
 
 def _evaluate(reader: Reader, value: n.Expr, span: Span) -> list[Node]:
-    from tensorir.tir.lift import calls
-
     match value:
         case n.IntImm() | n.FloatImm() | n.Var():
             return []

@@ -18,6 +18,7 @@ from tensorir.tir.builtins import find
 from tensorir.tir.dtypes import BOOL, HANDLE, INT32, INT64, DataType
 from tensorir.tir.script import operations, subscripts
 from tensorir.tir.script.arithmetic import IllTyped, as_expr
+from tensorir.tir.script.calls.dispatch import call
 from tensorir.tir.script.layouts import LAYOUTS, layout
 from tensorir.tir.script.syntax import Failure, Located, Text, parse_expression
 from tensorir.tir.script.values import (
@@ -392,8 +393,6 @@ class Evaluator:
     # ----------------------------------------------------------------------------------- subscripts, calls
 
     def call(self, node: ast.Call) -> Value:
-        from tensorir.tir.script.calls.dispatch import call
-
         target = self.value(node.func)
         if isinstance(target, Name) and target.dialect == "T" and target.path in LAYOUTS:
             return layout(self, node, target.path)

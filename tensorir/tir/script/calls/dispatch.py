@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from typing import TYPE_CHECKING
 
 from tensorir.tir import nodes as n
 from tensorir.tir.nodes import ForKind
@@ -13,7 +14,6 @@ from tensorir.tir.script.calls.constants import constant
 from tensorir.tir.script.calls.control import loop
 from tensorir.tir.script.calls.form import MAKERS, Call
 from tensorir.tir.script.calls.operators import extreme
-from tensorir.tir.script.evaluate import Evaluator
 from tensorir.tir.script.syntax import Failure
 from tensorir.tir.script.values import (
     BoundMethod,
@@ -28,6 +28,9 @@ from tensorir.tir.script.values import (
     members,
 )
 from tensorir.tir.script.words import describe
+
+if TYPE_CHECKING:
+    from tensorir.tir.script.evaluate import Evaluator
 
 __all__ = ["call"]
 

@@ -5,19 +5,21 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from tensorir.errors import did_you_mean
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import FLOAT32, DataType
-from tensorir.tir.script.evaluate import Evaluator
 from tensorir.tir.script.syntax import Located
 from tensorir.tir.script.values import (
     Value,
     entries,
 )
 from tensorir.tir.script.words import count, describe
+
+if TYPE_CHECKING:
+    from tensorir.tir.script.evaluate import Evaluator
 
 
 @dataclass

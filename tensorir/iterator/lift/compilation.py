@@ -1,0 +1,21 @@
+"""Specialised programs, compiled with their neighbour tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensorir.backends import compile
+from tensorir.binding.bound import bind
+from tensorir.iterator.lift.program import Specialised
+
+__all__ = ["compiled"]
+
+
+def compiled(special: Specialised, **options: Any) -> Any:
+    """The program with its tables, on the default backend."""
+    assert special.fencil is not None
+    tables = {n: table.at(rows) for n, (table, rows) in special.tables.items()}
+    program: Any = special.fencil
+    if tables:
+        program = bind(program, tables)
+    return compile(program, **options)
