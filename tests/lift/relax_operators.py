@@ -364,4 +364,29 @@ FUNCTIONS = [
     ("x: (2, 3) float32", '(x, (x, R.zeros(R.shape([2, 1]), "int8")))'),
     ("x: (2, 1, 2, 1, 2, 1, 2, 3) float32", "R.sum(R.add(x, x), axis=[1, 7])"),
     ("x: (2, 3) bfloat16, y: (3, 2) bfloat16", "R.matmul(x, y)"),
+    # operators of devices and of training, which leave the value as it is; and what stands nowhere else
+    *[
+        ("x: (2, 3) float32", f"R.{name}(x)")
+        for name in (
+            "grad.no_grad",
+            "grad.start_checkpoint",
+            "grad.end_checkpoint",
+            "memory.ensure_zero_offset",
+            "stop_lift_params",
+            "wrap_param",
+            "eye_like",
+            "size",
+        )
+    ],
+    *[("x: (2, 3) float32", f"R.{name}(R.tanh(x))") for name in ("acos", "asin", "atanh")],
+    ("x: (2, 3) float32", 'R.acosh(R.add(R.abs(x), R.const(1.25, "float32")))'),
+    ("x: (2, 3) float32, y: (1, 3) float32", "R.collapse_sum_like(x, y)"),
+    ("x: (2, 3) float32", 'R.full_like(x, R.const(2.5, "float32"))'),
+    ("x: (2, 3) float32", "R.nn.dropout(x, rate=0.25)"),
+    ("x: (1, 2, 7) float32", "R.nn.avg_pool1d(x, pool_size=[3], strides=[2], padding=[1, 1])"),
+    ("x: (1, 1, 4, 5, 3) float32", "R.nn.max_pool3d(x, pool_size=[2, 2, 2], strides=[2, 2, 1], padding=[0] * 6)"),
+    ("x: (1, 2, 7) float32", "R.nn.adaptive_avg_pool1d(x, output_size=[3])"),
+    ("x: (1, 1, 4, 5, 3) float32", "R.nn.adaptive_avg_pool3d(x, output_size=[2, 2, 3])"),
+    ("x: (1, 1, 2, 3, 4) float32", "R.image.resize3d(x, R.shape([3, 5, 4]))"),
+    ("q: (1, 3, 2, 4) float32, b: (1, 2, 3, 3) float32", "R.nn.attention_bias(q, q, q, b)"),
 ]

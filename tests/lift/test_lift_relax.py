@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tensorir as ti
+from tensorir.relax.rows import ROWS
 from tests.lift.relax_models import CNN, CONTROL, IN_PLACE, MLP, TRANSFORMER
 from tests.lift.relax_operators import FUNCTIONS
 
@@ -317,3 +318,21 @@ def main(x: R.Tensor((2, 3), "float32")):
 """
     with pytest.raises(ti.DiagnosticError, match="axis 9 of 2"):
         ti.lift(ti.tir.parse(text)["main"])(np.ones((2, 3), np.float32))
+
+
+STATEMENTS = {"print", "assert_op"}
+"""What a program does besides computing: the interpreter and the lift have these as statements."""
+SHAPED_BY_DATA = {"dynamic_strided_slice", "nonzero", "tensor_to_shape", "unique"}
+NO_MEANING = {"cumsum_like"}
+"""TVM declares it, and no library of TVM computes it."""
+ELSEWHERE = {"nn.attention_var_len", "null_value", "to_vdevice", "hint_on_device"}
+"""With tests of their own below; an object without a value; and devices, which a module has to declare."""
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_each_operator_is_computed_and_lifted_and_the_two_are_compared(name: str):
+    row = ROWS[name]
+    assert (row.interpret is None) == (name in STATEMENTS | NO_MEANING)
+    assert (row.lift is None) == (name in STATEMENTS | NO_MEANING | SHAPED_BY_DATA)
+    compared = any(f"R.{name}(" in value for _, value in FUNCTIONS) or f"R.{name}(" in TRANSFORMER + CNN
+    assert row.lift is None or compared != (name in ELSEWHERE)
