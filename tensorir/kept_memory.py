@@ -3,9 +3,7 @@
 glibc maps a block above a threshold when it is allocated and gives it back to the system when it is freed, so that
 each result touches all of its pages for the first time, which costs several times what a stencil computes. The
 threshold follows what is freed, but by 32 MiB at most; here it follows the arrays of programs further, up to a limit.
-Threads of XLA that have an arena of their own keep blocks of up to 64 MiB, and that is where the limit stands. Larger
-ones are kept where all threads share one arena; that is more memory, and touches what other libraries do, and so is
-only done when somebody asks.
+A thread that has an arena of its own keeps no block above 64 MiB, so all threads that start later share one arena.
 
 >>> KeptMemory(limit=128 << 20)
 up to 134 MB are kept; so far blocks as glibc chooses
@@ -26,8 +24,6 @@ BY_GLIBC = 32 << 20
 """Bytes. Up to this block glibc's own threshold follows."""
 ARRAYS = 8
 """XLA keeps the temporaries of a program in one block, of several arrays."""
-OF_ARENAS = 64 << 20
-"""Bytes. Larger blocks no thread keeps in an arena of its own."""
 SHARE = 16
 """This part of the machine's memory is kept at most, where nobody says otherwise."""
 MOST = (1 << 31) - 1
@@ -47,9 +43,9 @@ class KeptMemory:
     def limit(self) -> int:
         """Bytes at the top of the heap that are kept, and so are blocks of up to half of it.
 
-        128 MiB where nobody says otherwise; 0 leaves glibc's thresholds alone, and gives back what was kept. More is to
-        be said before JAX makes its first array. Small allocations take pieces of what is free, and so several blocks
-        stay resident for one that is in use.
+        A sixteenth of the machine's memory, or of its container's, and 2 GiB at most where nobody says otherwise; 0
+        leaves glibc's thresholds alone, and gives back what was kept. Small allocations take pieces of what is free,
+        and so several blocks stay resident for one that is in use.
         """
         return self._limit
 
@@ -110,8 +106,9 @@ def _limit(environment: Mapping[str, str]) -> int:
     for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):  # of a container
         if os.path.exists(path) and (told := Path(path).read_text().strip()).isdigit():
             there_is = min(there_is, int(told))
-    return min(2 * OF_ARENAS, there_is // SHARE)
+    return min(MOST, there_is // SHARE)
 
 
-KEPT_MEMORY = KeptMemory(_limit(os.environ))
+KEPT_MEMORY = KeptMemory(0)
 """That of this process."""
+KEPT_MEMORY.limit = _limit(os.environ)  # threads of XLA start later, and share the arena of this one
