@@ -21,7 +21,8 @@ __all__ = [
     "compile_statement", "define_builtin", "draw_traceback", "equal_tile", "equal_tir", "hash_tir", "inline_program",
     "interpret_graph_function", "lift_graph_function", "needed_parameters", "parse_program", "place_tensix",
     "print_expression", "print_graph_function", "print_graph_node", "print_iterator", "print_program", "print_tensix",
-    "print_tile", "print_tir", "read_call", "read_graph_function", "read_returned", "read_statement", "solve_sizes",
+    "print_tile", "print_tir", "read_call", "read_graph_function", "read_returned", "read_statement",
+    "schedule_statements", "solve_sizes",
 ]  # fmt: skip
 
 
@@ -69,6 +70,7 @@ equal_tile: ExtensionPoint = ExtensionPoint("whether two modules of Tile IR say 
 print_iterator: ExtensionPoint = ExtensionPoint("the text of a program of iterator IR")
 print_tensix: ExtensionPoint = ExtensionPoint("the files of a program of Tensix kernels")
 place_tensix: ExtensionPoint = ExtensionPoint("the file and line that print a statement of Tensix kernels")
+schedule_statements: ExtensionPoint = ExtensionPoint("how statements under the same loops run")
 compile_expression: ExtensionPoint = ExtensionPoint("the function of an expression in the interpreter of TIR")
 compile_statement: ExtensionPoint = ExtensionPoint("the function of a statement in the interpreter of TIR")
 read_statement: ExtensionPoint = ExtensionPoint("a statement of TIR as nests")

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tensorir.build import call, function, literal, var
+from tensorir.extension_points import schedule_statements
 from tensorir.ir import Expr, Var
 from tensorir.lift.accesses.space import Space
 from tensorir.lift.emission.emit import Emitter
@@ -39,7 +40,6 @@ def step_by_step(
 
     Of `handed` buffers each iteration has a copy, which holds what was put there before, and which nobody reads later.
     """
-    from tensorir.lift.loops.schedule import schedule
 
     emitter = region.emitter
     inner, smaller = contracted([_without(m, depth) for m in members], loop.name, region.outside - handed)
@@ -67,7 +67,7 @@ def step_by_step(
         for old, (new, place) in smaller.items():
             if old in emitter.tensors:
                 _hand_over(inside, old, new, place, Index(loop.name, INT32), ranges[loop.name][0])
-        schedule(replace(region, emitter=inside, steps=(*region.steps, loop)), inner)
+        schedule_statements(replace(region, emitter=inside, steps=(*region.steps, loop)), inner)
 
     def going(inside: Emitter, i: Expr) -> Expr:
         return literal(True, BOOL) if extent.is_number else call("less", i, count)
@@ -77,7 +77,6 @@ def step_by_step(
 
 def while_loop(region: Region, node: While) -> None:
     """Run a while; under guards that do not hold it does not start."""
-    from tensorir.lift.loops.schedule import run
 
     guard = holding(node.guards)
     condition: Term = node.condition
@@ -85,7 +84,7 @@ def while_loop(region: Region, node: While) -> None:
     rounds = expanded(node.body, own) if own else node.body
 
     def body(inside: Emitter, i: Expr) -> None:
-        run(replace(region, emitter=inside), rounds)
+        schedule_statements(replace(region, emitter=inside), leaves(rounds))
 
     def going(inside: Emitter, i: Expr) -> Expr:
         holds = condition if guard is None else Op("if", (guard, condition, BOOL_FALSE), BOOL)
