@@ -60,8 +60,8 @@ class Distributed:
                 f"'{self.program.name}' computes with 64-bit numbers, and this transformation does not keep them.",
                 "put it inside of `with jax.enable_x64(True):`, or cast the program to float32.",
             )
-        outputs, failures = step.run(step.given(ready.arrays))
-        return checked(step.taken(outputs), failures, step.checks)
+        outputs, failures = step.traced({p.name: ready.arrays[p.name] for p in step.reads})
+        return checked(outputs, failures, step.checks)
 
     def _now(self, step: Step, ready: PreparedCall) -> Any:
         if not self._told and (moved := step.elsewhere(ready.arrays)):

@@ -17,6 +17,7 @@ from lowering.distribution.halos import with_halos
 from lowering.elementwise import SCALAR
 from lowering.executable import Executable
 from lowering.manual_axes import varying
+from lowering.tracing import concrete
 from tensorir.distribution.exchange import Exchange, exchange
 from tensorir.distribution.local_program import Combined, Localised, localised
 from tensorir.distribution.parting import decompositions
@@ -78,15 +79,23 @@ class Step:
         return lax.pad(array, lax.full((), 0, array.dtype), [(low, high, 0) for low, high in sides])
 
     def cropped(self, array: Any, dims: Dims) -> Any:
-        """An array without its padding, whole on every device where it has any.
+        """An array without its padding: within a trace in its blocks, where XLA deals points out alike.
 
-        XLA's partitioner would add up parts of blocks, with zeros beside them, which loses the sign of -0.0.
+        Elsewhere it is whole on every device: XLA's partitioner would add up parts of blocks, with zeros beside them,
+        which loses the sign of -0.0.
         """
         sides = self._sides(dims)
         if not any(map(any, sides)):
             return array
         part = tuple(slice(low, n - high) for (low, high), n in zip(sides, array.shape, strict=True))
+        if not concrete(array) and self._dealt_out_alike(dims):
+            return lax.with_sharding_constraint(array[part], self.sharding(dims))
         return jax.device_put(array, NamedSharding(self.mesh, PartitionSpec()))[part]
+
+    def _dealt_out_alike(self, dims: Dims) -> bool:
+        """Whether XLA, which puts as many points as it can on the first devices, gives each the points of its block."""
+        parts = [(self.parts[d], i) for d, i in dims.items if d in self.parts]
+        return all(p.interval.start == i.start and -(-len(i) // p.parts) == p.size for p, i in parts)
 
     def placed(self, arrays: Arrays) -> dict[str, Leaves]:
         """Arrays of a caller as blocks on the devices."""
@@ -112,9 +121,13 @@ class Step:
 
     def given(self, arrays: Arrays) -> dict[str, Leaves]:
         """Arrays of a trace, padded."""
-        return {
-            p.name: tuple(self.padded(jax.numpy.asarray(a), p.type.dims) for a in arrays[p.name]) for p in self.reads
-        }
+        found: dict[str, Leaves] = {}
+        for p in self.reads:
+            leaves = [jax.numpy.asarray(a) for a in arrays[p.name]]
+            if self._dealt_out_alike(dims := p.type.dims):
+                leaves = [lax.with_sharding_constraint(a, self.sharding(dims)) for a in leaves]
+            found[p.name] = tuple(self.padded(a, dims) for a in leaves)
+        return found
 
     def taken(self, outputs: Arrays) -> dict[str, Leaves]:
         """Results without padding."""
@@ -135,6 +148,16 @@ class Step:
     def run(self) -> Any:
         """From padded arrays to padded results, and what run-time checks found."""
         return jax.jit(self._run)
+
+    @cached_property
+    def traced(self) -> Any:
+        """From arrays of a trace to results without padding, and what run-time checks found."""
+
+        def run(arrays: Arrays) -> tuple[dict[str, Leaves], list[Any]]:
+            outputs, failures = self._run(self.given(arrays))
+            return self.taken(outputs), failures
+
+        return jax.jit(run)
 
     def _run(self, fields: Arrays) -> tuple[dict[str, Leaves], list[Any]]:
         specs = {p.name: (self._spec(p.type.dims),) * len(p.type.leaves) for p in self.reads}

@@ -164,6 +164,23 @@ def even_gradient() -> None:
     said("permutes of hdiff's gradient", found["collective-permute"])
 
 
+def uneven_steps() -> None:
+    """A time loop keeps its states in blocks where extents do not divide: its steps send halos and gather nothing."""
+    program: Any = library.load("hdiff")
+    rng = np.random.default_rng(8)
+    given = {p: rng.random((17, 13, 2)) for p in ("inp", "coeff")}
+    d = ti.distribute(program, mesh(4, 2), {"I": "px", "J": "py"}, numerics="exact")
+
+    def steps(run: Any) -> Any:
+        return lambda inp, coeff: ti.iterate(lambda u: run(inp=u, coeff=coeff)["out"], inp, 6)
+
+    with jax.enable_x64(True):
+        jitted = jax.jit(steps(d))
+        said("uneven steps", np.array_equal(jitted(**given), steps(ti.compile(program, numerics="exact"))(**given)))
+        before, entry = jitted.lower(**given).compile().as_text().split("\nENTRY ")
+    said("uneven steps send", f"{collectives(before)} and at the end {collectives(entry)}")
+
+
 FOLDS = """f(y: tensor<float, I[0:n]>, s: tensor<float>, most: tensor<float>, all: tensor<bool>, k: tensor<int, J[0:m]>,
   x: tensor<float, I[0:n], J[0:m]>, i: tensor<int, I[0:n], J[0:m]>) {
   s ← reduce(+, 1.0, J)(reduce(+, 0.0, I)(x));
@@ -285,7 +302,7 @@ def calls() -> None:
         said("a check that fails", found.diagnostics[0].message)
 
 
-CASES = (stencils, generated, library_programs, even_gradient, folds, calls)
+CASES = (stencils, generated, library_programs, even_gradient, uneven_steps, folds, calls)
 
 if __name__ == "__main__":
     for case in CASES:

@@ -24,6 +24,8 @@ FOUND = {
     "vertical_advection sends": "{'collective-permute': 1}",
     "vertical_advection gradient": "equal to 1e-12",
     "permutes of hdiff's gradient": "8",
+    "uneven steps": "True",
+    "uneven steps send": "{'collective-permute': 4} and at the end {'all-gather': 2}",
     "folds of 8 x 4 equal": "True",
     "folds of 8 x 4 gradient": "True",
     "folds of 13 x 5 equal": "True",
