@@ -94,6 +94,10 @@ def run(
     resume: Annotated[
         Path | None, typer.Option(help="Go on from the state that a run left which Ctrl-C or SIGTERM stopped.")
     ] = None,
+    devices: Annotated[
+        str | None, typer.Option(help="Part the program over so many devices along the dims of --dims, as 2x2.")
+    ] = None,
+    dims: Annotated[str | None, typer.Option(help="The dims that --devices parts, as I,J.")] = None,
     func: Annotated[str | None, typer.Option(help="Of a kernel (.py): which function.")] = None,
     checked: Annotated[
         bool, typer.Option("--checked", help="Of a kernel: report races, reads outside and of what nobody wrote.")
@@ -111,6 +115,7 @@ def run(
     --out filtered.nc --plot filtered.png
     """
     from stencils.cli import iterators, kernels, tiles
+    from stencils.cli.devices import Devices
     from stencils.cli.options import refuse_given
     from stencils.cli.run import Request
     from stencils.cli.run import run as execute
@@ -120,14 +125,15 @@ def run(
         refuse_given(program, "a program of GT4Py", {
             "--fencil": fencil, "--steps": steps, "--next": next, "--cast": cast, "--plot": plot, "--backend": backend,
             "--every": every, "--func": func, "--checked": checked, "--random": random, "--grid": grid, "--seed": seed,
-            "--rename": rename, "--resume": resume,
+            "--rename": rename, "--resume": resume, "--devices": devices, "--dims": dims,
         })  # fmt: skip
         iterators.run(program, tuple(input or ()), out, tuple(set or ()), say)
         return
     if tiles.is_tile(program):
         refuse_given(program, "Tile IR", {
             "--fencil": fencil, "--steps": steps, "--next": next, "--cast": cast, "--plot": plot, "--backend": backend,
-            "--every": every, "--random": random, "--rename": rename, "--resume": resume,
+            "--every": every, "--random": random, "--rename": rename, "--resume": resume, "--devices": devices,
+            "--dims": dims,
         })  # fmt: skip
         tiles.run(program, func, tuple(input or ()), out, tuple(set or ()), grid, checked, seed, say)
         return
@@ -135,7 +141,7 @@ def run(
     if kernels.is_kernel(program):
         refuse_given(program, "a kernel", {
             "--fencil": fencil, "--steps": steps, "--next": next, "--cast": cast, "--plot": plot, "--backend": backend,
-            "--every": every, "--rename": rename, "--resume": resume,
+            "--every": every, "--rename": rename, "--resume": resume, "--devices": devices, "--dims": dims,
         })  # fmt: skip
         kernels.run(program, func, tuple(input or ()), out, tuple(set or ()), random, checked, say)
         return
@@ -144,7 +150,7 @@ def run(
     execute(
         Request(
             program, fencil, tuple(input or ()), out, tuple(set or ()), steps, tuple(next or ()), cast, plot,
-            backend or "jax", every, tuple(rename or ()), resume,
+            backend or "jax", every, tuple(rename or ()), resume, Devices.of(devices, dims),
         ),
         say,
         lambda text: typer.echo(printable(text), err=True),

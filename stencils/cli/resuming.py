@@ -59,6 +59,8 @@ class Steps:
     count: int
     every: int | None
     backend: str
+    run: Any
+    """The step as a function of arrays."""
 
     def advance(self, begun: Progress, bar: Any) -> Progress:
         """The steps that are left, or those until the user stops them."""
@@ -86,11 +88,10 @@ class Steps:
 
     def _some(self, state: State, before: int, some: int, look: Any) -> tuple[int, State, int]:
         """So many steps, or fewer: how many, the state after them, and the signal that stopped them."""
-        compiled = ti.compile(self.step, backend=self.backend)
 
         def once(now: State) -> dict[str, tuple[Any, ...]]:
             given = {n: nested(self.step[n].type.element, v) for n, v in {**self.constants, **now}.items()}
-            results = compiled(**given)
+            results = self.run(**given)
             return {n: results[n] if isinstance(results[n], tuple) else (results[n],) for n in now}
 
         if self.backend != "jax":

@@ -14,6 +14,7 @@ import numpy as np
 
 import tensorir as ti
 from stencils.cli.axes import Names
+from stencils.cli.devices import Devices
 from stencils.cli.files import ARRAYS, attributes_of, check_source, check_target, together, write_arrays
 from stencils.cli.inputs import arrays_for, file_of
 from stencils.cli.options import only_known, pairs
@@ -48,6 +49,7 @@ class Request:
     every: int | None
     rename: tuple[str, ...] = ()
     resume: Path | None = None
+    devices: Devices | None = None
 
     @property
     def command(self) -> str:
@@ -59,6 +61,8 @@ class Request:
         for option, value in {"--fencil": self.fencil, "--steps": self.steps, "--every": self.every}.items():
             words += [] if value is None else [option, str(value)]
         words += ["--cast"] if self.cast else []
+        if self.devices is not None:
+            words += ["--devices", str(self.devices), "--dims", ",".join(self.devices.along)]
         return shlex.join(words if self.backend == "jax" else [*words, "--backend", self.backend])
 
 
@@ -80,6 +84,9 @@ def run(request: Request, say: Callable[[str], None], warn: Callable[[str], None
         check_source(request.resume)
     if request.every is not None and request.steps is None:
         raise refuse("C03", "--every is about steps, and no number of them is given.", "add --steps 100.")
+    if request.devices is not None and request.backend != "jax":
+        told = f"--devices is for programs that XLA runs, and --backend {request.backend} is given."
+        raise refuse("C03", told, "leave one of them out.")
     check_source(request.program)
     from tensorir.text import read
 
@@ -113,7 +120,8 @@ def run(request: Request, say: Callable[[str], None], warn: Callable[[str], None
     for name, value in outcome.items():
         say(f"{name}: {_described(value)}")
     steps = f", {request.steps} steps" if request.steps else ""
-    say(f"{program.name}{steps}: {seconds:.2f} s with compilation, on {request.backend}")
+    where = request.backend if request.devices is None else f"{request.devices} devices"
+    say(f"{program.name}{steps}: {seconds:.2f} s with compilation, on {where}")
     if request.out is not None:
         say(f"written to {request.out}")
     if request.plot is not None:
@@ -296,11 +304,18 @@ def _stepped(program: Any, arguments: dict[str, Any], request: Request, show: bo
     if request.steps is None:
         if request.next:
             raise refuse("C03", "--next repeats a program, and no number of steps is given.", "add --steps 100.")
-        return ti.compile(program, backend=request.backend)(**arguments)
+        return _ready(program, request)(**arguments)
     fencil, values = _at_sizes(program, arguments)
     pairs = feedback(fencil, request.next)
     step = stepped(fencil, pairs)
     return _repeat(fencil, step, pairs, values, request, show)
+
+
+def _ready(program: Any, request: Request) -> Any:
+    """A program as a function of arrays, on one device or on many."""
+    if request.devices is not None:
+        return request.devices.distributed(program)
+    return ti.compile(program, backend=request.backend)
 
 
 def _at_sizes(program: Any, arguments: dict[str, Any]) -> tuple[Fencil, dict[str, Any]]:
@@ -322,7 +337,7 @@ def _repeat(
     assert request.steps is not None
     steps = Steps(
         step, {n: ready.arrays[n] for n in pairs}, {n: v for n, v in ready.arrays.items() if n not in pairs},
-        request.steps, request.every, request.backend,
+        request.steps, request.every, request.backend, _ready(step, request),
     )  # fmt: skip
     run = identity(step, {n: tuple(np.asarray(a) for a in v) for n, v in ready.arrays.items()}, request.every)
     begun = resumed(request.resume, run, steps) if request.resume else Progress(0, steps.state)

@@ -1,0 +1,51 @@
+"""`--devices 2x2 --dims I,J`: which dims of a program are parted over how many devices."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import tensorir as ti
+from tensorir.binding.arrays import refuse
+
+__all__ = ["Devices"]
+
+
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """How many devices lie along each distributed dim."""
+
+    along: dict[str, int]
+
+    @classmethod
+    def of(cls, devices: str | None, dims: str | None) -> Devices | None:
+        """What the options say.
+
+        >>> Devices.of("2x3", "I,J")
+        Devices(along={'I': 2, 'J': 3})
+        """
+        if devices is None and dims is None:
+            return None
+        names = [d for d in (dims or "").split(",") if d]
+        if devices is None or not re.fullmatch(r"[1-9]\d*(x[1-9]\d*)*", devices):
+            given = "--dims alone" if devices is None else f"--devices {devices}"
+            raise refuse("C03", f"{given} does not say how many devices there are.", "write --devices 2x2 --dims I,J.")
+        counts = [int(n) for n in devices.split("x")]
+        if len(set(names)) != len(counts):
+            told = f"--devices {devices} is for {len(counts)} dims, and --dims {dims or ''} names {len(set(names))}."
+            raise refuse("C03", told.replace("1 dims", "1 dim"), f"write --dims {','.join('IJK'[: len(counts)])}.")
+        return cls(dict(zip(names, counts, strict=True)))
+
+    def distributed(self, program: Any) -> Any:
+        """The program on a mesh of the devices; C03 where there are fewer."""
+        from lowering.distribution.meshes import mesh_of
+
+        mesh = mesh_of(tuple(self.along.values()))
+        if isinstance(mesh, int):
+            there = "is 1" if mesh == 1 else f"are {mesh}"
+            raise refuse("C03", f"--devices {self} asks for more devices than there are: there {there}.")
+        return ti.distribute(program, mesh, {d: f"p{k}" for k, d in enumerate(self.along)})
+
+    def __str__(self) -> str:
+        return "x".join(map(str, self.along.values()))

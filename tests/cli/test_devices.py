@@ -1,0 +1,57 @@
+"""`tensorir run --devices`: a program on a mesh of pretended devices, from files to files."""
+
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+
+from stencils.cli import main
+
+AVERAGE = """average(out: tensor<float, I[1:n-1], J[0:m]>, x: tensor<float, I[0:n], J[0:m]>) {
+  out ← 0.5 × (⟪I, -1⟫(x) + ⟪I, 1⟫(x));
+}"""
+X = np.random.default_rng(1).random((9, 5))
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "average.fencil").write_text(AVERAGE, encoding="utf-8")
+    np.savez("x.npz", x=X)
+    return tmp_path
+
+
+def test_steps_on_four_devices_that_a_laptop_pretends_to_have(folder):
+    command = ["run", "average.fencil", "-i", "x.npz", "--steps", "4", "--next", "x=out", "-o", "y.npz"]
+    many = [sys.executable, "-m", "tensorir", *command, "--devices", "2x2", "--dims", "I,J"]
+    told = subprocess.run(many, capture_output=True, text=True, check=True, cwd=folder).stdout
+    assert "on 2x2 devices" in told
+    want = X
+    for _ in range(4):
+        want = np.concatenate([want[:1], 0.5 * (want[:-2] + want[2:]), want[-1:]])
+    with np.load("y.npz") as data:
+        np.testing.assert_allclose(data["out"], want, rtol=1e-15)
+
+
+REFUSED = {
+    "2x --dims I,J": (
+        "error[C03]: --devices 2x does not say how many devices there are.\nhelp: write --devices 2x2 --dims I,J."
+    ),
+    "2x2 --dims I": "error[C03]: --devices 2x2 is for 2 dims, and --dims I names 1.\nhelp: write --dims I,J.",
+    "9999 --dims I": "error[C03]: --devices 9999 asks for more devices than there are: there is 1.",
+    "1 --dims Q": "error[D02]: 'average' has no dim Q to distribute.\nhelp: known here: 'I', 'J'.",
+    "1 --dims I --backend reference": (
+        "error[C03]: --devices is for programs that XLA runs, and --backend reference is given.\n"
+        "help: leave one of them out."
+    ),
+}
+
+
+@pytest.mark.parametrize("given", REFUSED)
+def test_devices_that_are_not_there_or_not_told_are_refused(given, folder, capsys):
+    jax.devices()  # from now on there are as many as there are
+    with pytest.raises(SystemExit):
+        main(["run", "average.fencil", "-i", "x.npz", "--devices", *given.split()])
+    assert capsys.readouterr().err.strip() == REFUSED[given]
