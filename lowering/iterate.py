@@ -17,6 +17,7 @@ import numpy as np
 from jax import lax
 
 from lowering.checkpoints import Checkpoints
+from lowering.distribution.processes import on_host
 from lowering.field import Field
 from lowering.pace import Pace, interrupts
 from lowering.progress import Bar, is_shown
@@ -174,7 +175,7 @@ class _Run:
             chosen = self.keep(state)
             origin = {id(x): path for path, x in _wholes(state)}
             own = {path: origin[id(x)] for path, x in _wholes(chosen) if id(x) in origin}
-            now = self.leave(jax.tree_util.tree_map(lambda x: np.array(x), chosen), own)
+            now = self.leave(jax.tree_util.tree_map(on_host, chosen), own)
             if self.file:
                 self.file.write(-(-done // often), dataset([now], [self.dt * done]))
             else:

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from lowering.distribution.processes import on_host
 from lowering.field import Field, as_field
 from tensorir.binding.arrays import kind_of, refuse_foreign
 from tensorir.binding.labels import Operand, placed, unsteady
@@ -76,7 +77,7 @@ def entered(state: Any) -> tuple[Any, Callable[..., Any]]:
 
     def leave(result: Any, own_paths: Mapping[Any, Any] | None = None) -> Any:
         def numbers(path: Any, x: Any) -> Any:
-            return x if from_jax.get(path, some_of_jax) or not isinstance(x, jax.Array) else np.array(x)
+            return x if from_jax.get(path, some_of_jax) or not isinstance(x, jax.Array) else on_host(x)
 
         def labelled(path: Any, x: Any) -> Any:
             if not isinstance(x, Field):
@@ -88,7 +89,7 @@ def entered(state: Any) -> tuple[Any, Callable[..., Any]]:
             if model is None:
                 return x
             # a packing was made for the numbers of the state at the start
-            array = model.transpose(*x.dims.names).copy(data=np.array(x.data)).drop_encoding()
+            array = model.transpose(*x.dims.names).copy(data=on_host(x.data)).drop_encoding()
             return array if model is own else array.rename(None).drop_attrs(deep=False)
 
         result = jax.tree_util.tree_map_with_path(numbers, result)

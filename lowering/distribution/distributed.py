@@ -10,6 +10,7 @@ import jax
 from jax.sharding import Mesh
 
 from lowering.compiled import Compiled
+from lowering.distribution.processes import on_host
 from lowering.distribution.step import Step
 from lowering.failures import checked, raise_failures
 from lowering.tracing import concrete, inside_trace, op_by_op, x64
@@ -70,7 +71,11 @@ class Distributed:
         with jax.enable_x64(True):
             outputs, failures = step.run(step.placed(ready.arrays))
             raise_failures(failures, step.checks)
-            return step.taken(outputs)
+            results = step.taken(outputs)
+        given = (a for some in ready.arrays.values() for a in some)
+        if step.shared and not any(isinstance(a, jax.Array) for a in given):
+            return {n: tuple(map(on_host, leaves)) for n, leaves in results.items()}
+        return results
 
     def _on_dataset(self, datasets: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
         import xarray as xr

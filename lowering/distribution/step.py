@@ -14,6 +14,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from lowering.compiled import Compiled, compile
 from lowering.context import Check
 from lowering.distribution.halos import with_halos
+from lowering.distribution.processes import agree, blocks_of, is_shared
 from lowering.elementwise import SCALAR
 from lowering.executable import Executable
 from lowering.manual_axes import varying
@@ -22,6 +23,7 @@ from tensorir.distribution.exchange import Exchange, exchange
 from tensorir.distribution.local_program import Combined, Localised, localised
 from tensorir.distribution.parting import decompositions
 from tensorir.ir import Fencil, Var
+from tensorir.text.printer import print_fencil
 from tensorir.types import DTYPES, Dims
 
 __all__ = ["Step"]
@@ -34,7 +36,9 @@ class Step:
     """A program of known sizes on the devices of a mesh: a function of arrays by parameter, one per leaf."""
 
     def __init__(self, program: Fencil, mesh: Mesh, axes: Mapping[str, str], options: Mapping[str, Any]) -> None:
-        self.program, self.mesh = program, mesh
+        self.program, self.mesh, self.shared = program, mesh, is_shared(mesh)
+        if self.shared:
+            agree(program.name, f"{print_fencil(program)} {axes} {mesh}")
         self.parts = decompositions(program, axes, dict(mesh.shape))
         self.local: Localised = localised(program, self.parts)
         self.exchange: Exchange = exchange(self.local)
@@ -99,16 +103,12 @@ class Step:
 
     def placed(self, arrays: Arrays) -> dict[str, Leaves]:
         """Arrays of a caller as blocks on the devices."""
-        return {
-            p.name: tuple(
-                jax.device_put(
-                    self.padded(np.asarray(a) if not hasattr(a, "dtype") else a, p.type.dims),
-                    self.sharding(p.type.dims),
-                )
-                for a in arrays[p.name]
-            )
-            for p in self.reads
-        }
+        found: dict[str, Leaves] = {}
+        put = blocks_of if self.shared else jax.device_put
+        for p in self.reads:
+            leaves = (np.asarray(a) if not hasattr(a, "dtype") else a for a in arrays[p.name])
+            found[p.name] = tuple(put(self.padded(a, p.type.dims), self.sharding(p.type.dims)) for a in leaves)
+        return found
 
     def elsewhere(self, arrays: Arrays) -> list[str]:
         """The arrays of the devices that do not lie in the blocks of the mesh."""

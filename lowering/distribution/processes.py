@@ -1,0 +1,50 @@
+"""Meshes whose devices belong to several processes, as `jax.distributed.initialize()` joins them.
+
+Every process calls the same programs in the same order. Of an array that is given whole each process puts its own
+blocks on its devices; what a caller of NumPy or xarray gets back is whole in every process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import Mesh, NamedSharding
+
+from tensorir.errors import Diagnostic, DiagnosticError
+
+__all__ = ["agree", "blocks_of", "is_shared", "on_host"]
+
+
+def is_shared(mesh: Mesh) -> bool:
+    """Whether some devices of a mesh belong to other processes."""
+    return any(d.process_index != jax.process_index() for d in mesh.devices.flat)
+
+
+def blocks_of(array: Any, sharding: NamedSharding) -> jax.Array:
+    """An array whose blocks lie on the devices: each process reads those of its own devices from what it has."""
+    if isinstance(array, jax.Array) and not array.is_fully_addressable:
+        return jax.device_put(array, sharding)
+    return jax.make_array_from_callback(array.shape, sharding, lambda part: np.asarray(array[part]))
+
+
+def on_host(array: Any) -> np.ndarray[Any, Any]:
+    """An array as one of NumPy, whole in every process; all processes that have blocks of it call this together."""
+    if isinstance(array, jax.Array) and not array.is_fully_addressable:
+        array = multihost_utils.process_allgather(array, tiled=True)
+    return np.array(array)
+
+
+def agree(name: str, text: str) -> None:
+    """Raise D07 where other processes are about to run another text than this one; all of them are told."""
+    own = np.frombuffer(hashlib.sha256(text.encode()).digest()[:8], np.int32)
+    every = np.asarray(multihost_utils.process_allgather(own)).reshape(-1, 2)
+    others = [str(k) for k, theirs in enumerate(every) if (theirs != every[jax.process_index()]).any()]
+    if others:
+        said = f"process {others[0]}" if len(others) == 1 else f"processes {', '.join(others)}"
+        told = f"'{name}' of process {jax.process_index()} is another program, or has other sizes, than that of {said}."
+        hint = "let every process call the same programs, in the same order, on arrays of the same extents."
+        raise DiagnosticError(Diagnostic("D07", told, help=hint))
