@@ -10,7 +10,23 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-__all__ = ["mesh_of"]
+__all__ = ["join", "mesh_of"]
+
+
+HEARTBEAT = 20
+"""Seconds after which the processes know that one of them is gone, and end."""
+
+
+def join(address: str | None, count: int | None, place: int | None, devices: int) -> bool:
+    """Join processes that have so many devices together; whether this is the first of them.
+
+    Without an address Slurm, MPI or another launcher that JAX knows says who takes part. Raises ValueError where none
+    does, and RuntimeError where the others do not come.
+    """
+    if count is not None:
+        jax.config.update("jax_num_cpu_devices", max(1, devices // count))
+    jax.distributed.initialize(address, count, place, initialization_timeout=60, heartbeat_timeout_seconds=HEARTBEAT)
+    return jax.process_index() == 0
 
 
 def mesh_of(extents: Sequence[int]) -> Mesh | int:
@@ -19,8 +35,9 @@ def mesh_of(extents: Sequence[int]) -> Mesh | int:
     A CPU is as many devices as are asked for, where nothing has run on it yet.
     """
     count = prod(extents)
-    with contextlib.suppress(RuntimeError):  # something has run
-        jax.config.update("jax_num_cpu_devices", count)
+    with contextlib.suppress(RuntimeError):  # something has run, or processes have joined
+        if not jax.distributed.is_initialized():
+            jax.config.update("jax_num_cpu_devices", count)
     found = jax.devices()
     if len(found) < count:
         return len(found)

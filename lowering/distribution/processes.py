@@ -7,6 +7,7 @@ blocks on its devices; what a caller of NumPy or xarray gets back is whole in ev
 from __future__ import annotations
 
 import hashlib
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
@@ -41,7 +42,8 @@ def on_host(array: Any) -> np.ndarray[Any, Any]:
 def agree(name: str, text: str) -> None:
     """Raise D07 where other processes are about to run another text than this one; all of them are told."""
     own = np.frombuffer(hashlib.sha256(text.encode()).digest()[:8], np.int32)
-    every = np.asarray(multihost_utils.process_allgather(own)).reshape(-1, 2)
+    with ThreadPoolExecutor(1) as outside:  # a first call may be within a trace, of which other threads know nothing
+        every = np.asarray(outside.submit(multihost_utils.process_allgather, own).result()).reshape(-1, 2)
     others = [str(k) for k, theirs in enumerate(every) if (theirs != every[jax.process_index()]).any()]
     if others:
         said = f"process {others[0]}" if len(others) == 1 else f"processes {', '.join(others)}"

@@ -98,6 +98,12 @@ def run(
         str | None, typer.Option(help="Part the program over so many devices along the dims of --dims, as 2x2.")
     ] = None,
     dims: Annotated[str | None, typer.Option(help="The dims that --devices parts, as I,J.")] = None,
+    processes: Annotated[
+        str | None,
+        typer.Option(
+            help="Devices of several processes: auto under Slurm or MPI, or HOST:PORT,4,0 for the first of 4."
+        ),
+    ] = None,
     func: Annotated[str | None, typer.Option(help="Of a kernel (.py): which function.")] = None,
     checked: Annotated[
         bool, typer.Option("--checked", help="Of a kernel: report races, reads outside and of what nobody wrote.")
@@ -125,7 +131,8 @@ def run(
         refuse_given(program, "a program of GT4Py", {
             "--fencil": fencil, "--steps": steps, "--next": next, "--cast": cast, "--plot": plot, "--backend": backend,
             "--every": every, "--func": func, "--checked": checked, "--random": random, "--grid": grid, "--seed": seed,
-            "--rename": rename, "--resume": resume, "--devices": devices, "--dims": dims,
+            "--rename": rename, "--resume": resume, "--devices": devices,
+            "--dims": dims, "--processes": processes,
         })  # fmt: skip
         iterators.run(program, tuple(input or ()), out, tuple(set or ()), say)
         return
@@ -133,7 +140,7 @@ def run(
         refuse_given(program, "Tile IR", {
             "--fencil": fencil, "--steps": steps, "--next": next, "--cast": cast, "--plot": plot, "--backend": backend,
             "--every": every, "--random": random, "--rename": rename, "--resume": resume, "--devices": devices,
-            "--dims": dims,
+            "--dims": dims, "--processes": processes,
         })  # fmt: skip
         tiles.run(program, func, tuple(input or ()), out, tuple(set or ()), grid, checked, seed, say)
         return
@@ -141,7 +148,8 @@ def run(
     if kernels.is_kernel(program):
         refuse_given(program, "a kernel", {
             "--fencil": fencil, "--steps": steps, "--next": next, "--cast": cast, "--plot": plot, "--backend": backend,
-            "--every": every, "--rename": rename, "--resume": resume, "--devices": devices, "--dims": dims,
+            "--every": every, "--rename": rename, "--resume": resume, "--devices": devices,
+            "--dims": dims, "--processes": processes,
         })  # fmt: skip
         kernels.run(program, func, tuple(input or ()), out, tuple(set or ()), random, checked, say)
         return
@@ -150,7 +158,7 @@ def run(
     execute(
         Request(
             program, fencil, tuple(input or ()), out, tuple(set or ()), steps, tuple(next or ()), cast, plot,
-            backend or "jax", every, tuple(rename or ()), resume, Devices.of(devices, dims),
+            backend or "jax", every, tuple(rename or ()), resume, Devices.of(devices, dims, processes),
         ),
         say,
         lambda text: typer.echo(printable(text), err=True),

@@ -6,7 +6,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +88,9 @@ def run(request: Request, say: Callable[[str], None], warn: Callable[[str], None
         told = f"--devices is for programs that XLA runs, and --backend {request.backend} is given."
         raise refuse("C03", told, "leave one of them out.")
     check_source(request.program)
+    first = request.devices is None or request.devices.join()
+    if not first:
+        request, say = replace(request, out=None, plot=None), _silent
     from tensorir.text import read
 
     program = read(request.program, fencil=request.fencil)
@@ -126,6 +129,10 @@ def run(request: Request, say: Callable[[str], None], warn: Callable[[str], None
         say(f"written to {request.out}")
     if request.plot is not None:
         say(f"drawn to {request.plot}")
+
+
+def _silent(text: str) -> None:
+    """What other processes than the first say."""
 
 
 def _attributes(request: Request) -> dict[str, Any]:
