@@ -11,43 +11,52 @@ from jax.sharding import NamedSharding, PartitionSpec
 import tensorir as ti
 from stencils import library
 
-PLACE, PORT = int(sys.argv[1]), sys.argv[2]
-jax.distributed.initialize(f"localhost:{PORT}", num_processes=2, process_id=PLACE)
-
 
 def said(name: str, result: object) -> None:
     print(f"{name}: {result}", flush=True)
 
 
-mesh = jax.make_mesh((2,), ("px",))
-d = ti.distribute(library.load("hdiff"), mesh, {"I": "px"}, numerics="exact")
-one = ti.compile(library.load("hdiff"), numerics="exact")
-u, k = np.random.default_rng(0).random((17, 8, 2)), np.full((17, 8, 2), 0.02)
-want = one(inp=u, coeff=k)["out"]
-got = d(inp=u, coeff=k)["out"]
-said("arrays of NumPy", type(got) is np.ndarray and np.array_equal(got, want))
+def main() -> None:
+    """All cases."""
+    place, port = int(sys.argv[1]), sys.argv[2]
+    jax.distributed.initialize(f"localhost:{port}", num_processes=2, process_id=place)
 
-both, step = [], one
-for step in (one, d):
-    seen: list[float] = []
-    last = ti.iterate(
-        lambda u, step=step: step(inp=u, coeff=k)["out"], u, 6, every=3,
-        callback=lambda n, now, seen=seen: seen.append(float(np.asarray(now).sum())),
-    )  # fmt: skip
-    both.append((last, seen))
-said("steps and what callbacks see", np.array_equal(both[0][0], both[1][0]) and both[0][1] == both[1][1])
+    mesh = jax.make_mesh((2,), ("px",))
+    d = ti.distribute(library.load("hdiff"), mesh, {"I": "px"}, numerics="exact")
+    one = ti.compile(library.load("hdiff"), numerics="exact")
+    u, k = np.random.default_rng(0).random((17, 8, 2)), np.full((17, 8, 2), 0.02)
+    want = one(inp=u, coeff=k)["out"]
+    got = d(inp=u, coeff=k)["out"]
+    said("arrays of NumPy", type(got) is np.ndarray and np.array_equal(got, want))
 
-place = NamedSharding(mesh, PartitionSpec("px"))
-with jax.enable_x64(True):
-    parts = {
-        name: jax.make_array_from_callback((16, 8, 2), place, lambda at, a=a: a[:16][at])
-        for name, a in {"inp": u, "coeff": k}.items()
-    }
-out = d(**parts)["out"]
-(mine,) = out.addressable_shards
-said("arrays of JAX stay in blocks", mine.index[0] == slice(8 * PLACE, 8 * PLACE + 8) and not out.is_fully_addressable)
+    both, step = [], one
+    for step in (one, d):
+        seen: list[float] = []
+        last = ti.iterate(
+            lambda u, step=step: step(inp=u, coeff=k)["out"], u, 6, every=3,
+            callback=lambda n, now, seen=seen: seen.append(float(np.asarray(now).sum())),
+        )  # fmt: skip
+        both.append((last, seen))
+    said("steps and what callbacks see", np.array_equal(both[0][0], both[1][0]) and both[0][1] == both[1][1])
 
-try:
-    d(inp=np.zeros((16 + PLACE, 9, 2)), coeff=np.zeros((16 + PLACE, 9, 2)))
-except ti.DiagnosticError as found:
-    said("another size", str(found).replace("\n", " "))
+    along = NamedSharding(mesh, PartitionSpec("px"))
+    with jax.enable_x64(True):
+        parts = {
+            name: jax.make_array_from_callback((16, 8, 2), along, lambda at, a=a: a[:16][at])
+            for name, a in {"inp": u, "coeff": k}.items()
+        }
+    out = d(**parts)["out"]
+    (mine,) = out.addressable_shards
+    said(
+        "arrays of JAX stay in blocks",
+        mine.index[0] == slice(8 * place, 8 * place + 8) and not out.is_fully_addressable,
+    )
+
+    try:
+        d(inp=np.zeros((16 + place, 9, 2)), coeff=np.zeros((16 + place, 9, 2)))
+    except ti.DiagnosticError as found:
+        said("another size", str(found).replace("\n", " "))
+
+
+if __name__ == "__main__":
+    main()
