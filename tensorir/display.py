@@ -27,6 +27,7 @@ PAGES = {
     "tensorir.passes.explain.Explanation": "tensorir.inspect.messages:explanation_page",
     "tensorir.passes.pipeline.Pipeline": "tensorir.inspect.messages:pipeline_page",
     "tensorir.plan.Plan": "tensorir.inspect.messages:plan_page",
+    "tensorir.distribution.plan.DistributionPlan": "tensorir.inspect.distribution_pictures:page_of",
     "tensorir.inspect.intermediates.Inspection": "tensorir.inspect.messages:inspection_page",
     "tensorir.tir.nodes.functions.PrimFunc": "tensorir.tir.html:page_of",
     "tensorir.tir.nodes.functions.GraphFunction": "tensorir.tir.html:page_of",

@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from tensorir.display import Displayed
 from tensorir.distribution.decomposition import Decomposition
 from tensorir.distribution.exchange import Exchange, Message
 from tensorir.distribution.local_program import Localised
@@ -29,7 +30,7 @@ __all__ = ["DistributionPlan"]
 
 
 @dataclass(frozen=True, slots=True)
-class DistributionPlan:
+class DistributionPlan(Displayed):
     """The program of a block, and the exchange before it."""
 
     local: Localised

@@ -26,6 +26,7 @@ from tensorir.inspect.intermediates import Inspection, Intermediate, inspect, ob
 
 if TYPE_CHECKING:
     from tensorir.inspect.change import before_after
+    from tensorir.inspect.distribution_pictures import distribution
     from tensorir.inspect.domain_pictures import domains
     from tensorir.inspect.flow import dataflow
     from tensorir.inspect.neighbours import table
@@ -33,12 +34,13 @@ if TYPE_CHECKING:
     from tensorir.inspect.reading import footprint
 
 __all__ = [
-    "Inspection", "Intermediate", "Picture", "before_after", "dataflow", "domains", "footprint", "inspect", "observed",
-    "table",
+    "Inspection", "Intermediate", "Picture", "before_after", "dataflow", "distribution", "domains", "footprint",
+    "inspect", "observed", "table",
 ]  # fmt: skip
 
 _PICTURES = {
-    "Picture": "picture", "before_after": "change", "dataflow": "flow", "domains": "domain_pictures",
+    "Picture": "picture", "before_after": "change", "dataflow": "flow", "distribution": "distribution_pictures",
+    "domains": "domain_pictures",
     "footprint": "reading", "table": "neighbours",
 }  # fmt: skip
 """What loads on first use, and the files that it is in."""

@@ -67,6 +67,15 @@ def test_a_message_comes_from_the_device_that_has_the_points():
     assert all(part.block(m.source).covers(m.points) and m.source != m.target for m in sent)
 
 
+def test_a_picture_has_a_strip_at_each_side_that_gets_points():
+    program = ti.parse("""f(y: tensor<float, I[1:8], J[0:6]>, x: tensor<float, I[0:9], J[0:6]>) {
+      y ← ⟪I, 1⟫(x) - ⟪I, -1⟫(x); }""")
+    local = localised(program, decompositions(program, {"I": "px", "J": "py"}, {"px": 3, "py": 2}))
+    shown = DistributionPlan(local, exchange(local))._repr_html_()
+    # two messages each way along I, in both rows of blocks; nothing along J
+    assert shown.count('opacity="0.75"') == 8 and "I[3:6]" in shown and "1 point before along I" in shown
+
+
 def test_a_plan_says_blocks_halos_and_messages():
     program = ti.parse("""f(y: tensor<float, I[0:9], J[1:6]>, x: tensor<float, I[0:9], J[0:6]>) {
       y ← x - ⟪J, -1⟫(x); y[I[2:9]] ← y + ⟪I, -2⟫(y); }""")
