@@ -143,6 +143,8 @@ def distribute(program: Any, mesh: Any, dims: Mapping[Any, str], **options: Any)
         chosen = program.engine.options
         kept = {n: getattr(chosen, n) for n in ("numerics", "passes", "raising", "without")}
         options, program = {**kept, **options}, program.engine.program
+    if hasattr(program, "compiled_by"):  # a lifted function, which has a program for each set of sizes
+        return program.compiled_by(lambda fencil, **told: distribute(fencil, mesh, axes, **{**told, **options}))
     bound = BoundProgram.of(program)
     check_dims(bound.name, _dims_of(bound), axes)
     return Distributed(bound, mesh, axes, options)

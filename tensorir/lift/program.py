@@ -65,8 +65,10 @@ class Ready:
 class Specialised:
     """A program at one set of sizes, plain and with checks, compiled when it is first called."""
 
-    def __init__(self, build: Callable[[bool, bool], Built], keeps_nan: bool = False) -> None:
-        self._build, self._keeps_nan = build, keeps_nan
+    def __init__(
+        self, build: Callable[[bool, bool], Built], keeps_nan: bool = False, compile: Callable[..., Any] | None = None
+    ) -> None:
+        self._build, self._keeps_nan, self._compile = build, keeps_nan, compile
         self.plain = build(False, False)
         self._checked: dict[bool, Built] = {}
         self._compiled: dict[tuple[bool, bool, str], Any] = {}
@@ -83,6 +85,7 @@ class Specialised:
     def compiled(self, checked: bool, numerics: str, undefined: bool = False) -> Any:
         from tensorir.backends import compile
 
+        compile = self._compile or compile
         checked = checked and self.plain.unchecked
         key = (checked, undefined, numerics)
         if key not in self._compiled:
@@ -137,17 +140,26 @@ class Lifted:
     """Whether the source says what becomes of a NaN, whatever the order."""
     again: Callable[[], Lifted] | None = None
     """How it was lifted."""
+    compile: Callable[..., Any] | None = None
+    """What makes a function of arrays of a fencil, with `numerics=`; the default backend where nothing is said."""
 
     def __reduce__(self) -> Any:
         # what is stored is the source: it is lifted again where it is loaded
         assert self.again is not None
         return self.again, ()
 
+    def compiled_by(self, compile: Callable[..., Any]) -> Lifted:
+        """The same function, whose programs something else makes functions of arrays."""
+        return replace(
+            self, compile=compile, first=None,
+            cache=RecentCache("lifted programs", SIZES), quick=RecentCache("kinds of lifted calls", SIZES),
+        )  # fmt: skip
+
     def at(self, key: Hashable) -> Specialised:
         """The program at a set of sizes."""
         found = self.cache.get(key)
         if found is None:
-            found = Specialised(partial(self.build, key), self.keeps_nan)
+            found = Specialised(partial(self.build, key), self.keeps_nan, self.compile)
             self.cache.put(key, found)
         return found
 

@@ -14,7 +14,7 @@ import numpy as np
 from tensorir.tenstorrent.grid import number
 from tensorir.tenstorrent.items import Compute, Control, Item, Move
 from tensorir.tir import nodes as n
-from tensorir.tir.interpret.expressions import compiled
+from tensorir.tir.interpret.code import compiled
 from tensorir.tir.interpret.machine import Machine
 from tensorir.tir.tiles.operations import Box
 from tensorir.tir.walk import walk

@@ -223,6 +223,19 @@ def bounded(f):
     return 0.1 * (e(I + 2) + e(I - 1) + e(J + 1) + e(J - 1))
 
 
+KERNEL = """
+@T.prim_func
+def main(a: T.handle, b: T.handle):
+    n = T.int32()
+    A = T.match_buffer(a, (n, 6))
+    B = T.match_buffer(b, (n, 6))
+    for i, j in T.grid(n - 2, 6):
+        with T.sblock("rise"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi + 1, vj] = A[vi + 2, vj] - A[vi, vj] * A[vi + 1, vj]
+"""
+
+
 class Heard(logging.Handler):
     """What is logged."""
 
@@ -292,6 +305,10 @@ def calls() -> None:
     by_steps = {"x": np.arange(4.0), "c": np.array(True), "k": np.array(0.5)}
     d = ti.distribute(chosen, mesh(4), {"I": "px"})
     said("a conditional of what is not distributed", np.allclose(d(**by_steps)["y"], chosen(**by_steps)["y"], 1e-14))
+    lifted = ti.lift(ti.tir.parse(KERNEL)["main"])
+    d = ti.distribute(lifted, mesh(4), {"i": "px"})
+    image = np.random.default_rng(7).random((13, 6)).astype(np.float32)
+    said("a lifted kernel", np.array_equal(d(image, -image)[0], lifted(image, -image)[0]))
     checked = ti.parse("""f(y: tensor<float, I[0:5]>, x: tensor<float, I[0:6]>) {
       y ← assert_(x, x > 0.0, "depths are positive"); }""")
     d = ti.distribute(checked, mesh(4), {"I": "px"})

@@ -43,6 +43,7 @@ FOUND = {
     "op by op": "True",
     "a scatter of what is not distributed": "True",
     "a conditional of what is not distributed": "True",
+    "a lifted kernel": "True",
     "a check": "[1.0, 2.0, 3.0, 4.0, 5.0]",
     "a check that fails": "depths are positive",
 }

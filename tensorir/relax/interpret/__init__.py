@@ -22,7 +22,7 @@ from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import DataType
 from tensorir.tir.interpret.arguments import give, scalar, take
 from tensorir.tir.interpret.calls import RECURSION_LIMIT, invoke
-from tensorir.tir.interpret.expressions import compiled
+from tensorir.tir.interpret.code import compiled
 from tensorir.tir.interpret.external import KNOWN
 from tensorir.tir.interpret.machine import Machine, error
 from tensorir.tir.interpret.memory import Memory, Pointer

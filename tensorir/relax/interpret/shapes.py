@@ -175,7 +175,7 @@ def _reverse(x: Array, lengths: Array, seq_axis: int = 1, batch_axis: int = 0) -
 
 def _layout(x: Array, index_map: Any, pad_value: Any = None, **_: Any) -> Array:
     """Every element moves to where the map sends its index."""
-    from tensorir.tir.interpret.expressions import compiled
+    from tensorir.tir.interpret.code import compiled
     from tensorir.tir.interpret.machine import Machine
 
     m = Machine()

@@ -27,7 +27,7 @@ from tensorir.relax.operators import is_left_out
 from tensorir.source import NOWHERE, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.interpret.arguments import scalar
-from tensorir.tir.interpret.expressions import compiled
+from tensorir.tir.interpret.code import compiled
 from tensorir.tir.interpret.machine import Machine
 from tensorir.tir.lift.expressions import refused
 from tensorir.tir.lift.expressions import tensor_element_of as element_of

@@ -25,7 +25,7 @@ from tensorir.relax.lift.values import HOME, Home, Shape, Value, dims_of
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import INT64
-from tensorir.tir.interpret.expressions import compiled
+from tensorir.tir.interpret.code import compiled
 from tensorir.tir.interpret.machine import Machine
 from tensorir.tir.interpret.stack import deep
 from tensorir.tir.lift.expressions import refused
@@ -79,6 +79,13 @@ class LiftedRelax(Lifted):
 
     calls: dict[Hashable, Ready] = field(default_factory=dict[Hashable, Ready])
     """Calls with arrays like earlier ones, which need no conversion; may be emptied."""
+
+    def compiled_by(self, compile: Callable[..., Any]) -> Lifted:
+        """The same function, whose programs something else makes functions of arrays."""
+        made = super().compiled_by(compile)
+        assert isinstance(made, LiftedRelax)
+        made.calls = {}
+        return made
 
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
         """The results of a call, in order; arguments are never changed."""

@@ -39,12 +39,12 @@ from tensorir.tenstorrent.kernels.work import array_of, work
 from tensorir.tenstorrent.schedule import partition, ranges
 from tensorir.tir import nodes as n
 from tensorir.tir.interpret.arguments import give, take
+from tensorir.tir.interpret.blocks import create
 from tensorir.tir.interpret.calls import bind
-from tensorir.tir.interpret.expressions import compiled
+from tensorir.tir.interpret.code import compiled, execute
 from tensorir.tir.interpret.machine import Machine
 from tensorir.tir.interpret.memory import Pointer
 from tensorir.tir.interpret.stack import deep
-from tensorir.tir.interpret.statements import create, execute
 
 __all__ = ["ORDERS", "Event", "Order", "Simulation", "simulate", "stuck"]
 

@@ -16,10 +16,9 @@ import numpy as np
 
 from tensorir.tir import nodes as n
 from tensorir.tir.interpret.arithmetic import cast
-from tensorir.tir.interpret.expressions import compiled
+from tensorir.tir.interpret.code import compiled, execute
 from tensorir.tir.interpret.machine import Machine
 from tensorir.tir.interpret.memory import View, strided
-from tensorir.tir.interpret.statements import execute
 from tensorir.tir.tiles.operations import Box, Copy, Fill, Gemm, is_tile, operation
 
 __all__ = ["Act", "array_of", "work"]
