@@ -10,17 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from math import prod
 from typing import Any
 
 from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal
 
-from lowering.kernels.equations import POINTWISE, Operand, Unplaced, folded, is_fusible
+from lowering.kernels.equations import POINTWISE, Operand, Unplaced, folded, gathered, is_fusible
 from lowering.kernels.instances import Instances, TooMany, instances_of
+from lowering.kernels.layouts import turned
 from lowering.kernels.positions import Box, Index, identity
 from lowering.kernels.program import Program, Variable, flattened, program_of, shape_of
 from lowering.kernels.sweeps import Sweep, swept
+from tensorir.caches import remembered
 
 __all__ = ["Grid", "Left", "Parts", "Swept", "parted"]
 
@@ -136,7 +137,7 @@ class Parts:
         return found
 
 
-@lru_cache(maxsize=64)
+@remembered("programs in kernels", limit=64)  # each is asked for where it is bound, derived and lowered
 def parted(closed: ClosedJaxpr) -> Parts:
     """A program in regions.
 
@@ -145,8 +146,7 @@ def parted(closed: ClosedJaxpr) -> Parts:
     >>> [(r.shape, len(r.reads)) for r in parts.kernels]
     [((97,), 1)]
     """
-    program = program_of(flattened(closed))
-    return _Choice(program).parts()
+    return _Choice(program_of(turned(flattened(closed)))).parts()
 
 
 @dataclass(slots=True)
@@ -217,7 +217,7 @@ class _Choice:
                 if name == "slice":
                     view = (e.params["start_indices"], e.params["strides"])
                 elif name == "gather" and place == 0:
-                    view = e.invars[1]
+                    view = (e.invars[1], gathered(e))
                 elif name not in POINTWISE and k not in self.sweeps:
                     view = (k, place)
                 found.setdefault(v, set()).add(view)

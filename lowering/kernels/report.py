@@ -12,6 +12,9 @@ from lowering.kernels.regions import Grid, Left, Parts, Swept
 __all__ = ["Told", "told"]
 
 
+TURNED = "once for all that read it so: scans have their dim outermost, and no other layout turns fewer bytes"
+
+
 @dataclass(frozen=True, slots=True)
 class Told:
     """A region in words."""
@@ -60,4 +63,9 @@ def _left(parts: Parts, called: dict[Variable, str]) -> Iterator[Told]:
     for region in parts.regions:
         if isinstance(region, Left):
             last = parts.program.equations[region.equations[-1]]
-            yield Told(f"{last.primitive.name} is XLA's", _where(list(last.outvars), called), False, region.why, 0)
+            where, (v, *_) = _where(list(last.outvars), called), last.outvars
+            if last.primitive.name == "transpose":
+                size = 0 if v in called else prod(shape_of(v)) * element_of(v).itemsize
+                yield Told(f"turned by XLA: {' × '.join(map(str, shape_of(v)))}", where, False, TURNED, size)
+            else:
+                yield Told(f"{last.primitive.name} is XLA's", where, False, region.why, 0)
