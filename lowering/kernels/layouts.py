@@ -36,9 +36,9 @@ from lowering.manual_axes import shaped
 
 __all__ = ["Layout", "in_order", "turned"]
 
-LAST, FIRST = 0, 1
+LAST, FIRST = "last", "first"
 """Where the scanned axis of an array is."""
-TURNED, STORED = 2, 3
+TURNED, MADE = 2, 3
 """How often an array is moved where it is turned: read and written; and written before, where it were not stored."""
 
 Axis = tuple[Any, int]
@@ -117,7 +117,7 @@ class Layout:
         for e in self.jaxpr.eqns:
             yield from e.outvars
 
-    def _own(self, v: Any) -> int | None:
+    def _own(self, v: Any) -> str | None:
         """Where the scanned axis of a variable is as the program is written; None where that makes no difference."""
         k = self.scanned.get(v) if not isinstance(v, Literal) else None
         shape = shape_of(v)
@@ -128,8 +128,8 @@ class Layout:
 
     # Where they are
 
-    def _places(self) -> dict[Any, int]:
-        graph = Graph()
+    def _places(self) -> dict[Any, str]:
+        graph = Graph((LAST, FIRST))
         given = [*self.jaxpr.constvars, *self.jaxpr.invars]
         held = {v for v in (*given, *self.jaxpr.outvars) if not isinstance(v, Literal)}
 
@@ -137,8 +137,8 @@ class Layout:
             """A variable is read as another one lies, or as the program is written."""
             if (own := self._own(x)) is None:
                 return
-            reader = graph.ends[own] if reader is None else reader
-            times = TURNED if x in held else STORED
+            reader = own if reader is None else reader
+            times = TURNED if x in held else MADE
             times = 0 if x in self.loose and x not in self.before else times
             cost = times * prod(shape_of(x)) * element_of(x).itemsize
             # turned once for all its readers of a place
@@ -150,8 +150,8 @@ class Layout:
 
         def fix(v: Any) -> None:
             if (own := self._own(v)) is not None:
-                graph.edge(graph.ends[own], v)
-                graph.edge(v, graph.ends[own])
+                graph.edge(own, v)
+                graph.edge(v, own)
 
         for v in given:
             if v not in self.loose:
@@ -182,7 +182,7 @@ class Layout:
             return False
         return not any(v in self.pinned for v in (*e.invars, *e.outvars) if not isinstance(v, Literal))
 
-    def order(self, v: Any, place: int | None) -> Order:
+    def order(self, v: Any, place: str | None) -> Order:
         """The axes of a variable in memory."""
         own = tuple(range(len(shape_of(v))))
         k = None if isinstance(v, Literal) else self.scanned.get(v)
