@@ -57,6 +57,8 @@ class Stage(Generic[P]):
     after: P
     by: Pass | None = field(default=None, compare=False, repr=False)
     """The pass, with its options, where it is one of fencils."""
+    parts: tuple[str, ...] = ()
+    """What it parted the program into, where that stays as it is: a line for each."""
 
     def decided(self: Stage[Fencil]) -> tuple[Decision, ...]:
         """What the pass chose, a row for each place."""
@@ -67,6 +69,8 @@ class Stage(Generic[P]):
         return self.after is not self.before and self.after != self.before
 
     def __str__(self) -> str:
+        if self.parts:
+            return "\n".join([f"{self.name}: {self.reason}", *(f"  {part}" for part in self.parts)])
         if not self.changed:
             return f"{self.name}: nothing to do"
         return f"{self.name}: {self.reason}\n{self.after}"

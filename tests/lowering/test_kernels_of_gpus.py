@@ -227,6 +227,12 @@ def test_what_is_pointwise_alone_and_products_stay_with_xla():
         ("1 read, 1 written: 62 points", "of z", True),
         ("mul is XLA's", "of y", False),
     ]
+    assert str(c.pipeline()["kernels"]).splitlines() == [
+        "kernels: each array is read once, and states stay in registers",
+        "  grid: 1 read, 1 written: 62 points, of z",
+        "  XLA: mul is XLA's, of y",
+    ]
+    assert "kernels" not in str(for_gpus(ti.parse(text), without="kernels").pipeline())
     assert not for_gpus(ti.parse(text), without="kernels").plan()["kernels"]
     (refused,) = for_gpus(ti.parse(text), numerics="exact").plan()["kernels"]
     assert (refused.taken, refused.what) == (False, "XLA's own kernels")
