@@ -18,8 +18,8 @@ from typing import Any
 
 __all__ = [
     "ExtensionPoint", "bind_program", "call_program", "check_fencil", "define_builtin",
-    "draw_traceback", "inline_program", "needed_parameters", "parse_program", "print_expression", "print_program",
-    "solve_sizes",
+    "device_array", "draw_traceback", "inline_program", "needed_parameters", "parse_program",
+    "print_expression", "print_program", "solve_sizes",
 ]  # fmt: skip
 
 
@@ -56,5 +56,6 @@ define_builtin: ExtensionPoint = ExtensionPoint("a builtin in terms of others")
 needed_parameters: ExtensionPoint = ExtensionPoint("the parameters that a fencil reads before it writes them")
 call_program: ExtensionPoint = ExtensionPoint("a call of a program on arrays")
 bind_program: ExtensionPoint = ExtensionPoint("a program with constants")
+device_array: ExtensionPoint = ExtensionPoint("the backend's array of what lies on a device")
 inline_program: ExtensionPoint = ExtensionPoint("a program called on the symbols of an operator")
 draw_traceback: ExtensionPoint = ExtensionPoint("what a notebook shows in place of a traceback")

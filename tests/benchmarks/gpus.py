@@ -3,11 +3,14 @@
 It is `python -m tests.benchmarks.gpus`, from a checkout. Results are compared first. The limit is the time in which a
 copy moves as many bytes as the inputs and results have. Where there is no GPU, XLA's compiler for an H100 says how many
 kernels there are, what they move, and their registers (`pip install 'jax[cuda12]'`, and JAX_PLATFORMS=cpu). Needs
-nothing but jax, numpy, xarray, equinox and islpy.
+nothing but jax, numpy, xarray, equinox and islpy; where GT4Py and CuPy are there, its programs run on `xla_gpu` beside
+its own backend for GPUs.
 """
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -246,6 +249,10 @@ def main() -> int:
     print(f"{device}, JAX {jax.__version__}" + (f", a copy moves {bandwidth / 1e12:.2f} TB/s" if gpu else ""))
     for row in rows():
         print(measured(row, bandwidth) if gpu else figures(row), flush=True)
+    if gpu and all(map(importlib.util.find_spec, ("gt4py", "cupy"))):
+        os.environ.setdefault("GT4PY_BUILD_JOBS_MODE", "serial")
+        programs = importlib.import_module("tests.benchmarks.gt4py")
+        programs.main(["--device", "gpu", "--size", "768", "--levels", "64", "--edges", "884736", "--gtfn"])
     return 0
 
 
