@@ -193,9 +193,26 @@ def _batched(args: Sequence[Any], axes: Sequence[Any], *, body: ClosedJaxpr, cou
 
 kernels.def_impl(_run)
 kernels.def_abstract_eval(lambda *operands, body, count: list(body.out_avals))
-mlir.register_lowering(kernels, mlir.lower_fun(_run, multiple_results=True))
+_in_lax, _in_kernels = (mlir.lower_fun(run, multiple_results=True) for run in (_run, _run_in_kernels))
+
+
+def _lowered_for_gpus(context: Any, *operands: Any, **params: Any) -> Any:
+    """Kernels; where XLA divides arrays among devices, which it cannot do with those of a kernel, its own program.
+
+    So do exported programs: the form in which kernels are stored is not promised to last.
+    """
+    module = context.module_context
+    axes = module.axis_context
+    # within shard_map over all axes a program is that of one device
+    manual = getattr(axes, "manual_axes", None)
+    alone = manual == frozenset(axes.mesh.axis_names) if manual else getattr(axes, "num_devices", None) in (None, 1)
+    whole = alone and not module.lowering_parameters.for_export
+    return (_in_kernels if whole else _in_lax)(context, *operands, **params)
+
+
+mlir.register_lowering(kernels, _in_lax)
 for _platform in ("cuda", "rocm"):
-    mlir.register_lowering(kernels, mlir.lower_fun(_run_in_kernels, multiple_results=True), platform=_platform)
+    mlir.register_lowering(kernels, _lowered_for_gpus, platform=_platform)
 ad.primitive_jvps[kernels] = _jvp
 ad.primitive_transposes[kernels] = _transpose
 batching.primitive_batchers[kernels] = _batched

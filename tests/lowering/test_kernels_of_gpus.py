@@ -150,6 +150,15 @@ def test_kernels_are_inside_of_shard_map_too():
     assert lowered(jax.grad(lambda a: mapped(a).sum()), shapes) == 1
 
 
+def test_arrays_that_xla_divides_among_devices_and_exported_programs_have_no_kernels():
+    c = for_gpus(ti.parse(LEVELS_FIRST.replace("75]", "76]")))
+    mesh = jax.sharding.AbstractMesh((2,), ("d",))
+    for place, kernels in (None, 1), (jax.sharding.NamedSharding(mesh, PartitionSpec(None, "d")), 0):
+        shapes = {n: jax.ShapeDtypeStruct((7, 78), "float64", sharding=place) for n in "abcd"}
+        assert lowered(lambda a: c(**a)["x"], shapes) == kernels
+    assert "triton" not in c.export().mlir_module()
+
+
 def adjoint_of(program, gradient, sizes):
     """A program for GPUs, or its gradient where that is asked, as a function of arrays, and their shapes."""
     executable, shapes = for_gpus(ti.parse(program))._ready(sizes)
