@@ -115,7 +115,6 @@ THRESHOLDS: tuple[Threshold, ...] = (
     Threshold("STORED", regions.STORED, "additions that take as long as to store an element", _SET),
     Threshold("MOST_INSTANCES", regions.MOST_INSTANCES, "variables at positions in a kernel", _SET),
     Threshold("MOST_IN_STEP", sweeps.MOST_IN_STEP, "variables at positions in a step of a scan", _SET),
-    Threshold("FEWEST_COLUMNS", sweeps.FEWEST_COLUMNS, "columns of a scan in a kernel", _SET),
     Threshold("LONGEST_FOLD", equations.LONGEST_FOLD, "elements of a fold in a kernel", _SET),
     Threshold("ROUNDS", checkpointed_while.ROUNDS, "rounds of a while of which none runs twice", _REVERSE),
 )

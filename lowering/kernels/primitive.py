@@ -42,7 +42,7 @@ def in_kernels(function: Function) -> Function:
 
 def bound(closed: ClosedJaxpr, operands: Sequence[Any]) -> list[Any]:
     """The results of a program, as the primitive; of one without kernels, or with effects, as JAX has it."""
-    if closed.effects or not parted(closed).kernels:
+    if closed.effects or not parted(closed).any_kernels:
         return jaxpr_as_fun(closed)(*operands)
     return kernels.bind(*operands, body=closed, count=len(operands))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 
 from jax.extend.core import JaxprEqn
 
@@ -14,8 +13,6 @@ from lowering.kernels.program import Program, Variable, flattened, program_of, s
 
 __all__ = ["Sweep", "swept"]
 
-FEWEST_COLUMNS = 32
-"""Fewer columns leave a warp idle."""
 MOST_IN_STEP = 400
 """Instances of a step."""
 
@@ -83,8 +80,6 @@ def swept(e: JaxprEqn) -> Sweep | None:
     if len(shapes) != 1 or not all(map(is_fusible, body.equations)):
         return None
     (columns,) = shapes
-    if prod(columns) < FEWEST_COLUMNS:
-        return None
     own, box = identity(len(columns)), box_of(e, columns)
     try:
         inner = instances_of(body, [Operand(v, own, box) for v in body.results], (), MOST_IN_STEP)

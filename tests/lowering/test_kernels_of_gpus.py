@@ -10,7 +10,7 @@ from jax.sharding import PartitionSpec
 
 import tensorir as ti
 from lowering.estimate import estimated
-from lowering.kernels import interpreted, sweeps
+from lowering.kernels import interpreted
 from lowering.targets import device_of
 from stencils import library
 from tensorir import reference
@@ -95,9 +95,7 @@ MANY = pytest.mark.parametrize("count", [3, pytest.param(100, marks=pytest.mark.
 
 
 @MANY
-def test_generated_programs_in_kernels_agree_with_the_oracle(monkeypatch, count):
-    # scans of generated programs have few columns
-    monkeypatch.setattr(sweeps, "FEWEST_COLUMNS", 1)
+def test_generated_programs_in_kernels_agree_with_the_oracle(count):
     draw, compared = Random(count).randint, 0
     while compared < count:
         case = made(draw, ELEMENTS)
@@ -121,8 +119,7 @@ def lowered(function, *arrays):
 
 
 @MANY
-def test_generated_programs_of_all_elements_lower_to_kernels(monkeypatch, count):
-    monkeypatch.setattr(sweeps, "FEWEST_COLUMNS", 1)
+def test_generated_programs_of_all_elements_lower_to_kernels(count):
     draw, found = Random(count).randint, 0
     while found < count:
         case = made(draw, EVERY)
@@ -184,6 +181,23 @@ def kernels(program, *, gradient=(), **sizes):
 
 def test_horizontal_diffusion_is_one_kernel_that_moves_three_arrays():
     assert kernels(library.text("hdiff"), n=256, m=256, l=80) == ([((256, 256, 80), 2, 1)], 0)
+
+
+LOOP = """f(y: tensor<float, I[0:40]>, x: tensor<float, I[0:40]>) {
+  y ← loop(0, 3)(λ(i: tensor<int>, s: tensor<float, I[0:40]>) → true,
+    λ(i: tensor<int>, s: tensor<float, I[0:40]>) →
+      {update(s, 0.5 × (⟪I, 1⟫(s) + ⟪I, -1⟫(s)))}, x); }"""
+
+
+def test_steps_of_loops_are_kernels_in_loops_of_xla():
+    fencil = ti.parse(LOOP)
+    given = arrays(fencil)
+    rows = for_gpus(fencil).plan()["kernels"]
+    assert [(d.what, d.reason) for d in rows] == [("scan is XLA's", "what it runs has 1 kernel")]
+    ((found,),) = called(fencil, given).values()
+    np.testing.assert_allclose(found, reference.run(fencil, **given)["y"], rtol=1e-14)
+    function, passed, _ = traced(fencil, given)
+    assert lowered(function, passed) == 1
 
 
 def test_results_of_about_one_shape_are_one_kernel():
