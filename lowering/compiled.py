@@ -156,7 +156,7 @@ class Compiled(_Callable, eqx.Module):
         executable, shapes = Compiled(self.constants, Engine(self.engine.program, options))._ready(sizes)
         given = jax.tree_util.tree_map(lambda s: jax.ShapeDtypeStruct(s.shape, s.dtype, sharding=place), shapes)
         with jax.enable_x64(True):
-            return estimated(target, jax.jit(partial(self._closed, executable)).trace(given))
+            return estimated(target, jax.jit(partial(self._closed, executable)), given)
 
     def pipeline(self, **sizes: int) -> Stages[Fencil]:
         """The program before and after each pass of the compilation, with the reason; sizes where it has any.

@@ -30,7 +30,7 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal
 
 from lowering.kernels.equations import FOLDING, POINTWISE, gathered, is_fusible
 from lowering.kernels.minimum_cut import Graph
-from lowering.kernels.program import element_of, shape_of
+from lowering.kernels.program import element_of, shape_of, states_of
 from lowering.kernels.sweeps import swept
 from lowering.manual_axes import shaped
 
@@ -276,9 +276,9 @@ class _Classes:
 
 def _levels(e: JaxprEqn) -> Iterable[Any]:
     """What a scan reads and makes level by level."""
-    first = e.params["num_consts"] + e.params["num_carry"]
-    yield from (v for v in e.invars[first:] if not isinstance(v, Literal))
-    yield from e.outvars[e.params["num_carry"] :]
+    constants, states = states_of(e)
+    yield from (v for v in e.invars[constants + states :] if not isinstance(v, Literal))
+    yield from e.outvars[states:]
 
 
 def _same_axes(e: JaxprEqn, is_sweep: bool) -> Iterator[tuple[Axis, Axis]]:

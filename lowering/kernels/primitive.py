@@ -12,6 +12,7 @@ What derivatives need of the way forward they compute again, which takes less ti
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -23,6 +24,7 @@ from jax.interpreters import ad, batching, mlir
 
 from lowering.gradients.in_place_adjoints import still
 from lowering.gradients.loop_body_derivatives import moves, replaced
+from lowering.kernels.program import states_of
 from lowering.kernels.regions import parted
 from lowering.manual_axes import shaped
 
@@ -138,7 +140,7 @@ def _keeping_states_alone(body: ClosedJaxpr, *operands: Any) -> list[Any]:
 
 def _scanned(e: JaxprEqn, values: Sequence[Any]) -> list[Any]:
     p, step = e.params, jax.checkpoint(jaxpr_as_fun(e.params["jaxpr"]), prevent_cse=False)
-    count, states = p["num_consts"], p["num_carry"]
+    count, states = states_of(e)
     constants, start, levels = values[:count], values[count : count + states], values[count + states :]
 
     def body(state: list[Any], level: list[Any]) -> tuple[list[Any], list[Any]]:
@@ -206,8 +208,12 @@ def _lowered_for_gpus(context: Any, *operands: Any, **params: Any) -> Any:
     # within shard_map over all axes a program is that of one device
     manual = getattr(axes, "manual_axes", None)
     alone = manual == frozenset(axes.mesh.axis_names) if manual else getattr(axes, "num_devices", None) in (None, 1)
-    whole = alone and not module.lowering_parameters.for_export
-    return (_in_kernels if whole else _in_lax)(context, *operands, **params)
+    if not alone or module.lowering_parameters.for_export:
+        return _in_lax(context, *operands, **params)
+    with warnings.catch_warnings():
+        # users have no say in it: from JAX 0.11 on Triton is to be left for Mosaic
+        warnings.filterwarnings("ignore", "The Pallas Triton backend", DeprecationWarning)
+        return _in_kernels(context, *operands, **params)
 
 
 mlir.register_lowering(kernels, _in_lax)

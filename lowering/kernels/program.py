@@ -14,7 +14,17 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal
 
 from lowering.manual_axes import shaped
 
-__all__ = ["INNER", "Program", "Variable", "element_of", "flattened", "inner_programs", "program_of", "shape_of"]
+__all__ = [
+    "INNER",
+    "Program",
+    "Variable",
+    "element_of",
+    "flattened",
+    "inner_programs",
+    "program_of",
+    "shape_of",
+    "states_of",
+]
 
 Variable = Any
 """A variable of a jaxpr, which JAX's types do not tell from a literal."""
@@ -116,3 +126,12 @@ def inner_programs(e: JaxprEqn) -> list[ClosedJaxpr]:
     """The programs that a loop or a conditional runs."""
     found = [e.params[name] for name in INNER.get(e.primitive.name, ())]
     return [one for some in found for one in (some if isinstance(some, tuple) else (some,))]
+
+
+def states_of(e: JaxprEqn) -> tuple[int, int]:
+    """How many constants and how many states the step of a scan has: its first inputs."""
+    p = e.params
+    if "num_consts" in p:
+        return p["num_consts"], p["num_carry"]
+    constants, states, _ = p["ft_in"].unpack()  # from JAX 0.11 on
+    return len(constants), len(states)

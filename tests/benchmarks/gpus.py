@@ -181,7 +181,7 @@ def figures(row: Row) -> str:
     place = jax.sharding.SingleDeviceSharding(device_of(TARGET))
     shapes, limit = shapes_of(row)
     given = {n: jax.ShapeDtypeStruct(s.shape, s.dtype, sharding=place) for n, s in shapes.items()}
-    found = estimated(TARGET, jax.jit(function_of(row, lambda arrays: for_gpus(row.program)(**arrays))).trace(given))
+    found = estimated(TARGET, jax.jit(function_of(row, lambda arrays: for_gpus(row.program)(**arrays))), given)
     moved = "?" if found.bytes_accessed is None else f"{found.bytes_accessed / limit:5.2f}"
     registers = "" if found.registers is None else f"{found.registers:4d} registers, {found.spilled} bytes spilled"
     return f"{row.name:32} {found.kernels:3d} kernels, {moved} of the least bytes, {registers}"

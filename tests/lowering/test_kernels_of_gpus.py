@@ -11,7 +11,7 @@ from jax.sharding import PartitionSpec
 import tensorir as ti
 from lowering.estimate import estimated
 from lowering.kernels import interpreted
-from lowering.targets import device_of
+from lowering.targets import device_of, lowered_for
 from stencils import library
 from tensorir import reference
 from tests.generate.data import copied
@@ -113,7 +113,7 @@ def test_generated_programs_in_kernels_agree_with_the_oracle(count):
 
 def lowered(function, *arrays):
     """How many kernels StableHLO for NVIDIA's GPUs has; Pallas makes them without a compiler for those."""
-    with jax.enable_x64(True):
+    with jax.enable_x64(True), lowered_for("cuda:h100"):
         text = jax.jit(function).trace(*arrays).lower(lowering_platforms=("cuda",)).as_text()
     return text.count("__gpu$xla.gpu.triton")
 
@@ -135,7 +135,8 @@ def test_generated_programs_of_all_elements_lower_to_kernels(count):
 
 def test_kernels_are_inside_of_shard_map_too():
     c = for_gpus(ti.parse(LEVELS_FIRST))
-    mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("d",))
+    device = jax.sharding.AbstractDevice("NVIDIA H100 80GB HBM3", None, "gpu")
+    mesh = jax.sharding.AbstractMesh((1,), ("d",), (jax.sharding.AxisType.Auto,), abstract_device=device)
     column = PartitionSpec(None, "d")
 
     def mapped(given):
@@ -149,7 +150,7 @@ def test_kernels_are_inside_of_shard_map_too():
 
 def test_arrays_that_xla_divides_among_devices_and_exported_programs_have_no_kernels():
     c = for_gpus(ti.parse(LEVELS_FIRST.replace("75]", "76]")))
-    mesh = jax.sharding.AbstractMesh((2,), ("d",))
+    mesh = jax.sharding.AbstractMesh((2,), ("d",), (jax.sharding.AxisType.Auto,))
     for place, kernels in (None, 1), (jax.sharding.NamedSharding(mesh, PartitionSpec(None, "d")), 0):
         shapes = {n: jax.ShapeDtypeStruct((7, 78), "float64", sharding=place) for n in "abcd"}
         assert lowered(lambda a: c(**a)["x"], shapes) == kernels
@@ -308,7 +309,7 @@ def test_kernels_compile_for_a_device_that_is_not_there(h100, program, gradient,
     function, shapes = adjoint_of(program, gradient, sizes)
     given = jax.tree_util.tree_map(lambda s: jax.ShapeDtypeStruct(s.shape, s.dtype, sharding=h100), shapes)
     with jax.enable_x64(True):
-        found = estimated("cuda:h100", jax.jit(function).trace(given))
+        found = estimated("cuda:h100", jax.jit(function), given)
     size = max(np.prod(leaf.shape) * 8 for leaf in jax.tree_util.tree_leaves(shapes))
     assert found.kernels <= kernels
     assert found.bytes_accessed <= arrays * size
