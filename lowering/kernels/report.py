@@ -12,7 +12,7 @@ from lowering.kernels.regions import Grid, Left, Parts, Swept
 __all__ = ["Told", "told"]
 
 
-TURNED = "once for all that read it so: scans have their dim outermost, and no other layout turns fewer bytes"
+TURNED = "once for all that read it so, and no other layout turns fewer bytes"
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,10 +24,12 @@ from tensorir.passes.needed_points import NeededPoints
 from tensorir.passes.pools import Pools
 from tensorir.passes.split_scans import SplitScans
 from tensorir.passes.top_k import TopK
+from tensorir.passes.unroll_loops import UnrollLoops
 
 __all__ = ["DEFAULT_PASSES", "Stage", "Stages", "staged"]
 
 DEFAULT_PASSES: tuple[Pass, ...] = (
+    UnrollLoops(),
     FuseIntoScans(),
     SplitScans(),
     Contractions(),
