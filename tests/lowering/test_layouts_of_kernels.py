@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tensorir as ti
+from lowering import iterate
 from lowering.kernels import parted, repeated
 from lowering.kernels.layouts import turned
 from lowering.kernels.minimum_cut import Graph
@@ -146,3 +147,16 @@ def test_a_batch_of_columns_is_turned_once():
         batch = jax.tree_util.tree_map(lambda x: jax.numpy.stack([jax.numpy.asarray(x)] * 2), passed)
     (parts,) = regions(jax.vmap(function), batch)
     assert len(turns(parts)) == 3
+
+
+def test_time_loops_on_gpus_carry_the_state_so(stepped, monkeypatch):
+    fencil, given, _ = stepped
+    # programs are traced as for a GPU, and lowered for what there is
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    c = ti.compile(fencil)
+    called_with = []
+    monkeypatch.setattr(iterate, "repeated", lambda *args: called_with.append(args) or repeated(*args))
+    found = ti.iterate(lambda x: c(x=x, c=given["c"], s=given["s"])["y"], given["x"], 2)
+    want = reference.run(fencil, **{**given, "x": reference.run(fencil, **given)["y"]})["y"]
+    np.testing.assert_allclose(found, want, rtol=1e-13)
+    assert called_with
