@@ -9,7 +9,7 @@ import pytest
 
 import tensorir as ti
 from lowering import iterate
-from lowering.kernels import parted, repeated
+from lowering.kernels import interpreted, parted, repeated
 from lowering.kernels.layouts import turned
 from lowering.kernels.minimum_cut import Graph
 from lowering.kernels.primitive import kernels
@@ -160,3 +160,19 @@ def test_time_loops_on_gpus_carry_the_state_so(stepped, monkeypatch):
     want = reference.run(fencil, **{**given, "x": reference.run(fencil, **given)["y"]})["y"]
     np.testing.assert_allclose(found, want, rtol=1e-13)
     assert called_with
+
+
+def test_gradients_in_another_layout_are_the_same(stepped):
+    fencil, given, _ = stepped
+    function, passed, _ = traced(fencil, {n: np.asarray(x) for n, x in given.items()})
+    plain = ti.compile(fencil)
+
+    def ours(x):
+        return (function({**passed, "x": (x,)})["y"][0] ** 3).sum()
+
+    def theirs(x):
+        return (plain(**{**given, "x": x})["y"] ** 3).sum()
+
+    with jax.enable_x64(True):
+        found = jax.jit(interpreted(jax.grad(ours)))(given["x"])
+        np.testing.assert_allclose(found, jax.jit(jax.grad(theirs))(given["x"]), rtol=1e-12, atol=1e-12)
