@@ -210,6 +210,7 @@ class Layout:
     def _run(self, *operands: Any) -> list[Any]:
         env: dict[Any, tuple[Any, Order]] = {}
         moved: dict[tuple[Any, Order], Any] = {}
+        """What was turned, by variable and order."""
 
         def get(v: Any, order: Order) -> Any:
             if isinstance(v, Literal):
@@ -221,20 +222,16 @@ class Layout:
                 moved[v, order] = in_order(value, [own.index(k) for k in order])
             return moved[v, order]
 
-        def put(v: Any, value: Any, order: Order) -> None:
-            wanted = self.order(v, self.place.get(v)) if v in self.place else tuple(range(len(order)))
-            env[v] = (value, order) if order == wanted else (in_order(value, [order.index(k) for k in wanted]), wanted)
-
         for v, x in zip(self.jaxpr.constvars, self.closed.consts, strict=True):
-            put(v, x, self.order(v, None))
+            env[v] = x, self.order(v, None)
         for v, x, order in zip(self.jaxpr.invars, operands, self.entries, strict=True):
-            put(v, x, order)
+            env[v] = x, order
         for e in self.jaxpr.eqns:
             if not self._is_free(e):
                 values = [get(v, self.order(v, None)) for v in e.invars]
                 found = e.primitive.bind(*values, **e.primitive.get_bind_params(e.params))
                 for v, x in zip(e.outvars, found if e.primitive.multiple_results else [found], strict=True):
-                    put(v, x, self.order(v, None))
+                    env[v] = x, self.order(v, None)
                 continue
             (v,) = e.outvars
             known = (self.place[x] for x in (v, *e.invars) if not isinstance(x, Literal) and x in self.place)
@@ -242,7 +239,7 @@ class Layout:
             orders = [self.order(x, place) for x in e.invars]
             values = [get(x, order) for x, order in zip(e.invars, orders, strict=True)]
             order = self.order(v, place)
-            put(v, _computed(e, values, orders, order), order)
+            env[v] = _computed(e, values, orders, order), order
         entry = dict(zip(self.jaxpr.invars, self.entries, strict=True))
         exits = [
             self.order(v, None) if x is None else entry[x] for v, x in zip(self.jaxpr.outvars, self.before, strict=True)

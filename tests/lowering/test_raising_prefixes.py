@@ -32,7 +32,7 @@ def test_a_long_scan_of_few_columns_is_cumulative_on_gpus(step, forward, expecte
 @pytest.mark.parametrize(
     "c",
     [
-        ti.compile(scan("s + v")),
+        for_gpus(scan("s + v"), target="cpu"),
         for_gpus(scan("s + v"), numerics="exact"),
         for_gpus(scan("0.5 × s + v")),
         for_gpus(scan("s + v", levels=20)),
