@@ -189,7 +189,7 @@ def test_horizontal_diffusion_is_one_kernel_that_moves_three_arrays():
 
 
 LOOP = """f(y: tensor<float, I[0:40]>, x: tensor<float, I[0:40]>) {
-  y ← loop(0, 3)(λ(i: tensor<int>, s: tensor<float, I[0:40]>) → true,
+  y ← loop(0, 12)(λ(i: tensor<int>, s: tensor<float, I[0:40]>) → true,
     λ(i: tensor<int>, s: tensor<float, I[0:40]>) →
       {update(s, 0.5 × (⟪I, 1⟫(s) + ⟪I, -1⟫(s)))}, x); }"""
 
