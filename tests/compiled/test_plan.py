@@ -307,6 +307,7 @@ NO_THRESHOLDS = {
     "MOST_ROUNDS": "what is said of a check",
     "GROWTH": "how often a bar moves",
     "REPORTS": "how often a bar moves",
+    "HEARTBEAT": "when processes notice that one is gone",
     "SECONDS": "how often a checkpoint is written",
     "ALIGNMENT": "what XLA asks for",
     "POINTS": "the most points of a block of a kernel",
