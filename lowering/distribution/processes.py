@@ -21,7 +21,7 @@ __all__ = ["agree", "blocks_of", "is_shared", "on_host"]
 
 
 def is_shared(mesh: Mesh) -> bool:
-    """Whether some devices of a mesh belong to other processes."""
+    """Whether some devices of a mesh are those of other processes."""
     return any(d.process_index != jax.process_index() for d in mesh.devices.flat)
 
 
@@ -39,8 +39,13 @@ def on_host(array: Any) -> np.ndarray[Any, Any]:
     return np.array(array)
 
 
-def agree(name: str, text: str) -> None:
-    """Raise D07 where other processes are about to run another text than this one; all of them are told."""
+def agree(name: str, text: str, mesh: Mesh) -> None:
+    """Raise D07 where other processes are about to run another text than this one, D08 where one has no device."""
+    taking_part = {d.process_index for d in mesh.devices.flat}
+    if without := [str(k) for k in range(jax.process_count()) if k not in taking_part]:
+        told = f"the mesh has no device of process {', '.join(without)}."
+        hint = 'make it of the devices of all: jax.make_mesh((jax.device_count(),), ("px",)).'
+        raise DiagnosticError(Diagnostic("D08", told, help=hint))
     own = np.frombuffer(hashlib.sha256(text.encode()).digest()[:8], np.int32)
     with ThreadPoolExecutor(1) as outside:  # a first call may be within a trace, of which other threads know nothing
         every = np.asarray(outside.submit(multihost_utils.process_allgather, own).result()).reshape(-1, 2)

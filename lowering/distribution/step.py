@@ -38,7 +38,7 @@ class Step:
     def __init__(self, program: Fencil, mesh: Mesh, axes: Mapping[str, str], options: Mapping[str, Any]) -> None:
         self.program, self.mesh, self.shared = program, mesh, is_shared(mesh)
         if self.shared:
-            agree(program.name, f"{print_fencil(program)} {axes} {mesh}")
+            agree(program.name, f"{print_fencil(program)} {axes} {mesh}", mesh)
         self.parts = decompositions(program, axes, dict(mesh.shape))
         self.local: Localised = localised(program, self.parts)
         self.exchange: Exchange = exchange(self.local)

@@ -6,7 +6,7 @@ import sys
 
 import jax
 import numpy as np
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import tensorir as ti
 from stencils import library
@@ -46,11 +46,18 @@ def main() -> None:
             for name, a in {"inp": u, "coeff": k}.items()
         }
     out = d(**parts)["out"]
-    (mine,) = out.addressable_shards
+    (part,) = out.addressable_shards
     said(
         "arrays of JAX stay in blocks",
-        mine.index[0] == slice(8 * place, 8 * place + 8) and not out.is_fully_addressable,
+        part.index[0] == slice(8 * place, 8 * place + 8) and not out.is_fully_addressable,
     )
+
+    try:
+        alone = Mesh(np.array(jax.devices()[:1]), ("px",))
+        mine = ti.distribute(library.load("hdiff"), alone, {"I": "px"}, numerics="exact")
+        said("a mesh of one process", np.array_equal(mine(inp=u, coeff=k)["out"], want))
+    except ti.DiagnosticError as found:
+        said("a mesh of one process", str(found).replace("\n", " "))
 
     try:
         d(inp=np.zeros((16 + place, 9, 2)), coeff=np.zeros((16 + place, 9, 2)))

@@ -18,6 +18,7 @@ def found() -> list[dict[str, str]]:
         free.bind(("localhost", 0))
         port = str(free.getsockname()[1])
     environment = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)}
+    environment.pop("XLA_FLAGS", None)  # each process has the devices that there are
     script = str(Path(__file__).with_name("on_two_processes.py"))
     runs = [
         subprocess.Popen(
@@ -34,6 +35,14 @@ def found() -> list[dict[str, str]]:
 @pytest.mark.parametrize("case", ["arrays of NumPy", "steps and what callbacks see", "arrays of JAX stay in blocks"])
 def test_two_processes_give_what_one_device_does(case, found):
     assert [some[case] for some in found] == ["True", "True"]
+
+
+def test_a_mesh_is_of_one_process_or_of_all(found):
+    assert [some["a mesh of one process"] for some in found] == [
+        "True",
+        "error[D08]: the mesh has no device of process 1. help: make it of the devices of all: "
+        'jax.make_mesh((jax.device_count(),), ("px",)).',
+    ]
 
 
 def test_processes_that_disagree_are_told_before_anything_is_sent(found):
