@@ -55,17 +55,63 @@ def test_the_last_writer_is_found_through_two_buffers_that_take_turns():
     assert reference.run(lifted(region).fencil)["A"].tolist() == list(range(5, 13))
 
 
+def test_what_is_not_covered_is_named():
+    with pytest.raises(Uncovered) as found:
+        lifted(parse_region('region r { argument A: int32[n=4]; external "f" A → A; }'))
+    assert str(found.value) == "f, which nobody knows"
+
+
+def test_a_while_is_one_step_that_makes_new_buffers_of_old_ones():
+    """How often a number is halved or tripled until it is one; each of the numbers has a while of its own."""
+    region = parse_region("""
+    region collatz {
+      argument A: int32[n=4];
+      argument B: int32[m=4];
+      storage x: int32[];
+      for i in 0:4 {
+        a: int ← A[i];
+        x[] ← a;
+        while { y: int ← x[]; } do y > 1 {
+          z: int ← x[];
+          x[] ← if mod(z, 2) = 0 then floordiv(z, 2) else 3*z + 1;
+          b: int ← B[i];
+          B[i] ← b + 1;
+        }
+      }
+    }""")
+    numbers = np.array([1, 6, 7, 3], "int32")
+    assert reference.run(lifted(region).fencil, A=numbers, B=np.zeros(4, "int32"))["B"].tolist() == [0, 8, 16, 7]
+
+
 @pytest.mark.parametrize(
-    ("text", "reason"),
+    "text",
     [
-        ("while { let go: bool = 1 > 2; } do go { A[0] ← 1; }", "a While"),
-        ("for i in 0:4 { for j in 0:4 { a: int ← A[j]; A[i] ← a + 1; } }", "a dependence whose distance differs"),
+        "for i in 0:4 { for j in 0:4 { a: int ← A[j]; A[i] ← a + 1; } }",
+        "for i in 0:4 { for j in 0:4 - i { a: int ← A[j]; b: int ← A[i + j]; A[j] ← a + b*2; } }",
+        "for i in 0:3 { for j in 0:3 { a: int ← A[j]; b: int ← A[j + 1]; A[j] ← max(a, b); A[j + 1] ← min(a, b); } }",
+        "A[1] ← 5; for i in 0:4 { for j in 0:i { a: int ← A[j]; b: int ← A[i]; A[i] ← a + b; } }",
+        "storage s: int32[n=4]; for i in 0:4 { for j in 0:4 { a: int ← s[i - j + floordiv(j, 2)] where i - j >= 0;"
+        " b: int ← A[j]; s[j] ← a + b; A[i] ← a*2 + 1; } }",
     ],
 )
-def test_what_is_not_covered_is_named(text, reason):
-    with pytest.raises(Uncovered) as found:
-        lifted(parse_region(f"region r {{ argument A: int32[n=4]; {text} }}"))
-    assert str(found.value) == reason
+def test_values_of_rounds_at_differing_distances_are_kept_by_element(text):
+    storage, _, body = text.partition("; ") if text.startswith("storage") else ("", "", text)
+    region = parse_region(f"region r {{ argument A: int32[n=4]; {storage}{';' if storage else ''} {body} }}")
+    given = {"A": np.array([3, -1, 4, 2], "int32")}
+    wanted = interpret(region, {"A": given["A"].copy()})["A"]
+    assert reference.run(lifted(region).fencil, **given)["A"].tolist() == wanted.tolist()
+
+
+def test_a_place_that_is_no_sum_of_indices_is_looked_up():
+    region = parse_region("""
+    region r {
+      argument A: int32[n=8];
+      argument B: int32[m=8];
+      for i in 0:8 { let k: int = min(i*i, 7); a: int ← A[k]; B[i] ← a; }
+    }""")
+    a = np.arange(8, dtype="int32") * 3
+    found = reference.run(lifted(region).fencil, A=a, B=np.zeros(8, "int32"))
+    assert found["B"].tolist() == [a[min(i * i, 7)] for i in range(8)]
 
 
 def test_flow_is_asked_for_no_more_often_than_there_are_buffers(monkeypatch):
