@@ -22,8 +22,6 @@ from tensorir.lift.storage.axes import with_merged_axes
 from tensorir.lift.storage.copies import expanded, settled_values
 from tensorir.lift.storage.elements import with_elements_apart
 from tensorir.lift.storage.final import with_last_stores
-from tensorir.lift.storage.forwarding import with_values_in_place
-from tensorir.lift.storage.idle import without_idle_stores
 from tensorir.lift.storage.inlining import inlined
 from tensorir.lift.storage.lifetimes import with_lifetimes
 from tensorir.lift.storage.mirrors import read_through
@@ -151,7 +149,7 @@ def by_dependences(
 ) -> Way:
     """By the dependences of statements, loops step by step where these leave nothing else."""
     nodes = abreast(with_threads_apart(nodes))
-    nodes = with_values_in_place(with_last_stores(without_idle_stores(nodes)))
+    nodes = with_last_stores(nodes)
     nodes = with_elements_apart(with_lifetimes(nodes))
     own = with_axes(nodes)
     nodes = read_through(own)
