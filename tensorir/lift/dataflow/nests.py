@@ -116,11 +116,13 @@ class _Translation:
         scope.found.append(made)
 
     def store(self, node: nest.Store, scope: _Scope) -> None:
-        indices, term = [self.renamed(i, scope) for i in node.indices], self.renamed(node.value, scope)
+        # a place is told as a read of it tells it: what is combined with the old value has to find it there
+        place = self.renamed(Load(node.buffer, node.indices), scope)
+        indices, term = terms.children(place), self.renamed(node.value, scope)
         guards = [self.renamed(guard, scope) for guard in node.guards]
         op = None
         if any(affine_of(i) is None for i in indices):
-            op, term, further = self.update(replace(node, indices=tuple(indices), value=term, guards=tuple(guards)))
+            op, term, further = self.update(replace(node, indices=indices, value=term, guards=tuple(guards)))
             guards += further
         elif node.atomic and scope.lockstep:
             raise Uncovered("an atomic update by threads")

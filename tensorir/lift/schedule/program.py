@@ -28,6 +28,7 @@ from tensorir.ir import Expr, Fencil
 from tensorir.lift.dataflow.copies import through_copies
 from tensorir.lift.dataflow.flow import flow_of
 from tensorir.lift.dataflow.live import live
+from tensorir.lift.dataflow.once import with_reads_once
 from tensorir.lift.dataflow.statements import Uncovered, statements_of
 from tensorir.lift.emission.closures import ordered_closures
 from tensorir.lift.emission.emit import Emitter
@@ -61,6 +62,7 @@ def values_of(
     statements = statements_of(region, asked)
     direct = flow_of(statements)
     flow = through_copies(statements, direct) if copies else direct
+    statements = with_reads_once(statements, flow, masked)
     needed = live(statements, flow, emitter.checked)
     used = {statements[k].opaque for k in needed}
     if any(isinstance(s.opaque.node, While) and s.opaque not in used for s in statements if s.opaque is not None):

@@ -133,3 +133,27 @@ def test_flow_is_asked_for_no_more_often_than_there_are_buffers(monkeypatch):
         lifted(parse_region(text))
         counts.append(len(asked))
     assert counts == [11, 21]
+
+
+def test_a_sum_under_conditions_that_data_tell_is_a_fold_over_all_rounds():
+    found = lifted(
+        parse_region("""
+    region r {
+      argument A: int32[n=4, m=5];
+      argument B: int32[];
+      storage s: int32[];
+      for i in 0:4 {
+        for j in 0:5 {
+          a: int ← A[i, j];
+          let c: bool = a > 0;
+          b: int ← s[];
+          if c { s[] ← a + b; }
+        }
+      }
+      t: int ← s[];
+      B[] ← t;
+    }""")
+    )
+    assert {(d.dim, d.strategy) for d in found.decided} == {("i", "reduction"), ("j", "reduction")}
+    a = np.random.default_rng(0).integers(-9, 9, (4, 5), "int32")
+    assert reference.run(found.fencil, A=a)["B"] == a[a > 0].sum()
