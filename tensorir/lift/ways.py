@@ -126,7 +126,7 @@ def by_flow(
     name: str, arguments: Sequence[Buffer], nodes: Sequence[Node], trees: Sequence[Span], checked: bool, exact: bool
 ) -> Way | str:
     """By exact dataflow; or what of the nest that does not cover."""
-    tried, emitter = "", Emitter()
+    tried, emitter, nodes = "", Emitter(), abreast(nodes)
     for copies in (True, False):
         emitter = Emitter(checked=checked, taken={b.name for b in arguments})
         tried = attempt(name, arguments, nodes, emitter, exact, copies)

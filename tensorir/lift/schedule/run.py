@@ -44,7 +44,17 @@ from tensorir.lift.schedule.decided import Decided
 from tensorir.lift.schedule.folding import chain_of
 from tensorir.lift.schedule.fusion import fused
 from tensorir.lift.schedule.memory import FAR
-from tensorir.lift.schedule.placed import Computed, Made, Placed, by_sums, computed, placed, short_names, with_indices
+from tensorir.lift.schedule.placed import (
+    Computed,
+    Made,
+    Placed,
+    by_digits,
+    by_sums,
+    computed,
+    placed,
+    short_names,
+    with_indices,
+)
 from tensorir.lift.schedule.recurrence import step_along
 from tensorir.lift.schedule.repeating import repeated
 from tensorir.lift.schedule.rounds import distances, with_rounds_apart
@@ -346,7 +356,7 @@ class Run:
         scope = self.emitter.scope(box)
         # settled part by part: a choice between as many stores as a program has is long
         term = with_indices(self.found(r), new, scope)
-        return spread(cut(self.emitter.emit(term, box), box), box)
+        return spread(cut(by_digits(self.emitter, term, box), box), box)
 
     def term(self, r: Statement, outside: Collection[int] | None = None) -> Term:
         """What a read finds as a choice between its sources; with `outside`, without those of these numbers."""

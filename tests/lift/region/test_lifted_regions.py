@@ -157,3 +157,25 @@ def test_a_sum_under_conditions_that_data_tell_is_a_fold_over_all_rounds():
     assert {(d.dim, d.strategy) for d in found.decided} == {("i", "reduction"), ("j", "reduction")}
     a = np.random.default_rng(0).integers(-9, 9, (4, 5), "int32")
     assert reference.run(found.fencil, A=a)["B"] == a[a > 0].sum()
+
+
+@pytest.mark.parametrize(
+    ("reads", "wanted"),
+    [
+        ("floordiv(i, 3), j", lambda a: np.repeat(a, 3, axis=0)[:, :4]),
+        ("i - 4*floordiv(i, 4), j - 4*floordiv(j, 4)", lambda a: np.tile(a, (3, 1))),
+        ("floordiv(i, 3), floordiv(j, 2) + 2*i - 6*floordiv(i, 3)", None),
+        ("2*floordiv(j, 2) + 3 - 2*floordiv(j, 2) - floordiv(i, 3), j", lambda a: np.repeat(a[::-1], 3, axis=0)),
+    ],
+    ids=["repeated", "tiled", "digits of both", "backward"],
+)
+def test_digits_of_indices_are_dims_and_nothing_is_looked_up(reads, wanted):
+    text = f"for i in 0:12 {{ for j in 0:4 {{ a: int ← A[{reads}]; B[i, j] ← a; }} }}"
+    region = parse_region(f"region r {{ argument A: int32[n=4, m=6]; argument B: int32[p=12, q=4]; {text} }}")
+    a = np.arange(24, dtype="int32").reshape(4, 6)
+    fencil = lifted(region).fencil
+    made = reference.run(fencil, A=a)["B"]
+    np.testing.assert_array_equal(made, interpret(region, {"A": a, "B": np.zeros((12, 4), "int32")})["B"])
+    if wanted is not None:
+        np.testing.assert_array_equal(made, wanted(a[:, :4]))
+    assert "floordiv" not in str(fencil)
