@@ -190,7 +190,8 @@ def main(A: T.Buffer((6,), "float32"), N: T.Buffer((6,), "int32"), C: T.Buffer((
 
 
 def test_exact_dataflow_has_one_while_for_all_iterations():
-    body = "while A[i] > 1:\n            A[i] = T.if_then_else(A[i] % 2 == 0, A[i] // 2, 3 * A[i] + 1)\n            B[i] += 1\n"
+    step = "A[i] = T.if_then_else(A[i] % 2 == 0, A[i] // 2, 3 * A[i] + 1)"
+    body = f"while A[i] > 1:\n            {step}\n            B[i] += 1\n"
     with patch.object(import_module("tensorir.lift.assemble"), "chosen", by_flow_alone):
         program = ti.lift(ti.tir.parse(f"{HEAD}        {body}")["main"])
     # of the other loops one asks whether any iteration goes on

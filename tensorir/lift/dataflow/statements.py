@@ -72,6 +72,7 @@ class Statement:
     buffer: Buffer
     at: tuple[Affine, ...]
     loops: tuple[For, ...]
+    """The loops around it, but for those of one iteration, whose variables are known."""
     own: tuple[tuple[str, Interval], ...]
     constraints: tuple[str, ...]
     order: tuple[int | str, ...]
@@ -87,6 +88,8 @@ class Statement:
     """What makes the value, of whole buffers."""
     message: str | None = None
     """What is said where the value, which must hold, does not."""
+    once: tuple[For, ...] = ()
+    """The loops of one iteration around it."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -114,6 +117,8 @@ class _Place:
     """Where a walk is: the loops around, what they and choices demand, and the places in the text."""
 
     loops: tuple[For, ...] = ()
+    once: tuple[For, ...] = ()
+    """Loops of one iteration."""
     constraints: tuple[str, ...] = ()
     guards: tuple[Var, ...] = ()
     order: tuple[int | str, ...] = ()
@@ -131,6 +136,8 @@ class _Walk:
     taken: set[str] = field(default_factory=set[str])
     numbered: dict[str, int] = field(default_factory=dict[str, int])
     """The next number for a name that is taken."""
+    known: dict[str, Affine] = field(default_factory=dict[str, Affine])
+    """What the variables of loops of one iteration are."""
 
     def nodes(self, nodes: Sequence[Node], place: _Place, first: int = 0) -> int:
         count = first
@@ -211,7 +218,9 @@ class _Walk:
         self.found.append(replace(made, message=message))
 
     def loop(self, node: For, place: _Place, count: int) -> int:
-        start, stop = (_affine(i) for i in (node.start, node.stop))
+        start, stop = (self.affine(i) for i in (node.start, node.stop))
+        if stop.minus(start) == number(1) and not node.carried:
+            return self.once(node, start, place, count)
         memory = [Buffer(self.fresh(c.inside.name), _scalar(c.inside), _dims(c.inside)) for c in node.carried]
         for c, buffer in zip(node.carried, memory, strict=True):
             count = self.node(Write(buffer, _whole(c.inside), c.first, (), node.span), place, count)
@@ -239,6 +248,24 @@ class _Walk:
         for c, buffer in zip(node.carried, memory, strict=True):
             count = self.node(Read(c.result, buffer, _whole(c.result), (), None, node.span), place, count)
         return count
+
+    def once(self, node: For, value: Affine, place: _Place, count: int) -> int:
+        """A loop of one iteration: what it does, its variable known."""
+        self.known[node.dim] = value
+        self.values[Var(node.dim, TensorType(INT32))] = self.index(value)
+        outside = replace(place, order=(*place.order, count), guards=())
+        inner = replace(place, once=(*place.once, node), outside=(*place.outside, outside))
+        return self.nodes(node.body, inner, count)
+
+    def affine(self, i: Index) -> Affine:
+        """A sum of variables that are not known."""
+        if not isinstance(i, Affine):
+            raise Uncovered("an index that data tell")
+        return i.replaced(self.known, {}) if i.names & self.known.keys() else i
+
+    def bound(self, b: Bound) -> str:
+        a = self.affine(b.affine)
+        return f"{text(a, {n: n for n in a.names})} {'=' if b.equal else '>='} 0"
 
     def read(self, node: Read, place: _Place, count: int) -> None:
         own = node.result.type.dims.items
@@ -271,7 +298,7 @@ class _Walk:
             raise Uncovered("a tensor whose places data tell")
         inner = self.demanded(place, node.where)
         around = self.shared.get(node, 0)
-        if around < len(place.loops):
+        if around < len(place.outside):
             here = place.outside[around]
         else:
             here = replace(place, order=(*place.order, count), guards=())
@@ -290,7 +317,8 @@ class _Walk:
     def index(self, i: Index) -> Expr:
         if isinstance(i, Var):
             return self.expression(i)
-        return sum_of(i, {n: Var(n, TensorType(INT32)) for n in i.names})
+        a = self.affine(i)
+        return sum_of(a, {n: Var(n, TensorType(INT32)) for n in a.names})
 
     def write(self, node: Write, place: _Place, count: int) -> int:
         if any(isinstance(i, Var) for i in node.at):
@@ -315,21 +343,21 @@ class _Walk:
     ) -> Statement:  # fmt: skip
         window = [f"{i.start} <= {n} < {i.stop}" for n, i in own]
         return Statement(
-            len(self.found), buffer, tuple(map(_affine, at)), place.loops, tuple(own),
-            (*place.constraints, *window), (*place.order, count, *place.tail), value, result, span,
+            len(self.found), buffer, tuple(map(self.affine, at)), place.loops, tuple(own),
+            (*place.constraints, *window), (*place.order, count, *place.tail), value, result, span, once=place.once,
         )  # fmt: skip
 
     def expression(self, e: Expr) -> Expr:
         return substitute(e, {v: self.values[v] for v in e.free if v in self.values})
 
     def demanded(self, place: _Place, where: Sequence[Condition]) -> _Place:
-        bounds = tuple(_text(c) for c in where if isinstance(c, Bound))
+        bounds = tuple(self.bound(c) for c in where if isinstance(c, Bound))
         guards = tuple(c for c in where if isinstance(c, Var))
         return replace(place, constraints=(*place.constraints, *bounds), guards=(*place.guards, *guards))
 
     def refused(self, place: _Place, where: Sequence[Condition]) -> _Place:
         if all(isinstance(c, Bound) for c in where):
-            parts = " and ".join(_text(c) for c in where if isinstance(c, Bound))
+            parts = " and ".join(self.bound(c) for c in where if isinstance(c, Bound))
             return replace(place, constraints=(*place.constraints, f"not ({parts})"))
         (only,) = where if len(where) == 1 else (None,)
         if not isinstance(only, Var):
@@ -402,16 +430,6 @@ def _names(nodes: Sequence[Node]) -> set[str]:
             case _:
                 pass
     return found
-
-
-def _affine(i: Index) -> Affine:
-    if not isinstance(i, Affine):
-        raise Uncovered("an index that data tell")
-    return i
-
-
-def _text(b: Bound) -> str:
-    return f"{text(b.affine, {n: n for n in b.affine.names})} {'=' if b.equal else '>='} 0"
 
 
 def _scalar(v: Var) -> Scalar:

@@ -164,6 +164,7 @@ class Run:
             if loop.dim not in self.steps:
                 how = ("reduction", reason) if loop.dim in over else ("parallel", self.together(s, loop))
                 self.decided.append(Decided(loop.dim, how[0], s, how[1]))
+        self.decided += [Decided(loop.dim, "parallel", s) for loop in s.once]
         if s.scatter is not None:
             op = s.scatter.op
             how = "parallel" if op is None else "reduction"

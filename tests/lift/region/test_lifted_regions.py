@@ -179,3 +179,27 @@ def test_digits_of_indices_are_dims_and_nothing_is_looked_up(reads, wanted):
     if wanted is not None:
         np.testing.assert_array_equal(made, wanted(a[:, :4]))
     assert "floordiv" not in str(fencil)
+
+
+def test_a_loop_of_one_iteration_is_no_dim_of_what_is_handed_on():
+    found = lifted(
+        parse_region("""
+    region r {
+      argument A: int32[b=3, n=8];
+      argument B: int32[];
+      storage s: int32[b=3];
+      for i in 0:8 {
+        for b in 2:3 {
+          a: int ← A[b, i];
+          t: int ← s[b];
+          s[b] ← a - t;
+        }
+      }
+      last: int ← s[2];
+      B[] ← last;
+    }""")
+    )
+    assert "λ(state: tensor<int>" in str(found.fencil)
+    assert {(d.dim, d.strategy) for d in found.decided} == {("i", "reduction"), ("b", "parallel")}
+    a = np.arange(24, dtype="int32").reshape(3, 8)
+    assert reference.run(found.fencil, A=a)["B"] == sum(a[2, 1::2]) - sum(a[2, ::2])
