@@ -39,6 +39,7 @@ from tensorir.lift.nests.terms import (
 )
 from tensorir.lift.region.nodes import For, Rule
 from tensorir.lift.schedule.applied import applied
+from tensorir.lift.schedule.chained import step_along_rows
 from tensorir.lift.schedule.checking import all_of, checked, verify
 from tensorir.lift.schedule.decided import Decided
 from tensorir.lift.schedule.folding import chain_of
@@ -437,7 +438,8 @@ class Run:
             and self.reduction(writes[0], reads[0])
         ):
             return
-        step_along(self, members, self.carrying(members))
+        if not step_along_rows(self, members):
+            step_along(self, members, self.carrying(members))
 
     def fold(self, w: Statement, r: Statement, box: Mapping[str, Interval]) -> tuple[str, Term] | None:
         """How a write combines what a read finds, with what; None where it does anything else."""

@@ -203,3 +203,30 @@ def test_a_loop_of_one_iteration_is_no_dim_of_what_is_handed_on():
     assert {(d.dim, d.strategy) for d in found.decided} == {("i", "reduction"), ("b", "parallel")}
     a = np.arange(24, dtype="int32").reshape(3, 8)
     assert reference.run(found.fencil, A=a)["B"] == sum(a[2, 1::2]) - sum(a[2, ::2])
+
+
+@pytest.mark.parametrize(
+    ("body", "folds"),
+    [
+        ("t: int ← s[]; s[] ← 3*t + a;", 1),
+        ("t: int ← s[]; s[] ← 3*t + a; B[j, i] ← t;", 1),
+        ("t: int ← s[]; s[] ← max(a, t - 1); u: int ← s[]; B[j, i] ← u * t;", 1),
+        ("t: int ← B[j, i + 1]; u: int ← B[j - 1, i]; B[j, i] ← 2*t - u + a;", None),
+    ],
+    ids=["the last", "all before", "all after", "from both sides"],
+)
+def test_what_is_handed_on_from_row_to_row_is_one_recurrence(body, folds):
+    text = f"for j in 1:5 {{ for i in 0:3 {{ a: int ← A[j, i]; {body} }} }} last: int ← s[]; C[] ← last;"
+    buffers = "argument A: int32[n=5, m=4]; argument B: int32[n=5, m=4]; argument C: int32[]; storage s: int32[];"
+    region = parse_region(f"region r {{ {buffers} {text} }}")
+    rng = np.random.default_rng(0)
+    given = {"A": rng.integers(-4, 5, (5, 4), "int32"), "B": rng.integers(-4, 5, (5, 4), "int32")}
+    wanted = interpret(region, {**{n: x.copy() for n, x in given.items()}, "C": np.zeros((), "int32")})
+    found = lifted(region)
+    asked = {n: x for n, x in given.items() if n in {p.name for p in found.fencil.params}}
+    for name, array in reference.run(found.fencil, **asked).items():
+        np.testing.assert_array_equal(array, wanted[name])
+    if folds is not None:
+        assert str(found.fencil).count("λ(") == folds
+        kinds = {(d.dim, d.strategy) for d in found.decided if d.strategy != "parallel"}
+        assert kinds in ({("j", kind), ("i", kind)} for kind in ("scan", "reduction"))
