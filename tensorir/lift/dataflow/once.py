@@ -73,27 +73,25 @@ def _finds_the_same(a: Statement, b: Statement, flow: Mapping[int, Sequence[Sour
     """Whether a read finds all that another one does, which is asked for in no more iterations."""
     if a.buffer is not b.buffer or a.at != b.at or a.loops != b.loops or a.own or b.own:
         return False
-    if (masked and a.unmasked != b.unmasked) or not {s.writer for s in flow[b.number]} <= {
-        s.writer for s in flow[a.number]
-    }:
+    if masked and a.unmasked != b.unmasked:
         return False
 
     def asked() -> bool:
         inside = domain_of(b)
         name = inside.get_tuple_name()
-        here, there = _by_writer(flow[b.number], name), _by_writer(flow[a.number], name)
-        if not inside.is_subset(domain_of(a).set_tuple_name(name)):
+        here, there = _by_origin(flow[b.number], name), _by_origin(flow[a.number], name)
+        if not here.keys() <= there.keys() or not inside.is_subset(domain_of(a).set_tuple_name(name)):
             return False
-        found = {w: relation.intersect_domain(inside) for w, relation in there.items()}
-        return all(here[w].is_equal(m) if w in here else m.is_empty() for w, m in found.items())
+        found = {o: relation.intersect_domain(inside) for o, relation in there.items()}
+        return all(here[o].is_equal(m) if o in here else m.is_empty() for o, m in found.items())
 
     return bool(decided(asked, PARTS))
 
 
-def _by_writer(sources: Sequence[Source], reader: str) -> dict[int | None, Any]:
-    """Where each writer made what is found, in terms of the iterations of one reader."""
-    found: dict[int | None, Any] = {}
+def _by_origin(sources: Sequence[Source], reader: str) -> dict[tuple[int | None, str], Any]:
+    """Where what is found was made, by its writer and buffer, in terms of the iterations of one reader."""
+    found: dict[tuple[int | None, str], Any] = {}
     for s in sources:
-        part = s.relation.set_tuple_name(isl().dim_type.in_, reader)
-        found[s.writer] = found[s.writer].union(part) if s.writer in found else part
+        part, key = s.relation.set_tuple_name(isl().dim_type.in_, reader), (s.writer, s.buffer)
+        found[key] = found[key].union(part) if key in found else part
     return found

@@ -181,6 +181,30 @@ def test_digits_of_indices_are_dims_and_nothing_is_looked_up(reads, wanted):
     assert "floordiv" not in str(fencil)
 
 
+def test_reads_that_find_the_same_of_two_arguments_are_one():
+    found = lifted(
+        parse_region("""
+    region r {
+      argument A: int32[n=8];
+      argument B: int32[m=2, n=8];
+      argument C: int32[n=8];
+      storage t: int32[n=8];
+      for k in 0:3 { a: int ← A[k]; t[k] ← a; }
+      for j in 3:8 { b: int ← B[1, j - 3]; t[j] ← b; }
+      for i in 0:8 {
+        x: int ← t[i];
+        let c: bool = x > 0;
+        if c { t[i] ← x * 2; }
+        y: int ← t[i];
+        C[i] ← y;
+      }
+    }""")
+    )
+    a, *b = np.random.default_rng(0).integers(-9, 9, (3, 8), "int32")
+    t = np.concatenate([a[:3], b[1][:5]])
+    assert reference.run(found.fencil, A=a, B=np.stack(b))["C"].tolist() == np.where(t > 0, 2 * t, t).tolist()
+
+
 def test_a_loop_of_one_iteration_is_no_dim_of_what_is_handed_on():
     found = lifted(
         parse_region("""
