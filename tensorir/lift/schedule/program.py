@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 
 from tensorir.build import fencil
 from tensorir.ir import Expr, Fencil
+from tensorir.lift.dataflow.conditions import forwarded
 from tensorir.lift.dataflow.copies import through_copies
 from tensorir.lift.dataflow.flow import flow_of
 from tensorir.lift.dataflow.live import live
@@ -62,7 +63,7 @@ def values_of(
     statements = statements_of(region, asked)
     direct = flow_of(statements)
     flow = through_copies(statements, direct) if copies else direct
-    statements = with_reads_once(statements, flow, masked)
+    statements = with_reads_once(forwarded(statements, flow, masked), flow, masked)
     needed = live(statements, flow, emitter.checked)
     used = {statements[k].opaque for k in needed}
     if any(isinstance(s.opaque.node, While) and s.opaque not in used for s in statements if s.opaque is not None):

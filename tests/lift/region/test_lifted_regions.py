@@ -205,6 +205,33 @@ def test_reads_that_find_the_same_of_two_arguments_are_one():
     assert reference.run(found.fencil, A=a, B=np.stack(b))["C"].tolist() == np.where(t > 0, 2 * t, t).tolist()
 
 
+@pytest.mark.parametrize("other", ["", "if no { s[] ← a - 7; }"], ids=["one", "either"])
+def test_what_stands_under_the_condition_under_which_it_is_read_is_no_recurrence(other):
+    found = lifted(
+        parse_region(f"""
+    region r {{
+      argument A: int32[n=8];
+      argument B: int32[n=8];
+      storage s: int32[];
+      for i in 0:8 {{
+        a: int ← A[i];
+        let yes: bool = a > 0;
+        let no: bool = ¬yes;
+        if yes {{ s[] ← 2 * a; }}
+        {other}
+        again: int ← A[i];
+        let asked: bool = {"true" if other else "again > 0"};
+        if asked {{ b: int ← s[]; B[i] ← b + 1; }}
+      }}
+    }}""")
+    )
+    assert {d.strategy for d in found.decided} == {"parallel"}
+    a, b = np.random.default_rng(0).integers(-9, 9, (2, 8), "int32")
+    wanted = np.where(a > 0, 2 * a + 1, a - 6 if other else b)
+    given = {"A": a, "B": b} if not other else {"A": a}
+    assert reference.run(found.fencil, **given)["B"].tolist() == wanted.tolist()
+
+
 def test_a_loop_of_one_iteration_is_no_dim_of_what_is_handed_on():
     found = lifted(
         parse_region("""
