@@ -7,6 +7,7 @@ left is iterations that read and write.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
@@ -94,6 +95,12 @@ class Statement:
     @property
     def names(self) -> tuple[str, ...]:
         return (*(loop.dim for loop in self.loops), *(name for name, _ in self.own))
+
+    @property
+    def in_turn(self) -> list[For]:
+        """The loops whose iterations come one after the other, or at once: in lockstep all lanes come to a statement
+        before it is left."""
+        return [loop for loop in self.loops if loop.rule is not Rule.LOCKSTEP]
 
     @property
     def is_read(self) -> bool:
@@ -302,6 +309,7 @@ class _Walk:
             here = place.outside[around]
         else:
             here = replace(place, order=(*place.order, count), guards=())
+        here = _all_lanes(here)
         names = [self.fresh(f"{node.buffer.name}_at") for _ in node.buffer.dims]
         own = tuple((n, Interval(0, e)) for n, e in zip(names, node.buffer.shape, strict=True))
         at = [Affine(((n, 1),)) for n in names]
@@ -310,7 +318,9 @@ class _Walk:
         guards = tuple(self.expression(g) for g in inner.guards)
         self.found.append(self.made(node.buffer, at, here, own, 0, None, old, node.span))
         made = self.made(node.buffer, at, here, own, 1, value, None, node.span)
-        scatter = Scatter(old, place.loops, inner.constraints, places, guards, op)
+        # of lanes in lockstep each makes the same step before any makes the next one
+        in_turn = sorted(place.loops, key=lambda loop: loop.dim in inner.tail)
+        scatter = Scatter(old, tuple(in_turn), inner.constraints, places, guards, op)
         self.found.append(replace(made, scatter=scatter))
         return count + 1
 
@@ -417,6 +427,17 @@ def _shared(nodes: Sequence[Node]) -> dict[Node, int]:
                 ]
                 shared[node] = max(common, default=0)
     return shared
+
+
+def _all_lanes(place: _Place) -> _Place:
+    """A place in loops in lockstep, as one that all lanes come to at once: iterations of the other loops around."""
+    if not place.tail:
+        return place
+    of_lanes = [c for c in place.constraints if not set(re.findall(r"\w+", c)).isdisjoint(place.tail)]
+    rest = tuple(c for c in place.constraints if c not in of_lanes)
+    some = f"exists ({', '.join(place.tail)} : {' and '.join(f'({c})' for c in of_lanes)})"
+    loops = tuple(loop for loop in place.loops if loop.dim not in place.tail)
+    return replace(place, loops=loops, constraints=(*rest, some), tail=())
 
 
 def _names(nodes: Sequence[Node]) -> set[str]:

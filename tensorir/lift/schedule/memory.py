@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from tensorir.build import var
@@ -96,7 +97,7 @@ class Memory:
 
 def _outside(w: Statement, dim: str) -> list[str]:
     """The loops of a write outside of the one that steps."""
-    return [loop.dim for loop in w.loops][: w.names.index(dim)]
+    return [loop.dim for loop in takewhile(lambda loop: loop.dim != dim, w.in_turn)]
 
 
 def memories_of(

@@ -17,6 +17,7 @@ from tensorir.builtins import TABLE
 from tensorir.ir import Call, Expr, Literal, Var
 from tensorir.lift.accesses.components import components
 from tensorir.lift.accesses.sets import text
+from tensorir.lift.accesses.space import as_it_is, boxed, in_order
 from tensorir.lift.dataflow.flow import Source, box_of, condition_of, domain_of, isl, set_of
 from tensorir.lift.dataflow.opaque import Opaque
 from tensorir.lift.dataflow.statements import Statement, Uncovered
@@ -239,11 +240,11 @@ class Run:
         guards = [] if holds is None else [holds]
         # inside of a step, dims are those of the state
         short = {} if self.steps else short_names(s)
-        ordered = self.exact and s.buffer.element.is_float
         left = tuple(variable(n) for n in box if n not in over)
-        for at in (s.at, left):
+        first = in_order if self.exact and s.buffer.element.is_float else boxed
+        for at, make in ((s.at, first), (left, first), (left, as_it_is)):
             for conditions in (guards,) if masked else (guards, []):
-                found = placed(s.buffer.name, at, box, value, conditions, over, short, self.emitter.ranges, ordered)
+                found = placed(s.buffer.name, at, box, value, conditions, over, short, self.emitter.ranges, make)
                 if found is not None:
                     return found
         raise Uncovered("a write of nothing")
@@ -520,10 +521,9 @@ class Run:
 
     def carrying(self, members: Sequence[int]) -> str:
         """The outermost loop around all members along which values are carried."""
-        common = list(self.statements[members[0]].loops)
+        common = self.statements[members[0]].in_turn
         for m in members[1:]:
-            loops = self.statements[m].loops
-            common = [a for a, b in zip(common, loops, strict=False) if a is b]
+            common = [a for a, b in zip(common, self.statements[m].in_turn, strict=False) if a is b]
         for loop in common:
             if loop.dim in self.steps:
                 continue

@@ -102,6 +102,23 @@ def test_values_of_rounds_at_differing_distances_are_kept_by_element(text):
     assert reference.run(lifted(region).fencil, **given)["A"].tolist() == wanted.tolist()
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for k in 0:2 { for t in 0:4 lockstep { let p: int = min(t*t, 3); a: int ← A[p]; A[p] ← a + t; } }",
+        "for t in 0:4 lockstep { for k in 0:3 { let p: int = mod(t*t + k, 4); a: int ← A[p]; A[p] ← a + t; } }",
+        "for t in 0:4 lockstep { for k in 0:3 { let p: int = mod(t*t + k, 4); A[p] ← t + 7*k; } }",
+        "for b in 0:2 { for t in 0:4 lockstep { let p: int = mod(t*t + b, 4); a: int ← A[p];"
+        " let q: int = mod(t*t + b + 1, 4); A[q] ← a + t; c: int ← A[t]; A[p] ← c * 2; } }",
+    ],
+)
+def test_lanes_in_lockstep_write_to_places_that_data_tell_one_step_after_the_other(body):
+    region = parse_region(f"region r {{ argument A: int32[n=4]; {body} }}")
+    given = {"A": np.array([3, -1, 4, 2], "int32")}
+    wanted = interpret(region, {"A": given["A"].copy()})["A"]
+    assert reference.run(lifted(region).fencil, **given)["A"].tolist() == wanted.tolist()
+
+
 def test_a_place_that_is_no_sum_of_indices_is_looked_up():
     region = parse_region("""
     region r {
