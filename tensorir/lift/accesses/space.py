@@ -392,9 +392,9 @@ def split(space: Space, terms: Iterable[Term]) -> Space | None:
             if not isinstance(atom, Quotient):
                 continue
             for name, c in atom.inner.terms:
-                if not isinstance(name, str) or name not in space.dims or c < 1 or atom.by % c:
+                if not isinstance(name, str) or name not in space.dims or atom.by % c:
                     continue
-                n = atom.by // c
+                n = atom.by // abs(c)
                 interval = space.dims[name]
                 if (name, n) in tried or n <= 1 or interval.start % n or interval.stop % n or len(interval) <= n:
                     continue

@@ -23,6 +23,9 @@ from tensorir.types import BOOL, INT32, TensorType
 __all__ = ["Translated", "region_of"]
 
 
+ZERO = Number(0, INT32)
+
+
 @dataclass(frozen=True, slots=True)
 class Translated:
     """A region, the buffers of the nest that its arguments are, and the loops that its dims are."""
@@ -63,8 +66,38 @@ class _Translation:
                 self.store(node, scope)
             case nest.Check():
                 self.check(node, scope)
-            case _:
-                raise Uncovered(f"a {type(node).__name__}")
+            case nest.While():
+                self.repeat(node, scope)
+            case nest.External(name, reads, writes, make, guards, span):
+                inner = replace(scope, found=[])
+                where = self.conditions([self.renamed(g, scope) for g in guards], inner)
+                found = r.External(
+                    name, tuple(self.buffer(b, scope) for b in reads), tuple(self.buffer(b, scope) for b in writes),
+                    span, make,
+                )  # fmt: skip
+                scope.found += inner.found
+                scope.found.append(r.If(tuple(where), (found,), (), (), span) if where else found)
+
+    def repeat(self, node: nest.While, scope: _Scope) -> None:
+        """A while, which does not start where its guards do not hold."""
+        before, body = replace(scope, found=[]), replace(scope, found=[])
+        holds = node.condition
+        for guard in reversed(node.guards):
+            holds = Op("if", (guard, holds, Number(False, BOOL)), BOOL)
+        goes = self.expression(self.renamed(holds, scope), before, None, {})
+        for child in node.body:
+            self.node(child, body)
+        title = self.fresh("while")
+        self.loops[title] = nest.Loop("while", ZERO, ZERO, (), span=node.span, title="while")
+        scope.found.append(r.While(tuple(before.found), goes, tuple(body.found), (), node.span, node.most, title))
+
+    def conditions(self, guards: Sequence[Term], scope: _Scope) -> list[r.Condition]:
+        """What must hold, each part asked for where those before it do."""
+        where: list[r.Condition] = []
+        for guard in guards:
+            for part in conjuncts(guard):
+                where += self.condition(part, scope, tuple(where))
+        return where
 
     def loop(self, node: nest.Loop, scope: _Scope) -> None:
         low, extent = self.affine(node.low, scope), self.affine(node.extent, scope)
@@ -83,20 +116,17 @@ class _Translation:
         scope.found.append(made)
 
     def store(self, node: nest.Store, scope: _Scope) -> None:
-        indices, term = [self.renamed(i, scope) for i in node.indices], self.renamed(node.value, scope)
+        # a place is told as a read of it tells it: what is combined with the old value has to find it there
+        place = self.renamed(Load(node.buffer, node.indices), scope)
+        indices, term = terms.children(place), self.renamed(node.value, scope)
         guards = [self.renamed(guard, scope) for guard in node.guards]
         op = None
         if any(affine_of(i) is None for i in indices):
-            if not any(terms.loads(i) for i in indices):
-                raise Uncovered("a place of several sums")
-            op, term, further = self.update(replace(node, indices=tuple(indices), value=term, guards=tuple(guards)))
+            op, term, further = self.update(replace(node, indices=indices, value=term, guards=tuple(guards)))
             guards += further
         elif node.atomic and scope.lockstep:
             raise Uncovered("an atomic update by threads")
-        where: list[r.Condition] = []
-        for guard in guards:
-            for part in conjuncts(guard):
-                where += self.condition(part, scope, tuple(where))
+        where = self.conditions(guards, scope)
         bounds = tuple(c for c in where if isinstance(c, r.Bound))
         value = self.expression(term, scope, bounds, {})
         if node.buffer in self.alone:
@@ -111,6 +141,8 @@ class _Translation:
         scope.found.append(r.Write(self.buffer(node.buffer, scope), at, value, tuple(where), node.span))
 
     def check(self, node: nest.Check, scope: _Scope) -> None:
+        if nest.is_true(node.condition):
+            return
         holds: Term = node.condition
         for guard in node.guards:
             holds = Op("or", (Op("not", (guard,), BOOL), holds), BOOL)
@@ -118,12 +150,11 @@ class _Translation:
         scope.found.append(r.Check(condition, node.message, node.span))
 
     def update(self, node: nest.Store) -> tuple[str | None, Term, Sequence[Term]]:
-        """How a store to a place that data tell combines what is there, with what, and under which conditions."""
+        """How a store to a place that data tell combines what is there, with what, and where; without an operation,
+        what stays there."""
         found = fold_of(node)
         if found is not None and found[0] in ("plus", "multiplies", "min", "max"):
             return found
-        if any(node.buffer in terms.buffers_of(t) for t in (node.value, *node.indices, *node.guards)):
-            raise Uncovered("a store to a place that data tell, of what is there")
         return None, node.value, ()
 
     def index(self, term: Term, scope: _Scope, where: tuple[r.Bound, ...] | None) -> r.Index:
@@ -221,8 +252,6 @@ class _Translation:
                 at: list[r.Index] = []
                 for i, extent in zip(indices, buffer.shape, strict=True):
                     a = affine_of(i)
-                    if a is None and not terms.loads(i):
-                        raise Uncovered("a place of several sums")
                     reach = None if a is None else a.range(scope.ranges)
                     inside = reach is not None and reach[0] >= 0 and reach[1] < extent
                     # where data tell whether anything is read, a place may be anywhere
@@ -284,6 +313,8 @@ def _alone(nodes: Sequence[nest.Node]) -> frozenset[terms.Buffer]:
             case _:
                 pass
     for leaf in leaves:
+        if isinstance(leaf.node, nest.While):
+            found = {b: loops for b, loops in found.items() if b not in leaf.written}
         for buffer in leaf.read & found.keys():
             if tuple(loop for loop in leaf.loops if loop.name in buffer.loops) != found[buffer]:
                 del found[buffer]
