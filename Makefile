@@ -63,7 +63,8 @@ bench-gpu:
 
 # there too, with pytest, hypothesis and psutil: kernels and compiled programs on the device against the oracle
 test-gpu:
-	$(PYTHON) -m pytest -q tests/lowering/test_kernels_of_gpus.py tests/test_properties.py -k "kernel or whole_numbers"
+	$(PYTHON) -m pytest -q tests/lowering/test_kernels_of_gpus.py tests/lowering/test_layouts_of_kernels.py \
+		tests/test_properties.py -k "kernel or whole_numbers"
 
 # before an issue is called resolved: the ratios to JAX by hand, against those that are kept or of `OLD=last.json`
 OLD ?= tests/benchmarks/kept.json

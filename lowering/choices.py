@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from lowering import folds, host_results, indirect, neighbours, reduction, structure
 from lowering.gradients import checkpointed_loop, checkpointed_while
 from lowering.kernels import equations, regions, sweeps
-from lowering.raising import NAMES, contractions, convolutions
+from lowering.raising import NAMES, contractions, convolutions, prefixes
 from lowering.raising.windows import MOST_POINTS
 from tensorir.analysis import cost
 from tensorir.passes import if_conversion
@@ -102,6 +102,8 @@ THRESHOLDS: tuple[Threshold, ...] = (
     Threshold("SHORTEST", contractions.SHORTEST, "products from which on a sum is a contraction", _RULES),
     Threshold("FEWEST_CHANNELS", convolutions.FEWEST_CHANNELS, "channels of a convolution", _RULES),
     Threshold("MOST_GROUPS", convolutions.MOST_GROUPS, "convolutions side by side", _RULES),
+    Threshold("MOST_COLUMNS", prefixes.MOST_COLUMNS, "columns of a scan that is cumulative on GPUs", _SET),
+    Threshold("FEWEST_LEVELS", prefixes.FEWEST_LEVELS, "levels of such a scan", _SET),
     Threshold("MOST_POINTS", MOST_POINTS, "points of a window that is sliced", _RULES),
     Threshold("DEEPEST", if_conversion.DEEPEST, "conditionals inside of each other", _SET),
     Threshold("OFTEN", if_conversion.OFTEN, "times that a choice is traced", _SET),
@@ -113,7 +115,6 @@ THRESHOLDS: tuple[Threshold, ...] = (
     Threshold("STORED", regions.STORED, "additions that take as long as to store an element", _SET),
     Threshold("MOST_INSTANCES", regions.MOST_INSTANCES, "variables at positions in a kernel", _SET),
     Threshold("MOST_IN_STEP", sweeps.MOST_IN_STEP, "variables at positions in a step of a scan", _SET),
-    Threshold("FEWEST_COLUMNS", sweeps.FEWEST_COLUMNS, "columns of a scan in a kernel", _SET),
     Threshold("LONGEST_FOLD", equations.LONGEST_FOLD, "elements of a fold in a kernel", _SET),
     Threshold("ROUNDS", checkpointed_while.ROUNDS, "rounds of a while of which none runs twice", _REVERSE),
 )

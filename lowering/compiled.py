@@ -21,9 +21,11 @@ import jax
 import jax.export
 import numpy as np
 
+from lowering.choices import CHOICES
 from lowering.engine import Engine
 from lowering.estimate import Estimate, estimated
 from lowering.executable import Executable, Options, inputs, on_device
+from lowering.kernels import told
 from lowering.plan import interleaved, planned, switched_off, ways_of
 from lowering.raising import NAMES, RULES, Raised, rows
 from lowering.targets import device_of, target_of
@@ -36,7 +38,7 @@ from tensorir.errors import did_you_mean
 from tensorir.inspect import Inspection, inspect
 from tensorir.ir import Fencil
 from tensorir.passes.pipeline import Pipeline
-from tensorir.passes.stages import DEFAULT_PASSES, Stages
+from tensorir.passes.stages import DEFAULT_PASSES, Stage, Stages
 from tensorir.plan import Plan
 
 __all__ = ["Compiled", "compile"]
@@ -154,10 +156,12 @@ class Compiled(_Callable, eqx.Module):
         executable, shapes = Compiled(self.constants, Engine(self.engine.program, options))._ready(sizes)
         given = jax.tree_util.tree_map(lambda s: jax.ShapeDtypeStruct(s.shape, s.dtype, sharding=place), shapes)
         with jax.enable_x64(True):
-            return estimated(target, jax.jit(partial(self._closed, executable)).trace(given))
+            return estimated(target, jax.jit(partial(self._closed, executable)), given)
 
     def pipeline(self, **sizes: int) -> Stages[Fencil]:
         """The program before and after each pass of the compilation, with the reason; sizes where it has any.
+
+        On GPUs the last stage, `kernels`, has the parts that run as a kernel each, and what is left to XLA.
 
         >>> import tensorir as ti
         >>> f = ti.parse("f(y: tensor<float>, a: tensor<float, K[0:99]>) { y ← reduce(+, 0.0, K)(a × a); }")
@@ -169,7 +173,17 @@ class Compiled(_Callable, eqx.Module):
         """
         fencil = self.engine.program.at(sizes).program
         assert isinstance(fencil, Fencil)
-        return self.engine.stages(fencil)
+        stages = self.engine.stages(fencil)
+        if self.engine.options.platform != "gpu":
+            return stages
+        executable, shapes = self._ready(sizes)
+        with jax.enable_x64(True):
+            jax.eval_shape(partial(self._closed, executable), shapes)
+        if executable.parts is None:
+            return stages
+        parts = tuple(f"{t.kind}: {t.what}, {t.where}" for t in told(executable.parts, executable.leaves))
+        last = stages.result
+        return replace(stages, stages=(*stages, Stage("kernels", CHOICES["kernels"].reason, last, last, parts=parts)))
 
     def plan(self, /, *, measure: bool = False, **arguments: Any) -> Plan:
         """What was chosen for arguments, or for sizes by name, and why: a row for each choice, with what it is worth.

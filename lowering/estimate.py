@@ -17,7 +17,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from lowering.targets import target_of
+from lowering.targets import lowered_for, target_of
 
 __all__ = ["Estimate", "estimated"]
 
@@ -61,14 +61,16 @@ class Estimate:
         return "\n".join(lines + [f"{count} {name}" for name, count in self.collectives.items()])
 
 
-def estimated(target: str, traced: Any) -> Estimate:
-    """What the compiler for a target says of a traced program (`jax.stages.Traced`), and its assembler of registers."""
+def estimated(target: str, function: Any, *given: Any) -> Estimate:
+    """What the compiler for a target says of a jitted function of some shapes, and its assembler of registers."""
     kind = target_of(target)
     with tempfile.TemporaryDirectory() as folder:
         options = dict(kind.options)
         if assembler := _assembler() if kind.architecture else None:
             options["xla_dump_to"] = folder
-        compiled = traced.lower(lowering_platforms=(kind.lowered_for,)).compile(options or None)
+        with lowered_for(target):
+            lowered = function.trace(*given).lower(lowering_platforms=(kind.lowered_for,))
+        compiled = lowered.compile(options or None)
         found = _registers(assembler, kind.architecture, folder) if assembler else None
     registers, spilled = found or (None, None)
     return replace(_estimate(target, compiled), registers=registers, spilled=spilled)

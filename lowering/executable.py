@@ -113,6 +113,11 @@ class Executable:
         tables = {n: _slots_last(self.fencil[n], self.bound[n][0]) for n in inside}
         return on_device({n: prepare(table, inside[n], inverted) for n, table in tables.items()})
 
+    @property
+    def leaves(self) -> list[str]:
+        """Of each array that is a result, or a part of one, the result's name."""
+        return [name for name, count in self.members for _ in range(count)]
+
     @cached_property
     def known(self) -> Annotations:
         """What analyses say of the nodes of the program."""

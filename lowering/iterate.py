@@ -19,6 +19,7 @@ from jax import lax
 from lowering.checkpoints import Checkpoints
 from lowering.distribution.processes import on_host
 from lowering.field import Field
+from lowering.kernels import repeated
 from lowering.pace import Pace, interrupts
 from lowering.progress import Bar, is_shown
 from lowering.snapshots import Snapshots
@@ -313,6 +314,8 @@ def _traced(
 
 
 def _steps(step: Callable[[Any], Any], state: Any, n: int) -> Any:
+    if jax.default_backend() == "gpu":
+        return repeated(step, state, n)
     return lax.fori_loop(0, n, lambda _, s: step(s), state)
 
 

@@ -159,8 +159,7 @@ def _regions(executable: Executable) -> list[Decision]:
         return []
     if executable.parts is None:
         return [_row("kernels", False, 0, "whole program")] if options.numerics == "exact" else []
-    names = [name for name, count in executable.members for _ in range(count)]
-    regions = told(executable.parts, names)
+    regions = told(executable.parts, executable.leaves)
     return [Decision("kernels", t.what, t.where, t.taken, t.why, bytes=t.bytes) for t in regions]
 
 

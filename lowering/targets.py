@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 from jax.experimental import topologies
+from jax.sharding import AbstractDevice, AbstractMesh, use_abstract_mesh
 
 from tensorir.binding.arrays import refuse
 from tensorir.errors import did_you_mean
 
-__all__ = ["TARGETS", "Target", "device_of", "target_of"]
+__all__ = ["TARGETS", "Target", "device_of", "lowered_for", "target_of"]
 
 _GPU = """
 platform_name: "CUDA"
@@ -43,12 +45,13 @@ gpu_device_info {{
   block_dim_limit_z: 65535
 }}
 """
+_NAMES = "NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3"
 _H100 = _GPU.format(
-    name="NVIDIA H100 80GB HBM3", major=9, cores=132, fpus=128, clock=1.98, bandwidth=3_352_000_000_000,
+    name=_NAMES[1], major=9, cores=132, fpus=128, clock=1.98, bandwidth=3_352_000_000_000,
     memory=80 << 30, cache=50 << 20, shared_core=228 << 10, shared_block=227 << 10,
 )  # fmt: skip
 _A100 = _GPU.format(
-    name="NVIDIA A100-SXM4-80GB", major=8, cores=108, fpus=64, clock=1.41, bandwidth=2_039_000_000_000,
+    name=_NAMES[0], major=8, cores=108, fpus=64, clock=1.41, bandwidth=2_039_000_000_000,
     memory=80 << 30, cache=40 << 20, shared_core=164 << 10, shared_block=163 << 10,
 )  # fmt: skip
 
@@ -67,6 +70,8 @@ class Target:
     """What brings the compiler."""
     architecture: str = ""
     """Of NVIDIA's assembler, which counts registers."""
+    device: str = ""
+    """What a GPU calls itself."""
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """What the compiler is asked for besides."""
 
@@ -75,12 +80,12 @@ def _tpu(topology: str) -> Target:
     return Target("tpu", "tpu", {"topology_name": topology}, "pip install 'jax[tpu]'")
 
 
-def _cuda(description: str, architecture: str, cycles: bool) -> Target:
+def _cuda(description: str, device: str, architecture: str, cycles: bool) -> Target:
     told = {"topology_name": "", "target_config": description, "topology": "1x1x1"}
     asked = {"xla_gpu_collect_cost_model_stats": True} if cycles else {}
     # without a driver JAX takes the plugin for broken where it could be asked to run something on it
     install = "pip install 'jax[cuda12]'; where there is no GPU, start Python with JAX_PLATFORMS=cpu"
-    return Target("gpu", "cuda", told, install, architecture, asked)
+    return Target("gpu", "cuda", told, install, architecture, device, asked)
 
 
 TARGETS: Mapping[str, Target] = {
@@ -89,8 +94,8 @@ TARGETS: Mapping[str, Target] = {
     "tpu:v5p": _tpu("v5p:2x2x1"),
     "tpu:v6e": _tpu("v6e:2x2"),
     # XLA's model has no times of the operations of an A100 (JAX 0.10.2)
-    "cuda:a100": _cuda(_A100, "sm_80", cycles=False),
-    "cuda:h100": _cuda(_H100, "sm_90a", cycles=True),
+    "cuda:a100": _cuda(_A100, _NAMES[0], "sm_80", cycles=False),
+    "cuda:h100": _cuda(_H100, _NAMES[1], "sm_90a", cycles=True),
 }
 """By what a user writes."""
 
@@ -118,6 +123,15 @@ def device_of(name: str) -> Any:
     except (RuntimeError, ValueError) as wrong:
         help_ = f"install the one that fits jax: {target.install}."
         raise refuse("A38", f"the compiler for {name} is not here: {_first_line(wrong)}.", help_) from wrong
+
+
+def lowered_for(name: str) -> AbstractContextManager[Any]:
+    """Where programs are lowered for a target: Pallas asks which GPU it is (from JAX 0.11 on)."""
+    target = target_of(name)
+    if not target.device:
+        return nullcontext()
+    device = AbstractDevice(target.device, None, target.platform)
+    return use_abstract_mesh(AbstractMesh((), (), abstract_device=device))
 
 
 def _first_line(problem: Exception) -> str:

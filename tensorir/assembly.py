@@ -16,6 +16,7 @@ PROVIDERS = {
     points.needed_parameters: ("tensorir.wellformed", "needed_parameters"),
     points.call_program: ("tensorir.binding.calls", "call"),
     points.bind_program: ("tensorir.binding.bound", "bind"),
+    points.device_array: ("tensorir.backends", "device_array"),
     points.inline_program: ("tensorir.fieldview.called", "called"),
     points.draw_traceback: ("tensorir.inspect.messages", "traceback_of"),
     points.print_tir: ("tensorir.tir.printer", "show"),

@@ -15,7 +15,7 @@ from tensorir.binding.arrays import refuse
 from tensorir.caches import WeakCache
 from tensorir.errors import did_you_mean
 
-__all__ = ["COMPILED", "backend", "compile", "compiled", "field_type"]
+__all__ = ["COMPILED", "backend", "compile", "compiled", "device_array", "field_type"]
 
 GROUP = "tensorir.backends"
 
@@ -78,3 +78,8 @@ def compiled(program: Any) -> Any:
 def field_type() -> Any:
     """The class `ti.Field`, which the jax backend provides."""
     return backend("jax").field_type()
+
+
+def device_array(value: Any) -> Any:
+    """An array of another library that lies on a device, as the default backend's array of the same memory."""
+    return backend().view(value)

@@ -18,10 +18,10 @@ from typing import Any
 
 __all__ = [
     "ExtensionPoint", "bind_program", "call_program", "check_fencil", "check_graph_function", "compile_expression",
-    "compile_statement", "define_builtin", "draw_traceback", "equal_tile", "equal_tir", "hash_tir", "inline_program",
-    "interpret_graph_function", "lift_graph_function", "needed_parameters", "parse_program", "place_tensix",
-    "print_expression", "print_graph_function", "print_graph_node", "print_iterator", "print_program", "print_tensix",
-    "print_tile", "print_tir", "read_call", "read_graph_function", "read_returned", "read_statement",
+    "compile_statement", "define_builtin", "device_array", "draw_traceback", "equal_tile", "equal_tir", "hash_tir",
+    "inline_program", "interpret_graph_function", "lift_graph_function", "needed_parameters", "parse_program",
+    "place_tensix", "print_expression", "print_graph_function", "print_graph_node", "print_iterator", "print_program",
+    "print_tensix", "print_tile", "print_tir", "read_call", "read_graph_function", "read_returned", "read_statement",
     "schedule_statements", "solve_sizes",
 ]  # fmt: skip
 
@@ -59,6 +59,7 @@ define_builtin: ExtensionPoint = ExtensionPoint("a builtin in terms of others")
 needed_parameters: ExtensionPoint = ExtensionPoint("the parameters that a fencil reads before it writes them")
 call_program: ExtensionPoint = ExtensionPoint("a call of a program on arrays")
 bind_program: ExtensionPoint = ExtensionPoint("a program with constants")
+device_array: ExtensionPoint = ExtensionPoint("the backend's array of what lies on a device")
 inline_program: ExtensionPoint = ExtensionPoint("a program called on the symbols of an operator")
 draw_traceback: ExtensionPoint = ExtensionPoint("what a notebook shows in place of a traceback")
 

@@ -17,13 +17,13 @@ import numpy as np
 from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
-from jax.extend.core import Literal
+from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal
 
 from lowering.kernels.equations import POINTWISE, Operand, Places, combined, operands_of
 from lowering.kernels.instances import Instances
 from lowering.kernels.positions import Box, Entry, Index, Position, hull, identity, symbols_of
-from lowering.kernels.program import Program, Variable, element_of, shape_of
-from lowering.kernels.regions import Grid, Left, Parts, Swept
+from lowering.kernels.program import INNER, Program, Variable, element_of, shape_of
+from lowering.kernels.regions import Grid, Left, Parts, Swept, parted
 from lowering.kernels.sweeps import Sweep
 from lowering.manual_axes import axes_of, shaped, varying
 
@@ -46,21 +46,34 @@ def run(parts: Parts, operands: Sequence[Any], interpret: bool = False) -> list[
     env: dict[Any, Any] = {**program.constants, **dict(zip(program.inputs, operands, strict=True))}
     for region in parts.regions:
         if isinstance(region, Left):
-            _run_left(program, region, env)
+            _run_left(program, region, env, interpret)
         else:
             made = parts.results_of(region)
             env.update(zip(made, _launched(program, region, made, env, interpret), strict=True))
     return [v.val if isinstance(v, Literal) else env[v] for v in program.results]
 
 
-def _run_left(program: Program, region: Left, env: dict[Any, Any]) -> None:
+def _run_left(program: Program, region: Left, env: dict[Any, Any], interpret: bool) -> None:
     for k in region.equations:
         e = program.equations[k]
         if all(v in env for v in e.outvars):
             continue
         values = [v.val if isinstance(v, Literal) else env[v] for v in e.invars]
-        found = e.primitive.bind(*values, **e.primitive.get_bind_params(e.params))
+        params = {**e.params, **_inner_in_kernels(e, interpret)}
+        found = e.primitive.bind(*values, **e.primitive.get_bind_params(params))
         env.update(zip(e.outvars, found if e.primitive.multiple_results else [found], strict=True))
+
+
+def _inner_in_kernels(e: JaxprEqn, interpret: bool) -> dict[str, Any]:
+    """The programs that a loop or a conditional runs, with their kernels."""
+
+    def inner(closed: ClosedJaxpr) -> ClosedJaxpr:
+        parts = parted(closed)
+        shapes = [shaped(a.shape, a.dtype, a) for a in closed.in_avals]
+        return jax.make_jaxpr(lambda *xs: run(parts, xs, interpret))(*shapes) if parts.any_kernels else closed
+
+    names = INNER.get(e.primitive.name, ())
+    return {n: tuple(map(inner, x)) if isinstance(x := e.params[n], tuple) else inner(x) for n in names}
 
 
 def _launched(

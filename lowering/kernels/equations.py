@@ -27,6 +27,7 @@ __all__ = [
     "Unplaced",
     "combined",
     "folded",
+    "gathered",
     "is_fusible",
     "operands_of",
     "weight_of",
@@ -147,7 +148,7 @@ def is_fusible(e: JaxprEqn) -> bool:
         return 0 < folded(e) <= LONGEST_FOLD and element_of(e.invars[0]).name in WIDE | INTEGERS | BOOL
     match name:
         case "gather":
-            return _is_of_rows(e)
+            return gathered(e) is not None
         case "pad":
             return all(interior == 0 for _, _, interior in e.params["padding_config"])
         case "transpose":
@@ -178,20 +179,25 @@ def _is_pointwise(e: JaxprEqn, row: Pointwise) -> bool:
             return True
 
 
-def _is_of_rows(e: JaxprEqn) -> bool:
-    """Whether a gather reads whole rows of its operand, each at one index that is inside of it."""
+def gathered(e: JaxprEqn) -> tuple[int, int] | None:
+    """The axis of its operand along which a gather reads, and that of its result, which has the indices' points.
+
+    None for one that does not read whole along the others, or at indices that may be outside.
+    """
     x, indices = e.invars
     numbers, shape = e.params["dimension_numbers"], shape_of(x)
-    rows = numbers.collapsed_slice_dims == (0,) and numbers.start_index_map == (0,)
-    return (
-        rows
-        and e.params["mode"] == lax.GatherScatterMode.PROMISE_IN_BOUNDS
-        and tuple(e.params["slice_sizes"]) == (1, *shape[1:])
-        and tuple(numbers.offset_dims) == tuple(range(1, len(shape)))
+    if len(numbers.start_index_map) != 1 or numbers.collapsed_slice_dims != numbers.start_index_map:
+        return None
+    (axis,) = numbers.start_index_map
+    plain = (
+        e.params["mode"] == lax.GatherScatterMode.PROMISE_IN_BOUNDS
+        and tuple(e.params["slice_sizes"]) == (*shape[:axis], 1, *shape[axis + 1 :])
+        and len(numbers.offset_dims) == len(shape) - 1
         and not numbers.operand_batching_dims
         and len(shape_of(indices)) == 2
         and element_of(indices).name in ("int32", "uint8", "int8", "int16", "uint16")
     )
+    return (axis, next(k for k in range(len(shape)) if k not in numbers.offset_dims)) if plain else None
 
 
 def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -219,9 +225,12 @@ def operands_of(e: JaxprEqn, position: Position, box: Box) -> list[Operand]:
     if name in FOLDING:
         return _of_fold(e, position, box)
     if name == "gather":
-        x, indices = e.invars
-        row = (position[0], Index(None, 0, 0))
-        return [Operand(indices, row, box), Operand(x, (Index(Entry(indices, row), 1, 0), *position[1:]), box)]
+        (x, indices), axes = e.invars, gathered(e)
+        assert axes is not None
+        row = (position[axes[1]], Index(None, 0, 0))
+        at = list(position[: axes[1]] + position[axes[1] + 1 :])
+        at.insert(axes[0], Index(Entry(indices, row), 1, 0))
+        return [Operand(indices, row, box), Operand(x, tuple(at), box)]
     if name == "concatenate":
         return [o for o in _joined(e, position, box) if not is_empty(o.box)]
     if name == "pad":

@@ -12,6 +12,7 @@ What derivatives need of the way forward they compute again, which takes less ti
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -23,6 +24,7 @@ from jax.interpreters import ad, batching, mlir
 
 from lowering.gradients.in_place_adjoints import still
 from lowering.gradients.loop_body_derivatives import moves, replaced
+from lowering.kernels.program import states_of
 from lowering.kernels.regions import parted
 from lowering.manual_axes import shaped
 
@@ -42,7 +44,7 @@ def in_kernels(function: Function) -> Function:
 
 def bound(closed: ClosedJaxpr, operands: Sequence[Any]) -> list[Any]:
     """The results of a program, as the primitive; of one without kernels, or with effects, as JAX has it."""
-    if closed.effects or not parted(closed).kernels:
+    if closed.effects or not parted(closed).any_kernels:
         return jaxpr_as_fun(closed)(*operands)
     return kernels.bind(*operands, body=closed, count=len(operands))
 
@@ -138,7 +140,7 @@ def _keeping_states_alone(body: ClosedJaxpr, *operands: Any) -> list[Any]:
 
 def _scanned(e: JaxprEqn, values: Sequence[Any]) -> list[Any]:
     p, step = e.params, jax.checkpoint(jaxpr_as_fun(e.params["jaxpr"]), prevent_cse=False)
-    count, states = p["num_consts"], p["num_carry"]
+    count, states = states_of(e)
     constants, start, levels = values[:count], values[count : count + states], values[count + states :]
 
     def body(state: list[Any], level: list[Any]) -> tuple[list[Any], list[Any]]:
@@ -193,9 +195,30 @@ def _batched(args: Sequence[Any], axes: Sequence[Any], *, body: ClosedJaxpr, cou
 
 kernels.def_impl(_run)
 kernels.def_abstract_eval(lambda *operands, body, count: list(body.out_avals))
-mlir.register_lowering(kernels, mlir.lower_fun(_run, multiple_results=True))
+_in_lax, _in_kernels = (mlir.lower_fun(run, multiple_results=True) for run in (_run, _run_in_kernels))
+
+
+def _lowered_for_gpus(context: Any, *operands: Any, **params: Any) -> Any:
+    """Kernels; where XLA divides arrays among devices, which it cannot do with those of a kernel, its own program.
+
+    So do exported programs: the form in which kernels are stored is not promised to last.
+    """
+    module = context.module_context
+    axes = module.axis_context
+    # within shard_map over all axes a program is that of one device
+    manual = getattr(axes, "manual_axes", None)
+    alone = manual == frozenset(axes.mesh.axis_names) if manual else getattr(axes, "num_devices", None) in (None, 1)
+    if not alone or module.lowering_parameters.for_export:
+        return _in_lax(context, *operands, **params)
+    with warnings.catch_warnings():
+        # users have no say in it: from JAX 0.11 on Triton is to be left for Mosaic
+        warnings.filterwarnings("ignore", "The Pallas Triton backend", DeprecationWarning)
+        return _in_kernels(context, *operands, **params)
+
+
+mlir.register_lowering(kernels, _in_lax)
 for _platform in ("cuda", "rocm"):
-    mlir.register_lowering(kernels, mlir.lower_fun(_run_in_kernels, multiple_results=True), platform=_platform)
+    mlir.register_lowering(kernels, _lowered_for_gpus, platform=_platform)
 ad.primitive_jvps[kernels] = _jvp
 ad.primitive_transposes[kernels] = _transpose
 batching.primitive_batchers[kernels] = _batched

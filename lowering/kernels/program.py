@@ -14,7 +14,17 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal
 
 from lowering.manual_axes import shaped
 
-__all__ = ["Program", "Variable", "element_of", "flattened", "program_of", "shape_of"]
+__all__ = [
+    "INNER",
+    "Program",
+    "Variable",
+    "element_of",
+    "flattened",
+    "inner_programs",
+    "program_of",
+    "shape_of",
+    "states_of",
+]
 
 Variable = Any
 """A variable of a jaxpr, which JAX's types do not tell from a literal."""
@@ -22,8 +32,10 @@ Variable = Any
 CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "custom_jvp_call": "call_jaxpr",
          "custom_vjp_call": "call_jaxpr", "remat2": "jaxpr", "checkpoint": "jaxpr"}  # fmt: skip
 """Equations that are programs of their own, once nobody differentiates them any more, and where those stand."""
-OWN = frozenset(["read_neighbours", "collect_neighbours", "stencil_tangents", "scaled", "kernels"])
+OWN = frozenset(["read_neighbours", "collect_neighbours", "stencil_tangents", "scaled", "kernels", "rounds"])
 """Our own primitives that are programs of `jax.lax`."""
+INNER = {"scan": ("jaxpr",), "while": ("body_jaxpr",), "cond": ("branches",)}
+"""Where the programs stand that equations run, as often as it may be."""
 
 
 @dataclass(frozen=True)
@@ -108,3 +120,18 @@ def program_of(closed: ClosedJaxpr) -> Program:
     maker = {v: k for k, e in enumerate(equations) for v in e.outvars}
     constants = dict(zip(jaxpr.constvars, closed.consts, strict=True))
     return Program(tuple(jaxpr.invars), tuple(jaxpr.outvars), equations, constants, maker)
+
+
+def inner_programs(e: JaxprEqn) -> list[ClosedJaxpr]:
+    """The programs that a loop or a conditional runs."""
+    found = [e.params[name] for name in INNER.get(e.primitive.name, ())]
+    return [one for some in found for one in (some if isinstance(some, tuple) else (some,))]
+
+
+def states_of(e: JaxprEqn) -> tuple[int, int]:
+    """How many constants and how many states the step of a scan has: its first inputs."""
+    p = e.params
+    if "num_consts" in p:
+        return p["num_consts"], p["num_carry"]
+    constants, states, _ = p["ft_in"].unpack()  # from JAX 0.11 on
+    return len(constants), len(states)

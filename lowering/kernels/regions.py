@@ -10,17 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from math import prod
 from typing import Any
 
 from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal
 
-from lowering.kernels.equations import POINTWISE, Operand, Unplaced, folded, is_fusible
+from lowering.kernels.equations import POINTWISE, Operand, Unplaced, folded, gathered, is_fusible
 from lowering.kernels.instances import Instances, TooMany, instances_of
+from lowering.kernels.layouts import turned
 from lowering.kernels.positions import Box, Index, identity
-from lowering.kernels.program import Program, Variable, flattened, program_of, shape_of
+from lowering.kernels.program import Program, Variable, flattened, inner_programs, program_of, shape_of
 from lowering.kernels.sweeps import Sweep, swept
+from tensorir.caches import remembered
 
 __all__ = ["Grid", "Left", "Parts", "Swept", "parted"]
 
@@ -114,6 +115,12 @@ class Parts:
         return [r for r in self.regions if not isinstance(r, Left)]
 
     @property
+    def any_kernels(self) -> bool:
+        """Whether there is one, also in what loops of XLA run."""
+        inner = (closed for e in self.left for closed in inner_programs(e))
+        return bool(self.kernels) or any(parted(closed).any_kernels for closed in inner)
+
+    @property
     def left(self) -> list[JaxprEqn]:
         """The equations that are XLA's."""
         return [self.program.equations[k] for r in self.regions if isinstance(r, Left) for k in r.equations]
@@ -136,7 +143,7 @@ class Parts:
         return found
 
 
-@lru_cache(maxsize=64)
+@remembered("programs in kernels", limit=64)  # each is asked for where it is bound, derived and lowered
 def parted(closed: ClosedJaxpr) -> Parts:
     """A program in regions.
 
@@ -145,8 +152,7 @@ def parted(closed: ClosedJaxpr) -> Parts:
     >>> [(r.shape, len(r.reads)) for r in parts.kernels]
     [((97,), 1)]
     """
-    program = program_of(flattened(closed))
-    return _Choice(program).parts()
+    return _Choice(program_of(turned(flattened(closed)))).parts()
 
 
 @dataclass(slots=True)
@@ -169,7 +175,7 @@ class _Choice:
             if (sweep := swept(e)) is not None:
                 self.sweeps[k] = sweep
             elif not is_fusible(e):
-                self.left[k] = e.primitive.name
+                self.left[k] = _why(e)
                 self.stored.update(v for v in e.invars if not isinstance(v, Literal))
             else:
                 continue
@@ -217,7 +223,7 @@ class _Choice:
                 if name == "slice":
                     view = (e.params["start_indices"], e.params["strides"])
                 elif name == "gather" and place == 0:
-                    view = e.invars[1]
+                    view = (e.invars[1], gathered(e))
                 elif name not in POINTWISE and k not in self.sweeps:
                     view = (k, place)
                 found.setdefault(v, set()).add(view)
@@ -355,6 +361,12 @@ class _Choice:
     def _follows(self, region: Swept, around: Instances) -> bool:
         """Whether a sweep may run behind others, for each column, of which it reads its own column alone."""
         return bool(set(region.made) & around.loads.keys()) and self._is_own_column(region, around)
+
+
+def _why(e: JaxprEqn) -> str:
+    """Why an equation is XLA's."""
+    inside = sum(len(parted(closed).kernels) for closed in inner_programs(e))
+    return f"what it runs has {inside} kernel{'s' if inside > 1 else ''}" if inside else e.primitive.name
 
 
 def _around(shapes: Iterable[tuple[int, ...]]) -> tuple[int, ...]:

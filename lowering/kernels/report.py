@@ -12,10 +12,15 @@ from lowering.kernels.regions import Grid, Left, Parts, Swept
 __all__ = ["Told", "told"]
 
 
+TURNED = "once for all that read it so, and no other layout turns fewer bytes"
+
+
 @dataclass(frozen=True, slots=True)
 class Told:
     """A region in words."""
 
+    kind: str
+    """"grid", "sweep", or "XLA" for what is in no kernel."""
     what: str
     where: str
     taken: bool
@@ -43,12 +48,12 @@ def _kernel(parts: Parts, region: Grid | Swept, called: dict[Variable, str]) -> 
     what = f"{len(region.reads)} read, {len(made)} written: {' × '.join(map(str, region.shape))}"
     match region:
         case Grid():
-            what, why = f"{what} points", "each array is read once, and its neighbours from the cache"
+            kind, what, why = "grid", f"{what} points", "each array is read once, and its neighbours from the cache"
         case Swept():
             steps = " + ".join(str(s.length) for s in region.sweeps)
-            what, why = f"{what} columns, {steps} steps", "states stay in registers from step to step"
+            kind, what, why = "sweep", f"{what} columns, {steps} steps", "states stay in registers from step to step"
     size = sum(prod(shape_of(v)) * element_of(v).itemsize for v in made if v not in called)
-    return Told(what, _where(made, called), True, why, size)
+    return Told(kind, what, _where(made, called), True, why, size)
 
 
 def _where(made: list[Variable], called: dict[Variable, str]) -> str:
@@ -60,4 +65,9 @@ def _left(parts: Parts, called: dict[Variable, str]) -> Iterator[Told]:
     for region in parts.regions:
         if isinstance(region, Left):
             last = parts.program.equations[region.equations[-1]]
-            yield Told(f"{last.primitive.name} is XLA's", _where(list(last.outvars), called), False, region.why, 0)
+            where, (v, *_) = _where(list(last.outvars), called), last.outvars
+            if last.primitive.name == "transpose":
+                size = 0 if v in called else prod(shape_of(v)) * element_of(v).itemsize
+                yield Told("XLA", f"turned by XLA: {' × '.join(map(str, shape_of(v)))}", where, False, TURNED, size)
+            else:
+                yield Told("XLA", f"{last.primitive.name} is XLA's", where, False, region.why, 0)

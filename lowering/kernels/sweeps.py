@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 
 from jax.extend.core import JaxprEqn
 
 from lowering.kernels.equations import Operand, Unplaced, is_fusible
 from lowering.kernels.instances import Instances, TooMany, instances_of
 from lowering.kernels.positions import Box, Entry, Index, identity
-from lowering.kernels.program import Program, Variable, flattened, program_of, shape_of
+from lowering.kernels.program import Program, Variable, flattened, program_of, shape_of, states_of
 
 __all__ = ["Sweep", "swept"]
 
-FEWEST_COLUMNS = 32
-"""Fewer columns leave a warp idle."""
 MOST_IN_STEP = 400
 """Instances of a step."""
 
@@ -43,11 +40,11 @@ class Sweep:
 
     @property
     def states(self) -> int:
-        return self.equation.params["num_carry"]
+        return states_of(self.equation)[1]
 
     @property
     def constants(self) -> int:
-        return self.equation.params["num_consts"]
+        return states_of(self.equation)[0]
 
     @property
     def box(self) -> Box:
@@ -65,10 +62,10 @@ def box_of(e: JaxprEqn, columns: tuple[int, ...]) -> Box:
 def outer(e: JaxprEqn, body: Program, v: Variable, at: tuple[Index, ...]) -> tuple[Variable, tuple[Index, ...]] | None:
     if v in body.constants:
         return v, at
-    k, count = body.inputs.index(v), e.params["num_consts"]
-    if k < count:
+    k, (constants, states) = body.inputs.index(v), states_of(e)
+    if k < constants:
         return e.invars[k], at
-    if k < count + e.params["num_carry"]:
+    if k < constants + states:
         return None
     level = len(shape_of(body.results[0]))
     return e.invars[k], (Index(level, 1, 0), *at)
@@ -83,8 +80,6 @@ def swept(e: JaxprEqn) -> Sweep | None:
     if len(shapes) != 1 or not all(map(is_fusible, body.equations)):
         return None
     (columns,) = shapes
-    if prod(columns) < FEWEST_COLUMNS:
-        return None
     own, box = identity(len(columns)), box_of(e, columns)
     try:
         inner = instances_of(body, [Operand(v, own, box) for v in body.results], (), MOST_IN_STEP)
@@ -100,6 +95,6 @@ def swept(e: JaxprEqn) -> Sweep | None:
                 reads.append(Operand(*found, part))
             elif position != own:
                 return None
-    first = e.params["num_consts"]
-    begins = tuple(Operand(v, own, box) for v in e.invars[first : first + e.params["num_carry"]])
+    first, states = states_of(e)
+    begins = tuple(Operand(v, own, box) for v in e.invars[first : first + states])
     return Sweep(e, body, inner, tuple(reads), begins)

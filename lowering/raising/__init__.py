@@ -7,7 +7,7 @@ used, `ti.compile(f).raised()` those that were.
 
 What is not here, with JAX 0.10.2 on 2 cores of a CPU:
 - cumulative operations and recurrences h = a × h + b: `lax.cumsum` and `lax.associative_scan` take 1.2 to 19 times as
-  long as the `scan` that they are written as, for rows of 16 to a million elements;
+  long as the `scan` that they are written as, for rows of 16 to a million elements (GPUs have the rule "prefix");
 - windows of several dims as one `reduce_window`: 2 to 15 times as long as the folds of strided slices that the
   pass "pools" and the rule "window" leave, of which `reduce_window` is the faster form of some ("strip");
 - `lax.argmin` and `lax.argmax`: 1.4 to 5 times as long as the two reductions of the rule "extreme";
@@ -27,6 +27,7 @@ from lowering.raising.contractions import contraction
 from lowering.raising.convolutions import convolution
 from lowering.raising.guards import guarded
 from lowering.raising.interior_padding import dilated
+from lowering.raising.prefixes import prefix
 from lowering.raising.provenance import remember
 from lowering.raising.reductions import along_axis, mapped
 from lowering.raising.rule import Raised, Rule
@@ -63,6 +64,10 @@ RULES = (
     Rule(
         "mapped reduction", "reduce", "A fold λ(a, x...) → a ⊕ e(x...): e at all levels at once, reduced.",
         mapped, reorders=True,
+    ),
+    Rule(
+        "prefix", "scan", "On GPUs, a long scan of few columns by +, ×, max or min: a cumulative operation.",
+        prefix, reorders=True,
     ),
     Rule(
         "extreme", "argreduce", "The largest or smallest element of a row and its index: two reductions.",

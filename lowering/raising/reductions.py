@@ -24,10 +24,10 @@ from tensorir.builtins import TABLE
 from tensorir.ir import Call, Expr, Lambda, Literal, Var
 from tensorir.types import DTYPES, Dims, TensorType
 
-__all__ = ["along_axis", "literal_of", "mapped"]
+__all__ = ["along_axis", "literal_of", "mapped", "monoid"]
 
 
-def _monoid(function: Any, count: int) -> tuple[str, Expr | None] | None:
+def monoid(function: Any, count: int) -> tuple[str, Expr | None] | None:
     """The operation and the mapped expression of a fold λ(a, x...) → a ⊕ e(x...), None for any other."""
     match function:
         case Lambda((a, *_), (Call(op, (x, e)),)) if op in MONOIDS and x == a and a not in e.free:
@@ -58,7 +58,7 @@ def along_axis(context: Context, node: Call, args: Sequence[Any]) -> Value | Non
     """A fold of one array by one operation, as a reduction of the axis where it stands: moving it costs a copy."""
     f, init, *values = args
     dim, interval, _ = _folded(node)
-    fold = _monoid(f.function, len(values))
+    fold = monoid(f.function, len(values))
     if fold is None or fold[1] is not None or len(values) != 1 or len(init) != 1 or presence(init[0]) is not None:
         return None
     (leaf,) = values[0]
@@ -95,7 +95,7 @@ def mapped(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
     """A fold whose order is free, as one XLA reduction of what is folded."""
     f, init, *values = args
     dim, interval, having = _folded(node)
-    fold = _monoid(f.function, len(values)) if len(init) == 1 else None
+    fold = monoid(f.function, len(values)) if len(init) == 1 else None
     if fold is None or unrolls(context, node, len(interval)):
         return None
     state: TensorType = f.function.type.params[0]

@@ -374,8 +374,16 @@ def levels(
             continue
         if before is not None and before:
             _given(node, args, found, order[first:n], dim, needs)
-        before, first = now, n
         carried, *found = reads.of_function(f, [now], needs)
+        while reads.boxes and reads.shaped(carried | now, state) != now:
+            # the state has one shape: the body makes all that it reads of it
+            now = reads.shaped(carried | now, state)
+            carried, *found = reads.of_function(f, [now], needs)
+        if reads.boxes:
+            carried = now
+            if isinstance(f, Lambda):
+                reads.also(f.params[0], now)
+        before, first = now, n
         carried = reads.shaped(carried, state)
         if skips:
             carried |= now if reads.holes else carried

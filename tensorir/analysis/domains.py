@@ -218,8 +218,13 @@ class Reads:
             local.add(result, points.onto(result.tensor.dims.names))
         found = self._follow(order, local)
         for p, points in found.items():
-            self.variables[p] = self.shaped(self.variables[p] | points if p in self.variables else points, p.type.dims)
+            self.also(p, points)
         return [found.get(p, IntegerSet(p.type.dims.names)) for p in own]
+
+    def also(self, variable: Var, points: IntegerSet) -> None:
+        """More points of a parameter of a function are needed."""
+        known = self.variables.get(variable)
+        self.variables[variable] = self.shaped(points if known is None else known | points, variable.type.dims)
 
     def _follow(self, order: list[Expr], local: Needs) -> dict[Var, IntegerSet]:
         """The nodes of one scope, results before operands; what is needed of its variables."""
@@ -286,7 +291,9 @@ class Reads:
         if self._oracle is None:
             self._oracle = Interpreter(self.fencil, self.constants)
         found = [self._oracle.at(table, point) for point in points_of(dims)]
-        return np.array([-1 if v is ABSENT else int(v) for v in found], np.int64).reshape(dims.shape)
+        # a number of 64 bits without a sign that int64 does not hold is outside of every interval, as the greatest is
+        read = [-1 if v is ABSENT else min(int(v), np.iinfo(np.int64).max) for v in found]
+        return np.array(read, np.int64).reshape(dims.shape)
 
 
 @dataclass(slots=True)

@@ -20,6 +20,7 @@ from typing import Any, TypeGuard, cast
 
 import numpy as np
 
+from tensorir.binding.device_memory import host_array
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.types import DTYPES, Dims, Element, Interval, Scalar, TensorType, TupleElement, scalar_of
 
@@ -253,9 +254,9 @@ def _numpy(value: Any, name: str, element: Scalar) -> Array:
     if is_array(value):
         if np.ma.is_masked(value):
             raise refuse("A01", f"'{name}' has masked points, and masks are not known here.", "fill it: x.filled(0.0).")
-        return np.asarray(value)  # of a masked array without masked points its data
+        return host_array(value)  # of a masked array without masked points its data
     if isinstance(value, bool) or (hasattr(value, "dtype") and not isinstance(value, float)):
-        return np.asarray(value)
+        return host_array(value)
     if isinstance(value, numbers.Real) and (element.is_float or isinstance(value, numbers.Integral)):
         return np.asarray(held(value, name, element), DTYPES[element]) if element.is_number else np.asarray(value)
     if is_tuple(value):

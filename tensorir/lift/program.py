@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 
 from tensorir.binding.arrays import is_traced, refuse
+from tensorir.binding.device_memory import lies_on_device
 from tensorir.caches import SIZES, RecentCache
 from tensorir.errors import DiagnosticError
+from tensorir.extension_points import device_array
 from tensorir.ir import Fencil
 from tensorir.lift.assemble import Built
 from tensorir.lift.loops.report import Report
@@ -314,7 +316,10 @@ def _accepted(name: str, argument: Argument, value: Any) -> Any:
         return _number(argument, value)
     home = type(value).__module__.partition(".")[0]
     if not isinstance(value, np.ndarray) and not (home.startswith("jax") and hasattr(value, "dtype")):
-        value = np.from_dlpack(value) if hasattr(value, "__dlpack__") else np.asarray(value)
+        if lies_on_device(value):
+            value = device_array(value)
+        else:
+            value = np.from_dlpack(value) if hasattr(value, "__dlpack__") else np.asarray(value)
     dtype: np.dtype[Any] = np.dtype(value.dtype)
     if dtype.kind == "O":
         raise refuse("TA04", f"'{argument.name}' of '{name}' needs an array of numbers.")

@@ -170,7 +170,7 @@ class _Smaller:
                 return bool(self.found.of(node))
 
     def _param(self, p: Var) -> Var:
-        points = self.found.nodes.get(id(p)) or self.found.by_variable(p)
+        points = self.found.by_variable(p) or self.found.of(p)
         if not points:
             return p
         return dataclasses.replace(p, type=p.type.on(_ordered(points.hull, p.type.dims)))

@@ -24,10 +24,12 @@ from tensorir.passes.needed_points import NeededPoints
 from tensorir.passes.pools import Pools
 from tensorir.passes.split_scans import SplitScans
 from tensorir.passes.top_k import TopK
+from tensorir.passes.unroll_loops import UnrollLoops
 
 __all__ = ["DEFAULT_PASSES", "Stage", "Stages", "staged"]
 
 DEFAULT_PASSES: tuple[Pass, ...] = (
+    UnrollLoops(),
     FuseIntoScans(),
     SplitScans(),
     Contractions(),
@@ -57,6 +59,8 @@ class Stage(Generic[P]):
     after: P
     by: Pass | None = field(default=None, compare=False, repr=False)
     """The pass, with its options, where it is one of fencils."""
+    parts: tuple[str, ...] = ()
+    """What it parted the program into, where that stays as it is: a line for each."""
 
     def decided(self: Stage[Fencil]) -> tuple[Decision, ...]:
         """What the pass chose, a row for each place."""
@@ -67,6 +71,8 @@ class Stage(Generic[P]):
         return self.after is not self.before and self.after != self.before
 
     def __str__(self) -> str:
+        if self.parts:
+            return "\n".join([f"{self.name}: {self.reason}", *(f"  {part}" for part in self.parts)])
         if not self.changed:
             return f"{self.name}: nothing to do"
         return f"{self.name}: {self.reason}\n{self.after}"

@@ -24,6 +24,7 @@ from tensorir.passes.split_closures import SplitClosures
 from tensorir.passes.split_scans import SplitScans
 from tensorir.passes.temporaries import Temporaries
 from tensorir.passes.top_k import TopK
+from tensorir.passes.unroll_loops import UnrollLoops
 
 __all__ = ["PASSES"]
 
@@ -49,6 +50,7 @@ _ALL: tuple[type[Pass], ...] = (
     SplitScans,
     Temporaries,
     TopK,
+    UnrollLoops,
 )
 PASSES: dict[str, type[Pass]] = {p.name(): p for p in _ALL}
 """Every pass by its name in a pipeline."""

@@ -48,7 +48,7 @@ def main(targets: list[str]) -> int:
             # of kernels of Pallas nobody says cycles
             compiled = ti.compile(template, without="kernels")
             ours = compiled.examine(target, **(sizes if not isinstance(template, ti.Fencil) else {}))
-            hand = [estimated(target, jax.jit(f).trace(*shapes)) for f in functions]
+            hand = [estimated(target, jax.jit(f), *shapes) for f in functions]
             best = min(e.cycles or 0 for e in hand)
             told = ", ".join(f"{e.cycles:,}" for e in hand)
             print(f"{target} {name}: {ours.cycles:,} cycles, {told} by hand and plainly ({ours.cycles / best:.2f})")

@@ -3,11 +3,15 @@
 It is `python -m tests.benchmarks.gpus`, from a checkout. Results are compared first. The limit is the time in which a
 copy moves as many bytes as the inputs and results have. Where there is no GPU, XLA's compiler for an H100 says how many
 kernels there are, what they move, and their registers (`pip install 'jax[cuda12]'`, and JAX_PLATFORMS=cpu). Needs
-nothing but jax, numpy, xarray, equinox and islpy.
+nothing but jax, numpy, xarray, equinox and islpy; where GT4Py and CuPy are there, its programs run on `xla_gpu` beside
+its own backend for GPUs.
 """
 
 from __future__ import annotations
 
+import importlib.util
+import os
+import re
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -27,7 +31,9 @@ from lowering.estimate import estimated
 from lowering.targets import device_of
 from stencils import library
 from tensorir.types import DTYPES
+from tests.benchmarks import lift, tilelang
 from tests.benchmarks.by_jax import single
+from tests.benchmarks.cases import icon_scan
 
 ROUNDS = 20
 COTANGENT = "of the result"
@@ -42,6 +48,8 @@ COLUMNS_LAST = """tridiagonal(x: tensor<float, K[0:l], C[0:n]>, a: tensor<float,
       true, make_tuple(0.0, 0.0))(a, b, c, d);
     scan(λ(above: tensor<float, C[0:n]>, row: tensor<(float, float), C[0:n]>) → row[1] - row[0] × above,
       false, 0.0)(eliminated); }"""
+ICON = re.sub(r"(Edge\[0:n\]), (K\[[^]]*\])", r"\2, \1", icon_scan.TEXT)
+FROM_TIR = "cumsum", "matmul 1024", "attention"
 NEIGHBOURS = """sum(y: tensor<float, V[0:n], K[0:l]>, x: tensor<float, V[0:n], K[0:l]>,
     T: tensor<int, V[0:n], _NB_V[0:6]>) { y ← reduce(+, 0.0)(⟪T⟫(x)); }"""
 
@@ -59,6 +67,8 @@ class Row:
     """The inputs whose cotangents are computed, of that of the result; none for the program itself."""
     diagonal: str = ""
     """An input that must be larger than the others."""
+    tolerance: float | None = None
+    """By how much results may differ, of the largest; None for what their elements are exact to."""
 
 
 def hdiff(a: Arrays) -> Any:
@@ -126,9 +136,33 @@ def rows(small: bool = False) -> list[Row]:
             "tridiagonal, levels innermost", ti.parse(library.text("tridiagonal")),
             {"n": n // 2, "m": n // 2, "l": levels}, levels_innermost, diagonal="b",
         ),
+        Row(
+            "its gradient", ti.parse(library.text("tridiagonal")),
+            {"n": n // 2, "m": n // 2, "l": levels}, levels_innermost, ("a", "b", "c", "d"), "b",
+        ),
+        Row(
+            "ICON-like scan, levels outermost", ti.parse(ICON), {"n": n * n * 9 // 16, "l": levels * 4 // 5},
+            lambda a: icon_scan.plain(*(a[name].T for name in icon_scan.NAMES)).T,
+        ),
         Row("neighbour sum", ti.parse(NEIGHBOURS).bind(T=near), {"n": vertices, "l": 3 if small else 64}, total),
         Row("nabla", ti.parse(library.text("nabla")).bind(E2V=ends, V2E=edges), mesh, nabla),
     ]  # fmt: skip
+
+
+def lifted_rows() -> list[Row]:
+    """Kernels of TIR and TileLang, at the sizes of their texts."""
+    of_tir = lift.cases()
+    made = {f"TIR: {name}": (ti.tir.parse(of_tir[name][0])["main"], of_tir[name][2]) for name in FROM_TIR}
+    for make in (tilelang.matmul, tilelang.attention):
+        kernel, _, by_hand = make()
+        made[f"TileLang: {make.__name__}"] = kernel, by_hand
+
+    def row(name: str, kernel: Any, by_hand: Callable[..., Any]) -> Row:
+        program = ti.lift(kernel).fencil
+        given = [p.name for p in program.inputs]
+        return Row(name, program, {}, lambda a: by_hand(*(a[n] for n in given), None), tolerance=2e-2)
+
+    return [row(name, *pair) for name, pair in made.items()]
 
 
 def shapes_of(row: Row) -> tuple[dict[str, Any], int]:
@@ -178,7 +212,7 @@ def figures(row: Row) -> str:
     place = jax.sharding.SingleDeviceSharding(device_of(TARGET))
     shapes, limit = shapes_of(row)
     given = {n: jax.ShapeDtypeStruct(s.shape, s.dtype, sharding=place) for n, s in shapes.items()}
-    found = estimated(TARGET, jax.jit(function_of(row, lambda arrays: for_gpus(row.program)(**arrays))).trace(given))
+    found = estimated(TARGET, jax.jit(function_of(row, lambda arrays: for_gpus(row.program)(**arrays))), given)
     moved = "?" if found.bytes_accessed is None else f"{found.bytes_accessed / limit:5.2f}"
     registers = "" if found.registers is None else f"{found.registers:4d} registers, {found.spilled} bytes spilled"
     return f"{row.name:32} {found.kernels:3d} kernels, {moved} of the least bytes, {registers}"
@@ -222,7 +256,8 @@ def compare(row: Row, *results: Any) -> None:
         for a, b in zip(first, other, strict=True):
             scale = float(jnp.abs(b).max()) or 1.0
             error = float(jnp.abs(a - b).max()) / scale
-            assert error < (1e-10 if a.dtype == np.float64 else 1e-4), f"{row.name}: results differ by {error:.1e}"
+            bound = row.tolerance or (1e-10 if a.dtype == np.float64 else 1e-4)
+            assert error < bound, f"{row.name}: results differ by {error:.1e}"
 
 
 def copied() -> float:
@@ -244,8 +279,12 @@ def main() -> int:
     bandwidth = copied() if gpu else 0.0
     device = jax.devices()[0].device_kind if gpu else f"{TARGET}, as its compiler says"
     print(f"{device}, JAX {jax.__version__}" + (f", a copy moves {bandwidth / 1e12:.2f} TB/s" if gpu else ""))
-    for row in rows():
+    for row in (*rows(), *lifted_rows()):
         print(measured(row, bandwidth) if gpu else figures(row), flush=True)
+    if gpu and all(map(importlib.util.find_spec, ("gt4py", "cupy"))):
+        os.environ.setdefault("GT4PY_BUILD_JOBS_MODE", "serial")
+        programs = importlib.import_module("tests.benchmarks.gt4py")
+        programs.main(["--device", "gpu", "--size", "768", "--levels", "64", "--edges", "884736", "--gtfn"])
     return 0
 
 

@@ -1,7 +1,7 @@
 """GT4Py's programs on this backend beside GT4Py's C++ backend and hand-written JAX, interleaved in one process.
 
-`GT4PY_BUILD_JOBS_MODE=serial python -m tests.benchmarks.gt4py --size 256 --levels 64 [--gtfn]`; the C++ backend
-compiles for minutes, so it is asked for. Each backend has its fields where its own allocator lays them.
+`GT4PY_BUILD_JOBS_MODE=serial python -m tests.benchmarks.gt4py --size 256 --levels 64 [--gtfn] [--device gpu]`; the C++
+backend compiles for minutes, so it is asked for. Each backend has its fields where its own allocator lays them.
 """
 
 # ruff: noqa: E402
@@ -9,10 +9,11 @@ compiles for minutes, so it is asked for. Each backend has its fields where its 
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -26,7 +27,7 @@ warnings.simplefilter("ignore")
 import gt4py.next as gtx
 from gt4py.next import neighbor_sum, where
 
-from tensorir.iterator.gt4py_backend import xla_cpu
+from tensorir.iterator.gt4py_backend import make_backend
 
 I, J = gtx.Dimension("I"), gtx.Dimension("J")
 K = gtx.Dimension("K", kind=gtx.DimensionKind.VERTICAL)
@@ -157,15 +158,20 @@ def field(allocator: Any, dims: dict[Any, Any], shift: float = 0.0) -> Any:
     return gtx.as_field(domain, np.random.default_rng(1).random(domain.shape) + shift, allocator=allocator)
 
 
-def main() -> None:
+def main(given: Sequence[str] | None = None) -> None:
     options = argparse.ArgumentParser()
+    options.add_argument("--device", choices=["cpu", "gpu"], default="cpu")
     options.add_argument("--size", type=int, default=256)
     options.add_argument("--levels", type=int, default=64)
     options.add_argument("--edges", type=int, default=100_000)
     options.add_argument("--gtfn", action="store_true")
     options.add_argument("--only", default="")
     options.add_argument("--runs", type=int, default=9)
-    o = options.parse_args()
+    o = options.parse_args(given)
+    here = make_backend(o.device)
+    by_gt4py = gtx.gtfn_cpu if o.device == "cpu" else gtx.gtfn_gpu
+    # CuPy's operations are on their way when a call returns
+    wait = (lambda: None) if o.device == "cpu" else importlib.import_module("cupy").cuda.Device().synchronize
     jax.config.update("jax_enable_x64", True)
     n, k, edges = o.size, o.levels, o.edges
     vertices = edges // 3
@@ -173,8 +179,8 @@ def main() -> None:
     e2v = rng.integers(0, vertices, (edges, 2)).astype(np.int32)
     v2e = rng.integers(0, edges, (vertices, 6)).astype(np.int32)
     provider = {
-        "V2E": gtx.as_connectivity([Vertex, V2EDim], Edge, v2e),
-        "E2V": gtx.as_connectivity([Edge, E2VDim], Vertex, e2v),
+        "V2E": gtx.as_connectivity([Vertex, V2EDim], Edge, v2e, allocator=here),
+        "E2V": gtx.as_connectivity([Edge, E2VDim], Vertex, e2v, allocator=here),
     }
     box: dict[Any, Any] = {I: n, J: n, K: k}
     wide: dict[Any, Any] = {I: (-2, n + 2), J: (-2, n + 2), K: k}
@@ -191,30 +197,32 @@ def main() -> None:
         cases = {o.only: cases[o.only]}
     for name, (operator, inputs, result, by_hand) in cases.items():
         offsets = provider if name == "nabla" else {}
-        args, out = [field(xla_cpu, *x) for x in inputs], field(xla_cpu, result)
+        args, out = [field(here, *x) for x in inputs], field(here, result)
         arrays = [jnp.asarray(a.asnumpy()) for a in args]
         compiled = jax.jit(by_hand)
-        ours = operator.with_backend(xla_cpu)
+        ours = operator.with_backend(here)
         sides: dict[str, Callable[[], Any]] = {
-            "xla_cpu": partial(ours, *args, out=out, offset_provider=offsets),
+            here.name: partial(ours, *args, out=out, offset_provider=offsets),
             "jax": lambda: compiled(*arrays).block_until_ready(),  # noqa: B023
         }
         outputs = [out]
         if o.gtfn:
-            theirs = operator.with_backend(gtx.gtfn_cpu)
-            outputs.append(field(gtx.gtfn_cpu, result))
-            own = [field(gtx.gtfn_cpu, *x) for x in inputs]
-            sides["gtfn_cpu"] = partial(theirs, *own, out=outputs[-1], offset_provider=offsets)
+            theirs = operator.with_backend(by_gt4py)
+            outputs.append(field(by_gt4py, result))
+            own = [field(by_gt4py, *x) for x in inputs]
+            sides[f"gtfn_{o.device}"] = partial(theirs, *own, out=outputs[-1], offset_provider=offsets)
         first: dict[str, float] = {}
         for side, run in sides.items():
             start = time.perf_counter()
             run()
+            wait()
             first[side] = time.perf_counter() - start
         times: dict[str, list[float]] = {side: [] for side in sides}
         for _ in range(o.runs):
             for side, run in sides.items():
                 start = time.perf_counter()
                 run()
+                wait()
                 times[side].append(time.perf_counter() - start)
         for written in outputs:
             np.testing.assert_allclose(written.asnumpy(), compiled(*arrays), rtol=1e-12, atol=1e-12)

@@ -13,10 +13,10 @@ from lowering.kernels.primitive import kernels
 from tensorir.binding.calls import prepare_call
 
 
-def for_gpus(program, **options):
-    """A program compiled as where there is a GPU."""
+def for_gpus(program, target="gpu", **options):
+    """A program compiled as where there is a GPU, or another platform."""
     c = ti.compile(program, **options)
-    engine = Engine(c.engine.program, replace(c.engine.options, target="gpu"))
+    engine = Engine(c.engine.program, replace(c.engine.options, target=target))
     return Compiled(c.constants, engine)
 
 

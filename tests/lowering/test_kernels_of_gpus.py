@@ -10,8 +10,8 @@ from jax.sharding import PartitionSpec
 
 import tensorir as ti
 from lowering.estimate import estimated
-from lowering.kernels import interpreted, sweeps
-from lowering.targets import device_of
+from lowering.kernels import interpreted
+from lowering.targets import device_of, lowered_for
 from stencils import library
 from tensorir import reference
 from tests.generate.data import copied
@@ -31,6 +31,10 @@ LEVELS_FIRST = """f(x: tensor<float, K[0:7], I[-2:75]>, a: tensor<float, K[0:7],
     scan(λ(above: tensor<float, I[-2:75]>, row: tensor<(float, float), I[-2:75]>) → row[1] - row[0] × above,
       false, 0.0)(eliminated); }"""
 
+AND_AFTER = LEVELS_FIRST.replace("x ← let", "x ← let solved = let").replace(
+    "(eliminated); }", "(eliminated); solved × a + b; }"
+)
+
 PROGRAMS = {
     "one-sided shifts, a negative start": """f(y: tensor<float, I[-3:70]>, x: tensor<float, I[-3:72]>,
       c: tensor<float, I[-3:70]>) { y ← c × (⟪I, 2⟫(x) - x); }""",
@@ -45,7 +49,7 @@ PROGRAMS = {
       y ← ⟪I, 1⟫(x) - ⟪I, -1⟫(x); k ← if ⟪I, 1⟫(x) > x then 1 else -1; }""",
     "results of two shapes": """f(y: tensor<float, I[1:40], J[0:3]>, z: tensor<float, I[0:40], J[0:3]>,
       x: tensor<float, I[0:41], J[0:3]>) { y ← ⟪I, 1⟫(x) - ⟪I, -1⟫(x); z ← ⟪I, 1⟫(x) × x; }""",
-    "levels outermost, both sweeps": LEVELS_FIRST,
+    "levels outermost, both sweeps, and what is computed of each level": AND_AFTER,
     "an array of which a scan reads less than what comes after it": """f(y: tensor<float, K[0:5], I[0:40]>,
       a: tensor<float, K[0:5], I[0:40]>, b: tensor<float, K[0:5], I[0:40]>) {
       y ← let s = scan(λ(before: tensor<float, I[0:40]>, row: tensor<float, I[0:40]>) → 0.5 × before + row,
@@ -95,9 +99,7 @@ MANY = pytest.mark.parametrize("count", [3, pytest.param(100, marks=pytest.mark.
 
 
 @MANY
-def test_generated_programs_in_kernels_agree_with_the_oracle(monkeypatch, count):
-    # scans of generated programs have few columns
-    monkeypatch.setattr(sweeps, "FEWEST_COLUMNS", 1)
+def test_generated_programs_in_kernels_agree_with_the_oracle(count):
     draw, compared = Random(count).randint, 0
     while compared < count:
         case = made(draw, ELEMENTS)
@@ -115,14 +117,13 @@ def test_generated_programs_in_kernels_agree_with_the_oracle(monkeypatch, count)
 
 def lowered(function, *arrays):
     """How many kernels StableHLO for NVIDIA's GPUs has; Pallas makes them without a compiler for those."""
-    with jax.enable_x64(True):
+    with jax.enable_x64(True), lowered_for("cuda:h100"):
         text = jax.jit(function).trace(*arrays).lower(lowering_platforms=("cuda",)).as_text()
     return text.count("__gpu$xla.gpu.triton")
 
 
 @MANY
-def test_generated_programs_of_all_elements_lower_to_kernels(monkeypatch, count):
-    monkeypatch.setattr(sweeps, "FEWEST_COLUMNS", 1)
+def test_generated_programs_of_all_elements_lower_to_kernels(count):
     draw, found = Random(count).randint, 0
     while found < count:
         case = made(draw, EVERY)
@@ -138,7 +139,8 @@ def test_generated_programs_of_all_elements_lower_to_kernels(monkeypatch, count)
 
 def test_kernels_are_inside_of_shard_map_too():
     c = for_gpus(ti.parse(LEVELS_FIRST))
-    mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("d",))
+    device = jax.sharding.AbstractDevice("NVIDIA H100 80GB HBM3", None, "gpu")
+    mesh = jax.sharding.AbstractMesh((1,), ("d",), (jax.sharding.AxisType.Auto,), abstract_device=device)
     column = PartitionSpec(None, "d")
 
     def mapped(given):
@@ -148,6 +150,15 @@ def test_kernels_are_inside_of_shard_map_too():
     shapes = {n: jax.ShapeDtypeStruct((7, 77), "float64") for n in "abcd"}
     assert lowered(mapped, shapes) == 1
     assert lowered(jax.grad(lambda a: mapped(a).sum()), shapes) == 1
+
+
+def test_arrays_that_xla_divides_among_devices_and_exported_programs_have_no_kernels():
+    c = for_gpus(ti.parse(LEVELS_FIRST.replace("75]", "76]")))
+    mesh = jax.sharding.AbstractMesh((2,), ("d",), (jax.sharding.AxisType.Auto,))
+    for place, kernels in (None, 1), (jax.sharding.NamedSharding(mesh, PartitionSpec(None, "d")), 0):
+        shapes = {n: jax.ShapeDtypeStruct((7, 78), "float64", sharding=place) for n in "abcd"}
+        assert lowered(lambda a: c(**a)["x"], shapes) == kernels
+    assert "triton" not in c.export().mlir_module()
 
 
 def adjoint_of(program, gradient, sizes):
@@ -177,6 +188,23 @@ def test_horizontal_diffusion_is_one_kernel_that_moves_three_arrays():
     assert kernels(library.text("hdiff"), n=256, m=256, l=80) == ([((256, 256, 80), 2, 1)], 0)
 
 
+LOOP = """f(y: tensor<float, I[0:40]>, x: tensor<float, I[0:40]>) {
+  y ← loop(0, 12)(λ(i: tensor<int>, s: tensor<float, I[0:40]>) → true,
+    λ(i: tensor<int>, s: tensor<float, I[0:40]>) →
+      {update(s, 0.5 × (⟪I, 1⟫(s) + ⟪I, -1⟫(s)))}, x); }"""
+
+
+def test_steps_of_loops_are_kernels_in_loops_of_xla():
+    fencil = ti.parse(LOOP)
+    given = arrays(fencil)
+    rows = for_gpus(fencil).plan()["kernels"]
+    assert [(d.what, d.reason) for d in rows] == [("scan is XLA's", "what it runs has 1 kernel")]
+    ((found,),) = called(fencil, given).values()
+    np.testing.assert_allclose(found, reference.run(fencil, **given)["y"], rtol=1e-14)
+    function, passed, _ = traced(fencil, given)
+    assert lowered(function, passed) == 1
+
+
 def test_results_of_about_one_shape_are_one_kernel():
     assert kernels(PROGRAMS["results of two shapes"]) == ([((40, 3), 1, 2)], 0)
 
@@ -197,15 +225,8 @@ def test_the_gradient_of_a_tridiagonal_solver_is_one_kernel():
 
 
 def test_what_is_computed_of_each_level_of_a_scan_is_in_its_kernel():
-    after = LEVELS_FIRST.replace("x ← let", "x ← let solved = let").replace(
-        "(eliminated); }", "(eliminated); solved × a + b; }"
-    )
     # besides x, the two coefficients in between, and no solution of the system itself
-    assert kernels(after) == ([((77,), 4, 3)], 0)
-    fencil = ti.parse(after)
-    given = arrays(fencil)
-    ((found,),) = called(fencil, given).values()
-    np.testing.assert_allclose(found, reference.run(fencil, **given)["x"], rtol=1e-13)
+    assert kernels(AND_AFTER) == ([((77,), 4, 3)], 0)
 
 
 def test_a_chain_of_stencils_is_stored_where_computing_it_again_would_cost_more():
@@ -227,6 +248,12 @@ def test_what_is_pointwise_alone_and_products_stay_with_xla():
         ("1 read, 1 written: 62 points", "of z", True),
         ("mul is XLA's", "of y", False),
     ]
+    assert str(c.pipeline()["kernels"]).splitlines() == [
+        "kernels: each array is read once, and states stay in registers",
+        "  grid: 1 read, 1 written: 62 points, of z",
+        "  XLA: mul is XLA's, of y",
+    ]
+    assert "kernels" not in str(for_gpus(ti.parse(text), without="kernels").pipeline())
     assert not for_gpus(ti.parse(text), without="kernels").plan()["kernels"]
     (refused,) = for_gpus(ti.parse(text), numerics="exact").plan()["kernels"]
     assert (refused.taken, refused.what) == (False, "XLA's own kernels")
@@ -245,15 +272,18 @@ def test_derivatives_of_kernels_are_those_of_the_program():
     def theirs(x):
         return (plain(x=x, c=c)["y"] ** 3).sum()
 
+    def transformed(f):
+        """Forward over reverse, and reverse in a batch: one program."""
+
+        def run(x):
+            return jax.jvp(jax.grad(f), (x,), (x,))[1], jax.vmap(jax.grad(f))(jax.numpy.stack([x, 2 * x]))
+
+        return run
+
     with jax.enable_x64(True):
-        transforms = {
-            "forward over reverse": (lambda f: lambda x: jax.jvp(jax.grad(f), (x,), (x,))[1], (x,)),
-            "reverse, in a batch": (lambda f: jax.vmap(jax.grad(f)), (jax.numpy.stack([x, 2 * x]),)),
-        }
-        for name, (transform, arguments) in transforms.items():
-            found = jax.jit(interpreted(transform(ours)))(*arguments)
-            want = jax.jit(transform(theirs))(*arguments)
-            np.testing.assert_allclose(found, want, rtol=1e-12, atol=1e-12, err_msg=name)
+        found, want = jax.jit(interpreted(transformed(ours)))(x), jax.jit(transformed(theirs))(x)
+    for a, b in zip(found, want, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
 
 
 @pytest.fixture
@@ -279,7 +309,7 @@ def test_kernels_compile_for_a_device_that_is_not_there(h100, program, gradient,
     function, shapes = adjoint_of(program, gradient, sizes)
     given = jax.tree_util.tree_map(lambda s: jax.ShapeDtypeStruct(s.shape, s.dtype, sharding=h100), shapes)
     with jax.enable_x64(True):
-        found = estimated("cuda:h100", jax.jit(function).trace(given))
+        found = estimated("cuda:h100", jax.jit(function), given)
     size = max(np.prod(leaf.shape) * 8 for leaf in jax.tree_util.tree_leaves(shapes))
     assert found.kernels <= kernels
     assert found.bytes_accessed <= arrays * size

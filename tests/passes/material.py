@@ -210,6 +210,15 @@ def _largest_and_its_index(value: Expr, dim: str, interval: Interval) -> Iterato
     yield from _assigned(reduce(function([s, a, k], body), start, x, places, dim="Q"))
 
 
+def _a_short_loop(value: Expr, dim: str, interval: Interval) -> Iterator[Closure]:
+    value = _scalar(value)
+    kind = value.tensor
+    i, s, j, t = (var(n, k) for n, k in (("i", TensorType(INT32)), ("s", kind), ("j", TensorType(INT32)), ("t", kind)))
+    low = call("less", call("pos", t, static=(dim,)), j)
+    step = function([j, t], call("if", low, t, value))
+    yield from _assigned(call("loop", function([i, s], literal(True, BOOL)), step, value, static=(0, 3)))
+
+
 MATERIAL: dict[str, Maker] = {
     "argument_reductions": _largest_and_its_index,
     "block_scans": _columns,
@@ -229,5 +238,6 @@ MATERIAL: dict[str, Maker] = {
     "fuse_scans": _recurrences,
     "fuse_into_scans": _combined_states,
     "split_scans": _operands_used_together,
+    "unroll_loops": _a_short_loop,
 }
 """What is added for a pass; the others have enough to do in programs as they are generated."""

@@ -12,6 +12,7 @@ from same_bits import same
 
 import tensorir as ti
 from tensorir import reference
+from tensorir.passes.needed_points import NeededPoints
 
 PROGRAMS = {
     "shifts": ("out: tensor<float, I[1:9]>, x: tensor<float, I[0:10]>", "out ← ⟪I, 1⟫(x) - ⟪I, -1⟫(x);", (0, 10)),
@@ -123,3 +124,34 @@ def _nested(like, arrays):
         return tuple(build(v) for v in value) if isinstance(value, tuple) else next(remaining)
 
     return build(like)
+
+
+WHOLE_STATES = {
+    "a state of which less is read than is made": (
+        """f(y: tensor<float, J[0:2], K[0:3]>, x: tensor<float, J[0:1], K[0:3]>, s: tensor<float, J[0:2]>) {
+      y ← scan(λ(a: tensor<float, J[0:2]>, v: tensor<float, J[0:1]>) →
+        concat(v, ⟪J, -1⟫(subset(a, J[0:1]))), true, s)(x); }""",
+        lambda x, s: [x[0], [s[0], x[0, 0], x[0, 1]]],
+    ),
+    "a state of which more is read than is asked for": (
+        """f(y: tensor<float, J[0:1]>, x: tensor<float, K[0:1]>, s: tensor<float, J[0:3]>) {
+      y ← reduce(λ(a: tensor<float, J[0:3]>, v: tensor<float>) →
+        a + v × gather(J, clamp)(a, 2 - pos(J, a)), s, K)(x); }""",
+        lambda x, s: [s[0] + x[0] * s[2]],
+    ),
+    "an index that int64 does not hold": (
+        """f(y: tensor<float>, x: tensor<float, J[0:3]>, s: tensor<float>) {
+      y ← gather(J, clamp)(x, uint64(18446744073709551615)) + s; }""",
+        lambda x, s: x[2] + s,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE_STATES)
+def test_what_is_needed_of_states_and_wide_indices_keeps_programs_well_typed(name):
+    text, expected = WHOLE_STATES[name]
+    f = ti.parse(text)
+    rng = np.random.default_rng(0)
+    given = {p.name: rng.normal(size=p.type.dims.shape) for p in f.inputs}
+    found = reference.run(NeededPoints()(f), **given)["y"]
+    np.testing.assert_allclose(found, expected(**given))

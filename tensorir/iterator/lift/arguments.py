@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorir.binding.device_memory import host_array
 from tensorir.iterator.lift.graph import Table
 from tensorir.iterator.lift.program import Leaf
 from tensorir.iterator.lift.values import Target
@@ -93,10 +94,8 @@ def _target(name: str, value: Any) -> Any:
         return value
     if not (hasattr(value, "codomain") and hasattr(value, "domain")):
         raise refused("TI05", f"the offset '{name}' leads to what is no dimension and no table.")
-    entries = np.asarray(value.ndarray if hasattr(value, "ndarray") else value)
-    entries = np.asarray(value.asnumpy()) if hasattr(value, "asnumpy") else entries
+    entries = host_array(value.ndarray if hasattr(value, "ndarray") else value).astype(np.int32)
     skip = getattr(value, "skip_value", None)
-    entries = entries.astype(np.int32)
     if skip is not None:
         entries = np.where(entries == skip, np.int32(-1), entries)
     *domain, local = [str(d.value) for d in value.domain.dims]

@@ -57,10 +57,9 @@ def _found(statements: Sequence[Leaf]) -> dict[Buffer, tuple[Buffer, int, int]]:
     for buffer, pairs in ways.items():
         for pair in () if buffer in found else pairs:
             free = {b: way for b, way in ways.items() if b not in found}
-            group = _fitting(_with_the_same(buffer, pair, free), known)
-            if buffer not in group:
-                group = _fitting({buffer: pair}, known)
-            if buffer in group:
+            group = _fitting(buffer, _with_the_same(buffer, pair, free), known)
+            group = group or _fitting(buffer, {buffer: pair}, known)
+            if group:
                 found |= {b: _merged(b, *own) for b, own in group.items()}
                 break
     return found
@@ -154,8 +153,11 @@ def _with_the_same(
     return group
 
 
-def _fitting(group: dict[Buffer, Pair], statements: Sequence[_Statement]) -> dict[Buffer, Pair]:
-    """The buffers of a group whose two axes statements need as one only, if some have a use for that."""
+def _fitting(own: Buffer, group: dict[Buffer, Pair], statements: Sequence[_Statement]) -> dict[Buffer, Pair]:
+    """The buffers of a group whose two axes statements need as one only, if some have a use for that.
+
+    None of them where the one that was asked for is not among them.
+    """
     while True:
         lost: set[Buffer] = set()
         several = False
@@ -174,6 +176,8 @@ def _fitting(group: dict[Buffer, Pair], statements: Sequence[_Statement]) -> dic
             for buffer, whole in wholes:
                 several |= any(_multiple(r, whole) and r.names & whole.names for r in statement.rest)
                 lost |= set() if all(_multiple(r, whole) for r in rest) else {buffer}
+            if own in lost:
+                return {}
         if not lost:
             return group if several else {}
         group = {b: pair for b, pair in group.items() if b not in lost}
@@ -197,8 +201,12 @@ def _copies(buffer: Buffer, p: int, q: int) -> tuple[str, ...]:
 
 def _multiple(a: Affine, whole: Affine) -> bool:
     """Whether a sum has the variables of another in that one's ratios."""
-    pairs = [(a.coefficient(n), c) for n, c in whole.terms]
-    (x, c), *others = pairs or [(0, 1)]
+    own = dict(a.terms)
+    pairs = [(own.get(n, 0), c) for n, c in whole.terms]
+    # most have none of them
+    if not any(x for x, _ in pairs):
+        return True
+    (x, c), *others = pairs
     return all(x * d == y * c for y, d in others)
 
 

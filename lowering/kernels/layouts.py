@@ -1,0 +1,362 @@
+"""How arrays lie in memory while a program runs: turned as seldom as its scans, inputs and results allow.
+
+A kernel of a scan reads its levels one after the other, and its columns side by side: the scanned axis belongs
+outermost. Everything else is computed in any order of axes, that of its operands. So an array with a scanned axis has
+it last or first; inputs and results have their own order, scans have it first, and an array that is read in the other
+order is turned by XLA, once for all that read it so. The order of all that turns the fewest bytes is a minimum cut.
+
+>>> import jax
+>>> from jax import lax
+>>> add = lambda a, x: (a + x, a + x)
+>>> def twice(x):  # levels innermost: each scan turns what it reads, and what it makes
+...     for _ in range(2):
+...         x = 2.0 * lax.transpose(lax.scan(add, x[:, 0], lax.transpose(x, (1, 0)))[1], (1, 0))
+...     return x
+>>> closed = jax.make_jaxpr(twice)(jax.numpy.zeros((64, 9)))
+>>> [[str(e.primitive) for e in c.jaxpr.eqns].count("transpose") for c in (closed, turned(closed))]
+[4, 2]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import jax
+from jax import lax
+from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal
+
+from lowering.kernels.equations import FOLDING, POINTWISE, gathered, is_fusible
+from lowering.kernels.minimum_cut import Graph
+from lowering.kernels.program import element_of, shape_of, states_of
+from lowering.kernels.sweeps import swept
+from lowering.manual_axes import shaped
+
+__all__ = ["Layout", "in_order", "turned"]
+
+LAST, FIRST = "last", "first"
+"""Where the scanned axis of an array is."""
+TURNED, MADE = 2, 3
+"""How often an array is moved where it is turned: read and written; and written before, where it were not stored."""
+
+Axis = tuple[Any, int]
+Order = tuple[int, ...]
+"""The axes of a variable from the outermost to the innermost."""
+
+
+def turned(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """The same program, whose arrays lie so that the fewest bytes are turned."""
+    if not any(map(_is_turn, closed.jaxpr.eqns)):
+        return closed
+    layout = Layout(closed)
+    return layout.program if layout.place else closed
+
+
+def _is_turn(e: JaxprEqn) -> bool:
+    return e.primitive.name == "transpose" and not is_fusible(e)
+
+
+class Layout:
+    """The order of all arrays of a program.
+
+    Of a step that is repeated, the last inputs are what its results are before it: they have any order, the same
+    before and after. Its other inputs do not change, and are turned before the first step.
+    """
+
+    def __init__(self, closed: ClosedJaxpr, repeated: bool = False) -> None:
+        self.closed, self.jaxpr = closed, closed.jaxpr
+        inputs, results = self.jaxpr.invars, self.jaxpr.outvars
+        self.before: Sequence[Any] = inputs[len(inputs) - len(results) :] if repeated else [None] * len(results)
+        """Of each result, the input that has it before the step."""
+        self.loose = frozenset(inputs) if repeated else frozenset[Any]()
+        self.sweeps = {id(e) for e in self.jaxpr.eqns if swept(e) is not None}
+        self.scanned = self._scanned()
+        """The axis of each variable that scans have first, if it has one."""
+        self.pinned = {v for v, k in self.scanned.items() if k is None}
+        self.place = self._places() if self.scanned else {}
+        """Where the scanned axis of a variable is, of those that have a choice."""
+
+    # Which axes are scanned
+
+    def _scanned(self) -> dict[Any, int | None]:
+        """By variable with a scanned axis, that axis; None where there is more than one."""
+        classes = _Classes()
+        for e in self.jaxpr.eqns:
+            for a, b in _same_axes(e, id(e) in self.sweeps):
+                classes.join(a, b)
+        for v, x in zip(self.jaxpr.outvars, self.before, strict=True):
+            for k in range(len(shape_of(v)) if x is not None else 0):
+                classes.join((v, k), (x, k))
+        chosen = self._chosen(classes)
+        found: dict[Any, int | None] = {}
+        for v in self._variables():
+            axes = [k for k in range(len(shape_of(v))) if classes.of((v, k)) in chosen]
+            if axes:
+                found[v] = axes[0] if len(axes) == 1 else None
+        return found
+
+    def _chosen(self, classes: _Classes) -> set[Axis]:
+        """Of what is turned, an axis that is moved: one of scans before others, and one that goes from end to end."""
+        first = {classes.of((v, 0)) for e in self.jaxpr.eqns if id(e) in self.sweeps for v in _levels(e)}
+        found, indexed = set[Axis](), set[Axis]()
+        for e in self.jaxpr.eqns:
+            indexed.update(classes.of(a) for a in _indexed(e))
+        for e in filter(_is_turn, self.jaxpr.eqns):
+            axes, last = e.params["permutation"], len(e.params["permutation"]) - 1
+            # what was innermost, and what is
+            moved = {classes.of((e.invars[0], k)): {k, axes.index(k)} == {0, last} for k in (last, axes[last])}
+            if found.isdisjoint(moved):
+                found.add(max(moved, key=lambda a: (a in first, moved[a], a not in indexed)))
+        return found
+
+    def _variables(self) -> Iterator[Any]:
+        yield from self.jaxpr.constvars
+        yield from self.jaxpr.invars
+        for e in self.jaxpr.eqns:
+            yield from e.outvars
+
+    def _own(self, v: Any) -> str | None:
+        """Where the scanned axis of a variable is as the program is written; None where that makes no difference."""
+        k = self.scanned.get(v) if not isinstance(v, Literal) else None
+        shape = shape_of(v)
+        if k is None or prod(shape) in (shape[k], 1) or shape[k] == 1:
+            return None
+        # in between is as good as first: what lies side by side is the same
+        return LAST if k == len(shape) - 1 else FIRST
+
+    # Where they are
+
+    def _places(self) -> dict[Any, str]:
+        graph = Graph((LAST, FIRST))
+        given = [*self.jaxpr.constvars, *self.jaxpr.invars]
+        held = {v for v in (*given, *self.jaxpr.outvars) if not isinstance(v, Literal)}
+
+        def reads(x: Any, reader: Any = None) -> None:
+            """A variable is read as another one lies, or as the program is written."""
+            if (own := self._own(x)) is None:
+                return
+            reader = own if reader is None else reader
+            times = TURNED if x in held else MADE
+            times = 0 if x in self.loose and x not in self.before else times
+            cost = times * prod(shape_of(x)) * element_of(x).itemsize
+            # turned once for all its readers of a place
+            first, last = (x, "turned first"), (x, "turned last")
+            graph.edge(x, first, cost)
+            graph.edge(first, reader)
+            graph.edge(last, x, cost)
+            graph.edge(reader, last)
+
+        def fix(v: Any) -> None:
+            if (own := self._own(v)) is not None:
+                graph.edge(own, v)
+                graph.edge(v, own)
+
+        for v in given:
+            if v not in self.loose:
+                fix(v)
+        for e in self.jaxpr.eqns:
+            if self._is_free(e):
+                (v,) = e.outvars
+                if self._own(v) is not None:
+                    for x in e.invars:
+                        reads(x, v)
+                continue
+            held.update(e.outvars)
+            for v in e.outvars:
+                fix(v)
+            for x in e.invars:
+                reads(x)
+        for v, x in zip(self.jaxpr.outvars, self.before, strict=True):
+            reads(v, x)
+        last = graph.cut()
+        return {v: LAST if v in last else FIRST for v in self.scanned if self._own(v) is not None}
+
+    def _is_free(self, e: JaxprEqn) -> bool:
+        """Whether an equation is computed in whatever order its arrays have."""
+        name = e.primitive.name
+        if name != "transpose" and not is_fusible(e):
+            return False
+        if any(self.scanned.get(v) == k for v, k in _indexed(e)):
+            return False
+        return not any(v in self.pinned for v in (*e.invars, *e.outvars) if not isinstance(v, Literal))
+
+    def order(self, v: Any, place: str | None) -> Order:
+        """The axes of a variable in memory."""
+        own = tuple(range(len(shape_of(v))))
+        k = None if isinstance(v, Literal) else self.scanned.get(v)
+        if k is None or place is None:
+            return own
+        rest = tuple(a for a in own if a != k)
+        return (k, *rest) if place == FIRST else (*rest, k)
+
+    # The program
+
+    @property
+    def entries(self) -> list[Order]:
+        """The order in which each input comes."""
+        return [self.order(v, self.place.get(v) if v in self.loose else None) for v in self.jaxpr.invars]
+
+    @property
+    def program(self) -> ClosedJaxpr:
+        """The program of inputs in their order."""
+        shapes = [
+            shaped(tuple(a.shape[k] for k in order), a.dtype, a)
+            for a, order in zip(self.closed.in_avals, self.entries, strict=True)
+        ]
+        return jax.make_jaxpr(self._run)(*shapes)
+
+    def _run(self, *operands: Any) -> list[Any]:
+        env: dict[Any, tuple[Any, Order]] = {}
+        moved: dict[tuple[Any, Order], Any] = {}
+        """What was turned, by variable and order."""
+
+        def get(v: Any, order: Order) -> Any:
+            if isinstance(v, Literal):
+                return v.val
+            value, own = env[v]
+            if own == order:
+                return value
+            if (v, order) not in moved:
+                moved[v, order] = in_order(value, [own.index(k) for k in order])
+            return moved[v, order]
+
+        for v, x in zip(self.jaxpr.constvars, self.closed.consts, strict=True):
+            env[v] = x, self.order(v, None)
+        for v, x, order in zip(self.jaxpr.invars, operands, self.entries, strict=True):
+            env[v] = x, order
+        for e in self.jaxpr.eqns:
+            if not self._is_free(e):
+                values = [get(v, self.order(v, None)) for v in e.invars]
+                found = e.primitive.bind(*values, **e.primitive.get_bind_params(e.params))
+                for v, x in zip(e.outvars, found if e.primitive.multiple_results else [found], strict=True):
+                    env[v] = x, self.order(v, None)
+                continue
+            (v,) = e.outvars
+            known = (self.place[x] for x in (v, *e.invars) if not isinstance(x, Literal) and x in self.place)
+            place = next(known, None)
+            orders = [self.order(x, place) for x in e.invars]
+            values = [get(x, order) for x, order in zip(e.invars, orders, strict=True)]
+            order = self.order(v, place)
+            env[v] = _computed(e, values, orders, order), order
+        entry = dict(zip(self.jaxpr.invars, self.entries, strict=True))
+        exits = [
+            self.order(v, None) if x is None else entry[x] for v, x in zip(self.jaxpr.outvars, self.before, strict=True)
+        ]
+        return [get(v, order) for v, order in zip(self.jaxpr.outvars, exits, strict=True)]
+
+
+def in_order(x: Any, axes: Sequence[int]) -> Any:
+    """An array with its axes in another order."""
+    shape = tuple(x.shape[k] for k in axes)
+    if [k for k in axes if x.shape[k] != 1] == [k for k in range(x.ndim) if x.shape[k] != 1]:
+        return lax.reshape(x, shape)
+    return lax.transpose(x, axes)
+
+
+@dataclass(slots=True)
+class _Classes:
+    """Axes that are the same wherever values go."""
+
+    parent: dict[Axis, Axis] = field(default_factory=dict[Axis, Axis])
+
+    def of(self, a: Axis) -> Axis:
+        while (up := self.parent.get(a, a)) != a:
+            self.parent[a] = self.parent.get(up, up)
+            a = up
+        return a
+
+    def join(self, a: Axis, b: Axis) -> None:
+        self.parent[self.of(a)] = self.of(b)
+
+
+def _levels(e: JaxprEqn) -> Iterable[Any]:
+    """What a scan reads and makes level by level."""
+    constants, states = states_of(e)
+    yield from (v for v in e.invars[constants + states :] if not isinstance(v, Literal))
+    yield from e.outvars[states:]
+
+
+def _same_axes(e: JaxprEqn, is_sweep: bool) -> Iterator[tuple[Axis, Axis]]:
+    """The axes of operands of an equation that are those of its result."""
+    name, p = e.primitive.name, e.params
+    if is_sweep:
+        own = list(_levels(e))
+        yield from (((v, 0), (own[0], 0)) for v in own[1:])
+        return
+    if name not in POINTWISE and not is_fusible(e) and name != "transpose":
+        return
+    y = e.outvars[0]
+    for x in e.invars:
+        if isinstance(x, Literal) or not (rank := len(shape_of(x))):
+            continue
+        pairs: Iterable[tuple[int, int]]
+        match name:
+            case "broadcast_in_dim":
+                pairs = enumerate(p["broadcast_dimensions"])
+            case "transpose":
+                pairs = ((k, n) for n, k in enumerate(p["permutation"]))
+            case "squeeze" | "reshape":
+                pairs = zip(_wide(shape_of(x)), _wide(shape_of(y)), strict=True)
+            case "gather":
+                if x is not e.invars[0]:
+                    continue
+                (_, a), (_, b) = _indexed(e)
+                pairs = zip(*([k for k in range(rank) if k != n] for n in (a, b)), strict=True)
+            case _ if name in FOLDING:
+                pairs = ((k, n) for n, k in enumerate(k for k in range(rank) if k not in p["axes"]))
+            case _:
+                pairs = ((k, k) for k in range(rank))
+        yield from (((x, a), (y, b)) for a, b in pairs)
+
+
+def _indexed(e: JaxprEqn) -> tuple[Axis, ...]:
+    """Of a gather that a kernel computes, the axes of its operand and of its result that indices replace."""
+    axes = gathered(e) if e.primitive.name == "gather" else None
+    return () if axes is None else ((e.invars[0], axes[0]), (e.outvars[0], axes[1]))
+
+
+def _wide(shape: Sequence[int]) -> list[int]:
+    return [k for k, n in enumerate(shape) if n != 1]
+
+
+def _computed(e: JaxprEqn, values: Sequence[Any], orders: Sequence[Order], order: Order) -> Any:
+    """An equation of operands in some orders of axes, its result in another."""
+    name, p, shape = e.primitive.name, e.params, shape_of(e.outvars[0])
+    ordered = tuple(shape[k] for k in order)
+    if name in POINTWISE:
+        return e.primitive.bind(*values, **p)
+    if name in FOLDING:
+        axes = tuple(sorted(orders[0].index(k) for k in p["axes"]))
+        return e.primitive.bind(*values, **{**p, "axes": axes})
+    match name:
+        case "gather":
+            (x, indices), ((_, a), (_, b)) = values, _indexed(e)
+            at, to = orders[0].index(a), order.index(b)
+            numbers = lax.GatherDimensionNumbers(tuple(k for k in range(x.ndim) if k != to), (at,), (at,))
+            sizes = [1 if k == at else n for k, n in enumerate(x.shape)]
+            return lax.gather(x, indices, numbers, sizes, mode=e.params["mode"])
+        case "iota":
+            return lax.broadcasted_iota(p["dtype"], ordered, order.index(p["dimension"]))
+        case "concatenate":
+            return lax.concatenate(values, order.index(p["dimension"]))
+        case "pad":
+            return lax.pad(values[0], values[1], [p["padding_config"][k] for k in order])
+    (x,), (own,) = values, orders
+    match name:
+        case "slice":
+            strides = None if p["strides"] is None else [p["strides"][k] for k in own]
+            starts, stops = ([p[n][k] for k in own] for n in ("start_indices", "limit_indices"))
+            return lax.slice(x, starts, stops, strides)
+        case "broadcast_in_dim":
+            return lax.broadcast_in_dim(x, ordered, [order.index(p["broadcast_dimensions"][k]) for k in own])
+        case "transpose":
+            axes = [own.index(p["permutation"][k]) for k in order]
+            return x if axes == sorted(axes) else in_order(x, axes)
+        case "rev":
+            return lax.rev(x, [own.index(k) for k in p["dimensions"]])
+        case "squeeze" | "reshape":
+            return lax.reshape(x, ordered)
+        case _:
+            raise AssertionError(name)
