@@ -154,8 +154,9 @@ class _Translation:
         if nest.is_true(node.condition):
             return
         holds: Term = node.condition
-        for guard in node.guards:
-            holds = Op("or", (Op("not", (guard,), BOOL), holds), BOOL)
+        for guard in reversed(node.guards):
+            # later ones are asked for where earlier ones hold
+            holds = Op("if", (guard, holds, Number(True, BOOL)), BOOL)
         condition = self.let(self.expression(self.renamed(holds, scope), scope, DATA_TELL, {}), scope)
         scope.found.append(r.Check(condition, node.message, node.span))
 

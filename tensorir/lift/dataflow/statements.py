@@ -42,7 +42,7 @@ from tensorir.lift.region.nodes import (
 )
 from tensorir.source import NOWHERE, Span
 from tensorir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType
-from tensorir.walk import substitute
+from tensorir.walk import rebuild
 
 __all__ = ["Scatter", "Statement", "Uncovered", "statements_of"]
 
@@ -135,6 +135,8 @@ class _Walk:
     """For writes whose places data tell, how many loops are around others that touch the buffer, too."""
     found: list[Statement] = field(default_factory=list[Statement])
     values: dict[Var, Expr] = field(default_factory=dict[Var, Expr])
+    known: dict[int, tuple[Expr, Expr]] = field(default_factory=dict[int, "tuple[Expr, Expr]"])
+    """By identity, expressions and what they are in terms of reads."""
     taken: set[str] = field(default_factory=set[str])
     numbered: dict[str, int] = field(default_factory=dict[str, int])
     """The next number for a name that is taken."""
@@ -330,7 +332,19 @@ class _Walk:
         )  # fmt: skip
 
     def expression(self, e: Expr) -> Expr:
-        return substitute(e, {v: self.values[v] for v in e.free if v in self.values})
+        """An expression of what is read and written, what it has in common with others made once."""
+        stack: list[tuple[Expr, bool]] = [(e, False)]
+        while stack:
+            node, ready = stack.pop()
+            if id(node) in self.known:
+                continue
+            if isinstance(node, Var):
+                self.known[id(node)] = node, self.values.get(node, node)
+            elif ready:
+                self.known[id(node)] = node, rebuild(node, tuple(self.known[id(c)][1] for c in node.children))
+            else:
+                stack += [(node, True), *((c, False) for c in node.children)]
+        return self.known[id(e)][1]
 
     def demanded(self, place: _Place, where: Sequence[Condition]) -> _Place:
         bounds = tuple(_text(c) for c in where if isinstance(c, Bound))

@@ -290,7 +290,8 @@ class _Recurrence:
         """
         size = prod(len(i) for i in self.state.values()) * len(self.interval) * len(self.slots)
         too_much = size > MOST_KEPT * self.run.kept + 1024
-        self.in_steps = bool(self.memories) or (too_much and not self.everywhere)
+        # of what nobody asks for, what must hold inside is left
+        self.in_steps = bool(self.memories) or not self.slots or (too_much and not self.everywhere)
         return self.asked_everywhere if self.memories or too_much else ()
 
     def allow(self, size: int) -> None:
