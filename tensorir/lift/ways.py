@@ -1,7 +1,8 @@
 """Two ways to the values of a nest's arguments: by exact dataflow, and by the dependences of its statements.
 
-Dataflow goes first, and covers whatever can step. Where it steps along a loop, dependences are looked at as well, and
-are taken if they step less often: a loop that runs step by step counts most, then a scan or a fold by a function.
+Dataflow goes first. Where it does not cover a nest, steps along a loop, or moves data of a few statements, dependences
+are looked at as well, and what steps least often is taken: a loop that runs step by step counts most, then a scan or a
+fold by a function, then the number of distinct operations of the program in canonical form.
 """
 
 from __future__ import annotations
@@ -18,10 +19,14 @@ from tensorir.lift.loops.schedule import Region, run
 from tensorir.lift.nests.nest import Node, leaves
 from tensorir.lift.nests.terms import Buffer
 from tensorir.lift.schedule.attempt import attempt
+from tensorir.lift.storage.axes import with_merged_axes
 from tensorir.lift.storage.copies import expanded, settled_values
 from tensorir.lift.storage.final import with_last_stores
+from tensorir.lift.storage.inlining import inlined
+from tensorir.lift.storage.mirrors import read_through
 from tensorir.lift.storage.partial_folds import folded_at_once
 from tensorir.lift.storage.partials import Whole
+from tensorir.lift.storage.shapes import trimmed, with_axes
 from tensorir.lift.storage.trees import with_trees_folded
 from tensorir.source import Span
 from tensorir.walk import postorder, values
@@ -76,11 +81,18 @@ def _steps(e: Expr) -> str:
             return ""
 
 
+FEW_STATEMENTS = 24
+"""Of how many statements, at most, a program is lifted by dependences as well when dataflow finds no step in it."""
+
+_MOVES = frozenset({"concat", "gather", "if", "merge_dims", "split_dim", "update"})
+"""Operations that say where data lie; programs in which they stand may be said with fewer."""
+
+
 def chosen(
     name: str, arguments: Sequence[Buffer], nodes: Sequence[Node], outputs: Sequence[int], checked: bool, exact: bool,
     finish: Callable[[Way], Chosen],
 ) -> Chosen:  # fmt: skip
-    """The way on which a nest steps least often, of equal ones that by dataflow; `finish` makes its program."""
+    """The way on which a nest steps least often, and of equal ones that of the smaller program; `finish` makes it."""
     asked = [arguments[k] for k in outputs]
     nodes, trees = prepared(nodes, exact)
     found = by_flow(name, arguments, nodes, trees, checked, exact)
@@ -88,14 +100,17 @@ def chosen(
         second = by_dependences(arguments, nodes, trees, checked, exact)
         second.report.uncovered = found
         return finish(second)
-    steps = found.steps(asked)
-    if not any(steps):
-        return finish(found)
+    first, steps = finish(found), found.steps(asked)
+    if not any(steps) and (len(leaves(nodes)) > FEW_STATEMENTS or _MOVES.isdisjoint(first.operations)):
+        return first
     way = by_dependences(arguments, nodes, trees, checked, exact)
     others = way.steps(asked)
-    # rounds in rounds hand on whole buffers, which dependences write in place
-    fewer = others < steps or (found.by_element and sum(others) <= sum(steps))
-    return finish(way if fewer else found)
+    if found.by_element and sum(others) <= sum(steps):
+        return finish(way)  # rounds in rounds hand on whole buffers, which dependences write in place
+    if steps < others or (steps == others and steps[0]):
+        return first  # dataflow keeps in a loop what would be stored for all its rounds
+    second = finish(way)
+    return second if others < steps or len(second.operations) < len(first.operations) else first
 
 
 def prepared(nodes: Sequence[Node], exact: bool) -> tuple[Sequence[Node], Sequence[Span]]:
@@ -125,10 +140,16 @@ def by_dependences(
     arguments: Sequence[Buffer], nodes: Sequence[Node], trees: Sequence[Span], checked: bool, exact: bool
 ) -> Way:
     """By the dependences of statements, loops step by step where these leave nothing else."""
-    nodes = expanded(with_last_stores(abreast(nodes)))
+    own = with_axes(with_last_stores(abreast(nodes)))
+    nodes = read_through(own)
+    # what was read through other storage shows the axes of that
+    nodes = own if nodes is own else with_axes(nodes, every=True)
+    nodes = inlined(expanded(trimmed(nodes)))
     whole: list[Whole] = []
     if not exact:
         nodes = folded_at_once(nodes, whole)
+    # what is read in the place of copies may show axes that the copies did not, and tells where these end
+    nodes = trimmed(with_merged_axes(trimmed(with_axes(nodes, every=True))))
     emitter, report = Emitter(checked=checked, taken={b.name for b in arguments}), Report()
     run(Region(emitter, report, settled=settled_values(leaves(nodes))), nodes)
     return Way(
