@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tensorir.ir import Call, Expr, Fencil, Lambda, Var
+from tensorir.lift.dataflow.uncovered import Uncovered
 from tensorir.lift.emission.emit import Emitter
 from tensorir.lift.loops.abreast import abreast
 from tensorir.lift.loops.report import Report
@@ -20,16 +21,12 @@ from tensorir.lift.nests.terms import Buffer
 from tensorir.lift.schedule.attempt import attempt
 from tensorir.lift.storage.axes import with_merged_axes
 from tensorir.lift.storage.copies import expanded, settled_values
-from tensorir.lift.storage.elements import with_elements_apart
 from tensorir.lift.storage.final import with_last_stores
 from tensorir.lift.storage.inlining import inlined
-from tensorir.lift.storage.lifetimes import with_lifetimes
 from tensorir.lift.storage.mirrors import read_through
 from tensorir.lift.storage.partial_folds import folded_at_once
 from tensorir.lift.storage.partials import Whole
-from tensorir.lift.storage.places import filled_once
 from tensorir.lift.storage.shapes import trimmed, with_axes
-from tensorir.lift.storage.threads import with_threads_apart
 from tensorir.lift.storage.trees import with_trees_folded
 from tensorir.source import Span
 from tensorir.walk import postorder, values
@@ -119,22 +116,18 @@ def chosen(
 def prepared(nodes: Sequence[Node], exact: bool) -> tuple[Sequence[Node], Sequence[Span]]:
     """A nest with trees of steps as folds, unless the order of sums is kept, and where these stand."""
     trees: list[Span] = []
-    return filled_once(nodes if exact else with_trees_folded(nodes, trees)), trees
+    return nodes if exact else with_trees_folded(nodes, trees), trees
 
 
 def by_flow(
     name: str, arguments: Sequence[Buffer], nodes: Sequence[Node], trees: Sequence[Span], checked: bool, exact: bool
 ) -> Way | str:
     """By exact dataflow; or what of the nest that does not cover."""
-    tried, emitter, nodes = "", Emitter(), abreast(nodes)
-    for copies in (True, False):
-        emitter = Emitter(checked=checked, taken={b.name for b in arguments})
-        tried = attempt(name, arguments, nodes, emitter, exact, copies)
-        if not isinstance(tried, str):
-            break
-    if isinstance(tried, str):
-        return tried
-    found, decided = tried
+    nodes = abreast(nodes)
+    try:
+        emitter, found, decided = attempt(name, arguments, nodes, checked, exact)
+    except Uncovered as reason:
+        return str(reason)
     for b in arguments:
         emitter.tensor(b)
     emitter.tensors.update(found)
@@ -148,14 +141,11 @@ def by_dependences(
     arguments: Sequence[Buffer], nodes: Sequence[Node], trees: Sequence[Span], checked: bool, exact: bool
 ) -> Way:
     """By the dependences of statements, loops step by step where these leave nothing else."""
-    nodes = abreast(with_threads_apart(nodes))
-    nodes = with_last_stores(nodes)
-    nodes = with_elements_apart(with_lifetimes(nodes))
-    own = with_axes(nodes)
+    own = with_axes(with_last_stores(abreast(nodes)))
     nodes = read_through(own)
     # what was read through other storage shows the axes of that
     nodes = own if nodes is own else with_axes(nodes, every=True)
-    nodes = inlined(expanded(filled_once(trimmed(nodes))))
+    nodes = inlined(expanded(trimmed(nodes)))
     whole: list[Whole] = []
     if not exact:
         nodes = folded_at_once(nodes, whole)

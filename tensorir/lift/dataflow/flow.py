@@ -243,7 +243,15 @@ class _Flow:
             return _Flow(buffer, writes, accesses, reaching, None)
         info = i.UnionAccessInfo.from_sink(accesses.union(accesses.element, reads))
         info = info.set_must_source(accesses.union(accesses.element, writes))
-        flow = info.set_schedule_map(accesses.union(accesses.time, [*reads, *writes])).compute_flow()
+        info = info.set_schedule_map(accesses.union(accesses.time, [*reads, *writes]))
+        try:
+            flow = info.compute_flow()
+        except i.Error as error:
+            if "domain dimensions" not in str(error):
+                raise
+            # isl fails on some sets that have quotients, which the greatest time is known of
+            last = {r.number: _last_writes(r, writes, accesses) for r in reads}
+            return _Flow(buffer, writes, accesses, last, None)
         maps: list[Any] = []
         flow.get_must_dependence().reverse().foreach_map(maps.append)
         for m in maps:

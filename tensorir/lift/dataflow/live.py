@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from tensorir.lift.dataflow.flow import Source
 from tensorir.lift.dataflow.statements import Statement
+from tensorir.lift.region.nodes import While
 
 __all__ = ["live"]
 
@@ -13,13 +14,17 @@ __all__ = ["live"]
 def live(statements: Sequence[Statement], flow: Mapping[int, Sequence[Source]], checked: bool = False) -> list[int]:
     """The numbers of the statements that the reads of whole arguments in the end need, in order.
 
-    If it is `checked`, what must hold needs some, too.
+    If it is `checked`, what must hold needs some, too. A while counts: what leaves a buffer inside of it is to be said.
 
     >>> live([], {})
     []
     """
     reads = {s.result: s.number for s in statements if s.result is not None}
-    pending = [s.number for s in statements if s.is_end or (checked and s.message is not None)]
+    pending = [
+        s.number for s in statements
+        if s.is_end or (checked and s.message is not None)
+        or (not s.is_read and s.opaque is not None and isinstance(s.opaque.node, While))
+    ]  # fmt: skip
     found: set[int] = set()
     while pending:
         k = pending.pop()

@@ -7,6 +7,7 @@ left is iterations that read and write.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
@@ -41,7 +42,7 @@ from tensorir.lift.region.nodes import (
 )
 from tensorir.source import NOWHERE, Span
 from tensorir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType
-from tensorir.walk import substitute
+from tensorir.walk import rebuild
 
 __all__ = ["Scatter", "Statement", "Uncovered", "statements_of"]
 
@@ -96,6 +97,12 @@ class Statement:
         return (*(loop.dim for loop in self.loops), *(name for name, _ in self.own))
 
     @property
+    def in_turn(self) -> list[For]:
+        """The loops whose iterations come one after the other, or at once: in lockstep all lanes come to a statement
+        before it is left."""
+        return [loop for loop in self.loops if loop.rule is not Rule.LOCKSTEP]
+
+    @property
     def is_read(self) -> bool:
         return self.result is not None
 
@@ -133,10 +140,12 @@ class _Walk:
     """For writes whose places data tell, how many loops are around others that touch the buffer, too."""
     found: list[Statement] = field(default_factory=list[Statement])
     values: dict[Var, Expr] = field(default_factory=dict[Var, Expr])
+    known: dict[int, tuple[Expr, Expr]] = field(default_factory=dict[int, "tuple[Expr, Expr]"])
+    """By identity, expressions and what they are in terms of reads."""
     taken: set[str] = field(default_factory=set[str])
     numbered: dict[str, int] = field(default_factory=dict[str, int])
     """The next number for a name that is taken."""
-    known: dict[str, Affine] = field(default_factory=dict[str, Affine])
+    single: dict[str, Affine] = field(default_factory=dict[str, Affine])
     """What the variables of loops of one iteration are."""
 
     def nodes(self, nodes: Sequence[Node], place: _Place, first: int = 0) -> int:
@@ -251,7 +260,7 @@ class _Walk:
 
     def once(self, node: For, value: Affine, place: _Place, count: int) -> int:
         """A loop of one iteration: what it does, its variable known."""
-        self.known[node.dim] = value
+        self.single[node.dim] = value
         self.values[Var(node.dim, TensorType(INT32))] = self.index(value)
         outside = replace(place, order=(*place.order, count), guards=())
         inner = replace(place, once=(*place.once, node), outside=(*place.outside, outside))
@@ -261,7 +270,7 @@ class _Walk:
         """A sum of variables that are not known."""
         if not isinstance(i, Affine):
             raise Uncovered("an index that data tell")
-        return i.replaced(self.known, {}) if i.names & self.known.keys() else i
+        return i.replaced(self.single, {}) if i.names & self.single.keys() else i
 
     def bound(self, b: Bound) -> str:
         a = self.affine(b.affine)
@@ -302,6 +311,7 @@ class _Walk:
             here = place.outside[around]
         else:
             here = replace(place, order=(*place.order, count), guards=())
+        here = _all_lanes(here)
         names = [self.fresh(f"{node.buffer.name}_at") for _ in node.buffer.dims]
         own = tuple((n, Interval(0, e)) for n, e in zip(names, node.buffer.shape, strict=True))
         at = [Affine(((n, 1),)) for n in names]
@@ -310,7 +320,9 @@ class _Walk:
         guards = tuple(self.expression(g) for g in inner.guards)
         self.found.append(self.made(node.buffer, at, here, own, 0, None, old, node.span))
         made = self.made(node.buffer, at, here, own, 1, value, None, node.span)
-        scatter = Scatter(old, place.loops, inner.constraints, places, guards, op)
+        # of lanes in lockstep each makes the same step before any makes the next one
+        in_turn = sorted(place.loops, key=lambda loop: loop.dim in inner.tail)
+        scatter = Scatter(old, tuple(in_turn), inner.constraints, places, guards, op)
         self.found.append(replace(made, scatter=scatter))
         return count + 1
 
@@ -348,7 +360,19 @@ class _Walk:
         )  # fmt: skip
 
     def expression(self, e: Expr) -> Expr:
-        return substitute(e, {v: self.values[v] for v in e.free if v in self.values})
+        """An expression of what is read and written, what it has in common with others made once."""
+        stack: list[tuple[Expr, bool]] = [(e, False)]
+        while stack:
+            node, ready = stack.pop()
+            if id(node) in self.known:
+                continue
+            if isinstance(node, Var):
+                self.known[id(node)] = node, self.values.get(node, node)
+            elif ready:
+                self.known[id(node)] = node, rebuild(node, tuple(self.known[id(c)][1] for c in node.children))
+            else:
+                stack += [(node, True), *((c, False) for c in node.children)]
+        return self.known[id(e)][1]
 
     def demanded(self, place: _Place, where: Sequence[Condition]) -> _Place:
         bounds = tuple(self.bound(c) for c in where if isinstance(c, Bound))
@@ -417,6 +441,17 @@ def _shared(nodes: Sequence[Node]) -> dict[Node, int]:
                 ]
                 shared[node] = max(common, default=0)
     return shared
+
+
+def _all_lanes(place: _Place) -> _Place:
+    """A place in loops in lockstep, as one that all lanes come to at once: iterations of the other loops around."""
+    if not place.tail:
+        return place
+    of_lanes = [c for c in place.constraints if not set(re.findall(r"\w+", c)).isdisjoint(place.tail)]
+    rest = tuple(c for c in place.constraints if c not in of_lanes)
+    some = f"exists ({', '.join(place.tail)} : {' and '.join(f'({c})' for c in of_lanes)})"
+    loops = tuple(loop for loop in place.loops if loop.dim not in place.tail)
+    return replace(place, loops=loops, constraints=(*rest, some), tail=())
 
 
 def _names(nodes: Sequence[Node]) -> set[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tensorir.build import call
 from tensorir.lift.dataflow.flow import condition_of, domain_of, set_of
-from tensorir.lift.dataflow.statements import Statement, Uncovered
+from tensorir.lift.dataflow.statements import Statement
 from tensorir.lift.emission.stores import holding
 from tensorir.lift.emission.tensors import cut, renamed
 from tensorir.lift.nests.linear import settled
@@ -54,11 +54,8 @@ def all_of(run: Run, r: Statement, places: Mapping[str, tuple[Term, int]]) -> Te
     found = run.found(r)
     if not run.emitter.checked or not any(loads(p) for p, _ in places.values()):
         return found
-    if run.steps:
-        raise Uncovered("a place that data tell, which is checked, in a loop that steps")
     if is_whole(found, places):
         return found
-    own = dict(r.own)
-    if not index_names(found) <= own.keys():
-        raise Uncovered("a place that data tell, in what differs by iteration, which is checked")
-    return run.keep(run.emitter, r.buffer.name, run.read(r, own), own).at({}, {})
+    used = index_names(found)
+    here = {n: i for n, i in {**run.box(r), **dict(r.own)}.items() if n in used}
+    return run.keep(run.emitter, r.buffer.name, run.read(r, here), here).at({}, {})

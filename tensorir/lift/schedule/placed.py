@@ -15,7 +15,7 @@ from math import prod
 
 from tensorir.build import call
 from tensorir.ir import Expr
-from tensorir.lift.accesses.space import Space, boxed, in_order, joined_name, split, substituted
+from tensorir.lift.accesses.space import Space, boxed, joined_name, split, substituted
 from tensorir.lift.dataflow.statements import Statement
 from tensorir.lift.emission.emit import Emitter, whole_of_digits
 from tensorir.lift.emission.stores import Place, forward, place_of, put, wanted_names
@@ -203,17 +203,17 @@ def by_sums(
 
 def placed(
     name: str, at: Sequence[Affine], box: Mapping[str, Interval], value: Term, guards: Sequence[Term],
-    over: Sequence[str], short: Mapping[str, str], outer: Mapping[str, tuple[int, int]], ordered: bool = False,
+    over: Sequence[str], short: Mapping[str, str], outer: Mapping[str, tuple[int, int]],
+    make: Callable[..., Space] = boxed,
 ) -> Placed | None:  # fmt: skip
     """A write as a space of which elements tell all dims but those of some; None where they do not.
 
-    Dims get the names that `short` has for them.
+    Dims get the names that `short` has for them; `make` tells which of them are joined and split.
     """
     location = tuple(term_of(a, INT32) for a in at)
     space = Space(dict(box), location, value, tuple(guards), outer)
     moved = {n: variable(s) for n, s in short.items() if n in box and n != s}
     space = substituted(space, moved, {short.get(n, n): i for n, i in box.items()}, space.guards) if moved else space
-    make = in_order if ordered else boxed
     space = make(space.dims, space.location, space.value, space.guards, outer)
     if space.empty or place_of(space) is None:
         return None

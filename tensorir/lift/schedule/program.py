@@ -20,8 +20,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from tensorir.build import fencil
 from tensorir.ir import Expr, Fencil
@@ -34,12 +36,14 @@ from tensorir.lift.dataflow.statements import Uncovered, statements_of
 from tensorir.lift.emission.closures import ordered_closures
 from tensorir.lift.emission.emit import Emitter
 from tensorir.lift.nests.terms import Buffer
-from tensorir.lift.region.nodes import Region, While
+from tensorir.lift.region.nodes import Region
 from tensorir.lift.schedule.decided import Decided
 from tensorir.lift.schedule.placed import names_along
 from tensorir.lift.schedule.run import Run
 
-__all__ = ["Lifted", "lifted", "values_of"]
+__all__ = ["Lifted", "first_covering", "lifted", "values_of"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +54,18 @@ class Lifted:
     decided: tuple[Decided, ...]
 
 
+ATTEMPTS = ((True, True), (False, True), (False, False))
+"""Whether copies are seen through, and whether rounds may keep no more than the source: the first to cover counts."""
+
+
 def values_of(
     region: Region, emitter: Emitter, arguments: dict[str, Buffer], exact: bool = False, masked: bool = True,
-    copies: bool = True, asked: Collection[str] | None = None,
+    copies: bool = True, asked: Collection[str] | None = None, bounded: bool = True,
 ) -> tuple[dict[str, Expr], list[Decided]]:  # fmt: skip
     """What the arguments that a region writes hold in the end, and how each loop runs.
 
-    Without `masked` nothing is asked of a read where its mask does not hold, without `copies` copies are made.
+    Without `masked` nothing is asked of a read where its mask does not hold, without `copies` copies are made, and
+    if they are not `bounded`, rounds may keep more than the source.
     Of a part of a program it may be `asked` what other buffers hold.
     Raises Uncovered for what is not covered.
     """
@@ -65,12 +74,9 @@ def values_of(
     flow = through_copies(statements, direct) if copies else direct
     statements = with_reads_once(forwarded(statements, flow, masked), flow, masked)
     needed = live(statements, flow, emitter.checked)
-    used = {statements[k].opaque for k in needed}
-    if any(isinstance(s.opaque.node, While) and s.opaque not in used for s in statements if s.opaque is not None):
-        raise Uncovered("a while of which nobody sees the result")  # what leaves a buffer inside of it has to be said
     emitter.taken |= {loop.dim for s in statements for loop in s.loops}
     known = {k: flow[k] for k in needed if k in flow}
-    run = Run(statements, known, emitter, arguments, values_of, exact, masked, needed)
+    run = Run(statements, known, emitter, arguments, values_of, exact, bounded, masked, needed)
     run.schedule(needed)
     for s in statements:
         if not s.is_read and s.message is None and s.number not in needed:
@@ -84,17 +90,26 @@ def values_of(
     return found, run.decided
 
 
+def first_covering(attempt: Callable[[bool, bool], T]) -> T:
+    """The first attempt that covers a region; raises what the last one lacks, where none does."""
+    *others, last = ATTEMPTS
+    for copies, bounded in others:
+        with suppress(Uncovered):
+            return attempt(copies, bounded)
+    return attempt(*last)
+
+
 def lifted(region: Region, exact: bool = False) -> Lifted:
     """The tensor program of a region. Raises Uncovered for what is not covered."""
     from tensorir.lift.rewrites.tidy import tidied
 
     arguments = {b.name: Buffer(b.name, b.element, b.shape, True) for b in region.buffers if b.argument}
-    emitter = Emitter(taken=set(arguments))
-    try:
-        values, decided = values_of(region, emitter, arguments, exact)
-    except Uncovered:
+
+    def attempt(copies: bool, bounded: bool) -> tuple[Emitter, dict[str, Expr], list[Decided]]:
         emitter = Emitter(taken=set(arguments))
-        values, decided = values_of(region, emitter, arguments, exact, copies=False)
+        return emitter, *values_of(region, emitter, arguments, exact, copies=copies, bounded=bounded)
+
+    emitter, values, decided = first_covering(attempt)
     params = [emitter.param(b) for b in arguments.values()]
     if not values:
         raise Uncovered("a program that writes no argument")
