@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-__all__ = ["join", "mesh_of"]
+__all__ = ["available", "join", "mesh_of"]
 
 
 HEARTBEAT = 20
@@ -29,16 +29,15 @@ def join(address: str | None, count: int | None, place: int | None, devices: int
     return jax.process_index() == 0
 
 
-def mesh_of(extents: Sequence[int]) -> Mesh | int:
-    """A mesh with axes p0, p1, ... of these extents, of the first devices; how many there are, where they are too few.
-
-    A CPU is as many devices as are asked for, where nothing has run on it yet.
-    """
-    count = prod(extents)
+def available(count: int) -> int:
+    """How many devices there are; a CPU is as many as are asked for, where nothing has run on it yet."""
     with contextlib.suppress(RuntimeError):  # something has run, or processes have joined
         if not jax.distributed.is_initialized():
             jax.config.update("jax_num_cpu_devices", count)
-    found = jax.devices()
-    if len(found) < count:
-        return len(found)
-    return Mesh(np.array(found[:count]).reshape(extents), [f"p{k}" for k in range(len(extents))])
+    return len(jax.devices())
+
+
+def mesh_of(extents: Sequence[int]) -> Mesh:
+    """A mesh with axes p0, p1, ... of these extents, of the first devices."""
+    found = jax.devices()[: prod(extents)]
+    return Mesh(np.array(found).reshape(extents), [f"p{k}" for k in range(len(extents))])

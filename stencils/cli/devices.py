@@ -62,12 +62,13 @@ class Devices:
 
     def distributed(self, program: Any) -> Any:
         """The program on a mesh of the devices; C03 where there are fewer."""
-        from lowering.distribution.meshes import mesh_of
+        from lowering.distribution.meshes import available, mesh_of
 
-        mesh = mesh_of(tuple(self.along.values()))
-        if isinstance(mesh, int):
-            there = "is 1" if mesh == 1 else f"are {mesh}"
+        extents = tuple(self.along.values())
+        if (found := available(prod(extents))) < prod(extents):
+            there = "is 1" if found == 1 else f"are {found}"
             raise refuse("C03", f"--devices {self} asks for more devices than there are: there {there}.")
+        mesh = mesh_of(extents)
         return ti.distribute(program, mesh, {d: f"p{k}" for k, d in enumerate(self.along)})
 
     def __str__(self) -> str:

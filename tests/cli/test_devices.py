@@ -81,6 +81,6 @@ def test_two_processes_write_one_file(folder):
     ]  # fmt: skip
     told = [run.communicate(timeout=300) for run in runs]
     assert [run.returncode for run in runs] == [0, 0], told
-    assert "written to y.npz" in told[0][0] and not told[1][0].replace("[Gloo]", "").count("written")
+    assert "written to y.npz" in told[0][0] and "written" not in told[1][0]
     with np.load("y.npz") as data:
         np.testing.assert_allclose(data["out"], stepped(4), rtol=1e-15)
