@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from lowering import compiled, executable, exported, field, iterate
+from lowering.at_most import compile_at_most
 from lowering.compiled import Compiled
 from lowering.distribution import distributed
 
@@ -27,8 +28,10 @@ class Backend:
 
     name = "jax"
 
-    def compile(self, program: Any, **options: Any) -> Compiled:
-        return compiled.compile(program, **options)
+    def compile(self, program: Any, *, at_most: Any = None, **options: Any) -> Any:
+        if at_most is None:
+            return compiled.compile(program, **options)
+        return compile_at_most(program, at_most, options)
 
     def field_type(self) -> type[field.Field]:
         return field.Field

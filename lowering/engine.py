@@ -13,7 +13,7 @@ from lowering.executable import Executable, Options
 from lowering.failures import checked, raise_failures
 from lowering.host_results import on_host
 from lowering.repeated_call import RepeatedCall
-from lowering.tracing import concrete, inside_trace, op_by_op, tracing, x64
+from lowering.tracing import concrete, inside_trace, op_by_op, refuse_narrow, tracing
 from tensorir.analysis.absence import SkipValues
 from tensorir.binding.arrays import kind_of, refuse, refuse_given_away
 from tensorir.binding.bound import BoundProgram
@@ -105,12 +105,8 @@ class Engine:
         flat = jax.tree_util.tree_leaves(arrays)
         executable = executable.among(flat)
         if inside_trace(flat):
-            if executable.wide and not x64():
-                raise refuse(
-                    "A15",
-                    f"'{self.program.name}' computes with 64-bit numbers, and this transformation does not keep them.",
-                    "put it inside of `with jax.enable_x64(True):`, or cast the program to float32.",
-                )
+            if executable.wide:
+                refuse_narrow(self.program.name)
             outputs, failures = executable.inside(arrays, executable.differentiable)
             return checked(outputs, failures, executable.checks)
         with jax.enable_x64(True):

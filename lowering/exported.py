@@ -20,7 +20,8 @@ __all__ = ["Loaded", "load"]
 class Loaded:
     """An exported program: called with arrays by the names of its parameters, it gives its outputs by name.
 
-    Arrays have the shapes and element types that the program was exported for. A tuple is given as a tuple of arrays.
+    Arrays have the shapes and element types that the program was exported for; one that was compiled for all sizes up
+    to a bound has names for extents. A tuple is given as a tuple of arrays.
     The sources of its diagnostics stayed where it was exported: a check that fails raises R05.
     """
 
@@ -42,21 +43,37 @@ class Loaded:
             if len(given[name]) != len(shapes):
                 raise refuse("A03", f"'{name}' has {len(given[name])} arrays, and {len(shapes)} were exported.")
             for leaf, shape in zip(given[name], shapes, strict=True):
-                if np.shape(leaf) != shape.shape or np.result_type(leaf) != shape.dtype:
+                if not _fits(np.shape(leaf), shape.shape) or np.result_type(leaf) != shape.dtype:
                     told = f"'{name}' is {np.result_type(leaf)}{list(np.shape(leaf))}"
                     raise refuse("A03", f"{told}, and {shape.dtype}{list(shape.shape)} was exported.", "convert it.")
-        with jax.enable_x64(True):
-            found: Any = self.exported.call(given)
+        found: Any = self._called(given)
         outputs, failures = found if isinstance(found, tuple) else (found, [])
         if any(int(np.asarray(failure)[0]) >= 0 for failure in failures):
             raise refuse("R05", "a check of the exported program failed.", "run it where its source is, for the place.")
         return {name: leaves if len(leaves) > 1 else leaves[0] for name, leaves in outputs.items()}
+
+    def _called(self, given: dict[str, tuple[Any, ...]]) -> Any:
+        with jax.enable_x64(True):
+            try:
+                return self.exported.call(given)
+            except ValueError as wrong:
+                if all(isinstance(n, int) for some in self.parameters.values() for s in some for n in s.shape):
+                    raise
+                told = ", ".join(f"{n} {list(np.shape(a))}" for n, leaves in given.items() for a in leaves)
+                hint = "sizes that were exported are the same in all arrays, and have bounds."
+                raise refuse("A03", f"the program was exported for no such arrays: {told}.", hint) from wrong
 
     def __repr__(self) -> str:
         names = ", ".join(
             f"{n}: {', '.join(f'{s.dtype}{list(s.shape)}' for s in shapes)}" for n, shapes in self.parameters.items()
         )
         return f"<exported program of {names}>"
+
+
+def _fits(shape: tuple[int, ...], exported: tuple[Any, ...]) -> bool:
+    """Whether a shape is one that was exported; a name may be any extent."""
+    pairs = zip(shape, exported, strict=False)
+    return len(shape) == len(exported) and all(not isinstance(named, int) or n == named for n, named in pairs)
 
 
 def load(artefact: bytes | bytearray | str | os.PathLike[str]) -> Loaded:

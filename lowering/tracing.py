@@ -8,7 +8,9 @@ import jax
 from jax._src import core as _core  # no public call says whether a trace is under way
 from jax.core import Tracer
 
-__all__ = ["concrete", "inside_trace", "op_by_op", "tracing", "x64"]
+from tensorir.binding.arrays import refuse
+
+__all__ = ["concrete", "inside_trace", "op_by_op", "refuse_narrow", "tracing", "x64"]
 
 _SWITCHES: Any = jax.config
 """JAX declares its switches at run time."""
@@ -37,3 +39,13 @@ def x64() -> bool:
 def op_by_op() -> bool:
     """Whether every operation runs by itself, as under `jax.disable_jit`."""
     return bool(_SWITCHES.jax_disable_jit)
+
+
+def refuse_narrow(name: str) -> None:
+    """Raise A15 where 64-bit types are not kept: what needs them would be narrowed."""
+    if not x64():
+        raise refuse(
+            "A15",
+            f"'{name}' computes with 64-bit numbers, and this transformation does not keep them.",
+            "put it inside of `with jax.enable_x64(True):`, or cast the program to float32.",
+        )

@@ -58,7 +58,9 @@ def compile(program: Any, /, *, backend: str = "jax", **options: Any) -> Any:
     pipeline, its text, or passes in a row, `ti.DEFAULT_PASSES` where it is not given); `raising`, the names of the
     rules that may turn steps into operations of XLA, `()` for none (`lowering.raising` has the table, `c.raised()` says
     which were used); `without`, names of passes, rules and choices of the lowering that are switched off (`c.plan()`
-    says what was chosen, why, and what each is worth).
+    says what was chosen, why, and what each is worth). `at_most={"n": 1024}` compiles a template once for all sizes up
+    to a bound (`docs/language.md`, "One compilation for all sizes"); it raises B05 for a name that is no size, B13 for
+    what depends on a size in another way than masks can say, and calls B12 for larger arrays.
     """
     return _backend(backend).compile(program, **options)
 

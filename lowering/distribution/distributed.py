@@ -13,7 +13,7 @@ from lowering.compiled import Compiled
 from lowering.distribution.processes import on_host
 from lowering.distribution.step import Step
 from lowering.failures import checked, raise_failures
-from lowering.tracing import concrete, inside_trace, op_by_op, x64
+from lowering.tracing import concrete, inside_trace, op_by_op, refuse_narrow
 from tensorir.binding.arrays import article, refuse
 from tensorir.binding.bound import BoundProgram
 from tensorir.binding.calls import PreparedCall, prepare_call
@@ -55,12 +55,8 @@ class Distributed:
         return self.steps.of(key, lambda: (program, Step(program, self.mesh, self.axes, self.options)))[1]
 
     def _traced(self, step: Step, ready: PreparedCall) -> Any:
-        if step.wide and not x64():
-            raise refuse(
-                "A15",
-                f"'{self.program.name}' computes with 64-bit numbers, and this transformation does not keep them.",
-                "put it inside of `with jax.enable_x64(True):`, or cast the program to float32.",
-            )
+        if step.wide:
+            refuse_narrow(self.program.name)
         outputs, failures = step.traced({p.name: ready.arrays[p.name] for p in step.reads})
         return checked(outputs, failures, step.checks)
 

@@ -86,9 +86,10 @@ class BoundProgram(CacheOwner, Displayed):
         """The program at all its sizes, its values checked."""
         if isinstance(self.program, Fencil):
             return self
-        fencil = self.program.specialise(**{**self.sizes, **sizes})
-        key = tuple({**self.sizes, **sizes}[n] for n in self.program.sizes)
-        return self.made.of(key, lambda: bind(fencil, self.pending))
+        known = {**self.sizes, **sizes}
+        fencil = self.program.specialise(**known)
+        key = tuple(known[n] for n in self.program.sizes)
+        return self.made.of(key, lambda: replace(bind(fencil, self.pending), sizes=known))
 
     def __call__(self, /, *datasets: Any, **arguments: Any) -> Any:
         """Run on the default backend."""

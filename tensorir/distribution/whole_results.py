@@ -15,7 +15,7 @@ from tensorir.substitution import inlined
 from tensorir.types import DTYPES, Element, Scalar, TensorType, TupleElement
 from tensorir.walk import substitute_all, values
 
-__all__ = ["whole_results"]
+__all__ = ["whole_results", "zero"]
 
 
 def whole_results(fencil: Fencil) -> dict[str, Expr]:
@@ -35,12 +35,13 @@ def whole_results(fencil: Fencil) -> dict[str, Expr]:
 
 def _blank(kind: TensorType) -> Expr:
     """A buffer of which nothing is read that was not written."""
-    return coerced(_zero(kind.element), kind)
+    return coerced(zero(kind.element), kind)
 
 
-def _zero(element: Element) -> Expr:
+def zero(element: Element) -> Expr:
+    """Zero, or false, of an element type."""
     match element:
         case Scalar():
             return literal(DTYPES[element].type(0).item(), element)
         case TupleElement(members):
-            return call("make_tuple", *(_zero(m) for m in members))
+            return call("make_tuple", *(zero(m) for m in members))

@@ -1,0 +1,256 @@
+"""What depends on the sizes of a template, node by node: ends of intervals, offsets, counts, each affine in the sizes.
+
+A template is typed at its bound, at a smaller value of each size, and at a few more; it gives the same nodes each time,
+and what is no affine function of the sizes at all of these is known for that, and refused where it is asked for.
+
+>>> from tensorir.text import parse
+>>> f = parse("f(y: tensor<float, I[1:n-1]>, x: tensor<float, I[0:n]>) { y ← ⟪I, 1⟫(x); }")
+>>> ends = affine_ends(f.specialise, {"n": 100}, {})
+>>> for node in ends.nodes:
+...     print(node, *map(str, ends.along(node, "I")))
+y 1 n-1
+x 0 n
+⟪I, 1⟫(x) -1 n-1
+subset(⟪I, 1⟫(x), I[1:99]) 1 n-1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from tensorir.build import apply
+from tensorir.distribution.whole_results import whole_results
+from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.ir import Call, Expr, Fencil, Lambda, Literal, Operator
+from tensorir.substitution import inlined
+from tensorir.text.affine import Affine
+from tensorir.types import Dims, Interval, TensorType
+from tensorir.walk import postorder, rewrite_all
+
+__all__ = ["AffineEnds", "Ends", "affine_ends", "refused"]
+
+Ends = tuple[Affine, Affine]
+"""Where an interval starts and stops."""
+
+STEPS = (1, 2, 3, 4, 6, 8, 16, 32, 64)
+"""By how much a size is smaller where the program is looked at again: by the least by which it can be."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """A program at some sizes: its parameters and results, without applied functions, and all their nodes in order."""
+
+    sizes: Mapping[str, int]
+    fencil: Fencil
+    results: Mapping[str, Expr]
+    nodes: tuple[Expr, ...]
+
+
+@dataclass(eq=False, slots=True)
+class AffineEnds:
+    """A program at its bound, with its numbers as functions of the sizes."""
+
+    most: Mapping[str, int]
+    fencil: Fencil
+    results: Mapping[str, Expr]
+    """By name, what each result is of what is passed."""
+    nodes: tuple[Expr, ...]
+    forms: Mapping[int, tuple[Affine | None, ...]]
+    """By identity, the numbers of a node: None where one is no affine function of the sizes."""
+
+    def along(self, node: Expr, dim: str) -> Ends:
+        """The ends of the interval of a tensor; raises B13 where sizes do not tell them by a sum."""
+        dims = node.tensor.dims
+        k = 2 * dims.names.index(dim)
+        start, stop = self.forms[id(node)][k : k + 2]
+        if start is None or stop is None:
+            raise refused(node, f"where {dim}{dims[dim]} ends is no sum of sizes.", HINT)
+        return start, stop
+
+    def params(self, function: Lambda | Operator) -> tuple[dict[str, Ends], ...]:
+        """The ends of the intervals of a function's parameters."""
+        forms = iter(self.forms[id(function)])
+        found: list[dict[str, Ends]] = []
+        for kind in function.type.params:
+            found.append({})
+            for d in kind.dims:
+                start, stop = next(forms), next(forms)
+                if start is None or stop is None:
+                    raise refused(function, f"where {d}{kind.dims[d]} ends is no sum of sizes.", HINT)
+                found[-1][d] = start, stop
+        return tuple(found)
+
+    def number(self, node: Expr, k: int = 0) -> Affine:
+        """A number of a node besides its type."""
+        own = len(_of_type(node))
+        form = self.forms[id(node)][own + k]
+        if form is None:
+            raise refused(node, "a number here is no sum of sizes.", HINT)
+        return form
+
+    def check(self, fencil: Fencil, sizes: Mapping[str, int]) -> None:
+        """Raise B13 where the program has other intervals at some sizes than its ends say."""
+        sample = _sample(fencil, sizes)
+        if not _alike(sample.nodes, self.nodes):
+            raise _another(sizes, self.nodes, self.most)
+        for known, node in zip(self.nodes, sample.nodes, strict=True):
+            forms = self.forms[id(known)]
+            if _agreed(forms, sample.sizes, node) != forms:
+                told = f"with {_told(sizes)} its intervals are not those that sums of sizes give."
+                raise refused(known, told, HINT)
+
+
+HINT = "give such sizes their values: n=10 instead of a bound."
+
+
+def refused(node: Expr, told: str, hint: str) -> DiagnosticError:
+    return DiagnosticError(Diagnostic("B13", told, node.span, help=hint))
+
+
+def affine_ends(specialise: Callable[..., Fencil], most: Mapping[str, int], others: Mapping[str, int]) -> AffineEnds:
+    """The ends of a template for sizes up to `most`, the `others` being what they are."""
+
+    def at(sizes: Mapping[str, int]) -> _Sample:
+        return _sample(specialise(**{**most, **others, **sizes}), {**most, **sizes})
+
+    bound = at({})
+    forms = [tuple(Affine(k) for k in _numbers(node)) for node in bound.nodes]
+    for name in most:
+        smaller = _smaller(at, name, most[name])
+        if smaller is None:
+            continue
+        if not _alike(smaller.nodes, bound.nodes):
+            raise _another(smaller.sizes, bound.nodes, most)
+        step = most[name] - smaller.sizes[name]
+        forms = [_sloped(*each, name, most[name], step) for each in zip(forms, bound.nodes, smaller.nodes, strict=True)]
+    for sizes in _probes(most):
+        try:
+            sample = at(sizes)
+        except DiagnosticError:
+            continue  # sizes at which the program is wrong say nothing of it
+        if _alike(sample.nodes, bound.nodes):
+            forms = [_agreed(form, sample.sizes, node) for form, node in zip(forms, sample.nodes, strict=True)]
+    return AffineEnds(
+        dict(most), bound.fencil, bound.results, bound.nodes,
+        {id(node): form for node, form in zip(bound.nodes, forms, strict=True)},
+    )  # fmt: skip
+
+
+def _smaller(at: Callable[[Mapping[str, int]], _Sample], name: str, most: int) -> _Sample | None:
+    """The program where a size is smaller by the least by which it can be."""
+    for step in STEPS:
+        if step <= most:
+            try:
+                return at({name: most - step})
+            except DiagnosticError:
+                continue
+    return None
+
+
+def _probes(most: Mapping[str, int]) -> Iterator[dict[str, int]]:
+    """Sizes at which sums are compared with what intervals are."""
+    yield {n: m // 2 for n, m in most.items()}
+    yield {n: min(m, 5 + 3 * k) for k, (n, m) in enumerate(most.items())}
+    yield {n: min(m, 5 + 3 * (len(most) - k)) for k, (n, m) in enumerate(most.items())}
+    for name, m in most.items():
+        yield {name: min(m, 7)}
+
+
+def _sample(fencil: Fencil, sizes: Mapping[str, int]) -> _Sample:
+    results = whole_results(fencil)
+    made = _expanded(tuple(results.values()))
+    results = dict(zip(results, made, strict=True))
+    return _Sample(dict(sizes), fencil, results, tuple(postorder(*fencil.params, *made)))
+
+
+def _expanded(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """The expressions with the definitions of what finds elements, which padding would take part in."""
+
+    def rule(node: Expr) -> Expr | None:
+        if isinstance(node, Call) and node.op in ("argreduce", "top_k") and node.definition is not None:
+            return apply(node.definition, *node.args, span=node.span)
+        return None
+
+    return inlined(rewrite_all(roots, rule))
+
+
+def _types(node: Expr) -> tuple[TensorType, ...]:
+    """The type of a tensor, or those of a function's parameters."""
+    return (node.type,) if isinstance(node.type, TensorType) else node.type.params
+
+
+def _of_type(node: Expr) -> list[int]:
+    return [end for kind in _types(node) for _, i in kind.dims.items for end in (i.start, i.stop)]
+
+
+def _numbers(node: Expr) -> list[int]:
+    """The ends of the intervals of a node's type, or of its parameters' if it is a function, and its own numbers."""
+    match node:
+        case Literal(value) if node.element.is_integer or (node.element.is_float and float(value).is_integer()):
+            return [*_of_type(node), int(value)]
+        case Call(_, _, static):
+            return [*_of_type(node), *(k for k in static if isinstance(k, int) and not isinstance(k, bool))]
+        case _:
+            return _of_type(node)
+
+
+def _kind(node: Expr) -> Any:
+    """What a node is besides its numbers."""
+    match node:
+        case Literal():
+            rest: Any = node.element if len(_numbers(node)) else node.own()
+        case Call(op, _, static):
+            fixed = (x.names if isinstance(x, Dims) else x for x in static)
+            rest = op, [x for x in fixed if isinstance(x, bool) or not isinstance(x, int)]
+        case Operator(op):
+            rest = op
+        case Lambda(params):
+            rest = [p.name for p in params]
+        case _:
+            rest = getattr(node, "name", "")
+    return type(node), rest, [(kind.element, kind.dims.names) for kind in _types(node)], len(node.children)
+
+
+def _alike(some: tuple[Expr, ...], others: tuple[Expr, ...]) -> bool:
+    return len(some) == len(others) and all(_kind(a) == _kind(b) for a, b in zip(some, others, strict=True))
+
+
+def _another(sizes: Mapping[str, int], nodes: tuple[Expr, ...], most: Mapping[str, int]) -> DiagnosticError:
+    return refused(nodes[-1], f"with {_told(sizes)} the program is another one than with {_told(most)}.", HINT)
+
+
+def _sloped(
+    forms: tuple[Affine | None, ...], node: Expr, smaller: Expr, name: str, most: int, step: int
+) -> tuple[Affine | None, ...]:
+    """Numbers as functions of one more size, from their values where it is smaller."""
+    found: list[Affine | None] = []
+    for form, now, before in zip(forms, _numbers(node), _numbers(smaller), strict=True):
+        slope = Fraction(now - before, step)
+        whole = form is not None and slope.denominator == 1
+        found.append(form.plus(Affine.of(name).plus(Affine(-most)), int(slope)) if form and whole else None)
+    return tuple(found)
+
+
+def _agreed(forms: tuple[Affine | None, ...], sizes: Mapping[str, int], node: Expr) -> tuple[Affine | None, ...]:
+    """The numbers that are what they are at some sizes too; of intervals without points it does not matter."""
+    numbers, found = _numbers(node), list(forms)
+    count = len(_of_type(node))
+    for k in range(0, count, 2):
+        start, stop = forms[k : k + 2]
+        if start is None or stop is None:
+            continue
+        said, is_now = Interval(start.at(sizes), stop.at(sizes)), Interval(*numbers[k : k + 2])
+        if said != is_now and (said or is_now):
+            found[k : k + 2] = None, None
+    for k in range(count, len(numbers)):
+        form = forms[k]
+        if form is not None and form.at(sizes) != numbers[k]:
+            found[k] = None
+    return tuple(found)
+
+
+def _told(sizes: Mapping[str, int]) -> str:
+    return " and ".join(f"{n} = {k}" for n, k in sizes.items())
