@@ -18,6 +18,7 @@ from jax import lax
 
 from lowering.checkpoints import Checkpoints
 from lowering.distribution.processes import on_host
+from lowering.distribution.several_steps import DistributedCall, calls_of, several_steps, several_steps_at_once
 from lowering.field import Field
 from lowering.kernels import repeated
 from lowering.pace import Pace, interrupts
@@ -100,8 +101,11 @@ def iterate(
     state, leave = entered(state)
     chosen = (lambda s: s) if keep is True else keep or None
     if inside_trace(jax.tree_util.tree_leaves(state)):
-        _check(step, state)
-        return _traced(_in_order(step), state, n, every or max(1, math.ceil(n / REPORTS)), chosen, checkpoint)
+        several = _check(step, state)
+        with calls_of(None):
+            return _traced(
+                _in_order(step), state, n, several, every or max(1, math.ceil(n / REPORTS)), chosen, checkpoint
+            )
     with jax.enable_x64(True):
         state = jax.tree_util.tree_map(lambda x: jnp.array(x, copy=True), state)
         loop = LOOPS.of(_loop_key(step, state), lambda: _checked_loop(step, state))
@@ -203,15 +207,24 @@ class _Loop:
     """The program of one step on one kind of state, and how long its steps take."""
 
     step: Callable[[Any], Any]
+    several: int = 1
+    """How many steps a distributed program takes at once."""
     pace: Pace = field(default_factory=Pace)
     compiled: Any = None
 
     def run(self, state: Any, some: int) -> Any:
         """Some steps; one program for any number of them, in buffers that are reused."""
         if self.compiled is None:
-            step = _in_order(self.step)
-            self.compiled = jax.jit(lambda state, some: _steps(step, state, some), donate_argnums=0)
-        return self.compiled(state, np.int32(some))
+            step, several = _in_order(self.step), self.several
+
+            def run(state: Any, some: Any) -> Any:
+                for advance, count in _rounds(step, several, state, some):
+                    state = _steps(advance, state, count)
+                return state
+
+            self.compiled = jax.jit(run, donate_argnums=0)
+        with calls_of(None):
+            return self.compiled(state, np.int32(some))
 
 
 LOOPS: RecentCache[Any, _Loop] = RecentCache("time loops", 32)
@@ -226,14 +239,15 @@ def _loop_key(step: Callable[[Any], Any], state: Any) -> Any:
 
 
 def _checked_loop(step: Callable[[Any], Any], state: Any) -> _Loop:
-    _check(step, state)
-    return _Loop(step)
+    return _Loop(step, _check(step, state))
 
 
-def _check(step: Callable[[Any], Any], state: Any) -> None:
-    """A step must give back what it got, in structure, dims, shapes and types."""
+def _check(step: Callable[[Any], Any], state: Any) -> int:
+    """How many steps are to be taken at once; each gives back what it got, in structure, dims, shapes and types."""
     before = jax.tree_util.tree_map(lambda x: jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)), state)
-    after = jax.eval_shape(_in_order(step), state)
+    calls: list[DistributedCall] = []
+    with calls_of(calls):
+        after = jax.eval_shape(_in_order(step), state)
     for (path, a), (other, b) in zip(*(_wholes(t) for t in (before, after)), strict=False):
         if path == other and isinstance(a, Field) and isinstance(b, Field) and a.dims != b.dims:
             where = jax.tree_util.keystr(path) or "the state"
@@ -253,6 +267,14 @@ def _check(step: Callable[[Any], Any], state: Any) -> None:
                 "A20", f"the step turns {where} from {a.dtype}{list(a.shape)} into {b.dtype}{list(b.shape)}.",
                 "a step keeps shapes and types: ti.with_boundary keeps a domain, and .astype a type.",
             )  # fmt: skip
+    return several_steps_at_once(calls)
+
+
+def _rounds(step: Callable[[Any], Any], several: int, state: Any, n: Any) -> list[tuple[Callable[[Any], Any], Any]]:
+    """What is run how often for n steps: several at once, and those that are left."""
+    if several == 1:
+        return [(step, n)]
+    return [(several_steps(step, state), n // several), (step, n % several)]
 
 
 def _in_order(step: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -285,6 +307,7 @@ def _traced(
     step: Callable[[Any], Any],
     state: Any,
     n: int,
+    several: int,
     every: int,
     keep: Callable[[Any], Any] | None,
     checkpoint: bool | int,
@@ -292,7 +315,10 @@ def _traced(
     levels = 2 if checkpoint is True else int(checkpoint)
 
     def advance(step: Callable[[Any], Any], state: Any, n: int) -> Any:
-        return _nested(step, state, n, levels) if levels else _steps(step, state, n)
+        for some, count in _rounds(step, several, state, n):
+            if count:
+                state = _nested(some, state, count, levels) if levels else _steps(some, state, count)
+        return state
 
     if keep is None:
         return advance(step, state, n)

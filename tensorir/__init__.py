@@ -150,9 +150,11 @@ def distribute(program: Any, mesh: Any, dims: Mapping[Any, str], **options: Any)
 
     `mesh` is a `jax.sharding.Mesh`, `dims` says along which of its axes a dim is distributed; dims that are not named
     lie whole on every device. Blocks are of one size, but for the last ones; what a block needs of others is known from
-    the types, and sent before it computes: `d.plan()` says what. `options` are those of `ti.compile`. Raises D01 for an
-    axis that the mesh lacks, D02 for a dim that the program lacks, D03 where there are more devices than points, D04
-    for what the blocks cannot compute by themselves, D05 for an axis with two dims, D06 for what is no mesh.
+    the types, and sent before it computes: `d.plan()` says what. `options` are those of `ti.compile`, and `halo_steps`,
+    how many steps of `ti.iterate` one exchange is for, which compute in their halos what they would send. Raises D01
+    for an axis that the mesh lacks, D02 for a dim that the program lacks, D03 where there are more devices than points,
+    D04 for what the blocks cannot compute by themselves, D05 for an axis with two dims, D06 for what is no mesh, D09 in
+    `ti.iterate` for steps that cannot be taken together.
 
     >>> import jax
     >>> f = parse("f(y: tensor<float, I[1:n]>, x: tensor<float, I[0:n]>) { y ← x - ⟪I, -1⟫(x); }")

@@ -11,6 +11,7 @@ from jax.sharding import Mesh
 
 from lowering.compiled import Compiled
 from lowering.distribution.processes import on_host
+from lowering.distribution.several_steps import CALLS, DistributedCall
 from lowering.distribution.step import Step
 from lowering.failures import checked, raise_failures
 from lowering.tracing import concrete, inside_trace, op_by_op, refuse_narrow
@@ -38,6 +39,8 @@ class Distributed:
 
     def __init__(self, program: BoundProgram, mesh: Mesh, axes: Mapping[str, str], options: Mapping[str, Any]) -> None:
         self.program, self.mesh, self.axes, self.options = program, mesh, dict(axes), dict(options)
+        self.halo_steps: int = self.options.pop("halo_steps", 1)
+        """How many steps of a time loop an exchange is for."""
         self._told = False
         self.steps: RecentCache[Any, tuple[Fencil, Step]] = RecentCache("distributed programs", SIZES)
 
@@ -57,8 +60,12 @@ class Distributed:
     def _traced(self, step: Step, ready: PreparedCall) -> Any:
         if step.wide:
             refuse_narrow(self.program.name)
-        outputs, failures = step.traced({p.name: ready.arrays[p.name] for p in step.reads})
-        return checked(outputs, failures, step.checks)
+        given = {p.name: ready.arrays[p.name] for p in step.reads}
+        outputs, failures = step.traced(given)
+        if (calls := CALLS.get()) is None:
+            return checked(outputs, failures, step.checks)
+        calls.append(DistributedCall(self, ready.fencil, given, outputs))
+        return outputs
 
     def _now(self, step: Step, ready: PreparedCall) -> Any:
         if not self._told and (moved := step.elsewhere(ready.arrays)):
@@ -129,6 +136,9 @@ def distribute(program: Any, mesh: Any, dims: Mapping[Any, str], **options: Any)
     if not isinstance(mesh, Mesh):
         told = f"{article(type(mesh).__name__)} is no mesh of devices."
         raise refuse("D06", told, 'make one: jax.make_mesh((2, 2), ("px", "py")).')
+    steps = options.get("halo_steps", 1)
+    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+        raise refuse("D09", f"halo_steps is {steps!r}, which is no number of steps.", "give 1 or more.")
     axes = {str(d): axis for d, axis in dims.items()}
     check_axes(axes, dict(mesh.shape))
     # blocks lie where this says, whatever the kinds of the caller's axes are

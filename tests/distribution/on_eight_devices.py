@@ -182,6 +182,51 @@ def uneven_steps() -> None:
     said("uneven steps send", f"{collectives(before)} and at the end {collectives(entry)}")
 
 
+LEAPFROG = """f(y: tensor<float, I[0:n]>, a: tensor<float, I[0:n]>, b: tensor<float, I[0:n]>) {
+  y ← b;
+  y[I[1:n-1]] ← b + ⟪I, 1⟫(a) - ⟪I, -1⟫(a);
+}"""
+
+
+def several_steps() -> None:
+    """One exchange for several steps: the bits of single steps, and as many rounds as there are exchanges."""
+    program: Any = library.load("hdiff")
+    rng, exact = np.random.default_rng(9), ti.compile(program, numerics="exact")
+
+    def loop(run: Any, n: int, coeff: Any) -> Any:
+        return lambda u: ti.iterate(lambda u: run(inp=u, coeff=coeff)["out"], u, n, checkpoint=False)
+
+    with jax.enable_x64(True):
+        u, coeff = jnp.asarray(rng.random((16, 12, 2))), jnp.full((16, 12, 2), 0.02)
+        d = ti.distribute(program, mesh(2, 2), {"I": "px", "J": "py"}, numerics="exact", halo_steps=3)
+        want = loop(exact, 7, coeff)(u)
+        said("seven steps, three at once", np.array_equal(loop(d, 7, coeff)(u), want))
+        text = jax.jit(loop(d, 6, coeff)).lower(u).compile().as_text() or ""
+        counts = re.findall(r'known_trip_count":\{"n":"(\d+)"', text)
+        said("six steps, three at once", f"{collectives(text)} in {counts} rounds")
+        fields = [ti.as_field({"I": 16, "J": 12, "K": 2}, np.asarray(a)) for a in (u, coeff)]
+        said("seven steps of a Field", np.array_equal(loop(d, 7, fields[1])(fields[0]).data, want))
+        one, two = jnp.asarray(rng.random(17)), jnp.asarray(rng.random(17))
+
+        def levels(run: Any) -> Any:
+            return lambda s: ti.iterate(lambda s: (run(a=s[0], b=s[1])["y"], s[0]), s, 5)
+
+        program = ti.parse(LEAPFROG)
+        d = ti.distribute(program, mesh(4), {"I": "px"}, numerics="exact", halo_steps=2)
+        pairs = zip(levels(d)((one, two)), levels(ti.compile(program, numerics="exact"))((one, two)), strict=True)
+        said("two levels of time", all(np.array_equal(a, b) for a, b in pairs))
+
+        def slope(run: Any) -> Any:
+            return jax.jit(jax.grad(lambda s: (levels(run)(s)[0] ** 2).sum()))((one, two))
+
+        pairs = zip(slope(d), slope(ti.compile(program)), strict=True)
+        said("gradient of steps at once", all(bool(jnp.allclose(a, b, 1e-12, 1e-12)) for a, b in pairs))
+        try:
+            ti.iterate(lambda s: (d(a=2.0 * s[0], b=s[1])["y"], s[0]), (one, two), 5)
+        except ti.DiagnosticError as told:
+            said("a step that does more", str(told).replace("\n", " "))
+
+
 FOLDS = """f(y: tensor<float, I[0:n]>, s: tensor<float>, most: tensor<float>, all: tensor<bool>, k: tensor<int, J[0:m]>,
   x: tensor<float, I[0:n], J[0:m]>, i: tensor<int, I[0:n], J[0:m]>) {
   s ← reduce(+, 1.0, J)(reduce(+, 0.0, I)(x));
@@ -320,7 +365,7 @@ def calls() -> None:
         said("a check that fails", found.diagnostics[0].message)
 
 
-CASES = (stencils, generated, library_programs, even_gradient, uneven_steps, folds, calls)
+CASES = (stencils, generated, library_programs, even_gradient, uneven_steps, several_steps, folds, calls)
 
 if __name__ == "__main__":
     for case in CASES:

@@ -1,5 +1,6 @@
 """What cannot be distributed is said before anything is exchanged, at its place and with what to do."""
 
+import jax
 import pytest
 
 import tensorir as ti
@@ -96,4 +97,14 @@ def test_what_is_no_mesh_is_named():
         ti.distribute(f, 4, {"I": "px"})
     assert str(caught.value) == (
         'error[D06]: an int is no mesh of devices.\nhelp: make one: jax.make_mesh((2, 2), ("px", "py")).'
+    )
+
+
+@pytest.mark.parametrize("steps", [0, True, 1.5])
+def test_halo_steps_are_a_number_of_steps(steps):
+    f = ti.parse(f"f(y: tensor<float, I[0:8]>, {X}) {{ y ← x; }}")
+    with pytest.raises(ti.DiagnosticError) as caught:
+        ti.distribute(f, jax.make_mesh((1,), ("px",)), {"I": "px"}, halo_steps=steps)
+    assert str(caught.value) == (
+        f"error[D09]: halo_steps is {steps}, which is no number of steps.\nhelp: give 1 or more."
     )

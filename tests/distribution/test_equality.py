@@ -26,6 +26,15 @@ FOUND = {
     "permutes of hdiff's gradient": "8",
     "uneven steps": "True",
     "uneven steps send": "{'collective-permute': 4} and at the end {'all-gather': 2}",
+    "seven steps, three at once": "True",
+    "six steps, three at once": "{'collective-permute': 4} in ['2'] rounds",
+    "seven steps of a Field": "True",
+    "two levels of time": "True",
+    "gradient of steps at once": "True",
+    "a step that does more": (
+        "error[D09]: 'f' takes 2 steps at once, and the step of the time loop is no call of it alone. "
+        "help: return its results as the next state, or leave out halo_steps."
+    ),
     "folds of 8 x 4 equal": "True",
     "folds of 8 x 4 gradient": "True",
     "folds of 13 x 5 equal": "True",

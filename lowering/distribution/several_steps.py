@@ -1,0 +1,108 @@
+"""Steps of a time loop taken together: one exchange for all of them, and what it is for is computed again in the halos.
+
+A step that is one call of a distributed program, whose results are the next state, is known for that from its trace:
+there is no operation in it but the call. Which array of the state is which parameter, and which result comes where, is
+then read off the arrays themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import jax
+
+from lowering.failures import checked
+from tensorir.binding.arrays import refuse
+from tensorir.distribution.chained import Chained, Feedback, chained
+from tensorir.ir import Fencil
+
+if TYPE_CHECKING:
+    from lowering.distribution.distributed import Distributed
+
+__all__ = ["DistributedCall", "calls_of", "several_steps", "several_steps_at_once"]
+
+
+@dataclass(frozen=True, slots=True)
+class DistributedCall:
+    """One call of a distributed program in a trace: its arrays by parameter, and what came of them."""
+
+    owner: Distributed
+    program: Fencil
+    given: Mapping[str, tuple[Any, ...]]
+    results: Mapping[str, tuple[Any, ...]]
+
+
+CALLS: ContextVar[list[DistributedCall] | None] = ContextVar("calls of distributed programs", default=None)
+"""Those of the step that is looked at."""
+
+
+@contextmanager
+def calls_of(found: list[DistributedCall] | None) -> Iterator[None]:
+    """The calls that are made in here go to a list, and are not looked at for what their checks find."""
+    token = CALLS.set(found)
+    try:
+        yield
+    finally:
+        CALLS.reset(token)
+
+
+def several_steps_at_once(calls: Sequence[DistributedCall]) -> int:
+    """How many steps are to be taken together."""
+    return max((c.owner.halo_steps for c in calls), default=1)
+
+
+def several_steps(step: Callable[[Any], Any], state: Any) -> Callable[[Any], Any]:
+    """As many steps as the program in a step asks for, as one; raises D09 where the step is not one call of it."""
+    calls: list[DistributedCall] = []
+    before: list[Any] = []
+    after: list[Any] = []
+
+    def traced(state: Any) -> Any:
+        before[:] = jax.tree_util.tree_leaves(state)
+        result = step(state)
+        after[:] = jax.tree_util.tree_leaves(result)
+        return result
+
+    with calls_of(calls):
+        closed = jax.make_jaxpr(traced)(state)
+    call = calls[0]
+    steps = several_steps_at_once(calls)
+    feedback = _feedback(call, before, after) if len(calls) == len(closed.jaxpr.eqns) == 1 else None
+    made = chained(call.program, feedback, steps) if feedback else None
+    if feedback is None or made is None:
+        told = (
+            f"'{call.owner.program.name}' takes {steps} steps at once, and the step of the time loop is no call of it"
+        )
+        raise refuse("D09", f"{told} alone.", "return its results as the next state, or leave out halo_steps.")
+    constant = {name: leaves for name, leaves in call.given.items() if name not in feedback.reads}
+    return _together(call.owner, made, constant)
+
+
+def _feedback(call: DistributedCall, before: Sequence[Any], after: Sequence[Any]) -> Feedback | None:
+    """Which arrays of the state a call reads, and gives; None where one is something else."""
+    place = {id(a): k for k, a in enumerate(before)}
+    # tuples are several arrays, and are not chained
+    results = {id(leaves[0]): name for name, leaves in call.results.items() if len(leaves) == 1}
+    following = [results.get(id(a), place.get(id(a))) for a in after]
+    if any(f is None for f in following) or len(after) != len(before):
+        return None
+    if any(id(a) in place for leaves in call.given.values() if len(leaves) > 1 for a in leaves):
+        return None
+    reads = {name: place[id(leaves[0])] for name, leaves in call.given.items() if id(leaves[0]) in place}
+    return Feedback(reads, tuple(f for f in following if f is not None))
+
+
+def _together(owner: Distributed, made: Chained, constant: Mapping[str, tuple[Any, ...]]) -> Callable[[Any], Any]:
+    def together(state: Any) -> Any:
+        leaves, structure = jax.tree_util.tree_flatten(state)
+        step = owner.step(made.program)
+        given = {**constant, **{name: (leaves[k],) for name, k in made.reads.items()}}
+        outputs, failures = step.traced({p.name: given[p.name] for p in step.reads})
+        outputs = checked(outputs, failures, step.checks)
+        return structure.unflatten([leaves[f] if isinstance(f, int) else outputs[f][0] for f in made.following])
+
+    return together
