@@ -18,7 +18,7 @@ from jax import lax
 
 from lowering.checkpoints import Checkpoints
 from lowering.distribution.processes import on_host
-from lowering.distribution.several_steps import DistributedCall, calls_of, several_steps, several_steps_at_once
+from lowering.distribution.several_steps import DistributedCall, calls_of, rounds, several_steps_at_once
 from lowering.field import Field
 from lowering.kernels import repeated
 from lowering.pace import Pace, interrupts
@@ -207,8 +207,8 @@ class _Loop:
     """The program of one step on one kind of state, and how long its steps take."""
 
     step: Callable[[Any], Any]
-    several: int = 1
-    """How many steps a distributed program takes at once."""
+    several: int = 0
+    """How many steps a distributed program takes at once, if there is one in the step."""
     pace: Pace = field(default_factory=Pace)
     compiled: Any = None
 
@@ -218,7 +218,7 @@ class _Loop:
             step, several = _in_order(self.step), self.several
 
             def run(state: Any, some: Any) -> Any:
-                for advance, count in _rounds(step, several, state, some):
+                for advance, count in rounds(step, several, state, some):
                     state = _steps(advance, state, count)
                 return state
 
@@ -270,13 +270,6 @@ def _check(step: Callable[[Any], Any], state: Any) -> int:
     return several_steps_at_once(calls)
 
 
-def _rounds(step: Callable[[Any], Any], several: int, state: Any, n: Any) -> list[tuple[Callable[[Any], Any], Any]]:
-    """What is run how often for n steps: several at once, and those that are left."""
-    if several == 1:
-        return [(step, n)]
-    return [(several_steps(step, state), n // several), (step, n % several)]
-
-
 def _in_order(step: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """The step with its Fields transposed to the axes of those that it got, where they have the same names."""
 
@@ -315,7 +308,7 @@ def _traced(
     levels = 2 if checkpoint is True else int(checkpoint)
 
     def advance(step: Callable[[Any], Any], state: Any, n: int) -> Any:
-        for some, count in _rounds(step, several, state, n):
+        for some, count in rounds(step, several, state, n):
             if count:
                 state = _nested(some, state, count, levels) if levels else _steps(some, state, count)
         return state

@@ -64,7 +64,7 @@ class Distributed:
         outputs, failures = step.traced(given)
         if (calls := CALLS.get()) is None:
             return checked(outputs, failures, step.checks)
-        calls.append(DistributedCall(self, ready.fencil, given, outputs))
+        calls.append(DistributedCall(self, ready.fencil, step, given, outputs))
         return outputs
 
     def _now(self, step: Step, ready: PreparedCall) -> Any:

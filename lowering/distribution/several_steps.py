@@ -22,8 +22,9 @@ from tensorir.ir import Fencil
 
 if TYPE_CHECKING:
     from lowering.distribution.distributed import Distributed
+    from lowering.distribution.step import Step
 
-__all__ = ["DistributedCall", "calls_of", "several_steps", "several_steps_at_once"]
+__all__ = ["DistributedCall", "calls_of", "rounds", "several_steps_at_once"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ class DistributedCall:
 
     owner: Distributed
     program: Fencil
+    step: Step
     given: Mapping[str, tuple[Any, ...]]
     results: Mapping[str, tuple[Any, ...]]
 
@@ -51,12 +53,18 @@ def calls_of(found: list[DistributedCall] | None) -> Iterator[None]:
 
 
 def several_steps_at_once(calls: Sequence[DistributedCall]) -> int:
-    """How many steps are to be taken together."""
-    return max((c.owner.halo_steps for c in calls), default=1)
+    """How many steps are to be taken together; 0 where no distributed program has a part in one."""
+    return max((c.owner.halo_steps for c in calls), default=0)
 
 
-def several_steps(step: Callable[[Any], Any], state: Any) -> Callable[[Any], Any]:
-    """As many steps as the program in a step asks for, as one; raises D09 where the step is not one call of it."""
+def rounds(step: Callable[[Any], Any], several: int, state: Any, n: Any) -> list[tuple[Callable[[Any], Any], Any]]:
+    """What is run how often for n steps: several at once, and those that are left; `several` is what a step asks for.
+
+    What is sent of fields that no step writes is sent here, before the loops. Raises D09 where several steps are not
+    one call of a distributed program each.
+    """
+    if not several:
+        return [(step, n)]
     calls: list[DistributedCall] = []
     before: list[Any] = []
     after: list[Any] = []
@@ -70,16 +78,20 @@ def several_steps(step: Callable[[Any], Any], state: Any) -> Callable[[Any], Any
     with calls_of(calls):
         closed = jax.make_jaxpr(traced)(state)
     call = calls[0]
-    steps = several_steps_at_once(calls)
     feedback = _feedback(call, before, after) if len(calls) == len(closed.jaxpr.eqns) == 1 else None
-    made = chained(call.program, feedback, steps) if feedback else None
+    single = step
+    if feedback is not None and _sent(call.step, call, feedback):
+        single = _advancing(call.step, call, feedback, feedback)
+    if several == 1:
+        return [(single, n)]
+    made = chained(call.program, feedback, several) if feedback is not None else None
     if feedback is None or made is None:
         told = (
-            f"'{call.owner.program.name}' takes {steps} steps at once, and the step of the time loop is no call of it"
+            f"'{call.owner.program.name}' takes {several} steps at once, and the step of the time loop is no call of it"
         )
         raise refuse("D09", f"{told} alone.", "return its results as the next state, or leave out halo_steps.")
-    constant = {name: leaves for name, leaves in call.given.items() if name not in feedback.reads}
-    return _together(call.owner, made, constant)
+    together = _advancing(call.owner.step(made.program), call, feedback, made)
+    return [(together, n // several), (single, n % several)]
 
 
 def _feedback(call: DistributedCall, before: Sequence[Any], after: Sequence[Any]) -> Feedback | None:
@@ -96,13 +108,25 @@ def _feedback(call: DistributedCall, before: Sequence[Any], after: Sequence[Any]
     return Feedback(reads, tuple(f for f in following if f is not None))
 
 
-def _together(owner: Distributed, made: Chained, constant: Mapping[str, tuple[Any, ...]]) -> Callable[[Any], Any]:
-    def together(state: Any) -> Any:
-        leaves, structure = jax.tree_util.tree_flatten(state)
-        step = owner.step(made.program)
-        given = {**constant, **{name: (leaves[k],) for name, k in made.reads.items()}}
-        outputs, failures = step.traced({p.name: given[p.name] for p in step.reads})
-        outputs = checked(outputs, failures, step.checks)
-        return structure.unflatten([leaves[f] if isinstance(f, int) else outputs[f][0] for f in made.following])
+def _sent(step: Step, call: DistributedCall, feedback: Feedback) -> set[str]:
+    """The fields that devices send each other though no step writes them."""
+    return {m.field for m in step.exchange.messages if m.field in call.given and m.field not in feedback.reads}
 
-    return together
+
+def _advancing(
+    step: Step, call: DistributedCall, feedback: Feedback, taken: Feedback | Chained
+) -> Callable[[Any], Any]:
+    """The steps that are taken as a function of the state; what is sent of constants is sent now."""
+    constant = {name: leaves for name, leaves in call.given.items() if name not in feedback.reads}
+    sent = _sent(step, call, feedback)
+    views = step.with_halos_of({name: constant[name] for name in sent}) if sent else {}
+    own = {p.name: constant[p.name] for p in step.reads if p.name in constant and p.name not in sent}
+
+    def advance(state: Any) -> Any:
+        leaves, structure = jax.tree_util.tree_flatten(state)
+        given = {**own, **{name: (leaves[k],) for name, k in taken.reads.items()}}
+        outputs, failures = step.traced(given, views)
+        outputs = checked(outputs, failures, step.checks)
+        return structure.unflatten([leaves[f] if isinstance(f, int) else outputs[f][0] for f in taken.following])
+
+    return advance

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -21,12 +21,15 @@ from lowering.manual_axes import varying
 from lowering.tracing import concrete
 from tensorir.distribution.exchange import Exchange, exchange
 from tensorir.distribution.local_program import Combined, Localised, localised
+from tensorir.distribution.part_of_exchange import part_of_exchange
 from tensorir.distribution.parting import decompositions
 from tensorir.ir import Fencil, Var
 from tensorir.text.printer import print_fencil
 from tensorir.types import DTYPES, Dims
 
 __all__ = ["Step"]
+
+NOTHING: Mapping[str, Any] = {}
 
 Leaves = tuple[Any, ...]
 Arrays = Mapping[str, Leaves]
@@ -122,7 +125,7 @@ class Step:
     def given(self, arrays: Arrays) -> dict[str, Leaves]:
         """Arrays of a trace, padded."""
         found: dict[str, Leaves] = {}
-        for p in self.reads:
+        for p in (p for p in self.reads if p.name in arrays):
             leaves = [jax.numpy.asarray(a) for a in arrays[p.name]]
             if self._dealt_out_alike(dims := p.type.dims):
                 leaves = [lax.with_sharding_constraint(a, self.sharding(dims)) for a in leaves]
@@ -151,23 +154,49 @@ class Step:
 
     @cached_property
     def traced(self) -> Any:
-        """From arrays of a trace to results without padding, and what run-time checks found."""
+        """From arrays of a trace to results without padding, and what run-time checks found.
 
-        def run(arrays: Arrays) -> tuple[dict[str, Leaves], list[Any]]:
-            outputs, failures = self._run(self.given(arrays))
+        Of some fields there may be views instead, which hold what is around the blocks (`with_halos_of`).
+        """
+
+        def run(arrays: Arrays, views: Arrays = NOTHING) -> tuple[dict[str, Leaves], list[Any]]:
+            outputs, failures = self._run(self.given(arrays), views)
             return self.taken(outputs), failures
 
         return jax.jit(run)
 
-    def _run(self, fields: Arrays) -> tuple[dict[str, Leaves], list[Any]]:
-        specs = {p.name: (self._spec(p.type.dims),) * len(p.type.leaves) for p in self.reads}
-        results = {p.name: (self._spec(p.type.dims),) * len(p.type.leaves) for p in self.program.results}
-        step = jax.shard_map(self._block, mesh=self.mesh, in_specs=(specs,), out_specs=(results, PartitionSpec()))
-        return step(dict(fields))
+    @cached_property
+    def with_halos_of(self) -> Any:
+        """From some arrays of a trace to their views, exchanged: blocks that overlap in what they hold."""
 
-    def _block(self, fields: Arrays) -> tuple[dict[str, Leaves], list[Any]]:
+        def run(arrays: Arrays) -> dict[str, Leaves]:
+            fields = self.given(arrays)
+            local, plan = part_of_exchange(self.local, self.exchange, set(fields))
+            views = self._specs(v.param for v in local.views)
+            return self._mapped(
+                lambda blocks: with_halos(blocks, local, plan), (self._specs(self._of(fields)),), views
+            )(fields)
+
+        return jax.jit(run)
+
+    def _of(self, fields: Arrays) -> list[Var]:
+        return [p for p in self.reads if p.name in fields]
+
+    def _specs(self, params: Iterable[Var]) -> dict[str, tuple[PartitionSpec, ...]]:
+        return {p.name: (self._spec(p.type.dims),) * len(p.type.leaves) for p in params}
+
+    def _mapped(self, block: Any, given: Any, results: Any) -> Any:
+        return jax.shard_map(block, mesh=self.mesh, in_specs=given, out_specs=results)
+
+    def _run(self, fields: Arrays, views: Arrays = NOTHING) -> tuple[dict[str, Leaves], list[Any]]:
+        specs = self._specs(self._of(fields)), self._specs(v.param for v in self.local.views if v.param.name in views)
+        step = self._mapped(self._block, specs, (self._specs(self.program.results), PartitionSpec()))
+        return step(dict(fields), dict(views))
+
+    def _block(self, fields: Arrays, views: Arrays) -> tuple[dict[str, Leaves], list[Any]]:
         """What one device does."""
-        known: dict[str, Leaves] = with_halos(fields, self.local, self.exchange)
+        known: dict[str, Leaves] = with_halos(fields, *part_of_exchange(self.local, self.exchange, set(fields)))
+        known.update(views)
         known.update({p.name: (self._positions(d, p),) for d, p in self.local.positions.items()})
         failures: list[Any] = []
         self.checks = []

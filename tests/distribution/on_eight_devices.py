@@ -188,6 +188,12 @@ LEAPFROG = """f(y: tensor<float, I[0:n]>, a: tensor<float, I[0:n]>, b: tensor<fl
 }"""
 
 
+CONSTANT = """f(y: tensor<float, I[0:n]>, x: tensor<float, I[0:n]>, c: tensor<float, I[0:n]>) {
+  y ← x;
+  y[I[1:n-1]] ← x + 0.1 × (c + ⟪I, 1⟫(c)) × (⟪I, 1⟫(x) - x);
+}"""
+
+
 def several_steps() -> None:
     """One exchange for several steps: the bits of single steps, and as many rounds as there are exchanges."""
     program: Any = library.load("hdiff")
@@ -203,10 +209,22 @@ def several_steps() -> None:
         said("seven steps, three at once", np.array_equal(loop(d, 7, coeff)(u), want))
         text = jax.jit(loop(d, 6, coeff)).lower(u).compile().as_text() or ""
         counts = re.findall(r'known_trip_count":\{"n":"(\d+)"', text)
-        said("six steps, three at once", f"{collectives(text)} in {counts} rounds")
+        each, entry = map(collectives, text.split("\nENTRY "))
+        said("six steps, three at once", f"{each} in {counts} rounds, and {entry} of the coefficient before")
         fields = [ti.as_field({"I": 16, "J": 12, "K": 2}, np.asarray(a)) for a in (u, coeff)]
         said("seven steps of a Field", np.array_equal(loop(d, 7, fields[1])(fields[0]).data, want))
         one, two = jnp.asarray(rng.random(17)), jnp.asarray(rng.random(17))
+
+        def moved(run: Any) -> Any:
+            return lambda x, c: ti.iterate(lambda x: run(x=x, c=c)["y"], x, 6, checkpoint=False)
+
+        program = ti.parse(CONSTANT)
+        d = ti.distribute(program, mesh(4), {"I": "px"}, numerics="exact")
+        want = moved(ti.compile(program, numerics="exact"))(one, two)
+        said("steps with a field that is the same", np.array_equal(jax.jit(moved(d))(one, two), want))
+        text = jax.jit(moved(d)).lower(one, two).compile().as_text() or ""
+        each, entry = (re.findall(r"(\S+)\{0\} collective-permute", part) for part in text.split("\nENTRY "))
+        said("what its steps send", f"{each}, and before them {entry}")
 
         def levels(run: Any) -> Any:
             return lambda s: ti.iterate(lambda s: (run(a=s[0], b=s[1])["y"], s[0]), s, 5)

@@ -27,7 +27,11 @@ FOUND = {
     "uneven steps": "True",
     "uneven steps send": "{'collective-permute': 4} and at the end {'all-gather': 2}",
     "seven steps, three at once": "True",
-    "six steps, three at once": "{'collective-permute': 4} in ['2'] rounds",
+    "six steps, three at once": (
+        "{'collective-permute': 4} in ['2'] rounds, and {'collective-permute': 4} of the coefficient before"
+    ),
+    "steps with a field that is the same": "True",
+    "what its steps send": "['f64[1]'], and before them ['f64[1]']",
     "seven steps of a Field": "True",
     "two levels of time": "True",
     "gradient of steps at once": "True",
