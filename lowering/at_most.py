@@ -154,7 +154,8 @@ class CompiledAtMost:
         if executable.prints:
             told = f"'{self.bound.name}' prints, and an exported program cannot."
             raise refuse("A22", told, "return what it prints, as a further output.")
-        told_by = {n for own, p in padded.fields.items() for n in _sizes_of(padded, p)}
+        inputs = padded.ends.fencil.inputs
+        told_by = {n for p in inputs for n in _sizes_of(padded, p)}
         for name in self.most:
             if name not in told_by:
                 told = f"no argument has an interval that tells the size '{name}' of an exported program."
@@ -164,10 +165,8 @@ class CompiledAtMost:
             zip(self.most, jax.export.symbolic_shape(", ".join(self.most), constraints=limits), strict=True)
         )
         shapes = {
-            field.name: tuple(
-                jax.ShapeDtypeStruct(_extents(padded, field, named), DTYPES[s]) for s in field.type.leaves
-            )
-            for field in padded.fields.values()
+            p.name: tuple(jax.ShapeDtypeStruct(_extents(padded, p, named), DTYPES[s]) for s in p.type.leaves)
+            for p in inputs
         }
 
         def run(arrays: dict[str, Leaves]) -> Any:

@@ -17,7 +17,7 @@ import numpy as np
 import tensorir as ti
 from stencils import library
 from tests.effort import device_work
-from tests.padding.programs import PROGRAMS, drawn
+from tests.padding.programs import PROGRAMS, copied, drawn
 
 SIZES = 100
 SWEPT: dict[str, tuple[str, tuple[int, ...]]] = {
@@ -57,13 +57,13 @@ def swept(name: str) -> bool:
     def run() -> None:
         for given in calls:
             begin = time.perf_counter()
-            results.append(c(**given))
+            results.append(c(**copied(given)))
             taken.append(time.perf_counter() - begin)
 
     compiled = device_work(run).compiled
     right = 0
     for given, found in zip(calls, results, strict=True):
-        expected = ti.reference.run(template, **given)
+        expected = ti.reference.run(template, **copied(given))
         pairs = [(a, b) for n in expected for a, b in zip(leaves(found[n]), leaves(expected[n]), strict=True)]
         right += all(a.tobytes() == b.tobytes() for a, b in pairs)
     begin = time.perf_counter()
