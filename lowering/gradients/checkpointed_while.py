@@ -22,6 +22,7 @@ from jax.interpreters import ad, batching, mlir
 
 from lowering.gradients.forward_mode_only import forward_only
 from lowering.gradients.loop_body_derivatives import moves, once, replaced, smooth, with_tangents
+from lowering.manual_axes import axes_of, varying
 from tensorir.errors import Diagnostic
 
 __all__ = ["Unbounded"]
@@ -87,13 +88,15 @@ class Unbounded:
         return [*d_carried, *d_read]
 
     def _backward(self, operands: Sequence[Any], cotangents: State) -> State:
-        read, carried = operands[: self.reading], list(operands[self.reading :])
+        axes = axes_of(operands, cotangents)
+        read, carried = operands[: self.reading], varying(list(operands[self.reading :]), axes)
+        cotangents = varying(cotangents, axes)
         n, _ = lax.while_loop(
             lambda s: self._goes_on(read, *s), lambda s: (_after(s[0]), self._round(read, *s)), (_number(0), carried)
         )
         kept = min(max(FREE // max(1, sum(x.size * x.dtype.itemsize for x in carried)), LEAST_KEPT), MOST_KEPT)
         levels = math.ceil(math.log(ROUNDS, kept))
-        states = [[lax.full((kept, *x.shape), 0, x.dtype) for x in carried] for _ in range(levels)]
+        states = varying([[lax.full((kept, *x.shape), 0, x.dtype) for x in carried] for _ in range(levels)], axes)
         found, _ = self._back(read, _number(0), n, carried, (cotangents, states))
         return [forward_only(x, self.refusal) for x in found]
 
@@ -101,7 +104,7 @@ class Unbounded:
         return jaxpr_as_fun(self.going)(i, *read, *carried)[0]
 
     def _round(self, read: Sequence[Any], i: Any, carried: State) -> State:
-        return list(once(self.body, i, *read, *carried))
+        return varying(list(once(self.body, i, *read, *carried)), axes_of(carried))
 
     def _run(self, read: Sequence[Any], first: Any, n: Any, carried: State) -> State:
         return _counted(n, lambda i, s: self._round(read, lax.add(first, i), s), carried)

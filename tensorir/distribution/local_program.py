@@ -25,6 +25,7 @@ from tensorir.analysis.domains import domains
 from tensorir.build import closure, fencil, var
 from tensorir.distribution.decomposition import Decomposition
 from tensorir.distribution.localising import Fold, Frame, Localiser, far
+from tensorir.distribution.localising_regions import written_out
 from tensorir.distribution.refusals import refuse_undistributable
 from tensorir.distribution.whole_results import whole_results
 from tensorir.ir import Call, Expr, Fencil, Var
@@ -74,7 +75,7 @@ class Localised:
 
 def localised(program: Fencil, parts: Mapping[str, Decomposition]) -> Localised:
     """The program of a block; raises D04 for what cannot be distributed."""
-    whole = whole_results(program)
+    whole = whole_results(written_out(program, list(parts)))
     refuse_undistributable(whole.values(), parts)
     # first on intervals that are wide enough for anything, to see what is read, and then on that
     shifts = [n for n in postorder(*whole.values()) if isinstance(n, Call) and n.op == "cartesian_shift"]

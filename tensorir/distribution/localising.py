@@ -6,13 +6,14 @@ allows. Values are right where the whole's type has points, and of no meaning el
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tensorir.build import call, literal, operator, var
 from tensorir.builtins import TABLE
 from tensorir.coercion import coerced, cut
+from tensorir.distribution import localising_regions
 from tensorir.distribution.decomposition import Decomposition
 from tensorir.distribution.refusals import monoid_of
 from tensorir.errors import Diagnostic, DiagnosticError
@@ -20,12 +21,12 @@ from tensorir.ir import Apply, Call, Expr, Lambda, Literal, Operator, Var
 from tensorir.types import INT32, Dims, Interval, Scalar, TensorType
 from tensorir.walk import substitute_all, with_label
 
-__all__ = ["Fold", "Frame", "Localiser", "far"]
+__all__ = ["Fold", "Frame", "Localiser", "Making", "Scope", "far"]
 
 Frame = tuple[tuple[str, int], ...]
 """By dim, how far from a local point the whole's point is that stands there; dims without a distance are left out."""
 
-Making = Generator["tuple[Expr, Frame, _Scope]", Expr, Expr]
+Making = Generator["tuple[Expr, Frame, Scope]", Expr, Expr]
 
 
 def far(node: Call, parts: Mapping[str, Decomposition]) -> bool:
@@ -47,11 +48,11 @@ class Fold:
 
 
 @dataclass(eq=False, slots=True)
-class _Scope:
+class Scope:
     """What variables of functions stand for, and what was made of the nodes that use them."""
 
     variables: Mapping[Var, Expr]
-    outer: _Scope | None = None
+    outer: Scope | None = None
     done: dict[tuple[int, Frame], Expr] = field(default_factory=dict[tuple[int, Frame], Expr])
 
 
@@ -70,13 +71,15 @@ class Localiser:
         self.views: dict[tuple[Var, Frame], Var] = {}
         self.positions: dict[str, Var] = {}
         self.folds: list[Fold] = []
-        self._top = _Scope({})
+        self.regions: dict[tuple[Any, ...], tuple[Expr, ...]] = {}
+        """What loops and conditionals are made of, which all their results share."""
+        self._top = Scope({})
 
     def local(self, root: Expr) -> Expr:
         """The local form of an expression."""
-        making: list[tuple[Making, tuple[int, Frame], _Scope]] = []
+        making: list[tuple[Making, tuple[int, Frame], Scope]] = []
         sent: Any = None
-        asked: tuple[Expr, Frame, _Scope] | None = (root, (), self._top)
+        asked: tuple[Expr, Frame, Scope] | None = (root, (), self._top)
         while True:
             if asked is not None:
                 node, frame, scope = asked
@@ -152,13 +155,22 @@ class Localiser:
         dims = value.tensor.dims
         return coerced(value, value.tensor.on(Dims((*dims.without(*intervals).items, *intervals.items()))))
 
+    def intervals(self, values: Iterable[Expr]) -> dict[str, Interval]:
+        """The points along distributed dims that all values have which have any."""
+        found: dict[str, Interval] = {}
+        for v in values:
+            for d, i in v.tensor.dims.items:
+                if d in self.parts:
+                    found[d] = found[d] & i if d in found else i
+        return found
+
     def block(self, value: Expr) -> Expr:
         """A value on the points of the block alone."""
         return cut(value, Dims(tuple((d, Interval(0, p.size)) for d, p in self.parts.items())))
 
     # Rules
 
-    def _made(self, node: Expr, frame: Frame, scope: _Scope) -> Making:
+    def _made(self, node: Expr, frame: Frame, scope: Scope) -> Making:
         match node:
             case Literal():
                 return node
@@ -173,13 +185,13 @@ class Localiser:
             case _:
                 raise AssertionError(node)
 
-    def operands(self, nodes: Sequence[Expr], frame: Frame, scope: _Scope) -> Generator[Any, Expr, list[Expr]]:
+    def operands(self, nodes: Sequence[Expr], frame: Frame, scope: Scope) -> Generator[Any, Expr, list[Expr]]:
         made: list[Expr] = []
         for node in nodes:
             made.append((yield node, frame, scope))
         return made
 
-    def _called(self, node: Call, frame: Frame, scope: _Scope) -> Making:
+    def _called(self, node: Call, frame: Frame, scope: Scope) -> Making:
         rule = _RULES.get(node.op, _pointwise)
         if node.definition is not None and not set(self.parts).isdisjoint(d for a in node.args for d in a.tensor.dims):
             rule = _defined
@@ -195,21 +207,21 @@ def _free(name: str, taken: set[str]) -> str:
     return found
 
 
-def _home(node: Expr, scope: _Scope) -> _Scope:
+def _home(node: Expr, scope: Scope) -> Scope:
     """The outermost scope that has all variables of a node."""
     while scope.outer is not None and node.free.isdisjoint(scope.variables):
         scope = scope.outer
     return scope
 
 
-def _pointwise(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making:
+def _pointwise(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
     if any(isinstance(a, (Lambda, Operator)) for a in node.args):
         return (yield from _apart(own, node, frame, scope))
     args = yield from own.operands(node.args, frame, scope)
     return call(node.op, *args, static=node.static, span=node.span)
 
 
-def _apart(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making:
+def _apart(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
     """What has no distributed dim: the same of the local parameters."""
     variables = sorted(node.free, key=lambda v: v.name)
     made = yield from own.operands(variables, frame, scope)
@@ -217,15 +229,15 @@ def _apart(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making:
     return result
 
 
-def _defined(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making:
+def _defined(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
     definition = node.definition
     assert definition is not None
     args = yield from own.operands(node.args, frame, scope)
-    inner = _Scope(dict(zip(definition.params, args, strict=True)), scope)
+    inner = Scope(dict(zip(definition.params, args, strict=True)), scope)
     return (yield definition.body, frame, inner)
 
 
-def _shift(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making:
+def _shift(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
     dim, offset = node.static
     (x,) = node.args
     if dim in own.parts and far(node, own.parts):
@@ -236,13 +248,13 @@ def _shift(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making:
     return call("cartesian_shift", made, static=node.static, span=node.span) if dim in made.tensor.dims else made
 
 
-def _subset(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making:
+def _subset(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
     made = yield node.args[0], frame, scope
     rest = Dims(tuple((d, i) for d, i in node.static.intervals.items if d not in own.parts))
     return call("subset", made, static=(rest,), span=node.span) if len(rest) else made
 
 
-def _concat(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making:
+def _concat(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
     types = [a.tensor.dims for a in node.args]
     (dim,) = (d for d in types[0] if any(t[d] != types[0][d] for t in types))
     args = yield from own.operands(node.args, frame, scope)
@@ -258,7 +270,7 @@ def _concat(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making:
     return made
 
 
-def _update(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making:
+def _update(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
     whole, part = (a.tensor.dims for a in node.args)
     y = yield node.args[1], frame, scope
     others = whole.without(*own.parts)
@@ -278,19 +290,19 @@ def _update(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making:
     return y if inside is None else call("if", inside, y, x, span=node.span)
 
 
-def _pos(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making:
+def _pos(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
     if node.static.dim in own.parts:
         return own.at(node.static.dim, frame)
     made = yield node.args[0], frame, scope
     return call("pos", made, static=node.static, span=node.span)
 
 
-def _add_dim(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making:
+def _add_dim(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
     made = yield node.args[0], frame, scope
     return made if node.static.dim in own.parts else call("add_dim", made, static=node.static, span=node.span)
 
 
-def _gather(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making:
+def _gather(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
     """What halos hold where nobody reads is no index: only those of the block itself are checked."""
     dims, mode = node.static
     source = node.args[0].tensor.dims
@@ -314,7 +326,7 @@ def _gather(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making:
     return checked if same else call("update", around, checked, span=node.span)
 
 
-def _assert(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making:
+def _assert(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
     """Each device looks at its block."""
     x = yield node.args[0], frame, scope
     condition = yield node.args[1], (), scope
@@ -324,7 +336,7 @@ def _assert(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making:
     return call("assert_", x, own.block(condition), static=node.static, span=node.span)
 
 
-def _sort(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making:
+def _sort(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
     args = yield from own.operands(node.args, frame, scope)
     return call(node.op, *own.common(args), static=node.static, span=node.span)
 
@@ -332,14 +344,14 @@ def _sort(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making:
 # Folds
 
 
-def _fold(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making:
+def _fold(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
     """A fold along a dim that is not distributed: each block folds what it has."""
     if node.static.dim in own.parts:
         return (yield from _combined(own, node, frame, scope))
     f, *operands = node.args
     assert isinstance(f, (Lambda, Operator))
     init, *args = yield from own.operands(operands, frame, scope)
-    on = _intervals(own, [init, *args])
+    on = own.intervals([init, *args])
     while True:
         places = [_place(own, t, on, None) for t in f.type.params[:1]]
         places += [_place(own, t, on, a) for t, a in zip(f.type.params[1:], args, strict=True)]
@@ -347,9 +359,9 @@ def _fold(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making:
             made: Lambda | Operator = operator(f.op, *places, span=f.span)
             break
         params = [replace(p, type=t) for p, t in zip(f.params, places, strict=True)]
-        body = yield f.body, frame, _Scope(dict(zip(f.params, params, strict=True)), scope)
+        body = yield f.body, frame, Scope(dict(zip(f.params, params, strict=True)), scope)
         # what it takes from outside may be on fewer points
-        narrowed = {**on, **{d: on.get(d, i) & i for d, i in _intervals(own, [body]).items()}}
+        narrowed = {**on, **{d: on.get(d, i) & i for d, i in own.intervals([body]).items()}}
         if narrowed == on:
             made = Lambda(tuple(params), (coerced(body, places[0]),), f.span)
             break
@@ -358,22 +370,13 @@ def _fold(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making:
     return call(node.op, made, cut(init, cuts), *(cut(a, cuts) for a in args), static=node.static, span=node.span)
 
 
-def _intervals(own: Localiser, values: Sequence[Expr]) -> dict[str, Interval]:
-    found: dict[str, Interval] = {}
-    for v in values:
-        for d, i in v.tensor.dims.items:
-            if d in own.parts:
-                found[d] = found[d] & i if d in found else i
-    return found
-
-
 def _place(own: Localiser, kind: TensorType, on: Mapping[str, Interval], arg: Expr | None) -> TensorType:
     """The type of a function's parameter on local intervals; that of the state has all dims."""
     have = {d: i for d, i in on.items() if arg is None or d in arg.tensor.dims}
     return kind.on(Dims((*kind.dims.without(*own.parts).items, *have.items())))
 
 
-def _combined(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making:
+def _combined(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
     """A fold along a distributed dim: of the block here, and of all blocks in the stage after this."""
     (dim,) = node.static
     monoid = monoid_of(node)
@@ -384,7 +387,7 @@ def _combined(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making
     else:
         read = [(p, a) for p, a in zip(monoid.params, node.args[2:], strict=True) if p in monoid.each.free]
         args = yield from own.operands([a for _, a in read], frame, scope)
-        each = yield monoid.each, frame, _Scope(dict(zip([p for p, _ in read], args, strict=True)), scope)
+        each = yield monoid.each, frame, Scope(dict(zip([p for p, _ in read], args, strict=True)), scope)
     element = node.tensor.element
     row = TABLE[monoid.op]
     assert row.identity is not None and isinstance(element, Scalar)
@@ -405,7 +408,7 @@ def _combined(own: Localiser, node: Call, frame: Frame, scope: _Scope) -> Making
     return call(monoid.op, init, param, span=node.span)
 
 
-_RULES: dict[str, Callable[[Localiser, Call, Frame, _Scope], Making]] = {
+_RULES: dict[str, Callable[[Localiser, Call, Frame, Scope], Making]] = {
     "cartesian_shift": _shift,
     "subset": _subset,
     "concat": _concat,
@@ -417,4 +420,6 @@ _RULES: dict[str, Callable[[Localiser, Call, Frame, _Scope], Making]] = {
     "sort": _sort,
     "reduce": _fold,
     "scan": _fold,
+    "loop": localising_regions.loop,
+    "cond": localising_regions.cond,
 }

@@ -61,7 +61,7 @@ def refuse_undistributable(results: Iterable[Expr], parts: Mapping[str, Decompos
 def _why(node: Call, parts: Mapping[str, Decomposition], inner: set[Var]) -> tuple[str, str] | None:
     """What is told of a node that cannot be distributed, and what to do."""
     touched = [d for d in parts if any(d in t.dims for t in _types(node))]
-    if not touched and node.op in ("loop", "cond", "scatter"):
+    if not touched and node.op == "scatter":
         inside = [t for e in postorder(*node.args) if isinstance(e, Call) for t in _types(e)]
         touched = [d for d in parts if any(d in t.dims for t in inside)]
     static = node.static
@@ -86,20 +86,19 @@ def _why(node: Call, parts: Mapping[str, Decomposition], inner: set[Var]) -> tup
             return f"a dim is renamed from {d}, or to it, and {d} is distributed.", leave
         case "split_dim" | "merge_dims" if touched:
             return f"'{node.op}' makes other dims of {first}, which is distributed.", leave
-        case "loop" | "cond" if touched:
-            return f"'{node.op}' computes with {first} as a whole, and {first} is distributed.", leave
         case "print":
             return "what is printed is computed on every device.", "print results of the call instead."
         case "reduce" if static.dim in parts and not inner.isdisjoint(node.free):
-            return f"a fold inside of another is along {static.dim}, which is distributed.", leave
+            told = f"a fold inside of another, of a loop or of a branch is along {static.dim}, which is distributed."
+            return told, leave
         case "reduce" if static.dim in parts:
             if isinstance(node.tensor.element, Scalar) and monoid_of(node) is not None:
                 return None
             told = f"this fold takes the points along {static.dim} in order, and {static.dim} is distributed."
             return told, "fold by an operation that may be grouped, such as + or max."
         case "cartesian_shift" if static.dim in parts and not inner.isdisjoint(node.free):
-            told = f"a fold reads neighbours along {static.dim} of what it carries, and {static.dim} is distributed."
-            return told, leave
+            told = f"a fold, a loop or a branch reads neighbours along {static.dim} of what it is given"
+            return f"{told}, and {static.dim} is distributed.", leave
         case _:
             return None
 

@@ -245,6 +245,42 @@ def several_steps() -> None:
             said("a step that does more", str(told).replace("\n", " "))
 
 
+WIDE = "tensor<float, I[0:13], J[0:5]>"
+CARRIED = f"k: tensor<int>, a: {WIDE}"
+REGIONS = {
+    "a loop beside what it reads": f"""
+      let slope = update(x, ⟪I, 1⟫(x) - ⟪I, -1⟫(x));
+      let last = loop(0, 20)(λ({CARRIED}) → true, λ({CARRIED}) → a × 0.9 + slope × cast(k, float64), x);
+      y ← last; y[I[1:12]] ← ⟪I, 1⟫(last) - ⟪I, -1⟫(last);""",
+    "a loop from nothing": f"""
+      y ← loop(0, 9)(λ({CARRIED}) → true, λ({CARRIED}) → a + x × x, add_dim(I, 0, 13, add_dim(J, 0, 5, 0.0)));""",
+    "a loop until a number is large": f"""
+      y ← loop(0, none)(λ({CARRIED}, s: tensor<float>) → s < 3.0,
+        λ({CARRIED}, s: tensor<float>) → {{a × 1.1, s + 0.5}}, x, 0.0);""",
+    "few rounds of a stencil": f"""
+      y ← loop(0, 4)(λ({CARRIED}) → true, λ({CARRIED}) → update(a, 0.5 × (⟪I, 1⟫(a) + ⟪I, -1⟫(a))), x);""",
+    "a branch": f"""
+      let slope = update(x, ⟪I, 1⟫(x) - ⟪I, -1⟫(x));
+      y ← cond(0)(λ(a: {WIDE}) → a × slope, λ(a: {WIDE}) → a,
+        reduce(max, 0.0, J)(reduce(max, 0.0, I)(x)) > 0.5, x × 2.0);""",
+}
+
+
+def regions() -> None:
+    """Loops and conditionals of what is distributed, and their gradients."""
+    x = np.random.default_rng(3).random((13, 5))
+
+    def slope(run: Any) -> Any:
+        return jax.grad(lambda x: (run(x=x)["y"] ** 2).sum())(jnp.asarray(x))
+
+    for name, closures in REGIONS.items():
+        program = ti.parse(f"f(y: {WIDE}, x: {WIDE}) {{ {closures} }}")
+        d = ti.distribute(program, mesh(4, 2), {"I": "px", "J": "py"}, numerics="exact")
+        said(name, np.array_equal(d(x=x)["y"], reference.run(program, x=x)["y"]))
+        with jax.enable_x64(True):
+            said(f"{name}, gradient", bool(jnp.allclose(slope(d), slope(ti.compile(program)), 1e-12, 1e-12)))
+
+
 FOLDS = """f(y: tensor<float, I[0:n]>, s: tensor<float>, most: tensor<float>, all: tensor<bool>, k: tensor<int, J[0:m]>,
   x: tensor<float, I[0:n], J[0:m]>, i: tensor<int, I[0:n], J[0:m]>) {
   s ← reduce(+, 1.0, J)(reduce(+, 0.0, I)(x));
@@ -383,7 +419,7 @@ def calls() -> None:
         said("a check that fails", found.diagnostics[0].message)
 
 
-CASES = (stencils, generated, library_programs, even_gradient, uneven_steps, several_steps, folds, calls)
+CASES = (stencils, generated, library_programs, even_gradient, uneven_steps, several_steps, regions, folds, calls)
 
 if __name__ == "__main__":
     for case in CASES:

@@ -43,9 +43,14 @@ def test_a_scan_along_a_distributed_dim_is_refused_at_its_place():
             "this fold takes the points along I in order, and I is distributed.",
         ),
         (
-            "loop(0, 2)(λ(k: tensor<int>, a: tensor<float, I[0:8]>) → true, "
-            "λ(k: tensor<int>, a: tensor<float, I[0:8]>) → a + x, x)",
-            "'loop' computes with I as a whole, and I is distributed.",
+            "loop(0, 20)(λ(k: tensor<int>, a: tensor<float, I[0:8]>) → true, "
+            "λ(k: tensor<int>, a: tensor<float, I[0:8]>) → update(a, subset(⟪I, 1⟫(a), I[0:7])), x)",
+            "a fold, a loop or a branch reads neighbours along I of what it is given, and I is distributed.",
+        ),
+        (
+            "loop(0, none)(λ(k: tensor<int>, a: tensor<float, I[0:8]>) → reduce(max, 0.0, I)(a) > 0.1, "
+            "λ(k: tensor<int>, a: tensor<float, I[0:8]>) → a × 0.5, x)",
+            "a fold inside of another, of a loop or of a branch is along I, which is distributed.",
         ),
     ],
 )

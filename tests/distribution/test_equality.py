@@ -39,6 +39,16 @@ FOUND = {
         "error[D09]: 'f' takes 2 steps at once, and the step of the time loop is no call of it alone. "
         "help: return its results as the next state, or leave out halo_steps."
     ),
+    "a loop beside what it reads": "True",
+    "a loop beside what it reads, gradient": "True",
+    "a loop from nothing": "True",
+    "a loop from nothing, gradient": "True",
+    "a loop until a number is large": "True",
+    "a loop until a number is large, gradient": "True",
+    "few rounds of a stencil": "True",
+    "few rounds of a stencil, gradient": "True",
+    "a branch": "True",
+    "a branch, gradient": "True",
     "folds of 8 x 4 equal": "True",
     "folds of 8 x 4 gradient": "True",
     "folds of 13 x 5 equal": "True",
