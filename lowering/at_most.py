@@ -23,7 +23,7 @@ from lowering.executable import Executable, on_device
 from lowering.tracing import concrete, inside_trace, refuse_narrow
 from tensorir.binding.arrays import refuse, size_of
 from tensorir.binding.bound import BoundProgram, tables_of
-from tensorir.binding.calls import PreparedCall, nested, prepare_call
+from tensorir.binding.calls import PreparedCall, nested, prepare_call, with_variables
 from tensorir.caches import SIZES, RecentCache, WeakCache
 from tensorir.errors import did_you_mean
 from tensorir.ir import Fencil, Var
@@ -68,13 +68,8 @@ class CompiledAtMost:
         """A Dataset in gives its variables as arguments by name, and a Dataset out."""
         import xarray as xr
 
-        names = {p.name for p in self.bound.program.params}
-        for dataset in datasets:
-            if not isinstance(dataset, xr.Dataset):
-                told = f"arguments are given by name, and a {type(dataset).__name__} has none."
-                raise refuse("A16", told, "write c(inp=x).")
-            arguments = {**{str(n): v for n, v in dataset.data_vars.items() if n in names}, **arguments}
-        return xr.Dataset(self(**arguments))
+        given = with_variables(self.bound.program, datasets, arguments, "c")
+        return xr.Dataset(self(**given))
 
     def _at(self, sizes: Mapping[str, int]) -> tuple[PaddedProgram, Compiled]:
         template = self.bound.program

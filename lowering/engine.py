@@ -17,7 +17,7 @@ from lowering.tracing import concrete, inside_trace, op_by_op, refuse_narrow, tr
 from tensorir.analysis.absence import SkipValues
 from tensorir.binding.arrays import kind_of, refuse, refuse_given_away
 from tensorir.binding.bound import BoundProgram
-from tensorir.binding.calls import PreparedCall, prepare_call, refuse_absent_outputs, writable
+from tensorir.binding.calls import PreparedCall, prepare_call, refuse_absent_outputs, with_variables, writable
 from tensorir.caches import SIZES, RecentCache
 from tensorir.errors import DiagnosticError
 from tensorir.ir import Fencil
@@ -147,14 +147,8 @@ class Engine:
         """A Dataset in gives its variables as arguments by name, and a Dataset out."""
         import xarray as xr
 
-        names = {p.name for p in self.program.program.params}
-        for dataset in datasets:
-            if not isinstance(dataset, xr.Dataset):
-                raise refuse(
-                    "A16", f"arguments are given by name, and a {type(dataset).__name__} has none.", "write f(inp=x)."
-                )
-            arguments = {**{str(n): v for n, v in dataset.data_vars.items() if n in names}, **arguments}
-        return xr.Dataset(self.call(constants, (), arguments))
+        given = with_variables(self.program.program, datasets, arguments)
+        return xr.Dataset(self.call(constants, (), given))
 
     # Caching
 

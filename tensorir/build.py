@@ -219,6 +219,18 @@ def with_unique_names(expressions: Sequence[Expr], declared: Set[str]) -> tuple[
     return rewrite_all(expressions, uniquify)
 
 
+def free_name(name: str, taken: set[str]) -> str:
+    """The name itself if it is not taken, or one like it; it is taken from now on.
+
+    >>> free_name("x", {"y"}), free_name("x", {"x", "x_1"})
+    ('x', 'x_2')
+    """
+    if name in taken:
+        return fresh(name, taken)
+    taken.add(name)
+    return name
+
+
 def fresh(name: str, taken: set[str]) -> str:
     """A name like the given one that is not taken; it is taken from now on.
 

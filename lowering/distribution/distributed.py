@@ -17,7 +17,7 @@ from lowering.failures import checked, raise_failures
 from lowering.tracing import concrete, inside_trace, op_by_op, refuse_narrow
 from tensorir.binding.arrays import article, refuse
 from tensorir.binding.bound import BoundProgram
-from tensorir.binding.calls import PreparedCall, prepare_call
+from tensorir.binding.calls import PreparedCall, prepare_call, with_variables
 from tensorir.caches import SIZES, RecentCache, WeakCache
 from tensorir.distribution.parting import check_axes, check_dims
 from tensorir.distribution.plan import DistributionPlan
@@ -83,13 +83,8 @@ class Distributed:
     def _on_dataset(self, datasets: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
         import xarray as xr
 
-        names = {p.name for p in self.program.program.params}
-        for dataset in datasets:
-            if not isinstance(dataset, xr.Dataset):
-                told = f"arguments are given by name, and a {type(dataset).__name__} has none."
-                raise refuse("A16", told, "write d(inp=x).")
-            arguments = {**{str(n): v for n, v in dataset.data_vars.items() if n in names}, **arguments}
-        return xr.Dataset(self(**arguments))
+        given = with_variables(self.program.program, datasets, arguments, "d")
+        return xr.Dataset(self(**given))
 
     def _at(self, sizes: Mapping[str, int]) -> Step:
         program = self.program.at(sizes).program

@@ -34,7 +34,9 @@ from tensorir.errors import DiagnosticError, did_you_mean
 from tensorir.ir import Fencil, Var
 from tensorir.types import DTYPES, Element, Scalar
 
-__all__ = ["PreparedCall", "call", "check_names", "missing", "nested", "prepare_call", "writable"]
+__all__ = [
+    "PreparedCall", "call", "check_names", "missing", "nested", "prepare_call", "with_variables", "writable",
+]  # fmt: skip
 
 Arrays = Mapping[str, tuple[Any, ...]]
 
@@ -124,6 +126,22 @@ def prepare_call(
     finish = _finisher(fencil, arguments, kinds, place)
     copied = all(p.name in arguments and _holds_numpy(p, arguments[p.name]) for p in fencil.results)
     return PreparedCall(bound, fencil, arrays, holes, given_away, finish, copied)
+
+
+def with_variables(
+    program: Any, datasets: Sequence[Any], arguments: Mapping[str, Any], called: str = "f"
+) -> dict[str, Any]:
+    """The arguments of a call, and the variables of Datasets that are called like parameters; raises A16 for others."""
+    import xarray as xr
+
+    names = {p.name for p in program.params}
+    found = dict(arguments)
+    for dataset in datasets:
+        if not isinstance(dataset, xr.Dataset):
+            told = f"arguments are given by name, and a {type(dataset).__name__} has none."
+            raise refuse("A16", told, f"write {called}(inp=x).")
+        found = {**{str(n): v for n, v in dataset.data_vars.items() if n in names}, **found}
+    return found
 
 
 def check_names(bound: BoundProgram, arguments: Mapping[str, Any]) -> None:

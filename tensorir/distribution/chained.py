@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tensorir.build import closure, fencil, var
+from tensorir.build import closure, fencil, free_name, var
 from tensorir.distribution.whole_results import whole_results
 from tensorir.ir import Expr, Fencil, Var
 from tensorir.substitution import inlined
@@ -68,7 +68,7 @@ def chained(program: Fencil, feedback: Feedback, steps: int) -> Chained | None:
             following.append(given_back[value])
         else:
             name = _last_result(f, feedback)
-            target = var(_free(name, taken), program[name].type)
+            target = var(free_name(name, taken), program[name].type)
             outputs.append((target, value))
             following.append(target.name)
     made = inlined([e for _, e in outputs])
@@ -103,7 +103,7 @@ def _slots(program: Fencil, feedback: Feedback) -> dict[int, Var] | None:
         if (kind.element, kind.dims.items) != (kinds[after].element, kinds[after].dims.items):
             return None
     taken = {p.name for p in program.inputs} - set(feedback.reads)
-    return {k: var(_free(names[k], taken), kinds[k]) for k in sorted(kinds)}
+    return {k: var(free_name(names[k], taken), kinds[k]) for k in sorted(kinds)}
 
 
 def _last_result(f: str | int, feedback: Feedback) -> str:
@@ -111,11 +111,3 @@ def _last_result(f: str | int, feedback: Feedback) -> str:
     while isinstance(f, int):
         f = feedback.following[f]
     return f
-
-
-def _free(name: str, taken: set[str]) -> str:
-    k, found = 1, name
-    while found in taken:
-        found, k = f"{name}_{k}", k + 1
-    taken.add(found)
-    return found

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tensorir.build import call, literal, operator, var
+from tensorir.build import free_name as _free
 from tensorir.builtins import TABLE
 from tensorir.coercion import coerced, cut
 from tensorir.distribution import localising_regions
@@ -196,15 +197,6 @@ class Localiser:
         if node.definition is not None and not set(self.parts).isdisjoint(d for a in node.args for d in a.tensor.dims):
             rule = _defined
         return (yield from rule(self, node, frame, scope))
-
-
-def _free(name: str, taken: set[str]) -> str:
-    """The name itself if it is free, or one like it; it is taken from now on."""
-    k, found = 1, name
-    while found in taken:
-        found, k = f"{name}_{k}", k + 1
-    taken.add(found)
-    return found
 
 
 def _home(node: Expr, scope: Scope) -> Scope:

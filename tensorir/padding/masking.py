@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 
-from tensorir.build import call, literal, var
+from tensorir.build import call, free_name, literal, var
 from tensorir.coercion import coerced, cut
 from tensorir.distribution.whole_results import zero
 from tensorir.ir import Expr, Lambda, Operator, Var
@@ -109,11 +109,7 @@ class Masking:
 
     def fresh(self, name: str, kind: TensorType) -> Var:
         """A variable that nothing else is called like."""
-        k, found = 1, name
-        while found in self.taken:
-            found, k = f"{name}_{k}", k + 1
-        self.taken.add(found)
-        return var(found, kind)
+        return var(free_name(name, self.taken), kind)
 
 
 def masked(counts: Expr | None, value: Expr, otherwise: Expr) -> Expr:
