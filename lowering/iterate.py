@@ -272,6 +272,9 @@ def _check(step: Callable[[Any], Any], state: Any) -> int:
 
 def _in_order(step: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """The step with its Fields transposed to the axes of those that it got, where they have the same names."""
+    if isinstance(step, jax.stages.Wrapped):
+        compiled: Any = step  # the loop compiles it, and what JAX remembers of it would not be looked at again
+        step = compiled.__wrapped__
 
     def ordered(state: Any) -> Any:
         wanted = {path: x.dims for path, x in _wholes(state) if isinstance(x, Field)}

@@ -77,19 +77,18 @@ def rounds(step: Callable[[Any], Any], several: int, state: Any, n: Any) -> list
 
     with calls_of(calls):
         closed = jax.make_jaxpr(traced)(state)
-    call = calls[0]
-    feedback = _feedback(call, before, after) if len(calls) == len(closed.jaxpr.eqns) == 1 else None
+    call = calls[0] if len(calls) == len(closed.jaxpr.eqns) == 1 else None
+    feedback = None if call is None else _feedback(call, before, after)
     single = step
-    if feedback is not None and _sent(call.step, call, feedback):
+    if call is not None and feedback is not None and _sent(call.step, call, feedback):
         single = _advancing(call.step, call, feedback, feedback)
     if several == 1:
         return [(single, n)]
-    made = chained(call.program, feedback, several) if feedback is not None else None
-    if feedback is None or made is None:
-        told = (
-            f"'{call.owner.program.name}' takes {several} steps at once, and the step of the time loop is no call of it"
-        )
-        raise refuse("D09", f"{told} alone.", "return its results as the next state, or leave out halo_steps.")
+    made = None if call is None or feedback is None else chained(call.program, feedback, several)
+    if call is None or feedback is None or made is None:
+        name = f"'{calls[0].owner.program.name}'" if calls else "a distributed program"
+        told = f"{name} takes {several} steps at once, and the step of the time loop is no call of it alone."
+        raise refuse("D09", told, "return its results as the next state, or leave out halo_steps.")
     together = _advancing(call.owner.step(made.program), call, feedback, made)
     return [(together, n // several), (single, n % several)]
 

@@ -211,6 +211,8 @@ def several_steps() -> None:
         counts = re.findall(r'known_trip_count":\{"n":"(\d+)"', text)
         each, entry = map(collectives, text.split("\nENTRY "))
         said("six steps, three at once", f"{each} in {counts} rounds, and {entry} of the coefficient before")
+        jitted = jax.jit(lambda u: d(inp=u, coeff=coeff)["out"])
+        said("seven steps of a function that is compiled", np.array_equal(ti.iterate(jitted, u, 7), want))
         fields = [ti.as_field({"I": 16, "J": 12, "K": 2}, np.asarray(a)) for a in (u, coeff)]
         said("seven steps of a Field", np.array_equal(loop(d, 7, fields[1])(fields[0]).data, want))
         one, two = jnp.asarray(rng.random(17)), jnp.asarray(rng.random(17))

@@ -32,6 +32,7 @@ FOUND = {
     ),
     "steps with a field that is the same": "True",
     "what its steps send": "['f64[1]'], and before them ['f64[1]']",
+    "seven steps of a function that is compiled": "True",
     "seven steps of a Field": "True",
     "two levels of time": "True",
     "gradient of steps at once": "True",
