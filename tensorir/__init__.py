@@ -75,7 +75,7 @@ def __getattr__(name: str) -> Any:
     if name in _ROOMS:
         return importlib.import_module(f"tensorir.{_ROOMS[name]}")
     if name == "equivalent":
-        return importlib.import_module("tensorir.lift.equality").equivalent
+        return importlib.import_module("tensorir.equality.comparison").equivalent
     if name == "as_jax":
         from tensorir.iterator.as_jax import as_jax
 

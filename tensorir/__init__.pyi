@@ -52,7 +52,7 @@ from tensorir.ir import Fencil as Fencil
 from tensorir.iterator.as_jax import as_jax as as_jax
 from tensorir.kept_memory import KeptMemory
 from tensorir.lift import lift as lift
-from tensorir.lift.equality import equivalent as equivalent
+from tensorir.equality.comparison import equivalent as equivalent
 from tensorir.passes.explain import explain as explain
 from tensorir.passes.pipeline import Pipeline as Pipeline
 from tensorir.passes.restrict import restrict as restrict

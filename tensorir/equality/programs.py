@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,11 +15,11 @@ from tensorir.binding.arrays import refuse
 from tensorir.build import call, closure, fencil, var
 from tensorir.builtins import TABLE
 from tensorir.definitions import DEFINITIONS
+from tensorir.equality.nameless import nameless, nameless_text
 from tensorir.errors import DiagnosticError
-from tensorir.ir import Call, Expr, Fencil, Var
+from tensorir.ir import Call, Expr, Fencil, Literal, Operator, Var
 from tensorir.lift.assemble import Built
 from tensorir.lift.emission.tensors import cut, renamed, shifted
-from tensorir.lift.nameless import nameless, nameless_text
 from tensorir.lift.program import Lifted
 from tensorir.lift.rewrites.coordinates import sum_of_coordinates
 from tensorir.lift.rewrites.tidy import tidied
@@ -29,7 +30,7 @@ from tensorir.passes.simplify import Simplify
 from tensorir.types import DTYPES, Dims, Element, Interval, Scalar, TensorType, scalar_of
 from tensorir.walk import postorder, rebuild, rewrite_all, values, with_label, with_values
 
-__all__ = ["Called", "Family", "Member", "called", "canonical", "common_sizes", "family"]
+__all__ = ["Called", "Family", "Member", "called", "canonical", "common_sizes", "family", "matched"]
 
 LARGEST = 5
 """Sizes run from 1 up to this, each on its own; before them all are 0, and each alone."""
@@ -37,7 +38,7 @@ MOST_SIZES = 12
 """How many sets of such sizes are tried."""
 FURTHER = (8, 17)
 """Then all sizes are each of these: tiles and vectors begin to count, and what is left over of them."""
-MOST_THRESHOLDS, LARGEST_THRESHOLD = 6, 512
+MOST_THRESHOLDS, LARGEST_THRESHOLD = 6, 4096
 """How many whole numbers of the sources are sizes, too, each with its neighbours, and up to which."""
 
 
@@ -52,6 +53,14 @@ class Member:
     tables: Mapping[str, Any] = field(default_factory=dict[str, Any])
     narrow: Mapping[str, Scalar] = field(default_factory=dict[str, Scalar])
     exact: Member | None = None
+    loose: bool = False
+    """Whether sums may be taken in another order when it runs, so that its text tells no bits."""
+
+    @property
+    def sums(self) -> bool:
+        """Whether floats are folded by sums or products, whose order may tell."""
+        nodes = (e for m in (self, self.exact or self) for e in postorder(*values(m.fencil.closures)))
+        return any(isinstance(e, Call) and e.op in ("reduce", "contract", "scan", "scatter", "loop") for e in nodes)
 
     @property
     def inputs(self) -> tuple[Var, ...]:
@@ -69,6 +78,16 @@ class Member:
     @property
     def params(self) -> tuple[Var, ...]:
         return (*self.inputs, *self.outputs)
+
+    def ordered(self, names: Sequence[str]) -> Member:
+        """The program with parameters in an order: those that are named in their places, the others as they were."""
+        by_name = {p.name: p for p in self.fencil.params}
+        others = iter([p for p in self.fencil.params if p.name not in names])
+        placed = [by_name[n] if n in by_name else next(others, None) for n in names]
+        params = [*(p for p in placed if p is not None), *others]
+        own = replace(self.fencil, params=tuple(params))
+        exact = None if self.exact is None else self.exact.ordered(names)
+        return replace(self, fencil=own, exact=exact)
 
     def element(self, p: Var) -> Element:
         """What a parameter holds."""
@@ -118,6 +137,24 @@ class Called:
         return (id(self.function),)
 
     likeness = proof
+
+
+def matched(f: Member, g: Member, names: Mapping[str, str] | None) -> Member:
+    """The second program with its parameters in the order of the first: by given names, or those that both have.
+
+    Without names that both have, the order stays.
+    """
+    pairs = dict(names or {})
+    ours, theirs = ({p.name for p in m.fencil.params} for m in (f, g))
+    for one, other in pairs.items():
+        for name, known, which in ((one, ours, "first"), (other, theirs, "second")):
+            if name not in known:
+                message = f"the {which} program has no parameter '{name}' to match."
+                raise refuse("TL04", message, f"its parameters are {', '.join(sorted(known))}.")
+    if not pairs and ours != theirs:
+        return g
+    whose = pairs or {name: name for name in ours}
+    return g.ordered([whose.get(p.name, "") for p in f.fencil.params])
 
 
 def called(function: Callable[..., Any], args: Sequence[Any]) -> Called:
@@ -178,8 +215,9 @@ def family(program: Any) -> Family:
     # a lift that may take sums in another order gives one text to programs that differ
     usual, exact = _family_of(tensorir.lift(program)), _family_of(tensorir.lift(program, numerics="exact"))
     return Family(
-        usual.sizes, lambda sizes: replace(usual.at(sizes), exact=exact.at(sizes)), thresholds=usual.thresholds
-    )
+        usual.sizes, lambda sizes: replace(usual.at(sizes), exact=exact.at(sizes), loose=False),
+        thresholds=usual.thresholds,
+    )  # fmt: skip
 
 
 def _family_of(lifted: Lifted) -> Family:
@@ -203,7 +241,8 @@ def _member_of(lifted: Lifted, built: Built) -> Member:
         others = {p.name for p in made.results} - set(built.given)
         made = fencil(made.name, [p for p in made.params if p.name not in others], kept)
     held = [(name, a) for name, a in zip(built.names, lifted.arguments, strict=False) if a.held is not None]
-    return Member(made, built.tables, {name: NARROW[a.dtype.name] for name, a in held})
+    narrow = {name: NARROW[a.dtype.name] for name, a in held}
+    return Member(made, built.tables, narrow, loose=lifted.numerics != "exact")
 
 
 def common_sizes(f: Family, g: Family) -> Iterator[tuple[Mapping[str, int], Member, Member]]:
@@ -263,7 +302,37 @@ def canonical(f: Fencil, exact: bool) -> tuple[object, ...]:
     f = tidied(_with_shifts(f), exact)
     for one in (Simplify(), Cse()):
         f = one(f)
-    return nameless(f)
+    return nameless(_commuted(f))
+
+
+def _commuted(f: Fencil) -> Fencil:
+    """The fencil with operands that may change places in an order that no name tells."""
+    places = {p: f"{k} {p.type.element}" for k, p in enumerate(f.params)}
+    keys: dict[int, str] = {}
+    done: dict[int, Expr] = {}
+    for e in postorder(*values(f.closures)):
+        children = [done[id(c)] for c in e.children]
+        told = [keys[id(c)] for c in e.children]
+        if isinstance(e, Call) and TABLE[e.op].commutative and told[1] < told[0]:
+            children, told = children[::-1], told[::-1]
+        done[id(e)] = rebuild(e, tuple(children))
+        own = places.get(e, "bound") if isinstance(e, Var) else _own(e)
+        keys[id(e)] = hashlib.blake2b("|".join((own, *told)).encode(), digest_size=12).hexdigest()
+    return replace(f, closures=with_values(f.closures, (done[id(c.value)] for c in f.closures)))
+
+
+def _own(e: Expr) -> str:
+    """A node without the names of its dims."""
+    match e:
+        case Call(op, _, static):
+            numbers = [str(x) for x in static if isinstance(x, int | Scalar)]
+            return f"{op} {numbers} {sorted(map(str, e.tensor.dims.shape))}"
+        case Literal(value, element):
+            return f"{value!r} {element}"
+        case Operator(op):
+            return op
+        case _:
+            return type(e).__name__
 
 
 def _unnamed(f: Fencil) -> Fencil:

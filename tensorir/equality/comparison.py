@@ -1,0 +1,294 @@
+"""Whether two programs compute the same: proven by their text, equal as formulas, within rounding, or refuted.
+
+Programs are fencils, lifted programs, or what `ti.lift` takes. Canonical forms that are equal by rules that keep every
+bit are a proof of it, for what is lifted here those of its lift with exact numerics; forms that are equal by rules that
+take sums in another order are a proof over the reals. Otherwise both are evaluated at random points of prime fields
+(`tensorir.equality.reals`), with witnesses in float64 that decide branches, at inputs that literals and extents of both
+suggest. What differs by more than rounding is run as it is, and shrunk, part by part, to zeros and ones.
+Programs with symbolic sizes are compared at the smallest sizes first, so that the first difference is one of smallest
+size. A program that was lifted before is the one that it became; one whose numerics are fast has no bits to prove.
+
+>>> from tensorir.text import parse
+>>> f = parse("f(out: tensor<float, I[0:3]>, x: tensor<float, I[0:4]>) { out ← ⟪I, 1⟫(x) × 2.0; }")
+>>> g = parse("g(y: tensor<float, K[0:3]>, a: tensor<float, K[0:4]>) { y ← ⟪K, 1⟫(a) × 2.0; }")
+>>> print(equivalent(f, g))
+equal in every bit
+>>> h = parse("h(y: tensor<float, K[0:3]>, a: tensor<float, K[0:4]>) { y ← ⟪K, 1⟫(a) + ⟪K, 1⟫(a); }")
+>>> print(equivalent(f, h))
+equal over the reals at 12 random points (error below 7e-37)
+>>> a = parse("a(y: tensor<int, I[0:n]>, x: tensor<int, I[0:n]>) { y ← x; }")
+>>> b = parse("b(y: tensor<int, I[0:n]>, x: tensor<int, I[0:n]>) { y ← if pos(I, x) < 2 then x else 0 × x; }")
+>>> print(equivalent(a, b))
+different at n = 3: y[2] is 1 and 0.
+"""
+
+# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tensorir.binding.arrays import refuse
+from tensorir.equality.inputs import Input, inputs, mild, special
+from tensorir.equality.over_the_reals import Agreement, Evaluator
+from tensorir.equality.programs import Called, Family, Member, called, common_sizes, family, matched
+from tensorir.equality.reals.evaluation import Unsupported
+from tensorir.equality.reals.residues import Q
+from tensorir.equality.runs import difference, differing_run, edge_difference, run, ulps
+from tensorir.equality.verdict import Level, Verdict
+from tensorir.types import DTYPES, Scalar
+
+__all__ = ["Level", "Verdict", "equivalent"]
+
+INPUTS = 12
+"""At how many inputs programs are compared, half of which are generic."""
+DEGREE = 1000
+"""The degree of formulas that the probability of error is told for (Schwartz, Zippel)."""
+MOST_TRIED = 128
+"""How many parts of an array are tried to be left out."""
+_SAME = "compare programs of the same arrays."
+
+
+def equivalent(
+    a: Any, b: Any, *, args: Sequence[Any] | None = None, match: Mapping[str, str] | None = None, inputs: int = INPUTS,
+    special: bool = True, seed: int = 0,
+) -> Verdict:  # fmt: skip
+    """Whether two programs compute the same; true where that is proven, over the reals at least, and for all sizes.
+
+    Parameters are matched by name where both have the same names, otherwise in their order (inputs, then outputs);
+    `match` gives names of the first and of the second. Checks are part of programs. `inputs`: at how many both are
+    compared where no proof is found; then NaN and infinities are tried too, unless `special` is false, and what they
+    tell apart is told, and is no part of equality over the reals. With `args`, arrays or whatever has a shape and a
+    dtype, both are functions of such arrays that give arrays, and no text tells what they do: gradients, and programs
+    called one after the other. They run with 64-bit element types kept. Raises TL04 where parameters differ in number,
+    element or extents.
+    """
+    if args is not None:
+        one, other = (called(f, args) for f in (a, b))
+        _comparable(one, other)
+        return _sampled(one, other, inputs, seed)
+    f, g = family(a), family(b)
+    if not f.sizes and not g.sizes:
+        return _compared(f.at({}), g.at({}), match, inputs, special, seed)
+    if f.text and f.text == g.text:
+        return Verdict(Level.BITS)
+    return _at_sizes(f, g, match, inputs, special, seed)
+
+
+def _at_sizes(f: Family, g: Family, match: Mapping[str, str] | None, inputs: int, special: bool, seed: int) -> Verdict:
+    """Programs of which one at least has symbolic sizes, the smallest first."""
+    found: list[Verdict] = []
+    tried: list[Mapping[str, int]] = []
+    for sizes, one, other in common_sizes(f, g):
+        # special numbers do as they do at one size
+        verdict = _compared(one, other, match, max(4, inputs // 2), special and len(found) == 3, seed)
+        if verdict.level == Level.DIFFERENT:
+            return replace(verdict, sizes=(sizes,))
+        if verdict.level > Level.UNKNOWN or not found:
+            found.append(verdict)
+            tried.append(sizes)
+    if not tried:
+        raise refuse("TL04", "there are no sizes at which both programs are of the same arrays.", _SAME)
+    known = [v for v in found if v.level > Level.UNKNOWN] or found
+    sizes = tuple(s for s, v in zip(tried, found, strict=True) if v in known)
+    lowest = min(known, key=lambda v: v.level)
+    seen, all_ = (sum(v.branches[k] for v in known) for k in (0, 1))
+    return replace(
+        lowest, sizes=sizes, points=max(v.points for v in known), branches=(seen, all_),
+        ulps=max(v.ulps for v in known), edges=next((v.edges for v in known if v.edges), ""),
+    )  # fmt: skip
+
+
+def _compared(f: Member, g: Member, match: Mapping[str, str] | None, count: int, edges: bool, seed: int) -> Verdict:
+    g = matched(f, g, match)
+    _comparable(f, g)
+    proven = _proven(f, g)
+    if proven == Level.BITS:
+        return Verdict(Level.BITS)
+    told = _edges(f, g, seed) if edges else ""
+    if proven is not None:
+        return Verdict(proven, edges=told)
+    try:
+        found = _over_the_reals(f, g, count, seed)
+    except Unsupported as reason:
+        found = replace(_sampled(f, g, max(2, count // 2), seed), why=f"not evaluated over the reals: {reason}")
+    return replace(found, edges=told) if found.level != Level.DIFFERENT else found
+
+
+def _proven(f: Member, g: Member) -> Level | None:
+    """The level that canonical forms prove."""
+    loose = f.loose or g.loose
+    if f.proof() == g.proof():
+        return Level.REALS if loose else Level.BITS
+    if f.likeness() != g.likeness():
+        return None
+    return Level.BITS_BUT_ZERO_AND_NAN if not loose and not f.sums and not g.sums else Level.REALS
+
+
+def _over_the_reals(f: Member, g: Member, count: int, seed: int) -> Verdict:
+    """What evaluation at random points says, and an input that tells the programs apart."""
+    rng = np.random.default_rng(seed)
+    evaluate = Evaluator(f, g)
+    agreement = Agreement()
+    ran: list[Input] = []
+    for x in inputs(f, g, count, rng):
+        found = evaluate(x, rng)
+        if found.neither:
+            x = mild(x)
+            found = evaluate(x, rng)
+        if found.neither:
+            continue
+        if found.tells_apart:
+            verdict = _refuted(f, g, evaluate, x, rng)
+            if verdict is not None:
+                return replace(verdict, points=agreement.points)
+        if not found.refused:
+            agreement.add(found)
+            ran = [*ran, x][:3]
+    if not ran:
+        return Verdict(Level.UNKNOWN, "both programs refuse every generated input.")
+    common = {
+        "points": agreement.points, "branches": evaluate.branches.count, "unvisited": evaluate.branches.unvisited,
+    }  # fmt: skip
+    if not any(s.is_float for m in (f, g) for p in m.params for s in p.type.leaves):
+        return Verdict(Level.SAMPLED, "integers were compared, and no formula was", **common)
+    if agreement.holds(evaluate.ambiguous):
+        return Verdict(Level.REALS_PROBABLY, error=(DEGREE / Q) ** (agreement.points / 2), **common)
+    pairs = [(run(f, x.arrays), run(g, x.arrays)) for x in ran]
+    apart = max(0.0 if isinstance(a, str) or isinstance(b, str) else ulps(a, b) for a, b in pairs)
+    why = "their formulas are not shown to be equal"
+    if agreement.differed:
+        why = f"over the reals they differ, by {agreement.largest:.2g} at most"
+    return Verdict(Level.WITHIN, why, ulps=apart, **common)
+
+
+def _refuted(f: Member, g: Member, evaluate: Evaluator, x: Input, rng: np.random.Generator) -> Verdict | None:
+    """The input that tells the programs apart, shrunk, where their own runs differ too."""
+
+    def differs(arrays: Sequence[Any]) -> bool:
+        return evaluate(Input(tuple(arrays), x.literal), rng).tells_apart
+
+    for arrays in (_shrunk(x.arrays, differs), list(x.arrays)):
+        found = evaluate(Input(tuple(arrays), x.literal), rng)
+        told = difference(f, run(f, arrays), run(g, arrays), found.bounds)
+        if told:
+            names = dict(zip((p.name for p in f.inputs), arrays, strict=True))
+            return Verdict(Level.DIFFERENT, counterexample=names, difference=told)
+    return None
+
+
+def _sampled(f: Member | Called, g: Member | Called, count: int, seed: int) -> Verdict:
+    """Runs of both programs at random inputs, as far as rounding tells."""
+    rng = np.random.default_rng(seed)
+    ran, apart = 0, 0.0
+    if isinstance(f, Called) or isinstance(g, Called):
+        if f.proof() == g.proof():
+            return Verdict(Level.BITS)
+        generated: Iterator[Input] = (_numbers(f, rng) for _ in range(count))
+        level = Level.SAMPLED
+    else:
+        generated, level = inputs(f, g, count, rng), Level.WITHIN
+    for x in generated:
+        found, other = run(f, x.arrays), run(g, x.arrays)
+        if isinstance(found, str) and isinstance(other, str):
+            x = mild(x)
+            found, other = run(f, x.arrays), run(g, x.arrays)
+            if isinstance(found, str) and isinstance(other, str):
+                continue
+        ran += 1
+        if differing_run(f, g, x.arrays):
+            arrays = _shrunk(x.arrays, lambda a: bool(differing_run(f, g, a)))
+            names = dict(zip((p.name for p in f.inputs), arrays, strict=True))
+            return Verdict(Level.DIFFERENT, "", names, differing_run(f, g, arrays), points=ran)
+        if not isinstance(found, str) and not isinstance(other, str):
+            apart = max(apart, ulps(found, other))
+    if not ran:
+        return Verdict(Level.UNKNOWN, "both programs refuse every generated input.")
+    return Verdict(level, points=ran, ulps=apart)
+
+
+def _numbers(f: Member | Called, rng: np.random.Generator) -> Input:
+    """Random numbers for functions of which no text is known."""
+    arrays: list[Any] = []
+    for p in f.inputs:
+        element = f.element(p)
+        assert isinstance(element, Scalar)
+        shape = p.type.dims.shape
+        most = 2 if element.kind == "bool" else 5
+        drawn = rng.normal(size=shape) if element.is_float else rng.integers(0, most, shape)
+        arrays.append(np.asarray(drawn).astype(DTYPES[element]))
+    return Input(tuple(arrays), tuple(np.zeros(np.shape(a), bool) for a in arrays))
+
+
+def _edges(f: Member, g: Member, seed: int) -> str:
+    """How programs differ where numbers are infinite or NaN, in words."""
+    if not any(s.is_float for p in f.inputs for s in p.type.leaves):
+        return ""
+    rng = np.random.default_rng(seed)
+    for turn in range(2):
+        given = special(f, rng, turn)
+        told = edge_difference(f, run(f, given), run(g, given))
+        if told:
+            return f"with infinities and NaN among the inputs {told}"
+    return ""
+
+
+def _comparable(f: Member | Called, g: Member | Called) -> None:
+    for what, xs, ys in (("inputs", f.inputs, g.inputs), ("outputs", f.outputs, g.outputs)):
+        kinds = [[(m.element(p), p.type.dims.shape) for p in ps] for m, ps in ((f, xs), (g, ys))]
+        if kinds[0] != kinds[1]:
+            told = [", ".join(f"{p.name}: {p.type}" for p in ps) or "none" for ps in (xs, ys)]
+            message = f"the programs have different {what}: {told[0]} and {told[1]}."
+            raise refuse("TL04", message, _kept(f, g) or _SAME)
+        for p in xs:
+            if not isinstance(p.type.element, Scalar):
+                raise refuse("TL04", f"'{p.name}' holds tuples, of which none are generated.", "compare its members.")
+
+
+def _kept(f: Member | Called, g: Member | Called) -> str:
+    """The outputs that one program alone takes as inputs, too."""
+    kept = [{k: p.name for k, p in enumerate(m.outputs) if p in m.inputs} for m in (f, g)]
+    told = [
+        f"the {which} program reads '{name}' or leaves a part of it as it is, the other writes all of it"
+        for which, one, other in (("first", kept[0], kept[1]), ("second", kept[1], kept[0]))
+        for k, name in one.items()
+        if k not in other
+    ]
+    return "; ".join(told) + "." if told else ""
+
+
+def _shrunk(given: Sequence[Any], differs: Callable[[Sequence[Any]], bool]) -> list[Any]:
+    """The counterexample with as many zeros, and then ones, as it can have: whole arrays, halves, and so on."""
+    arrays = [np.array(x) for x in given]
+    size = sum(x.size for x in arrays)
+    most = MOST_TRIED if size <= 1 << 12 else 16 if size <= 1 << 16 else 1
+    for value in (0, 1):
+        for x in arrays:
+            tried = 0
+            for part in _parts(x.size):
+                flat = x.reshape(-1)[part]
+                left = (flat != 0) & (flat != value)
+                if tried >= most:
+                    break
+                if not left.any():
+                    continue
+                tried += 1
+                kept = flat.copy()
+                flat[left] = value
+                if not differs(arrays):
+                    flat[...] = kept
+    return arrays
+
+
+def _parts(size: int) -> Iterator[slice]:
+    """All of so many elements, then its halves, quarters, down to each one."""
+    step = size
+    while step:
+        for start in range(0, size, step):
+            yield slice(start, start + step)
+        step = (step + 1) // 2 if step > 1 else 0
