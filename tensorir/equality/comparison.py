@@ -24,6 +24,7 @@ different at n = 3: y[2] is 1 and 0.
 
 # Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownLambdaType=false
 
 from __future__ import annotations
 
@@ -34,14 +35,17 @@ from typing import Any
 import numpy as np
 
 from tensorir.binding.arrays import refuse
+from tensorir.builtins import TABLE
 from tensorir.equality.inputs import Input, inputs, mild, special
-from tensorir.equality.over_the_reals import Agreement, Evaluator
+from tensorir.equality.over_the_reals import Agreement, Evaluator, proven_over_the_reals
 from tensorir.equality.programs import Called, Family, Member, called, common_sizes, family, matched
-from tensorir.equality.reals.evaluation import Unsupported
+from tensorir.equality.reals.domain import Unsupported
 from tensorir.equality.reals.residues import Q
 from tensorir.equality.runs import difference, differing_run, edge_difference, run, ulps
 from tensorir.equality.verdict import Level, Verdict
+from tensorir.ir import Call
 from tensorir.types import DTYPES, Scalar
+from tensorir.walk import postorder, values
 
 __all__ = ["Level", "Verdict", "equivalent"]
 
@@ -107,7 +111,7 @@ def _at_sizes(f: Family, g: Family, match: Mapping[str, str] | None, inputs: int
 def _compared(f: Member, g: Member, match: Mapping[str, str] | None, count: int, edges: bool, seed: int) -> Verdict:
     g = matched(f, g, match)
     _comparable(f, g)
-    proven = _proven(f, g)
+    proven = Level.BITS if _empty(f) and _empty(g) else _proven(f, g)
     if proven == Level.BITS:
         return Verdict(Level.BITS)
     told = _edges(f, g, seed) if edges else ""
@@ -120,13 +124,21 @@ def _compared(f: Member, g: Member, match: Mapping[str, str] | None, count: int,
     return replace(found, edges=told) if found.level != Level.DIFFERENT else found
 
 
+def _empty(f: Member) -> bool:
+    """Whether a program gives no element and checks nothing."""
+    if any(p.type.dims.size for p in f.outputs):
+        return False
+    nodes = postorder(*values(f.fencil.closures))
+    return not any(isinstance(e, Call) and (TABLE[e.op].checks or TABLE[e.op].effect) for e in nodes)
+
+
 def _proven(f: Member, g: Member) -> Level | None:
     """The level that canonical forms prove."""
     loose = f.loose or g.loose
-    if f.proof() == g.proof():
+    if f.proof() == g.proof() or f.proof(commuted=True) == g.proof(commuted=True):
         return Level.REALS if loose else Level.BITS
     if f.likeness() != g.likeness():
-        return None
+        return Level.REALS if proven_over_the_reals(f, g) else None
     return Level.BITS_BUT_ZERO_AND_NAN if not loose and not f.sums and not g.sums else Level.REALS
 
 
@@ -152,19 +164,19 @@ def _over_the_reals(f: Member, g: Member, count: int, seed: int) -> Verdict:
             ran = [*ran, x][:3]
     if not ran:
         return Verdict(Level.UNKNOWN, "both programs refuse every generated input.")
-    common = {
-        "points": agreement.points, "branches": evaluate.branches.count, "unvisited": evaluate.branches.unvisited,
-    }  # fmt: skip
+    seen = Verdict(
+        Level.UNKNOWN, points=agreement.points, branches=evaluate.branches.count, unvisited=evaluate.branches.unvisited
+    )
     if not any(s.is_float for m in (f, g) for p in m.params for s in p.type.leaves):
-        return Verdict(Level.SAMPLED, "integers were compared, and no formula was", **common)
+        return replace(seen, level=Level.SAMPLED, why="integers were compared, and no formula was")
     if agreement.holds(evaluate.ambiguous):
-        return Verdict(Level.REALS_PROBABLY, error=(DEGREE / Q) ** (agreement.points / 2), **common)
+        return replace(seen, level=Level.REALS_PROBABLY, error=(DEGREE / Q) ** (agreement.points / 2))
     pairs = [(run(f, x.arrays), run(g, x.arrays)) for x in ran]
     apart = max(0.0 if isinstance(a, str) or isinstance(b, str) else ulps(a, b) for a, b in pairs)
     why = "their formulas are not shown to be equal"
     if agreement.differed:
         why = f"over the reals they differ, by {agreement.largest:.2g} at most"
-    return Verdict(Level.WITHIN, why, ulps=apart, **common)
+    return replace(seen, level=Level.WITHIN, why=why, ulps=apart)
 
 
 def _refuted(f: Member, g: Member, evaluate: Evaluator, x: Input, rng: np.random.Generator) -> Verdict | None:

@@ -1,5 +1,9 @@
 """Inputs at which programs are compared: random ones, and those that their literals, branches and extents suggest."""
 
+# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownLambdaType=false
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -32,7 +36,7 @@ def inputs(f: Member, g: Member, count: int, rng: np.random.Generator) -> Iterat
     """So many inputs of both programs: random, near the numbers of the sources, of all magnitudes, in turns."""
     marks = _marks([f.fencil, g.fencil])
     extents = sorted({len(i) for m in (f, g) for p in m.fencil.params for _, i in p.type.dims.items})
-    ways = ("random", "marks", "magnitudes", "positive", "marks", "small")
+    ways = ("random", "marks", "magnitudes", "negative", "scaled", "small", "positive", "marks")
     for k in range(count):
         pairs = [_array(rng, p, f.element(p), ways[k % len(ways)], marks, extents) for p in f.inputs]
         yield Input(tuple(a for a, _ in pairs), tuple(m for _, m in pairs))
@@ -67,8 +71,12 @@ def _floats(rng: np.random.Generator, shape: Any, dtype: Any, way: str, marks: S
     match way:
         case "magnitudes":
             x = np.sign(x) * 10.0 ** rng.uniform(-4, 4, shape)
+        case "scaled":
+            x = x * 10.0 ** rng.uniform(-4, 4)
         case "positive":
             x = np.abs(x) + 0.25
+        case "negative":
+            x = -np.abs(x) - 0.25
         case "small":
             x = np.asarray(rng.integers(-3, 4, shape), np.float64)
             named = np.ones(shape, bool)
@@ -92,7 +100,7 @@ def _integers(
     near = {int(m) + k for m in marks for k in (-1, 0, 1) if abs(m) < 2**62}
     near |= {n + k for n in extents for k in (-1, 0, 1)} | {0, 1, -1}
     match way:
-        case "random" | "positive":
+        case "random" | "positive" | "negative" | "scaled":
             most = max(extents, default=1)
             found = rng.integers(0, max(most, 2), shape)
         case "magnitudes":

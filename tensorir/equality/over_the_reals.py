@@ -1,6 +1,8 @@
 """Two programs evaluated over the reals at the same inputs: where they agree, differ, or are not told apart."""
 
+# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownLambdaType=false
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ import numpy as np
 from tensorir.equality.inputs import Input
 from tensorir.equality.programs import Member
 from tensorir.equality.reals import residues as rs
+from tensorir.equality.reals.domain import Unsupported
 from tensorir.equality.reals.evaluation import Branches, evaluated, given
+from tensorir.equality.reals.formulas import Formal, variables
 from tensorir.equality.reals.numbers import Real
 from tensorir.equality.reals.tensors import Leaf
 from tensorir.errors import DiagnosticError
@@ -21,7 +25,7 @@ from tensorir.ir import Call, Fencil
 from tensorir.passes.contractions import Contractions
 from tensorir.walk import postorder, values
 
-__all__ = ["Agreement", "Comparison", "Evaluator"]
+__all__ = ["Agreement", "Comparison", "Evaluator", "proven_over_the_reals"]
 
 Array = np.ndarray[Any, Any]
 AMBIGUOUS = frozenset(["sqrt", "rsqrt", "log", "log2", "log10", "log1p", "power", "cbrt"])
@@ -108,6 +112,31 @@ def _apart(a: Leaf, b: Leaf) -> tuple[Array, Array, Array, float, Array]:
         beyond = number & ~(distance <= bound)
     largest = float(np.max(np.where(number & np.isfinite(distance), distance, 0.0), initial=0.0))
     return number, beyond, ~rs.same(x.residues, y.residues), largest, bound
+
+
+def proven_over_the_reals(f: Member, g: Member) -> bool:
+    """Whether all elements of both programs' results have one formula, whatever the inputs are.
+
+    Integers and truth values among the inputs decide what is computed, and so do conditions on floats: no formula has
+    them.
+    """
+    if any(not s.is_float for m in (f, g) for p in m.inputs for s in p.type.leaves):
+        return False
+    try:
+        found, other = (_formulas(m) for m in (f, g))
+    except (Unsupported, DiagnosticError):
+        return False
+    return all((a.parts[0] == b.parts[0]).all() for a, b in zip(found, other, strict=True))
+
+
+def _formulas(m: Member) -> list[Leaf]:
+    """The results of a program as formulas of its inputs' elements."""
+    domain = Formal()
+    passed = {p.name: variables(k, p.type.dims.shape) for k, p in enumerate(m.inputs)}
+    for name, table in m.tables.items():
+        array = np.asarray(table)
+        passed[name] = domain.whole(array) if m.fencil[name].type.leaves[0].is_float else Leaf((array,))
+    return [t.only for t in evaluated(m.fencil, passed, domain=domain)]
 
 
 @dataclass(slots=True)

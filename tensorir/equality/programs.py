@@ -17,7 +17,7 @@ from tensorir.builtins import TABLE
 from tensorir.definitions import DEFINITIONS
 from tensorir.equality.nameless import nameless, nameless_text
 from tensorir.errors import DiagnosticError
-from tensorir.ir import Call, Expr, Fencil, Literal, Operator, Var
+from tensorir.ir import Call, Expr, Fencil, Lambda, Literal, Operator, Var
 from tensorir.lift.assemble import Built
 from tensorir.lift.emission.tensors import cut, renamed, shifted
 from tensorir.lift.program import Lifted
@@ -99,20 +99,25 @@ class Member:
         own = {name: array for name, array in {**empty, **self.tables}.items() if name in passed}
         return self.fencil(**given, **own)
 
-    def proof(self) -> tuple[object, ...]:
-        """What programs have in common that are equal in every bit."""
-        return (self.exact or self)._form(True)
+    def proof(self, commuted: bool = False) -> tuple[object, ...]:
+        """What programs have in common that are equal in every bit; `commuted`: operands ordered before, too."""
+        return (self.exact or self)._form(True, commuted)
 
     def likeness(self) -> tuple[object, ...]:
         """What programs have in common that are equal up to the order of folds, the sign of zeros, and NaN."""
         return self._form(False)
 
-    def _form(self, exact: bool) -> tuple[object, ...]:
+    def _form(self, exact: bool, commuted: bool = False) -> tuple[object, ...]:
         tables = [self.tables[p.name] for p in self.fencil.inputs if p.name in self.tables]
         kinds = [str(self.element(p)) for p in self.params] if self.narrow else []
         # which of its parameters a caller sees is no part of a fencil
         own = [p.name in self.tables for p in self.fencil.inputs], [p in self.outputs for p in self.fencil.outputs]
-        return canonical(self.fencil, exact), own, *((t.shape, str(t.dtype), t.tobytes()) for t in tables), *kinds
+        return (
+            canonical(self.fencil, exact, commuted),
+            own,
+            *((t.shape, str(t.dtype), t.tobytes()) for t in tables),
+            *kinds,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +140,6 @@ class Called:
 
     def proof(self) -> tuple[object, ...]:
         return (id(self.function),)
-
-    likeness = proof
 
 
 def matched(f: Member, g: Member, names: Mapping[str, str] | None) -> Member:
@@ -296,9 +299,13 @@ def _shapes(f: Member) -> list[list[tuple[int, ...]]]:
     return [[p.type.dims.shape for p in ps] for ps in (f.inputs, f.outputs)]
 
 
-def canonical(f: Fencil, exact: bool) -> tuple[object, ...]:
-    """The simplified program without its names; `exact` keeps every bit of what it computes."""
-    f = tidied(_defined(_unnamed(_from_zero(Inline().run(f)))), exact)
+def canonical(f: Fencil, exact: bool, commuted: bool = False) -> tuple[object, ...]:
+    """The simplified program without its names; `exact` keeps every bit of what it computes.
+
+    Operands that may change places have one order; `commuted`: also before, since their order tells that of axes.
+    """
+    f = _defined(_unnamed(_from_zero(Inline().run(f))))
+    f = tidied(_commuted(f) if commuted else f, exact)
     f = tidied(_with_shifts(f), exact)
     for one in (Simplify(), Cse()):
         f = one(f)
@@ -307,26 +314,38 @@ def canonical(f: Fencil, exact: bool) -> tuple[object, ...]:
 
 def _commuted(f: Fencil) -> Fencil:
     """The fencil with operands that may change places in an order that no name tells."""
-    places = {p: f"{k} {p.type.element}" for k, p in enumerate(f.params)}
+    params = dict.fromkeys([*f.inputs, *f.outputs])
+    places = {p: f"{k} {p.type.element}" for k, p in enumerate(params)}
+    dims: dict[str, int] = {}
+    for p in params:
+        for name in p.type.dims:
+            dims.setdefault(name, len(dims))
+    nodes = list(postorder(*values(f.closures)))
+    bound = {p: f"bound {k}" for e in nodes if isinstance(e, Lambda) for k, p in enumerate(e.params)}
     keys: dict[int, str] = {}
     done: dict[int, Expr] = {}
-    for e in postorder(*values(f.closures)):
+    for e in nodes:
         children = [done[id(c)] for c in e.children]
         told = [keys[id(c)] for c in e.children]
         if isinstance(e, Call) and TABLE[e.op].commutative and told[1] < told[0]:
             children, told = children[::-1], told[::-1]
         done[id(e)] = rebuild(e, tuple(children))
-        own = places.get(e, "bound") if isinstance(e, Var) else _own(e)
+        own = places.get(e) or bound[e] if isinstance(e, Var) else _own(e, dims)
         keys[id(e)] = hashlib.blake2b("|".join((own, *told)).encode(), digest_size=12).hexdigest()
     return replace(f, closures=with_values(f.closures, (done[id(c.value)] for c in f.closures)))
 
 
-def _own(e: Expr) -> str:
-    """A node without the names of its dims."""
+_PLAIN = (int, str, Scalar)
+"""Static parameters that a text without names shows."""
+
+
+def _own(e: Expr, dims: Mapping[str, int]) -> str:
+    """A node without the names of dims: those of parameters are numbers."""
     match e:
         case Call(op, _, static):
-            numbers = [str(x) for x in static if isinstance(x, int | Scalar)]
-            return f"{op} {numbers} {sorted(map(str, e.tensor.dims.shape))}"
+            own = [str(dims.get(x, "?")) if isinstance(x, str) else str(x) for x in static if isinstance(x, _PLAIN)]
+            known = sorted((dims.get(n, -1), str(i)) for n, i in e.tensor.dims.items)
+            return f"{op} {own} {known}"
         case Literal(value, element):
             return f"{value!r} {element}"
         case Operator(op):

@@ -1,6 +1,8 @@
 """Two programs run as they are, in their own element types: results, how far apart, and at the edges of numbers."""
 
+# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownLambdaType=false
 
 from __future__ import annotations
 

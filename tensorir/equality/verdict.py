@@ -28,7 +28,7 @@ class Level(IntEnum):
     REALS_PROBABLY = 4
     """Equal as formulas at random points of prime fields, on the branches that were visited."""
     REALS = 5
-    """Proven equal over the real numbers: one canonical form, up to the order of sums and products."""
+    """Proven equal over the real numbers: one canonical form up to the order of folds, or one formula per element."""
     BITS_BUT_ZERO_AND_NAN = 6
     """Proven equal in every bit but for the sign of zeros, and for what comparisons do with NaN."""
     BITS = 7
@@ -88,7 +88,7 @@ class Verdict:
                     f"equal over the reals at {self.points} random points{at} (error below {self.error:.0e}){visited}"
                 )
             case Level.REALS:
-                return f"equal over the reals{at}: one canonical form up to the order of folds"
+                return f"equal over the reals{at}"
             case Level.BITS_BUT_ZERO_AND_NAN:
                 return f"equal in every bit{at} but for the sign of zeros and NaN"
             case Level.BITS:

@@ -9,7 +9,9 @@
 ([3.0, 12.0], True)
 """
 
+# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownLambdaType=false
 
 from __future__ import annotations
 
@@ -22,10 +24,11 @@ import numpy as np
 from tensorir.abstract_interpreter import Applier, Bound, evaluate
 from tensorir.builtins import TABLE
 from tensorir.equality.reals import residues as rs
-from tensorir.equality.reals.folds import FOLDS, Unsupported, cond, loop
+from tensorir.equality.reals.domain import Domain, Unsupported, literal
+from tensorir.equality.reals.folds import FOLDS, cond, loop
 from tensorir.equality.reals.integers import INTEGERS, LOGIC, TESTS, converted
 from tensorir.equality.reals.moves import MOVES, without
-from tensorir.equality.reals.numbers import OPERATIONS, Real, exact, literal, unit
+from tensorir.equality.reals.numbers import Real, Witnessed, unit
 from tensorir.equality.reals.residues import Residues
 from tensorir.equality.reals.tensors import Array, Leaf, Tensor, batched, choose, on, placed
 from tensorir.errors import Diagnostic, DiagnosticError
@@ -34,6 +37,7 @@ from tensorir.types import DTYPES, Dims, Scalar
 
 __all__ = ["Branches", "Unsupported", "evaluated", "given"]
 
+WITNESSED = Witnessed()
 MOST_ELEMENTS = 1 << 23
 """Elements that one value on the way may have: beyond that a program is too large to be evaluated so."""
 
@@ -77,17 +81,18 @@ class Branches:
 
 
 def evaluated(
-    fencil: Fencil, inputs: Mapping[str, Leaf | Sequence[Leaf]], branches: Branches | None = None
-) -> tuple[Tensor, ...]:
+    fencil: Fencil, inputs: Mapping[str, Leaf | Sequence[Leaf]], branches: Branches | None = None,
+    domain: Domain = WITNESSED,
+) -> tuple[Tensor, ...]:  # fmt: skip
     """The results of a program, in their order; raises `Unsupported`, and what the program itself refuses."""
-    rules = _Rules(Branches() if branches is None else branches)
+    rules = _Rules(domain, Branches() if branches is None else branches)
     env: dict[Var, Tensor] = {}
     for p in fencil.params:
         if p.name in inputs:
             leaves = inputs[p.name]
             env[p] = Tensor(p.type.dims, (leaves,) if isinstance(leaves, Leaf) else tuple(leaves))
         else:
-            env[p] = Tensor(p.type.dims, tuple(literal(0, s, p.type.dims) for s in p.type.leaves))
+            env[p] = Tensor(p.type.dims, tuple(literal(domain, 0, s, p.type.dims) for s in p.type.leaves))
     with np.errstate(all="ignore"):
         for c in fencil.closures:
             value = evaluate(c.value, env, rules.rule)
@@ -105,17 +110,18 @@ def evaluated(
 class _Rules:
     """The rules of one evaluation, and what its loops gave, by their operands."""
 
+    domain: Domain
     branches: Branches
     loops: dict[tuple[int, ...], tuple[Any, list[Tensor]]] = field(default_factory=dict[tuple[int, ...], Any])
 
     def rule(self, node: Expr, args: Sequence[Any], apply: Applier[Tensor]) -> Tensor:
         match node:
             case Literal(value, element):
-                return Tensor(Dims(), (literal(value, element),))
+                return Tensor(Dims(), (literal(self.domain, value, element),))
             case Operator(op):
                 kind = node.type.result
                 dims = batched(args, kind.dims)
-                return _elementwise(op, node.params[0].element, dims, [on(a, dims) for a in args])
+                return _elementwise(self.domain, op, node.params[0].element, dims, [on(a, dims) for a in args])
             case Call():
                 return self._call(node, args, apply)
             case _:
@@ -129,13 +135,13 @@ class _Rules:
         if node.op in ("loop", "cond"):
             key = (*map(id, asked), -1 if node.op == "cond" else (node.static.limit or -2))
             if key not in self.loops:
-                self.loops[key] = asked, (loop if node.op == "loop" else cond)(node, args, apply)
+                self.loops[key] = asked, (loop if node.op == "loop" else cond)(node, args, apply, self.domain)
             which = node.static.carried if node.op == "loop" else node.static.result
             return on(self.loops[key][1][which], node.tensor.dims)
         if node.op in MOVES:
-            return MOVES[node.op](node, args)
+            return MOVES[node.op](node, args, self.domain)
         if node.op in FOLDS:
-            return FOLDS[node.op](node, args, apply)
+            return FOLDS[node.op](node, args, apply, self.domain)
         if node.op in ("if", "cast", "bitcast") or TABLE[node.op].elementwise:
             dims = batched(args, node.tensor.dims)
             operands = [on(a, dims) for a in args]
@@ -144,11 +150,11 @@ class _Rules:
                     self.branches.visit(node, operands[0].only.parts[0])
                     return _selected(*operands)
                 case "cast":
-                    return _cast(node, operands[0])
+                    return _cast(self.domain, node, operands[0])
                 case "bitcast":
                     return _bitcast(node, operands[0])
                 case op:
-                    return _elementwise(op, node.args[0].tensor.element, dims, operands)
+                    return _elementwise(self.domain, op, node.args[0].tensor.element, dims, operands)
         if node.definition is not None:
             return apply(Bound(node.definition, {}), *args)
         raise Unsupported(f"'{node.op}' has no meaning over the reals")
@@ -157,7 +163,7 @@ class _Rules:
 # Elementwise
 
 
-def _elementwise(op: str, element: Any, dims: Dims, args: Sequence[Tensor]) -> Tensor:
+def _elementwise(domain: Domain, op: str, element: Any, dims: Dims, args: Sequence[Tensor]) -> Tensor:
     leaves = [a.only for a in args]
     absent = None
     for leaf in leaves:
@@ -166,13 +172,12 @@ def _elementwise(op: str, element: Any, dims: Dims, args: Sequence[Tensor]) -> T
     if op in LOGIC:
         return Tensor(dims, (Leaf((LOGIC[op](*(a.parts[0] for a in leaves)),), absent),))
     if op in TESTS:
-        return Tensor(dims, (Leaf((TESTS[op](*(a.parts[0] for a in leaves)),), absent),))
+        numbers = [domain.decided(a) if element.is_float else a.parts[0] for a in leaves]
+        return Tensor(dims, (Leaf((TESTS[op](*numbers),), absent),))
     if element.is_integer:
         found = INTEGERS[op](element, *(a.parts[0] for a in leaves))
         return Tensor(dims, (Leaf((np.asarray(found, DTYPES[element]),), absent),))
-    if op not in OPERATIONS:
-        raise Unsupported(f"'{op}' has no meaning over the reals")
-    return Tensor(dims, (OPERATIONS[op](element, *map(Real.of, leaves)).leaf(absent),))
+    return Tensor(dims, (replace(domain.compute(op, element, leaves), absent=absent),))
 
 
 def _selected(condition: Tensor, first: Tensor, second: Tensor) -> Tensor:
@@ -181,19 +186,17 @@ def _selected(condition: Tensor, first: Tensor, second: Tensor) -> Tensor:
     return found if gone is None else replace(found, leaves=tuple(without(leaf, gone) for leaf in found.leaves))
 
 
-def _cast(node: Call, x: Tensor) -> Tensor:
+def _cast(domain: Domain, node: Call, x: Tensor) -> Tensor:
     source, target = node.args[0].tensor.element, node.tensor.element
     assert isinstance(source, Scalar) and isinstance(target, Scalar)
     leaf = x.only
     if source.is_float and target.is_float:
         if unit(target) <= unit(source):
             return x
-        n = Real.of(leaf)
-        return Tensor(x.dims, (replace(n, rounding=n.rounding + unit(target) * np.abs(n.value)).leaf(leaf.absent),))
+        return Tensor(x.dims, (domain.rounded(leaf, target),))
     if target.is_float:
-        n = exact(leaf.parts[0])
-        return Tensor(x.dims, (replace(n, rounding=unit(target) * np.abs(n.value)).leaf(leaf.absent),))
-    a = leaf.parts[0]
+        return Tensor(x.dims, (replace(domain.rounded(domain.whole(leaf.parts[0]), target), absent=leaf.absent),))
+    a = domain.decided(leaf) if source.is_float else leaf.parts[0]
     if not source.is_float:
         return Tensor(x.dims, (Leaf((converted(a, target, DTYPES[target]),), leaf.absent),))
     if target.kind == "bool":

@@ -1,6 +1,8 @@
 """Folds, scans, loops and scatters over whole arrays: step by step, or at once where the function is one operation."""
 
+# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownLambdaType=false
 
 from __future__ import annotations
 
@@ -12,25 +14,22 @@ import numpy as np
 
 from tensorir.abstract_interpreter import Applier, Bound
 from tensorir.builtins import TABLE
+from tensorir.equality.reals.domain import Domain, Unsupported, literal
 from tensorir.equality.reals.integers import INTEGERS, LOGIC
-from tensorir.equality.reals.numbers import OPERATIONS, Real, U, literal, unit
+from tensorir.equality.reals.numbers import Real, U, unit
 from tensorir.equality.reals.residues import UNKNOWN, P, Q, Residues
 from tensorir.equality.reals.tensors import BATCH, Array, Leaf, Tensor, choose, moved, on, slice_at, stacked
 from tensorir.ir import Call, Expr, Operator
-from tensorir.types import Dims, Interval, Scalar, bcast
+from tensorir.types import Dims, Interval, bcast
 from tensorir.walk import postorder
 
-__all__ = ["FOLDS", "Unsupported", "cond", "loop"]
+__all__ = ["FOLDS", "cond", "loop"]
 
 MOST_ROUNDS = 1 << 14
 """Rounds after which a loop that its condition ends is no longer followed."""
 
 
-class Unsupported(Exception):
-    """A program does what has no meaning over the reals, or is too large."""
-
-
-def reduce(node: Call, args: Sequence[Any], apply: Applier[Tensor]) -> Tensor:
+def reduce(node: Call, args: Sequence[Any], apply: Applier[Tensor], domain: Domain) -> Tensor:
     f, init, *folded = args
     (dim,) = node.static
     interval = next(a.dims[dim] for a in folded if dim in a.dims)
@@ -42,8 +41,8 @@ def reduce(node: Call, args: Sequence[Any], apply: Applier[Tensor]) -> Tensor:
         start = on(init, place)
         if not interval:
             return start
-        total = _folded(function.op, function.params[0].element, x, dim)
-        return _operation(function.op, function.params[0].element, start, on(total, place))
+        total = _folded(domain, function.op, function.params[0].element, x, dim)
+        return _operation(domain, function.op, function.params[0].element, start, on(total, place))
     state = on(init, function.type.params[0].dims)
     lacking = _gone([a for a in folded if dim not in a.dims], node.tensor.dims)
     for c in interval:
@@ -78,7 +77,10 @@ def _gone(args: Sequence[Tensor], dims: Dims) -> Array | None:
             if leaf.absent is None:
                 continue
             apart = tuple(k for k, n in enumerate(a.dims.names) if n not in dims)
-            mask = Tensor(Dims(tuple((n, i) for n, i in a.dims.items if n in dims)), (Leaf((leaf.absent.any(apart),)),))
+            mask = Tensor(
+                Dims(tuple((n, i) for n, i in a.dims.items if n in dims)),
+                (Leaf((np.asarray(leaf.absent.any(apart)),)),),
+            )
             here = on(mask, dims).only.parts[0]
             found = here if found is None else found | here
     return found
@@ -88,21 +90,21 @@ def _absent_where(x: Tensor, gone: Array) -> Tensor:
     return replace(x, leaves=tuple(replace(a, absent=gone if a.absent is None else a.absent | gone) for a in x.leaves))
 
 
-def _operation(op: str, element: Any, x: Tensor, y: Tensor) -> Tensor:
+def _operation(domain: Domain, op: str, element: Any, x: Tensor, y: Tensor) -> Tensor:
     """An elementwise operation of two tensors on the same points."""
     a, b = x.only, y.only
     if op in LOGIC:
         return Tensor(x.dims, (Leaf((LOGIC[op](a.parts[0], b.parts[0]),)),))
     if element.is_float:
-        return Tensor(x.dims, (OPERATIONS[op](element, Real.of(a), Real.of(b)).leaf(),))
+        return Tensor(x.dims, (domain.compute(op, element, (a, b)),))
     return Tensor(x.dims, (Leaf((INTEGERS[op](element, a.parts[0], b.parts[0]),)),))
 
 
-def _folded(op: str, element: Any, x: Tensor, dim: str) -> Tensor:
+def _folded(domain: Domain, op: str, element: Any, x: Tensor, dim: str) -> Tensor:
     """All elements along a dim by one associative operation: sums at once, others pair by pair."""
     axis, rest = x.dims.names.index(dim), x.dims.without(dim)
     if op == "plus" and element.is_float:
-        return Tensor(rest, (_sum(Real.of(x.only), axis, element).leaf(),))
+        return Tensor(rest, (domain.total(x.only, axis, element),))
     while (n := len(x.dims[dim])) > 1:
         half = n // 2
         i = x.dims[dim]
@@ -110,10 +112,10 @@ def _folded(op: str, element: Any, x: Tensor, dim: str) -> Tensor:
             moved(x, x.dims.with_interval(dim, replace(i, start=0, stop=stop - start)), _part(axis, start, stop))
             for start, stop in ((0, half), (half, 2 * half), (2 * half, n))
         )
-        found = _operation(op, element, first, second)
+        found = _operation(domain, op, element, first, second)
         if n > 2 * half:
             last = slice_at(found, dim, half - 1)
-            both = _operation(op, element, last, slice_at(left, dim, 0))
+            both = _operation(domain, op, element, last, slice_at(left, dim, 0))
             parts = [slice_at(found, dim, c) for c in range(half - 1)]
             found = stacked([*parts, both], found.dims, dim)
         x = found
@@ -125,20 +127,11 @@ def _part(axis: int, start: int, stop: int) -> Callable[[Array], Array]:
     return lambda a: a[where]
 
 
-def _sum(x: Real, axis: int, element: Scalar) -> Real:
-    n = x.value.shape[axis]
-    size = np.abs(x.value).sum(axis)
-    unknown = (x.residues.q == UNKNOWN).any(axis)
-    q = np.where(x.residues.q == UNKNOWN, np.uint64(0), x.residues.q).sum(axis) % np.uint64(Q)
-    r = Residues(x.residues.p.sum(axis) % np.uint64(P), np.where(unknown, UNKNOWN, q))
-    return Real(x.value.sum(axis), x.error.sum(axis) + n * U * size, x.rounding.sum(axis) + n * unit(element) * size, r)
-
-
-def contract(node: Call, args: Sequence[Any], apply: Applier[Tensor]) -> Tensor:
+def contract(node: Call, args: Sequence[Any], apply: Applier[Tensor], domain: Domain) -> Tensor:
     """Sums of products; of floats as products of matrices of all that a number consists of."""
     element, dims = node.static
     x, y = args
-    if not element.is_float or any(leaf.absent is not None for a in args for leaf in a.leaves):
+    if not domain.at_once or not element.is_float or any(leaf.absent is not None for a in args for leaf in a.leaves):
         return apply(Bound(node.definition, {}), *args)  # type: ignore[arg-type]
     letters = {n: chr(ord("a") + k) for k, n in enumerate(dict.fromkeys([*x.dims.names, *y.dims.names]))}
     both = [d for d in x.dims if d in y.dims]
@@ -182,7 +175,7 @@ def _modular(product: Callable[[Array, Array], Array], a: Array, b: Array, modul
     return (part[0] + middle + part[3] * np.uint64((1 << 32) % modulus) % m) % m
 
 
-def scan(node: Call, args: Sequence[Any], apply: Applier[Tensor]) -> Tensor:
+def scan(node: Call, args: Sequence[Any], apply: Applier[Tensor], domain: Domain) -> Tensor:
     f, init, *levels = args
     forward, dim = node.static
     column = bcast([Dims(((dim, a.dims[dim]),)) for a in levels if dim in a.dims])[dim]
@@ -194,12 +187,12 @@ def scan(node: Call, args: Sequence[Any], apply: Applier[Tensor]) -> Tensor:
         states.append(state)
     ordered = states if forward else states[::-1]
     if not ordered:
-        return Tensor(node.tensor.dims, tuple(literal(0, s, node.tensor.dims) for s in node.tensor.leaves))
+        return Tensor(node.tensor.dims, tuple(literal(domain, 0, s, node.tensor.dims) for s in node.tensor.leaves))
     whole = Dims((*place.items, (dim, column)))
     return on(stacked(ordered, whole, dim), node.tensor.dims)
 
 
-def loop(node: Call, args: Sequence[Any], apply: Applier[Tensor]) -> list[Tensor]:
+def loop(node: Call, args: Sequence[Any], apply: Applier[Tensor], domain: Domain) -> list[Tensor]:
     """All that a loop carries, after its rounds."""
     condition, step, *start = args
     limit = node.static.limit
@@ -221,7 +214,7 @@ def _seen(f: Bound[Tensor], carried: Sequence[Tensor]) -> list[Tensor]:
     return [on(x, t.dims) for x, t in zip(carried, f.function.type.params[1:], strict=True)]
 
 
-def cond(node: Call, args: Sequence[Any], apply: Applier[Tensor]) -> list[Tensor]:
+def cond(node: Call, args: Sequence[Any], apply: Applier[Tensor], domain: Domain) -> list[Tensor]:
     """All results of the function that is taken."""
     first, second, condition, *operands = args
     taken = first if bool(condition.only.parts[0].all()) else second
@@ -229,11 +222,11 @@ def cond(node: Call, args: Sequence[Any], apply: Applier[Tensor]) -> list[Tensor
     return apply.each(taken, *cut)
 
 
-def blocked(node: Call, args: Sequence[Any], apply: Applier[Tensor]) -> Tensor:
+def blocked(node: Call, args: Sequence[Any], apply: Applier[Tensor], domain: Domain) -> Tensor:
     return on(apply(args[0], *args[1:]), node.tensor.dims)
 
 
-def scatter(node: Call, args: Sequence[Any], apply: Applier[Tensor]) -> Tensor:
+def scatter(node: Call, args: Sequence[Any], apply: Applier[Tensor], domain: Domain) -> Tensor:
     """Updates in rounds: the first of each element, then the second of each, in the order of `over`."""
     dims, over, mode = node.static
     f, base, *rest = args
@@ -262,7 +255,7 @@ def scatter(node: Call, args: Sequence[Any], apply: Applier[Tensor]) -> Tensor:
         return base
     flat = np.zeros(order.size, np.int64)
     if target.names:
-        flat = np.ravel_multi_index([place[n].reshape(-1) for n in target.names], target.shape)
+        flat = np.asarray(np.ravel_multi_index([place[n].reshape(-1) for n in target.names], target.shape))
     valid = valid.reshape(-1)
     sources = np.flatnonzero(valid)
     sources = sources[np.argsort(flat[sources], kind="stable")]
@@ -301,6 +294,6 @@ def _one_by_one(f: Bound[Tensor], a: Tensor, b: Tensor, here: Dims, apply: Appli
     return stacked(each, here, BATCH) if each else a
 
 
-FOLDS: dict[str, Callable[[Call, Sequence[Any], Applier[Tensor]], Tensor]] = {
+FOLDS: dict[str, Callable[[Call, Sequence[Any], Applier[Tensor], Domain], Tensor]] = {
     "reduce": reduce, "contract": contract, "scan": scan, "blocked": blocked, "scatter": scatter,
 }  # fmt: skip

@@ -1,5 +1,9 @@
 """Integers and truth values of whole arrays, with the meanings of the builtins: integers wrap, and x / 0 is -1."""
 
+# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownLambdaType=false
+
 from __future__ import annotations
 
 from collections.abc import Callable

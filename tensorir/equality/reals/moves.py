@@ -1,6 +1,8 @@
 """What moves elements, over whole arrays: shifts, parts and joins, dims, reads at indices and at neighbours, order."""
 
+# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownLambdaType=false
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tensorir.equality.reals.numbers import exact, literal
+from tensorir.equality.reals.domain import Domain, literal
 from tensorir.equality.reals.tensors import (
     Array,
     Leaf,
@@ -36,54 +38,54 @@ def without(leaf: Leaf, gone: Array) -> Leaf:
     return replace(leaf, absent=gone if leaf.absent is None else leaf.absent | gone)
 
 
-def _make_tuple(node: Call, args: Sequence[Tensor]) -> Tensor:
+def _make_tuple(node: Call, args: Sequence[Tensor], domain: Domain) -> Tensor:
     dims = batched(args, node.tensor.dims)
     return Tensor(dims, tuple(leaf for a in args for leaf in on(a, dims).leaves))
 
 
-def _tuple_get(node: Call, args: Sequence[Tensor]) -> Tensor:
+def _tuple_get(node: Call, args: Sequence[Tensor], domain: Domain) -> Tensor:
     members = node.args[0].tensor.element.members  # type: ignore[union-attr]
     sizes = [len(TensorType(m).leaves) for m in members]
     start = sum(sizes[: node.static.member])
     return replace(args[0], leaves=args[0].leaves[start : start + sizes[node.static.member]])
 
 
-def _pos(node: Call, args: Sequence[Tensor]) -> Tensor:
+def _pos(node: Call, args: Sequence[Tensor], domain: Domain) -> Tensor:
     dim = node.static.dim
     interval, element = node.tensor.dims[dim], node.tensor.element
     assert isinstance(element, Scalar)
     at = np.arange(interval.start, interval.stop)
-    leaf = exact(at).leaf() if element.is_float else Leaf((at.astype(DTYPES[element]),))
+    leaf = domain.whole(at) if element.is_float else Leaf((at.astype(DTYPES[element]),))
     return on(Tensor(Dims(((dim, interval),)), (leaf,)), node.tensor.dims)
 
 
-def _add_dim(node: Call, args: Sequence[Tensor]) -> Tensor:
+def _add_dim(node: Call, args: Sequence[Tensor], domain: Domain) -> Tensor:
     return on(args[0], node.tensor.dims)
 
 
-def _subset(node: Call, args: Sequence[Tensor]) -> Tensor:
+def _subset(node: Call, args: Sequence[Tensor], domain: Domain) -> Tensor:
     return on(args[0], node.tensor.dims)
 
 
-def _concat(node: Call, args: Sequence[Tensor]) -> Tensor:
+def _concat(node: Call, args: Sequence[Tensor], domain: Domain) -> Tensor:
     first = node.args[0].tensor.dims
     (dim,) = [d for d in first if any(a.tensor.dims[d] != first[d] for a in node.args)]
     held = sorted([a for a in args if a.dims[dim]], key=lambda a: a.dims[dim].start)
     return joined(held, node.tensor.dims, dim) if held else on(args[0], node.tensor.dims)
 
 
-def _update(node: Call, args: Sequence[Tensor]) -> Tensor:
+def _update(node: Call, args: Sequence[Tensor], domain: Domain) -> Tensor:
     x, part = args
     return placed(on(x, node.tensor.dims), part, dict(node.args[1].tensor.dims.items))
 
 
-def _rename(node: Call, args: Sequence[Tensor]) -> Tensor:
+def _rename(node: Call, args: Sequence[Tensor], domain: Domain) -> Tensor:
     new = dict(node.static.pairs)
     dims = Dims(tuple((new.get(n, n), i) for n, i in args[0].dims.items))
     return on(replace(args[0], dims=dims), node.tensor.dims)
 
 
-def _split_dim(node: Call, args: Sequence[Tensor]) -> Tensor:
+def _split_dim(node: Call, args: Sequence[Tensor], domain: Domain) -> Tensor:
     dim, outer, inner, n = node.static
     (x,) = args
     o = node.tensor.dims[outer]
@@ -95,7 +97,7 @@ def _split_dim(node: Call, args: Sequence[Tensor]) -> Tensor:
     return on(moved(x, dims, lambda a: a.reshape(dims.shape)), node.tensor.dims)
 
 
-def _merge_dims(node: Call, args: Sequence[Tensor]) -> Tensor:
+def _merge_dims(node: Call, args: Sequence[Tensor], domain: Domain) -> Tensor:
     outer, inner, dim = node.static
     (x,) = args
     order = Dims((*x.dims.without(outer, inner).items, (outer, x.dims[outer]), (inner, x.dims[inner])))
@@ -118,10 +120,10 @@ def _at(x: Tensor, where: Mapping[str, Array], dims: Dims) -> Tensor:
             here = np.arange(dims[n].start - own.start, dims[n].stop - own.start)
             index.append(here.reshape([-1 if k == axis else 1 for k in range(len(dims))]))
     place = tuple(index)
-    return moved(x, dims, lambda a: np.broadcast_to(a[place], dims.shape))
+    return moved(x, dims, lambda a: np.broadcast_to(a[(*place, ...)], dims.shape))
 
 
-def _gather(node: Call, args: Sequence[Tensor]) -> Tensor:
+def _gather(node: Call, args: Sequence[Tensor], domain: Domain) -> Tensor:
     dims, mode = node.static
     x, *indices = args
     where, outside, gone = {}, np.zeros(node.tensor.dims.shape, bool), None
@@ -138,10 +140,10 @@ def _gather(node: Call, args: Sequence[Tensor]) -> Tensor:
         outside |= wrong
         where[dim] = at.clip(interval.start, max(interval.start, interval.stop - 1))
     if not node.tensor.dims.size:
-        return Tensor(node.tensor.dims, tuple(literal(0, s, node.tensor.dims) for s in node.tensor.leaves))
+        return Tensor(node.tensor.dims, tuple(literal(domain, 0, s, node.tensor.dims) for s in node.tensor.leaves))
     found = _at(x, where, node.tensor.dims)
     if mode == "zero" and outside.any():
-        none = Tensor(node.tensor.dims, tuple(literal(0, s, node.tensor.dims) for s in node.tensor.leaves))
+        none = Tensor(node.tensor.dims, tuple(literal(domain, 0, s, node.tensor.dims) for s in node.tensor.leaves))
         found = choose(outside, none, found)
     return found if gone is None else replace(found, leaves=tuple(without(leaf, gone) for leaf in found.leaves))
 
@@ -159,7 +161,7 @@ def _neighbours(node: Call, table: Tensor, x: Tensor, dims: Dims) -> Tensor:
     return replace(found, leaves=tuple(without(leaf, gone) for leaf in found.leaves))
 
 
-def _shift_init(node: Call, args: Sequence[Tensor]) -> Tensor:
+def _shift_init(node: Call, args: Sequence[Tensor], domain: Domain) -> Tensor:
     table, x = args
     tag, _ = neighbour_source(node.args[0].tensor)
     new = highest_neighbour(node.tensor.dims)
@@ -168,19 +170,19 @@ def _shift_init(node: Call, args: Sequence[Tensor]) -> Tensor:
     return _neighbours(node, named, x, node.tensor.dims)
 
 
-def _unstructured_shift(node: Call, args: Sequence[Tensor]) -> Tensor:
+def _unstructured_shift(node: Call, args: Sequence[Tensor], domain: Domain) -> Tensor:
     table, x = args
     tag, _ = neighbour_source(node.args[0].tensor)
     return _neighbours(node, slice_at(table, tag, node.static.neighbour), x, node.tensor.dims)
 
 
-def _shift_apply(node: Call, args: Sequence[Tensor]) -> Tensor:
+def _shift_apply(node: Call, args: Sequence[Tensor], domain: Domain) -> Tensor:
     dim = highest_neighbour(node.args[0].tensor.dims)
     assert dim is not None
     return slice_at(args[0], dim, node.static.neighbour)
 
 
-def _can_deref(node: Call, args: Sequence[Tensor]) -> Tensor:
+def _can_deref(node: Call, args: Sequence[Tensor], domain: Domain) -> Tensor:
     there = np.ones(args[0].dims.shape, bool)
     for leaf in args[0].leaves:
         if leaf.absent is not None:
@@ -188,7 +190,7 @@ def _can_deref(node: Call, args: Sequence[Tensor]) -> Tensor:
     return on(Tensor(args[0].dims, (Leaf((there,)),)), node.tensor.dims)
 
 
-def _sort(node: Call, args: Sequence[Tensor]) -> Tensor:
+def _sort(node: Call, args: Sequence[Tensor], domain: Domain) -> Tensor:
     dim, keys, descending = node.static
     dims = node.tensor.dims
     members = [on(a, dims) for a in args]
@@ -207,7 +209,7 @@ def _sort(node: Call, args: Sequence[Tensor]) -> Tensor:
     )
 
 
-def _assert(node: Call, args: Sequence[Tensor]) -> Tensor:
+def _assert(node: Call, args: Sequence[Tensor], domain: Domain) -> Tensor:
     leaf = args[1].only
     holds = leaf.parts[0] if leaf.absent is None else leaf.parts[0] | leaf.absent
     if not holds.all():
@@ -215,7 +217,7 @@ def _assert(node: Call, args: Sequence[Tensor]) -> Tensor:
     return on(args[0], node.tensor.dims)
 
 
-MOVES: dict[str, Callable[[Call, Sequence[Tensor]], Tensor]] = {
+MOVES: dict[str, Callable[[Call, Sequence[Tensor], Domain], Tensor]] = {
     "make_tuple": _make_tuple,
     "tuple_get": _tuple_get,
     "pos": _pos,
@@ -233,8 +235,8 @@ MOVES: dict[str, Callable[[Call, Sequence[Tensor]], Tensor]] = {
     "can_deref": _can_deref,
     "sort": _sort,
     "assert_": _assert,
-    "print": lambda node, args: on(args[0], node.tensor.dims),
-    "materialise": lambda node, args: on(args[0], node.tensor.dims),
-    "cartesian_shift": lambda node, args: on(shifted(args[0], *node.static), node.tensor.dims),
+    "print": lambda node, args, domain: on(args[0], node.tensor.dims),
+    "materialise": lambda node, args, domain: on(args[0], node.tensor.dims),
+    "cartesian_shift": lambda node, args, domain: on(shifted(args[0], *node.static), node.tensor.dims),
 }
 """Every builtin that is no fold and computes nothing of its operands' elements."""

@@ -5,23 +5,27 @@ formula's number (running error analysis: Higham, Accuracy and Stability of Nume
 *rounding* how far the program may be led, which rounds to its own element types.
 """
 
+# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownLambdaType=false
+
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tensorir.equality.reals import residues as rs
+from tensorir.equality.reals.domain import Unsupported
 from tensorir.equality.reals.residues import Residues
 from tensorir.equality.reals.tensors import Array, Leaf
-from tensorir.types import DTYPES, Dims, Scalar
+from tensorir.types import DTYPES, Scalar
 
-__all__ = ["OPERATIONS", "Real", "constant", "exact", "literal", "unit"]
+__all__ = ["OPERATIONS", "Real", "Witnessed", "constant", "exact", "unit"]
 
-NO_DIMS = Dims()
 U = 2.0**-53
 """The relative error of one operation in float64."""
 LEAST = 1e-307
@@ -97,12 +101,6 @@ def constant(value: float, element: Scalar) -> Real:
     return exact(np.array(rounded))
 
 
-def literal(value: Any, element: Scalar, dims: Dims = NO_DIMS) -> Leaf:
-    """A literal on a box of points."""
-    leaf = constant(float(value), element).leaf() if element.is_float else Leaf((np.array(value, DTYPES[element]),))
-    return leaf.each(lambda a: np.broadcast_to(a, dims.shape))
-
-
 def _constants() -> list[tuple[float, Residues]]:
     ln2, pi = rs.named("ln 2"), rs.named("pi")
     two = rs.embedded(np.array(2.0))
@@ -144,7 +142,7 @@ def _arithmetic(value: Callable[..., Array], formula: Formula, spread: Callable[
             lost &= args[1].value != 0
         if lost.any():
             errors = [np.where(lost, np.inf, e) for e in errors]
-        return Real(z, *errors, _limits(args, z, formula(*(a.residues for a in args))))
+        return Real(z, errors[0], errors[1], _limits(args, z, formula(*(a.residues for a in args))))
 
     return compute
 
@@ -205,9 +203,12 @@ def _choice(largest: bool) -> Any:
 
 def _whole(function: Callable[..., Array]) -> Any:
     """A number of which only the whole part counts: the witness says which."""
+    at_ends = _function(function, lambda *args: args[0], 0)
 
     def compute(element: Scalar, *args: Real) -> Real:
-        return exact(function(*(a.value for a in args)))
+        found = at_ends(element, *args)
+        least = [np.where(e <= LEAST, 0.0, e) for e in (found.error, found.rounding)]
+        return Real(found.value, least[0], least[1], rs.embedded(found.value))
 
     return compute
 
@@ -230,7 +231,7 @@ def _remainder(remainder: Callable[[Array, Array], Array], whole: Callable[[Arra
         bounds = [
             a + by * b + u * np.abs(z) for u, a, b in ((U, x.error, y.error), (unit(element), x.rounding, y.rounding))
         ]
-        return Real(z, *bounds, _limits((x, y), z, formula))
+        return Real(z, bounds[0], bounds[1], _limits((x, y), z, formula))
 
     return compute
 
@@ -339,3 +340,43 @@ OPERATIONS: dict[str, Callable[..., Real]] = {
 def _finite(x: Array) -> Array:
     """Products of an infinite number and no error are no error."""
     return np.where(np.isnan(x), 0.0, x)
+
+
+class Witnessed:
+    """The domain of numbers with a witness, its errors, and residues."""
+
+    at_once = True
+    """Whether products of matrices are taken as such."""
+
+    def literal(self, value: Any, element: Scalar) -> Leaf:
+        """A literal of a float type."""
+        return constant(float(value), element).leaf()
+
+    def whole(self, x: Array) -> Leaf:
+        """Integers as numbers."""
+        return exact(x).leaf()
+
+    def compute(self, op: str, element: Scalar, args: Sequence[Leaf]) -> Leaf:
+        """An elementwise operation that gives a float of floats."""
+        if op not in OPERATIONS:
+            raise Unsupported(f"'{op}' has no meaning over the reals")
+        return OPERATIONS[op](element, *map(Real.of, args)).leaf()
+
+    def total(self, x: Leaf, axis: int, element: Scalar) -> Leaf:
+        """A sum along an axis."""
+        r = Real.of(x)
+        n, size = r.value.shape[axis], np.abs(r.value).sum(axis)
+        unknown = r.residues.q == rs.UNKNOWN
+        q = np.where(unknown, np.uint64(0), r.residues.q).sum(axis) % np.uint64(rs.Q)
+        residues = Residues(r.residues.p.sum(axis) % np.uint64(rs.P), np.where(unknown.any(axis), rs.UNKNOWN, q))
+        error, rounding = (e.sum(axis) + n * u * size for e, u in ((r.error, U), (r.rounding, unit(element))))
+        return Real(r.value.sum(axis), error, rounding, residues).leaf()
+
+    def rounded(self, x: Leaf, element: Scalar) -> Leaf:
+        """A number as one of a narrower type: over the reals it is what it was."""
+        r = Real.of(x)
+        return Real(r.value, r.error, r.rounding + unit(element) * np.abs(r.value), r.residues).leaf(x.absent)
+
+    def decided(self, x: Leaf) -> Array:
+        """The numbers that decide conditions."""
+        return x.parts[0]

@@ -14,6 +14,10 @@ True
 (True, False)
 """
 
+# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownLambdaType=false
+
 from __future__ import annotations
 
 import hashlib

@@ -10,6 +10,10 @@ Dims(I[-1:2])
 [[2, 2], [3, 3]]
 """
 
+# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownLambdaType=false
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
@@ -87,7 +91,7 @@ def on(x: Tensor, dims: Dims) -> Tensor:
     spread = tuple(slice(None) if n in x.dims else None for n in dims.names)
 
     def one(a: Array) -> Array:
-        return np.broadcast_to(a[cuts].transpose(order)[spread], dims.shape)
+        return np.broadcast_to(a[(*cuts, ...)].transpose(order)[(*spread, ...)], dims.shape)
 
     return moved(x, dims, one)
 
@@ -113,8 +117,8 @@ def slice_at(x: Tensor, dim: str, coordinate: int) -> Tensor:
     interval = x.dims.get(dim)
     if interval is None:
         return x
-    axis, at = x.dims.names.index(dim), coordinate - interval.start
-    return moved(x, x.dims.without(dim), lambda a: a.take(at, axis))
+    before, at = [slice(None)] * x.dims.names.index(dim), coordinate - interval.start
+    return moved(x, x.dims.without(dim), lambda a: a[(*before, at, ...)])
 
 
 def stacked(slices: Sequence[Tensor], dims: Dims, dim: str) -> Tensor:
