@@ -110,7 +110,8 @@ def _integers(
         case "small":
             found = rng.integers(-4, 5, shape)
         case _:
-            found = rng.choice(np.array(sorted(near)), shape)
+            # each number has its turn, also where there are few elements
+            found = np.resize(rng.permutation(np.array(sorted(near))), shape)
     return np.clip(np.asarray(found, object), low, high)
 
 

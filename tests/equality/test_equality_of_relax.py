@@ -24,8 +24,8 @@ def test_the_same_function_has_one_form_at_every_size_that_is_tried():
     found = ti.equivalent(f, g)
     assert found.level == Level.BITS and not found
     assert str(found) == (
-        "equal in every bit at (n, m) = (0, 0), (0, 1), (1, 0), (1, 1), (1, 2), (2, 1), (1, 3), (2, 2), (3, 1), (1, 4), "
-        "(2, 3), (3, 2), (4, 1), (1, 5), (2, 4), (8, 8), (17, 17)"
+        "equal in every bit at (n, m) = (0, 0), (0, 1), (1, 0), (1, 1), (1, 2), (2, 1), (1, 3), (2, 2), (3, 1), "
+        "(1, 4), (2, 3), (3, 2), (4, 1), (1, 5), (2, 4), (8, 8), (17, 17)"
     )
 
 

@@ -142,7 +142,7 @@ class _Rules:
             return MOVES[node.op](node, args, self.domain)
         if node.op in FOLDS:
             return FOLDS[node.op](node, args, apply, self.domain)
-        if node.op in ("if", "cast", "bitcast") or TABLE[node.op].elementwise:
+        if TABLE[node.op].elementwise:
             dims = batched(args, node.tensor.dims)
             operands = [on(a, dims) for a in args]
             match node.op:
