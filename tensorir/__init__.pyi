@@ -23,6 +23,7 @@ from tensorir.build import fencil as fencil
 from tensorir.caches import Caches
 from tensorir.dimensions import Dimension as Dimension
 from tensorir.dimensions import dims as dims
+from tensorir.equality.comparison import equivalent as equivalent
 from tensorir.errors import Diagnostic as Diagnostic
 from tensorir.errors import DiagnosticError as DiagnosticError
 from tensorir.fieldview import FieldOffset as FieldOffset
@@ -52,7 +53,6 @@ from tensorir.ir import Fencil as Fencil
 from tensorir.iterator.as_jax import as_jax as as_jax
 from tensorir.kept_memory import KeptMemory
 from tensorir.lift import lift as lift
-from tensorir.equality.comparison import equivalent as equivalent
 from tensorir.passes.explain import explain as explain
 from tensorir.passes.pipeline import Pipeline as Pipeline
 from tensorir.passes.restrict import restrict as restrict
