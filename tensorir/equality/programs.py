@@ -210,7 +210,10 @@ def family(program: Any) -> Family:
         )
     if isinstance(program, Lifted):
         return _family_of(program)
-    if callable(getattr(program, "fencil", None)):
+    lifted = getattr(program, "fencil", None)
+    if isinstance(lifted, Fencil):
+        return Family((), lambda sizes: Member(lifted))
+    if callable(lifted):
         kind = type(program).__name__
         raise refuse("TA01", f"programs are compared, and a {kind} is one for given data.", "give op.fencil(data).")
     import tensorir
