@@ -37,7 +37,7 @@ import numpy as np
 from tensorir.binding.arrays import refuse
 from tensorir.builtins import TABLE
 from tensorir.equality.inputs import Input, inputs, mild, special
-from tensorir.equality.over_the_reals import Agreement, Evaluator, proven_over_the_reals
+from tensorir.equality.over_the_reals import Agreement, Evaluator, equal_by_formulas, has_floats
 from tensorir.equality.programs import Called, Family, Member, called, common_sizes, family, matched
 from tensorir.equality.reals.domain import Unsupported
 from tensorir.equality.reals.residues import Q
@@ -152,7 +152,9 @@ def _proven(f: Member, g: Member) -> Level | None:
     if f.proof() == g.proof() or f.proof(commuted=True) == g.proof(commuted=True):
         return Level.REALS if loose else Level.BITS
     if f.likeness() != g.likeness():
-        return Level.REALS if proven_over_the_reals(f, g) else None
+        if not equal_by_formulas(f, g):
+            return None
+        return Level.REALS if has_floats(f) or has_floats(g) else Level.BITS
     return Level.BITS_BUT_ZERO_AND_NAN if not loose and not f.sums and not g.sums else Level.REALS
 
 

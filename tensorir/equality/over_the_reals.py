@@ -23,9 +23,10 @@ from tensorir.equality.reals.tensors import Leaf
 from tensorir.errors import DiagnosticError
 from tensorir.ir import Call, Fencil
 from tensorir.passes.contractions import Contractions
+from tensorir.types import TensorType
 from tensorir.walk import postorder, values
 
-__all__ = ["Agreement", "Comparison", "Evaluator", "proven_over_the_reals"]
+__all__ = ["Agreement", "Comparison", "Evaluator", "equal_by_formulas", "has_floats"]
 
 Array = np.ndarray[Any, Any]
 AMBIGUOUS = frozenset(["sqrt", "rsqrt", "log", "log2", "log10", "log1p", "power", "cbrt"])
@@ -114,19 +115,25 @@ def _apart(a: Leaf, b: Leaf) -> tuple[Array, Array, Array, float, Array]:
     return number, beyond, ~rs.same(x.residues, y.residues), largest, bound
 
 
-def proven_over_the_reals(f: Member, g: Member) -> bool:
+def equal_by_formulas(f: Member, g: Member) -> bool:
     """Whether all elements of both programs' results have one formula, whatever the inputs are.
 
-    Integers and truth values among the inputs decide what is computed, and so do conditions on floats: no formula has
-    them.
+    What data decide, a condition or an index, has no formula.
     """
-    if any(not s.is_float for m in (f, g) for p in m.inputs for s in p.type.leaves):
+    if any(s.kind == "bool" for m in (f, g) for p in m.inputs for s in p.type.leaves) or f.narrow or g.narrow:
         return False
     try:
         found, other = (_formulas(m) for m in (f, g))
     except (Unsupported, DiagnosticError):
         return False
-    return all((a.parts[0] == b.parts[0]).all() for a, b in zip(found, other, strict=True))
+    return all(bool(np.all(a.parts[0] == b.parts[0])) for a, b in zip(found, other, strict=True))
+
+
+def has_floats(f: Member) -> bool:
+    """Whether floats are anywhere in a program."""
+    params = (s for p in f.fencil.params for s in p.type.leaves)
+    nodes = (e for e in postorder(*values(f.fencil.closures)) if isinstance(e.type, TensorType))
+    return any(s.is_float for s in params) or any(s.is_float for e in nodes for s in e.tensor.leaves)
 
 
 def _formulas(m: Member) -> list[Leaf]:

@@ -26,5 +26,5 @@ def test_pairs_get_the_level_that_they_deserve(kind: str) -> None:
 
 
 def deserved(pair: Pair, level: Level) -> bool:
-    exact = pair.level in (Level.DIFFERENT, Level.WITHIN, Level.SAMPLED)
+    exact = pair.level in (Level.DIFFERENT, Level.WITHIN)
     return level == pair.level if exact else level >= pair.level

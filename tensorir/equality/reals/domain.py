@@ -39,6 +39,10 @@ class Domain(Protocol):
         """An elementwise operation that gives a float of floats."""
         ...
 
+    def integers(self, op: str, element: Scalar, args: Sequence[Leaf]) -> Leaf:
+        """An elementwise operation that gives an integer of integers."""
+        ...
+
     def total(self, x: Leaf, axis: int, element: Scalar) -> Leaf:
         """A sum along an axis."""
         ...

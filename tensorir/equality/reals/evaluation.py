@@ -26,7 +26,7 @@ from tensorir.builtins import TABLE
 from tensorir.equality.reals import residues as rs
 from tensorir.equality.reals.domain import Domain, Unsupported, literal
 from tensorir.equality.reals.folds import FOLDS, cond, loop
-from tensorir.equality.reals.integers import INTEGERS, LOGIC, TESTS, converted
+from tensorir.equality.reals.integers import LOGIC, TESTS, converted
 from tensorir.equality.reals.moves import MOVES, without
 from tensorir.equality.reals.numbers import Real, Witnessed, unit
 from tensorir.equality.reals.residues import Residues
@@ -172,11 +172,10 @@ def _elementwise(domain: Domain, op: str, element: Any, dims: Dims, args: Sequen
     if op in LOGIC:
         return Tensor(dims, (Leaf((LOGIC[op](*(a.parts[0] for a in leaves)),), absent),))
     if op in TESTS:
-        numbers = [domain.decided(a) if element.is_float else a.parts[0] for a in leaves]
+        numbers = [domain.decided(a) for a in leaves]
         return Tensor(dims, (Leaf((TESTS[op](*numbers),), absent),))
     if element.is_integer:
-        found = INTEGERS[op](element, *(a.parts[0] for a in leaves))
-        return Tensor(dims, (Leaf((np.asarray(found, DTYPES[element]),), absent),))
+        return Tensor(dims, (replace(domain.integers(op, element, leaves), absent=absent),))
     return Tensor(dims, (replace(domain.compute(op, element, leaves), absent=absent),))
 
 
@@ -196,7 +195,7 @@ def _cast(domain: Domain, node: Call, x: Tensor) -> Tensor:
         return Tensor(x.dims, (domain.rounded(leaf, target),))
     if target.is_float:
         return Tensor(x.dims, (replace(domain.rounded(domain.whole(leaf.parts[0]), target), absent=leaf.absent),))
-    a = domain.decided(leaf) if source.is_float else leaf.parts[0]
+    a = domain.decided(leaf)
     if not source.is_float:
         return Tensor(x.dims, (Leaf((converted(a, target, DTYPES[target]),), leaf.absent),))
     if target.kind == "bool":

@@ -15,7 +15,7 @@ import numpy as np
 from tensorir.abstract_interpreter import Applier, Bound
 from tensorir.builtins import TABLE
 from tensorir.equality.reals.domain import Domain, Unsupported, literal
-from tensorir.equality.reals.integers import INTEGERS, LOGIC
+from tensorir.equality.reals.integers import LOGIC
 from tensorir.equality.reals.numbers import Real, U, unit
 from tensorir.equality.reals.residues import UNKNOWN, P, Q, Residues
 from tensorir.equality.reals.tensors import BATCH, Array, Leaf, Tensor, choose, moved, on, slice_at, stacked
@@ -97,7 +97,7 @@ def _operation(domain: Domain, op: str, element: Any, x: Tensor, y: Tensor) -> T
         return Tensor(x.dims, (Leaf((LOGIC[op](a.parts[0], b.parts[0]),)),))
     if element.is_float:
         return Tensor(x.dims, (domain.compute(op, element, (a, b)),))
-    return Tensor(x.dims, (Leaf((INTEGERS[op](element, a.parts[0], b.parts[0]),)),))
+    return Tensor(x.dims, (domain.integers(op, element, (a, b)),))
 
 
 def _folded(domain: Domain, op: str, element: Any, x: Tensor, dim: str) -> Tensor:
@@ -200,7 +200,7 @@ def loop(node: Call, args: Sequence[Any], apply: Applier[Tensor], domain: Domain
     carried = [on(x, place) for x, place in zip(start, places, strict=True)]
     for k in range(MOST_ROUNDS if limit is None else limit):
         number = Tensor(Dims(), (Leaf((np.array(k, np.int32),)),))
-        if not bool(apply(condition, number, *_seen(condition, carried)).only.parts[0].all()):
+        if not bool(domain.decided(apply(condition, number, *_seen(condition, carried)).only).all()):
             return carried
         new = apply.each(step, number, *_seen(step, carried))
         carried = [on(x, place) for x, place in zip(new, places, strict=True)]
@@ -217,7 +217,7 @@ def _seen(f: Bound[Tensor], carried: Sequence[Tensor]) -> list[Tensor]:
 def cond(node: Call, args: Sequence[Any], apply: Applier[Tensor], domain: Domain) -> list[Tensor]:
     """All results of the function that is taken."""
     first, second, condition, *operands = args
-    taken = first if bool(condition.only.parts[0].all()) else second
+    taken = first if bool(domain.decided(condition.only).all()) else second
     cut = [on(x, t.dims) for x, t in zip(operands, taken.function.type.params, strict=True)]
     return apply.each(taken, *cut)
 
@@ -240,7 +240,7 @@ def scatter(node: Call, args: Sequence[Any], apply: Applier[Tensor], domain: Dom
     base = on(base, target)
     valid, place = np.ones(order.shape, bool), {}
     for dim, index in zip(dims, indices, strict=True):
-        interval, at = target[dim], index.only.parts[0].astype(np.int64)
+        interval, at = target[dim], domain.decided(index.only).astype(np.int64)
         inside = (at >= interval.start) & (at < interval.stop)
         if mode == "zero":
             valid &= inside

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from tensorir.equality.reals.domain import Unsupported
+from tensorir.equality.reals.integers import INTEGERS
 from tensorir.equality.reals.numbers import HUGE
 from tensorir.equality.reals.tensors import Array, Leaf
 from tensorir.types import DTYPES, Scalar
@@ -262,12 +263,22 @@ class Formal:
 
     def whole(self, x: Array) -> Leaf:
         """Integers as numbers."""
+        if x.dtype == object:
+            return _leaf(_each(lambda f: Formula.atom("float", f), x))
         return _leaf(_each(lambda v: Formula.number(int(v)), x.astype(object)))
 
     def compute(self, op: str, element: Scalar, args: Sequence[Leaf]) -> Leaf:
         """An elementwise operation that gives a float of floats."""
         f = OPERATIONS.get(op) or (lambda *xs: Formula.atom(op, *xs))
         return _leaf(_each(f, *(a.parts[0] for a in args)))
+
+    def integers(self, op: str, element: Scalar, args: Sequence[Leaf]) -> Leaf:
+        """An elementwise operation on integers: sums and products modulo the width, others of their arguments alone."""
+        if all(a.parts[0].dtype != object for a in args):
+            found = INTEGERS[op](element, *(a.parts[0] for a in args))
+            return _leaf(np.asarray(found, DTYPES[element]))
+        given = [a.parts[0] if a.parts[0].dtype == object else _numbers(a.parts[0]) for a in args]
+        return _leaf(_each(lambda *xs: _integer(op, element, xs), *given))
 
     def total(self, x: Leaf, axis: int, element: Scalar) -> Leaf:
         """A sum along an axis."""
@@ -284,10 +295,39 @@ class Formal:
 
     def decided(self, x: Leaf) -> Array:
         """The numbers that decide conditions: those of formulas without atoms."""
+        if x.parts[0].dtype != object:
+            return x.parts[0]
         known = [f.constant for f in x.parts[0].reshape(-1)]
         if any(c is None for c in known):
             raise Unsupported("inputs decide a condition")
         return np.array([float(c) for c in known if c is not None]).reshape(x.parts[0].shape)
+
+
+def _numbers(x: Array) -> Array:
+    return _each(lambda v: Formula.number(int(v)), x.astype(object))
+
+
+def _integer(op: str, element: Scalar, xs: tuple[Formula, ...]) -> Formula:
+    """An operation on integers that inputs decide."""
+    match op, xs:
+        case (("plus" | "minus" | "multiplies" | "neg"), _):
+            return _wrapped(OPERATIONS[op](*xs), element)
+        case "shift_left", (x, y) if (by := y.constant) is not None and 0 <= by < element.bits:
+            return _wrapped(x * Formula.number(1 << int(by)), element)
+        case "shift_right", (x, y) if (by := y.constant) is not None and 0 <= by < element.bits - 1:
+            return Formula.atom("floordiv", element, x, Formula.number(1 << int(by)))
+        case "mod", (x, y) if (by := y.constant) is not None and by > 0:
+            return _wrapped(x - y * Formula.atom("floordiv", element, x, y), element)
+        case (("max" | "min"), _):
+            return OPERATIONS[op](*xs)
+        case _:
+            return Formula.atom(op, element, *xs)
+
+
+def _wrapped(x: Formula, element: Scalar) -> Formula:
+    """A formula with factors modulo 2^bits, of which those of the type stand for all."""
+    low = element.range.start
+    return Formula.of({m: Fraction((int(c) - low) % (1 << element.bits) + low) for m, c in x.terms})
 
 
 def _leaf(x: Array) -> Leaf:

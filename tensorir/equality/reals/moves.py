@@ -129,7 +129,7 @@ def _gather(node: Call, args: Sequence[Tensor], domain: Domain) -> Tensor:
     where, outside, gone = {}, np.zeros(node.tensor.dims.shape, bool), None
     for dim, index in zip(dims, indices, strict=True):
         leaf = on(index, node.tensor.dims).only
-        at = leaf.parts[0].astype(np.int64)
+        at = domain.decided(leaf).astype(np.int64)
         interval = x.dims[dim]
         if leaf.absent is not None:
             gone = leaf.absent if gone is None else gone | leaf.absent
@@ -148,11 +148,11 @@ def _gather(node: Call, args: Sequence[Tensor], domain: Domain) -> Tensor:
     return found if gone is None else replace(found, leaves=tuple(without(leaf, gone) for leaf in found.leaves))
 
 
-def _neighbours(node: Call, table: Tensor, x: Tensor, dims: Dims) -> Tensor:
+def _neighbours(node: Call, table: Tensor, x: Tensor, dims: Dims, domain: Domain) -> Tensor:
     """x at the entries of a table, both on the dims of a result; absent where an entry is -1."""
     _, source = neighbour_source(node.args[0].tensor)
     leaf = on(table, dims).only
-    at = leaf.parts[0].astype(np.int64)
+    at = domain.decided(leaf).astype(np.int64)
     gone = (at == -1) if leaf.absent is None else (at == -1) | leaf.absent
     interval = x.dims[source]
     if (~gone & ((at < interval.start) | (at >= interval.stop))).any():
@@ -167,13 +167,13 @@ def _shift_init(node: Call, args: Sequence[Tensor], domain: Domain) -> Tensor:
     new = highest_neighbour(node.tensor.dims)
     assert new is not None
     named = replace(table, dims=Dims(tuple((new if n == tag else n, i) for n, i in table.dims.items)))
-    return _neighbours(node, named, x, node.tensor.dims)
+    return _neighbours(node, named, x, node.tensor.dims, domain)
 
 
 def _unstructured_shift(node: Call, args: Sequence[Tensor], domain: Domain) -> Tensor:
     table, x = args
     tag, _ = neighbour_source(node.args[0].tensor)
-    return _neighbours(node, slice_at(table, tag, node.static.neighbour), x, node.tensor.dims)
+    return _neighbours(node, slice_at(table, tag, node.static.neighbour), x, node.tensor.dims, domain)
 
 
 def _shift_apply(node: Call, args: Sequence[Tensor], domain: Domain) -> Tensor:
@@ -197,7 +197,7 @@ def _sort(node: Call, args: Sequence[Tensor], domain: Domain) -> Tensor:
     axis = dims.names.index(dim)
     ranks: list[Array] = []
     for m in members[:keys]:
-        v = m.only.parts[0]
+        v = domain.decided(m.only)
         wide = v.astype(np.float64) if v.dtype.kind == "f" else v.astype(np.int64)
         if v.dtype.kind == "f":
             ranks += [np.isnan(wide), np.where(np.isnan(wide), 0.0, -wide if descending else wide)]

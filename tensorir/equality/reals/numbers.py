@@ -20,6 +20,7 @@ import numpy as np
 
 from tensorir.equality.reals import residues as rs
 from tensorir.equality.reals.domain import Unsupported
+from tensorir.equality.reals.integers import INTEGERS
 from tensorir.equality.reals.residues import Residues
 from tensorir.equality.reals.tensors import Array, Leaf
 from tensorir.types import DTYPES, Scalar
@@ -361,6 +362,11 @@ class Witnessed:
         if op not in OPERATIONS:
             raise Unsupported(f"'{op}' has no meaning over the reals")
         return OPERATIONS[op](element, *map(Real.of, args)).leaf()
+
+    def integers(self, op: str, element: Scalar, args: Sequence[Leaf]) -> Leaf:
+        """An elementwise operation that gives an integer of integers."""
+        found = INTEGERS[op](element, *(a.parts[0] for a in args))
+        return Leaf((np.asarray(found, DTYPES[element]),))
 
     def total(self, x: Leaf, axis: int, element: Scalar) -> Leaf:
         """A sum along an axis."""
