@@ -29,13 +29,14 @@ different at n = 3: y[2] is 1 and 0.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from tensorir.binding.arrays import refuse
 from tensorir.builtins import TABLE
+from tensorir.equality.assumptions import NONE, Assumptions, assumptions
 from tensorir.equality.inputs import Input, inputs, mild, special
 from tensorir.equality.over_the_reals import Agreement, Evaluator, equal_by_formulas, has_floats
 from tensorir.equality.programs import Called, Family, Member, called, common_sizes, family, matched
@@ -62,13 +63,15 @@ _SAME = "compare programs of the same arrays."
 
 def equivalent(
     a: Any, b: Any, *, args: Sequence[Any] | None = None, match: Mapping[str, str] | None = None,
-    sizes: Mapping[str, int] | None = None, inputs: int = INPUTS, special: bool = True, seed: int = 0,
+    sizes: Mapping[str, int] | None = None, assume: Sequence[str] = (), inputs: int = INPUTS, special: bool = True,
+    seed: int = 0,
 ) -> Verdict:  # fmt: skip
     """Whether two programs compute the same; true where that is proven, over the reals at least, and for all sizes.
 
     Parameters are matched by name where both have the same names, otherwise in their order (inputs, then outputs);
     `match` gives names of the first and of the second. `sizes`: those at which symbolic programs are compared, where
-    not several are tried. Checks are part of programs. `inputs`: at how many both are
+    not several are tried. `assume`: what holds of every element of inputs, by the names of the first, and of sizes, as
+    `0 ≤ idx < n` or `n % 32 = 0`. Checks are part of programs. `inputs`: at how many both are
     compared where no proof is found; then NaN and infinities are tried too, unless `special` is false, and what they
     tell apart is told, and is no part of equality over the reals. With `args`, arrays or whatever has a shape and a
     dtype, both are functions of such arrays that give arrays, and no text tells what they do: gradients, and programs
@@ -80,14 +83,26 @@ def equivalent(
         _comparable(one, other)
         return _sampled(one, other, inputs, seed)
     f, g = family(a), family(b)
+    how = _How(dict(match or {}), assumptions(assume), inputs, special, seed)
     if not f.sizes and not g.sizes:
-        return _compared(f.at({}), g.at({}), match, inputs, special, seed)
+        return _compared(f.at({}), g.at({}), how, {})
     if f.text and f.text == g.text:
         return Verdict(Level.BITS)
     if sizes is not None:
         one, other = (_at(m, sizes) for m in (f, g))
-        return replace(_compared(one, other, match, inputs, special, seed), sizes=(sizes,))
-    return _at_sizes(f, g, match, inputs, special, seed)
+        return replace(_compared(one, other, how, sizes), sizes=(sizes,))
+    return _at_sizes(f, g, how)
+
+
+@dataclass(frozen=True, slots=True)
+class _How:
+    """How programs are compared."""
+
+    match: Mapping[str, str]
+    assumed: Assumptions
+    inputs: int
+    special: bool
+    seed: int
 
 
 def _at(f: Family, sizes: Mapping[str, int]) -> Member:
@@ -98,13 +113,14 @@ def _at(f: Family, sizes: Mapping[str, int]) -> Member:
     return f.at({n: sizes[n] for n in f.sizes})
 
 
-def _at_sizes(f: Family, g: Family, match: Mapping[str, str] | None, inputs: int, special: bool, seed: int) -> Verdict:
+def _at_sizes(f: Family, g: Family, how: _How) -> Verdict:
     """Programs of which one at least has symbolic sizes, the smallest first."""
     found: list[Verdict] = []
     tried: list[Mapping[str, int]] = []
-    for sizes, one, other in common_sizes(f, g):
+    for sizes, one, other in common_sizes(f, g, how.assumed):
         # special numbers do as they do at one size
-        verdict = _compared(one, other, match, max(4, inputs // 2), special and len(found) == 3, seed)
+        fewer = replace(how, inputs=max(4, how.inputs // 2), special=how.special and len(found) == 3)
+        verdict = _compared(one, other, fewer, sizes)
         if verdict.level == Level.DIFFERENT:
             return replace(verdict, sizes=(sizes,))
         if verdict.level > Level.UNKNOWN or not found:
@@ -122,19 +138,23 @@ def _at_sizes(f: Family, g: Family, match: Mapping[str, str] | None, inputs: int
     )  # fmt: skip
 
 
-def _compared(f: Member, g: Member, match: Mapping[str, str] | None, count: int, edges: bool, seed: int) -> Verdict:
-    g = matched(f, g, match)
+def _compared(f: Member, g: Member, how: _How, sizes: Mapping[str, int]) -> Verdict:
+    g = matched(f, g, how.match)
+    _check_names(how.assumed, f, sizes)
     _comparable(f, g)
     proven = Level.BITS if _empty(f) and _empty(g) else _proven(f, g)
     if proven == Level.BITS:
         return Verdict(Level.BITS)
-    told = _edges(f, g, seed) if edges else ""
+    told = _edges(f, g, how, sizes) if how.special else ""
     if proven is not None:
         return Verdict(proven, edges=told)
     try:
-        found = _over_the_reals(f, g, count, seed)
+        found = _over_the_reals(f, g, how, sizes)
     except Unsupported as reason:
-        found = replace(_sampled(f, g, max(2, count // 2), seed), why=f"not evaluated over the reals: {reason}")
+        found = replace(
+            _sampled(f, g, max(2, how.inputs // 2), how.seed, how.assumed, sizes),
+            why=f"not evaluated over the reals: {reason}",
+        )
     return replace(found, edges=told) if found.level != Level.DIFFERENT else found
 
 
@@ -158,17 +178,25 @@ def _proven(f: Member, g: Member) -> Level | None:
     return Level.BITS_BUT_ZERO_AND_NAN if not loose and not f.sums and not g.sums else Level.REALS
 
 
-def _over_the_reals(f: Member, g: Member, count: int, seed: int) -> Verdict:
+def _check_names(assumed: Assumptions, f: Member, sizes: Mapping[str, int]) -> None:
+    known = {p.name for p in f.inputs} | set(sizes)
+    for name in assumed.names:
+        if name not in known:
+            message = f"'{name}' is assumed something of, and is no input of the first program and no size."
+            raise refuse("TL05", message, f"its inputs and sizes are {', '.join(sorted(known))}.")
+
+
+def _over_the_reals(f: Member, g: Member, how: _How, sizes: Mapping[str, int]) -> Verdict:
     """What evaluation at random points says, and an input that tells the programs apart."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(how.seed)
     least = min((p.type.dims.size for p in f.inputs), default=0)
-    count = max(count, min(MOST_INPUTS, ELEMENTS // max(least, 1)))
+    count = max(how.inputs, min(MOST_INPUTS, ELEMENTS // max(least, 1)))
     evaluate = Evaluator(f, g)
     agreement = Agreement()
     ran: list[Input] = []
-    for x in inputs(f, g, count, rng):
+    for x in inputs(f, g, count, rng, how.assumed, sizes):
         found = evaluate(x, rng)
-        if found.neither:
+        if found.neither and how.assumed == NONE:
             x = mild(x)
             found = evaluate(x, rng)
         if found.neither:
@@ -212,7 +240,10 @@ def _refuted(f: Member, g: Member, evaluate: Evaluator, x: Input, rng: np.random
     return None
 
 
-def _sampled(f: Member | Called, g: Member | Called, count: int, seed: int) -> Verdict:
+def _sampled(
+    f: Member | Called, g: Member | Called, count: int, seed: int, assumed: Assumptions = NONE,
+    sizes: Mapping[str, int] | None = None,
+) -> Verdict:  # fmt: skip
     """Runs of both programs at random inputs, as far as rounding tells."""
     rng = np.random.default_rng(seed)
     ran, apart = 0, 0.0
@@ -222,7 +253,7 @@ def _sampled(f: Member | Called, g: Member | Called, count: int, seed: int) -> V
         generated: Iterator[Input] = (_numbers(f, rng) for _ in range(count))
         level = Level.SAMPLED
     else:
-        generated, level = inputs(f, g, count, rng), Level.WITHIN
+        generated, level = inputs(f, g, count, rng, assumed, sizes), Level.WITHIN
     for x in generated:
         found, other = run(f, x.arrays), run(g, x.arrays)
         if isinstance(found, str) and isinstance(other, str):
@@ -255,13 +286,13 @@ def _numbers(f: Member | Called, rng: np.random.Generator) -> Input:
     return Input(tuple(arrays), tuple(np.zeros(np.shape(a), bool) for a in arrays))
 
 
-def _edges(f: Member, g: Member, seed: int) -> str:
+def _edges(f: Member, g: Member, how: _How, sizes: Mapping[str, int]) -> str:
     """How programs differ where numbers are infinite or NaN, in words."""
     if not any(s.is_float for p in f.inputs for s in p.type.leaves):
         return ""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(how.seed)
     for turn in range(2):
-        given = special(f, rng, turn)
+        given = special(f, rng, turn, how.assumed, sizes)
         told = edge_difference(f, run(f, given), run(g, given))
         if told:
             return f"with infinities and NaN among the inputs {told}"

@@ -6,12 +6,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from tensorir.equality.assumptions import NONE, Assumptions
 from tensorir.equality.programs import Member
 from tensorir.ir import Fencil, Literal, Var
 from tensorir.types import DTYPES, Element, Scalar
@@ -32,13 +34,21 @@ class Input:
     literal: tuple[Array, ...]
 
 
-def inputs(f: Member, g: Member, count: int, rng: np.random.Generator) -> Iterator[Input]:
+def inputs(
+    f: Member, g: Member, count: int, rng: np.random.Generator, assumed: Assumptions = NONE,
+    sizes: Mapping[str, int] | None = None,
+) -> Iterator[Input]:  # fmt: skip
     """So many inputs of both programs: random, near the numbers of the sources, of all magnitudes, in turns."""
     marks = _marks([f.fencil, g.fencil])
     extents = sorted({len(i) for m in (f, g) for p in m.fencil.params for _, i in p.type.dims.items})
     ways = ("random", "marks", "magnitudes", "negative", "scaled", "small", "positive", "marks")
     for k in range(count):
-        pairs = [_array(rng, p, f.element(p), ways[k % len(ways)], marks, extents) for p in f.inputs]
+        pairs = [
+            _as_assumed(
+                p.name, *_array(rng, p, f.element(p), ways[k % len(ways)], marks, extents), assumed, sizes or {}
+            )
+            for p in f.inputs
+        ]
         yield Input(tuple(a for a, _ in pairs), tuple(m for _, m in pairs))
 
 
@@ -115,6 +125,36 @@ def _integers(
     return np.clip(np.asarray(found, object), low, high)
 
 
+def _as_assumed(
+    name: str, x: Array, literal: Array, assumed: Assumptions, sizes: Mapping[str, int]
+) -> tuple[Array, Array]:
+    """Numbers within the bounds that are assumed of a name, as many different ones as can be."""
+    low, high = assumed.bounds(name, sizes, x.dtype.kind in "iu")
+    steps = [(by, left) for n, by, left in assumed.remainders if n == name]
+    if x.dtype.kind == "b" or (low, high, steps) == (-np.inf, np.inf, []):
+        return x, literal
+    if x.dtype.kind in "iu":
+        found = np.asarray(x, object)
+        least, most = (math.ceil(low) if low > -np.inf else None), (math.floor(high) if high < np.inf else None)
+        if least is not None and most is not None:
+            found = least + (found - least) % max(most - least + 1, 1)
+        elif least is not None:
+            found = np.where(found < least, 2 * least - found, found)
+        elif most is not None:
+            found = np.where(found > most, 2 * most - found, found)
+        for by, left in steps:
+            found = found - found % by + left
+        return np.asarray(found).astype(x.dtype), literal
+    wide = np.asarray(x, np.float64)
+    outside = ~((wide > low) & (wide < high))
+    part = np.abs(np.where(np.isfinite(wide), wide, 1.0))
+    if low > -np.inf and high < np.inf:
+        moved = low + (high - low) * (0.1 + part % 0.8)
+    else:
+        moved = low + part + 0.1 if low > -np.inf else high - part - 0.1
+    return np.where(outside, moved, wide).astype(x.dtype), literal & ~outside
+
+
 def mild(x: Input) -> Input:
     """An input that more programs take: positive numbers, and whole ones that are indices of nearly any array."""
 
@@ -126,7 +166,9 @@ def mild(x: Input) -> Input:
     return Input(tuple(map(one, x.arrays)), x.literal)
 
 
-def special(f: Member, rng: np.random.Generator, turn: int) -> tuple[Array, ...]:
+def special(
+    f: Member, rng: np.random.Generator, turn: int, assumed: Assumptions = NONE, sizes: Mapping[str, int] | None = None
+) -> tuple[Array, ...]:
     """Random inputs with NaN, infinities, -0.0 and the ends of integer types in places that change with the turn."""
     found: list[Array] = []
     for p in f.inputs:
@@ -140,5 +182,5 @@ def special(f: Member, rng: np.random.Generator, turn: int) -> tuple[Array, ...]
             places = rng.permutation(a.size)[:count]
             a = np.array(a)
             a.reshape(-1)[places] = some[(np.arange(count) + turn * count) % len(some)]
-        found.append(a)
+        found.append(_as_assumed(p.name, a, np.zeros(a.shape, bool), assumed, sizes or {})[0])
     return tuple(found)

@@ -15,6 +15,7 @@ from tensorir.binding.arrays import refuse
 from tensorir.build import call, closure, fencil, var
 from tensorir.builtins import TABLE
 from tensorir.definitions import DEFINITIONS
+from tensorir.equality.assumptions import NONE, Assumptions
 from tensorir.equality.nameless import nameless, nameless_text
 from tensorir.errors import DiagnosticError
 from tensorir.ir import Call, Expr, Fencil, Lambda, Literal, Operator, Var
@@ -251,20 +252,24 @@ def _member_of(lifted: Lifted, built: Built) -> Member:
     return Member(made, built.tables, narrow, loose=lifted.numerics != "exact")
 
 
-def common_sizes(f: Family, g: Family) -> Iterator[tuple[Mapping[str, int], Member, Member]]:
-    """Sizes, smallest first, with both programs at them; those at which one of the two is none are left out."""
+def common_sizes(
+    f: Family, g: Family, assumed: Assumptions = NONE
+) -> Iterator[tuple[Mapping[str, int], Member, Member]]:
+    """Sizes as assumed, smallest first, with both programs at them; those at which one is none are left out."""
     if f.sizes and g.sizes:
         named = set(f.sizes) == set(g.sizes)
         if not named and len(f.sizes) != len(g.sizes):
             raise refuse("TL04", f"one program has the sizes {_list(f)}, the other {_list(g)}.", "compare equal ones.")
-        for values in _ascending(len(f.sizes), {*f.thresholds, *g.thresholds}):
+        for values in _ascending(len(f.sizes), {*f.thresholds, *g.thresholds}, assumed.multiples(f.sizes)):
             sizes = dict(zip(f.sizes, values, strict=True))
+            if not assumed.allow(sizes):
+                continue
             others = sizes if named else dict(zip(g.sizes, values, strict=True))
             pair = _member(f, sizes), _member(g, others)
             if pair[0] is not None and pair[1] is not None:
                 yield sizes, pair[0], pair[1]
     elif g.sizes:
-        for sizes, one, other in common_sizes(g, f):
+        for sizes, one, other in common_sizes(g, f, assumed):
             yield sizes, other, one
     else:
         fixed = g.at({})
@@ -281,13 +286,13 @@ def _list(f: Family) -> str:
     return ", ".join(f.sizes)
 
 
-def _ascending(count: int, thresholds: Collection[int]) -> list[tuple[int, ...]]:
+def _ascending(count: int, thresholds: Collection[int], multiples: Collection[int]) -> list[tuple[int, ...]]:
     small = sorted(product(range(1, LARGEST + 1), repeat=count), key=lambda v: (sum(v), v))
     none = [tuple(int(k != at) for k in range(count)) for at in range(count)] if count > 1 else []
     marks = sorted(t for t in thresholds if LARGEST <= t <= LARGEST_THRESHOLD)[:MOST_THRESHOLDS]
     near = {t + k for t in marks for k in (-1, 0, 1)} - set(range(LARGEST + 1))
     alone = [tuple(t if k == at else 2 for k in range(count)) for t in marks for at in range(count)]
-    equal = [(size,) * count for size in sorted(near | set(FURTHER))]
+    equal = [(size,) * count for size in sorted(near | set(FURTHER) | set(multiples))]
     return [(0,) * count, *none, *small[:MOST_SIZES], *equal, *(alone if count > 1 else ())]
 
 

@@ -447,3 +447,38 @@ def test_infinity_stands_for_masks_of_large_numbers():
         "exp(if pos(J, x) < 3 then x else {})); }}"
     )
     assert ti.equivalent(ti.parse(text.format("float32(-inf)")), ti.parse(text.format("-3.0e38f"))).agree
+
+
+GATHERED = """
+f(y: tensor<float32, J[0:6]>, x: tensor<float32, I[0:9]>, j: tensor<int, J[0:6]>) {{ y ← gather(I, {0})(x, j); }}"""
+
+
+def test_what_is_assumed_of_inputs_and_sizes_holds_where_programs_are_compared():
+    clamped, zeroed = (ti.parse(GATHERED.format(mode)) for mode in ("clamp", "zero"))
+    assert ti.equivalent(clamped, zeroed).level == Level.DIFFERENT
+    assert ti.equivalent(clamped, zeroed, assume=["0 ≤ j < 9"]).level == Level.REALS_PROBABLY
+    root, square = ti.parse(POINTS.format(6, "sqrt(x × x)")), ti.parse(POINTS.format(6, "x"))
+    assert ti.equivalent(root, square).level == Level.DIFFERENT
+    assert ti.equivalent(root, square, assume=["x > 0"]).level == Level.REALS_PROBABLY
+    other = SCALED.replace("A[i] *", "T.if_then_else(i < n // 4 * 4, A[i], A[0]) *")
+    assert ti.equivalent(lifted(SCALED), lifted(other)).level == Level.DIFFERENT
+    found = ti.equivalent(lifted(SCALED), lifted(other), assume=["n % 4 = 0"])
+    assert found.agree and all(s["n"] % 4 == 0 for s in found.sizes) and len(found.sizes) >= 4
+
+
+@pytest.mark.parametrize(
+    ("assumed", "told"),
+    [
+        ("j is small", "error[TL05]: 'j is small' is no assumption.\nhelp: write 0 ≤ idx < n, x > 0, or n % 32 = 0."),
+        (
+            "k < 3",
+            "error[TL05]: 'k' is assumed something of, and is no input of the first program and no size.\n"
+            "help: its inputs and sizes are j, x.",
+        ),
+    ],
+)
+def test_an_assumption_that_is_none_is_refused(assumed, told):
+    f, g = (ti.parse(GATHERED.format(mode)) for mode in ("clamp", "zero"))
+    with pytest.raises(DiagnosticError) as caught:
+        ti.equivalent(f, g, assume=[assumed])
+    assert str(caught.value) == told
