@@ -21,7 +21,9 @@ from dataclasses import dataclass
 
 from tensorir.distribution.decomposition import Decomposition
 from tensorir.distribution.local_program import Localised, View
+from tensorir.distribution.mesh_exchange import MeshExchange, MeshMessage, mesh_exchange
 from tensorir.distribution.needs import Need, needs
+from tensorir.distribution.subdomains import blocks_of
 from tensorir.types import DTYPES, Interval
 
 __all__ = ["Exchange", "Message", "Phase", "Piece", "Round", "exchange"]
@@ -87,7 +89,9 @@ class Exchange:
     """All that is sent before a step."""
 
     phases: tuple[Phase, ...]
-    messages: tuple[Message, ...]
+    messages: tuple[Message | MeshMessage, ...]
+    mesh: MeshExchange | None = None
+    """What is sent along the dims of an unstructured mesh, after all phases."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +106,11 @@ class _Sent:
 
 def exchange(local: Localised) -> Exchange:
     """What is exchanged before a step, so that each block has what it reads."""
-    wanted = needs(local.whole.values(), local.parts)
+    blocks = blocks_of(local.parts)
+    wanted = needs(local.whole.values(), blocks)
     phases: list[Phase] = []
-    messages: list[Message] = []
-    for d, part in local.parts.items():
+    messages: list[Message | MeshMessage] = []
+    for d, part in blocks.items():
         rounds: dict[tuple[int, int], list[tuple[View, list[list[_Sent]]]]] = {}
         for view in local.views:
             if d not in view.param.type.dims:
@@ -118,7 +123,8 @@ def exchange(local: Localised) -> Exchange:
         taken: dict[str, list[Interval]] = {}
         made = [_round(key, carried, d, part, taken) for key, carried in sorted(rounds.items())]
         phases.append(Phase(part, tuple(made)))
-    return Exchange(tuple(phases), tuple(messages))
+    mesh = None if local.mesh is None else mesh_exchange([(v.param, v.field) for v in local.views], local.mesh)
+    return Exchange(tuple(phases), (*messages, *(() if mesh is None else mesh.messages)), mesh)
 
 
 def _sent(view: View, along: Sequence[Need], dim: str, part: Decomposition) -> Iterator[_Sent]:
@@ -217,12 +223,13 @@ def _row(values: Mapping[int, int], parts: int) -> tuple[int, ...]:
 
 
 def _message(sent: _Sent, view: View, dim: str, local: Localised) -> Message:
-    part = local.parts[dim]
+    blocks = blocks_of(local.parts)
+    part, order = blocks[dim], list(blocks)
     others = 1
     for d, i in view.param.type.dims.items:
         if d == dim:
             continue
-        before = d in local.parts and list(local.parts).index(d) < list(local.parts).index(dim)
+        before = d in blocks and order.index(d) < order.index(dim)
         others *= len(i) if before or d not in local.parts else local.parts[d].size
     size = sum(DTYPES[s].itemsize for s in view.field.type.leaves)
     return Message(

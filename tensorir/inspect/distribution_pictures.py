@@ -112,7 +112,7 @@ def _messages(
 def _by_pair(plan: DistributionPlan, part: Decomposition) -> dict[tuple[int, int], list[Message]]:
     found: dict[tuple[int, int], list[Message]] = {}
     for m in plan.messages:
-        if m.axis == part.axis and m.source != m.target:
+        if isinstance(m, Message) and m.axis == part.axis and m.source != m.target:
             found.setdefault((m.source, m.target), []).append(m)
     return found
 
