@@ -10,11 +10,12 @@ import jax
 from jax.sharding import Mesh
 
 from lowering.compiled import Compiled
+from lowering.distribution.dealt import Dealt, refuse_narrow
 from lowering.distribution.processes import on_host
 from lowering.distribution.step import Step
 from lowering.distribution.tables import NO_TABLES, Tables
 from lowering.failures import checked, raise_failures
-from lowering.tracing import concrete, inside_trace, op_by_op, x64
+from lowering.tracing import concrete, inside_trace, op_by_op
 from tensorir.binding.arrays import article, refuse
 from tensorir.binding.bound import BoundProgram
 from tensorir.binding.calls import PreparedCall, prepare_call
@@ -71,12 +72,7 @@ class Distributed:
         return self.step(ready.fencil, Tables.of(ready.fencil, ready.arrays, ready.holes), bound)
 
     def _traced(self, step: Step, ready: PreparedCall) -> Any:
-        if step.wide and not x64():
-            raise refuse(
-                "A15",
-                f"'{self.program.name}' computes with 64-bit numbers, and this transformation does not keep them.",
-                "put it inside of `with jax.enable_x64(True):`, or cast the program to float32.",
-            )
+        refuse_narrow(step, self.program.name)
         outputs, failures = step.traced({p.name: ready.arrays[p.name] for p in step.reads})
         return checked(outputs, failures, step.checks)
 
@@ -116,6 +112,14 @@ class Distributed:
             return self._at(given)
         return self._ready(prepare_call(self.program, given, concrete))
 
+    def dealt(self, /, **arguments: Any) -> Dealt:
+        """The arguments of a call on their devices, where a loop over steps keeps them.
+
+        Of an unstructured mesh each step of `ti.iterate` else gathers its state, which has the order of the caller.
+        """
+        ready = prepare_call(self.program, arguments, concrete)
+        return Dealt(self._ready(ready), ready)
+
     def plan(self, /, **given: Any) -> DistributionPlan:
         """Who sends what to whom before a step, for the arguments of a call or for sizes by name."""
         step = self._of(given)
@@ -138,8 +142,8 @@ class DistributedOperator:
         self.operator, self.mesh, self.axes, self.options = operator, mesh, axes, options
         self.programs: WeakCache[Distributed] = WeakCache("distributed operators")
 
-    def __call__(self, /, *args: Any, **more: Any) -> Any:
-        return self.operator.on(self._distributed, args, more)
+    def __call__(self, /, *args: Any, offset_provider: Mapping[str, Any] | None = None, **more: Any) -> Any:
+        return self.operator.on(self._distributed, args, more, offset_provider)
 
     def _distributed(self, plan: Plan) -> Distributed:
         return self.programs.of(plan.fencil, lambda _: distribute(plan.program, self.mesh, self.axes, **self.options))

@@ -13,8 +13,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from lowering.compiled import Compiled, compile
 from lowering.context import Check
+from lowering.distribution.fixed import Fixed
 from lowering.distribution.halos import with_halos
-from lowering.distribution.mesh_halos import lists_of
 from lowering.distribution.processes import agree, is_shared
 from lowering.distribution.processes import blocks_of as blocks_of_process
 from lowering.distribution.tables import NO_TABLES, Tables, digest, known_tables
@@ -68,18 +68,9 @@ class Step:
         return [known_tables(c, *self._tables) for c in self._compiled]
 
     @cached_property
-    def fixed(self) -> dict[str, np.ndarray[Any, Any]]:
-        """What the devices read of a mesh besides fields, by name: tables, coordinates and lists, device by device."""
-        mesh = self.local.mesh
-        if mesh is None or self.exchange.mesh is None:
-            return {}
-        found = {t.param.name: t.array.reshape(-1, *t.array.shape[2:]) for t in self.local.tables}
-        for dim, place in self.local.positions.items():
-            if dim in mesh.numbers:
-                start, stop = mesh.numbers[dim].part.interval.start, mesh.numbers[dim].part.interval.stop
-                points = mesh.numbers[dim].points(mesh.numbers[dim].extent)
-                found[place.name] = np.where(points < 0, stop, points + start).astype(np.int32).reshape(-1)
-        return {**found, **lists_of(self.exchange.mesh)}
+    def fixed(self) -> Fixed:
+        """What the devices read of a mesh besides fields."""
+        return Fixed.of(self.local, self.exchange.mesh)
 
     @property
     def wide(self) -> bool:
@@ -105,6 +96,10 @@ class Step:
         blocks = blocks_of(self.parts)
         whole = [(blocks[d].padded if d in blocks else i, i) for d, i in dims.items]
         return [(i.start - w.start, w.stop - i.stop) for w, i in whole]
+
+    def padded_dims(self, dims: Dims) -> Dims:
+        """The dims of an array on all devices, paddings included."""
+        return Dims(tuple((d, self.parts[d].padded if d in self.parts else i) for d, i in dims.items))
 
     def padded(self, array: Any, dims: Dims) -> Any:
         """An array with the padding of its last blocks, and the points of a mesh device by device."""
@@ -175,7 +170,7 @@ class Step:
     @cached_property
     def _placed_fixed(self) -> dict[str, Leaves]:
         put = blocks_of_process if self.shared else jax.device_put
-        return {n: (put(a, NamedSharding(self.mesh, self._fixed_spec)),) for n, a in self.fixed.items()}
+        return {n: (put(a, NamedSharding(self.mesh, self._fixed_spec)),) for n, a in self.fixed.arrays.items()}
 
     @property
     def _fixed_spec(self) -> PartitionSpec:
@@ -198,7 +193,7 @@ class Step:
             if self._dealt_out_alike(dims := p.type.dims):
                 leaves = [lax.with_sharding_constraint(a, self.sharding(dims)) for a in leaves]
             found[p.name] = tuple(self.padded(a, dims) for a in leaves)
-        return {**found, **{n: (jax.numpy.asarray(a),) for n, a in self.fixed.items()}}
+        return {**found, **{n: (jax.numpy.asarray(a),) for n, a in self.fixed.arrays.items()}}
 
     def taken(self, outputs: Arrays) -> dict[str, Leaves]:
         """Results without padding."""
@@ -208,11 +203,10 @@ class Step:
         """What stands for the padded arrays where a program is compiled without any."""
         found: dict[str, Leaves] = {}
         for p in self.reads:
-            whole = [(d, self.parts[d].padded if d in self.parts else i) for d, i in p.type.dims.items]
-            shape, place = Dims(tuple(whole)).shape, self.sharding(p.type.dims)
+            shape, place = self.padded_dims(p.type.dims).shape, self.sharding(p.type.dims)
             found[p.name] = tuple(jax.ShapeDtypeStruct(shape, DTYPES[s], sharding=place) for s in p.type.leaves)
         place = NamedSharding(self.mesh, self._fixed_spec)
-        fixed = {n: (jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=place),) for n, a in self.fixed.items()}
+        fixed = {n: (jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=place),) for n, a in self.fixed.arrays.items()}
         return {**found, **fixed}
 
     # Running
@@ -234,7 +228,7 @@ class Step:
 
     def _run(self, fields: Arrays) -> tuple[dict[str, Leaves], list[Any]]:
         specs = {p.name: (self._spec(p.type.dims),) * len(p.type.leaves) for p in self.reads}
-        specs.update(dict.fromkeys(self.fixed, (self._fixed_spec,)))
+        specs.update(dict.fromkeys(self.fixed.arrays, (self._fixed_spec,)))
         results = {p.name: (self._spec(p.type.dims),) * len(p.type.leaves) for p in self.program.results}
         step = jax.shard_map(self._block, mesh=self.mesh, in_specs=(specs,), out_specs=(results, PartitionSpec()))
         return step(dict(fields))
@@ -244,7 +238,8 @@ class Step:
         known: dict[str, Leaves] = with_halos(fields, self.local, self.exchange)
         blocks, axes = blocks_of(self.parts), frozenset(p.axis for p in self.parts.values())
         known.update({p.name: (self._positions(blocks[d], p),) for d, p in self.local.positions.items() if d in blocks})
-        known.update({name: fields[name] for name in self.fixed})
+        known.update({name: fields[name] for name in self.fixed.arrays})
+        tables = self.fixed.prepared(fields)
         failures: list[Any] = []
         self.checks = []
         outputs: dict[str, Leaves] = {}
@@ -253,7 +248,8 @@ class Step:
             if all(axes == {self.parts[d].axis for d in p.type.dims if d in self.parts} for p in stage.results):
                 # gradients of what is the same on all devices are added up as they are, and not as blocks
                 given = varying(given, axes)
-            outputs, found = executable.inside(given, executable.differentiable)
+            read = {name: table for name, table in tables.items() if name in given}
+            outputs, found = executable.inside(given, {**executable.differentiable, **read})
             failures += [self._anywhere(f) for f in found]
             self.checks += [Check(c.diagnostic, Dims()) for c in executable.checks]
             for fold in self.local.combined:

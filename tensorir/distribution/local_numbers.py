@@ -83,6 +83,8 @@ class LocalTable:
     """Of the table in the whole program."""
     array: NDArray[np.int32]
     """Devices by rows by further dims by slots: places of the source, -1 where a neighbour is missing."""
+    read: Interval
+    """The places that it may lead to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +125,7 @@ class LocalMesh:
         return rows.stop, self.numbers[shift.source].within(shift.read).stop
 
     def table(self, shift: Shift, name: str) -> LocalTable:
-        """The table of a shift in local numbers. Rows whose results nobody reads hold the place 0."""
+        """The table of a shift in local numbers; what nobody reads there leads to the outer halo, which few read."""
         rows, read = self.extents(shift)
         own, to = self.numbers[shift.dim], self.numbers[shift.source]
         whole, dims = shift.table, shift.table.tensor.dims
@@ -135,13 +137,14 @@ class LocalMesh:
         keys = device * to.part.extent + (found - to.part.interval.start)
         nearest = np.minimum(np.searchsorted(to.keys, keys), len(to.keys) - 1)
         place = to.at[nearest]
-        local = np.where((to.keys[nearest] == keys) & (place < read), place, 0)
+        spread: NDArray[np.int64] = read - 1 - np.arange(found[0].size, dtype=np.int64).reshape(found.shape[1:]) % read
+        local = np.where((to.keys[nearest] == keys) & (place < read), place, spread)
         real = (points >= 0).reshape(*points.shape, *(1,) * (found.ndim - 2))
-        local = np.where(real & (found == -1), -1, local)
+        local = np.where(real, np.where(found == -1, -1, local), spread)
         others = [(n, i) for n, i in dims.items if n != shift.dim and not n.startswith("_NB_")]
         tag = [(n, i) for n, i in dims.items if n.startswith("_NB_")]
         kind = TensorType(INT32, Dims(((shift.dim, Interval(0, rows)), *others, *tag)))
-        return LocalTable(var(name, kind, whole.span), whole.name, local.astype(np.int32))
+        return LocalTable(var(name, kind, whole.span), whole.name, local.astype(np.int32), Interval(0, read))
 
 
 def local_mesh(results: Sequence[Expr], parts: Mapping[str, Any], tables: Tables) -> LocalMesh | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from tensorir.binding.arrays import article, refuse
 from tensorir.distribution.decomposition import Decomposition
@@ -53,8 +53,7 @@ def owners_by_dim(given: Any) -> dict[str, Any]:
         raise refuse("D14", told, "make one, ti.partition(mesh, n), or give the owners of points by dim.")
     if isinstance(given, Partition):
         return dict(given.owners)
-    vectors: Mapping[Any, Any] = given
-    return {str(d): some for d, some in vectors.items()}
+    return {str(d): some for d, some in cast("Mapping[Any, Any]", given).items()}
 
 
 def check_axes(axes: Mapping[str, str], mesh: Mapping[str, int], together: Collection[str] = ()) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,8 +76,7 @@ def partition(mesh: Any, n: int, by: Any = "coordinates") -> Partition:
     if isinstance(parts, bool) or not isinstance(parts, (int, np.integer)) or not 1 <= parts <= len(points):
         told = f"a mesh of {len(points)} vertices has from 1 to {len(points)} parts, and {n!r} are asked for."
         raise refuse("D14", told, "make as many parts as there are devices along the axis.")
-    by_name: Mapping[Any, Any] = tables
-    known: dict[str, NDArray[Any]] = {str(name): np.asarray(table) for name, table in by_name.items()}
+    known = {str(name): np.asarray(table) for name, table in cast("Mapping[Any, Any]", tables).items()}
     sizes = {"Vertex": len(points), **{_ELEMENTS[t[0]]: len(a) for t, a in known.items() if t in ("E2V", "C2V")}}
     if isinstance(by, str) and by == "coordinates":
         given = {"Vertex": _bisected(np.asarray(points, np.float64), int(n))}
@@ -86,8 +85,8 @@ def partition(mesh: Any, n: int, by: Any = "coordinates") -> Partition:
     elif isinstance(by, str):
         raise refuse("D14", f"there is no way to part a mesh by '{by}'.", _HINT)
     else:
-        vectors: Any = by if isinstance(by, Mapping) else {"Vertex": by}
-        some: dict[str, Any] = {str(d): owners for d, owners in vectors.items()}
+        vectors = cast("Mapping[Any, Any]", by) if isinstance(by, Mapping) else {"Vertex": by}
+        some = {str(d): owners for d, owners in vectors.items()}
         for dim in some:
             if dim not in sizes:
                 raise refuse("D14", f"the mesh has no {dim}.", did_you_mean(dim, sizes))
