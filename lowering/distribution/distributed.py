@@ -17,7 +17,7 @@ from lowering.distribution.tables import NO_TABLES, Tables
 from lowering.failures import checked, raise_failures
 from lowering.tracing import concrete, inside_trace, op_by_op
 from tensorir.binding.arrays import article, refuse
-from tensorir.binding.bound import BoundProgram
+from tensorir.binding.bound import BoundProgram, at_sizes
 from tensorir.binding.calls import PreparedCall, prepare_call
 from tensorir.caches import SIZES, RecentCache, WeakCache
 from tensorir.distribution.parting import NO_OWNERS, check_axes, check_dims, owners_by_dim, partition_of
@@ -101,12 +101,14 @@ class Distributed:
         return xr.Dataset(self(**arguments))
 
     def _at(self, sizes: Mapping[str, int]) -> Step:
-        bound = self.program.at(sizes)
+        bound = self.program
+        if not isinstance(bound.program, Fencil):
+            bound, _ = at_sizes(bound, {}, sizes)  # some follow from what is bound
         program, constants = bound.program, bound.constants
         assert isinstance(program, Fencil)
         return self.step(program, Tables.of(program, constants, bound.holes), constants)
 
-    def _of(self, given: Mapping[str, Any]) -> Step:
+    def step_of(self, /, **given: Any) -> Step:
         """The step for the arguments of a call, or for sizes by name."""
         if set(given) <= set(self.program.size_names):
             return self._at(given)
@@ -122,12 +124,12 @@ class Distributed:
 
     def plan(self, /, **given: Any) -> DistributionPlan:
         """Who sends what to whom before a step, for the arguments of a call or for sizes by name."""
-        step = self._of(given)
+        step = self.step_of(**given)
         return DistributionPlan(step.local, step.exchange)
 
     def hlo(self, /, **given: Any) -> str:
         """XLA's optimised text of a step, on arrays whose blocks lie where they belong; given what `plan` is."""
-        step = self._of(given)
+        step = self.step_of(**given)
         with jax.enable_x64(True):
             return step.run.lower(step.shapes()).compile().as_text()
 

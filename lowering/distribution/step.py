@@ -54,18 +54,18 @@ class Step:
             text = f"{print_fencil(program)} {axes} {mesh} {[(n, digest(known[n])) for n in sorted(known)]}"
             agree(program.name, text, mesh)
         self.parts = decompositions(program, axes, dict(mesh.shape), owners)
-        full = frozenset(options.get("full", ()))
-        refuse_absent_outputs(program, tables.holes, full)
         self.local: Localised = localised(program, self.parts, tables.arrays)
         self.exchange: Exchange = exchange(self.local)
         kept = {n: v for n, v in options.items() if n != "full"}
         self._compiled: list[Compiled] = [compile(stage, **kept) for stage in self.local.stages]
-        self._tables = _local_names(self.local, tables.holes, full)
+        self._tables, self._full = tables, compile(program, **options).engine.options.full
         self.checks: list[Check] = []
 
     @cached_property
     def _executables(self) -> list[Executable]:
-        return [known_tables(c, *self._tables) for c in self._compiled]
+        refuse_absent_outputs(self.program, self._tables.holes, self._full)
+        known = _local_names(self.local, self._tables.holes, self._full)
+        return [known_tables(c, *known) for c in self._compiled]
 
     @cached_property
     def fixed(self) -> Fixed:
