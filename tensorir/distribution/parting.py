@@ -22,7 +22,7 @@ NO_OWNERS: Mapping[str, Owners] = {}
 def partition_of(given: Any, axes: Mapping[str, str], mesh: Mapping[str, int]) -> Mapping[str, Owners]:
     """The owners of the points of dims, from a partition or from vectors by dim.
 
-    Raises D09 where there are not as many parts as devices, D11 for owners that are none, D13 where the dims of the
+    Raises D17 where there are not as many parts as devices, D11 for owners that are none, D13 where the dims of the
     partition are not distributed along one axis.
     """
     if not (owners := owners_by_dim(given)):
@@ -39,7 +39,7 @@ def partition_of(given: Any, axes: Mapping[str, str], mesh: Mapping[str, int]) -
     if isinstance(given, Partition):
         if given.parts != parts:
             told = f"the partition has {given.parts} parts, and '{axis}' has {parts} devices."
-            raise refuse("D09", told, f"make as many parts as devices: ti.partition(mesh, {parts}).")
+            raise refuse("D17", told, f"make as many parts as devices: ti.partition(mesh, {parts}).")
         return {d: given.owners[d] for d in owners if d in axes}
     return {d: checked_owners(d, some, len(some), parts) for d, some in owners.items() if d in axes}
 
