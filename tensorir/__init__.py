@@ -156,10 +156,12 @@ def distribute(program: Any, mesh: Any, dims: Mapping[Any, str], *, partition: A
     lie whole on every device. Blocks are of one size, but for the last ones; what a block needs of others is known from
     the types, and sent before it computes: `d.plan()` says what. Dims of an unstructured mesh go along one axis
     together, dealt out by a `partition`, which is what `ti.partition` makes, or a dict of the owners of points by dim;
-    what a device needs is known from the tables then. `options` are those of `ti.compile`. Raises D01 for an
-    axis that the mesh lacks, D02 for a dim that the program lacks, D03 where there are more devices than points, D04
-    for what the blocks cannot compute by themselves, D05 for an axis with two dims, D06 for what is no mesh; D10,
-    D11, D13, D14 and D17 for a partition that is not of this mesh and program, and D15 for a table that is not known yet.
+    what a device needs is known from the tables then. `options` are those of `ti.compile`.
+
+    Raises D01 for an axis that the mesh lacks, D02 for a dim that the program lacks, D03 where there are more devices
+    than points, D04 for what the blocks cannot compute by themselves, D05 for an axis with two dims, D06 for what is no
+    mesh; D10, D11, D13, D14 and D17 for a partition that is none of this mesh and program, D15 for a table that is not
+    known yet.
 
     >>> import jax
     >>> f = parse("f(y: tensor<float, I[1:n]>, x: tensor<float, I[0:n]>) { y ← x - ⟪I, -1⟫(x); }")

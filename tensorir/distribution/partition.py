@@ -5,9 +5,9 @@ The points of one dim of a mesh, its vertices, are parted; edges and cells belon
 >>> from stencils import meshes
 >>> p = partition(meshes.icosahedral(2), 4)
 >>> p
-Partition(4 parts; Vertex 40 to 41, Edge 118 to 122, Cell 77 to 82)
+Partition(4 parts; Vertex 40 to 41, Edge 114 to 125, Cell 77 to 85)
 >>> round(p.cut("E2V"), 2)
-0.18
+0.19
 """
 
 from __future__ import annotations

@@ -123,15 +123,20 @@ class DistributionPlan(Displayed):
             if sides:
                 lines.append(f"{field}: {', '.join(sides)}")
         lines += [f"{m}, {m.bytes:,} bytes" for m in self.messages]
-        counted = f"{self.permutes} permute{'s' * (self.permutes != 1)} and {self.bytes:,} bytes a step"
-        if self.all_to_alls:
-            counted = f"{self.all_to_alls} all_to_all{'s' * (self.all_to_alls != 1)}, {counted}"
+        sent = [_times(self.all_to_alls, "all_to_all")] if self.all_to_alls else []
+        if self.permutes or not sent:
+            sent.append(_times(self.permutes, "permute"))
+        counted = f"{', '.join(sent)} and {self.bytes:,} bytes a step"
         if self.folds:
-            counted += f", {self.folds} fold{'s' * (self.folds != 1)} over devices"
+            counted += f", {_times(self.folds, 'fold')} over devices"
         return "\n".join([*lines, counted])
 
     __repr__ = __str__
 
 
 def _points(count: int) -> str:
-    return f"{count} point{'s' * (count != 1)}"
+    return _times(count, "point")
+
+
+def _times(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"

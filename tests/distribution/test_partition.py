@@ -99,6 +99,8 @@ def test_a_plan_of_a_mesh_says_who_sends_what_to_whom():
     )
     assert [m.points for m in plan.messages] == [(0, 2, 3, 7), (1, 4, 5, 6)]
     assert plan.halos("x") == {"V": (0, 4)} and plan.bytes == 64
+    shown = plan._repr_html_()
+    assert shown.count("<path") == 2 and "x at 4 points of V, 32 bytes" in shown
 
 
 def test_tables_lead_to_places_of_the_device_and_minus_one_stays():
