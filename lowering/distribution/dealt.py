@@ -31,7 +31,7 @@ class Dealt:
     """
 
     def __init__(self, step: Step, ready: PreparedCall) -> None:
-        self.step = step
+        self.step, self._given = step, {p.name: ready.arrays[p.name] for p in step.reads}
         with jax.enable_x64(True):
             self.fields: dict[str, tuple[Any, ...]] = step.placed(ready.arrays)
 
@@ -41,18 +41,17 @@ class Dealt:
 
     def __call__(self, /, **arrays: Any) -> dict[str, Any]:
         """Results by name, on their devices; arrays that are not named are those that were dealt out."""
-        step, fields = self.step, dict(self.fields)
-        for name, value in arrays.items():
-            fields[name] = self._leaves(self._param(name), value, name)
-        if inside_trace([a for some in fields.values() for a in some]):
+        step = self.step
+        now = {name: self._leaves(self._param(name), value, name) for name, value in arrays.items()}
+        if inside_trace([a for some in now.values() for a in some]):
             refuse_narrow(step, step.program.name)
-            if step.shared:  # what is of other processes, too, is no constant of a trace
-                fields.update({n: (a,) for n, a in step.fixed.arrays.items()})
-            outputs, failures = step.run(fields)
+            # what other processes have a part of is no constant of a trace
+            fields = step.given(self._given) if step.shared else self.fields
+            outputs, failures = step.run({**fields, **now})
             outputs = checked(outputs, failures, step.checks)
         else:
             with jax.enable_x64(True):
-                outputs, failures = step.run(fields)
+                outputs, failures = step.run({**self.fields, **now})
                 raise_failures(failures, step.checks)
         return {p.name: nested(p.type.element, outputs[p.name]) for p in step.program.results}
 
