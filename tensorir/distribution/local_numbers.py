@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorir.build import var
-from tensorir.distribution.mesh_needs import MeshNeeds, Shift, entries, mesh_needs
+from tensorir.distribution.mesh_needs import MOST_MARKED, MeshNeeds, Shift, distinct, entries, mesh_needs
 from tensorir.distribution.subdomains import Keys, Subdomains, mesh_dim, subdomains_of
 from tensorir.ir import Call, Expr, Var
 from tensorir.types import INT32, Dims, Interval, TensorType
@@ -24,7 +25,7 @@ __all__ = ["LocalMesh", "LocalNumbers", "LocalTable", "local_mesh"]
 Tables = Mapping[str, NDArray[Any]]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class LocalNumbers:
     """A dim of a mesh as each device counts it."""
 
@@ -35,9 +36,22 @@ class LocalNumbers:
     """Where each of them stands on its device."""
     extent: int
 
+    @cached_property
+    def _marked(self) -> NDArray[np.int32] | None:
+        """By device and point, where it stands; None where there are too many."""
+        bound = self.part.parts * self.part.extent
+        if bound > MOST_MARKED:
+            return None
+        found = np.full(bound, -1, np.int32)
+        found[self.keys] = self.at
+        return found
+
     def places(self, keys: Keys) -> NDArray[np.int64]:
-        """Where points stand on their devices."""
-        return self.at[np.searchsorted(self.keys, keys)]
+        """Where points stand on their devices, -1 for those that a device lacks."""
+        if self._marked is not None:
+            return self._marked[keys].astype(np.int64)
+        nearest = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        return np.where(self.keys[nearest] == keys, self.at[nearest], -1)
 
     def within(self, keys: Keys) -> Interval:
         """The first places, as many as points need on the device where they need most; own points are all there."""
@@ -58,11 +72,13 @@ class LocalNumbers:
 
 def _numbers(part: Subdomains, needs: Sequence[Keys]) -> LocalNumbers:
     """The own points of devices, and then those that they need of others, in the order of how many need them."""
-    every = np.unique(np.concatenate([part.owned, *needs]))
+    every = distinct(np.concatenate([part.owned, *needs]), part.parts * part.extent)
     device, point = np.divmod(every, part.extent)
     owner = part.owners[point]
     away = owner != device
-    readers = sum((np.isin(every, some, assume_unique=True).astype(np.int64) for some in needs), np.zeros_like(every))
+    readers = np.zeros_like(every)
+    for some in needs:
+        readers[np.searchsorted(every, some)] += 1
     order = np.lexsort((point, owner * away, -readers * away, away, device))
     counts = np.bincount(device[order], minlength=part.parts)
     first = np.cumsum(counts) - counts
@@ -134,11 +150,9 @@ class LocalMesh:
         at = np.clip(points + own.part.interval.start - dims[shift.dim].start, 0, len(dims[shift.dim]) - 1)
         found = global_rows[at]
         device = np.arange(own.part.parts).reshape(-1, *(1,) * (found.ndim - 1))
-        keys = device * to.part.extent + (found - to.part.interval.start)
-        nearest = np.minimum(np.searchsorted(to.keys, keys), len(to.keys) - 1)
-        place = to.at[nearest]
+        place = to.places(device * to.part.extent + np.maximum(found - to.part.interval.start, 0))
         spread: NDArray[np.int64] = read - 1 - np.arange(found[0].size, dtype=np.int64).reshape(found.shape[1:]) % read
-        local = np.where((to.keys[nearest] == keys) & (place < read), place, spread)
+        local = np.where((place >= 0) & (place < read), place, spread)
         real = (points >= 0).reshape(*points.shape, *(1,) * (found.ndim - 2))
         local = np.where(real, np.where(found == -1, -1, local), spread)
         others = [(n, i) for n, i in dims.items if n != shift.dim and not n.startswith("_NB_")]

@@ -21,7 +21,7 @@ from tensorir.types import Interval
 from tensorir.typing_rules import neighbour_source
 from tensorir.walk import postorder
 
-__all__ = ["SHIFTS", "MeshNeeds", "Shift", "distinct", "entries", "mesh_needs"]
+__all__ = ["MOST_MARKED", "SHIFTS", "MeshNeeds", "Shift", "distinct", "entries", "mesh_needs"]
 
 SHIFTS = ("shift_init", "unstructured_shift")
 MOST_MARKED = 1 << 30
@@ -77,7 +77,9 @@ class _Needs:
             own = self.found.get(id(node))
             match node:
                 case Var() if own is not None:
-                    fields[node] = self._joined(fields.get(node), own)
+                    dim = mesh_dim(node.type, self.parts)
+                    assert dim is not None
+                    fields[node] = self._joined(fields.get(node), own, self.parts[dim])
                 case Call("pos"):
                     pass  # coordinates are known from the type
                 case Call(op, (Var() as table, x)) if op in SHIFTS and (dim := self._from(node)) is not None:
@@ -112,7 +114,7 @@ class _Needs:
         if interval != part.interval:
             point = keys % part.extent + part.interval.start
             keys = self._one(keys[(point >= interval.start) & (point < interval.stop)])
-        self.found[id(node)] = self._joined(self.found.get(id(node)), keys)
+        self.found[id(node)] = self._joined(self.found.get(id(node)), keys, part)
 
     def _from(self, node: Call) -> str | None:
         """The dim of the mesh that a shift leads from; None where it leads to one that lies whole on every device."""
@@ -136,8 +138,10 @@ class _Needs:
             self._through[key] = self._one(distinct(keys[read != -1], to.parts * to.extent))
         return self._through[key]
 
-    def _joined(self, a: Keys | None, b: Keys) -> Keys:
-        return b if a is None or a is b else self._one(np.union1d(a, b))
+    def _joined(self, a: Keys | None, b: Keys, part: Subdomains) -> Keys:
+        if a is None or a is b:
+            return b
+        return self._one(distinct(np.concatenate([a, b]), part.parts * part.extent))
 
     def _one(self, keys: Keys) -> Keys:
         """The array for a set of points."""
@@ -164,7 +168,11 @@ def entries(table: Var, array: NDArray[Any], dim: str, slot: int | None = None) 
 
 
 def distinct(keys: Keys, bound: int) -> Keys:
-    """The same points once each, in ascending order."""
+    """The same points once each, in ascending order.
+
+    >>> distinct(np.array([4, 1, 4]), 6).tolist()
+    [1, 4]
+    """
     if bound > MOST_MARKED:
         return np.unique(keys)
     marked = np.zeros(bound, bool)
