@@ -95,20 +95,20 @@ class _Sent:
 def mesh_exchange(views: Sequence[tuple[Var, Var]], mesh: LocalMesh) -> MeshExchange:
     """What is sent for the parameters of a local program and the fields of the whole one that they are."""
     parts = {d: n.part for d, n in mesh.numbers.items()}
-    grouped: dict[int, tuple[str, Keys, list[tuple[Var, Var]]]] = {}
+    grouped: dict[tuple[str, int], tuple[Keys, list[tuple[Var, Var]]]] = {}
     for view, field in views:
         dim = mesh_dim(field.type, parts)
         if dim is None or len(view.type.dims[dim]) <= parts[dim].size:
             continue
         keys = mesh.read(field, dim)
-        grouped.setdefault(id(keys), (dim, keys, []))[2].append((view, field))
-    sent = {key: _sent(mesh, dim, keys) for key, (dim, keys, _) in grouped.items()}
+        grouped.setdefault((dim, id(keys)), (keys, []))[1].append((view, field))
+    sent = {(dim, k): _sent(mesh, dim, keys) for (dim, k), (keys, _) in grouped.items()}
     weights: Counter[Pair] = Counter()
     messages: list[MeshMessage] = []
-    for key, (dim, _, some) in grouped.items():
+    for (dim, k), (_, some) in grouped.items():
         for view, field in some:
             size = _bytes_of_point(view, dim)
-            for s in sent[key]:
+            for s in sent[dim, k]:
                 weights[s.pair] += len(s.points) * size
                 told = tuple((s.points + parts[dim].interval.start).tolist())
                 messages.append(MeshMessage(
@@ -116,9 +116,10 @@ def mesh_exchange(views: Sequence[tuple[Var, Var]], mesh: LocalMesh) -> MeshExch
                 ))  # fmt: skip
     rounds = _rounds(weights, mesh.parts)
     layers = [
-        _layer(mesh, dim, tuple(v.name for v, _ in some), sent[key], rounds) for key, (dim, _, some) in grouped.items()
+        _layer(mesh, dim, tuple(v.name for v, _ in some), sent[dim, k], rounds)
+        for (dim, k), (_, some) in grouped.items()
     ]
-    elements = {leaf for _, _, some in grouped.values() for _, field in some for leaf in field.type.leaves}
+    elements = {leaf for _, some in grouped.values() for _, field in some for leaf in field.type.leaves}
     return MeshExchange(mesh.axis, mesh.parts, rounds, tuple(layers), tuple(messages), len(elements))
 
 

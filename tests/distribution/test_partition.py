@@ -118,6 +118,22 @@ def test_tables_lead_to_places_of_the_device_and_minus_one_stays():
     assert [[row[1] for row in rows] for rows in own] == [[4, 2, 5, -1], [4, 2, 3, 5]]
 
 
+def test_points_of_two_dims_that_have_the_same_numbers_go_apart():
+    text = """f(y: tensor<float, V[0:8]>, x: tensor<float, V[0:8]>, e: tensor<float, E[0:8]>,
+      T: tensor<int, V[0:8], _NB_V[0:2]>, U: tensor<int, V[0:8], _NB_E[0:2]>) {
+      y ← reduce(+, 0.0)(⟪T⟫(x)) + reduce(+, 0.0)(⟪U⟫(e)); }"""
+    owners = np.repeat([0, 1], 4)
+    here = local(text, {"V": owners, "E": owners}, {"T": RING, "U": RING})
+    sent = exchange(here)
+    assert [(m.field, m.dim, m.points) for m in sent.messages] == [
+        ("x", "V", (3,)),
+        ("x", "V", (4,)),
+        ("e", "E", (3,)),
+        ("e", "E", (4,)),
+    ]
+    assert [(layer.dim, layer.views) for layer in sent.mesh.layers] == [("V", ("x",)), ("E", ("e",))]
+
+
 def refused(call) -> str:
     with pytest.raises(ti.DiagnosticError) as caught:
         call()
