@@ -60,10 +60,10 @@ class Distributed:
 
     def step(self, program: Fencil, tables: Tables = NO_TABLES, bound: Mapping[str, Any] = NOTHING) -> Step:
         """What a program of known sizes comes to on the mesh, with these tables; some of them are bound."""
-        key = id(program), op_by_op(), tables.key(bound)
+        key = id(program), op_by_op(), tables.key(bound), tuple(map(id, bound.values()))
 
         def made() -> tuple[Any, Step]:
-            return (program, bound), Step(program, self.mesh, self.axes, self.options, self.owners, tables)
+            return (program, bound), Step(program, self.mesh, self.axes, self.options, self.owners, tables, bound)
 
         return self.steps.of(key, made)[1]
 

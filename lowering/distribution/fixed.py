@@ -1,4 +1,6 @@
-"""What the devices read of a mesh besides fields: tables in local numbers, coordinates, and lists of what is sent.
+"""What the devices read of a mesh and nobody writes: tables in local numbers, coordinates, lists of what is sent.
+
+Fields that are bound are among it, with their halo from the start: they are dealt out once, and never sent.
 
 They are arrays with a part for each device, so that a device holds its own and no program has them as constants.
 """
@@ -11,6 +13,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.sharding import PartitionSpec
 
 from lowering.distribution.mesh_halos import lists_of
 from lowering.neighbours import Prepared, prepare
@@ -25,17 +28,19 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """Arrays by name, device by device along their first axis."""
+    """Arrays by name, one for each leaf, device by device along an axis."""
 
-    arrays: Mapping[str, Array]
+    arrays: Mapping[str, tuple[Array, ...]]
+    axes: Mapping[str, int]
+    """The axis, where it is not the first."""
     structures: Mapping[str, Any]
     """Of each table, what its arrays are of it as it is read."""
 
     @classmethod
-    def of(cls, local: Localised, plan: MeshExchange | None) -> Fixed:
-        """What a local program and its exchange read; nothing where no dim is of a mesh."""
+    def of(cls, local: Localised, plan: MeshExchange | None, held: Mapping[str, tuple[Array, ...]]) -> Fixed:
+        """What a local program and its exchange read, and the fields that are held; nothing without a mesh."""
         if local.mesh is None or plan is None:
-            return cls({}, {})
+            return cls({}, {}, {})
         found = lists_of(plan)
         for dim, place in local.positions.items():
             if (numbers := local.mesh.numbers.get(dim)) is not None:
@@ -47,7 +52,22 @@ class Fixed:
             found[name] = table.array.reshape(-1, *table.array.shape[2:])
             leaves, structures[name] = jax.tree_util.tree_flatten(_prepared(table))
             found.update({_leaf(name, k): leaf for k, leaf in enumerate(leaves)})
-        return cls(found, structures)
+        arrays: dict[str, tuple[Array, ...]] = {name: (array,) for name, array in found.items()}
+        axes: dict[str, int] = {}
+        for view in local.views:
+            if view.field.name in held:
+                name, dims = view.param.name, view.param.type.dims
+                (dim,) = (d for d in dims if d in local.mesh.numbers)
+                axes[name] = dims.names.index(dim)
+                points = local.mesh.numbers[dim].points(len(dims[dim])).reshape(-1)
+                first = view.field.type.dims[dim].start - local.mesh.numbers[dim].part.interval.start
+                at = np.clip(points - first, 0, len(view.field.type.dims[dim]) - 1)
+                arrays[name] = tuple(np.take(a, at, axes[name]) for a in held[view.field.name])
+        return cls(arrays, axes, structures)
+
+    def spec(self, name: str, axis: str) -> PartitionSpec:
+        """Where the parts of an array lie, whose devices are those along an axis of the mesh."""
+        return PartitionSpec(*(None,) * self.axes.get(name, 0), axis)
 
     def prepared(self, fields: Mapping[str, tuple[Any, ...]]) -> dict[str, Prepared]:
         """The tables of one device, from its parts of the arrays."""

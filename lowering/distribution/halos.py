@@ -22,7 +22,7 @@ Leaves = tuple[jax.Array, ...]
 def with_halos(blocks: Mapping[str, Leaves], local: Localised, plan: Exchange) -> dict[str, Leaves]:
     """The views of the local program, by their names, from the blocks of fields and the lists of a mesh, by theirs."""
     views = {v.param.name: v for v in local.views}
-    arrays = {name: blocks[v.field.name] for name, v in views.items()}
+    arrays = {name: blocks[name if v.field.name in plan.held else v.field.name] for name, v in views.items()}
     for phase in plan.phases:
         arrays = _exchanged(arrays, views, phase)
     return arrays if plan.mesh is None else with_mesh_halos(arrays, views, plan.mesh, blocks)

@@ -38,6 +38,7 @@ __all__ = ["Step"]
 
 Leaves = tuple[Any, ...]
 Arrays = Mapping[str, Leaves]
+NOTHING: Arrays = {}
 
 
 class Step:
@@ -45,9 +46,9 @@ class Step:
 
     def __init__(
         self, program: Fencil, mesh: Mesh, axes: Mapping[str, str], options: Mapping[str, Any],
-        owners: Mapping[str, Owners] = NO_OWNERS, tables: Tables = NO_TABLES,
+        owners: Mapping[str, Owners] = NO_OWNERS, tables: Tables = NO_TABLES, bound: Arrays = NOTHING,
     ) -> None:  # fmt: skip
-        """`owners` has those of the points of an unstructured mesh, by dim."""
+        """`owners` has those of the points of an unstructured mesh, by dim, and `bound` the arrays that are bound."""
         self.program, self.mesh, self.shared = program, mesh, is_shared(mesh)
         if self.shared:
             known = {**owners, **tables.arrays}
@@ -55,7 +56,9 @@ class Step:
             agree(program.name, text, mesh)
         self.parts = decompositions(program, axes, dict(mesh.shape), owners)
         self.local: Localised = localised(program, self.parts, tables.arrays)
-        self.exchange: Exchange = exchange(self.local)
+        self.held = {n: leaves for n, leaves in bound.items() if self._is_held(program[n].type.dims)}
+        """The bound fields that lie on the devices with their halos."""
+        self.exchange: Exchange = exchange(self.local, frozenset(self.held))
         kept = {n: v for n, v in options.items() if n != "full"}
         self._compiled: list[Compiled] = [compile(stage, **kept) for stage in self.local.stages]
         self._tables, self._full = tables, compile(program, **options).engine.options.full
@@ -70,7 +73,11 @@ class Step:
     @cached_property
     def fixed(self) -> Fixed:
         """What the devices read of a mesh besides fields."""
-        return Fixed.of(self.local, self.exchange.mesh)
+        return Fixed.of(self.local, self.exchange.mesh, self.held)
+
+    def _is_held(self, dims: Dims) -> bool:
+        of = {type(self.parts[d]) for d in dims if d in self.parts}
+        return of == {Subdomains}
 
     @property
     def wide(self) -> bool:
@@ -80,7 +87,7 @@ class Step:
     @cached_property
     def reads(self) -> tuple[Var, ...]:
         """The fields that the local program reads."""
-        return tuple(dict.fromkeys(v.field for v in self.local.views))
+        return tuple(dict.fromkeys(v.field for v in self.local.views if v.field.name not in self.held))
 
     # Layout
 
@@ -170,11 +177,15 @@ class Step:
     @cached_property
     def _placed_fixed(self) -> dict[str, Leaves]:
         put = blocks_of_process if self.shared else jax.device_put
-        return {n: (put(a, NamedSharding(self.mesh, self._fixed_spec)),) for n, a in self.fixed.arrays.items()}
+        return {
+            n: tuple(put(a, NamedSharding(self.mesh, self._fixed_specs[n])) for a in leaves)
+            for n, leaves in self.fixed.arrays.items()
+        }
 
-    @property
-    def _fixed_spec(self) -> PartitionSpec:
-        return PartitionSpec(None if self.local.mesh is None else self.local.mesh.axis)
+    @cached_property
+    def _fixed_specs(self) -> dict[str, PartitionSpec]:
+        mesh = self.local.mesh
+        return {} if mesh is None else {n: self.fixed.spec(n, mesh.axis) for n in self.fixed.arrays}
 
     def elsewhere(self, arrays: Arrays) -> list[str]:
         """The arrays of the devices that do not lie in the blocks of the mesh."""
@@ -193,7 +204,7 @@ class Step:
             if self._dealt_out_alike(dims := p.type.dims):
                 leaves = [lax.with_sharding_constraint(a, self.sharding(dims)) for a in leaves]
             found[p.name] = tuple(self.padded(a, dims) for a in leaves)
-        return {**found, **{n: (jax.numpy.asarray(a),) for n, a in self.fixed.arrays.items()}}
+        return {**found, **{n: tuple(map(jax.numpy.asarray, leaves)) for n, leaves in self.fixed.arrays.items()}}
 
     def taken(self, outputs: Arrays) -> dict[str, Leaves]:
         """Results without padding."""
@@ -205,9 +216,10 @@ class Step:
         for p in self.reads:
             shape, place = self.padded_dims(p.type.dims).shape, self.sharding(p.type.dims)
             found[p.name] = tuple(jax.ShapeDtypeStruct(shape, DTYPES[s], sharding=place) for s in p.type.leaves)
-        place = NamedSharding(self.mesh, self._fixed_spec)
-        fixed = {n: (jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=place),) for n, a in self.fixed.arrays.items()}
-        return {**found, **fixed}
+        for n, leaves in self.fixed.arrays.items():
+            place = NamedSharding(self.mesh, self._fixed_specs[n])
+            found[n] = tuple(jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=place) for a in leaves)
+        return found
 
     # Running
 
@@ -228,7 +240,7 @@ class Step:
 
     def _run(self, fields: Arrays) -> tuple[dict[str, Leaves], list[Any]]:
         specs = {p.name: (self._spec(p.type.dims),) * len(p.type.leaves) for p in self.reads}
-        specs.update(dict.fromkeys(self.fixed.arrays, (self._fixed_spec,)))
+        specs.update({n: (self._fixed_specs[n],) * len(leaves) for n, leaves in self.fixed.arrays.items()})
         results = {p.name: (self._spec(p.type.dims),) * len(p.type.leaves) for p in self.program.results}
         step = jax.shard_map(self._block, mesh=self.mesh, in_specs=(specs,), out_specs=(results, PartitionSpec()))
         return step(dict(fields))

@@ -92,6 +92,8 @@ class Exchange:
     messages: tuple[Message | MeshMessage, ...]
     mesh: MeshExchange | None = None
     """What is sent along the dims of an unstructured mesh, after all phases."""
+    held: frozenset[str] = frozenset()
+    """The fields of a mesh that the devices have with their halos, so that they are not sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +106,8 @@ class _Sent:
     position: int
 
 
-def exchange(local: Localised) -> Exchange:
-    """What is exchanged before a step, so that each block has what it reads."""
+def exchange(local: Localised, held: frozenset[str] = frozenset()) -> Exchange:
+    """What is exchanged before a step, so that each block has what it reads and does not hold."""
     blocks = blocks_of(local.parts)
     wanted = needs(local.whole.values(), blocks)
     phases: list[Phase] = []
@@ -123,8 +125,10 @@ def exchange(local: Localised) -> Exchange:
         taken: dict[str, list[Interval]] = {}
         made = [_round(key, carried, d, part, taken) for key, carried in sorted(rounds.items())]
         phases.append(Phase(part, tuple(made)))
-    mesh = None if local.mesh is None else mesh_exchange([(v.param, v.field) for v in local.views], local.mesh)
-    return Exchange(tuple(phases), (*messages, *(() if mesh is None else mesh.messages)), mesh)
+    if local.mesh is None:
+        return Exchange(tuple(phases), tuple(messages))
+    mesh = mesh_exchange([(v.param, v.field) for v in local.views if v.field.name not in held], local.mesh)
+    return Exchange(tuple(phases), (*messages, *mesh.messages), mesh, held)
 
 
 def _sent(view: View, along: Sequence[Need], dim: str, part: Decomposition) -> Iterator[_Sent]:

@@ -19,7 +19,7 @@ from tensorir.distribution.subdomains import Keys, mesh_dim
 from tensorir.ir import Var
 from tensorir.types import DTYPES
 
-__all__ = ["Layer", "MeshExchange", "MeshMessage", "mesh_exchange"]
+__all__ = ["Layer", "MeshExchange", "MeshMessage", "edge_coloured", "mesh_exchange"]
 
 NEARLY_ALL = 0.75
 """The share of all pairs of devices from which on one `all_to_all` takes fewer steps than rounds of permutes."""
@@ -145,16 +145,52 @@ def _sent(mesh: LocalMesh, dim: str, keys: Keys) -> list[_Sent]:
 
 
 def _rounds(weights: Mapping[Pair, int], parts: int) -> tuple[tuple[Pair, ...], ...]:
-    """Pairs in permutations, the heaviest first and each in the first round that has room; none for `all_to_all`."""
-    rounds: list[list[Pair]] = []
-    for pair in sorted(weights, key=lambda p: (-weights[p], p)):
-        free = next((r for r in rounds if all(a != pair[0] and b != pair[1] for a, b in r)), None)
-        if free is None:
-            rounds.append([pair])
-        else:
-            free.append(pair)
+    """Pairs in permutations; none where `all_to_all` takes fewer steps."""
+    rounds = edge_coloured(sorted(weights, key=lambda p: (-weights[p], p)))
     dense = len(rounds) > 2 and len(weights) >= NEARLY_ALL * parts * (parts - 1)
-    return () if dense else tuple(tuple(sorted(r)) for r in rounds)
+    return () if dense else rounds
+
+
+def edge_coloured(pairs: Sequence[Pair]) -> tuple[tuple[Pair, ...], ...]:
+    """Pairs of senders and receivers in as few rounds as the one with the most partners has, each once in a round.
+
+    A pair goes to the first round in which both are free. Where there is none, a round a is free at its sender and
+    another b at its receiver, and the pairs of these rounds that hang together from the receiver on change places.
+
+    >>> edge_coloured([(0, 1), (1, 0), (0, 2), (2, 1)])
+    (((0, 1), (1, 0)), ((0, 2), (2, 1)))
+    """
+    sends: dict[int, dict[int, int]] = {source: {} for source, _ in pairs}
+    gets: dict[int, dict[int, int]] = {target: {} for _, target in pairs}
+    partners = Counter[tuple[str, int]](end for s, t in pairs for end in (("from", s), ("to", t)))
+    count = max(partners.values(), default=0)
+    for source, target in pairs:
+        here, there = sends[source], gets[target]
+        both = next((k for k in range(count) if k not in here and k not in there), None)
+        if both is None:
+            both = next(k for k in range(count) if k not in here)
+            _exchange_rounds(sends, gets, target, both, next(k for k in range(count) if k not in there))
+        here[both], there[both] = target, source
+    return tuple(tuple(sorted((s, to[k]) for s, to in sends.items() if k in to)) for k in range(count))
+
+
+def _exchange_rounds(
+    sends: dict[int, dict[int, int]], gets: dict[int, dict[int, int]], target: int, a: int, b: int
+) -> None:  # fmt: skip
+    """Give the pairs on the path of rounds a, b, a, ... from a receiver on the other of the two."""
+    path: list[tuple[int, int, int]] = []
+    while a in gets[target]:
+        source = gets[target][a]
+        path.append((source, target, a))
+        if b not in sends[source]:
+            break
+        target = sends[source][b]
+        path.append((source, target, b))
+    for source, target, k in path:
+        del sends[source][k], gets[target][k]
+    for source, target, k in path:
+        other = b if k == a else a
+        sends[source][other], gets[target][other] = target, source
 
 
 def _layer(

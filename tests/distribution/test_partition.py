@@ -2,6 +2,7 @@
 
 import importlib.util
 import itertools
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from stencils import meshes
 from tensorir.analysis.domains import domains
 from tensorir.distribution.exchange import exchange
 from tensorir.distribution.local_program import localised
+from tensorir.distribution.mesh_exchange import edge_coloured
 from tensorir.distribution.parting import check_axes, decompositions, partition_of
 from tensorir.distribution.plan import DistributionPlan
 
@@ -132,6 +134,26 @@ def test_points_of_two_dims_that_have_the_same_numbers_go_apart():
         ("e", "E", (4,)),
     ]
     assert [(layer.dim, layer.views) for layer in sent.mesh.layers] == [("V", ("x",)), ("E", ("e",))]
+
+
+def test_rounds_are_permutations_and_as_many_as_one_device_has_partners():
+    draw = np.random.default_rng(0)
+    for n, share in itertools.product((2, 5, 9, 16), (0.2, 0.5, 0.9)):
+        pairs = [(a, b) for a in range(n) for b in range(n) if a != b and draw.random() < share]
+        draw.shuffle(pairs)
+        pairs = [(int(a), int(b)) for a, b in pairs]
+        rounds = edge_coloured(pairs)
+        assert sorted(p for some in rounds for p in some) == sorted(pairs)
+        for some in rounds:
+            assert len({a for a, _ in some}) == len({b for _, b in some}) == len(some)
+        most = [max(Counter(ends).values(), default=0) for ends in ([a for a, _ in pairs], [b for _, b in pairs])]
+        assert len(rounds) == max(most)
+
+
+def test_bound_fields_have_their_halo_and_are_not_sent():
+    here = local(AROUND, {"V": np.arange(8) % 2}, {"T": RING})
+    assert {m.field for m in exchange(here).messages} == {"x"}
+    assert exchange(here, frozenset(["x"])).messages == ()
 
 
 def refused(call) -> str:
