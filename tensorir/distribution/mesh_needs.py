@@ -24,7 +24,7 @@ from tensorir.walk import postorder
 __all__ = ["MOST_MARKED", "SHIFTS", "MeshNeeds", "Shift", "distinct", "entries", "mesh_needs"]
 
 SHIFTS = ("shift_init", "unstructured_shift")
-MOST_MARKED = 1 << 30
+MOST_MARKED = 1 << 27
 """Points of all devices that are marked one by one, a byte each; more are sorted."""
 
 Tables = Mapping[str, NDArray[Any]]
