@@ -70,7 +70,7 @@ def check_axes(axes: Mapping[str, str], mesh: Mapping[str, int], together: Colle
             told = f"{taken[axis]} and {dim} are both to be distributed along '{axis}'."
             lacking = [d for d in (taken[axis], dim) if d not in together]
             apart = "give each dim an axis of its own."
-            raise refuse("D05", told, f"give the owners of {', '.join(lacking)} as well." if together else apart)
+            raise refuse("D05", told, f"give the owners of {lacking[0]} as well." if len(lacking) == 1 else apart)
         taken[axis] = dim
 
 
