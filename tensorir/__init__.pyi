@@ -23,6 +23,7 @@ from tensorir.build import fencil as fencil
 from tensorir.caches import Caches
 from tensorir.dimensions import Dimension as Dimension
 from tensorir.dimensions import dims as dims
+from tensorir.distribution.partition import partition as partition
 from tensorir.equality.comparison import equivalent as equivalent
 from tensorir.errors import Diagnostic as Diagnostic
 from tensorir.errors import DiagnosticError as DiagnosticError
@@ -166,7 +167,7 @@ def ones(domain: Any, dtype: Scalar = ...) -> Field:
 def from_xarray(array: Any, origin: Any = None) -> Field:
     """A DataArray as a field: integer coordinates give intervals, other dims start at 0 or at `origin[dim]`."""
 
-def distribute(program: Any, mesh: Any, dims: Mapping[Any, str], **options: Any) -> Any:
+def distribute(program: Any, mesh: Any, dims: Mapping[Any, str], *, partition: Any = None, **options: Any) -> Any:
     """A program, or a field operator, on the devices of a mesh: called as it is, and of the same results."""
 
 @overload

@@ -53,9 +53,14 @@ def test_what_blocks_cannot_compute_by_themselves_is_refused(value, told):
     assert f"error[D04]: {told}" in refused(text)
 
 
-def test_tables_are_refused():
-    text = f"f(y: tensor<float, V[0:4]>, {X}, t: tensor<int, V[0:4], _NB_I[0:2]>) {{ y ← ⟪t, 0⟫(x); }}"
-    assert "error[D04]: tables of neighbours are not distributed." in refused(text)
+def test_tables_along_a_dim_in_blocks_are_refused_at_their_place():
+    text = f"f(y: tensor<float, V[0:4]>, {X}, t: tensor<int, V[0:4], _NB_I[0:2]>) {{\n  y ← ⟪t, 0⟫(x);\n}}"
+    assert refused(text) == (
+        "<text>:2:7: error[D04]: 't' tells neighbours along I, which is distributed in blocks.\n"
+        "    y ← ⟪t, 0⟫(x);\n"
+        "        ^^^^^^^^^\n"
+        "help: say which device has which point: ti.distribute(..., partition={'I': owners})."
+    )
 
 
 def test_an_axis_that_the_mesh_lacks_is_named_with_those_that_it_has():
