@@ -73,7 +73,7 @@ def _is_number(term: str) -> bool:
 
 
 def _value(term: str, sizes: Mapping[str, int]) -> float | None:
-    return float(term) if _is_number(term) else sizes.get(term)
+    return float(term if _is_number(term) else sizes[term]) if _is_number(term) or term in sizes else None
 
 
 def assumptions(texts: Sequence[str]) -> Assumptions:
@@ -85,7 +85,8 @@ def assumptions(texts: Sequence[str]) -> Assumptions:
         if divided:
             remainders.append((divided[1], int(divided[2]), int(divided[3])))
             continue
-        terms, signs = SIGN.split(text), [SIGNS.get(s, s) for s in SIGN.findall(text)]
+        terms = [str(t) for t in SIGN.split(text)]
+        signs = [SIGNS.get(s, s) for s in map(str, SIGN.findall(text))]
         if not signs or any(TERM.fullmatch(t) is None for t in terms):
             raise refuse("TL05", f"'{text}' is no assumption.", "write 0 ≤ idx < n, x > 0, or n % 32 = 0.")
         names = [t.strip() for t in terms]
