@@ -75,7 +75,7 @@ def __getattr__(name: str) -> Any:
     if name in _ROOMS:
         return importlib.import_module(f"tensorir.{_ROOMS[name]}")
     if name == "equivalent":
-        return importlib.import_module("tensorir.lift.equality").equivalent
+        return importlib.import_module("tensorir.equality.comparison").equivalent
     if name == "as_jax":
         from tensorir.iterator.as_jax import as_jax
 
@@ -94,6 +94,10 @@ def __getattr__(name: str) -> Any:
         from tensorir.binding.labels import positional
 
         return positional
+    if name == "partition":
+        from tensorir.distribution.partition import partition
+
+        return partition
     if name == "map_blocks":
         from tensorir.fieldview.blocks import map_blocks
 
@@ -145,16 +149,20 @@ def iterate(
     )  # fmt: skip
 
 
-def distribute(program: Any, mesh: Any, dims: Mapping[Any, str], **options: Any) -> Any:
+def distribute(program: Any, mesh: Any, dims: Mapping[Any, str], *, partition: Any = None, **options: Any) -> Any:
     """A program, or a field operator, on the devices of a mesh: called as it is, and of the same results.
 
     `mesh` is a `jax.sharding.Mesh`, `dims` says along which of its axes a dim is distributed; dims that are not named
     lie whole on every device. Blocks are of one size, but for the last ones; what a block needs of others is known from
-    the types, and sent before it computes: `d.plan()` says what. `options` are those of `ti.compile`, and `halo_steps`,
-    how many steps of `ti.iterate` one exchange is for, which compute in their halos what they would send. Raises D01
-    for an axis that the mesh lacks, D02 for a dim that the program lacks, D03 where there are more devices than points,
-    D04 for what the blocks cannot compute by themselves, D05 for an axis with two dims, D06 for what is no mesh, D09 in
-    `ti.iterate` for steps that cannot be taken together.
+    the types, and sent before it computes: `d.plan()` says what. Dims of an unstructured mesh go along one axis
+    together, dealt out by a `partition`, which is what `ti.partition` makes, or a dict of the owners of points by dim;
+    what a device needs is known from the tables then. `options` are those of `ti.compile`, and `halo_steps`, how many
+    steps of `ti.iterate` one exchange is for, which compute in their halos what they would send.
+
+    Raises D01 for an axis that the mesh lacks, D02 for a dim that the program lacks, D03 where there are more devices
+    than points, D04 for what the blocks cannot compute by themselves, D05 for an axis with two dims, D06 for what is no
+    mesh, D09 for steps that cannot be taken together; D10, D11, D13, D14 and D17 for a partition that is none of this
+    mesh and program, D15 for a table that is not known yet.
 
     >>> import jax
     >>> f = parse("f(y: tensor<float, I[1:n]>, x: tensor<float, I[0:n]>) { y ← x - ⟪I, -1⟫(x); }")
@@ -165,7 +173,7 @@ def distribute(program: Any, mesh: Any, dims: Mapping[Any, str], **options: Any)
     """
     from tensorir.backends import backend
 
-    return backend("jax").distribute(program, mesh, dims, **options)
+    return backend("jax").distribute(program, mesh, dims, partition=partition, **options)
 
 
 def __dir__() -> list[str]:
@@ -176,6 +184,7 @@ def __dir__() -> list[str]:
             "equivalent",
             "load",
             "map_blocks",
+            "partition",
             "positional",
             *_MODULES,
             *_ROOMS,

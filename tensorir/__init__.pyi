@@ -23,6 +23,8 @@ from tensorir.build import fencil as fencil
 from tensorir.caches import Caches
 from tensorir.dimensions import Dimension as Dimension
 from tensorir.dimensions import dims as dims
+from tensorir.distribution.partition import partition as partition
+from tensorir.equality.comparison import equivalent as equivalent
 from tensorir.errors import Diagnostic as Diagnostic
 from tensorir.errors import DiagnosticError as DiagnosticError
 from tensorir.fieldview import FieldOffset as FieldOffset
@@ -52,7 +54,6 @@ from tensorir.ir import Fencil as Fencil
 from tensorir.iterator.as_jax import as_jax as as_jax
 from tensorir.kept_memory import KeptMemory
 from tensorir.lift import lift as lift
-from tensorir.lift.equality import equivalent as equivalent
 from tensorir.passes.explain import explain as explain
 from tensorir.passes.pipeline import Pipeline as Pipeline
 from tensorir.passes.restrict import restrict as restrict
@@ -166,7 +167,7 @@ def ones(domain: Any, dtype: Scalar = ...) -> Field:
 def from_xarray(array: Any, origin: Any = None) -> Field:
     """A DataArray as a field: integer coordinates give intervals, other dims start at 0 or at `origin[dim]`."""
 
-def distribute(program: Any, mesh: Any, dims: Mapping[Any, str], **options: Any) -> Any:
+def distribute(program: Any, mesh: Any, dims: Mapping[Any, str], *, partition: Any = None, **options: Any) -> Any:
     """A program, or a field operator, on the devices of a mesh: called as it is, and of the same results."""
 
 @overload

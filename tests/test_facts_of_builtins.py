@@ -189,6 +189,9 @@ TABLES_THAT_STAY = {
     "tensorir/distribution/refusals.py": "what needs all points of a dim at once, and where its message says so",
     "tensorir/fieldview/taken_types.py": "moves that leave a number as it is",
     "lowering/kernels/equations.py": "primitives of JAX, of which some are called as builtins are",
+    "tensorir/equality/programs.py": "moves within a point, and folds whose order may tell",
+    "tensorir/equality/over_the_reals.py": "functions whose residues are known up to a sign",
+    "tensorir/equality/reals/formulas.py": "functions of which a formula knows that they are odd",
     "tensorir/analysis/predicted_cost.py": "whose results and operands are in memory, as the lowering leaves them",
 }
 """Files with collections of three names of builtins or more, each with what it says that no row can."""

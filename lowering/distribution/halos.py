@@ -9,6 +9,7 @@ import jax
 import numpy as np
 from jax import lax
 
+from lowering.distribution.mesh_halos import with_mesh_halos
 from tensorir.distribution.exchange import Exchange, Phase, Piece, Round
 from tensorir.distribution.local_program import Localised, View
 from tensorir.types import Interval
@@ -19,12 +20,12 @@ Leaves = tuple[jax.Array, ...]
 
 
 def with_halos(blocks: Mapping[str, Leaves], local: Localised, plan: Exchange) -> dict[str, Leaves]:
-    """The views of the local program, by their names, from the blocks of the fields, by theirs."""
+    """The views of the local program, by their names, from the blocks of fields and the lists of a mesh, by theirs."""
     views = {v.param.name: v for v in local.views}
-    arrays = {name: blocks[v.field.name] for name, v in views.items()}
+    arrays = {name: blocks[name if v.field.name in plan.held else v.field.name] for name, v in views.items()}
     for phase in plan.phases:
         arrays = _exchanged(arrays, views, phase)
-    return arrays
+    return arrays if plan.mesh is None else with_mesh_halos(arrays, views, plan.mesh, blocks)
 
 
 def _exchanged(arrays: Mapping[str, Leaves], views: Mapping[str, View], phase: Phase) -> dict[str, Leaves]:

@@ -23,6 +23,7 @@ from tensorir.ir import Fencil
 if TYPE_CHECKING:
     from lowering.distribution.distributed import Distributed
     from lowering.distribution.step import Step
+    from lowering.distribution.tables import Tables
 
 __all__ = ["DistributedCall", "calls_of", "rounds", "several_steps_at_once"]
 
@@ -34,6 +35,8 @@ class DistributedCall:
     owner: Distributed
     program: Fencil
     step: Step
+    tables: Tables
+    bound: Mapping[str, Any]
     given: Mapping[str, tuple[Any, ...]]
     results: Mapping[str, tuple[Any, ...]]
 
@@ -89,7 +92,7 @@ def rounds(step: Callable[[Any], Any], several: int, state: Any, n: Any) -> list
         name = f"'{calls[0].owner.program.name}'" if calls else "a distributed program"
         told = f"{name} takes {several} steps at once, and the step of the time loop is no call of it alone."
         raise refuse("D09", told, "return its results as the next state, or leave out halo_steps.")
-    together = _advancing(call.owner.step(made.program), call, feedback, made)
+    together = _advancing(call.owner.step(made.program, call.tables, call.bound), call, feedback, made)
     return [(together, n // several), (single, n % several)]
 
 
@@ -108,7 +111,9 @@ def _feedback(call: DistributedCall, before: Sequence[Any], after: Sequence[Any]
 
 
 def _sent(step: Step, call: DistributedCall, feedback: Feedback) -> set[str]:
-    """The fields that devices send each other though no step writes them."""
+    """The fields that devices send each other though no step writes them; of a mesh, those that are bound are not."""
+    if step.exchange.mesh is not None or step.fixed.arrays:
+        return set()
     return {m.field for m in step.exchange.messages if m.field in call.given and m.field not in feedback.reads}
 
 

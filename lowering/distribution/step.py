@@ -13,44 +13,72 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from lowering.compiled import Compiled, compile
 from lowering.context import Check
+from lowering.distribution.fixed import Fixed
 from lowering.distribution.halos import with_halos
-from lowering.distribution.processes import agree, blocks_of, is_shared
+from lowering.distribution.processes import agree, is_shared
+from lowering.distribution.processes import blocks_of as blocks_of_process
+from lowering.distribution.tables import NO_TABLES, Tables, digest, known_tables
 from lowering.elementwise import SCALAR
 from lowering.executable import Executable
 from lowering.manual_axes import varying
 from lowering.tracing import concrete
+from tensorir.analysis.absence import SkipValues
+from tensorir.binding.calls import refuse_absent_outputs
+from tensorir.distribution.decomposition import Decomposition
 from tensorir.distribution.exchange import Exchange, exchange
 from tensorir.distribution.local_program import Combined, Localised, localised
 from tensorir.distribution.part_of_exchange import part_of_exchange
-from tensorir.distribution.parting import decompositions
+from tensorir.distribution.parting import NO_OWNERS, decompositions
+from tensorir.distribution.partition import Owners
+from tensorir.distribution.subdomains import Subdomains, blocks_of, subdomains_of
 from tensorir.ir import Fencil, Var
 from tensorir.text.printer import print_fencil
 from tensorir.types import DTYPES, Dims
 
 __all__ = ["Step"]
 
-NOTHING: Mapping[str, Any] = {}
-
 Leaves = tuple[Any, ...]
 Arrays = Mapping[str, Leaves]
+NOTHING: Arrays = {}
 
 
 class Step:
     """A program of known sizes on the devices of a mesh: a function of arrays by parameter, one per leaf."""
 
-    def __init__(self, program: Fencil, mesh: Mesh, axes: Mapping[str, str], options: Mapping[str, Any]) -> None:
+    def __init__(
+        self, program: Fencil, mesh: Mesh, axes: Mapping[str, str], options: Mapping[str, Any],
+        owners: Mapping[str, Owners] = NO_OWNERS, tables: Tables = NO_TABLES, bound: Arrays = NOTHING,
+    ) -> None:  # fmt: skip
+        """`owners` has those of the points of an unstructured mesh, by dim, and `bound` the arrays that are bound."""
         self.program, self.mesh, self.shared = program, mesh, is_shared(mesh)
         if self.shared:
-            agree(program.name, f"{print_fencil(program)} {axes} {mesh}", mesh)
-        self.parts = decompositions(program, axes, dict(mesh.shape))
-        self.local: Localised = localised(program, self.parts)
-        self.exchange: Exchange = exchange(self.local)
-        self._compiled: list[Compiled] = [compile(stage, **options) for stage in self.local.stages]
+            known = {**owners, **tables.arrays}
+            text = f"{print_fencil(program)} {axes} {mesh} {[(n, digest(known[n])) for n in sorted(known)]}"
+            agree(program.name, text, mesh)
+        self.parts = decompositions(program, axes, dict(mesh.shape), owners)
+        self.local: Localised = localised(program, self.parts, tables.arrays)
+        self.held = {n: leaves for n, leaves in bound.items() if self._is_held(program[n].type.dims)}
+        """The bound fields that lie on the devices with their halos."""
+        self.exchange: Exchange = exchange(self.local, frozenset(self.held))
+        kept = {n: v for n, v in options.items() if n != "full"}
+        self._compiled: list[Compiled] = [compile(stage, **kept) for stage in self.local.stages]
+        self._tables, self._full = tables, compile(program, **options).engine.options.full
         self.checks: list[Check] = []
 
     @cached_property
     def _executables(self) -> list[Executable]:
-        return [c._ready({})[0] for c in self._compiled]
+        refuse_absent_outputs(self.program, self._tables.holes, self._full)
+        known = _local_names(self.local, self._tables.holes, self._full)
+        return [known_tables(c, *known) for c in self._compiled]
+
+    @cached_property
+    def fixed(self) -> Fixed:
+        """What the devices read of a mesh besides fields."""
+        return Fixed.of(self.local, self.exchange.mesh, self.held)
+
+    def _is_held(self, dims: Dims) -> bool:
+        of = {type(self.parts[d]) for d in dims if d in self.parts}
+        return of == {Subdomains}
 
     @property
     def wide(self) -> bool:
@@ -60,7 +88,7 @@ class Step:
     @cached_property
     def reads(self) -> tuple[Var, ...]:
         """The fields that the local program reads."""
-        return tuple(dict.fromkeys(v.field for v in self.local.views))
+        return tuple(dict.fromkeys(v.field for v in self.local.views if v.field.name not in self.held))
 
     # Layout
 
@@ -73,11 +101,17 @@ class Step:
 
     def _sides(self, dims: Dims) -> list[tuple[int, int]]:
         """How many points of padding an array gets at both ends of each axis."""
-        whole = [(self.parts[d].padded if d in self.parts else i, i) for d, i in dims.items]
+        blocks = blocks_of(self.parts)
+        whole = [(blocks[d].padded if d in blocks else i, i) for d, i in dims.items]
         return [(i.start - w.start, w.stop - i.stop) for w, i in whole]
 
+    def padded_dims(self, dims: Dims) -> Dims:
+        """The dims of an array on all devices, paddings included."""
+        return Dims(tuple((d, self.parts[d].padded if d in self.parts else i) for d, i in dims.items))
+
     def padded(self, array: Any, dims: Dims) -> Any:
-        """An array with the padding of its last blocks."""
+        """An array with the padding of its last blocks, and the points of a mesh device by device."""
+        array = self._dealt(array, dims)
         sides = self._sides(dims)
         if not any(map(any, sides)):
             return array
@@ -85,33 +119,74 @@ class Step:
             return np.pad(array, sides)
         return lax.pad(array, lax.full((), 0, array.dtype), [(low, high, 0) for low, high in sides])
 
+    def _dealt(self, array: Any, dims: Dims) -> Any:
+        """An array whose points of a mesh stand device by device."""
+        for axis, (d, i) in enumerate(dims.items):
+            if not isinstance(part := self.parts.get(d), Subdomains):
+                continue
+            points = np.clip(part.dealt.reshape(-1) + part.interval.start - i.start, 0, len(i) - 1)
+            if isinstance(array, np.ndarray):
+                array = np.take(array, points, axis)
+            else:
+                if not concrete(array):
+                    array = lax.with_sharding_constraint(array, NamedSharding(self.mesh, PartitionSpec()))
+                array = jax.numpy.take(array, points, axis)
+        return array
+
+    def _in_order(self, array: Any, dims: Dims) -> Any:
+        """An array that is whole on every device, with the points of a mesh in their order."""
+        for axis, (d, i) in enumerate(dims.items):
+            if isinstance(part := self.parts.get(d), Subdomains):
+                first = i.start - part.interval.start
+                array = jax.numpy.take(array, part.places[first : first + len(i)], axis)
+        return array
+
     def cropped(self, array: Any, dims: Dims) -> Any:
         """An array without its padding: within a trace in its blocks, where XLA deals points out alike.
 
         Elsewhere it is whole on every device: XLA's partitioner would add up parts of blocks, with zeros beside them,
         which loses the sign of -0.0.
         """
-        sides = self._sides(dims)
-        if not any(map(any, sides)):
+        sides, everywhere = self._sides(dims), NamedSharding(self.mesh, PartitionSpec())
+        mesh = any(d in subdomains_of(self.parts) for d in dims)
+        if not mesh and not any(map(any, sides)):
             return array
         part = tuple(slice(low, n - high) for (low, high), n in zip(sides, array.shape, strict=True))
+        if mesh:
+            put = jax.device_put if concrete(array) else lax.with_sharding_constraint
+            return self._in_order(put(array, everywhere)[part], dims)
         if not concrete(array) and self._dealt_out_alike(dims):
             return lax.with_sharding_constraint(array[part], self.sharding(dims))
-        return jax.device_put(array, NamedSharding(self.mesh, PartitionSpec()))[part]
+        return jax.device_put(array, everywhere)[part]
 
     def _dealt_out_alike(self, dims: Dims) -> bool:
         """Whether XLA, which puts as many points as it can on the first devices, gives each the points of its block."""
-        parts = [(self.parts[d], i) for d, i in dims.items if d in self.parts]
+        if any(d in subdomains_of(self.parts) for d in dims):
+            return False
+        parts = [(p, i) for d, i in dims.items if (p := blocks_of(self.parts).get(d)) is not None]
         return all(p.interval.start == i.start and -(-len(i) // p.parts) == p.size for p, i in parts)
 
     def placed(self, arrays: Arrays) -> dict[str, Leaves]:
         """Arrays of a caller as blocks on the devices."""
         found: dict[str, Leaves] = {}
-        put = blocks_of if self.shared else jax.device_put
+        put = blocks_of_process if self.shared else jax.device_put
         for p in self.reads:
             leaves = (np.asarray(a) if not hasattr(a, "dtype") else a for a in arrays[p.name])
             found[p.name] = tuple(put(self.padded(a, p.type.dims), self.sharding(p.type.dims)) for a in leaves)
-        return found
+        return {**found, **self._placed_fixed}
+
+    @cached_property
+    def _placed_fixed(self) -> dict[str, Leaves]:
+        put = blocks_of_process if self.shared else jax.device_put
+        return {
+            n: tuple(put(a, NamedSharding(self.mesh, self._fixed_specs[n])) for a in leaves)
+            for n, leaves in self.fixed.arrays.items()
+        }
+
+    @cached_property
+    def _fixed_specs(self) -> dict[str, PartitionSpec]:
+        mesh = self.local.mesh
+        return {} if mesh is None else {n: self.fixed.spec(n, mesh.axis) for n in self.fixed.arrays}
 
     def elsewhere(self, arrays: Arrays) -> list[str]:
         """The arrays of the devices that do not lie in the blocks of the mesh."""
@@ -130,7 +205,7 @@ class Step:
             if self._dealt_out_alike(dims := p.type.dims):
                 leaves = [lax.with_sharding_constraint(a, self.sharding(dims)) for a in leaves]
             found[p.name] = tuple(self.padded(a, dims) for a in leaves)
-        return found
+        return {**found, **{n: tuple(map(jax.numpy.asarray, leaves)) for n, leaves in self.fixed.arrays.items()}}
 
     def taken(self, outputs: Arrays) -> dict[str, Leaves]:
         """Results without padding."""
@@ -140,9 +215,11 @@ class Step:
         """What stands for the padded arrays where a program is compiled without any."""
         found: dict[str, Leaves] = {}
         for p in self.reads:
-            sides = zip(self._sides(p.type.dims), p.type.dims.shape, strict=True)
-            shape, place = tuple(low + n + high for (low, high), n in sides), self.sharding(p.type.dims)
+            shape, place = self.padded_dims(p.type.dims).shape, self.sharding(p.type.dims)
             found[p.name] = tuple(jax.ShapeDtypeStruct(shape, DTYPES[s], sharding=place) for s in p.type.leaves)
+        for n, leaves in self.fixed.arrays.items():
+            place = NamedSharding(self.mesh, self._fixed_specs[n])
+            found[n] = tuple(jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=place) for a in leaves)
         return found
 
     # Running
@@ -189,24 +266,31 @@ class Step:
         return jax.shard_map(block, mesh=self.mesh, in_specs=given, out_specs=results)
 
     def _run(self, fields: Arrays, views: Arrays = NOTHING) -> tuple[dict[str, Leaves], list[Any]]:
-        specs = self._specs(self._of(fields)), self._specs(v.param for v in self.local.views if v.param.name in views)
-        step = self._mapped(self._block, specs, (self._specs(self.program.results), PartitionSpec()))
+        own = self._specs(self._of(fields))
+        own.update({n: (self._fixed_specs[n],) * len(leaves) for n, leaves in self.fixed.arrays.items()})
+        around = self._specs(v.param for v in self.local.views if v.param.name in views)
+        step = self._mapped(self._block, (own, around), (self._specs(self.program.results), PartitionSpec()))
         return step(dict(fields), dict(views))
 
     def _block(self, fields: Arrays, views: Arrays) -> tuple[dict[str, Leaves], list[Any]]:
         """What one device does."""
-        known: dict[str, Leaves] = with_halos(fields, *part_of_exchange(self.local, self.exchange, set(fields)))
+        local, plan = part_of_exchange(self.local, self.exchange, set(fields)) if views else (self.local, self.exchange)
+        known: dict[str, Leaves] = with_halos(fields, local, plan)
         known.update(views)
-        known.update({p.name: (self._positions(d, p),) for d, p in self.local.positions.items()})
+        blocks, axes = blocks_of(self.parts), frozenset(p.axis for p in self.parts.values())
+        known.update({p.name: (self._positions(blocks[d], p),) for d, p in self.local.positions.items() if d in blocks})
+        known.update({name: fields[name] for name in self.fixed.arrays})
+        tables = self.fixed.prepared(fields)
         failures: list[Any] = []
         self.checks = []
         outputs: dict[str, Leaves] = {}
         for k, (stage, executable) in enumerate(zip(self.local.stages, self._executables, strict=True)):
             given = {p.name: known[p.name] for p in stage.inputs}
-            if all(set(self.parts) <= set(p.type.dims) for p in stage.results):
+            if all(axes == {self.parts[d].axis for d in p.type.dims if d in self.parts} for p in stage.results):
                 # gradients of what is the same on all devices are added up as they are, and not as blocks
-                given = varying(given, frozenset(p.axis for p in self.parts.values()))
-            outputs, found = executable.inside(given, executable.differentiable)
+                given = varying(given, axes)
+            read = {name: table for name, table in tables.items() if name in given}
+            outputs, found = executable.inside(given, {**executable.differentiable, **read})
             failures += [self._anywhere(f) for f in found]
             self.checks += [Check(c.diagnostic, Dims()) for c in executable.checks]
             for fold in self.local.combined:
@@ -214,9 +298,9 @@ class Step:
                     known[fold.param.name] = tuple(self._combined(x, fold) for x in outputs[fold.param.name])
         return outputs, failures
 
-    def _positions(self, dim: str, place: Var) -> Any:
+    def _positions(self, part: Decomposition, place: Var) -> Any:
         """The coordinates in the whole of the local points."""
-        part, ((_, box),) = self.parts[dim], place.type.dims.items
+        ((_, box),) = place.type.dims.items
         start = lax.mul(lax.axis_index(part.axis), np.int32(part.size))
         counted = lax.add(lax.iota("int32", len(box)), np.int32(part.interval.start + box.start))
         return lax.add(counted, lax.broadcast(start, counted.shape))
@@ -234,12 +318,20 @@ class Step:
 
     def _anywhere(self, failure: Any) -> Any:
         """What a check found on some device."""
-        axes = tuple(p.axis for p in self.parts.values())
+        axes = tuple(dict.fromkeys(p.axis for p in self.parts.values()))
         position, value = lax.index_in_dim(failure, 0), lax.index_in_dim(failure, 1)
         failed = lax.ge(position, lax.full_like(position, 0))
         shown = lax.select(failed, value, lax.full_like(value, np.iinfo(value.dtype).min))
         pair = lax.concatenate([lax.select(failed, lax.full_like(position, 0), lax.full_like(position, -1)), shown], 0)
         return lax.pmax(pair, axes)
+
+
+def _local_names(
+    local: Localised, holes: Mapping[str, SkipValues], full: frozenset[str]
+) -> tuple[dict[str, SkipValues], frozenset[str]]:
+    """What is known of tables, and which are declared full, by their names in the local program."""
+    names = [(v.param.name, v.field.name) for v in local.views] + [(t.param.name, t.name) for t in local.tables]
+    return {own: holes[n] for own, n in names if n in holes}, frozenset(own for own, n in names if n in full)
 
 
 def _every(x: Any, axis: str, parts: int) -> Any:

@@ -258,6 +258,36 @@ def lift(
 
 
 @app.command()
+def equal(
+    one: Annotated[
+        str, typer.Argument(help="A program (.fencil), TVMScript (.py) or Tile IR, or FILE:NAME.", show_default=False)
+    ],
+    other: Annotated[str, typer.Argument(help="Another one, in the same language or not.", show_default=False)],
+    size: Annotated[
+        list[str] | None,
+        typer.Option(help="A size, as n=64; of Tile IR the shape of an array, as p=1024x64. May be repeated."),
+    ] = None,
+    match: Annotated[
+        list[str] | None, typer.Option(help="Which parameter of the first is which of the second, as x=a.")
+    ] = None,
+    grid: Annotated[str | None, typer.Option(help="Of Tile IR: the blocks of the grid, as 4,1,1.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Where a counterexample goes: .npz or .nc.")] = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Say whether two programs compute the same: how much is proven, or inputs that tell them apart.
+
+    The exit code is 1 where they differ, or nothing is known. Example:
+
+    tensorir equal softmax.py:fused model.fencil:softmax --size n=64
+    """
+    from stencils.cli.equal import equal as compare
+
+    keep_existing((out,), overwrite, ask)
+    if not compare(one, other, tuple(size or ()), tuple(match or ()), grid, out, say):
+        raise typer.Exit(1)
+
+
+@app.command()
 def tt(
     kernel: Annotated[Path, typer.Argument(help="A kernel of tiles (TileLang's text, .py).", show_default=False)],
     cores: Annotated[int, typer.Option(help="How many cores share the tiles.")] = 64,

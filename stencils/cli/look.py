@@ -13,10 +13,10 @@ from tensorir.binding.arrays import refuse
 from tensorir.ir import Fencil
 from tensorir.text.printer import print_fencil, print_param
 
-__all__ = ["check", "info", "lower", "show"]
+__all__ = ["check", "info", "lower", "programs_of", "show"]
 
 
-def _programs(path: Path, fencil: str | None) -> dict[str, Any]:
+def programs_of(path: Path, fencil: str | None) -> dict[str, Any]:
     from tensorir.text import parse, parse_all, read_text
 
     check_source(path)
@@ -32,7 +32,7 @@ def _programs(path: Path, fencil: str | None) -> dict[str, Any]:
 
 def check(path: Path, fencil: str | None, say: Callable[[str], None]) -> None:
     """Parse and type every program of a file."""
-    for name, program in _programs(path, fencil).items():
+    for name, program in programs_of(path, fencil).items():
         sizes = () if isinstance(program, Fencil) else program.sizes
         later = f", typed when {', '.join(sizes)} {'is' if len(sizes) == 1 else 'are'} known" if sizes else ""
         say(f"{name}: well-formed{later}")
@@ -40,13 +40,13 @@ def check(path: Path, fencil: str | None, say: Callable[[str], None]) -> None:
 
 def show(path: Path, fencil: str | None, ascii: bool, say: Callable[[str], None]) -> None:
     """Print every program in canonical form."""
-    texts = [print_fencil(p, ascii=ascii) for p in _programs(path, fencil).values()]
+    texts = [print_fencil(p, ascii=ascii) for p in programs_of(path, fencil).values()]
     say("\n\n".join(texts))
 
 
 def _sized(path: Path, fencil: str | None, settings: tuple[str, ...]) -> Iterator[tuple[str, Any, dict[str, int]]]:
     """Every program with those of the sizes that are its own; a size that none has is refused."""
-    programs = _programs(path, fencil)
+    programs = programs_of(path, fencil)
     own = {n: () if isinstance(p, Fencil) else p.sizes for n, p in programs.items()}
     given = sizes(settings, [s for names in own.values() for s in names], ", ".join(programs))
     for name, program in programs.items():

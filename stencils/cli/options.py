@@ -15,13 +15,13 @@ from tensorir.errors import did_you_mean
 __all__ = ["only_known", "pairs", "refuse_given", "sizes"]
 
 
-def pairs(settings: Iterable[str], what: str, example: str) -> dict[str, str]:
-    """The names of `--set`, each with the text of its value; raises C04 where there is none."""
+def pairs(settings: Iterable[str], what: str, example: str, option: str = "--set") -> dict[str, str]:
+    """The names of an option, each with the text of its value; raises C04 where there is none."""
     found: dict[str, str] = {}
     for text in settings:
         name, _, value = text.partition("=")
         if not name or not value:
-            raise refuse("C04", f"'--set {text}' gives no {what}.", f"write --set {example}.")
+            raise refuse("C04", f"'{option} {text}' gives no {what}.", f"write {option} {example}.")
         found[name] = value
     return found
 

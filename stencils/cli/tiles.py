@@ -110,6 +110,17 @@ def lift(
 
     `settings` have the shape of each array, as p=1024x64, and numbers.
     """
+    program = lifted(path, entry, settings, grid, on_hazard)
+    say(str(program))
+    if report:
+        say(f"\n{program.report}")
+
+
+def lifted(
+    path: Path, entry: str | None, settings: tuple[str, ...], grid: str | None, on_hazard: str = "error",
+    numerics: str = "fast",
+) -> Any:  # fmt: skip
+    """An entry on a grid as a pure tensor program."""
     module, name, params = _entry(path, entry)
     given: dict[str, Any] = {}
     for key, text in pairs(settings, "value", "p=1024x64").items():
@@ -127,12 +138,10 @@ def lift(
     missing = [key for key in arrays if key not in given]
     if missing:
         raise refuse("C08", f"the shape of '{missing[0]}' is not known.", f"say it: --set {missing[0]}=1024x64.")
-    program = ti.lift(
-        module, entry=name, grid=_grid(grid), args=[given[key] for key in params if key in given], on_hazard=on_hazard
+    return ti.lift(
+        module, entry=name, grid=_grid(grid), args=[given[key] for key in params if key in given], on_hazard=on_hazard,
+        numerics=numerics,
     )  # fmt: skip
-    say(str(program))
-    if report:
-        say(f"\n{program.report}")
 
 
 def _entry(path: Path, entry: str | None) -> tuple[Any, str, dict[str, Any]]:

@@ -21,7 +21,9 @@ from dataclasses import dataclass
 
 from tensorir.distribution.decomposition import Decomposition
 from tensorir.distribution.local_program import Localised, View
+from tensorir.distribution.mesh_exchange import MeshExchange, MeshMessage, mesh_exchange
 from tensorir.distribution.needs import Need, needs
+from tensorir.distribution.subdomains import blocks_of
 from tensorir.types import DTYPES, Interval
 
 __all__ = ["Exchange", "Message", "Phase", "Piece", "Round", "exchange"]
@@ -87,7 +89,11 @@ class Exchange:
     """All that is sent before a step."""
 
     phases: tuple[Phase, ...]
-    messages: tuple[Message, ...]
+    messages: tuple[Message | MeshMessage, ...]
+    mesh: MeshExchange | None = None
+    """What is sent along the dims of an unstructured mesh, after all phases."""
+    held: frozenset[str] = frozenset()
+    """The fields of a mesh that the devices have with their halos, so that they are not sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +106,13 @@ class _Sent:
     position: int
 
 
-def exchange(local: Localised) -> Exchange:
-    """What is exchanged before a step, so that each block has what it reads."""
-    wanted = needs(local.whole.values(), local.parts)
+def exchange(local: Localised, held: frozenset[str] = frozenset()) -> Exchange:
+    """What is exchanged before a step, so that each block has what it reads and does not hold."""
+    blocks = blocks_of(local.parts)
+    wanted = needs(local.whole.values(), blocks)
     phases: list[Phase] = []
-    messages: list[Message] = []
-    for d, part in local.parts.items():
+    messages: list[Message | MeshMessage] = []
+    for d, part in blocks.items():
         rounds: dict[tuple[int, int], list[tuple[View, list[list[_Sent]]]]] = {}
         for view in local.views:
             if d not in view.param.type.dims:
@@ -118,7 +125,10 @@ def exchange(local: Localised) -> Exchange:
         taken: dict[str, list[Interval]] = {}
         made = [_round(key, carried, d, part, taken) for key, carried in sorted(rounds.items())]
         phases.append(Phase(part, tuple(made)))
-    return Exchange(tuple(phases), tuple(messages))
+    if local.mesh is None:
+        return Exchange(tuple(phases), tuple(messages))
+    mesh = mesh_exchange([(v.param, v.field) for v in local.views if v.field.name not in held], local.mesh)
+    return Exchange(tuple(phases), (*messages, *mesh.messages), mesh, held)
 
 
 def _sent(view: View, along: Sequence[Need], dim: str, part: Decomposition) -> Iterator[_Sent]:
@@ -217,12 +227,13 @@ def _row(values: Mapping[int, int], parts: int) -> tuple[int, ...]:
 
 
 def _message(sent: _Sent, view: View, dim: str, local: Localised) -> Message:
-    part = local.parts[dim]
+    blocks = blocks_of(local.parts)
+    part, order = blocks[dim], list(blocks)
     others = 1
     for d, i in view.param.type.dims.items:
         if d == dim:
             continue
-        before = d in local.parts and list(local.parts).index(d) < list(local.parts).index(dim)
+        before = d in blocks and order.index(d) < order.index(dim)
         others *= len(i) if before or d not in local.parts else local.parts[d].size
     size = sum(DTYPES[s].itemsize for s in view.field.type.leaves)
     return Message(

@@ -8,6 +8,7 @@ distributed dim ends a stage: each device folds its block, the devices' results 
 what came of it as a parameter.
 
 >>> import tensorir as ti
+>>> from tensorir.distribution.decomposition import Decomposition
 >>> f = ti.parse("f(y: tensor<float, I[1:7]>, x: tensor<float, I[0:8]>) { y ← ⟪I, 1⟫(x) - ⟪I, -1⟫(x); }")
 >>> print(localised(f, {"I": Decomposition("I", "px", Interval(0, 8), 2)}).stages[0])
 f(y: tensor<float, I[0:4]>, x: tensor<float, I[-1:5]>) {
@@ -20,13 +21,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
+
+from numpy.typing import NDArray
 
 from tensorir.analysis.domains import domains
 from tensorir.build import closure, fencil, var
-from tensorir.distribution.decomposition import Decomposition
+from tensorir.distribution.local_numbers import LocalMesh, LocalTable, local_mesh
 from tensorir.distribution.localising import Fold, Frame, Localiser, far
 from tensorir.distribution.localising_regions import written_out
 from tensorir.distribution.refusals import refuse_undistributable
+from tensorir.distribution.subdomains import Part, blocks_of
 from tensorir.distribution.whole_results import whole_results
 from tensorir.ir import Call, Expr, Fencil, Var
 from tensorir.types import Dims, Interval
@@ -63,7 +68,7 @@ class Localised:
     """What a device runs: programs one after the other, each with what was folded by those before it."""
 
     program: Fencil
-    parts: Mapping[str, Decomposition]
+    parts: Mapping[str, Part]
     stages: tuple[Fencil, ...]
     views: tuple[View, ...]
     positions: Mapping[str, Var]
@@ -71,17 +76,25 @@ class Localised:
     combined: tuple[Combined, ...]
     whole: Mapping[str, Expr]
     """The results of the whole program."""
+    mesh: LocalMesh | None = None
+    """The points of an unstructured mesh, where dims of one are distributed."""
+    tables: tuple[LocalTable, ...] = ()
+    """The tables that lead from a distributed dim of the mesh to another."""
 
 
-def localised(program: Fencil, parts: Mapping[str, Decomposition]) -> Localised:
-    """The program of a block; raises D04 for what cannot be distributed."""
+def localised(
+    program: Fencil, parts: Mapping[str, Part], tables: Mapping[str, NDArray[Any]] | None = None
+) -> Localised:
+    """The program of a block, or of a part of a mesh with these tables; raises D04 for what cannot be distributed."""
     whole = whole_results(written_out(program, list(parts)))
     refuse_undistributable(whole.values(), parts)
+    mesh = local_mesh(list(whole.values()), parts, tables or {})
+    places = {} if mesh is None else {d: mesh.whole(d) for d in mesh.numbers}
     # first on intervals that are wide enough for anything, to see what is read, and then on that
     shifts = [n for n in postorder(*whole.values()) if isinstance(n, Call) and n.op == "cartesian_shift"]
     reach = 1 + sum(abs(n.static.offset) for n in shifts if n.static.dim in parts and not far(n, parts))
-    wide = {d: Interval(-reach, p.size + reach) for d, p in parts.items()}
-    first = Localiser(parts, lambda _, dim: wide[dim], {}, {p.name for p in program.results})
+    wide = {**{d: Interval(-reach, p.size + reach) for d, p in blocks_of(parts).items()}, **places}
+    first = Localiser(parts, lambda _, dim: wide[dim], {}, {p.name for p in program.results}, mesh)
     read = _read(_stages(program, whole, first))
     merged = _merged(first)
     boxes: dict[str, Dims] = {}
@@ -90,17 +103,20 @@ def localised(program: Fencil, parts: Mapping[str, Decomposition]) -> Localised:
         boxes[own] = Dims(tuple((d, i | boxes[own][d]) for d, i in dims.items)) if own in boxes else dims
 
     def box(name: str, dim: str) -> Interval:
+        if dim in places:
+            return places[dim]
         block = Interval(0, parts[dim].size)
         return boxes[name][dim] | block if name in boxes else block
 
     names = {(v.name, frame): merged.get(own.name, own.name) for (v, frame), own in first.views.items()}
-    second = Localiser(parts, box, names, {p.name for p in program.results})
+    second = Localiser(parts, box, names, {p.name for p in program.results}, mesh, first.tables)
     stages = _stages(program, whole, second)
     inputs = {p.name for stage in stages for p in stage.inputs}
     return Localised(
         program, parts, stages, tuple(v for v in _views(second) if v.param.name in inputs),
         {d: v for d, v in second.positions.items() if v.name in inputs},
         tuple(Combined(f.param, f.op, f.dim, f.level) for f in second.folds), whole,
+        mesh, tuple(t for t in second.tables.values() if t.param.name in inputs),
     )  # fmt: skip
 
 
@@ -126,6 +142,7 @@ def _result(fold: Fold) -> Var:
 def _stage(program: Fencil, outputs: Sequence[tuple[Var, Expr]], local: Localiser, folds: bool) -> Fencil:
     free = frozenset[Var]().union(*(e.free for _, e in outputs))
     given = [v for v in dict.fromkeys([*local.views.values(), *local.positions.values()]) if v in free]
+    given += [t.param for t in local.tables.values() if t.param in free]
     given += [f.param for f in local.folds if f.param in free]
     name = f"folds_of_{program.name}" if folds else program.name
     return fencil(name, [*(p for p, _ in outputs), *given], [closure(p, e) for p, e in outputs], program.span)
@@ -156,7 +173,7 @@ def _merged(local: Localiser) -> dict[str, str]:
     return found
 
 
-def _offsets(frames: Sequence[Frame], field: Var, parts: Mapping[str, Decomposition]) -> dict[str, tuple[int, ...]]:
+def _offsets(frames: Sequence[Frame], field: Var, parts: Mapping[str, Part]) -> dict[str, tuple[int, ...]]:
     have = [d for d in field.type.dims if d in parts]
     return {d: tuple(sorted({dict(frame).get(d, 0) for frame in frames})) for d in have}
 

@@ -15,11 +15,13 @@ from tensorir.build import free_name as _free
 from tensorir.builtins import TABLE
 from tensorir.coercion import coerced, cut
 from tensorir.distribution import localising_regions
-from tensorir.distribution.decomposition import Decomposition
+from tensorir.distribution.local_numbers import LocalMesh, LocalTable
 from tensorir.distribution.refusals import monoid_of
+from tensorir.distribution.subdomains import Part
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.ir import Apply, Call, Expr, Lambda, Literal, Operator, Var
 from tensorir.types import INT32, Dims, Interval, Scalar, TensorType
+from tensorir.typing_rules import neighbour_source
 from tensorir.walk import substitute_all, with_label
 
 __all__ = ["Fold", "Frame", "Localiser", "Making", "Scope", "far"]
@@ -30,7 +32,7 @@ Frame = tuple[tuple[str, int], ...]
 Making = Generator["tuple[Expr, Frame, Scope]", Expr, Expr]
 
 
-def far(node: Call, parts: Mapping[str, Decomposition]) -> bool:
+def far(node: Call, parts: Mapping[str, Part]) -> bool:
     """Whether a shift reads across more than half of a distributed interval, as periodic boundaries do."""
     dim, offset = node.static
     return 2 * abs(offset) > len(parts[dim].interval)
@@ -62,13 +64,16 @@ class Localiser:
 
     def __init__(
         self,
-        parts: Mapping[str, Decomposition],
+        parts: Mapping[str, Part],
         box: Callable[[str, str], Interval],
         merged: Mapping[tuple[str, Frame], str],
         taken: set[str],
+        mesh: LocalMesh | None = None,
+        tables: dict[tuple[str, int, int], LocalTable] | None = None,
     ) -> None:
         """`box` has the local interval of a parameter along a dim, by their names."""
-        self.parts, self.box, self.merged, self.taken = parts, box, merged, taken
+        self.parts, self.box, self.merged, self.taken, self.mesh = parts, box, merged, taken, mesh
+        self.tables = {} if tables is None else tables
         self.views: dict[tuple[Var, Frame], Var] = {}
         self.positions: dict[str, Var] = {}
         self.folds: list[Fold] = []
@@ -112,9 +117,25 @@ class Localiser:
             if name is None:
                 name = _free(field.name, self.taken)
             known = next((v for v in self.views.values() if v.name == name), None)
-            dims = Dims(tuple((d, self.box(name, d) if d in self.parts else i) for d, i in field.type.dims.items))
+            dims = Dims(tuple((d, self._interval(field, name, d, i)) for d, i in field.type.dims.items))
             own = self.views[field, frame] = known or var(name, field.type.on(dims), field.span)
         return own
+
+    def _interval(self, field: Var, name: str, dim: str, whole: Interval) -> Interval:
+        """The local points of a parameter."""
+        if self.mesh is not None and dim in self.mesh.numbers:
+            return self.mesh.interval(field, dim)
+        return self.box(name, dim) if dim in self.parts else whole
+
+    def table(self, node: Call) -> Expr | None:
+        """The table of a shift in the numbers of the device; None where it is the whole's."""
+        shift = None if self.mesh is None else self.mesh.shift(node)
+        if self.mesh is None or shift is None:
+            return None
+        key = shift.table.name, *self.mesh.extents(shift)
+        if key not in self.tables:
+            self.tables[key] = self.mesh.table(shift, _free(shift.table.name, self.taken))
+        return self.tables[key].param
 
     def at(self, dim: str, frame: Frame = ()) -> Expr:
         """The coordinate in the whole of each local point."""
@@ -238,6 +259,18 @@ def _shift(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
         return (yield x, tuple(sorted((d, o) for d, o in moved.items() if o)), scope)
     made = yield x, frame, scope
     return call("cartesian_shift", made, static=node.static, span=node.span) if dim in made.tensor.dims else made
+
+
+def _neighbours(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
+    table = own.table(node)
+    if table is None:
+        return (yield from _pointwise(own, node, frame, scope))
+    made = yield node.args[1], frame, scope
+    _, source = neighbour_source(table.tensor)
+    if source not in made.tensor.dims:  # the same at all points
+        places = own.box(source, source)
+        made = call("add_dim", made, static=(source, places.start, places.stop), span=node.span)
+    return call(node.op, table, made, static=node.static, span=node.span)
 
 
 def _subset(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
@@ -402,6 +435,8 @@ def _combined(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
 
 _RULES: dict[str, Callable[[Localiser, Call, Frame, Scope], Making]] = {
     "cartesian_shift": _shift,
+    "shift_init": _neighbours,
+    "unstructured_shift": _neighbours,
     "subset": _subset,
     "concat": _concat,
     "update": _update,

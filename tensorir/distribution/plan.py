@@ -18,12 +18,15 @@ px 0 → 1: x at I[3:4], 8 bytes
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 
 from tensorir.display import Displayed
 from tensorir.distribution.decomposition import Decomposition
 from tensorir.distribution.exchange import Exchange, Message
 from tensorir.distribution.local_program import Localised
+from tensorir.distribution.mesh_exchange import MeshMessage
+from tensorir.distribution.subdomains import Subdomains, blocks_of, subdomains_of
 from tensorir.ir import Fencil
 
 __all__ = ["DistributionPlan"]
@@ -38,7 +41,12 @@ class DistributionPlan(Displayed):
 
     @property
     def decompositions(self) -> tuple[Decomposition, ...]:
-        return tuple(self.local.parts.values())
+        return tuple(blocks_of(self.local.parts).values())
+
+    @property
+    def subdomains(self) -> tuple[Subdomains, ...]:
+        """The dims of an unstructured mesh, dealt out by their owners."""
+        return tuple(subdomains_of(self.local.parts).values())
 
     @property
     def programs(self) -> tuple[Fencil, ...]:
@@ -46,14 +54,22 @@ class DistributionPlan(Displayed):
         return self.local.stages
 
     @property
-    def messages(self) -> tuple[Message, ...]:
+    def messages(self) -> tuple[Message | MeshMessage, ...]:
         """Who sends what to whom along one axis of the mesh; each row of devices along it sends the same."""
         return self.exchange.messages
 
     @property
     def permutes(self) -> int:
         """The collectives of a step that send halos."""
-        return sum(r.permutes for p in self.exchange.phases for r in p.rounds)
+        mesh = self.exchange.mesh
+        along = 0 if mesh is None or mesh.all_to_all else mesh.collectives
+        return along + sum(r.permutes for p in self.exchange.phases for r in p.rounds)
+
+    @property
+    def all_to_alls(self) -> int:
+        """The collectives of a step in which all devices along an axis send to all."""
+        mesh = self.exchange.mesh
+        return mesh.collectives if mesh is not None and mesh.all_to_all else 0
 
     @property
     def folds(self) -> int:
@@ -63,20 +79,29 @@ class DistributionPlan(Displayed):
     @property
     def bytes(self) -> int:
         """What all devices send in a step."""
-        rows = {p.axis: self._devices // p.parts for p in self.decompositions}
+        rows = {p.axis: self._devices // p.parts for p in self.local.parts.values()}
         return sum(m.bytes * rows[m.axis] for m in self.messages)
 
     @property
     def _devices(self) -> int:
-        return math.prod(p.parts for p in self.decompositions)
+        return math.prod({p.axis: p.parts for p in self.local.parts.values()}.values())
 
     def halos(self, field: str) -> dict[str, tuple[int, int]]:
-        """By distributed dim, how many points before and after its block a device gets of a field at most."""
+        """By distributed dim, how many points before and after its block a device gets of a field at most.
+
+        All points of a mesh come after its own.
+        """
         found: dict[str, tuple[int, int]] = {}
+        got: Counter[tuple[str, int]] = Counter()
         for m in self.messages:
-            if m.field == field:
+            if m.field != field:
+                continue
+            if isinstance(m, MeshMessage):
+                got[m.dim, m.target] += len(m.points)
+                found[m.dim] = 0, max(got[d, k] for d, k in got if d == m.dim)
+            else:
                 before, after = found.get(m.dim, (0, 0))
-                own = len(self.local.parts[m.dim].block(m.target))
+                own = len(blocks_of(self.local.parts)[m.dim].block(m.target))
                 found[m.dim] = max(before, -m.position), max(after, m.position + len(m.points) - own)
         return found
 
@@ -86,9 +111,11 @@ class DistributionPlan(Displayed):
             last = [len(b) for b in p.blocks()][-1]
             rest = "" if p.even else f", the last of {last}"
             lines.append(f"{p.dim}{p.interval} along '{p.axis}' in {p.parts} blocks of {p.size}{rest}")
+        lines += map(str, self.subdomains)
+        mesh = {p.dim for p in self.subdomains}
         for field in dict.fromkeys(v.field.name for v in self.local.views):
             sides = [
-                f"{_points(k)} {side} along {d}"
+                f"{_points(k)} of others along {d} at most" if d in mesh else f"{_points(k)} {side} along {d}"
                 for d, widths in self.halos(field).items()
                 for k, side in zip(widths, ("before", "after"), strict=True)
                 if k
@@ -96,13 +123,20 @@ class DistributionPlan(Displayed):
             if sides:
                 lines.append(f"{field}: {', '.join(sides)}")
         lines += [f"{m}, {m.bytes:,} bytes" for m in self.messages]
-        counted = f"{self.permutes} permute{'s' * (self.permutes != 1)} and {self.bytes:,} bytes a step"
+        sent = [_times(self.all_to_alls, "all_to_all")] if self.all_to_alls else []
+        if self.permutes or not sent:
+            sent.append(_times(self.permutes, "permute"))
+        counted = f"{', '.join(sent)} and {self.bytes:,} bytes a step"
         if self.folds:
-            counted += f", {self.folds} fold{'s' * (self.folds != 1)} over devices"
+            counted += f", {_times(self.folds, 'fold')} over devices"
         return "\n".join([*lines, counted])
 
     __repr__ = __str__
 
 
 def _points(count: int) -> str:
-    return f"{count} point{'s' * (count != 1)}"
+    return _times(count, "point")
+
+
+def _times(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tensorir.builtins import TABLE
-from tensorir.distribution.decomposition import Decomposition
+from tensorir.distribution.subdomains import Part, subdomains_of
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.ir import Call, Expr, Lambda, Operator, Var
 from tensorir.types import Scalar, TensorType
+from tensorir.typing_rules import neighbour_source
 from tensorir.walk import postorder
 
 __all__ = ["Monoid", "monoid_of", "refuse_undistributable"]
@@ -45,20 +46,55 @@ def _is_monoid(op: str) -> bool:
     return TABLE[op].associative and TABLE[op].identity is not None
 
 
-def refuse_undistributable(results: Iterable[Expr], parts: Mapping[str, Decomposition]) -> None:
+def refuse_undistributable(results: Iterable[Expr], parts: Mapping[str, Part]) -> None:
     """Raise D04 for each expression that the blocks of a dim cannot compute by themselves."""
     found: list[Diagnostic] = []
     nodes = list(postorder(*results))
     inner = {p for n in nodes if isinstance(n, Lambda) for p in n.params}
     for node in nodes:
-        if isinstance(node, Call) and (told := _why(node, parts, inner)):
+        told = _two_of_a_mesh(node, parts) or (_why(node, parts, inner) if isinstance(node, Call) else None)
+        if told:
             message, hint = told
             found.append(Diagnostic("D04", message, node.span, help=hint))
     if found:
         raise DiagnosticError(list(dict.fromkeys(found)))
 
 
-def _why(node: Call, parts: Mapping[str, Decomposition], inner: set[Var]) -> tuple[str, str] | None:
+def _two_of_a_mesh(node: Expr, parts: Mapping[str, Part]) -> tuple[str, str] | None:
+    """What is told of a tensor that has points of a mesh for each of its points."""
+    some = [d for d in subdomains_of(parts) if isinstance(node.type, TensorType) and d in node.type.dims]
+    if len(some) < 2:
+        return None
+    told = f"a tensor has both {some[0]} and {some[1]}, which are parted along one axis."
+    return told, "read one at the neighbours of the other, through a table."
+
+
+def _through_table(node: Call, parts: Mapping[str, Part], inner: set[Var]) -> tuple[str, str] | None:
+    """What is told of a read at neighbours."""
+    table, mesh = node.args[0], subdomains_of(parts)
+    _, source = neighbour_source(table.tensor)
+    name = f"'{table.name}'" if isinstance(table, Var) else "this table"
+    touched = [d for d in (*table.tensor.dims, source) if d in parts]
+    if blocks := [d for d in touched if d not in mesh]:
+        told = f"{name} tells neighbours along {blocks[0]}, which is distributed in blocks."
+        return told, f"say which device has which point: ti.distribute(..., partition={{'{blocks[0]}': owners}})."
+    if source not in mesh:
+        return None
+    if not any(d in mesh for d in table.tensor.dims):
+        whole = next(iter(table.tensor.dims))
+        told = f"{name} leads from {whole}, which lies whole on every device, to {source}, which is distributed."
+        return told, f"distribute {whole} with it, along the same axis of the mesh."
+    if not isinstance(table, Var) or table in inner:
+        told = f"this table is computed, and it leads to {source}, which is distributed."
+        return told, "compute it before, and pass it as a parameter."
+    if not inner.isdisjoint(node.free):
+        return f"a fold reads neighbours along {source} of what it is given, and {source} is distributed.", (
+            "read the neighbours before it, and fold what was read."
+        )
+    return None
+
+
+def _why(node: Call, parts: Mapping[str, Part], inner: set[Var]) -> tuple[str, str] | None:
     """What is told of a node that cannot be distributed, and what to do."""
     touched = [d for d in parts if any(d in t.dims for t in _types(node))]
     if not touched and node.op == "scatter":
@@ -79,8 +115,11 @@ def _why(node: Call, parts: Mapping[str, Decomposition], inner: set[Var]) -> tup
             return f"data say which points along {d} are read, and {d} is distributed.", leave
         case "scatter" if touched:
             return f"data say which points are written, and {first} is distributed.", leave
-        case "shift_init" | "shift_apply" | "unstructured_shift":
-            return "tables of neighbours are not distributed.", "distribute programs on regular grids."
+        case "shift_init" | "unstructured_shift":
+            return _through_table(node, parts, inner)
+        case "cartesian_shift" if static.dim in subdomains_of(parts):
+            told = f"this reads at an offset along {static.dim}, whose points a partition deals out."
+            return told, "read neighbours through a table."
         case "rename" if any(name in parts for pair in static.pairs for name in pair):
             d = next(name for pair in static.pairs for name in pair if name in parts)
             return f"a dim is renamed from {d}, or to it, and {d} is distributed.", leave

@@ -129,13 +129,19 @@ class FieldOperator(Displayed):
         return plan.compiled(**self._values(plan, bound))
 
     @located
-    def on(self, run: Callable[[Any], Callable[..., Any]], args: tuple[Any, ...], more: Mapping[str, Any]) -> Any:
+    def on(
+        self, run: Callable[[Any], Callable[..., Any]], args: tuple[Any, ...], more: Mapping[str, Any],
+        offset_provider: Mapping[str, Any] | None = None,
+    ) -> Any:  # fmt: skip
         """The results of a call, with `run` of its plan in the place of what `ti.compile` makes."""
         bound = self._bound(args, more)
         if any(_is_traced(v) for v in bound.values()):
             return self.inline(bound)
-        plan = self.plan(bound)
-        return restored(plan.shape, gathered(plan.results, run(plan)(**self._values(plan, bound))))
+        provider = provided(offset_provider)
+        plan = self._plan(bound, None, None, provider)
+        values = self._values(plan, bound)
+        values.update({t: table_value(plan.fencil[t], provider[t]) for t in plan.tables})
+        return restored(plan.shape, gathered(plan.results, run(plan)(**values)))
 
     def inline(self, bound: Mapping[str, Any]) -> Any:
         """The operator as part of the one that calls it."""

@@ -24,6 +24,7 @@ from tensorir.distribution.decomposition import Decomposition
 from tensorir.distribution.exchange import Message
 from tensorir.distribution.plan import DistributionPlan
 from tensorir.inspect.colours import middle
+from tensorir.inspect.mesh_pictures import parts_of_a_mesh
 from tensorir.inspect.page import Fold, markup, page
 from tensorir.inspect.picture import INK, PALE, PAPER, Drawing, Picture
 
@@ -39,7 +40,12 @@ Place = tuple[float, float]
 
 
 def distribution(plan: DistributionPlan) -> Picture:
-    """The blocks of a plan along its first two dims: what each gets of others, and from whom, in the block's colour."""
+    """The blocks of a plan along its first two dims: what each gets of others, and from whom, in the block's colour.
+
+    Of an unstructured mesh it is who sends how much to whom.
+    """
+    if plan.subdomains:
+        return parts_of_a_mesh(plan)
     across, *others = plan.decompositions
     down = others[0] if others else None
     columns, rows = min(across.parts, MOST), min(down.parts, MOST) if down else 1
@@ -112,7 +118,7 @@ def _messages(
 def _by_pair(plan: DistributionPlan, part: Decomposition) -> dict[tuple[int, int], list[Message]]:
     found: dict[tuple[int, int], list[Message]] = {}
     for m in plan.messages:
-        if m.axis == part.axis and m.source != m.target:
+        if isinstance(m, Message) and m.axis == part.axis and m.source != m.target:
             found.setdefault((m.source, m.target), []).append(m)
     return found
 

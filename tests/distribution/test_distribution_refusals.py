@@ -1,6 +1,7 @@
 """What cannot be distributed is said before anything is exchanged, at its place and with what to do."""
 
 import jax
+import numpy as np
 import pytest
 
 import tensorir as ti
@@ -59,9 +60,14 @@ def test_what_blocks_cannot_compute_by_themselves_is_refused(value, told):
     assert f"error[D04]: {told}" in refused(text)
 
 
-def test_tables_are_refused():
-    text = f"f(y: tensor<float, V[0:4]>, {X}, t: tensor<int, V[0:4], _NB_I[0:2]>) {{ y ← ⟪t, 0⟫(x); }}"
-    assert "error[D04]: tables of neighbours are not distributed." in refused(text)
+def test_tables_along_a_dim_in_blocks_are_refused_at_their_place():
+    text = f"f(y: tensor<float, V[0:4]>, {X}, t: tensor<int, V[0:4], _NB_I[0:2]>) {{\n  y ← ⟪t, 0⟫(x);\n}}"
+    assert refused(text) == (
+        "<text>:2:7: error[D04]: 't' tells neighbours along I, which is distributed in blocks.\n"
+        "    y ← ⟪t, 0⟫(x);\n"
+        "        ^^^^^^^^^\n"
+        "help: say which device has which point: ti.distribute(..., partition={'I': owners})."
+    )
 
 
 def test_an_axis_that_the_mesh_lacks_is_named_with_those_that_it_has():
@@ -112,4 +118,14 @@ def test_halo_steps_are_a_number_of_steps(steps):
         ti.distribute(f, jax.make_mesh((1,), ("px",)), {"I": "px"}, halo_steps=steps)
     assert str(caught.value) == (
         f"error[D09]: halo_steps is {steps}, which is no number of steps.\nhelp: give 1 or more."
+    )
+
+
+def test_steps_of_a_partition_are_not_taken_together():
+    f = ti.parse(f"f(y: tensor<float, I[0:8]>, {X}) {{ y ← x; }}")
+    owners = {"I": np.zeros(8, np.int32)}
+    with pytest.raises(ti.DiagnosticError) as caught:
+        ti.distribute(f, jax.make_mesh((1,), ("px",)), {"I": "px"}, partition=owners, halo_steps=2)
+    assert str(caught.value) == (
+        "error[D09]: halo_steps is of dims in blocks, and a partition is given.\nhelp: leave out halo_steps."
     )

@@ -11,6 +11,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
+CASES = ("arrays of NumPy", "steps and what callbacks see", "arrays of JAX stay in blocks", "an unstructured mesh")
+
+
 @pytest.fixture(scope="module")
 def found() -> list[dict[str, str]]:
     """What the two processes said, by the names of the cases."""
@@ -32,7 +35,7 @@ def found() -> list[dict[str, str]]:
     return [dict(line.split(": ", 1) for line in out.splitlines() if ": " in line) for out, _ in said]
 
 
-@pytest.mark.parametrize("case", ["arrays of NumPy", "steps and what callbacks see", "arrays of JAX stay in blocks"])
+@pytest.mark.parametrize("case", CASES)
 def test_two_processes_give_what_one_device_does(case, found):
     assert [some[case] for some in found] == ["True", "True"]
 

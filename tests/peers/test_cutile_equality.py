@@ -9,6 +9,7 @@ from cuda.tile import Constant
 
 import tensorir as ti
 from tensorir import tile
+from tensorir.equality.verdict import Level
 from tests.peers import cutile_kernels as k
 
 I, J, K = ti.dims("I J K")
@@ -107,17 +108,17 @@ def test_a_jacobi_step_is_proven_equal_in_three_languages():
     kernel = launched(jacobi, (4, 4), zeros(34, 34), zeros(32, 32), 8)
     field = jacobi_operator.fencil(ti.as_field({"I": (-1, 33), "J": (-1, 33)}, zeros(34, 34)))
     for one, other in ((kernel, JACOBI), (JACOBI, field), (kernel, field)):
-        assert ti.equivalent(one, other).proven
+        assert ti.equivalent(one, other).level == Level.BITS
 
 
 def test_a_softmax_is_proven_equal_to_an_operator_and_up_to_signs_of_zeros_to_a_loop_nest():
     kernel = launched(k.softmax, 16, zeros(16, 64), zeros(16, 64), 64)
     field = softmax_operator.fencil(zeros(16, 64))
-    assert ti.equivalent(kernel, field).proven
+    assert ti.equivalent(kernel, field).level == Level.BITS
     for other in (kernel, field):
         # T.max of two zeros is the second one
         found = ti.equivalent(other, SOFTMAX)
-        assert found and found.inputs == 8 and found.up_to
+        assert found and found.level < Level.BITS
 
 
 @pytest.mark.parametrize("numerics", ["fast", "exact"])
@@ -127,13 +128,15 @@ def test_a_product_of_matrices_is_proven_equal_in_three_languages(numerics: str)
     kernel = launched(k.matmul, grid, zeros(32, 64), zeros(64, 32), zeros(32, 32), *tiles, numerics=numerics)
     field = matmul_operator.fencil(zeros(32, 64), zeros(64, 32))
     for one, other in ((kernel, MATMUL), (MATMUL, field), (kernel, field)):
-        assert ti.equivalent(one, other).proven
+        # sums are taken in any order where numerics are fast
+        proven = Level.REALS if numerics == "fast" and kernel in (one, other) else Level.BITS
+        assert ti.equivalent(one, other).level == proven
 
 
 def test_tiled_sums_are_no_proof_where_the_order_counts():
     kernel = launched(k.matmul, (2, 2), zeros(32, 64), zeros(64, 32), zeros(32, 32), 16, 16, 16)
     found = ti.equivalent(kernel, MATMUL)
-    assert found and not found.proven and found.inputs == 8
+    assert found.level == Level.REALS_PROBABLY
 
 
 def test_a_step_that_is_wrong_at_an_edge_comes_with_a_witness():
@@ -170,7 +173,8 @@ def softmaxes(backward):
 
 
 def test_a_softmax_backward_kernel_is_the_gradient_of_the_forward_one():
-    assert softmaxes(softmax_backward) and softmaxes(softmax_backward).inputs == 8
+    found = softmaxes(softmax_backward)
+    assert found.level == Level.SAMPLED and found.points == 12
 
 
 @ct.kernel
@@ -197,4 +201,4 @@ def test_a_layer_norm_backward_kernel_is_the_gradient_of_the_forward_one():
         return back(dy, x, w, mean, rstd, None)
 
     # exact numerics round a fused product and sum once, by way of float64
-    assert ti.equivalent(derived, written, args=(x, w, w, x), special=False)
+    assert ti.equivalent(derived, written, args=(x, w, w, x), special=False).agree

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,11 +15,12 @@ from tensorir.binding.arrays import refuse
 from tensorir.build import call, closure, fencil, var
 from tensorir.builtins import TABLE
 from tensorir.definitions import DEFINITIONS
+from tensorir.equality.assumptions import NONE, Assumptions
+from tensorir.equality.nameless import nameless, nameless_text
 from tensorir.errors import DiagnosticError
-from tensorir.ir import Call, Expr, Fencil, Var
+from tensorir.ir import Call, Expr, Fencil, Lambda, Literal, Operator, Var
 from tensorir.lift.assemble import Built
 from tensorir.lift.emission.tensors import cut, renamed, shifted
-from tensorir.lift.nameless import nameless, nameless_text
 from tensorir.lift.program import Lifted
 from tensorir.lift.rewrites.coordinates import sum_of_coordinates
 from tensorir.lift.rewrites.tidy import tidied
@@ -29,7 +31,7 @@ from tensorir.passes.simplify import Simplify
 from tensorir.types import DTYPES, Dims, Element, Interval, Scalar, TensorType, scalar_of
 from tensorir.walk import postorder, rebuild, rewrite_all, values, with_label, with_values
 
-__all__ = ["Called", "Family", "Member", "called", "canonical", "common_sizes", "family"]
+__all__ = ["Called", "Family", "Member", "called", "canonical", "common_sizes", "family", "matched"]
 
 LARGEST = 5
 """Sizes run from 1 up to this, each on its own; before them all are 0, and each alone."""
@@ -37,7 +39,7 @@ MOST_SIZES = 12
 """How many sets of such sizes are tried."""
 FURTHER = (8, 17)
 """Then all sizes are each of these: tiles and vectors begin to count, and what is left over of them."""
-MOST_THRESHOLDS, LARGEST_THRESHOLD = 6, 512
+MOST_THRESHOLDS, LARGEST_THRESHOLD = 6, 4096
 """How many whole numbers of the sources are sizes, too, each with its neighbours, and up to which."""
 
 
@@ -52,6 +54,14 @@ class Member:
     tables: Mapping[str, Any] = field(default_factory=dict[str, Any])
     narrow: Mapping[str, Scalar] = field(default_factory=dict[str, Scalar])
     exact: Member | None = None
+    loose: bool = False
+    """Whether sums may be taken in another order when it runs, so that its text tells no bits."""
+
+    @property
+    def sums(self) -> bool:
+        """Whether floats are folded by sums or products, whose order may tell."""
+        nodes = (e for m in (self, self.exact or self) for e in postorder(*values(m.fencil.closures)))
+        return any(isinstance(e, Call) and e.op in ("reduce", "contract", "scan", "scatter", "loop") for e in nodes)
 
     @property
     def inputs(self) -> tuple[Var, ...]:
@@ -70,6 +80,16 @@ class Member:
     def params(self) -> tuple[Var, ...]:
         return (*self.inputs, *self.outputs)
 
+    def ordered(self, names: Sequence[str]) -> Member:
+        """The program with parameters in an order: those that are named in their places, the others as they were."""
+        by_name = {p.name: p for p in self.fencil.params}
+        others = iter([p for p in self.fencil.params if p.name not in names])
+        placed = [by_name[n] if n in by_name else next(others, None) for n in names]
+        params = [*(p for p in placed if p is not None), *others]
+        own = replace(self.fencil, params=tuple(params))
+        exact = None if self.exact is None else self.exact.ordered(names)
+        return replace(self, fencil=own, exact=exact)
+
     def element(self, p: Var) -> Element:
         """What a parameter holds."""
         return self.narrow.get(p.name, p.type.element)
@@ -80,20 +100,25 @@ class Member:
         own = {name: array for name, array in {**empty, **self.tables}.items() if name in passed}
         return self.fencil(**given, **own)
 
-    def proof(self) -> tuple[object, ...]:
-        """What programs have in common that are equal in every bit."""
-        return (self.exact or self)._form(True)
+    def proof(self, commuted: bool = False) -> tuple[object, ...]:
+        """What programs have in common that are equal in every bit; `commuted`: operands ordered before, too."""
+        return (self.exact or self)._form(True, commuted)
 
     def likeness(self) -> tuple[object, ...]:
         """What programs have in common that are equal up to the order of folds, the sign of zeros, and NaN."""
         return self._form(False)
 
-    def _form(self, exact: bool) -> tuple[object, ...]:
+    def _form(self, exact: bool, commuted: bool = False) -> tuple[object, ...]:
         tables = [self.tables[p.name] for p in self.fencil.inputs if p.name in self.tables]
         kinds = [str(self.element(p)) for p in self.params] if self.narrow else []
         # which of its parameters a caller sees is no part of a fencil
         own = [p.name in self.tables for p in self.fencil.inputs], [p in self.outputs for p in self.fencil.outputs]
-        return canonical(self.fencil, exact), own, *((t.shape, str(t.dtype), t.tobytes()) for t in tables), *kinds
+        return (
+            canonical(self.fencil, exact, commuted),
+            own,
+            *((t.shape, str(t.dtype), t.tobytes()) for t in tables),
+            *kinds,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +142,23 @@ class Called:
     def proof(self) -> tuple[object, ...]:
         return (id(self.function),)
 
-    likeness = proof
+
+def matched(f: Member, g: Member, names: Mapping[str, str] | None) -> Member:
+    """The second program with its parameters in the order of the first: by given names, or those that both have.
+
+    Without names that both have, the order stays.
+    """
+    pairs = dict(names or {})
+    ours, theirs = ({p.name for p in m.fencil.params} for m in (f, g))
+    for one, other in pairs.items():
+        for name, known, which in ((one, ours, "first"), (other, theirs, "second")):
+            if name not in known:
+                message = f"the {which} program has no parameter '{name}' to match."
+                raise refuse("TL04", message, f"its parameters are {', '.join(sorted(known))}.")
+    if not pairs and ours != theirs:
+        return g
+    whose = pairs or {name: name for name in ours}
+    return g.ordered([whose.get(p.name, "") for p in f.fencil.params])
 
 
 def called(function: Callable[..., Any], args: Sequence[Any]) -> Called:
@@ -170,7 +211,10 @@ def family(program: Any) -> Family:
         )
     if isinstance(program, Lifted):
         return _family_of(program)
-    if callable(getattr(program, "fencil", None)):
+    lifted = getattr(program, "fencil", None)
+    if isinstance(lifted, Fencil):
+        return Family((), lambda sizes: Member(lifted))
+    if callable(lifted):
         kind = type(program).__name__
         raise refuse("TA01", f"programs are compared, and a {kind} is one for given data.", "give op.fencil(data).")
     import tensorir
@@ -178,8 +222,9 @@ def family(program: Any) -> Family:
     # a lift that may take sums in another order gives one text to programs that differ
     usual, exact = _family_of(tensorir.lift(program)), _family_of(tensorir.lift(program, numerics="exact"))
     return Family(
-        usual.sizes, lambda sizes: replace(usual.at(sizes), exact=exact.at(sizes)), thresholds=usual.thresholds
-    )
+        usual.sizes, lambda sizes: replace(usual.at(sizes), exact=exact.at(sizes), loose=False),
+        thresholds=usual.thresholds,
+    )  # fmt: skip
 
 
 def _family_of(lifted: Lifted) -> Family:
@@ -203,23 +248,28 @@ def _member_of(lifted: Lifted, built: Built) -> Member:
         others = {p.name for p in made.results} - set(built.given)
         made = fencil(made.name, [p for p in made.params if p.name not in others], kept)
     held = [(name, a) for name, a in zip(built.names, lifted.arguments, strict=False) if a.held is not None]
-    return Member(made, built.tables, {name: NARROW[a.dtype.name] for name, a in held})
+    narrow = {name: NARROW[a.dtype.name] for name, a in held}
+    return Member(made, built.tables, narrow, loose=lifted.numerics != "exact")
 
 
-def common_sizes(f: Family, g: Family) -> Iterator[tuple[Mapping[str, int], Member, Member]]:
-    """Sizes, smallest first, with both programs at them; those at which one of the two is none are left out."""
+def common_sizes(
+    f: Family, g: Family, assumed: Assumptions = NONE
+) -> Iterator[tuple[Mapping[str, int], Member, Member]]:
+    """Sizes as assumed, smallest first, with both programs at them; those at which one is none are left out."""
     if f.sizes and g.sizes:
         named = set(f.sizes) == set(g.sizes)
         if not named and len(f.sizes) != len(g.sizes):
             raise refuse("TL04", f"one program has the sizes {_list(f)}, the other {_list(g)}.", "compare equal ones.")
-        for values in _ascending(len(f.sizes), {*f.thresholds, *g.thresholds}):
+        for values in _ascending(len(f.sizes), {*f.thresholds, *g.thresholds}, assumed.multiples(f.sizes)):
             sizes = dict(zip(f.sizes, values, strict=True))
+            if not assumed.allow(sizes):
+                continue
             others = sizes if named else dict(zip(g.sizes, values, strict=True))
             pair = _member(f, sizes), _member(g, others)
             if pair[0] is not None and pair[1] is not None:
                 yield sizes, pair[0], pair[1]
     elif g.sizes:
-        for sizes, one, other in common_sizes(g, f):
+        for sizes, one, other in common_sizes(g, f, assumed):
             yield sizes, other, one
     else:
         fixed = g.at({})
@@ -236,13 +286,13 @@ def _list(f: Family) -> str:
     return ", ".join(f.sizes)
 
 
-def _ascending(count: int, thresholds: Collection[int]) -> list[tuple[int, ...]]:
+def _ascending(count: int, thresholds: Collection[int], multiples: Collection[int]) -> list[tuple[int, ...]]:
     small = sorted(product(range(1, LARGEST + 1), repeat=count), key=lambda v: (sum(v), v))
     none = [tuple(int(k != at) for k in range(count)) for at in range(count)] if count > 1 else []
     marks = sorted(t for t in thresholds if LARGEST <= t <= LARGEST_THRESHOLD)[:MOST_THRESHOLDS]
     near = {t + k for t in marks for k in (-1, 0, 1)} - set(range(LARGEST + 1))
     alone = [tuple(t if k == at else 2 for k in range(count)) for t in marks for at in range(count)]
-    equal = [(size,) * count for size in sorted(near | set(FURTHER))]
+    equal = [(size,) * count for size in sorted(near | set(FURTHER) | set(multiples))]
     return [(0,) * count, *none, *small[:MOST_SIZES], *equal, *(alone if count > 1 else ())]
 
 
@@ -257,13 +307,59 @@ def _shapes(f: Member) -> list[list[tuple[int, ...]]]:
     return [[p.type.dims.shape for p in ps] for ps in (f.inputs, f.outputs)]
 
 
-def canonical(f: Fencil, exact: bool) -> tuple[object, ...]:
-    """The simplified program without its names; `exact` keeps every bit of what it computes."""
-    f = tidied(_defined(_unnamed(_from_zero(Inline().run(f)))), exact)
+def canonical(f: Fencil, exact: bool, commuted: bool = False) -> tuple[object, ...]:
+    """The simplified program without its names; `exact` keeps every bit of what it computes.
+
+    Operands that may change places have one order; `commuted`: also before, since their order tells that of axes.
+    """
+    f = _defined(_unnamed(_from_zero(Inline().run(f))))
+    f = tidied(_commuted(f) if commuted else f, exact)
     f = tidied(_with_shifts(f), exact)
     for one in (Simplify(), Cse()):
         f = one(f)
-    return nameless(f)
+    return nameless(_commuted(f))
+
+
+def _commuted(f: Fencil) -> Fencil:
+    """The fencil with operands that may change places in an order that no name tells."""
+    params = dict.fromkeys([*f.inputs, *f.outputs])
+    places = {p: f"{k} {p.type.element}" for k, p in enumerate(params)}
+    dims: dict[str, int] = {}
+    for p in params:
+        for name in p.type.dims:
+            dims.setdefault(name, len(dims))
+    nodes = list(postorder(*values(f.closures)))
+    bound = {p: f"bound {k}" for e in nodes if isinstance(e, Lambda) for k, p in enumerate(e.params)}
+    keys: dict[int, str] = {}
+    done: dict[int, Expr] = {}
+    for e in nodes:
+        children = [done[id(c)] for c in e.children]
+        told = [keys[id(c)] for c in e.children]
+        if isinstance(e, Call) and TABLE[e.op].commutative and told[1] < told[0]:
+            children, told = children[::-1], told[::-1]
+        done[id(e)] = rebuild(e, tuple(children))
+        own = places.get(e) or bound[e] if isinstance(e, Var) else _own(e, dims)
+        keys[id(e)] = hashlib.blake2b("|".join((own, *told)).encode(), digest_size=12).hexdigest()
+    return replace(f, closures=with_values(f.closures, (done[id(c.value)] for c in f.closures)))
+
+
+_PLAIN = (int, str, Scalar)
+"""Static parameters that a text without names shows."""
+
+
+def _own(e: Expr, dims: Mapping[str, int]) -> str:
+    """A node without the names of dims: those of parameters are numbers."""
+    match e:
+        case Call(op, _, static):
+            own = [str(dims.get(x, "?")) if isinstance(x, str) else str(x) for x in static if isinstance(x, _PLAIN)]
+            known = sorted((dims.get(n, -1), str(i)) for n, i in e.tensor.dims.items)
+            return f"{op} {own} {known}"
+        case Literal(value, element):
+            return f"{value!r} {element}"
+        case Operator(op):
+            return op
+        case _:
+            return type(e).__name__
 
 
 def _unnamed(f: Fencil) -> Fencil:

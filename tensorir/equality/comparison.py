@@ -1,0 +1,355 @@
+"""Whether two programs compute the same: proven by their text, equal as formulas, within rounding, or refuted.
+
+Programs are fencils, lifted programs, or what `ti.lift` takes. Canonical forms that are equal by rules that keep every
+bit are a proof of it, for what is lifted here those of its lift with exact numerics; forms that are equal by rules that
+take sums in another order are a proof over the reals. Otherwise both are evaluated at random points of prime fields
+(`tensorir.equality.reals`), with witnesses in float64 that decide branches, at inputs that literals and extents of both
+suggest. What differs by more than rounding is run as it is, and shrunk, part by part, to zeros and ones.
+Programs with symbolic sizes are compared at the smallest sizes first, so that the first difference is one of smallest
+size. A program that was lifted before is the one that it became; one whose numerics are fast has no bits to prove.
+
+>>> from tensorir.text import parse
+>>> f = parse("f(out: tensor<float, I[0:3]>, x: tensor<float, I[0:4]>) { out ← ⟪I, 1⟫(x) × 2.0; }")
+>>> g = parse("g(y: tensor<float, K[0:3]>, a: tensor<float, K[0:4]>) { y ← ⟪K, 1⟫(a) × 2.0; }")
+>>> print(equivalent(f, g))
+equal in every bit
+>>> h = parse("h(y: tensor<float, K[0:3]>, a: tensor<float, K[0:4]>) { y ← ⟪K, 1⟫(a) + ⟪K, 1⟫(a); }")
+>>> print(equivalent(f, h))
+equal over the reals
+>>> a = parse("a(y: tensor<int, I[0:n]>, x: tensor<int, I[0:n]>) { y ← x; }")
+>>> b = parse("b(y: tensor<int, I[0:n]>, x: tensor<int, I[0:n]>) { y ← if pos(I, x) < 2 then x else 0 × x; }")
+>>> print(equivalent(a, b))
+different at n = 3: y[2] is 1 and 0.
+"""
+
+# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownLambdaType=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tensorir.binding.arrays import refuse
+from tensorir.builtins import TABLE
+from tensorir.equality.assumptions import NONE, Assumptions, assumptions
+from tensorir.equality.inputs import Input, inputs, mild, special
+from tensorir.equality.over_the_reals import Agreement, Evaluator, equal_by_formulas, has_floats
+from tensorir.equality.programs import Called, Family, Member, called, common_sizes, family, matched
+from tensorir.equality.reals.domain import Unsupported
+from tensorir.equality.reals.residues import Q
+from tensorir.equality.runs import difference, differing_run, edge_difference, run, ulps
+from tensorir.equality.verdict import Level, Verdict
+from tensorir.ir import Call
+from tensorir.types import DTYPES, Scalar
+from tensorir.walk import postorder, values
+
+__all__ = ["Level", "Verdict", "equivalent"]
+
+INPUTS = 12
+"""At how many inputs programs are compared at least, half of which are generic."""
+ELEMENTS, MOST_INPUTS = 400, 48
+"""Programs of few elements are compared at more inputs, until so many elements were, but at most so many inputs."""
+DEGREE = 1000
+"""The degree of formulas that the probability of error is told for (Schwartz, Zippel)."""
+MOST_TRIED = 128
+"""How many parts of an array are tried to be left out."""
+_SAME = "compare programs of the same arrays."
+
+
+def equivalent(
+    a: Any, b: Any, *, args: Sequence[Any] | None = None, match: Mapping[str, str] | None = None,
+    sizes: Mapping[str, int] | None = None, assume: Sequence[str] = (), inputs: int = INPUTS, special: bool = True,
+    seed: int = 0,
+) -> Verdict:  # fmt: skip
+    """Whether two programs compute the same; true where that is proven, over the reals at least, and for all sizes.
+
+    Parameters are matched by name where both have the same names, otherwise in their order (inputs, then outputs);
+    `match` gives names of the first and of the second. `sizes`: those at which symbolic programs are compared, where
+    not several are tried. `assume`: what holds of every element of inputs, by the names of the first, and of sizes, as
+    `0 ≤ idx < n` or `n % 32 = 0`. Checks are part of programs. `inputs`: at how many both are
+    compared where no proof is found; then NaN and infinities are tried too, unless `special` is false, and what they
+    tell apart is told, and is no part of equality over the reals. With `args`, arrays or whatever has a shape and a
+    dtype, both are functions of such arrays that give arrays, and no text tells what they do: gradients, and programs
+    called one after the other. They run with 64-bit element types kept. Raises TL04 where parameters differ in number,
+    element or extents.
+    """
+    if args is not None:
+        one, other = (called(f, args) for f in (a, b))
+        _comparable(one, other)
+        return _sampled(one, other, inputs, seed)
+    f, g = family(a), family(b)
+    how = _How(dict(match or {}), assumptions(assume), inputs, special, seed)
+    if not f.sizes and not g.sizes:
+        return _compared(f.at({}), g.at({}), how, {})
+    if f.text and f.text == g.text:
+        return Verdict(Level.BITS)
+    if sizes is not None:
+        one, other = (_at(m, sizes) for m in (f, g))
+        return replace(_compared(one, other, how, sizes), sizes=(sizes,))
+    return _at_sizes(f, g, how)
+
+
+@dataclass(frozen=True, slots=True)
+class _How:
+    """How programs are compared."""
+
+    match: Mapping[str, str]
+    assumed: Assumptions
+    inputs: int
+    special: bool
+    seed: int
+
+
+def _at(f: Family, sizes: Mapping[str, int]) -> Member:
+    """A program at sizes, of which it may have fewer."""
+    missing = [n for n in f.sizes if n not in sizes]
+    if missing:
+        raise refuse("A04", f"the size '{missing[0]}' is not given.", f"give it: sizes={{'{missing[0]}': 8}}.")
+    return f.at({n: sizes[n] for n in f.sizes})
+
+
+def _at_sizes(f: Family, g: Family, how: _How) -> Verdict:
+    """Programs of which one at least has symbolic sizes, the smallest first."""
+    found: list[Verdict] = []
+    tried: list[Mapping[str, int]] = []
+    for sizes, one, other in common_sizes(f, g, how.assumed):
+        # special numbers do as they do at one size
+        fewer = replace(how, inputs=max(4, how.inputs // 2), special=how.special and len(found) == 3)
+        verdict = _compared(one, other, fewer, sizes)
+        if verdict.level == Level.DIFFERENT:
+            return replace(verdict, sizes=(sizes,))
+        if verdict.level > Level.UNKNOWN or not found:
+            found.append(verdict)
+            tried.append(sizes)
+    if not tried:
+        raise refuse("TL04", "there are no sizes at which both programs are of the same arrays.", _SAME)
+    known = [v for v in found if v.level > Level.UNKNOWN] or found
+    sizes = tuple(s for s, v in zip(tried, found, strict=True) if v in known)
+    lowest = min(known, key=lambda v: v.level)
+    seen, all_ = (sum(v.branches[k] for v in known) for k in (0, 1))
+    return replace(
+        lowest, sizes=sizes, points=max(v.points for v in known), branches=(seen, all_),
+        ulps=max(v.ulps for v in known), edges=next((v.edges for v in known if v.edges), ""),
+    )  # fmt: skip
+
+
+def _compared(f: Member, g: Member, how: _How, sizes: Mapping[str, int]) -> Verdict:
+    g = matched(f, g, how.match)
+    _check_names(how.assumed, f, sizes)
+    _comparable(f, g)
+    proven = Level.BITS if _empty(f) and _empty(g) else _proven(f, g)
+    if proven == Level.BITS:
+        return Verdict(Level.BITS)
+    told = _edges(f, g, how, sizes) if how.special else ""
+    if proven is not None:
+        return Verdict(proven, edges=told)
+    try:
+        found = _over_the_reals(f, g, how, sizes)
+    except Unsupported as reason:
+        found = replace(
+            _sampled(f, g, max(2, how.inputs // 2), how.seed, how.assumed, sizes),
+            why=f"not evaluated over the reals: {reason}",
+        )
+    return replace(found, edges=told) if found.level != Level.DIFFERENT else found
+
+
+def _empty(f: Member) -> bool:
+    """Whether a program gives no element and checks nothing."""
+    if any(p.type.dims.size for p in f.outputs):
+        return False
+    nodes = postorder(*values(f.fencil.closures))
+    return not any(isinstance(e, Call) and (TABLE[e.op].checks or TABLE[e.op].effect) for e in nodes)
+
+
+def _proven(f: Member, g: Member) -> Level | None:
+    """The level that canonical forms prove."""
+    loose = f.loose or g.loose
+    if f.proof() == g.proof() or f.proof(commuted=True) == g.proof(commuted=True):
+        return Level.REALS if loose else Level.BITS
+    if f.likeness() != g.likeness():
+        if not equal_by_formulas(f, g):
+            return None
+        return Level.REALS if has_floats(f) or has_floats(g) else Level.BITS
+    return Level.BITS_BUT_ZERO_AND_NAN if not loose and not f.sums and not g.sums else Level.REALS
+
+
+def _check_names(assumed: Assumptions, f: Member, sizes: Mapping[str, int]) -> None:
+    known = {p.name for p in f.inputs} | set(sizes)
+    for name in assumed.names:
+        if name not in known:
+            message = f"'{name}' is assumed something of, and is no input of the first program and no size."
+            raise refuse("TL05", message, f"its inputs and sizes are {', '.join(sorted(known))}.")
+
+
+def _over_the_reals(f: Member, g: Member, how: _How, sizes: Mapping[str, int]) -> Verdict:
+    """What evaluation at random points says, and an input that tells the programs apart."""
+    rng = np.random.default_rng(how.seed)
+    least = min((p.type.dims.size for p in f.inputs), default=0)
+    count = max(how.inputs, min(MOST_INPUTS, ELEMENTS // max(least, 1)))
+    evaluate = Evaluator(f, g)
+    agreement = Agreement()
+    ran: list[Input] = []
+    for x in inputs(f, g, count, rng, how.assumed, sizes):
+        found = evaluate(x, rng)
+        if found.neither and how.assumed == NONE:
+            x = mild(x)
+            found = evaluate(x, rng)
+        if found.neither:
+            continue
+        if found.tells_apart:
+            verdict = _refuted(f, g, evaluate, x, rng)
+            if verdict is not None:
+                return replace(verdict, points=agreement.points)
+        if not found.refused:
+            agreement.add(found)
+            ran = [*ran, x][:3]
+    if not ran:
+        return Verdict(Level.UNKNOWN, "both programs refuse every generated input.")
+    seen = Verdict(
+        Level.UNKNOWN, points=agreement.points, branches=evaluate.branches.count, unvisited=evaluate.branches.unvisited
+    )
+    if not any(s.is_float for m in (f, g) for p in m.params for s in p.type.leaves):
+        return replace(seen, level=Level.SAMPLED, why="integers were compared, and no formula was")
+    if agreement.holds(evaluate.ambiguous):
+        return replace(seen, level=Level.REALS_PROBABLY, error=(DEGREE / Q) ** (agreement.points / 2))
+    pairs = [(run(f, x.arrays), run(g, x.arrays)) for x in ran]
+    apart = max(0.0 if isinstance(a, str) or isinstance(b, str) else ulps(a, b) for a, b in pairs)
+    why = "their formulas are not shown to be equal"
+    if agreement.differed:
+        why = f"over the reals they differ, by {agreement.largest:.2g} at most"
+    return replace(seen, level=Level.WITHIN, why=why, ulps=apart)
+
+
+def _refuted(f: Member, g: Member, evaluate: Evaluator, x: Input, rng: np.random.Generator) -> Verdict | None:
+    """The input that tells the programs apart, shrunk, where their own runs differ too."""
+
+    def differs(arrays: Sequence[Any]) -> bool:
+        return evaluate(Input(tuple(arrays), x.literal), rng).tells_apart
+
+    for arrays in (_shrunk(x.arrays, differs), list(x.arrays)):
+        found = evaluate(Input(tuple(arrays), x.literal), rng)
+        told = difference(f, run(f, arrays), run(g, arrays), found.bounds)
+        if told:
+            names = dict(zip((p.name for p in f.inputs), arrays, strict=True))
+            return Verdict(Level.DIFFERENT, counterexample=names, difference=told)
+    return None
+
+
+def _sampled(
+    f: Member | Called, g: Member | Called, count: int, seed: int, assumed: Assumptions = NONE,
+    sizes: Mapping[str, int] | None = None,
+) -> Verdict:  # fmt: skip
+    """Runs of both programs at random inputs, as far as rounding tells."""
+    rng = np.random.default_rng(seed)
+    ran, apart = 0, 0.0
+    if isinstance(f, Called) or isinstance(g, Called):
+        if f.proof() == g.proof():
+            return Verdict(Level.BITS)
+        generated: Iterator[Input] = (_numbers(f, rng) for _ in range(count))
+        level = Level.SAMPLED
+    else:
+        generated, level = inputs(f, g, count, rng, assumed, sizes), Level.WITHIN
+    for x in generated:
+        found, other = run(f, x.arrays), run(g, x.arrays)
+        if isinstance(found, str) and isinstance(other, str):
+            x = mild(x)
+            found, other = run(f, x.arrays), run(g, x.arrays)
+            if isinstance(found, str) and isinstance(other, str):
+                continue
+        ran += 1
+        if differing_run(f, g, x.arrays):
+            arrays = _shrunk(x.arrays, lambda a: bool(differing_run(f, g, a)))
+            names = dict(zip((p.name for p in f.inputs), arrays, strict=True))
+            return Verdict(Level.DIFFERENT, "", names, differing_run(f, g, arrays), points=ran)
+        if not isinstance(found, str) and not isinstance(other, str):
+            apart = max(apart, ulps(found, other))
+    if not ran:
+        return Verdict(Level.UNKNOWN, "both programs refuse every generated input.")
+    return Verdict(level, points=ran, ulps=apart)
+
+
+def _numbers(f: Member | Called, rng: np.random.Generator) -> Input:
+    """Random numbers for functions of which no text is known."""
+    arrays: list[Any] = []
+    for p in f.inputs:
+        element = f.element(p)
+        assert isinstance(element, Scalar)
+        shape = p.type.dims.shape
+        most = 2 if element.kind == "bool" else 5
+        drawn = rng.normal(size=shape) if element.is_float else rng.integers(0, most, shape)
+        arrays.append(np.asarray(drawn).astype(DTYPES[element]))
+    return Input(tuple(arrays), tuple(np.zeros(np.shape(a), bool) for a in arrays))
+
+
+def _edges(f: Member, g: Member, how: _How, sizes: Mapping[str, int]) -> str:
+    """How programs differ where numbers are infinite or NaN, in words."""
+    if not any(s.is_float for p in f.inputs for s in p.type.leaves):
+        return ""
+    rng = np.random.default_rng(how.seed)
+    for turn in range(2):
+        given = special(f, rng, turn, how.assumed, sizes)
+        told = edge_difference(f, run(f, given), run(g, given))
+        if told:
+            return f"with infinities and NaN among the inputs {told}"
+    return ""
+
+
+def _comparable(f: Member | Called, g: Member | Called) -> None:
+    for what, xs, ys in (("inputs", f.inputs, g.inputs), ("outputs", f.outputs, g.outputs)):
+        kinds = [[(m.element(p), p.type.dims.shape) for p in ps] for m, ps in ((f, xs), (g, ys))]
+        if kinds[0] != kinds[1]:
+            told = [", ".join(f"{p.name}: {p.type}" for p in ps) or "none" for ps in (xs, ys)]
+            message = f"the programs have different {what}: {told[0]} and {told[1]}."
+            raise refuse("TL04", message, _kept(f, g) or _SAME)
+        for p in xs:
+            if not isinstance(p.type.element, Scalar):
+                raise refuse("TL04", f"'{p.name}' holds tuples, of which none are generated.", "compare its members.")
+
+
+def _kept(f: Member | Called, g: Member | Called) -> str:
+    """The outputs that one program alone takes as inputs, too."""
+    kept = [{k: p.name for k, p in enumerate(m.outputs) if p in m.inputs} for m in (f, g)]
+    told = [
+        f"the {which} program reads '{name}' or leaves a part of it as it is, the other writes all of it"
+        for which, one, other in (("first", kept[0], kept[1]), ("second", kept[1], kept[0]))
+        for k, name in one.items()
+        if k not in other
+    ]
+    return "; ".join(told) + "." if told else ""
+
+
+def _shrunk(given: Sequence[Any], differs: Callable[[Sequence[Any]], bool]) -> list[Any]:
+    """The counterexample with as many zeros, and then ones, as it can have: whole arrays, halves, and so on."""
+    arrays = [np.array(x) for x in given]
+    size = sum(x.size for x in arrays)
+    most = MOST_TRIED if size <= 1 << 12 else 16 if size <= 1 << 16 else 1
+    for value in (0, 1):
+        for x in arrays:
+            tried = 0
+            for part in _parts(x.size):
+                flat = x.reshape(-1)[part]
+                left = (flat != 0) & (flat != value)
+                if tried >= most:
+                    break
+                if not left.any():
+                    continue
+                tried += 1
+                kept = flat.copy()
+                flat[left] = value
+                if not differs(arrays):
+                    flat[...] = kept
+    return arrays
+
+
+def _parts(size: int) -> Iterator[slice]:
+    """All of so many elements, then its halves, quarters, down to each one."""
+    step = size
+    while step:
+        for start in range(0, size, step):
+            yield slice(start, start + step)
+        step = (step + 1) // 2 if step > 1 else 0

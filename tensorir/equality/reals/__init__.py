@@ -1,0 +1,1 @@
+"""Programs over the real numbers: formulas at random points of prime fields, with witnesses that decide branches."""

@@ -1,0 +1,355 @@
+"""Floats as formulas: polynomials over the rationals in atoms, which are elements of inputs, or functions of formulas.
+
+Formulas that are equal are equal over the reals, whatever the inputs are. e^(a + b) is e^a e^b, and roots and quotients
+are powers; of other functions nothing is known but their arguments. A condition that inputs decide has no formula.
+
+>>> x, y = Formula.atom("x"), Formula.atom("y")
+>>> (x + y) * (x - y) == x * x - y * y, exp(x + y) == exp(x) * exp(y)
+(True, True)
+>>> power(x + y, Fraction(1, 2)) * power(x + y, Fraction(1, 2)) == x + y
+True
+"""
+
+# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownLambdaType=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from tensorir.equality.reals.domain import Unsupported
+from tensorir.equality.reals.integers import INTEGERS
+from tensorir.equality.reals.numbers import HUGE
+from tensorir.equality.reals.tensors import Array, Leaf
+from tensorir.types import DTYPES, Scalar
+
+__all__ = ["Formal", "Formula", "exp", "power", "variables"]
+
+MOST_TERMS = 512
+"""Terms that one formula may have."""
+MOST_FORMULAS = 1 << 14
+"""Formulas that one operation may make: beyond that numbers at random points are faster."""
+
+Atom = tuple[Any, ...]
+Monomial = frozenset[tuple[Atom, Fraction]]
+"""Atoms with their exponents."""
+ONE: Monomial = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """A sum of monomials with rational factors."""
+
+    terms: frozenset[tuple[Monomial, Fraction]]
+
+    @staticmethod
+    def of(terms: Mapping[Monomial, Fraction]) -> Formula:
+        if len(terms) > MOST_TERMS:
+            raise Unsupported("a formula of too many terms")
+        return Formula(frozenset((m, c) for m, c in terms.items() if c))
+
+    @staticmethod
+    def number(value: Any) -> Formula:
+        return Formula.of({ONE: Fraction(value)})
+
+    @staticmethod
+    def atom(*name: Any) -> Formula:
+        return Formula.of({frozenset([(name, Fraction(1))]): Fraction(1)})
+
+    @property
+    def constant(self) -> Fraction | None:
+        """The number that it is, None where it depends on atoms."""
+        if not self.terms:
+            return Fraction(0)
+        if len(self.terms) == 1:
+            ((monomial, factor),) = self.terms
+            return None if monomial else factor
+        return None
+
+    def __add__(self, other: Formula) -> Formula:
+        found = dict(self.terms)
+        for m, c in other.terms:
+            found[m] = found.get(m, Fraction(0)) + c
+        return Formula.of(found)
+
+    def __neg__(self) -> Formula:
+        return Formula(frozenset((m, -c) for m, c in self.terms))
+
+    def __sub__(self, other: Formula) -> Formula:
+        return self + -other
+
+    def __mul__(self, other: Formula) -> Formula:
+        if len(self.terms) * len(other.terms) > 4 * MOST_TERMS:
+            raise Unsupported("a formula of too many terms")
+        found: dict[Monomial, Fraction] = {}
+        whole: list[tuple[Formula, Fraction]] = []
+        for m, c in self.terms:
+            for n, d in other.terms:
+                monomial, roots = _joined(m, n)
+                if roots is None:
+                    found[monomial] = found.get(monomial, Fraction(0)) + c * d
+                else:
+                    whole.append((Formula.of({monomial: Fraction(1)}) * roots, c * d))
+        total = Formula.of(found)
+        for formula, factor in whole:
+            total = total + Formula(frozenset((m, c * factor) for m, c in formula.terms))
+        return total
+
+
+def _joined(m: Monomial, n: Monomial) -> tuple[Monomial, Formula | None]:
+    """A product of monomials, and powers of formulas that came to be whole in it, which are multiplied out."""
+    if not m or not n:
+        return m or n, None
+    found = dict(m)
+    for atom, exponent in n:
+        found[atom] = found.get(atom, Fraction(0)) + exponent
+    roots: Formula | None = None
+    for atom, exponent in list(found.items()):
+        if atom[0] == "power" and exponent.denominator == 1 and exponent > 0:
+            del found[atom]
+            whole = reduce(lambda a, b: a * b, [atom[1]] * int(exponent))
+            roots = whole if roots is None else roots * whole
+    return frozenset((a, e) for a, e in found.items() if e), roots
+
+
+def exp(x: Formula) -> Formula:
+    """e to a formula: a product of powers of e to its monomials."""
+    factors = frozenset((("exp", m), c) for m, c in x.terms)
+    return Formula.of({factors: Fraction(1)})
+
+
+def power(x: Formula, exponent: Fraction) -> Formula:
+    """A formula to a rational number; a quotient's common factors are taken out of it."""
+    if exponent.denominator == 1 and 0 <= exponent <= 16:
+        return reduce(lambda a, b: a * b, [x] * int(exponent), Formula.number(1))
+    if not x.terms:
+        raise Unsupported("a quotient by zero")
+    whole = exponent.denominator == 1
+    common = _common(x) if whole else ONE
+    rest = Formula(frozenset((_divided(m, common), c) for m, c in x.terms))
+    factor = min(rest.terms, key=lambda t: (len(t[0]), sorted(map(repr, t[0]))))[1] if whole else Fraction(1)
+    rest = Formula(frozenset((m, c / factor) for m, c in rest.terms))
+    outside = frozenset((a, e * exponent) for a, e in common)
+    inside = ONE if rest == Formula.number(1) else frozenset([(("power", rest), exponent)])
+    scale = factor**exponent if whole else Fraction(1)
+    return Formula.of({outside: Fraction(scale)}) * Formula.of({inside: Fraction(1)})
+
+
+def _common(x: Formula) -> Monomial:
+    """The atoms that all monomials have, by the least of their exponents."""
+    monomials = [dict(m) for m, _ in x.terms]
+    atoms = set(monomials[0]).union(*monomials)
+    least = {a: min(m.get(a, Fraction(0)) for m in monomials) for a in atoms}
+    return frozenset((a, e) for a, e in least.items() if e)
+
+
+def _divided(m: Monomial, by: Monomial) -> Monomial:
+    found = dict(m)
+    for a, e in by:
+        found[a] = found.get(a, Fraction(0)) - e
+    return frozenset((a, e) for a, e in found.items() if e)
+
+
+INFINITE = Formula.atom("infinite")
+
+
+def _extreme(largest: bool) -> Callable[[Formula, Formula], Formula]:
+    name, neutral = ("max", -INFINITE) if largest else ("min", INFINITE)
+
+    def members(x: Formula) -> frozenset[Formula]:
+        if len(x.terms) == 1:
+            ((monomial, factor),) = x.terms
+            if factor == 1 and len(monomial) == 1:
+                (((kind, *rest), exponent),) = monomial
+                if kind == name and exponent == 1:
+                    return rest[0]
+        return frozenset([x])
+
+    def compute(x: Formula, y: Formula) -> Formula:
+        if neutral in (x, y):
+            return y if x == neutral else x
+        of = members(x) | members(y)
+        numbers = [c for f in of if (c := f.constant) is not None]
+        if len(numbers) > 1:
+            best = Formula.number(max(numbers) if largest else min(numbers))
+            of = frozenset([*(f for f in of if f.constant is None), best])
+        return next(iter(of)) if len(of) == 1 else Formula.atom(name, of)
+
+    return compute
+
+
+def _quotient(x: Formula, y: Formula) -> Formula:
+    return x * power(y, Fraction(-1))
+
+
+def _power(x: Formula, y: Formula) -> Formula:
+    exponent = y.constant
+    if exponent is None or exponent.denominator > 2 or abs(exponent) > 16:
+        return Formula.atom("pow", x, y)
+    return power(x, exponent)
+
+
+def _abs(x: Formula) -> Formula:
+    known = x.constant
+    if known is not None:
+        return Formula.number(abs(known))
+    opposite = -x
+    return Formula.atom("abs", frozenset([x, opposite]))
+
+
+def _odd(name: str) -> Callable[[Formula], Formula]:
+    def compute(x: Formula) -> Formula:
+        if not x.terms:
+            return x
+        first = min(x.terms, key=lambda t: sorted(map(repr, t[0])))
+        return -Formula.atom(name, -x) if first[1] < 0 else Formula.atom(name, x)
+
+    return compute
+
+
+def _tanh(x: Formula) -> Formula:
+    e = exp(x + x)
+    one = Formula.number(1)
+    return _quotient(e - one, e + one)
+
+
+HALF = Fraction(1, 2)
+OPERATIONS: dict[str, Callable[..., Formula]] = {
+    "plus": Formula.__add__,
+    "minus": Formula.__sub__,
+    "multiplies": Formula.__mul__,
+    "neg": Formula.__neg__,
+    "divides": _quotient,
+    "max": _extreme(True),
+    "min": _extreme(False),
+    "abs": _abs,
+    "power": _power,
+    "sqrt": lambda x: power(x, HALF),
+    "rsqrt": lambda x: power(x, -HALF),
+    "exp": exp,
+    "expm1": lambda x: exp(x) - Formula.number(1),
+    "log1p": lambda x: Formula.atom("log", x + Formula.number(1)),
+    "sinh": lambda x: (exp(x) - exp(-x)) * Formula.number(HALF),
+    "cosh": lambda x: (exp(x) + exp(-x)) * Formula.number(HALF),
+    "tanh": _tanh,
+    "tan": lambda x: _quotient(_odd("sin")(x), Formula.atom("cos", frozenset([x, -x]))),
+    "cos": lambda x: Formula.atom("cos", frozenset([x, -x])),
+    "erfc": lambda x: Formula.number(1) - _odd("erf")(x),
+    **{name: _odd(name) for name in ("sin", "arcsin", "arctan", "arcsinh", "arctanh", "erf", "cbrt")},
+}
+"""Of the other functions formulas know their arguments alone."""
+
+
+class Formal:
+    """The domain of formulas."""
+
+    at_once = False
+
+    def literal(self, value: Any, element: Scalar) -> Leaf:
+        """A literal: the number that it is, or infinity for what stands for it."""
+        rounded = float(np.asarray(value).astype(DTYPES[element]).astype(np.float64))
+        if np.isnan(rounded):
+            raise Unsupported("NaN is no formula")
+        if abs(rounded) >= HUGE:
+            return _leaf(np.array(INFINITE if rounded > 0 else -INFINITE, object))
+        return _leaf(np.array(Formula.number(rounded), object))
+
+    def whole(self, x: Array) -> Leaf:
+        """Integers as numbers."""
+        if x.dtype == object:
+            return _leaf(_each(lambda f: Formula.atom("float", f), x))
+        return _leaf(_each(lambda v: Formula.number(int(v)), x.astype(object)))
+
+    def compute(self, op: str, element: Scalar, args: Sequence[Leaf]) -> Leaf:
+        """An elementwise operation that gives a float of floats."""
+        f = OPERATIONS.get(op) or (lambda *xs: Formula.atom(op, *xs))
+        return _leaf(_each(f, *(a.parts[0] for a in args)))
+
+    def integers(self, op: str, element: Scalar, args: Sequence[Leaf]) -> Leaf:
+        """An elementwise operation on integers: sums and products modulo the width, others of their arguments alone."""
+        if all(a.parts[0].dtype != object for a in args):
+            found = INTEGERS[op](element, *(a.parts[0] for a in args))
+            return _leaf(np.asarray(found, DTYPES[element]))
+        given = [a.parts[0] if a.parts[0].dtype == object else _numbers(a.parts[0]) for a in args]
+        return _leaf(_each(lambda *xs: _integer(op, element, xs), *given))
+
+    def total(self, x: Leaf, axis: int, element: Scalar) -> Leaf:
+        """A sum along an axis."""
+        zero = Formula.number(0)
+        moved = np.moveaxis(x.parts[0], axis, 0)
+        found = np.empty(moved.shape[1:], object)
+        for at in np.ndindex(found.shape):
+            found[at] = reduce(Formula.__add__, [moved[(k, *at)] for k in range(moved.shape[0])], zero)
+        return _leaf(found)
+
+    def rounded(self, x: Leaf, element: Scalar) -> Leaf:
+        """A number as one of a narrower type."""
+        return x
+
+    def decided(self, x: Leaf) -> Array:
+        """The numbers that decide conditions: those of formulas without atoms."""
+        if x.parts[0].dtype != object:
+            return x.parts[0]
+        known = [f.constant for f in x.parts[0].reshape(-1)]
+        if any(c is None for c in known):
+            raise Unsupported("inputs decide a condition")
+        return np.array([float(c) for c in known if c is not None]).reshape(x.parts[0].shape)
+
+
+def _numbers(x: Array) -> Array:
+    return _each(lambda v: Formula.number(int(v)), x.astype(object))
+
+
+def _integer(op: str, element: Scalar, xs: tuple[Formula, ...]) -> Formula:
+    """An operation on integers that inputs decide."""
+    match op, xs:
+        case (("plus" | "minus" | "multiplies" | "neg"), _):
+            return _wrapped(OPERATIONS[op](*xs), element)
+        case "shift_left", (x, y) if (by := y.constant) is not None and 0 <= by < element.bits:
+            return _wrapped(x * Formula.number(1 << int(by)), element)
+        case "shift_right", (x, y) if (by := y.constant) is not None and 0 <= by < element.bits - 1:
+            return Formula.atom("floordiv", element, x, Formula.number(1 << int(by)))
+        case "mod", (x, y) if (by := y.constant) is not None and by > 0:
+            return _wrapped(x - y * Formula.atom("floordiv", element, x, y), element)
+        case (("max" | "min"), _):
+            return OPERATIONS[op](*xs)
+        case _:
+            return Formula.atom(op, element, *xs)
+
+
+def _wrapped(x: Formula, element: Scalar) -> Formula:
+    """A formula with factors modulo 2^bits, of which those of the type stand for all."""
+    low = element.range.start
+    return Formula.of({m: Fraction((int(c) - low) % (1 << element.bits) + low) for m, c in x.terms})
+
+
+def _leaf(x: Array) -> Leaf:
+    return Leaf((x,))
+
+
+def _each(f: Callable[..., Formula], *arrays: Array) -> Array:
+    shape = np.broadcast_shapes(*(a.shape for a in arrays))
+    if int(np.prod(shape)) > MOST_FORMULAS:
+        raise Unsupported("too many formulas")
+    found = np.empty(shape, object)
+    spread = [np.broadcast_to(a, shape) for a in arrays]
+    for at in np.ndindex(shape):
+        found[at] = f(*(a[at] for a in spread))
+    return found
+
+
+def variables(name: int, shape: tuple[int, ...]) -> Leaf:
+    """An input whose elements are atoms of their own."""
+    if int(np.prod(shape)) > MOST_FORMULAS:
+        raise Unsupported("too many formulas")
+    found = np.empty(shape, object)
+    for at in np.ndindex(shape):
+        found[at] = Formula.atom("x", name, at)
+    return _leaf(found)

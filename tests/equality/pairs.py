@@ -1,0 +1,434 @@
+"""Pairs of programs by kind, each with the level that it deserves: equal ones, and ones with a fault planted.
+
+BITS, REALS and so on say what is proven or probable; WITHIN is for constants that are rounded otherwise.
+"""
+
+# ruff: noqa: E501
+# A pair is one row.
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import tensorir as ti
+from tensorir.equality.verdict import Level
+
+__all__ = ["PAIRS", "Pair"]
+
+BITS, REALS, PROBABLY, WITHIN, DIFFERENT = (
+    Level.BITS, Level.REALS, Level.REALS_PROBABLY, Level.WITHIN, Level.DIFFERENT,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two programs, which are made when they are asked for, and the least level that they deserve."""
+
+    kind: str
+    name: str
+    one: Callable[[], Any]
+    other: Callable[[], Any]
+    level: Level
+
+
+def point(value: str, element: str = "float32", n: int = 12) -> Callable[[], Any]:
+    """A program of one array, point by point, with neighbours."""
+    return lambda: ti.parse(
+        f"f(y: tensor<{element}, I[0:{n}]>, x: tensor<{element}, I[-1:{n + 1}]>) {{ y ← {value}; }}"
+    )
+
+
+def two(value: str, result: str = "I[0:5], J[0:6]", element: str = "float32") -> Callable[[], Any]:
+    """A program of two matrices."""
+    return lambda: ti.parse(
+        f"f(y: tensor<{element}, {result}>, a: tensor<{element}, I[0:5], K[0:8]>, "
+        f"b: tensor<{element}, K[0:8], J[0:6]>) {{ y ← {value}; }}"
+    )
+
+
+def row(value: str, element: str = "float32", result: str = "I[0:4], J[0:7]") -> Callable[[], Any]:
+    """A program of a matrix, row by row."""
+    return lambda: ti.parse(
+        f"f(y: tensor<{element}, {result}>, x: tensor<{element}, I[0:4], J[0:7]>) {{ y ← {value}; }}"
+    )
+
+
+def tir(body: str, *shapes: tuple[int, ...], element: str = "float32") -> Callable[[], Any]:
+    """A kernel of TIR on arrays A, B, C of these shapes; the last is written."""
+    params = ", ".join(f'{"ABCD"[k]}: T.Buffer({s}, "{element}")' for k, s in enumerate(shapes))
+    text = "\n".join(f"    {line}" for line in body.strip().splitlines())
+    return lambda: ti.tir.parse(f"@T.prim_func\ndef main({params}):\n{text}\n")["main"]
+
+
+def symbolic(body: str) -> Callable[[], Any]:
+    """A kernel of TIR on two arrays of n elements."""
+    text = "\n".join(f"    {line}" for line in body.strip().splitlines())
+    return lambda: ti.tir.parse(
+        "@T.prim_func\ndef main(a: T.handle, b: T.handle):\n    n = T.int32()\n"
+        '    A = T.match_buffer(a, (n,), "float32")\n    B = T.match_buffer(b, (n,), "float32")\n' + text + "\n"
+    )["main"]
+
+
+def integers(value: str, element: str = "int32") -> Callable[[], Any]:
+    return lambda: ti.parse(
+        f"f(y: tensor<{element}, I[0:9]>, x: tensor<{element}, I[0:9]>, z: tensor<{element}, I[0:9]>) {{ y ← {value}; }}"
+    )
+
+
+def ones(
+    kind: str, make: Callable[..., Callable[[], Any]], *rows: tuple[str, str, str, Level], **more: Any
+) -> list[Pair]:
+    """Pairs that are made in one way."""
+    return [Pair(kind, name, make(a, **more), make(b, **more), level) for name, a, b, level in rows]
+
+
+DOT = "reduce(+, 0.0f, K)(a × b)"
+MEAN = "reduce(+, 0.0f, J)(x) / 7.0f"
+VARIANCE = f"reduce(+, 0.0f, J)((x - {MEAN}) × (x - {MEAN})) / 7.0f"
+LARGEST = "reduce(max, float32(-inf), J)(x)"
+SOFTMAX = f"exp(x - {LARGEST}) / reduce(+, 0.0f, J)(exp(x - {LARGEST}))"
+ONLINE = """
+let s = reduce(λ(s: tensor<(float32, float32), I[0:4]>, e: tensor<float32, I[0:4]>) →
+    let m = max(s[0], e); (m, s[1] × exp(s[0] - m) + exp(e - m)), (float32(-inf), 0.0f), J)(x);
+exp(x - s[0]) / s[1]
+"""
+WELFORD = """
+let s = reduce(λ(s: tensor<(float32, float32, float32), I[0:4]>, e: tensor<float32, I[0:4]>) →
+    let n = s[0] + 1.0f; let d = e - s[1]; let m = s[1] + d / n; (n, m, s[2] + d × (e - m)), (0.0f, 0.0f, 0.0f), J)(x);
+s[2] / 7.0f
+"""
+SUM_OF_TWO = "scan(λ(s: tensor<float32>, e: tensor<float32>) → s + e, true, 0.0f)(x)"
+
+POINTWISE = ones(
+    "pointwise", point,
+    ("a sum's order", "x × 2.0f + tanh(x)", "tanh(x) + 2.0f × x", BITS),
+    ("twice", "x + x", "2.0f × x", REALS),
+    ("difference of squares", "x × x - 1.0f", "(x - 1.0f) × (x + 1.0f)", REALS),
+    ("a cube", "x × x × x", "x ** 3.0f", REALS),
+    ("Horner's rule", "1.0f + x × (2.0f + x × 3.0f)", "1.0f + 2.0f × x + 3.0f × x × x", REALS),
+    ("a quotient by a power of two", "x / 4.0f", "x × 0.25f", BITS),
+    ("a quotient by three", "x / 3.0f", "x × 0.33333334f", WITHIN),
+    ("scaled a little", "x × 0.0000001f", "x × 0.0000009f", DIFFERENT),
+    ("scaled by a little more", "x × 2.0f", "x × 2.001f", DIFFERENT),
+    ("an epsilon", "x / sqrt(x × x + 0.00001f)", "x / sqrt(x × x + 0.00001001f)", DIFFERENT),
+    ("rsqrt", "1.0f / sqrt(x × x + 1.0f)", "rsqrt(1.0f + x × x)", REALS),
+    ("a root of a product", "sqrt(x × x + 1.0f) × sqrt(x × x + 2.0f)", "sqrt((1.0f + x × x) × (2.0f + x × x))", PROBABLY),
+    ("a root of a square is no identity", "sqrt(x × x)", "x", DIFFERENT),
+    ("a root of a square", "sqrt(x × x)", "abs(x)", PROBABLY),
+    ("relu", "max(x, 0.0f)", "if x > 0.0f then x else 0.0f", PROBABLY),
+    ("relu at its edge", "max(x, 0.0f)", "if x ≥ 0.0f then x else 0.0f", PROBABLY),
+    ("a leak", "max(x, 0.0f)", "if x > 0.0f then x else 0.01f × x", DIFFERENT),
+    ("sigmoid", "1.0f / (1.0f + exp(-x))", "0.5f × (1.0f + tanh(0.5f × x))", PROBABLY),
+    ("sigmoid, another", "1.0f / (1.0f + exp(-x))", "exp(x) / (1.0f + exp(x))", REALS),
+    ("silu without its product", "x / (1.0f + exp(-x))", "1.0f / (1.0f + exp(-x))", DIFFERENT),
+    ("softplus", "log(exp(x) + 1.0f)", "max(x, 0.0f) + log1p(exp(-abs(x)))", PROBABLY),
+    ("gelu", "0.5f × x × (1.0f + erf(x × 0.70710678f))", "x × 0.5f + x × 0.5f × erf(0.70710678f × x)", REALS),
+    ("gelu by tanh", "0.5f × x × (1.0f + erf(x × 0.70710678f))",
+     "0.5f × x × (1.0f + tanh(0.79788456f × (x + 0.044715f × x × x × x)))", DIFFERENT),
+    ("exp2", "exp(x)", "exp2(x × 1.44269504f)", PROBABLY),
+    ("exp2 of a scaled one", "exp(x × 0.125f)", "exp2(x × 0.18033688f)", PROBABLY),
+    ("exp2 with a wrong constant", "exp(x)", "exp2(x × 1.4427f)", DIFFERENT),
+    ("products of exponentials", "exp(x) × exp(⟪I, 1⟫(x))", "exp(x + ⟪I, 1⟫(x))", REALS),
+    ("sinh", "sinh(x)", "(exp(x) - exp(-x)) × 0.5f", REALS),
+    ("tan", "tan(x)", "sin(x) / cos(x)", REALS),
+    ("sin is odd", "sin(-x)", "-sin(x)", REALS),
+    ("cos is not odd", "cos(-x)", "-cos(x)", DIFFERENT),
+    ("clamps", "min(max(x, -1.0f), 1.0f)", "max(min(x, 1.0f), -1.0f)", PROBABLY),
+    ("clamps with other bounds", "min(max(x, -1.0f), 1.0f)", "min(max(x, -1.0f), 1.5f)", DIFFERENT),
+    ("one number alone", "x", "if x = 77.0f then 0.0f else x", DIFFERENT),
+    ("two branches with one value", "if x > 0.5f then x + x else 2.0f × x", "x × 2.0f", PROBABLY),
+    ("negated conditions", "if x > 0.5f then x else 0.0f", "if x ≤ 0.5f then 0.0f else x", PROBABLY),
+    ("nested conditions", "if x > 0.0f then (if x < 1.0f then x else 1.0f) else 0.0f",
+     "if x > 0.0f ∧ x < 1.0f then x else (if x > 0.0f then 1.0f else 0.0f)", PROBABLY),
+    ("float16 on the way", "cast(cast(x, float16), float32)", "x", REALS),
+    ("a fault beside float16", "cast(cast(x, float16) × float16(2.0), float32) × 1.01f",
+     "cast(cast(x, float16) × float16(2.0), float32)", DIFFERENT),
+)  # fmt: skip
+INTEGERS = ones(
+    "integers", integers,
+    ("a product's order", "x × z + x", "x + z × x", BITS),
+    ("a shift", "x × 8", "x << 3", BITS),
+    ("a shift and a division", "floordiv(x, 4)", "x >> 2", BITS),
+    ("another division", "x / 4", "x >> 2", DIFFERENT),
+    ("distributed", "(x + z) × 3", "x × 3 + z × 3", BITS),
+    ("a bound at the end of the type", "x", "max(x, -2147483647)", DIFFERENT),
+    ("sums in another order", "(x + z) + 7", "x + (7 + z)", BITS),
+    ("a remainder", "x - floordiv(x, 8) × 8", "mod(x, 8)", BITS),
+    ("remainders of another sign", "rem(x, 8)", "mod(x, 8)", DIFFERENT),
+) + ones(
+    "narrow integers", integers,
+    ("products that wrap", "x × z × int16(3)", "z × (int16(3) × x)", BITS),
+    ("products cut at 0", "x × z", "max(x × z, int16(0))", DIFFERENT),
+    element="int16",
+)  # fmt: skip
+STENCILS = ones(
+    "stencils", point,
+    ("a Laplacian's order", "⟪I, 1⟫(x) + ⟪I, -1⟫(x) - 2.0f × x", "(⟪I, 1⟫(x) - x) + (⟪I, -1⟫(x) - x)", REALS),
+    ("a Laplacian one point further", "⟪I, 1⟫(x) + ⟪I, -1⟫(x) - 2.0f × x", "⟪I, 1⟫(x) + x - 2.0f × x", DIFFERENT),
+    ("differences of fluxes", "⟪I, 1⟫(x) × ⟪I, 1⟫(x) - x × x", "(⟪I, 1⟫(x) - x) × (⟪I, 1⟫(x) + x)", REALS),
+    ("the first points", "if pos(I, x) < 3 then x else 0.0f × x", "if pos(I, x) < 4 then x else 0.0f × x", DIFFERENT),
+    ("the first points by joining", "if pos(I, x) < 3 then x else 2.0f × x",
+     "concat(subset(x, I[-1:3]), subset(2.0f × x, I[3:13]))", REALS),
+    ("joined one point later", "if pos(I, x) < 3 then x else 2.0f × x",
+     "concat(subset(x, I[-1:4]), subset(2.0f × x, I[4:13]))", DIFFERENT),
+    ("shifts of sums", "⟪I, 1⟫(x + ⟪I, -1⟫(x))", "⟪I, 1⟫(x) + x", BITS),
+    ("upwind", "if x > 0.0f then x × (x - ⟪I, -1⟫(x)) else x × (⟪I, 1⟫(x) - x)",
+     "max(x, 0.0f) × (x - ⟪I, -1⟫(x)) + min(x, 0.0f) × (⟪I, 1⟫(x) - x)", PROBABLY),
+    ("upwind from the other side", "if x > 0.0f then x × (x - ⟪I, -1⟫(x)) else x × (⟪I, 1⟫(x) - x)",
+     "max(x, 0.0f) × (⟪I, 1⟫(x) - x) + min(x, 0.0f) × (x - ⟪I, -1⟫(x))", DIFFERENT),
+    ("a limiter", "max(0.0f, min(x, ⟪I, 1⟫(x)))", "if x < ⟪I, 1⟫(x) then max(x, 0.0f) else max(⟪I, 1⟫(x), 0.0f)", PROBABLY),
+)  # fmt: skip
+PRODUCTS = ones(
+    "products of matrices", two,
+    ("factors in another order", DOT, "reduce(+, 0.0f, K)(b × a)", REALS),
+    ("split in two", DOT, "reduce(+, 0.0f, K)(subset(a × b, K[0:3])) + reduce(+, 0.0f, K)(subset(a × b, K[3:8]))", REALS),
+    ("split in two with a hole", DOT, "reduce(+, 0.0f, K)(subset(a × b, K[0:3])) + reduce(+, 0.0f, K)(subset(a × b, K[4:8]))", DIFFERENT),
+    ("in chunks", DOT, "reduce(+, 0.0f, K)(reduce(+, 0.0f, L)(split_dim(K, K, L, 4)(a) × split_dim(K, K, L, 4)(b)))", REALS),
+    ("a scaled factor", f"2.0f × {DOT}", "reduce(+, 0.0f, K)(2.0f × a × b)", REALS),
+    ("scaled twice", f"2.0f × {DOT}", "reduce(+, 0.0f, K)(2.0f × a × 2.0f × b)", DIFFERENT),
+    ("a bias first", f"{DOT} + 1.0f", "reduce(+, 1.0f, K)(a × b)", REALS),
+    ("maxima in place of sums", DOT, "reduce(max, 0.0f, K)(a × b)", DIFFERENT),
+    ("backwards", DOT, "reduce(λ(s: tensor<float32, I[0:5], J[0:6]>, e: tensor<float32, I[0:5], J[0:6]>) → e + s, "
+     "0.0f, K)(a × b)", REALS),
+)  # fmt: skip
+NORMS = ones(
+    "softmax and norms", row,
+    ("softmax", SOFTMAX, "exp(x) / reduce(+, 0.0f, J)(exp(x))", REALS),
+    ("online softmax", SOFTMAX, ONLINE, REALS),
+    ("online softmax without rescaling", SOFTMAX, ONLINE.replace("s[1] × exp(s[0] - m)", "s[1]"), DIFFERENT),
+    ("softmax by exp2", SOFTMAX, SOFTMAX.replace(f"exp(x - {LARGEST})", f"exp2(1.44269504f × (x - {LARGEST}))"), PROBABLY),
+    ("log softmax", f"x - {LARGEST} - log(reduce(+, 0.0f, J)(exp(x - {LARGEST})))", "x - log(reduce(+, 0.0f, J)(exp(x)))", PROBABLY),
+    ("log softmax of sums", "x - log(reduce(+, 0.0f, J)(exp(x)))", "x - reduce(+, 0.0f, J)(x)", DIFFERENT),
+    ("a variance by moments", VARIANCE, f"reduce(+, 0.0f, J)(x × x) / 7.0f - {MEAN} × {MEAN}", REALS),
+    ("Welford's variance", VARIANCE, WELFORD, REALS),
+    ("a variance with another divisor", VARIANCE, VARIANCE[:-4] + "6.0f", DIFFERENT),
+    ("a layer norm", f"(x - {MEAN}) / sqrt({VARIANCE} + 0.001f)", f"(x - {MEAN}) × rsqrt({VARIANCE} + 0.001f)", REALS),
+    ("a layer norm with another epsilon", f"(x - {MEAN}) / sqrt({VARIANCE} + 0.00001f)", f"(x - {MEAN}) / sqrt({VARIANCE} + 0.00001001f)", DIFFERENT),
+    ("an rms norm", "x / sqrt(reduce(+, 0.0f, J)(x × x) / 7.0f)", "x × rsqrt(reduce(+, 0.0f, J)(x × x) / 7.0f)", REALS),
+    ("a root too few", "x / sqrt(reduce(+, 0.0f, J)(x × x) / 7.0f)", "x / (reduce(+, 0.0f, J)(x × x) / 7.0f)", DIFFERENT),
+)  # fmt: skip
+FOLDS = ones(
+    "folds", row,
+    ("a sum of parts", "reduce(+, 0.0f, J)(x)",
+     "reduce(+, 0.0f, J)(subset(x, J[0:3])) + reduce(+, 0.0f, J)(subset(x, J[3:7]))", REALS),
+    ("a sum from its end", "reduce(+, 0.0f, J)(x)",
+     "reduce(λ(s: tensor<float32, I[0:4]>, e: tensor<float32, I[0:4]>) → e + s, 0.0f, J)(x)", REALS),
+    ("a sum that leaves the last out", "reduce(+, 0.0f, J)(x)", "reduce(+, 0.0f, J)(subset(x, J[0:6]))", DIFFERENT),
+    ("a maximum of maxima", LARGEST,
+     "max(reduce(max, float32(-inf), J)(subset(x, J[0:5])), reduce(max, float32(-inf), J)(subset(x, J[2:7])))", REALS),
+    ("a maximum that starts at 0", LARGEST, "reduce(max, 0.0f, J)(x)", DIFFERENT),
+    ("a maximum that starts low", LARGEST, "reduce(max, -3.0e38f, J)(x)", REALS),
+    ("a mean", MEAN, "reduce(+, 0.0f, J)(x × 0.14285715f)", WITHIN),
+    ("a norm", "sqrt(reduce(+, 0.0f, J)(x × x))", "sqrt(reduce(+, 0.0f, J)(abs(x) × abs(x)))", PROBABLY),
+    result="I[0:4]",
+)  # fmt: skip
+RUNNING = "scan(λ(s: tensor<float32>, e: tensor<float32>) → s + e, true, 0.0f)(subset(x, I[0:12]))"
+SCANS = ones(
+    "scans", point,
+    ("a running sum", RUNNING, RUNNING.replace("s + e", "e + s"), BITS),
+    ("twice a running sum", f"2.0f × {RUNNING}", RUNNING.replace("s + e", "s + 2.0f × e"), REALS),
+    ("one that decays", RUNNING, RUNNING.replace("s + e", "0.99f × s + e"), DIFFERENT),
+    ("one from 1", RUNNING, RUNNING.replace("0.0f", "1.0f"), DIFFERENT),
+    ("one backwards", RUNNING, RUNNING.replace("true", "false"), DIFFERENT),
+    ("a recurrence with a factor outside", RUNNING.replace("s + e", "0.5f × s + e"),
+     "4.0f × " + RUNNING.replace("s + e", "0.5f × s + 0.25f × e"), REALS),
+    ("a running maximum", RUNNING.replace("s + e", "max(s, e)"),
+     RUNNING.replace("s + e", "if e > s then e else s"), PROBABLY),
+)  # fmt: skip
+MATMUL = """
+for i, j in T.grid(6, 8):
+    C[i, j] = T.float32(0)
+    for k in range(12):
+        C[i, j] = C[i, j] + A[i, k] * B[k, j]
+"""
+SHAPES = ((6, 12), (12, 8), (6, 8))
+SUMS = """
+for i in range(8):
+    B[i] = T.float32(0)
+    for j in range(6):
+        B[i] = B[i] + A[i, j]
+"""
+COPY = """
+for i in range(16):
+    B[i] = A[i] * T.float32(2)
+"""
+
+
+def kernels(kind: str, shapes: tuple[tuple[int, ...], ...], *rows: tuple[str, str, str, Level]) -> list[Pair]:
+    return [Pair(kind, name, tir(a, *shapes), tir(b, *shapes), level) for name, a, b, level in rows]
+
+
+SCHEDULES = kernels(
+    "schedules", SHAPES,
+    ("loops in another order", MATMUL, """
+for i, j in T.grid(6, 8):
+    C[i, j] = T.float32(0)
+for k, i, j in T.grid(12, 6, 8):
+    C[i, j] = C[i, j] + A[i, k] * B[k, j]
+""", BITS),
+    ("tiles", MATMUL, """
+for io, jo, ii, ji in T.grid(3, 2, 2, 4):
+    C[io * 2 + ii, jo * 4 + ji] = T.float32(0)
+    for ko, ki in T.grid(3, 4):
+        C[io * 2 + ii, jo * 4 + ji] = C[io * 2 + ii, jo * 4 + ji] + A[io * 2 + ii, ko * 4 + ki] * B[ko * 4 + ki, jo * 4 + ji]
+""", BITS),
+    ("tiles that miss a row", MATMUL, MATMUL.replace("T.grid(6, 8)", "T.grid(5, 8)") + """
+for j in range(8):
+    C[5, j] = T.float32(0)
+""", DIFFERENT),
+    ("split along the sum", MATMUL, """
+D = T.alloc_buffer((2, 6, 8), "float32")
+for s, i, j in T.grid(2, 6, 8):
+    D[s, i, j] = T.float32(0)
+    for k in range(6):
+        D[s, i, j] = D[s, i, j] + A[i, s * 6 + k] * B[s * 6 + k, j]
+for i, j in T.grid(6, 8):
+    C[i, j] = D[0, i, j] + D[1, i, j]
+""", REALS),
+    ("split along the sum, one part twice", MATMUL, """
+D = T.alloc_buffer((2, 6, 8), "float32")
+for s, i, j in T.grid(2, 6, 8):
+    D[s, i, j] = T.float32(0)
+    for k in range(6):
+        D[s, i, j] = D[s, i, j] + A[i, s * 6 + k] * B[s * 6 + k, j]
+for i, j in T.grid(6, 8):
+    C[i, j] = D[0, i, j] + D[0, i, j]
+""", DIFFERENT),
+    ("a transposed factor", MATMUL, MATMUL.replace("A[i, k] * B[k, j]", "B[k, j] * A[i, k]"), REALS),
+    ("a sum that starts at 1", MATMUL, MATMUL.replace("T.float32(0)", "T.float32(1)"), DIFFERENT),
+    ("a sum that leaves the last out", MATMUL, MATMUL.replace("range(12)", "range(11)"), DIFFERENT),
+) + kernels(
+    "reductions", ((8, 6), (8,)),
+    ("columns backwards", SUMS, SUMS.replace("A[i, j]", "A[i, 5 - j]"), REALS),
+    ("pairs", SUMS, """
+for i in range(8):
+    B[i] = T.float32(0)
+    for j in range(3):
+        B[i] = B[i] + (A[i, 2 * j] + A[i, 2 * j + 1])
+""", REALS),
+    ("pairs with one twice", SUMS, """
+for i in range(8):
+    B[i] = T.float32(0)
+    for j in range(3):
+        B[i] = B[i] + (A[i, 2 * j] + A[i, 2 * j])
+""", DIFFERENT),
+    ("rows in place of columns", SUMS, SUMS.replace("A[i, j]", "A[j, i % 6]"), DIFFERENT),
+    ("two accumulators", SUMS, """
+C = T.alloc_buffer((2, 8), "float32")
+for p, i in T.grid(2, 8):
+    C[p, i] = T.float32(0)
+    for j in range(3):
+        C[p, i] = C[p, i] + A[i, j * 2 + p]
+for i in range(8):
+    B[i] = C[0, i] + C[1, i]
+""", REALS),
+) + kernels(
+    "copies and guards", ((16,), (16,)),
+    ("blocks of 4", COPY, """
+for a, b in T.grid(4, 4):
+    B[a * 4 + b] = A[a * 4 + b] * T.float32(2)
+""", BITS),
+    ("blocks of 5 with a guard", COPY, """
+for a, b in T.grid(4, 5):
+    if a * 5 + b < 16:
+        B[a * 5 + b] = A[a * 5 + b] * T.float32(2)
+""", BITS),
+    ("blocks of 5 with a guard that is too tight", COPY, """
+for i in range(16):
+    B[i] = T.float32(0)
+for a, b in T.grid(4, 5):
+    if a * 5 + b < 15:
+        B[a * 5 + b] = A[a * 5 + b] * T.float32(2)
+""", DIFFERENT),
+    ("from the end", COPY, COPY.replace("B[i] = A[i]", "B[15 - i] = A[15 - i]"), BITS),
+    ("turned around", COPY, COPY.replace("A[i]", "A[15 - i]"), DIFFERENT),
+    ("through a buffer", COPY, """
+C = T.alloc_buffer((16,), "float32")
+for i in range(16):
+    C[i] = A[i] + A[i]
+for i in range(16):
+    B[i] = C[i]
+""", REALS),
+    ("two branches", COPY, COPY.replace("A[i] * T.float32(2)", "T.if_then_else(i < 8, A[i] * T.float32(2), A[i] + A[i])"), REALS),
+    ("a guard one further", COPY.replace("A[i] *", "T.if_then_else(i < 8, A[i], T.float32(0)) *"),
+     COPY.replace("A[i] *", "T.if_then_else(i < 9, A[i], T.float32(0)) *"), DIFFERENT),
+    ("even ones", COPY.replace("A[i] *", "T.if_then_else(i % 2 == 0, A[i], T.float32(0)) *"),
+     COPY.replace("A[i] *", "T.if_then_else(i // 2 * 2 == i, A[i], T.float32(0)) *"), REALS),
+) + kernels(
+    "transposes", ((4, 6), (6, 4)),
+    ("by the other loop", "for i, j in T.grid(4, 6):\n    B[j, i] = A[i, j]", "for j, i in T.grid(6, 4):\n    B[j, i] = A[i, j]", BITS),
+    ("tiles", "for i, j in T.grid(4, 6):\n    B[j, i] = A[i, j]",
+     "for a, b, c, d in T.grid(2, 3, 2, 2):\n    B[b * 2 + d, a * 2 + c] = A[a * 2 + c, b * 2 + d]", BITS),
+    ("flat", "for i, j in T.grid(4, 6):\n    B[j, i] = A[i, j]", "for k in range(24):\n    B[k % 6, k // 6] = A[k // 6, k % 6]", BITS),
+    ("a reshape is none", "for i, j in T.grid(4, 6):\n    B[j, i] = A[i, j]",
+     "for k in range(24):\n    B[k // 4, k % 4] = A[k // 6, k % 6]", DIFFERENT),
+) + kernels(
+    "convolutions", ((10,), (3,), (8,)),
+    ("by window and by tap",
+     "for i in range(8):\n    C[i] = A[i] * B[0] + A[i + 1] * B[1] + A[i + 2] * B[2]",
+     "for i in range(8):\n    C[i] = T.float32(0)\n    for k in range(3):\n        C[i] = C[i] + A[i + k] * B[k]", REALS),
+    ("with taps turned around",
+     "for i in range(8):\n    C[i] = A[i] * B[0] + A[i + 1] * B[1] + A[i + 2] * B[2]",
+     "for i in range(8):\n    C[i] = T.float32(0)\n    for k in range(3):\n        C[i] = C[i] + A[i + k] * B[2 - k]", DIFFERENT),
+    ("Winograd's F(2, 3)",
+     "for i in range(8):\n    C[i] = A[i] * B[0] + A[i + 1] * B[1] + A[i + 2] * B[2]", """
+for t in range(4):
+    C[2 * t] = (A[2 * t] - A[2 * t + 2]) * B[0] + (A[2 * t + 1] + A[2 * t + 2]) * ((B[0] + B[1] + B[2]) * T.float32(0.5)) + (A[2 * t + 2] - A[2 * t + 1]) * ((B[0] - B[1] + B[2]) * T.float32(0.5))
+    C[2 * t + 1] = (A[2 * t + 1] + A[2 * t + 2]) * ((B[0] + B[1] + B[2]) * T.float32(0.5)) - (A[2 * t + 2] - A[2 * t + 1]) * ((B[0] - B[1] + B[2]) * T.float32(0.5)) - (A[2 * t + 1] - A[2 * t + 3]) * B[2]
+""", REALS),
+)  # fmt: skip
+SYMBOLIC = [
+    Pair("symbolic sizes", name, symbolic(a), symbolic(b), level)
+    for name, a, b, level in (
+        ("twice", "for i in range(n):\n    B[i] = A[i] * T.float32(2)", "for i in range(n):\n    B[i] = A[i] + A[i]", REALS),
+        ("from 1,000 on", "for i in range(n):\n    B[i] = A[i]",
+         "for i in range(n):\n    B[i] = T.if_then_else(n > 1000, A[i] * T.float32(2), A[i])", DIFFERENT),
+        ("the last one", "for i in range(n):\n    B[i] = A[i]",
+         "for i in range(n):\n    B[i] = T.if_then_else(i == n - 1, T.float32(0), A[i])", DIFFERENT),
+        ("one that a number of the text names", "for i in range(n):\n    B[i] = A[i]",
+         "for i in range(n):\n    B[i] = T.if_then_else(i == 40, T.float32(0), A[i])", DIFFERENT),
+        ("from the end", "for i in range(n):\n    B[i] = A[i]", "for i in range(n):\n    B[n - 1 - i] = A[n - 1 - i]", BITS),
+    )
+]  # fmt: skip
+
+
+def indexed(value: str, mode: str = "") -> Callable[[], Any]:
+    return lambda: ti.parse(
+        "f(y: tensor<float32, J[0:6]>, x: tensor<float32, I[0:9]>, j: tensor<int, J[0:6]>, u: tensor<float32, J[0:6]>) "
+        f"{{ y ← {value}; }}"
+    )
+
+
+INDICES = ones(
+    "indices", indexed,
+    ("clamped by hand", "gather(I, clamp)(x, j)", "gather(I, clamp)(x, min(max(j, 0), 8))", PROBABLY),
+    ("clamped by hand, one less", "gather(I, clamp)(x, j)", "gather(I, clamp)(x, min(max(j, 0), 7))", DIFFERENT),
+    ("zero and clamp", "gather(I, clamp)(x, j)", "gather(I, zero)(x, j)", DIFFERENT),
+    ("a difference at an index", "gather(I, clamp)(x, j) - u", "-(u - gather(I, clamp)(x, j))", PROBABLY),
+    ("a mask", "if j < 3 then u else 0.0f", "if j ≤ 2 then u else 0.0f", PROBABLY),
+    ("a mask one further", "if j < 3 then u else 0.0f", "if j ≤ 3 then u else 0.0f", DIFFERENT),
+    ("both conditions", "if j < 3 ∧ u > 0.0f then u else 0.0f", "if u > 0.0f then (if j < 3 then u else 0.0f) else 0.0f", PROBABLY),
+    ("De Morgan", "if ¬(j < 3 ∨ u > 0.0f) then u else 0.0f", "if j ≥ 3 ∧ u ≤ 0.0f then u else 0.0f", PROBABLY),
+    ("De Morgan, wrong", "if ¬(j < 3 ∨ u > 0.0f) then u else 0.0f", "if j ≥ 3 ∨ u ≤ 0.0f then u else 0.0f", DIFFERENT),
+)  # fmt: skip
+
+
+def on_mesh(value: str) -> Callable[[], Any]:
+    return lambda: ti.parse(
+        "f(y: tensor<float32, V[0:5]>, t: tensor<int, V[0:5], _NB_E[0:3]>, x: tensor<float32, E[0:8]>) "
+        f"{{ y ← {value}; }}"
+    )
+
+
+TABLES = ones(
+    "tables of neighbours", on_mesh,
+    ("a sum of neighbours", "⟪t, 0⟫(x) + ⟪t, 1⟫(x)", "⟪t, 1⟫(x) + ⟪t, 0⟫(x)", BITS),
+    ("another neighbour", "⟪t, 0⟫(x) + ⟪t, 1⟫(x)", "⟪t, 2⟫(x) + ⟪t, 0⟫(x)", DIFFERENT),
+    ("twice", "⟪t, 0⟫(x + x)", "2.0f × ⟪t, 0⟫(x)", PROBABLY),
+)  # fmt: skip
+
+PAIRS: list[Pair] = [
+    *POINTWISE, *INTEGERS, *STENCILS, *PRODUCTS, *NORMS, *FOLDS, *SCANS, *SCHEDULES, *SYMBOLIC, *INDICES, *TABLES,
+]  # fmt: skip

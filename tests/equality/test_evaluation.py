@@ -1,0 +1,96 @@
+"""Programs evaluated over the reals: witnesses within rounding of the oracle, and the laws of residues and formulas."""
+
+import random
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import tensorir as ti
+from tensorir import reference
+from tensorir.equality.reals import residues as rs
+from tensorir.equality.reals.domain import Unsupported
+from tensorir.equality.reals.evaluation import evaluated, given
+from tensorir.equality.reals.formulas import Formula, exp, power
+from tensorir.equality.reals.numbers import HUGE, Real
+from tensorir.errors import DiagnosticError
+from tests.generate.bounds import flat
+from tests.generate.data import copied
+from tests.generate.profiles import OP_BY_OP, SMOOTH, WHOLE, Profile
+from tests.generate.programs import Case, made
+
+
+def case_of(seed: int, profile: Profile) -> Case:
+    source = random.Random(seed)
+    return made(lambda low, high: source.randint(low, high), profile)
+
+
+@pytest.mark.parametrize("profile", [WHOLE, OP_BY_OP, SMOOTH], ids=lambda p: p.name)
+def test_witnesses_are_within_rounding_of_the_oracle(profile: Profile) -> None:
+    compared = 0
+    for seed in range(60):
+        case = case_of(seed, profile)
+        rng = np.random.default_rng(0)
+        arrays = case.arguments
+        inputs = {p.name: [given(a, rng) for a in flat(arrays[p.name])] for p in case.fencil.inputs}
+        try:
+            want = reference.run(case.fencil, **copied(case.arguments))
+            got = evaluated(case.fencil, inputs)
+        except (DiagnosticError, Unsupported):
+            continue
+        compared += 1
+        for p, found in zip(case.fencil.results, got, strict=True):
+            for element, x, leaf in zip(p.type.leaves, flat(want[p.name]), found.leaves, strict=True):
+                if not element.is_float:
+                    assert (np.asarray(x) == leaf.parts[0]).all(), case
+                    continue
+                number, wide = Real.of(leaf), np.asarray(x).astype(np.float64)
+                with np.errstate(invalid="ignore"):
+                    near = np.abs(wide - number.value) <= 1.01 * number.rounding + 1e-12
+                both = (wide == number.value) | (np.isnan(wide) & np.isnan(number.value))
+                # what is too large for the element type, or stands for infinity
+                beyond = ~(np.abs(wide) < HUGE) | ~(np.abs(number.value) < HUGE)
+                assert (near | both | beyond).all(), case
+    assert compared > 40
+
+
+def test_sums_of_slots_that_are_absent_leave_them_out() -> None:
+    f = ti.parse(
+        "f(y: tensor<float, V[0:2]>, t: tensor<int, V[0:2], _NB_E[0:2]>, x: tensor<float, E[0:3]>) "
+        "{ y ← reduce(+, 0.0, _NB_0)(⟪t⟫(x)); }"
+    )
+    rng = np.random.default_rng(0)
+    x, t = np.array([1.0, 2.0, 4.0]), np.array([[0, 2], [1, -1]])
+    (y,) = evaluated(f, {"t": given(t, rng), "x": given(x, rng)})
+    assert Real.of(y.only).value.tolist() == [5.0, 2.0]
+
+
+def test_residues_keep_the_laws_of_exponentials_logarithms_and_roots() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rs.random(rng, (50,)), rs.random(rng, (50,))
+    assert rs.same(rs.exp(rs.plus(x, y)), rs.times(rs.exp(x), rs.exp(y))).all()
+    assert rs.same(rs.sqrt(rs.times(x, y)), rs.times(rs.sqrt(x), rs.sqrt(y))).all()
+    assert rs.same(rs.log(rs.times(rs.exp(x), rs.exp(y))), rs.plus(x, y)).all()
+    assert rs.same(rs.times(x, rs.inverse(x)), rs.embedded(np.ones(50))).all()
+    third = rs.cbrt(x)
+    assert rs.same(rs.times(third, rs.times(third, third)), x).all()
+    assert not rs.same(rs.exp(x), rs.exp(y)).any()
+
+
+@pytest.mark.parametrize("value", [0.1, -3.0, 2.0**-60, 1e300, 5e-324, 0.0, 123456789.0])
+def test_floats_are_embedded_as_the_fractions_that_they_hold(value: float) -> None:
+    exact = Fraction(value)
+    found = rs.embedded(np.array(value))
+    for modulus, residue in ((rs.P, found.p), (rs.Q, found.q)):
+        assert int(residue) == exact.numerator * pow(exact.denominator, -1, modulus) % modulus
+
+
+def test_formulas_of_quotients_and_roots() -> None:
+    x, y = Formula.atom("x"), Formula.atom("y")
+    two, minus = Formula.number(2), Fraction(-1)
+    assert power(two * x + two * y, minus) == power(x + y, minus) * Formula.number(Fraction(1, 2))
+    assert x * power(x * x + x * y, minus) == power(x + y, minus)
+    assert exp(x) * power(exp(x) * exp(x) + exp(x), minus) == power(exp(x) + Formula.number(1), minus)
+    assert power(x * x, Fraction(1, 2)) != x, "a root of a square is not what was squared"
+    with pytest.raises(Unsupported):
+        power(x - x, minus)
