@@ -22,8 +22,6 @@ from tensorir.lift.storage.axes import with_merged_axes
 from tensorir.lift.storage.copies import expanded, settled_values
 from tensorir.lift.storage.elements import with_elements_apart
 from tensorir.lift.storage.final import with_last_stores
-from tensorir.lift.storage.forwarding import with_values_in_place
-from tensorir.lift.storage.idle import without_idle_stores
 from tensorir.lift.storage.inlining import inlined
 from tensorir.lift.storage.lifetimes import with_lifetimes
 from tensorir.lift.storage.mirrors import read_through
@@ -49,6 +47,8 @@ class Way:
     trees: tuple[Span, ...] = ()
     dropping: tuple[Span, ...] = ()
     by_flow: bool = True
+    by_element: bool = False
+    """Whether exact dataflow leaves loops whose rounds hand on whole buffers."""
 
     def steps(self, arguments: Sequence[Buffer]) -> tuple[int, int]:
         """How many loops run step by step, and how many scans and folds by functions there are."""
@@ -108,6 +108,8 @@ def chosen(
         return first
     way = by_dependences(arguments, nodes, trees, checked, exact)
     others = way.steps(asked)
+    if found.by_element and sum(others) <= sum(steps):
+        return finish(way)  # rounds in rounds hand on whole buffers, which dependences write in place
     if steps < others or (steps == others and steps[0]):
         return first  # dataflow keeps in a loop what would be stored for all its rounds
     second = finish(way)
@@ -115,17 +117,25 @@ def chosen(
 
 
 def prepared(nodes: Sequence[Node], exact: bool) -> tuple[Sequence[Node], Sequence[Span]]:
-    """A nest with trees of steps as folds, unless the order of sums is kept, and where these stand."""
+    """A nest with trees of steps as folds, unless the order of sums is kept, and where these stand.
+
+    Whiles of iterations that are abreast are one, and what each iteration keeps to itself has a place of its own there.
+    """
     trees: list[Span] = []
-    return filled_once(nodes if exact else with_trees_folded(nodes, trees)), trees
+    nodes = filled_once(nodes if exact else with_trees_folded(nodes, trees))
+    return abreast(with_threads_apart(nodes)), trees
 
 
 def by_flow(
     name: str, arguments: Sequence[Buffer], nodes: Sequence[Node], trees: Sequence[Span], checked: bool, exact: bool
 ) -> Way | str:
     """By exact dataflow; or what of the nest that does not cover."""
-    emitter = Emitter(checked=checked, taken={b.name for b in arguments})
-    tried = attempt(name, arguments, nodes, emitter, exact)
+    tried, emitter = "", Emitter()
+    for copies in (True, False):
+        emitter = Emitter(checked=checked, taken={b.name for b in arguments})
+        tried = attempt(name, arguments, nodes, emitter, exact, copies)
+        if not isinstance(tried, str):
+            break
     if isinstance(tried, str):
         return tried
     found, decided = tried
@@ -135,16 +145,14 @@ def by_flow(
     report = Report()
     for decision in decided:
         report.add(decision)
-    return Way(emitter, report, trees=tuple(trees))
+    return Way(emitter, report, trees=tuple(trees), by_element=bool(report.sequential))
 
 
 def by_dependences(
     arguments: Sequence[Buffer], nodes: Sequence[Node], trees: Sequence[Span], checked: bool, exact: bool
 ) -> Way:
     """By the dependences of statements, loops step by step where these leave nothing else."""
-    nodes = abreast(with_threads_apart(nodes))
-    nodes = with_values_in_place(with_last_stores(without_idle_stores(nodes)))
-    nodes = with_elements_apart(with_lifetimes(nodes))
+    nodes = with_elements_apart(with_lifetimes(with_last_stores(nodes)))
     own = with_axes(nodes)
     nodes = read_through(own)
     # what was read through other storage shows the axes of that

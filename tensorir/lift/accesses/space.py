@@ -30,8 +30,8 @@ from tensorir.lift.nests.unknowns import NO_FACTS, told
 from tensorir.types import BOOL, INT32, Interval
 
 __all__ = [
-    "Space", "bounds_of_guard", "boxed", "digits", "hull_of", "in_order", "interval_of", "joined_name", "met",
-    "substituted", "value_of_guard",
+    "Space", "as_it_is", "bounds_of_guard", "boxed", "digits", "hull_of", "in_order", "interval_of", "joined_name",
+    "met", "substituted", "value_of_guard",
 ]  # fmt: skip
 
 MOST_STEPS = 64
@@ -88,6 +88,13 @@ def in_order(
             return space
         space = new
     return space
+
+
+def as_it_is(
+    dims: Mapping[str, Interval], location: tuple[Term, ...], value: Term, guards: Sequence[Term], outer: Ranges
+) -> Space:
+    """The space of a statement in the dims that it has, its terms in normal form."""
+    return _settle(Space(dict(dims), location, value, tuple(guards), outer))
 
 
 def hull_of(loops: Sequence[Loop], ranges: Ranges) -> tuple[dict[str, Interval], list[Term]]:
@@ -392,9 +399,9 @@ def split(space: Space, terms: Iterable[Term]) -> Space | None:
             if not isinstance(atom, Quotient):
                 continue
             for name, c in atom.inner.terms:
-                if not isinstance(name, str) or name not in space.dims or c < 1 or atom.by % c:
+                if not isinstance(name, str) or name not in space.dims or atom.by % c:
                     continue
-                n = atom.by // c
+                n = atom.by // abs(c)
                 interval = space.dims[name]
                 if (name, n) in tried or n <= 1 or interval.start % n or interval.stop % n or len(interval) <= n:
                     continue

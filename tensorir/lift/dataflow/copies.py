@@ -51,7 +51,7 @@ def through_copies(statements: Sequence[Statement], flow: Mapping[int, list[Sour
         if any(o.writer == w.number for o in origins):
             continue
         for r in sorted(readers.get(w.number, ())):
-            new = decided(lambda r=r, w=w, o=origins: _composed(statements[r], found[r], w, o), PARTS)
+            new = decided(lambda r=r, w=w, o=origins: _composed(statements, r, found[r], w, o), PARTS)
             if new is None or len(new) > MOST_SOURCES:
                 continue
             found[r] = new
@@ -61,7 +61,10 @@ def through_copies(statements: Sequence[Statement], flow: Mapping[int, list[Sour
     return found
 
 
-def _composed(reader: Statement, sources: Sequence[Source], copy: Statement, origins: Sequence[Source]) -> list[Source]:
+def _composed(
+    statements: Sequence[Statement], read: int, sources: Sequence[Source], copy: Statement, origins: Sequence[Source]
+) -> list[Source]:
+    names = statements[read].names
     found: list[Source] = []
     for source in sources:
         if source.writer != copy.number:
@@ -71,5 +74,6 @@ def _composed(reader: Statement, sources: Sequence[Source], copy: Statement, ori
             start = origin.relation.set_tuple_name(isl().dim_type.in_, source.relation.range().get_tuple_name())
             relation = source.relation.apply_range(start)
             if not relation.is_empty():
-                found += sources_of(relation, reader, origin.writer, origin.buffer)
+                loops = () if origin.writer is None else statements[origin.writer].names
+                found += sources_of(relation, names, origin.writer, origin.buffer, loops)
     return found

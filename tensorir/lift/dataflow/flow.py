@@ -37,7 +37,19 @@ from tensorir.lift.nests.linear import term_of
 from tensorir.lift.nests.terms import Number, Op, Term
 from tensorir.types import BOOL, INT32, Interval
 
-__all__ = ["PARTS", "Source", "box_of", "condition_of", "domain_of", "flow_of", "isl"]
+__all__ = [
+    "PARTS",
+    "Source",
+    "box_of",
+    "condition_of",
+    "domain_of",
+    "elements_of",
+    "flow_of",
+    "isl",
+    "last_of",
+    "set_of",
+    "sources_of",
+]
 
 
 T = TypeVar("T")
@@ -231,7 +243,15 @@ class _Flow:
             return _Flow(buffer, writes, accesses, reaching, None)
         info = i.UnionAccessInfo.from_sink(accesses.union(accesses.element, reads))
         info = info.set_must_source(accesses.union(accesses.element, writes))
-        flow = info.set_schedule_map(accesses.union(accesses.time, [*reads, *writes])).compute_flow()
+        info = info.set_schedule_map(accesses.union(accesses.time, [*reads, *writes]))
+        try:
+            flow = info.compute_flow()
+        except i.Error as error:
+            if "domain dimensions" not in str(error):
+                raise
+            # isl fails on some sets that have quotients, which the greatest time is known of
+            last = {r.number: _last_writes(r, writes, accesses) for r in reads}
+            return _Flow(buffer, writes, accesses, last, None)
         maps: list[Any] = []
         flow.get_must_dependence().reverse().foreach_map(maps.append)
         for m in maps:
@@ -266,7 +286,8 @@ class _Flow:
         if not _within_budget(relation.is_single_valued, self.buffer, 1):
             raise Uncovered(f"two writes to one element of {self.buffer!r} at once")
         writer = int(relation.get_tuple_name(isl().dim_type.out)[1:])
-        sources = _within_budget(lambda: sources_of(relation, r, writer), self.buffer, PARTS)
+        (loops,) = (w.names for w in self.writes if w.number == writer)
+        sources = _within_budget(lambda: sources_of(relation, r.names, writer, loops=loops), self.buffer, PARTS)
         if len(sources) > MOST_PARTS:
             raise Uncovered(f"a read of {self.buffer!r} whose values come from {len(sources)} parts of one write")
         return sources
@@ -299,20 +320,54 @@ def _last_writes(r: Statement, writes: Sequence[Statement], accesses: _Accesses)
     return [m for m in found if not m.is_empty()]
 
 
-def sources_of(relation: Any, read: Statement, writer: int | None, buffer: str = "") -> list[Source]:
-    """The parts of a relation from a read to what it reads, in each of which this is a sum of indices."""
+def sources_of(
+    relation: Any, names: Sequence[str], writer: int | None, buffer: str = "", loops: Sequence[str] = ()
+) -> list[Source]:
+    """The parts of a relation from a read to what it reads, in each of which this is a sum of indices.
+
+    `names` are those of the read's iterations, `loops` those of the write's: a loop of both in which they meet in one
+    iteration is told by its variable, whatever else that is.
+    """
     i, pieces = isl(), list[tuple[Any, Any]]()
     i.PwMultiAff.from_map(relation).foreach_piece(lambda s, a: pieces.append((s, a)))
     found: list[Source] = []
     for where, at in pieces:
-        target = tuple(_affine(at.get_aff(k), read.names) for k in range(at.dim(i.dim_type.out)))
-        found.append(Source(writer, target, where, relation.intersect_domain(where), buffer))
+        target = [_affine(at.get_aff(k), names) for k in range(at.dim(i.dim_type.out))]
+        part = relation.intersect_domain(where)
+        for k, name in enumerate(loops):
+            if target[k] != variable(name) and name in names:
+                same = part.equate(i.dim_type.in_, names.index(name), i.dim_type.out, k)
+                target[k] = variable(name) if part.is_subset(same) else target[k]
+        found.append(Source(writer, tuple(target), where, part, buffer))
     return found
 
 
 def _initial(r: Statement, where: Any) -> Source:
     element = isl().Map(f"{{ {_tuple(r)} -> {_access(r)} }}").intersect_domain(where)
     return Source(None, r.at, where, element, r.buffer.name)
+
+
+def elements_of(s: Statement, outside: Sequence[str]) -> Any:
+    """The elements that iterations touch, after the variables of some loops, as a map of isl."""
+    names = _named(s)
+    image = ", ".join([*(names[n] for n in outside), *(text(a, names) for a in s.at)])
+    return isl().Map(f"{{ {_tuple(s)} -> [{image}]{_where(s)} }}")
+
+
+def last_of(writes: Sequence[Statement], apart: Callable[[Statement], Sequence[str]]) -> dict[int, Any]:
+    """The iterations of writes after which no other one of them writes the same element, by the write.
+
+    Those that differ in some of their loops are told `apart`.
+    """
+    longest = max(len(w.order) for w in writes)
+    times = {w.number: isl().Map(_relations([w], lambda s: _order(s, longest))) for w in writes}
+    total = None
+    for w in writes:
+        when = elements_of(w, apart(w)).reverse().apply_range(times[w.number])
+        total = when if total is None else total.union(when)
+    assert total is not None
+    last = total.lexmax()
+    return {w: last.apply_range(time.reverse()).range().coalesce() for w, time in times.items()}
 
 
 def _relations(statements: Sequence[Statement], image: Any) -> str:
@@ -396,3 +451,11 @@ def box_of(domain: Any, names: Sequence[str]) -> dict[str, Interval]:
         low, high = domain.dim_min_val(k), domain.dim_max_val(k)
         found[name] = Interval(low.to_python(), high.to_python() + 1)
     return found
+
+
+def set_of(box: Mapping[str, Interval], like: Any, names: Sequence[str]) -> Any:
+    """A box as a set of iterations like those of another one."""
+    places = [f"i{k}" for k in range(len(names))]
+    parts = [f"{box[n].start} <= {i} < {box[n].stop}" for n, i in zip(names, places, strict=True)]
+    where = f" : {' and '.join(parts)}" if parts else ""
+    return isl().Set(f"{{ [{', '.join(places)}]{where} }}").set_tuple_name(like.get_tuple_name())

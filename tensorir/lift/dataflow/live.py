@@ -10,14 +10,16 @@ from tensorir.lift.dataflow.statements import Statement
 __all__ = ["live"]
 
 
-def live(statements: Sequence[Statement], flow: Mapping[int, Sequence[Source]]) -> list[int]:
+def live(statements: Sequence[Statement], flow: Mapping[int, Sequence[Source]], checked: bool = False) -> list[int]:
     """The numbers of the statements that the reads of whole arguments in the end need, in order.
+
+    If it is `checked`, what must hold needs some, too.
 
     >>> live([], {})
     []
     """
     reads = {s.result: s.number for s in statements if s.result is not None}
-    pending = [s.number for s in statements if s.is_end]
+    pending = [s.number for s in statements if s.is_end or (checked and s.message is not None)]
     found: set[int] = set()
     while pending:
         k = pending.pop()

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from tensorir.build import call, literal
 from tensorir.ir import Expr, Var
-from tensorir.lift.accesses.sets import conjuncts
+from tensorir.lift.accesses.sets import conjuncts, decided, integer_set, text
+from tensorir.lift.dataflow.flow import PARTS
 from tensorir.lift.dataflow.statements import Uncovered
 from tensorir.lift.emission.folds import fold_of
 from tensorir.lift.emission.tensors import converted, sum_of, width_of
@@ -23,6 +24,9 @@ from tensorir.types import BOOL, INT32, TensorType
 __all__ = ["Translated", "region_of"]
 
 
+ZERO = Number(0, INT32)
+
+
 @dataclass(frozen=True, slots=True)
 class Translated:
     """A region, the buffers of the nest that its arguments are, and the loops that its dims are."""
@@ -30,6 +34,17 @@ class Translated:
     region: r.Region
     arguments: dict[str, terms.Buffer]
     loops: dict[str, nest.Loop]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Where the value of a term is asked for: where bounds hold; unless that is `all`, data tell as well."""
+
+    bounds: tuple[r.Bound, ...] = ()
+    all: bool = True
+
+
+DATA_TELL = _Asked(all=False)
 
 
 @dataclass(slots=True)
@@ -63,8 +78,38 @@ class _Translation:
                 self.store(node, scope)
             case nest.Check():
                 self.check(node, scope)
-            case _:
-                raise Uncovered(f"a {type(node).__name__}")
+            case nest.While():
+                self.repeat(node, scope)
+            case nest.External(name, reads, writes, make, guards, span):
+                inner = replace(scope, found=[])
+                where = self.conditions([self.renamed(g, scope) for g in guards], inner)
+                found = r.External(
+                    name, tuple(self.buffer(b, scope) for b in reads), tuple(self.buffer(b, scope) for b in writes),
+                    span, make,
+                )  # fmt: skip
+                scope.found += inner.found
+                scope.found.append(r.If(tuple(where), (found,), (), (), span) if where else found)
+
+    def repeat(self, node: nest.While, scope: _Scope) -> None:
+        """A while, which does not start where its guards do not hold."""
+        before, body = replace(scope, found=[]), replace(scope, found=[])
+        holds = node.condition
+        for guard in reversed(node.guards):
+            holds = Op("if", (guard, holds, Number(False, BOOL)), BOOL)
+        goes = self.expression(self.renamed(holds, scope), before, DATA_TELL, {})
+        for child in node.body:
+            self.node(child, body)
+        title = self.fresh("while")
+        self.loops[title] = nest.Loop("while", ZERO, ZERO, (), span=node.span, title="while")
+        scope.found.append(r.While(tuple(before.found), goes, tuple(body.found), (), node.span, node.most, title))
+
+    def conditions(self, guards: Sequence[Term], scope: _Scope) -> list[r.Condition]:
+        """What must hold, each part asked for where those before it do."""
+        where: list[r.Condition] = []
+        for guard in guards:
+            for part in conjuncts(guard):
+                where += self.condition(part, scope, tuple(where))
+        return where
 
     def loop(self, node: nest.Loop, scope: _Scope) -> None:
         low, extent = self.affine(node.low, scope), self.affine(node.extent, scope)
@@ -83,27 +128,24 @@ class _Translation:
         scope.found.append(made)
 
     def store(self, node: nest.Store, scope: _Scope) -> None:
-        indices, term = [self.renamed(i, scope) for i in node.indices], self.renamed(node.value, scope)
+        # a place is told as a read of it tells it: what is combined with the old value has to find it there
+        place = self.renamed(Load(node.buffer, node.indices), scope)
+        indices, term = terms.children(place), self.renamed(node.value, scope)
         guards = [self.renamed(guard, scope) for guard in node.guards]
         op = None
         if any(affine_of(i) is None for i in indices):
-            if not any(terms.loads(i) for i in indices):
-                raise Uncovered("a place of several sums")
-            op, term, further = self.update(replace(node, indices=tuple(indices), value=term, guards=tuple(guards)))
+            op, term, further = self.update(replace(node, indices=indices, value=term, guards=tuple(guards)))
             guards += further
         elif node.atomic and scope.lockstep:
             raise Uncovered("an atomic update by threads")
-        where: list[r.Condition] = []
-        for guard in guards:
-            for part in conjuncts(guard):
-                where += self.condition(part, scope, tuple(where))
-        bounds = tuple(c for c in where if isinstance(c, r.Bound))
-        value = self.expression(term, scope, bounds, {})
+        where = self.conditions(guards, scope)
+        asked = _asked(where)
+        value = self.expression(term, scope, asked, {})
         if node.buffer in self.alone:
             self.values[node.buffer] = value
             return
         own = [variable(scope.dims[n]) for n in node.buffer.private]
-        at = (*own, *(self.index(i, scope, bounds) for i in indices))
+        at = (*own, *(self.index(i, scope, asked) for i in indices))
         if op is not None:
             buffer = self.buffer(node.buffer, scope)
             scope.found.append(r.Atomic(None, buffer, at, op, value, tuple(where), node.span))
@@ -111,25 +153,27 @@ class _Translation:
         scope.found.append(r.Write(self.buffer(node.buffer, scope), at, value, tuple(where), node.span))
 
     def check(self, node: nest.Check, scope: _Scope) -> None:
+        if nest.is_true(node.condition):
+            return
         holds: Term = node.condition
-        for guard in node.guards:
-            holds = Op("or", (Op("not", (guard,), BOOL), holds), BOOL)
-        condition = self.let(self.expression(self.renamed(holds, scope), scope, None, {}), scope)
+        for guard in reversed(node.guards):
+            # later ones are asked for where earlier ones hold
+            holds = Op("if", (guard, holds, Number(True, BOOL)), BOOL)
+        condition = self.let(self.expression(self.renamed(holds, scope), scope, DATA_TELL, {}), scope)
         scope.found.append(r.Check(condition, node.message, node.span))
 
     def update(self, node: nest.Store) -> tuple[str | None, Term, Sequence[Term]]:
-        """How a store to a place that data tell combines what is there, with what, and under which conditions."""
+        """How a store to a place that data tell combines what is there, with what, and where; without an operation,
+        what stays there."""
         found = fold_of(node)
         if found is not None and found[0] in ("plus", "multiplies", "min", "max"):
             return found
-        if any(node.buffer in terms.buffers_of(t) for t in (node.value, *node.indices, *node.guards)):
-            raise Uncovered("a store to a place that data tell, of what is there")
         return None, node.value, ()
 
-    def index(self, term: Term, scope: _Scope, where: tuple[r.Bound, ...] | None) -> r.Index:
+    def index(self, term: Term, scope: _Scope, asked: _Asked) -> r.Index:
         """An index as a sum, or as a value where it is none."""
         found = affine_of(term)
-        return self.let(self.expression(term, scope, where, {}), scope) if found is None else found
+        return self.let(self.expression(term, scope, asked, {}), scope) if found is None else found
 
     def renamed(self, term: Term, scope: _Scope) -> Term:
         """A term under the names of the dims, in normal form."""
@@ -162,8 +206,7 @@ class _Translation:
                     return [_bound(op, x, y)]
             case _:
                 pass
-        bounds = tuple(c for c in before if isinstance(c, r.Bound))
-        return [self.let(self.expression(part, scope, bounds, {}), scope)]
+        return [self.let(self.expression(part, scope, _asked(before), {}), scope)]
 
     def let(self, value: Expr, scope: _Scope) -> Var:
         result = Var(self.value_name(), value.tensor)
@@ -193,19 +236,15 @@ class _Translation:
         self.taken.add(found)
         return found
 
-    def expression(
-        self, term: Term, scope: _Scope, where: tuple[r.Bound, ...] | None, memo: dict[object, Expr]
-    ) -> Expr:
-        """A term as an expression, its reads before it; `where` tells where it is asked for, None: data tell."""
+    def expression(self, term: Term, scope: _Scope, asked: _Asked, memo: dict[object, Expr]) -> Expr:
+        """A term as an expression, its reads before it."""
         # what reads the same is one read
-        key = (term if isinstance(term, Load) else id(term), where)
+        key = (term if isinstance(term, Load) else id(term), asked)
         if key not in memo:
-            memo[key] = self._expression(term, scope, where, memo)
+            memo[key] = self._expression(term, scope, asked, memo)
         return memo[key]
 
-    def _expression(
-        self, term: Term, scope: _Scope, where: tuple[r.Bound, ...] | None, memo: dict[object, Expr]
-    ) -> Expr:
+    def _expression(self, term: Term, scope: _Scope, asked: _Asked, memo: dict[object, Expr]) -> Expr:
         match term:
             case Number(value, element):
                 return literal(value, element)
@@ -221,50 +260,68 @@ class _Translation:
                 at: list[r.Index] = []
                 for i, extent in zip(indices, buffer.shape, strict=True):
                     a = affine_of(i)
-                    if a is None and not terms.loads(i):
-                        raise Uncovered("a place of several sums")
-                    reach = None if a is None else a.range(scope.ranges)
-                    inside = reach is not None and reach[0] >= 0 and reach[1] < extent
+                    inside = a is not None and _inside(a, extent, scope, asked.bounds)
                     # where data tell whether anything is read, a place may be anywhere
-                    known = a is not None and (where is not None or inside)
-                    at.append(a if known and a is not None else self.let(self.expression(i, scope, where, memo), scope))
+                    known = a is not None and (asked.all or inside)
+                    at.append(a if known and a is not None else self.let(self.expression(i, scope, asked, memo), scope))
                 at = [*own, *at]
-                result = Var(self.value_name(), TensorType(buffer.element))
-                scope.found.append(r.Read(result, self.buffer(buffer, scope), tuple(at), where or (), None, span))
-                return result
+                key = (buffer, *at, *asked.bounds)
+                if key not in memo:
+                    result = memo[key] = Var(self.value_name(), TensorType(buffer.element))
+                    read = r.Read(result, self.buffer(buffer, scope), tuple(at), asked.bounds, None, span)
+                    scope.found.append(read)
+                return memo[key]
             case Op("if", (c, yes, no)):
-                here, there = self.branches(c, scope, where)
+                here, there = _branches(c, asked)
                 parts = (
-                    self.expression(c, scope, where, memo),
+                    self.expression(c, scope, asked, memo),
                     self.expression(yes, scope, here, memo),
                     self.expression(no, scope, there, memo),
                 )
                 return call("if", *parts)
             case Op("cast" | "bitcast" as op, (x,), element):
-                return call(op, self.expression(x, scope, where, memo), static=(element,))
+                return call(op, self.expression(x, scope, asked, memo), static=(element,))
             case Op(op, args):
-                return call(op, *(self.expression(a, scope, where, memo) for a in args))
+                return call(op, *(self.expression(a, scope, asked, memo) for a in args))
 
-    def branches(
-        self, c: Term, scope: _Scope, where: tuple[r.Bound, ...] | None
-    ) -> tuple[tuple[r.Bound, ...] | None, tuple[r.Bound, ...] | None]:
-        """Where either branch of a choice is asked for."""
-        if where is None or terms.loads(c):
-            return None, None
-        parts: list[r.Bound] = []
-        for part in conjuncts(c):
-            match part:
-                case Op("less" | "less_equal" | "greater" | "greater_equal" | "eq" as op, (a, b)):
-                    x, y = affine_of(a), affine_of(b)
-                    if x is None or y is None:
-                        return None, None
-                    parts.append(_bound(op, x, y))
-                case _:
-                    return None, None
-        other = None
-        if len(parts) == 1 and not parts[0].equal:
-            other = (*where, r.Bound(parts[0].affine.times(-1).plus(number(-1))))
-        return (*where, *parts), other
+
+def _asked(where: Sequence[r.Condition]) -> _Asked:
+    return _Asked(tuple(c for c in where if isinstance(c, r.Bound)))
+
+
+def _inside(a: Affine, extent: int, scope: _Scope, bounds: Sequence[r.Bound]) -> bool:
+    """Whether an index is one of a dim, where bounds hold."""
+    reach = a.range(scope.ranges)
+    if reach is None:
+        return False
+    if reach[0] >= 0 and reach[1] < extent:
+        return True
+    if not bounds or not a.names <= scope.ranges.keys():
+        return False
+    names = {n: n for n in scope.ranges}
+    holds = [f"{low} <= {n} <= {high}" for n, (low, high) in scope.ranges.items()]
+    holds += [f"{text(b.affine, names)} {'=' if b.equal else '>='} 0" for b in bounds]
+    outside = integer_set(list(names), [*holds, f"({text(a, names)} < 0 or {text(a, names)} >= {extent})"])
+    return bool(decided(outside.is_empty, PARTS))
+
+
+def _branches(c: Term, asked: _Asked) -> tuple[_Asked, _Asked]:
+    """Where either branch of a choice is asked for."""
+    of_data = replace(asked, all=False)
+    parts: list[r.Bound] = []
+    for part in conjuncts(c):
+        match part:
+            case Op("less" | "less_equal" | "greater" | "greater_equal" | "eq" as op, (a, b)):
+                x, y = affine_of(a), affine_of(b)
+                if x is None or y is None:
+                    return of_data, of_data
+                parts.append(_bound(op, x, y))
+            case _:
+                return of_data, of_data
+    other = of_data
+    if len(parts) == 1 and not parts[0].equal:
+        other = replace(asked, bounds=(*asked.bounds, r.Bound(parts[0].affine.times(-1).plus(number(-1)))))
+    return replace(asked, bounds=(*asked.bounds, *parts)), other
 
 
 def _bound(op: str, x: Affine, y: Affine) -> r.Bound:
@@ -273,19 +330,26 @@ def _bound(op: str, x: Affine, y: Affine) -> r.Bound:
 
 
 def _alone(nodes: Sequence[nest.Node]) -> frozenset[terms.Buffer]:
-    """Values of one iteration that one store makes whatever data say, and that are read in its own loops alone."""
+    """Values of one iteration that one store makes whatever data say, and that are read in its own loops alone, under
+    its guards."""
     leaves = nest.leaves(nodes)
     count = Counter(leaf.node.buffer for leaf in leaves if isinstance(leaf.node, nest.Store))
     found: dict[terms.Buffer, tuple[nest.Loop, ...]] = {}
+    guarded: dict[terms.Buffer, Sequence[Term]] = {}
     for leaf in leaves:
         match leaf.node:
-            case nest.Store(buffer, guards=()) if buffer.loops and count[buffer] == 1 and not buffer.argument:
-                found[buffer] = tuple(loop for loop in leaf.loops if loop.name in buffer.loops)
+            case nest.Store(buffer, guards=guards) if buffer.loops and count[buffer] == 1 and not buffer.argument:
+                if not any(terms.loads(g) for g in guards):
+                    found[buffer] = tuple(loop for loop in leaf.loops if loop.name in buffer.loops)
+                    guarded[buffer] = guards
             case _:
                 pass
     for leaf in leaves:
+        if isinstance(leaf.node, nest.While):
+            found = {b: loops for b, loops in found.items() if b not in leaf.written}
         for buffer in leaf.read & found.keys():
-            if tuple(loop for loop in leaf.loops if loop.name in buffer.loops) != found[buffer]:
+            same = tuple(loop for loop in leaf.loops if loop.name in buffer.loops) == found[buffer]
+            if not same or any(g not in leaf.node.guards for g in guarded[buffer]):
                 del found[buffer]
     return frozenset(b for b in found if b.memory is None)
 

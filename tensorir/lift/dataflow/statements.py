@@ -7,21 +7,25 @@ left is iterations that read and write.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
-from tensorir.build import call
+from tensorir.build import call, literal
 from tensorir.ir import Expr, Var
 from tensorir.lift.accesses.sets import text
+from tensorir.lift.dataflow.opaque import Opaque, free_values, inside_of, touched, whole_of
+from tensorir.lift.dataflow.uncovered import Uncovered
 from tensorir.lift.emission.tensors import sum_of
-from tensorir.lift.nests.affine import Affine, number
+from tensorir.lift.nests.affine import Affine, number, variable
 from tensorir.lift.region.nodes import (
     Atomic,
     Bound,
     Buffer,
     Check,
     Condition,
+    External,
     For,
     If,
     Index,
@@ -31,19 +35,16 @@ from tensorir.lift.region.nodes import (
     Read,
     Region,
     Rule,
+    While,
     Write,
     nested,
     walk,
 )
 from tensorir.source import NOWHERE, Span
-from tensorir.types import INT32, Dims, Interval, Scalar, TensorType
-from tensorir.walk import substitute
+from tensorir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType
+from tensorir.walk import rebuild
 
 __all__ = ["Scatter", "Statement", "Uncovered", "statements_of"]
-
-
-class Uncovered(Exception):
-    """What this way of lifting does not cover yet; the text says what it is."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,6 +73,7 @@ class Statement:
     buffer: Buffer
     at: tuple[Affine, ...]
     loops: tuple[For, ...]
+    """The loops around it, but for those of one iteration, whose variables are known."""
     own: tuple[tuple[str, Interval], ...]
     constraints: tuple[str, ...]
     order: tuple[int | str, ...]
@@ -83,10 +85,22 @@ class Statement:
     is_end: bool = False
     """Whether this reads a whole argument in the end."""
     scatter: Scatter | None = None
+    opaque: Opaque | None = None
+    """What makes the value, of whole buffers."""
+    message: str | None = None
+    """What is said where the value, which must hold, does not."""
+    once: tuple[For, ...] = ()
+    """The loops of one iteration around it."""
 
     @property
     def names(self) -> tuple[str, ...]:
         return (*(loop.dim for loop in self.loops), *(name for name, _ in self.own))
+
+    @property
+    def in_turn(self) -> list[For]:
+        """The loops whose iterations come one after the other, or at once: in lockstep all lanes come to a statement
+        before it is left."""
+        return [loop for loop in self.loops if loop.rule is not Rule.LOCKSTEP]
 
     @property
     def is_read(self) -> bool:
@@ -95,6 +109,8 @@ class Statement:
     @property
     def uses(self) -> frozenset[Var]:
         """The values that a write needs."""
+        if self.opaque is not None:
+            return self.opaque.uses if self.value is not None else frozenset()
         if self.value is None:
             return frozenset()
         if self.scatter is None:
@@ -108,6 +124,8 @@ class _Place:
     """Where a walk is: the loops around, what they and choices demand, and the places in the text."""
 
     loops: tuple[For, ...] = ()
+    once: tuple[For, ...] = ()
+    """Loops of one iteration."""
     constraints: tuple[str, ...] = ()
     guards: tuple[Var, ...] = ()
     order: tuple[int | str, ...] = ()
@@ -122,9 +140,13 @@ class _Walk:
     """For writes whose places data tell, how many loops are around others that touch the buffer, too."""
     found: list[Statement] = field(default_factory=list[Statement])
     values: dict[Var, Expr] = field(default_factory=dict[Var, Expr])
+    spelled: dict[int, tuple[Expr, Expr]] = field(default_factory=dict[int, "tuple[Expr, Expr]"])
+    """By identity, expressions and what they are in terms of reads."""
     taken: set[str] = field(default_factory=set[str])
     numbered: dict[str, int] = field(default_factory=dict[str, int])
     """The next number for a name that is taken."""
+    known: dict[str, Affine] = field(default_factory=dict[str, Affine])
+    """What the variables of loops of one iteration are."""
 
     def nodes(self, nodes: Sequence[Node], place: _Place, first: int = 0) -> int:
         count = first
@@ -148,21 +170,66 @@ class _Walk:
                 return count
             case For():
                 return self.loop(node, place, count)
-            case Order() | Check():
-                # what must hold changes nothing
+            case Order():
                 pass
+            case Check(condition, message, span):
+                self.check(self.expression(condition), message, place, count, span)
             case Atomic(None, _, at, op) if any(isinstance(i, Var) for i in at):
                 return self.scatter(node, op, place, count)
             case Atomic(None, buffer, at, op, value, where, span):
                 old = self.fresh_value(buffer, value)
                 count = self.node(Read(old, buffer, at, where, None, span), place, count)
                 return self.node(Write(buffer, at, call(op, old, value), where, span), place, count)
+            case While() | External():
+                return self.opaque(node, place, count)
             case _:
                 raise Uncovered(f"a {type(node).__name__}")
         return count + 1
 
+    def opaque(self, node: While | External, place: _Place, count: int) -> int:
+        """A while, or an external function: reads of the whole buffers that it touches, and writes of the others."""
+        buffers, written = touched(node)
+        parts = Opaque(node, {}, tuple(written), tuple(self.expression(g) for g in place.guards))
+        if isinstance(node, While):
+            if node.carried:
+                raise Uncovered("a while that carries values")
+            given: list[tuple[Var, Buffer]] = []
+            for v in free_values(node):
+                if v.type.dims.items:
+                    raise Uncovered("a tensor that a while asks for")
+                buffer = Buffer(self.fresh(v.name), _scalar(v), ())
+                given.append((v, buffer))
+                value = self.values.get(v, v)
+                count = self.write(Write(buffer, (), value, (), node.span), replace(place, guards=()), count)
+            condition, body, goes = inside_of(node, buffers, given, self.fresh)
+            parts = replace(parts, condition=condition, body=body, goes=goes)
+            buffers = [*buffers, *(b for _, b in given)]
+        here, before = replace(place, guards=()), dict[str, Var]()
+        for b in buffers:
+            own = tuple((self.fresh(f"{b.name}_all"), Interval(0, e)) for e in b.shape)
+            before[b.name] = Var(self.fresh(f"{b.name}_old"), TensorType(b.element, Dims(own)))
+            self.found.append(self.made(b, whole_of(own), here, own, count, None, before[b.name], node.span))
+        parts = replace(parts, before=before)
+        for k, b in enumerate(written):
+            own = tuple((self.fresh(f"{b.name}_all"), Interval(0, e)) for e in b.shape)
+            nothing = literal(0, b.element)
+            made = self.made(b, whole_of(own), here, own, count + 1 + k, nothing, None, node.span)
+            self.found.append(replace(made, opaque=parts))
+        return count + 1 + len(written)
+
+    def check(self, holds: Expr, message: str, place: _Place, count: int, span: Span) -> None:
+        """What must hold, as a write of whether it does to an element of its own for each iteration."""
+        for guard in reversed(place.guards):
+            holds = call("if", self.expression(guard), holds, literal(True, BOOL))
+        at = tuple(variable(loop.dim) for loop in place.loops)
+        buffer = Buffer(self.fresh("holds"), BOOL, tuple((loop.dim, 0) for loop in place.loops))
+        made = self.made(buffer, at, replace(place, guards=()), (), count, holds, None, span)
+        self.found.append(replace(made, message=message))
+
     def loop(self, node: For, place: _Place, count: int) -> int:
-        start, stop = (_affine(i) for i in (node.start, node.stop))
+        start, stop = (self.affine(i) for i in (node.start, node.stop))
+        if stop.minus(start) == number(1) and not node.carried:
+            return self.once(node, start, place, count)
         memory = [Buffer(self.fresh(c.inside.name), _scalar(c.inside), _dims(c.inside)) for c in node.carried]
         for c, buffer in zip(node.carried, memory, strict=True):
             count = self.node(Write(buffer, _whole(c.inside), c.first, (), node.span), place, count)
@@ -190,6 +257,25 @@ class _Walk:
         for c, buffer in zip(node.carried, memory, strict=True):
             count = self.node(Read(c.result, buffer, _whole(c.result), (), None, node.span), place, count)
         return count
+
+    def once(self, node: For, value: Affine, place: _Place, count: int) -> int:
+        """A loop of one iteration: what it does, its variable known."""
+        self.known[node.dim] = value
+        self.values[Var(node.dim, TensorType(INT32))] = self.index(value)
+        self.spelled.clear()  # another loop may have had this name
+        outside = replace(place, order=(*place.order, count), guards=())
+        inner = replace(place, once=(*place.once, node), outside=(*place.outside, outside))
+        return self.nodes(node.body, inner, count)
+
+    def affine(self, i: Index) -> Affine:
+        """A sum of variables that are not known."""
+        if not isinstance(i, Affine):
+            raise Uncovered("an index that data tell")
+        return i.replaced(self.known, {}) if i.names & self.known.keys() else i
+
+    def bound(self, b: Bound) -> str:
+        a = self.affine(b.affine)
+        return f"{text(a, {n: n for n in a.names})} {'=' if b.equal else '>='} 0"
 
     def read(self, node: Read, place: _Place, count: int) -> None:
         own = node.result.type.dims.items
@@ -222,10 +308,11 @@ class _Walk:
             raise Uncovered("a tensor whose places data tell")
         inner = self.demanded(place, node.where)
         around = self.shared.get(node, 0)
-        if around < len(place.loops):
+        if around < len(place.outside):
             here = place.outside[around]
         else:
             here = replace(place, order=(*place.order, count), guards=())
+        here = _all_lanes(here)
         names = [self.fresh(f"{node.buffer.name}_at") for _ in node.buffer.dims]
         own = tuple((n, Interval(0, e)) for n, e in zip(names, node.buffer.shape, strict=True))
         at = [Affine(((n, 1),)) for n in names]
@@ -234,14 +321,17 @@ class _Walk:
         guards = tuple(self.expression(g) for g in inner.guards)
         self.found.append(self.made(node.buffer, at, here, own, 0, None, old, node.span))
         made = self.made(node.buffer, at, here, own, 1, value, None, node.span)
-        scatter = Scatter(old, place.loops, inner.constraints, places, guards, op)
+        # of lanes in lockstep each makes the same step before any makes the next one
+        in_turn = sorted(place.loops, key=lambda loop: loop.dim in inner.tail)
+        scatter = Scatter(old, tuple(in_turn), inner.constraints, places, guards, op)
         self.found.append(replace(made, scatter=scatter))
         return count + 1
 
     def index(self, i: Index) -> Expr:
         if isinstance(i, Var):
             return self.expression(i)
-        return sum_of(i, {n: Var(n, TensorType(INT32)) for n in i.names})
+        a = self.affine(i)
+        return sum_of(a, {n: Var(n, TensorType(INT32)) for n in a.names})
 
     def write(self, node: Write, place: _Place, count: int) -> int:
         if any(isinstance(i, Var) for i in node.at):
@@ -253,7 +343,8 @@ class _Walk:
             old = self.fresh_value(node.buffer, value)
             bare = replace(inner, guards=())
             self.found.append(self.made(node.buffer, node.at, bare, own, count, None, old, node.span))
-            for guard in inner.guards:
+            for guard in reversed(inner.guards):
+                # later ones are asked for where earlier ones hold
                 value = call("if", self.expression(guard), value, old)
             count, inner = count + 1, bare
         self.found.append(self.made(node.buffer, node.at, inner, own, count, value, None, node.span))
@@ -265,21 +356,33 @@ class _Walk:
     ) -> Statement:  # fmt: skip
         window = [f"{i.start} <= {n} < {i.stop}" for n, i in own]
         return Statement(
-            len(self.found), buffer, tuple(map(_affine, at)), place.loops, tuple(own),
-            (*place.constraints, *window), (*place.order, count, *place.tail), value, result, span,
+            len(self.found), buffer, tuple(map(self.affine, at)), place.loops, tuple(own),
+            (*place.constraints, *window), (*place.order, count, *place.tail), value, result, span, once=place.once,
         )  # fmt: skip
 
     def expression(self, e: Expr) -> Expr:
-        return substitute(e, {v: self.values[v] for v in e.free if v in self.values})
+        """An expression of what is read and written, what it has in common with others made once."""
+        stack: list[tuple[Expr, bool]] = [(e, False)]
+        while stack:
+            node, ready = stack.pop()
+            if id(node) in self.spelled:
+                continue
+            if isinstance(node, Var):
+                self.spelled[id(node)] = node, self.values.get(node, node)
+            elif ready:
+                self.spelled[id(node)] = node, rebuild(node, tuple(self.spelled[id(c)][1] for c in node.children))
+            else:
+                stack += [(node, True), *((c, False) for c in node.children)]
+        return self.spelled[id(e)][1]
 
     def demanded(self, place: _Place, where: Sequence[Condition]) -> _Place:
-        bounds = tuple(_text(c) for c in where if isinstance(c, Bound))
+        bounds = tuple(self.bound(c) for c in where if isinstance(c, Bound))
         guards = tuple(c for c in where if isinstance(c, Var))
         return replace(place, constraints=(*place.constraints, *bounds), guards=(*place.guards, *guards))
 
     def refused(self, place: _Place, where: Sequence[Condition]) -> _Place:
         if all(isinstance(c, Bound) for c in where):
-            parts = " and ".join(_text(c) for c in where if isinstance(c, Bound))
+            parts = " and ".join(self.bound(c) for c in where if isinstance(c, Bound))
             return replace(place, constraints=(*place.constraints, f"not ({parts})"))
         (only,) = where if len(where) == 1 else (None,)
         if not isinstance(only, Var):
@@ -300,15 +403,16 @@ class _Walk:
         return Var(self.fresh(f"{buffer.name}_old"), like.tensor.of(buffer.element))
 
 
-def statements_of(region: Region) -> list[Statement]:
+def statements_of(region: Region, asked: Collection[str] | None = None) -> list[Statement]:
     """The reads and writes of a region, and for each argument that is written a last read of all of it.
 
-    Raises Uncovered for what has no such form: rounds without a count, indices that data tell, external functions.
+    It may be `asked` for other buffers than arguments. Raises Uncovered for what has no such form.
     """
+    ends = {b.name for b in region.buffers if b.argument} if asked is None else asked
     found = _Walk(_shared(region.body), taken={b.name for b in region.buffers} | _names(region.body))
     count = found.nodes(region.body, _Place())
     for b in region.buffers:
-        if b.argument and any(not s.is_read and s.buffer is b for s in found.found):
+        if b.name in ends and any(not s.is_read and s.buffer is b for s in found.found):
             own = [(f"{b.name}_{dim}", Interval(0, extent)) for dim, extent in b.dims]
             at = [Affine(((name, 1),)) for name, _ in own]
             result = Var(found.fresh(f"{b.name}_end"), TensorType(b.element, Dims(tuple(own))))
@@ -340,6 +444,17 @@ def _shared(nodes: Sequence[Node]) -> dict[Node, int]:
     return shared
 
 
+def _all_lanes(place: _Place) -> _Place:
+    """A place in loops in lockstep, as one that all lanes come to at once: iterations of the other loops around."""
+    if not place.tail:
+        return place
+    of_lanes = [c for c in place.constraints if not set(re.findall(r"\w+", c)).isdisjoint(place.tail)]
+    rest = tuple(c for c in place.constraints if c not in of_lanes)
+    some = f"exists ({', '.join(place.tail)} : {' and '.join(f'({c})' for c in of_lanes)})"
+    loops = tuple(loop for loop in place.loops if loop.dim not in place.tail)
+    return replace(place, loops=loops, constraints=(*rest, some), tail=())
+
+
 def _names(nodes: Sequence[Node]) -> set[str]:
     found: set[str] = set()
     for node in walk(tuple(nodes)):
@@ -351,16 +466,6 @@ def _names(nodes: Sequence[Node]) -> set[str]:
             case _:
                 pass
     return found
-
-
-def _affine(i: Index) -> Affine:
-    if not isinstance(i, Affine):
-        raise Uncovered("an index that data tell")
-    return i
-
-
-def _text(b: Bound) -> str:
-    return f"{text(b.affine, {n: n for n in b.affine.names})} {'=' if b.equal else '>='} 0"
 
 
 def _scalar(v: Var) -> Scalar:

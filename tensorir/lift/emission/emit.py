@@ -7,7 +7,7 @@ part where it holds; any other is an `if`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import permutations
 from math import prod
@@ -31,7 +31,7 @@ from tensorir.lift.emission.tensors import (
 )
 from tensorir.lift.nests.affine import Affine, Quotient, variable
 from tensorir.lift.nests.bounded import by_multiple
-from tensorir.lift.nests.linear import COMPARISONS, affine_of, settled, term_of
+from tensorir.lift.nests.linear import COMPARISONS, Ranges, affine_of, settled, term_of
 from tensorir.lift.nests.rows import flat_place
 from tensorir.lift.nests.terms import (
     Buffer,
@@ -51,7 +51,7 @@ from tensorir.lift.nests.unknowns import bounds
 from tensorir.source import Span
 from tensorir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType
 
-__all__ = ["MOST_MARGIN", "Box", "Emitter"]
+__all__ = ["MOST_MARGIN", "Box", "Emitter", "whole_of_digits"]
 
 Box = Mapping[str, Interval]
 
@@ -353,18 +353,10 @@ class Emitter:
         self, x: Expr, names: Sequence[str], sums: Sequence[Affine | None], load: Load, box: Box
     ) -> tuple[Expr, Sequence[str], Sequence[Affine | None], Load]:  # fmt: skip
         """Dims that are read at the digits of a number, `A[i // 4, i % 4]`, as one dim that is read at the number."""
-        found: list[tuple[int, int, int, Affine]] = []
-        for k, j in permutations(range(len(sums)), 2):
-            a, b, size = sums[k], sums[j], load.buffer.shape[j]
-            if a is None or b is None or not {names[k], names[j]} & set(x.tensor.dims):
-                continue
-            whole, spread_of = a.times(size).plus(b), b.range(self.scope(box))
-            gone = (_quotients(a) | _quotients(b)) - _quotients(whole)
-            if gone and spread_of is not None and spread_of[0] >= 0 and spread_of[1] < size:
-                found.append((min(q.by for q in gone), k, j, whole))
-        if found:
-            # the last two digits first
-            _, k, j, whole = min(found, key=lambda f: f[0])
+        there = [k for k, name in enumerate(names) if name in x.tensor.dims]
+        found = whole_of_digits(sums, load.buffer.shape, self.scope(box), there)
+        if found is not None:
+            k, j, whole = found
             size, intervals = load.buffer.shape[j], [Interval(0, e) for e in load.buffer.shape]
             x = spread(x, {names[m]: intervals[m] for m in (k, j)})
             (name,) = _hidden([f"{names[k]}__{names[j]}"], {*names, *box})
@@ -450,6 +442,25 @@ class Emitter:
         if any(not x.tensor.dims[d] for d, _ in places):
             mode = "zero"
         return call("gather", x, *indices, static=(tuple(d for d, _ in places), mode), span=load.span)
+
+
+def whole_of_digits(
+    sums: Sequence[Affine | None], shape: Sequence[int], ranges: Ranges, there: Collection[int] | None = None
+) -> tuple[int, int, Affine] | None:
+    """Which two indices are digits of a number, and this: the last two digits first; None where none are.
+
+    One of them is of a dim that is `there`.
+    """
+    found: list[tuple[int, int, int, Affine]] = []
+    for k, j in permutations(range(len(sums)), 2):
+        a, b, size = sums[k], sums[j], shape[j]
+        if a is None or b is None or (there is not None and not {k, j} & set(there)):
+            continue
+        whole, spread_of = a.times(size).plus(b), b.range(ranges)
+        gone = (_quotients(a) | _quotients(b)) - _quotients(whole)
+        if gone and spread_of is not None and spread_of[0] >= 0 and spread_of[1] < size:
+            found.append((min(q.by for q in gone), k, j, whole))
+    return min(found, key=lambda f: f[0])[1:] if found else None
 
 
 def _quotients(a: Affine) -> set[Quotient]:

@@ -6,7 +6,7 @@ what a loop carries. A loop's variable is a dim of access maps and, in expressio
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
@@ -159,6 +159,10 @@ class While:
     body: tuple[Node, ...]
     carried: tuple[Carried, ...] = ()
     span: Span = NOWHERE
+    most: int | None = None
+    """The most rounds, where something bounds them."""
+    title: str = ""
+    """Under which what is decided of it is told."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -185,6 +189,8 @@ class External:
     reads: tuple[Buffer, ...]
     writes: tuple[Buffer, ...]
     span: Span = NOWHERE
+    make: Callable[..., tuple[Expr, ...]] | None = None
+    """What becomes of the buffers that it writes, of tensors for those that it reads, with the dims of the first."""
 
 
 Node = Read | Write | Atomic | Let | For | If | While | Check | Order | External

@@ -24,6 +24,7 @@ from tensorir.lift.emission.tensors import constant_of, cut, filled, renamed, sh
 from tensorir.lift.nests.affine import quotient, remainder, variable
 from tensorir.lift.rewrites.bounds import COMPARED, bound_of_rows, known_bound, last_coordinate, small_first
 from tensorir.lift.rewrites.choices import (
+    choice_in_a_choice,
     choice_of_renamed,
     choice_of_the_same,
     choice_of_truth,
@@ -362,6 +363,7 @@ RULES: dict[str, tuple[simplify.Rule, ...]] = {
         simplify.known_choice,
         simplify.choice_by_not,
         choice_of_the_same,
+        choice_in_a_choice,
         choice_of_truth,
         choice_of_padded,
         choice_of_windows,

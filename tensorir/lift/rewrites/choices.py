@@ -19,7 +19,14 @@ from tensorir.lift.emission.tensors import constant_of, cut, renamed, spread
 from tensorir.types import BOOL
 from tensorir.walk import postorder
 
-__all__ = ["choice_of_renamed", "choice_of_the_same", "choice_of_truth", "choice_of_updates", "update_of_itself"]
+__all__ = [
+    "choice_in_a_choice",
+    "choice_of_renamed",
+    "choice_of_the_same",
+    "choice_of_truth",
+    "choice_of_updates",
+    "update_of_itself",
+]
 
 THERE = frozenset(["add_dim", "cartesian_shift", "merge_dims", "pos", "rename", "split_dim", "subset", "tuple_get"])
 """What has every element that its operand has, besides what is done element by element."""
@@ -47,6 +54,22 @@ def choice_of_the_same(e: Call) -> Expr | None:
     """
     _, x, y = e.args
     return x if (x is y or x == y) and x.tensor == e.tensor else None
+
+
+def choice_in_a_choice(e: Call) -> Expr | None:
+    """A choice in a choice whose other sides are one is a choice by both conditions.
+
+    >>> from tensorir.lift.rewrites.canonical import Canonical
+    >>> from tensorir.passes.show import show
+    >>> show(Canonical(), "if x > 0.0 then (if x < 9.0 then x else y) else y", x={"I": (0, 6)}, y={"I": (0, 6)})
+    if x > 0.0 ∧ x < 9.0 then x else y
+    """
+    c, x, y = e.args
+    match x:
+        case Call("if", (d, inner, other)) if (other is y or other == y) and _is_there(d):
+            return call("if", call("and", c, d), inner, y, span=e.span)
+        case _:
+            return None
 
 
 def _is_there(e: Expr) -> bool:

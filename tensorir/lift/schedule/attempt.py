@@ -20,16 +20,14 @@ Attempt = tuple[dict[Buffer, Expr], list[Decision]]
 
 
 def attempt(
-    name: str, arguments: Sequence[Buffer], nodes: Sequence[Node], emitter: Emitter, exact: bool = False
+    name: str, arguments: Sequence[Buffer], nodes: Sequence[Node], emitter: Emitter, exact: bool, copies: bool
 ) -> Attempt | str:
     """What arguments become and how each loop runs, or why this way does not cover the nest."""
     try:
         translated = region_of(name, arguments, nodes)
         if any(isinstance(node, Check) for node in walk(translated.region.body)):
-            if emitter.checked:
-                return "what must hold, which is checked"
             emitter.notes.append("assertion")
-        values, decided = values_of(translated.region, emitter, translated.arguments, exact, masked=False)
+        values, decided = values_of(translated.region, emitter, translated.arguments, exact, False, copies)
     except Uncovered as reason:
         return str(reason)
     found = {translated.arguments[n]: x for n, x in values.items()}

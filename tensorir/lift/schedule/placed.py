@@ -13,21 +13,24 @@ from functools import reduce
 from itertools import islice
 from math import prod
 
+from tensorir.build import call
 from tensorir.ir import Expr
-from tensorir.lift.accesses.space import Space, boxed, in_order, joined_name, substituted
+from tensorir.lift.accesses.space import Space, boxed, joined_name, split, substituted
 from tensorir.lift.dataflow.statements import Statement
-from tensorir.lift.emission.emit import Emitter
+from tensorir.lift.emission.emit import Emitter, whole_of_digits
 from tensorir.lift.emission.stores import Place, forward, place_of, put, wanted_names
+from tensorir.lift.emission.tensors import cut, spread
 from tensorir.lift.nests.affine import Affine, number, variable
-from tensorir.lift.nests.linear import term_of
-from tensorir.lift.nests.terms import Buffer, Linear, Load, Term, rebuilt, sums_in, walk
-from tensorir.types import INT32, Interval, Scalar
+from tensorir.lift.nests.linear import affine_of, term_of
+from tensorir.lift.nests.terms import Buffer, Linear, Load, Op, Term, rebuilt, sums_in, walk
+from tensorir.types import BOOL, INT32, Interval, Scalar
 
 __all__ = [
     "BySums",
     "Computed",
     "Made",
     "Placed",
+    "by_digits",
     "by_sums",
     "computed",
     "names_along",
@@ -200,21 +203,21 @@ def by_sums(
 
 def placed(
     name: str, at: Sequence[Affine], box: Mapping[str, Interval], value: Term, guards: Sequence[Term],
-    over: Sequence[str], short: Mapping[str, str], outer: Mapping[str, tuple[int, int]], ordered: bool = False,
+    over: Sequence[str], short: Mapping[str, str], outer: Mapping[str, tuple[int, int]],
+    make: Callable[..., Space] = boxed,
 ) -> Placed | None:  # fmt: skip
     """A write as a space of which elements tell all dims but those of some; None where they do not.
 
-    Dims get the names that `short` has for them.
+    Dims get the names that `short` has for them; `make` tells which of them are joined and split.
     """
     location = tuple(term_of(a, INT32) for a in at)
     space = Space(dict(box), location, value, tuple(guards), outer)
     moved = {n: variable(s) for n, s in short.items() if n in box and n != s}
     space = substituted(space, moved, {short.get(n, n): i for n, i in box.items()}, space.guards) if moved else space
-    make = in_order if ordered else boxed
     space = make(space.dims, space.location, space.value, space.guards, outer)
     if space.empty or place_of(space) is None:
         return None
-    space = forward(space)
+    space = forward(_with_digits_apart(space))
     place = place_of(space)
     if place is None:
         return None
@@ -225,6 +228,48 @@ def placed(
     if any(n not in told and n not in over and len(i) > 1 for n, i in box.items()):
         return None
     return Placed(space, place, tuple(at), name, short)
+
+
+def _with_digits_apart(space: Space) -> Space:
+    """The space with the dims apart of which the value asks for digits, where elements still tell them: what is spread,
+    split and merged then is looked up nowhere.
+    """
+    while True:
+        asked = rebuilt(space.value, lambda t, ranges=space.ranges: _at_wholes(t, ranges))
+        new = split(space, (asked, *space.guards))
+        if new is None or place_of(new) is None:
+            return space
+        space = new
+
+
+def _at_wholes(t: Term, ranges: Mapping[str, tuple[int, int]]) -> Term | None:
+    """A read at all digits of some sums as what these tell: dims that are one for it need not be apart."""
+    sums = [affine_of(i) for i in t.indices] if isinstance(t, Load) else []
+    shape = list(t.buffer.shape) if isinstance(t, Load) else []
+    while (found := whole_of_digits(sums, shape, ranges)) is not None:
+        k, j, whole = found
+        rest = [m for m in range(len(sums)) if m not in (k, j)]
+        sums, shape = [whole, *(sums[m] for m in rest)], [shape[k] * shape[j], *(shape[m] for m in rest)]
+        if all(a is not None and a.is_linear for a in sums):
+            return Op("values", tuple(term_of(a, INT32) for a in sums if a is not None), BOOL)
+    return None
+
+
+def by_digits(emitter: Emitter, term: Term, box: Mapping[str, Interval]) -> Expr:
+    """A settled term as a tensor, by the digits of indices where it asks for these: `A[i // 3]` is `A[j]`, spread along
+    a dim of 3.
+    """
+    place = tuple(term_of(variable(n), INT32) for n in box)
+    space = _with_digits_apart(Space(dict(box), place, term, (), emitter.ranges))
+    x, found = cut(emitter.emit(space.value, space.dims), space.dims), place_of(space)
+    for name, (digits, _, _) in zip(box, () if found is None else found.parts, strict=found is not None):
+        if len(digits) > 1 and any(d in x.tensor.dims for d in digits):
+            x = spread(x, {d: space.dims[d] for d in digits})
+            inner = digits[-1]
+            for d in reversed(digits[:-1]):
+                whole = name if d == digits[0] else f"{d}__{inner}"
+                x, inner = call("merge_dims", x, static=(d, inner, whole)), whole
+    return x
 
 
 def short_names(s: Statement, taken: Collection[str] = ()) -> dict[str, str]:

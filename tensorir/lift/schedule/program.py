@@ -20,18 +20,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from tensorir.build import fencil
 from tensorir.ir import Expr, Fencil
+from tensorir.lift.dataflow.conditions import forwarded
 from tensorir.lift.dataflow.copies import through_copies
 from tensorir.lift.dataflow.flow import flow_of
 from tensorir.lift.dataflow.live import live
+from tensorir.lift.dataflow.once import with_reads_once
 from tensorir.lift.dataflow.statements import Uncovered, statements_of
 from tensorir.lift.emission.closures import ordered_closures
 from tensorir.lift.emission.emit import Emitter
 from tensorir.lift.nests.terms import Buffer
-from tensorir.lift.region.nodes import Region
+from tensorir.lift.region.nodes import Region, While
 from tensorir.lift.schedule.decided import Decided
 from tensorir.lift.schedule.placed import names_along
 from tensorir.lift.schedule.run import Run
@@ -48,23 +51,29 @@ class Lifted:
 
 
 def values_of(
-    region: Region, emitter: Emitter, arguments: dict[str, Buffer], exact: bool = False, masked: bool = True
-) -> tuple[dict[str, Expr], list[Decided]]:
+    region: Region, emitter: Emitter, arguments: dict[str, Buffer], exact: bool = False, masked: bool = True,
+    copies: bool = True, asked: Collection[str] | None = None,
+) -> tuple[dict[str, Expr], list[Decided]]:  # fmt: skip
     """What the arguments that a region writes hold in the end, and how each loop runs.
 
-    Without `masked` nothing is asked of a read where its mask does not hold.
+    Without `masked` nothing is asked of a read where its mask does not hold, without `copies` copies are made.
+    Of a part of a program it may be `asked` what other buffers hold.
     Raises Uncovered for what is not covered.
     """
-    statements = statements_of(region)
+    statements = statements_of(region, asked)
     direct = flow_of(statements)
-    flow = through_copies(statements, direct)
-    needed = live(statements, flow)
+    flow = through_copies(statements, direct) if copies else direct
+    statements = with_reads_once(forwarded(statements, flow, masked), flow, masked)
+    needed = live(statements, flow, emitter.checked)
+    used = {statements[k].opaque for k in needed}
+    if any(isinstance(s.opaque.node, While) and s.opaque not in used for s in statements if s.opaque is not None):
+        raise Uncovered("a while of which nobody sees the result")  # what leaves a buffer inside of it has to be said
     emitter.taken |= {loop.dim for s in statements for loop in s.loops}
-    asked = {k: flow[k] for k in needed if k in flow}
-    run = Run(statements, asked, emitter, arguments, exact, masked, needed)
+    known = {k: flow[k] for k in needed if k in flow}
+    run = Run(statements, known, emitter, arguments, values_of, exact, masked, needed)
     run.schedule(needed)
     for s in statements:
-        if not s.is_read and s.number not in needed:
+        if not s.is_read and s.message is None and s.number not in needed:
             run.decide(s)
     found: dict[str, Expr] = {}
     for s in statements:
@@ -81,7 +90,11 @@ def lifted(region: Region, exact: bool = False) -> Lifted:
 
     arguments = {b.name: Buffer(b.name, b.element, b.shape, True) for b in region.buffers if b.argument}
     emitter = Emitter(taken=set(arguments))
-    values, decided = values_of(region, emitter, arguments, exact)
+    try:
+        values, decided = values_of(region, emitter, arguments, exact)
+    except Uncovered:
+        emitter = Emitter(taken=set(arguments))
+        values, decided = values_of(region, emitter, arguments, exact, copies=False)
     params = [emitter.param(b) for b in arguments.values()]
     if not values:
         raise Uncovered("a program that writes no argument")

@@ -24,6 +24,7 @@ from tensorir.lift.nests.affine import number, variable
 from tensorir.lift.nests.linear import settled
 from tensorir.lift.nests.terms import Term
 from tensorir.lift.schedule.decided import Decided
+from tensorir.lift.schedule.memory import FAR, Memory, memories_of
 from tensorir.lift.schedule.placed import Made, with_indices
 from tensorir.types import BOOL, INT32, Dims, Interval, TensorType, TupleElement
 
@@ -83,6 +84,8 @@ class _Recurrence:
     inside: frozenset[int] = field(init=False)
     """The members, and the reads of what was there before."""
     slots: list[Slot] = field(init=False)
+    memories: list[Memory] = field(init=False)
+    """What is kept by element where values come from rounds at differing distances."""
     in_steps: bool = field(init=False)
     """Whether this runs as a loop: the states of all rounds would take more than what the source keeps."""
     everywhere: bool = field(init=False)
@@ -109,26 +112,40 @@ class _Recurrence:
         now = counter if not self.in_steps or not first else call("plus", counter, literal(first, INT32))
         inner = run.emitter.inside({}, {self.dim: now}, {self.dim: (first, last)})
         fed = _Fed(self.dim, now if self.in_steps else None)
-        given = self.given(inner, frozenset(starts), fed)
-        carried = self.variables()
+        begun: dict[int, Term | None] = dict.fromkeys(starts)
+        for m in self.memories:
+            begun.update(m.begun)
+        given = self.given(inner, begun, fed)
+        slots, kept = self.variables(), [m.variable(run) for m in self.memories]
+        carried = [*slots, *kept]
+        states = {
+            **self.states(inner, slots),
+            **{k: v for m, x in zip(self.memories, kept, strict=True) for k, v in m.states(inner, x)},
+        }
         step = replace(
-            run, emitter=inner, steps=(*run.steps, self.dim), states=self.states(inner, carried),
-            stepping=self.inside, given=given, begun=frozenset(starts), made={}, known={}, terms={},
+            run, emitter=inner, steps=(*run.steps, self.dim), states=states,
+            stepping=self.inside, given=given, begun=begun, made={}, known={}, terms={},
         )  # fmt: skip
         step.schedule(sorted(self.inside))
         new = [self.next(step, slot) for slot in self.slots]
+        new += [m.after(step, self.interval) for m in self.memories]
         if self.in_steps:
             found = self.run_in_steps(counter, carried, new, starts)
         else:
             found = self.fold(counter, carried, new, starts, fed)
         handed = ", ".join(sorted({run.statements[w].buffer.name for w, _ in self.slots}))
         told = ("reduction", f"folds into {handed}, in the order of the loop")
+        if self.memories:
+            handed = ", ".join(sorted({run.statements[w].buffer.name for m in self.memories for w in m.writes}))
+            told = ("sequential", f"{handed} hands its elements on")
         if self.everywhere:
             told = ("scan", f"{handed} hands its last elements on")
         run.decided += [Decided(self.dim, told[0], w, told[1]) for w in self.writes]
-        for (w, d), x in zip(self.slots, found, strict=True):
+        for (w, d), x in zip(self.slots, found[: len(self.slots)], strict=True):
             if d == 1:
                 self.keep(w, x)
+        for m, x in zip(self.memories, found[len(self.slots) :], strict=True):
+            m.keep(run, x)
 
     def variables(self) -> list[Var]:
         """What is carried: one tensor, of a tuple where there are several; in steps, one for each."""
@@ -154,8 +171,10 @@ class _Recurrence:
     def run_in_steps(self, counter: Var, carried: Sequence[Var], new: Sequence[Expr], starts: Starts) -> list[Expr]:
         """The same as a loop over what is carried, of which gradients keep no more than they need."""
         again = [var(self.run.fresh(v.name), v.type) for v in (counter, *carried)]
-        operands = (function(again, literal(True, BOOL)), function([counter, *carried], *new), *self.first(starts))
-        return [call("loop", *operands, static=(k, len(self.interval))) for k in range(len(self.slots))]
+        first = [*self.first(starts), *(m.first(self.run) for m in self.memories)]
+        operands = (function(again, literal(True, BOOL)), function([counter, *carried], *new), *first)
+        loop = next(loop for loop in self.writes[0].loops if loop.dim == self.dim)
+        return [call("loop", *operands, static=(k, len(self.interval)), span=loop.span) for k in range(len(new))]
 
     def absorbed(self) -> frozenset[int]:
         """What each round needs of its own, and nobody else, where all rounds of it together would take too much:
@@ -196,7 +215,13 @@ class _Recurrence:
         boxes = [run.boxes_of(w)[self.dim] for w in self.writes]
         self.interval = Interval(min(i.start for i in boxes), max(i.stop for i in boxes))
         self.everywhere = False
+        far = {s.writer for r in self.inside for s in run.flow.get(r, ()) if s.writer in self.members
+               and not run.before(r, s) and run.distance(s, self.dim) == FAR}  # fmt: skip
+        self.memories = memories_of(run, self.dim, self.writes, far, self.inside) if far else []
+        stored = {w for m in self.memories for w in m.writes}
         for w in self.writes:
+            if w.number in stored:
+                continue
             k = w.names.index(self.dim)
             for r, source in run.askers(w.number):
                 if r in self.inside and run.statements[r].is_read and not run.before(r, source):
@@ -237,6 +262,11 @@ class _Recurrence:
     def limit(self) -> None:
         """A fold keeps its states, too, where a gradient is asked for: what is too much for that runs in steps."""
         size = prod(len(i) for i in self.state.values()) * len(self.interval) * len(self.slots)
+        if self.memories:
+            self.in_steps = True
+            if self.everywhere:
+                raise Uncovered("a dependence whose distance differs, beside states of all rounds")
+            return
         self.in_steps = not self.everywhere and size > MOST_KEPT * self.run.kept + 1024
         if self.everywhere:
             self.allow(size)
@@ -248,10 +278,10 @@ class _Recurrence:
 
     # What a step is given
 
-    def given(self, inner: Emitter, begun: frozenset[int], fed: _Fed) -> dict[int, Made]:
+    def given(self, inner: Emitter, begun: Collection[int], fed: _Fed) -> dict[int, Made]:
         """What each read inside finds that no member has written, one round of it at a time."""
         run, given = self.run, dict[int, Made]()
-        for number_ in sorted(self.inside - begun):
+        for number_ in sorted(self.inside - set(begun)):
             r = run.statements[number_]
             if not r.is_read or not self.others(r):
                 continue
@@ -331,7 +361,7 @@ class _Recurrence:
         w = run.statements[source.writer]
         d = run.distance(source, self.dim)
         same = [variable(n) if n != self.dim else variable(n).minus(number(d)) for n in w.names]
-        if not d or w.names != r.names or list(source.at) != same:
+        if not d or d == FAR or w.names != r.names or list(source.at) != same:
             return None
         domain, k = domain_of(r), r.names.index(self.dim)
         late = domain.lower_bound_val(isl().dim_type.set, k, isl().Val(self.interval.start + d))

@@ -7,7 +7,7 @@ the state, and the rest is decided anew inside of a step.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
@@ -17,7 +17,9 @@ from tensorir.builtins import TABLE
 from tensorir.ir import Call, Expr, Literal, Var
 from tensorir.lift.accesses.components import components
 from tensorir.lift.accesses.sets import text
-from tensorir.lift.dataflow.flow import Source, box_of, condition_of, domain_of, isl
+from tensorir.lift.accesses.space import as_it_is, boxed, in_order
+from tensorir.lift.dataflow.flow import Source, box_of, condition_of, domain_of, isl, set_of
+from tensorir.lift.dataflow.opaque import Opaque
 from tensorir.lift.dataflow.statements import Statement, Uncovered
 from tensorir.lift.emission.emit import Emitter
 from tensorir.lift.emission.folds import fold_of, folded, neutral, rounds
@@ -26,14 +28,38 @@ from tensorir.lift.emission.tensors import constant_of, cut, shifted, spread
 from tensorir.lift.nests.affine import Affine, number, variable
 from tensorir.lift.nests.linear import settled, term_of
 from tensorir.lift.nests.nest import Store
-from tensorir.lift.nests.terms import Buffer, Load, Number, Op, Term, children, loads, walk
+from tensorir.lift.nests.terms import (
+    Buffer,
+    Load,
+    Number,
+    Op,
+    Term,
+    children,
+    indexed_by_data,
+    walk,
+)
 from tensorir.lift.region.nodes import For, Rule
 from tensorir.lift.schedule.applied import applied
+from tensorir.lift.schedule.chained import step_along_rows
+from tensorir.lift.schedule.checking import all_of, checked, verify
 from tensorir.lift.schedule.decided import Decided
 from tensorir.lift.schedule.folding import chain_of
 from tensorir.lift.schedule.fusion import fused
-from tensorir.lift.schedule.placed import Computed, Made, Placed, by_sums, computed, placed, short_names, with_indices
+from tensorir.lift.schedule.memory import FAR
+from tensorir.lift.schedule.placed import (
+    Computed,
+    Made,
+    Placed,
+    by_digits,
+    by_sums,
+    computed,
+    placed,
+    short_names,
+    with_indices,
+)
 from tensorir.lift.schedule.recurrence import step_along
+from tensorir.lift.schedule.repeating import repeated
+from tensorir.lift.schedule.rounds import distances, with_rounds_apart
 from tensorir.lift.schedule.scattering import looked_up, scattered
 from tensorir.types import BOOL, INT32, Interval, Scalar
 
@@ -48,6 +74,8 @@ class Run:
     flow: Mapping[int, Sequence[Source]]
     emitter: Emitter
     arguments: Mapping[str, Buffer]
+    part: Callable[..., tuple[dict[str, Expr], list[Decided]]]
+    """What buffers hold after a part of the region that is a region of its own."""
     exact: bool = False
     masked: bool = True
     """Whether zeros are asked for where the mask of a read does not hold."""
@@ -59,8 +87,8 @@ class Run:
     stepping: frozenset[int] = frozenset()
     """The reads and writes that step along the innermost loop of `steps`."""
     given: Mapping[int, Made] = field(default_factory=dict[int, Made])
-    begun: frozenset[int] = frozenset()
-    """The reads that find in the state what was there before, too."""
+    begun: Mapping[int, Term | None] = field(default_factory=dict[int, "Term | None"])
+    """The reads that find in the state what was there before, too, and where, unless one source tells."""
     decided: list[Decided] = field(default_factory=list[Decided])
     writers: Mapping[Var, int] = field(default_factory=dict[Var, int])
     asking: dict[int, list[tuple[int, Source]]] = field(default_factory=dict[int, list[tuple[int, Source]]])
@@ -95,18 +123,27 @@ class Run:
         """Make the tensors of all writes among the members."""
         place = {m: k for k, m in enumerate(members)}
         edges: set[tuple[int, int]] = set()
+        groups: dict[Opaque, int] = {}
         for m in members:
             s = self.statements[m]
             if s.is_read:
                 edges |= {(place[w], place[m]) for w in self.sources_now(m) if w in place}
             else:
                 edges |= {(place[r], place[m]) for r in self.reads_of(s) if r in place}
+            if s.opaque is not None and not s.is_read:
+                # one node makes all that it writes
+                first = groups.setdefault(s.opaque, place[m])
+                edges |= {(first, place[m]), (place[m], first)} if first != place[m] else set()
         parts = [sorted(members[k] for k in part) for part in components(len(members), edges)]
         for numbers in fused(self, parts, [(members[a], members[b]) for a, b in edges]):
             numbers = sorted(numbers)
             if len(numbers) > 1:
                 self.cycle(numbers)
-            elif not (s := self.statements[numbers[0]]).is_read:
+            elif (s := self.statements[numbers[0]]).opaque is not None:
+                self.opaque(numbers)
+            elif s.message is not None:
+                verify(self, s, s.message)
+            elif not s.is_read:
                 self.make(s)
                 self.decide(s)
 
@@ -129,6 +166,7 @@ class Run:
             if loop.dim not in self.steps:
                 how = ("reduction", reason) if loop.dim in over else ("parallel", self.together(s, loop))
                 self.decided.append(Decided(loop.dim, how[0], s, how[1]))
+        self.decided += [Decided(loop.dim, "parallel", s) for loop in s.once]
         if s.scatter is not None:
             op = s.scatter.op
             how = "parallel" if op is None else "reduction"
@@ -158,9 +196,12 @@ class Run:
         if dim not in names:
             raise Uncovered("values that leave a loop and come back")
         by = variable(dim).minus(source.at[names.index(dim)])
-        if not by.is_number:
+        if by.is_number:
+            return by.constant
+        least, most = distances(self, source, dim)
+        if least <= 0 <= most:
             raise Uncovered("a dependence whose distance differs")
-        return by.constant
+        return least if most < 0 else FAR
 
     # Tensors
 
@@ -174,6 +215,9 @@ class Run:
         term = settled(self.as_term(s.value, box), self.emitter.scope(box))
         if (alone := computed(term)) is not None:
             self.made[s.number] = alone
+            return
+        if self.emitter.checked and indexed_by_data(term):
+            self.made[s.number] = checked(self, s, box, term)
             return
         if (sums := by_sums(term, box, (*self.steps, *self.emitter.ranges), lambda a: self.reach(s, a))) is not None:
             at, ranges = tuple(map(variable, sums.box)), self.emitter.ranges
@@ -192,16 +236,15 @@ class Run:
     ) -> Placed:
         """A write over its elements, where these tell its iterations apart, or over its iterations."""
         domain = domain_of(s)
-        whole = isl().Set(_box_text(s.names, {**self.boxes[s.number], **box})).set_tuple_name(domain.get_tuple_name())
-        holds = condition_of(domain, whole, s.names)
+        holds = condition_of(domain, set_of({**self.boxes_of(s), **box}, domain, s.names), s.names)
         guards = [] if holds is None else [holds]
         # inside of a step, dims are those of the state
         short = {} if self.steps else short_names(s)
-        ordered = self.exact and s.buffer.element.is_float
         left = tuple(variable(n) for n in box if n not in over)
-        for at in (s.at, left):
+        first = in_order if self.exact and s.buffer.element.is_float else boxed
+        for at, make in ((s.at, first), (left, first), (left, as_it_is)):
             for conditions in (guards,) if masked else (guards, []):
-                found = placed(s.buffer.name, at, box, value, conditions, over, short, self.emitter.ranges, ordered)
+                found = placed(s.buffer.name, at, box, value, conditions, over, short, self.emitter.ranges, make)
                 if found is not None:
                     return found
         raise Uncovered("a write of nothing")
@@ -271,9 +314,7 @@ class Run:
                     read = self.statements[self.writers[v]]
                     size = {n: len(i) for n, i in read.own}
                     places = {d: (done[id(i)], size[d]) for d, i in zip(dims, indices, strict=True)}
-                    if self.emitter.checked and any(loads(place) for place, _ in places.values()):
-                        raise Uncovered("a place that data tell, which is checked")
-                    done[id(node)] = looked_up(self.found(read), places)
+                    done[id(node)] = looked_up(all_of(self, read, places), places)
                 case Call(op, args) if TABLE[op].elementwise:
                     element = node.tensor.element
                     assert isinstance(element, Scalar)
@@ -318,15 +359,16 @@ class Run:
         scope = self.emitter.scope(box)
         # settled part by part: a choice between as many stores as a program has is long
         term = with_indices(self.found(r), new, scope)
-        return spread(cut(self.emitter.emit(term, box), box), box)
+        return spread(cut(by_digits(self.emitter, term, box), box), box)
 
     def term(self, r: Statement, outside: Collection[int] | None = None) -> Term:
         """What a read finds as a choice between its sources; with `outside`, without those of these numbers."""
         pieces: list[tuple[Source, Term]] = []
+        begun = r.number in self.begun
+        rest = self.begun.get(r.number)
         ranges = {**self.emitter.ranges, **{n: (i.start, i.stop - 1) for n, i in self.boxes_of(r).items()}}
-        rest: Term | None = None
         sources = self.flow[r.number]
-        if r.number in self.begun:
+        if begun:
             sources = [s for s in sources if s.writer is not None and self.in_step(r.number, s)]
         for source in sources:
             w = source.writer
@@ -334,8 +376,12 @@ class Run:
                 continue
             if w is not None and self.in_step(r.number, source):
                 d = self.distance(source, self.steps[-1])
-                found = self.states[w, d] if d else self.made[w]
-                pieces.append((source, found.at(self._at(source), ranges)))
+                back = (w, FAR) if d and (w, FAR) in self.states else (w, d)
+                found = (self.states[back] if d else self.made[w]).at(self._at(source), ranges)
+                if d and begun:
+                    rest = rest or found
+                else:
+                    pieces.append((source, found))
             elif r.number in self.given:
                 rest = self.given[r.number].at({}, {})
             elif w is None:
@@ -351,7 +397,7 @@ class Run:
             if not pieces:
                 return Number(0, r.buffer.element)
             rest = choices.pop(0)[1]
-        for holds, found in () if r.number in self.begun else choices:
+        for holds, found in choices:
             rest = found if holds is None else Op("if", (holds, found, rest), r.buffer.element)
         if r.unmasked is not None and self.masked:
             holds = condition_of(domain, domain_of(replace(r, constraints=r.unmasked)), r.names)
@@ -367,16 +413,34 @@ class Run:
         argument = self.arguments.get(source.buffer)
         if argument is None:
             return Number(0, r.buffer.element)
-        return Load(argument, tuple(term_of(a, INT32) for a in source.at))
+        return Load(argument, tuple(term_of(a, INT32) for a in source.at), r.span)
 
     # Cycles
+
+    def opaque(self, members: Sequence[int]) -> None:
+        """What a while or an external function writes: of loops around it each has its rounds in order."""
+        writes = [self.statements[m] for m in members]
+        loop = next((loop for loop in writes[0].loops if loop.dim not in self.steps), None)
+        if loop is None:
+            repeated(self, writes)
+        else:
+            step_along(self, [*members, *self.reads_of(writes[0])], loop.dim)
 
     def cycle(self, members: Sequence[int]) -> None:
         writes = [self.statements[m] for m in members if not self.statements[m].is_read]
         reads = [self.statements[m] for m in members if self.statements[m].is_read]
-        if len(writes) == len(reads) == 1 and writes[0].scatter is None and self.reduction(writes[0], reads[0]):
+        if all(w.opaque is not None and w.opaque is writes[0].opaque for w in writes) and not reads:
+            self.opaque(members)
             return
-        step_along(self, members, self.carrying(members))
+        if (
+            len(writes) == len(reads) == 1
+            and writes[0].opaque is None
+            and writes[0].scatter is None
+            and self.reduction(writes[0], reads[0])
+        ):
+            return
+        if not step_along_rows(self, members):
+            step_along(self, members, self.carrying(members))
 
     def fold(self, w: Statement, r: Statement, box: Mapping[str, Interval]) -> tuple[str, Term] | None:
         """How a write combines what a read finds, with what; None where it does anything else."""
@@ -457,17 +521,17 @@ class Run:
 
     def carrying(self, members: Sequence[int]) -> str:
         """The outermost loop around all members along which values are carried."""
-        common = list(self.statements[members[0]].loops)
+        common = self.statements[members[0]].in_turn
         for m in members[1:]:
-            loops = self.statements[m].loops
-            common = [a for a, b in zip(common, loops, strict=False) if a is b]
-        pieces = [
-            source for m in members if self.statements[m].is_read for source in self.flow[m]
-            if source.writer in members and not self.before(m, source)
-        ]  # fmt: skip
+            common = [a for a, b in zip(common, self.statements[m].in_turn, strict=False) if a is b]
         for loop in common:
             if loop.dim in self.steps:
                 continue
+            with_rounds_apart(self, members, loop.dim)
+            pieces = [
+                source for m in members if self.statements[m].is_read for source in self.flow[m]
+                if source.writer in members and not self.before(m, source)
+            ]  # fmt: skip
             by = {self.distance(source, loop.dim) for source in pieces}
             if any(by):
                 if min(by) < 0:
@@ -492,9 +556,3 @@ def _operands(e: Expr) -> tuple[Expr, ...]:
             return args
         case _:
             return ()
-
-
-def _box_text(names: Sequence[str], box: Mapping[str, Interval]) -> str:
-    parts = [f"{box[n].start} <= i{k} < {box[n].stop}" for k, n in enumerate(names)]
-    where = f" : {' and '.join(parts)}" if parts else ""
-    return f"{{ [{', '.join(f'i{k}' for k in range(len(names)))}]{where} }}"

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tensorir.lift.accesses.space import boxed, in_order
-from tensorir.lift.dataflow.flow import box_of, condition_of, domain_of, isl
+from tensorir.lift.dataflow.flow import box_of, condition_of, domain_of, set_of
 from tensorir.lift.dataflow.statements import Scatter, Statement, Uncovered
 from tensorir.lift.emission.stores import scatter
 from tensorir.lift.emission.tensors import cut, spread
@@ -23,7 +23,7 @@ from tensorir.types import BOOL, INT32, Interval
 if TYPE_CHECKING:
     from tensorir.lift.schedule.run import Run
 
-__all__ = ["looked_up", "scattered"]
+__all__ = ["is_whole", "looked_up", "scattered"]
 
 
 def looked_up(found: Term, places: Mapping[str, tuple[Term, int]]) -> Term:
@@ -43,18 +43,22 @@ def looked_up(found: Term, places: Mapping[str, tuple[Term, int]]) -> Term:
                 return None
 
     term = rebuilt(found, rule)
-    whole = isinstance(found, Load) and all(
-        any(isinstance(i, Linear) and i.affine == variable(n) and found.buffer.shape[k] == extent
-            for k, i in enumerate(found.indices))
-        for n, (_, extent) in places.items()
-    )  # fmt: skip
-    if whole:
+    if is_whole(found, places):
         return term
     for place, extent in places.values():
         low = Op("greater_equal", (place, Number(0, place.element)), BOOL)
         high = Op("less", (place, Number(extent, place.element)), BOOL)
         term = Op("if", (Op("and", (low, high), BOOL), term, Number(0, term.element)), term.element)
     return term
+
+
+def is_whole(found: Term, places: Mapping[str, tuple[Term, int]]) -> bool:
+    """Whether what places are looked up in is a tensor with as many elements along them."""
+    return isinstance(found, Load) and all(
+        any(isinstance(i, Linear) and i.affine == variable(n) and found.buffer.shape[k] == extent
+            for k, i in enumerate(found.indices))
+        for n, (_, extent) in places.items()
+    )  # fmt: skip
 
 
 def _with_terms(a: Affine, places: Mapping[str, tuple[Term, int]]) -> Term:
@@ -80,8 +84,6 @@ def _with_terms(a: Affine, places: Mapping[str, tuple[Term, int]]) -> Term:
 def scattered(run: Run, s: Statement, found: Scatter) -> Made:
     """The buffer after a scatter, for each iteration of the loops outside."""
     assert s.value is not None
-    if run.emitter.checked:
-        raise Uncovered("a place that data tell, which is checked")
     every = replace(s, loops=found.loops, own=(), at=(), constraints=found.constraints)
     domain = domain_of(every)
     hull = box_of(domain, every.names)
@@ -96,7 +98,7 @@ def scattered(run: Run, s: Statement, found: Scatter) -> Made:
     there = {n: variable(renames[n]).plus(number(i.start)) for n, i in (*outside.items(), *own.items())}
     before = settled(with_indices(run.found(old), there, run.emitter.scope(whole)), run.emitter.scope(whole))
     run.emitter.tensors[tmp] = spread(cut(run.emitter.emit(before, whole), whole), whole)
-    holds = condition_of(domain, _box_set(domain, hull, every.names), every.names)
+    holds = condition_of(domain, set_of(hull, domain, every.names), every.names)
     guards = ([] if holds is None else [holds]) + [run.as_term(g, box) for g in found.guards]
     first = [term_of(variable(n).minus(number(i.start)), INT32) for n, i in outside.items()]
     location = (*first, *(run.as_term(i, box) for i in found.at))
@@ -110,10 +112,3 @@ def scattered(run: Run, s: Statement, found: Scatter) -> Made:
     if not space.empty:
         scatter(run.emitter, tmp, space, found.op, s.span)
     return Made(tmp, tuple(variable(n).minus(number(run.box(s)[n].start)) for n in (*outside, *own)))
-
-
-def _box_set(domain: Any, hull: Mapping[str, Interval], names: Sequence[str]) -> Any:
-    parts = [f"{hull[n].start} <= i{k} < {hull[n].stop}" for k, n in enumerate(names)]
-    where = f" : {' and '.join(parts)}" if parts else ""
-    text = f"{{ [{', '.join(f'i{k}' for k in range(len(names)))}]{where} }}"
-    return isl().Set(text).set_tuple_name(domain.get_tuple_name())
