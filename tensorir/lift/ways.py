@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tensorir.ir import Call, Expr, Fencil, Lambda, Var
+from tensorir.lift.dataflow.uncovered import Uncovered
 from tensorir.lift.emission.emit import Emitter
 from tensorir.lift.loops.abreast import abreast
 from tensorir.lift.loops.report import Report
@@ -130,15 +131,10 @@ def by_flow(
     name: str, arguments: Sequence[Buffer], nodes: Sequence[Node], trees: Sequence[Span], checked: bool, exact: bool
 ) -> Way | str:
     """By exact dataflow; or what of the nest that does not cover."""
-    tried, emitter = "", Emitter()
-    for copies in (True, False):
-        emitter = Emitter(checked=checked, taken={b.name for b in arguments})
-        tried = attempt(name, arguments, nodes, emitter, exact, copies)
-        if not isinstance(tried, str):
-            break
-    if isinstance(tried, str):
-        return tried
-    found, decided = tried
+    try:
+        emitter, found, decided = attempt(name, arguments, nodes, checked, exact)
+    except Uncovered as reason:
+        return str(reason)
     for b in arguments:
         emitter.tensor(b)
     emitter.tensors.update(found)

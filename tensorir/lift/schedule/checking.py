@@ -55,10 +55,10 @@ def all_of(run: Run, r: Statement, places: Mapping[str, tuple[Term, int]]) -> Te
     if not run.emitter.checked or not any(loads(p) for p, _ in places.values()):
         return found
     if run.steps:
+        # what an index is, and in which rounds, is told by loops that step by dependences
         raise Uncovered("a place that data tell, which is checked, in a loop that steps")
     if is_whole(found, places):
         return found
-    own = dict(r.own)
-    if not index_names(found) <= own.keys():
-        raise Uncovered("a place that data tell, in what differs by iteration, which is checked")
-    return run.keep(run.emitter, r.buffer.name, run.read(r, own), own).at({}, {})
+    used = index_names(found)
+    here = {n: i for n, i in {**run.box(r), **dict(r.own)}.items() if n in used}
+    return run.keep(run.emitter, r.buffer.name, run.read(r, here), here).at({}, {})

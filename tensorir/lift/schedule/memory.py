@@ -32,7 +32,7 @@ from tensorir.types import INT32, Dims, Interval, TensorType
 if TYPE_CHECKING:
     from tensorir.lift.schedule.run import Run
 
-__all__ = ["FAR", "Memory", "memories_of"]
+__all__ = ["FAR", "Memory", "asked_between_rounds", "behind", "memories_of"]
 
 FAR = 1 << 30
 """The distance of what was found in some earlier round, not always as many ago."""
@@ -100,29 +100,53 @@ def _outside(w: Statement, dim: str) -> list[str]:
     return [loop.dim for loop in takewhile(lambda loop: loop.dim != dim, w.in_turn)]
 
 
-def memories_of(
-    run: Run, dim: str, writes: Sequence[Statement], far: Collection[int | None], inside: Collection[int]
-) -> list[Memory]:
-    """One memory for each buffer of which rounds find at differing distances what writes have left."""
-    by_buffer: dict[str, list[Statement]] = {}
+def memories_of(run: Run, dim: str, writes: Sequence[Statement], inside: Collection[int]) -> list[Memory]:
+    """One memory for each buffer of which rounds find what writes have left, at differing distances."""
+    return [_memory(run, dim, together, inside) for together in _by_buffer(writes)]
+
+
+def _by_buffer(writes: Sequence[Statement]) -> list[list[Statement]]:
+    found: dict[str, list[Statement]] = {}
     for w in writes:
-        by_buffer.setdefault(w.buffer.name, []).append(w)
-    return [
-        _memory(run, dim, together, inside) for together in by_buffer.values() if any(w.number in far for w in together)
-    ]
+        found.setdefault(w.buffer.name, []).append(w)
+    return list(found.values())
+
+
+def asked_between_rounds(run: Run, dim: str, writes: Sequence[Statement], inside: Collection[int]) -> set[int]:
+    """The reads beside those inside that ask for elements which later rounds write again."""
+    late = set[int]()
+    outside = run.read_outside(inside)
+    for together in _by_buffer(writes):
+        last = last_of(together, lambda w: _outside(w, dim))
+        for w in together:
+            asked = [(r, s) for r, s in run.askers(w.number) if r not in inside or r in outside]
+            late |= {r for r, s in asked if not s.relation.range().is_subset(last[w.number])}
+    return late
+
+
+def behind(run: Run, dim: str, reads: Collection[int]) -> frozenset[int]:
+    """Reads in a loop, and all of the loop that needs what they find."""
+    found, pending = set[int](), list(reads)
+    while pending:
+        m = pending.pop()
+        if m in found:
+            continue
+        if dim not in run.statements[m].names:
+            if m in reads:
+                raise Uncovered("a copy of what rounds at differing distances change")
+            continue
+        found.add(m)
+        pending += run.users.get(m, ()) if run.statements[m].is_read else [r for r, _ in run.askers(m)]
+    return frozenset(found)
 
 
 def _memory(run: Run, dim: str, writes: Sequence[Statement], inside: Collection[int]) -> Memory:
     outside = [n for n in _outside(writes[0], dim) if n not in run.steps]
     if any([n for n in _outside(w, dim) if n not in run.steps] != outside for w in writes):
         raise Uncovered("a dependence whose distance differs, of writes in other loops")
-    last = last_of(writes, lambda w: _outside(w, dim))
     for w in writes:
         if any(r in inside and run.statements[r].buffer is not w.buffer for r, _ in run.askers(w.number)):
             raise Uncovered("a copy of what rounds at differing distances change")
-        asked = (s for r, s in run.askers(w.number) if r not in inside or r in run.read_outside(inside))
-        if any(not s.relation.range().is_subset(last[w.number]) for s in asked):
-            raise Uncovered("a dependence whose distance differs, of which others ask for all rounds")
     own, around = writes[0].buffer, run.box(writes[0])
     names = [f"{n}_" for n in outside] + [f"{own.name}_{k}_" for k in range(len(own.shape))]
     extents = [len(around[n]) for n in outside] + list(own.shape)

@@ -20,8 +20,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from tensorir.build import fencil
 from tensorir.ir import Expr, Fencil
@@ -39,7 +41,9 @@ from tensorir.lift.schedule.decided import Decided
 from tensorir.lift.schedule.placed import names_along
 from tensorir.lift.schedule.run import Run
 
-__all__ = ["Lifted", "lifted", "values_of"]
+__all__ = ["Lifted", "first_covering", "lifted", "values_of"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,17 +88,24 @@ def values_of(
     return found, run.decided
 
 
+def first_covering(attempt: Callable[[bool], T]) -> T:
+    """What is found with copies seen through, or without; raises what the second lacks, where neither covers all."""
+    with suppress(Uncovered):
+        return attempt(True)
+    return attempt(False)
+
+
 def lifted(region: Region, exact: bool = False) -> Lifted:
     """The tensor program of a region. Raises Uncovered for what is not covered."""
     from tensorir.lift.rewrites.tidy import tidied
 
     arguments = {b.name: Buffer(b.name, b.element, b.shape, True) for b in region.buffers if b.argument}
-    emitter = Emitter(taken=set(arguments))
-    try:
-        values, decided = values_of(region, emitter, arguments, exact)
-    except Uncovered:
+
+    def attempt(copies: bool) -> tuple[Emitter, dict[str, Expr], list[Decided]]:
         emitter = Emitter(taken=set(arguments))
-        values, decided = values_of(region, emitter, arguments, exact, copies=False)
+        return emitter, *values_of(region, emitter, arguments, exact, copies=copies)
+
+    emitter, values, decided = first_covering(attempt)
     params = [emitter.param(b) for b in arguments.values()]
     if not values:
         raise Uncovered("a program that writes no argument")

@@ -24,9 +24,10 @@ from tensorir.lift.nests.affine import number, variable
 from tensorir.lift.nests.linear import settled
 from tensorir.lift.nests.terms import Term
 from tensorir.lift.schedule.decided import Decided
-from tensorir.lift.schedule.memory import FAR, Memory, memories_of
+from tensorir.lift.schedule.memory import FAR, Memory, asked_between_rounds, behind, memories_of
 from tensorir.lift.schedule.placed import Made, with_indices
-from tensorir.types import BOOL, INT32, Dims, Interval, TensorType, TupleElement
+from tensorir.lift.schedule.repeating import looped
+from tensorir.types import INT32, Dims, Interval, TensorType, TupleElement
 
 if TYPE_CHECKING:
     from tensorir.lift.schedule.run import Run
@@ -70,9 +71,12 @@ def _packed(parts: Sequence[Expr]) -> Expr:
     return parts[0] if len(parts) == 1 else call("make_tuple", *parts)
 
 
-def step_along(run: Run, members: Sequence[int], dim: str) -> None:
-    """Make the tensors of all writes among the members, which hand values on along a loop."""
-    _Recurrence(run, frozenset(members), dim).make()
+def step_along(run: Run, members: Sequence[int], dim: str) -> frozenset[int]:
+    """Make the tensors of all writes among the members, which hand values on along a loop.
+
+    Gives back what has to step along with them, if there is any: then nothing is made.
+    """
+    return _Recurrence(run, frozenset(members), dim).make()
 
 
 @dataclass(slots=True)
@@ -88,8 +92,8 @@ class _Recurrence:
     """What is kept by element where values come from rounds at differing distances."""
     in_steps: bool = field(init=False)
     """Whether this runs as a loop: the states of all rounds would take more than what the source keeps."""
-    everywhere: bool = field(init=False)
-    """Whether anybody asks for other states than the last one."""
+    asked_everywhere: set[str] = field(init=False)
+    """The buffers of which anybody asks for other states than the last one."""
     interval: Interval = field(init=False)
     state: dict[str, Interval] = field(init=False)
     """The box of the state, from 0 on along each dim."""
@@ -97,15 +101,20 @@ class _Recurrence:
     """The dims of the state that those of each write are."""
     lows: dict[int, dict[str, int]] = field(init=False)
 
-    def make(self) -> None:
+    def make(self) -> frozenset[int]:
         run = self.run
         self.members |= self.absorbed()
         ordered = sorted(self.members)
         self.writes = [run.statements[m] for m in ordered if not run.statements[m].is_read]
         self.inside = self.members | {r for w in self.writes for r in run.reads_of(w)}
-        self.ask()
-        self.arrange()
-        self.limit()
+        stored: set[str] = set()
+        while True:
+            if further := self.ask(stored):
+                return further
+            self.arrange()
+            if not (by_element := self.limit()):
+                break
+            stored.update(by_element)
         starts = self.starts()
         counter = var(run.fresh(self.dim), TensorType(INT32))
         first, last = self.interval.start, self.interval.stop - 1
@@ -124,14 +133,17 @@ class _Recurrence:
         }
         step = replace(
             run, emitter=inner, steps=(*run.steps, self.dim), states=states,
-            stepping=self.inside, given=given, begun=begun, made={}, known={}, terms={},
+            stepping=self.inside, given=given, begun=begun, made={}, known={}, terms={}, decided=[],
         )  # fmt: skip
-        step.schedule(sorted(self.inside))
+        if further := step.schedule(sorted(self.inside)):
+            return further
+        run.decided += step.decided
         new = [self.next(step, slot) for slot in self.slots]
         new += [m.after(step, self.interval) for m in self.memories]
         if self.in_steps:
-            found = self.run_in_steps(counter, carried, new, starts)
+            found = self.run_in_steps(inner, counter, carried, new, starts)
         else:
+            new = [inner.asserting(new[0]), *new[1:]]
             found = self.fold(counter, carried, new, starts, fed)
         handed = ", ".join(sorted({run.statements[w].buffer.name for w, _ in self.slots}))
         told = ("reduction", f"folds into {handed}, in the order of the loop")
@@ -146,6 +158,11 @@ class _Recurrence:
                 self.keep(w, x)
         for m, x in zip(self.memories, found[len(self.slots) :], strict=True):
             m.keep(run, x)
+        return frozenset()
+
+    @property
+    def everywhere(self) -> bool:
+        return bool(self.asked_everywhere)
 
     def variables(self) -> list[Var]:
         """What is carried: one tensor, of a tuple where there are several; in steps, one for each."""
@@ -168,13 +185,13 @@ class _Recurrence:
         x = scan(f, True, init, *of, dim=self.dim) if self.everywhere else reduce(f, init, *of, dim=self.dim)
         return [x] if len(self.slots) == 1 else [call("tuple_get", x, static=(k,)) for k in range(len(self.slots))]
 
-    def run_in_steps(self, counter: Var, carried: Sequence[Var], new: Sequence[Expr], starts: Starts) -> list[Expr]:
+    def run_in_steps(
+        self, inner: Emitter, counter: Var, carried: Sequence[Var], new: Sequence[Expr], starts: Starts
+    ) -> list[Expr]:
         """The same as a loop over what is carried, of which gradients keep no more than they need."""
-        again = [var(self.run.fresh(v.name), v.type) for v in (counter, *carried)]
         first = [*self.first(starts), *(m.first(self.run) for m in self.memories)]
-        operands = (function(again, literal(True, BOOL)), function([counter, *carried], *new), *first)
         loop = next(loop for loop in self.writes[0].loops if loop.dim == self.dim)
-        return [call("loop", *operands, static=(k, len(self.interval)), span=loop.span) for k in range(len(new))]
+        return looped(self.run, inner, [counter, *carried], new, first, loop.span, None, len(self.interval))
 
     def absorbed(self) -> frozenset[int]:
         """What each round needs of its own, and nobody else, where all rounds of it together would take too much:
@@ -208,19 +225,25 @@ class _Recurrence:
 
     # What is asked for
 
-    def ask(self) -> None:
-        """How many rounds back each write is asked for, and whether anybody outside asks for more than the end."""
+    def ask(self, stored: Collection[str]) -> frozenset[int]:
+        """How many rounds back each write is asked for, and whether anybody outside asks for more than the end.
+
+        Some buffers are `stored`: kept by element. Gives back who asks for elements of them between rounds.
+        """
         run, depth = self.run, dict[int, int]()
         outside = run.read_outside(self.inside)
         boxes = [run.boxes_of(w)[self.dim] for w in self.writes]
         self.interval = Interval(min(i.start for i in boxes), max(i.stop for i in boxes))
-        self.everywhere = False
+        self.asked_everywhere = set[str]()
         far = {s.writer for r in self.inside for s in run.flow.get(r, ()) if s.writer in self.members
                and not run.before(r, s) and run.distance(s, self.dim) == FAR}  # fmt: skip
-        self.memories = memories_of(run, self.dim, self.writes, far, self.inside) if far else []
-        stored = {w for m in self.memories for w in m.writes}
+        stored = {*stored, *(run.statements[w].buffer.name for w in far if w is not None)}
+        kept = [w for w in self.writes if w.buffer.name in stored]
+        if late := asked_between_rounds(run, self.dim, kept, self.inside):
+            return behind(run, self.dim, late)
+        self.memories = memories_of(run, self.dim, kept, self.inside)
         for w in self.writes:
-            if w.number in stored:
+            if w.buffer.name in stored:
                 continue
             k = w.names.index(self.dim)
             for r, source in run.askers(w.number):
@@ -232,8 +255,10 @@ class _Recurrence:
                 if r not in self.inside or r in outside:
                     depth[w.number] = max(depth.get(w.number, 0), 1)
                     low = source.relation.range().dim_min_val(k).to_python()
-                    self.everywhere |= low != self.interval.stop - 1
+                    if low != self.interval.stop - 1:
+                        self.asked_everywhere.add(w.buffer.name)
         self.slots = [(w.number, d + 1) for w in self.writes for d in range(depth.get(w.number, 0))]
+        return frozenset()
 
     def arrange(self) -> None:
         """The dims of the state: of several writes those of one name are one, and those of one extent."""
@@ -259,17 +284,16 @@ class _Recurrence:
             self.names[w] = names
             self.lows[w] = {n: hulls[n].start for n in box}
 
-    def limit(self) -> None:
-        """A fold keeps its states, too, where a gradient is asked for: what is too much for that runs in steps."""
+    def limit(self) -> Collection[str]:
+        """A fold keeps its states, too, where a gradient is asked for: what is too much for that runs in steps.
+
+        Gives back the buffers that have to be kept by element instead.
+        """
         size = prod(len(i) for i in self.state.values()) * len(self.interval) * len(self.slots)
-        if self.memories:
-            self.in_steps = True
-            if self.everywhere:
-                raise Uncovered("a dependence whose distance differs, beside states of all rounds")
-            return
-        self.in_steps = not self.everywhere and size > MOST_KEPT * self.run.kept + 1024
-        if self.everywhere:
-            self.allow(size)
+        too_much = size > MOST_KEPT * self.run.kept + 1024
+        # of what nobody asks for, what must hold inside is left
+        self.in_steps = bool(self.memories) or not self.slots or (too_much and not self.everywhere)
+        return self.asked_everywhere if self.memories or too_much else ()
 
     def allow(self, size: int) -> None:
         """What is kept for all rounds at once takes no more than what the source keeps, a few times over."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from tensorir.build import call, function, var
+from tensorir.build import call, function, literal, var
 from tensorir.ir import Expr, Var
 from tensorir.lift.dataflow.opaque import Opaque
 from tensorir.lift.dataflow.statements import Statement, Uncovered
@@ -14,12 +14,13 @@ from tensorir.lift.emission.tensors import renamed, spread
 from tensorir.lift.nests.terms import Buffer
 from tensorir.lift.region.nodes import External, While
 from tensorir.lift.schedule.decided import Decided
+from tensorir.source import Span
 from tensorir.types import BOOL, INT32, Dims, TensorType
 
 if TYPE_CHECKING:
     from tensorir.lift.schedule.run import Run
 
-__all__ = ["repeated"]
+__all__ = ["looped", "repeated"]
 
 
 def repeated(run: Run, writes: Sequence[Statement]) -> None:
@@ -89,8 +90,37 @@ def _loop(run: Run, parts: Opaque, buffers: Mapping[str, Buffer], before: Mappin
     goes = Buffer(parts.goes.name, BOOL, ())
     asks = inside(found)
     going, _ = run.part(parts.condition, asks, {**buffers, goes.name: goes}, run.exact, run.masked, asked=[goes.name])
-    first = [before[n] for n in carried]
-    operands = (function([j, *found], going[goes.name]), function([i, *now], *new), *first)
-    made = [call("loop", *operands, static=(k, node.most), span=node.span) for k in range(len(new))]
+    made = looped(
+        run,
+        inner,
+        [i, *now],
+        new,
+        [before[n] for n in carried],
+        node.span,
+        ([j, *found], asks.asserting(going[goes.name])),
+        node.most,
+    )
     run.decided += decided
     return dict(zip(carried, made, strict=True))
+
+
+def looped(
+    run: Run, inner: Emitter, params: Sequence[Var], new: Sequence[Expr], first: Sequence[Expr], span: Span,
+    going: tuple[Sequence[Var], Expr] | None, most: int | None,
+) -> list[Expr]:  # fmt: skip
+    """Rounds that each make new tensors of old ones, while a condition of them holds, as loops with one result each.
+
+    What must hold in a round is a state of its own, which is always true.
+    """
+    before, goes = going or ([var(run.fresh(v.name), v.type) for v in params], literal(True, BOOL))
+    if inner.asserted:
+        fine, other = (var(run.fresh("holds"), TensorType(BOOL)) for _ in range(2))
+        params, before = [*params, fine], [*before, other]
+        new, first = [*new, inner.asserting(fine)], [*first, literal(True, BOOL)]
+        count = len(new) - 1
+    else:
+        count = len(new)
+    operands = (function(before, goes), function(params, *new), *first)
+    made = [call("loop", *operands, static=(k, most), span=span) for k in range(len(new))]
+    run.emitter.asserted += [(x, "an assertion of a loop fails.", span) for x in made[count:]]
+    return made[:count]

@@ -119,8 +119,8 @@ class Run:
 
     # Order
 
-    def schedule(self, members: Sequence[int]) -> None:
-        """Make the tensors of all writes among the members."""
+    def schedule(self, members: Sequence[int]) -> frozenset[int]:
+        """Make the tensors of all writes among the members; gives back what else has to be made with them, if any."""
         place = {m: k for k, m in enumerate(members)}
         edges: set[tuple[int, int]] = set()
         groups: dict[Opaque, int] = {}
@@ -134,18 +134,41 @@ class Run:
                 # one node makes all that it writes
                 first = groups.setdefault(s.opaque, place[m])
                 edges |= {(first, place[m]), (place[m], first)} if first != place[m] else set()
+        done = set[int]()
+        while further := self.schedule_in_parts(members, edges, done):
+            if not further <= place.keys():
+                return further
+            edges |= {(place[m], place[n]) for m in further for n in further}
+        return frozenset()
+
+    def schedule_in_parts(
+        self, members: Sequence[int], edges: Collection[tuple[int, int]], done: set[int]
+    ) -> frozenset[int]:
+        """Make the tensors of what is not `done`; gives back what has to be made together, if there is any."""
         parts = [sorted(members[k] for k in part) for part in components(len(members), edges)]
-        for numbers in fused(self, parts, [(members[a], members[b]) for a, b in edges]):
-            numbers = sorted(numbers)
-            if len(numbers) > 1:
-                self.cycle(numbers)
-            elif (s := self.statements[numbers[0]]).opaque is not None:
-                self.opaque(numbers)
-            elif s.message is not None:
-                verify(self, s, s.message)
-            elif not s.is_read:
-                self.make(s)
-                self.decide(s)
+        for part in fused(self, parts, [(members[a], members[b]) for a, b in edges]):
+            numbers = sorted(set(part) - done)
+            if numbers and (further := self.component(numbers)):
+                together = further | set(numbers)
+                if not done.isdisjoint(together):
+                    raise Uncovered("what is made already would have to step along with others")
+                return together
+            done |= set(numbers)
+        return frozenset()
+
+    def component(self, numbers: Sequence[int]) -> frozenset[int]:
+        """Make the tensors of a component; gives back what has to step along with it."""
+        s = self.statements[numbers[0]]
+        if len(numbers) > 1:
+            return self.cycle(numbers)
+        if s.opaque is not None:
+            return self.opaque(numbers)
+        if s.message is not None:
+            verify(self, s, s.message)
+        elif not s.is_read:
+            self.make(s)
+            self.decide(s)
+        return frozenset()
 
     def sources_now(self, read: int) -> set[int]:
         """The writes that a read takes values from in the same round of all loops that step."""
@@ -417,30 +440,30 @@ class Run:
 
     # Cycles
 
-    def opaque(self, members: Sequence[int]) -> None:
+    def opaque(self, members: Sequence[int]) -> frozenset[int]:
         """What a while or an external function writes: of loops around it each has its rounds in order."""
         writes = [self.statements[m] for m in members]
         loop = next((loop for loop in writes[0].loops if loop.dim not in self.steps), None)
         if loop is None:
             repeated(self, writes)
-        else:
-            step_along(self, [*members, *self.reads_of(writes[0])], loop.dim)
+            return frozenset()
+        return step_along(self, [*members, *self.reads_of(writes[0])], loop.dim)
 
-    def cycle(self, members: Sequence[int]) -> None:
+    def cycle(self, members: Sequence[int]) -> frozenset[int]:
         writes = [self.statements[m] for m in members if not self.statements[m].is_read]
         reads = [self.statements[m] for m in members if self.statements[m].is_read]
         if all(w.opaque is not None and w.opaque is writes[0].opaque for w in writes) and not reads:
-            self.opaque(members)
-            return
+            return self.opaque(members)
         if (
             len(writes) == len(reads) == 1
             and writes[0].opaque is None
             and writes[0].scatter is None
             and self.reduction(writes[0], reads[0])
         ):
-            return
-        if not step_along_rows(self, members):
-            step_along(self, members, self.carrying(members))
+            return frozenset()
+        if step_along_rows(self, members):
+            return frozenset()
+        return step_along(self, members, self.carrying(members))
 
     def fold(self, w: Statement, r: Statement, box: Mapping[str, Interval]) -> tuple[str, Term] | None:
         """How a write combines what a read finds, with what; None where it does anything else."""

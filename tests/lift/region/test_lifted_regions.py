@@ -102,6 +102,24 @@ def test_values_of_rounds_at_differing_distances_are_kept_by_element(text):
     assert reference.run(lifted(region).fencil, **given)["A"].tolist() == wanted.tolist()
 
 
+def test_who_asks_between_rounds_for_what_later_ones_change_steps_along():
+    region = parse_region("""
+    region r {
+      argument A: int32[n=4];
+      argument B: int32[m=4];
+      for i in 0:4 {
+        for j in 0:4 - i { a: int ← A[j]; b: int ← A[i + j]; A[j] ← a + b*2; }
+        c: int ← A[1];
+        B[i] ← c;
+      }
+    }""")
+    given = {"A": np.array([3, -1, 4, 2], "int32"), "B": np.zeros(4, "int32")}
+    wanted = interpret(region, {name: x.copy() for name, x in given.items()})
+    found = lifted(region)
+    assert {d.strategy for d in found.decided if d.dim == "i"} == {"sequential"}
+    assert reference.run(found.fencil, **given)["B"].tolist() == wanted["B"].tolist()
+
+
 @pytest.mark.parametrize(
     "body",
     [
