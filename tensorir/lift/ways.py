@@ -21,14 +21,11 @@ from tensorir.lift.nests.terms import Buffer
 from tensorir.lift.schedule.attempt import attempt
 from tensorir.lift.storage.axes import with_merged_axes
 from tensorir.lift.storage.copies import expanded, settled_values
-from tensorir.lift.storage.elements import with_elements_apart
 from tensorir.lift.storage.final import with_last_stores
 from tensorir.lift.storage.inlining import inlined
-from tensorir.lift.storage.lifetimes import with_lifetimes
 from tensorir.lift.storage.mirrors import read_through
 from tensorir.lift.storage.partial_folds import folded_at_once
 from tensorir.lift.storage.partials import Whole
-from tensorir.lift.storage.places import filled_once
 from tensorir.lift.storage.shapes import trimmed, with_axes
 from tensorir.lift.storage.threads import with_threads_apart
 from tensorir.lift.storage.trees import with_trees_folded
@@ -123,7 +120,7 @@ def prepared(nodes: Sequence[Node], exact: bool) -> tuple[Sequence[Node], Sequen
     Whiles of iterations that are abreast are one, and what each iteration keeps to itself has a place of its own there.
     """
     trees: list[Span] = []
-    nodes = filled_once(nodes if exact else with_trees_folded(nodes, trees))
+    nodes = nodes if exact else with_trees_folded(nodes, trees)
     return abreast(with_threads_apart(nodes)), trees
 
 
@@ -148,12 +145,11 @@ def by_dependences(
     arguments: Sequence[Buffer], nodes: Sequence[Node], trees: Sequence[Span], checked: bool, exact: bool
 ) -> Way:
     """By the dependences of statements, loops step by step where these leave nothing else."""
-    nodes = with_elements_apart(with_lifetimes(with_last_stores(nodes)))
-    own = with_axes(nodes)
+    own = with_axes(with_last_stores(nodes))
     nodes = read_through(own)
     # what was read through other storage shows the axes of that
     nodes = own if nodes is own else with_axes(nodes, every=True)
-    nodes = inlined(expanded(filled_once(trimmed(nodes))))
+    nodes = inlined(expanded(trimmed(nodes)))
     whole: list[Whole] = []
     if not exact:
         nodes = folded_at_once(nodes, whole)
