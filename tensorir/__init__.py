@@ -21,7 +21,7 @@ from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.interrupted import Interrupted
 from tensorir.ir import Fencil
 from tensorir.kept_memory import KEPT_MEMORY as kept_memory
-from tensorir.lift import lift
+from tensorir.lifting import lift
 from tensorir.text import parse
 from tensorir.types import SCALARS, Interval, TensorType, tensor
 from tensorir.when_imported import when_imported
@@ -75,7 +75,7 @@ def __getattr__(name: str) -> Any:
     if name in _ROOMS:
         return importlib.import_module(f"tensorir.{_ROOMS[name]}")
     if name == "equivalent":
-        return importlib.import_module("tensorir.lift.equality").equivalent
+        return importlib.import_module("tensorir.lifting.equality").equivalent
     if name == "as_jax":
         from tensorir.iterator.as_jax import as_jax
 

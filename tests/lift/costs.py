@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tensorir.ir import Call, Lambda
-from tensorir.lift.program import Lifted
+from tensorir.lifting.program import Lifted
 from tensorir.walk import postorder, values
 
 __all__ = ["Costs", "costs_of"]

@@ -29,7 +29,7 @@ from tensorir.errors import DiagnosticError
 from tests.lift.textbook.loops import LOOPS, arrays_of
 from tests.lift.textbook.test_textbook_of_places import ROWS
 
-ways = import_module("tensorir.lift.ways")
+ways = import_module("tensorir.lifting.ways")
 CONFORMANCE = Path(__file__).parents[3] / "shared" / "conformance"
 
 Figures = tuple[int, int, int]
@@ -143,7 +143,7 @@ def nests_of(sample: Sample) -> list[Nest]:
         found.append(Nest(told, own, other, best.way.by_flow, fused))
         return best
 
-    with patch.object(import_module("tensorir.lift.assemble"), "chosen", both):
+    with patch.object(import_module("tensorir.lifting.assemble"), "chosen", both):
         program = ti.lift(sample.function)
         program.at(program.sizes_of(sample.arrays)).built(True)
     return found
@@ -178,7 +178,7 @@ def by_flow_alone(
 def differs(sample: Sample) -> str | None:
     """Where the numbers of exact dataflow are not those that are wanted."""
     wanted = sample.wanted or dict(enumerate(tir.interpret(sample.function, *[np.copy(a) for a in sample.arrays])))
-    with patch.object(import_module("tensorir.lift.assemble"), "chosen", by_flow_alone):
+    with patch.object(import_module("tensorir.lifting.assemble"), "chosen", by_flow_alone):
         program = ti.lift(sample.function)
         results = program(*sample.arrays)
     written = [k for k, argument in enumerate(program.arguments) if argument.written]

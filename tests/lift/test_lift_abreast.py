@@ -192,7 +192,7 @@ def main(A: T.Buffer((6,), "float32"), N: T.Buffer((6,), "int32"), C: T.Buffer((
 def test_exact_dataflow_has_one_while_for_all_iterations():
     step = "A[i] = T.if_then_else(A[i] % 2 == 0, A[i] // 2, 3 * A[i] + 1)"
     body = f"while A[i] > 1:\n            {step}\n            B[i] += 1\n"
-    with patch.object(import_module("tensorir.lift.assemble"), "chosen", by_flow_alone):
+    with patch.object(import_module("tensorir.lifting.assemble"), "chosen", by_flow_alone):
         program = ti.lift(ti.tir.parse(f"{HEAD}        {body}")["main"])
     # of the other loops one asks whether any iteration goes on
     assert {(d.loop.title, d.strategy) for d in program.report.decisions} == {

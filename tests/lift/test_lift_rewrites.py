@@ -10,7 +10,7 @@ import pytest
 from tensorir import reference
 from tensorir.build import closure, fencil, var
 from tensorir.ir import Call, Expr
-from tensorir.lift.rewrites.canonical import OUTSIDE, RULES
+from tensorir.lifting.rewrites.canonical import OUTSIDE, RULES
 from tensorir.passes import simplify
 from tensorir.text import parse_expr
 from tensorir.types import BOOL, INT32, Dims, TensorType, tensor

@@ -6,10 +6,10 @@ from generate.examples import examples
 from hypothesis import HealthCheck, given, settings
 
 from tensorir import reference
-from tensorir.lift.dataflow.flow import flow_of
-from tensorir.lift.dataflow.statements import Uncovered, statements_of
-from tensorir.lift.region import interpret, parse_region, print_region
-from tensorir.lift.schedule.program import lifted
+from tensorir.lifting.dataflow.flow import flow_of
+from tensorir.lifting.dataflow.statements import Uncovered, statements_of
+from tensorir.lifting.region import interpret, parse_region, print_region
+from tensorir.lifting.schedule.program import lifted
 from tests.lift.region.generated_regions import regions
 from tests.lift.region.matmul import MATMUL
 
@@ -150,7 +150,7 @@ def test_a_place_that_is_no_sum_of_indices_is_looked_up():
 
 
 def test_flow_is_asked_for_no_more_often_than_there_are_buffers(monkeypatch):
-    from tensorir.lift.dataflow import flow
+    from tensorir.lifting.dataflow import flow
 
     counts = []
     real = flow._Flow.of

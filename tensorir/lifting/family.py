@@ -1,0 +1,371 @@
+"""Programs that are compared: one fencil, or one for every set of sizes; and their canonical form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from tensorir.binding.arrays import refuse
+from tensorir.build import call, closure, fencil, var
+from tensorir.builtins import TABLE
+from tensorir.definitions import DEFINITIONS
+from tensorir.errors import DiagnosticError
+from tensorir.ir import Call, Expr, Fencil, Var
+from tensorir.lifting.assemble import Built
+from tensorir.lifting.emission.tensors import cut, renamed, shifted
+from tensorir.lifting.nameless import nameless, nameless_text
+from tensorir.lifting.program import Lifted
+from tensorir.lifting.rewrites.coordinates import sum_of_coordinates
+from tensorir.lifting.rewrites.tidy import tidied
+from tensorir.lifting.storage.narrow import NARROW
+from tensorir.passes.cse import Cse
+from tensorir.passes.inline import Inline
+from tensorir.passes.simplify import Simplify
+from tensorir.types import DTYPES, Dims, Element, Interval, Scalar, TensorType, scalar_of
+from tensorir.walk import postorder, rebuild, rewrite_all, values, with_label, with_values
+
+__all__ = ["Called", "Family", "Member", "called", "canonical", "common_sizes", "family"]
+
+LARGEST = 5
+"""Sizes run from 1 up to this, each on its own; before them all are 0, and each alone."""
+MOST_SIZES = 12
+"""How many sets of such sizes are tried."""
+FURTHER = (8, 17)
+"""Then all sizes are each of these: tiles and vectors begin to count, and what is left over of them."""
+MOST_THRESHOLDS, LARGEST_THRESHOLD = 6, 512
+"""How many whole numbers of the sources are sizes, too, each with its neighbours, and up to which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A fencil, the tables that it passes itself, and the narrow integers that some of its bytes stand for.
+
+    `exact` is the same source with its order and its roundings, where the fencil need not have them.
+    """
+
+    fencil: Fencil
+    tables: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    narrow: Mapping[str, Scalar] = field(default_factory=dict[str, Scalar])
+    exact: Member | None = None
+
+    @property
+    def inputs(self) -> tuple[Var, ...]:
+        return tuple(p for p in self.fencil.inputs if p.name not in self.tables and p not in self._empty)
+
+    @property
+    def _empty(self) -> tuple[Var, ...]:
+        """Outputs without elements: a program that stores nothing leaves them as they are, and takes them."""
+        return tuple(p for p in self.fencil.results if not p.type.dims.size)
+
+    @property
+    def outputs(self) -> tuple[Var, ...]:
+        return self.fencil.results
+
+    @property
+    def params(self) -> tuple[Var, ...]:
+        return (*self.inputs, *self.outputs)
+
+    def element(self, p: Var) -> Element:
+        """What a parameter holds."""
+        return self.narrow.get(p.name, p.type.element)
+
+    def __call__(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        passed = {p.name for p in self.fencil.inputs}
+        empty = {p.name: np.zeros(p.type.dims.shape, DTYPES[p.type.leaves[0]]) for p in self._empty}
+        own = {name: array for name, array in {**empty, **self.tables}.items() if name in passed}
+        return self.fencil(**given, **own)
+
+    def proof(self) -> tuple[object, ...]:
+        """What programs have in common that are equal in every bit."""
+        return (self.exact or self)._form(True)
+
+    def likeness(self) -> tuple[object, ...]:
+        """What programs have in common that are equal up to the order of folds, the sign of zeros, and NaN."""
+        return self._form(False)
+
+    def _form(self, exact: bool) -> tuple[object, ...]:
+        tables = [self.tables[p.name] for p in self.fencil.inputs if p.name in self.tables]
+        kinds = [str(self.element(p)) for p in self.params] if self.narrow else []
+        # which of its parameters a caller sees is no part of a fencil
+        own = [p.name in self.tables for p in self.fencil.inputs], [p in self.outputs for p in self.fencil.outputs]
+        return canonical(self.fencil, exact), own, *((t.shape, str(t.dtype), t.tobytes()) for t in tables), *kinds
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """A function of arrays that gives arrays, of which nothing else is known."""
+
+    function: Callable[..., Any]
+    inputs: tuple[Var, ...]
+    outputs: tuple[Var, ...]
+
+    @property
+    def params(self) -> tuple[Var, ...]:
+        return (*self.inputs, *self.outputs)
+
+    def element(self, p: Var) -> Element:
+        return p.type.element
+
+    def __call__(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        return dict(zip((p.name for p in self.outputs), _results(self.function, tuple(given.values())), strict=True))
+
+    def proof(self) -> tuple[object, ...]:
+        return (id(self.function),)
+
+    likeness = proof
+
+
+def called(function: Callable[..., Any], args: Sequence[Any]) -> Called:
+    """A function of arrays like these; what it gives is seen from a call with zeros."""
+    zeros = [np.zeros(a.shape, a.dtype) for a in args]
+    inputs, outputs = (
+        tuple([_array(f"{name}{k}", x) for k, x in enumerate(arrays)])
+        for name, arrays in (("x", zeros), ("y", _results(function, zeros)))
+    )
+    return Called(function, inputs, outputs)
+
+
+def _results(function: Callable[..., Any], given: Sequence[Any]) -> list[Any]:
+    from tensorir.backends import backend
+
+    # what derives or joins calls of programs is a trace of the caller's own, which narrows wide elements
+    with backend().wide():
+        found = function(*given)
+    several: Sequence[Any] = (found,) if hasattr(found, "shape") else found
+    return [np.asarray(x) for x in several]
+
+
+def _array(name: str, x: Any) -> Var:
+    element = scalar_of(x.dtype)
+    if element is None:
+        raise refuse("TL04", f"'{name}' holds {x.dtype}, of which no tensors are.", "compare arrays of numbers.")
+    return var(name, TensorType(element, Dims(tuple((f"d{k}", Interval(0, n)) for k, n in enumerate(x.shape)))))
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A program at its sizes: their names, the program at each, and the text of all where there is one."""
+
+    sizes: tuple[str, ...]
+    at: Callable[[Mapping[str, int]], Member]
+    text: tuple[str, ...] = ()
+    thresholds: tuple[int, ...] = ()
+    """Whole numbers in the source, beyond and below which it may do other things."""
+
+
+def family(program: Any) -> Family:
+    """A program as a family; one without symbolic sizes has one member."""
+    if isinstance(program, Fencil):
+        return Family((), lambda sizes: Member(program))
+    if hasattr(program, "specialise") and hasattr(program, "sizes"):
+        text = str(program)
+        whole = tuple([int(found.group()) for found in re.finditer(r"(?<![\w.])\d{1,4}(?![\w.])", text)])
+        return Family(
+            tuple(program.sizes), lambda sizes: Member(program.specialise(**sizes)), nameless_text(text), whole
+        )
+    if isinstance(program, Lifted):
+        return _family_of(program)
+    if callable(getattr(program, "fencil", None)):
+        kind = type(program).__name__
+        raise refuse("TA01", f"programs are compared, and a {kind} is one for given data.", "give op.fencil(data).")
+    import tensorir
+
+    # a lift that may take sums in another order gives one text to programs that differ
+    usual, exact = _family_of(tensorir.lift(program)), _family_of(tensorir.lift(program, numerics="exact"))
+    return Family(
+        usual.sizes, lambda sizes: replace(usual.at(sizes), exact=exact.at(sizes)), thresholds=usual.thresholds
+    )
+
+
+def _family_of(lifted: Lifted) -> Family:
+    if lifted.static is not None:
+        return Family((), lambda sizes: _member_of(lifted, lifted.at(lifted.static).built(True)))
+    key_at = lifted.key_at
+    if key_at is None:
+        message = f"'{lifted.name}' has sizes that only a call tells."
+        raise refuse("TL02", message, "compare it at one set of sizes: declare them as numbers.")
+    return Family(
+        lifted.sizes, lambda sizes: _member_of(lifted, lifted.at(key_at(sizes)).built(True)),
+        thresholds=lifted.thresholds,
+    )  # fmt: skip
+
+
+def _member_of(lifted: Lifted, built: Built) -> Member:
+    """A lifted program, its checks included, with what a call of it gives, and nothing else."""
+    made = built.fencil
+    if built.given and len(built.given) < len(made.results):
+        kept = [c for c in made.closures if c.output.name in built.given]
+        others = {p.name for p in made.results} - set(built.given)
+        made = fencil(made.name, [p for p in made.params if p.name not in others], kept)
+    held = [(name, a) for name, a in zip(built.names, lifted.arguments, strict=False) if a.held is not None]
+    return Member(made, built.tables, {name: NARROW[a.dtype.name] for name, a in held})
+
+
+def common_sizes(f: Family, g: Family) -> Iterator[tuple[Mapping[str, int], Member, Member]]:
+    """Sizes, smallest first, with both programs at them; those at which one of the two is none are left out."""
+    if f.sizes and g.sizes:
+        named = set(f.sizes) == set(g.sizes)
+        if not named and len(f.sizes) != len(g.sizes):
+            raise refuse("TL04", f"one program has the sizes {_list(f)}, the other {_list(g)}.", "compare equal ones.")
+        for values in _ascending(len(f.sizes), {*f.thresholds, *g.thresholds}):
+            sizes = dict(zip(f.sizes, values, strict=True))
+            others = sizes if named else dict(zip(g.sizes, values, strict=True))
+            pair = _member(f, sizes), _member(g, others)
+            if pair[0] is not None and pair[1] is not None:
+                yield sizes, pair[0], pair[1]
+    elif g.sizes:
+        for sizes, one, other in common_sizes(g, f):
+            yield sizes, other, one
+    else:
+        fixed = g.at({})
+        extents = sorted({e for p in fixed.params for e in p.type.dims.shape}) or [1]
+        for values in product(extents, repeat=len(f.sizes)):
+            sizes = dict(zip(f.sizes, values, strict=True))
+            one = _member(f, sizes)
+            if one is not None and _shapes(one) == _shapes(fixed):
+                yield sizes, one, fixed
+                return
+
+
+def _list(f: Family) -> str:
+    return ", ".join(f.sizes)
+
+
+def _ascending(count: int, thresholds: Collection[int]) -> list[tuple[int, ...]]:
+    small = sorted(product(range(1, LARGEST + 1), repeat=count), key=lambda v: (sum(v), v))
+    none = [tuple(int(k != at) for k in range(count)) for at in range(count)] if count > 1 else []
+    marks = sorted(t for t in thresholds if LARGEST <= t <= LARGEST_THRESHOLD)[:MOST_THRESHOLDS]
+    near = {t + k for t in marks for k in (-1, 0, 1)} - set(range(LARGEST + 1))
+    alone = [tuple(t if k == at else 2 for k in range(count)) for t in marks for at in range(count)]
+    equal = [(size,) * count for size in sorted(near | set(FURTHER))]
+    return [(0,) * count, *none, *small[:MOST_SIZES], *equal, *(alone if count > 1 else ())]
+
+
+def _member(f: Family, sizes: Mapping[str, int]) -> Member | None:
+    try:
+        return f.at(sizes)
+    except DiagnosticError:
+        return None
+
+
+def _shapes(f: Member) -> list[list[tuple[int, ...]]]:
+    return [[p.type.dims.shape for p in ps] for ps in (f.inputs, f.outputs)]
+
+
+def canonical(f: Fencil, exact: bool) -> tuple[object, ...]:
+    """The simplified program without its names; `exact` keeps every bit of what it computes."""
+    f = tidied(_defined(_unnamed(_from_zero(Inline().run(f)))), exact)
+    f = tidied(_with_shifts(f), exact)
+    for one in (Simplify(), Cse()):
+        f = one(f)
+    return nameless(f)
+
+
+def _unnamed(f: Fencil) -> Fencil:
+    """The fencil without the names of parts, which some texts have and others have not."""
+    done: dict[int, Expr] = {}
+    for node in postorder(*values(f.closures)):
+        done[id(node)] = with_label(rebuild(node, tuple(done[id(child)] for child in node.children)), "")
+    return replace(f, closures=with_values(f.closures, (done[id(c.value)] for c in f.closures)))
+
+
+def _defined(f: Fencil) -> Fencil:
+    """The fencil with what is defined by other builtins written in these: sums of products as sums."""
+
+    def rule(e: Expr) -> Expr | None:
+        return DEFINITIONS[e.op](e, *e.args) if isinstance(e, Call) and e.op in DEFINITIONS else None
+
+    return replace(f, closures=with_values(f.closures, rewrite_all(values(f.closures), rule)))
+
+
+MOVES = ("subset", "cartesian_shift", "rename")
+"""What gives the same points where its operand has more."""
+
+
+def _with_shifts(f: Fencil) -> Fencil:
+    """The fencil with reads at a coordinate, or at one a constant further, as shifts, cut where they are stored."""
+    roots = rewrite_all(values(f.closures), _shift_of_read)
+    return replace(f, closures=with_values(f.closures, map(_uncut, roots)))
+
+
+def _uncut(e: Expr) -> Expr:
+    """A value without the cuts of what its points are computed of: a store cuts by itself."""
+    pointwise: dict[int, Expr] = {}
+    stack = [e]
+    while stack:
+        node = stack.pop()
+        if id(node) not in pointwise and isinstance(node, Call) and (node.op in MOVES or TABLE[node.op].elementwise):
+            pointwise[id(node)] = node
+            stack += node.args
+    done: dict[int, Expr] = {}
+    for node in postorder(e):
+        if id(node) in pointwise:
+            assert isinstance(node, Call)
+            args = tuple([done.get(id(a), a) for a in node.args])
+            done[id(node)] = args[0] if node.op == "subset" else rebuild(node, args)
+    return done.get(id(e), e)
+
+
+def _shift_of_read(e: Expr) -> Expr | None:
+    made = e
+    while (part := _one_shift(made)) is not None:
+        made = part
+    return None if made is e else made
+
+
+def _one_shift(e: Expr) -> Expr | None:
+    """A read along one dim at a coordinate, or a constant further, as a shift of what is read."""
+    match e:
+        case Call("gather", (x, *indices), (dims, mode)):
+            pass
+        case _:
+            return None
+    for k, (dim, index) in enumerate(zip(dims, indices, strict=True)):
+        total = sum_of_coordinates(index)
+        if total is None or len(total.terms) != 1 or len(index.tensor.dims) != 1:
+            continue
+        ((here, count),), ((_, interval),) = total.terms, index.tensor.dims.items
+        others = [i for j, i in enumerate(indices) if j != k]
+        taken = {*x.tensor.dims.without(dim), *(d for i in others for d in i.tensor.dims)}
+        if not isinstance(here, str) or count != 1 or here in taken:
+            continue
+        if not x.tensor.dims[dim].covers(interval.shifted(-total.constant)):
+            continue
+        part = cut(shifted(renamed(x, {dim: here}), here, total.constant), {here: interval})
+        rest = tuple(d for d in dims if d != dim)
+        return call("gather", part, *others, static=(rest, mode), span=e.span) if rest else part
+    return None
+
+
+def _from_zero(f: Fencil) -> Fencil:
+    """The fencil with parameters whose intervals start at 0: arrays are passed by position."""
+    params = {
+        p: var(p.name, p.type.on(Dims(tuple((n, Interval(0, len(i))) for n, i in p.type.dims.items)))) for p in f.params
+    }
+
+    def moved(x: Expr, p: Var, sign: int) -> Expr:
+        for n, i in p.type.dims.items:
+            x = shifted(x, n, sign * i.start)
+        return x
+
+    def rule(e: Expr) -> Expr | None:
+        return moved(params[e], e, -1) if isinstance(e, Var) and e in params else None
+
+    roots = rewrite_all(values(f.closures), rule)
+
+    def region(p: Var, part: Dims | None) -> Dims | None:
+        if part is None:
+            return None
+        start = {n: i.start for n, i in p.type.dims.items}
+        return Dims(tuple((n, Interval(i.start - start[n], i.stop - start[n])) for n, i in part.items))
+
+    stores = [
+        closure(params[c.output], moved(e, c.output, 1), region(c.output, c.region))
+        for c, e in zip(f.closures, roots, strict=True)
+    ]
+    return fencil(f.name, [params[p] for p in f.params], stores)
