@@ -21,7 +21,7 @@ from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.interrupted import Interrupted
 from tensorir.ir import Fencil
 from tensorir.kept_memory import KEPT_MEMORY as kept_memory
-from tensorir.lift import lift
+from tensorir.lifting import lift
 from tensorir.text import parse
 from tensorir.types import SCALARS, Interval, TensorType, tensor
 from tensorir.when_imported import when_imported

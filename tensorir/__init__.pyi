@@ -53,7 +53,7 @@ from tensorir.interrupted import Interrupted as Interrupted
 from tensorir.ir import Fencil as Fencil
 from tensorir.iterator.as_jax import as_jax as as_jax
 from tensorir.kept_memory import KeptMemory
-from tensorir.lift import lift as lift
+from tensorir.lifting import lift as lift
 from tensorir.passes.explain import explain as explain
 from tensorir.passes.pipeline import Pipeline as Pipeline
 from tensorir.passes.restrict import restrict as restrict

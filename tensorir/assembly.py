@@ -22,7 +22,7 @@ PROVIDERS = {
     points.print_tir: ("tensorir.tir.printer", "show"),
     points.equal_tir: ("tensorir.tir.equality", "structurally_equal"),
     points.hash_tir: ("tensorir.tir.equality", "structural_hash"),
-    points.schedule_statements: ("tensorir.lift.loops.schedule", "schedule"),
+    points.schedule_statements: ("tensorir.lifting.loops.schedule", "schedule"),
     points.compile_expression: ("tensorir.tir.interpret.expressions", "compile_expression"),
     points.compile_statement: ("tensorir.tir.interpret.statements", "compile_statement"),
     points.read_statement: ("tensorir.tir.lift.statements", "statement"),

@@ -65,10 +65,10 @@ def test_a_wing_knows_those_that_it_stands_on(wing: str) -> None:
 
 @pytest.mark.parametrize("room", LIFT)
 def test_a_room_of_the_lift_imports_only_what_stands_before_it(room: str) -> None:
-    home, known = ROOT / "tensorir" / "lift", {f"tensorir.lift.{r}" for r in LIFT[: LIFT.index(room) + 1]}
+    home, known = ROOT / "tensorir" / "lifting", {f"tensorir.lifting.{r}" for r in LIFT[: LIFT.index(room) + 1]}
     assert {p.name for p in home.iterdir() if p.is_dir()} - {"__pycache__"} == set(LIFT)
     for path in sorted((home / room).glob("*.py")):
-        modules = {".".join(n.split(".")[:3]) for n in imports_of(path) if n.startswith("tensorir.lift")}
+        modules = {".".join(n.split(".")[:3]) for n in imports_of(path) if n.startswith("tensorir.lifting")}
         assert modules <= known, f"{path.relative_to(ROOT)} imports {sorted(modules - known)}"
 
 

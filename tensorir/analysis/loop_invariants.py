@@ -1,6 +1,7 @@
 """Loops in the body of a function that need nothing of the function's own: they run once, where the function stands.
 
-XLA takes much that is the same in every round out of a loop, but no loops.
+XLA takes much that is the same in every round out of a loop, but no loops. Folds by functions are loops, too: one that
+is written out would be written out again in every round of those that follow it.
 
     loop(0, 9)(.., λ(i, a) → a + sum(loop(0, 7)(.., λ(k, b) → .., b)), a)    b is of no round: the inner loop runs once
 """
@@ -58,7 +59,11 @@ def loop_invariants(fencil: Fencil, facts: AbsenceAnalysis) -> dict[int, tuple[E
 
 
 def _repeats(node: Expr) -> bool:
-    return isinstance(node, Call) and node.op in ("loop", "scan")
+    match node:
+        case Call("loop" | "scan") | Call("reduce", (Lambda(), *_)):
+            return True
+        case _:
+            return False
 
 
 def _branches(nodes: Sequence[Expr]) -> set[int]:

@@ -20,7 +20,7 @@ from typing import Any, assert_never
 from tensorir.build import with_unique_names
 from tensorir.builtins import TABLE
 from tensorir.ir import Apply, Call, Expr, Fencil, Lambda, Literal, Operator, Var
-from tensorir.lift.rewrites.naming import SLOTS
+from tensorir.lifting.rewrites.naming import SLOTS
 from tensorir.source import Source
 from tensorir.text.lexer import tokenize
 from tensorir.text.spelling import KEYWORDS, RESERVED

@@ -19,12 +19,12 @@ from tensorir.equality.assumptions import NONE, Assumptions
 from tensorir.equality.nameless import nameless, nameless_text
 from tensorir.errors import DiagnosticError
 from tensorir.ir import Call, Expr, Fencil, Lambda, Literal, Operator, Var
-from tensorir.lift.assemble import Built
-from tensorir.lift.emission.tensors import cut, renamed, shifted
-from tensorir.lift.program import Lifted
-from tensorir.lift.rewrites.coordinates import sum_of_coordinates
-from tensorir.lift.rewrites.tidy import tidied
-from tensorir.lift.storage.narrow import NARROW
+from tensorir.lifting.assemble import Built
+from tensorir.lifting.emission.tensors import cut, renamed, shifted
+from tensorir.lifting.program import Lifted
+from tensorir.lifting.rewrites.coordinates import sum_of_coordinates
+from tensorir.lifting.rewrites.tidy import tidied
+from tensorir.lifting.storage.narrow import NARROW
 from tensorir.passes.cse import Cse
 from tensorir.passes.inline import Inline
 from tensorir.passes.simplify import Simplify

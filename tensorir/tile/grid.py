@@ -31,8 +31,8 @@ from typing import Any
 
 from tensorir.inspect.colours import middle
 from tensorir.inspect.picture import INK, LINE, PALE, PAPER, Drawing, Picture, width_of
-from tensorir.lift.nests.affine import Affine
-from tensorir.lift.region.nodes import Atomic, Buffer, For, If, Index, Node, Read, Rule, While, Write
+from tensorir.lifting.nests.affine import Affine
+from tensorir.lifting.region.nodes import Atomic, Buffer, For, If, Index, Node, Read, Rule, While, Write
 from tensorir.tile.interpret.launch import entry_of, grid_of
 from tensorir.tile.nodes import Module
 from tensorir.types import Interval

@@ -129,3 +129,25 @@ def test_a_gradient_goes_through_a_loop_that_was_taken_out() -> None:
 
     b = np.array([0.3, -0.5, 0.9, 0.1], np.float32)
     np.testing.assert_allclose(jax.grad(ours)(b), jax.grad(by_hand)(b), rtol=1e-5)
+
+
+def folds(count: int) -> str:
+    """Folds of five rounds that each read what the one before gave in every round."""
+    step = "reduce(λ(s: tensor<float32>, v: tensor<float32>) → s × {} + v, 0.5f, J)(x)"
+    lines = [f"let t0 = {step.format('0.25f')};"]
+    lines += [f"let t{k} = {step.format(f't{k - 1}')};" for k in range(1, count)]
+    return f"f(a: tensor<float32>, x: tensor<float32, J[0:5]>) {{ {' '.join(lines)} a ← t{count - 1}; }}"
+
+
+def test_folds_that_each_read_the_one_before_are_written_out_once():
+    x = np.linspace(0.5, 1.5, 5).astype(np.float32)
+    run = ti.compile(ti.parse(folds(4)))
+    made = jax.jit(lambda x: run(x=x)["a"])
+    assert str(jax.make_jaxpr(made)(x)).count(" mul ") == 4 * 5
+    carried = np.float32(0.25)
+    for _ in range(4):
+        state = np.float32(0.5)
+        for v in x:
+            state = state * carried + v
+        carried = state
+    np.testing.assert_allclose(made(x), carried, rtol=1e-6)

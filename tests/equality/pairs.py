@@ -409,7 +409,7 @@ INDICES = ones(
     ("a difference at an index", "gather(I, clamp)(x, j) - u", "-(u - gather(I, clamp)(x, j))", PROBABLY),
     ("a mask", "if j < 3 then u else 0.0f", "if j ≤ 2 then u else 0.0f", PROBABLY),
     ("a mask one further", "if j < 3 then u else 0.0f", "if j ≤ 3 then u else 0.0f", DIFFERENT),
-    ("both conditions", "if j < 3 ∧ u > 0.0f then u else 0.0f", "if u > 0.0f then (if j < 3 then u else 0.0f) else 0.0f", PROBABLY),
+    ("both conditions", "if j < 3 ∧ u > 0.0f then u else 0.0f", "if u > 0.0f then (if j < 3 then u else 0.0f) else 0.0f", BITS),
     ("De Morgan", "if ¬(j < 3 ∨ u > 0.0f) then u else 0.0f", "if j ≥ 3 ∧ u ≤ 0.0f then u else 0.0f", PROBABLY),
     ("De Morgan, wrong", "if ¬(j < 3 ∨ u > 0.0f) then u else 0.0f", "if j ≥ 3 ∨ u ≤ 0.0f then u else 0.0f", DIFFERENT),
 )  # fmt: skip

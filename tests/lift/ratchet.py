@@ -2,6 +2,8 @@
 
 A line is printed for each nest that exact dataflow does not cover, with the reason, or for which it steps more often or
 needs more operations than dependences: "chosen", steps along loops, folds by functions and operations of either way.
+Where only operations are more, XLA is asked: programs that look up no more often, and of which its kernels read and
+write no more bytes, are "fused", as more names, conversions, cuts and comparisons beside others cost nothing there.
 With `--all` every nest has one. Totals end it. With `--values` the numbers of exact dataflow, where it covers a nest,
 are compared with TVM's, the interpreter's or NumPy's. Words choose modules whose names they are a part of.
 """
@@ -27,7 +29,7 @@ from tensorir.errors import DiagnosticError
 from tests.lift.textbook.loops import LOOPS, arrays_of
 from tests.lift.textbook.test_textbook_of_places import ROWS
 
-ways = import_module("tensorir.lift.ways")
+ways = import_module("tensorir.lifting.ways")
 CONFORMANCE = Path(__file__).parents[3] / "shared" / "conformance"
 
 Figures = tuple[int, int, int]
@@ -52,12 +54,16 @@ class Nest:
     flow: Figures | str
     dependences: Figures
     by_flow: bool
+    fused: bool = False
+    """Whether XLA makes no more of more operations."""
 
     @property
     def verdict(self) -> str:
         """How exact dataflow compares: by steps first, as the choice between the ways does."""
         if isinstance(self.flow, str):
             return "uncovered"
+        if self.fused:
+            return "fused"
         return "equal" if self.flow == self.dependences else "better" if self.flow < self.dependences else "worse"
 
 
@@ -119,19 +125,44 @@ def nests_of(sample: Sample) -> list[Nest]:
         name: str, arguments: Any, nodes: Any, outputs: Sequence[int], checked: bool, exact: bool, finish: Any
     ) -> Any:
         asked, given = [arguments[k] for k in outputs], (arguments, *ways.prepared(nodes, exact))
-        figures = lambda way: (*way.steps(asked), len(finish(way).operations))
+
+        def figures(way: Any) -> tuple[Figures, Any]:
+            made = finish(way)
+            return (*way.steps(asked), len(made.operations)), made.fencil
+
         flow = ways.by_flow(name, *given, checked, exact)
         best = ways.chosen(name, arguments, nodes, outputs, checked, exact, finish)
         told = f"{sample.name}: {name}" if name != "main" else sample.name
-        other = figures(ways.by_dependences(*given, checked, exact))
+        other, second = figures(ways.by_dependences(*given, checked, exact))
         told += ", checked" if checked else ""
-        found.append(Nest(told, flow if isinstance(flow, str) else figures(flow), other, best.way.by_flow))
+        if isinstance(flow, str):
+            found.append(Nest(told, flow, other, best.way.by_flow))
+            return best
+        own, first = figures(flow)
+        fused = own[:2] == other[:2] and own > other and _is_no_more(first, second)
+        found.append(Nest(told, own, other, best.way.by_flow, fused))
         return best
 
-    with patch.object(import_module("tensorir.lift.assemble"), "chosen", both):
+    with patch.object(import_module("tensorir.lifting.assemble"), "chosen", both):
         program = ti.lift(sample.function)
         program.at(program.sizes_of(sample.arrays)).built(True)
     return found
+
+
+MORE = 1.03
+"""How many times as many bytes are no more."""
+
+
+def _is_no_more(first: Any, second: Any) -> bool:
+    """Whether XLA's kernels of a program look up no more often than those of another, and move no more bytes."""
+
+    def moved(fencil: Any) -> tuple[int, float]:
+        compiled = ti.compile(fencil).lowered().compile()
+        lookups = sum(compiled.as_text().count(f" {op}(") for op in ("gather", "scatter", "while"))
+        return lookups, (compiled.cost_analysis() or {}).get("bytes accessed", 0.0)
+
+    (often, more), (as_often, fewer) = moved(first), moved(second)
+    return often <= as_often and more <= MORE * fewer
 
 
 def by_flow_alone(
@@ -147,11 +178,12 @@ def by_flow_alone(
 def differs(sample: Sample) -> str | None:
     """Where the numbers of exact dataflow are not those that are wanted."""
     wanted = sample.wanted or dict(enumerate(tir.interpret(sample.function, *[np.copy(a) for a in sample.arrays])))
-    with patch.object(import_module("tensorir.lift.assemble"), "chosen", by_flow_alone):
+    with patch.object(import_module("tensorir.lifting.assemble"), "chosen", by_flow_alone):
         program = ti.lift(sample.function)
         results = program(*sample.arrays)
     written = [k for k, argument in enumerate(program.arguments) if argument.written]
-    for k, got in zip(written, results, strict=True):
+    # a function of Relax returns what it computes
+    for k, got in zip(written or range(len(results)), results, strict=True):
         if k in wanted:
             want = wanted[k].view(got.dtype) if wanted[k].dtype.itemsize == got.dtype.itemsize else wanted[k]
             pair = [np.asarray(x).astype(np.float64) for x in (got, want)]

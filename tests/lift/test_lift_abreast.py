@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 
 import tensorir as ti
 from tests.lift.gradients import compared
+from tests.lift.ratchet import by_flow_alone
 
 HEAD = """
 @T.prim_func
@@ -183,3 +187,18 @@ def main(A: T.Buffer((6,), "float32"), N: T.Buffer((6,), "int32"), C: T.Buffer((
     program = ti.lift(ti.tir.retype(function, float32="float64"))
     a, rounds = np.arange(2.0, 8.0), np.array([0, 1, 2, 5, 9, 3], np.int32)
     assert compared(program, [a, rounds, a], [0], [0]).right
+
+
+def test_exact_dataflow_has_one_while_for_all_iterations():
+    step = "A[i] = T.if_then_else(A[i] % 2 == 0, A[i] // 2, 3 * A[i] + 1)"
+    body = f"while A[i] > 1:\n            {step}\n            B[i] += 1\n"
+    with patch.object(import_module("tensorir.lifting.assemble"), "chosen", by_flow_alone):
+        program = ti.lift(ti.tir.parse(f"{HEAD}        {body}")["main"])
+    # of the other loops one asks whether any iteration goes on
+    assert {(d.loop.title, d.strategy) for d in program.report.decisions} == {
+        ("while", "sequential"), ("i", "reduction"), ("i", "parallel"),
+    }  # fmt: skip
+    starts = np.array([1, 2, 3, 7, 9, 27, 97, 6], np.int32)
+    known = [0, 1, 7, 16, 19, 111, 118, 8]  # the Collatz sequence's lengths, OEIS A006577
+    _, lengths = program(starts, np.zeros(8, np.int32), np.zeros((8, 3), np.int32))
+    assert lengths.tolist() == known

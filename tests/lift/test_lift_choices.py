@@ -7,6 +7,7 @@ import pytest
 
 import tensorir as ti
 from tensorir.errors import DiagnosticError
+from tests.lift.costs import costs_of
 
 FILLED = """
 @T.prim_func
@@ -140,16 +141,16 @@ def main(A: T.Buffer((9, 7), "float32"), B: T.Buffer((9, 7), "float32")):
 """
 
 
-def test_buffers_that_are_written_in_turns_are_one_loop():
+def test_buffers_that_are_written_in_turns_are_at_most_one_loop():
     function = ti.tir.parse(IN_TURNS)["main"]
     program = ti.lift(function)
     given = [np.random.default_rng(k).normal(size=(9, 7)).astype(np.float32) for k in range(2)]
     for got, want in zip(program(*given), ti.tir.interpret(function, *given), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
     text = jax.jit(lambda *xs: program(*xs)).lower(*map(jnp.asarray, given)).compile().as_text()
-    assert text.count(" while(") == 1
-    assert "else B_now," in str(program)
-    assert "then A_now\n" in str(program)
+    assert text is not None and text.count(" while(") <= 1
+    taken = costs_of(program)
+    assert taken.loops + taken.folds == 1
 
 
 IN_A_RING = """

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tensorir.lift.emission.choosers import Chooser, chooser_of
-from tensorir.lift.nests.terms import Buffer, Index, Load, Number, Op, Term
+from tensorir.lifting.emission.choosers import Chooser, chooser_of
+from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Op, Term
 from tensorir.types import BOOL, FLOAT32, INT32
 
 INDEX, VALUE = Load(Buffer("I", INT32, ()), ()), Load(Buffer("V", FLOAT32, ()), ())

@@ -62,7 +62,7 @@ def steps(source):
 
 
 @pytest.mark.parametrize(
-    ("program", "size"), [(chain, 8), (straight, 60), (elementwise, 30), (one_buffer, 30), (whole_buffer, 30)],
+    ("program", "size"), [(chain, 8), (straight, 60), (elementwise, 30), (one_buffer, 50), (whole_buffer, 30)],
     ids=["stencils", "straight-line stores", "elementwise stages", "nests on one buffer", "nests on all of a buffer"],
 )  # fmt: skip
 def test_twice_as_much_takes_hardly_more_than_twice_as_many_steps(program, size):

@@ -7,7 +7,7 @@ import pytest
 
 import tensorir as ti
 from tensorir.errors import DiagnosticError
-from tensorir.lift.accesses import sets
+from tensorir.lifting.accesses import sets
 
 RACE = """
 @T.prim_func

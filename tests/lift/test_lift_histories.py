@@ -63,7 +63,7 @@ def carried(lifted):
 KEPT = {
     "behind the writer": ("pass", LATE, {"m", "m_after"}),
     "in front of it": (EARLY, "pass", {"m", "m_before"}),
-    "on both sides": (EARLY, LATE, {"m", "m_before", "m_after"}),
+    "on both sides": (EARLY, LATE, {"X"}),  # a scan, which is handed a part of X at a time
     "under a condition": ("pass", GUARDED, {"m", "m_after"}),
     "in another order": ("pass", TURNED, {"m", "m_after"}),
 }

@@ -12,9 +12,9 @@ import pytest
 
 import tensorir as ti
 from tensorir.errors import DiagnosticError
-from tensorir.lift.emission.emit import Emitter
-from tensorir.lift.nests.terms import Buffer, Index, Load
-from tensorir.lift.storage.sharing import Shared
+from tensorir.lifting.emission.emit import Emitter
+from tensorir.lifting.nests.terms import Buffer, Index, Load
+from tensorir.lifting.storage.sharing import Shared
 from tensorir.source import Source, Span
 from tensorir.types import FLOAT32, INT32
 

@@ -10,7 +10,7 @@ import pytest
 from tensorir import reference
 from tensorir.build import closure, fencil, var
 from tensorir.ir import Call, Expr
-from tensorir.lift.rewrites.canonical import OUTSIDE, RULES
+from tensorir.lifting.rewrites.canonical import OUTSIDE, RULES
 from tensorir.passes import simplify
 from tensorir.text import parse_expr
 from tensorir.types import BOOL, INT32, Dims, TensorType, tensor
@@ -63,6 +63,7 @@ ROWS = [
     ("contraction_of_parts", "contract(float, J, B, A)(split_dim(I, A, B, 2)(a), split_dim(I, A, B, 2)(b))"),
     ("merge_of_whole", "merge_dims(A, B, K)(contract(float, J)(split_dim(I, A, B, 2)(a), rename(I → L)(b)))"),
     ("choice_of_the_same", "if x < y then exp(x) else exp(x)"),
+    ("choice_in_a_choice", "if c then (if x < y then exp(x) else y) else y"),
     (
         "concat_of_padded",
         "concat(update(add_dim(I, -1, 6, 0.0), x), "
@@ -225,6 +226,7 @@ ROWS = [
     ("merge_outside", "merge_dims(I, J, L)(a) - merge_dims(I, J, L)(b)"),
 ]
 ALONE = [
+    ("choice_in_a_choice", "if c then (if x < y then y else exp(x)) else y", "another side"),
     ("known_bound", f"{PLACES} < 3", "some of both"),
     (
         "fold_of_digits",

@@ -29,3 +29,18 @@ def test_a_row_that_is_none_is_an_error_also_where_its_place_would_wrap_around(r
     program = ti.lift(ti.tir.parse(ROWS)["main"])
     with pytest.raises(DiagnosticError, match="an index leaves axis 0 of 'A', which has 5 elements"):
         program(np.zeros((5, 4), np.float32), np.array([0, row, 1], np.int32), None)
+
+
+def test_what_is_combined_in_rows_of_flat_memory_that_data_tell_is_one_scatter():
+    text = """
+@T.prim_func
+def main(I: T.Buffer((3,), "int32"), U: T.Buffer((3, 4), "float32"), B: T.Buffer((5, 4), "float32")):
+    for i, j in T.grid(3, 4):
+        B[(I[i] * 4 + j) // 4, (I[i] * 4 + j) % 4] = T.max(B[(I[i] * 4 + j) // 4, (I[i] * 4 + j) % 4], U[i, j])
+"""
+    program = ti.lift(ti.tir.parse(text)["main"])
+    assert "scatter(max" in str(program) and "gather" not in str(program)
+    rows, u = np.array([4, 0, 4], np.int32), np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
+    wanted = np.zeros((5, 4), np.float32)
+    np.maximum.at(wanted, rows, u)
+    np.testing.assert_array_equal(program(rows, u, np.zeros((5, 4), np.float32))[0], wanted)

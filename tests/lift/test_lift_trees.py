@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tensorir as ti
-from tensorir.lift.program import Lifted
+from tensorir.lifting.program import Lifted
 
 BARRIER = 'T.evaluate(T.tvm_storage_sync("shared"))'
 STEPS = {

@@ -238,7 +238,7 @@ def main(A: T.Buffer((7, 9), "int32"), B: T.Buffer((7, 9), "int32"), n: T.int32,
                     if by * 4 + ty < n and bx * 4 + tx < m:
                         B[by * 4 + ty, bx * 4 + tx] = A[by * 4 + ty, bx * 4 + tx] + 1
 """,
-        "if pos(threadIdx_y, add_dim(threadIdx_y, 0, 7, false)) < n then A + 1 else B",
+        "if pos(threadIdx_y, add_dim(threadIdx_y, 0, 7, false)) < n",
     ),
     "blocks of their own number": (
         """

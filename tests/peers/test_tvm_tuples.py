@@ -143,7 +143,7 @@ def arrays_of(func: Any, seed: int) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", sampled(LOWERED, 2))
-def test_a_reduction_of_tuples_in_parts_and_each_step_of_its_lowering_lift_to_the_text_of_the_module(name: str):
+def test_a_reduction_of_tuples_in_parts_and_each_step_of_its_lowering_lift_to_what_the_module_takes(name: str):
     lowered_alike(*CASES[name])
 
 

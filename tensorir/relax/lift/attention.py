@@ -10,7 +10,7 @@ from collections.abc import Callable
 from math import inf, sqrt
 from typing import Any
 
-from tensorir.lift.nests.terms import Number, Term
+from tensorir.lifting.nests.terms import Number, Term
 from tensorir.relax.lift.elementwise import converted, widened
 from tensorir.relax.lift.products import matmul
 from tensorir.relax.lift.reductions import softmax

@@ -10,8 +10,8 @@ from typing import Any
 
 from tensorir.build import literal
 from tensorir.ir import Expr
-from tensorir.lift.emission.folds import folded
-from tensorir.lift.emission.tensors import spread
+from tensorir.lifting.emission.folds import folded
+from tensorir.lifting.emission.tensors import spread
 from tensorir.relax.lift.elementwise import whole
 from tensorir.relax.lift.values import Value, dims_of, under
 from tensorir.types import Interval

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.lift.nests.terms import Number, Term
+from tensorir.lifting.nests.terms import Number, Term
 from tensorir.relax.layouts import reordered
 from tensorir.relax.lift.elementwise import converted, element, whole, widened
 from tensorir.relax.lift.products import computed_in, matmul

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.lift.nests.terms import Number, Term
+from tensorir.lifting.nests.terms import Number, Term
 from tensorir.relax.interpret.elementwise import ELEMENTWISE as ARRAYS
 from tensorir.relax.lift.values import Shape, Value, constant, each, filled, made
 from tensorir.relax.lift.values import number as number_value
@@ -51,7 +51,7 @@ def as_value(x: Any, wanted: Scalar | None = None) -> Value:
 def known(x: Any) -> Any:
     """A number that is known when the program is built."""
     if isinstance(x, Value):
-        from tensorir.lift.emission.tensors import constant_of
+        from tensorir.lifting.emission.tensors import constant_of
 
         found = constant_of(x.expr)
         if found is None:

@@ -14,8 +14,8 @@ import numpy as np
 from tensorir.build import call
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.ir import Expr
-from tensorir.lift.loops.report import Report
-from tensorir.lift.nests.terms import Number
+from tensorir.lifting.loops.report import Report
+from tensorir.lifting.nests.terms import Number
 from tensorir.print_formatting import PLACE
 from tensorir.relax import nodes as r
 from tensorir.relax.legalized import as_operator

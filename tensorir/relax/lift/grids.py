@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from tensorir.build import call
-from tensorir.lift.nests.bits import bytes_of, composed
-from tensorir.lift.nests.terms import Number, Term
+from tensorir.lifting.nests.bits import bytes_of, composed
+from tensorir.lifting.nests.terms import Number, Term
 from tensorir.relax.lift.elementwise import converted, element, whole
 from tensorir.relax.lift.reductions import flat
 from tensorir.relax.lift.reshaping import reshaped

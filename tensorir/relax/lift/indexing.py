@@ -13,7 +13,7 @@ import numpy as np
 
 from tensorir.build import call, function, literal, operator, var
 from tensorir.ir import Function
-from tensorir.lift.nests.terms import Number, Term
+from tensorir.lifting.nests.terms import Number, Term
 from tensorir.relax.interpret.shapes import SHAPES
 from tensorir.relax.lift.axes import total
 from tensorir.relax.lift.elementwise import as_value, common, converted, element, known, whole

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from tensorir.build import call
 from tensorir.ir import Expr, Lambda, Var
-from tensorir.lift.emission.tensors import cut, filled, spread
-from tensorir.lift.loops.report import Report
+from tensorir.lifting.emission.tensors import cut, filled, spread
+from tensorir.lifting.loops.report import Report
 from tensorir.relax.lift.values import HOME, Value, dims_of, under
 from tensorir.tir import nodes as n
 from tensorir.types import Scalar

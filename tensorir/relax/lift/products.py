@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.lift.nests.terms import Number, Term
+from tensorir.lifting.nests.terms import Number, Term
 from tensorir.relax.lift.elementwise import converted, element
 from tensorir.relax.lift.values import Value, apply, fold, made
 from tensorir.relax.subscripts import named

@@ -15,9 +15,9 @@ from tensorir.binding.arrays import is_traced
 from tensorir.build import call, closure, fencil, literal, var
 from tensorir.errors import DiagnosticError
 from tensorir.ir import Closure, Var
-from tensorir.lift.assemble import Built
-from tensorir.lift.loops.report import Report
-from tensorir.lift.program import Argument, Lifted, Specialised
+from tensorir.lifting.assemble import Built
+from tensorir.lifting.loops.report import Report
+from tensorir.lifting.program import Argument, Lifted, Specialised
 from tensorir.relax import nodes as r
 from tensorir.relax.lift.elementwise import as_value
 from tensorir.relax.lift.function import Frame, Item, flat

@@ -14,9 +14,9 @@ from math import prod
 from typing import Any
 
 from tensorir.build import call, literal, operator, scan
-from tensorir.lift.emission.folds import neutral
-from tensorir.lift.emission.tensors import cut, position, shifted, spread
-from tensorir.lift.nests.terms import Number, Term
+from tensorir.lifting.emission.folds import neutral
+from tensorir.lifting.emission.tensors import cut, position, shifted, spread
+from tensorir.lifting.nests.terms import Number, Term
 from tensorir.relax.lift.axes import axes_of, placed, reduced, total
 from tensorir.relax.lift.elementwise import common, converted, element, whole, widened
 from tensorir.relax.lift.reshaping import reshaped

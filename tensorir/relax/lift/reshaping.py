@@ -13,8 +13,8 @@ from typing import Any
 
 from tensorir.build import call
 from tensorir.ir import Expr
-from tensorir.lift.emission.tensors import cut, shifted, spread
-from tensorir.lift.nests.terms import Number, Term
+from tensorir.lifting.emission.tensors import cut, shifted, spread
+from tensorir.lifting.nests.terms import Number, Term
 from tensorir.relax.lift.axes import axes_of, total
 from tensorir.relax.lift.elementwise import whole
 from tensorir.relax.lift.values import Value, dims_of, filled, made, number, under

@@ -26,10 +26,10 @@ import numpy as np
 
 from tensorir.build import literal, var
 from tensorir.ir import Expr, Literal, Var
-from tensorir.lift.emission.emit import Emitter
-from tensorir.lift.emission.folds import folded
-from tensorir.lift.emission.tensors import cut, renamed, spread
-from tensorir.lift.nests.terms import Buffer, Index, Load, Number, Op, Term
+from tensorir.lifting.emission.emit import Emitter
+from tensorir.lifting.emission.folds import folded
+from tensorir.lifting.emission.tensors import cut, renamed, spread
+from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Op, Term
 from tensorir.source import NOWHERE, Span
 from tensorir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType, scalar_of
 

@@ -1,7 +1,7 @@
 """The lift of Tile IR: a kernel and its launch as a pure tensor program, differentiable, on every device of XLA.
 
 What a launch tells (extents, strides, integers, the grid) is evaluated; the rest is translated into a region of tiles
-(`translation`), and all blocks run at once (`tensorir.lift.batched`).
+(`translation`), and all blocks run at once (`tensorir.lifting.batched`).
 
 >>> import numpy as np
 >>> from tensorir.tile import parse
@@ -41,16 +41,16 @@ from typing import Any
 from tensorir.build import call, literal
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.ir import Expr
-from tensorir.lift.assemble import Built
-from tensorir.lift.batched.program import Argument as Passed
-from tensorir.lift.batched.program import Batched, Unspecified, batched
-from tensorir.lift.emission.tensors import converted, renamed
-from tensorir.lift.loops.numerics import differences
-from tensorir.lift.loops.report import Decision, Report
-from tensorir.lift.nests.nest import Loop
-from tensorir.lift.nests.terms import Number as Term
-from tensorir.lift.program import Argument, Lifted
-from tensorir.lift.region.nodes import For
+from tensorir.lifting.assemble import Built
+from tensorir.lifting.batched.program import Argument as Passed
+from tensorir.lifting.batched.program import Batched, Unspecified, batched
+from tensorir.lifting.emission.tensors import converted, renamed
+from tensorir.lifting.loops.numerics import differences
+from tensorir.lifting.loops.report import Decision, Report
+from tensorir.lifting.nests.nest import Loop
+from tensorir.lifting.nests.terms import Number as Term
+from tensorir.lifting.program import Argument, Lifted
+from tensorir.lifting.region.nodes import For
 from tensorir.tile.interpret.launch import entry_of, grid_of
 from tensorir.tile.lift.launch import Key, Signature, signature
 from tensorir.tile.lift.memory import FILLS

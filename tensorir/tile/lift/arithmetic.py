@@ -11,7 +11,7 @@ from typing import Any
 
 from tensorir.build import call, literal
 from tensorir.ir import Expr, Literal
-from tensorir.lift.emission.tensors import converted
+from tensorir.lifting.emission.tensors import converted
 from tensorir.tile.elements import Element
 from tensorir.tile.lift import rounding as r
 from tensorir.tile.lift.values import element_of, refused, scalar_of

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from tensorir.build import call, literal, var
 from tensorir.ir import Expr, Var
-from tensorir.lift.emission.tensors import position, spread, sum_of
-from tensorir.lift.nests.affine import Affine, number, quotient, remainder, variable
-from tensorir.lift.region.nodes import Atomic, Bound, Carried, Condition, For, Index, Rule, Write
+from tensorir.lifting.emission.tensors import position, spread, sum_of
+from tensorir.lifting.nests.affine import Affine, number, quotient, remainder, variable
+from tensorir.lifting.region.nodes import Atomic, Bound, Carried, Condition, For, Index, Rule, Write
 from tensorir.source import Span
 from tensorir.tile.lift.arithmetic import same_bits, signless
 from tensorir.tile.lift.context import Context, Translate

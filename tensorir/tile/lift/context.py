@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from tensorir.build import literal
 from tensorir.ir import Expr, Literal, Var
-from tensorir.lift.emission.tensors import cut
-from tensorir.lift.region.nodes import Let, Node
+from tensorir.lifting.emission.tensors import cut
+from tensorir.lifting.region.nodes import Let, Node
 from tensorir.source import Span
 from tensorir.tile.elements import Element
 from tensorir.tile.lift.values import Axes, Memory, Number, Pointers, Value, scalar_of

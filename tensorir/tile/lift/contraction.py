@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tensorir.build import call
 from tensorir.ir import Expr
-from tensorir.lift.emission.tensors import converted, renamed, spread
+from tensorir.lifting.emission.tensors import converted, renamed, spread
 from tensorir.tile.lift.arithmetic import unsigned
 from tensorir.tile.lift.context import Context
 from tensorir.tile.lift.values import Number, axis, element_of, refused

@@ -12,9 +12,9 @@ from dataclasses import replace
 
 from tensorir.build import call, literal, var
 from tensorir.ir import Expr, Var
-from tensorir.lift.emission.tensors import converted, spread
-from tensorir.lift.nests.affine import number, quotient, variable
-from tensorir.lift.region.nodes import Carried, Condition, For, If, Index, Joined, Node, Rule, While
+from tensorir.lifting.emission.tensors import converted, spread
+from tensorir.lifting.nests.affine import number, quotient, variable
+from tensorir.lifting.region.nodes import Carried, Condition, For, If, Index, Joined, Node, Rule, While
 from tensorir.source import Span
 from tensorir.tile.elements import ELEMENTS
 from tensorir.tile.lift.arithmetic import same_bits, unsigned

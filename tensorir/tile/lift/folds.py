@@ -10,7 +10,7 @@ import numpy as np
 
 from tensorir.build import call, function, literal, operator, reduce, scan
 from tensorir.ir import Expr, Var
-from tensorir.lift.emission.tensors import renamed, spread
+from tensorir.lifting.emission.tensors import renamed, spread
 from tensorir.tile.attributes import Number as Stated
 from tensorir.tile.elements import Element
 from tensorir.tile.lift.arithmetic import same_bits, unsigned

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.lift.program import Argument
+from tensorir.lifting.program import Argument
 from tensorir.tile.elements import Element
 from tensorir.tile.lift.translation import Given
 from tensorir.tile.lift.values import refused

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from tensorir.build import call
 from tensorir.ir import Expr
-from tensorir.lift.emission.tensors import converted
+from tensorir.lifting.emission.tensors import converted
 from tensorir.tile.lift.values import Number, Ranges
 from tensorir.tile.nodes import Operation
 from tensorir.types import BOOL, INT32

@@ -8,9 +8,9 @@ from math import prod
 
 from tensorir.build import call, literal, var
 from tensorir.ir import Expr, Var
-from tensorir.lift.emission.tensors import converted, position, spread, sum_of
-from tensorir.lift.nests.affine import Affine, number, variable
-from tensorir.lift.region.nodes import Bound, Check, Condition, Index, Read, Write
+from tensorir.lifting.emission.tensors import converted, position, spread, sum_of
+from tensorir.lifting.nests.affine import Affine, number, variable
+from tensorir.lifting.region.nodes import Bound, Check, Condition, Index, Read, Write
 from tensorir.source import Span
 from tensorir.tile.attributes import Bounded, DivBy
 from tensorir.tile.elements import ELEMENTS

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tensorir.build import call, literal
 from tensorir.ir import Expr
-from tensorir.lift.emission.tensors import converted
+from tensorir.lifting.emission.tensors import converted
 from tensorir.source import Span
 from tensorir.tile.elements import Element
 from tensorir.tile.lift.values import refused, scalar_of

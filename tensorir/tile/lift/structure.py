@@ -9,7 +9,7 @@ import numpy as np
 
 from tensorir.build import call, literal
 from tensorir.ir import Expr
-from tensorir.lift.emission.tensors import renamed, shifted, spread
+from tensorir.lifting.emission.tensors import renamed, shifted, spread
 from tensorir.source import NOWHERE
 from tensorir.tile.lift.arithmetic import same_bits, signless, unsigned
 from tensorir.tile.lift.values import Axes, Number, axis, refused

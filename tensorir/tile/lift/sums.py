@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tensorir.lift.nests.affine import Affine, number, quotient, remainder
-from tensorir.lift.region.nodes import Bound
+from tensorir.lifting.nests.affine import Affine, number, quotient, remainder
+from tensorir.lifting.region.nodes import Bound
 from tensorir.tile.elements import Element
 from tensorir.tile.lift.values import Number, Ranges, holds, truth
 from tensorir.tile.nodes import Operation
@@ -140,7 +140,7 @@ def _compared(op: Operation, a: Affine, b: Affine, ranges: Ranges) -> tuple[Boun
 def opposite(bounds: tuple[Bound, ...]) -> tuple[Bound, ...] | None:
     """That bounds do not hold, where that is a bound.
 
-    >>> from tensorir.lift.nests.affine import variable
+    >>> from tensorir.lifting.nests.affine import variable
     >>> str(opposite((Bound(variable("i")),))[0].affine)
     '-i - 1'
     """

@@ -12,10 +12,10 @@ from typing import Any
 
 from tensorir.build import call, literal, operator, reduce
 from tensorir.ir import Expr, Literal, Var
-from tensorir.lift.emission.tensors import spread
-from tensorir.lift.nests.affine import number, quotient, remainder, variable
-from tensorir.lift.region.checker import check_region
-from tensorir.lift.region.nodes import (
+from tensorir.lifting.emission.tensors import spread
+from tensorir.lifting.nests.affine import number, quotient, remainder, variable
+from tensorir.lifting.region.checker import check_region
+from tensorir.lifting.region.nodes import (
     Atomic,
     Buffer,
     Check,

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from tensorir.build import literal, var
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.ir import Expr, Literal
-from tensorir.lift.batched.scope import holds
-from tensorir.lift.emission.tensors import converted, position, renamed, spread, sum_of
-from tensorir.lift.nests.affine import Affine, variable
-from tensorir.lift.region.nodes import Bound, Buffer
+from tensorir.lifting.batched.scope import holds
+from tensorir.lifting.emission.tensors import converted, position, renamed, spread, sum_of
+from tensorir.lifting.nests.affine import Affine, variable
+from tensorir.lifting.region.nodes import Bound, Buffer
 from tensorir.source import Span
 from tensorir.tile.elements import Element
 from tensorir.tile.types import Pointer as PointerType

@@ -23,9 +23,9 @@ from typing import Any
 
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.extension_points import lift_graph_function
-from tensorir.lift.assemble import Built, assemble
-from tensorir.lift.program import Argument, Lifted
-from tensorir.lift.storage.narrow import holder
+from tensorir.lifting.assemble import Built, assemble
+from tensorir.lifting.program import Argument, Lifted
+from tensorir.lifting.storage.narrow import holder
 from tensorir.tir import nodes as n
 from tensorir.tir.interpret.memory import row_major, strides_of
 from tensorir.tir.interpret.stack import deep
@@ -348,8 +348,8 @@ def _solve(extents: Sequence[tuple[n.Buffer, n.Expr, int]], known: dict[n.Var, i
 
 def extent_at(extent: n.Expr, sizes: Mapping[n.Var, int], buffer: n.Buffer) -> int:
     """An extent of a buffer at sizes; raises TA03 where these do not tell it."""
-    from tensorir.lift.nests.linear import settled
-    from tensorir.lift.nests.terms import Number
+    from tensorir.lifting.nests.linear import settled
+    from tensorir.lifting.nests.terms import Number
     from tensorir.tir.lift.expressions import Scope, term
 
     scope = Scope()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tensorir.lift.nests.extremes import extremes
-from tensorir.lift.nests.linear import settled
-from tensorir.lift.nests.terms import Number, Term
+from tensorir.lifting.nests.extremes import extremes
+from tensorir.lifting.nests.linear import settled
+from tensorir.lifting.nests.terms import Number, Term
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.expressions import element_of, recast, refused, row_major_only

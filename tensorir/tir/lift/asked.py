@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from math import prod
 
-from tensorir.lift.accesses.sets import both
-from tensorir.lift.nests.extremes import extremes
-from tensorir.lift.nests.nest import Check, Node
-from tensorir.lift.nests.terms import Index, Number, Op, Term
+from tensorir.lifting.accesses.sets import both
+from tensorir.lifting.nests.extremes import extremes
+from tensorir.lifting.nests.nest import Check, Node
+from tensorir.lifting.nests.terms import Index, Number, Op, Term
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.expressions import Scope, element_of, term, truth

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tensorir.extension_points import read_statement
-from tensorir.lift.nests.nest import External, Loop, Node
-from tensorir.lift.nests.terms import Buffer, Index, Load, Number, Term, index_names
+from tensorir.lifting.nests.nest import External, Loop, Node
+from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Term, index_names
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.barriers import awaits_block

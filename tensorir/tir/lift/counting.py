@@ -17,8 +17,8 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from tensorir.errors import DiagnosticError
-from tensorir.lift.nests.linear import settled
-from tensorir.lift.nests.terms import Number
+from tensorir.lifting.nests.linear import settled
+from tensorir.lifting.nests.terms import Number
 from tensorir.tir import nodes as n
 from tensorir.tir.build import seq
 from tensorir.tir.builtins import BUILTINS, Effect

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tensorir.lift.nests.affine import Affine, number
-from tensorir.lift.nests.linear import linear, term_of
-from tensorir.lift.nests.nest import Check, Node
-from tensorir.lift.nests.terms import Number, Op, Term
+from tensorir.lifting.nests.affine import Affine, number
+from tensorir.lifting.nests.linear import linear, term_of
+from tensorir.lifting.nests.nest import Check, Node
+from tensorir.lifting.nests.terms import Number, Op, Term
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.reader import Reader

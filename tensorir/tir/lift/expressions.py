@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.extension_points import read_returned
-from tensorir.lift.nests.bits import bytes_of
-from tensorir.lift.nests.linear import settled
-from tensorir.lift.nests.terms import Buffer, Load, Number, Op, Term, loads
-from tensorir.lift.storage.narrow import NARROW
+from tensorir.lifting.nests.bits import bytes_of
+from tensorir.lifting.nests.linear import settled
+from tensorir.lifting.nests.terms import Buffer, Load, Number, Op, Term, loads
+from tensorir.lifting.storage.narrow import NARROW
 from tensorir.source import NOWHERE, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import DataType, other_bytes

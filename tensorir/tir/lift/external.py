@@ -7,7 +7,7 @@ from typing import Any
 
 from tensorir.build import call, literal
 from tensorir.ir import Expr
-from tensorir.lift.nests.terms import Buffer
+from tensorir.lifting.nests.terms import Buffer
 from tensorir.types import INT32, Dims, Interval
 
 __all__ = ["EXTERNAL", "READ_ONLY"]

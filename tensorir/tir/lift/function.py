@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
-from tensorir.lift.nests.nest import Node
-from tensorir.lift.nests.terms import Buffer, Load, Number
-from tensorir.lift.storage.aliases import unaliased
-from tensorir.lift.storage.narrow import Narrowed
+from tensorir.lifting.nests.nest import Node
+from tensorir.lifting.nests.terms import Buffer, Load, Number
+from tensorir.lifting.storage.aliases import unaliased
+from tensorir.lifting.storage.narrow import Narrowed
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.asked import asks
 from tensorir.tir.lift.calls import bind
@@ -93,7 +93,7 @@ def read_function(
 
 def stored_parameters(reading: Reading) -> tuple[int, ...]:
     """The parameters that the text stores to, in order."""
-    from tensorir.lift.nests.nest import written
+    from tensorir.lifting.nests.nest import written
 
     found = written(reading.nodes)
     return tuple(k for k, b in enumerate(reading.arguments) if b is not None and b in found)

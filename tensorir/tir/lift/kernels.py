@@ -7,9 +7,9 @@ from dataclasses import replace
 from functools import reduce
 
 from tensorir.extension_points import read_statement
-from tensorir.lift.nests.linear import linear
-from tensorir.lift.nests.nest import Check, External, Loop, Node, Store, While
-from tensorir.lift.nests.terms import Buffer, Index, Number, Op, Term, index_names
+from tensorir.lifting.nests.linear import linear
+from tensorir.lifting.nests.nest import Check, External, Loop, Node, Store, While
+from tensorir.lifting.nests.terms import Buffer, Index, Number, Op, Term, index_names
 from tensorir.tir import nodes as n
 from tensorir.tir.libraries import with_exchanges
 from tensorir.tir.lift.calls import reduce_scope

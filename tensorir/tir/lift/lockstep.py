@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tensorir.lift.nests.nest import Check, Loop, Node, Store, While
-from tensorir.lift.nests.terms import Buffer, Index, Load, Number, Op, Term
+from tensorir.lifting.nests.nest import Check, Loop, Node, Store, While
+from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Op, Term
 from tensorir.source import Span
 from tensorir.tir.lift.intrinsics import number
 from tensorir.tir.lift.memory import plus

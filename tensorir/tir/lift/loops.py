@@ -12,11 +12,11 @@ from functools import partial
 from math import prod
 
 from tensorir.extension_points import read_statement
-from tensorir.lift.nests.extremes import extremes
-from tensorir.lift.nests.linear import linear, settled
-from tensorir.lift.nests.nest import Check, Loop, Node, Rounds, Store, While
-from tensorir.lift.nests.terms import Buffer, Index, Load, Number, Op, Term, index_names
-from tensorir.lift.nests.unknowns import bounds
+from tensorir.lifting.nests.extremes import extremes
+from tensorir.lifting.nests.linear import linear, settled
+from tensorir.lifting.nests.nest import Check, Loop, Node, Rounds, Store, While
+from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Op, Term, index_names
+from tensorir.lifting.nests.unknowns import bounds
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.lift import lockstep

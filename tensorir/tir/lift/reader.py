@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
-from tensorir.lift.accesses.inverse import at_iteration
-from tensorir.lift.accesses.sets import both
-from tensorir.lift.nests.affine import number
-from tensorir.lift.nests.nest import Check, Loop, Node, Store
-from tensorir.lift.nests.terms import Buffer, Index, Load, Number, Op, Term, buffers_of, index_names, loads
+from tensorir.lifting.accesses.inverse import at_iteration
+from tensorir.lifting.accesses.sets import both
+from tensorir.lifting.nests.affine import number
+from tensorir.lifting.nests.nest import Check, Loop, Node, Store
+from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Op, Term, buffers_of, index_names, loads
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.expressions import Scope, term

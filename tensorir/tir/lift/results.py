@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tensorir.extension_points import read_call, read_statement
-from tensorir.lift.nests.nest import Node, written
-from tensorir.lift.nests.terms import Buffer, Index, Load
+from tensorir.lifting.nests.nest import Node, written
+from tensorir.lifting.nests.terms import Buffer, Index, Load
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import INT32 as INDEX
 from tensorir.tir.lift.allocation import allocate

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tensorir.lift.nests.linear import settled
-from tensorir.lift.nests.terms import Number, Op, Term
+from tensorir.lifting.nests.linear import settled
+from tensorir.lifting.nests.terms import Number, Op, Term
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.expressions import Scope, element_of, refused, term, truth

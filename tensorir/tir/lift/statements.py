@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tensorir.lift.nests.linear import settled
-from tensorir.lift.nests.nest import Check, Loop, Node
-from tensorir.lift.nests.terms import Index, Number, Op, Term, index_names, loads
+from tensorir.lifting.nests.linear import settled
+from tensorir.lifting.nests.nest import Check, Loop, Node
+from tensorir.lifting.nests.terms import Index, Number, Op, Term, index_names, loads
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.build import branched

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from tensorir.lift.nests.extremes import extremes
-from tensorir.lift.nests.terms import Buffer, Number, Op, Term
+from tensorir.lifting.nests.extremes import extremes
+from tensorir.lifting.nests.terms import Buffer, Number, Op, Term
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.intrinsics import cast

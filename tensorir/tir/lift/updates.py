@@ -6,8 +6,8 @@ that. Which thread finds what no text says; here the first one comes first.
 
 from __future__ import annotations
 
-from tensorir.lift.nests.nest import Loop, Node, Store
-from tensorir.lift.nests.terms import Load, Number
+from tensorir.lifting.nests.nest import Loop, Node, Store
+from tensorir.lifting.nests.terms import Load, Number
 from tensorir.source import NOWHERE, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.allocation import pointer

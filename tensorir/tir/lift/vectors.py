@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tensorir.lift.nests.nest import Loop, Node
-from tensorir.lift.nests.terms import Index, Load, Number, Term
+from tensorir.lifting.nests.nest import Loop, Node
+from tensorir.lifting.nests.terms import Index, Load, Number, Term
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.asked import asked

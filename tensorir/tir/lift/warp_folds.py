@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.lift.emission.folds import neutral
-from tensorir.lift.nests.linear import settled
-from tensorir.lift.nests.nest import Loop, Node, Store
-from tensorir.lift.nests.numbers import values
-from tensorir.lift.nests.terms import Index, Load, Number, Op, Term
+from tensorir.lifting.emission.folds import neutral
+from tensorir.lifting.nests.linear import settled
+from tensorir.lifting.nests.nest import Loop, Node, Store
+from tensorir.lifting.nests.numbers import values
+from tensorir.lifting.nests.terms import Index, Load, Number, Op, Term
 from tensorir.source import NOWHERE
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.expressions import place

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
-from tensorir.lift.nests.linear import settled
-from tensorir.lift.nests.nest import Node, Store
-from tensorir.lift.nests.terms import Index, Load, Number, Op, Term
+from tensorir.lifting.nests.linear import settled
+from tensorir.lifting.nests.nest import Node, Store
+from tensorir.lifting.nests.terms import Index, Load, Number, Op, Term
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.asked import asked

@@ -4,8 +4,21 @@ from hypothesis import strategies as st
 
 from tensorir.build import call, literal
 from tensorir.ir import Expr, Literal, Var
-from tensorir.lift.nests.affine import Affine, number, variable
-from tensorir.lift.region.nodes import Bound, Buffer, Carried, Condition, For, If, Let, Node, Read, Region, Rule, Write
+from tensorir.lifting.nests.affine import Affine, number, variable
+from tensorir.lifting.region.nodes import (
+    Bound,
+    Buffer,
+    Carried,
+    Condition,
+    For,
+    If,
+    Let,
+    Node,
+    Read,
+    Region,
+    Rule,
+    Write,
+)
 from tensorir.types import INT32, Dims, Interval, TensorType
 
 EXTENT = 24

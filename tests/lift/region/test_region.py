@@ -6,7 +6,7 @@ from generate.examples import examples
 from hypothesis import given, settings
 
 from tensorir.errors import DiagnosticError
-from tensorir.lift.region import check_region, interpret, parse_region, print_region
+from tensorir.lifting.region import check_region, interpret, parse_region, print_region
 from tests.lift.region.generated_regions import EXTENT, regions
 from tests.lift.region.matmul import MATMUL
 

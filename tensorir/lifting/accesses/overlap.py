@@ -1,0 +1,201 @@
+"""Which iterations of two accesses touch one element, where indices say it digit by digit: no set has to be made.
+
+Both accesses run over boxes. An index that is one number per value of its variables (`i * 16 + j`, j below 16), and is
+the same for both, makes these equal; one of variables that nothing else uses says that two ranges meet.
+
+>>> from tensorir.lifting.nests.affine import number, variable
+>>> i, j, k = (variable(n) for n in "ijk")
+>>> box = {"i": (0, 3), "j": (0, 15), "k": (0, 7)}
+>>> overlap([i.times(16).plus(j)], [i.times(16).plus(j)], box, box, ("i", "j", "k"))
+Overlap(inside=True, forward=frozenset({2}), backward=frozenset({2}))
+>>> overlap([i.plus(j)], [i.plus(j)], box, box, ("i", "j", "k")) is None
+True
+
+Sizes of which none is a multiple of another may meet all the same, if the sums are large enough: 3 i + 1 is 2 j at 4.
+
+>>> overlap([i.times(3).plus(number(1))], [j.times(2)], box, box, ()) is None
+True
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import gcd
+
+from tensorir.lifting.accesses.sets import condition_text, conjuncts
+from tensorir.lifting.accesses.space import bounds_of_guard, value_of_guard
+from tensorir.lifting.nests.affine import Affine
+from tensorir.lifting.nests.linear import Ranges, affine_of, linear, settled
+from tensorir.lifting.nests.nest import Leaf
+from tensorir.lifting.nests.terms import Op, Term
+
+__all__ = ["Box", "Overlap", "box_of", "overlap"]
+
+Box = Mapping[str, tuple[int, int]]
+"""The least and the greatest value of each variable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """Whether both touch one element in one iteration of all common loops, and which loops carry that to another."""
+
+    inside: bool
+    forward: frozenset[int]
+    backward: frozenset[int]
+
+
+NOWHERE = Overlap(False, frozenset(), frozenset())
+
+
+def box_of(leaf: Leaf, ranges: Ranges, guards: int | None = None) -> Box | None:
+    """The iterations of a leaf as a box; None where its bounds or guards say more than that.
+
+    A guard that depends on data says nothing, here as for sets. `guards`: only so many of them have to hold.
+    """
+    box: dict[str, tuple[int, int]] = {}
+    for loop in leaf.loops:
+        low, extent = linear(loop.low, ranges), linear(loop.extent, ranges)
+        if low is None or extent is None or not (low.is_number and extent.is_number):
+            return None
+        box[loop.name] = (low.constant, low.constant + extent.constant - 1)
+    for guard in leaf.node.guards[:guards]:
+        for part in conjuncts(settled(guard, ranges)):
+            one, value = bounds_of_guard(part), value_of_guard(part)
+            if one is not None and one[0] in box:
+                name, bound, upper = one
+                low, high = box[name]
+                box[name] = (low, min(high, bound)) if upper else (max(low, bound), high)
+            elif value is not None and value[0] in box:
+                name, at = value
+                box[name] = (max(box[name][0], at), min(box[name][1], at))
+            elif (ends := _at_an_end(part, box)) is not None:
+                box.update(ends)
+            elif condition_text(part, {n: n for n in ranges}) is not None:
+                return None
+    return box
+
+
+def _at_an_end(part: Term, box: Box) -> dict[str, tuple[int, int]] | None:
+    """The variables of a sum that a condition holds at its least, or its greatest, value."""
+    match part:
+        case Op("eq", (p, q)):
+            x, y = affine_of(p), affine_of(q)
+        case _:
+            return None
+    if x is None or y is None:
+        return None
+    difference = x.minus(y)
+    if not difference.is_linear or not difference.names <= box.keys():
+        return None
+    spread = difference.range(box)
+    if spread is None or 0 not in spread:
+        return None
+    ends = {n: box[n][0 if (c > 0) == (spread[0] == 0) else 1] for n, c in difference.terms if isinstance(n, str)}
+    return {n: (end, end) for n, end in ends.items()}
+
+
+def overlap(
+    x: Sequence[Affine | None], y: Sequence[Affine | None], a: Box, b: Box, shared: Sequence[str]
+) -> Overlap | None:
+    """Where two accesses touch one element, by the indices of both; None where these say it in another way."""
+    if any(low > high for box in (a, b) for low, high in box.values()):
+        return NOWHERE
+    equations: list[tuple[list[_Digit], int]] = []
+    for i, j in zip(x, y, strict=True):
+        if i is not None and j is not None:
+            if not (i.is_linear and j.is_linear and i.names <= a.keys() and j.names <= b.keys()):
+                return None
+            parts = _digits(i.constant - j.constant, [*_terms(0, i, a), *_terms(1, j.times(-1), b)])
+            if parts is None:
+                return None
+            equations += parts
+    uses = Counter((side, name) for members, _ in equations for side, _, name in members)
+    boxes = (dict(a), dict(b))
+    common, fixed = set(shared), set[str]()
+    for members, total in equations:
+        if not members:
+            if total:
+                return NOWHERE
+        elif len(members) == 1:
+            ((side, sign, name),) = members
+            low, high = boxes[side][name]
+            boxes[side][name] = (max(low, sign * total), min(high, sign * total))
+        elif _same(members) and members[0][2] in common:
+            if total:
+                return None
+            fixed.add(members[0][2])
+        elif any(uses[side, name] > 1 or name in common for side, _, name in members):
+            return None
+        else:
+            spans = [boxes[side][name] if sign > 0 else _minus(boxes[side][name]) for side, sign, name in members]
+            if not sum(low for low, _ in spans) <= total <= sum(high for _, high in spans):
+                return NOWHERE
+    return _carried(*boxes, shared, fixed)
+
+
+_Digit = tuple[int, int, str]
+"""Whose variable, its sign, and its name."""
+
+
+def _terms(side: int, i: Affine, box: Box) -> list[tuple[int, int, str, tuple[int, int]]]:
+    """The variables of an index: coefficient, side, name, and range."""
+    return [(c, side, n, box[n]) for n, c in i.terms if isinstance(n, str)]
+
+
+def _digits(constant: int, terms: list[tuple[int, int, str, tuple[int, int]]]) -> list[tuple[list[_Digit], int]] | None:
+    """A sum that is zero as one sum per size of coefficient, with its total; None where sizes are no digits."""
+    groups: dict[int, list[_Digit]] = {}
+    spans: dict[int, tuple[int, int]] = {}
+    for c, side, name, (low, high) in terms:
+        if low == high:
+            constant += c * low
+            continue
+        groups.setdefault(abs(c), []).append((side, 1 if c > 0 else -1, name))
+        before = spans.get(abs(c), (0, 0))
+        spans[abs(c)] = (before[0] + min(c * low, c * high), before[1] + max(c * low, c * high))
+    sizes = sorted(groups)
+    if not sizes or constant % gcd(*sizes):
+        return [([], constant)]
+    low = high = constant
+    for k, size in enumerate(sizes):
+        if k and not (-size < low and high < size):
+            return None
+        low, high = low + spans[size][0], high + spans[size][1]
+    # each is a digit of its own, and the constant is one of the smallest
+    least, *others = sizes
+    if constant % least:
+        return [([], constant)]
+    return [(groups[least], -constant // least), *((groups[size], 0) for size in others)]
+
+
+def _same(members: Sequence[_Digit]) -> bool:
+    """Whether a sum is the difference of one variable at both ends."""
+    return len(members) == 2 and members[0][2] == members[1][2] and members[0][1] == -members[1][1]
+
+
+def _minus(span: tuple[int, int]) -> tuple[int, int]:
+    return -span[1], -span[0]
+
+
+def _carried(a: Box, b: Box, shared: Sequence[str], fixed: set[str]) -> Overlap:
+    if any(low > high for box in (a, b) for low, high in box.values()):
+        return NOWHERE
+    if any(_apart(a[n], b[n]) for n in fixed):
+        return NOWHERE
+    forward: set[int] = set()
+    backward: set[int] = set()
+    for k, n in enumerate(shared):
+        if n not in fixed:
+            if a[n][0] < b[n][1]:
+                forward.add(k)
+            if a[n][1] > b[n][0]:
+                backward.add(k)
+        if _apart(a[n], b[n]):
+            return Overlap(False, frozenset(forward), frozenset(backward))
+    return Overlap(True, frozenset(forward), frozenset(backward))
+
+
+def _apart(a: tuple[int, int], b: tuple[int, int]) -> bool:
+    return a[1] < b[0] or b[1] < a[0]

@@ -1,0 +1,189 @@
+"""A nest as a fencil: parameters for its arguments, one closure per argument that is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tensorir.build import closure, fencil, literal, var
+from tensorir.errors import DiagnosticError
+from tensorir.ir import Expr, Fencil
+from tensorir.lifting.emission.closures import ordered_closures
+from tensorir.lifting.emission.emit import Emitter
+from tensorir.lifting.emission.tensors import filled
+from tensorir.lifting.hazards.barriers import unordered
+from tensorir.lifting.hazards.covered import filled_arguments, is_written_whole
+from tensorir.lifting.hazards.proven import hazards, with_doubts_checked
+from tensorir.lifting.hazards.stated import failing, left_to_data, undefined_by_data
+from tensorir.lifting.hazards.touches import Touches
+from tensorir.lifting.hazards.undecided import undecided_races
+from tensorir.lifting.hazards.unseen import told_by_data, with_unseen_checked
+from tensorir.lifting.hazards.unwritten import doubts_of_reads, with_writes_flagged
+from tensorir.lifting.loops.report import Report
+from tensorir.lifting.loops.rolled import rolled
+from tensorir.lifting.loops.shorter import with_loops_shortened
+from tensorir.lifting.loops.unfused import unfused
+from tensorir.lifting.nests.adjacent import with_parts_joined
+from tensorir.lifting.nests.nest import Node, leaves, written
+from tensorir.lifting.nests.terms import Buffer
+from tensorir.lifting.rewrites.tidy import tidied
+from tensorir.lifting.storage.sharing import with_shared_terms
+from tensorir.lifting.ways import Chosen, Way, chosen
+from tensorir.source import NOWHERE, Span
+from tensorir.types import BOOL, TensorType
+from tensorir.walk import substitute_all
+
+__all__ = ["Built", "assemble"]
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A lifted nest: the fencil, which parameter of it each argument is, and what was decided.
+
+    `unchecked` says that a program that checks would differ.
+    """
+
+    fencil: Fencil
+    names: tuple[str, ...]
+    outputs: tuple[int, ...]
+    report: Report
+    unchecked: bool
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """The parameters that a call gives."""
+        return tuple(self.names[k] for k in self.outputs)
+
+    @property
+    def positional(self) -> Set[Span]:
+        """Where the source computes with tensors whose dims it does not name."""
+        return frozenset()
+
+    @property
+    def tables(self) -> Mapping[str, Any]:
+        """What the program passes itself."""
+        return {}
+
+
+def assemble(
+    name: str, arguments: Sequence[Buffer], nodes: Sequence[Node], checked: bool = False, on_hazard: str = "error",
+    exact: bool = False, results: Set[int] = frozenset(), undefined: bool = False,
+) -> Built:  # fmt: skip
+    """The tensor program of a nest over its arguments.
+
+    `results` are arguments that it gives back even if no iteration stores to them.
+
+    What is proven wrong raises TL10 (out of bounds), TL11 (a read of what nobody wrote), TL12 (a race), TL13 (a
+    barrier that only some threads reach), TL14 (a division of a whole number by zero) or TL15 (an iterator that
+    leaves its domain), unless `on_hazard` is "sequential" (the report says it, and iterations run in the order of the
+    text) or "ignore". `exact` keeps the order of sums. With `undefined`, what the source leaves undefined is checked,
+    too.
+    """
+    report, touches = Report(), Touches()
+    broken = failing(nodes) if on_hazard != "ignore" and not checked else []
+    for note in undefined_by_data(nodes):
+        report.note(note)
+    text = with_parts_joined(left_to_data(nodes, on_hazard != "ignore", undefined))
+    short = rolled(text)
+    nodes = with_shared_terms(with_parts_joined(short))
+    if short is not text and on_hazard != "ignore" and (broken or _tells_lines(nodes, checked)):
+        nodes = with_shared_terms(text)
+    stored = written(nodes)
+    if on_hazard != "ignore" and not checked:
+        proven = broken or hazards(nodes, touches) or unordered(nodes, touches)
+        if proven and on_hazard == "error":
+            raise DiagnosticError(proven)
+        for found in proven:
+            report.note(found.message)
+        for note in undecided_races(nodes, touches):
+            report.note(note)
+    for buffer in arguments:
+        if buffer.declared and not is_written_whole(buffer, nodes, touches):
+            line = f"line {buffer.span.line}: " if buffer.span is not NOWHERE else ""
+            report.note(f"{line}not every element of {buffer.name!r} is known to be written: the others are 0.")
+    doubts = doubts_of_reads(nodes, touches) if on_hazard != "ignore" else []
+    for doubt in doubts:
+        report.note(str(doubt))
+    nodes = with_writes_flagged(nodes, doubts) if checked else nodes
+    loops = with_loops_shortened(unfused(nodes))
+    if any(a is not b for a, b in zip(loops, nodes, strict=True)):
+        nodes = with_shared_terms(loops)
+    if on_hazard != "ignore":
+        nodes = with_doubts_checked(nodes, touches)
+        nodes = with_unseen_checked(nodes) if checked else nodes
+    source = nodes
+    outputs = tuple(k for k, b in enumerate(arguments) if b in stored or k in results)
+
+    def finish(way: Way) -> Chosen:
+        emitter = way.emitter
+        values = [(arguments[k], emitter.tensor(arguments[k])) for k in outputs]
+        return _finished(name, arguments, way, _without_starts(values, emitter, source, touches), exact)
+
+    found = chosen(name, arguments, source, outputs, checked, exact, finish)
+    way, made, merged, emitter = found.way, found.fencil, found.merged, found.way.emitter
+    report.decisions += way.report.decisions
+    report.uncovered = way.report.uncovered
+    for note in way.report.notes:
+        report.note(note)
+    for span in dict.fromkeys(merged):
+        line = f"line {span.line}: " if span is not NOWHERE else ""
+        report.note(f"{line}a fold in parts is one fold, which takes its terms in another order.")
+    for span in dict.fromkeys(way.trees):
+        line = f"line {span.line}: " if span is not NOWHERE else ""
+        report.note(f"{line}a tree of steps is one fold, which takes its terms in another order.")
+    for span in dict.fromkeys(way.dropping):
+        line = f"line {span.line}: " if span is not NOWHERE else ""
+        report.note(
+            f"{line}a fold in parts is one fold, and what its comparisons do with a NaN depends on their order."
+        )
+    names = tuple(p.name for p in found.params)
+    # what is not read after all, or alike wherever it is read, has left no note
+    leaving = bool(emitter.notes) or (on_hazard != "ignore" and told_by_data(source))
+    if leaving:
+        report.note("where an index leaves its buffer, 0 is read and nothing is stored: calls raise, traces do not.")
+    unchecked = leaving or bool(doubts)
+    return Built(made, names, outputs, report, unchecked)
+
+
+def _finished(
+    name: str, arguments: Sequence[Buffer], way: Way, values: Sequence[tuple[Buffer, Expr]], exact: bool
+) -> Chosen:
+    """The program of the values that a way gives to arguments, in canonical form."""
+    emitter, merged = way.emitter, list(way.merged)
+    values = [(b, emitter.asserting(x) if k == 0 else x) for k, (b, x) in enumerate(values)]
+    params = [emitter.param(b) for b in arguments]
+    closures, buffers = ordered_closures(values, params, emitter)
+    every = [*params, *buffers]
+    if not closures:
+        # a program that leaves nothing behind still has to be one
+        nothing = var("nothing", TensorType(BOOL))
+        every, closures = [*params, nothing], [closure(nothing, emitter.asserting(literal(False, BOOL)))]
+    made = tidied(fencil(_identifier(name), every, closures), exact, merged)
+    made = replace(made, buffers=frozenset(b.name for b in buffers))
+    return Chosen(way, made, made.params[: len(arguments)], tuple(merged))
+
+
+def _tells_lines(nodes: Sequence[Node], checked: bool) -> bool:
+    """Whether there is something to tell of statements, or to check in them, by their lines."""
+    touches = Touches()
+    if any(undefined_by_data(nodes)) or doubts_of_reads(nodes, touches):
+        return True
+    if len(leaves(with_doubts_checked(nodes, touches))) > len(leaves(nodes)):
+        return True
+    return not checked and bool(hazards(nodes, touches) or unordered(nodes, touches) or undecided_races(nodes, touches))
+
+
+def _without_starts(
+    values: Sequence[tuple[Buffer, Expr]], emitter: Emitter, source: Sequence[Node], touches: Touches
+) -> list[tuple[Buffer, Expr]]:
+    """The values of arguments, without what a caller put into those that the program fills."""
+    asked = [b for b, _ in values if any(emitter.param(b) in e.free for _, e in values)]
+    full = filled_arguments(source, touches, asked)
+    starts = {emitter.param(b): filled(0, b.element, emitter.intervals(b)) for b in full}
+    new = substitute_all(tuple(e for _, e in values), starts) if starts else [e for _, e in values]
+    return [(b, e) for (b, _), e in zip(values, new, strict=True)]
+
+
+def _identifier(name: str) -> str:
+    return name if name.isidentifier() else "lifted"

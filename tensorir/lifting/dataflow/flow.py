@@ -1,0 +1,461 @@
+"""Which write each read takes its value from, exactly, by isl's flow analysis.
+
+>>> from tensorir.lifting.region import parse_region
+>>> from tensorir.lifting.dataflow.statements import statements_of
+>>> region = parse_region('''
+... region sums {
+...   argument A: int32[n=8];
+...   for i in 1:8 {
+...     a: int ← A[i - 1];
+...     b: int ← A[i];
+...     A[i] ← a + b;
+...   }
+... }''')
+>>> statements = statements_of(region)
+>>> for source in flow_of(statements)[0]:
+...     print(source.writer, [str(i) for i in source.at], source.domain)
+2 ['i - 1'] { R0[i0] : 2 <= i0 <= 7 }
+None ['i - 1'] { R0[i0 = 1] }
+"""
+
+# islpy has no types of its own that say enough.
+# pyright: basic, reportAttributeAccessIssue=false, reportMissingTypeStubs=false
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any, TypeVar
+
+from tensorir.caches import RecentCache, remembered
+from tensorir.lifting.accesses.sets import decided, text
+from tensorir.lifting.dataflow.statements import Statement, Uncovered
+from tensorir.lifting.nests.affine import Affine, number, quotient, variable
+from tensorir.lifting.nests.linear import term_of
+from tensorir.lifting.nests.terms import Number, Op, Term
+from tensorir.types import BOOL, INT32, Interval
+
+__all__ = [
+    "PARTS",
+    "Source",
+    "box_of",
+    "condition_of",
+    "domain_of",
+    "elements_of",
+    "flow_of",
+    "isl",
+    "last_of",
+    "set_of",
+    "sources_of",
+]
+
+
+T = TypeVar("T")
+
+MOST_PARTS = 6
+"""How many sums of indices may tell where in one write the value of a read comes from: each is a choice."""
+
+PARTS = 1 / 16
+"""The share of EFFORT for parts of a relation: where they are many, each step of isl takes 30 times as long."""
+
+
+@cache
+def isl() -> Any:
+    import islpy
+
+    return islpy
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """Where the value of a read comes from in a part of its iterations: from `writer` at its iteration `at`.
+
+    Without a writer it is what was before in a buffer, at the element `at`.
+    """
+
+    writer: int | None
+    at: tuple[Affine, ...]
+    domain: Any
+    relation: Any
+    buffer: str = ""
+
+
+@remembered("facts of nests", limit=256)
+def domain_of(s: Statement) -> Any:
+    """The iterations of a statement, with the points of its window."""
+    return isl().Set(f"{{ {_tuple(s)}{_where(s)} }}")
+
+
+def _tuple(s: Statement) -> str:
+    return f"{'R' if s.is_read else 'W'}{s.number}[{', '.join(_named(s).values())}]"
+
+
+def _named(s: Statement) -> dict[str, str]:
+    return {name: f"i{k}" for k, name in enumerate(s.names)}
+
+
+def _where(s: Statement) -> str:
+    if not s.constraints:
+        return ""
+    names = _named(s)
+    return " : " + " and ".join(_renamed(c, names) for c in s.constraints)
+
+
+def _renamed(constraint: str, names: Mapping[str, str]) -> str:
+    import re
+
+    return re.sub(r"[^\W\d]\w*", lambda m: names.get(m.group(), m.group()), constraint)
+
+
+def flow_of(statements: Sequence[Statement]) -> dict[int, list[Source]]:
+    """The sources of every read, by its number. Raises Uncovered where isl does not decide in its budget."""
+    longest = max((len(s.order) for s in statements), default=1)
+    by_buffer: dict[str, list[Statement]] = {}
+    for s in statements:
+        by_buffer.setdefault(s.buffer.name, []).append(s)
+    found: dict[int, list[Source]] = {}
+    for touching in by_buffer.values():
+        if any(s.is_read for s in touching):
+            accesses = (longest, *((s.number, s.is_read, s.names, s.at, s.constraints, s.order) for s in touching))
+            known = _FLOWS.of((touching[0].buffer.name, accesses), partial(_flow, touching, longest))
+            found.update({number: list(sources) for number, sources in known.items()})
+    return found
+
+
+_FLOWS: RecentCache[Hashable, dict[int, list[Source]]] = RecentCache("dataflow of buffers", 256)
+"""By what statements touch, and when: a kernel that is lifted again, or at another step of its lowering, asks again."""
+
+
+def _flow(touching: Sequence[Statement], longest: int) -> dict[int, list[Source]]:
+    """The sources of every read of one buffer."""
+    name = touching[0].buffer.name
+    reads = [s for s in touching if s.is_read]
+    writes = [s for s in touching if not s.is_read]
+    # to read a text is no question: it takes no part in the budget
+    maps = _Accesses.of(reads, writes, longest)
+    found: dict[int, list[Source]] = {}
+    for together, sources in _reaching(reads, writes, maps).items():
+        asking, given = [s for s in reads if s.number in together], [s for s in writes if s.number in sources]
+        flow = _within_budget(partial(_Flow.of, asking, given, name, maps), name, 4)
+        found.update({r.number: flow.sources(r) for r in asking})
+    return found
+
+
+def _within_budget(question: Callable[[], T], buffer: str, times: float) -> T:
+    found = decided(question, times)
+    if found is None:
+        raise Uncovered(f"the dataflow of {buffer!r}, which takes too long")
+    return found
+
+
+_Box = tuple[tuple[int, int], ...]
+"""The least and the greatest index along each dim."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Accesses:
+    """What statements touch, and when, as maps of isl."""
+
+    element: Mapping[int, Any]
+    time: Mapping[int, Any]
+    domain: Mapping[int, Any]
+
+    @staticmethod
+    def of(reads: Sequence[Statement], writes: Sequence[Statement], longest: int) -> _Accesses:
+        i, every = isl(), [*reads, *writes]
+        return _Accesses(
+            {s.number: i.Map(_relations([s], _access)) for s in every},
+            {s.number: i.Map(_relations([s], lambda s: _order(s, longest))) for s in every},
+            {s.number: domain_of(s) for s in reads},
+        )
+
+    def box(self, s: Statement) -> _Box | None:
+        """The box around what a statement touches, None where it touches nothing."""
+        touched = self.element[s.number].range()
+        if touched.is_empty():
+            return None
+        count = touched.dim(isl().dim_type.set)
+        return tuple((touched.dim_min_val(k).to_python(), touched.dim_max_val(k).to_python()) for k in range(count))
+
+    def union(self, maps: Mapping[int, Any], statements: Sequence[Statement]) -> Any:
+        found = isl().UnionMap.empty(isl().Space.params_alloc(isl().DEFAULT_CONTEXT, 0))
+        for s in statements:
+            found = found.add_map(maps[s.number])
+        return found
+
+
+def _reaching(
+    reads: Sequence[Statement], writes: Sequence[Statement], accesses: _Accesses
+) -> dict[frozenset[int], frozenset[int]]:
+    """The reads by the writes that may reach them: reaching definitions over the nests of a region.
+
+    A nest that writes all elements that a read touches kills what nests before it wrote; what touches other elements
+    does not reach. `A[0:8] ← …; A[0:8] ← …; … ← A[2]`: the second write alone reaches the read.
+    """
+    if len(writes) < 2:
+        return {frozenset(r.number for r in reads): frozenset(w.number for w in writes)}
+    boxes = {s.number: accesses.box(s) for s in (*reads, *writes)}
+    whole = {w.number: accesses.element[w.number].range().is_box() for w in writes}
+    by_nest: dict[int | str, list[Statement]] = {}
+    for w in writes:
+        by_nest.setdefault(w.order[0], []).append(w)
+    nests = sorted(by_nest, key=int)
+    found: dict[frozenset[int], set[int]] = {}
+    for r in reads:
+        reaching: set[int] = set()
+        wanted = boxes[r.number]
+        for nest in reversed(nests[: bisect_right(nests, int(r.order[0]), key=int)]):
+            near = [w for w in by_nest[nest] if _meet(boxes[w.number], wanted)]
+            reaching |= {w.number for w in near}
+            if nest != r.order[0] and any(whole[w.number] and _covers(boxes[w.number], wanted) for w in near):
+                break
+        found.setdefault(frozenset(reaching), set()).add(r.number)
+    return {frozenset(together): sources for sources, together in found.items()}
+
+
+def _meet(a: _Box | None, b: _Box | None) -> bool:
+    return a is not None and b is not None and all(x[0] <= y[1] and y[0] <= x[1] for x, y in zip(a, b, strict=True))
+
+
+def _covers(a: _Box | None, b: _Box | None) -> bool:
+    return a is not None and b is not None and all(x[0] <= y[0] and y[1] <= x[1] for x, y in zip(a, b, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class _Flow:
+    """What reaches the reads of a buffer, as isl's flow analysis tells it."""
+
+    buffer: str
+    writes: Sequence[Statement]
+    accesses: _Accesses
+    reaching: Mapping[int, Sequence[Any]]
+    """The relations to writes, by the number of the read."""
+    without: Any
+    """The iterations that no write reaches, None where there is no write."""
+
+    @staticmethod
+    def of(reads: Sequence[Statement], writes: Sequence[Statement], buffer: str, accesses: _Accesses) -> _Flow:
+        i = isl()
+        reaching: dict[int, list[Any]] = {r.number: [] for r in reads}
+        if not writes:
+            return _Flow(buffer, writes, accesses, reaching, None)
+        info = i.UnionAccessInfo.from_sink(accesses.union(accesses.element, reads))
+        info = info.set_must_source(accesses.union(accesses.element, writes))
+        info = info.set_schedule_map(accesses.union(accesses.time, [*reads, *writes]))
+        try:
+            flow = info.compute_flow()
+        except i.Error as error:
+            if "domain dimensions" not in str(error):
+                raise
+            # isl fails on some sets that have quotients, which the greatest time is known of
+            last = {r.number: _last_writes(r, writes, accesses) for r in reads}
+            return _Flow(buffer, writes, accesses, last, None)
+        maps: list[Any] = []
+        flow.get_must_dependence().reverse().foreach_map(maps.append)
+        for m in maps:
+            reaching[int(m.get_tuple_name(i.dim_type.in_)[1:])].append(m)
+        return _Flow(buffer, writes, accesses, reaching, flow.get_must_no_source().domain())
+
+    def sources(self, r: Statement) -> list[Source]:
+        domain, maps = self.accesses.domain[r.number], self.reaching[r.number]
+        left, lost = self._left(domain, maps)
+        if lost:
+            maps = _within_budget(lambda: _last_writes(r, self.writes, self.accesses), self.buffer, 1)
+            left, _ = self._left(domain, maps)
+        found = [s for m in maps for s in self._parts(r, m)]
+        return found if left.is_empty() else [*found, _initial(r, left)]
+
+    def _left(self, domain: Any, maps: Sequence[Any]) -> tuple[Any, bool]:
+        """The iterations that no relation has, and whether isl lost some of them.
+
+        It does where a source is asked for at steps of a stride: every iteration has a source, or none.
+        """
+
+        def asked() -> tuple[Any, bool]:
+            left = domain
+            for m in maps:
+                left = left.subtract(m.domain())
+            left = left.coalesce()
+            return left, self.without is not None and not left.is_subset(self.without.extract_set(domain.get_space()))
+
+        return _within_budget(asked, self.buffer, PARTS)
+
+    def _parts(self, r: Statement, relation: Any) -> list[Source]:
+        if not _within_budget(relation.is_single_valued, self.buffer, 1):
+            raise Uncovered(f"two writes to one element of {self.buffer!r} at once")
+        writer = int(relation.get_tuple_name(isl().dim_type.out)[1:])
+        (loops,) = (w.names for w in self.writes if w.number == writer)
+        sources = _within_budget(lambda: sources_of(relation, r.names, writer, loops=loops), self.buffer, PARTS)
+        if len(sources) > MOST_PARTS:
+            raise Uncovered(f"a read of {self.buffer!r} whose values come from {len(sources)} parts of one write")
+        return sources
+
+
+def _last_writes(r: Statement, writes: Sequence[Statement], accesses: _Accesses) -> list[Any]:
+    """The last write before each iteration of a read, as the greatest time among those of all writes to its element.
+
+    >>> from tensorir.lifting.region import parse_region
+    >>> from tensorir.lifting.dataflow.statements import statements_of
+    >>> region = parse_region("region r { argument A: int32[n=8]; for i in 0:4 { A[2*i] ← i; } }")
+    >>> write, end = statements_of(region)
+    >>> for found in _last_writes(end, [write], _Accesses.of([end], [write], 3)):
+    ...     print(found)
+    { R1[i0] -> W0[i0'] : (i0) mod 2 = 0 and 0 <= i0 <= 6 and 0 <= i0' <= 3 and i0 <= 2i0' <= 1 + i0 }
+    """
+    i = isl()
+    element, when = accesses.element[r.number], accesses.time[r.number]
+    earlier = when.apply_range(i.Map.lex_gt(when.get_space().range()))
+    total, times = None, list[Any]()
+    for w in writes:
+        time = accesses.time[w.number]
+        same = element.apply_range(accesses.element[w.number].reverse())
+        possible = same.apply_range(time).intersect(earlier)
+        total = possible if total is None else total.union(possible)
+        times.append(time)
+    assert total is not None
+    last = total.lexmax()
+    found = [last.apply_range(time.reverse()).coalesce() for time in times]
+    return [m for m in found if not m.is_empty()]
+
+
+def sources_of(
+    relation: Any, names: Sequence[str], writer: int | None, buffer: str = "", loops: Sequence[str] = ()
+) -> list[Source]:
+    """The parts of a relation from a read to what it reads, in each of which this is a sum of indices.
+
+    `names` are those of the read's iterations, `loops` those of the write's: a loop of both in which they meet in one
+    iteration is told by its variable, whatever else that is.
+    """
+    i, pieces = isl(), list[tuple[Any, Any]]()
+    i.PwMultiAff.from_map(relation).foreach_piece(lambda s, a: pieces.append((s, a)))
+    found: list[Source] = []
+    for where, at in pieces:
+        target = [_affine(at.get_aff(k), names) for k in range(at.dim(i.dim_type.out))]
+        part = relation.intersect_domain(where)
+        for k, name in enumerate(loops):
+            if target[k] != variable(name) and name in names:
+                same = part.equate(i.dim_type.in_, names.index(name), i.dim_type.out, k)
+                target[k] = variable(name) if part.is_subset(same) else target[k]
+        found.append(Source(writer, tuple(target), where, part, buffer))
+    return found
+
+
+def _initial(r: Statement, where: Any) -> Source:
+    element = isl().Map(f"{{ {_tuple(r)} -> {_access(r)} }}").intersect_domain(where)
+    return Source(None, r.at, where, element, r.buffer.name)
+
+
+def elements_of(s: Statement, outside: Sequence[str]) -> Any:
+    """The elements that iterations touch, after the variables of some loops, as a map of isl."""
+    names = _named(s)
+    image = ", ".join([*(names[n] for n in outside), *(text(a, names) for a in s.at)])
+    return isl().Map(f"{{ {_tuple(s)} -> [{image}]{_where(s)} }}")
+
+
+def last_of(writes: Sequence[Statement], apart: Callable[[Statement], Sequence[str]]) -> dict[int, Any]:
+    """The iterations of writes after which no other one of them writes the same element, by the write.
+
+    Those that differ in some of their loops are told `apart`.
+    """
+    longest = max(len(w.order) for w in writes)
+    times = {w.number: isl().Map(_relations([w], lambda s: _order(s, longest))) for w in writes}
+    total = None
+    for w in writes:
+        when = elements_of(w, apart(w)).reverse().apply_range(times[w.number])
+        total = when if total is None else total.union(when)
+    assert total is not None
+    last = total.lexmax()
+    return {w: last.apply_range(time.reverse()).range().coalesce() for w, time in times.items()}
+
+
+def _relations(statements: Sequence[Statement], image: Any) -> str:
+    return "{ " + "; ".join(f"{_tuple(s)} -> {image(s)}{_where(s)}" for s in statements) + " }"
+
+
+def _access(s: Statement) -> str:
+    names = _named(s)
+    return f"A[{', '.join(text(a, names) for a in s.at)}]"
+
+
+def _order(s: Statement, longest: int) -> str:
+    names = _named(s)
+    parts = [str(o) if isinstance(o, int) else names[o] for o in s.order]
+    return f"[{', '.join([*parts, *['0'] * (longest - len(parts))])}]"
+
+
+def _affine(a: Any, names: Sequence[str]) -> Affine:
+    """A quasi-affine expression of isl as a sum of indices."""
+    i = isl()
+    scale = a.get_denominator_val().to_python()
+    total, kinds = number(_whole(a.get_constant_val(), scale)), (i.dim_type.in_, i.dim_type.div)
+    for kind in kinds:
+        for k in range(a.dim(kind)):
+            c = _whole(a.get_coefficient_val(kind, k), scale)
+            if not c:
+                continue
+            if kind == i.dim_type.in_:
+                total = total.plus(variable(names[k]).times(c))
+            else:
+                total = total.plus(_affine(a.get_div(k), names).times(c))
+    return quotient(total, scale, {}) if scale != 1 else total
+
+
+def _whole(value: Any, scale: int) -> int:
+    v = value.mul(isl().Val(scale))
+    if not v.is_int():
+        raise Uncovered("an index that is no whole number")
+    return v.to_python()
+
+
+def condition_of(where: Any, context: Any, names: Sequence[str]) -> Term | None:
+    """That an iteration of `context` is one of a set, as a term; None where all are."""
+    where = where.intersect(context).coalesce().gist(context).compute_divs()
+    if where.plain_is_universe() or context.is_subset(where):
+        return None
+    parts: list[Any] = []
+    where.foreach_basic_set(parts.append)
+    choices: list[Term] = []
+    for basic in parts:
+        holds: list[Term] = []
+        for c in basic.get_constraints():
+            holds.append(_comparison("eq" if c.is_equality() else "greater_equal", _affine(c.get_aff(), names)))
+        choices.append(_joined("and", holds, True))
+    return _joined("or", choices, False)
+
+
+def _comparison(op: str, a: Affine) -> Term:
+    """That a sum is zero, or not negative, as a comparison of its variables with a number: `i <= 9` of `9 - i`."""
+    negative = bool(a.terms) and a.terms[0][1] < 0
+    variables = Affine(a.terms).times(-1 if negative else 1)
+    op = "less_equal" if negative and op != "eq" else op
+    return Op(op, (term_of(variables, INT32), Number(a.constant if negative else -a.constant, INT32)), BOOL)
+
+
+def _joined(op: str, parts: Sequence[Term], neutral: bool) -> Term:
+    if not parts:
+        return Number(neutral, BOOL)
+    result = parts[0]
+    for p in parts[1:]:
+        result = Op(op, (result, p), BOOL)
+    return result
+
+
+def box_of(domain: Any, names: Sequence[str]) -> dict[str, Interval]:
+    """The smallest box around the points of a set, under the names given; of no points, an empty one."""
+    if domain.is_empty():
+        return {name: Interval(0, 0) for name in names}
+    found: dict[str, Interval] = {}
+    for k, name in enumerate(names):
+        low, high = domain.dim_min_val(k), domain.dim_max_val(k)
+        found[name] = Interval(low.to_python(), high.to_python() + 1)
+    return found
+
+
+def set_of(box: Mapping[str, Interval], like: Any, names: Sequence[str]) -> Any:
+    """A box as a set of iterations like those of another one."""
+    places = [f"i{k}" for k in range(len(names))]
+    parts = [f"{box[n].start} <= {i} < {box[n].stop}" for n, i in zip(names, places, strict=True)]
+    where = f" : {' and '.join(parts)}" if parts else ""
+    return isl().Set(f"{{ [{', '.join(places)}]{where} }}").set_tuple_name(like.get_tuple_name())

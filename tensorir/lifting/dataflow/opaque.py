@@ -1,0 +1,192 @@
+"""Whiles and external functions as statements that read whole buffers and write whole buffers.
+
+How often a while runs is told by data, so no set says which of its rounds wrote an element. For exact dataflow it is
+one step that makes new buffers of old ones; what it does inside is a region of its own, whose arguments are these
+buffers. A value from outside that it asks for is handed to it in a buffer, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tensorir.build import call, literal
+from tensorir.ir import Expr, Var
+from tensorir.lifting.dataflow.uncovered import Uncovered
+from tensorir.lifting.emission.tensors import alike, sum_of
+from tensorir.lifting.nests.affine import Affine, variable
+from tensorir.lifting.region.nodes import (
+    Atomic,
+    Bound,
+    Buffer,
+    Carried,
+    Check,
+    Condition,
+    External,
+    For,
+    If,
+    Index,
+    Let,
+    Node,
+    Read,
+    Region,
+    While,
+    Write,
+    walk,
+)
+from tensorir.types import BOOL, INT32, TensorType
+
+__all__ = ["Opaque", "free_values", "inside_of", "touched", "whole_of"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Opaque:
+    """A while, or an external function, on whole buffers; `before` are the reads of them, `guard` when it runs."""
+
+    node: While | External
+    before: Mapping[str, Var]
+    """What a buffer is before."""
+    written: tuple[Buffer, ...]
+    guards: tuple[Expr, ...]
+    condition: Region | None = None
+    goes: Buffer | None = None
+    body: Region | None = None
+
+    @property
+    def uses(self) -> frozenset[Var]:
+        return frozenset(self.before.values()).union(*(e.free for e in self.guards))
+
+
+def whole_of(dims: Sequence[tuple[str, object]]) -> tuple[Affine, ...]:
+    """All of a buffer, along dims of a value."""
+    return tuple(variable(n) for n, _ in dims)
+
+
+def touched(node: While | External) -> tuple[list[Buffer], list[Buffer]]:
+    """The buffers that a node touches, and those of them that it writes."""
+    every: dict[Buffer, None] = {}
+    written: dict[Buffer, None] = {}
+    for inner in walk((node,)):
+        match inner:
+            case Read(_, buffer):
+                every[buffer] = None
+            case Write(buffer) | Atomic(_, buffer):
+                every[buffer] = written[buffer] = None
+            case External(_, reads, writes):
+                every.update(dict.fromkeys((*reads, *writes)))
+                written.update(dict.fromkeys(writes))
+            case _:
+                pass
+    return list(every), list(written)
+
+
+def free_values(node: While) -> list[Var]:
+    """The values from outside that a while asks for; variables of loops around are numbers."""
+    used: dict[Var, None] = {}
+    own: set[str] = set()
+
+    def ask(*expressions: Expr) -> None:
+        for e in expressions:
+            used.update(dict.fromkeys(e.free))
+
+    def asks(parts: Sequence[Index | Condition], dims: Collection[str] = ()) -> None:
+        for part in parts:
+            if isinstance(part, Var):
+                ask(part)
+            else:
+                affine = part.affine if isinstance(part, Bound) else part
+                used.update({Var(n, TensorType(INT32)): None for n in affine.names if n not in dims})
+
+    for inner in walk((node,)):
+        match inner:
+            case Read(result, _, at, where, otherwise):
+                own.add(result.name)
+                asks((*at, *where), result.type.dims.names)
+                ask(*(() if otherwise is None else (otherwise,)))
+            case Write(_, at, value, where) | Atomic(_, _, at, _, value, where):
+                asks((*at, *where), value.tensor.dims.names)
+                ask(value)
+                if isinstance(inner, Atomic) and inner.result is not None:
+                    own.add(inner.result.name)
+            case Let(result, value):
+                own.add(result.name)
+                ask(value)
+            case For(dim, start, stop, _, _, carried):
+                own |= {dim, *_names(carried)}
+                asks((start, stop))
+                ask(*(e for c in carried for e in (c.first, c.next)))
+            case While(_, condition, _, carried):
+                own |= _names(carried)
+                ask(condition, *(e for c in carried for e in (c.first, c.next)))
+            case If(conditions, _, _, joined):
+                own |= {j.result.name for j in joined}
+                asks(conditions)
+                ask(*(e for j in joined for e in (j.value, j.otherwise)))
+            case Check(condition):
+                ask(condition)
+            case _:
+                pass
+    return sorted((v for v in used if v.name not in own), key=lambda v: v.name)
+
+
+def _names(carried: Sequence[Carried]) -> set[str]:
+    return {name for c in carried for name in (c.inside.name, c.result.name)}
+
+
+def inside_of(
+    node: While, buffers: Sequence[Buffer], given: Sequence[tuple[Var, Buffer]], fresh: Callable[[str], str]
+) -> tuple[Region, Region, Buffer]:
+    """What tells whether a while goes on, in a buffer of its own, and one round of it, as regions on buffers."""
+    handed = frozenset(v.name for v, _ in given)
+    reads: list[Node] = [Read(v, b, whole_of(b.dims), (), None, node.span) for v, b in given]
+    before = [n for inner in node.before for n in _told(inner, handed, fresh)]
+    again = [n for inner in node.body for n in _told(inner, handed, fresh)]
+    goes = Buffer(fresh("goes"), BOOL, ())
+    every = (*buffers, *(b for _, b in given))
+    condition = (*reads, *before, Write(goes, (), node.condition, (), node.span))
+    return Region("goes", (*every, goes), condition), Region("round", every, (*reads, *before, *again)), goes
+
+
+def _told(node: Node, handed: frozenset[str], fresh: Callable[[str], str]) -> Iterator[Node]:
+    """A node with values in the place of sums of what is handed to a while."""
+    found: list[Node] = []
+
+    def value(x: Expr) -> Var:
+        v = Var(fresh("v"), x.tensor)
+        found.append(Let(v, x))
+        return v
+
+    def index(i: Index, dims: Sequence[str] = ()) -> Index:
+        if isinstance(i, Var) or not i.names & handed:
+            return i
+        if i.names & set(dims):
+            raise Uncovered("a window of a while that values tell")
+        return value(sum_of(i, {n: Var(n, TensorType(INT32)) for n in i.names}))
+
+    def condition(c: Condition) -> Condition:
+        if isinstance(c, Var) or not c.affine.names & handed:
+            return c
+        x = sum_of(c.affine, {n: Var(n, TensorType(INT32)) for n in c.affine.names})
+        return value(call("eq" if c.equal else "greater_equal", *alike([x, literal(0, INT32)])))
+
+    def bodies(nodes: Sequence[Node]) -> tuple[Node, ...]:
+        return tuple(n for inner in nodes for n in _told(inner, handed, fresh))
+
+    match node:
+        case Read(result, _, at, where):
+            dims = result.type.dims.names
+            made: Node = replace(node, at=tuple(index(i, dims) for i in at), where=tuple(map(condition, where)))
+        case Write(_, at, x, where) | Atomic(_, _, at, _, x, where):
+            dims = x.tensor.dims.names
+            made = replace(node, at=tuple(index(i, dims) for i in at), where=tuple(map(condition, where)))
+        case For(_, start, stop, body):
+            made = replace(node, start=index(start), stop=index(stop), body=bodies(body))
+        case If(conditions, body, otherwise):
+            made = replace(node, conditions=tuple(map(condition, conditions)), body=bodies(body),
+                           otherwise=bodies(otherwise))  # fmt: skip
+        case While(before, _, body):
+            made = replace(node, before=bodies(before), body=bodies(body))
+        case _:
+            made = node
+    yield from found
+    yield made

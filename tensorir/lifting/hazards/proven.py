@@ -1,0 +1,294 @@
+"""What is proven wrong before anything runs: accesses out of bounds, reads of what nobody wrote, races; each witnessed.
+
+Only exact sets of iterations count: what depends on data may be right, and is left to the checks of a run.
+"""
+
+# islpy has no types of its own that say enough.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import groupby
+from typing import Any
+
+from tensorir.errors import Diagnostic, Note
+from tensorir.lifting.accesses.overlap import Box, overlap
+from tensorir.lifting.accesses.sets import decided, integer_set, point, same_element, text
+from tensorir.lifting.hazards.before import all_missing
+from tensorir.lifting.hazards.touches import Touch, Touches, element_of, iteration_of
+from tensorir.lifting.hazards.visible import Visible, visible_iterations
+from tensorir.lifting.nests.affine import Affine
+from tensorir.lifting.nests.linear import term_of
+from tensorir.lifting.nests.nest import Check, External, Leaf, Loop, Node, Store, While, leaves, ranges_of, written
+from tensorir.lifting.nests.terms import Buffer, Load, Number, Op, buffers_of, index_names
+from tensorir.types import BOOL, INT32
+
+__all__ = ["hazards", "in_turn", "with_doubts_checked"]
+
+
+def hazards(nodes: Sequence[Node], touches: Touches) -> list[Diagnostic]:
+    """Every hazard that is proven, the first of each statement; statements inside of whiles are not looked at."""
+    statements = leaves(nodes)
+    # a condition around several statements is told of once
+    outside = {(d.span, d.message): d for leaf in reversed(statements) for d in _outside(leaf, touches)}
+    places = {d.span for d in outside.values()}
+    unwritten = [d for d in _unwritten(statements, touches) if d.span not in places]
+    return [*reversed(outside.values()), *unwritten, *_races(statements, touches)]
+
+
+# Out of bounds
+
+
+def _outside(leaf: Leaf, touches: Touches) -> list[Diagnostic]:
+    for touch in touches.value_by_value(leaf, "_a"):
+        if not touch.exact:
+            continue
+        found = _leaving(touch, range(len(touch.indices)))
+        if found is None:
+            continue
+        at = dict(zip(touch.names, point(found), strict=True))
+        verb = "written" if touch.write else "read"
+        shape = "×".join(map(str, touch.buffer.shape))
+        count = "one element" if shape in ("", "1") else f"{shape} elements"
+        message = f"{element_of(touch, at)} is {verb}, and {touch.buffer.name!r} has {count}."
+        note = f"in {iteration_of(touch, at)}."
+        return [Diagnostic("TL10", message, touch.span, (note,), "guard the access, or correct the loop's bounds.")]
+    return []
+
+
+def _leaving(touch: Touch, dims: Iterable[int]) -> Any | None:
+    """The iterations that leave a buffer along some of its dims, as far as indices say; None where there are none."""
+    ranges = ranges_of(touch.leaf.loops)
+    doubtful: list[str] = []
+    for k in dims:
+        a, extent = touch.indices[k], touch.buffer.shape[k]
+        spread = a.range(ranges)
+        if spread is None or spread[0] < 0 or spread[1] >= extent:
+            shown = text(a, touch.domain.names)
+            doubtful.append(f"({shown} < 0 or {shown} >= {extent})")
+    if not doubtful:
+        return None
+    found = integer_set(touch.names, [*touch.constraints, f"({' or '.join(doubtful)})"])
+    return None if found.is_empty() else found
+
+
+def with_doubts_checked(
+    nodes: Sequence[Node], touches: Touches, loops: tuple[Loop, ...] = (), inside: bool = False
+) -> tuple[Node, ...]:
+    """The nodes with a check before each statement some of whose accesses only data keep inside of their buffers.
+
+    `inside` of a while data say whether anything is done at all.
+    """
+    found: list[Node] = []
+    for node in nodes:
+        match node:
+            case Loop(body=body):
+                inner = with_doubts_checked(body, touches, (*loops, node), inside)
+                found.append(node if _same(inner, body) else replace(node, body=inner))
+            case While(body=body):
+                checks = list(_doubts(Leaf(node, loops, ()), touches, inside))
+                # the condition is looked at again behind each round
+                again = [replace(c, guards=c.guards[len(node.guards) :]) for c in checks]
+                inner = (*with_doubts_checked(body, touches, loops, True), *again)
+                found += [*checks, node if _same(inner, body) else replace(node, body=inner)]
+            case Store() | Check():
+                found += _doubts(Leaf(node, loops, ()), touches, inside)
+                found.append(node)
+            case External():
+                found.append(node)
+    return tuple(found)
+
+
+def _same(a: Sequence[Node], b: Sequence[Node]) -> bool:
+    return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
+
+
+def _doubts(leaf: Leaf, touches: Touches, inside: bool) -> Iterator[Check]:
+    """What must hold of the indices of a statement, in iterations that data choose; of one place it is said once."""
+    told: set[tuple[Affine, int, tuple[int, ...]]] = set()
+    for touch in touches.of(leaf, "_a"):
+        if (touch.exact and not inside) or touch.buffer.loops:
+            continue
+        for k, (a, extent) in enumerate(zip(touch.indices, touch.buffer.shape, strict=True)):
+            places = {(a, extent, tuple(map(id, touch.conditions[:c]))) for c in range(len(touch.conditions) + 1)}
+            if _leaving(touch, [k]) is None or places & told:
+                continue
+            told.add((a, extent, tuple(map(id, touch.conditions))))
+            index = term_of(a, INT32)
+            first, last = (
+                Op(op, (index, Number(bound, INT32)), BOOL) for op, bound in (("greater_equal", 0), ("less", extent))
+            )
+            message = f"an index leaves the {extent} elements of {touch.buffer.name!r}."
+            yield Check(Op("and", (first, last), BOOL), message, touch.conditions, touch.span)
+
+
+# Reads of what nobody wrote
+
+
+def _unwritten(statements: Sequence[Leaf], known: Touches) -> list[Diagnostic]:
+    """Reads of the program's own storage of elements that no earlier statement writes."""
+    found_in = [known.value_by_value(leaf, "_a") for leaf in statements]
+    touches = [t for each in found_in for t in each]
+    unknown: dict[Buffer, list[Leaf]] = {}
+    for leaf, each in zip(statements, found_in, strict=True):
+        for buffer in leaf.written - {t.buffer for t in each if t.write}:
+            unknown.setdefault(buffer, []).append(leaf)
+    visible = cache(lambda: visible_iterations(statements, known))
+    writes: dict[Buffer, list[Touch]] = {}
+    for t in touches:
+        if t.write:
+            writes.setdefault(t.buffer, []).append(t)
+    for r in touches:
+        buffer = r.buffer
+        given = buffer.argument and not buffer.declared
+        if r.write or not r.exact or given or buffer.loops or buffer.value is not None:
+            continue
+        if any(_may_precede(w, r.leaf) for w in unknown.get(buffer, ())):
+            continue
+        missing = _first_gap(r, writes.get(buffer, ()), visible)
+        if missing is None:
+            continue
+        at = dict(zip(r.names, missing, strict=True))
+        message = f"{element_of(r, at)} is read, and nothing has written it."
+        note = f"in {iteration_of(r, at)}."
+        return [Diagnostic("TL11", message, r.span, (note,), f"give {buffer.name!r} a value first.")]
+    return []
+
+
+def _first_gap(r: Touch, writes: Sequence[Touch], visible: Callable[[], Visible | None]) -> tuple[int, ...] | None:
+    """The first iteration in which a read finds what nobody wrote; None where there is none, or isl does not decide it.
+
+    In storage that each thread has of its own only what may be seen counts.
+    """
+    missing = all_missing(r, writes)
+    if missing is None or missing.is_empty():
+        return None
+    if r.buffer.private and r.guards == len(r.leaf.node.guards):
+        seen = visible()
+        if seen is None:
+            return None
+        missing = missing.intersect(seen[r.leaf.place])
+    return None if missing.is_empty() else decided(lambda: point(missing))
+
+
+def _may_precede(a: Leaf, b: Leaf) -> bool:
+    """Whether one statement runs before another one in any iteration."""
+    return a.place < b.place or bool(a.loops and b.loops and a.loops[0] is b.loops[0])
+
+
+# Races
+
+
+def _races(statements: Sequence[Leaf], touches: Touches) -> list[Diagnostic]:
+    """Two iterations of a loop that is said to be parallel touch one element, and one of them writes it."""
+    # only statements of one nest have a loop together
+    for _, group in groupby((leaf for leaf in statements if leaf.loops), key=lambda leaf: id(leaf.loops[0])):
+        nest = list(group)
+        for p, a in enumerate(nest):
+            for b in nest[p:]:
+                if found := _race(a, b, touches):
+                    return found
+    return []
+
+
+def in_turn(a: Leaf, b: Leaf, buffer: Buffer) -> bool:
+    """Whether two statements touch a buffer by atomic updates of it only, or keep what these find."""
+    return all(isinstance(n, Store) and n.atomic and buffer in (n.buffer, _found(n)) for n in (a.node, b.node))
+
+
+def _found(node: Store) -> Buffer | None:
+    """What a value that one iteration keeps is an element of."""
+    return node.value.buffer if node.buffer.loops and isinstance(node.value, Load) else None
+
+
+def _is_one(buffer: Buffer, names: Sequence[str]) -> bool:
+    """Whether iterations of the last of some loops have a buffer together, in one iteration of the others."""
+    return set(buffer.private) <= set(names[:-1])
+
+
+def _far_apart(x: Touch, y: Touch, of_x: Box | None, of_y: Box | None) -> bool:
+    """Whether one access stays below the other along some dim, which is said without any set."""
+    if of_x is None or of_y is None:
+        return False
+    spans = ((i.range(of_x), j.range(of_y)) for i, j in zip(x.indices, y.indices, strict=True))
+    return any(p is not None and q is not None and (p[1] < q[0] or q[1] < p[0]) for p, q in spans)
+
+
+def _writes_alike(leaf: Leaf, k: int) -> bool:
+    """Whether a statement writes one loop-invariant value to the same elements in every iteration of its k-th loop.
+
+    `for i in T.parallel(8): A[0] = B[1]` writes B[1] whichever iteration comes last.
+    """
+    if not isinstance(leaf.node, Store):
+        return False
+    loop, inside, node = leaf.loops[k], set(leaf.names[k:]), leaf.node
+    changing = written(loop.body)
+    around = (
+        *node.indices,
+        *node.guards,
+        *(bound for other in leaf.loops[k + 1 :] for bound in (other.low, other.extent)),
+    )
+    return (
+        not index_names(node.value) & inside
+        and not any(loop.name in index_names(term) for term in around)
+        and not any(b in changing or b.loops or b.private or b.apart for b in buffers_of(node.value))
+    )
+
+
+def _race(a: Leaf, b: Leaf, touches: Touches) -> list[Diagnostic]:
+    shared = 0
+    for x, y in zip(a.loops, b.loops, strict=False):
+        if x is not y:
+            break
+        shared += 1
+    loops = [k for k in range(shared) if a.loops[k].parallel]
+    if not loops or not (a.written & (b.written | b.read) or b.written & a.read):
+        return []
+    boxes: dict[tuple[bool, int, tuple[tuple[str, int], ...]], Box | None] = {}
+    for x in touches.value_by_value(a, "_a"):
+        for y in touches.value_by_value(b, "_b"):
+            if x.buffer is not y.buffer or not (x.write or y.write) or not (x.exact and y.exact):
+                continue
+            if x.buffer.loops or in_turn(a, b, x.buffer):
+                continue
+            kinds = [(side, t.guards, tuple(t.values.items())) for side, t in ((False, x), (True, y))]
+            for kind, touch in zip(kinds, (x, y), strict=True):
+                if kind not in boxes:
+                    boxes[kind] = touch.box
+            first, second = (boxes[kind] for kind in kinds)
+            known = (
+                None
+                if first is None or second is None
+                else overlap(x.indices, y.indices, first, second, a.names[:shared])
+            )
+            together = [
+                k for k in loops if a.loops[k].name not in x.buffer.apart and _is_one(x.buffer, a.names[: k + 1])
+            ]
+            if a is b and x.write and y.write:
+                together = [k for k in together if not _writes_alike(a, k)]
+            doubtful = [k for k in together if known is None or k in known.forward | known.backward]
+            if not doubtful or _far_apart(x, y, first, second):
+                continue
+            names = [*x.names, *y.names]
+            ranges = ranges_of(a.loops), ranges_of(b.loops)
+            same = same_element(x.indices, y.indices, x.buffer.shape, x.domain.names, y.domain.names, *ranges)
+            pairs = integer_set(names, [*x.constraints, *y.constraints, *same])
+            for k in doubtful:
+                outer = [f"{loop.name}_a = {loop.name}_b" for loop in a.loops[:k]]
+                apart = f"{a.loops[k].name}_a != {a.loops[k].name}_b"
+                meeting = pairs.intersect(integer_set(names, [*outer, apart]))
+                if meeting.is_empty():
+                    continue
+                at = dict(zip(names, point(meeting), strict=True))
+                title = a.loops[k].title or a.loops[k].name
+                message = f"two iterations of the parallel loop over {title} touch {element_of(x, at)}."
+                notes = (
+                    Note(f"{'written' if x.write else 'read'} in {iteration_of(x, at)}.", x.span),
+                    Note(f"{'written' if y.write else 'read'} in {iteration_of(y, at)}.", y.span),
+                )
+                help = "make the loop serial, or give each iteration elements of its own."
+                return [Diagnostic("TL12", message, a.loops[k].span, notes, help)]
+    return []

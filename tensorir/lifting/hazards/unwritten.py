@@ -1,0 +1,262 @@
+"""Reads of the program's own storage of which only data tell whether anything was written there: checked by a flag.
+
+For every element of such a buffer a flag tells whether it has been written; each read asks for it. What is proven to be
+written before it is read, by stores of which no data decide, needs none; most storage is of that kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from itertools import takewhile
+from typing import Any
+
+from tensorir.lifting.accesses.choices import reads_under
+from tensorir.lifting.accesses.sets import condition_text, conjuncts, decided, integer_set
+from tensorir.lifting.hazards.before import written_before
+from tensorir.lifting.hazards.touches import Touch, Touches
+from tensorir.lifting.hazards.visible import Visible, visible_iterations
+from tensorir.lifting.nests.linear import linear, settled
+from tensorir.lifting.nests.nest import Check, External, Leaf, Loop, Node, Store, While, leaves, ranges_of, written
+from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Term, buffers_of, index_names
+from tensorir.source import NOWHERE, Span
+from tensorir.types import BOOL, INT32
+
+__all__ = ["Doubt", "doubts_of_reads", "with_writes_flagged"]
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """A buffer, and a read of it that may come before any store."""
+
+    buffer: Buffer
+    span: Span
+
+    def __str__(self) -> str:
+        line = f"line {self.span.line}: " if self.span is not NOWHERE else ""
+        what = f"data tell whether {self.buffer.name!r} is written before it is read"
+        return f"{line}{what}; a call checks that, and within a trace anything may be read."
+
+
+@dataclass(frozen=True, slots=True)
+class _Statement:
+    """A statement, and for each `while` around it, from the outside in, how many loops are around that."""
+
+    leaf: Leaf
+    whiles: tuple[tuple[While, int], ...]
+
+
+# Which reads
+
+
+def doubts_of_reads(nodes: Sequence[Node], touches: Touches) -> list[Doubt]:
+    """The buffers of the source of which not every read is proven to find what a store left."""
+    users: dict[Buffer, list[_Statement]] = {}
+    every = list(_statements(nodes, (), (), ()))
+    for s in every:
+        for buffer in s.leaf.written | {load.buffer for load in s.leaf.reads}:
+            if buffer.declared and buffer.memory is None:
+                users.setdefault(buffer, []).append(s)
+    visible = cache(lambda: visible_iterations(leaves(nodes), touches))
+    found: list[Doubt] = []
+    for buffer, statements in users.items():
+        if any(isinstance(s.leaf.node, External) for s in statements) or _is_plain(buffer, statements, touches):
+            continue
+        for s in statements:
+            reads = _reads(s.leaf, buffer, touches)
+            if not all(_is_covered(r, s, statements, every, touches, visible) for r in reads):
+                span = next(load.span for load in s.leaf.reads if load.buffer is buffer)
+                found.append(Doubt(buffer, span))
+                break
+    return found
+
+
+def _statements(
+    nodes: Sequence[Node], loops: tuple[Loop, ...], place: tuple[int, ...], whiles: tuple[tuple[While, int], ...]
+) -> Iterator[_Statement]:
+    """What stands at the bottom of a tree, in the order of the text; a `while` is its condition, and then its body."""
+    for leaf in leaves(nodes, loops, place):
+        node = leaf.node
+        if isinstance(node, While):
+            asked = Check(node.condition, "", node.guards, node.span)
+            yield _Statement(Leaf(asked, leaf.loops, leaf.place), whiles)
+            yield from _statements(node.body, leaf.loops, leaf.place, (*whiles, (node, len(leaf.loops))))
+        else:
+            yield _Statement(leaf, whiles)
+
+
+def _is_plain(buffer: Buffer, statements: Sequence[_Statement], touches: Touches) -> bool:
+    """Whether no data decide over any access of a buffer: then all that is wrong with them is proven."""
+    for s in statements:
+        here = [t for t in touches.value_by_value(s.leaf, "_a") if t.buffer is buffer]
+        known = sum(load.buffer is buffer for load in s.leaf.reads) + (buffer in s.leaf.written) <= len(here)
+        if s.whiles or isinstance(s.leaf.node, Check) or not known or not all(t.exact for t in here):
+            return False
+    return True
+
+
+def _reads(leaf: Leaf, buffer: Buffer, touches: Touches) -> Iterator[Touch]:
+    """The reads of a buffer in a statement: of all of it where no sum says which element."""
+    yield from (t for t in touches.of(leaf, "_a") if t.buffer is buffer and not t.write)
+    ranges = ranges_of(leaf.loops)
+    if any(linear(i, ranges) is None for load in leaf.reads if load.buffer is buffer for i in load.indices):
+        loops = tuple(Loop(f"place_{k}", Number(0, INT32), Number(n, INT32), ()) for k, n in enumerate(buffer.shape))
+        every = Load(buffer, tuple(Index(loop.name, INT32) for loop in loops))
+        read = Store(Buffer("read", buffer.element, ()), (), every, leaf.node.guards)
+        yield from (t for t in touches.of(Leaf(read, (*leaf.loops, *loops), leaf.place), "_a") if t.buffer is buffer)
+
+
+def _is_covered(
+    r: Touch, reader: _Statement, statements: Sequence[_Statement], every: Sequence[_Statement], touches: Touches,
+    visible: Callable[[], Visible | None],
+) -> bool:  # fmt: skip
+    """Whether all that is read, or may be seen of it where threads have storage of their own, was written before."""
+    left = _uncovered(r, reader, statements, every, touches)
+    if left is None or left.is_empty():
+        return left is not None
+    decides = reader.whiles or r.guards < len(r.leaf.node.guards)
+    if not r.buffer.private or decides or r.leaf.loops != reader.leaf.loops:
+        return False
+    seen = visible()
+    return seen is not None and bool(left.intersect(seen[r.leaf.place]).is_empty())
+
+
+def _uncovered(
+    r: Touch, reader: _Statement, statements: Sequence[_Statement], every: Sequence[_Statement], touches: Touches
+) -> Any | None:
+    """The iterations of a read before which nothing is known to be written, whatever data say; None where undecided."""
+    left: Any | None = integer_set(r.names, r.constraints)
+    for s in statements:
+        inside = len(s.whiles)
+        if not isinstance(s.leaf.node, Store) or s.whiles != reader.whiles[:inside]:
+            continue  # nobody knows how often a `while` runs
+        first = s.whiles[-1][1] if s.whiles else 0
+        for w in touches.value_by_value(s.leaf, "_a"):
+            if not w.write or w.buffer is not r.buffer:
+                continue
+            if not w.exact:
+                if not _holds_with(w, s, r, reader, every):
+                    continue
+                first = len(s.leaf.loops)  # in the same iteration
+            for part in written_before(w, r, first):
+                if left is None or left.is_empty():
+                    return left
+                left = decided(partial(left.subtract, part))
+    return left
+
+
+def _holds_with(w: Touch, writer: _Statement, r: Touch, reader: _Statement, every: Sequence[_Statement]) -> bool:
+    """Whether the conditions of data under which a store is made are among those of a read in the same iteration."""
+    ranges = ranges_of(w.leaf.loops)
+    shared = [a for a, _ in takewhile(lambda p: p[0] is p[1], zip(w.leaf.loops, r.leaf.loops, strict=False))]
+    stored = {b.root for s in every if _is_between(writer, s, reader, shared) for b in s.leaf.written}
+    common = {loop.name for loop in shared}
+    around = {part for c in r.conditions for part in conjuncts(c)}
+    for guard in w.leaf.node.guards:
+        for part in conjuncts(guard):
+            if condition_text(settled(part, ranges), w.domain.names) is not None:
+                continue
+            changes = any(b.root in stored and not b.loops for b in buffers_of(part))
+            if part not in around or changes or not index_names(part) <= common:
+                return False
+    return True
+
+
+def _is_between(w: _Statement, s: _Statement, r: _Statement, shared: Sequence[Loop]) -> bool:
+    """Whether a statement may run between two others in one iteration of the loops that these share."""
+    if w.leaf.place <= s.leaf.place < r.leaf.place:
+        return True
+    again = {loop for each in (w, r) for loop in each.leaf.loops if loop not in shared}
+    return not again.isdisjoint(s.leaf.loops) or any(one in s.whiles for one in r.whiles[len(w.whiles) :])
+
+
+# Flags
+
+
+def with_writes_flagged(nodes: Sequence[Node], doubts: Sequence[Doubt]) -> tuple[Node, ...]:
+    """The nodes with a flag per element of doubtful buffers, which stores raise and reads ask for."""
+    flags = {d.buffer: replace(d.buffer, element=BOOL) for d in doubts}
+    users: dict[Buffer, Leaf] = {}
+    for s in _statements(nodes, (), (), ()):
+        for buffer in s.leaf.written | {load.buffer for load in s.leaf.reads}:
+            users.setdefault(buffer, s.leaf)
+    starts = [_start(buffer, flag, users[buffer]) for buffer, flag in flags.items()]
+    return tuple(_begun(tuple(_flagged(nodes, flags)), frozenset(), starts)) if flags else tuple(nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """What lowers all flags of a buffer, and the loops each iteration of which allocates it anew."""
+
+    flag: Buffer
+    loops: frozenset[str]
+    lowered: Node
+
+
+def _start(buffer: Buffer, flag: Buffer, user: Leaf) -> _Start:
+    axes = [f"element_{k}" for k in range(len(flag.shape))]
+    node: Node = Store(flag, tuple(Index(a, INT32) for a in axes), Number(False, BOOL), (), flag.span)
+    for axis, size in zip(reversed(axes), reversed(flag.shape), strict=True):
+        node = Loop(axis, Number(0, INT32), Number(size, INT32), (node,), span=flag.span)
+    for loop in reversed(user.loops):
+        if loop.name in flag.private and loop.name not in flag.apart:
+            node = replace(loop, body=(node,))
+    return _Start(flag, frozenset(buffer.apart) & frozenset(user.names), node)
+
+
+def _begun(nodes: Sequence[Node], around: frozenset[str], starts: Sequence[_Start]) -> Iterator[Node]:
+    """The nodes with all flags of a buffer lowered where it is allocated."""
+    yield from (s.lowered for s in starts if s.loops <= around)
+    rest = [s for s in starts if not s.loops <= around]
+    for node in nodes:
+        inside = [s for s in rest if isinstance(node, Loop | While) and s.flag in written((node,))]
+        match node:
+            case Loop(name, body=body) if inside:
+                yield replace(node, body=tuple(_begun(body, around | {name}, inside)))
+            case While(body=body) if inside:
+                yield replace(node, body=tuple(_begun(body, around, inside)))
+            case _:
+                yield node
+
+
+def _flagged(nodes: Sequence[Node], flags: Mapping[Buffer, Buffer]) -> Iterator[Node]:
+    for node in nodes:
+        match node:
+            case Loop(body=body):
+                yield replace(node, body=tuple(_flagged(body, flags)))
+            case While(condition, body, guards, span):
+                yield from _asked(((condition, guards), *_of_guards(guards)), span, flags)
+                again = _asked(((condition, ()),), span, flags)
+                yield replace(node, body=(*_flagged(body, flags), *again))
+            case Store(buffer, indices, value, guards, span):
+                terms = ((t, guards) for t in (*indices, value))
+                yield from _asked((*_of_guards(guards), *terms), span, flags)
+                if buffer in flags:
+                    # before the store, which may change what its guards read
+                    yield Store(flags[buffer], indices, Number(True, BOOL), guards, span)
+                yield node
+            case Check(condition, _, guards, span):
+                yield from _asked((*_of_guards(guards), (condition, guards)), span, flags)
+                yield node
+            case External():
+                yield node
+
+
+def _of_guards(guards: tuple[Term, ...]) -> Iterator[tuple[Term, tuple[Term, ...]]]:
+    yield from ((guard, guards[:k]) for k, guard in enumerate(guards))
+
+
+def _asked(
+    terms: Iterable[tuple[Term, tuple[Term, ...]]], span: Span, flags: Mapping[Buffer, Buffer]
+) -> Iterator[Check]:
+    """That what terms read, each under conditions, has been written; of one place this is said once."""
+    told: set[tuple[Load, tuple[Term, ...]]] = set()
+    for term, around in terms:
+        for load, conditions in reads_under(term):
+            key = load, (*around, *conditions)
+            if load.buffer in flags and key not in told:
+                told.add(key)
+                message = f"an element of {load.buffer.name!r} is read, and nothing has written it."
+                place = load.span if load.span is not NOWHERE else span
+                yield Check(Load(flags[load.buffer], load.indices, place), message, (*around, *conditions), place)

@@ -1,0 +1,282 @@
+"""Scalar terms: what one iteration of a source program reads, computes and writes, in words that no source owns.
+
+A wing translates its expressions into terms. A term is a number, an index (the variable of a loop), an element of a
+buffer, or a builtin of the tensor IR applied to terms; `Affine` is the normal form that whole-number terms take as
+soon as they are sums, quotients and remainders of indices. Terms are compared by structure.
+
+>>> from tensorir.types import INT32
+>>> i = Index("i", INT32)
+>>> show(Op("plus", (i, Number(1, INT32)), INT32))
+'plus(i, 1)'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from tensorir.lifting.nests.affine import Affine, Quotient
+from tensorir.source import NOWHERE, Span
+from tensorir.types import Scalar
+
+__all__ = [
+    "Buffer",
+    "Index",
+    "Linear",
+    "Load",
+    "Number",
+    "Op",
+    "Term",
+    "always",
+    "buffers_of",
+    "children",
+    "indexed_by_data",
+    "loads",
+    "rebuilt",
+    "show",
+    "sums_in",
+]
+
+
+@dataclass(eq=False, slots=True)
+class Buffer:
+    """Memory with a shape: an argument, or storage of the program's own. The object is the identity.
+
+    `loops` is set for values that live for one iteration only: their indices are the variables of those loops.
+    """
+
+    name: str
+    element: Scalar
+    shape: tuple[int, ...]
+    argument: bool = False
+    span: Span = NOWHERE
+    private: tuple[str, ...] = ()
+    """The loops of which every iteration has a copy of its own (blocks, or threads, of a kernel)."""
+    apart: tuple[str, ...] = ()
+    """The loops of which no iteration may find what another one left here."""
+    loops: tuple[str, ...] = ()
+    copies: tuple[str, ...] = ()
+    """Of the first dims, the loops of which every iteration fills a copy before it reads it."""
+    value: object = None
+    """What a constant buffer holds."""
+    declared: bool = False
+    """Whether nothing is in it before something is written: the source, or a caller for a result, allocates it."""
+    exact: bool = False
+    """Whether what is folded into it keeps the source's order and rounding."""
+    memory: Buffer | None = None
+    """The buffer whose memory this one is a view of, from its first byte, as elements of its own type."""
+
+    @property
+    def root(self) -> Buffer:
+        """The buffer that has the memory."""
+        return self if self.memory is None else self.memory
+
+    def __repr__(self) -> str:
+        return f"<{self.name}: {self.element} {'×'.join(map(str, self.shape))}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """One number of an element type."""
+
+    value: bool | int | float
+    element: Scalar
+
+    @property
+    def key(self) -> object:
+        return (type(self.value), repr(self.value), self.element)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Number) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """The variable of a loop."""
+
+    name: str
+    element: Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """A whole-number term in normal form."""
+
+    affine: Affine
+    element: Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """An element of a buffer."""
+
+    buffer: Buffer
+    indices: tuple[Term, ...]
+    span: Span = field(default=NOWHERE, compare=False)
+    _hash: int = field(init=False, compare=False, default=0)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((id(self.buffer), self.indices)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @property
+    def element(self) -> Scalar:
+        return self.buffer.element
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """An elementwise builtin of the tensor IR applied to terms; `if` evaluates one of its branches only."""
+
+    op: str
+    args: tuple[Term, ...]
+    element: Scalar
+    _hash: int = field(init=False, compare=False, default=0)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.op, self.args, self.element)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+
+Term = Number | Index | Linear | Load | Op
+
+
+def children(term: Term) -> tuple[Term, ...]:
+    if isinstance(term, Op):
+        return term.args
+    return term.indices if isinstance(term, Load) else ()
+
+
+def walk(term: Term) -> Iterator[Term]:
+    """The term and everything below it, each distinct node once."""
+    seen: set[int] = set()
+    stack = [term]
+    while stack:
+        current = stack.pop()
+        if id(current) in seen:
+            continue
+        seen.add(id(current))
+        yield current
+        stack += children(current)[::-1]
+
+
+def sums_in(terms: Sequence[Term]) -> list[Affine] | None:
+    """Every sum in settled terms, those inside of quotients among them; None where variables stand outside of sums."""
+    pending: list[Affine] = []
+    for term in terms:
+        for t in walk(term):
+            match t:
+                case Linear(affine):
+                    pending.append(affine)
+                case Index():
+                    return None
+                case _:
+                    pass
+    found: dict[Affine, None] = {}
+    while pending:
+        a = pending.pop()
+        found[a] = None
+        pending += [atom.inner for atom, _ in a.terms if isinstance(atom, Quotient)]
+    return list(found)
+
+
+def loads(term: Term) -> list[Load]:
+    """Every read in a term."""
+    return [t for t in walk(term) if isinstance(t, Load)]
+
+
+def indexed_by_data(term: Term) -> bool:
+    """Whether data tell an index of what a term reads."""
+    return any(loads(i) for r in loads(term) for i in r.indices)
+
+
+def always(term: Term) -> dict[int, Term]:
+    """The reads and choices that a term needs whatever its choices choose, by identity."""
+    found: dict[int, Term] = {}
+    pending = [term]
+    while pending:
+        current = pending.pop()
+        if id(current) in found:
+            continue
+        match current:
+            case Load(_, indices):
+                pending += indices
+            case Op("if", (condition, _, _)):
+                pending.append(condition)
+            case Op(_, args):
+                pending += args
+                continue
+            case _:
+                continue
+        found[id(current)] = current
+    return found
+
+
+def buffers_of(term: Term) -> set[Buffer]:
+    """Every buffer that a term reads."""
+    return {t.buffer for t in walk(term) if isinstance(t, Load)}
+
+
+def index_names(term: Term) -> set[str]:
+    """The loops whose variables a term uses."""
+    found: set[str] = set()
+    for t in walk(term):
+        match t:
+            case Index(name):
+                found.add(name)
+            case Linear(affine):
+                found |= affine.names
+            case _:
+                pass
+    return found
+
+
+def rebuilt(term: Term, rule: Callable[[Term], Term | None], memo: dict[int, Term] | None = None) -> Term:
+    """The term with `rule` applied from the leaves up; None leaves a node as it is. Shared nodes stay shared."""
+    done: dict[int, Term] = {} if memo is None else memo
+    stack: list[tuple[Term, bool]] = [(term, False)]
+    while stack:
+        current, ready = stack.pop()
+        if id(current) in done:
+            continue
+        below = children(current)
+        if below and not ready:
+            stack.append((current, True))
+            stack.extend((c, False) for c in below if id(c) not in done)
+            continue
+        new: Term = current
+        if below:
+            parts = tuple(done[id(c)] for c in below)
+            if any(a is not b for a, b in zip(parts, below, strict=True)):
+                match current:
+                    case Load(buffer, _, span):
+                        new = Load(buffer, parts, span)
+                    case Op(op, _, element):
+                        new = Op(op, parts, element)
+                    case _:
+                        raise AssertionError(current)
+        changed = rule(new)
+        done[id(current)] = new if changed is None else changed
+    return done[id(term)]
+
+
+def show(term: Term) -> str:
+    """The term as text, for reports and diagnostics."""
+    match term:
+        case Number(value):
+            return str(value)
+        case Index(name):
+            return name
+        case Linear(affine):
+            return str(affine)
+        case Load(buffer, indices):
+            return f"{buffer.name}[{', '.join(map(show, indices))}]"
+        case Op(op, args):
+            return f"{op}({', '.join(map(show, args))})"

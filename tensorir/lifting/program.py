@@ -1,0 +1,376 @@
+"""Lifted programs as callables: arrays by position in, the written ones out; one fencil per set of sizes."""
+
+# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from tensorir.binding.arrays import is_traced, refuse
+from tensorir.binding.device_memory import lies_on_device
+from tensorir.caches import SIZES, RecentCache
+from tensorir.errors import DiagnosticError
+from tensorir.extension_points import device_array
+from tensorir.ir import Fencil
+from tensorir.lifting.assemble import Built
+from tensorir.lifting.loops.report import Report
+from tensorir.types import scalar_of
+
+__all__ = ["Argument", "Lifted", "Specialised"]
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """What a caller passes for a parameter: its name, its NumPy type, and whether it is one number."""
+
+    name: str
+    dtype: np.dtype[Any]
+    scalar: bool
+    written: bool
+    held: np.dtype[Any] | None = None
+    """The type that the program computes with in the place of one that no tensor has."""
+    static: bool = False
+    """Whether a program is made for one number of it at a time: one that tells a shape."""
+
+
+Run = Callable[[Sequence[Any]], tuple[Any, ...] | None]
+"""A compiled program as a function of arrays; None where it does not know them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A compiled program, what a caller passes, which of it goes under which names, and the names of its results."""
+
+    arguments: Sequence[Argument]
+    compiled: Any
+    passed: tuple[tuple[str, int], ...]
+    outputs: tuple[str, ...]
+
+    def direct(self, arrays: Sequence[Any]) -> Run | None:
+        """The same for further arrays like these, and None for others; None where calls need a look at them."""
+        direct = getattr(self.compiled, "direct", None)
+        return direct and direct(self.passed, self.outputs, arrays)
+
+    def __call__(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
+        _refuse_overlaps(self.arguments, arrays)
+        results = self.compiled(**{n: _own(arrays[k]) if n in self.outputs else arrays[k] for n, k in self.passed})
+        return tuple([results[name] for name in self.outputs])
+
+
+class Specialised:
+    """A program at one set of sizes, plain and with checks, compiled when it is first called."""
+
+    def __init__(
+        self, build: Callable[[bool, bool], Built], keeps_nan: bool = False, compile: Callable[..., Any] | None = None
+    ) -> None:
+        self._build, self._keeps_nan, self._compile = build, keeps_nan, compile
+        self.plain = build(False, False)
+        self._checked: dict[bool, Built] = {}
+        self._compiled: dict[tuple[bool, bool, str], Any] = {}
+        self._raised: dict[str, tuple[tuple[str, str], ...]] = {}
+
+    def built(self, checked: bool, undefined: bool = False) -> Built:
+        """The program: without checks, with those of accesses, and with those of what is `undefined`, too."""
+        if not undefined and not (checked and self.plain.unchecked):
+            return self.plain
+        if undefined not in self._checked:
+            self._checked[undefined] = self._build(True, undefined)
+        return self._checked[undefined]
+
+    def compiled(self, checked: bool, numerics: str, undefined: bool = False) -> Any:
+        from tensorir.backends import compile
+
+        compile = self._compile or compile
+        checked = checked and self.plain.unchecked
+        key = (checked, undefined, numerics)
+        if key not in self._compiled:
+            # what comparisons in a source do with NaN depends on their order: nothing of it is kept unless asked for
+            told = "loose" if numerics == "fast" and not self._keeps_nan else numerics
+            self._compiled[key] = compile(self.built(checked, undefined).fencil, numerics=told)
+        return self._compiled[key]
+
+    def raised(self, numerics: str) -> tuple[tuple[str, str], ...]:
+        """What the backend has operations for: rules and expressions; nothing where it does not say."""
+        if numerics not in self._raised:
+            said = getattr(self.compiled(False, numerics), "raised", tuple)
+            self._raised[numerics] = tuple(said())
+        return self._raised[numerics]
+
+    def ready(self, arguments: Sequence[Argument], checked: bool, numerics: str) -> Ready:
+        """What a call needs."""
+        built = self.built(checked)
+        place = {name: k for k, name in enumerate(built.names)}
+        passed = tuple((p.name, place[p.name]) for p in built.fencil.inputs)
+        outputs = tuple(built.names[k] for k in built.outputs)
+        return Ready(arguments, self.compiled(checked, numerics), passed, outputs)
+
+
+@dataclass(eq=False)
+class Lifted:
+    """A source function as a pure tensor program; calling it gives the parameters that it writes, in order."""
+
+    name: str
+    arguments: Sequence[Argument]
+    sizes_of: Callable[[Sequence[Any]], Hashable]
+    """The key of a call: what the program is specialised to."""
+    build: Callable[[Any, bool, bool], Built]
+    """The program at a key: whether accesses are checked, and whether values are that the source leaves undefined."""
+    static: Hashable | None
+    """The key, where it does not depend on the call."""
+    numerics: str = "fast"
+    sizes: tuple[str, ...] = ()
+    """The names of symbolic sizes, in the order in which parameters mention them."""
+    key_at: Callable[[Mapping[str, int]], Hashable] | None = None
+    """The key of the program at sizes by name."""
+    thresholds: tuple[int, ...] = ()
+    """Whole numbers that the source compares its sizes with."""
+    cache: RecentCache[Hashable, Specialised] = field(default_factory=lambda: RecentCache("lifted programs", SIZES))
+    quick: RecentCache[Hashable, Run] = field(default_factory=lambda: RecentCache("kinds of lifted calls", SIZES))
+    """Calls with arrays like earlier ones, which need no conversion."""
+    first: Run | None = None
+    """The first of these that tells by itself whether arrays are like those."""
+    minds_strides: bool = False
+    """Whether arrays of one shape that lie otherwise in memory may need another program."""
+    keeps_nan: bool = False
+    """Whether the source says what becomes of a NaN, whatever the order."""
+    again: Callable[[], Lifted] | None = None
+    """How it was lifted."""
+    compile: Callable[..., Any] | None = None
+    """What makes a function of arrays of a fencil, with `numerics=`; the default backend where nothing is said."""
+
+    def __reduce__(self) -> Any:
+        # what is stored is the source: it is lifted again where it is loaded
+        assert self.again is not None
+        return self.again, ()
+
+    def compiled_by(self, compile: Callable[..., Any]) -> Lifted:
+        """The same function, whose programs something else makes functions of arrays."""
+        return replace(
+            self, compile=compile, first=None,
+            cache=RecentCache("lifted programs", SIZES), quick=RecentCache("kinds of lifted calls", SIZES),
+        )  # fmt: skip
+
+    def at(self, key: Hashable) -> Specialised:
+        """The program at a set of sizes."""
+        found = self.cache.get(key)
+        if found is None:
+            found = Specialised(partial(self.build, key), self.keeps_nan, self.compile)
+            self.cache.put(key, found)
+        return found
+
+    def _only(self) -> Specialised:
+        if self.static is not None:
+            return self.at(self.static)
+        if not self.cache:
+            message = f"'{self.name}' has sizes that only a call tells."
+            raise refuse("TL02", message, "call it first, or use at(...) with the sizes.")
+        return self.cache.values()[-1]
+
+    @property
+    def fencil(self) -> Fencil:
+        """The tensor program, at the sizes of the last call where it has sizes."""
+        return self._only().plain.fencil
+
+    @property
+    def report(self) -> Report:
+        """How each loop was lifted, and why; what was raised is asked of the backend when it is shown."""
+        special = self._only()
+        return replace(special.plain.report, ask=partial(special.raised, self.numerics))
+
+    def __str__(self) -> str:
+        return str(self.fencil)
+
+    def _repr_html_(self) -> str:
+        from tensorir.inspect.page import markup, page, pre
+
+        shown = pre(str(self)) if self.static is not None or self.cache else markup("<p>{}</p>", repr(self))
+        return page(shown)
+
+    def __repr__(self) -> str:
+        return f"<lifted {self.name}({', '.join(a.name for a in self.arguments)})>"
+
+    def __call__(self, *arrays: Any) -> tuple[Any, ...]:
+        """The written parameters after a call, in order; arguments are never changed."""
+        try:
+            if self.first is not None and (found := self.first(arrays)) is not None:
+                return found
+            kinds = tuple([(type(a), getattr(a, "shape", None), getattr(a, "dtype", None)) for a in arrays])
+            if (run := self.quick.get(kinds)) is not None and (found := run(arrays)) is not None:
+                return found
+        except DiagnosticError as error:
+            raise self._said(error, self.at(self.sizes_of(arrays)).built(True)) from None
+        given = self._prepared(arrays)
+        special = self.at(self.sizes_of(given))
+        checked = not _traced(given)
+        results = self._run(special, given, checked)
+        told = self.minds_strides or any(a.static for a in self.arguments)
+        numbers = [k for k, (a, b) in enumerate(zip(arrays, given, strict=True)) if a is not b]
+        if not told and all(self.arguments[k].scalar for k in numbers):
+            ready = special.ready(self.arguments, checked, self.numerics)
+            direct = ready.direct(given)
+            if numbers:
+                direct = direct and partial(self._with_numbers, direct, numbers)
+            self.first = self.first or direct
+            if direct or not numbers:
+                self.quick.put(kinds, direct or ready)
+        return results
+
+    def _with_numbers(self, run: Run, numbers: Sequence[int], arrays: Sequence[Any]) -> tuple[Any, ...] | None:
+        """What a program makes of arrays, and of numbers that are no arrays yet; None where it does not know them."""
+        if len(arrays) != len(self.arguments):
+            return None
+        given = list(arrays)
+        for k in numbers:
+            given[k] = _accepted(self.name, self.arguments[k], arrays[k])
+        return run(given)
+
+    def checked(self, *arrays: Any) -> tuple[Any, tuple[Any, ...]]:
+        """The error that a check found, or None, and the outputs.
+
+        Accesses out of range, failed assertions, and what the source leaves undefined: whole numbers divided by zero,
+        shifts by too many places, floats that become integers which do not hold them.
+
+        Inside of a trace the error is raised when the traced program runs.
+        """
+        found = self._prepared(arrays)
+        special = self.at(self.sizes_of(found))
+        if _traced(found):
+            return None, self._run(special, found, True, True)
+        try:
+            return None, self._run(special, found, True, True)
+        except DiagnosticError as error:
+            return error, self._run(special, found, False)
+
+    def _run(
+        self, special: Specialised, arrays: Sequence[Any], checked: bool, undefined: bool = False
+    ) -> tuple[Any, ...]:
+        built = special.built(checked, undefined)
+        given = dict(zip(built.names, arrays, strict=True))
+        needed = [p.name for p in built.fencil.inputs]
+        missing = [n for n in needed if given.get(n) is None]
+        if missing:
+            message = (
+                f"'{missing[0]}' of '{self.name}' must be given: the program reads it, or leaves a part of it as it is."
+            )
+            raise refuse("TL03", message, "pass an array.")
+        written = {built.names[k] for k in built.outputs}
+        passed = {n: _own(given[n], _traced(arrays)) if n in written else given[n] for n in needed}
+        try:
+            results = special.compiled(checked, self.numerics, undefined)(**passed)
+        except DiagnosticError as error:
+            raise self._said(error, built) from None
+        found = [results[built.names[k]] for k in built.outputs]
+        kinds = [self.arguments[k] for k in built.outputs]
+        return tuple(x if a.held is None else x.astype(a.dtype) for a, x in zip(kinds, found, strict=True))
+
+    def _said(self, error: DiagnosticError, built: Built) -> DiagnosticError:
+        from tensorir.lifting.witness import in_words
+
+        return in_words(error, built)
+
+    def _prepared(self, arrays: Sequence[Any]) -> list[Any]:
+        if len(arrays) != len(self.arguments):
+            names = ", ".join(a.name for a in self.arguments)
+            message = f"'{self.name}' takes {len(self.arguments)} arguments ({names}), but got {len(arrays)}."
+            raise refuse("TA02", message)
+        found = [_accepted(self.name, a, value) for a, value in zip(self.arguments, arrays, strict=True)]
+        _refuse_overlaps(self.arguments, arrays)
+        pairs = zip(self.arguments, found, strict=True)
+        return [x if a.held is None or x is None else x.astype(a.held) for a, x in pairs]
+
+
+def _own(value: Any, traced: bool = False) -> Any:
+    """A copy of a NumPy array that the program would write into, which it cannot where others are traced."""
+    if not isinstance(value, np.ndarray):
+        return value
+    from tensorir.backends import backend
+
+    return backend().on_device(value) if traced else value.copy()
+
+
+def _traced(arrays: Sequence[Any]) -> bool:
+    return any(is_traced(a) for a in arrays)
+
+
+def _accepted(name: str, argument: Argument, value: Any) -> Any:
+    """An argument as a NumPy or jax array of the parameter's type."""
+    if value is None:
+        if argument.written:
+            return None
+        raise refuse("TA04", f"'{argument.name}' of '{name}' needs an array, and this is None.")
+    if isinstance(value, str | bytes | dict | set):
+        kind = type(value).__name__
+        raise refuse("TA04", f"'{argument.name}' of '{name}' needs an array, and this is of type {kind}.")
+    if argument.static and is_traced(value):
+        message = f"'{name}' is made for one value of '{argument.name}' at a time, and within a trace it has none."
+        help = f"make '{argument.name}' a static argument (static_argnums) of what is traced, or close over its number."
+        raise refuse("TA04", message, help)
+    if argument.scalar and not hasattr(value, "dtype"):
+        return _number(argument, value)
+    home = type(value).__module__.partition(".")[0]
+    if not isinstance(value, np.ndarray) and not (home.startswith("jax") and hasattr(value, "dtype")):
+        if lies_on_device(value):
+            value = device_array(value)
+        else:
+            value = np.from_dlpack(value) if hasattr(value, "__dlpack__") else np.asarray(value)
+    dtype: np.dtype[Any] = np.dtype(value.dtype)
+    if dtype.kind == "O":
+        raise refuse("TA04", f"'{argument.name}' of '{name}' needs an array of numbers.")
+    if dtype != argument.dtype:
+        narrow = {1: np.uint8, 2: np.uint16}.get(argument.dtype.itemsize)
+        if argument.dtype.kind == "V" and narrow is not None and dtype == narrow:
+            return value.view(argument.dtype)
+        if argument.scalar:
+            return _number(argument, value)
+        message = f"'{argument.name}' holds {argument.dtype}, but the array holds {dtype}."
+        raise refuse("TA05", message, f"convert it: array.astype('{argument.dtype}').")
+    return value
+
+
+def _number(argument: Argument, value: Any) -> Any:
+    """A number that fits the type of a scalar parameter."""
+    if is_traced(value):
+        return _traced_number(argument, value)
+    array: Any = np.asarray(value)
+    if array.ndim or array.dtype.kind in "OSUc":
+        raise refuse("TA04", f"'{argument.name}' needs one number of type {argument.dtype}.")
+    if argument.dtype.kind in "iu":
+        number, limits = array.item(), np.iinfo(argument.dtype)
+        if number != int(number) or not limits.min <= number <= limits.max:
+            raise refuse("TA04", f"'{argument.name}' is of type {argument.dtype}, which {number} does not fit.")
+        return np.asarray(int(number), argument.dtype)
+    element = scalar_of(argument.dtype)
+    if element is not None and not element.holds(array.item()):
+        raise refuse("TA04", f"'{argument.name}' is of type {argument.dtype}, which {array.item()} does not fit.")
+    return array.astype(argument.dtype)
+
+
+def _traced_number(argument: Argument, value: Any) -> Any:
+    """The same within a trace, where nobody knows whether a number fits a type that holds less."""
+    wanted = argument.dtype
+    if wanted.kind in "iu" and not np.can_cast(value.dtype, wanted):
+        message = f"'{argument.name}' is of type {wanted}, and this is a traced number of type {value.dtype}."
+        raise refuse("TA05", message, f"convert it, if it fits: {argument.name}.astype('{wanted}').")
+    if wanted.itemsize == 8 and not sys.modules["jax"].config.jax_enable_x64:
+        message = f"'{argument.name}' is of type {wanted}, and this transformation does not keep 64-bit types."
+        raise refuse("TA05", message, "put it inside of `with jax.enable_x64(True):`.")
+    return value.astype(wanted)
+
+
+def _refuse_overlaps(arguments: Sequence[Argument], arrays: Sequence[Any]) -> None:
+    """NumPy arguments that share memory with one that is written: the source would see its own writes through them."""
+    given = [(a, x) for a, x in zip(arguments, arrays, strict=True) if isinstance(x, np.ndarray)]
+    plain: list[tuple[Argument, Any]] = [(a, x) for a, x in given if x.size]
+    for a, x in plain:
+        if a.written:
+            for b, y in plain:
+                if a is not b and np.may_share_memory(x, y):
+                    message = f"'{a.name}' is written, and '{b.name}' shares memory with it."
+                    raise refuse("TA06", message, f"pass a copy: {b.name}.copy().")

@@ -1,0 +1,211 @@
+"""Elements that rounds of a loop find and leave: the state where values come from rounds at differing distances.
+
+A value that isl's flow gives to a read is the last one that was written to its element. So one tensor of the elements,
+to which each round writes the last value that it has for each, holds what later rounds ask for, however long ago it
+was written; loops around, along which nothing is handed on, are further dims of it.
+"""
+
+# islpy has no types of its own that say enough.
+# pyright: basic, reportAttributeAccessIssue=false
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any
+
+from tensorir.build import var
+from tensorir.ir import Expr, Var
+from tensorir.lifting.accesses.space import boxed
+from tensorir.lifting.dataflow.flow import condition_of, domain_of, elements_of, last_of, set_of, sources_of
+from tensorir.lifting.dataflow.statements import Statement, Uncovered
+from tensorir.lifting.emission.emit import Emitter
+from tensorir.lifting.emission.stores import store
+from tensorir.lifting.emission.tensors import cut, spread
+from tensorir.lifting.nests.affine import Affine, number, variable
+from tensorir.lifting.nests.linear import settled, term_of
+from tensorir.lifting.nests.terms import Buffer, Load, Number, Op, Term, walk
+from tensorir.lifting.schedule.placed import Made, with_indices
+from tensorir.types import INT32, Dims, Interval, TensorType
+
+if TYPE_CHECKING:
+    from tensorir.lifting.schedule.run import Run
+
+__all__ = ["FAR", "Memory", "asked_between_rounds", "behind", "memories_of"]
+
+FAR = 1 << 30
+"""The distance of what was found in some earlier round, not always as many ago."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The elements of a buffer, for each iteration of the loops outside, as writes of rounds along `dim` leave them."""
+
+    dim: str
+    buffer: Buffer
+    writes: tuple[int, ...]
+    box: Mapping[str, Interval]
+    """The loops outside, and then the elements, all from 0 on."""
+    indices: Mapping[int, tuple[Affine, ...]]
+    """For each write where it stores."""
+    begun: Mapping[int, Term]
+    """The reads that find here what was there before the first round, too, and where."""
+    before: Term
+    """What was there, under the names of the box."""
+
+    def variable(self, run: Run) -> Var:
+        return var(run.fresh(f"{self.buffer.name}_now"), TensorType(self.buffer.element, Dims(tuple(self.box.items()))))
+
+    def states(self, inner: Emitter, x: Expr) -> Iterator[tuple[tuple[int, int], Made]]:
+        """What is found here of each write, by its iteration."""
+        inner.names[self.buffer] = tuple(self.box)
+        inner.tensors[self.buffer] = x
+        for w in self.writes:
+            yield (w, FAR), Made(self.buffer, self.indices[w])
+
+    def first(self, run: Run) -> Expr:
+        scope = run.emitter.scope(self.box)
+        return spread(cut(run.emitter.emit(settled(self.before, scope), self.box), self.box), self.box)
+
+    def after(self, step: Run, rounds: Interval) -> Expr:
+        """The elements after a round."""
+        steps = {n: Interval(low, high + 1) for n, (low, high) in step.emitter.ranges.items() if n in step.steps}
+        steps[self.dim] = rounds
+        writes = [step.statements[w] for w in self.writes]
+        last = last_of(writes, lambda w: [n for n in w.names if n in _outside(w, self.dim) or n == self.dim])
+        for w in writes:
+            box = step.box(w)
+            whole = {**step.boxes_of(w), **steps}
+            where = last[w.number].intersect(domain_of(w))
+            if where.is_empty():
+                continue
+            holds = condition_of(where, set_of(whole, domain_of(w), w.names), w.names)
+            value = settled(step.made[w.number].at({}, {}), step.emitter.scope(box))
+            location = tuple(term_of(a, INT32) for a in self.indices[w.number])
+            space = boxed(box, location, value, () if holds is None else (holds,), step.emitter.ranges)
+            if not space.empty:
+                store(step.emitter, self.buffer, space, w.span)
+        return spread(step.emitter.tensors[self.buffer], self.box)
+
+    def keep(self, run: Run, x: Expr) -> None:
+        run.emitter.names[self.buffer] = tuple(self.box)
+        run.emitter.tensors[self.buffer] = x
+        for w in self.writes:
+            run.made[w] = Made(self.buffer, self.indices[w])
+
+
+def _outside(w: Statement, dim: str) -> list[str]:
+    """The loops of a write outside of the one that steps."""
+    return [loop.dim for loop in takewhile(lambda loop: loop.dim != dim, w.in_turn)]
+
+
+def memories_of(run: Run, dim: str, writes: Sequence[Statement], inside: Collection[int]) -> list[Memory]:
+    """One memory for each buffer of which rounds find what writes have left, at differing distances."""
+    return [_memory(run, dim, together, inside) for together in _by_buffer(writes)]
+
+
+def _by_buffer(writes: Sequence[Statement]) -> list[list[Statement]]:
+    found: dict[str, list[Statement]] = {}
+    for w in writes:
+        found.setdefault(w.buffer.name, []).append(w)
+    return list(found.values())
+
+
+def asked_between_rounds(run: Run, dim: str, writes: Sequence[Statement], inside: Collection[int]) -> set[int]:
+    """The reads beside those inside that ask for elements which later rounds write again."""
+    late = set[int]()
+    outside = run.read_outside(inside)
+    for together in _by_buffer(writes):
+        last = last_of(together, lambda w: _outside(w, dim))
+        for w in together:
+            asked = [(r, s) for r, s in run.askers(w.number) if r not in inside or r in outside]
+            late |= {r for r, s in asked if not s.relation.range().is_subset(last[w.number])}
+    return late
+
+
+def behind(run: Run, dim: str, reads: Collection[int]) -> frozenset[int]:
+    """Reads in a loop, and all of the loop that needs what they find."""
+    found, pending = set[int](), list(reads)
+    while pending:
+        m = pending.pop()
+        if m in found:
+            continue
+        if dim not in run.statements[m].names:
+            if m in reads:
+                raise Uncovered("a copy of what rounds at differing distances change")
+            continue
+        found.add(m)
+        pending += run.users.get(m, ()) if run.statements[m].is_read else [r for r, _ in run.askers(m)]
+    return frozenset(found)
+
+
+def _memory(run: Run, dim: str, writes: Sequence[Statement], inside: Collection[int]) -> Memory:
+    outside = [n for n in _outside(writes[0], dim) if n not in run.steps]
+    if any([n for n in _outside(w, dim) if n not in run.steps] != outside for w in writes):
+        raise Uncovered("a dependence whose distance differs, of writes in other loops")
+    for w in writes:
+        if any(r in inside and run.statements[r].buffer is not w.buffer for r, _ in run.askers(w.number)):
+            raise Uncovered("a copy of what rounds at differing distances change")
+    own, around = writes[0].buffer, run.box(writes[0])
+    names = [f"{n}_" for n in outside] + [f"{own.name}_{k}_" for k in range(len(own.shape))]
+    extents = [len(around[n]) for n in outside] + list(own.shape)
+    box = {n: Interval(0, e) for n, e in zip(names, extents, strict=True)}
+    lows = [variable(n).minus(number(around[n].start)) for n in outside]
+    buffer = Buffer(own.name, own.element, tuple(extents))
+    known = _before(run, dim, writes, outside, [around[n].start for n in outside], names, inside)
+    begun, before = (frozenset[int](), Number(0, own.element)) if known is None else known
+    places = {r: tuple(term_of(a, INT32) for a in (*lows, *run.statements[r].at)) for r in begun}
+    return Memory(dim, buffer, tuple(w.number for w in writes), box,
+                  {w.number: (*lows, *w.at) for w in writes},
+                  {r: Load(buffer, at) for r, at in places.items()}, before)  # fmt: skip
+
+
+def _before(
+    run: Run, dim: str, writes: Sequence[Statement], outside: Sequence[str], lows: Sequence[int], names: Sequence[str],
+    inside: Collection[int],
+) -> tuple[frozenset[int], Term] | None:  # fmt: skip
+    """The reads that find in a memory what was there before, and what that is; None where they do not agree."""
+    numbers = {w.number for w in writes}
+    reads = [run.statements[r] for r in sorted(inside) if any(s.writer in numbers for s in run.flow.get(r, ()))]
+    found: dict[tuple[int | None, str], Any] = {}
+    for r in reads:
+        around = [n for n in r.names if n in run.steps]
+        if list(run.steps) != around or [n for n in r.names if n in outside] != list(outside):
+            return None
+        element = elements_of(r, (*around, *outside)).reverse()
+        for s in run.flow[r.number]:
+            if s.writer in inside and not run.before(r.number, s):
+                if s.writer not in numbers:
+                    return None
+            elif s.writer is not None and (
+                run.before(r.number, s) or s.writer not in run.made or dim in run.statements[s.writer].names
+            ):
+                return None  # of what others write between rounds, this would hold what was there before
+            else:
+                key, relation = (s.writer, s.buffer), element.apply_range(s.relation)
+                found[key] = relation if key not in found else found[key].union(relation)
+    own, begun = writes[0].buffer, frozenset(r.number for r in reads)
+    if not found:
+        return begun, Number(0, own.element)
+    asked, pieces = None, list[tuple[Any, Term]]()
+    every = (*run.steps, *names)
+    for (writer, buffer), relation in found.items():
+        domain = relation.domain()
+        if not relation.is_single_valued() or not (asked is None or asked.is_disjoint(domain)):
+            return None
+        asked = domain if asked is None else asked.union(domain)
+        for piece in sources_of(relation, every, writer, buffer):
+            if writer is None:
+                term = run.initial(reads[0], piece)
+            else:
+                at = dict(zip(run.statements[writer].names, piece.at, strict=True))
+                term = run.made[writer].at(at, run.emitter.ranges)
+            pieces.append((piece.domain, term))
+    choices = [(condition_of(domain, asked, every), term) for domain, term in pieces]
+    choices.sort(key=lambda c: 0 if c[0] is None else sum(1 for _ in walk(c[0])), reverse=True)
+    _, before = choices.pop(0)
+    for holds, term in choices:
+        before = term if holds is None else Op("if", (holds, term, before), own.element)
+    moved = {n: variable(n).plus(number(low)) for n, low in zip(names, lows, strict=False)}
+    return begun, with_indices(before, moved, run.emitter.ranges)

@@ -1,0 +1,114 @@
+"""Reads and writes whose places data tell: a read of all elements that is looked up, a scatter into what was there."""
+
+# islpy has no types of its own that say enough.
+# pyright: basic, reportAttributeAccessIssue=false, reportMissingTypeStubs=false
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tensorir.lifting.accesses.space import boxed, in_order
+from tensorir.lifting.dataflow.flow import box_of, condition_of, domain_of, set_of
+from tensorir.lifting.dataflow.statements import Scatter, Statement, Uncovered
+from tensorir.lifting.emission.stores import scatter
+from tensorir.lifting.emission.tensors import cut, spread
+from tensorir.lifting.nests.affine import Affine, number, variable
+from tensorir.lifting.nests.linear import settled, term_of
+from tensorir.lifting.nests.terms import Buffer, Linear, Load, Number, Op, Term, loads, rebuilt
+from tensorir.lifting.schedule.placed import Made, with_indices
+from tensorir.types import BOOL, INT32, Interval
+
+if TYPE_CHECKING:
+    from tensorir.lifting.schedule.run import Run
+
+__all__ = ["is_whole", "looked_up", "scattered"]
+
+
+def looked_up(found: Term, places: Mapping[str, tuple[Term, int]]) -> Term:
+    """What stands at places that terms tell, each of so many along its dim; zero outside.
+
+    >>> from tensorir.lifting.nests.terms import show
+    >>> a, i = Buffer("A", INT32, (8,)), Load(Buffer("I", INT32, ()), ())
+    >>> show(looked_up(Load(a, (Linear(variable("x"), INT32),)), {"x": (i, 8)}))
+    'A[I[]]'
+    """
+
+    def rule(t: Term) -> Term | None:
+        match t:
+            case Linear(affine) if affine.names & places.keys():
+                return _with_terms(affine, places)
+            case _:
+                return None
+
+    term = rebuilt(found, rule)
+    if is_whole(found, places):
+        return term
+    for place, extent in places.values():
+        low = Op("greater_equal", (place, Number(0, place.element)), BOOL)
+        high = Op("less", (place, Number(extent, place.element)), BOOL)
+        term = Op("if", (Op("and", (low, high), BOOL), term, Number(0, term.element)), term.element)
+    return term
+
+
+def is_whole(found: Term, places: Mapping[str, tuple[Term, int]]) -> bool:
+    """Whether what places are looked up in is a tensor with as many elements along them."""
+    return isinstance(found, Load) and all(
+        any(isinstance(i, Linear) and i.affine == variable(n) and found.buffer.shape[k] == extent
+            for k, i in enumerate(found.indices))
+        for n, (_, extent) in places.items()
+    )  # fmt: skip
+
+
+def _with_terms(a: Affine, places: Mapping[str, tuple[Term, int]]) -> Term:
+    total: Term | None = None
+    known = Affine(tuple((n, c) for n, c in a.terms if isinstance(n, str) and n not in places), a.constant)
+    for atom, c in a.terms:
+        if isinstance(atom, str) and atom in places:
+            part, _ = places[atom]
+        elif not isinstance(atom, str):
+            inner = _with_terms(atom.inner, places)
+            part = Op("floordiv", (inner, Number(atom.by, inner.element)), inner.element)
+        else:
+            continue
+        part = part if c == 1 else Op("multiplies", (part, Number(c, part.element)), part.element)
+        total = part if total is None else Op("plus", (total, part), part.element)
+    if total is None:
+        return term_of(known, INT32)
+    if known.terms or known.constant:
+        total = Op("plus", (total, term_of(known, total.element)), total.element)
+    return total
+
+
+def scattered(run: Run, s: Statement, found: Scatter) -> Made:
+    """The buffer after a scatter, for each iteration of the loops outside."""
+    assert s.value is not None
+    every = replace(s, loops=found.loops, own=(), at=(), constraints=found.constraints)
+    domain = domain_of(every)
+    hull = box_of(domain, every.names)
+    box = {n: i for n, i in hull.items() if n not in run.steps}
+    old = run.statements[run.writers[found.old]]
+    outside = {n: i for n, i in run.box(s).items() if n not in dict(s.own)}
+    own = dict(s.own)
+    tmp = Buffer(s.buffer.name, s.buffer.element, (*(len(i) for i in outside.values()), *s.buffer.shape))
+    names = run.emitter.dims_of(tmp, [f"{n}_" for n in outside])
+    renames = dict(zip((*outside, *own), names, strict=True))
+    whole = {renames[n]: Interval(0, len(i)) for n, i in (*outside.items(), *own.items())}
+    there = {n: variable(renames[n]).plus(number(i.start)) for n, i in (*outside.items(), *own.items())}
+    before = settled(with_indices(run.found(old), there, run.emitter.scope(whole)), run.emitter.scope(whole))
+    run.emitter.tensors[tmp] = spread(cut(run.emitter.emit(before, whole), whole), whole)
+    holds = condition_of(domain, set_of(hull, domain, every.names), every.names)
+    guards = ([] if holds is None else [holds]) + [run.as_term(g, box) for g in found.guards]
+    first = [term_of(variable(n).minus(number(i.start)), INT32) for n, i in outside.items()]
+    location = (*first, *(run.as_term(i, box) for i in found.at))
+    value = run.as_term(s.value, box)
+    for term in (value, *location, *guards):
+        for load in loads(term):
+            if load.buffer is tmp:
+                raise Uncovered("a scatter of what it changes")
+    make = in_order if found.op is None or (run.exact and s.buffer.element.is_float) else boxed
+    space = make(box, tuple(location), value, tuple(guards), run.emitter.ranges)
+    if not space.empty:
+        scatter(run.emitter, tmp, space, found.op, s.span)
+    return Made(tmp, tuple(variable(n).minus(number(run.box(s)[n].start)) for n in (*outside, *own)))
