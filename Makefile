@@ -27,7 +27,7 @@ test: $(STAMP)
 nightly: $(VENV)/.bench
 	NIGHTLY=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 	$(BIN)/python -m tests.peers.sweep --values
-	$(BIN)/python -m tests.padding.sweep
+	$(BIN)/python -m tests.padding.sweep_of_sizes
 	$(BIN)/python -m tests.fuzz build/fuzz 1
 	$(MAKE) bench
 

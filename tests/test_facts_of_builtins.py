@@ -206,7 +206,7 @@ def _collections(tree):
                 yield [p.value.value for p in patterns if isinstance(p, ast.MatchValue) and hasattr(p.value, "value")]
 
 
-WINGS = ("tir", "tile", "iterator", "relax", "tenstorrent", "lift")
+WINGS = ("tir", "tile", "iterator", "relax", "tenstorrent", "lifting")
 
 
 def test_no_table_of_operations_stands_beside_the_table():

@@ -357,8 +357,12 @@ def elements_of(s: Statement, outside: Sequence[str]) -> Any:
 def last_of(writes: Sequence[Statement], apart: Callable[[Statement], Sequence[str]]) -> dict[int, Any]:
     """The iterations of writes after which no other one of them writes the same element, by the write.
 
-    Those that differ in some of their loops are told `apart`.
+    Those that differ in some of their loops are told `apart`. Raises Uncovered where isl does not decide in its budget.
     """
+    return _within_budget(lambda: _last_of(writes, apart), writes[0].buffer.name, PARTS)
+
+
+def _last_of(writes: Sequence[Statement], apart: Callable[[Statement], Sequence[str]]) -> dict[int, Any]:
     longest = max(len(w.order) for w in writes)
     times = {w.number: isl().Map(_relations([w], lambda s: _order(s, longest))) for w in writes}
     total = None

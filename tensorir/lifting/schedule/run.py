@@ -65,6 +65,9 @@ from tensorir.types import BOOL, INT32, Interval, Scalar
 
 __all__ = ["Run"]
 
+MOST_JOINED = 3
+"""How often what steps along is put together with others that have to: each time all of a loop is looked at again."""
+
 
 @dataclass(slots=True)
 class Run:
@@ -135,11 +138,14 @@ class Run:
                 first = groups.setdefault(s.opaque, place[m])
                 edges |= {(first, place[m]), (place[m], first)} if first != place[m] else set()
         done = set[int]()
-        while further := self.schedule_in_parts(members, edges, done):
+        for _ in range(MOST_JOINED):
+            further = self.schedule_in_parts(members, edges, done)
             if not further <= place.keys():
                 return further
+            if not further:
+                return frozenset()
             edges |= {(place[m], place[n]) for m in further for n in further}
-        return frozenset()
+        raise Uncovered("statements that step along with others, found one after another")
 
     def schedule_in_parts(
         self, members: Sequence[int], edges: Collection[tuple[int, int]], done: set[int]

@@ -1,4 +1,4 @@
-"""Programs that are compiled once, at a hundred sizes each: `python -m tests.padding.sweep [programs]`.
+"""Programs that are compiled once, at a hundred sizes each: `python -m tests.padding.sweep_of_sizes [programs]`.
 
 A line for each program: at how many sizes it has the bits of the oracle, how often XLA compiled, and how long the first
 call took, a call at a size of its own, and a call of a program that is compiled for its size. It ends with 1 where one
