@@ -1,7 +1,7 @@
 """What one process with eight pretended devices finds on unstructured meshes, as lines of `name: result`.
 
-`test_distributed_meshes.py` runs it. Programs are compiled for exact numerics, so that every operation rounds as op by op, and
-their results are compared with the oracle's bit for bit.
+`test_distributed_meshes.py` runs it. Programs are compiled for exact numerics, so that every operation rounds as op by
+op, and their results are compared with the oracle's bit for bit.
 """
 
 from __future__ import annotations
