@@ -96,3 +96,11 @@ print(ti.parse("f(y: tensor<float>, x: tensor<float>) { y ← x + x; }")(x=1.5)[
 def test_a_checkout_on_the_path_of_imports_finds_its_own_backends():
     run = subprocess.run([sys.executable, "-c", UNINSTALLED], cwd=ROOT, capture_output=True, text=True)
     assert (run.stdout, run.stderr) == ("3.0\n", "")
+
+
+def test_files_that_pytest_collects_have_names_of_their_own():
+    # of two with one name pytest collects the first, and an error of the other ends no run
+    tests = Path(__file__).parent
+    folders = {p.parent for p in tests.rglob("__init__.py")}
+    names = [p.name for p in tests.rglob("*.py") if p.parent not in folders and p.name != "conftest.py"]
+    assert sorted(names) == sorted(set(names))
