@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
 from types import MappingProxyType
 from typing import Any, cast
@@ -143,13 +144,11 @@ def _by_metis(tables: Mapping[str, NDArray[Any]], size: int, parts: int) -> Owne
             "D12", "METIS parts a mesh through pymetis, which is not installed.",
             "pip install 'tensorir[metis]', or leave it to by=\"coordinates\".",
         )  # fmt: skip
-    import pymetis  # pyright: ignore[reportMissingImports]
-
+    graph: Any = import_module("pymetis")
     ends = tables["E2V"].astype(np.int64)
     source, target = np.concatenate([ends[:, 0], ends[:, 1]]), np.concatenate([ends[:, 1], ends[:, 0]])
     order = np.argsort(source, kind="stable")
     starts = np.concatenate([[0], np.cumsum(np.bincount(source, minlength=size))])
-    graph: Any = pymetis
     _, found = graph.part_graph(parts, xadj=starts.tolist(), adjncy=target[order].tolist())
     return checked_owners("Vertex", found, size, parts)
 

@@ -17,7 +17,7 @@ from tensorir.equality.programs import Member
 from tensorir.equality.reals import residues as rs
 from tensorir.equality.reals.domain import Unsupported
 from tensorir.equality.reals.evaluation import Branches, evaluated, given
-from tensorir.equality.reals.formulas import Formal, variables
+from tensorir.equality.reals.formulas import Condition, Formal, variables
 from tensorir.equality.reals.numbers import Real
 from tensorir.equality.reals.tensors import Leaf
 from tensorir.errors import DiagnosticError
@@ -116,17 +116,18 @@ def _apart(a: Leaf, b: Leaf) -> tuple[Array, Array, Array, float, Array]:
 
 
 def equal_by_formulas(f: Member, g: Member) -> bool:
-    """Whether all elements of both programs' results have one formula, whatever the inputs are.
+    """Whether all elements of both programs' results have one formula, and are defined for the same inputs.
 
     What data decide, a condition or an index, has no formula.
     """
     if any(s.kind == "bool" for m in (f, g) for p in m.inputs for s in p.type.leaves) or f.narrow or g.narrow:
         return False
     try:
-        found, other = (_formulas(m) for m in (f, g))
+        (found, defined), (other, elsewhere) = (_formulas(m) for m in (f, g))
     except (Unsupported, DiagnosticError):
         return False
-    return all(bool(np.all(a.parts[0] == b.parts[0])) for a, b in zip(found, other, strict=True))
+    same = all(bool(np.all(a.parts[0] == b.parts[0])) for a, b in zip(found, other, strict=True))
+    return same and defined == elsewhere
 
 
 def has_floats(f: Member) -> bool:
@@ -136,14 +137,14 @@ def has_floats(f: Member) -> bool:
     return any(s.is_float for s in params) or any(s.is_float for e in nodes for s in e.tensor.leaves)
 
 
-def _formulas(m: Member) -> list[Leaf]:
-    """The results of a program as formulas of its inputs' elements."""
+def _formulas(m: Member) -> tuple[list[Leaf], set[Condition]]:
+    """The results of a program as formulas of its inputs' elements, and where they are defined."""
     domain = Formal()
     passed = {p.name: variables(k, p.type.dims.shape) for k, p in enumerate(m.inputs)}
     for name, table in m.tables.items():
         array = np.asarray(table)
         passed[name] = domain.whole(array) if m.fencil[name].type.leaves[0].is_float else Leaf((array,))
-    return [t.only for t in evaluated(m.fencil, passed, domain=domain)]
+    return [t.only for t in evaluated(m.fencil, passed, domain=domain)], domain.conditions
 
 
 @dataclass(slots=True)

@@ -482,3 +482,19 @@ def test_an_assumption_that_is_none_is_refused(assumed, told):
     with pytest.raises(DiagnosticError) as caught:
         ti.equivalent(f, g, assume=[assumed])
     assert str(caught.value) == told
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("sqrt(x) × sqrt(x)", "x"), ("x × x / x", "x"), ("rsqrt(x) × rsqrt(x)", "1.0f / x"),
+        ("log(x) - log(x)", "0.0f × x"),
+    ],
+)  # fmt: skip
+def test_what_is_not_defined_everywhere_is_told_from_what_is(one: str, other: str):
+    found = ti.equivalent(ti.parse(POINTS.format(8, one)), ti.parse(POINTS.format(8, other)))
+    assert found.level == Level.DIFFERENT
+
+
+def test_a_quotient_of_what_is_positive_is_defined_everywhere():
+    assert ti.equivalent(ti.parse(POINTS.format(8, "exp(x) / exp(x)")), ti.parse(POINTS.format(8, "1.0f + 0.0f × x")))

@@ -210,8 +210,9 @@ def _cast(domain: Domain, node: Call, x: Tensor) -> Tensor:
 
 def _bitcast(node: Call, x: Tensor) -> Tensor:
     source, target = node.args[0].tensor.element, node.tensor.element
+    assert isinstance(source, Scalar) and isinstance(target, Scalar)
     if source == target:
         return x
-    if source.is_float or target.is_float:  # type: ignore[union-attr]
+    if source.is_float or target.is_float:
         raise Unsupported("bits of floats have no meaning over the reals")
-    return Tensor(x.dims, (Leaf((np.array(x.only.parts[0], order="C").view(DTYPES[target]),), x.only.absent),))  # type: ignore[index]
+    return Tensor(x.dims, (Leaf((np.array(x.only.parts[0], order="C").view(DTYPES[target]),), x.only.absent),))

@@ -132,7 +132,7 @@ def contract(node: Call, args: Sequence[Any], apply: Applier[Tensor], domain: Do
     element, dims = node.static
     x, y = args
     if not domain.at_once or not element.is_float or any(leaf.absent is not None for a in args for leaf in a.leaves):
-        return apply(Bound(node.definition, {}), *args)  # type: ignore[arg-type]
+        return _by_definition(node, args, apply)
     letters = {n: chr(ord("a") + k) for k, n in enumerate(dict.fromkeys([*x.dims.names, *y.dims.names]))}
     both = [d for d in x.dims if d in y.dims]
     common = {d: x.dims[d] & y.dims[d] for d in both}
@@ -147,7 +147,7 @@ def contract(node: Call, args: Sequence[Any], apply: Applier[Tensor], domain: Do
     a, b = Real.of(x.only), Real.of(y.only)
     n = 1 + sum(len(i) for d, i in (*x.dims.items, *y.dims.without(*x.dims.names).items) if d in dims)
     if not (np.isfinite(a.value).all() and np.isfinite(b.value).all()):
-        return apply(Bound(node.definition, {}), *args)  # type: ignore[arg-type]
+        return _by_definition(node, args, apply)
     size = product(np.abs(a.value), np.abs(b.value))
     error = product(np.abs(a.value) + a.error, b.error) + product(a.error, np.abs(b.value)) + n * U * size
     rounding = (
@@ -162,6 +162,11 @@ def contract(node: Call, args: Sequence[Any], apply: Applier[Tensor], domain: Do
     q = _modular(product, np.where(r.q == UNKNOWN, np.uint64(0), r.q), np.where(s.q == UNKNOWN, np.uint64(0), s.q), Q)
     found = Real(product(a.value, b.value), error, rounding, Residues(p, np.where(unknown > 0, UNKNOWN, q)))
     return on(Tensor(out, (found.leaf(),)), node.tensor.dims)
+
+
+def _by_definition(node: Call, args: Sequence[Any], apply: Applier[Tensor]) -> Tensor:
+    assert node.definition is not None
+    return apply(Bound(node.definition, {}), *args)
 
 
 def _modular(product: Callable[[Array, Array], Array], a: Array, b: Array, modulus: int) -> Array:

@@ -17,7 +17,7 @@ True
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import reduce
 from typing import Any
@@ -30,7 +30,7 @@ from tensorir.equality.reals.numbers import HUGE
 from tensorir.equality.reals.tensors import Array, Leaf
 from tensorir.types import DTYPES, Scalar
 
-__all__ = ["Formal", "Formula", "exp", "power", "variables"]
+__all__ = ["Condition", "Formal", "Formula", "conditions", "exp", "power", "variables"]
 
 MOST_TERMS = 512
 """Terms that one formula may have."""
@@ -220,6 +220,95 @@ def _tanh(x: Formula) -> Formula:
     return _quotient(e - one, e + one)
 
 
+# Where partial functions are defined
+
+Condition = tuple[str, Formula]
+"""What has to be ("nonzero", or "root": not negative, or in the domain of a function), and of which formula."""
+
+
+def _is_nonnegative(m: Monomial) -> bool:
+    return all(
+        a[0] in ("exp", "abs") or (e.numerator % 2 == 0 or (a[0] == "power" and e.denominator == 2)) for a, e in m
+    )
+
+
+def _is_positive(x: Formula) -> bool:
+    """Whether a formula is greater than 0 whatever its atoms are, as far as signs of its terms tell."""
+    strict = any(all(a[0] == "exp" for a, _ in m) for m, _ in x.terms)
+    return strict and all(c > 0 and _is_nonnegative(m) for m, c in x.terms)
+
+
+def _nonzero(x: Formula) -> frozenset[Condition]:
+    """What has to hold for a formula not to be 0: of each of its common factors, and of what is left."""
+    if x.constant or _is_positive(x):
+        return frozenset()
+    if not x.terms:
+        raise Unsupported("a quotient by zero")
+    common = _common(x)
+    found = frozenset[Condition]()
+    for atom, _ in common:
+        if atom[0] == "power":
+            found |= _nonzero(atom[1])
+        elif atom[0] != "exp":
+            found |= {("nonzero", Formula.atom(*atom))}
+    rest = Formula(frozenset((_divided(m, common), c) for m, c in x.terms))
+    if rest.constant or _is_positive(rest):
+        return found
+    factor = min(rest.terms, key=lambda t: (len(t[0]), sorted(map(repr, t[0]))))[1]
+    return found | {("nonzero", Formula(frozenset((m, c / factor) for m, c in rest.terms)))}
+
+
+def _root(x: Formula) -> frozenset[Condition]:
+    whole = all(c > 0 and _is_nonnegative(m) for m, c in x.terms)
+    return frozenset() if whole else frozenset([("root", x)])
+
+
+def conditions(op: str, args: Sequence[Formula]) -> frozenset[Condition]:
+    """Where an operation is defined: x / x is 1 where x is not 0, and the square of a root is where it is not negative.
+
+    >>> conditions("sqrt", [exp(Formula.atom("x"))]), len(conditions("divides", [Formula.atom("x")] * 2))
+    (frozenset(), 1)
+    """
+    x, *others = args
+    match op:
+        case "divides" | "floordiv" | "mod" | "rem":
+            return _nonzero(others[0])
+        case "sqrt":
+            return _root(x)
+        case "rsqrt" | "log" | "log2" | "log10":
+            return _root(x) | _nonzero(x)
+        case "log1p":
+            return conditions("log", [x + Formula.number(1)])
+        case "tan":
+            return _nonzero(OPERATIONS["cos"](x))
+        case "power":
+            exponent = others[0].constant
+            if exponent is None:
+                return frozenset([("power", x), ("by", others[0])])
+            found = _root(x) if exponent.denominator != 1 else frozenset[Condition]()
+            return found | _nonzero(x) if exponent < 0 else found
+        case "arcsin" | "arccos" | "arctanh" | "arccosh" | "lgamma":
+            return frozenset([(op, x)])
+        case _:
+            return frozenset()
+
+
+def _has_infinity(x: Formula) -> bool:
+    return any(a == ("infinite",) for m, _ in x.terms for a, _ in m)
+
+
+def _check_infinities(op: str, args: Sequence[Formula]) -> None:
+    """Refuse what would be NaN, or infinite times what may be 0: formulas cancel it."""
+    infinite = [x for x in args if _has_infinity(x)]
+    if not infinite or op in ("max", "min"):
+        return
+    if op in ("plus", "minus", "neg") and len(infinite) == 1:
+        return
+    below = all(c < 0 for m, c in infinite[0].terms if ("infinite",) in dict(m))
+    if op != "exp" or not below:
+        raise Unsupported("infinity in a formula")
+
+
 HALF = Fraction(1, 2)
 OPERATIONS: dict[str, Callable[..., Formula]] = {
     "plus": Formula.__add__,
@@ -247,10 +336,16 @@ OPERATIONS: dict[str, Callable[..., Formula]] = {
 """Of the other functions formulas know their arguments alone."""
 
 
+@dataclass(slots=True)
 class Formal:
-    """The domain of formulas."""
+    """The domain of formulas, and the conditions under which what they were made of is defined."""
 
-    at_once = False
+    conditions: set[Condition] = field(default_factory=set[Condition])
+
+    @property
+    def at_once(self) -> bool:
+        """Whether products of matrices are taken as such."""
+        return False
 
     def literal(self, value: Any, element: Scalar) -> Leaf:
         """A literal: the number that it is, or infinity for what stands for it."""
@@ -270,7 +365,13 @@ class Formal:
     def compute(self, op: str, element: Scalar, args: Sequence[Leaf]) -> Leaf:
         """An elementwise operation that gives a float of floats."""
         f = OPERATIONS.get(op) or (lambda *xs: Formula.atom(op, *xs))
-        return _leaf(_each(f, *(a.parts[0] for a in args)))
+
+        def one(*xs: Formula) -> Formula:
+            _check_infinities(op, xs)
+            self.conditions |= conditions(op, xs)
+            return f(*xs)
+
+        return _leaf(_each(one, *(a.parts[0] for a in args)))
 
     def integers(self, op: str, element: Scalar, args: Sequence[Leaf]) -> Leaf:
         """An elementwise operation on integers: sums and products modulo the width, others of their arguments alone."""
@@ -286,7 +387,9 @@ class Formal:
         moved = np.moveaxis(x.parts[0], axis, 0)
         found = np.empty(moved.shape[1:], object)
         for at in np.ndindex(found.shape):
-            found[at] = reduce(Formula.__add__, [moved[(k, *at)] for k in range(moved.shape[0])], zero)
+            terms = [moved[(k, *at)] for k in range(moved.shape[0])]
+            _check_infinities("plus", terms)
+            found[at] = reduce(Formula.__add__, terms, zero)
         return _leaf(found)
 
     def rounded(self, x: Leaf, element: Scalar) -> Leaf:

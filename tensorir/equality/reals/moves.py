@@ -27,7 +27,7 @@ from tensorir.equality.reals.tensors import (
 )
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.ir import Call
-from tensorir.types import DTYPES, Dims, Interval, Scalar, TensorType
+from tensorir.types import DTYPES, Dims, Interval, Scalar, TensorType, TupleElement
 from tensorir.typing_rules import highest_neighbour, neighbour_source
 
 __all__ = ["MOVES"]
@@ -44,7 +44,9 @@ def _make_tuple(node: Call, args: Sequence[Tensor], domain: Domain) -> Tensor:
 
 
 def _tuple_get(node: Call, args: Sequence[Tensor], domain: Domain) -> Tensor:
-    members = node.args[0].tensor.element.members  # type: ignore[union-attr]
+    element = node.args[0].tensor.element
+    assert isinstance(element, TupleElement)
+    members = element.members
     sizes = [len(TensorType(m).leaves) for m in members]
     start = sum(sizes[: node.static.member])
     return replace(args[0], leaves=args[0].leaves[start : start + sizes[node.static.member]])

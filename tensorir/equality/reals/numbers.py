@@ -135,7 +135,7 @@ def _arithmetic(value: Callable[..., Array], formula: Formula, spread: Callable[
     def compute(element: Scalar, *args: Real) -> Real:
         z = value(*(a.value for a in args))
         errors = [
-            spread(*(a.value for a in args), *es, z) + u * np.abs(z)
+            spread(*(a.value for a in args), *es, z) + np.where(np.isfinite(z), u * np.abs(z), 0.0)
             for u, es in ((U, [a.error for a in args]), (unit(element), [a.rounding for a in args]))
         ]
         lost = _overflown(args, z)
@@ -166,12 +166,16 @@ def _function(value: Callable[..., Array], formula: Formula, ulps: float = 4, gr
     """
 
     def spread(args: tuple[Real, ...], errors: list[Array], z: Array, u: float) -> Array:
-        found = np.zeros(np.shape(z))
+        found, settled = np.zeros(np.shape(z)), ~np.isfinite(z)
         ends = [(np.subtract, np.add)] * len(args)
         for k in range(1 << len(args)):
             at = [ends[n][k >> n & 1](a.value, e) for n, (a, e) in enumerate(zip(args, errors, strict=True))]
-            found = np.maximum(found, np.where(np.isnan(w := np.abs(value(*at) - z)), np.inf, w))
-        return found + ulps * u * np.abs(z) + LEAST
+            end = value(*at)
+            found = np.maximum(found, np.where(np.isnan(w := np.abs(end - z)), np.inf, w))
+            settled &= (end == z) | (np.isnan(end) & np.isnan(z))
+        # outside of its domain or at a pole, wherever the operands are within their errors
+        found = np.where(settled, 0.0, found)
+        return found + np.where(np.isfinite(z), ulps * u * np.abs(z), 0.0) + LEAST
 
     def compute(element: Scalar, *args: Real) -> Real:
         z = value(*(a.value for a in args))

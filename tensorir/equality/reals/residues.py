@@ -93,7 +93,8 @@ LOWEST = 1074
 def _powers_of_two() -> tuple[Array, Array]:
     """2^(k - 53) for all exponents k of float64, modulo P and modulo Q."""
     exponents = range(-LOWEST - 53, 1025 - 53)
-    return tuple(np.array([pow(2, k, m) for k in exponents], np.uint64) for m in (P, Q))  # type: ignore[return-value]
+    p, q = (np.array([pow(2, k, m) for k in exponents], np.uint64) for m in (P, Q))
+    return p, q
 
 
 def named(name: str) -> Residues:

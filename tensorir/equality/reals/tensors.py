@@ -172,7 +172,7 @@ def placed(x: Tensor, part: Tensor, box: Mapping[str, Interval]) -> Tensor:
     )
     new = on(part, inner)
 
-    def put(a: Array, b: Array) -> Array:
+    def put(a: Array, b: Any) -> Array:
         found = np.array(a)
         found[where] = b
         return found
@@ -182,6 +182,6 @@ def placed(x: Tensor, part: Tensor, box: Mapping[str, Interval]) -> Tensor:
         absent = None
         if a.absent is not None or b.absent is not None:
             none = np.zeros(x.dims.shape, bool)
-            absent = put(none if a.absent is None else a.absent, False if b.absent is None else b.absent)  # type: ignore[arg-type]
+            absent = put(none if a.absent is None else a.absent, np.False_ if b.absent is None else b.absent)
         leaves.append(Leaf(tuple(map(put, a.parts, b.parts)), absent))
     return Tensor(x.dims, tuple(leaves))
