@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -37,9 +38,10 @@ import numpy as np
 from tensorir.binding.arrays import refuse
 from tensorir.builtins import TABLE
 from tensorir.equality.assumptions import NONE, Assumptions, assumptions
+from tensorir.equality.every_size import at_sizes
 from tensorir.equality.inputs import Input, inputs, mild, special
 from tensorir.equality.over_the_reals import Agreement, Evaluator, equal_by_formulas, has_floats
-from tensorir.equality.programs import Called, Family, Member, called, common_sizes, family, matched
+from tensorir.equality.programs import Called, Family, Member, called, family, matched
 from tensorir.equality.reals.domain import Unsupported
 from tensorir.equality.reals.residues import Q
 from tensorir.equality.runs import difference, differing_run, edge_difference, run, ulps
@@ -91,7 +93,14 @@ def equivalent(
     if sizes is not None:
         one, other = (_at(m, sizes) for m in (f, g))
         return replace(_compared(one, other, how, sizes), sizes=(sizes,))
-    return _at_sizes(f, g, how)
+    # special numbers do as they do at one size
+    fewer = replace(how, inputs=max(4, how.inputs // 2))
+    turns = count()
+
+    def compare(one: Member, other: Member, sizes: Mapping[str, int]) -> Verdict:
+        return _compared(one, other, replace(fewer, special=how.special and next(turns) == 1), sizes)
+
+    return at_sizes(f, g, how.match, how.assumed, compare)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,31 +120,6 @@ def _at(f: Family, sizes: Mapping[str, int]) -> Member:
     if missing:
         raise refuse("A04", f"the size '{missing[0]}' is not given.", f"give it: sizes={{'{missing[0]}': 8}}.")
     return f.at({n: sizes[n] for n in f.sizes})
-
-
-def _at_sizes(f: Family, g: Family, how: _How) -> Verdict:
-    """Programs of which one at least has symbolic sizes, the smallest first."""
-    found: list[Verdict] = []
-    tried: list[Mapping[str, int]] = []
-    for sizes, one, other in common_sizes(f, g, how.assumed):
-        # special numbers do as they do at one size
-        fewer = replace(how, inputs=max(4, how.inputs // 2), special=how.special and len(found) == 3)
-        verdict = _compared(one, other, fewer, sizes)
-        if verdict.level == Level.DIFFERENT:
-            return replace(verdict, sizes=(sizes,))
-        if verdict.level > Level.UNKNOWN or not found:
-            found.append(verdict)
-            tried.append(sizes)
-    if not tried:
-        raise refuse("TL04", "there are no sizes at which both programs are of the same arrays.", _SAME)
-    known = [v for v in found if v.level > Level.UNKNOWN] or found
-    sizes = tuple(s for s, v in zip(tried, found, strict=True) if v in known)
-    lowest = min(known, key=lambda v: v.level)
-    seen, all_ = (sum(v.branches[k] for v in known) for k in (0, 1))
-    return replace(
-        lowest, sizes=sizes, points=max(v.points for v in known), branches=(seen, all_),
-        ulps=max(v.ulps for v in known), edges=next((v.edges for v in known if v.edges), ""),
-    )  # fmt: skip
 
 
 def _compared(f: Member, g: Member, how: _How, sizes: Mapping[str, int]) -> Verdict:

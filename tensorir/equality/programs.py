@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -15,6 +16,8 @@ from tensorir.binding.arrays import refuse
 from tensorir.build import call, closure, fencil, var
 from tensorir.builtins import TABLE
 from tensorir.definitions import DEFINITIONS
+from tensorir.equality.all_sizes.of_nests import flow_of
+from tensorir.equality.all_sizes.proof import ALL_SIZES, Symbolic, of_template, size_name
 from tensorir.equality.assumptions import NONE, Assumptions
 from tensorir.equality.nameless import nameless, nameless_text
 from tensorir.errors import DiagnosticError
@@ -31,7 +34,7 @@ from tensorir.passes.simplify import Simplify
 from tensorir.types import DTYPES, Dims, Element, Interval, Scalar, TensorType, scalar_of
 from tensorir.walk import postorder, rebuild, rewrite_all, values, with_label, with_values
 
-__all__ = ["Called", "Family", "Member", "called", "canonical", "common_sizes", "family", "matched"]
+__all__ = ["Called", "Family", "Member", "called", "canonical", "common_sizes", "family", "matched", "members"]
 
 LARGEST = 5
 """Sizes run from 1 up to this, each on its own; before them all are 0, and each alone."""
@@ -197,6 +200,8 @@ class Family:
     text: tuple[str, ...] = ()
     thresholds: tuple[int, ...] = ()
     """Whole numbers in the source, beyond and below which it may do other things."""
+    symbolic: Callable[[Sequence[str]], Symbolic] | None = None
+    """The program for all sizes, in the order of these."""
 
 
 def family(program: Any) -> Family:
@@ -207,8 +212,9 @@ def family(program: Any) -> Family:
         text = str(program)
         whole = tuple([int(found.group()) for found in re.finditer(r"(?<![\w.])\d{1,4}(?![\w.])", text)])
         return Family(
-            tuple(program.sizes), lambda sizes: Member(program.specialise(**sizes)), nameless_text(text), whole
-        )
+            tuple(program.sizes), lambda sizes: Member(program.specialise(**sizes)), nameless_text(text), whole,
+            partial(of_template, program),
+        )  # fmt: skip
     if isinstance(program, Lifted):
         return _family_of(program)
     lifted = getattr(program, "fencil", None)
@@ -223,7 +229,7 @@ def family(program: Any) -> Family:
     usual, exact = _family_of(tensorir.lift(program)), _family_of(tensorir.lift(program, numerics="exact"))
     return Family(
         usual.sizes, lambda sizes: replace(usual.at(sizes), exact=exact.at(sizes), loose=False),
-        thresholds=usual.thresholds,
+        thresholds=usual.thresholds, symbolic=usual.symbolic,
     )  # fmt: skip
 
 
@@ -236,8 +242,17 @@ def _family_of(lifted: Lifted) -> Family:
         raise refuse("TL02", message, "compare it at one set of sizes: declare them as numbers.")
     return Family(
         lifted.sizes, lambda sizes: _member_of(lifted, lifted.at(key_at(sizes)).built(True)),
-        thresholds=lifted.thresholds,
+        thresholds=lifted.thresholds, symbolic=None if lifted.symbolic is None else partial(_symbolic, lifted),
     )  # fmt: skip
+
+
+def _symbolic(lifted: Lifted, sizes: Sequence[str]) -> Symbolic:
+    """A lifted source for all sizes."""
+    assert lifted.symbolic is not None and lifted.key_at is not None
+    named = {n: size_name(k) for k, n in enumerate(sizes)}
+    nest = lifted.symbolic([named[n] for n in lifted.sizes], ALL_SIZES)
+    names = lifted.at(lifted.key_at(dict.fromkeys(sizes, 2))).built(True).names
+    return flow_of(nest, {n: k for k, n in enumerate(names)}).at
 
 
 def _member_of(lifted: Lifted, built: Built) -> Member:
@@ -262,12 +277,8 @@ def common_sizes(
             raise refuse("TL04", f"one program has the sizes {_list(f)}, the other {_list(g)}.", "compare equal ones.")
         for values in _ascending(len(f.sizes), {*f.thresholds, *g.thresholds}, assumed.multiples(f.sizes)):
             sizes = dict(zip(f.sizes, values, strict=True))
-            if not assumed.allow(sizes):
-                continue
-            others = sizes if named else dict(zip(g.sizes, values, strict=True))
-            pair = _member(f, sizes), _member(g, others)
-            if pair[0] is not None and pair[1] is not None:
-                yield sizes, pair[0], pair[1]
+            if assumed.allow(sizes):
+                yield from members(f, g, [sizes])
     elif g.sizes:
         for sizes, one, other in common_sizes(g, f, assumed):
             yield sizes, other, one
@@ -280,6 +291,18 @@ def common_sizes(
             if one is not None and _shapes(one) == _shapes(fixed):
                 yield sizes, one, fixed
                 return
+
+
+def members(
+    f: Family, g: Family, all_sizes: Sequence[Mapping[str, int]]
+) -> Iterator[tuple[Mapping[str, int], Member, Member]]:
+    """Both programs at sizes of the first; those at which one is none are left out."""
+    named = set(f.sizes) == set(g.sizes)
+    for sizes in all_sizes:
+        others = sizes if named else dict(zip(g.sizes, sizes.values(), strict=True))
+        pair = _member(f, sizes), _member(g, others)
+        if pair[0] is not None and pair[1] is not None:
+            yield sizes, pair[0], pair[1]
 
 
 def _list(f: Family) -> str:

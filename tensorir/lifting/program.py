@@ -21,6 +21,7 @@ from tensorir.extension_points import device_array
 from tensorir.ir import Fencil
 from tensorir.lifting.assemble import Built
 from tensorir.lifting.loops.report import Report
+from tensorir.lifting.nests.nest import SymbolicNest
 from tensorir.types import scalar_of
 
 __all__ = ["Argument", "Lifted", "Specialised"]
@@ -131,6 +132,8 @@ class Lifted:
     """The key of the program at sizes by name."""
     thresholds: tuple[int, ...] = ()
     """Whole numbers that the source compares its sizes with."""
+    symbolic: Callable[[Sequence[str], int], SymbolicNest] | None = None
+    """The source for all sizes up to a largest one, under names for these in their order; None where they are known."""
     cache: RecentCache[Hashable, Specialised] = field(default_factory=lambda: RecentCache("lifted programs", SIZES))
     quick: RecentCache[Hashable, Run] = field(default_factory=lambda: RecentCache("kinds of lifted calls", SIZES))
     """Calls with arrays like earlier ones, which need no conversion."""

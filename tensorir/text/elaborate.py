@@ -23,13 +23,18 @@ from tensorir.text.trampoline import Rule, run
 from tensorir.text.typed import bound_value, typed
 from tensorir.wellformed import check_closure
 
-__all__ = ["elaborate", "elaborate_expression"]
+__all__ = ["elaborate", "elaborate_expression", "elaborate_parts"]
 
 
 def elaborate(program: syntax.Program, sizes: Mapping[str, int] | None = None) -> ir.Fencil:
     """The typed fencil of a program for given sizes. Raises all diagnostics at once."""
+    e = Elaboration(frozenset(inventory(program).dims), dict(program.offsets), dict(sizes or {}))
+    return ir.Fencil(program.name, *elaborate_parts(program, e), program.span)
+
+
+def elaborate_parts(program: syntax.Program, e: Elaboration) -> tuple[tuple[ir.Var, ...], tuple[ir.Closure, ...]]:
+    """The typed parameters and closures of a program, by what an elaboration knows. Raises all diagnostics at once."""
     known = inventory(program)
-    e = Elaboration(frozenset(known.dims), dict(program.offsets), dict(sizes or {}))
     params = [e.declare(p) for p in program.params]
     for p in program.params:
         if p.name in known.sizes:
@@ -54,9 +59,9 @@ def elaborate(program: syntax.Program, sizes: Mapping[str, int] | None = None) -
     for written, closure in zip(program.closures, closures, strict=True):
         if closure is not None and closure.output in intact_params:
             uses = [(closure.value, written.value.span)]
-            e.add(*(moved(d, uses) for d in check_closure(tuple(intact_params), closure)))
+            e.add(*(moved(d, uses) for d in check_closure((*intact_params, *e.variables.values()), closure)))
     e.finish()
-    return ir.Fencil(program.name, tuple(intact_params), tuple(intact_closures), program.span)
+    return tuple(intact_params), tuple(intact_closures)
 
 
 def elaborate_expression(

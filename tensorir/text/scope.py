@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from tensorir import ir
+from tensorir import build, ir
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.source import Span
 from tensorir.text import syntax
@@ -30,6 +30,8 @@ class Elaboration:
     dims: frozenset[str]
     offsets: Mapping[str, str]
     sizes: Mapping[str, int]
+    variables: Mapping[str, ir.Var] = field(default_factory=dict[str, ir.Var])
+    """Sizes that are no numbers where they are values."""
     scope: dict[str, ir.Expr | None] = field(default_factory=dict[str, "ir.Expr | None"])
     """Every name that is bound here; None for one whose definition is wrong."""
     taken: set[str] = field(default_factory=set[str])
@@ -96,6 +98,10 @@ class Elaboration:
             return None
         same = [p.name for p in found.params] == list(names) and [p.type for p in found.params] == list(types)
         return found if same else None
+
+    def size(self, name: str, span: Span) -> ir.Expr:
+        """The value of a size, as an expression."""
+        return self.variables.get(name) or build.literal(self.sizes[name], None, span)
 
     def unique(self, name: str) -> str:
         """The name, with a number where it is taken; it is taken from now on."""

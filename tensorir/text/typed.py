@@ -85,7 +85,7 @@ def _value_of(e: Elaboration, node: syntax.Name) -> ir.Expr | None:
     if name in e.scope:
         return e.scope[name]
     if name in e.sizes:
-        return e.attempt(lambda: build.literal(e.sizes[name], None, node.span), node.span)
+        return e.attempt(lambda: e.size(name, node.span), node.span)
     if name in e.defining:
         e.report("N06", f"'{name}' is used in its own definition.", node.span, "a let cannot refer to itself.")
     elif name in e.stale:

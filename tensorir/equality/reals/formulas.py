@@ -30,7 +30,9 @@ from tensorir.equality.reals.numbers import HUGE
 from tensorir.equality.reals.tensors import Array, Leaf
 from tensorir.types import DTYPES, Scalar
 
-__all__ = ["Condition", "Formal", "Formula", "conditions", "exp", "power", "variables"]
+__all__ = [
+    "Condition", "Formal", "Formula", "conditions", "exp", "integer", "literal", "power", "variables",
+]  # fmt: skip
 
 MOST_TERMS = 512
 """Terms that one formula may have."""
@@ -309,6 +311,16 @@ def _check_infinities(op: str, args: Sequence[Formula]) -> None:
         raise Unsupported("infinity in a formula")
 
 
+def literal(value: Any, element: Scalar) -> Formula:
+    """A literal of a float type: the number that it is, or infinity for what stands for it."""
+    rounded = float(np.asarray(value).astype(DTYPES[element]).astype(np.float64))
+    if np.isnan(rounded):
+        raise Unsupported("NaN is no formula")
+    if abs(rounded) >= HUGE:
+        return INFINITE if rounded > 0 else -INFINITE
+    return Formula.number(rounded)
+
+
 HALF = Fraction(1, 2)
 OPERATIONS: dict[str, Callable[..., Formula]] = {
     "plus": Formula.__add__,
@@ -349,12 +361,7 @@ class Formal:
 
     def literal(self, value: Any, element: Scalar) -> Leaf:
         """A literal: the number that it is, or infinity for what stands for it."""
-        rounded = float(np.asarray(value).astype(DTYPES[element]).astype(np.float64))
-        if np.isnan(rounded):
-            raise Unsupported("NaN is no formula")
-        if abs(rounded) >= HUGE:
-            return _leaf(np.array(INFINITE if rounded > 0 else -INFINITE, object))
-        return _leaf(np.array(Formula.number(rounded), object))
+        return _leaf(np.array(literal(value, element), object))
 
     def whole(self, x: Array) -> Leaf:
         """Integers as numbers."""
@@ -364,14 +371,14 @@ class Formal:
 
     def compute(self, op: str, element: Scalar, args: Sequence[Leaf]) -> Leaf:
         """An elementwise operation that gives a float of floats."""
-        f = OPERATIONS.get(op) or (lambda *xs: Formula.atom(op, *xs))
+        return _leaf(_each(lambda *xs: self.one(op, xs), *(a.parts[0] for a in args)))
 
-        def one(*xs: Formula) -> Formula:
-            _check_infinities(op, xs)
-            self.conditions |= conditions(op, xs)
-            return f(*xs)
-
-        return _leaf(_each(one, *(a.parts[0] for a in args)))
+    def one(self, op: str, xs: Sequence[Formula]) -> Formula:
+        """An operation on formulas of floats."""
+        _check_infinities(op, xs)
+        self.conditions |= conditions(op, xs)
+        f = OPERATIONS.get(op)
+        return Formula.atom(op, *xs) if f is None else f(*xs)
 
     def integers(self, op: str, element: Scalar, args: Sequence[Leaf]) -> Leaf:
         """An elementwise operation on integers: sums and products modulo the width, others of their arguments alone."""
@@ -379,7 +386,7 @@ class Formal:
             found = INTEGERS[op](element, *(a.parts[0] for a in args))
             return _leaf(np.asarray(found, DTYPES[element]))
         given = [a.parts[0] if a.parts[0].dtype == object else _numbers(a.parts[0]) for a in args]
-        return _leaf(_each(lambda *xs: _integer(op, element, xs), *given))
+        return _leaf(_each(lambda *xs: integer(op, element, xs), *given))
 
     def total(self, x: Leaf, axis: int, element: Scalar) -> Leaf:
         """A sum along an axis."""
@@ -410,7 +417,7 @@ def _numbers(x: Array) -> Array:
     return _each(lambda v: Formula.number(int(v)), x.astype(object))
 
 
-def _integer(op: str, element: Scalar, xs: tuple[Formula, ...]) -> Formula:
+def integer(op: str, element: Scalar, xs: tuple[Formula, ...]) -> Formula:
     """An operation on integers that inputs decide."""
     match op, xs:
         case (("plus" | "minus" | "multiplies" | "neg"), _):

@@ -17,7 +17,8 @@ from tensorir.lifting.nests.terms import Buffer, Load, Number, Term, buffers_of,
 from tensorir.source import NOWHERE, Span
 
 __all__ = [
-    "Bottom", "Check", "External", "Leaf", "Loop", "Node", "Rounds", "Store", "While", "leaves",
+    "Bottom", "Check", "External", "Leaf", "Loop", "Node", "Rounds", "Store", "SymbolicNest", "While",
+    "leaves",
     "names_of_loops", "ranges_of",
 ]  # fmt: skip
 
@@ -108,6 +109,18 @@ class External:
     make: Callable[..., tuple[Expr, ...]]
     guards: tuple[Term, ...] = ()
     span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolicNest:
+    """A nest for all sizes, which are indices of these names: the buffers of parameters, and their extents."""
+
+    arguments: tuple[Buffer | None, ...]
+    extents: tuple[tuple[Term, ...], ...]
+    nodes: tuple[Node, ...]
+    sizes: tuple[str, ...]
+    largest: int
+    """What sizes go up to, from 0."""
 
 
 Bottom = Store | While | Check | External

@@ -24,6 +24,7 @@ from typing import Any
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.extension_points import lift_graph_function
 from tensorir.lifting.assemble import Built, assemble
+from tensorir.lifting.nests.nest import SymbolicNest
 from tensorir.lifting.program import Argument, Lifted
 from tensorir.lifting.storage.narrow import holder
 from tensorir.tir import nodes as n
@@ -112,10 +113,27 @@ def _lifted(func: n.PrimFunc, numerics: str, on_hazard: str) -> Lifted:
         return tuple(found), (None,) * len(found)
 
     made = Lifted(func.name, arguments, sizes, build, fixed, numerics, tuple(symbols), key_at, thresholds(func))
+    made.symbolic = partial(_symbolic, func, tuple(symbols.values())) if symbols else None
     made.minds_strides = any(b.strides for b in func.buffer_map.values())
     if fixed is not None:
         made.at(fixed)  # what is wrong is said now, and not when it is called
     return made
+
+
+def _symbolic(func: n.PrimFunc, symbols: Sequence[n.Var], names: Sequence[str], largest: int) -> SymbolicNest:
+    """The nest of a function with its sizes, from 0 up to the largest, as indices of these names."""
+
+    def work() -> SymbolicNest:
+        unknown = {var: (name, largest) for var, name in zip(symbols, names, strict=True)}
+        most = dict.fromkeys(symbols, largest)
+        buffers = [func.buffer_map.get(p) for p in func.params]
+        if any(b is not None and (b.strides or b.elem_offset is not None or b.dtype.lanes != 1) for b in buffers):
+            raise refused("an array has strides, and its sizes are not known.", func.span)
+        shapes = [None if b is None else tuple(extent_at(e, most, b) for e in b.shape) for b in buffers]
+        reading = read_function(func, shapes, {}, True, unknown=unknown)
+        return SymbolicNest(reading.arguments, reading.extents, reading.nodes, tuple(names), largest)
+
+    return deep(work)
 
 
 def lift_prim_func(

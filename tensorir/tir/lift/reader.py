@@ -57,6 +57,8 @@ class Reader:
     scope: Scope
     module: n.IRModule | None
     loops: tuple[str, ...] = ()
+    sizes: tuple[str, ...] = ()
+    """The indices that stand for sizes of no known value."""
     ranges: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
     guards: tuple[Term, ...] = ()
     live: list[Flag] = field(default_factory=list[Flag])
@@ -136,7 +138,7 @@ class Reader:
     def loop_name(self, name: str) -> str:
         """A name for a loop that no loop around it has, nor any thread."""
         clean = _clean(name)
-        around = {*self.loops, *(t.name for t in (self.threads or {}).values())}
+        around = {*self.sizes, *self.loops, *(t.name for t in (self.threads or {}).values())}
         found, k = clean, 1
         while found in around:
             found, k = f"{clean}_{k}", k + 1
@@ -157,7 +159,7 @@ class Reader:
     def known(self) -> dict[str, tuple[int, int]]:
         """The values of the loops around, and of the kernel's threads."""
         threads = (t.name for t in (self.threads or {}).values())
-        return {name: self.ranges[name] for name in (*self.loops, *threads)}
+        return {name: self.ranges[name] for name in (*self.sizes, *self.loops, *threads)}
 
     @property
     def lanes(self) -> tuple[Thread, ...]:

@@ -1,0 +1,1 @@
+"""Proofs that programs are equal for all sizes: an element of their results, at symbolic coordinates."""

@@ -1,0 +1,329 @@
+"""Terms as formulas over the reals: folds that add are sums over sets of places, whatever order they are taken in.
+
+A sum is a set of places and a monomial of what is read there. Places are named by what they read: of a split loop the
+element `x[4 i + j]` is one of `x[u]`, and the set is that of all u. Sums of one monomial add up place by place.
+"""
+
+# islpy has no types of its own that say enough.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, cast
+
+import islpy as isl
+
+from tensorir.equality.all_sizes.cases import Case
+from tensorir.equality.all_sizes.terms import Fold, Term, written
+from tensorir.equality.reals.domain import Unsupported
+from tensorir.equality.reals.formulas import Condition, Formal, Formula, Monomial, integer, literal
+from tensorir.lifting.accesses.sets import text
+from tensorir.lifting.nests.affine import Affine, variable
+from tensorir.types import BOOL
+
+__all__ = ["Reals"]
+
+MOST_TERMS = 4000
+"""Terms that become formulas."""
+Guard = tuple[tuple[str, bool], ...]
+"""The keys of conditions that data decide, and how, where something is computed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """A monomial at all places of a set, which is one in the space of `variables` of places."""
+
+    monomial: Monomial
+    places: Any = field(compare=False, hash=False)
+
+
+@dataclass(slots=True)
+class Reals:
+    """Formulas of terms in a case, and the sums and folds that they have in common."""
+
+    case: Case
+    sums: list[Sum] = field(default_factory=list[Sum])
+    folds: list[tuple[Fold, tuple[Formula, ...], list[tuple[Case, tuple[Formula, ...]]]]] = field(
+        default_factory=list[Any]
+    )
+    domains: dict[Guard, Formal] = field(default_factory=dict[Guard, Formal])
+    known: dict[tuple[Term, Guard], Formula] = field(default_factory=dict[Any, Formula])
+
+    def defined(self) -> frozenset[tuple[Guard, Condition]]:
+        """Where what was asked for since the last time is defined."""
+        found = frozenset((g, c) for g, d in self.domains.items() for c in d.conditions)
+        self.domains.clear()
+        self.known.clear()
+        return found
+
+    def of(self, term: Term, guard: Guard = ()) -> Formula:
+        """The formula of a term, where data decide conditions so."""
+        key = term, guard
+        if key not in self.known:
+            if len(self.known) > MOST_TERMS:
+                raise Unsupported("a program of many terms at symbolic sizes")
+            self.known[key] = self._made(term, guard)
+        return self.known[key]
+
+    def _made(self, term: Term, guard: Guard) -> Formula:
+        domain = self.domains.setdefault(guard, Formal())
+        match term.op, term.args:
+            case "number", _:
+                return literal(term.own, term.element)
+            case "whole", _:
+                return _of_sum(term.own)
+            case "truth", _:
+                return Formula.number(int(term.own))
+            case "input", _:
+                return Formula.atom("x", *term.own)
+            case "state", _:
+                return Formula.atom("state", *term.own)
+            case "fold", _:
+                return self._fold(term.own[0], term.own[1], guard)
+            case "if", (condition, first, second):
+                told = self.of(condition, guard)
+                here = [self.of(x, (*guard, (condition.key, x is first))) for x in (first, second)]
+                return here[0] if here[0] == here[1] else Formula.atom("if", told, *here)
+            case "cast", (x,) if x.element.is_float and term.element.is_float:
+                return self.of(x, guard)
+            case "cast", (x,) if x.op == "whole" and term.element.is_float:
+                return _of_sum(x.own)
+            case op, args:
+                xs = [self.of(a, guard) for a in args]
+                if term.element.is_integer and all(a.element.is_integer for a in args) and op != "cast":
+                    return integer(op, term.element, tuple(xs))
+                if term.element.is_float and all(a.element.is_float for a in args):
+                    return domain.one(op, xs)
+                return Formula.atom(op, str(term.element), *(str(a.element) for a in args), *xs)
+
+    def _fold(self, fold: Fold, member: int, guard: Guard) -> Formula:
+        start = tuple(self.of(s, guard) for s in fold.start)
+        steps = [(p.case, tuple(self.of(s, _inside(guard, p.case)) for s in p.state)) for p in fold.pieces]
+        if fold.start[member].element != BOOL:
+            old = Formula.atom("state", fold.state, member)
+            added = [(case, new[member] - old) for case, new in steps]
+            if not any(fold.state in _names(rest) for _, rest in added):
+                total = start[member]
+                for case, rest in added:
+                    total = total + self._summed(fold, case, rest)
+                return total
+        names = {n for f in start for n in _names(f)} | {n for _, new in steps for f in new for n in _names(f)}
+        names |= {n for case, _ in steps for c in case.conditions for n in c.names}
+        return Formula.atom("fold", self._name(fold, start, steps), member, *sorted(names - {fold.place, fold.state}))
+
+    def _name(self, fold: Fold, start: tuple[Formula, ...], steps: list[tuple[Case, tuple[Formula, ...]]]) -> int:
+        for k, (other, first, parts) in enumerate(self.folds):
+            same = other.place == fold.place and first == start and other.length.names <= set(self.case.names)
+            if (
+                same
+                and self.case.is_always_zero(other.length.minus(fold.length))
+                and all(a == b or not one.meets(two) for one, a in parts for two, b in steps)
+            ):
+                return k
+        self.folds.append((fold, start, steps))
+        return len(self.folds) - 1
+
+    def _summed(self, fold: Fold, case: Case, f: Formula) -> Formula:
+        """The sum of a formula over the places of a fold that are in a case."""
+        total = Formula.number(0)
+        for monomial, factor in f.terms:
+            inner = frozenset((a, e) for a, e in monomial if fold.place in _names(a))
+            outer = Formula.of({monomial - inner: factor})
+            if not inner and len(fold.pieces) == 1:
+                total = total + outer * _of_sum(fold.length)
+                continue
+            made = self._over(inner, case, fold.place)
+            names = sorted(_names(made.monomial) | set(made.places.get_var_names(isl.dim_type.param)))
+            number = self._number(made)
+            total = total + outer * Formula.atom("sum", number, *(n for n in names if n in case.names))
+        return total
+
+    def _over(self, monomial: Monomial, case: Case, place: str) -> Sum:
+        """The sum of a monomial over the values of a place in a case; a sum in it is one over both."""
+        bound, names = (place,), {n: n for n in case.names}
+        told = [f"{text(c, names)} >= 0" for c in case.conditions]
+        outer = [n for n in case.names if n != place]
+        places = isl.Set(f"[{', '.join(outer)}] -> {{ [{place}] : {' and '.join(told)} }}")
+        nested = [(a, e) for a, e in monomial if a[0] == "sum"]
+        if len(nested) > 1 or any(e != 1 for _, e in nested):
+            raise Unsupported("a sum of products of sums")
+        if nested:
+            within = self.sums[nested[0][0][1]]
+            own = [f"w{k}" for k in range(within.places.dim(isl.dim_type.set))]
+            new = {f"u{k}": variable(w) for k, w in enumerate(own)}
+            monomial = (monomial - {nested[0]}) | _mapped(within.monomial, lambda a: a.replaced(new, {}))
+            which = within.places.find_dim_by_name(isl.dim_type.param, place)
+            inner = within.places
+            if which >= 0:
+                inner = inner.move_dims(isl.dim_type.set, 0, isl.dim_type.param, which, 1)
+            else:
+                inner = inner.insert_dims(isl.dim_type.set, 0, 1)
+            places = places.add_dims(isl.dim_type.set, len(own)).intersect(inner)
+            bound = (place, *own)
+        reads = _reads(monomial, bound)
+        hidden = any(a[0] in ("sum", "fold") for a in _atoms(monomial))
+        if reads and not hidden:
+            told = [f"u{k} = {text(part, {n: n for n in part.names})}" for k, part in enumerate(reads)]
+            shown = ", ".join(f"u{k}" for k in range(len(reads)))
+            space = f"[{', '.join(outer)}] -> {{ [{', '.join(bound)}] -> [{shown}] : {' and '.join(told)} }}"
+            by_reads = isl.Map(space).intersect_domain(places)
+            if by_reads.is_injective():
+                return Sum(_mapped(monomial, lambda a: _renamed(a, bound, reads)), by_reads.range())
+        if nested:
+            raise Unsupported("a sum of sums of one element each")
+        return Sum(_mapped(monomial, lambda a: a.replaced({place: variable("u0")}, {})), places)
+
+    def _number(self, made: Sum) -> int:
+        for k, known in enumerate(self.sums):
+            if known.monomial == made.monomial and known.places.is_equal(made.places):
+                return k
+        self.sums.append(made)
+        return len(self.sums) - 1
+
+    def equal(self, f: Formula, g: Formula) -> bool:
+        """Whether formulas are equal, their sums of one monomial added up place by place."""
+        if f == g:
+            return True
+        rest: dict[tuple[Monomial, Monomial], list[tuple[Any, Fraction]]] = {}
+        for monomial, factor in (f - g).terms:
+            summed = [a for a, e in monomial if a[0] == "sum" and e == 1]
+            if len(summed) != 1:
+                return False
+            made = self.sums[summed[0][1]]
+            outer = frozenset((a, e) for a, e in monomial if a != summed[0])
+            rest.setdefault((outer, made.monomial), []).append((made.places, factor))
+        return all(_cancel(parts) for parts in rest.values())
+
+
+def _cancel(parts: Sequence[tuple[Any, Fraction]]) -> bool:
+    """Whether the factors of sets that hold a place add up to 0 at every place."""
+    found: list[tuple[Any, Fraction]] = []
+    for places, factor in parts:
+        new: list[tuple[Any, Fraction]] = []
+        for other, total in found:
+            new += [(other.intersect(places), total + factor), (other.subtract(places), total)]
+            places = places.subtract(other)
+        found = [(s, c) for s, c in [*new, (places, factor)] if c and not s.is_empty()]
+    return not found
+
+
+def _inside(guard: Guard, case: Case) -> Guard:
+    return (*guard, (" ".join(map(written, case.conditions)), True))
+
+
+def _of_sum(a: Affine) -> Formula:
+    """A sum of sizes and coordinates as a formula."""
+    total = Formula.number(a.constant)
+    for part, c in a.terms:
+        total = total + Formula.atom(
+            "whole", variable(part) if isinstance(part, str) else Affine(((part, 1),))
+        ) * Formula.number(c)
+    return total
+
+
+def _sums_in(x: Any) -> Iterator[Affine]:
+    """The sums of coordinates in a part of a formula, in an order that their names do not tell."""
+    match x:
+        case Affine():
+            yield x
+        case Formula(terms):
+            yield from _sums_in(terms)
+        case frozenset():
+            for part in sorted(cast("frozenset[Any]", x), key=lambda part: (_blank(part), _blank(part, written))):
+                yield from _sums_in(part)
+        case tuple():
+            for part in x:
+                yield from _sums_in(part)
+        case _:
+            pass
+
+
+def _blank(x: Any, shown: Callable[[Affine], str] = lambda _: "_") -> str:
+    """A part of a formula as text, without its sums of coordinates."""
+    match x:
+        case Affine():
+            return shown(x)
+        case Formula(terms):
+            return _blank(terms, shown)
+        case frozenset():
+            return f"{{{','.join(sorted(_blank(part, shown) for part in x))}}}"
+        case tuple():
+            return f"({','.join(_blank(part, shown) for part in x)})"
+        case _:
+            return repr(x)
+
+
+def _names(x: Any) -> frozenset[str]:
+    """The sizes, coordinates, places and states that a part of a formula depends on."""
+    match x:
+        case Affine():
+            return x.names
+        case Formula(terms):
+            return _names(terms)
+        case ("state", str(name), _):
+            return frozenset([name])
+        case ("sum", int(), *names) | ("fold", int(), int(), *names):
+            return frozenset(names)
+        case tuple() | frozenset():
+            return frozenset(n for part in x for n in _names(part))
+        case _:
+            return frozenset()
+
+
+def _atoms(x: Any) -> Iterator[tuple[Any, ...]]:
+    """Every tuple in a part of a formula."""
+    match x:
+        case Formula(terms):
+            yield from _atoms(terms)
+        case tuple():
+            yield x
+            for part in x:
+                yield from _atoms(part)
+        case frozenset():
+            for part in x:
+                yield from _atoms(part)
+        case _:
+            pass
+
+
+def _part(a: Affine, bound: Sequence[str]) -> Affine:
+    """What a sum has of names."""
+    names = set(bound)
+    return Affine(tuple((t, c) for t, c in a.terms if names & ({t} if isinstance(t, str) else t.inner.names)), 0)
+
+
+def _reads(monomial: Monomial, bound: Sequence[str]) -> list[Affine]:
+    """The first of all sums of coordinates that have the same of places."""
+    found: dict[str, Affine] = {}
+    for a in _sums_in(monomial):
+        part = _part(a, bound)
+        if part.terms:
+            found.setdefault(written(part), a)
+    return list(found.values())
+
+
+def _renamed(a: Affine, bound: Sequence[str], reads: Sequence[Affine]) -> Affine:
+    part = _part(a, bound)
+    if not part.terms:
+        return a
+    (which,) = [k for k, read in enumerate(reads) if _part(read, bound) == part]
+    return variable(f"u{which}").plus(a.minus(reads[which]))
+
+
+def _mapped(x: Any, f: Callable[[Affine], Affine]) -> Any:
+    """A part of a formula with its sums of coordinates replaced."""
+    match x:
+        case Affine():
+            return f(x)
+        case Formula(terms):
+            return Formula(_mapped(terms, f))
+        case frozenset():
+            return frozenset(_mapped(part, f) for part in x)
+        case tuple():
+            return tuple(_mapped(part, f) for part in x)
+        case _:
+            return x
