@@ -100,6 +100,8 @@ def _for_all(
     one, other = pair[0], matched(*pair, match)
     if f.symbolic is None or g.symbolic is None or len(f.sizes) != len(g.sizes):
         return None
+    if any(len(ps) != len(qs) for ps, qs in ((one.inputs, other.inputs), (one.outputs, other.outputs))):
+        return None
     if any(m.tables or m.narrow or not isinstance(p.type.element, Scalar) for m in (one, other) for p in m.params):
         return None
     order = f.sizes if set(f.sizes) == set(g.sizes) else g.sizes

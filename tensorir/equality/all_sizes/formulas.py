@@ -189,14 +189,37 @@ class Reals:
         if f == g:
             return True
         rest: dict[tuple[Monomial, Monomial], list[tuple[Any, Fraction]]] = {}
+        alone: list[tuple[Monomial, Fraction]] = []
         for monomial, factor in (f - g).terms:
             summed = [a for a, e in monomial if a[0] == "sum" and e == 1]
             if len(summed) != 1:
-                return False
+                alone.append((monomial, factor))
+                continue
             made = self.sums[summed[0][1]]
             outer = frozenset((a, e) for a, e in monomial if a != summed[0])
             rest.setdefault((outer, made.monomial), []).append((made.places, factor))
+        for monomial, factor in alone:
+            at = next(((k, p) for k in rest if (p := self._point(monomial, *k, rest[k][0][0])) is not None), None)
+            if at is None:
+                return False
+            rest[at[0]].append((at[1], factor))
         return all(_cancel(parts) for parts in rest.values())
+
+    def _point(self, monomial: Monomial, outer: Monomial, summed: Monomial, like: Any) -> Any:
+        """The place at which a monomial is one of a sum, as a set like that of the sum; None where it is none."""
+        if like.dim(isl.dim_type.set) != 1:
+            return None
+        whole, here = outer | summed, variable("u0")
+        for a, b in zip(_sums_in(whole), _sums_in(monomial), strict=False):
+            sign = a.coefficient("u0")
+            at = b.minus(a.minus(here.times(sign))).times(sign)
+            if abs(sign) == 1 and _mapped(whole, lambda x, at=at: x.replaced({"u0": at}, {})) == monomial:
+                outside = [n for n in self.case.names if n in at.names]
+                told = text(at, {n: n for n in at.names})
+                return isl.Set(f"[{', '.join(outside)}] -> {{ [u0] : u0 = {told} }}").intersect_params(
+                    self.case.points.params()
+                )
+        return None
 
 
 def _cancel(parts: Sequence[tuple[Any, Fraction]]) -> bool:

@@ -426,52 +426,62 @@ class _Asked:
                 return algebra.compute(op, element, [self.term(algebra, s, a, place, state) for a in args])
 
     def folded(self, algebra: Algebra, s: Statement, own: Sequence[Load], place: Place) -> Term:
-        """What a statement stores that reads what it stored in the round before, as a fold over the rounds."""
-        if any(load != own[0] or load != s.own for load in own):
-            raise unsupported("a store that reads other elements of earlier rounds")
+        """What a statement stores that reads what it stored in the round before, as a fold over the rounds.
+
+        Rounds either store to one element, or each to its own, which the next one reads.
+        """
+        if any(load != own[0] for load in own):
+            raise unsupported("a store that reads several elements of earlier rounds")
         used = {n for a in s.at for n in a.names}
-        rounds = [k for k, (n, _, _) in enumerate(s.loops) if n not in used]
-        first = rounds[0] if rounds else len(s.loops)
-        if rounds != list(range(first, len(s.loops))) or not _sure(lambda: _in_order(self.flow, s, own[0], first)):
+        in_place = own[0] == s.own
+        turns = [n for n in s.names if n not in used] if in_place else _stepped(self.flow, s, own[0])
+        if not turns or not _sure(lambda: _in_order(self.flow, s, own[0], turns)):
             raise unsupported("a store that reads earlier rounds in another order")
         start = dict(place)
-        for n, low, _ in s.loops[first:]:
-            start[n] = low.replaced(start, {})
+        for n, low, _ in s.loops:
+            if n in turns:
+                start[n] = low.replaced(start, {})
+        if not in_place and not self.runs(algebra, s, start):
+            start[turns[0]] = start[turns[0]].plus(number(1))
         if not self.runs(algebra, s, start):
-            raise unsupported("a fold whose first round does not run")
+            raise unsupported("a fold whose first rounds do not run")
         self.waiting.remove(s.name)
-        begin = self.read(algebra, s, own[0], start)
+        if in_place:
+            begin = self.read(algebra, s, own[0], start)
+            self.waiting.append(s.name)
+            return self.rounds(algebra, s, own[0], turns, dict(place), begin)
+        begin = self.term(algebra, s, s.value, start)
         self.waiting.append(s.name)
-        return self.rounds(algebra, s, own[0], first, dict(place), begin)
+        (name,) = turns
 
-    def rounds(self, algebra: Algebra, s: Statement, own: Load, k: int, place: Place, begin: Term) -> Term:
-        """The rounds of loops from the k-th on, up to those of a place."""
-        if k == len(s.loops):
+        def step(inner: Algebra, here: Affine, old: tuple[Term, ...]) -> Sequence[Term]:
+            at = {**place, name: start[name].plus(here).plus(number(1))}
+            return [self.term(inner, s, s.value, at, (own[0], old[0])) if self.runs(inner, s, at) else old[0]]
+
+        return algebra.fold(place[name].minus(start[name]), [begin], step)[0]
+
+    def rounds(
+        self, algebra: Algebra, s: Statement, own: Load, turns: Sequence[str], place: Place, begin: Term
+    ) -> Term:
+        """The rounds of loops, the outermost first, up to those of a place."""
+        if not turns:
             return self.term(algebra, s, s.value, place, (own, begin))
-        name, low, _ = s.loops[k]
-        bottom = low.replaced(place, {})
+        name, *inside = turns
+        bottom = next(low for n, low, _ in s.loops if n == name).replaced(place, {})
         count = place[name].minus(bottom)
-        ends = self.ends(s, k + 1, {**place})
-        whole = all(algebra.case.is_always_zero(a.minus(place[n])) for n, a in ends.items())
+        whole = all(algebra.case.is_always_zero(a.minus(place[n])) for n, a in _ends(s, inside, place).items())
 
         def step(inner: Algebra, here: Affine, old: tuple[Term, ...]) -> Sequence[Term]:
             at = {**place, name: bottom.plus(here)}
-            at.update(self.ends(s, k + 1, at))
-            if k + 1 == len(s.loops):
+            at.update(_ends(s, inside, at))
+            if not inside:
                 return [self.term(inner, s, s.value, at, (own, old[0])) if self.runs(inner, s, at) else old[0]]
-            return [self.rounds(inner, s, own, k + 1, at, old[0])]
+            return [self.rounds(inner, s, own, inside, at, old[0])]
 
         if whole:
             return algebra.fold(count.plus(number(1)), [begin], step)[0]
         (before,) = algebra.fold(count, [begin], step)
-        return self.rounds(algebra, s, own, k + 1, place, before)
-
-    def ends(self, s: Statement, k: int, place: Place) -> dict[str, Affine]:
-        """The last values of loops from the k-th on."""
-        found = dict(place)
-        for name, low, extent in s.loops[k:]:
-            found[name] = low.plus(extent).plus(number(-1)).replaced(found, {})
-        return {n: found[n] for n, _, _ in s.loops[k:]}
+        return self.rounds(algebra, s, own, inside, place, before)
 
     def runs(self, algebra: Algebra, s: Statement, place: Place) -> bool:
         """Whether a statement runs at values of its loops."""
@@ -488,16 +498,34 @@ def _holds(case: Case, a: Affine, zero: bool) -> bool:
     return case.is_zero(a) if zero else case.holds(a)
 
 
-def _in_order(flow: Flow, s: Statement, load: Load, first: int) -> bool:
+def _ends(s: Statement, names: Sequence[str], place: Place) -> dict[str, Affine]:
+    """The last values of loops."""
+    found = dict(place)
+    for name, low, extent in s.loops:
+        if name in names:
+            found[name] = low.plus(extent).plus(number(-1)).replaced(found, {})
+    return {n: found[n] for n in names}
+
+
+def _stepped(flow: Flow, s: Statement, load: Load) -> list[str]:
+    """The loop in whose round before everything was stored that a read finds of its own statement."""
+    found: set[str] = set()
+    for source in flow.of(s, load):
+        if source.statement is s:
+            apart = [(n, variable(n).minus(a)) for n, a in zip(s.names, source.at, strict=True)]
+            found |= {n if a == number(1) else "" for n, a in apart if a != number(0)}
+    return [*found] if len(found) == 1 and "" not in found else []
+
+
+def _in_order(flow: Flow, s: Statement, load: Load, turns: Sequence[str]) -> bool:
     """Whether what a statement reads of itself is from the round before, and is so in all rounds but the first."""
     params = f"[{', '.join(flow.sizes)}] -> "
     old, new = [f"{n}_" for n in s.names], list(s.names)
     told = " and ".join((*s.conditions, *(f"0 <= {n} <= {flow.nest.largest}" for n in flow.sizes))) or "true"
     domain = isl.Set(f"{params}{{ [{', '.join(new)}] : {told} }}")
-    fixed = [f"{a} = {b}" for a, b in zip(old[:first], new[:first], strict=True)]
+    fixed = [f"{n}_ = {n}" for n in new if n not in turns]
     earlier = [
-        " and ".join([f"{a} = {b}" for a, b in zip(old[first:k], new[first:k], strict=True)] + [f"{old[k]} < {new[k]}"])
-        for k in range(first, len(new))
+        " and ".join([*(f"{n}_ = {n}" for n in turns[:k]), f"{turns[k]}_ < {turns[k]}"]) for k in range(len(turns))
     ]
     before = " and ".join([*fixed, f"({' or '.join(f'({e})' for e in earlier)})"])
     rounds = isl.Map(f"{params}{{ [{', '.join(new)}] -> [{', '.join(old)}] : {before} }}")
