@@ -40,7 +40,7 @@ from tensorir.builtins import TABLE
 from tensorir.equality.assumptions import NONE, Assumptions, assumptions
 from tensorir.equality.every_size import at_sizes
 from tensorir.equality.inputs import Input, inputs, mild, special
-from tensorir.equality.over_the_reals import Agreement, Evaluator, equal_by_formulas, has_floats
+from tensorir.equality.over_the_reals import Agreement, Evaluator, equal_by_decisions, equal_by_formulas, has_floats
 from tensorir.equality.programs import Called, Family, Member, called, family, matched
 from tensorir.equality.reals.domain import Unsupported
 from tensorir.equality.reals.residues import Q
@@ -155,11 +155,19 @@ def _proven(f: Member, g: Member) -> Level | None:
     loose = f.loose or g.loose
     if f.proof() == g.proof() or f.proof(commuted=True) == g.proof(commuted=True):
         return Level.REALS if loose else Level.BITS
-    if f.likeness() != g.likeness():
-        if not equal_by_formulas(f, g):
-            return None
-        return Level.REALS if has_floats(f) or has_floats(g) else Level.BITS
-    return Level.BITS_BUT_ZERO_AND_NAN if not loose and not f.sums and not g.sums else Level.REALS
+    narrow = bool(f.narrow or g.narrow)
+    if f.likeness() == g.likeness():
+        found = Level.REALS if loose or f.sums or g.sums else Level.BITS_BUT_ZERO_AND_NAN
+    elif equal_by_formulas(f, g):
+        found = Level.REALS if has_floats(f) or has_floats(g) else Level.BITS
+    else:
+        found = None
+    if narrow or found == Level.BITS or (loose and found is not None):
+        return found
+    decided = equal_by_decisions(f, g, Level.REALS if found is None else Level.BITS)
+    if decided is not None and not (f.keeps_order and g.keeps_order):
+        decided = min(decided, Level.REALS)
+    return decided if found is None else max(found, decided or found)
 
 
 def _check_names(assumed: Assumptions, f: Member, sizes: Mapping[str, int]) -> None:

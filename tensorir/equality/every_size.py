@@ -113,15 +113,15 @@ def _for_all(
         return None
     refused = [dict(zip(f.sizes, s, strict=True)) for s in smallest(found.refused, len(f.sizes))]
     # what a case of sizes is refused for, its sizes are
-    return None if any(True for _ in members(f, g, refused)) else _capped(found, one.loose or other.loose)
+    return None if any(True for _ in members(f, g, refused)) else _capped(found, one.keeps_order and other.keeps_order)
 
 
 def _paired(one: Sequence[Var], other: Sequence[Var]) -> list[tuple[str, str]]:
     return [(p.name, q.name) for p, q in zip(one, other, strict=True)]
 
 
-def _capped(found: Found, loose: bool) -> Found:
-    return replace(found, level=min(found.level, Level.REALS)) if loose else found
+def _capped(found: Found, keep_order: bool) -> Found:
+    return found if keep_order else replace(found, level=min(found.level, Level.REALS))
 
 
 def _all_but_few(f: Family, g: Family, found: Found, tried: _Tried) -> Level | None:

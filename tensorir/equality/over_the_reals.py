@@ -15,18 +15,21 @@ import numpy as np
 from tensorir.equality.inputs import Input
 from tensorir.equality.programs import Member
 from tensorir.equality.reals import residues as rs
+from tensorir.equality.reals.decisions import Decisions, Node
 from tensorir.equality.reals.domain import Unsupported
+from tensorir.equality.reals.ends import Ends
 from tensorir.equality.reals.evaluation import Branches, evaluated, given
 from tensorir.equality.reals.formulas import Condition, Formal, variables
 from tensorir.equality.reals.numbers import Real
 from tensorir.equality.reals.tensors import Leaf
+from tensorir.equality.verdict import Level
 from tensorir.errors import DiagnosticError
 from tensorir.ir import Call, Fencil
 from tensorir.passes.contractions import Contractions
 from tensorir.types import TensorType
 from tensorir.walk import postorder, values
 
-__all__ = ["Agreement", "Comparison", "Evaluator", "equal_by_formulas", "has_floats"]
+__all__ = ["Agreement", "Comparison", "Evaluator", "equal_by_decisions", "equal_by_formulas", "has_floats"]
 
 Array = np.ndarray[Any, Any]
 AMBIGUOUS = frozenset(["sqrt", "rsqrt", "log", "log2", "log10", "log1p", "power", "cbrt"])
@@ -128,6 +131,47 @@ def equal_by_formulas(f: Member, g: Member) -> bool:
         return False
     same = all(bool(np.all(a.parts[0] == b.parts[0])) for a, b in zip(found, other, strict=True))
     return same and defined == elsewhere
+
+
+def equal_by_decisions(f: Member, g: Member, level: Level) -> Level | None:
+    """The level that elements as decisions of their inputs' elements prove, from a level on; None where they do not.
+
+    In every bit they are one node each; over the reals they have one formula each at all ends of conditions.
+    """
+    for ordered in (False, True):
+        if ordered and level > Level.BITS_BUT_ZERO_AND_NAN:
+            return None
+        domain = Decisions(ordered)
+        try:
+            # of a source's lifts the exact one has its order
+            pairs = set(zip(*(_elements(m if ordered else m.exact or m, domain) for m in (f, g)), strict=True))
+            rest = [(a, b) for a, b in pairs if a is not b]
+            if not rest:
+                if not ordered:
+                    return Level.BITS
+                return Level.REALS if f.sums or g.sums else Level.BITS_BUT_ZERO_AND_NAN
+            if all(map(Ends(domain, not ordered).equal, *zip(*rest, strict=True))):
+                return Level.REALS if ordered else Level.BITS
+        except (Unsupported, DiagnosticError, RecursionError):
+            return None
+    return None
+
+
+def _elements(m: Member, domain: Decisions) -> list[Node]:
+    """All elements of the results of a program, in their order."""
+    passed: dict[str, Leaf | Sequence[Leaf]] = {}
+    for k, p in enumerate(m.inputs):
+        (kind,) = p.type.leaves
+        passed[p.name] = domain.inputs(k, p.type.dims.shape, kind)
+    for name, table in m.tables.items():
+        array, (kind,) = np.asarray(table), m.fencil[name].type.leaves
+        passed[name] = domain.numbers(array, kind) if kind.is_float else Leaf((array,))
+    results = evaluated(m.fencil, passed, domain=domain)
+    kinds = [s for p in m.fencil.results for s in p.type.leaves]
+    leaves = [leaf for t in results for leaf in t.leaves]
+    return [
+        n for leaf, s in zip(leaves, kinds, strict=True) for n in domain.numbers(leaf.parts[0], s).parts[0].reshape(-1)
+    ]
 
 
 def has_floats(f: Member) -> bool:

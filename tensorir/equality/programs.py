@@ -67,6 +67,15 @@ class Member:
         return any(isinstance(e, Call) and e.op in ("reduce", "contract", "scan", "scatter", "loop") for e in nodes)
 
     @property
+    def keeps_order(self) -> bool:
+        """Whether floats are added up in the order that the text says, however the program is run."""
+        nodes = postorder(*values(self.fencil.closures))
+        folds = (e for e in nodes if isinstance(e, Call) and e.op in ("reduce", "contract", "scatter"))
+        return not self.loose and (
+            self.exact is not None or not any(s.is_float for e in folds for s in e.tensor.leaves)
+        )
+
+    @property
     def inputs(self) -> tuple[Var, ...]:
         return tuple(p for p in self.fencil.inputs if p.name not in self.tables and p not in self._empty)
 

@@ -17,8 +17,8 @@ from tensorir.equality.verdict import Level
 
 __all__ = ["PAIRS", "Pair"]
 
-BITS, REALS, PROBABLY, WITHIN, DIFFERENT = (
-    Level.BITS, Level.REALS, Level.REALS_PROBABLY, Level.WITHIN, Level.DIFFERENT,
+BITS, NUMBERS, REALS, PROBABLY, WITHIN, DIFFERENT = (
+    Level.BITS, Level.BITS_BUT_ZERO_AND_NAN, Level.REALS, Level.REALS_PROBABLY, Level.WITHIN, Level.DIFFERENT,
 )  # fmt: skip
 
 
@@ -117,8 +117,8 @@ POINTWISE = ones(
     ("a root of a product", "sqrt(x × x + 1.0f) × sqrt(x × x + 2.0f)", "sqrt((1.0f + x × x) × (2.0f + x × x))", PROBABLY),
     ("a root of a square is no identity", "sqrt(x × x)", "x", DIFFERENT),
     ("a root of a square", "sqrt(x × x)", "abs(x)", PROBABLY),
-    ("relu", "max(x, 0.0f)", "if x > 0.0f then x else 0.0f", PROBABLY),
-    ("relu at its edge", "max(x, 0.0f)", "if x ≥ 0.0f then x else 0.0f", PROBABLY),
+    ("relu", "max(x, 0.0f)", "if x > 0.0f then x else 0.0f", REALS),
+    ("relu at its edge", "max(x, 0.0f)", "if x ≥ 0.0f then x else 0.0f", NUMBERS),
     ("a leak", "max(x, 0.0f)", "if x > 0.0f then x else 0.01f × x", DIFFERENT),
     ("sigmoid", "1.0f / (1.0f + exp(-x))", "0.5f × (1.0f + tanh(0.5f × x))", PROBABLY),
     ("sigmoid, another", "1.0f / (1.0f + exp(-x))", "exp(x) / (1.0f + exp(x))", REALS),
@@ -135,13 +135,13 @@ POINTWISE = ones(
     ("tan", "tan(x)", "sin(x) / cos(x)", REALS),
     ("sin is odd", "sin(-x)", "-sin(x)", REALS),
     ("cos is not odd", "cos(-x)", "-cos(x)", DIFFERENT),
-    ("clamps", "min(max(x, -1.0f), 1.0f)", "max(min(x, 1.0f), -1.0f)", PROBABLY),
+    ("clamps", "min(max(x, -1.0f), 1.0f)", "max(min(x, 1.0f), -1.0f)", REALS),
     ("clamps with other bounds", "min(max(x, -1.0f), 1.0f)", "min(max(x, -1.0f), 1.5f)", DIFFERENT),
     ("one number alone", "x", "if x = 77.0f then 0.0f else x", DIFFERENT),
-    ("two branches with one value", "if x > 0.5f then x + x else 2.0f × x", "x × 2.0f", PROBABLY),
-    ("negated conditions", "if x > 0.5f then x else 0.0f", "if x ≤ 0.5f then 0.0f else x", PROBABLY),
+    ("two branches with one value", "if x > 0.5f then x + x else 2.0f × x", "x × 2.0f", REALS),
+    ("negated conditions", "if x > 0.5f then x else 0.0f", "if x ≤ 0.5f then 0.0f else x", NUMBERS),
     ("nested conditions", "if x > 0.0f then (if x < 1.0f then x else 1.0f) else 0.0f",
-     "if x > 0.0f ∧ x < 1.0f then x else (if x > 0.0f then 1.0f else 0.0f)", PROBABLY),
+     "if x > 0.0f ∧ x < 1.0f then x else (if x > 0.0f then 1.0f else 0.0f)", BITS),
     ("float16 on the way", "cast(cast(x, float16), float32)", "x", REALS),
     ("a fault beside float16", "cast(cast(x, float16) × float16(2.0), float32) × 1.01f",
      "cast(cast(x, float16) × float16(2.0), float32)", DIFFERENT),
@@ -163,6 +163,18 @@ INTEGERS = ones(
     ("products cut at 0", "x × z", "max(x × z, int16(0))", DIFFERENT),
     element="int16",
 )  # fmt: skip
+INTEGERS += ones(
+    "bits of integers", integers,
+    ("a mask of bits and a remainder", "x & 7", "mod(x, 8)", BITS),
+    ("shifts one after the other", "(x >> 1) >> 2", "floordiv(x, 8)", BITS),
+    ("a mask of other bits", "x & 6", "mod(x, 7)", DIFFERENT),
+    ("multiples by shifts", "(x << 3) - x", "7 × x", BITS),
+    ("conditions on whole numbers", "if x > 3 ∧ z > 0 then x + z else x", "if z ≥ 1 then (if x ≥ 4 then z + x else x) else x", BITS),
+    ("conditions that leave a number out", "if x > 3 then x else z", "if x ≥ 3 then x else z", DIFFERENT),
+    ("the smaller one", "min(x, z)", "if x < z then x else z", BITS),
+    ("a distance", "max(x, z) - min(x, z)", "if x > z then x - z else z - x", BITS),
+    ("a distance by abs", "max(x, z) - min(x, z)", "abs(x - z)", DIFFERENT),
+)  # fmt: skip
 STENCILS = ones(
     "stencils", point,
     ("a Laplacian's order", "⟪I, 1⟫(x) + ⟪I, -1⟫(x) - 2.0f × x", "(⟪I, 1⟫(x) - x) + (⟪I, -1⟫(x) - x)", REALS),
@@ -170,15 +182,32 @@ STENCILS = ones(
     ("differences of fluxes", "⟪I, 1⟫(x) × ⟪I, 1⟫(x) - x × x", "(⟪I, 1⟫(x) - x) × (⟪I, 1⟫(x) + x)", REALS),
     ("the first points", "if pos(I, x) < 3 then x else 0.0f × x", "if pos(I, x) < 4 then x else 0.0f × x", DIFFERENT),
     ("the first points by joining", "if pos(I, x) < 3 then x else 2.0f × x",
-     "concat(subset(x, I[-1:3]), subset(2.0f × x, I[3:13]))", REALS),
+     "concat(subset(x, I[-1:3]), subset(2.0f × x, I[3:13]))", BITS),
     ("joined one point later", "if pos(I, x) < 3 then x else 2.0f × x",
      "concat(subset(x, I[-1:4]), subset(2.0f × x, I[4:13]))", DIFFERENT),
     ("shifts of sums", "⟪I, 1⟫(x + ⟪I, -1⟫(x))", "⟪I, 1⟫(x) + x", BITS),
     ("upwind", "if x > 0.0f then x × (x - ⟪I, -1⟫(x)) else x × (⟪I, 1⟫(x) - x)",
-     "max(x, 0.0f) × (x - ⟪I, -1⟫(x)) + min(x, 0.0f) × (⟪I, 1⟫(x) - x)", PROBABLY),
+     "max(x, 0.0f) × (x - ⟪I, -1⟫(x)) + min(x, 0.0f) × (⟪I, 1⟫(x) - x)", REALS),
     ("upwind from the other side", "if x > 0.0f then x × (x - ⟪I, -1⟫(x)) else x × (⟪I, 1⟫(x) - x)",
      "max(x, 0.0f) × (⟪I, 1⟫(x) - x) + min(x, 0.0f) × (x - ⟪I, -1⟫(x))", DIFFERENT),
-    ("a limiter", "max(0.0f, min(x, ⟪I, 1⟫(x)))", "if x < ⟪I, 1⟫(x) then max(x, 0.0f) else max(⟪I, 1⟫(x), 0.0f)", PROBABLY),
+    ("a limiter", "max(0.0f, min(x, ⟪I, 1⟫(x)))", "if x < ⟪I, 1⟫(x) then max(x, 0.0f) else max(⟪I, 1⟫(x), 0.0f)", REALS),
+)  # fmt: skip
+STENCILS += ones(
+    "parts and conditions", point,
+    ("a part put in place", "update(x, subset(2.0f × x, I[3:6]))", "if pos(I, x) ≥ 3 ∧ pos(I, x) < 6 then 2.0f × x else x", BITS),
+    ("a part put in place, one point off", "update(x, subset(2.0f × x, I[3:6]))", "if pos(I, x) ≥ 3 ∧ pos(I, x) ≤ 6 then 2.0f × x else x", DIFFERENT),
+    ("joined of three", "concat(subset(x, I[-1:2]), subset(-x, I[2:5]), subset(x, I[5:13]))",
+     "if pos(I, x) < 2 ∨ pos(I, x) > 4 then x else -x", BITS),
+    ("zeros around", "gather(I, zero)(x, pos(I, x) + 1)", "concat(subset(⟪I, 1⟫(x), I[-1:12]), add_dim(I, 12, 13, 0.0f))", BITS),
+    ("zeros around, one further", "gather(I, zero)(x, pos(I, x) + 1)", "concat(subset(⟪I, 1⟫(x), I[-1:11]), add_dim(I, 11, 13, 0.0f))", DIFFERENT),
+    ("conditions inside of conditions", "if pos(I, x) < 4 then (if x > 0.0f then x else tanh(x)) else x",
+     "if x > 0.0f ∨ pos(I, x) ≥ 4 then x else tanh(x)", BITS),
+    ("a sign", "if x > 0.0f then 1.0f else (if x < 0.0f then -1.0f else 0.0f)", "if x < 0.0f then -1.0f else (if x > 0.0f then 1.0f else 0.0f)", BITS),
+    ("a sign at 0", "if x > 0.0f then 1.0f else (if x < 0.0f then -1.0f else 0.0f)", "if x < 0.0f then -1.0f else 1.0f", DIFFERENT),
+    ("a median", "max(min(x, ⟪I, 1⟫(x)), min(max(x, ⟪I, 1⟫(x)), 0.5f))", "min(max(min(x, ⟪I, 1⟫(x)), 0.5f), max(x, ⟪I, 1⟫(x)))", PROBABLY),
+    ("a square by its sign", "x × abs(x)", "if x < 0.0f then -(x × x) else x × x", REALS),
+    ("the larger one of a sum", "max(x + 1.0f, 2.0f × x)", "x + max(1.0f, x)", REALS),
+    ("guarded by what it divides by", "if x > 0.5f then 1.0f / x else 0.0f", "if 2.0f × x > 1.0f then 1.0f / x else 0.0f", REALS),
 )  # fmt: skip
 PRODUCTS = ones(
     "products of matrices", two,
@@ -221,7 +250,7 @@ FOLDS = ones(
     ("a maximum that starts at 0", LARGEST, "reduce(max, 0.0f, J)(x)", DIFFERENT),
     ("a maximum that starts low", LARGEST, "reduce(max, -3.0e38f, J)(x)", REALS),
     ("a mean", MEAN, "reduce(+, 0.0f, J)(x × 0.14285715f)", WITHIN),
-    ("a norm", "sqrt(reduce(+, 0.0f, J)(x × x))", "sqrt(reduce(+, 0.0f, J)(abs(x) × abs(x)))", PROBABLY),
+    ("a norm", "sqrt(reduce(+, 0.0f, J)(x × x))", "sqrt(reduce(+, 0.0f, J)(abs(x) × abs(x)))", REALS),
     result="I[0:4]",
 )  # fmt: skip
 RUNNING = "scan(λ(s: tensor<float32>, e: tensor<float32>) → s + e, true, 0.0f)(subset(x, I[0:12]))"
@@ -235,7 +264,7 @@ SCANS = ones(
     ("a recurrence with a factor outside", RUNNING.replace("s + e", "0.5f × s + e"),
      "4.0f × " + RUNNING.replace("s + e", "0.5f × s + 0.25f × e"), REALS),
     ("a running maximum", RUNNING.replace("s + e", "max(s, e)"),
-     RUNNING.replace("s + e", "if e > s then e else s"), PROBABLY),
+     RUNNING.replace("s + e", "if e > s then e else s"), REALS),
 )  # fmt: skip
 MATMUL = """
 for i, j in T.grid(6, 8):
@@ -296,7 +325,7 @@ for s, i, j in T.grid(2, 6, 8):
 for i, j in T.grid(6, 8):
     C[i, j] = D[0, i, j] + D[0, i, j]
 """, DIFFERENT),
-    ("a transposed factor", MATMUL, MATMUL.replace("A[i, k] * B[k, j]", "B[k, j] * A[i, k]"), REALS),
+    ("a transposed factor", MATMUL, MATMUL.replace("A[i, k] * B[k, j]", "B[k, j] * A[i, k]"), BITS),
     ("a sum that starts at 1", MATMUL, MATMUL.replace("T.float32(0)", "T.float32(1)"), DIFFERENT),
     ("a sum that leaves the last out", MATMUL, MATMUL.replace("range(12)", "range(11)"), DIFFERENT),
 ) + kernels(
@@ -355,7 +384,7 @@ for i in range(16):
     ("a guard one further", COPY.replace("A[i] *", "T.if_then_else(i < 8, A[i], T.float32(0)) *"),
      COPY.replace("A[i] *", "T.if_then_else(i < 9, A[i], T.float32(0)) *"), DIFFERENT),
     ("even ones", COPY.replace("A[i] *", "T.if_then_else(i % 2 == 0, A[i], T.float32(0)) *"),
-     COPY.replace("A[i] *", "T.if_then_else(i // 2 * 2 == i, A[i], T.float32(0)) *"), REALS),
+     COPY.replace("A[i] *", "T.if_then_else(i // 2 * 2 == i, A[i], T.float32(0)) *"), BITS),
 ) + kernels(
     "transposes", ((4, 6), (6, 4)),
     ("by the other loop", "for i, j in T.grid(4, 6):\n    B[j, i] = A[i, j]", "for j, i in T.grid(6, 4):\n    B[j, i] = A[i, j]", BITS),
@@ -390,6 +419,18 @@ SYMBOLIC = [
         ("one that a number of the text names", "for i in range(n):\n    B[i] = A[i]",
          "for i in range(n):\n    B[i] = T.if_then_else(i == 40, T.float32(0), A[i])", DIFFERENT),
         ("from the end", "for i in range(n):\n    B[i] = A[i]", "for i in range(n):\n    B[n - 1 - i] = A[n - 1 - i]", BITS),
+        ("blocks of 4", "for i in range(n):\n    B[i] = A[i]",
+         "for a, b in T.grid((n + 3) // 4, 4):\n    if a * 4 + b < n:\n        B[a * 4 + b] = A[a * 4 + b]", BITS),
+        ("a running sum as a recurrence",
+         "for i in range(n):\n    B[i] = T.float32(0)\n    for k in range(i + 1):\n        B[i] = B[i] + A[k]",
+         "for i in range(n):\n    B[i] = A[i] + T.if_then_else(i > 0, B[i - 1], T.float32(0))", REALS),
+        ("a running sum whose loops are exchanged",
+         "for i in range(n):\n    B[i] = T.float32(0)\n    for k in range(i + 1):\n        B[i] = B[i] + A[k]",
+         "for i in range(n):\n    B[i] = T.float32(0)\nfor k, i in T.grid(n, n):\n    if k <= i:\n        B[i] = B[i] + A[k]", BITS),
+        ("a running sum without its own element",
+         "for i in range(n):\n    B[i] = T.float32(0)\n    for k in range(i + 1):\n        B[i] = B[i] + A[k]",
+         "for i in range(n):\n    B[i] = T.float32(0)\n    for k in range(i):\n        B[i] = B[i] + A[k]", DIFFERENT),
+        ("clamped at a table's end", "for i in range(n):\n    B[i] = A[i]", "for i in range(n):\n    B[i] = A[T.min(i, 2000)]", DIFFERENT),
     )
 ]  # fmt: skip
 
@@ -407,10 +448,10 @@ INDICES = ones(
     ("clamped by hand, one less", "gather(I, clamp)(x, j)", "gather(I, clamp)(x, min(max(j, 0), 7))", DIFFERENT),
     ("zero and clamp", "gather(I, clamp)(x, j)", "gather(I, zero)(x, j)", DIFFERENT),
     ("a difference at an index", "gather(I, clamp)(x, j) - u", "-(u - gather(I, clamp)(x, j))", PROBABLY),
-    ("a mask", "if j < 3 then u else 0.0f", "if j ≤ 2 then u else 0.0f", PROBABLY),
+    ("a mask", "if j < 3 then u else 0.0f", "if j ≤ 2 then u else 0.0f", BITS),
     ("a mask one further", "if j < 3 then u else 0.0f", "if j ≤ 3 then u else 0.0f", DIFFERENT),
     ("both conditions", "if j < 3 ∧ u > 0.0f then u else 0.0f", "if u > 0.0f then (if j < 3 then u else 0.0f) else 0.0f", BITS),
-    ("De Morgan", "if ¬(j < 3 ∨ u > 0.0f) then u else 0.0f", "if j ≥ 3 ∧ u ≤ 0.0f then u else 0.0f", PROBABLY),
+    ("De Morgan", "if ¬(j < 3 ∨ u > 0.0f) then u else 0.0f", "if j ≥ 3 ∧ u ≤ 0.0f then u else 0.0f", NUMBERS),
     ("De Morgan, wrong", "if ¬(j < 3 ∨ u > 0.0f) then u else 0.0f", "if j ≥ 3 ∨ u ≤ 0.0f then u else 0.0f", DIFFERENT),
 )  # fmt: skip
 

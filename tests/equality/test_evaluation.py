@@ -9,11 +9,14 @@ import pytest
 import tensorir as ti
 from tensorir import reference
 from tensorir.equality.reals import residues as rs
+from tensorir.equality.reals.decisions import Decisions, Node
 from tensorir.equality.reals.domain import Unsupported
+from tensorir.equality.reals.ends import Ends
 from tensorir.equality.reals.evaluation import evaluated, given
 from tensorir.equality.reals.formulas import Formula, exp, power
 from tensorir.equality.reals.numbers import HUGE, Real
 from tensorir.errors import DiagnosticError
+from tensorir.types import BOOL, FLOAT32
 from tests.generate.bounds import flat
 from tests.generate.data import copied
 from tests.generate.profiles import OP_BY_OP, SMOOTH, WHOLE, Profile
@@ -94,3 +97,51 @@ def test_formulas_of_quotients_and_roots() -> None:
     assert power(x * x, Fraction(1, 2)) != x, "a root of a square is not what was squared"
     with pytest.raises(Unsupported):
         power(x - x, minus)
+
+
+def nodes(count: int, domain: Decisions) -> list[Node]:
+    return [domain.input(0, (k,), FLOAT32) for k in range(count)]
+
+
+def test_choices_have_one_form_whatever_the_order_in_which_they_ask() -> None:
+    d = Decisions()
+    x, y, z = nodes(3, d)
+    a, b = d.make("less", BOOL, (x, y)), d.make("less", BOOL, (y, z))
+    both = d.make("and", BOOL, (b, a))
+    assert d.choose(both, x, y) is d.choose(a, d.choose(b, x, y), y)
+    neither = d.make("and", BOOL, (d.make("not", BOOL, (a,)), d.make("not", BOOL, (b,))))
+    assert d.make("not", BOOL, (d.make("or", BOOL, (a, b)),)) is neither
+    summed = d.make("plus", FLOAT32, (d.choose(a, x, y), z))
+    assert summed is d.choose(a, d.make("plus", FLOAT32, (x, z)), d.make("plus", FLOAT32, (z, y)))
+    assert d.choose(a, x, y) is not d.choose(b, x, y)
+
+
+def test_of_numbers_that_may_be_nan_a_comparison_is_not_the_negation_of_its_opposite() -> None:
+    for ordered in (False, True):
+        d = Decisions(ordered)
+        x, y = nodes(2, d)
+        one, other = d.make("less_equal", BOOL, (x, y)), d.make("not", BOOL, (d.make("less", BOOL, (y, x)),))
+        assert (one is other) == ordered
+
+
+def test_ends_that_no_number_leads_to_are_left_out() -> None:
+    d = Decisions(True)
+    x, y = nodes(2, d)
+    low, high = d.number(-1.0, FLOAT32), d.number(1.0, FLOAT32)
+    one = d.make("min", FLOAT32, (d.make("max", FLOAT32, (x, low)), high))
+    other = d.make("max", FLOAT32, (d.make("min", FLOAT32, (x, high)), low))
+    assert one is not other and Ends(d).equal(one, other)
+    assert not Ends(d).equal(one, d.make("max", FLOAT32, (d.make("min", FLOAT32, (x, high)), d.number(-2.0, FLOAT32))))
+    same = d.choose(d.make("eq", BOOL, (x, y)), d.make("plus", FLOAT32, (x, x)), low)
+    assert Ends(d).equal(same, d.choose(d.make("eq", BOOL, (y, x)), d.make("plus", FLOAT32, (x, y)), low))
+    assert not Ends(d).equal(same, d.choose(d.make("eq", BOOL, (y, x)), d.make("plus", FLOAT32, (x, high)), low))
+
+
+def test_an_element_is_defined_where_its_own_conditions_lead() -> None:
+    d = Decisions(True)
+    x, y = nodes(2, d)
+    one = d.number(1.0, FLOAT32)
+    positive = d.make("less", BOOL, (one, x))
+    quotient = d.make("divides", FLOAT32, (d.make("multiplies", FLOAT32, (y, x)), x))
+    assert Ends(d).equal(d.choose(positive, quotient, y), d.choose(positive, quotient, y))
+    assert not Ends(d).equal(d.choose(positive, quotient, y), y), "over the reals y × x / x is not defined everywhere"

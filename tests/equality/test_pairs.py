@@ -21,7 +21,7 @@ def test_pairs_get_the_level_that_they_deserve(kind: str) -> None:
         found = ti.equivalent(pair.one(), pair.other())
         if not deserved(pair, found.level):
             wrong.append(f"{pair.name}: {pair.level.name} is deserved, and it is {found.level.name}: {found}")
-        assert bool(found) <= (pair.level >= Level.REALS), pair.name
+        assert bool(found) == (pair.level >= Level.REALS), pair.name
     assert not wrong, "\n".join(wrong)
 
 

@@ -27,6 +27,15 @@ class Domain(Protocol):
         """Whether products of matrices are taken as such, of `numbers.Real`."""
         ...
 
+    @property
+    def in_order(self) -> bool:
+        """Whether folds are taken element by element."""
+        ...
+
+    def own(self, op: str, element: Scalar, leaves: Sequence[tuple[Leaf, Scalar]], static: Any = None) -> Leaf | None:
+        """An operation that the domain has a meaning of its own for, whatever the types are; None where it has none."""
+        ...
+
     def literal(self, value: Any, element: Scalar) -> Leaf:
         """A literal of a float type."""
         ...

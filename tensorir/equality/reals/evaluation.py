@@ -33,7 +33,7 @@ from tensorir.equality.reals.residues import Residues
 from tensorir.equality.reals.tensors import Array, Leaf, Tensor, batched, choose, on, placed
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.ir import Call, Expr, Fencil, Literal, Operator, Var
-from tensorir.types import DTYPES, Dims, Scalar
+from tensorir.types import BOOL, DTYPES, Dims, Scalar
 
 __all__ = ["Branches", "Unsupported", "evaluated", "given"]
 
@@ -147,17 +147,29 @@ class _Rules:
             operands = [on(a, dims) for a in args]
             match node.op:
                 case "if":
-                    self.branches.visit(node, operands[0].only.parts[0])
-                    return _selected(*operands)
+                    return self._if(node, operands)
                 case "cast":
                     return _cast(self.domain, node, operands[0])
                 case "bitcast":
-                    return _bitcast(node, operands[0])
+                    return _bitcast(self.domain, node, operands[0])
                 case op:
                     return _elementwise(self.domain, op, node.args[0].tensor.element, dims, operands)
         if node.definition is not None:
             return apply(Bound(node.definition, {}), *args)
         raise Unsupported(f"'{node.op}' has no meaning over the reals")
+
+    def _if(self, node: Call, operands: Sequence[Tensor]) -> Tensor:
+        condition, *both = operands
+        if condition.only.parts[0].dtype != object:
+            self.branches.visit(node, condition.only.parts[0])
+            return _selected(*operands)
+        if any(leaf.absent is not None for t in operands for leaf in t.leaves):
+            raise Unsupported("inputs decide what is absent")
+        made = [
+            self.domain.own("if", kind, [(condition.only, BOOL), (a, kind), (b, kind)])
+            for kind, a, b in zip(node.tensor.leaves, both[0].leaves, both[1].leaves, strict=True)
+        ]
+        return Tensor(both[0].dims, tuple([leaf for leaf in made if leaf is not None]))
 
 
 # Elementwise
@@ -169,6 +181,10 @@ def _elementwise(domain: Domain, op: str, element: Any, dims: Dims, args: Sequen
     for leaf in leaves:
         if leaf.absent is not None:
             absent = leaf.absent if absent is None else absent | leaf.absent
+    target = BOOL if op in LOGIC or op in TESTS else element
+    own = domain.own(op, target, [(leaf, element) for leaf in leaves])
+    if own is not None:
+        return Tensor(dims, (replace(own, absent=absent),))
     if op in LOGIC:
         return Tensor(dims, (Leaf((LOGIC[op](*(a.parts[0] for a in leaves)),), absent),))
     if op in TESTS:
@@ -189,6 +205,9 @@ def _cast(domain: Domain, node: Call, x: Tensor) -> Tensor:
     source, target = node.args[0].tensor.element, node.tensor.element
     assert isinstance(source, Scalar) and isinstance(target, Scalar)
     leaf = x.only
+    own = domain.own("cast", target, [(leaf, source)])
+    if own is not None:
+        return Tensor(x.dims, (replace(own, absent=leaf.absent),))
     if source.is_float and target.is_float:
         if unit(target) <= unit(source):
             return x
@@ -208,11 +227,14 @@ def _cast(domain: Domain, node: Call, x: Tensor) -> Tensor:
     return Tensor(x.dims, (Leaf((found,), leaf.absent),))
 
 
-def _bitcast(node: Call, x: Tensor) -> Tensor:
+def _bitcast(domain: Domain, node: Call, x: Tensor) -> Tensor:
     source, target = node.args[0].tensor.element, node.tensor.element
     assert isinstance(source, Scalar) and isinstance(target, Scalar)
     if source == target:
         return x
+    own = domain.own("bitcast", target, [(x.only, source)])
+    if own is not None:
+        return Tensor(x.dims, (replace(own, absent=x.only.absent),))
     if source.is_float or target.is_float:
         raise Unsupported("bits of floats have no meaning over the reals")
     return Tensor(x.dims, (Leaf((np.array(x.only.parts[0], order="C").view(DTYPES[target]),), x.only.absent),))

@@ -35,7 +35,7 @@ def reduce(node: Call, args: Sequence[Any], apply: Applier[Tensor], domain: Doma
     interval = next(a.dims[dim] for a in folded if dim in a.dims)
     function = f.function
     one = isinstance(function, Operator) and TABLE[function.op].associative
-    if one and all(leaf.absent is None for a in folded for leaf in a.leaves):
+    if one and not domain.in_order and all(leaf.absent is None for a in folded for leaf in a.leaves):
         place = node.tensor.dims
         (x,) = folded
         start = on(init, place)
@@ -93,6 +93,9 @@ def _absent_where(x: Tensor, gone: Array) -> Tensor:
 def _operation(domain: Domain, op: str, element: Any, x: Tensor, y: Tensor) -> Tensor:
     """An elementwise operation of two tensors on the same points."""
     a, b = x.only, y.only
+    own = domain.own(op, element, [(a, element), (b, element)])
+    if own is not None:
+        return Tensor(x.dims, (own,))
     if op in LOGIC:
         return Tensor(x.dims, (Leaf((LOGIC[op](a.parts[0], b.parts[0]),)),))
     if element.is_float:

@@ -359,6 +359,15 @@ class Formal:
         """Whether products of matrices are taken as such."""
         return False
 
+    @property
+    def in_order(self) -> bool:
+        """Whether folds are taken element by element."""
+        return False
+
+    def own(self, op: str, element: Scalar, leaves: Sequence[tuple[Leaf, Scalar]], static: Any = None) -> Leaf | None:
+        """No operation has another meaning."""
+        return None
+
     def literal(self, value: Any, element: Scalar) -> Leaf:
         """A literal: the number that it is, or infinity for what stands for it."""
         return _leaf(np.array(literal(value, element), object))
@@ -425,13 +434,32 @@ def integer(op: str, element: Scalar, xs: tuple[Formula, ...]) -> Formula:
         case "shift_left", (x, y) if (by := y.constant) is not None and 0 <= by < element.bits:
             return _wrapped(x * Formula.number(1 << int(by)), element)
         case "shift_right", (x, y) if (by := y.constant) is not None and 0 <= by < element.bits - 1:
-            return Formula.atom("floordiv", element, x, Formula.number(1 << int(by)))
+            return _floored(x, 1 << int(by), element)
+        case "floordiv", (x, y) if (by := y.constant) is not None and by > 0:
+            return _floored(x, int(by), element)
+        case "bit_and", (x, y) if (by := y.constant) is not None and by > 0 and not int(by) & (int(by) + 1):
+            return integer("mod", element, (x, y + Formula.number(1)))
         case "mod", (x, y) if (by := y.constant) is not None and by > 0:
-            return _wrapped(x - y * Formula.atom("floordiv", element, x, y), element)
+            return _wrapped(x - y * _floored(x, int(by), element), element)
         case (("max" | "min"), _):
             return OPERATIONS[op](*xs)
         case _:
             return Formula.atom(op, element, *xs)
+
+
+def _floored(x: Formula, by: int, element: Scalar) -> Formula:
+    """The floor of a quotient by a positive number; of such a quotient it is one by their product."""
+    if by == 1:
+        return x
+    if len(x.terms) == 1:
+        ((monomial, factor),) = x.terms
+        if factor == 1 and len(monomial) == 1:
+            ((atom, exponent),) = monomial
+            if exponent == 1 and atom[:2] == ("floordiv", element) and atom[3].constant is not None:
+                whole = int(atom[3].constant) * by
+                if 0 < whole < element.range.stop:
+                    return Formula.atom("floordiv", element, atom[2], Formula.number(whole))
+    return Formula.atom("floordiv", element, x, Formula.number(by))
 
 
 def _wrapped(x: Formula, element: Scalar) -> Formula:

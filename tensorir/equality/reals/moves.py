@@ -213,7 +213,8 @@ def _sort(node: Call, args: Sequence[Tensor], domain: Domain) -> Tensor:
 
 def _assert(node: Call, args: Sequence[Tensor], domain: Domain) -> Tensor:
     leaf = args[1].only
-    holds = leaf.parts[0] if leaf.absent is None else leaf.parts[0] | leaf.absent
+    known = domain.decided(leaf)
+    holds = known if leaf.absent is None else known | leaf.absent
     if not holds.all():
         raise DiagnosticError(Diagnostic("R02", node.static.text or "an assertion fails.", node.span))
     return on(args[0], node.tensor.dims)

@@ -353,6 +353,13 @@ class Witnessed:
     at_once = True
     """Whether products of matrices are taken as such."""
 
+    in_order = False
+    """Whether folds are taken element by element."""
+
+    def own(self, op: str, element: Scalar, leaves: Sequence[tuple[Leaf, Scalar]], static: Any = None) -> Leaf | None:
+        """No operation has another meaning."""
+        return None
+
     def literal(self, value: Any, element: Scalar) -> Leaf:
         """A literal of a float type."""
         return constant(float(value), element).leaf()
