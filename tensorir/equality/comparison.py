@@ -41,10 +41,11 @@ from tensorir.equality.assumptions import NONE, Assumptions, assumptions
 from tensorir.equality.every_size import at_sizes
 from tensorir.equality.inputs import Input, inputs, mild, special
 from tensorir.equality.over_the_reals import Agreement, Evaluator, equal_by_decisions, equal_by_formulas, has_floats
+from tensorir.equality.places import place
 from tensorir.equality.programs import Called, Family, Member, called, family, matched
 from tensorir.equality.reals.domain import Unsupported
 from tensorir.equality.reals.residues import Q
-from tensorir.equality.runs import difference, differing_run, edge_difference, run, ulps
+from tensorir.equality.runs import difference, differing_run, edge_difference, first_difference, run, ulps
 from tensorir.equality.verdict import Level, Verdict
 from tensorir.ir import Call
 from tensorir.types import DTYPES, Scalar
@@ -225,11 +226,20 @@ def _refuted(f: Member, g: Member, evaluate: Evaluator, x: Input, rng: np.random
 
     for arrays in (_shrunk(x.arrays, differs), list(x.arrays)):
         found = evaluate(Input(tuple(arrays), x.literal), rng)
-        told = difference(f, run(f, arrays), run(g, arrays), found.bounds)
+        outcomes = run(f, arrays), run(g, arrays)
+        told = difference(f, *outcomes, found.bounds)
         if told:
             names = dict(zip((p.name for p in f.inputs), arrays, strict=True))
-            return Verdict(Level.DIFFERENT, counterexample=names, difference=told)
+            first = first_difference(*outcomes, found.bounds)
+            places = ("", "") if first is None else (_place(f, first, arrays), _place(g, first, arrays))
+            return Verdict(Level.DIFFERENT, counterexample=names, difference=told, places=places)
     return None
+
+
+def _place(f: Member, first: tuple[int, tuple[int, ...]], arrays: Sequence[Any]) -> str:
+    """Where a program says what an element is that differs."""
+    given = {**f.tables, **dict(zip((p.name for p in f.inputs), arrays, strict=True))}
+    return place(f.fencil, *first, given)
 
 
 def _sampled(

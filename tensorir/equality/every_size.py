@@ -109,7 +109,7 @@ def _for_all(
         sides = f.symbolic(f.sizes), g.symbolic(order)
         inputs, outputs = _paired(one.inputs, other.inputs), _paired(one.outputs, other.outputs)
         found = compared(*sides, inputs, outputs, len(f.sizes), _assumed(assumed, f.sizes))
-    except Unsupported:
+    except (Unsupported, RecursionError):
         return None
     refused = [dict(zip(f.sizes, s, strict=True)) for s in smallest(found.refused, len(f.sizes))]
     # what a case of sizes is refused for, its sizes are

@@ -14,7 +14,7 @@ import numpy as np
 from tensorir.equality.programs import Called, Member
 from tensorir.errors import DiagnosticError
 
-__all__ = ["difference", "differing_run", "edge_difference", "noise", "run", "ulps"]
+__all__ = ["difference", "differing_run", "edge_difference", "first_difference", "noise", "run", "ulps"]
 
 Array = np.ndarray[Any, Any]
 Outcome = list[Array] | str
@@ -92,12 +92,24 @@ def difference(f: Member | Called, found: Outcome, other: Outcome, bounds: Seque
         if isinstance(found, str) and isinstance(other, str):
             return ""
         return f"only one of them refuses these inputs: {found if isinstance(found, str) else other}"
-    for p, x, y, bound in zip(f.outputs, found, other, bounds, strict=True):
+    first = first_difference(found, other, bounds)
+    if first is None:
+        return ""
+    k, at = first
+    return f"{f.outputs[k].name}{list(at) if at else ''} is {found[k][at]} and {other[k][at]}."
+
+
+def first_difference(
+    found: Outcome, other: Outcome, bounds: Sequence[Array | float]
+) -> tuple[int, tuple[int, ...]] | None:
+    """The first result, and its first element, that differ by more than bounds."""
+    if isinstance(found, str) or isinstance(other, str):
+        return None
+    for k, (x, y, bound) in enumerate(zip(found, other, bounds, strict=True)):
         apart = _apart(x, y, bound)
         if apart.any():
-            at = tuple(int(k) for k in np.argwhere(apart)[0])
-            return f"{p.name}{list(at) if at else ''} is {x[at]} and {y[at]}."
-    return ""
+            return k, tuple(int(i) for i in np.argwhere(apart)[0])
+    return None
 
 
 def _apart(x: Array, y: Array, bound: Any) -> Array:

@@ -416,7 +416,8 @@ def test_branches_that_no_input_visits_are_named():
     one, other = (ti.parse(POINTS.format(4, f"if exp(x) < x then x else {e}")) for e in ("abs(x)", "sqrt(x × x)"))
     found = ti.equivalent(one, other)
     assert found.level == Level.REALS_PROBABLY and found.branches == (2, 4)
-    assert found.unvisited == ("exp(x) < x was never true",) * 2
+    column = POINTS.format(4, "if exp").index("exp") + 1
+    assert found.unvisited == (f"exp(x) < x at <text>:1:{column} was never true",) * 2
 
 
 def test_overflow_is_told_and_is_no_difference_over_the_reals():
@@ -501,3 +502,13 @@ def test_what_is_not_defined_everywhere_is_told_from_what_is(one: str, other: st
 
 def test_a_quotient_of_what_is_positive_is_defined_everywhere():
     assert ti.equivalent(ti.parse(POINTS.format(8, "exp(x) / exp(x)")), ti.parse(POINTS.format(8, "1.0f + 0.0f × x")))
+
+
+def test_the_expressions_that_gave_an_element_that_differs_are_named():
+    one = POINTS.format(6, "if pos(I, x) < 4 then x else (if x > 0.0f then 2.0f × x else -x)")
+    found = ti.equivalent(ti.parse(one), ti.parse(one.replace("2.0f × x", "3.0f × x")))
+    column = one.index("2.0f × x") + 1
+    assert found.places == (f"'2.0f × x' at <text>:1:{column}", f"'3.0f × x' at <text>:1:{column}")
+    other = "concat(subset(x, I[0:2]), update(subset(2.0f × x, I[2:6]), subset(-x, I[3:4])))"
+    found = ti.equivalent(ti.parse(POINTS.format(6, "x")), ti.parse(POINTS.format(6, other.replace("-x", "x"))))
+    assert found.difference.startswith("y[2] is") and found.places[1].startswith("'2.0f × x' at ")

@@ -77,7 +77,7 @@ def typed(program: Template, case: Case, sizes: Mapping[str, str]) -> Typed:
     e = _Symbolic(*known, {n: _variable(n) for n in sizes})
     try:
         params, closures = elaborate_parts(program.program, e)
-    except (TypeError, KeyError) as error:  # an interval of no known length where one is counted
+    except (TypeError, KeyError, AttributeError) as error:  # an interval of no known length where one is counted
         raise unsupported("what counts the points of an interval") from error
     return Typed(params, closures, sizes)
 

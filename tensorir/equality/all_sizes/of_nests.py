@@ -485,13 +485,13 @@ class _Asked:
 
     def runs(self, algebra: Algebra, s: Statement, place: Place) -> bool:
         """Whether a statement runs at values of its loops."""
-        names = (*s.names, *self.flow.sizes)
         told = " and ".join(s.conditions) or "true"
-        here = isl.Set(f"[{', '.join(self.flow.sizes)}] -> {{ [{', '.join(s.names)}] : {told} }}")
-        for basic in here.compute_divs().make_disjoint().get_basic_sets():
-            if all(_holds(algebra.case, a.replaced(place, {}), zero) for a, zero in _conditions(basic, s.names)):
-                return True
-        return not names
+        here = f"[{', '.join(self.flow.sizes)}] -> {{ [{', '.join(s.names)}] : {told} }}"
+        parts = _sure(lambda: isl.Set(here).compute_divs().make_disjoint().get_basic_sets())
+        return any(
+            all(_holds(algebra.case, a.replaced(place, {}), zero) for a, zero in _conditions(basic, s.names))
+            for basic in parts
+        )
 
 
 def _holds(case: Case, a: Affine, zero: bool) -> bool:

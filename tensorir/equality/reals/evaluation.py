@@ -33,6 +33,7 @@ from tensorir.equality.reals.residues import Residues
 from tensorir.equality.reals.tensors import Array, Leaf, Tensor, batched, choose, on, placed
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.ir import Call, Expr, Fencil, Literal, Operator, Var
+from tensorir.source import NOWHERE
 from tensorir.types import BOOL, DTYPES, Dims, Scalar
 
 __all__ = ["Branches", "Unsupported", "evaluated", "given"]
@@ -74,10 +75,14 @@ class Branches:
     def unvisited(self) -> tuple[str, ...]:
         """The conditions with an outcome that was not, and which."""
         return tuple(
-            f"{node.args[0]} was {'never' if not true else 'always'} true"
+            f"{node.args[0]}{_at(node.args[0])} was {'never' if not true else 'always'} true"
             for node, true, false in self.seen.values()
             if true != false
         )
+
+
+def _at(e: Expr) -> str:
+    return "" if e.span is NOWHERE else f" at {e.span}"
 
 
 def evaluated(
