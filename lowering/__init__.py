@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -15,6 +16,7 @@ from lowering import compiled, executable, exported, field, iterate
 from lowering.at_most import compile_at_most
 from lowering.compiled import Compiled
 from lowering.distribution import distributed
+from lowering.one_program import one_program
 
 __all__ = ["Compiled", "backend"]
 
@@ -58,6 +60,14 @@ class Backend:
             return executable.on_device(array)
         with jax.enable_x64(True):
             return jax.dlpack.from_dlpack(array, copy=False)
+
+    def one_program(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function of trees of arrays, compiled whole."""
+        return one_program(function)
+
+    def checkpointed(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function of trees of arrays; gradients compute again what is inside of it."""
+        return jax.checkpoint(function)
 
     def iterate(self, *args: Any, **options: Any) -> Any:
         return iterate.iterate(*args, **options)

@@ -9,6 +9,8 @@ import pytest
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 TEMPORARY = f"{tempfile.gettempdir()}/"
+LONG = {"14_a_weather_model"}
+"""Those that run for minutes: a model's nine days, and gradients of two."""
 LONGEST = 40
 """Lines of a cell that a reader still looks over at once; fewer are shown."""
 
@@ -20,8 +22,11 @@ def tools():
     return module
 
 
+RUNS = [pytest.param(p, marks=pytest.mark.nightly if p.stem in LONG else (), id=p.stem) for p in NOTEBOOKS]
+
+
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", RUNS)
 def test_a_notebook_runs_from_top_to_bottom_and_shows_what_is_kept(path, tmp_path):
     nbformat = pytest.importorskip("nbformat")
     pytest.importorskip("nbclient")

@@ -12,8 +12,9 @@ before anything is written, into buffers that stay with the program; then each r
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from tensorir.iterator.lift.program import Leaf, Options, Specialised, specialis
 from tensorir.iterator.lift.values import Target, leaves, tree_map
 from tensorir.iterator.memory import Accelerator, Host
 from tensorir.iterator.nodes import Program
+from tensorir.iterator.recording import TAPE, Form
 from tensorir.iterator.refusals import refused
 from tensorir.types import DTYPES, Dims, Interval, scalar_of
 
@@ -65,6 +67,9 @@ class _Ready:
     inputs: tuple[_Input, ...]
     outputs: tuple[_Output, ...]
     memory: Host | Accelerator
+    leaves: tuple[Leaf, ...]
+    in_order: Callable[[], Specialised]
+    """The program for arrays whose axes are in the order of their dims, whatever the memory of the fields is."""
     seen: dict[str, tuple[Any, Any]] = field(default_factory=dict[str, "tuple[Any, Any]"])
     """By parameter, the array of the last call and its view: most programs are called with the same fields again."""
     spare: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
@@ -81,6 +86,24 @@ class _Ready:
             target = array_of(flat[o.place])[(*o.where, ...)].transpose(o.order)
             self.memory.store(target, results[o.name])
         self.spare.append(results)
+
+    @cached_property
+    def form(self) -> Form:
+        """The program as a pure function."""
+        special = self.in_order()
+        assert special.fencil is not None
+        call = compiled(special)
+        place = {leaf.name: k for k, leaf in enumerate(self.leaves)}
+        numbers = {n: None if self.leaves[place[n]].dims else DTYPES[self.leaves[place[n]].element] for n in place}
+        inputs = tuple((n, place[n], numbers[n]) for n in special.inputs)
+        outputs = tuple((o.name, place[o.leaf], _slices(self.leaves[place[o.leaf]], o.box)) for o in special.outputs)
+        return Form(lambda arrays: call(**arrays), inputs, outputs)
+
+    @cached_property
+    def fields(self) -> dict[int, tuple[str, Dims]]:
+        """The fields that are read or stored: by place, what they are called, and their dims."""
+        touched = {*(one.place for one in self.inputs), *(o.place for o in self.outputs)}
+        return {k: (leaf.name, leaf.dims) for k, leaf in enumerate(self.leaves) if leaf.dims and k in touched}
 
     def _input(self, one: _Input, value: Any) -> Any:
         if one.layout is None:
@@ -115,10 +138,17 @@ class Runner:
     )
 
     def __call__(self, *args: Any, offset_provider: Any = None, **options: Any) -> None:
-        flat = flatten(args)
-        ready = self.find(flat, args, offset_provider or {})
-        if ready is not None:
+        flat, provider = flatten(args), offset_provider or {}
+        ready = self.find(flat, args, provider)
+        if ready is None:
+            return
+        tape = TAPE.get()
+        if tape is None:
             ready.run(flat)
+            return
+        stored = {o.place for o in ready.outputs}
+        tables = {n: table for n, (table, _) in ready.special.tables.items()}
+        tape.run(self.program.name, ready.fields, flat, stored, tables, provider, ready.form, lambda: ready.run(flat))
 
     def find(self, flat: list[Any], args: tuple[Any, ...], provider: Any) -> _Ready | None:
         key = (
@@ -143,8 +173,13 @@ class Runner:
         found = [leaf for tree in trees.values() for leaf in leaves(tree)]
         layouts = [layout_of(array_of(a)) if leaf.dims else None for a, leaf in zip(flat, found, strict=True)]
         laid = {leaf.name: _laid_out(leaf, layout) for leaf, layout in zip(found, layouts, strict=True)}
-        trees = {name: tree_map(lambda leaf: laid[leaf.name], tree) for name, tree in trees.items()}
-        special = specialise(self.program, trees, self.target(provider), self.column, self.options)
+        turned = {name: tree_map(lambda leaf: laid[leaf.name], tree) for name, tree in trees.items()}
+        target = self.target(provider)
+
+        def specialised(trees: Mapping[str, Any]) -> Specialised:
+            return specialise(self.program, trees, target, self.column, self.options)
+
+        special = specialised(turned)
         place = {leaf.name: k for k, leaf in enumerate(found)}
         used = {place[n] for n in special.used} | set(self.scalars.get(key, ()))
         self.scalars[key] = tuple(sorted(used))
@@ -165,7 +200,9 @@ class Runner:
                 shape = tuple(ends[axis][1] - ends[axis][0] for axis in order)
                 outputs.append(_Output(o.name, k, _slices(found[k], o.box), order, shape, DTYPES[found[k].element]))
             call = compiled(special, donate=[o.name for o in outputs])
-            ready = _Ready(special, call, inputs, tuple(outputs), self.memory)
+            same = all(layout is None or _is_plain(layout, leaf) for layout, leaf in zip(layouts, found, strict=True))
+            in_order = (lambda: special) if same else (lambda: specialised(trees))
+            ready = _Ready(special, call, inputs, tuple(outputs), self.memory, tuple(found), in_order)
         self.made.put((key, tuple([plain(flat[k]) for k in self.scalars[key]])), ready)
 
 
@@ -199,6 +236,11 @@ def layout_of(array: Any) -> Layout:
     first, last = array.ctypes.data, array.ctypes.data + int(np.prod(padded)) * array.itemsize
     inside = owner.ctypes.data <= first and last <= owner.ctypes.data + owner.nbytes
     return Layout(order, tuple(padded)) if inside and owner.flags.c_contiguous else plain
+
+
+def _is_plain(layout: Layout, leaf: Leaf) -> bool:
+    """Whether an array lies in the order of its dims, without padding."""
+    return leaf.dims is None or (layout.order, layout.shape) == (tuple(range(len(layout.order))), leaf.dims.shape)
 
 
 def _laid_out(leaf: Leaf, layout: Layout | None) -> Leaf:

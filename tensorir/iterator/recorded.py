@@ -1,0 +1,312 @@
+"""A step of a model as one pure function: the programs that ran in a block, on all fields that they touched.
+
+>>> step = record()
+>>> with step:
+...     pass
+Traceback (most recent call last):
+    ...
+tensorir.errors.DiagnosticError: error[TI16]: no program of this backend was called while the step was recorded.
+help: call programs with backend=xla_cpu inside of the block.
+"""
+
+# Arrays are those of callers, of any library.
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownLambdaType=false
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping
+from contextvars import Token
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tensorir.backends import backend
+from tensorir.errors import did_you_mean
+from tensorir.iterator.lift.graph import Table
+from tensorir.iterator.recording import TAPE, Call, Root, Set, Tape, roots_of, unchanged
+from tensorir.iterator.refusals import refused
+from tensorir.iterator.shared_memory import Window, key_of
+from tensorir.types import DTYPES, Dims, scalar_of
+
+__all__ = ["RecordedStep", "record"]
+
+NOTHING: Mapping[str, Any] = {}
+
+
+def record(*, names: Mapping[str, Any] = NOTHING, host_writes: str = "refuse", checkpoint: bool = True) -> RecordedStep:
+    """What programs of GT4Py do in a `with` block, as one pure function of all fields that they touch.
+
+    Programs run as ever, those of this backend, and are kept with the domains of their fields, their numbers and their
+    tables. `names` has fields by the name that they get; others are called as the parameter of the first program that
+    takes them, behind the program's name where two fields would have one. A field that something else changes between
+    two calls (NumPy, another backend, another thread) is an error, or, with `host_writes="constant"`, is set there to
+    what it was set to, which is an entry of the state by the name of the field and the number of the call that follows.
+    With `checkpoint` gradients keep the fields between programs, and compute what is inside of one again.
+
+    Raises TI14 for such a write, TI15 for tables of several grids under one name and for tables that were changed,
+    TI16 for a block that calls nothing and for calls of another thread, TI17 for fields that overlap in part.
+    """
+    if host_writes not in ("refuse", "constant"):
+        said = f"host_writes is {host_writes!r}."
+        raise refused("TI16", said, help='it is "refuse" or "constant".')
+    return RecordedStep(names, host_writes, checkpoint)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a field of a call is: an entry of the state, and the part of it."""
+
+    name: str
+    window: Window | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """An entry of the state: its dims and element type, what it held first, and its field as long as that lives."""
+
+    dims: Dims
+    dtype: Any
+    first: Any
+    array: weakref.ref[Any] | None
+
+
+@dataclass(eq=False)
+class RecordedStep:
+    """A step: of a state, a dict of arrays by name, the state after it.
+
+    `step(step.state)` are the fields as the recorded step left them. `reads` are the entries that it needs, `writes`
+    those that it changes. It may be called inside of `jit`, `grad`, `vmap` and `ti.iterate`.
+    """
+
+    named: Mapping[str, Any]
+    host_writes: str
+    checkpoint: bool
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    _tape: Tape | None = field(default=None, repr=False)
+    _token: Token[Tape | None] | None = field(default=None, repr=False)
+    _events: tuple[Call | Set, ...] = field(default=(), repr=False)
+    _places: dict[Any, _Place] = field(default_factory=dict[Any, _Place], repr=False)
+    _entries: dict[str, _Entry] = field(default_factory=dict[str, _Entry], repr=False)
+    _tables: Mapping[str, tuple[str, Table, Any]] = field(default_factory=dict[str, Any], repr=False)
+
+    # Recording
+
+    def __enter__(self) -> RecordedStep:
+        if TAPE.get() is not None:
+            raise refused("TI16", "a step is recorded already.", help="end its block first; the whole is one step.")
+        if self._entries or self._tape is not None:
+            raise refused("TI16", "this step is recorded already.", help="begin another: ti.iterator.record().")
+        self._tape = Tape(self.host_writes)
+        self._token = TAPE.set(self._tape)
+        return self
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        tape, token = self._tape, self._token
+        assert tape is not None and token is not None
+        TAPE.reset(token)
+        self._tape = self._token = None
+        if kind is None:
+            if not tape.calls:
+                said = "no program of this backend was called while the step was recorded."
+                raise refused("TI16", said, help="call programs with backend=xla_cpu inside of the block.")
+            tape.calls += 1
+            for key in list(tape.known):
+                tape.as_left(key, "the end of the step")
+            self._keep(tape)
+
+    def _keep(self, tape: Tape) -> None:
+        wanted = {key_of(getattr(f, "ndarray", f)): n for n, f in self.named.items()}
+        for root in roots_of(tape.known):
+            whole = next(key for key, part in root.windows.items() if part is None)
+            name = wanted.get(whole) or self._free(root)
+            self._entries[name] = _Entry(root.known.dims, root.first.dtype, root.first, weakref.ref(root.known.array))
+            self._places.update({key: _Place(name, part) for key, part in root.windows.items()})
+        self._events, self._tables = tuple(tape.events), dict(tape.tables)
+        for event in tape.events:
+            if isinstance(event, Set):
+                dims, value = tape.known[event.key].dims, event.value
+                self._entries[self._set_name(event)] = _Entry(dims, value.dtype, value, None)
+        self.reads, self.writes = self._traffic()
+
+    def _free(self, root: Root) -> str:
+        """A name that no other entry has."""
+        known, taken = root.known, {*self._entries, *self.named}
+        names = [known.leaf, f"{known.program}.{known.leaf}"]
+        names += [f"{names[1]}_{k}" for k in range(2, len(taken) + 3)]
+        return next(n for n in names if n not in taken)
+
+    def _set_name(self, event: Set) -> str:
+        place = self._places[event.key]
+        part = "" if place.window is None else f"[{', '.join(f'{s.start}:{s.stop}' for s in place.window.index)}]"
+        return f"{place.name}{part}@{event.before}"
+
+    def _traffic(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The entries that are read before all of them was written, and those that are written."""
+        read: dict[str, None] = {}
+        written: dict[str, bool] = {}
+
+        def writes(place: _Place, whole: bool) -> None:
+            covered = whole and place.window is None
+            if not covered and not written.get(place.name):
+                read[place.name] = None
+            written[place.name] = covered or written.get(place.name, False)
+
+        for event in self._events:
+            if isinstance(event, Set):
+                read[self._set_name(event)] = None
+                writes(self._places[event.key], True)
+                continue
+            form = event.form
+            for _, k, _ in form.inputs:
+                if k in event.fields and not written.get(self._places[event.fields[k]].name):
+                    read[self._places[event.fields[k]].name] = None
+            for _, k, where in form.outputs:
+                place = self._places[event.fields[k]]
+                shape = self._entries[place.name].dims.shape
+                writes(place, all((s.start, s.stop) == (0, n) for s, n in zip(where, shape, strict=False)))
+        return tuple(read), tuple(written)
+
+    # What it is
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What each entry held when the recorded step met it: a copy, which the step does not change."""
+        return {n: np.array(e.first) for n, e in self._known().items()}
+
+    @property
+    def domains(self) -> dict[str, Dims]:
+        """The dims of each entry with their intervals, in the order of its axes."""
+        return {n: e.dims for n, e in self._known().items()}
+
+    def split(self, *names: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The state as two: the entries of some names, and all others, for `step(state, rest)`."""
+        state = self.state
+        self._refuse_unknown(names)
+        return {n: state[n] for n in names}, {n: a for n, a in state.items() if n not in names}
+
+    def name_of(self, field: Any) -> str:
+        """The name of the entry whose memory a field has; raises TI18 for one that no program of the step took."""
+        place = self._places.get(key_of(getattr(field, "ndarray", field)))
+        if place is None:
+            said = "no program of the step took this field."
+            raise refused("TI18", said, help="print(step) has those that they took.")
+        return place.name
+
+    def current(self) -> dict[str, Any]:
+        """What the fields hold by now, as a state; raises TI18 where one was freed."""
+        return {n: np.array(e.first if e.array is None else self._array(n)) for n, e in self._known().items()}
+
+    def store(self, state: Mapping[str, Any]) -> None:
+        """Write the entries of a state into the fields that were recorded; raises TI18 where one was freed."""
+        self._refuse_unknown(state)
+        targets = {n: self._array(n) for n in state if self._known()[n].array is not None}
+        for n, target in targets.items():
+            target[...] = np.asarray(self._fitting(n, state[n]))
+
+    def _array(self, name: str) -> Any:
+        reference = self._entries[name].array
+        array = reference() if reference is not None else None
+        if array is None:
+            said = f"the field of '{name}' was freed since the step was recorded."
+            raise refused("TI18", said, help="keep it while its memory is asked for; the step itself needs no field.")
+        return array
+
+    def _known(self) -> dict[str, _Entry]:
+        if not self._entries:
+            raise refused("TI16", "the step is not recorded yet.", help="use it after its block: with record().")
+        return self._entries
+
+    def _refuse_unknown(self, names: Any) -> None:
+        for name in names:
+            if name not in self._known():
+                raise refused("TI18", f"the step has no entry '{name}'.", help=did_you_mean(name, self._entries))
+
+    def _fitting(self, name: str, value: Any) -> Any:
+        """An array for an entry; raises TI11 for another shape or element type."""
+        entry = self._known()[name]
+        array = getattr(value, "ndarray", value)
+        found = scalar_of(array.dtype) if hasattr(array, "dtype") else None
+        if np.shape(array) != entry.dims.shape or found is None or DTYPES[found] != entry.dtype:
+            kind = f"{found or type(array).__name__} of the shape {np.shape(array)}"
+            said = f"'{name}' was recorded as {scalar_of(entry.dtype)} on {entry.dims}, and {kind} is passed."
+            raise refused("TI11", said, help="record the step on fields of that size and type.")
+        return array
+
+    def __str__(self) -> str:
+        lines: list[str] = []
+        for number, event in enumerate((e for e in self._events if isinstance(e, Call)), 1):
+            form = event.form
+            read = dict.fromkeys(self._places[event.fields[k]].name for _, k, _ in form.inputs if k in event.fields)
+            stored = dict.fromkeys(self._places[event.fields[k]].name for _, k, _ in form.outputs)
+            lines.append(f"{number}: {event.program}: {', '.join(stored)} of {', '.join(read) or 'nothing'}")
+        return "\n".join(lines)
+
+    # Running
+
+    def __call__(self, state: Mapping[str, Any], rest: Mapping[str, Any] = NOTHING) -> dict[str, Any]:
+        """The state after the step: all entries of `state` and of `writes`, but for those that are in `rest` alone.
+
+        Raises TI11 for an entry that is read and not given, or has another shape or element type than was recorded,
+        TI15 where a table was changed since.
+        """
+        for name, (_, table, given) in self._tables.items():
+            unchanged(name, table, given)
+        both = {**rest, **state}
+        self._refuse_unknown(both)
+        missing = [n for n in self.reads if n not in both]
+        if missing:
+            said = f"the step reads '{missing[0]}', which is not given."
+            raise refused("TI11", said, help="step.state has all that it reads.")
+        used = {*self.reads, *self.writes}
+        arrays = {n: self._fitting(n, a) for n, a in both.items() if n in used}
+        written = self._function(arrays)
+        return {**state, **{n: a for n, a in written.items() if n in state or n not in rest}}
+
+    @cached_property
+    def _function(self) -> Any:
+        """Entries to those that are written, as one program."""
+        compiling = backend("jax")
+        forms = {id(form): form for form in (event.form for event in self._events if isinstance(event, Call))}
+        runs = {k: compiling.checkpointed(form.call) if self.checkpoint else form.call for k, form in forms.items()}
+
+        def step(given: Mapping[str, Any]) -> dict[str, Any]:
+            env = dict(given)
+            for event in self._events:
+                if isinstance(event, Set):
+                    self._put(env, self._places[event.key], None, given[self._set_name(event)])
+                else:
+                    self._run(env, event, runs[id(event.form)])
+            return {n: env[n] for n in self.writes}
+
+        return compiling.one_program(step)
+
+    def _run(self, env: dict[str, Any], event: Call, run: Any) -> None:
+        form, given = event.form, dict[str, Any]()
+        for name, k, dtype in form.inputs:
+            if k in event.fields:
+                place = self._places[event.fields[k]]
+                given[name] = env[place.name] if place.window is None else place.window.of(env[place.name])
+            else:
+                given[name] = np.asarray(event.numbers[k], dtype)
+        results = run(given)
+        for name, k, where in form.outputs:
+            self._put(env, self._places[event.fields[k]], where, results[name])
+
+    def _put(self, env: dict[str, Any], place: _Place, where: tuple[slice, ...] | None, part: Any) -> None:
+        """Another part of an entry."""
+        if place.window is not None:
+            old = place.window.of(env[place.name])
+            env[place.name] = place.window.put(env[place.name], part if where is None else _stored(old, where, part))
+        else:
+            env[place.name] = part if where is None else _stored(env.get(place.name), where, part)
+
+
+def _stored(old: Any, where: tuple[slice, ...], part: Any) -> Any:
+    if old is None or old.shape == part.shape:
+        return part
+    return old.at[where].set(part)
