@@ -272,7 +272,7 @@ class RecordedStep:
         """Entries to those that are written, as one program."""
         compiling = backend("jax")
         forms = {id(form): form for form in (event.form for event in self._events if isinstance(event, Call))}
-        runs = {k: compiling.checkpointed(form.call) if self.checkpoint else form.call for k, form in forms.items()}
+        runs = {k: compiling.part(form.call, checkpoint=self.checkpoint) for k, form in forms.items()}
 
         def step(given: Mapping[str, Any]) -> dict[str, Any]:
             env = dict(given)

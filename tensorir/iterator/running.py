@@ -80,7 +80,8 @@ class _Ready:
         try:
             arguments.update(self.spare.pop())  # the buffers of one call belong to one thread
         except IndexError:
-            arguments.update({o.name: backend().on_device(np.zeros(o.shape, o.dtype)) for o in self.outputs})
+            beside = next((arguments[one.name] for one in self.inputs if one.layout is not None), None)
+            arguments.update({o.name: backend().blank(o.shape, o.dtype, beside) for o in self.outputs})
         results = self.call(**arguments)
         for o in self.outputs:
             target = array_of(flat[o.place])[(*o.where, ...)].transpose(o.order)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import gc
 import threading
 from typing import Any
 
@@ -270,6 +271,7 @@ def test_fields_that_were_freed_are_needed_for_writing_to_them_alone() -> None:
     np.testing.assert_array_equal(vn.asnumpy(), found["vn"])
     del vn
     ti.caches.clear()  # programs hold the fields of their last call
+    gc.collect()
     again = step(found)["new"]
     np.testing.assert_allclose(again, by_numpy(found["vn"])["new"], rtol=1e-14)
     assert said(lambda: step.store(found)) == (
@@ -313,3 +315,10 @@ def test_a_block_is_recorded_once_and_alone() -> None:
     assert said(lambda: ti.iterator.record(host_writes="never")) == (
         'error[TI16]: host_writes is \'never\'.\nhelp: it is "refuse" or "constant".'
     )
+
+
+def test_programs_of_a_step_are_not_fused_with_one_another() -> None:
+    step = recorded()
+    with jax.enable_x64(True):
+        text = jax.jit(jax.grad(lambda vn: step({"vn": vn})["new"].sum())).lower(step.state["vn"]).as_text()
+    assert text.count('inlineable = "false"') >= 4  # both programs, and both of their gradients
