@@ -12,6 +12,7 @@ before anything is written, into buffers that stay with the program; then each r
 from __future__ import annotations
 
 import logging
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -32,6 +33,11 @@ from tensorir.iterator.refusals import refused
 from tensorir.types import DTYPES, Dims, Interval, scalar_of
 
 __all__ = ["Runner"]
+
+VIEWS = 4
+"""Of how many fields each parameter remembers the view: models swap time levels."""
+FIELDS = 1024
+"""Of how many fields each program remembers how they lie."""
 
 _LOG = logging.getLogger("tensorir.iterator")
 
@@ -70,8 +76,8 @@ class _Ready:
     leaves: tuple[Leaf, ...]
     in_order: Callable[[], Specialised]
     """The program for arrays whose axes are in the order of their dims, whatever the memory of the fields is."""
-    seen: dict[str, tuple[Any, Any]] = field(default_factory=dict[str, "tuple[Any, Any]"])
-    """By parameter, the array of the last call and its view: most programs are called with the same fields again."""
+    seen: dict[str, dict[int, tuple[Any, Any]]] = field(default_factory=dict[str, "dict[int, tuple[Any, Any]]"])
+    """By parameter, arrays of earlier calls and their views: most programs are called with the same fields again."""
     spare: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     """Buffers that nobody holds: the next call's results are written there."""
 
@@ -114,12 +120,15 @@ class _Ready:
                 raise refused("TI11", said, help="declare a wider type.")
             return np.asarray(number, one.dtype)
         array = array_of(value)
-        seen = self.seen.get(one.name)
-        if seen is not None and seen[0] is array:
+        views = self.seen.setdefault(one.name, {})
+        seen = views.get(id(array))
+        if seen is not None and seen[0]() is array:
             return seen[1]
         view, own = self.memory.view(array, one.layout.order, one.layout.shape)
         if own:
-            self.seen[one.name] = array, view
+            if len(views) >= VIEWS:
+                views.pop(next(iter(views)), None)
+            views[id(array)] = weakref.ref(array), view
         return view
 
 
@@ -134,6 +143,10 @@ class Runner:
     made: RecentCache[Any, _Ready | None] = field(default_factory=lambda: RecentCache("iterator programs", SIZES))
     scalars: dict[Any, tuple[int, ...]] = field(default_factory=dict[Any, tuple[int, ...]])
     """By the domains of the fields: the places of the scalars that tell programs apart."""
+    kinds: dict[Any, int] = field(default_factory=dict[Any, int])
+    """The domains and strides of fields, numbered."""
+    fields: dict[int, tuple[Any, int]] = field(default_factory=dict[int, "tuple[Any, int]"])
+    """Fields of earlier calls by identity, with the number of how they lie."""
     providers: RecentCache[Any, tuple[Any, Mapping[str, Target]]] = field(
         default_factory=lambda: RecentCache("offset providers", SIZES)
     )
@@ -153,7 +166,7 @@ class Runner:
 
     def find(self, flat: list[Any], args: tuple[Any, ...], provider: Any) -> _Ready | None:
         key = (
-            tuple([(a.domain, a.ndarray.strides) if hasattr(a, "ndarray") else None for a in flat]),
+            tuple([self._kind(a) if hasattr(a, "ndarray") else None for a in flat]),
             tuple([(n, id(t)) for n, t in provider.items()]),
         )
         places = self.scalars.get(key, ())
@@ -162,6 +175,17 @@ class Runner:
             self._make(key, flat, args, provider)
             full = (key, tuple([plain(flat[k]) for k in self.scalars[key]]))
         return self.made.get(full)
+
+    def _kind(self, field: Any) -> int:
+        """A number for the domain and the strides of a field: to compare domains takes longer than a small program."""
+        known = self.fields.get(id(field))
+        if known is not None and known[0]() is field:
+            return known[1]
+        kind = self.kinds.setdefault((field.domain, field.ndarray.strides), len(self.kinds))
+        if len(self.fields) >= FIELDS:
+            self.fields.clear()
+        self.fields[id(field)] = weakref.ref(field), kind
+        return kind
 
     def target(self, provider: Any) -> Mapping[str, Target]:
         """The offsets of a provider; tables are read once."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import numpy as np
@@ -36,3 +37,21 @@ def test_a_second_call_compiles_nothing_wherever_its_fields_lie() -> None:
     scaled(at(0), 2.0, at(0), offset_provider={})
     found = [device_work(lambda k=k: scaled(at(k), 2.0, at(k), offset_provider={})).compiled for k in (0, 8, 0)]
     assert found == [0, 0, 0]
+
+
+def test_a_program_holds_no_field_of_its_calls() -> None:
+    x, out = at(0), at(0)
+    scaled(x, 2.0, out, offset_provider={})
+    gone = weakref.ref(x.ndarray)
+    del x
+    assert gone() is None
+
+
+def test_fields_that_take_turns_are_what_they_hold_in_each_call() -> None:
+    fields = [at(0) for _ in range(6)]
+    out = at(0)
+    for k in range(18):
+        x = fields[k % 6]
+        x.ndarray[...] = k
+        scaled(x, 2.0, out, offset_provider={})
+        np.testing.assert_array_equal(out.ndarray, 2.0 * k)
