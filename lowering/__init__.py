@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -16,6 +17,7 @@ from lowering import compiled, executable, exported, field, iterate
 from lowering.at_most import compile_at_most
 from lowering.compiled import Compiled
 from lowering.distribution import distributed
+from lowering.kept_compilations import keep_compilations, kept_in
 from lowering.one_program import one_program, part
 
 __all__ = ["Compiled", "backend"]
@@ -66,6 +68,14 @@ class Backend:
         place = next(iter(beside.devices())) if beside is not None else None
         with jax.enable_x64(True):
             return _committed(np.zeros(shape, dtype), place)
+
+    def keep_compilations(self, folder: Any) -> Path | None:
+        """Keep what is compiled in a folder for later processes; returns the folder of before."""
+        return keep_compilations(folder)
+
+    def kept_in(self) -> Path | None:
+        """That folder."""
+        return kept_in()
 
     def one_program(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """A function of trees of arrays, compiled whole."""

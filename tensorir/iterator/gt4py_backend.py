@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
 
+from tensorir.backends import backend
 from tensorir.iterator.imports.nodes_of import program as imported
 from tensorir.iterator.lift.program import Options
 from tensorir.iterator.memory import Accelerator, Host
@@ -43,6 +44,7 @@ _check_release()
 
 from gt4py._core import definitions  # noqa: E402
 from gt4py.next import backend as next_backend  # noqa: E402
+from gt4py.next import config  # noqa: E402
 from gt4py.next import custom_layout_allocators as allocators  # noqa: E402
 from gt4py.storage import allocators as storage  # noqa: E402
 
@@ -93,6 +95,9 @@ class Executor:
     device: str
 
     def __call__(self, inp: Any) -> Artifact:
+        compiling = backend("jax")
+        if config.BUILD_CACHE_LIFETIME is config.BuildCacheLifetime.PERSISTENT and compiling.kept_in() is None:
+            compiling.keep_compilations(config.BUILD_CACHE_DIR / "xla")
         column = inp.args.column_axis
         return Artifact(imported(inp.data), None if column is None else str(column.value), self.options, self.device)
 

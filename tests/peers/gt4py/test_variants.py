@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import weakref
+from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
+import tensorir as ti
+from tensorir.iterator.gt4py_backend import make_backend
 from tests.effort import device_work
 from tests.peers.gt4py.sides import I, gtx, xla_cpu
+
+from gt4py.next import config  # isort: skip
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -55,3 +61,34 @@ def test_fields_that_take_turns_are_what_they_hold_in_each_call() -> None:
         x.ndarray[...] = k
         scaled(x, 2.0, out, offset_provider={})
         np.testing.assert_array_equal(out.ndarray, 2.0 * k)
+
+
+def test_what_was_compiled_is_taken_from_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "BUILD_CACHE_LIFETIME", config.BuildCacheLifetime.PERSISTENT)
+    monkeypatch.setattr(config, "BUILD_CACHE_DIR", tmp_path)
+    hits: list[str] = []
+
+    def see(event: str, **_: object) -> None:
+        if event == "/jax/compilation_cache/cache_hits":
+            hits.append(event)
+
+    jax.monitoring.register_event_listener(see)
+    try:
+        for _ in range(2):
+            x, out = at(0), at(0)
+            x.ndarray[...] = 1.5
+            scaled.with_backend(make_backend())(x, 3.0, out, offset_provider={})
+            np.testing.assert_array_equal(out.ndarray, 4.5)
+    finally:
+        jax.monitoring.unregister_event_listener(see)
+        assert ti.keep_compilations(None) == tmp_path / "xla"
+    assert list((tmp_path / "xla").glob("*-cache")) and len(hits) >= 1
+
+
+def test_a_folder_for_compilations_is_one(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ti.DiagnosticError) as caught:
+        ti.keep_compilations(tmp_path / "file")
+    assert str(caught.value) == (
+        f"error[A30]: '{tmp_path / 'file'}' cannot hold compilations: File exists.\nhelp: name a folder."
+    )
