@@ -20,7 +20,7 @@ import numpy as np
 from tensorir.iterator.lift.arguments import offsets
 from tensorir.iterator.lift.graph import Table
 from tensorir.iterator.refusals import refused
-from tensorir.iterator.shared_memory import Window, key_of, window
+from tensorir.iterator.shared_memory import Window, key_of, shared, window
 from tensorir.types import Dims
 
 __all__ = ["TAPE", "Call", "Form", "Known", "Root", "Set", "Tape", "roots_of"]
@@ -128,7 +128,7 @@ class Tape:
             held = np.array(array)
             one = self.known[key] = Known(array, leaf, program, dims, held, held)
             for other, known in self.known.items():
-                if other != key and np.may_share_memory(array, known.array):
+                if other != key and shared(array, known.array):
                     self.as_left(other, f"call {self.calls}, of '{program}',")
                     one.sharing.append(other)
                     known.sharing.append(key)
