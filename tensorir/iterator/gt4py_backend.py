@@ -23,8 +23,9 @@ from tensorir.iterator.memory import Accelerator, Host
 from tensorir.iterator.nodes import Program
 from tensorir.iterator.refusals import refused
 from tensorir.iterator.running import Runner
+from tensorir.iterator.variants import Variant
 
-__all__ = ["make_backend", "xla_cpu"]
+__all__ = ["make_backend", "variants", "xla_cpu"]
 
 _RELEASES = "1.1"
 
@@ -119,6 +120,16 @@ def make_backend(device: str = "cpu", *, name: str = "", **options: Any) -> Any:
         allocator=kinds[device](),
         transforms=next_backend.DEFAULT_TRANSFORMS,
     )
+
+
+def variants(program: Any) -> tuple[Variant, ...]:
+    """What was compiled of a program, or an operator, of this backend, each with the difference that it came for.
+
+    Those of all offset providers and static arguments, in the order of GT4Py's own variants. The logger
+    `tensorir.iterator` says the same at the level INFO when one comes.
+    """
+    compiled = program._compiled_programs.compiled_programs.values()
+    return tuple(v for runner in compiled if isinstance(runner, Runner) for v in runner.variants)
 
 
 xla_cpu = make_backend("cpu")

@@ -21,7 +21,7 @@ import numpy as np
 
 from tensorir.builtins import TABLE
 from tensorir.iterator.lift.boxes import Box, Region
-from tensorir.types import BOOL, DTYPES, FLOAT64, INT32, Interval, Scalar, scalar_of
+from tensorir.types import BOOL, DTYPES, FLOAT64, INT32, Scalar, scalar_of
 
 __all__ = ["Fold", "Graph", "Node", "Table", "postorder", "union"]
 
@@ -86,17 +86,6 @@ class Table:
             present = found[found >= 0]
             self.ends[rows] = (int(present.min()), int(present.max()) + 1) if present.size else None
         return self.ends[rows]
-
-    def entry_outside(self, box: Box, have: Interval) -> str:
-        """The first entry of the rows of a box that leads outside of an interval, in words; none: an empty text."""
-        rows = self.rows(box)
-        found = self.at(rows)
-        places = np.argwhere((found >= 0) & ((found < have.start) | (found >= have.stop)))
-        if not len(places):
-            return ""
-        place = tuple(int(k) for k in places[0])
-        named = [*(k + first for k, (first, _) in zip(place, rows, strict=False)), place[-1]]
-        return f"{self.name}[{', '.join(map(str, named))}] is {int(found[place])}."
 
 
 @dataclass(frozen=True, slots=True, eq=False)

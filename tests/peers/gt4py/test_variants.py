@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import tensorir as ti
-from tensorir.iterator.gt4py_backend import make_backend
+from tensorir.iterator.gt4py_backend import make_backend, variants
 from tests.effort import device_work
-from tests.peers.gt4py.sides import I, gtx, xla_cpu
+from tests.peers.gt4py.sides import I, field, gtx, xla_cpu
 
 from gt4py.next import config  # isort: skip
 
@@ -92,3 +92,21 @@ def test_a_folder_for_compilations_is_one(tmp_path: Path) -> None:
     assert str(caught.value) == (
         f"error[A30]: '{tmp_path / 'file'}' cannot hold compilations: File exists.\nhelp: name a folder."
     )
+
+
+@gtx.program(backend=xla_cpu)
+def scaled_between(x: IF, a: gtx.float64, out: IF, first: gtx.int32, last: gtx.int32):
+    _scaled(x, a, out=out, domain={I: (first, last)})
+
+
+def test_each_variant_says_what_it_came_for() -> None:
+    x, longer, strided = at(0), field({I: 7}), gtx.common._field(np.ones(12)[::2], domain=gtx.domain({I: 6}))
+    calls = [(x, 2.0, x, 0, 6), (x, 3.0, x, 0, 6), (x, 2.0, x, 1, 6), (longer, 2.0, x, 1, 6), (strided, 2.0, x, 1, 6)]
+    for call in calls:
+        scaled_between(*call, offset_provider={})
+    assert [v.why for v in variants(scaled_between)] == [
+        "its first call",
+        "'first' is 1, and was 0",
+        "'x' is on I[0:7], and was on I[0:6]",
+        "'x' lies with the strides (16,), and lay with (8,)",
+    ]
