@@ -19,7 +19,7 @@ from tensorir.iterator.nodes import ParamType, TupleType
 from tensorir.iterator.refusals import refused
 from tensorir.types import BOOL, FLOAT64, INT32, Dims, Interval, Scalar, TensorType, scalar_of
 
-__all__ = ["leaf_tree", "offsets"]
+__all__ = ["is_strided", "leaf_tree", "offsets"]
 
 
 def leaf_tree(name: str, value: Any, kind: ParamType | None) -> Any:
@@ -94,7 +94,7 @@ def _target(name: str, value: Any) -> Any:
         return value
     if not (hasattr(value, "codomain") and hasattr(value, "domain")):
         raise refused("TI05", f"the offset '{name}' leads to what is no dimension and no table.")
-    if _is_strided(value):
+    if is_strided(value):
         (row, local), slots = [str(d.value) for d in value.domain.dims], len(value.domain.ranges[1])
         return StridedTable(name, (row,), local, str(value.codomain.value), np.empty((0, slots), np.int32), (0,), False)
     entries = host_array(value.ndarray if hasattr(value, "ndarray") else value).astype(np.int32)
@@ -106,6 +106,6 @@ def _target(name: str, value: Any) -> Any:
     return Table(name, tuple(domain), local, str(value.codomain.value), entries, origin, bool((entries < 0).any()))
 
 
-def _is_strided(table: Any) -> bool:
+def is_strided(table: Any) -> bool:
     """Whether a table has rows without end, which lead to points one after the other."""
     return len(table.domain.dims) == 2 and not type(table.domain.ranges[0]).is_finite(table.domain.ranges[0])

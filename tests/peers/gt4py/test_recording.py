@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -11,6 +12,8 @@ import numpy as np
 import pytest
 
 import tensorir as ti
+from tensorir.iterator.recording import Form, Tape
+from tensorir.types import Dims
 from tests.peers.gt4py.sides import E2V, V2E, Edge, K, V2EDim, Vertex, field, gtx, values, xla_cpu
 from tests.peers.gt4py.test_refusals import without_place
 from tests.peers.gt4py.test_unstructured import E2V_TABLE, PROVIDER, V2E_TABLE
@@ -331,3 +334,16 @@ def test_programs_of_a_step_are_not_fused_with_one_another() -> None:
     with jax.enable_x64(True):
         text = jax.jit(jax.grad(lambda vn: step({"vn": vn})["new"].sum())).lower(step.state["vn"]).as_text()
     assert text.count('inlineable = "false"') >= 4  # both programs, and both of their gradients
+
+
+def test_fields_of_a_device_are_not_recorded() -> None:
+    tape, field_there = Tape("refuse"), SimpleNamespace(ndarray=SimpleNamespace())
+    form = Form(lambda arrays: arrays, (), ())
+
+    def met() -> None:
+        tape.run("p", {0: ("x", Dims())}, [field_there], set(), {}, {}, form, lambda: None)
+
+    assert said(met) == (
+        "error[TI16]: 'x' of 'p' lies in the memory of a device, and steps are recorded on the host.\n"
+        "help: record with fields of xla_cpu; the step itself runs anywhere."
+    )
