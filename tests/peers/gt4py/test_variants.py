@@ -110,3 +110,17 @@ def test_each_variant_says_what_it_came_for() -> None:
         "'x' is on I[0:7], and was on I[0:6]",
         "'x' lies with the strides (16,), and lay with (8,)",
     ]
+
+
+def test_a_program_that_was_read_ahead_is_compiled_by_its_first_call() -> None:
+    ahead = scaled_between.with_compilation_options(enable_jit=False).compile(
+        offset_provider={}, a=[2.0, 3.0]
+    )  # fmt: skip
+    x, out = at(0), at(0)
+    x.ndarray[...] = 1.5
+    assert variants(ahead) == ()
+    ahead(x, 3.0, out, 0, 6, offset_provider={})
+    np.testing.assert_array_equal(out.ndarray, 4.5)
+    assert [v.why for v in variants(ahead)] == ["its first call"]
+    with pytest.raises(RuntimeError, match="No program compiled for this set of static arguments"):
+        ahead(x, 4.0, out, 0, 6, offset_provider={})
