@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -16,7 +17,8 @@ from lowering import compiled, executable, exported, field, iterate
 from lowering.at_most import compile_at_most
 from lowering.compiled import Compiled
 from lowering.distribution import distributed
-from lowering.one_program import one_program
+from lowering.kept_compilations import keep_compilations, kept_in
+from lowering.one_program import one_program, part
 
 __all__ = ["Compiled", "backend"]
 
@@ -56,18 +58,32 @@ class Backend:
                 return jax.dlpack.from_dlpack(array)
         flags = array.flags
         aligned = array.ctypes.data % ALIGNMENT == 0 and flags.c_contiguous and flags.writeable
-        if not aligned or not array.size or jax.default_backend() != "cpu" or array.dtype == bool:
-            return executable.on_device(array)
         with jax.enable_x64(True):
+            if not aligned or not array.size or jax.default_backend() != "cpu" or array.dtype == bool:
+                return _committed(array)
             return jax.dlpack.from_dlpack(array, copy=False)
+
+    def blank(self, shape: tuple[int, ...], dtype: Any, beside: Any = None) -> Any:
+        """An array of zeros where another one is, for results that a call writes over."""
+        place = next(iter(beside.devices())) if beside is not None else None
+        with jax.enable_x64(True):
+            return _committed(np.zeros(shape, dtype), place)
+
+    def keep_compilations(self, folder: Any) -> Path | None:
+        """Keep what is compiled in a folder for later processes; returns the folder of before."""
+        return keep_compilations(folder)
+
+    def kept_in(self) -> Path | None:
+        """That folder."""
+        return kept_in()
 
     def one_program(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """A function of trees of arrays, compiled whole."""
         return one_program(function)
 
-    def checkpointed(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A function of trees of arrays; gradients compute again what is inside of it."""
-        return jax.checkpoint(function)
+    def part(self, function: Callable[..., Any], *, checkpoint: bool) -> Callable[..., Any]:
+        """A function of trees of arrays that stays apart in a program; gradients may compute again what is inside."""
+        return part(function, checkpoint)
 
     def iterate(self, *args: Any, **options: Any) -> Any:
         return iterate.iterate(*args, **options)
@@ -82,6 +98,12 @@ class Backend:
     def exported(self) -> Any:
         """The module that reads exported programs."""
         return exported
+
+
+def _committed(array: Any, place: Any = None) -> Any:
+    """A copy that stays where it is, as views do: where only some arrays of a call may move, XLA compiles once more."""
+    with jax.ensure_compile_time_eval():
+        return jax.device_put(np.array(array), place or jax.local_devices()[0])
 
 
 backend = Backend()

@@ -174,9 +174,10 @@ class Engine:
         arrays = {n: (v,) for n, v in arguments.items() if n not in donate or n in executable.reads}
         arrays.update(constants or executable.constants)
         outputs = self._run(executable, arrays, {n: (arguments[n],) for n in donate if n in arguments})
-        if any(isinstance(v, jax.Array) for v in arguments.values()):
-            return {n: leaves[0] for n, leaves in outputs.items()}
-        return {n: writable(leaves[0]) for n, leaves in outputs.items()}
+        found = {n: leaves[0] for n, leaves in outputs.items()}
+        if any(isinstance(v, jax.Array) for v in arguments.values()) or not all(map(concrete, found.values())):
+            return found
+        return {n: writable(array) for n, array in found.items()}
 
     def _repeated(self, executable: Executable, arguments: dict[str, Any]) -> RepeatedCall | None:
         """The short way of a plain call, where there is one."""

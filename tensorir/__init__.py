@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from tensorir.assembly import assemble
@@ -41,6 +42,7 @@ __all__ = [
     "distribute",
     "fencil",
     "iterate",
+    "keep_compilations",
     "kept_memory",
     "lift",
     "parse",
@@ -174,6 +176,22 @@ def distribute(program: Any, mesh: Any, dims: Mapping[Any, str], *, partition: A
     from tensorir.backends import backend
 
     return backend("jax").distribute(program, mesh, dims, partition=partition, **options)
+
+
+def keep_compilations(folder: str | os.PathLike[str] | None) -> Path | None:
+    """Keep what XLA compiles in a folder, from which later processes take it; None keeps nothing any more.
+
+    The folder is made where it is missing; what it holds is told apart by the program, the versions and the machine.
+    It is JAX's own cache of compilations, so that other programs of JAX in this process are kept, too. Returns the
+    folder of before. Raises A30 for a folder that cannot be made.
+
+    >>> import tempfile
+    >>> before = keep_compilations(tempfile.mkdtemp())
+    >>> _ = keep_compilations(before)
+    """
+    from tensorir.backends import backend
+
+    return backend("jax").keep_compilations(folder)
 
 
 def __dir__() -> list[str]:

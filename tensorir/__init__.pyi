@@ -5,6 +5,7 @@
 import builtins
 import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
@@ -169,6 +170,9 @@ def from_xarray(array: Any, origin: Any = None) -> Field:
 
 def distribute(program: Any, mesh: Any, dims: Mapping[Any, str], *, partition: Any = None, **options: Any) -> Any:
     """A program, or a field operator, on the devices of a mesh: called as it is, and of the same results."""
+
+def keep_compilations(folder: str | os.PathLike[str] | None) -> Path | None:
+    """Keep what XLA compiles in a folder, from which later processes take it; None keeps nothing any more."""
 
 @overload
 def iterate(

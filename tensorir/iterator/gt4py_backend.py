@@ -16,14 +16,16 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
 
+from tensorir.backends import backend
 from tensorir.iterator.imports.nodes_of import program as imported
 from tensorir.iterator.lift.program import Options
 from tensorir.iterator.memory import Accelerator, Host
 from tensorir.iterator.nodes import Program
 from tensorir.iterator.refusals import refused
 from tensorir.iterator.running import Runner
+from tensorir.iterator.variants import Variant
 
-__all__ = ["make_backend", "xla_cpu"]
+__all__ = ["make_backend", "variants", "xla_cpu"]
 
 _RELEASES = "1.1"
 
@@ -43,6 +45,7 @@ _check_release()
 
 from gt4py._core import definitions  # noqa: E402
 from gt4py.next import backend as next_backend  # noqa: E402
+from gt4py.next import config  # noqa: E402
 from gt4py.next import custom_layout_allocators as allocators  # noqa: E402
 from gt4py.storage import allocators as storage  # noqa: E402
 
@@ -93,6 +96,9 @@ class Executor:
     device: str
 
     def __call__(self, inp: Any) -> Artifact:
+        compiling = backend("jax")
+        if config.BUILD_CACHE_LIFETIME is config.BuildCacheLifetime.PERSISTENT and compiling.kept_in() is None:
+            compiling.keep_compilations(config.BUILD_CACHE_DIR / "xla")
         column = inp.args.column_axis
         return Artifact(imported(inp.data), None if column is None else str(column.value), self.options, self.device)
 
@@ -114,6 +120,16 @@ def make_backend(device: str = "cpu", *, name: str = "", **options: Any) -> Any:
         allocator=kinds[device](),
         transforms=next_backend.DEFAULT_TRANSFORMS,
     )
+
+
+def variants(program: Any) -> tuple[Variant, ...]:
+    """What was compiled of a program, or an operator, of this backend, each with the difference that it came for.
+
+    Those of all offset providers and static arguments, in the order of GT4Py's own variants. The logger
+    `tensorir.iterator` says the same at the level INFO when one comes.
+    """
+    compiled = program._compiled_programs.compiled_programs.values()
+    return tuple(v for runner in compiled if isinstance(runner, Runner) for v in runner.variants)
 
 
 xla_cpu = make_backend("cpu")

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,10 +21,14 @@ class Host:
     """Memory that NumPy's arrays have."""
 
     def view(self, array: Any, order: tuple[int, ...], shape: tuple[int, ...]) -> tuple[Any, bool]:
-        """An array with its axes turned and padded as they lie, and whether it is the array's own memory."""
+        """An array with its axes turned and padded as they lie, and whether it is the array's own memory.
+
+        Such a view does not keep the memory: whoever remembers it looks whether the array is still there.
+        """
         made = _turned(np, array, order, shape)
-        view = backend().view(made)
-        return view, np.may_share_memory(made, array) and view.unsafe_buffer_pointer() == made.ctypes.data
+        own = np.may_share_memory(made, array) and made.flags.writeable
+        view = backend().view(_unowned(made) if own else made)
+        return view, own and view.unsafe_buffer_pointer() == made.ctypes.data
 
     def store(self, target: Any, result: Any) -> None:
         np.copyto(target, np.asarray(result))
@@ -42,6 +47,12 @@ class Accelerator:
 
     def store(self, target: Any, result: Any) -> None:
         target[...] = self.arrays.from_dlpack(result)
+
+
+def _unowned(array: Any) -> Any:
+    """The memory of an array in one piece, as an array that does not keep it."""
+    memory = (ctypes.c_char * array.nbytes).from_address(array.ctypes.data)
+    return np.frombuffer(memory, array.dtype).reshape(array.shape) if array.nbytes else array
 
 
 def _turned(arrays: Any, array: Any, order: tuple[int, ...], shape: tuple[int, ...]) -> Any:

@@ -26,8 +26,7 @@ import numpy as np
 
 from tensorir.backends import backend
 from tensorir.errors import did_you_mean
-from tensorir.iterator.lift.graph import Table
-from tensorir.iterator.recording import TAPE, Call, Root, Set, Tape, roots_of, unchanged
+from tensorir.iterator.recording import TAPE, Call, Passed, Root, Set, Tape, roots_of
 from tensorir.iterator.refusals import refused
 from tensorir.iterator.shared_memory import Window, key_of
 from tensorir.types import DTYPES, Dims, scalar_of
@@ -92,7 +91,7 @@ class RecordedStep:
     _events: tuple[Call | Set, ...] = field(default=(), repr=False)
     _places: dict[Any, _Place] = field(default_factory=dict[Any, _Place], repr=False)
     _entries: dict[str, _Entry] = field(default_factory=dict[str, _Entry], repr=False)
-    _tables: Mapping[str, tuple[str, Table, Any]] = field(default_factory=dict[str, Any], repr=False)
+    _tables: Mapping[str, Passed] = field(default_factory=dict[str, Passed], repr=False)
 
     # Recording
 
@@ -254,8 +253,8 @@ class RecordedStep:
         Raises TI11 for an entry that is read and not given, or has another shape or element type than was recorded,
         TI15 where a table was changed since.
         """
-        for name, (_, table, given) in self._tables.items():
-            unchanged(name, table, given)
+        for table in self._tables.values():
+            table.refuse_changed()
         both = {**rest, **state}
         self._refuse_unknown(both)
         missing = [n for n in self.reads if n not in both]
@@ -272,7 +271,7 @@ class RecordedStep:
         """Entries to those that are written, as one program."""
         compiling = backend("jax")
         forms = {id(form): form for form in (event.form for event in self._events if isinstance(event, Call))}
-        runs = {k: compiling.checkpointed(form.call) if self.checkpoint else form.call for k, form in forms.items()}
+        runs = {k: compiling.part(form.call, checkpoint=self.checkpoint) for k, form in forms.items()}
 
         def step(given: Mapping[str, Any]) -> dict[str, Any]:
             env = dict(given)

@@ -17,13 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.iterator.lift.arguments import offsets
+from tensorir.binding.device_memory import host_array
+from tensorir.errors import DiagnosticError
+from tensorir.iterator.lift.arguments import is_strided, offsets
 from tensorir.iterator.lift.graph import Table
 from tensorir.iterator.refusals import refused
-from tensorir.iterator.shared_memory import Window, key_of, window
+from tensorir.iterator.shared_memory import Window, key_of, shared, window
 from tensorir.types import Dims
 
-__all__ = ["TAPE", "Call", "Form", "Known", "Root", "Set", "Tape", "roots_of"]
+__all__ = ["TAPE", "Call", "Form", "Known", "Passed", "Root", "Set", "Tape", "roots_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,21 @@ class Known:
     """The fields of which a part lies in its memory."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Passed:
+    """A table: the call that led through it first, what was passed for it, and what that held."""
+
+    first: str
+    table: Table
+    given: Any
+    numbers: Any
+
+    def refuse_changed(self) -> None:
+        """Raise TI15 where the array that was passed holds something else by now."""
+        if not np.array_equal(_numbers(self.given), self.numbers):
+            raise _changed(self.table.name)
+
+
 @dataclass(eq=False)
 class Tape:
     """Calls in their order, of one thread."""
@@ -81,8 +98,8 @@ class Tape:
     thread: int = field(default_factory=threading.get_ident)
     events: list[Call | Set] = field(default_factory=list["Call | Set"])
     known: dict[Any, Known] = field(default_factory=dict[Any, Known])
-    tables: dict[str, tuple[str, Table, Any]] = field(default_factory=dict[str, "tuple[str, Table, Any]"])
-    """By offset, the call that led through it first, its table, and what the caller passed for it."""
+    tables: dict[str, Passed] = field(default_factory=dict[str, Passed])
+    """By offset."""
     calls: int = 0
 
     def run(self, program: str, leaves: Mapping[int, tuple[str, Dims]], flat: list[Any], stored: set[int],
@@ -128,7 +145,7 @@ class Tape:
             held = np.array(array)
             one = self.known[key] = Known(array, leaf, program, dims, held, held)
             for other, known in self.known.items():
-                if other != key and np.may_share_memory(array, known.array):
+                if other != key and shared(array, known.array):
                     self.as_left(other, f"call {self.calls}, of '{program}',")
                     one.sharing.append(other)
                     known.sharing.append(key)
@@ -138,11 +155,15 @@ class Tape:
         for table in tables.values():
             name, given = table.name, provider[table.name]
             if name not in self.tables:
-                self.tables[name] = (f"call {self.calls}, of '{program}'", table, given)
-                unchanged(name, table, given)
-            first, known, passed = self.tables[name]
-            if passed is not given and not _equal(known, table):
-                said = f"'{name}' of call {self.calls}, of '{program}', is another table than that of {first}."
+                current: Any = given if isinstance(given, Table) else offsets({name: given})[name]
+                if not _equal(table, current):
+                    raise _changed(name)
+                self.tables[name] = Passed(
+                    f"call {self.calls}, of '{program}'", table, given, np.array(_numbers(given))
+                )
+            known = self.tables[name]
+            if known.given is not given and not _equal(known.table, table):
+                said = f"'{name}' of call {self.calls}, of '{program}', is another table than that of {known.first}."
                 raise refused("TI15", said, help="record the programs of each grid as a step of its own.")
 
 
@@ -150,12 +171,16 @@ TAPE: ContextVar[Tape | None] = ContextVar("tensorir: the step that is recorded"
 """What is recorded by the running thread."""
 
 
-def unchanged(name: str, table: Table, given: Any) -> None:
-    """Raise TI15 where the array that was passed for a table holds something else by now."""
-    current: Any = given if isinstance(given, Table) else offsets({name: given})[name]
-    if not _equal(table, current):
-        said = f"'{name}' was changed after its program was compiled."
-        raise refused("TI15", said, help="make a connectivity of its own for another grid, and record again.")
+def _changed(name: str) -> DiagnosticError:
+    said = f"'{name}' was changed after its program was compiled."
+    return refused("TI15", said, help="make a connectivity of its own for another grid, and record again.")
+
+
+def _numbers(given: Any) -> Any:
+    """What the array of a table holds; nothing where no array does."""
+    if isinstance(given, Table):
+        return given.entries
+    return () if is_strided(given) else host_array(given.ndarray)
 
 
 def _equal(a: Table, b: Table) -> bool:

@@ -12,15 +12,19 @@ before anything is written, into buffers that stay with the program; then each r
 from __future__ import annotations
 
 import logging
+import weakref
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from tensorir.backends import backend
 from tensorir.caches import SIZES, RecentCache
+from tensorir.errors import DiagnosticError
 from tensorir.iterator.lift.arguments import leaf_tree, offsets
 from tensorir.iterator.lift.compilation import compiled
 from tensorir.iterator.lift.program import Leaf, Options, Specialised, specialise
@@ -28,10 +32,16 @@ from tensorir.iterator.lift.values import Target, leaves, tree_map
 from tensorir.iterator.memory import Accelerator, Host
 from tensorir.iterator.nodes import Program
 from tensorir.iterator.recording import TAPE, Form
-from tensorir.iterator.refusals import refused
+from tensorir.iterator.refusals import located, refused
+from tensorir.iterator.variants import Call, Variant, reason
 from tensorir.types import DTYPES, Dims, Interval, scalar_of
 
 __all__ = ["Runner"]
+
+VIEWS = 4
+"""Of how many fields each parameter remembers the view: models swap time levels."""
+FIELDS = 1024
+"""Of how many fields each program remembers how they lie."""
 
 _LOG = logging.getLogger("tensorir.iterator")
 
@@ -70,8 +80,8 @@ class _Ready:
     leaves: tuple[Leaf, ...]
     in_order: Callable[[], Specialised]
     """The program for arrays whose axes are in the order of their dims, whatever the memory of the fields is."""
-    seen: dict[str, tuple[Any, Any]] = field(default_factory=dict[str, "tuple[Any, Any]"])
-    """By parameter, the array of the last call and its view: most programs are called with the same fields again."""
+    seen: dict[str, dict[int, tuple[Any, Any]]] = field(default_factory=dict[str, "dict[int, tuple[Any, Any]]"])
+    """By parameter, arrays of earlier calls and their views: most programs are called with the same fields again."""
     spare: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     """Buffers that nobody holds: the next call's results are written there."""
 
@@ -80,7 +90,8 @@ class _Ready:
         try:
             arguments.update(self.spare.pop())  # the buffers of one call belong to one thread
         except IndexError:
-            arguments.update({o.name: backend().on_device(np.zeros(o.shape, o.dtype)) for o in self.outputs})
+            beside = next((arguments[one.name] for one in self.inputs if one.layout is not None), None)
+            arguments.update({o.name: backend().blank(o.shape, o.dtype, beside) for o in self.outputs})
         results = self.call(**arguments)
         for o in self.outputs:
             target = array_of(flat[o.place])[(*o.where, ...)].transpose(o.order)
@@ -113,12 +124,15 @@ class _Ready:
                 raise refused("TI11", said, help="declare a wider type.")
             return np.asarray(number, one.dtype)
         array = array_of(value)
-        seen = self.seen.get(one.name)
-        if seen is not None and seen[0] is array:
+        views = self.seen.setdefault(one.name, {})
+        seen = views.get(id(array))
+        if seen is not None and seen[0]() is array:
             return seen[1]
         view, own = self.memory.view(array, one.layout.order, one.layout.shape)
         if own:
-            self.seen[one.name] = array, view
+            if len(views) >= VIEWS:
+                views.pop(next(iter(views)), None)
+            views[id(array)] = weakref.ref(array), view
         return view
 
 
@@ -133,13 +147,32 @@ class Runner:
     made: RecentCache[Any, _Ready | None] = field(default_factory=lambda: RecentCache("iterator programs", SIZES))
     scalars: dict[Any, tuple[int, ...]] = field(default_factory=dict[Any, tuple[int, ...]])
     """By the domains of the fields: the places of the scalars that tell programs apart."""
+    variants: deque[Variant] = field(default_factory=lambda: deque[Variant](maxlen=SIZES))
+    """What was compiled, and why."""
+    kinds: dict[Any, int] = field(default_factory=dict[Any, int])
+    """The domains and strides of fields, numbered."""
+    fields: dict[int, tuple[Any, int]] = field(default_factory=dict[int, "tuple[Any, int]"])
+    """Fields of earlier calls by identity, with the number of how they lie."""
     providers: RecentCache[Any, tuple[Any, Mapping[str, Target]]] = field(
         default_factory=lambda: RecentCache("offset providers", SIZES)
     )
 
     def __call__(self, *args: Any, offset_provider: Any = None, **options: Any) -> None:
-        flat, provider = flatten(args), offset_provider or {}
-        ready = self.find(flat, args, provider)
+        try:
+            self._called(args, offset_provider or {})
+        except DiagnosticError as problem:
+            raise located(problem, self.program.name) from None
+
+    def _called(self, args: tuple[Any, ...], provider: Any) -> None:
+        flat, began = flatten(args), perf_counter()
+        ready, why = self.find(flat, args, provider)
+        self._run(ready, flat, provider)
+        if why is not None:
+            variant = Variant(self.program.name, why[0], why[1], perf_counter() - began)
+            self.variants.append(variant)
+            _LOG.info("compiled %s", variant)
+
+    def _run(self, ready: _Ready | None, flat: list[Any], provider: Any) -> None:
         if ready is None:
             return
         tape = TAPE.get()
@@ -150,25 +183,42 @@ class Runner:
         tables = {n: table for n, (table, _) in ready.special.tables.items()}
         tape.run(self.program.name, ready.fields, flat, stored, tables, provider, ready.form, lambda: ready.run(flat))
 
-    def find(self, flat: list[Any], args: tuple[Any, ...], provider: Any) -> _Ready | None:
+    def find(
+        self, flat: list[Any], args: tuple[Any, ...], provider: Any
+    ) -> tuple[_Ready | None, tuple[str, Call] | None]:
+        """The variant for a call; and why it was made, and for which call, where it is a new one."""
         key = (
-            tuple([(a.domain, a.ndarray.strides) if hasattr(a, "ndarray") else None for a in flat]),
+            tuple([self._kind(a) if hasattr(a, "ndarray") else None for a in flat]),
             tuple([(n, id(t)) for n, t in provider.items()]),
         )
         places = self.scalars.get(key, ())
         full = (key, tuple([plain(flat[k]) for k in places]))
-        if full not in self.made:
-            self._make(key, flat, args, provider)
-            full = (key, tuple([plain(flat[k]) for k in self.scalars[key]]))
-        return self.made.get(full)
+        if full in self.made:
+            return self.made.get(full), None
+        found = self._make(key, flat, args, provider)
+        full = (key, tuple([plain(flat[k]) for k in self.scalars[key]]))
+        fields = {o.name: (str(o.dims), array_of(a).strides) for o, a in zip(found, flat, strict=True) if o.dims}
+        call = Call(fields, {found[k].name: plain(flat[k]) for k in self.scalars[key]}, dict(key[1]))
+        return self.made.get(full), (reason(call, [v.call for v in self.variants]), call)
+
+    def _kind(self, field: Any) -> int:
+        """A number for the domain and the strides of a field: to compare domains takes longer than a small program."""
+        known = self.fields.get(id(field))
+        if known is not None and known[0]() is field:
+            return known[1]
+        kind = self.kinds.setdefault((field.domain, field.ndarray.strides), len(self.kinds))
+        if len(self.fields) >= FIELDS:
+            self.fields.clear()
+        self.fields[id(field)] = weakref.ref(field), kind
+        return kind
 
     def target(self, provider: Any) -> Mapping[str, Target]:
         """The offsets of a provider; tables are read once."""
         key = tuple((n, id(t)) for n, t in provider.items())
         return self.providers.of(key, lambda: (dict(provider), offsets(provider)))[1]
 
-    def _make(self, key: Any, flat: list[Any], args: tuple[Any, ...], provider: Any) -> None:
-        _LOG.debug("'%s' is compiled for %s", self.program.name, key[0])
+    def _make(self, key: Any, flat: list[Any], args: tuple[Any, ...], provider: Any) -> list[Leaf]:
+        """Make the variant for a call; gives the leaves that its flat arguments are."""
         trees = {p.name: leaf_tree(p.name, a, p.type) for p, a in zip(self.program.params, args, strict=True)}
         found = [leaf for tree in trees.values() for leaf in leaves(tree)]
         layouts = [layout_of(array_of(a)) if leaf.dims else None for a, leaf in zip(flat, found, strict=True)]
@@ -204,6 +254,7 @@ class Runner:
             in_order = (lambda: special) if same else (lambda: specialised(trees))
             ready = _Ready(special, call, inputs, tuple(outputs), self.memory, tuple(found), in_order)
         self.made.put((key, tuple([plain(flat[k]) for k in self.scalars[key]])), ready)
+        return found
 
 
 @dataclass(frozen=True, slots=True)

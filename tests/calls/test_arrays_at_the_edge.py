@@ -23,6 +23,16 @@ def test_numpy_comes_back_as_numpy_and_jax_as_jax():
     np.testing.assert_array_equal(out, D)
 
 
+def test_calls_with_numpy_arrays_inside_of_a_trace_give_what_is_traced_each_time():
+    c = ti.compile(WIDE)
+
+    def twice(x):
+        return x + c(x=np.ones((3, 2)))["out"] + c(x=np.full((3, 2), 2.0))["out"]
+
+    with jax.enable_x64(True):
+        np.testing.assert_array_equal(jax.jit(twice)(np.zeros((2, 3))), np.full((2, 3), 6.0))
+
+
 def test_a_data_array_keeps_coordinates_on_the_interval_of_the_result_name_and_attributes():
     x = xr.DataArray(
         X, dims="I", name="height", attrs={"units": "m"},

@@ -115,7 +115,7 @@ def test_a_size_that_depends_on_data_is_refused() -> None:
 def test_a_dim_that_an_output_lacks_is_named() -> None:
     text = "f(x, y) { y @ c⟨ Jₕ: [0, 9[ ⟩ ← x; }"
     found = refused(text).splitlines()
-    assert found[:2] == ["p.itir:1:11: error[TI10]: 'y' has no dim J, along which is stored.", f"  {text}"]
+    assert found[:2] == ["p.itir:1:11: error[TI10]: 'y' of 'f' has no dim J, along which is stored.", f"  {text}"]
 
 
 def test_what_is_no_place_is_shown() -> None:

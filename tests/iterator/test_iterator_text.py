@@ -72,8 +72,9 @@ def test_a_field_that_is_too_small_is_named() -> None:
     x, y = tensor("float", I=(0, 9)), tensor("float", I=(0, 9))
     text = "f(x, y) { y @ c⟨ Iₕ: [0, 9[ ⟩ ← (⇑(λ(a) → ·⟪Iₕ→Iₕ, 1ₒ⟫(a)))(x); }"
     assert refused(text, args=(x, y)) == (
-        "error[TI10]: 'x' has I[0:9], and I[1:10] of it is read.\n"
-        "help: give it more points of I, or store on a smaller domain."
+        "error[TI10]: 'x' of 'f' has I[0:9], and I[1:10] of it is read.\n"
+        "note: x at I = 9 is read for y at I = 8.\n"
+        'help: give it more points of I, or store on a smaller domain; out_of_range="lenient" reads the nearest.'
     )
 
 

@@ -43,13 +43,16 @@ from tensorir.types import SCALARS, Scalar
 
 __all__ = ["axis_of", "expression", "param_type", "program"]
 
+OF_OPERATOR = "__field_operator_"
+"""What GT4Py puts before the name of an operator that is called as a program."""
+
 
 def program(node: Any) -> Program:
     """A program of GT4Py as one of ours; raises TI01 for nodes that are not known here."""
     if (kind := type(node).__name__) != "Program":
         raise _unknown(kind, "a program of iterator IR is needed: give program.gtir.")
     return Program(
-        str(node.id),
+        str(node.id).removeprefix(OF_OPERATOR),
         tuple(
             FunctionDefinition(str(f.id), tuple(str(p.id) for p in f.params), expression(f.expr))
             for f in node.function_definitions

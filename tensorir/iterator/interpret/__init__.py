@@ -277,8 +277,7 @@ class _Machine:
         table = self.offsets[tag.value]
         if not isinstance(table, Table):
             return {**point, table: point[table] + by}
-        row = tuple(point[d] - o for d, o in zip(table.domain, table.origin, strict=True))
-        entry = int(table.entries[(*row, by)])
+        entry = int(table.at(tuple((point[d], point[d] + 1) for d in table.domain))[..., by].item())
         rest = {d: k for d, k in point.items() if d not in table.domain}
         return None if entry < 0 else {**rest, table.codomain: entry}
 

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from tensorir.binding.device_memory import host_array
-from tensorir.iterator.lift.graph import Table
+from tensorir.iterator.lift.graph import StridedTable, Table
 from tensorir.iterator.lift.program import Leaf
 from tensorir.iterator.lift.values import Target
 from tensorir.iterator.nodes import ParamType, TupleType
 from tensorir.iterator.refusals import refused
 from tensorir.types import BOOL, FLOAT64, INT32, Dims, Interval, Scalar, TensorType, scalar_of
 
-__all__ = ["leaf_tree", "offsets"]
+__all__ = ["is_strided", "leaf_tree", "offsets"]
 
 
 def leaf_tree(name: str, value: Any, kind: ParamType | None) -> Any:
@@ -94,6 +94,9 @@ def _target(name: str, value: Any) -> Any:
         return value
     if not (hasattr(value, "codomain") and hasattr(value, "domain")):
         raise refused("TI05", f"the offset '{name}' leads to what is no dimension and no table.")
+    if is_strided(value):
+        (row, local), slots = [str(d.value) for d in value.domain.dims], len(value.domain.ranges[1])
+        return StridedTable(name, (row,), local, str(value.codomain.value), np.empty((0, slots), np.int32), (0,), False)
     entries = host_array(value.ndarray if hasattr(value, "ndarray") else value).astype(np.int32)
     skip = getattr(value, "skip_value", None)
     if skip is not None:
@@ -101,3 +104,8 @@ def _target(name: str, value: Any) -> Any:
     *domain, local = [str(d.value) for d in value.domain.dims]
     origin = tuple(int(r.start) for r in value.domain.ranges)[:-1]
     return Table(name, tuple(domain), local, str(value.codomain.value), entries, origin, bool((entries < 0).any()))
+
+
+def is_strided(table: Any) -> bool:
+    """Whether a table has rows without end, which lead to points one after the other."""
+    return len(table.domain.dims) == 2 and not type(table.domain.ranges[0]).is_finite(table.domain.ranges[0])

@@ -14,8 +14,10 @@ from typing import Any
 from tensorir import build
 from tensorir.builtins import TABLE
 from tensorir.displacement import displaced
+from tensorir.errors import DiagnosticError
 from tensorir.ir import Expr, Lambda, Var
 from tensorir.iterator.lift.boxes import Box, Cut, intersection
+from tensorir.iterator.lift.causes import why
 from tensorir.iterator.lift.graph import Fold, Node, Table, postorder
 from tensorir.iterator.lift.needs import region_left
 from tensorir.iterator.refusals import refused
@@ -39,6 +41,9 @@ class Emission:
     """What is read where a dynamic offset leaves its field."""
     layouts: Mapping[str, Dims]
     """How inputs lie in memory, where that is known."""
+    program: str = ""
+    stored: Sequence[tuple[str, Node, Box]] = ()
+    """What is stored: the name of a leaf, a root, and where."""
     params: dict[str, Var] = field(default_factory=dict[str, Var])
     tables: dict[str, tuple[Var, Any]] = field(default_factory=dict[str, "tuple[Var, Any]"])
     done: dict[Node, Expr] = field(default_factory=dict[Node, Expr])
@@ -128,32 +133,29 @@ class Emission:
 
     def _input(self, node: Node, name: str) -> Expr:
         dims = self.domains.get(name, Dims())
-        firm = self.firm.get(node, {})
-        for d, (start, stop) in firm.items():
-            have = dims[d]
-            if d not in self.slots and not (have.start <= start and stop <= have.stop):
-                said = f"'{name}' has {d}{have}, and {d}[{start}:{stop}] of it is read."
-                help = f"give it more points of {d}, or store on a smaller domain."
-                raise refused("TI10", said, NOWHERE, help, *self._leading_outside(node, d, have))
+        firm = {d: e for d, e in self.firm.get(node, {}).items() if d not in self.slots}
         layout = self.layouts.get(name, dims)
         renamed = tuple((self.local(d) if d in self.slots else d, i) for d, i in layout.items)
         if name not in self.params:
             self.params[name] = build.var(name, TensorType(node.element, Dims(renamed)))
         slots = {self.local(d): (i.start, i.stop) for d, i in dims.items if d in self.slots}
-        return self._padded(name, self.on(self.params[name], slots), self.box(node), dims)
+        made = self.on(self.params[name], slots)
+        for d, (start, stop) in firm.items():
+            have = dims[d]
+            if start < have.start or have.stop < stop:
+                if self.mode != "lenient" or have.stop == have.start:
+                    raise self._outside(node, d, have, start, stop)
+                self.report.append(f"{name}: the nearest of {d}{have} on {d}[{start}:{stop}]")
+                made = _nearest(self.on(made, {d: (have.start, have.stop)}), d, have, Interval(start, stop))
+                dims = dims.with_interval(d, made.tensor.dims[d])
+        return self._padded(name, made, self.box(node), dims)
 
-    def _leading_outside(self, node: Node, dim: str, have: Interval) -> list[str]:
-        """A note for each table through which an input is read where it has no points."""
-        found: list[str] = []
-        for reader in self.needed:
-            match reader.op, reader.static:
-                case "neighbour" | "neighbours", (Table() as table, *_) if table.codomain == dim:
-                    entry = table.entry_outside(self.needed[reader], have)
-                    if entry and any(n is node for n in postorder([reader.args[0]])):
-                        found.append(entry)
-                case _:
-                    pass
-        return list(dict.fromkeys(found))
+    def _outside(self, node: Node, dim: str, have: Interval, start: int, stop: int) -> DiagnosticError:
+        """What is said of an input that is read where it has no points."""
+        (name,) = node.static
+        said = f"'{name}' of '{self.program}' has {dim}{have}, and {dim}[{start}:{stop}] of it is read."
+        help = f'give it more points of {dim}, or store on a smaller domain; out_of_range="lenient" reads the nearest.'
+        return refused("TI10", said, NOWHERE, help, *why(node, dim, have, self.firm, self.stored))
 
     def _padded(self, name: str, made: Expr, box: Box, dims: Dims) -> Expr:
         """An input with zeros around it where only branches that are not taken read."""
@@ -200,7 +202,7 @@ class Emission:
             table.domain, (box[d] for d in table.domain), table.rows(box), strict=True
         ):
             if start < first or last < stop:
-                said = f"'{table.name}' has no rows of {d}[{start}:{stop}], which are read."
+                said = f"'{table.name}' has no rows of {d}[{start}:{stop}], which '{self.program}' reads."
                 raise refused("TI10", said, help="store on a smaller domain, or give the table more rows.")
         var = self._table(table, box)
         ends = table.targets(box) or (0, 1)
@@ -228,7 +230,9 @@ class Emission:
         if dim not in x.tensor.dims:
             return x
         here = self.position(dim, self.needed[node][dim])
-        return build.call("gather", x, displaced(here, by), static=((dim,), self.mode))
+        return build.call(
+            "gather", x, displaced(here, by), static=((dim,), "clamp" if self.mode == "lenient" else self.mode)
+        )
 
     # Domains
 
@@ -323,6 +327,16 @@ class Emission:
         start = build.call("make_tuple", *starts) if count > 1 else starts[0]
         f: Lambda = build.function([state, *params], body)
         return build.call("scan", f, start, *x, static=(fold.forward, fold.dim))
+
+
+def _nearest(x: Expr, dim: str, have: Interval, wanted: Interval) -> Expr:
+    """A tensor on more points of a dim: outside of those that it has it is as at the nearest one."""
+    parts: list[Expr] = []
+    for start, stop, edge in ((wanted.start, have.start, have.start), (have.stop, wanted.stop, have.stop - 1)):
+        if start < stop:
+            whole = build.call("add_dim", build.literal(edge), static=(dim, start, stop))
+            parts.append(build.call("gather", x, whole, static=((dim,), "clamp")))
+    return build.call("concat", x, *parts)
 
 
 def _bcast(parts: Sequence[Dims]) -> Dims:

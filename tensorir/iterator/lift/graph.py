@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 
 from tensorir.builtins import TABLE
-from tensorir.iterator.lift.boxes import Box, Region
-from tensorir.types import BOOL, DTYPES, FLOAT64, INT32, Interval, Scalar, scalar_of
+from tensorir.iterator.lift.boxes import ALWAYS, Box, Region
+from tensorir.types import BOOL, DTYPES, FLOAT64, INT32, Scalar, scalar_of
 
-__all__ = ["Fold", "Graph", "Node", "Table", "postorder", "union"]
+__all__ = ["Fold", "Graph", "Node", "StridedTable", "Table", "postorder", "union"]
 
 _TO_BOOL = {"eq", "not_eq", "less", "less_equal", "greater", "greater_equal", "isfinite", "isinf", "isnan"}
 _NO_CARRY: frozenset[Node] = frozenset()
@@ -87,16 +87,22 @@ class Table:
             self.ends[rows] = (int(present.min()), int(present.max()) + 1) if present.size else None
         return self.ends[rows]
 
-    def entry_outside(self, box: Box, have: Interval) -> str:
-        """The first entry of the rows of a box that leads outside of an interval, in words; none: an empty text."""
-        rows = self.rows(box)
-        found = self.at(rows)
-        places = np.argwhere((found >= 0) & ((found < have.start) | (found >= have.stop)))
-        if not len(places):
-            return ""
-        place = tuple(int(k) for k in places[0])
-        named = [*(k + first for k, (first, _) in zip(place, rows, strict=False)), place[-1]]
-        return f"{self.name}[{', '.join(map(str, named))}] is {int(found[place])}."
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StridedTable(Table):
+    """A table that no array holds: the neighbours of a row lie one after the other, behind those of the row before.
+
+    >>> StridedTable("E2V", ("Edge",), "E2VDim", "Corner", np.empty((0, 2), np.int32), (0,), False).at(((3, 5),))
+    array([[6, 7],
+           [8, 9]], dtype=int32)
+    """
+
+    def rows(self, box: Box) -> tuple[tuple[int, int], ...]:
+        return tuple((max(start, 0), max(stop, 0)) for start, stop in (box.get(d, (0, ALWAYS)) for d in self.domain))
+
+    def at(self, rows: tuple[tuple[int, int], ...]) -> np.ndarray[Any, Any]:
+        ((start, stop),) = rows
+        return np.arange(start * self.slots, stop * self.slots, dtype=np.int32).reshape(stop - start, self.slots)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

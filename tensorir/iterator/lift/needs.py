@@ -22,7 +22,7 @@ from tensorir.iterator.lift.boxes import ALWAYS, NEVER, Box, cut_boxes, hull, in
 from tensorir.iterator.lift.graph import Node, Table, postorder
 from tensorir.types import Dims
 
-__all__ = ["Needs", "extents", "needs", "region_left"]
+__all__ = ["Needs", "asked", "extents", "needs", "region_left"]
 
 Ends = tuple[int, int]
 
@@ -56,14 +56,14 @@ def needs(roots: Sequence[tuple[Node, Box]], domains: Mapping[str, Dims]) -> Nee
                 if not natural:
                     natural = extents(order, domains)
                 box = known[node] = {d: e for d, e in intersection(box, natural[node]).items() if d in box}
-            for k, (arg, part) in enumerate(_asked(node, box)):
+            for k, (arg, part) in enumerate(asked(node, box)):
                 guarded = known is firm and node.op == "if" and k > 0
                 if not guarded and not is_empty(part):
                     known[arg] = hull(known.get(arg), {d: e for d, e in part.items() if d in arg.dims})
     return Needs(needed, firm)
 
 
-def _asked(node: Node, box: Box) -> Iterator[tuple[Node, Box]]:
+def asked(node: Node, box: Box) -> Iterator[tuple[Node, Box]]:
     """What a node on a box needs of its operands."""
     match node.op, node.static:
         case "shift", (dim, by):

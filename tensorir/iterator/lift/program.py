@@ -21,6 +21,7 @@ from tensorir import build
 from tensorir.analysis.absence import analyse_absence
 from tensorir.ir import Closure, Fencil, Var
 from tensorir.iterator.lift.boxes import ALWAYS, NEVER, Box, is_empty
+from tensorir.iterator.lift.causes import begins_elsewhere
 from tensorir.iterator.lift.emit import Emission
 from tensorir.iterator.lift.evaluate import Evaluator
 from tensorir.iterator.lift.graph import Node, Table, postorder
@@ -57,11 +58,19 @@ class Options:
     """How programs are lifted.
 
     `out_of_range` is what a dynamic offset reads outside of its field: the nearest point ("clamp"), or nothing, with an
-    error ("checked"). `holes` is what is read through a single slot without a neighbour: "zero", or "refuse".
+    error ("checked"). Other reads outside of a field are errors, and with "lenient" they too take the nearest point,
+    for models that read what nobody allocated and do not use it. `holes` is what is read through a single slot without
+    a neighbour: "zero", or "refuse".
     """
 
     out_of_range: str = "clamp"
     holes: str = "zero"
+
+    def __post_init__(self) -> None:
+        known = {"out_of_range": ("clamp", "checked", "lenient"), "holes": ("zero", "refuse")}
+        for name, values in known.items():
+            if (value := getattr(self, name)) not in values:
+                raise refused("TI12", f"{name} is {value!r}.", help=f"it is {', '.join(map(repr, values))}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +101,7 @@ class Specialised:
 class _State:
     """The names of a program while it is read: what they stand for, and what was stored."""
 
+    name: str
     ev: Evaluator
     env: dict[str, Any]
     places: dict[str, Any]
@@ -139,7 +149,7 @@ def _reading(
             assert leaf.dims is not None
             ev.slots.setdefault(d, len(leaf.dims[d]))
     env = {name: tree_map(lambda leaf: _entering(ev, leaf), tree) for name, tree in args.items()}
-    state = _State(ev, env, dict(args), {leaf.name: leaf for leaf in found})
+    state = _State(program.name, ev, env, dict(args), {leaf.name: leaf for leaf in found})
     _functions(state, program)
     return ev, state
 
@@ -199,7 +209,7 @@ def _store(state: _State, s: SetAt) -> None:
     value = run(ev.expression(s.value, env))
     target = _place(s.target, state.places)
     made: list[tuple[Leaf, Box, Node]] = []
-    tree_map(lambda leaf, d, v: made.append((leaf, _checked(leaf, d, s), v)), target, domain, value)
+    tree_map(lambda leaf, d, v: made.append((leaf, _checked(state.name, leaf, d, s), v)), target, domain, value)
     for leaf, box, node in made:
         if not is_empty(box):
             node = ev.graph.cast(node, leaf.element)
@@ -207,17 +217,18 @@ def _store(state: _State, s: SetAt) -> None:
             state.env = _replaced(state, leaf, lambda old, n=node, b=box: ev.graph.update(old, n, b))
 
 
-def _checked(leaf: Leaf, domain: Domain, s: SetAt) -> Box:
+def _checked(program: str, leaf: Leaf, domain: Domain, s: SetAt) -> Box:
     """The part of a leaf that is stored; raises TI10 for a domain that leaves it."""
     box = domain.box
     dims = leaf.dims or Dims()
     for d, (start, stop) in box.items():
         have = dims.get(d)
         if have is None:
-            raise refused("TI10", f"'{leaf.name}' has no dim {d}, along which is stored.", s.span)
+            raise refused("TI10", f"'{leaf.name}' of '{program}' has no dim {d}, along which is stored.", s.span)
         if stop > start and not is_empty(box) and not (have.start <= start and stop <= have.stop):
-            said = f"'{leaf.name}' has {d}{have}, and {d}[{start}:{stop}] of it is stored."
-            raise refused("TI10", said, s.span, f"give it more points of {d}, or store on a smaller domain.")
+            said = f"'{leaf.name}' of '{program}' has {d}{have}, and {d}[{start}:{stop}] of it is stored."
+            help = f"give it more points of {d}, or store on a smaller domain."
+            raise refused("TI10", said, s.span, help, *begins_elsewhere(d, have, start, stop))
     return {d: box.get(d, (i.start, i.stop)) for d, i in dims.items}
 
 
@@ -252,7 +263,8 @@ def _assembled(name: str, state: _State, options: Options) -> Specialised:
     roots = [(node, box) for _, box, node in kept]
     needed = needs(roots, ev.known.domains)
     layouts = {leaf.name: leaf.layout for leaf in state.dims.values() if leaf.layout is not None}
-    emission = Emission(needed.all, needed.firm, ev.known.domains, ev.slots, options.out_of_range, layouts)
+    mode, stored = options.out_of_range, [(leaf.name, node, box) for leaf, box, node in kept]
+    emission = Emission(needed.all, needed.firm, ev.known.domains, ev.slots, mode, layouts, name, stored)
     values = emission.emit([node for node, _ in roots])
     taken = {*emission.params, *emission.tables}
     params: list[Var] = []

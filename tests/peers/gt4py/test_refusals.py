@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,28 @@ from tests.peers.gt4py.test_unstructured import PROVIDER, V2E_TABLE, edges, summ
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
+@gtx.field_operator
+def doubled(a: gtx.Field[[I], gtx.float64]) -> gtx.Field[[I], gtx.float64]:
+    return a + a
+
+
 def refused(operator: Any, x: Any, out: Any, provider: Any = None) -> str:
     before = out.asnumpy().copy()
     with pytest.raises(ti.DiagnosticError) as caught:
         operator.with_backend(xla_cpu)(x, out=out, offset_provider=provider or {})
     np.testing.assert_array_equal(out.asnumpy(), before)
-    return str(caught.value)
+    return without_place(str(caught.value), operator.__name__)
+
+
+def without_place(text: str, program: str) -> str:
+    """A message without its note of the call, which names the program, and the line that calls it."""
+    kept, notes = [], 0
+    for line in text.splitlines():
+        here = re.fullmatch(rf"note: in the call of '{program}' at (test_\w+\.py):\d+\.", line)
+        notes += here is not None
+        kept += [] if here else [line]
+    assert notes == 1, text
+    return "\n".join(kept)
 
 
 def changed(table: np.ndarray) -> Any:
@@ -36,16 +53,41 @@ def test_an_offset_without_a_table() -> None:
 
 def test_a_field_that_is_too_small_for_its_domain() -> None:
     assert refused(ahead, field({I: 7}), field({I: 6})) == (
-        "error[TI10]: 'a' has I[0:7], and I[0:8] of it is read.\n"
-        "help: give it more points of I, or store on a smaller domain."
+        "error[TI10]: 'a' of 'ahead' has I[0:7], and I[0:8] of it is read.\n"
+        "note: a at I = 7 is read for out at I = 5.\n"
+        'help: give it more points of I, or store on a smaller domain; out_of_range="lenient" reads the nearest.'
+    )
+
+
+def test_a_field_whose_domain_begins_elsewhere() -> None:
+    assert refused(doubled, field({I: (1, 7)}), field({I: 6})) == (
+        "error[TI10]: 'a' of 'doubled' has I[1:7], and I[0:6] of it is read.\n"
+        "note: a at I = 0 is read for out at I = 0.\n"
+        "note: it has as many points as are meant: its domain may have to begin at I = 0.\n"
+        'help: give it more points of I, or store on a smaller domain; out_of_range="lenient" reads the nearest.'
+    )
+
+
+def test_lenient_reads_take_the_nearest_point_there_is() -> None:
+    lenient, out = gt4py_backend.make_backend(out_of_range="lenient"), field({I: 6})
+    ahead.with_backend(lenient)(field({I: 7}, data=np.arange(7.0) ** 2), out=out, offset_provider={})
+    np.testing.assert_array_equal(out.asnumpy(), [4, 8, 12, 16, 20, 36 - 25])
+    doubled.with_backend(lenient)(field({I: (1, 4)}, data=np.arange(3.0)), out=out, offset_provider={})
+    np.testing.assert_array_equal(out.asnumpy(), [0, 0, 2, 4, 4, 4])
+
+
+def test_options_are_known_ones() -> None:
+    assert said(lambda: gt4py_backend.make_backend(out_of_range="ignore")) == (
+        "error[TI12]: out_of_range is 'ignore'.\nhelp: it is 'clamp', 'checked', 'lenient'."
     )
 
 
 def test_a_table_that_leads_outside_of_a_field() -> None:
     assert refused(summed, edges(), vertices(), changed(np.where(V2E_TABLE == 4, 9, V2E_TABLE))) == (
-        "error[TI10]: 'e' has Edge[0:5], and Edge[0:10] of it is read.\n"
+        "error[TI10]: 'e' of 'summed' has Edge[0:5], and Edge[0:10] of it is read.\n"
+        "note: e at Edge = 9 is read for out at Vertex = 2.\n"
         "note: V2E[2, 2] is 9.\n"
-        "help: give it more points of Edge, or store on a smaller domain."
+        'help: give it more points of Edge, or store on a smaller domain; out_of_range="lenient" reads the nearest.'
     )
 
 
@@ -58,7 +100,7 @@ def test_a_table_with_a_negative_entry() -> None:
 
 def test_a_table_with_too_few_rows() -> None:
     assert refused(summed, edges(), vertices(), changed(V2E_TABLE[:3])) == (
-        "error[TI10]: 'V2E' has no rows of Vertex[0:4], which are read.\n"
+        "error[TI10]: 'V2E' has no rows of Vertex[0:4], which 'summed' reads.\n"
         "help: store on a smaller domain, or give the table more rows."
     )
 

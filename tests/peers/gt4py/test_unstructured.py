@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.peers.gt4py.sides import C2E, E2V, V2E, Cell, E2VDim, Edge, K, V2EDim, Vertex, both, field, gtx, ours
+import tensorir as ti
+from tests.peers.gt4py.sides import C2E, E2V, V2E, Cell, E2VDim, Edge, K, V2EDim, Vertex, both, field, gtx, ours, values
 
+from gt4py.next.iterator.embedded import StridedConnectivityField  # isort: skip
 from gt4py.next import broadcast, max_over, min_over, neighbor_sum, where  # isort: skip
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -198,3 +200,17 @@ def flags(e: gtx.Field[[Edge], bool], v: VField) -> VField:
 
 def test_truth_values_of_neighbours() -> None:
     both(flags, field({Edge: 5}, bool), vertices(), out=vertices(), provider=PROVIDER)
+
+
+def test_a_table_whose_neighbours_lie_one_after_the_other_needs_no_array() -> None:
+    strided = {**PROVIDER, "E2V": StridedConnectivityField((Edge, E2VDim), Vertex, 2)}
+    v = values(10)
+    found = ti.as_jax(difference, offset_provider=strided, domain={"Edge": 5})(v)
+    np.testing.assert_array_equal(found, v[1::2] - v[::2])
+
+
+def test_a_field_on_points_above_zero_is_read_through_tables() -> None:
+    v, table = field({Vertex: (2, 7)}), np.array([[2, 3], [4, 6], [5, 5], [6, 2]], np.int32)
+    around = {"E2V": gtx.as_connectivity([Edge, E2VDim], Vertex, table)}
+    found = both(difference, v, out=field({Edge: 4}), provider=around)[-1]
+    np.testing.assert_array_equal(found, v.asnumpy()[table[:, 1] - 2] - v.asnumpy()[table[:, 0] - 2])
