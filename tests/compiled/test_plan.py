@@ -1,6 +1,7 @@
 """Plans: what was chosen and why, what switches it off, and the memory and the costs that are predicted."""
 
 import ast
+import math
 import pathlib
 
 import jax
@@ -16,6 +17,7 @@ from tensorir.analysis.absence import analyse_absence
 from tensorir.analysis.annotations import annotated
 from tensorir.analysis.predicted_cost import predicted
 from tensorir.passes.block_scans import BlockScans
+from tensorir.passes.materialise import Materialise
 from tensorir.passes.stages import DEFAULT_PASSES
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -151,6 +153,24 @@ def test_what_is_weighed_and_not_done_has_a_row_with_both_figures():
     assert row.where == "w, line 2"
     (row,) = ti.compile(f, passes="materialise(min_per_byte=0.01)").plan()["materialise"]
     assert (row.taken, row.threshold.limit, row.bytes) == (True, 0.01, 9 * 8)
+
+
+def test_joined_parts_that_are_read_at_four_offsets_are_stored():
+    text = """f(y: tensor<float, I[0:9]>, x: tensor<float, I[0:9]>) {
+      let w = concat(x, add_dim(I, -2, 0, 0.0), add_dim(I, 9, 11, 0.0)); y ← REST; }"""
+    reads = [f"⟪I, {k}⟫(w)" for k in (-2, -1, 1, 2)]
+    c = ti.compile(ti.parse(text.replace("REST", " + ".join(reads))))
+    (row,) = c.plan()["materialise"]
+    assert (row.taken, row.value, row.threshold.name, row.bytes) == (True, 4, "FEWEST_READS", 13 * 8)
+    assert row.reason == "at each point of each reader it would be asked which part it is in"
+    x = np.arange(1.0, 10.0)
+    wide = np.pad(x, 2)
+    np.testing.assert_array_equal(c(x=x)["y"], sum(wide[k : k + 9] for k in (0, 1, 3, 4)))
+    assert not ti.compile(ti.parse(text.replace("REST", " + ".join(reads[:3])))).plan()["materialise"]
+    nothing = Materialise(math.inf)
+    assert (
+        not ti.compile(ti.parse(text.replace("REST", " + ".join(reads))), passes=[nothing]).plan().taken("materialise")
+    )
 
 
 def test_scans_of_few_bytes_are_not_blocked_and_the_plan_says_of_how_many():
