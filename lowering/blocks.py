@@ -26,24 +26,34 @@ BLOCK = "_block"
 
 
 def blocked(context: Context, node: Call, args: Sequence[Any]) -> Value:
-    """The function's result, its blocks joined; the last block is smaller where the size does not divide the points.
+    """A result of the function, its blocks joined; the last block is smaller where the size does not divide the points.
+
+    All results are computed at once, and each is asked for by a node of its own.
 
     The dims become one axis, the outermost of the operands, and blocks are a `lax.map` over it, whose transposition is
     one again. Where points along the dims are not independent, the function is applied as it stands.
     """
+    index, size, names = node.static
+    key = size, *map(id, args)
+    if key not in context.loops:
+        dims = Dims(tuple((n, node.tensor.dims[n]) for n in names))
+        context.loops[key] = args, _results(context, dims, size, args)
+    return context.loops[key][1][index]
+
+
+def _results(context: Context, dims: Dims, size: int, args: Sequence[Any]) -> list[Value]:
     f, *values = args
-    size, names = node.static
-    dims = Dims(tuple((n, node.tensor.dims[n]) for n in names))
+    names = dims.names
     found = None if op_by_op() or not isinstance(f.function, Lambda) else on_block(f.function, names, size)
     if found is None or dims.size <= size:
-        return context.apply(f, *values)
+        return context.apply_each(f, *values)
     count, rest = divmod(dims.size, size)
     operands = [tuple(_in_one(dense(leaf), dims) for leaf in value) for value in values]
     parts = [_mapped(context, f, names, [_cut(v, names[0], 0, count * size) for v in operands], count, size)]
     if rest:
         last = [_cut(v, names[0], count * size, dims.size) for v in operands]
         parts.append(_mapped(context, f, names, last, 1, rest))
-    return tuple(_joined(leaves, dims) for leaves in zip(*parts, strict=True))
+    return [tuple(_joined(leaves, dims) for leaves in zip(*pieces, strict=True)) for pieces in zip(*parts, strict=True)]
 
 
 def _in_one(leaf: Dense, dims: Dims) -> Dense:
@@ -62,8 +72,8 @@ def _cut(value: Value, dim: str, start: int, stop: int) -> Value:
 
 def _mapped(
     context: Context, f: Bound[Value], names: Sequence[str], operands: Sequence[Value], count: int, size: int
-) -> list[Dense]:
-    """The leaves of the function's result on blocks, each with the points of the dims as its first axis."""
+) -> list[list[Dense]]:
+    """The leaves of the function's results on blocks, each with the points of the dims as its first axis."""
     assert isinstance(f.function, Lambda)
     found = on_block(f.function, names, size)
     assert found is not None
@@ -76,14 +86,18 @@ def _mapped(
     levels = levels_of(split, BLOCK, Interval(0, count))
     longest = max((leaf.dims for value in operands for leaf in value), key=len)
 
-    def block(arrays: Sequence[jax.Array]) -> list[Dense]:
-        result = inner.apply(Bound(small, around), *levels.rebuild(arrays))
-        return [_in_order(dense(leaf), dim, small.body.tensor.dims, longest) for leaf in result]
+    def block(arrays: Sequence[jax.Array]) -> list[list[Dense]]:
+        results = inner.apply_each(Bound(small, around), *levels.rebuild(arrays))
+        return [
+            [_in_order(dense(leaf), dim, made.tensor.dims, longest) for leaf in result]
+            for result, made in zip(results, small.results, strict=True)
+        ]
 
     arrays = levels.leading()
     if count == 1:
         return block([lax.index_in_dim(a, 0, keepdims=False) for a in arrays])
-    return [_merged(leaf, dim, count * size) for leaf in lax.map(jax.checkpoint(block, prevent_cse=False), arrays)]
+    mapped = lax.map(jax.checkpoint(block, prevent_cse=False), arrays)
+    return [[_merged(leaf, dim, count * size) for leaf in result] for result in mapped]
 
 
 def _split(leaf: Any, dim: str, count: int, size: int) -> Dense:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lowering import folds, host_results, indirect, neighbours, reduction, structure
+from lowering import folds, host_results, indirect, neighbours, reads_per_loop, reduction, structure
 from lowering.gradients import checkpointed_loop, checkpointed_while
 from lowering.kernels import equations, regions, sweeps
 from lowering.raising import NAMES, contractions, convolutions, prefixes
@@ -48,6 +48,14 @@ CHOICES: Mapping[str, LoweringChoice] = {
         "a gather for each of {} neighbours", "one gather of all {} neighbours",
         "what is read slot by slot is folded as it is read", "so many gathers would cost compile time",
         Threshold("MOST_SLOTS", indirect.MOST_SLOTS, "neighbours", f"{PAGE}, Neighbour tables"),
+    ),
+    "reads_per_loop": LoweringChoice(
+        "neighbours are read again in each loop", "what is made of neighbours is stored for all loops",
+        "XLA fuses a gather only into a single reader", "so many gathers take longer than to store it",
+        Threshold(
+            "MOST_REPEATED", reads_per_loop.MOST_REPEATED, "gathers for each pass over memory",
+            f"{PAGE}, Neighbour tables",
+        ),
     ),
     "inverse_tables": LoweringChoice(
         "gradients are gathers, {:.3g} for each reader", "gradients are scatters",

@@ -570,11 +570,12 @@ ROWS: tuple[Builtin, ...] = (
     ),
     Builtin(
         "blocked",
-        "A function applied to operands, block by block along dims: `blocked(f, n, d, ...)(x, ...)` is f(x, ...).\n"
-        "Where each point of the result along d, ... depends on the operands at that point alone, a backend may "
-        "compute n points at a time, so that what the function stores stays in the cache.",
+        "Result k of a function, block by block along dims: `blocked(k, n, d, ...)(f, x, ...)` is result k of "
+        "f(x, ...).\n"
+        "Where each point of the results along d, ... depends on the operands at that point alone, a backend may "
+        "compute n points at a time, so that what the function stores stays in the cache; all results at once.",
         rules.blocked,
-        (("f", "int", "dims"), ("xs",)),
+        (("int", "int", "dims"), ("xs",)),
         static=records.Blocked,
     ),
     _move(

@@ -159,8 +159,10 @@ class TopK(NamedTuple):
 
 
 class Blocked(NamedTuple):
-    """`blocked`: how many points are a block, and of which dims, the last of them the fastest."""
+    """`blocked`: which result of the function it gives, how many points are a block, and of which dims, the last of
+    them the fastest."""
 
+    result: int
     size: int
     dims: tuple[str, ...]
 

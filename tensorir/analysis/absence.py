@@ -352,7 +352,12 @@ class _Rules:
     def blocked(self, node: Call, args: list[Known | Bound[Known]], apply: Applier[Known]) -> Known:
         f, *operands = args
         assert isinstance(f, Bound)
-        return self.same(node, [apply(f, *(v for v in operands if isinstance(v, Known)))])
+        values = [v for v in operands if isinstance(v, Known)]
+        key = id(f), *map(id, values)
+        if key not in self.branches:
+            self.branches[key] = args, [apply.each(f, *values)]
+        (results,) = self.branches[key][1]
+        return self.same(node, [results[node.static.result]])
 
     def same(self, node: Call, values: list[Known]) -> Known:
         return Known(values[0].absent, values[0].ranges)

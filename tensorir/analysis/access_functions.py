@@ -283,9 +283,11 @@ def blocked(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
     """What the function reads for the points of its result that are asked for."""
     f, *operands = node.args
     assert isinstance(f, (Lambda, Operator))
-    (result,) = f.type.results
-    asked = IntegerSet.box(result.dims) if reads.boxes else wanted.onto(result.dims.names)
-    for arg, points in zip(operands, reads.of_function(f, [asked], needs), strict=True):
+    asked = [IntegerSet.box(r.dims) if reads.boxes else IntegerSet(r.dims.names) for r in f.type.results]
+    if not reads.boxes:
+        index: int = node.static.result
+        asked[index] = wanted.onto(asked[index].names)
+    for arg, points in zip(operands, reads.of_function(f, asked, needs), strict=True):
         needs.add(arg, IntegerSet.box(arg.tensor.dims) if reads.boxes and points else points.onto(_names(arg)))
 
 

@@ -73,6 +73,7 @@ class _Counter:
     operations: int = 0
     transcendental: int = 0
     times: int = 1
+    blocks: set[tuple[int, ...]] = field(default_factory=set[tuple[int, ...]])
 
     def __call__(self, node: Expr, args: Sequence[Any], apply: Applier[int]) -> int:
         match node:
@@ -92,7 +93,10 @@ class _Counter:
                 for f in args[:2]:
                     self._body(rounds, f, len(args) - 1, apply)
             case Call("blocked"):
-                self._body(1, args[0], len(args) - 1, apply)
+                # all results are computed at once, and each is asked for by a node of its own
+                if (key := tuple(map(id, node.args))) not in self.blocks:
+                    self.blocks.add(key)
+                    self._body(1, args[0], len(args) - 1, apply)
             case Call("cond"):
                 for f in args[:2]:
                     self._body(1, f, len(args) - 3, apply)

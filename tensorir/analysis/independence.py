@@ -70,12 +70,12 @@ def on_block(function: Lambda, dims: Sequence[str], size: int) -> tuple[Lambda, 
 
     >>> from tensorir.text import parse
     >>> f = parse('''f(y: tensor<float, I[3:9], J[0:4]>, x: tensor<float, I[3:9], J[0:4]>) {
-    ...   y ← blocked(λ(a: tensor<float, I[3:9], J[0:4]>) → a × 2.0, 5, I, J)(x); }''')
+    ...   y ← blocked(0, 5, I, J)(λ(a: tensor<float, I[3:9], J[0:4]>) → a × 2.0, x); }''')
     >>> small, _ = on_block(f.closures[0].value.args[0], ("I", "J"), 5)
     >>> small.type
     (tensor<float, I[0:5]>) → tensor<float, I[0:5]>
     """
-    whole = Dims(tuple((d, function.body.tensor.dims[d]) for d in dims))
+    whole = Dims(tuple((d, function.results[0].tensor.dims[d]) for d in dims))
     order = list(postorder(function))
     if any(d in v.type.dims for v in function.free for d in dims):
         return None

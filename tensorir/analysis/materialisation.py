@@ -23,10 +23,13 @@ from tensorir.ir import Apply, Call, Expr, Fencil, Lambda
 from tensorir.types import FLOAT64, Dims, TensorType
 from tensorir.walk import values
 
-__all__ = ["MIN_PER_BYTE", "Weighed", "weighed", "worth_storing"]
+__all__ = ["FEWEST_READS", "MIN_PER_BYTE", "Weighed", "weighed", "worth_storing"]
 
 MIN_PER_BYTE = PER_BYTE
 """Operations that a byte must save."""
+FEWEST_READS = 4
+"""Parts that are joined are stored from so many offsets on: XLA stores them for each few readers, or asks at each point
+of each reader which part it is in."""
 
 
 def worth_storing(fencil: Fencil, min_per_byte: float = MIN_PER_BYTE) -> dict[int, Call]:
@@ -45,6 +48,8 @@ class Weighed:
     """Operations per point, or a part of them from which on it is stored."""
     needed: float
     """Operations per point from which on storing pays."""
+    joined: bool = False
+    """Whether it is stored since its parts are joined, and read at so many offsets."""
 
     @property
     def stored(self) -> bool:
@@ -70,9 +75,11 @@ def weighed(fencil: Fencil, min_per_byte: float = MIN_PER_BYTE, beyond: float = 
             if not isinstance(node, Call) or node is root or id(node) in kept:
                 continue
             uses = len({offset for _, offset in readers.get(node, ())})
-            if uses > 1 and _computes(node):
+            joined = node.op == "concat" and uses >= FEWEST_READS
+            if uses > 1 and (_computes(node) or joined):
                 needed = _needed(uses, node.tensor, min_per_byte)
-                one = Weighed(node, uses, _work(node, beyond * needed, found), needed)
+                work = _work(node, beyond * needed, found) if not joined else 0.0 if math.isinf(needed) else needed
+                one = Weighed(node, uses, work, needed, joined)
                 if one.stored:
                     found[id(node)] = node
                 yield one

@@ -122,6 +122,8 @@ class _Model:
     """The step that made what is in memory, by identity."""
     held: dict[Var, int] = field(default_factory=dict[Var, int])
     """The buffers in which parameters are that closures before wrote."""
+    blocks: set[tuple[int, ...]] = field(default_factory=set[tuple[int, ...]])
+    """What runs block by block, by identity of the function and its operands: all results are computed at once."""
     plain: set[int] = field(default_factory=set[int])
     """What is computed point by point and stored, by identity, since it is read at indices or by what stands apart."""
 
@@ -261,7 +263,7 @@ class _Model:
             case Call(op) if op not in STEP_BY_STEP:
                 self._loop(node, node.tensor, id(node))
                 return
-            case Call("blocked", (Lambda() as f, *args), (size, names)):
+            case Call("blocked", (Lambda() as f, *args), (_, size, names)):
                 self._blocked(node, f, args, size, names)
                 return
             case _:
@@ -317,10 +319,17 @@ class _Model:
                 return whole * math.log2(max(2, whole if node.op == "sort" else points))
 
     def _blocked(self, node: Call, f: Lambda, args: Sequence[Expr], size: int, names: Sequence[str]) -> None:
+        key = id(f), *map(id, args)
+        self.pass_over(bytes_of(node.tensor))
+        if key in self.blocks:
+            self.steps.append(_Step(id(node), bytes_of(node.tensor)))
+            return
+        self.blocks.add(key)
         inner = _Model(self.without, block=True)
-        inner.compute(f.body, f.body.tensor, id(f))
-        # blocks of operands come from memory, and those of the result go there
-        for x in (*args, node):
+        for result in f.results:
+            inner.compute(result, result.tensor, id(f))
+        # blocks of operands come from memory, and those of results go there
+        for x in args:
             self.pass_over(bytes_of(x.tensor))
         columns = math.prod(len(node.tensor.dims[n]) for n in names)
         self.operations += inner.operations

@@ -24,11 +24,11 @@ Offset = tuple[tuple[str, str], ...]
 """Steps by dim, and the neighbours of tables, in the order in which they are taken."""
 
 
-def surface(root: Expr) -> list[Expr]:
+def surface(*roots: Expr) -> list[Expr]:
     """The nodes that no function is around, operands first."""
     done: set[int] = set()
     order: list[Expr] = []
-    stack: list[tuple[Expr, bool]] = [(root, False)]
+    stack: list[tuple[Expr, bool]] = [(root, False) for root in reversed(roots)]
     while stack:
         node, ready = stack.pop()
         if ready:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tensorir.analysis.cost import bytes_of
 from tensorir.analysis.independence import independent
@@ -16,7 +16,7 @@ from tensorir.passes.base import Pass, remade
 from tensorir.passes.decisions import Decision, Threshold
 from tensorir.passes.split_scans import computes_points
 from tensorir.types import Dims, FunctionType, Interval, TensorType
-from tensorir.walk import binders, rebuild, use_counts
+from tensorir.walk import binders, rebuild, runs, use_counts, values, with_values
 
 __all__ = ["BlockScans"]
 
@@ -33,12 +33,11 @@ class BlockScans(Pass):
     >>> show(BlockScans(block=720, least=1000), '''
     ...   scan(λ(s: tensor<float, I[0:50]>, a: tensor<float, I[0:50]>) → a + s, true, 0.0)(x) × 2.0''',
     ...   x={"I": (0, 50), "K": (0, 9)})
-    blocked(
+    blocked(0, 5, I)(
       λ(x_1: tensor<float, I[0:50], K[0:9]>) →
         scan(λ(s: tensor<float, I[0:50]>, a: tensor<float, I[0:50]>) → a + s, true, 0.0)(x_1) × 2.0,
-      5,
-      I
-    )(x)
+      x
+    )
     """
 
     block: int = 1 << 21
@@ -46,7 +45,13 @@ class BlockScans(Pass):
 
     def run(self, fencil: Fencil) -> Fencil:
         taken = {p.name for p in binders(fencil)}
-        return remade(fencil, tuple(self._closure(c, taken) for c in fencil.closures))
+        new: list[Expr] = []
+        for run in runs(fencil.closures):
+            made = dict(enumerate(values(run)))
+            for group in _groups(run):
+                made.update(self._blocked(group, made, taken))
+            new += made.values()
+        return remade(fencil, with_values(fencil.closures, new))
 
     def on(self, platform: str) -> Pass | None:
         return self if platform == "cpu" else None
@@ -60,49 +65,60 @@ class BlockScans(Pass):
 
     def decided(self, before: Fencil, after: Fencil) -> tuple[Decision, ...]:
         limit, _ = self.thresholds()
-        rows: list[Decision] = []
-        for old, new in zip(before.closures, after.closures, strict=True):
-            scans = [n for n in surface(old.value) if isinstance(n, Call) and n.op == "scan"]
-            if not scans:
-                continue
-            whole, dims = self._largest(old, scans)
-            blocks = [n for n in surface(new.value) if isinstance(n, Call) and n.op == "blocked"]
-            taken = bool(blocks) and old is not new
-            (size, names) = blocks[0].static if taken else (0, ())
-            what = f"blocks of {size:,} points of {', '.join(names)}" if taken else "all columns at once"
-            why = self.reason() if taken else _why_not(whole, dims, self.least)
-            where = f"{len(scans)} scan{'s' * (len(scans) > 1)} of {old.output.name}"
-            rows.append(Decision(self.name(), what, where, taken, why, whole, limit, span=scans[0].span))
-        return tuple(rows)
+        return tuple(self._row(group, limit) for run in runs(before.closures) for group in _groups(run) if group.scans)
 
-    def _largest(self, closure: Closure, scans: Sequence[Call]) -> tuple[int | None, Dims]:
-        """The bytes of what would be computed by blocks of the most dims, and the dims; None where nothing can be."""
-        dims = _columns(closure.output.type.dims, scans)
-        while dims:
-            region = _region(_on_intervals(closure.value, dims), dims)
-            if region is not None:
-                return self._stored(region, dims), dims
-            dims = Dims(dims.items[:-1])
-        return None, dims
+    def _row(self, group: _Group, limit: Threshold) -> Decision:
+        """What is done with the scans of some closures, and why."""
+        dims, regions = self._regions(group, group.values)
+        whole = max((self._stored(r, dims) for r in regions), default=None)
+        sizes = [size for r in regions if (size := self._size(r, dims)) is not None]
+        what = f"blocks of {min(sizes):,} points of {', '.join(dims.names)}" if sizes else "all columns at once"
+        why = self.reason() if sizes else _why_not(whole, dims, self.least)
+        where = f"{len(group.scans)} scan{'s' * (len(group.scans) > 1)} of {', '.join(group.names)}"
+        return Decision(self.name(), what, where, bool(sizes), why, whole, limit, span=group.scans[0].span)
 
     def reason(self) -> str:
         return "sweeps along a column find in the cache what was stored"
 
-    def _closure(self, closure: Closure, taken: set[str]) -> Closure:
-        scans = [n for n in surface(closure.value) if isinstance(n, Call) and n.op == "scan"]
-        dims = _columns(closure.output.type.dims, scans)
+    def _regions(self, group: _Group, roots: Sequence[Expr]) -> tuple[Dims, list[_Region]]:
+        """What is computed block by block, of the most dims along which that can be, and pays; and the dims.
+
+        Where it pays along none, what could be computed so along the most dims.
+        """
+        first: tuple[Dims, list[_Region]] = Dims(), []
+        dims = group.columns
         while dims:
-            order = _on_intervals(closure.value, dims)
-            region = _region(order, dims)
-            size = self._size(region, dims) if region is not None else None
-            if region is not None and size is not None:
-                done: dict[int, Expr] = {id(region.root): _outlined(region, dims, size, taken)}
-                for n in order:
-                    if id(n) not in done:
-                        done[id(n)] = rebuild(n, tuple(done.get(id(c), c) for c in n.children))
-                return replace(closure, value=done[id(order[-1])])
+            found = _regions(_on_intervals(roots, dims), dims)
+            if any(self._size(r, dims) is not None for r in found):
+                return dims, found
+            if found and not first[1]:
+                first = dims, found
             dims = Dims(dims.items[:-1])
-        return closure
+        return first
+
+    def _blocked(self, group: _Group, made: Mapping[int, Expr], taken: set[str]) -> dict[int, Expr]:
+        """The values of the closures of a group, by their places."""
+        dims, regions = self._regions(group, [made[k] for k in group.places])
+        sized = [(r, size) for r in regions if (size := self._size(r, dims)) is not None]
+        if not sized:
+            return {}
+        by_root = {id(root): (r, size) for r, size in sized for root in r.roots}
+        done: dict[int, Expr] = {}
+        stack = [(root, False) for root in regions[0].values]
+        while stack:
+            n, ready = stack.pop()
+            if id(n) in done:
+                continue
+            region, size = by_root.get(id(n), (None, 0))
+            before = n.children if region is None else region.reads
+            if not ready:
+                stack.append((n, True))
+                stack.extend((c, False) for c in before if id(c) not in done)
+            elif region is None:
+                done[id(n)] = rebuild(n, tuple(done[id(c)] for c in before))
+            else:
+                done.update(_outlined(region, [done[id(c)] for c in before], dims, size, taken))
+        return dict(zip(group.places, (done[id(r)] for r in regions[0].values), strict=True))
 
     def _size(self, region: _Region, dims: Dims) -> int | None:
         """The points of a block; None where all of them are few, or one of them is more than a block may be."""
@@ -131,6 +147,35 @@ def _divisor(extent: int, most: int) -> int:
     return found if 2 * found > most else most
 
 
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Closures, by their places among those that read the same, whose scans have the same columns."""
+
+    columns: Dims
+    places: tuple[int, ...]
+    names: tuple[str, ...]
+    values: tuple[Expr, ...]
+    scans: tuple[Call, ...]
+
+
+def _groups(closures: Sequence[Closure]) -> list[_Group]:
+    found: dict[Dims, list[int]] = {}
+    for k, c in enumerate(closures):
+        scans = _scans(c.value)
+        if scans:
+            found.setdefault(_columns(c.output.type.dims, scans), []).append(k)
+    groups: list[_Group] = []
+    for columns, places in found.items():
+        names = tuple(closures[k].output.name for k in places)
+        roots = tuple(closures[k].value for k in places)
+        groups.append(_Group(columns, tuple(places), names, roots, tuple(_scans(*roots))))
+    return groups
+
+
+def _scans(*roots: Expr) -> list[Call]:
+    return [n for n in surface(*roots) if isinstance(n, Call) and n.op == "scan"]
+
+
 def _columns(dims: Dims, scans: Sequence[Call]) -> Dims:
     """The outermost dims of an output that all scans have on one interval and none walks; none without scans."""
     found: list[tuple[str, Interval]] = []
@@ -143,13 +188,13 @@ def _columns(dims: Dims, scans: Sequence[Call]) -> Dims:
     return Dims(tuple(found))
 
 
-def _on_intervals(root: Expr, dims: Dims) -> list[Expr]:
-    """The nodes that no function is around, operands first; what has a dim on its interval reads it on that alone.
+def _on_intervals(roots: Sequence[Expr], dims: Dims) -> list[Expr]:
+    """The roots, in which what has a dim on its interval reads it on that alone.
 
     An operand of a scan whose function takes it on a wider interval stays as it is.
     """
     done: dict[int, Expr] = {}
-    for n in surface(root):
+    for n in surface(*roots):
         children = [done.get(id(c), c) for c in n.children]
         if isinstance(n, Call) and (TABLE[n.op].elementwise or n.op in ("scan", "make_tuple")):
             f = n.args[0].type
@@ -159,47 +204,63 @@ def _on_intervals(root: Expr, dims: Dims) -> list[Expr]:
                     on = [(d, k) for d, k in dims.items if n.tensor.dims.get(d) == k and kind.dims.get(d) in (None, k)]
                     children[i] = cut(c, Dims(tuple(on)))
         done[id(n)] = rebuild(n, tuple(children))
-    return surface(done[id(root)])
+    return [done[id(r)] for r in roots]
 
 
 @dataclass(frozen=True, slots=True)
 class _Region:
-    """What is computed block by block: its nodes, operands first, the result last, and what they read from outside."""
+    """What is computed block by block: its nodes, operands first, its results, and what they read from outside."""
 
     nodes: tuple[Expr, ...]
+    roots: tuple[Expr, ...]
     reads: tuple[Expr, ...]
-
-    @property
-    def root(self) -> Expr:
-        return self.nodes[-1]
+    values: tuple[Expr, ...]
+    """The values of the closures that it is of."""
 
 
-def _region(order: Sequence[Expr], dims: Dims) -> _Region | None:
-    """The expressions around the scans whose points along dims are independent; None where they have several results.
+def _regions(values: Sequence[Expr], dims: Dims) -> list[_Region]:
+    """The expressions around the scans whose points along dims are independent, those first that others read.
 
-    Scans are computed in the region alone; what is computed point by point may be computed outside of it too. What is
+    What is read across the columns of what a region gives, and then computed along them with it, is another region.
+    Scans are computed in their region alone; what is computed point by point may be computed outside of it too. What is
     computed of shifts and parts of arrays is stored in their place, since they would be copied.
     """
+    order = surface(*values)
+    readers = use_counts(*values)
     inside, scanned = set[int](), set[int]()
-    readers = use_counts(order[-1])
+    place: dict[int, int] = {}
+    """Of what is inside, the region in which it can be computed."""
+    behind: dict[int, int] = {}
+    """The last region that a node is computed of, -1 for none."""
     for n in order:
+        children = [c for c in n.children if id(c) in behind]
+        behind[id(n)] = max((behind[id(c)] for c in children), default=-1)
         if not isinstance(n, Call) or not _fits(n, dims):
             continue
         if computes_points(n) and _copied(n, inside, readers):
             continue
         inside.add(id(n))
-        if n.op == "scan" or any(id(c) in scanned for c in n.children):
+        place[id(n)] = max((place[id(c)] if id(c) in inside else behind[id(c)] + 1 for c in children), default=0)
+        if n.op == "scan" or any(id(c) in scanned for c in children):
             scanned.add(id(n))
-    roots = {id(c): c for n in order if id(n) not in inside for c in n.children if id(c) in scanned}
-    if id(order[-1]) in scanned:
-        roots[id(order[-1])] = order[-1]
-    if len(roots) != 1:
-        return None
-    (root,) = roots.values()
+            behind[id(n)] = place[id(n)]
+    found: list[_Region] = []
+    for k in sorted({place[n] for n in scanned}):
+        own = {n for n in scanned if place[n] == k}
+        roots = {id(c): c for n in order if id(n) not in own for c in n.children if id(c) in own}
+        roots.update((id(r), r) for r in values if id(r) in own)
+        nodes, reads = _walked([n for n in order if id(n) in roots], own | (inside - scanned))
+        if any(isinstance(n, Call) and n.op == "scan" for n in nodes):
+            found.append(_Region(nodes, tuple(n for n in order if id(n) in roots), reads, tuple(values)))
+    return found
+
+
+def _walked(roots: Sequence[Expr], own: Container[int]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+    """The nodes of a region, operands first, among those that may be its own, and what they read."""
     nodes: list[Expr] = []
     reads: dict[Expr, None] = {}
     seen: set[int] = set()
-    stack: list[tuple[Expr, bool]] = [(root, False)]
+    stack: list[tuple[Expr, bool]] = [(root, False) for root in reversed(roots)]
     while stack:
         n, ready = stack.pop()
         if ready:
@@ -208,11 +269,11 @@ def _region(order: Sequence[Expr], dims: Dims) -> _Region | None:
             seen.add(id(n))
             stack.append((n, True))
             for c in reversed(n.children):
-                if id(c) in inside:
+                if id(c) in own:
                     stack.append((c, False))
                 elif isinstance(c.type, TensorType) and not isinstance(c, Literal):
                     reads[c] = None
-    return _Region(tuple(nodes), tuple(reads))
+    return tuple(nodes), tuple(reads)
 
 
 def _copied(n: Call, inside: Container[int], readers: Mapping[int, int]) -> bool:
@@ -229,14 +290,17 @@ def _fits(n: Call, dims: Dims) -> bool:
     return independent(n, dims) and all(d not in v.type.dims for f in functions for v in f.free for d in dims)
 
 
-def _outlined(region: _Region, dims: Dims, size: int, taken: set[str]) -> Expr:
-    """The region as a function of what it reads, applied block by block."""
-    args = [cut(a, dims) for a in region.reads]
+def _outlined(region: _Region, reads: Sequence[Expr], dims: Dims, size: int, taken: set[str]) -> dict[int, Expr]:
+    """The results of a region, by identity: those of one function of what it reads, applied block by block."""
+    args = [cut(a, dims) for a in reads]
     names = [a.name if isinstance(a, Var) else "x" for a in region.reads]
     params = [var(fresh(name, taken), x.tensor) for name, x in zip(names, args, strict=True)]
     stands: dict[Expr, Expr] = dict(zip(region.reads, params, strict=True))
     done: dict[int, Expr] = {}
     for n in region.nodes:
         done[id(n)] = rebuild(n, tuple(done.get(id(c)) or stands.get(c, c) for c in n.children))
-    body = function(params, done[id(region.root)])
-    return call("blocked", body, *args, static=(size, dims.names), span=region.root.span)
+    body = function(params, *(done[id(r)] for r in region.roots))
+    return {
+        id(r): call("blocked", body, *args, static=(k, size, dims.names), span=r.span)
+        for k, r in enumerate(region.roots)
+    }

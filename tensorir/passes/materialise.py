@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tensorir.analysis.cost import BEYOND, CACHE, bytes_of
-from tensorir.analysis.materialisation import MIN_PER_BYTE, weighed, worth_storing
+from tensorir.analysis.materialisation import FEWEST_READS, MIN_PER_BYTE, Weighed, weighed, worth_storing
 from tensorir.build import call
 from tensorir.ir import Expr, Fencil
 from tensorir.passes.base import Pass, remade
@@ -48,20 +48,26 @@ class Materialise(Pass):
         return (
             Threshold("min_per_byte", self.min_per_byte, "operations saved per byte", where),
             Threshold("CACHE", CACHE, f"bytes, beyond which a byte is {BEYOND:g} times as dear", where),
+            Threshold("FEWEST_READS", FEWEST_READS, "offsets from which on joined parts are stored", where),
         )
 
     def decided(self, before: Fencil, after: Fencil) -> tuple[Decision, ...]:
-        limit, _ = self.thresholds()
+        limit, _, offsets = self.thresholds()
         places = Places(before)
         found = weighed(before, self.min_per_byte, SHOWN)
         return tuple(
             Decision(
                 self.name(), f"{'kept' if w.stored else 'computed'} for reads at {w.uses} offsets", places.of(w.node),
-                w.stored, self.reason() if w.stored else "computing it again costs less than its bytes",
-                w.per_byte(self.min_per_byte), limit, bytes_of(w.node.tensor) if w.stored else 0, w.node.span,
+                w.stored, self._why(w), w.uses if w.joined else w.per_byte(self.min_per_byte),
+                offsets if w.joined else limit, bytes_of(w.node.tensor) if w.stored else 0, w.node.span,
             )
             for w in found
         )  # fmt: skip
+
+    def _why(self, w: Weighed) -> str:
+        if w.joined and w.stored:
+            return "at each point of each reader it would be asked which part it is in"
+        return self.reason() if w.stored else "computing it again costs less than its bytes"
 
     def reason(self) -> str:
         return f"read at several offsets, it saves {self.min_per_byte:g} operations for each byte that is kept"

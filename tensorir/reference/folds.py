@@ -179,8 +179,8 @@ def blocked(node: Call, scope: Scope, point: Point) -> Answer:
     f = node.args[0]
     assert isinstance(f, Function)
     check_inside(node.type.dims, point)
-    result = scope.once(f, lambda: applied(scope, f, [scope.tensor(a) for a in node.args[1:]]))
-    return (yield result, point)
+    results: list[Tensor] = scope.once(f, lambda: applied_each(scope, f, [scope.tensor(a) for a in node.args[1:]]))
+    return (yield results[node.static.result], point)
 
 
 FOLDS: dict[str, Rule] = {"blocked": blocked, "reduce": reduce, "scan": scan, "loop": loop, "cond": cond}

@@ -28,6 +28,8 @@ def function_count(op: str, operands: int) -> int:
     """
     if op in ("loop", "cond"):
         return min(2, operands)
+    if op == "blocked":
+        return min(1, operands)
     return sum(slot == "f" for group in TABLE[op].form for slot in group)
 
 

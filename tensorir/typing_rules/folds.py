@@ -205,17 +205,25 @@ def loop(static: Static, args: Operands) -> TensorType:
 
 
 def blocked(static: Static, args: Operands) -> TensorType:
-    size, dims = static
-    f = function_of(args, 0)
+    index: int = static.result
+    size: int = static.size
+    dims: tuple[str, ...] = static.dims
+    if not args:
+        raise Complaint("T46", "there is no function.", help="write blocked(0, 8, I, J)(f, x).")
+    f = function_of(args, 0, len(args[0].type.results) if isinstance(args[0].type, FunctionType) else 1)
     _check_arguments(f, tensors_of(args[1:]), 1, None)
+    if not 0 <= index < len(f.results):
+        raise Complaint("T46", f"there is no result {index}: they count from 0 to {len(f.results) - 1}.")
     for dim in dims:
-        if dim not in f.result.dims:
-            raise Complaint(
-                "T46", f"the function returns {f.result}, which has no dim {dim}.", help="block one of its."
-            )
+        for result in f.results:
+            if dim not in result.dims:
+                raise Complaint(
+                    "T46", f"the function returns {result}, which has no dim {dim}.", help="block one of its."
+                )
     if size < 1 or len(set(dims)) < len(dims):
-        raise Complaint("T46", f"a block has {size} points of {', '.join(dims)}.", help="write blocked(f, 8, I, J)(x).")
-    return f.result
+        hint = "write blocked(0, 8, I, J)(f, x)."
+        raise Complaint("T46", f"a block has {size} points of {', '.join(dims)}.", help=hint)
+    return f.results[index]
 
 
 def cond(static: Static, args: Operands) -> TensorType:

@@ -27,7 +27,7 @@ def _calls(functions: dict[str, Callable[..., Any]], *args: Any) -> Ways:
     results = [np.asarray(function(*args)) for function in jitted.values()]
     for result in results[1:]:
         np.testing.assert_allclose(result, results[0], rtol=1e-9, atol=1e-9)
-    return {name: lambda f=function: f(*args).block_until_ready() for name, function in jitted.items()}
+    return {name: lambda f=function: jax.block_until_ready(f(*args)) for name, function in jitted.items()}
 
 
 def donated_outputs() -> Ways:
@@ -60,6 +60,29 @@ def neighbour_sums() -> Ways:
         x,
         table,
     )
+
+
+def neighbours_of_two_results() -> Ways:
+    """Two weighted sums of the same neighbours: each with gathers of its own, and of gathers that they share."""
+    n, k = 20_480, 65
+    x, table = jnp.asarray(RNG.normal(size=(3 * n, k))), jnp.asarray(RNG.integers(0, 3000, (n, 6)))
+    columns = [(3 * jnp.arange(n) + table[:, s]) % (3 * n) for s in range(6)]
+    a, b = jnp.asarray(RNG.normal(size=(6, n, 1))), jnp.asarray(RNG.normal(size=(6, n, 1)))
+
+    def rows(x: Any, columns: Sequence[Any]) -> list[Any]:
+        return [jnp.take(x, c, axis=0, mode="clip") for c in columns]
+
+    def total(weights: Any, near: Sequence[Any]) -> Any:
+        return sum((w * v for w, v in zip(weights[1:], near[1:], strict=True)), weights[0] * near[0])
+
+    def apart(x: Any, a: Any, b: Any, *columns: Any) -> Any:
+        return total(a, rows(x, columns)), total(b, rows(x, lax.optimization_barrier(columns)))
+
+    def shared(x: Any, a: Any, b: Any, *columns: Any) -> Any:
+        near = rows(x, columns)
+        return total(a, near), total(b, near)
+
+    return _calls({"gathers of its own": apart, "shared gathers": shared}, x, a, b, *columns)
 
 
 def gradients_of_neighbour_sums() -> Ways:
@@ -161,6 +184,7 @@ CASES: tuple[Callable[[], Ways], ...] = (
     scanned_axis,
     split_scans,
     neighbour_sums,
+    neighbours_of_two_results,
     gradients_of_neighbour_sums,
     products_of_matrices,
 )

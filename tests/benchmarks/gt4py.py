@@ -1,7 +1,8 @@
 """GT4Py's programs on this backend beside GT4Py's C++ backend and hand-written JAX, interleaved in one process.
 
 `GT4PY_BUILD_JOBS_MODE=serial python -m tests.benchmarks.gt4py --size 256 --levels 64 [--gtfn] [--device gpu]`; the C++
-backend compiles for minutes, so it is asked for. Each backend has its fields where its own allocator lays them.
+backend compiles for minutes, so it is asked for. Each backend has its fields where its own allocator lays them. With
+`--model [--cells 20480]`, programs of the kinds that a weather model has (`gt4py_model`).
 """
 
 # ruff: noqa: E402
@@ -28,6 +29,7 @@ import gt4py.next as gtx
 from gt4py.next import neighbor_sum, where
 
 from tensorir.iterator.gt4py_backend import make_backend
+from tests.benchmarks.gt4py_model import model
 
 I, J = gtx.Dimension("I"), gtx.Dimension("J")
 K = gtx.Dimension("K", kind=gtx.DimensionKind.VERTICAL)
@@ -164,10 +166,15 @@ def main(given: Sequence[str] | None = None) -> None:
     options.add_argument("--size", type=int, default=256)
     options.add_argument("--levels", type=int, default=64)
     options.add_argument("--edges", type=int, default=100_000)
+    options.add_argument("--model", action="store_true")
+    options.add_argument("--cells", type=int, default=20_480)
     options.add_argument("--gtfn", action="store_true")
     options.add_argument("--only", default="")
     options.add_argument("--runs", type=int, default=9)
     o = options.parse_args(given)
+    if o.model:
+        model(o.cells, o.levels, o.only, o.runs)
+        return
     here = make_backend(o.device)
     by_gt4py = gtx.gtfn_cpu if o.device == "cpu" else gtx.gtfn_gpu
     # CuPy's operations are on their way when a call returns

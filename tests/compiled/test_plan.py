@@ -1,6 +1,7 @@
 """Plans: what was chosen and why, what switches it off, and the memory and the costs that are predicted."""
 
 import ast
+import math
 import pathlib
 
 import jax
@@ -16,6 +17,7 @@ from tensorir.analysis.absence import analyse_absence
 from tensorir.analysis.annotations import annotated
 from tensorir.analysis.predicted_cost import predicted
 from tensorir.passes.block_scans import BlockScans
+from tensorir.passes.materialise import Materialise
 from tensorir.passes.stages import DEFAULT_PASSES
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -55,6 +57,9 @@ PROGRAMS = {
     "unrolled_folds": NEIGHBOURS,
     "reads_by_slot": NEIGHBOURS,
     "inverse_tables": NEIGHBOURS,
+    "reads_per_loop": """f(y: tensor<float, V[0:4]>, z: tensor<float, V[0:4]>, x: tensor<float, E[0:5]>,
+      T: tensor<int, V[0:4], _NB_E[0:3]>) {
+      let a = ⟪T⟫(x); y ← reduce(+, 0.0)(a × a); z ← reduce(max, 0.0)(a); }""",
     "in_place_updates": """f(u: tensor<float, I[0:9]>, x: tensor<float, I[0:9]>) {
       u ← x + 1.0; u[I[1:8]] ← u + x; }""",
     "scans_outermost": SCAN,
@@ -104,6 +109,7 @@ def test_a_choice_that_is_switched_off_is_gone_and_results_stay(name):
 
 DIFFERENTIATED = (
     "inverse_tables",
+    "reads_per_loop",
     "reads_by_slot",
     "unrolled_folds",
     "scans_outermost",
@@ -147,6 +153,24 @@ def test_what_is_weighed_and_not_done_has_a_row_with_both_figures():
     assert row.where == "w, line 2"
     (row,) = ti.compile(f, passes="materialise(min_per_byte=0.01)").plan()["materialise"]
     assert (row.taken, row.threshold.limit, row.bytes) == (True, 0.01, 9 * 8)
+
+
+def test_joined_parts_that_are_read_at_four_offsets_are_stored():
+    text = """f(y: tensor<float, I[0:9]>, x: tensor<float, I[0:9]>) {
+      let w = concat(x, add_dim(I, -2, 0, 0.0), add_dim(I, 9, 11, 0.0)); y ← REST; }"""
+    reads = [f"⟪I, {k}⟫(w)" for k in (-2, -1, 1, 2)]
+    c = ti.compile(ti.parse(text.replace("REST", " + ".join(reads))))
+    (row,) = c.plan()["materialise"]
+    assert (row.taken, row.value, row.threshold.name, row.bytes) == (True, 4, "FEWEST_READS", 13 * 8)
+    assert row.reason == "at each point of each reader it would be asked which part it is in"
+    x = np.arange(1.0, 10.0)
+    wide = np.pad(x, 2)
+    np.testing.assert_array_equal(c(x=x)["y"], sum(wide[k : k + 9] for k in (0, 1, 3, 4)))
+    assert not ti.compile(ti.parse(text.replace("REST", " + ".join(reads[:3])))).plan()["materialise"]
+    nothing = Materialise(math.inf)
+    assert (
+        not ti.compile(ti.parse(text.replace("REST", " + ".join(reads))), passes=[nothing]).plan().taken("materialise")
+    )
 
 
 def test_scans_of_few_bytes_are_not_blocked_and_the_plan_says_of_how_many():
@@ -315,6 +339,7 @@ NO_THRESHOLDS = {
     "PROGRAMS": "blocks that keep a GPU busy",
     "LARGEST": "points of a kernel that are computed for some of its results only",
     "WARP": "threads of a GPU that run together",
+    "NEW_MEMORY": "passes over memory that writing it takes",
     "TURNED": "how often memory is moved where an array is turned",
     "MADE": "the same of an array that would not be stored",
     "NEVER": "what no cut costs",

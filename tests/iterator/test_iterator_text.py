@@ -107,3 +107,21 @@ def test_the_steps_of_a_lift_grow_with_the_distinct_nodes() -> None:
         return ti.lift(ti.iterator.parse(text), args=(x, x)).special.steps
 
     assert steps(200) - steps(100) == steps(100) - steps(0)
+
+
+@pytest.mark.parametrize(
+    ("condition", "holds"),
+    [("3 == 3", True), ("3 == 2", False), ("2 < 3 ∧ 3 < 4", True), ("¬(3 == 4)", True), ("¬(2 < 3) ∨ 3 == 4", False)],
+)
+def test_a_choice_that_known_whole_numbers_decide_is_made_when_the_program_is_lifted(
+    condition: str, holds: bool
+) -> None:
+    text = "f(x, y) { y @ c⟨ Iₕ: [0, 9[ ⟩ ← (⇑(λ(a) → if CONDITION then ·a + 1.0 else ·a × 2.0))(x); }"
+    x, kind = np.linspace(0.0, 8.0, 9), tensor("float", I=(0, 9))
+    lifted = ti.lift(ti.iterator.parse(text.replace("CONDITION", condition)), args=(kind, kind))
+    assert "if " not in str(lifted.fencil)
+    np.testing.assert_array_equal(lifted(x, None)[0], x + 1.0 if holds else x * 2.0)
+    # what holds in any case leaves the rest of a condition
+    lifted = ti.lift(ti.iterator.parse(text.replace("CONDITION", f"·a > 3.0 ∧ ({condition})")), args=(kind, kind))
+    np.testing.assert_array_equal(lifted(x, None)[0], np.where((x > 3.0) & holds, x + 1.0, x * 2.0))
+    assert ("∧" in str(lifted.fencil)) != holds

@@ -7,7 +7,9 @@ import pytest
 
 import tensorir as ti
 from stencils import library
+from tensorir.ir import Call
 from tensorir.passes.block_scans import BlockScans
+from tensorir.walk import postorder, values
 
 PROGRAMS = {
     "one dim of columns, from below, with an extent that is prime": """f(y: tensor<float, I[-3:10], K[1:6]>,
@@ -122,14 +124,60 @@ def test_a_neighbour_that_is_absent_stays_so_in_a_block():
     np.testing.assert_allclose(c(x=x)["y"], ti.reference.run(f, x=x)["y"], rtol=1e-13)
 
 
-TWO_RESULTS = """f(y: tensor<float, I[0:9], K[0:3]>, x: tensor<float, I[0:9], K[0:3]>) {
+ACROSS = """f(y: tensor<float, I[0:9], K[0:3]>, x: tensor<float, I[0:9], K[0:3]>) {
   let up = scan(λ(s: tensor<float, I[0:9]>, a: tensor<float, I[0:9]>) → s + a, true, 0.0)(x);
   let mean = reduce(+, 0.0, I)(up);
-  y ← up - mean; }"""
+  %s }"""
 
 
-def test_what_is_read_across_the_columns_and_along_them_is_not_blocked():
-    assert not compiled(ti.parse(TWO_RESULTS)).pipeline()["block_scans"].changed
+def test_what_is_read_across_the_columns_and_then_along_them_ends_a_block():
+    f = ti.parse(ACROSS % "y ← up - mean;")
+    given, c = arrays(f), compiled(f)
+    assert str(c.pipeline().result).count("blocked(") == 1
+    up = np.cumsum(given["x"], 1)
+    np.testing.assert_allclose(c(**given)["y"], up - up.sum(0), rtol=1e-13)
+    again = """let down = scan(λ(s: tensor<float, I[0:9]>, a: tensor<float, I[0:9]>) → s + a, false, 0.0)(up - mean);
+      y ← down × up;"""
+    f = ti.parse(ACROSS % again)
+    c = compiled(f)
+    # what the first region gives is read by the second, and across the columns between them
+    assert str(c.pipeline().result).count("blocked(") == 2
+    np.testing.assert_allclose(c(**given)["y"], np.cumsum((up - up.sum(0))[:, ::-1], 1)[:, ::-1] * up, rtol=1e-13)
+
+
+SHARED = """f(a: tensor<float, I[0:9], K[0:4]>, b: tensor<float, I[0:9], K[1:4]>, c: tensor<float, I[0:9]>,
+  x: tensor<float, I[0:9], K[0:4]>) {
+  let up = scan(λ(s: tensor<float, I[0:9]>, v: tensor<float, I[0:9]>) → 0.5 × s + v, true, 0.0)(x);
+  a ← up + x;
+  b ← up - ⟪K, -1⟫(up);
+  c ← reduce(max, -inf, K)(up); }"""
+
+
+def test_a_scan_that_several_results_share_is_computed_once_for_all_of_them():
+    f = ti.parse(SHARED)
+    c, given = compiled(f), arrays(f)
+    result = c.pipeline().result
+    blocks = [n for n in postorder(*values(result.closures)) if isinstance(n, Call) and n.op == "blocked"]
+    assert len(blocks) == 3 and len({id(n.args[0]) for n in blocks}) == 1
+    assert ti.parse(str(result)) == result
+    assert c.jaxpr().count("scan[") == 2  # of blocks, and of levels
+    (row,) = c.plan()["block_scans"][-1:]
+    assert row.where == "1 scan of a, b, c"
+    for one in (c(**given), ti.reference.run(result, **given)):
+        for name, wanted in ti.reference.run(f, **given).items():
+            np.testing.assert_allclose(one[name], wanted, rtol=1e-13)
+    assert c.cost().operations == ti.compile(f, passes=()).cost().operations
+
+
+def test_gradients_of_all_results_go_through_one_function_of_blocks():
+    f = ti.parse(SHARED)
+    x = arrays(f)["x"]
+
+    def total(program):
+        return lambda x: sum(jnp.sum(jnp.sin(v)) for v in program(x=x).values())
+
+    with jax.enable_x64(True):
+        np.testing.assert_allclose(jax.grad(total(compiled(f)))(x), jax.grad(total(plain(f)))(x), rtol=1e-12)
 
 
 def test_few_columns_and_scanned_outermost_dims_are_not_blocked():
@@ -147,9 +195,10 @@ def test_only_cpus_have_blocks():
 @pytest.mark.parametrize(
     "wrong, told",
     [
-        ("blocked(λ(a: tensor<float, I[0:4]>) → a, 2, J)(x)", "has no dim J"),
-        ("blocked(λ(a: tensor<float, I[0:4]>) → a, 0, I)(x)", "a block has 0 points of I"),
-        ("blocked(λ(a: tensor<float, I[0:4]>) → a, 2, I, I)(x)", "a block has 2 points of I, I"),
+        ("blocked(0, 2, J)(λ(a: tensor<float, I[0:4]>) → a, x)", "has no dim J"),
+        ("blocked(0, 0, I)(λ(a: tensor<float, I[0:4]>) → a, x)", "a block has 0 points of I"),
+        ("blocked(0, 2, I, I)(λ(a: tensor<float, I[0:4]>) → a, x)", "a block has 2 points of I, I"),
+        ("blocked(1, 2, I)(λ(a: tensor<float, I[0:4]>) → a, x)", "there is no result 1: they count from 0 to 0"),
     ],
 )
 def test_a_block_of_no_points_or_of_another_dim_is_refused(wrong, told):
@@ -159,7 +208,7 @@ def test_a_block_of_no_points_or_of_another_dim_is_refused(wrong, told):
 
 def test_a_function_whose_points_are_not_independent_is_applied_as_it_stands():
     text = """f(y: tensor<float, I[0:4]>, x: tensor<float, I[0:5]>) {
-      y ← blocked(λ(a: tensor<float, I[0:5]>) → ⟪I, 1⟫(a) - subset(a, I[0:4]), 2, I)(x); }"""
+      y ← blocked(0, 2, I)(λ(a: tensor<float, I[0:5]>) → ⟪I, 1⟫(a) - subset(a, I[0:4]), x); }"""
     x = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
     np.testing.assert_array_equal(ti.compile(ti.parse(text))(x=x)["y"], [1.0, 2.0, 4.0, 8.0])
     np.testing.assert_array_equal(ti.reference.run(ti.parse(text), x=x)["y"], [1.0, 2.0, 4.0, 8.0])

@@ -25,7 +25,7 @@ from tensorir.abstract_interpreter import Applier, Bound, evaluate
 from tensorir.builtins import TABLE
 from tensorir.equality.reals import residues as rs
 from tensorir.equality.reals.domain import Domain, Unsupported, literal
-from tensorir.equality.reals.folds import FOLDS, cond, loop
+from tensorir.equality.reals.folds import FOLDS, SEVERAL
 from tensorir.equality.reals.integers import LOGIC, TESTS, converted
 from tensorir.equality.reals.moves import MOVES, without
 from tensorir.equality.reals.numbers import Real, Witnessed, unit
@@ -117,7 +117,7 @@ class _Rules:
 
     domain: Domain
     branches: Branches
-    loops: dict[tuple[int, ...], tuple[Any, list[Tensor]]] = field(default_factory=dict[tuple[int, ...], Any])
+    loops: dict[tuple[Any, ...], tuple[Any, list[Tensor]]] = field(default_factory=dict[tuple[Any, ...], Any])
 
     def rule(self, node: Expr, args: Sequence[Any], apply: Applier[Tensor]) -> Tensor:
         match node:
@@ -137,11 +137,12 @@ class _Rules:
             raise Unsupported(f"a value on the way has {node.tensor.dims.size} elements")
         # a variable has the points of its type, of whatever it was bound to
         args = [on(a, n.tensor.dims) if isinstance(a, Tensor) else a for a, n in zip(asked, node.args, strict=True)]
-        if node.op in ("loop", "cond"):
-            key = (*map(id, asked), -1 if node.op == "cond" else (node.static.limit or -2))
+        if node.op in SEVERAL:
+            # each result is asked for by a node of its own, which says which one first
+            which, *rest = node.static
+            key = (node.op, *map(id, asked), *rest)
             if key not in self.loops:
-                self.loops[key] = asked, (loop if node.op == "loop" else cond)(node, args, apply, self.domain)
-            which = node.static.carried if node.op == "loop" else node.static.result
+                self.loops[key] = asked, SEVERAL[node.op](node, args, apply, self.domain)
             return on(self.loops[key][1][which], node.tensor.dims)
         if node.op in MOVES:
             return MOVES[node.op](node, args, self.domain)

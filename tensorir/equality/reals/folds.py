@@ -23,7 +23,7 @@ from tensorir.ir import Call, Expr, Operator
 from tensorir.types import Dims, Interval, bcast
 from tensorir.walk import postorder
 
-__all__ = ["FOLDS", "cond", "loop"]
+__all__ = ["FOLDS", "SEVERAL"]
 
 MOST_ROUNDS = 1 << 14
 """Rounds after which a loop that its condition ends is no longer followed."""
@@ -230,8 +230,10 @@ def cond(node: Call, args: Sequence[Any], apply: Applier[Tensor], domain: Domain
     return apply.each(taken, *cut)
 
 
-def blocked(node: Call, args: Sequence[Any], apply: Applier[Tensor], domain: Domain) -> Tensor:
-    return on(apply(args[0], *args[1:]), node.tensor.dims)
+def blocked(node: Call, args: Sequence[Any], apply: Applier[Tensor], domain: Domain) -> list[Tensor]:
+    """All results of the function."""
+    f, *operands = args
+    return apply.each(f, *[on(x, t.dims) for x, t in zip(operands, f.function.type.params, strict=True)])
 
 
 def scatter(node: Call, args: Sequence[Any], apply: Applier[Tensor], domain: Domain) -> Tensor:
@@ -303,5 +305,9 @@ def _one_by_one(f: Bound[Tensor], a: Tensor, b: Tensor, here: Dims, apply: Appli
 
 
 FOLDS: dict[str, Callable[[Call, Sequence[Any], Applier[Tensor], Domain], Tensor]] = {
-    "reduce": reduce, "contract": contract, "scan": scan, "blocked": blocked, "scatter": scatter,
+    "reduce": reduce, "contract": contract, "scan": scan, "scatter": scatter,
 }  # fmt: skip
+SEVERAL: dict[str, Callable[[Call, Sequence[Any], Applier[Tensor], Domain], list[Tensor]]] = {
+    "loop": loop, "cond": cond, "blocked": blocked,
+}  # fmt: skip
+"""What has several results, of which a node asks for one."""

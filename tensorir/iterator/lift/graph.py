@@ -13,7 +13,8 @@ intervals follow from what is stored (`needs`), and then the graph is tensor IR 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +27,10 @@ from tensorir.types import BOOL, DTYPES, FLOAT64, INT32, Scalar, scalar_of
 __all__ = ["Fold", "Graph", "Node", "StridedTable", "Table", "postorder", "union"]
 
 _TO_BOOL = {"eq", "not_eq", "less", "less_equal", "greater", "greater_equal", "isfinite", "isinf", "isnan"}
+_DECIDES: Mapping[str, Callable[..., Any]] = {
+    "eq": operator.eq, "not_eq": operator.ne, "less": operator.lt, "less_equal": operator.le,
+    "greater": operator.gt, "greater_equal": operator.ge, "not": operator.not_,
+}  # fmt: skip
 _NO_CARRY: frozenset[Node] = frozenset()
 
 
@@ -135,6 +140,19 @@ def postorder(roots: Iterable[Node]) -> Iterator[Node]:
             stack.extend((a, False) for a in node.args)
 
 
+def _known_truth(name: str, args: Sequence[Node]) -> bool | Node | None:
+    """What whole numbers and truth values that are known decide: static arguments choose among branches so."""
+    if name in _DECIDES and all(a.op == "constant" and not a.element.is_float for a in args):
+        if name == "not" and args[0].element != BOOL:
+            return None
+        return bool(_DECIDES[name](*(a.static[1] for a in args)))
+    if name in ("and", "or") and args[0].element == BOOL:
+        for known, other in (args, reversed(args)):
+            if known.op == "constant" and bool(known.static[1]) == (name == "and"):
+                return other
+    return None
+
+
 class Graph:
     """The maker of nodes, which makes none twice."""
 
@@ -189,6 +207,9 @@ class Graph:
             assert element is not None
             values = tuple(self.cast(a, element) for a in values)
         args = (*args[:first], *values)
+        known = _known_truth(name, values)
+        if known is not None:
+            return known if isinstance(known, Node) else self.constant(known, BOOL)
         return self.node(name, args, (), BOOL if name in _TO_BOOL else values[0].element, union(args))
 
     def cast(self, x: Node, element: Scalar) -> Node:
