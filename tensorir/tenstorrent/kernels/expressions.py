@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from math import isfinite, isnan
+from math import copysign, inf, isfinite, isnan
 from typing import NoReturn
+
+import numpy as np
 
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.tenstorrent.kernels.header import OPERATIONS
@@ -87,36 +89,36 @@ def cpp(node: n.Expr, names: Names) -> str:
     """
 
     def of(e: n.Expr, inside: bool = True) -> str:
+        """The text; inside of another one in parentheses, but for products to the left of what binds no stronger."""
         if (sign := _SIGNS.get(type(e))) is not None:
             assert isinstance(e, n.BinaryOp | n.CmpOp | n.And | n.Or)
-            text = f"{of(e.a)} {sign} {of(e.b)}"
-            return f"({text})" if inside and sign != "*" else text
+            return binary(e, sign, e.a, e.b, inside)
         match e:
             case n.FloorDiv(a, b) | n.FloorMod(a, b):
                 division = isinstance(e, n.FloorDiv)
                 if (low := names.at_least(a)) is not None and low >= 0:
-                    text = f"{of(a)} {'/' if division else '%'} {of(b)}"
-                    return f"({text})" if inside else text
+                    return binary(e, "/" if division else "%", a, b, inside)
                 word = "floor_div" if division else "floor_mod"
                 return f"{word}<{cpp_type(e.dtype)}>({of(a, False)}, {of(b, False)})"
             case n.Mod(a, b) if e.dtype.is_float:
-                return f"std::fmod({of(a, False)}, {of(b, False)})"
+                return _function("std::fmod", e.dtype, [a.dtype, b.dtype], [of(a, False), of(b, False)])
             case n.Mod(a, b):
-                return f"({of(a)} % {of(b)})"
+                return binary(e, "%", a, b, inside)
             case n.Var():
                 return names.of(e)
-            case n.IntImm(value) if e.dtype.is_bool:
-                return "true" if value else "false"
             case n.IntImm(value):
-                return str(value)
+                return _integer(value, e.dtype)
             case n.FloatImm(value):
                 return _number(value, e.dtype)
             case n.Not(value):
                 return f"!({of(value, False)})"
+            case n.Cast(value, dtype) if value.dtype.is_float and dtype.is_integer and not dtype.is_bool:
+                return f"to_integer<{cpp_type(dtype)}>({of(value, False)})"
             case n.Cast(value, dtype):
                 return f"static_cast<{cpp_type(dtype)}>({of(value, False)})"
             case n.Min(a, b) | n.Max(a, b):
-                word = "std::min" if isinstance(e, n.Min) else "std::max"
+                word = "min" if isinstance(e, n.Min) else "max"
+                word = f"{word}imum" if e.dtype.is_float else f"std::{word}"
                 return f"{word}<{cpp_type(e.dtype)}>({of(a, False)}, {of(b, False)})"
             case n.Select(condition, a, b) | n.Call(op="if_then_else", args=(condition, a, b)):
                 assert isinstance(condition, n.Expr) and isinstance(a, n.Expr) and isinstance(b, n.Expr)
@@ -125,18 +127,27 @@ def cpp(node: n.Expr, names: Names) -> str:
                 return f"{names.of(buffer)}({', '.join(of(i, False) for i in indices)})"
             case n.Call(op=str(op), args=args) if op in OPERATIONS:
                 # texts among the arguments say how to round, which is to the nearest here
-                given = [of(a, False) for a in args if isinstance(a, n.Expr) and not isinstance(a, n.StringImm)]
-                known, kind = OPERATIONS[op], cpp_type(e.dtype)
+                parts = [a for a in args if isinstance(a, n.Expr) and not isinstance(a, n.StringImm)]
+                given = [of(a, False) for a in parts]
+                known = OPERATIONS[op]
                 if not known:
                     return given[0]
                 if not known.startswith("std::"):
-                    return f"{known}<{kind}>({', '.join(given)})"
-                # functions of the standard give a float for a half: what they give is one of the element again
-                return f"{known}({', '.join(given)})" if e.dtype.is_bool else f"{kind}({known}({', '.join(given)}))"
+                    return f"{known}<{cpp_type(e.dtype)}>({', '.join(given)})"
+                return _function(known, e.dtype, [a.dtype for a in parts], given)
             case n.Call(op=op):
                 _no_words(f"T.{op}", e)
             case _:
                 _no_words(f"a {type(e).__name__}", e)
+
+    def binary(e: n.Expr, sign: str, a: n.Expr, b: n.Expr, inside: bool) -> str:
+        """An operator between two texts; what C++ computes in a wider type is one of the element's again."""
+        left = of(a, not (sign in "*/%" and _is_product(a) and not _is_narrow(a.dtype)))
+        right = of(b, sign not in "+-" or not _is_product(b))
+        text = f"{left} {sign} {right}"
+        if sign in "+-*/%" and _is_narrow(e.dtype):
+            return f"static_cast<{cpp_type(e.dtype)}>({text})"
+        return f"({text})" if inside else text
 
     return of(node, False)
 
@@ -146,11 +157,44 @@ def _no_words(what: str, node: n.Expr) -> NoReturn:
     raise DiagnosticError(Diagnostic("TN07", message, node.span, help="write it with arithmetic and functions."))
 
 
+def _is_product(e: n.Expr) -> bool:
+    return isinstance(e, n.Mul)
+
+
+def _is_narrow(dtype: DataType) -> bool:
+    """Whether C++ computes with elements of this type in a wider one: in int, or in float."""
+    return (dtype.is_float and dtype.bits < 32) or (dtype.is_integer and not dtype.is_bool and dtype.bits < 32)
+
+
+def _function(word: str, dtype: DataType, kinds: list[DataType], given: list[str]) -> str:
+    """A function of the standard, which knows no halves: they are passed as floats, and what it gives is converted."""
+    passed = [f"float({g})" if k.is_float and k.bits < 32 else g for k, g in zip(kinds, given, strict=True)]
+    text = f"{word}({', '.join(passed)})"
+    return text if dtype.is_bool else f"{cpp_type(dtype)}({text})"
+
+
+def _integer(value: int, dtype: DataType) -> str:
+    if dtype.is_bool:
+        return "true" if value else "false"
+    unsigned = str(dtype).startswith("u")
+    if dtype.bits == 64:
+        if value == -(2**63):
+            return f"(INT64_C({value + 1}) - 1)"
+        return f"{'UINT64_C' if unsigned else 'INT64_C'}({value})"
+    if value == -(2**31):
+        return f"({value + 1} - 1)"
+    return f"{value}u" if unsigned and dtype.bits == 32 else str(value)
+
+
 def _number(value: float, dtype: DataType) -> str:
+    kind = cpp_type(dtype)
+    held = "double" if kind == "double" else "float"
+    if held == "float" and isfinite(value):
+        with np.errstate(over="ignore"):
+            value = value if isfinite(float(np.float32(value))) else copysign(inf, value)
     if isfinite(value):
-        text = f"{value!r}f"
+        text = repr(value) if held == "double" else f"{value!r}f"
     else:
         word = "quiet_NaN()" if isnan(value) else "infinity()"
-        text = f"{'-' if value < 0 else ''}std::numeric_limits<float>::{word}"
-    kind = cpp_type(dtype)
-    return text if kind == "float" else f"{kind}({text})"
+        text = f"{'-' if value < 0 else ''}std::numeric_limits<{held}>::{word}"
+    return text if kind == held else f"{kind}({text})"

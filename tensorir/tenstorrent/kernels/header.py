@@ -31,6 +31,7 @@ def header(high: int, wide: int) -> str:
 
 _TEXT = r"""#pragma once
 // Blocks in circular buffers, tiles that a computation has for itself, boxes of memory, and what is done with them.
+#pragma GCC optimize("wrapv")  // sums of integers wrap
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -63,10 +64,26 @@ struct bfloat16 {
 
 // Functions of elements
 
-template <typename T> T rsqrt(T x) { return T(1) / T(std::sqrt(x)); }
-template <typename T> T sigmoid(T x) { return T(1) / (T(1) + T(std::exp(-x))); }
-template <typename T> T exp10(T x) { return T(std::pow(T(10), x)); }
-template <typename T> T floor_div(T a, T b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
+// What functions of the standard take in place of a half.
+template <typename T> using wide = std::conditional_t<std::is_integral_v<T> || (sizeof(T) > 2), T, float>;
+// Towards zero; 0 for what T does not hold, and for NaN.
+template <typename T, typename F>
+T to_integer(F given) {
+    const double value = std::trunc(static_cast<double>(given));
+    const double end = std::ldexp(1.0, std::numeric_limits<T>::digits);
+    return value < end && value >= (std::is_signed_v<T> ? -end : 0.0) ? static_cast<T>(value) : T(0);
+}
+// The second where one of both is NaN, which std::min and std::max give the first for.
+template <typename T> T minimum(T a, T b) { return a < b ? a : b; }
+template <typename T> T maximum(T a, T b) { return a > b ? a : b; }
+template <typename T> T rsqrt(T x) { return T(1) / T(std::sqrt(wide<T>(x))); }
+template <typename T> T sigmoid(T x) { return T(1) / T(T(1) + T(std::exp(-wide<T>(x)))); }
+template <typename T> T exp10(T x) { return T(std::pow(wide<T>(10), wide<T>(x))); }
+template <typename T>
+T floor_div(T a, T b) {
+    if constexpr (std::is_integral_v<T>) return a / b - (a % b != 0 && (a < 0) != (b < 0));
+    else return T(std::floor(wide<T>(a) / wide<T>(b)));
+}
 template <typename T> T floor_mod(T a, T b) { return a - floor_div(a, b) * b; }
 template <typename T> T add(T a, T b) { return a + b; }
 template <typename T> T sub(T a, T b) { return a - b; }

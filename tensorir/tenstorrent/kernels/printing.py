@@ -40,6 +40,7 @@ RESERVED = frozenset((
     "void", "volatile", "while", "xor", "y0", "y1", "yn", "j0", "j1", "jn", "Tile", "Block", "Memory", "Shape",
     "Part", "Region", "Fold", "SUM", "ABSSUM", "MAX", "MIN", "ABSMAX", "BITAND", "BITOR", "BITXOR", "rsqrt",
     "sigmoid", "exp10", "float16", "bfloat16", "folded",
+    "minimum", "maximum", "wide", "to_integer", "floor_div", "floor_mod",
 ))  # fmt: skip
 """Names that C++, its library, or the header has already."""
 
