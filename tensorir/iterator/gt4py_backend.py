@@ -84,6 +84,10 @@ class Artifact:
     device: str
 
     def load(self) -> Runner:
+        # not where the program is read, which may be a process of its own
+        compiling = backend("jax")
+        if config.BUILD_CACHE_LIFETIME is config.BuildCacheLifetime.PERSISTENT and compiling.kept_in() is None:
+            compiling.keep_compilations(config.BUILD_CACHE_DIR / "xla")
         memory = Host() if self.device == "cpu" else Accelerator(importlib.import_module("cupy"))
         return Runner(self.program, self.options, self.column, memory)
 
@@ -96,9 +100,6 @@ class Executor:
     device: str
 
     def __call__(self, inp: Any) -> Artifact:
-        compiling = backend("jax")
-        if config.BUILD_CACHE_LIFETIME is config.BuildCacheLifetime.PERSISTENT and compiling.kept_in() is None:
-            compiling.keep_compilations(config.BUILD_CACHE_DIR / "xla")
         column = inp.args.column_axis
         return Artifact(imported(inp.data), None if column is None else str(column.value), self.options, self.device)
 

@@ -81,7 +81,7 @@ class RecordedStep:
     those that it changes. It may be called inside of `jit`, `grad`, `vmap` and `ti.iterate`.
     """
 
-    named: Mapping[str, Any]
+    named: Mapping[str, Any] = field(repr=False)
     host_writes: str
     checkpoint: bool
     reads: tuple[str, ...] = ()
