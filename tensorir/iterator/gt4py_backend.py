@@ -53,7 +53,7 @@ from gt4py.storage import allocators as storage  # noqa: E402
 class CPUAllocator(allocators.BaseFieldBufferAllocator):
     """Memory for fields: the levels of each point of a mesh lie together, since tables gather points with all levels.
 
-    Scans turn blocks of columns in the cache. On grids, the first dim is the fastest, as GT4Py has it: a column's
+    Scans turn blocks of columns within the cache. On grids, the first dim is the fastest, as GT4Py has it: a column's
     levels are then far apart, and neighbouring columns are swept together.
     """
 

@@ -40,7 +40,7 @@ class BlockScans(Pass):
     )
     """
 
-    block: int = 1 << 21
+    block: int = 1 << 20
     least: int = 1 << 22
 
     def run(self, fencil: Fencil) -> Fencil:

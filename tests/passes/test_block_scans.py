@@ -206,6 +206,25 @@ def test_a_block_of_no_points_or_of_another_dim_is_refused(wrong, told):
         ti.parse(f"f(y: tensor<float, I[0:4]>, x: tensor<float, I[0:4]>) {{ y ← {wrong}; }}")
 
 
+def test_blocks_of_no_function_and_of_a_result_that_there_is_not_are_refused_with_their_place():
+    program = "f(y: tensor<float, I[0:4]>, x: tensor<float, I[0:4]>) { y ← %s; }"
+    with pytest.raises(ti.DiagnosticError) as refused:
+        ti.parse(program % "blocked(0, 2, I)()")
+    assert str(refused.value) == (
+        "<text>:1:61: error[T46]: there is no function.\n"
+        "  f(y: tensor<float, I[0:4]>, x: tensor<float, I[0:4]>) { y ← blocked(0, 2, I)(); }\n"
+        "                                                              ^^^^^^^^^^^^^^^^^^\n"
+        "help: write blocked(0, 8, I, J)(f, x)."
+    )
+    with pytest.raises(ti.DiagnosticError) as refused:
+        ti.parse(program % "blocked(2, 2, I)(λ(a) → {a, a + 1.0}, x)")
+    assert str(refused.value) == (
+        "<text>:1:61: error[T46]: there is no result 2: they count from 0 to 1.\n"
+        "  f(y: tensor<float, I[0:4]>, x: tensor<float, I[0:4]>) { y ← blocked(2, 2, I)(λ(a) → {a, a + 1.0}, x); }\n"
+        "                                                              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^"
+    )
+
+
 def test_a_function_whose_points_are_not_independent_is_applied_as_it_stands():
     text = """f(y: tensor<float, I[0:4]>, x: tensor<float, I[0:5]>) {
       y ← blocked(0, 2, I)(λ(a: tensor<float, I[0:5]>) → ⟪I, 1⟫(a) - subset(a, I[0:4]), x); }"""
