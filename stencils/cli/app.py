@@ -290,7 +290,9 @@ def equal(
 @app.command()
 def tt(
     kernel: Annotated[Path, typer.Argument(help="A kernel of tiles (TileLang's text, .py).", show_default=False)],
-    cores: Annotated[int, typer.Option(help="How many cores share the tiles.")] = 64,
+    cores: Annotated[
+        int | None, typer.Option(help="How many cores share the tiles; the kernel's own schedule, or 64, without.")
+    ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="The folder that the files go to.")] = None,
     func: Annotated[str | None, typer.Option(help="Which function.")] = None,
     capacity: Annotated[

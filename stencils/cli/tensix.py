@@ -15,6 +15,7 @@ from stencils.cli.kernels import function_of, is_kernel
 from tensorir.binding.arrays import refuse
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.tenstorrent.kernels.faults import tiles
+from tensorir.tenstorrent.schedule import schedule_of
 from tensorir.tenstorrent.sizes import sizes_of
 
 __all__ = ["FILES", "program"]
@@ -24,8 +25,9 @@ FILES = ("compute.cpp", "reader.cpp", "writer.cpp", "main.cpp", "tiles.h", "tt.p
 
 
 def program(
-    path: Path, function: str | None, cores: int, capacity: int | None, out: Path | None, inputs: tuple[str, ...],
-    settings: tuple[str, ...], random: bool, order: str, seed: int, passes: bool, say: Callable[[str], None],
+    path: Path, function: str | None, cores: int | None, capacity: int | None, out: Path | None,
+    inputs: tuple[str, ...], settings: tuple[str, ...], random: bool, order: str, seed: int, passes: bool,
+    say: Callable[[str], None],
 ) -> None:  # fmt: skip
     """Split a kernel, check the protocol, write its files; run it where arrays are given or random ones asked for."""
     if not is_kernel(path):
@@ -39,9 +41,9 @@ def program(
     if passes:
         say(str(stages))
     split = ti.tt.split(made, capacity)
-    total = int(str(made.attrs["tt_num_tiles"]))
-    busy = min(total, cores)
-    say(f"{kernel.name}: {tiles(total)} on {busy} of {cores} cores")
+    plan = schedule_of(made)
+    busy = sum(count > 0 for _, count in plan.shares)
+    say(f"{kernel.name}: {tiles(plan.tiles)} on {busy} of {len(plan.shares)} cores")
     for queue in split.buffers:
         say(f"  {queue.name}: {tiles(queue.capacity)}, blocks of {queue.pages}")
     if faults := ti.tt.check(split):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
 from tensorir.tenstorrent.grid import F, on_functions, with_attributes
 from tensorir.tir import nodes as n
 
-__all__ = ["DEFAULTS", "defaults"]
+__all__ = ["DEFAULTS", "chosen", "defaults"]
 
 DEFAULTS: dict[str, n.Attribute] = {
     "tt_schedule_policy": "contiguous",
@@ -17,10 +20,29 @@ DEFAULTS: dict[str, n.Attribute] = {
 """What a function gets that does not say otherwise."""
 
 
+_CHOICES: Mapping[str, tuple[str, ...]] = {
+    "tt_schedule_policy": ("contiguous",),
+    "tt_schedule_order": ("row_major", "column_major"),
+    "tt_layout_type": ("dram_interleaved",),
+}
+
+
+def chosen(func: n.PrimFunc) -> None:
+    """Raise TN05 for a policy, an order or a layout, of all buffers or of one, that no program is made for."""
+    for name, value in func.attrs.items():
+        layout = name.startswith("tt_buffer_") and name.endswith("_layout")
+        known = _CHOICES.get("tt_layout_type" if layout else name)
+        if known is not None and value not in known:
+            message = f"{name} of {func.name!r} is {value!r}, and programs are made for {' or '.join(known)} only."
+            help = did_you_mean(value, known) if isinstance(value, str) else ""
+            raise DiagnosticError(Diagnostic("TN05", message, func.span, help=help or f"write {known[0]}."))
+
+
 def defaults(func: F) -> F:
     """The function, or every function of a module, with the default annotations; the body is unchanged.
 
-    Attributes that a function has already stay as they are. Raises TN01 for what is no function and no module.
+    Attributes that a function has already stay as they are. Raises TN01 for what is no function and no module,
+    TN05 for a policy, an order or a layout that no program is made for.
 
     >>> from tensorir.tir import parse
     >>> main = parse('@T.prim_func\\ndef main(A: T.Buffer((4,))):\\n    T.func_attr({"tt_tile_width": 16})')["main"]
@@ -34,4 +56,9 @@ def defaults(func: F) -> F:
         pass
     <BLANKLINE>
     """
-    return on_functions(func, lambda f: with_attributes(f, DEFAULTS))
+    return on_functions(func, _defaults)
+
+
+def _defaults(func: n.PrimFunc) -> n.PrimFunc:
+    chosen(func)
+    return with_attributes(func, DEFAULTS)

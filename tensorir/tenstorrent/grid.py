@@ -24,7 +24,8 @@ from tensorir.tir import nodes as n
 from tensorir.tir.tags import is_block, is_hardware
 from tensorir.tir.walk import walk
 
-__all__ = ["AXES", "Axis", "Grid", "binding", "grid_of", "number", "on_functions", "with_attributes"]
+__all__ = ["AXES", "Axis", "Grid", "agreeing", "binding", "grid_of", "is_persistent", "number", "on_functions",
+           "plain", "with_attributes"]  # fmt: skip
 
 AXES = ("x", "y", "z")
 
@@ -103,11 +104,30 @@ def _constant(axis: Axis) -> int:
     raise DiagnosticError(Diagnostic("TN02", message, axis.node.span, help=help))
 
 
+def is_persistent(func: n.PrimFunc) -> bool:
+    """Whether a kernel loops over the tiles of one core already."""
+    return "tt_persistent_loop" in func.attrs
+
+
+def plain(value: n.Attribute) -> n.Attribute:
+    """An attribute with numbers and tuples of Python for those of the IR.
+
+    >>> from tensorir.tir.dtypes import INT32
+    >>> plain((n.IntImm(2, INT32), "x"))
+    (2, 'x')
+    """
+    match value:
+        case n.IntImm(number):
+            return number
+        case tuple():
+            return tuple(plain(part) for part in value)
+        case _:
+            return value
+
+
 def number(func: n.PrimFunc, name: str, needs: str) -> int:
     """An attribute of a function that is a number; raises TN03 where an earlier pass did not leave one."""
-    value = func.attrs.get(name)
-    if isinstance(value, n.IntImm):
-        value = value.value
+    value = plain(func.attrs.get(name))
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
         return value
     message = f"{func.name!r} has no attribute {name} that is a number above 0."
@@ -117,6 +137,17 @@ def number(func: n.PrimFunc, name: str, needs: str) -> int:
 def with_attributes(func: n.PrimFunc, made: dict[str, n.Attribute]) -> n.PrimFunc:
     """The function with attributes more; those that it has already stay as they are."""
     return replace(func, attrs={**func.attrs, **{k: v for k, v in made.items() if k not in func.attrs}})
+
+
+def agreeing(func: n.PrimFunc, made: dict[str, n.Attribute], why: dict[str, str], needs: str) -> n.PrimFunc:
+    """The function with attributes more; raises TN14 for one that it has already with another value, and says why."""
+    for name, value in made.items():
+        stated = plain(func.attrs.get(name, value))
+        if stated != value or isinstance(stated, bool) != isinstance(value, bool):
+            message = f"{name} of {func.name!r} is {stated!r}, and {why[name]}."
+            help = f"leave the attribute out: ti.tt.{needs} writes it."
+            raise DiagnosticError(Diagnostic("TN14", message, func.span, help=help))
+    return with_attributes(func, made)
 
 
 def on_functions(func: F, rule: Callable[[n.PrimFunc], n.PrimFunc]) -> F:

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.tenstorrent.grid import number
 from tensorir.tenstorrent.items import Compute, Control, Item, Move
+from tensorir.tenstorrent.schedule import schedule_of
 from tensorir.tir import nodes as n
 from tensorir.tir.interpret.code import compiled
 from tensorir.tir.interpret.machine import Machine
@@ -64,8 +64,8 @@ def _moves(func: n.PrimFunc, items: Sequence[Item], buffer: n.Buffer) -> Iterato
     """The tile, whether it stores, and where, for each move of a buffer in the order of the text, tile by tile."""
     m = Machine()
     start, count, wide, high = [p for p in func.params if p not in func.buffer_map][-4:]
-    total = number(func, "tt_num_tiles", "schedule")
-    given = 0, total, number(func, "tt_grid_x", "schedule"), number(func, "tt_grid_y", "schedule")
+    plan = schedule_of(func)
+    given = 0, plan.tiles, *plan.grid[:2]
     for param, known in zip((start, count, wide, high), given, strict=True):
         m.env[param] = np.int32(known)
     left = [MOST_MOVES]

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.tenstorrent.grid import Axis, F, binding, grid_of, number, on_functions
+from tensorir.tenstorrent.grid import Axis, F, binding, grid_of, is_persistent, on_functions
+from tensorir.tenstorrent.schedule import schedule_of
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const, seq
 from tensorir.tir.dtypes import INT32
 from tensorir.tir.walk import transform
 
-__all__ = ["RUNTIME_ARGS", "is_persistent", "persistent"]
+__all__ = ["RUNTIME_ARGS", "persistent"]
 
 RUNTIME_ARGS = ("tt_start_id", "tt_count", "grid_x", "grid_y")
 """The parameters that a persistent kernel has more, by name, in order."""
@@ -22,8 +23,9 @@ def persistent(func: F) -> F:
 
     Four int32 parameters follow the others: the first tile, the number of tiles, and the extents of the grid along x
     and y. The indices of blocks follow from the number of the tile: bx = tile % grid_x, by = tile // grid_x % grid_y,
-    bz = tile // (grid_x · grid_y). Raises TN01 for a kernel without a grid, TN03 where `schedule` did not run before,
-    TN06 for one that is persistent already.
+    bz = tile // (grid_x · grid_y); where `tt_schedule_order` is column_major, by = tile % grid_y and
+    bx = tile // grid_y % grid_x. Raises TN01 for a kernel without a grid, TN03 where `schedule` did not run before,
+    TN06 for one that is persistent already, and TN05, TN14 and TN15 for attributes that do not fit the grid.
 
     >>> from tensorir.tir import parse
     >>> from tensorir.tenstorrent.schedule import schedule
@@ -44,18 +46,12 @@ def persistent(func: F) -> F:
     return on_functions(func, _persistent)
 
 
-def is_persistent(func: n.PrimFunc) -> bool:
-    """Whether a kernel loops over the tiles of one core already."""
-    return "tt_persistent_loop" in func.attrs
-
-
 def _persistent(func: n.PrimFunc) -> n.PrimFunc:
     if is_persistent(func):
         message = f"{func.name!r} is a loop over the tiles of a core already."
         raise DiagnosticError(Diagnostic("TN06", message, func.span, help="take the kernel with its grid."))
     grid = grid_of(func)
-    for name in ("tt_grid_x", "tt_grid_y"):
-        number(func, name, "schedule")
+    columns = schedule_of(func).order == "column_major"
     names = {p.name for p in func.params} | {b.name for b in func.buffer_map.values()}
     if taken := sorted(names & set(RUNTIME_ARGS)):
         message = f"{func.name!r} has a parameter {taken[0]!r}, which a persistent kernel adds."
@@ -63,8 +59,8 @@ def _persistent(func: n.PrimFunc) -> n.PrimFunc:
     start, count, wide, high = added = tuple(n.Var(name, n.PrimType(INT32), func.span) for name in RUNTIME_ARGS)
     step, tile = (n.Var(name, n.PrimType(INT32), func.span) for name in ("i", "tile_id"))
     ids: dict[str, n.Expr] = {
-        "x": n.FloorMod(tile, wide),
-        "y": n.FloorMod(n.FloorDiv(tile, wide), high),
+        "x": n.FloorMod(n.FloorDiv(tile, high), wide) if columns else n.FloorMod(tile, wide),
+        "y": n.FloorMod(tile, high) if columns else n.FloorMod(n.FloorDiv(tile, wide), high),
         "z": n.FloorDiv(tile, n.Mul(wide, high)),
     }
     outermost = grid.axes[0].node

@@ -8,17 +8,18 @@ from tensorir.passes.stages import Stage, Stages
 from tensorir.tenstorrent.defaults import defaults
 from tensorir.tenstorrent.grid import F
 from tensorir.tenstorrent.persistent import persistent
-from tensorir.tenstorrent.schedule import CORES, schedule
+from tensorir.tenstorrent.schedule import schedule
 from tensorir.tenstorrent.shard import shard
 
 __all__ = ["pipeline"]
 
 
-def pipeline(func: F, cores: int = CORES) -> Stages[F]:
+def pipeline(func: F, cores: int | None = None) -> Stages[F]:
     """A kernel, or a module of them, before and after each pass, as `ti.compile(f).pipeline()` has it for a fencil.
 
     It prints the kernel, then every pass with its reason and the kernel behind it; `stages["persistent"].before` and
-    `.after` are functions of TIR, `stages.result` is what `split` takes. Raises what the passes raise.
+    `.after` are functions of TIR, `stages.result` is what `split` takes. Without `cores` the kernel's own schedule
+    stays, or there are 64. Raises what the passes raise.
 
     >>> from tensorir.tir import parse
     >>> main = parse('''
@@ -39,9 +40,10 @@ def pipeline(func: F, cores: int = CORES) -> Stages[F]:
         bx: T.let[T.int32] = tile_id % grid_x
         A[bx] = T.float32(1.0)
     """
+    scheduled = "schedule" if cores is None else f"schedule(cores={cores})"
     passes: tuple[tuple[str, str, Callable[[F], F]], ...] = (
         ("defaults", "what the kernel does not say of its layout is written down", defaults),
-        (f"schedule(cores={cores})", "every core gets a range of tiles", lambda f: schedule(f, cores)),
+        (scheduled, "every core gets a range of tiles", lambda f: schedule(f, cores)),
         ("shard", "buffers are counted in tiles of the hardware", shard),
         ("persistent", "a loop over the tiles of a core takes the place of the grid", persistent),
     )

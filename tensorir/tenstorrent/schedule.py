@@ -1,19 +1,37 @@
-"""Schedules: which core computes which tiles of the grid, a contiguous range each."""
+"""Schedules: which core computes which tiles of the grid, a contiguous range each.
+
+The grid is what the loops, or attributes, around the tiles bind. A schedule that a function states in its attributes
+must say the same of it, and give every tile to one core.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
 
-from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
-from tensorir.tenstorrent.grid import F, grid_of, on_functions, with_attributes
+from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.tenstorrent.defaults import DEFAULTS, chosen
+from tensorir.tenstorrent.grid import AXES, F, agreeing, grid_of, is_persistent, number, on_functions, plain
 from tensorir.tir import nodes as n
 
-__all__ = ["CORES", "partition", "ranges", "schedule"]
+__all__ = ["CORES", "Schedule", "agreeing_grid", "partition", "schedule", "schedule_of", "shares_of", "uncovered"]
 
 CORES = 64
 """The cores of the default device, an 8 × 8 grid of them."""
 
-_KNOWN: Mapping[str, tuple[str, ...]] = {"tt_schedule_policy": ("contiguous",), "tt_schedule_order": ("row_major",)}
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The blocks along x, y and z, the order in which they are counted, and the (first tile, tiles) of each core."""
+
+    grid: tuple[int, int, int]
+    order: str
+    shares: tuple[tuple[int, int], ...]
+
+    @property
+    def tiles(self) -> int:
+        return prod(self.grid)
 
 
 def partition(tiles: int, cores: int) -> tuple[tuple[int, int], ...]:
@@ -31,12 +49,15 @@ def partition(tiles: int, cores: int) -> tuple[tuple[int, int], ...]:
     return tuple((k * each + min(k, more), each + (k < more)) for k in range(cores))
 
 
-def schedule(func: F, cores: int = CORES) -> F:
+def schedule(func: F, cores: int | None = None) -> F:
     """The function, or every one of a module, with the tiles of each core as attributes; the body is unchanged.
 
     `tt_tiles_per_core` holds the first tile and the number of tiles of each core; tile ids count along x first, then y,
-    then z. Attributes that the function has already stay. Raises TN01 for a function without a grid, TN02 for a grid
-    that only a call tells, TN04 for less than one core, TN05 for a policy or an order that there is not.
+    then z, or along y first where `tt_schedule_order` is column_major. A function that is scheduled already is
+    scheduled anew where `cores` are given; without, its shares stay, or its `tt_num_cores`, or there are 64. Raises
+    TN01 for a function without a grid, TN02 for a grid that only a call tells, TN04 for less than one core, TN05 for a
+    policy, an order or a layout that no program is made for, TN14 for attributes that disagree with the grid or with
+    each other, TN15 for shares that leave out a tile or have it twice.
 
     >>> from tensorir.tir import parse
     >>> main = parse('''
@@ -51,31 +72,71 @@ def schedule(func: F, cores: int = CORES) -> F:
      'tt_tiles_per_core': ((0, 2), (2, 1), (3, 1))}
     >>> made.body is main.body
     True
+    >>> schedule(made, cores=2).attrs["tt_tiles_per_core"]
+    ((0, 2), (2, 2))
     """
     return on_functions(func, lambda f: _schedule(f, cores))
 
 
-def _schedule(func: n.PrimFunc, cores: int) -> n.PrimFunc:
-    for name, known in _KNOWN.items():
-        value = func.attrs.get(name, known[0])
-        if value not in known:
-            message = f"{name} of {func.name!r} is {value!r}, and tiles are given out by {' or '.join(known)} only."
-            help = did_you_mean(value, known) if isinstance(value, str) else ""
-            raise DiagnosticError(Diagnostic("TN05", message, func.span, help=help or f"write {known[0]}."))
-    x, y, z = grid_of(func).extents
-    tiles = x * y * z
-    declared = func.attrs.get("tt_num_cores")
-    count = declared if isinstance(declared, int) else cores
-    made: dict[str, n.Attribute] = {
-        "tt_grid_x": x, "tt_grid_y": y, "tt_grid_z": z, "tt_num_tiles": tiles, "tt_num_cores": count,
-        "tt_tiles_per_core": partition(tiles, count),
-    }  # fmt: skip
-    return with_attributes(func, made)
+def _schedule(func: n.PrimFunc, cores: int | None) -> n.PrimFunc:
+    chosen(func)
+    # a persistent kernel has its grid in its attributes alone
+    grid = _stated_grid(func) if is_persistent(func) else grid_of(func).extents
+    whole = agreeing_grid(func, grid)
+    if cores is None and "tt_tiles_per_core" in func.attrs:
+        made: dict[str, n.Attribute] = {"tt_num_cores": len(shares_of(func))}
+        whole = replace(whole, attrs={**made, **whole.attrs})
+        schedule_of(whole)
+        return whole
+    if cores is None:
+        cores = number(func, "tt_num_cores", "schedule") if "tt_num_cores" in func.attrs else CORES
+    shares = partition(prod(grid), cores)
+    return replace(whole, attrs={**whole.attrs, "tt_num_cores": cores, "tt_tiles_per_core": shares})
 
 
-def ranges(func: n.PrimFunc) -> tuple[tuple[int, int], ...]:
+def schedule_of(func: n.PrimFunc) -> Schedule:
+    """The schedule that a function states in its attributes.
+
+    Raises TN03 where it states none, TN05 for a policy, an order or a layout that no program is made for, TN14 where it
+    disagrees with the grid or with itself, TN15 for a tile that no core has, that two have, or that there is not.
+    """
+    chosen(func)
+    grid = _stated_grid(func)
+    agreeing_grid(func, grid if is_persistent(func) else grid_of(func).extents)
+    shares = shares_of(func)
+    said = f"tt_tiles_per_core has {len(shares)} shares"
+    agreeing(func, {"tt_num_cores": len(shares)}, {"tt_num_cores": said}, "schedule(f, cores=8)")
+    if (fault := uncovered(shares, prod(grid))) is not None:
+        message = f"tt_tiles_per_core of {func.name!r} is no schedule: {fault[1]}"
+        help = "give every tile to one core: ti.tt.schedule(f, cores=8) does."
+        raise DiagnosticError(Diagnostic("TN15", message, func.span, help=help))
+    return Schedule(grid, str(func.attrs.get("tt_schedule_order", DEFAULTS["tt_schedule_order"])), shares)
+
+
+def _stated_grid(func: n.PrimFunc) -> tuple[int, int, int]:
+    x, y = (number(func, f"tt_grid_{axis}", "schedule") for axis in "xy")
+    if "tt_grid_z" in func.attrs:
+        return x, y, number(func, "tt_grid_z", "schedule")
+    return x, y, 1 if is_persistent(func) else grid_of(func).extents[2]
+
+
+def agreeing_grid(func: n.PrimFunc, grid: tuple[int, int, int]) -> n.PrimFunc:
+    """The function with a grid as attributes; raises TN14 where it states another one."""
+    made: dict[str, n.Attribute] = {f"tt_grid_{axis}": size for axis, size in zip(AXES, grid, strict=True)}
+    why = {
+        f"tt_grid_{axis}": f"the grid has {_blocks(size)} along {axis}" for axis, size in zip(AXES, grid, strict=True)
+    }
+    why["tt_num_tiles"] = f"the grid has {_blocks(prod(grid))}"
+    return agreeing(func, {**made, "tt_num_tiles": prod(grid)}, why, "schedule")
+
+
+def _blocks(count: int) -> str:
+    return "1 block" if count == 1 else f"{count} blocks"
+
+
+def shares_of(func: n.PrimFunc) -> tuple[tuple[int, int], ...]:
     """The first tile and the number of tiles of each core, as the attributes say; raises TN03 where they say none."""
-    value = func.attrs.get("tt_tiles_per_core")
+    value = plain(func.attrs.get("tt_tiles_per_core"))
     if isinstance(value, tuple) and value:
         pairs: list[tuple[int, int]] = []
         for pair in value:
@@ -88,3 +149,23 @@ def ranges(func: n.PrimFunc) -> tuple[tuple[int, int], ...]:
             return tuple(pairs)
     message = f"{func.name!r} does not say which core computes which tiles."
     raise DiagnosticError(Diagnostic("TN03", message, func.span, help="run ti.tt.schedule first."))
+
+
+def uncovered(shares: Sequence[tuple[int, int]], tiles: int) -> tuple[str, str] | None:
+    """What is wrong with shares, and where: a tile that no core has, that two have, or that there is not.
+
+    >>> uncovered([(0, 2), (1, 2)], 3), uncovered([(0, 2), (2, 1)], 3)
+    (('twice', 'tile 1 is computed by core 0 and by core 1.'), None)
+    """
+    owner: dict[int, int] = {}
+    for core, (first, count) in enumerate(shares):
+        if count < 0:
+            return "outside", f"core {core} has {count} tiles."
+        for tile in range(first, first + count):
+            if not 0 <= tile < tiles:
+                return "outside", f"core {core} has tile {tile}, and there are {tiles}."
+            if tile in owner:
+                return "twice", f"tile {tile} is computed by core {owner[tile]} and by core {core}."
+            owner[tile] = core
+    missing = next((tile for tile in range(tiles) if tile not in owner), None)
+    return None if missing is None else ("left out", f"tile {missing} is computed by no core.")

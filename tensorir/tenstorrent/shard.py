@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.tenstorrent.defaults import DEFAULTS
-from tensorir.tenstorrent.grid import F, number, on_functions, with_attributes
+from tensorir.tenstorrent.defaults import DEFAULTS, chosen
+from tensorir.tenstorrent.grid import F, agreeing, number, on_functions, with_attributes
 from tensorir.tir import nodes as n
 
 __all__ = ["matrix_extents", "shard"]
@@ -14,7 +14,8 @@ def shard(func: F) -> F:
     """The function, or every one of a module, with the tiles of each buffer parameter as attributes; the body stays.
 
     Tiles lie along the last two dims; a buffer of one dim is one row. A buffer needs padding where either extent is no
-    multiple of the tile. Raises TN02 for a buffer whose extents only a call tells.
+    multiple of the tile. Raises TN02 for a buffer whose extents only a call tells, TN05 for a layout that no
+    program is made for, TN14 for an attribute that the function has already with another value.
 
     >>> from tensorir.tir import parse
     >>> main = parse('@T.prim_func\\ndef main(A: T.Buffer((64, 100))):\\n    A[0, 0] = 1.0')["main"]
@@ -26,9 +27,11 @@ def shard(func: F) -> F:
 
 
 def _shard(func: n.PrimFunc) -> n.PrimFunc:
+    chosen(func)
     whole = with_attributes(func, DEFAULTS)
     tile = number(whole, "tt_tile_height", "defaults"), number(whole, "tt_tile_width", "defaults")
     made: dict[str, n.Attribute] = {}
+    why: dict[str, str] = {}
     for buffer in (func.buffer_map[p] for p in func.params if p in func.buffer_map):
         high, wide = matrix_extents(buffer)
         prefix = f"tt_buffer_{buffer.name}"
@@ -37,7 +40,9 @@ def _shard(func: n.PrimFunc) -> n.PrimFunc:
         made[f"{prefix}_num_tiles_height"] = -(-high // tile[0])
         made[f"{prefix}_num_tiles_width"] = -(-wide // tile[1])
         made[f"{prefix}_needs_padding"] = int(high % tile[0] != 0 or wide % tile[1] != 0)
-    return with_attributes(func, made)
+        own = {name: value for name, value in made.items() if name.startswith(f"{prefix}_")}
+        why |= {k: f"{high} × {wide} elements in tiles of {tile[0]} × {tile[1]} make it {v!r}" for k, v in own.items()}
+    return agreeing(func, made, why, "shard")
 
 
 def matrix_extents(buffer: n.Buffer) -> tuple[int, int]:

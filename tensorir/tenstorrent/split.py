@@ -23,6 +23,7 @@ from tensorir.tenstorrent.blocks import (
     region,
     with_box,
 )
+from tensorir.tenstorrent.grid import is_persistent
 from tensorir.tenstorrent.in_place import is_safe_in_place
 from tensorir.tenstorrent.items import Compute, Control, Item, Move, items_of, names_of_tiles, refuse, uses
 from tensorir.tenstorrent.kernels.faults import tiles
@@ -37,8 +38,9 @@ from tensorir.tenstorrent.kernels.nodes import (
     Sync,
     Work,
 )
-from tensorir.tenstorrent.persistent import is_persistent
 from tensorir.tenstorrent.pipeline import pipeline
+from tensorir.tenstorrent.schedule import schedule_of
+from tensorir.tenstorrent.shard import shard
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import DataType
 from tensorir.tir.tiles.normal import normal
@@ -83,8 +85,8 @@ def split(func: n.PrimFunc, capacity: int | Mapping[str, int] | None = None) -> 
     }
     <BLANKLINE>
     """
-    if not is_persistent(func):
-        func = pipeline(func).result
+    func = shard(func) if is_persistent(func) else pipeline(func).result
+    schedule_of(func)
     plain = normal(func)
     items = items_of(plain, plain.body)
     split_up = _Split(plain, capacity)

@@ -2,7 +2,7 @@
 
 Every block runs alone, with its accesses checked: what it reads of its own, it has written. Every tile alone is
 compared with its block; then the ranges of all cores run one after the other in several orders, and are compared with
-the whole grid, whose blocks run one by one too, so that sums keep their order. What differs is told by its smallest
+the interpreter's result of the grid kernel itself, as it was given. What differs is told by its smallest
 witness: a tile that no core has, one that two have, a block that another one takes the place of, two cores whose order
 matters, or an element.
 """
@@ -19,10 +19,11 @@ from typing import Any
 import numpy as np
 
 from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.tenstorrent.grid import AXES, binding, grid_of
+from tensorir.tenstorrent.defaults import DEFAULTS, chosen
+from tensorir.tenstorrent.grid import AXES, binding, grid_of, is_persistent
 from tensorir.tenstorrent.padding import pad_arrays, padded, padded_shape
-from tensorir.tenstorrent.persistent import RUNTIME_ARGS, is_persistent
-from tensorir.tenstorrent.schedule import partition, ranges
+from tensorir.tenstorrent.persistent import RUNTIME_ARGS
+from tensorir.tenstorrent.schedule import agreeing_grid, partition, shares_of, uncovered
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import INT32
 from tensorir.tir.interpret import interpret
@@ -72,8 +73,9 @@ def verify(
     Without arrays, arguments are generated from `seed`. `cores` are the numbers of cores to share the tiles; None takes
     the ranges that `after` has as an attribute. The cores run in their order, in the reverse, and in random ones,
     `orders` in all. Buffers whose extents are no multiples of the tile are also compared with padded ones, on the part
-    that is there. Raises TN01 and TN02 for what has no grid of numbers, TN03 where `after` is no persistent kernel,
-    TN04 for less than one core, and what the interpreter raises.
+    that is there. The shares that `after` states itself must have every tile once in any case. Raises TN01 and TN02 for
+    what has no grid of numbers, TN03 where `after` is no persistent kernel, TN04 for less than one core, TN14 where the
+    attributes of `after` state another grid, and what the interpreter raises.
 
     >>> from tensorir.tir import parse
     >>> from tensorir.tenstorrent import persistent, schedule
@@ -93,12 +95,15 @@ def verify(
         raise DiagnosticError(Diagnostic("TN03", message, after.span, help="run ti.tt.persistent on it."))
     tiles = extents[0] * extents[1] * extents[2]
     asked = () if cores is None else (cores,) if isinstance(cores, int) else tuple(cores)
-    shares: list[Ranges] = [ranges(after)] if cores is None else [partition(tiles, c) for c in asked]
+    chosen(after)
+    agreeing_grid(after, extents)
+    stated: list[Ranges] = [shares_of(after)] if cores is None or "tt_tiles_per_core" in after.attrs else []
+    shares = stated if cores is None else [partition(tiles, c) for c in asked]
     given = list(arrays) if arrays else arguments(before, seed)
     check = _Check(before, after, extents, given)
     counts = tuple(len(share) for share in shares)
-    for share in shares:
-        if found := _coverage(share, tiles):
+    for share in stated:
+        if found := uncovered(share, tiles):
             return Verdict(tiles, counts, check.runs, *found)
     if found := check.tiles() or check.empty():
         return Verdict(tiles, counts, check.runs, *found)
@@ -131,20 +136,6 @@ def arguments(func: n.PrimFunc, seed: int = 0) -> list[Any]:
     return found
 
 
-def _coverage(share: Ranges, tiles: int) -> tuple[str, str] | None:
-    """A tile that no core has, that two have, or that there is not."""
-    owner: dict[int, int] = {}
-    for core, (first, count) in enumerate(share):
-        for tile in range(first, first + count):
-            if not 0 <= tile < tiles:
-                return "outside", f"core {core} has tile {tile}, and there are {tiles}."
-            if tile in owner:
-                return "twice", f"tile {tile} is computed by core {owner[tile]} and by core {core}."
-            owner[tile] = core
-    missing = next((tile for tile in range(tiles) if tile not in owner), None)
-    return None if missing is None else ("left out", f"tile {missing} is computed by no core.")
-
-
 @dataclass(slots=True)
 class _Check:
     """Both kernels on the same arguments; counts the runs."""
@@ -161,7 +152,9 @@ class _Check:
 
     def _block(self, tile: int) -> tuple[int, int, int]:
         x, y, _ = self.extents
-        return tile % x, tile // x % y, tile // (x * y)
+        order = self.after.attrs.get("tt_schedule_order", DEFAULTS["tt_schedule_order"])
+        column, row = (tile // y % x, tile % y) if order == "column_major" else (tile % x, tile // x % y)
+        return column, row, tile // (x * y)
 
     def tiles(self) -> tuple[str, str] | None:
         """Each tile alone against its block."""
@@ -200,7 +193,7 @@ class _Check:
 
     def orders(self, share: Ranges, orders: int, rng: np.random.Generator) -> tuple[str, str] | None:
         """All cores in several orders against the whole grid, and against each other."""
-        want = list(interpret(_in_sequence(self.before), *self.given))
+        want = list(interpret(self.before, *self.given))
         busy = [core for core, (_, count) in enumerate(share) if count]
         tried = [busy, busy[::-1]][: orders if len(busy) > 1 else 1]
         if len(busy) > 1:
@@ -283,19 +276,6 @@ def _exchanges(one: Sequence[int], other: Sequence[int]) -> list[list[int]]:
                 now[k], now[k + 1] = now[k + 1], now[k]
                 path.append(list(now))
     return path
-
-
-def _in_sequence(func: n.PrimFunc) -> n.PrimFunc:
-    """The kernel with loops in the place of its grid."""
-
-    def rule(node: n.Node) -> n.Node | None:
-        axis = binding(node)
-        if axis is None:
-            return None
-        zero = n.IntImm(0, axis.var.dtype)
-        return n.For(axis.var, zero, axis.extent, n.ForKind.SERIAL, axis.node.body, span=axis.node.span)
-
-    return replace(func, body=transform(func.body, rule))
 
 
 def _one_block(func: n.PrimFunc) -> n.PrimFunc:

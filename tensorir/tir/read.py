@@ -76,7 +76,7 @@ def parse(
         metadata = constants_of(live, text) if metadata is None else metadata
     with _not_too_deep():
         if is_constructed(text):
-            return read_constructors(Source(name, text))
+            return read_constructors(Source(name, text), _plain_names(names or {}))
         # Some editors begin a file of UTF-8 with a byte order mark, which says nothing.
         return read_module(Source(name, text.removeprefix("\ufeff")), metadata, _plain_names(names or {}))
 
@@ -92,6 +92,8 @@ def _plain_names(names: Mapping[str, object]) -> dict[str, object]:
                 return plain(name, cast("Any", value).item())
             case np.dtype():
                 return str(cast("np.dtype[Any]", value))
+            case type() if _is_element(cast("type[object]", value)):
+                return str(np.dtype(cast("Any", value)))  # np.float16, ml_dtypes.bfloat16, jnp.float32
             case DataType():
                 return str(value)
             case list() | tuple():
@@ -102,6 +104,10 @@ def _plain_names(names: Mapping[str, object]) -> dict[str, object]:
                 raise DiagnosticError(Diagnostic("TS34", message, NOWHERE))
 
     return {name: plain(name, value) for name, value in names.items()}
+
+
+def _is_element(kind: type[object]) -> bool:
+    return issubclass(kind, np.generic) or isinstance(getattr(kind, "dtype", None), np.dtype)
 
 
 def parse_fragment(text: str, around: Mapping[str, str] | None = None, name: str = "<tir>") -> IRModule:

@@ -1,6 +1,7 @@
 """Defaults, schedules, shards and persistent loops: what each adds, and what stays."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -157,12 +158,6 @@ WRONG = {
         lambda: ti.tt.schedule(main(matmul()), cores=0),
         "error[TN04]: tiles are given to 0 cores, and there is at least one.",
     ),
-    "a policy": (
-        lambda: ti.tt.schedule(
-            main(matmul().replace("    for bx", '    T.func_attr({"tt_schedule_policy": "contigous"})\n    for bx'))
-        ),
-        "TN05",
-    ),
     "unscheduled": (lambda: ti.tt.persistent(main(matmul())), "help: run ti.tt.schedule first."),
     "persistent": (lambda: ti.tt.persistent(ti.tt.persistent(ti.tt.schedule(main(matmul())))), "TN06"),
     "taken": (lambda: ti.tt.persistent(ti.tt.schedule(main(matmul().replace("A", "grid_x")))), "TN06"),
@@ -173,3 +168,118 @@ WRONG = {
 def test_bad_input_is_named(name):
     run, message = WRONG[name]
     assert message in said(run)
+
+
+# What a function states of its schedule itself
+
+DISAGREEING = {
+    "a policy": (
+        {"tt_schedule_policy": "interleaved"},
+        "TN05]: tt_schedule_policy of 'main' is 'interleaved', and programs are made for contiguous only.",
+        "known here: 'contiguous'.",
+    ),
+    "an order": (
+        {"tt_schedule_order": "columns"},
+        "TN05]: tt_schedule_order of 'main' is 'columns', and programs are made for row_major or column_major only.",
+        "did you mean 'column_major'?",
+    ),
+    "a layout": (
+        {"tt_layout_type": "l1_sharded"},
+        "TN05]: tt_layout_type of 'main' is 'l1_sharded', and programs are made for dram_interleaved only.",
+        "known here: 'dram_interleaved'.",
+    ),
+    "a layout of one buffer": (
+        {"tt_buffer_X_layout": 1},
+        "TN05]: tt_buffer_X_layout of 'main' is 1, and programs are made for dram_interleaved only.",
+        "write dram_interleaved.",
+    ),
+    "a grid": (
+        {"tt_grid_x": 1},
+        "TN14]: tt_grid_x of 'main' is 1, and the grid has 2 blocks along x.",
+        "leave the attribute out: ti.tt.schedule writes it.",
+    ),
+    "a number of tiles": (
+        {"tt_num_tiles": 3},
+        "TN14]: tt_num_tiles of 'main' is 3, and the grid has 4 blocks.",
+        "leave the attribute out: ti.tt.schedule writes it.",
+    ),
+    "a number of cores": (
+        {"tt_num_cores": 3, "tt_tiles_per_core": ((0, 2), (2, 2))},
+        "TN14]: tt_num_cores of 'main' is 3, and tt_tiles_per_core has 2 shares.",
+        "leave the attribute out: ti.tt.schedule(f, cores=8) writes it.",
+    ),
+    "tiles of a buffer": (
+        {"tt_buffer_X_num_tiles_width": 7},
+        "TN14]: tt_buffer_X_num_tiles_width of 'main' is 7, and 64 × 64 elements in tiles of 32 × 32 make it 2.",
+        "leave the attribute out: ti.tt.shard writes it.",
+    ),
+    "a tile that is left out": (
+        {"tt_num_cores": 2, "tt_tiles_per_core": ((0, 2), (3, 1))},
+        "TN15]: tt_tiles_per_core of 'main' is no schedule: tile 2 is computed by no core.",
+        "give every tile to one core: ti.tt.schedule(f, cores=8) does.",
+    ),
+    "a tile of two cores": (
+        {"tt_num_cores": 2, "tt_tiles_per_core": ((0, 2), (1, 3))},
+        "TN15]: tt_tiles_per_core of 'main' is no schedule: tile 1 is computed by core 0 and by core 1.",
+        "give every tile to one core: ti.tt.schedule(f, cores=8) does.",
+    ),
+    "less than no tile": (
+        {"tt_num_cores": 2, "tt_tiles_per_core": ((0, 4), (3, -1))},
+        "TN15]: tt_tiles_per_core of 'main' is no schedule: core 1 has -1 tiles.",
+        "give every tile to one core: ti.tt.schedule(f, cores=8) does.",
+    ),
+}
+
+
+def stating(func, attrs):
+    return replace(func, attrs={**func.attrs, **attrs})
+
+
+@pytest.mark.parametrize("what", DISAGREEING)
+def test_what_a_kernel_states_of_its_schedule_and_its_grid_does_not_say_is_refused_by_all_that_reads_it(what):
+    attrs, message, help = DISAGREEING[what]
+    func = main(chain(64, 64))
+    known = ti.tt.pipeline(func, cores=2).result
+    sound = ti.tt.split(known)
+    assert ti.tt.check(sound) == ()
+    first, *shown, last = said(lambda: ti.tt.pipeline(stating(func, attrs))).split("\n")
+    assert (first, last) == (f"kernel:3:1: error[{message}", f"help: {help}")
+    assert shown[1].strip(" ^") == ""
+    code = message[:4]
+    assert f"error[{code}]" in said(lambda: ti.tt.split(stating(known, attrs)))
+    if what != "tiles of a buffer":  # which are shard's alone
+        changed = replace(sound, func=stating(known, attrs))
+        assert f"error[{code}]" in said(lambda: ti.tt.check(changed))
+        assert f"error[{code}]" in said(lambda: changed.files)
+        assert f"error[{code}]" in said(lambda: ti.tt.simulate(changed, [np.zeros((64, 64), np.float32)] * 3))
+        if code == "TN15":
+            assert not ti.tt.verify(func, stating(known, attrs), cores=2)
+        elif what != "a number of cores":
+            assert f"error[{code}]" in said(lambda: ti.tt.verify(func, stating(known, attrs), cores=2))
+
+
+def test_a_function_is_scheduled_anew_where_a_number_of_cores_is_given_and_else_keeps_its_schedule():
+    func = ti.tt.schedule(stating(main(chain(64, 96)), {"tt_num_cores": 4}))
+    assert func.attrs["tt_tiles_per_core"] == ((0, 2), (2, 2), (4, 1), (5, 1))
+    uneven = stating(func, {"tt_num_cores": 2, "tt_tiles_per_core": ((1, 5), (0, 1))})
+    assert ti.tt.schedule(uneven) == uneven
+    assert ti.tt.split(uneven).func.attrs["tt_tiles_per_core"] == ((1, 5), (0, 1))
+    for scheduled in (uneven, ti.tt.pipeline(uneven).result):
+        anew = ti.tt.schedule(scheduled, cores=3)
+        assert (anew.attrs["tt_num_cores"], anew.attrs["tt_tiles_per_core"]) == (3, ((0, 2), (2, 2), (4, 2)))
+        assert anew.body is scheduled.body
+    assert ti.tt.pipeline(uneven, cores=3).result.attrs["tt_tiles_per_core"] == ((0, 2), (2, 2), (4, 2))
+
+
+def test_tiles_in_column_order_count_along_y_first():
+    func = stating(main(COPY_3D), {"tt_schedule_order": "column_major"})
+    after = ti.tt.pipeline(func, cores=7).result
+    assert ti.tt.verify(main(COPY_3D), after, cores=(1, 7))
+    a = np.arange(3 * 24 * 40, dtype=np.float32).reshape(3, 24, 40)
+    copied = ti.tir.interpret(after, a, np.full_like(a, -1), 15 + 4, 1, 5, 3)[1]
+    x, y, z = np.argwhere(np.arange(45).reshape(3, 5, 3) == 19)[0][[1, 2, 0]]  # C order of (z, x, y): y runs fastest
+    want = np.full_like(a, -1)
+    tile = np.s_[z, y * 8 : y * 8 + 8, x * 8 : x * 8 + 8]
+    want[tile] = a[tile]
+    np.testing.assert_array_equal(copied, want)
+    np.testing.assert_array_equal(ti.tt.simulate(ti.tt.split(func), [a, np.zeros_like(a)], cores=4).arrays[1], a)

@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 
 import tensorir as ti
-from tensorir.tenstorrent.kernels.nodes import Sync, Work, rewritten
+from tensorir.tenstorrent.kernels.nodes import Branch, Sync, Work, rewritten
+from tensorir.tir import nodes as n
+from tensorir.tir.build import const
+from tensorir.tir.dtypes import INT32
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "tilelang"))
@@ -254,6 +257,40 @@ def test_a_planted_fault_is_found_with_its_place_in_every_order(name, order):
 def test_a_planted_fault_is_found_in_the_text_before_it_runs(name):
     program, _ = planted(name)
     assert ti.tt.check(program)
+
+
+OTHER_SHARES = {  # where the writer does nothing, by one of its arguments, and what is told
+    "a tile less than the first core": ("tt_count", 2, "deadlock of CB_Y on core 1: "),
+    "one tile": ("tt_count", 1, "left over of CB_Y: 1 tile at the end, which nobody pops, on a core with 1 tile"),
+    "one tile more": ("tt_count", 4, "deadlock of CB_Y: "),
+    "other tiles": ("tt_start_id", 5, "deadlock of CB_Y on core 2: "),
+    "a tile alone": ("tt_start_id", 6, "left over of CB_Y: 1 tile at the end, which nobody pops, on a core with 1"),
+}
+
+
+@pytest.mark.parametrize("what", OTHER_SHARES)
+def test_a_fault_of_cores_with_other_shares_is_found_in_the_text(what):
+    name, number, told = OTHER_SHARES[what]
+    program = ti.tt.split(ti.tt.pipeline(main(chain(32, 7 * 32)), cores=3).result, capacity=1)
+    assert program.func.attrs["tt_tiles_per_core"] == ((0, 3), (3, 2), (5, 2)) and ti.tt.check(program) == ()
+    param = next(p for p in program.func.params if p.name == name)
+    writer = program["writer"]
+    idle = replace(writer, body=(Branch(n.NE(param, const(number, INT32)), writer.body),))
+    (fault,) = ti.tt.check(replace(program, kernels=(*program.kernels[:2], idle)))
+    assert told in str(fault), str(fault)
+
+
+def test_a_fault_of_a_core_without_tiles_is_found_in_the_text():
+    program = ti.tt.split(ti.tt.pipeline(main(chain(32, 7 * 32)), cores=3).result)
+    without = n.EQ(program.func.params[-3], const(0, INT32))
+    pushes = Branch(without, (Sync("reserve", "CB_X", 1), Sync("push", "CB_X", 1)))
+    reader = replace(program["reader"], body=(pushes, *program["reader"].body))
+    changed = replace(program, kernels=(reader, *program.kernels[1:]))
+    (fault,) = ti.tt.check(changed)
+    assert (fault.kind, fault.file, fault.core) == ("left over", "reader.cpp", None)
+    assert fault.message == "1 tile at the end, which nobody pops, on a core with 0 tiles from tile 0."
+    x = np.zeros((32, 224), np.float32)
+    assert ti.tt.simulate(changed, [x, x, x], cores=8).fault.core == 7
 
 
 def test_a_deadlock_says_who_waits_for_what():

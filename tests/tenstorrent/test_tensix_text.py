@@ -13,7 +13,7 @@ import tensorir as ti
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "tilelang"))
 from compiled import run_compiled
-from tensix_kernels import chain, matmul, softmax
+from tensix_kernels import COPY_3D, chain, matmul, softmax
 from test_tensix_programs import SPLIT
 from tile_kernels import KERNELS, text
 
@@ -119,3 +119,14 @@ def test_compiled_programs_compute_what_the_simulation_does(name, tmp_path):
     for got, want in zip(found, ti.tt.simulate(program, args, cores=3).arrays, strict=True):
         got, want = np.asarray(got).astype(np.float64), np.asarray(want).astype(np.float64)
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=3e-3 if name in ("flash", "conv") else 1e-4)
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="there is no C++ compiler")
+def test_a_grid_of_three_dims_is_simulated_and_compiled_as_it_is_interpreted(tmp_path):
+    func = ti.tir.parse(COPY_3D)["main"]  # 5 x 3 x 3 blocks, and z is outermost
+    a = np.random.default_rng(2).normal(size=(3, 24, 40)).astype(np.float32)
+    args = [a, np.zeros_like(a)]
+    np.testing.assert_array_equal(ti.tir.interpret(func, *args)[1], a)
+    program = ti.tt.split(ti.tt.pipeline(func, cores=7).result)
+    np.testing.assert_array_equal(ti.tt.simulate(program, args).arrays[1], a)
+    np.testing.assert_array_equal(run_compiled(program, args, tmp_path)[1], a)

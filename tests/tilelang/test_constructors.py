@@ -141,3 +141,25 @@ def test_what_is_wrong_is_told_where_it_stands(text):
     found = said(text)
     assert found[0] == message
     assert help is None or found[-1] == help
+
+
+def test_names_that_a_text_in_constructors_had_from_around_it_are_given():
+    text = """PrimFunc(params=[Buffer(var=A, shape=SHAPE, dtype=dtype), Buffer(var=B, shape=[M, 2], dtype=dtype)],
+      body=For(loop_var=i, min=0, extent=M, kind=kSerial,
+        body=BufferStore(buffer=B, value=BufferLoad(buffer=A, indices=[i, 0]) * scale, indices=[i, M - 3])),
+      attrs={"tt_tile_width": M})"""
+    names = {"SHAPE": (4, 2), "M": 4, "dtype": "float32", "scale": 0.5}
+    written = text.replace("SHAPE", "[4, 2]").replace("dtype=dtype", "dtype=float32").replace("scale", "0.5")
+    assert ti.tir.parse(text, names=names) == ti.tir.parse(written.replace("M", "4"))
+    with pytest.raises(ti.DiagnosticError) as caught:
+        ti.tir.parse(text, "k", names={key: value for key, value in names.items() if key != "scale"})
+    assert str(caught.value).split("\n")[::3] == [
+        "k:3:81: error[TS50]: 'scale' is not defined here.",
+        "help: known here: 'SHAPE', 'M', 'dtype', 'i'; parse(text, names={'scale': ...}) gives what stood around the "
+        "text.",
+    ]
+    with pytest.raises(ti.DiagnosticError, match="there is no data type 'flat32'"):
+        ti.tir.parse(text, names={**names, "dtype": "flat32"})
+    shadowed = text.replace("loop_var=i", "loop_var=M").replace("[i, ", "[M, ")  # the loop's own from there on
+    found = ti.tir.parse(shadowed, names=names)["main"].body
+    assert str(found).startswith("for M in range(4):")

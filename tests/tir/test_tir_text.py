@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from tir_samples import conformance, kernels
@@ -300,6 +301,8 @@ def test_names_that_a_text_had_from_around_it_are_given():
     names = {"shape": (np.int64(4), 2), "N": np.int32(4), "dtype": np.dtype("float32"), "factor": 0.5}
     written = '@T.prim_func\ndef main(A: T.Buffer((4, 2), "float32")):\n    A[3, 0] = A[0, 0] * 0.5\n'
     assert parse(text, names=names) == parse(text, names={**names, "dtype": FLOAT32}) == parse(written)
+    for dtype in (np.float32, jnp.float32):
+        assert parse(text, names={**names, "dtype": dtype}) == parse(written)
     with pytest.raises(DiagnosticError) as caught:
         parse(text, "k.py", names={key: value for key, value in names.items() if key != "factor"})
     assert str(caught.value) == (

@@ -291,3 +291,22 @@ for t in T.thread_binding(8, thread="threadIdx.x"):
         T.call_extern("int32", "atomicAdd", T.address_of(B[t + 1]), A[t])
 """
     assert run(body) == [0, 0, 1, 2, 3, 4, 5, 6]
+
+
+def test_a_sum_of_a_row_has_the_same_bits_however_many_blocks_run_side_by_side():
+    text = """
+@T.prim_func
+def main(X: T.Buffer((BLOCKS * 4, 40)), Y: T.Buffer((BLOCKS * 4,))):
+    for bx in T.thread_binding(BLOCKS, thread="blockIdx.x"):
+        x = T.alloc_buffer((4, 40), scope="local.fragment")
+        s = T.alloc_buffer((4,), scope="local.fragment")
+        T.copy(T.region(X[bx * 4, 0], 1, 4, 40), T.region(x[0, 0], 2, 4, 40))
+        T.reduce(T.region(x[0, 0], 1, 4, 40), T.region(s[0], 2, 4), "sum", 1, T.bool(True))
+        T.copy(T.region(s[0], 1, 4), T.region(Y[bx * 4], 2, 4))
+"""
+    x = np.random.default_rng(0).normal(size=(12, 40)).astype(np.float32)
+    several, alone = (tir.parse(text, names={"BLOCKS": count})["main"] for count in (3, 1))
+    together = tir.interpret(several, x, np.zeros(12, np.float32))[1]
+    by_rows = [tir.interpret(alone, x[k : k + 4], np.zeros(4, np.float32))[1] for k in (0, 4, 8)]
+    np.testing.assert_array_equal(together, np.concatenate(by_rows))
+    np.testing.assert_allclose(together, x.astype(np.float64).sum(1), rtol=1e-5, atol=1e-5)

@@ -11,7 +11,7 @@ from tensorir.tenstorrent.kernels.expressions import cpp_type
 from tensorir.tenstorrent.kernels.header import header
 from tensorir.tenstorrent.kernels.nodes import CircularBuffer, Program
 from tensorir.tenstorrent.kernels.printing import RESERVED, arguments_of, free, printed
-from tensorir.tenstorrent.schedule import ranges
+from tensorir.tenstorrent.schedule import schedule_of
 from tensorir.tir import nodes as n
 
 __all__ = ["files"]
@@ -38,6 +38,7 @@ def _bytes(program: Program, queue: CircularBuffer) -> int:
 
 def _plan(program: Program) -> dict[str, Any]:
     func = program.func
+    plan = schedule_of(func)
     buffers: dict[str, Any] = {}
     for buffer in (func.buffer_map[p] for p in func.params if p in func.buffer_map):
         prefix = f"tt_buffer_{buffer.name}_"
@@ -45,11 +46,11 @@ def _plan(program: Program) -> dict[str, Any]:
         buffers[buffer.name] = {"dtype": str(buffer.dtype), "shape": [_size(e) for e in buffer.shape], **facts}
     return {
         "kernel": func.name,
-        "grid": [func.attrs[f"tt_grid_{axis}"] for axis in "xyz"],
+        "grid": list(plan.grid),
         "policy": func.attrs.get("tt_schedule_policy", "contiguous"),
-        "order": func.attrs.get("tt_schedule_order", "row_major"),
-        "num_cores": func.attrs["tt_num_cores"],
-        "tiles_per_core": [list(pair) for pair in ranges(func)],
+        "order": plan.order,
+        "num_cores": len(plan.shares),
+        "tiles_per_core": [list(pair) for pair in plan.shares],
         "runtime_args": list(_names(func)),
         "buffers": buffers,
         "circular_buffers": [
@@ -72,7 +73,7 @@ def _names(func: n.PrimFunc) -> tuple[str, ...]:
 
 def _main(program: Program) -> str:
     func = program.func
-    x, y = (number(func, f"tt_grid_{axis}", "schedule") for axis in "xy")
+    plan = schedule_of(func)
     numbers, outer = arguments_of(func)
     given, taken = numbers[:-4], {*RESERVED, *_OWN}
     called = {thing: free(thing.name, taken) for thing in (*outer, *given)}
@@ -84,8 +85,8 @@ def _main(program: Program) -> str:
         *(f"#include <{name}>" for name in ("array", "bit", "cstdint", "memory")),
         '#include "tt_metal/host_api.hpp"', "", "using namespace tt::tt_metal;", "",
         "struct Share { uint32_t start, count; };",
-        f"constexpr std::array<Share, {len(ranges(func))}> SHARES = {{{{",
-        *_wrapped([f"{{{first}, {count}}}" for first, count in ranges(func)]), "}};", "",
+        f"constexpr std::array<Share, {len(plan.shares)}> SHARES = {{{{",
+        *_wrapped([f"{{{first}, {count}}}" for first, count in plan.shares]), "}};", "",
         "// The pages of a buffer are its rows.",
         f"void run_{func.name}({', '.join(params)}) {{",
         "    Program program = CreateProgram();",
@@ -109,7 +110,7 @@ def _main(program: Program) -> str:
             f'    const auto {kernel.role} = CreateKernel(program, "{kernel.file}", cores, {kinds[kernel.role]});'
         )
     words = [called[p] if p.dtype.is_integer else f"std::bit_cast<uint32_t>({called[p]})" for p in given]
-    start = ["SHARES[core].start", "SHARES[core].count", str(x), str(y)]
+    start = ["SHARES[core].start", "SHARES[core].count", *map(str, plan.grid[:2])]
     values = ", ".join([*(f"uint32_t({w})" for w in words), *start, *(f"{called[b]}->address()" for b in outer)])
     lines += [
         "    for (uint32_t core = 0; core < SHARES.size(); ++core) {",

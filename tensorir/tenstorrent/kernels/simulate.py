@@ -10,7 +10,7 @@ the order. Cores share the memory of the arrays only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -36,7 +36,7 @@ from tensorir.tenstorrent.kernels.protocol import capacities, ownership
 from tensorir.tenstorrent.kernels.queues import Queue, pages_to_block
 from tensorir.tenstorrent.kernels.unwritten import unwritten
 from tensorir.tenstorrent.kernels.work import array_of, work
-from tensorir.tenstorrent.schedule import partition, ranges
+from tensorir.tenstorrent.schedule import partition, schedule_of
 from tensorir.tir import nodes as n
 from tensorir.tir.interpret.arguments import give, take
 from tensorir.tir.interpret.blocks import create
@@ -150,32 +150,30 @@ def simulate(
         raise DiagnosticError(Diagnostic("TN12", message, NOWHERE, help=hint))
     capacities(program)
     func = program.func
-    total = number(func, "tt_num_tiles", "schedule")
-    share = ranges(func) if cores is None else partition(total, cores)
-    grid = number(func, "tt_grid_x", "schedule"), number(func, "tt_grid_y", "schedule")
+    plan = schedule_of(func)
+    share = plan.shares if cores is None else partition(plan.tiles, cores)
     base = Machine()
-    given = take(func, [*arrays, 0, 0, *grid])
+    given = take(func, [*arrays, 0, 0, *plan.grid[:2]])
     bind(base, func, given, func.span)
     run = _Run(program, base)
     fault = next(iter((*ownership(program), *unwritten(program))), None)
     if fault is None:
         with np.errstate(all="ignore"):
-            fault = deep(lambda: run.all(share, known, np.random.default_rng(seed)))
+            fault = deep(lambda: run.all(enumerate(share), known, np.random.default_rng(seed)))
     values = [give(v.view) if isinstance(v, Pointer) else v for v in given[: len(given) - 4]]
     return Simulation(program, tuple(run.trace), fault, tuple(values))
 
 
-def stuck(program: Program, tiles: tuple[int, int]) -> Fault | None:
-    """The fault of a core with a range of tiles, found from counts alone: no tile is read, computed or written."""
+def stuck(program: Program, shares: Iterable[tuple[int, tuple[int, int]]]) -> Fault | None:
+    """The first fault of cores, each with its share, found from counts alone: no tile is read, computed or written."""
     func = program.func
-    grid = number(func, "tt_grid_x", "schedule"), number(func, "tt_grid_y", "schedule")
     base = Machine()
     scalars = [p for p in func.params if p not in func.buffer_map]
-    for param, value in zip(scalars[-4:], (*tiles, *grid), strict=True):
+    for param, value in zip(scalars[-2:], schedule_of(func).grid, strict=False):
         base.env[param] = np.int32(value)
     for param in scalars[:-4]:
         base.env[param] = param.dtype.numpy.type(1)
-    return deep(lambda: _Run(program, base, moves=False).all([tiles], "round robin", np.random.default_rng(0)))
+    return deep(lambda: _Run(program, base, moves=False).all(shares, "round robin", np.random.default_rng(0)))
 
 
 class _Stop(Exception):
@@ -212,8 +210,8 @@ class _Run:
     trace: list[Event] = field(default_factory=list[Event])
     code: dict[int, Any] = field(default_factory=dict[int, Any])
 
-    def all(self, share: Sequence[tuple[int, int]], order: Order, rng: np.random.Generator) -> Fault | None:
-        cores = [self._core(k, first, count) for k, (first, count) in enumerate(share) if count]
+    def all(self, share: Iterable[tuple[int, tuple[int, int]]], order: Order, rng: np.random.Generator) -> Fault | None:
+        cores = [self._core(k, first, count) for k, (first, count) in share]
         try:
             if order == "random":
                 self._at_random(cores, rng)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from tensorir.errors import did_you_mean
 from tensorir.source import Source, Span
@@ -16,12 +16,15 @@ from tensorir.tir.dtypes import BOOL, HANDLE, INT32, VOID, DataType
 __all__ = ["read_constructors"]
 
 
-def read_constructors(source: Source) -> n.IRModule:
-    """The module of a text in constructors; its functions are `main`, `main_1`, ... in order."""
+def read_constructors(source: Source, names: Mapping[str, object] | None = None) -> n.IRModule:
+    """The module of a text in constructors; its functions are `main`, `main_1`, ... in order.
+
+    `names` are what the text has from around it: numbers, names of data types, and tuples of them.
+    """
     functions: dict[str, n.PrimFunc] = {}
     for k, term in enumerate(parse_terms(source)):
         name = "main" if not k else f"main_{k}"
-        functions[name] = _Function().function(term, name)
+        functions[name] = _Function(dict(names or {})).function(term, name)
     return n.IRModule(functions)
 
 
@@ -51,8 +54,8 @@ class _Function:
             params.append(param)
             if buffer is not None:
                 buffer_map[param] = buffer
+        attrs = self.attributes(term.arguments.get("attrs", {}))  # outside of what the body binds
         body = self.statement(term.arguments.get("body", ()), term.span)
-        attrs = self.attributes(term.arguments.get("attrs", {}))
         return n.PrimFunc(name, tuple(params), buffer_map, body, None, {"global_symbol": name, **attrs}, span=term.span)
 
     def param(self, given: Tree) -> tuple[n.Var, n.Buffer | None]:
@@ -211,7 +214,8 @@ class _Function:
             case Term(name, span, (a, b)) if name in _OPERATORS:
                 return _OPERATORS[name](self.expr(a), self.expr(b), span)
             case Term(name, span, called=False):
-                return self.known(name, span)
+                given = self.names.get(name)
+                return self.expr(given, dtype) if isinstance(given, int | float) else self.known(name, span)
             case Term(name, span):
                 fail(span, f"there is no expression {name!r}.", did_you_mean(name, [*_OPERATORS, "Var", "IntImm"]))
             case _:
@@ -220,7 +224,11 @@ class _Function:
     def known(self, name: str, span: Span) -> n.Expr:
         found = self.names.get(name)
         if not isinstance(found, n.Expr):
-            fail(span, f"{name!r} is not defined here.", did_you_mean(name, self.names))
+            help = did_you_mean(name, self.names)
+            if not help.startswith("did you mean"):
+                around = f"parse(text, names={{{name!r}: ...}}) gives what stood around the text."
+                help = f"{help.removesuffix('.')}; {around}" if help else around
+            fail(span, f"{name!r} is not defined here.", help)
         return found
 
     def declared(self, tree: Tree | None) -> n.Var:
@@ -236,14 +244,16 @@ class _Function:
         return var
 
     def dtype(self, tree: Tree) -> DataType:
-        """`float16`, or `DataType::Float(16)`."""
+        """`float16`, or `DataType::Float(16)`, or a name for one."""
         if isinstance(tree, Term):
-            word = tree.name.rpartition("::")[2].lower()
+            given = None if tree.called else self.names.get(tree.name)
+            name = given if isinstance(given, str) else tree.name
+            word = name.rpartition("::")[2].lower()
             bits = tree.given[0] if tree.given else ""
             try:
                 return DataType.parse(f"{word}{bits}")
             except ValueError:
-                fail(tree.span, f"there is no data type {tree.name!r}.", "write float16, or DataType::Float(16).")
+                fail(tree.span, f"there is no data type {name!r}.", "write float16, or DataType::Float(16).")
         fail(_span(tree), "a data type is written here, such as float16.")
 
     def argument(self, term: Term, name: str, place: int) -> Tree:
@@ -264,6 +274,8 @@ class _Function:
     def _list(self, tree: Tree) -> list[Tree]:
         if isinstance(tree, list):
             return tree
+        if isinstance(tree, Term) and not tree.called and isinstance(given := self.names.get(tree.name), tuple):
+            return list(cast("tuple[Tree, ...]", given))
         fail(_span(tree), "a list is written here, [...].")
 
     # Attributes
@@ -287,6 +299,8 @@ class _Function:
                 return tuple(_filled([e if isinstance(e, Elided) else self.attribute(e) for e in tree]))
             case dict():
                 return self.attributes(tree)
+            case Term(name, called=False) if isinstance(given := self.names.get(name), int | float | str | tuple):
+                return cast("n.Attribute", given)
             case Term(name, span):
                 fail(span, f"no attribute can hold {name}.")
             case _:

@@ -220,7 +220,10 @@ def _reduce(record: Reduce, span: Span) -> Callable[[Machine], None]:
         values = cast(values, source.dtype.element, target.dtype.element)
         if record.kind.startswith("abs"):
             values = np.abs(values)
-        total = fold.reduce(values, axis=dim, keepdims=keeps, initial=start(m), dtype=values.dtype)
+        # NumPy's order of a sum depends on strides: along rows it is the same however many blocks run side by side
+        rows = np.ascontiguousarray(np.moveaxis(values, dim, -1))
+        total = fold.reduce(rows, axis=-1, initial=start(m), dtype=values.dtype)
+        total = np.expand_dims(total, dim) if keeps else total
         empty = clear(m)
         if not np.all(empty):
             old = target.read(m, squeezed=False)
